@@ -1,0 +1,43 @@
+# Needs python3 (3.11 or newer) and make; everything else comes with `make env`.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+JOBS   ?= 2
+
+.PHONY: help env demo test test-long lint golden clean
+
+help:
+	@echo "make demo       check, simulate and compile a kernel; run it where there is a GPU"
+	@echo "make test       the test suite (JOBS=$(JOBS) processes)"
+	@echo "make test-long  the long versions of the exploring, mutating and random tests too"
+	@echo "make lint       ruff and mypy"
+	@echo "make golden     write the golden files anew"
+
+env: $(STAMP)
+
+$(STAMP): pyproject.toml requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Phalanx needs Python 3.11 or newer; try: make env PYTHON=python3.12"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements.lock -e '.[dev]'
+	@touch $@
+
+demo: env
+	$(BIN)/python examples/demo.py
+
+test: env
+	$(BIN)/python -m pytest -q -n $(JOBS) -m "not long" tests
+
+test-long: env
+	$(BIN)/python -m pytest -q -n $(JOBS) tests
+
+lint: env
+	$(BIN)/ruff check .
+	$(BIN)/mypy src
+
+golden: env
+	$(BIN)/python -m pytest -q tests/golden --regenerate
+
+clean:
+	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache
