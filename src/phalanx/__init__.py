@@ -1,0 +1,77 @@
+"""Phalanx: GPU kernels whose choreography is checked before it runs.
+
+A kernel is written once in Python. On any machine it runs in a simulator; on a Hopper GPU the same kernel runs as CUDA.
+"""
+
+from phalanx.errors import Error
+from phalanx.ir.types import (
+    DType,
+    bf16,
+    f8e4m3,
+    f8e5m2,
+    f16,
+    f32,
+    f64,
+    i8,
+    i16,
+    i32,
+    i64,
+    u8,
+    u16,
+    u32,
+    u64,
+)
+from phalanx.ir.types import bool_ as bool
+from phalanx.language import cluster, fence, tma
+from phalanx.language.control import (
+    block_id,
+    cdiv,
+    device_assert,
+    num_blocks,
+    static_range,
+    sync,
+    warps,
+)
+from phalanx.language.control import print_ as print
+from phalanx.language.kernel import func, kernel
+from phalanx.language.mbarrier import barrier
+from phalanx.language.memory import atomic_add, load, shared, store
+from phalanx.language.structs import ring, struct
+from phalanx.language.tiles import (
+    arange,
+    argmax,
+    ceil,
+    cos,
+    cumsum,
+    erf,
+    exp,
+    exp2,
+    floor,
+    full,
+    log,
+    log2,
+    maximum,
+    minimum,
+    rsqrt,
+    sigmoid,
+    sin,
+    sqrt,
+    tanh,
+    where,
+    zeros,
+)
+from phalanx.language.tiles import abs_ as abs
+from phalanx.language.tiles import max_ as max
+from phalanx.language.tiles import min_ as min
+from phalanx.language.tiles import sum_ as sum
+from phalanx.runtime.dispatch import Compiled, compile, device, spec
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Compiled", "DType", "Error", "abs", "arange", "argmax", "atomic_add", "barrier", "bf16", "block_id", "bool", "cdiv",
+    "ceil", "cluster", "compile", "cos", "cumsum", "device", "device_assert", "erf", "exp", "exp2", "f16", "f32", "f64",
+    "f8e4m3", "f8e5m2", "fence", "floor", "full", "func", "i16", "i32", "i64", "i8", "kernel", "load", "log", "log2", "max",
+    "maximum", "min", "minimum", "num_blocks", "print", "ring", "rsqrt", "shared", "sigmoid", "sin", "spec", "sqrt",
+    "static_range", "store", "struct", "sum", "sync", "tanh", "tma", "u16", "u32", "u64", "u8", "warps", "where", "zeros",
+]

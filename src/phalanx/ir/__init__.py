@@ -1,0 +1,1 @@
+"""The tile IR: typed values, views, instructions with declared effects, functions."""

@@ -1,0 +1,35 @@
+"""Targets: an architecture is an argument, never ambient state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from phalanx.errors import Error
+
+
+@dataclass(frozen=True)
+class Arch:
+    """A compilation target. `shared_limit` is the dynamic shared memory a CTA may use, `max_cluster` its largest cluster."""
+
+    name: str
+    sm: int
+    shared_limit: int = 232448
+    max_cluster: int = 16
+
+    def __str__(self) -> str:
+        return self.name
+
+
+ARCHS = {"sm_90a": Arch("sm_90a", 90), "sm_100a": Arch("sm_100a", 100)}
+
+
+def arch_of(name: str | Arch) -> Arch:
+    """The target of that name.
+
+    Anyone may call it. Example: ``arch_of("sm_90a").sm == 90``.
+    """
+    if isinstance(name, Arch):
+        return name
+    if name not in ARCHS:
+        raise Error(f"unknown target {name!r}", remedy=f"use one of {', '.join(ARCHS)}")
+    return ARCHS[name]

@@ -1,0 +1,205 @@
+"""Instructions, blocks and functions."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from phalanx.ir.effects import PURE, Effects
+from phalanx.ir.location import NOWHERE, Location
+from phalanx.ir.values import Param, Value, Var
+from phalanx.ir.views import BarrierArray, BarrierRef, GlobalView, SharedBuffer, SharedView
+
+INSTRUCTIONS: list[type[Op]] = []
+"""Every instruction class, in order of definition: what the floors are checked against."""
+
+
+@dataclass(frozen=True, eq=False)
+class Op:
+    """An instruction: a frozen dataclass whose fields are its operands and attributes; `result` is what it defines.
+
+    `mnemonic` is its name in listings, `family` the file that holds it on every floor, `inserted` says that the compiler
+    may write it although the user did not.
+    """
+
+    loc: Location = dataclasses.field(default=NOWHERE, kw_only=True)
+
+    mnemonic: ClassVar[str] = ""
+    family: ClassVar[str] = ""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.mnemonic and "mnemonic" in cls.__dict__:
+            cls.family = cls.__module__.rsplit(".", 1)[-1]
+            INSTRUCTIONS.append(cls)
+
+    def effects(self) -> Effects:
+        """What it does besides computing its result."""
+        return PURE
+
+    @property
+    def defines(self) -> Value | None:
+        return getattr(self, "result", None)
+
+    def operands(self) -> Iterator[Value]:
+        """Every value it reads, those inside views included, in field order."""
+        for name in operand_fields(type(self)):
+            yield from values_in(getattr(self, name))
+
+    def blocks(self) -> Iterator[Block]:
+        """Nested blocks, in field order."""
+        for field in dataclasses.fields(self):
+            item = getattr(self, field.name)
+            if isinstance(item, Block):
+                yield item
+            elif isinstance(item, tuple):
+                for part in item:
+                    if isinstance(part, Op):
+                        yield from part.blocks()
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Instructions in order."""
+
+    ops: tuple[Op, ...] = ()
+
+    def __iter__(self) -> Iterator[Op]:
+        return iter(self.ops)
+
+    def walk(self) -> Iterator[Op]:
+        """Every instruction below this block, outer before inner."""
+        for op in self.ops:
+            yield op
+            for block in op.blocks():
+                yield from block.walk()
+
+
+@dataclass(frozen=True)
+class Note:
+    """A choice of the compiler that the user may want to know of."""
+
+    message: str
+    loc: Location = NOWHERE
+
+    def __str__(self) -> str:
+        return f"{self.loc.short}: {self.message}" if self.loc is not NOWHERE else self.message
+
+
+@dataclass(frozen=True, eq=False)
+class Function:
+    """A kernel, specialised to its argument types and constants."""
+
+    name: str
+    params: tuple[Param, ...]
+    constants: tuple[tuple[str, object], ...]
+    warps: int
+    cluster: tuple[int, int, int]
+    exit_sync: bool
+    buffers: tuple[SharedBuffer, ...]
+    barriers: tuple[BarrierArray, ...]
+    body: Block
+    loc: Location = NOWHERE
+    notes: tuple[Note, ...] = ()
+
+    @property
+    def cluster_size(self) -> int:
+        x, y, z = self.cluster
+        return x * y * z
+
+    def walk(self) -> Iterator[Op]:
+        return self.body.walk()
+
+
+_OPERAND_FIELDS: dict[type, tuple[str, ...]] = {}
+_NOT_OPERANDS = {"loc", "result", "var"}
+
+
+def operand_fields(cls: type[Op]) -> tuple[str, ...]:
+    """Names of the fields that may hold values."""
+    names = _OPERAND_FIELDS.get(cls)
+    if names is None:
+        names = tuple(f.name for f in dataclasses.fields(cls) if f.name not in _NOT_OPERANDS)
+        _OPERAND_FIELDS[cls] = names
+    return names
+
+
+def values_in(item: object) -> Iterator[Value]:
+    """The values inside a field: a value, a view, a barrier, a tuple of them."""
+    if isinstance(item, Value):
+        yield item
+    elif isinstance(item, GlobalView):
+        yield item.array
+        yield from item.offsets
+    elif isinstance(item, SharedView):
+        yield from item.offsets
+        if item.cta is not None:
+            yield item.cta
+    elif isinstance(item, BarrierRef):
+        yield item.index
+    elif isinstance(item, tuple):
+        for part in item:
+            if not isinstance(part, Op):
+                yield from values_in(part)
+
+
+def rewrite(block: Block, visit: Callable[[Op], list[Op] | None]) -> Block:
+    """A copy of `block` in which `visit` replaced instructions, innermost first; None keeps one as it is."""
+    out: list[Op] = []
+    for op in block.ops:
+        changes: dict[str, Any] = {}
+        for field in dataclasses.fields(op):
+            item = getattr(op, field.name)
+            if isinstance(item, Block):
+                new = rewrite(item, visit)
+                if new is not item:
+                    changes[field.name] = new
+            elif isinstance(item, tuple) and item and isinstance(item[0], Op):
+                regions = tuple(rewrite(Block((part,)), visit).ops[0] for part in item)
+                if regions != item:
+                    changes[field.name] = regions
+        current = dataclasses.replace(op, **changes) if changes else op
+        replaced = visit(current)
+        out += [current] if replaced is None else replaced
+    same = len(out) == len(block.ops) and all(a is b for a, b in zip(out, block.ops, strict=True))
+    return block if same else Block(tuple(out))
+
+
+def substitute(op: Op, mapping: dict[Value, Value]) -> Op:
+    """`op` with its operands (not its results, not nested blocks) replaced by `mapping`."""
+    changes = {}
+    for name in operand_fields(type(op)):
+        item = getattr(op, name)
+        new = _substituted(item, mapping)
+        if new is not item:
+            changes[name] = new
+    return dataclasses.replace(op, **changes) if changes else op
+
+
+def _substituted(item: Any, mapping: dict[Value, Value]) -> Any:
+    if isinstance(item, Value):
+        return mapping.get(item, item)
+    if isinstance(item, GlobalView):
+        offsets = _substituted(item.offsets, mapping)
+        return item if offsets is item.offsets else dataclasses.replace(item, offsets=offsets)
+    if isinstance(item, SharedView):
+        offsets = _substituted(item.offsets, mapping)
+        cta = _substituted(item.cta, mapping)
+        if offsets is item.offsets and cta is item.cta:
+            return item
+        return dataclasses.replace(item, offsets=offsets, cta=cta)
+    if isinstance(item, BarrierRef):
+        index = _substituted(item.index, mapping)
+        return item if index is item.index else dataclasses.replace(item, index=index)
+    if isinstance(item, tuple):
+        parts = tuple(part if isinstance(part, Op) else _substituted(part, mapping) for part in item)
+        return item if all(a is b for a, b in zip(parts, item, strict=True)) else parts
+    return item
+
+
+__all__ = [
+    "INSTRUCTIONS", "Block", "Function", "Note", "Op", "Value", "Var", "operand_fields", "rewrite", "substitute",
+    "values_in",
+]

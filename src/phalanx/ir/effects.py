@@ -1,0 +1,192 @@
+"""What an instruction does to the machine, declared by the instruction itself.
+
+This is the one source of truth for bytes, arrivals and masks: counting, byte totals, static checks, role barriers, the
+simulator's bookkeeping, the sanitizer and the printer read these declarations and nothing else. A mask is a bit per CTA
+rank of the cluster; None means the executing CTA alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from phalanx.ir.values import Value
+from phalanx.ir.views import BarrierArray, BarrierRef, View
+
+
+class Mode(Enum):
+    """How memory is touched. Two atomics on the same bytes do not race."""
+
+    READ = "read"
+    WRITE = "write"
+    ATOMIC = "atomic"
+
+
+class Proxy(Enum):
+    """Through which path: ordinary loads and stores, or the asynchronous engines (TMA, bulk copies, tensor cores)."""
+
+    GENERIC = "generic"
+    ASYNC = "async"
+
+
+class When(Enum):
+    """When the access is over: at once, when its barrier phase completes, when its bulk group or MMA group is waited for."""
+
+    NOW = "now"
+    BARRIER = "barrier"
+    BULK_GROUP = "bulk_group"
+    MMA_GROUP = "mma_group"
+
+
+class Executor(Enum):
+    """Who runs the instruction: every thread of the agent, or one elected thread on behalf of all."""
+
+    ALL = "all"
+    ONE = "one"
+
+
+@dataclass(frozen=True)
+class Access:
+    """A read or write of a region; `mask` names the CTAs in whose shared memory it lands (multicast)."""
+
+    mode: Mode
+    region: View
+    proxy: Proxy = Proxy.GENERIC
+    when: When = When.NOW
+    mask: Value | None = None
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """`count` arrivals on a barrier, in each CTA of `mask`."""
+
+    barrier: BarrierRef
+    count: Value
+    mask: Value | None = None
+
+
+@dataclass(frozen=True)
+class Expect:
+    """A barrier expects `nbytes` more in its current phase, in each CTA of `mask`."""
+
+    barrier: BarrierRef
+    nbytes: Value
+    mask: Value | None = None
+
+
+@dataclass(frozen=True)
+class Complete:
+    """`nbytes` will be credited to a barrier when the copy lands, in each CTA of `mask`."""
+
+    barrier: BarrierRef
+    nbytes: int
+    mask: Value | None = None
+
+
+@dataclass(frozen=True)
+class BarrierWait:
+    """Waits for (or, if not `blocking`, asks about) the phase of `parity`."""
+
+    barrier: BarrierRef
+    parity: Value
+    blocking: bool = True
+
+
+class Life(Enum):
+    """The life of a barrier."""
+
+    INIT = "init"
+    INVALIDATE = "invalidate"
+
+
+@dataclass(frozen=True)
+class Lifecycle:
+    """Initialises or invalidates barriers; `index` None means the whole array."""
+
+    life: Life
+    barrier: BarrierArray
+    index: Value | None = None
+
+
+class FenceKind(Enum):
+    """Fences by what they order."""
+
+    PROXY_CTA = "proxy.async.shared::cta"
+    PROXY_CLUSTER = "proxy.async.shared::cluster"
+    PROXY_GLOBAL = "proxy.async.global"
+    ACQ_REL_CLUSTER = "acq_rel.cluster"
+    BARRIER_INIT = "mbarrier_init.release.cluster"
+
+
+class GroupAction(Enum):
+    """Bulk-copy groups of the one thread that issues for a role."""
+
+    COMMIT = "commit"
+    WAIT = "wait"
+    WAIT_READ = "wait.read"
+
+
+@dataclass(frozen=True)
+class BulkGroup:
+    """Commits the copies issued so far to a group, or waits until at most `pending` groups are unfinished."""
+
+    action: GroupAction
+    pending: int = 0
+
+
+class Span(Enum):
+    """The threads a barrier brings together."""
+
+    AGENT = "agent"
+    CTA = "cta"
+    CLUSTER = "cluster"
+
+
+@dataclass(frozen=True)
+class Rendezvous:
+    """A barrier of threads. Split forms have only one of `arrives` and `waits`; a relaxed arrive does not release."""
+
+    span: Span
+    arrives: bool = True
+    waits: bool = True
+    releases: bool = True
+
+
+@dataclass(frozen=True)
+class Target:
+    """Which GPUs have the instruction, and what to write instead on the others."""
+
+    minimum: int = 90
+    only: tuple[int, ...] | None = None
+    alternative: str | None = None
+
+    def supports(self, sm: int) -> bool:
+        return sm >= self.minimum and (self.only is None or sm in self.only)
+
+
+ANYWHERE = Target()
+
+
+@dataclass(frozen=True)
+class Effects:
+    """All that an instruction does. Empty for pure arithmetic."""
+
+    accesses: tuple[Access, ...] = ()
+    arrivals: tuple[Arrival, ...] = ()
+    expects: tuple[Expect, ...] = ()
+    completes: tuple[Complete, ...] = ()
+    waits: tuple[BarrierWait, ...] = ()
+    lifecycle: tuple[Lifecycle, ...] = ()
+    fences: tuple[FenceKind, ...] = ()
+    bulk_groups: tuple[BulkGroup, ...] = ()
+    rendezvous: tuple[Rendezvous, ...] = ()
+    executor: Executor = Executor.ALL
+    target: Target = ANYWHERE
+
+    @property
+    def is_pure(self) -> bool:
+        """No effect beyond its result."""
+        return self == PURE
+
+
+PURE = Effects()

@@ -1,0 +1,27 @@
+"""Where in the user's source an instruction came from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Location:
+    """A span of one source line; `caller` is the place from which the enclosing function was inlined."""
+
+    file: str
+    line: int
+    column: int = 0
+    end_line: int = 0
+    end_column: int = 0
+    text: str = ""
+    function: str = ""
+    caller: Location | None = None
+
+    @property
+    def short(self) -> str:
+        """`name.py:12`, for listings."""
+        return f"{self.file.replace(chr(92), '/').rsplit('/', 1)[-1]}:{self.line}"
+
+
+NOWHERE = Location(file="<unknown>", line=0)

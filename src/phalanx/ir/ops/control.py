@@ -1,0 +1,169 @@
+"""Control flow, roles, thread barriers, the grid, printing and assertions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from phalanx.ir.core import Block, Op
+from phalanx.ir.effects import Effects, Rendezvous, Span
+from phalanx.ir.values import Label, Value, Var
+
+
+@dataclass(frozen=True, eq=False)
+class Assign(Op):
+    """Writes a mutable cell."""
+
+    mnemonic: ClassVar[str] = "assign"
+    var: Var
+    value: Value
+
+
+@dataclass(frozen=True, eq=False)
+class ReadVar(Op):
+    """Reads a mutable cell."""
+
+    mnemonic: ClassVar[str] = "read"
+    var: Var
+    result: Value
+
+
+@dataclass(frozen=True, eq=False)
+class If(Op):
+    """A run-time branch, uniform in the agent."""
+
+    mnemonic: ClassVar[str] = "if"
+    cond: Value
+    then: Block
+    orelse: Block
+
+
+@dataclass(frozen=True, eq=False)
+class For(Op):
+    """A counted loop; `index` is defined anew in every iteration, `step` is never 0. `unrolled` asks for `#pragma unroll`."""
+
+    mnemonic: ClassVar[str] = "for"
+    result: Value
+    start: Value
+    stop: Value
+    step: Value
+    body: Block
+    label: Label
+
+    @property
+    def index(self) -> Value:
+        return self.result
+
+
+@dataclass(frozen=True, eq=False)
+class While(Op):
+    """Runs `test`, leaves if `cond` is false, runs `body`, begins again."""
+
+    mnemonic: ClassVar[str] = "while"
+    test: Block
+    cond: Value
+    body: Block
+    label: Label
+
+
+@dataclass(frozen=True, eq=False)
+class Break(Op):
+    """Leaves the loop named by `label`."""
+
+    mnemonic: ClassVar[str] = "break"
+    label: Label
+
+
+@dataclass(frozen=True, eq=False)
+class Continue(Op):
+    """Goes to the next iteration of the loop named by `label`."""
+
+    mnemonic: ClassVar[str] = "continue"
+    label: Label
+
+
+@dataclass(frozen=True, eq=False)
+class Scope(Op):
+    """A block that `Leave` can leave: the kernel, a role, an inlined function with an early return."""
+
+    mnemonic: ClassVar[str] = "scope"
+    label: Label
+    body: Block
+
+
+@dataclass(frozen=True, eq=False)
+class Leave(Op):
+    """Goes to the end of the scope named by `label`."""
+
+    mnemonic: ClassVar[str] = "leave"
+    label: Label
+
+
+@dataclass(frozen=True, eq=False)
+class Role(Op):
+    """A region run by `count` warps beginning at `first`, with `regs` registers a thread where given."""
+
+    mnemonic: ClassVar[str] = "role"
+    name: str
+    first: int
+    count: int
+    regs: int | None
+    body: Block
+
+
+@dataclass(frozen=True, eq=False)
+class Roles(Op):
+    """Neighbouring roles: a fork, concurrent regions, a join of all warps of the CTA."""
+
+    mnemonic: ClassVar[str] = "roles"
+    regions: tuple[Role, ...]
+    joins: bool = True
+
+    def effects(self) -> Effects:
+        return Effects(rendezvous=(Rendezvous(Span.CTA),) if self.joins else ())
+
+
+@dataclass(frozen=True, eq=False)
+class Sync(Op):
+    """Brings the current agent's threads together. `reason` is empty where the user wrote `px.sync()`."""
+
+    mnemonic: ClassVar[str] = "sync"
+    reason: str = ""
+
+    def effects(self) -> Effects:
+        return Effects(rendezvous=(Rendezvous(Span.AGENT),))
+
+
+@dataclass(frozen=True, eq=False)
+class BlockId(Op):
+    """The index of this CTA in the grid along `dim`."""
+
+    mnemonic: ClassVar[str] = "block_id"
+    dim: int
+    result: Value
+
+
+@dataclass(frozen=True, eq=False)
+class NumBlocks(Op):
+    """The number of CTAs of the grid along `dim`."""
+
+    mnemonic: ClassVar[str] = "num_blocks"
+    dim: int
+    result: Value
+
+
+@dataclass(frozen=True, eq=False)
+class Print(Op):
+    """Prints text and values once per agent."""
+
+    mnemonic: ClassVar[str] = "print"
+    parts: tuple[str | Value, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceAssert(Op):
+    """Stops the kernel with `message` unless `cond` holds (for a tile: everywhere)."""
+
+    mnemonic: ClassVar[str] = "device_assert"
+    cond: Value
+    message: str

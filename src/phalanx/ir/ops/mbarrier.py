@@ -1,0 +1,140 @@
+"""mbarriers: life, arrivals, expected bytes, waits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from phalanx.ir.core import Block, Op
+from phalanx.ir.effects import (
+    Arrival,
+    BarrierWait,
+    Effects,
+    Executor,
+    Expect,
+    FenceKind,
+    Life,
+    Lifecycle,
+)
+from phalanx.ir.values import Const, Value
+from phalanx.ir.views import BarrierArray, BarrierRef
+
+MAX_COUNT = 2**20 - 1
+"""Largest arrival count, and largest number of outstanding bytes, of one phase."""
+
+
+@dataclass(frozen=True, eq=False)
+class BarrierInit(Op):
+    """Initialises one barrier (`index`) or all of an array.
+
+    `counts` has one row per CTA rank and one number per barrier of the array when the compiler writes it; `count` is the
+    operand of the user's `.init(count)`.
+    """
+
+    mnemonic: ClassVar[str] = "mbarrier.init"
+    barrier: BarrierArray
+    index: Value | None = None
+    count: Value | None = None
+    counts: tuple[tuple[int, ...], ...] = ()
+
+    def effects(self) -> Effects:
+        return Effects(lifecycle=(Lifecycle(Life.INIT, self.barrier, self.index),), executor=Executor.ONE)
+
+
+@dataclass(frozen=True, eq=False)
+class BarrierInvalidate(Op):
+    """Ends the life of one barrier, so that its memory may hold something else."""
+
+    mnemonic: ClassVar[str] = "mbarrier.inval"
+    bar: BarrierRef
+
+    def effects(self) -> Effects:
+        return Effects(
+            lifecycle=(Lifecycle(Life.INVALIDATE, self.bar.barrier, self.bar.index),), executor=Executor.ONE
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class FenceBarrierInit(Op):
+    """Makes barrier initialisations before it visible to the cluster, at the next cluster or CTA barrier."""
+
+    mnemonic: ClassVar[str] = "fence.barrier_init"
+
+    def effects(self) -> Effects:
+        return Effects(fences=(FenceKind.BARRIER_INIT,), executor=Executor.ONE)
+
+
+@dataclass(frozen=True, eq=False)
+class Arrive(Op):
+    """`count` arrivals of the agent, here or in every CTA of the mask `ctas`."""
+
+    mnemonic: ClassVar[str] = "mbarrier.arrive"
+    bar: BarrierRef
+    count: Value
+    ctas: Value | None = None
+
+    def effects(self) -> Effects:
+        return Effects(arrivals=(Arrival(self.bar, self.count, self.ctas),), executor=Executor.ONE)
+
+
+@dataclass(frozen=True, eq=False)
+class ExpectTx(Op):
+    """The barrier's current phase waits for `nbytes` more."""
+
+    mnemonic: ClassVar[str] = "mbarrier.expect_tx"
+    bar: BarrierRef
+    nbytes: Value
+
+    def effects(self) -> Effects:
+        return Effects(expects=(Expect(self.bar, self.nbytes),), executor=Executor.ONE)
+
+
+@dataclass(frozen=True, eq=False)
+class ArriveExpectTx(Op):
+    """First expects `nbytes`, then arrives once; here or in every CTA of the mask `ctas`."""
+
+    mnemonic: ClassVar[str] = "mbarrier.arrive_expect_tx"
+    bar: BarrierRef
+    nbytes: Value
+    ctas: Value | None = None
+
+    def effects(self) -> Effects:
+        return Effects(
+            expects=(Expect(self.bar, self.nbytes, self.ctas),),
+            arrivals=(Arrival(self.bar, Const(1), self.ctas),),
+            executor=Executor.ONE,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Transaction(Op):
+    """One arrive with the bytes that the copies of `body` bring this CTA; a pass turns it into `ArriveExpectTx`."""
+
+    mnemonic: ClassVar[str] = "mbarrier.transaction"
+    bar: BarrierRef
+    body: Block
+
+
+@dataclass(frozen=True, eq=False)
+class Wait(Op):
+    """Blocks until the phase of `parity` is complete."""
+
+    mnemonic: ClassVar[str] = "mbarrier.wait"
+    bar: BarrierRef
+    parity: Value
+
+    def effects(self) -> Effects:
+        return Effects(waits=(BarrierWait(self.bar, self.parity),))
+
+
+@dataclass(frozen=True, eq=False)
+class TestWait(Op):
+    """Asks whether the phase of `parity` is complete; the answer is the same in all threads of the agent."""
+
+    mnemonic: ClassVar[str] = "mbarrier.test_wait"
+    bar: BarrierRef
+    parity: Value
+    result: Value
+
+    def effects(self) -> Effects:
+        return Effects(waits=(BarrierWait(self.bar, self.parity, blocking=False),))

@@ -1,0 +1,135 @@
+"""Arithmetic on scalars and register tiles. Operands broadcast like NumPy's; their element types are already equal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from phalanx.ir.core import Op
+from phalanx.ir.values import Value
+
+UNARY = ("neg", "not", "abs", "exp", "exp2", "log", "log2", "sqrt", "rsqrt", "tanh", "erf", "sigmoid", "sin", "cos",
+         "floor", "ceil")
+BINARY = ("add", "sub", "mul", "div", "floordiv", "mod", "and", "or", "xor", "shl", "shr", "max", "min")
+COMPARE = ("eq", "ne", "lt", "le", "gt", "ge")
+REDUCE = ("sum", "max", "min", "argmax")
+
+
+@dataclass(frozen=True, eq=False)
+class Unary(Op):
+    """`fn` of one operand, one of `UNARY`."""
+
+    mnemonic: ClassVar[str] = "unary"
+    fn: str
+    x: Value
+    result: Value
+
+
+@dataclass(frozen=True, eq=False)
+class Binary(Op):
+    """`fn` of two operands, one of `BINARY`. `floordiv` and `mod` floor, as in Python."""
+
+    mnemonic: ClassVar[str] = "binary"
+    fn: str
+    a: Value
+    b: Value
+    result: Value
+
+
+@dataclass(frozen=True, eq=False)
+class Compare(Op):
+    """A bool per element, `fn` one of `COMPARE`."""
+
+    mnemonic: ClassVar[str] = "compare"
+    fn: str
+    a: Value
+    b: Value
+    result: Value
+
+
+@dataclass(frozen=True, eq=False)
+class Select(Op):
+    """`a` where `cond` holds, `b` elsewhere."""
+
+    mnemonic: ClassVar[str] = "select"
+    cond: Value
+    a: Value
+    b: Value
+    result: Value
+
+
+@dataclass(frozen=True, eq=False)
+class Cast(Op):
+    """To the element type of the result: floats round to nearest even, fp8 saturates, float to integer truncates."""
+
+    mnemonic: ClassVar[str] = "cast"
+    x: Value
+    result: Value
+
+
+@dataclass(frozen=True, eq=False)
+class Full(Op):
+    """A tile whose elements are all `value`."""
+
+    mnemonic: ClassVar[str] = "full"
+    value: Value
+    result: Value
+
+
+@dataclass(frozen=True, eq=False)
+class Arange(Op):
+    """0, 1, 2 and so on, as i32."""
+
+    mnemonic: ClassVar[str] = "arange"
+    result: Value
+
+
+@dataclass(frozen=True, eq=False)
+class Reduce(Op):
+    """Folds one axis with `fn`, one of `REDUCE`; f16 and bf16 sums accumulate in f32. All axes gone: a scalar."""
+
+    mnemonic: ClassVar[str] = "reduce"
+    fn: str
+    x: Value
+    axis: int
+    keepdims: bool
+    result: Value
+
+
+@dataclass(frozen=True, eq=False)
+class CumSum(Op):
+    """Running sums along one axis."""
+
+    mnemonic: ClassVar[str] = "cumsum"
+    x: Value
+    axis: int
+    result: Value
+
+
+@dataclass(frozen=True, eq=False)
+class Reshape(Op):
+    """The same elements in row-major order under another shape."""
+
+    mnemonic: ClassVar[str] = "reshape"
+    x: Value
+    result: Value
+
+
+@dataclass(frozen=True, eq=False)
+class Transpose(Op):
+    """Axes permuted."""
+
+    mnemonic: ClassVar[str] = "transpose"
+    x: Value
+    perm: tuple[int, ...]
+    result: Value
+
+
+@dataclass(frozen=True, eq=False)
+class ConvertLayout(Op):
+    """The same tile in another register layout; `how` says by which means. Written by the compiler."""
+
+    mnemonic: ClassVar[str] = "convert_layout"
+    x: Value
+    how: str
+    result: Value

@@ -1,0 +1,120 @@
+"""Copies by the TMA engine between global and shared memory: they finish later, on a barrier or in a group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from phalanx.ir.core import Op
+from phalanx.ir.effects import (
+    Access,
+    BulkGroup,
+    Complete,
+    Effects,
+    Executor,
+    GroupAction,
+    Mode,
+    Proxy,
+    When,
+)
+from phalanx.ir.values import Value
+from phalanx.ir.views import BarrierRef, GlobalView, SharedView
+
+REDUCTIONS = ("add", "min", "max", "and", "or", "xor")
+CACHE_HINTS = ("evict_normal", "evict_first", "evict_last")
+
+
+@dataclass(frozen=True, eq=False)
+class TmaLoad(Op):
+    """Global to shared memory, here or at the same offset in every CTA of the mask `multicast`.
+
+    Each destination's barrier is credited with the whole region's bytes, elements outside the array included.
+    """
+
+    mnemonic: ClassVar[str] = "tma.load"
+    src: GlobalView
+    dst: SharedView
+    bar: BarrierRef
+    multicast: Value | None = None
+    cache: str | None = None
+
+    def effects(self) -> Effects:
+        return Effects(
+            accesses=(
+                Access(Mode.READ, self.src, Proxy.ASYNC, When.BARRIER),
+                Access(Mode.WRITE, self.dst, Proxy.ASYNC, When.BARRIER, self.multicast),
+            ),
+            completes=(Complete(self.bar, self.dst.nbytes, self.multicast),),
+            executor=Executor.ONE,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class TmaStore(Op):
+    """Shared to global memory; elements outside the array are dropped. Finishes with its bulk group."""
+
+    mnemonic: ClassVar[str] = "tma.store"
+    src: SharedView
+    dst: GlobalView
+
+    def effects(self) -> Effects:
+        return Effects(
+            accesses=(
+                Access(Mode.READ, self.src, Proxy.ASYNC, When.BULK_GROUP),
+                Access(Mode.WRITE, self.dst, Proxy.ASYNC, When.BULK_GROUP),
+            ),
+            executor=Executor.ONE,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class TmaReduce(Op):
+    """Folds shared memory into global memory, atomically per element, with `op`, one of `REDUCTIONS`."""
+
+    mnemonic: ClassVar[str] = "tma.reduce"
+    src: SharedView
+    dst: GlobalView
+    op: str
+
+    def effects(self) -> Effects:
+        return Effects(
+            accesses=(
+                Access(Mode.READ, self.src, Proxy.ASYNC, When.BULK_GROUP),
+                Access(Mode.ATOMIC, self.dst, Proxy.ASYNC, When.BULK_GROUP),
+            ),
+            executor=Executor.ONE,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class TmaCommit(Op):
+    """Closes the group of stores and reductions issued since the last commit of this role."""
+
+    mnemonic: ClassVar[str] = "tma.commit"
+
+    def effects(self) -> Effects:
+        return Effects(bulk_groups=(BulkGroup(GroupAction.COMMIT),), executor=Executor.ONE)
+
+
+@dataclass(frozen=True, eq=False)
+class TmaWait(Op):
+    """Waits until at most `n` groups of this role are unfinished; with `read`, until they have read their sources."""
+
+    mnemonic: ClassVar[str] = "tma.wait"
+    n: int
+    read: bool = False
+
+    def effects(self) -> Effects:
+        action = GroupAction.WAIT_READ if self.read else GroupAction.WAIT
+        return Effects(bulk_groups=(BulkGroup(action, self.n),), executor=Executor.ONE)
+
+
+@dataclass(frozen=True, eq=False)
+class TmaPrefetch(Op):
+    """Brings a global region into L2. No access: nothing waits for it and nothing can race with it."""
+
+    mnemonic: ClassVar[str] = "tma.prefetch"
+    src: GlobalView
+
+    def effects(self) -> Effects:
+        return Effects(executor=Executor.ONE)

@@ -1,0 +1,314 @@
+"""Listings of the IR: stable, readable text, one instruction a line.
+
+One rule prints every instruction from its fields and its mnemonic, so that a new one needs nothing here; only control
+flow and cells have a form of their own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from phalanx.ir.core import Block, Function, Note, Op
+from phalanx.ir.effects import Effects
+from phalanx.ir.location import NOWHERE, Location
+from phalanx.ir.ops.control import (
+    Assign,
+    Break,
+    Continue,
+    For,
+    If,
+    Leave,
+    ReadVar,
+    Role,
+    Roles,
+    Scope,
+    While,
+)
+from phalanx.ir.types import DType
+from phalanx.ir.values import Const, Label, Param, Value, Var, constant_of, constant_type
+from phalanx.ir.views import BarrierArray, BarrierRef, GlobalView, SharedBuffer, SharedView
+
+SOURCE_COLUMN = 84
+"""Where source lines begin, if the instruction is not longer."""
+
+_PLAIN = {"cond", "value", "view", "src", "dst", "bar", "barrier", "array", "parts", "message", "label"}
+"""Fields that need no name in front; those of one letter (`x`, `a`) neither."""
+_WHY = {"reason", "how"}
+"""Fields by which the compiler explains an instruction that it wrote itself."""
+
+
+def text(
+    function: Function, *, layouts: Mapping[Value, object] | None = None, notes: Iterable[Note] = ()
+) -> str:
+    """The listing of a function. With `layouts`, results show the number of theirs, and a table follows the header.
+
+    Anyone may call it, at any stage between two passes; no hardware is involved.
+    Example: ``print(text(prepare(function)))``.
+    """
+    return _Printer(function, layouts or {}).listing((*function.notes, *notes))
+
+
+class _Printer:
+    def __init__(self, function: Function, layouts: Mapping[Value, object]) -> None:
+        self.function = function
+        self.layouts = layouts
+        self.layout_numbers: dict[object, int] = {}
+        self.names: dict[object, str] = {}
+        self.uses: dict[str, int] = {}
+        self.declared: set[Var] = set()
+        self.lines: list[str] = []
+        self.place: Location = NOWHERE
+        exits = (op for op in function.walk() if isinstance(op, (Break, Continue, Leave)))
+        self.targets = {op.label for op in exits}
+
+    # -- the whole ---------------------------------------------------------------------------------------
+
+    def listing(self, notes: Iterable[Note]) -> str:
+        self._header()
+        start = len(self.lines)
+        self._block(self.function.body, 1)
+        body = self.lines[start:]
+        self.lines[start:] = [f"  layout #{number}: {layout!r}" for layout, number in self.layout_numbers.items()]
+        self.lines += ["{", *body, "}"]
+        self.lines += [f"// note: {note}" for note in notes]
+        return "\n".join(self.lines) + "\n"
+
+    def _header(self) -> None:
+        function = self.function
+        params = ", ".join(f"{self._name(param)}: {param.type}" for param in function.params)
+        self.lines.append(f"kernel {function.name}({params})")
+        if function.constants:
+            self.lines.append("  const " + ", ".join(f"{n}={v!r}" for n, v in function.constants))
+        shape = "x".join(map(str, function.cluster))
+        cluster = "" if function.cluster_size == 1 else f", cluster {shape}"
+        opted_out = "" if function.exit_sync else ", exit_sync=False"
+        self.lines.append(f"  warps {function.warps}{cluster}{opted_out}")
+        for buffer in function.buffers:
+            shape = ", ".join(map(str, buffer.shape))
+            self.lines.append(
+                f"  shared {self._name(buffer)}: {buffer.dtype}[{shape}], {buffer.nbytes} bytes{self._reuse(buffer)}"
+            )
+        for barrier in function.barriers:
+            count = "counted" if barrier.count is None else f"count {barrier.count}"
+            flags = ", checked=False" * (not barrier.checked) + ", init=False" * (not barrier.init)
+            self.lines.append(f"  barrier {self._name(barrier)}[{barrier.n}]: {count}{flags}{self._reuse(barrier)}")
+
+    def _reuse(self, storage: SharedBuffer | BarrierArray) -> str:
+        return "" if storage.reuse is None else f", reuses {self._name(storage.reuse)}"
+
+    def _line(self, depth: int, code: str, loc: Location = NOWHERE) -> None:
+        line = "  " * depth + code
+        if loc is not NOWHERE and (loc.file, loc.line, loc.caller) != (
+            self.place.file,
+            self.place.line,
+            self.place.caller,
+        ):
+            self.place = loc
+            line = f"{line:<{SOURCE_COLUMN}}  // {' < '.join(step.short for step in _calls(loc))}"
+        self.lines.append(line)
+
+    # -- instructions ------------------------------------------------------------------------------------
+
+    def _block(self, block: Block, depth: int) -> None:
+        for op in block:
+            self._op(op, depth)
+
+    def _op(self, op: Op, depth: int) -> None:
+        match op:
+            case Assign():
+                declared = "" if op.var in self.declared else f": {op.var.type}"
+                self.declared.add(op.var)
+                self._line(depth, f"{self._name(op.var)}{declared} = {self._value(op.value)}", op.loc)
+            case ReadVar():
+                self._line(depth, f"{self._result(op.result)} = {self._name(op.var)}", op.loc)
+            case If():
+                self._line(depth, f"if {self._value(op.cond)} {{", op.loc)
+                self._block(op.then, depth + 1)
+                if op.orelse.ops:
+                    self._line(depth, "} else {")
+                    self._block(op.orelse, depth + 1)
+                self._line(depth, "}")
+            case For():
+                bounds = ", ".join(self._value(v) for v in (op.start, op.stop, op.step))
+                label, index = self._target(op.label), self._result(op.index)
+                self._line(depth, f"for{label} {index} in range({bounds}) {{", op.loc)
+                self._block(op.body, depth + 1)
+                self._line(depth, "}")
+            case While():
+                self._line(depth, f"while{self._target(op.label)} {{", op.loc)
+                self._block(op.test, depth + 1)
+                self._line(depth + 1, f"end unless {self._value(op.cond)}")
+                self._block(op.body, depth + 1)
+                self._line(depth, "}")
+            case Scope():
+                self._line(depth, f"scope{self._target(op.label)} {{", op.loc)
+                self._block(op.body, depth + 1)
+                self._line(depth, "}")
+            case Roles():
+                self._line(depth, "roles {" if op.joins else "roles, no join {", op.loc)
+                for role in op.regions:
+                    self._role(role, depth + 1)
+                self._line(depth, "}")
+            case Role():
+                self._role(op, depth)
+            case _:
+                self._plain(op, depth)
+
+    def _role(self, role: Role, depth: int) -> None:
+        last = role.first + role.count - 1
+        warps = f"warp {role.first}" if role.count == 1 else f"warps {role.first}-{last}"
+        name = warps if role.name in ("", warps) else f"{role.name} ({warps})"
+        regs = "" if role.regs is None else f" regs={role.regs}"
+        self._line(depth, f"role {name}{regs} {{", role.loc)
+        self._block(role.body, depth + 1)
+        self._line(depth, "}")
+
+    def _plain(self, op: Op, depth: int) -> None:
+        """The one rule: `result = mnemonic operands, name=attribute {bytes}`."""
+        mnemonic = op.mnemonic
+        operands: list[str] = []
+        explained = ""
+        blocks: list[Block] = []
+        masks = _masks(op.effects())
+        for field in dataclasses.fields(op):
+            item = getattr(op, field.name)
+            if field.name in ("loc", "result") or item is None or _is_default(field, item):
+                continue
+            if isinstance(item, Block):
+                blocks.append(item)
+            elif field.name == "fn":
+                mnemonic = item if op.mnemonic in ("unary", "binary", "compare") else f"{mnemonic}.{item}"
+            elif item in masks and isinstance(item, Const):
+                operands.append(f"{field.name}={int(item.value):#b}")
+            elif field.name in _WHY:
+                explained = f"  (compiler: {item})"
+            elif field.name in _PLAIN or (len(field.name) == 1 and isinstance(item, Value)):
+                operands += [self._item(part) for part in (item if isinstance(item, tuple) else (item,))]
+            else:
+                operands.append(field.name if item is True else f"{field.name}={self._item(item)}")
+        result = "" if op.defines is None else f"{self._result(op.defines)} = "
+        code = f"{result}{mnemonic} {', '.join(operands)}".rstrip() + _bytes_text(op) + explained
+        self._line(depth, code + " {" * bool(blocks), op.loc)
+        for position, block in enumerate(blocks):
+            if position:
+                self._line(depth, "} {")
+            self._block(block, depth + 1)
+        if blocks:
+            self._line(depth, "}")
+
+    # -- operands ----------------------------------------------------------------------------------------
+
+    def _item(self, item: Any) -> str:
+        match item:
+            case bool():
+                return str(item).lower()
+            case Value():
+                return self._value(item)
+            case GlobalView() | SharedView():
+                return self._view(item)
+            case BarrierRef():
+                whole = item.barrier.n == 1 and constant_of(item.index) == 0
+                return self._name(item.barrier) + ("" if whole else f"[{self._value(item.index)}]")
+            case SharedBuffer() | BarrierArray() | Label():
+                return self._name(item)
+            case str():
+                return '"' + item.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+            case DType():
+                return item.name
+            case tuple() if len(item) > 1 and isinstance(item[0], tuple):
+                rows = [self._item(row) for row in item]  # one row per rank: once, where all ranks are alike
+                return rows[0] if len(set(rows)) == 1 else " | ".join(rows)
+            case tuple() if len(item) == 1:
+                return self._item(item[0])
+            case tuple():
+                return f"({', '.join(self._item(part) for part in item)})"
+        return str(item)
+
+    def _value(self, value: Value) -> str:
+        if not isinstance(value, Const):
+            return self._name(value)
+        number = repr(value.value).lower() if isinstance(value.value, bool) else repr(value.value)
+        return number if value.type == constant_type(value.value) else f"{number}:{value.type}"
+
+    def _result(self, value: Value) -> str:
+        layout = self.layouts.get(value)
+        if layout is None:
+            return f"{self._name(value)}: {value.type}"
+        number = self.layout_numbers.setdefault(layout, len(self.layout_numbers))
+        return f"{self._name(value)}: {value.type} #{number}"
+
+    def _view(self, view: GlobalView | SharedView) -> str:
+        if isinstance(view, GlobalView):
+            name, sizes = self._name(view.array), (None,) * len(view.extents)
+        else:
+            name, sizes = self._name(view.buffer), view.buffer.shape
+            if view.cta is not None:
+                name += f".at({self._value(view.cta)})"
+        axes = [
+            self._axis(offset, extent, size, axis in view.kept)
+            for axis, (offset, extent, size) in enumerate(zip(view.offsets, view.extents, sizes, strict=True))
+        ]
+        box = "" if sizes and all(axis == ":" for axis in axes) else f"[{', '.join(axes)}]"
+        in_order = list(view.kept) == sorted(view.kept)
+        return name + box + ("" if in_order else f".permute{view.kept}")
+
+    def _axis(self, offset: Value, extent: int, size: int | None, kept: bool) -> str:
+        start = constant_of(offset)
+        if not kept:
+            return self._value(offset)
+        if start == 0 and extent == size:
+            return ":"
+        if offset.type.shape:  # type: ignore[union-attr]
+            return self._value(offset)
+        if start is not None:
+            return f"{start}:{int(start) + extent}"
+        return f"{self._value(offset)}:+{extent}"
+
+    # -- names -------------------------------------------------------------------------------------------
+
+    def _target(self, label: Label) -> str:
+        return f" {self._name(label)}" if label in self.targets else ""
+
+    def _name(self, thing: Value | SharedBuffer | BarrierArray | Label) -> str:
+        """A name no other thing has: the user's, with a number where it is taken."""
+        name = self.names.get(thing)
+        if name is None:
+            memory = isinstance(thing, (SharedBuffer, BarrierArray)) or (
+                isinstance(thing, Param) and thing.is_array
+            )
+            prefix = "" if memory else "@" if isinstance(thing, Label) else "$" if isinstance(thing, Var) else "%"
+            base = prefix + thing.name
+            number = self.uses.get(base, 0)
+            self.uses[base] = number + 1
+            if not thing.name:
+                name = f"{base}{number}"
+            else:
+                name = base if number == 0 else f"{base}.{number}"
+            self.names[thing] = name
+        return name
+
+
+def _is_default(field: dataclasses.Field[Any], item: object) -> bool:
+    return field.default is not dataclasses.MISSING and type(item) is type(field.default) and item == field.default
+
+
+def _bytes_text(op: Op) -> str:
+    """The bytes that an asynchronous copy credits to its barrier: they stand in no operand."""
+    completes = op.effects().completes
+    return "".join(f" {{completes {complete.nbytes} bytes}}" for complete in completes)
+
+
+def _masks(effects: Effects) -> list[Value | None]:
+    """The operands that are masks of CTAs."""
+    return [
+        effect.mask for effect in (*effects.accesses, *effects.arrivals, *effects.expects, *effects.completes)
+    ]
+
+
+def _calls(loc: Location) -> Iterator[Location]:
+    step: Location | None = loc
+    while step is not None:
+        yield step
+        step = step.caller

@@ -1,0 +1,484 @@
+"""Checks of a whole function: what users can get wrong and only the IR shows, and what the compiler must not get wrong.
+
+Everything about memory, barriers, masks and bytes is checked from the declared effects, so a new instruction is covered by
+them; `_TYPES` holds the few rules about the types of results and operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+from typing import NoReturn
+
+import numpy as np
+
+from phalanx.errors import Error
+from phalanx.ir.core import Block, Function, Op
+from phalanx.ir.effects import Effects
+from phalanx.ir.location import Location
+from phalanx.ir.ops import control, mbarrier, memory, tile, tma
+from phalanx.ir.ops.control import Assign, Break, Continue, For, Leave, ReadVar, Role, Roles, Scope, While
+from phalanx.ir.ops.mbarrier import MAX_COUNT, BarrierInit
+from phalanx.ir.types import ArrayType, DType, ScalarType, TileType, bool_, i32
+from phalanx.ir.values import Const, Label, Param, Value, Var, constant_of
+from phalanx.ir.views import BarrierArray, GlobalView, SharedView, View
+
+
+def verify(function: Function) -> None:
+    """Raises `px.Error` at the instruction that breaks a rule; nothing happens to a good function.
+
+    The pass pipeline calls it; tests and passes may, between any two passes. Example: ``verify(prepare(function))``.
+    """
+    for barrier in function.barriers:
+        if barrier.count is not None:
+            _check_count(barrier.count, barrier.loc)
+    assigned = {op.var for op in function.walk() if isinstance(op, Assign)}
+    _Verifier(function, assigned).block(function.body, set(function.params), _Enclosing())
+
+
+def internal(message: str, loc: Location) -> NoReturn:
+    """A mistake of the compiler itself."""
+    raise Error(
+        f"internal: {message}",
+        location=loc,
+        remedy="this is a bug in phalanx, not in the kernel: please report it with the kernel's source",
+    )
+
+
+@dataclass(frozen=True)
+class _Enclosing:
+    """The loops and scopes that an instruction may leave."""
+
+    loops: frozenset[Label] = frozenset()
+    scopes: frozenset[Label] = frozenset()
+
+
+class _Verifier:
+    def __init__(self, function: Function, assigned: set[Var]) -> None:
+        self.function = function
+        self.assigned = assigned
+
+    # -- structure ---------------------------------------------------------------------------------------
+
+    def block(self, block: Block, defined: set[Value], around: _Enclosing, then: Block | None = None) -> None:
+        """Checks the instructions in order. What they define is in `defined` until the end of the block (or of `then`)."""
+        added = []
+        for op in block:
+            self._instruction(op, defined, around)
+            if op.defines is not None and op.defines not in defined:
+                defined.add(op.defines)
+                added.append(op.defines)
+        if then is not None:
+            self.block(then, defined, around)
+        defined.difference_update(added)
+
+    def _instruction(self, op: Op, defined: set[Value], around: _Enclosing) -> None:
+        if not isinstance(op, While):  # its condition is computed inside
+            self._operands(op, defined)
+        match op:
+            case Break() | Continue():
+                if op.label not in around.loops:
+                    internal(f"{op.mnemonic} has no loop around it", op.loc)
+            case Leave():
+                if op.label not in around.scopes:
+                    internal("leave has no scope around it", op.loc)
+            case ReadVar() | Assign():
+                value = op.result if isinstance(op, ReadVar) else op.value
+                if op.var not in self.assigned:
+                    internal(f"cell '{op.var.name}' is read but never assigned", op.loc)
+                if value.type != op.var.type:
+                    internal(f"cell '{op.var.name}' is {op.var.type}, its value {value.type}", op.loc)
+            case _:
+                self._effects(op)
+                self._types(op)
+        self._nested(op, defined, around)
+
+    def _nested(self, op: Op, defined: set[Value], around: _Enclosing) -> None:
+        match op:
+            case For():
+                defined.add(op.index)
+                self.block(op.body, defined, _Enclosing(around.loops | {op.label}, around.scopes))
+                defined.discard(op.index)
+            case While():
+                known = isinstance(op.cond, Const) or op.cond in defined
+                if not known and all(op.cond is not inner.defines for inner in op.test):
+                    internal(f"value {op.cond!r} is used before it is defined (in while)", op.loc)
+                inside = _Enclosing(around.loops | {op.label}, around.scopes)
+                self.block(op.test, defined, inside, then=op.body)
+            case Scope():
+                self.block(op.body, defined, _Enclosing(around.loops, around.scopes | {op.label}))
+            case Role():
+                self._role(op, defined, around)
+            case Roles():
+                for role in op.regions:
+                    self._role(role, defined, around)
+            case _:
+                for block in op.blocks():
+                    self.block(block, defined, around)
+
+    def _role(self, role: Role, defined: set[Value], around: _Enclosing) -> None:
+        """A role sees the scalars from before it; register tiles belong to the threads that made them."""
+        tiles = {value for value in defined if isinstance(value.type, TileType)}
+        for op in role.body.walk():
+            for value in op.operands():
+                if value in tiles:
+                    raise Error(
+                        f"tile {_named(value)} is used inside a role ({role.name}), but was made outside it",
+                        location=op.loc,
+                        remedy="register tiles do not cross a role's boundary: make it inside the role, "
+                        "or pass it through shared memory",
+                    )
+        self.block(role.body, defined, around)
+
+    def _operands(self, op: Op, defined: set[Value]) -> None:
+        for value in op.operands():
+            if not isinstance(value, Const) and value not in defined:
+                internal(f"value {value!r} is used before it is defined (in {op.mnemonic})", op.loc)
+
+    def _types(self, op: Op) -> None:
+        rule = _TYPES.get(type(op))
+        if rule is not None:
+            rule(op)
+
+    # -- effects -----------------------------------------------------------------------------------------
+
+    def _effects(self, op: Op) -> None:
+        effects = op.effects()
+        for access in effects.accesses:
+            self._view(access.region, op)
+            self._mask(access.mask, "multicast mask", op)
+        self._barriers(effects, op)
+        for arrival in effects.arrivals:
+            _check_scalar_integer(arrival.count, "an arrival count", op)
+            _check_count(constant_of(arrival.count), op.loc)
+            self._mask(arrival.mask, "mask", op)
+        for expect in effects.expects:
+            _check_scalar_integer(expect.nbytes, "a number of bytes", op)
+            _check_bytes(constant_of(expect.nbytes), op.loc)
+            self._mask(expect.mask, "mask", op)
+        for complete in effects.completes:
+            if complete.nbytes > MAX_COUNT:
+                raise Error(
+                    f"the copy brings {complete.nbytes} bytes; a barrier can track {MAX_COUNT} at a time",
+                    location=op.loc,
+                    remedy="copy in several phases",
+                )
+            self._mask(complete.mask, "multicast mask", op)
+        for wait in effects.waits:
+            _check_scalar_integer(wait.parity, "a parity", op, or_bool=True)
+        if isinstance(op, BarrierInit):
+            _check_init(op, self.function)
+
+    def _barriers(self, effects: Effects, op: Op) -> None:
+        signals = (*effects.arrivals, *effects.expects, *effects.completes, *effects.waits)
+        for reference in (signal.barrier for signal in signals):
+            self._index(reference.barrier, reference.index, op)
+        for life in effects.lifecycle:
+            if life.index is not None:
+                self._index(life.barrier, life.index, op)
+
+    def _index(self, barrier: BarrierArray, index: Value, op: Op) -> None:
+        if barrier not in self.function.barriers:
+            internal(f"barrier '{barrier.name}' is not declared", op.loc)
+        _check_scalar_integer(index, "the index of a barrier", op)
+        number = constant_of(index)
+        if number is not None and not 0 <= number < barrier.n:
+            raise Error(
+                f"index {number} is outside barrier array '{barrier.name}' ({_plural(barrier.n, 'barrier')})",
+                location=op.loc,
+                remedy=f"use 0 to {barrier.n - 1}, or declare more: px.barrier({int(number) + 1})"
+                if number > 0
+                else "indices begin at 0",
+            )
+
+    def _mask(self, mask: Value | None, what: str, op: Op) -> None:
+        if mask is None:
+            return
+        _check_scalar_integer(mask, f"a {what}", op)
+        bits = constant_of(mask)
+        if bits is None:
+            return
+        size = self.function.cluster_size
+        if bits <= 0:
+            raise Error(
+                f"{what} {bits} names no CTA", location=op.loc, remedy="set a bit for each CTA rank that is meant"
+            )
+        if int(bits) >> size:
+            highest = int(bits).bit_length() - 1
+            raise Error(
+                f"{what} {int(bits):#b} names CTA {highest}, the cluster has {_plural(size, 'CTA')}",
+                location=op.loc,
+                remedy=f"bit r stands for the CTA of rank r: use at most {(1 << size) - 1:#b}, "
+                "or give the kernel a larger cluster=",
+            )
+
+    def _view(self, view: View, op: Op) -> None:
+        rank = view.array_type.rank if isinstance(view, GlobalView) else len(view.buffer.shape)
+        if len(view.offsets) != rank or len(view.extents) != rank or not set(view.kept) <= set(range(rank)):
+            internal("a view does not fit the rank of its memory", op.loc)
+        dropped = set(range(rank)) - set(view.kept)
+        if len(set(view.kept)) != len(view.kept) or any(view.extents[axis] != 1 for axis in dropped):
+            internal("a view keeps an axis twice, or drops one with more than one element", op.loc)
+        if any(extent < 1 for extent in view.extents):
+            raise Error("a view without elements", location=op.loc, remedy="every extent must be 1 or more")
+        for axis, offset in enumerate(view.offsets):
+            indexed = isinstance(view, GlobalView) and axis == view.index_axis
+            if not indexed and not _is_integer(offset):
+                internal(f"offset {offset!r} of a view is not an integer", op.loc)
+        if isinstance(view, SharedView):
+            self._shared_view(view, op)
+
+    def _shared_view(self, view: SharedView, op: Op) -> None:
+        buffer = view.buffer
+        if buffer not in self.function.buffers:
+            internal(f"shared buffer '{buffer.name}' is not declared", op.loc)
+        for axis, (offset, extent, size) in enumerate(zip(view.offsets, view.extents, buffer.shape, strict=True)):
+            start = constant_of(offset)
+            if extent <= size and (start is None or 0 <= start <= size - extent):
+                continue
+            where = f"axis {axis} of shared buffer '{buffer.name}' (size {size})"
+            if axis not in view.kept:
+                message = f"index {start} is outside {where}"
+            elif start is None:
+                message = f"a slice of {extent} elements is longer than {where}"
+            elif start < 0:
+                message = f"slice {start}:{start + extent} begins before the start of {where}"
+            else:
+                message = f"slice {start}:{start + extent} is past the end of {where}"
+            raise Error(message, location=op.loc, remedy="shared memory has no edge masks: stay inside the buffer")
+        if view.cta is not None:
+            _check_scalar_integer(view.cta, "the CTA of .at()", op)
+            cta = constant_of(view.cta)
+            if cta is not None and not 0 <= cta < self.function.cluster_size:
+                raise Error(
+                    f".at({cta}) names a CTA outside the cluster of {_plural(self.function.cluster_size, 'CTA')}",
+                    location=op.loc,
+                    remedy=f"ranks are 0 to {self.function.cluster_size - 1}; "
+                    "give the kernel a larger cluster= if more are meant",
+                )
+
+
+# -- numbers ---------------------------------------------------------------------------------------------
+
+
+def _check_count(count: float | None, loc: Location) -> None:
+    if count is not None and not 1 <= count <= MAX_COUNT:
+        raise Error(
+            f"arrival count {count} is outside 1 to {MAX_COUNT}",
+            location=loc,
+            remedy="a barrier counts at least one arrival and at most 2**20 - 1",
+        )
+
+
+def _check_bytes(nbytes: float | None, loc: Location) -> None:
+    if nbytes is not None and not 0 <= nbytes <= MAX_COUNT:
+        raise Error(
+            f"{nbytes} bytes are outside 0 to {MAX_COUNT}, what one phase of a barrier can expect",
+            location=loc,
+            remedy="copy in several phases, or smaller tiles",
+        )
+
+
+def _check_init(op: BarrierInit, function: Function) -> None:
+    if op.count is not None:
+        _check_scalar_integer(op.count, "an arrival count", op)
+        _check_count(constant_of(op.count), op.loc)
+    elif len(op.counts) != function.cluster_size or any(len(row) != op.barrier.n for row in op.counts):
+        internal(f"'{op.barrier.name}' needs one count per rank and barrier", op.loc)
+    for row in op.counts:
+        for count in row:
+            _check_count(count, op.loc)
+
+
+def _check_scalar_integer(value: Value, what: str, op: Op, *, or_bool: bool = False) -> None:
+    if not _is_integer(value) and not (or_bool and value.type == ScalarType(bool_)):
+        raise Error(
+            f"{what} is a scalar integer, not {value.type}",
+            location=op.loc,
+            remedy="convert it, e.g. with .to(px.i32)" if isinstance(value.type, ScalarType) else "pass a scalar",
+        )
+
+
+def _is_integer(value: Value) -> bool:
+    return isinstance(value.type, ScalarType) and value.type.dtype.is_integer
+
+
+def _named(value: Value) -> str:
+    return f"'{value.name}'" if value.name else f"of type {value.type}"
+
+
+def _plural(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
+# -- types -----------------------------------------------------------------------------------------------
+
+
+def _shape(value: Value) -> tuple[int, ...]:
+    assert not isinstance(value.type, ArrayType)
+    return value.type.shape
+
+
+def _dtype(value: Value) -> DType:
+    return value.type.dtype
+
+
+def _need(holds: bool, op: Op, what: str) -> None:
+    if not holds:
+        internal(f"{op.mnemonic}: {what}", op.loc)
+
+
+def _elementwise(op: Op, *operands: Value, result: DType | None = None) -> None:
+    first = operands[0]
+    _need(all(_dtype(v) == _dtype(first) for v in operands), op, "operands of different element types")
+    assert op.defines is not None
+    _need(_dtype(op.defines) == (result or _dtype(first)), op, "result of another element type")
+    shapes = [_shape(v) for v in operands]
+    try:
+        joined = np.broadcast_shapes(*shapes)
+    except ValueError:
+        internal(f"{op.mnemonic}: shapes {shapes} do not broadcast", op.loc)
+    _need(_shape(op.defines) == joined, op, f"result of shape {_shape(op.defines)}, not {joined}")
+
+
+def _check_select(op: tile.Select) -> None:
+    _need(_dtype(op.cond) == bool_, op, "a condition that is not bool")
+    _need(_dtype(op.a) == _dtype(op.b) == _dtype(op.result), op, "operands of different element types")
+    joined = np.broadcast_shapes(_shape(op.cond), _shape(op.a), _shape(op.b))
+    _need(_shape(op.result) == joined, op, f"result of shape {_shape(op.result)}, not {joined}")
+
+
+def _check_reduce(op: tile.Reduce) -> None:
+    shape = _shape(op.x)
+    _need(0 <= op.axis < len(shape), op, f"axis {op.axis} of shape {shape}")
+    rest = shape[: op.axis] + (1,) * op.keepdims + shape[op.axis + 1 :]
+    _need(_shape(op.result) == rest, op, f"result of shape {_shape(op.result)}, not {rest}")
+
+
+def _check_reshape(op: tile.Reshape) -> None:
+    _need(_dtype(op.x) == _dtype(op.result), op, "another element type")
+    _need(prod(_shape(op.x)) == prod(_shape(op.result)), op, f"{_shape(op.x)} has not as many elements")
+
+
+def _check_transpose(op: tile.Transpose) -> None:
+    shape = _shape(op.x)
+    _need(sorted(op.perm) == list(range(len(shape))), op, f"{op.perm} is no permutation of the axes of {shape}")
+    _need(_shape(op.result) == tuple(shape[axis] for axis in op.perm), op, "result of another shape")
+
+
+def _same_type(op: tile.CumSum | tile.ConvertLayout) -> None:
+    _need(op.x.type == op.result.type, op, f"{op.x.type} becomes {op.result.type}")
+
+
+def _check_cast(op: tile.Cast) -> None:
+    _need(_shape(op.x) == _shape(op.result), op, f"{op.x.type} becomes {op.result.type}")
+
+
+def _check_full(op: tile.Full) -> None:
+    _need(_shape(op.value) == () and _dtype(op.value) == _dtype(op.result), op, f"filled with {op.value.type}")
+
+
+def _check_arange(op: tile.Arange) -> None:
+    _need(len(_shape(op.result)) == 1 and _dtype(op.result) == i32, op, f"result is {op.result.type}")
+
+
+def _check_load(op: memory.Load) -> None:
+    _need(_shape(op.result) == op.view.shape and _dtype(op.result) == op.view.dtype, op, "result unlike its view")
+    _need(_shape(op.fill) == () and _dtype(op.fill) == op.view.dtype, op, f"fill is {op.fill.type}")
+
+
+def _check_written(op: memory.Store | memory.AtomicAdd) -> None:
+    value = op.value
+    if _dtype(value) != op.view.dtype:
+        raise Error(
+            f"{_dtype(value)} values do not fit memory of {op.view.dtype}",
+            location=op.loc,
+            remedy=f"convert them: .to(px.{op.view.dtype})",
+        )
+    if _shape(value) != op.view.shape:
+        raise Error(
+            f"values of shape {_shape(value)} do not fit a region of shape {op.view.shape}",
+            location=op.loc,
+            remedy="both must have the same shape",
+        )
+    if isinstance(op, memory.AtomicAdd) and op.result is not None:
+        _need(op.result.type == value.type, op, f"result is {op.result.type}")
+
+
+def _check_copy(op: tma.TmaLoad | tma.TmaStore | tma.TmaReduce) -> None:
+    if op.src.dtype != op.dst.dtype:
+        raise Error(
+            f"{op.mnemonic} from {op.src.dtype} to {op.dst.dtype}: a copy does not convert",
+            location=op.loc,
+            remedy="give the shared buffer the array's dtype",
+        )
+    if op.src.shape != op.dst.shape:
+        raise Error(
+            f"{op.mnemonic} from a region of shape {op.src.shape} to one of shape {op.dst.shape}",
+            location=op.loc,
+            remedy="both sides of a copy have the same shape",
+        )
+    shared = op.dst if isinstance(op, tma.TmaLoad) else op.src
+    assert isinstance(shared, SharedView)
+    if shared.cta is not None:
+        raise Error(
+            f"{op.mnemonic} of another CTA's shared memory",
+            location=op.loc,
+            remedy="the TMA engine copies to and from its own CTA; multicast= reaches the others",
+        )
+
+
+def _check_condition(op: control.If | control.DeviceAssert | control.While) -> None:
+    _need(_dtype(op.cond) == bool_, op, f"a condition of type {op.cond.type}")
+    if not isinstance(op, control.DeviceAssert):
+        _need(_shape(op.cond) == (), op, "a tile as condition")
+
+
+def _check_for(op: For) -> None:
+    _need(all(v.type == op.index.type for v in (op.start, op.stop, op.step)), op, "bounds unlike the index")
+    _need(_is_integer(op.index), op, f"an index of type {op.index.type}")
+    if constant_of(op.step) == 0:
+        raise Error("a range with step 0", location=op.loc, remedy="use a positive or negative step")
+
+
+def _check_extent(op: memory.Extent) -> None:
+    _need(isinstance(op.array, Param) and isinstance(op.array.type, ArrayType), op, "of something not an array")
+
+
+def _check_group_wait(op: tma.TmaWait) -> None:
+    if op.n < 0:
+        raise Error(f"px.tma.wait({op.n})", location=op.loc, remedy="the number of unfinished groups is 0 or more")
+
+
+def _check_test_wait(op: mbarrier.TestWait) -> None:
+    _need(op.result.type == ScalarType(bool_), op, f"result is {op.result.type}")
+
+
+_TYPES: dict[type[Op], Callable[..., None]] = {
+    tile.Unary: lambda op: _elementwise(op, op.x),
+    tile.Binary: lambda op: _elementwise(op, op.a, op.b),
+    tile.Compare: lambda op: _elementwise(op, op.a, op.b, result=bool_),
+    tile.Select: _check_select,
+    tile.Cast: _check_cast,
+    tile.Full: _check_full,
+    tile.Arange: _check_arange,
+    tile.Reduce: _check_reduce,
+    tile.CumSum: _same_type,
+    tile.Reshape: _check_reshape,
+    tile.Transpose: _check_transpose,
+    tile.ConvertLayout: _same_type,
+    memory.Load: _check_load,
+    memory.Store: _check_written,
+    memory.AtomicAdd: _check_written,
+    memory.Extent: _check_extent,
+    tma.TmaLoad: _check_copy,
+    tma.TmaStore: _check_copy,
+    tma.TmaReduce: _check_copy,
+    tma.TmaWait: _check_group_wait,
+    control.If: _check_condition,
+    control.While: _check_condition,
+    control.DeviceAssert: _check_condition,
+    control.For: _check_for,
+    mbarrier.TestWait: _check_test_wait,
+}

@@ -1,0 +1,118 @@
+"""Regions of memory that instructions name: global views, shared buffers and their views, barriers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from phalanx.ir.location import NOWHERE, Location
+from phalanx.ir.types import ArrayType, DType
+from phalanx.ir.values import Param, Value
+
+
+@dataclass(frozen=True, eq=False)
+class SharedBuffer:
+    """A static buffer in the shared memory of every CTA. `reuse`: take over the memory of that buffer or barrier array."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: DType
+    loc: Location = NOWHERE
+    reuse: SharedBuffer | BarrierArray | None = None
+
+    @property
+    def nbytes(self) -> int:
+        return prod(self.shape) * self.dtype.itemsize
+
+
+@dataclass(frozen=True, eq=False)
+class BarrierArray:
+    """`n` mbarriers of every CTA. `count` is what the user wrote, None where the compiler is to count the arrivals."""
+
+    name: str
+    n: int
+    count: int | None = None
+    init: bool = True
+    checked: bool = True
+    loc: Location = NOWHERE
+    reuse: SharedBuffer | BarrierArray | None = None
+
+    @property
+    def nbytes(self) -> int:
+        return 8 * self.n
+
+
+@dataclass(frozen=True)
+class GlobalView:
+    """A box of a global array: one offset and one extent per array axis.
+
+    `kept` lists the axes that form the view's shape; the others were indexed by an integer and have extent 1. At most one
+    offset may be a rank-1 i32 tile: the rows it names.
+    """
+
+    array: Param
+    offsets: tuple[Value, ...]
+    extents: tuple[int, ...]
+    kept: tuple[int, ...]
+
+    @property
+    def array_type(self) -> ArrayType:
+        assert isinstance(self.array.type, ArrayType)
+        return self.array.type
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.extents[axis] for axis in self.kept)
+
+    @property
+    def dtype(self) -> DType:
+        return self.array_type.dtype
+
+    @property
+    def nbytes(self) -> int:
+        return prod(self.extents) * self.dtype.itemsize
+
+    @property
+    def index_axis(self) -> int | None:
+        """The axis whose offset is a tile of indices, if any."""
+        for axis, offset in enumerate(self.offsets):
+            if offset.type.shape:  # type: ignore[union-attr]
+                return axis
+        return None
+
+
+@dataclass(frozen=True)
+class SharedView:
+    """A box of a shared buffer. `kept` lists the buffer's axes in the view's order (a permutation is a transpose).
+
+    `cta` is the rank whose memory is meant, None for the own CTA.
+    """
+
+    buffer: SharedBuffer
+    offsets: tuple[Value, ...]
+    extents: tuple[int, ...]
+    kept: tuple[int, ...]
+    cta: Value | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.extents[axis] for axis in self.kept)
+
+    @property
+    def dtype(self) -> DType:
+        return self.buffer.dtype
+
+    @property
+    def nbytes(self) -> int:
+        return prod(self.extents) * self.dtype.itemsize
+
+
+@dataclass(frozen=True)
+class BarrierRef:
+    """One barrier of an array."""
+
+    barrier: BarrierArray
+    index: Value
+
+
+View = GlobalView | SharedView

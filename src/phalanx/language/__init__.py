@@ -1,0 +1,1 @@
+"""What users write: the functions of the language, and the reader that turns Python source into IR."""

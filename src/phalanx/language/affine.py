@@ -1,0 +1,39 @@
+"""Integer scalars as affine forms, so that `m + BM` minus `m` is seen to be `BM`."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Affine:
+    """`constant + sum(coefficient * atom)`; atoms are hashable names of what is not affine."""
+
+    terms: tuple[tuple[Hashable, int], ...]
+    constant: int
+
+    def combine(self, other: Affine, sign: int) -> Affine:
+        total = dict(self.terms)
+        for atom, coefficient in other.terms:
+            total[atom] = total.get(atom, 0) + sign * coefficient
+        kept = sorted(((a, c) for a, c in total.items() if c), key=lambda item: hash(item[0]))
+        return Affine(tuple(kept), self.constant + sign * other.constant)
+
+    def scale(self, factor: int) -> Affine:
+        if factor == 0:
+            return Affine((), 0)
+        return Affine(tuple((a, c * factor) for a, c in self.terms), self.constant * factor)
+
+    @property
+    def number(self) -> int | None:
+        """The value where it is constant."""
+        return None if self.terms else self.constant
+
+
+def constant(value: int) -> Affine:
+    return Affine((), value)
+
+
+def atom(name: Hashable) -> Affine:
+    return Affine(((name, 1),), 0)

@@ -1,0 +1,124 @@
+"""Where instructions are put while a function is read: blocks, positions, entry values, static resources."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from phalanx.errors import Error
+from phalanx.ir.core import Block, Op
+from phalanx.ir.location import NOWHERE, Location
+from phalanx.ir.ops.cluster import ClusterId, ClusterRank
+from phalanx.ir.ops.control import BlockId, NumBlocks
+from phalanx.ir.ops.memory import Extent
+from phalanx.ir.types import I32, ScalarType
+from phalanx.ir.values import Const, Param, Value
+from phalanx.ir.views import BarrierArray, SharedBuffer
+from phalanx.language.affine import Affine, atom, constant
+
+
+@dataclass
+class Agent:
+    """Who runs the code being read: all warps of the CTA, or the warps of a role."""
+
+    first: int
+    warps: int
+    is_role: bool = False
+
+
+@dataclass
+class Builder:
+    """Collects the instructions of one kernel. `loc` is the place of the expression being read."""
+
+    warps: int
+    cluster: tuple[int, int, int]
+    loc: Location = NOWHERE
+    ops: list[Op] = field(default_factory=list)
+    entry: list[Op] = field(default_factory=list)
+    buffers: list[SharedBuffer] = field(default_factory=list)
+    barriers: list[BarrierArray] = field(default_factory=list)
+    loop_depth: int = 0
+    name_hint: str = ""
+    agent: Agent = field(default_factory=lambda: Agent(0, 0))
+    affine: dict[Value, Affine] = field(default_factory=dict)
+    _entry_values: dict[Hashable, Value] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.agent = Agent(0, self.warps)
+
+    def emit(self, op: Op) -> None:
+        self.ops.append(op)
+
+    @contextmanager
+    def block(self) -> Iterator[list[Op]]:
+        """Collects what is emitted inside into a list of its own."""
+        outer, inner = self.ops, []
+        self.ops = inner
+        try:
+            yield inner
+        finally:
+            self.ops = outer
+
+    @contextmanager
+    def at(self, loc: Location) -> Iterator[None]:
+        before = self.loc
+        self.loc = loc
+        try:
+            yield
+        finally:
+            self.loc = before
+
+    def fail(self, message: str, remedy: str | None = None, *, loc: Location | None = None, **kwargs: Any) -> NoReturn:
+        raise Error(message, location=loc or self.loc, remedy=remedy, **kwargs)
+
+    # Values that are the same wherever they are asked for live in the entry block, once.
+
+    def block_id(self, dim: int) -> Value:
+        return self._entry(("block_id", dim), "xyz"[dim], lambda v: BlockId(dim, v, loc=self.loc), "block_")
+
+    def num_blocks(self, dim: int) -> Value:
+        return self._entry(("num_blocks", dim), "xyz"[dim], lambda v: NumBlocks(dim, v, loc=self.loc), "blocks_")
+
+    def cluster_rank(self, dim: int | None) -> Value:
+        suffix = "" if dim is None else "_" + "xyz"[dim]
+        return self._entry(("cluster_rank", dim), "rank" + suffix, lambda v: ClusterRank(dim, v, loc=self.loc))
+
+    def cluster_id(self, dim: int | None) -> Value:
+        suffix = "" if dim is None else "_" + "xyz"[dim]
+        return self._entry(("cluster_id", dim), "cluster" + suffix, lambda v: ClusterId(dim, v, loc=self.loc))
+
+    def extent(self, array: Param, axis: int) -> Value:
+        name = f"{array.name}_size{axis}"
+        return self._entry(("extent", array.index, axis), name, lambda v: Extent(array, axis, v, loc=self.loc))
+
+    def _entry(self, key: Hashable, name: str, make: Any, prefix: str = "") -> Value:
+        value = self._entry_values.get(key)
+        if value is None:
+            value = Value(I32, prefix + name)
+            self._entry_values[key] = value
+            self.entry.append(make(value))
+        return value
+
+    # Affine forms.
+
+    def affine_of(self, value: Any) -> Affine:
+        """The affine form of an integer front-end value (a number or an IR scalar)."""
+        if isinstance(value, int):
+            return constant(int(value))
+        if isinstance(value, Const):
+            return constant(int(value.value))
+        return self.affine.get(value) or atom(value)
+
+
+def operand(value: Any, type: ScalarType | None = None) -> Value:
+    """An IR operand for a front-end scalar: numbers become constants."""
+    if isinstance(value, Value):
+        return value
+    return Const(value, type)
+
+
+def freeze(ops: list[Op]) -> Block:
+    """A block around a list that may still grow; `cleanup.seal` makes tuples of all of them at the end."""
+    return Block(ops)  # type: ignore[arg-type]

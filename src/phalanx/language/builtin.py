@@ -1,0 +1,69 @@
+"""Functions that users call inside kernels: documented stubs whose bodies write IR."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from phalanx.errors import Error
+from phalanx.language.builder import Builder
+
+BUILTINS: list[Builtin] = []
+"""Every public in-kernel function, for the documentation test."""
+
+
+class Builtin:
+    """A function of the language. Called outside a kernel it explains itself, or runs its host version if it has one."""
+
+    def __init__(self, name: str, impl: Callable[..., Any], host: Callable[..., Any] | None = None) -> None:
+        self.name = name
+        self.impl = impl
+        self.host = host
+        self.__doc__ = impl.__doc__
+        self.__name__ = name
+        parameters = list(inspect.signature(impl).parameters.values())[1:]
+        self.signature = inspect.Signature(parameters)
+        self.__signature__ = self.signature
+        BUILTINS.append(self)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.host is not None:
+            return self.host(*args, **kwargs)
+        raise Error(
+            f"px.{self.name} was called outside a kernel",
+            remedy="call it inside a function decorated with @px.kernel or @px.func",
+        )
+
+    def __repr__(self) -> str:
+        return f"<px.{self.name}{self.signature}>"
+
+    def invoke(self, ctx: Builder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Runs the implementation for a call in a kernel, with the signature checked."""
+        check_arguments(ctx, f"px.{self.name}", self.signature, args, kwargs)
+        return self.impl(ctx, *args, **kwargs)
+
+
+def check_arguments(
+    ctx: Builder, name: str, signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> inspect.BoundArguments:
+    """Binds arguments to a signature; a mismatch is an error that shows the signature."""
+    try:
+        return signature.bind(*args, **kwargs)
+    except TypeError as problem:
+        shown = str(signature.replace(return_annotation=inspect.Signature.empty))
+        plain = signature.replace(
+            parameters=[p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values()],
+            return_annotation=inspect.Signature.empty,
+        )
+        shown = str(plain)
+        ctx.fail(f"{name}: {problem}", f"its signature is {name}{shown}")
+
+
+def builtin(name: str, host: Callable[..., Any] | None = None) -> Callable[[Callable[..., Any]], Builtin]:
+    """Declares `px.<name>`; the decorated function takes the builder first."""
+
+    def wrap(impl: Callable[..., Any]) -> Builtin:
+        return Builtin(name, impl, host)
+
+    return wrap

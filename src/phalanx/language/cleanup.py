@@ -1,0 +1,65 @@
+"""After reading: blocks become immutable, and what nobody uses goes away."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from phalanx.ir.core import Block, Op
+from phalanx.ir.ops.control import Assign, For, ReadVar
+from phalanx.ir.values import Value, Var
+
+
+
+def seal(block: Block) -> Block:
+    """Tuples instead of the lists that were growing while the function was read."""
+    return Block(tuple(_sealed(op) for op in block.ops))
+
+
+def _sealed(op: Op) -> Op:
+    changes: dict[str, Any] = {}
+    for field in dataclasses.fields(op):
+        item = getattr(op, field.name)
+        if isinstance(item, Block):
+            changes[field.name] = seal(item)
+    return dataclasses.replace(op, **changes) if changes else op
+
+
+def remove_dead(block: Block) -> Block:
+    """Drops pure instructions whose results nobody reads, and cells that are never read."""
+    while True:
+        used: set[Value] = set()
+        read: set[Var] = set()
+        for op in block.walk():
+            used.update(op.operands())
+            if isinstance(op, ReadVar):
+                read.add(op.var)
+        slim = _without_dead(block, used, read)
+        if slim is block:
+            return block
+        block = slim
+
+
+def _without_dead(block: Block, used: set[Value], read: set[Var]) -> Block:
+    kept: list[Op] = []
+    changed = False
+    for op in block.ops:
+        if isinstance(op, Assign):
+            if op.var not in read:
+                changed = True
+                continue
+        elif op.defines is not None and not isinstance(op, For) and op.effects().is_pure and op.defines not in used:
+            changed = True
+            continue
+        changes: dict[str, Any] = {}
+        for field in dataclasses.fields(op):
+            item = getattr(op, field.name)
+            if isinstance(item, Block):
+                slim = _without_dead(item, used, read)
+                if slim is not item:
+                    changes[field.name] = slim
+        if changes:
+            op = dataclasses.replace(op, **changes)
+            changed = True
+        kept.append(op)
+    return Block(tuple(kept)) if changed else block

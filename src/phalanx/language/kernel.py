@@ -1,0 +1,228 @@
+"""`@px.kernel`, `@px.func`: kernels as objects, and reading one into IR for given argument types and constants."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from phalanx.errors import Error
+from phalanx.ir.core import Block, Function
+from phalanx.ir.location import Location
+from phalanx.ir.types import ArrayType, ScalarType
+from phalanx.ir.values import Param
+from phalanx.language.builder import Builder
+from phalanx.language.cleanup import remove_dead, seal
+from phalanx.language.expressions import InlinedFunction
+from phalanx.language.reader import Reader
+from phalanx.language.source import FunctionSource, read_source
+
+MAX_WARPS = 32
+MAX_CLUSTER = 16
+
+
+def func(fn: Callable[..., Any]) -> InlinedFunction:
+    """A helper that is inlined where kernels call it; recursion is refused.
+
+    Decorates a function. Any agent; any GPU; no PTX. Outside kernels it is the plain Python function. Example::
+
+        @px.func
+        def swizzle(t, n, group):
+            return t // group % n, t % group
+    """
+    return InlinedFunction(fn)
+
+
+@dataclass(frozen=True, eq=False)
+class Kernel:
+    """A kernel: `kernel[grid](arguments..., CONSTANT=...)` launches it."""
+
+    fn: Callable[..., Any]
+    warps: Any
+    cluster: Any
+    exit_sync: bool
+    watchdog: bool | None
+    parameters: tuple[str, ...]
+    constants: dict[str, Any]
+    required: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return self.fn.__name__
+
+    @property
+    def source(self) -> FunctionSource:
+        return read_source(self.fn)
+
+    @property
+    def location(self) -> Location:
+        return self.source.locate(self.source.node)
+
+    def __getitem__(self, grid: Any) -> Any:
+        from phalanx.runtime.dispatch import BoundLaunch
+
+        return BoundLaunch(self, grid)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise Error(
+            f"kernel '{self.name}' was called without a grid",
+            location=self.location,
+            remedy=f"write {self.name}[grid](...), where grid counts CTAs: an int, a tuple, or a function of the constants",
+        )
+
+    def bind_constants(self, given: dict[str, Any]) -> dict[str, Any]:
+        """All constants: defaults overridden by `given`."""
+        for name in given:
+            if name not in self.constants and name not in self.required:
+                known = ", ".join([*self.required, *self.constants]) or "none"
+                raise Error(
+                    f"kernel '{self.name}' has no constant '{name}'",
+                    location=self.location,
+                    remedy=f"its keyword-only parameters are {known}",
+                )
+        missing = [name for name in self.required if name not in given]
+        if missing:
+            raise Error(
+                f"kernel '{self.name}' needs the constant{'s' if len(missing) > 1 else ''} {', '.join(missing)}",
+                location=self.location,
+                remedy=f"pass {missing[0]}=... at the launch",
+            )
+        return {**self.constants, **given}
+
+
+def kernel(
+    fn: Callable[..., Any] | None = None,
+    *,
+    warps: Any = 4,
+    cluster: Any = 1,
+    exit_sync: bool = True,
+    watchdog: bool | None = None,
+) -> Any:
+    """Makes a kernel of a Python function: positional parameters are run-time values, keyword-only ones constants.
+
+    Decorates a function. `warps` per CTA and `cluster` (an int or up to three) may be functions of the constants;
+    `exit_sync=False` drops the cluster barrier at the end; `watchdog=True` bounds every wait on the GPU. Any GPU from sm_90;
+    PTX ``.entry``. Example::
+
+        @px.kernel(warps=4)
+        def scale(X, Y, alpha, *, BM=64, BN=64):
+            m, n = px.block_id(0) * BM, px.block_id(1) * BN
+            px.store(Y[m:m+BM, n:n+BN], px.load(X[m:m+BM, n:n+BN]) * alpha)
+    """
+
+    def wrap(target: Callable[..., Any]) -> Kernel:
+        if not inspect.isfunction(target):
+            raise Error("@px.kernel decorates a function", remedy="write it above 'def name(...):'")
+        positional, constants, required = [], {}, []
+        for parameter in inspect.signature(target).parameters.values():
+            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+                raise Error(
+                    f"kernel '{target.__name__}' has a variable number of parameters",
+                    location=read_source(target).locate(read_source(target).node),
+                    remedy="name each parameter",
+                )
+            if parameter.kind is parameter.KEYWORD_ONLY:
+                if parameter.default is parameter.empty:
+                    required.append(parameter.name)
+                else:
+                    constants[parameter.name] = parameter.default
+            else:
+                positional.append(parameter.name)
+        return Kernel(target, warps, cluster, exit_sync, watchdog, tuple(positional), constants, tuple(required))
+
+    return wrap if fn is None else wrap(fn)
+
+
+def call_with_constants(fn: Callable[..., Any], constants: dict[str, Any]) -> Any:
+    """Calls a user's function of the constants with those it names (all, for `**kwargs`; a single other name gets the dict)."""
+    parameters = inspect.signature(fn).parameters
+    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        return fn(**constants)
+    if len(parameters) == 1 and next(iter(parameters)) not in constants:
+        return fn(constants)
+    return fn(**{name: constants[name] for name in parameters if name in constants})
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """A kernel read for given types, with the names it captured (to be compared at later launches)."""
+
+    function: Function
+    captured: tuple[tuple[FunctionSource, str, Any], ...]
+
+
+def resolve_warps(kernel: Kernel, constants: dict[str, Any]) -> int:
+    value = call_with_constants(kernel.warps, constants) if callable(kernel.warps) else kernel.warps
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MAX_WARPS:
+        raise Error(
+            f"kernel '{kernel.name}' asks for {value!r} warps",
+            location=kernel.location,
+            remedy=f"a CTA has 1 to {MAX_WARPS} warps (of 32 threads)",
+        )
+    return value
+
+
+def resolve_cluster(kernel: Kernel, constants: dict[str, Any]) -> tuple[int, int, int]:
+    value = call_with_constants(kernel.cluster, constants) if callable(kernel.cluster) else kernel.cluster
+    sizes = value if isinstance(value, tuple) else (value,)
+    total = 1
+    for size in sizes:
+        ok = isinstance(size, int) and not isinstance(size, bool) and size >= 1
+        total *= size if ok else 0
+    if not 1 <= len(sizes) <= 3 or not 1 <= total <= MAX_CLUSTER:
+        raise Error(
+            f"kernel '{kernel.name}' asks for a cluster of {value!r}",
+            location=kernel.location,
+            remedy=f"a cluster has one to three dimensions and 1 to {MAX_CLUSTER} CTAs in all",
+        )
+    x, y, z = (*sizes, 1, 1)[:3]
+    return x, y, z
+
+
+def read_kernel(kernel: Kernel, types: tuple[ArrayType | ScalarType | None, ...], constants: dict[str, Any]) -> Reading:
+    """The IR of a kernel for argument types (None: the argument is Python's None, a constant) and constants."""
+    source = kernel.source
+    warps = resolve_warps(kernel, constants)
+    cluster = resolve_cluster(kernel, constants)
+    ctx = Builder(warps, cluster, loc=kernel.location)
+    reader = Reader(ctx)
+    arguments: dict[str, Any] = {}
+    params = []
+    for name, type_ in zip(kernel.parameters, types, strict=True):
+        if type_ is None:
+            arguments[name] = None
+            continue
+        param = Param(type_, name, len(params))
+        params.append(param)
+        arguments[name] = param
+    for name, value in constants.items():
+        arguments[name] = check_constant(kernel, reader, name, value)
+    reader.run_function(source, arguments, None)
+    body = remove_dead(seal(Block(tuple(ctx.entry + ctx.ops))))
+    function = Function(
+        name=kernel.name,
+        params=tuple(params),
+        constants=tuple((name, value) for name, value in constants.items()),
+        warps=warps,
+        cluster=cluster,
+        exit_sync=kernel.exit_sync,
+        buffers=tuple(ctx.buffers),
+        barriers=tuple(ctx.barriers),
+        body=body,
+        loc=kernel.location,
+    )
+    captured = tuple((source_, name, value) for (_, name), (source_, value) in reader.captured.items())
+    return Reading(function, captured)
+
+
+def check_constant(kernel: Kernel, reader: Reader, name: str, value: Any) -> Any:
+    """Constants are numbers, strings, dtypes, None, tuples of them, functions and structs of the language."""
+    constant = reader.constant(value)
+    if constant is None and value is not None:
+        raise Error(
+            f"the constant '{name}' of kernel '{kernel.name}' is a {type(value).__name__}",
+            location=kernel.location,
+            remedy="constants are numbers, strings, dtypes, None, tuples of them, px.func and px.struct; arrays are positional",
+        )
+    return constant

@@ -1,0 +1,161 @@
+"""Ordinary memory: shared buffers, loads, stores, atomics, and the fences that order them with the copy engines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phalanx.ir.ops.memory import AtomicAdd, FenceAsyncProxy, FenceCluster, Load, Store
+from phalanx.ir.ops.mbarrier import FenceBarrierInit
+from phalanx.ir.types import ScalarType, TileType
+from phalanx.ir.values import Value
+from phalanx.ir.views import GlobalView, SharedBuffer, SharedView
+from phalanx.language.builder import Builder, operand
+from phalanx.language.builtin import builtin
+from phalanx.language.operators import cast, describe, dtype_of, is_scalar, promote, require_numeric, shape_of
+from phalanx.language.tiles import make_full, require_dtype, require_shape
+from phalanx.language.values import BarrierValue, ViewValue, load_scalar, type_name
+
+
+def require_view(ctx: Builder, what: str, view: Any) -> GlobalView | SharedView:
+    if not isinstance(view, ViewValue):
+        ctx.fail(f"{what} must be a view of memory, not {type_name(view)}", "slice an array or a shared buffer: A[m:m+BM, n:n+BN]")
+    return view.view
+
+
+def require_static(ctx: Builder, what: str) -> None:
+    """Static resources are not made inside run-time loops."""
+    if ctx.loop_depth:
+        ctx.fail(f"{what} inside a run-time loop", "static resources live as long as the kernel: move it before the loop")
+
+
+@builtin("shared")
+def shared(ctx: Builder, shape: Any, dtype: Any, reuse: Any = None) -> Any:
+    """A static buffer in this CTA's shared memory; `reuse=x` takes over the memory of a buffer or barrier array.
+
+    Outside run-time loops, any agent; any GPU; no PTX. Example: ``s = px.shared((4, 64, 64), px.f32)``; ``s[i]`` is one
+    64 x 64 stage, ``s[i].at(1)`` the same stage in CTA 1 of the cluster.
+    """
+    require_static(ctx, "px.shared")
+    sizes = require_shape(ctx, "px.shared", shape)
+    element = require_dtype(ctx, "px.shared", dtype)
+    target = None
+    if isinstance(reuse, ViewValue) and isinstance(reuse.view, SharedView):
+        target = reuse.view.buffer
+    elif isinstance(reuse, BarrierValue):
+        target = reuse.array  # type: ignore[assignment]
+    elif reuse is not None:
+        ctx.fail(f"reuse= takes a shared buffer or a barrier array, not {type_name(reuse)}")
+    buffer = SharedBuffer(unique_name(ctx, "shared"), sizes, element, ctx.loc, target)
+    ctx.buffers.append(buffer)
+    zero = operand(0)
+    return ViewValue(SharedView(buffer, (zero,) * len(sizes), sizes, tuple(range(len(sizes)))))
+
+
+def unique_name(ctx: Builder, default: str) -> str:
+    """The name of the variable being assigned, made unique."""
+    base = ctx.name_hint or default
+    taken = {b.name for b in ctx.buffers} | {b.name for b in ctx.barriers}
+    if base not in taken:
+        return base
+    number = 1
+    while f"{base}_{number}" in taken:
+        number += 1
+    return f"{base}_{number}"
+
+
+def load_view(ctx: Builder, view: GlobalView | SharedView, fill: Any) -> Value:
+    shape = view.shape
+    result = Value(TileType(shape, view.dtype) if shape else ScalarType(view.dtype))
+    ctx.emit(Load(view, cast(ctx, fill, view.dtype), result, loc=ctx.loc))
+    return result
+
+
+@builtin("load")
+def load(ctx: Builder, view: Any, fill: Any = 0) -> Any:
+    """A region of global or shared memory into registers; elements outside a global array are `fill`.
+
+    Any agent, all its threads; any GPU; PTX ``ld.global`` / ``ld.shared`` (``ld.shared::cluster`` through ``.at``), as wide
+    as strides and alignment allow. Example: ``x = px.load(A[m:m+64, k:k+64])``.
+    """
+    region = require_view(ctx, "the argument of px.load", view)
+    if not is_scalar(fill):
+        ctx.fail(f"fill must be a number or a scalar, not {describe(fill)}")
+    return load_view(ctx, region, fill)
+
+
+def stored_value(ctx: Builder, what: str, region: GlobalView | SharedView, value: Any) -> Value:
+    """`value` as it will be written: a scalar is spread, a narrower type is widened, anything else must match."""
+    value = load_scalar(ctx, value)
+    require_numeric(ctx, what, value)
+    dtype = dtype_of(value)
+    if isinstance(value, Value) and dtype != region.dtype and promote(dtype, region.dtype) != region.dtype:
+        ctx.fail(
+            f"{what}: a value of type {dtype} does not fit {region.dtype} memory",
+            f"convert it: value.to(px.{region.dtype})",
+        )
+    value = cast(ctx, value, region.dtype)
+    if region.shape and is_scalar(value):
+        return make_full(ctx, what, region.shape, value, region.dtype)
+    if shape_of(value) != region.shape:
+        ctx.fail(
+            f"{what}: a tile of shape {shape_of(value)} does not fit a view of shape {region.shape}",
+            "reshape the tile or change the slice",
+        )
+    return value
+
+
+@builtin("store")
+def store(ctx: Builder, view: Any, tile: Any) -> Any:
+    """Registers into a region of global or shared memory; elements outside a global array are not stored.
+
+    Any agent, all its threads; any GPU; PTX ``st.global`` / ``st.shared`` (``st.shared::cluster`` through ``.at``).
+    Example: ``px.store(C[m:m+64, n:n+64], x)``.
+    """
+    region = require_view(ctx, "the first argument of px.store", view)
+    ctx.emit(Store(region, stored_value(ctx, "px.store", region, tile), loc=ctx.loc))
+
+
+@builtin("atomic_add")
+def atomic_add(ctx: Builder, view: Any, tile: Any) -> Any:
+    """Adds to every element of a region, atomically per element; gives the old values.
+
+    Any agent, all its threads; any GPU; PTX ``red`` or ``atom.add``. Example: ``px.atomic_add(C[m:m+64], x)``.
+    """
+    region = require_view(ctx, "the first argument of px.atomic_add", view)
+    if region.dtype.name not in ("f32", "f64", "f16", "bf16", "i32", "u32", "i64", "u64"):
+        ctx.fail(f"px.atomic_add has no form for {region.dtype}", "use f32, f64, f16, bf16, i32, u32, i64 or u64")
+    value = stored_value(ctx, "px.atomic_add", region, tile)
+    result = Value(TileType(region.shape, region.dtype) if region.shape else ScalarType(region.dtype))
+    ctx.emit(AtomicAdd(region, value, result, loc=ctx.loc))
+    return result
+
+
+@builtin("fence.async_proxy")
+def async_proxy(ctx: Builder, space: Any = "cta") -> Any:
+    """Orders generic accesses before it with asynchronous ones (TMA, tensor cores) after it.
+
+    Any agent, all its threads; sm_90 and up; PTX ``fence.proxy.async`` on ``shared::cta``, ``"cluster"`` or ``"global"``.
+    Example: ``px.store(s, x); px.fence.async_proxy(); px.tma.store(s, C[m:m+64, n:n+64])``.
+    """
+    if space not in ("cta", "cluster", "global"):
+        ctx.fail(f"unknown space {space!r}", 'use "cta", "cluster" or "global"')
+    ctx.emit(FenceAsyncProxy(space, loc=ctx.loc))
+
+
+@builtin("fence.cluster")
+def cluster(ctx: Builder) -> Any:
+    """Acquires and releases at cluster scope.
+
+    Any agent, all its threads; sm_90 and up; PTX ``fence.acq_rel.cluster``. Example: ``px.fence.cluster()``.
+    """
+    ctx.emit(FenceCluster(loc=ctx.loc))
+
+
+@builtin("fence.barrier_init")
+def barrier_init(ctx: Builder) -> Any:
+    """Makes barrier initialisations before it visible to the cluster at the next barrier of threads.
+
+    Any agent, one elected thread; sm_90 and up; PTX ``fence.mbarrier_init.release.cluster``. Needed only after a ``.init``
+    of one's own (``px.barrier(init=False)``). Example: ``b.init(1); px.fence.barrier_init(); px.cluster.sync()``.
+    """
+    ctx.emit(FenceBarrierInit(loc=ctx.loc))

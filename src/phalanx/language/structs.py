@@ -1,0 +1,73 @@
+"""`@px.struct` classes and `px.ring`."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from phalanx.errors import Error
+from phalanx.language.builder import Builder
+from phalanx.language.builtin import builtin
+from phalanx.language.operators import binary, cast, compare, describe, select
+from phalanx.language.values import StructClass
+
+
+def struct(cls: type) -> StructClass:
+    """A class of values usable in kernels: annotated fields, defaults, methods (inlined like `@px.func`).
+
+    Decorates a class at module or function level. Any agent; any GPU; no PTX. Example::
+
+        @px.struct
+        class Tile:
+            m: int
+            n: int
+            def offset(self, BN):
+                return self.m * BN + self.n
+    """
+    if not inspect.isclass(cls):
+        raise Error("@px.struct decorates a class", remedy="write: @px.struct above 'class Name:' with annotated fields")
+    fields = tuple(cls.__dict__.get("__annotations__", {}))
+    if not fields:
+        raise Error(f"@px.struct class '{cls.__name__}' has no fields", remedy="annotate them, e.g. 'stage: int'")
+    defaults = {name: cls.__dict__[name] for name in fields if name in cls.__dict__}
+    methods = {
+        name: fn for name, fn in cls.__dict__.items() if inspect.isfunction(fn) and not name.startswith("__")
+    }
+    return StructClass(cls.__name__, fields, defaults, methods, cls)
+
+
+RING = StructClass("ring", ("n", "stage", "parity"), {}, {})
+"""Rings are structs whose one method is built in."""
+
+
+@builtin("ring")
+def ring(ctx: Builder, n: Any) -> Any:
+    """A position in a ring of `n` stages: `.stage` counts 0 to n-1, `.parity` flips at every wrap, `.advance()` moves on.
+
+    Any agent; any GPU; no PTX. A consumer waits for ``ring.parity`` on `full`, a producer for ``ring.parity ^ 1`` on `empty`.
+    Example: ``r = px.ring(4); full[r.stage].wait(r.parity); r.advance()``.
+    """
+    if not isinstance(n, int) or isinstance(n, bool) or n < 1:
+        ctx.fail(f"px.ring needs a positive constant number of stages, not {describe(n)}")
+    return NewStruct(RING, {"n": n, "stage": 0, "parity": 0})
+
+
+class NewStruct:
+    """An instance that the reader is to put on its heap."""
+
+    def __init__(self, cls: StructClass, fields: dict[str, Any]) -> None:
+        self.cls = cls
+        self.fields = fields
+
+
+def advanced(ctx: Builder, n: int, stage: Any, parity: Any) -> tuple[Any, Any]:
+    """The next stage and parity, without a branch."""
+    if n == 1:
+        return 0, binary(ctx, "xor", parity, 1)
+    following = binary(ctx, "add", stage, 1)
+    wraps = compare(ctx, "eq", following, n)
+    if isinstance(wraps, bool):
+        return (0, binary(ctx, "xor", parity, 1)) if wraps else (following, parity)
+    from phalanx.ir.types import i32
+
+    return select(ctx, wraps, 0, following), binary(ctx, "xor", parity, cast(ctx, wraps, i32))

@@ -1,0 +1,290 @@
+"""Register tiles: making them, elementwise functions, reductions, shapes and element types."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from phalanx.ir.ops.tile import Arange, CumSum, Full, Reduce, Reshape, Transpose
+from phalanx.ir.types import DType, ScalarType, TileType, bool_, f32, i32
+from phalanx.ir.values import Value
+from phalanx.language.builder import Builder
+from phalanx.language.builtin import Builtin, builtin
+from phalanx.language.operators import (
+    binary,
+    cast,
+    describe,
+    dtype_of,
+    is_scalar,
+    is_tile,
+    make_type,
+    select,
+    shape_of,
+    unary,
+)
+from phalanx.language.values import attribute, load_scalar, method
+
+
+def require_shape(ctx: Builder, what: str, shape: Any) -> tuple[int, ...]:
+    """A shape is a tuple of positive constants."""
+    sizes = shape if isinstance(shape, tuple) else (shape,)
+    for size in sizes:
+        if not isinstance(size, int) or isinstance(size, bool):
+            ctx.fail(
+                f"the shape of {what} must be compile-time constants, not {describe(size)}",
+                "make it a keyword-only parameter of the kernel, e.g. def kernel(X, *, BM=64)",
+            )
+        if size < 1:
+            ctx.fail(f"the shape of {what} has an axis of size {size}")
+    return sizes
+
+
+def require_dtype(ctx: Builder, what: str, dtype: Any) -> DType:
+    if not isinstance(dtype, DType):
+        ctx.fail(f"the dtype of {what} must be a px dtype, not {describe(dtype)}", "e.g. px.f32, px.bf16 or A.dtype")
+    return dtype
+
+
+def require_axis(ctx: Builder, axis: Any, rank: int) -> int:
+    if not isinstance(axis, int) or isinstance(axis, bool):
+        ctx.fail(f"an axis must be a constant integer, not {describe(axis)}")
+    if not -rank <= axis < rank:
+        ctx.fail(f"axis {axis} does not exist: the tile has {rank} axes", f"use {-rank} to {rank - 1}")
+    return axis % rank
+
+
+@builtin("zeros")
+def zeros(ctx: Builder, shape: Any, dtype: Any = f32) -> Any:
+    """A tile of zeros.
+
+    Any agent; any GPU; no PTX of its own (registers). Example: ``acc = px.zeros((64, 64), px.f32)``.
+    """
+    return make_full(ctx, "px.zeros", shape, 0, dtype)
+
+
+@builtin("full")
+def full(ctx: Builder, shape: Any, value: Any, dtype: Any = f32) -> Any:
+    """A tile whose elements are all `value` (a number or a scalar).
+
+    Any agent; any GPU; no PTX of its own. Example: ``m = px.full((64,), -float("inf"), px.f32)``.
+    """
+    return make_full(ctx, "px.full", shape, value, dtype)
+
+
+def make_full(ctx: Builder, what: str, shape: Any, value: Any, dtype: Any) -> Value:
+    sizes = require_shape(ctx, what, shape)
+    element = require_dtype(ctx, what, dtype)
+    if not is_scalar(value):
+        ctx.fail(f"the value of {what} must be a number or a scalar, not {describe(value)}")
+    result = Value(TileType(sizes, element))
+    ctx.emit(Full(cast(ctx, value, element), result, loc=ctx.loc))
+    return result
+
+
+@builtin("arange")
+def arange(ctx: Builder, n: Any) -> Any:
+    """The numbers 0 to n-1 as an i32 tile; `n` is a constant.
+
+    Any agent; any GPU; no PTX of its own. Example: ``rows = m + px.arange(64)``.
+    """
+    (size,) = require_shape(ctx, "px.arange", n)
+    result = Value(TileType((size,), i32))
+    ctx.emit(Arange(result, loc=ctx.loc))
+    return result
+
+
+@builtin("where")
+def where(ctx: Builder, cond: Any, a: Any, b: Any) -> Any:
+    """`a` where `cond` holds, else `b`; all broadcast.
+
+    Any agent; any GPU; PTX ``selp``. Example: ``px.where(x > 0, x, 0.0)``.
+    """
+    return select(ctx, load_scalar(ctx, cond), load_scalar(ctx, a), load_scalar(ctx, b))
+
+
+@builtin("maximum")
+def maximum(ctx: Builder, a: Any, b: Any) -> Any:
+    """The larger of two, elementwise; a NaN loses.
+
+    Any agent; any GPU; PTX ``max``. Example: ``px.maximum(x, 0.0)``.
+    """
+    return binary(ctx, "max", load_scalar(ctx, a), load_scalar(ctx, b))
+
+
+@builtin("minimum")
+def minimum(ctx: Builder, a: Any, b: Any) -> Any:
+    """The smaller of two, elementwise; a NaN loses.
+
+    Any agent; any GPU; PTX ``min``. Example: ``px.minimum(x, 6.0)``.
+    """
+    return binary(ctx, "min", load_scalar(ctx, a), load_scalar(ctx, b))
+
+
+def _elementwise(name: str, what: str, ptx: str) -> Builtin:
+    def impl(ctx: Builder, x: Any) -> Any:
+        return unary(ctx, name, load_scalar(ctx, x))
+
+    impl.__doc__ = (
+        f"{what} of a float scalar or tile, elementwise.\n\n"
+        f"    Any agent; any GPU; PTX {ptx}. Example: ``y = px.{name}(x)``.\n    "
+    )
+    return Builtin(name, impl)
+
+
+exp = _elementwise("exp", "e to the power", "``ex2.approx`` after a multiplication")
+exp2 = _elementwise("exp2", "2 to the power", "``ex2.approx``")
+log = _elementwise("log", "Natural logarithm", "``lg2.approx`` and a multiplication")
+log2 = _elementwise("log2", "Logarithm to base 2", "``lg2.approx``")
+sqrt = _elementwise("sqrt", "Square root", "``sqrt.rn``")
+rsqrt = _elementwise("rsqrt", "Reciprocal square root", "``rsqrt.approx``")
+tanh = _elementwise("tanh", "Hyperbolic tangent", "the CUDA math library's")
+erf = _elementwise("erf", "Error function", "the CUDA math library's")
+sigmoid = _elementwise("sigmoid", "1 / (1 + exp(-x))", "``ex2.approx`` and ``div``")
+sin = _elementwise("sin", "Sine", "the CUDA math library's")
+cos = _elementwise("cos", "Cosine", "the CUDA math library's")
+floor = _elementwise("floor", "Largest integer not above", "``cvt.rmi``")
+ceil = _elementwise("ceil", "Smallest integer not below", "``cvt.rpi``")
+
+
+@builtin("abs")
+def abs_(ctx: Builder, x: Any) -> Any:
+    """Absolute value of a scalar or tile, elementwise.
+
+    Any agent; any GPU; PTX ``abs``. Example: ``y = px.abs(x)``.
+    """
+    return unary(ctx, "abs", load_scalar(ctx, x))
+
+
+def _reduce(ctx: Builder, fn: str, x: Any, axis: Any, keepdims: Any) -> Any:
+    if not is_tile(x):
+        ctx.fail(f"px.{fn} needs a tile, not {describe(x)}", "px.maximum and px.minimum compare two values")
+    rank = len(shape_of(x))
+    if axis is None:
+        for _ in range(rank):
+            x = _reduce(ctx, fn, x, 0, False) if is_tile(x) else x
+        return x
+    where_ = require_axis(ctx, axis, rank)
+    shape = list(shape_of(x))
+    if keepdims:
+        shape[where_] = 1
+    else:
+        del shape[where_]
+    dtype = dtype_of(x)
+    if dtype.is_fp8:
+        ctx.fail(f"px.{fn} is not defined on {dtype}", "convert it first: x.to(px.f32)")
+    if dtype == bool_ and fn == "sum":
+        x, dtype = cast(ctx, x, i32), i32
+    out = i32 if fn == "argmax" else dtype
+    result = Value(make_type(tuple(shape), out, bool(shape)))
+    ctx.emit(Reduce(fn, x, where_, bool(keepdims), result, loc=ctx.loc))
+    return result
+
+
+@builtin("sum")
+def sum_(ctx: Builder, x: Any, axis: Any = None, keepdims: Any = False) -> Any:
+    """The sum over one axis, or over all; f16 and bf16 accumulate in f32.
+
+    Any agent; any GPU; registers, then ``shfl.sync``, then shared memory between warps. Example: ``px.sum(x, axis=1)``.
+    """
+    return _reduce(ctx, "sum", x, axis, keepdims)
+
+
+@builtin("max")
+def max_(ctx: Builder, x: Any, axis: Any = None, keepdims: Any = False) -> Any:
+    """The largest element over one axis, or over all.
+
+    Any agent; any GPU; registers, then ``shfl.sync``, then shared memory between warps. Example: ``px.max(x, axis=1)``.
+    """
+    return _reduce(ctx, "max", x, axis, keepdims)
+
+
+@builtin("min")
+def min_(ctx: Builder, x: Any, axis: Any = None, keepdims: Any = False) -> Any:
+    """The smallest element over one axis, or over all.
+
+    Any agent; any GPU; registers, then ``shfl.sync``, then shared memory between warps. Example: ``px.min(x, axis=1)``.
+    """
+    return _reduce(ctx, "min", x, axis, keepdims)
+
+
+@builtin("argmax")
+def argmax(ctx: Builder, x: Any, axis: Any, keepdims: Any = False) -> Any:
+    """The index (i32) of the largest element along an axis; the first of equals.
+
+    Any agent; any GPU; registers, then ``shfl.sync``, then shared memory between warps. Example: ``px.argmax(x, axis=1)``.
+    """
+    return _reduce(ctx, "argmax", x, axis, keepdims)
+
+
+@builtin("cumsum")
+def cumsum(ctx: Builder, x: Any, axis: Any) -> Any:
+    """Running sums along an axis.
+
+    Any agent; any GPU; registers, then ``shfl.sync``, then shared memory between warps. Example: ``px.cumsum(x, axis=0)``.
+    """
+    if not is_tile(x):
+        ctx.fail(f"px.cumsum needs a tile, not {describe(x)}")
+    where_ = require_axis(ctx, axis, len(shape_of(x)))
+    result = Value(x.type)
+    ctx.emit(CumSum(x, where_, result, loc=ctx.loc))
+    return result
+
+
+class TileMembers:
+    """Attributes of scalars and tiles."""
+
+    @attribute
+    def shape(self: Any, ctx: Builder) -> Any:
+        return shape_of(self)
+
+    @attribute
+    def dtype(self: Any, ctx: Builder) -> Any:
+        return dtype_of(self)
+
+    @attribute
+    def T(self: Any, ctx: Builder) -> Any:
+        if not isinstance(self.type, TileType):
+            ctx.fail("a scalar has no transpose")
+        perm = tuple(reversed(range(len(self.type.shape))))
+        if len(perm) < 2:
+            return self
+        result = Value(TileType(tuple(self.type.shape[p] for p in perm), self.type.dtype))
+        ctx.emit(Transpose(self, perm, result, loc=ctx.loc))
+        return result
+
+    @method
+    def to(self: Any, ctx: Builder, dtype: Any) -> Any:
+        """Converted to another element type."""
+        return cast(ctx, self, require_dtype(ctx, ".to", dtype))
+
+    @method
+    def reshape(self: Any, ctx: Builder, *shape: Any) -> Any:
+        """The same elements in row-major order under another shape."""
+        if len(shape) == 1 and isinstance(shape[0], tuple):
+            shape = shape[0]
+        sizes = require_shape(ctx, ".reshape", tuple(shape))
+        if not isinstance(self.type, TileType):
+            ctx.fail("a scalar can't be reshaped", "px.full((1,), x, dtype) makes a tile of it")
+        if prod(sizes) != self.type.size:
+            ctx.fail(f"a tile of shape {self.type.shape} has {self.type.size} elements, {sizes} has {prod(sizes)}")
+        if sizes == self.type.shape:
+            return self
+        result = Value(TileType(sizes, self.type.dtype))
+        ctx.emit(Reshape(self, result, loc=ctx.loc))
+        return result
+
+
+class ScalarConversion:
+    """`px.f32(x)`: dtypes are callable in kernels, as a conversion."""
+
+    @staticmethod
+    def invoke(ctx: Builder, dtype: DType, args: tuple[Any, ...]) -> Any:
+        if len(args) != 1:
+            ctx.fail(f"px.{dtype}(x) takes one value")
+        value = load_scalar(ctx, args[0])
+        result = cast(ctx, value, dtype)
+        return result
+
+
+def scalar_type(dtype: DType) -> ScalarType:
+    return ScalarType(dtype)

@@ -1,0 +1,333 @@
+"""What a name in a kernel can stand for besides numbers, scalars and tiles: views, buffers, barriers, structs."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from phalanx.ir.types import ArrayType, DType, ScalarType, TileType, i32, i64
+from phalanx.ir.values import Param, Value
+from phalanx.ir.views import BarrierArray, BarrierRef, GlobalView, SharedView
+from phalanx.language.builder import Builder, operand
+from phalanx.language.builtin import check_arguments
+from phalanx.language.operators import binary, describe, is_scalar, is_tile
+
+
+@dataclass(frozen=True)
+class Slice:
+    """`start:stop` of a subscript; None where the user left it out."""
+
+    start: Any
+    stop: Any
+    step: Any
+
+
+@dataclass(frozen=True)
+class Unavailable:
+    """A name that has no value here, and why."""
+
+    reason: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True)
+class BoundMethod:
+    """A method of a front-end value, ready to be called."""
+
+    owner: Any
+    name: str
+    fn: Callable[..., Any]
+
+    def invoke(self, ctx: Builder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        parameters = list(inspect.signature(self.fn).parameters.values())[2:]
+        check_arguments(ctx, f".{self.name}", inspect.Signature(parameters), args, kwargs)
+        return self.fn(self.owner, ctx, *args, **kwargs)
+
+
+def method(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Exposes a method of a front-end class to kernels."""
+    fn.__exposed__ = "method"  # type: ignore[attr-defined]
+    return fn
+
+
+def attribute(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Exposes a computed attribute of a front-end class to kernels."""
+    fn.__exposed__ = "attribute"  # type: ignore[attr-defined]
+    return fn
+
+
+def exposed_names(cls: type) -> list[str]:
+    return sorted(name for name in dir(cls) if hasattr(getattr(cls, name), "__exposed__"))
+
+
+def get_member(ctx: Builder, owner: Any, members: type, name: str, kind: str) -> Any:
+    """An exposed attribute or method of `owner`; unknown names list what there is."""
+    fn = getattr(members, name, None)
+    exposed = getattr(fn, "__exposed__", None)
+    if exposed == "attribute":
+        return fn(owner, ctx)  # type: ignore[misc]
+    if exposed == "method":
+        return BoundMethod(owner, name, fn)  # type: ignore[arg-type]
+    listed = ", ".join("." + n for n in exposed_names(members))
+    ctx.fail(f"{kind} has no attribute '{name}'", f"it has {listed}")
+
+
+@dataclass(frozen=True)
+class ViewValue:
+    """A view of global or shared memory. A view of rank 0 stands for the element itself where a value is needed."""
+
+    view: GlobalView | SharedView
+
+    @property
+    def kind_name(self) -> str:
+        where = "global" if isinstance(self.view, GlobalView) else "shared"
+        return f"a view of {where} memory"
+
+    @attribute
+    def shape(self, ctx: Builder) -> Any:
+        return self.view.shape
+
+    @attribute
+    def dtype(self, ctx: Builder) -> Any:
+        return self.view.dtype
+
+    @attribute
+    def nbytes(self, ctx: Builder) -> Any:
+        return self.view.nbytes
+
+    @attribute
+    def T(self, ctx: Builder) -> Any:
+        if isinstance(self.view, GlobalView):
+            ctx.fail("a view of global memory has no transpose", "load it and transpose the tile: px.load(view).T")
+        return ViewValue(dataclasses.replace(self.view, kept=tuple(reversed(self.view.kept))))
+
+    @method
+    def at(self, ctx: Builder, cta: Any) -> Any:
+        """The same region in the shared memory of CTA `cta` of the cluster."""
+        if isinstance(self.view, GlobalView):
+            ctx.fail(".at(cta) is for shared memory; global memory is the same for all CTAs")
+        require_index(ctx, "the CTA rank of .at", cta)
+        size = ctx.cluster[0] * ctx.cluster[1] * ctx.cluster[2]
+        if isinstance(cta, int) and not 0 <= cta < size:
+            ctx.fail(
+                f".at({cta}) is outside the cluster of {size} CTA{'s' if size > 1 else ''}",
+                f"ranks run from 0 to {size - 1}; the cluster is set by @px.kernel(cluster=...)",
+            )
+        return ViewValue(dataclasses.replace(self.view, cta=operand(cta)))
+
+    def subscript(self, ctx: Builder, index: tuple[Any, ...]) -> ViewValue:
+        """A part of the view: integers drop an axis, slices keep it."""
+        view = self.view
+        if len(index) > len(view.kept):
+            ctx.fail(f"{len(index)} indices for a view with {len(view.kept)} axes")
+        offsets, extents, kept = list(view.offsets), list(view.extents), []
+        for position, axis in enumerate(view.kept):
+            item = index[position] if position < len(index) else Slice(None, None, None)
+            start, extent, keep = read_index(ctx, item, view.extents[axis], position)
+            if is_tile(start) or is_tile(view.offsets[axis]):
+                ctx.fail("an index tile can't be applied to a part of a view", "index the array itself: A[rows, k:k+BK]")
+            if isinstance(start, int) and (start < 0 or start + extent > view.extents[axis]):
+                where = f"shared buffer '{view.buffer.name}'" if isinstance(view, SharedView) else "the view"
+                shown = f"slice {start}:{start + extent}" if keep else f"index {start}"
+                ctx.fail(
+                    f"{shown} is outside axis {position} of {where}, which has size {view.extents[axis]}",
+                    "views are not clipped; make the buffer larger or the slice smaller",
+                )
+            offsets[axis] = operand(add_offsets(ctx, view.offsets[axis], start))
+            extents[axis] = extent
+            if keep:
+                kept.append(axis)
+        return ViewValue(
+            dataclasses.replace(view, offsets=tuple(offsets), extents=tuple(extents), kept=tuple(kept))
+        )
+
+
+def add_offsets(ctx: Builder, base: Value, start: Any) -> Any:
+    from phalanx.ir.values import constant_of
+
+    number = constant_of(base)
+    if number is not None:
+        return binary(ctx, "add", start, int(number))
+    return binary(ctx, "add", base, start)
+
+
+def require_index(ctx: Builder, what: str, value: Any) -> None:
+    """Indices are integer scalars."""
+    if isinstance(value, bool) or not (
+        isinstance(value, int) or (is_scalar(value) and isinstance(value, Value) and value.type.dtype.is_integer)
+    ):
+        ctx.fail(f"{what} must be an integer, not {describe(value)}")
+
+
+def read_index(ctx: Builder, item: Any, size: int | None, position: int) -> tuple[Any, int, bool]:
+    """(start, extent, keeps its axis) of one subscript; `size` is the axis' constant extent where there is one."""
+    if isinstance(item, Slice):
+        if item.step not in (None, 1):
+            ctx.fail("slices have no step", "load the whole region and select from the tile")
+        start = 0 if item.start is None else item.start
+        require_index(ctx, "the start of a slice", start)
+        if item.stop is None:
+            if size is None:
+                ctx.fail(
+                    f"the extent of the slice on axis {position} is not a constant: the array's size is a run-time value",
+                    "write start and stop so that their difference is a constant, e.g. A[m:m+BM], or use A.tile(offsets, shape)",
+                )
+            stop: Any = size
+        else:
+            stop = item.stop
+            require_index(ctx, "the stop of a slice", stop)
+        extent = ctx.affine_of(stop).combine(ctx.affine_of(start), -1).number
+        if extent is None:
+            ctx.fail(
+                f"the extent of the slice on axis {position} is not a constant: stop minus start does not simplify",
+                "write start and stop so that their difference is a constant, e.g. A[m:m+BM], or use A.tile(offsets, shape)",
+            )
+        if extent <= 0:
+            ctx.fail(f"the slice on axis {position} has extent {extent}", "stop must be larger than start")
+        return start, extent, True
+    if is_tile(item):
+        if item.type.dtype not in (i32, i64) or len(item.type.shape) != 1:
+            ctx.fail(f"an index tile must be i32[n], not {item.type}", "compute it with px.arange or load it from an index array")
+        return item, item.type.shape[0], True
+    item = load_scalar(ctx, item)
+    require_index(ctx, f"the index on axis {position}", item)
+    return item, 1, False
+
+
+def load_scalar(ctx: Builder, item: Any) -> Any:
+    """A view of rank 0 becomes the element it names; everything else stays."""
+    if isinstance(item, ViewValue) and item.view.shape == ():
+        from phalanx.language.memory import load_view
+
+        return load_view(ctx, item.view, 0)
+    return item
+
+
+def array_subscript(ctx: Builder, array: Param, index: tuple[Any, ...]) -> ViewValue:
+    """`A[...]` of a global array."""
+    assert isinstance(array.type, ArrayType)
+    rank = array.type.rank
+    if len(index) != rank:
+        ctx.fail(
+            f"{len(index)} indices for the array '{array.name}' with {rank} axes",
+            "give one integer or slice per axis",
+        )
+    offsets, extents, kept = [], [], []
+    for axis, item in enumerate(index):
+        start, extent, keep = read_index(ctx, item, None, axis)
+        offsets.append(operand(start))
+        extents.append(extent)
+        if keep:
+            kept.append(axis)
+    if sum(is_tile(o) for o in offsets) > 1:
+        ctx.fail("more than one index tile in a subscript", "only one axis can be indexed by a tile")
+    return ViewValue(GlobalView(array, tuple(offsets), tuple(extents), tuple(kept)))
+
+
+class ArrayMembers:
+    """Attributes of a global array."""
+
+    @attribute
+    def shape(self: Any, ctx: Builder) -> Any:
+        return tuple(ctx.extent(self, axis) for axis in range(self.type.rank))
+
+    @attribute
+    def dtype(self: Any, ctx: Builder) -> Any:
+        return self.type.dtype
+
+    @method
+    def tile(self: Any, ctx: Builder, offsets: Any, shape: Any) -> Any:
+        """The region of `shape` at `offsets`."""
+        offsets = offsets if isinstance(offsets, tuple) else (offsets,)
+        shape = shape if isinstance(shape, tuple) else (shape,)
+        rank = self.type.rank
+        if len(offsets) != rank or len(shape) != rank:
+            ctx.fail(f".tile needs {rank} offsets and {rank} sizes for the array '{self.name}'")
+        for item in offsets:
+            require_index(ctx, "an offset of .tile", item)
+        for item in shape:
+            if not isinstance(item, int) or isinstance(item, bool) or item < 1:
+                ctx.fail(f"the shape of .tile must be positive constants, not {describe(item)}")
+        return ViewValue(GlobalView(self, tuple(map(operand, offsets)), shape, tuple(range(rank))))
+
+
+@dataclass(frozen=True)
+class BarrierValue:
+    """One barrier, or an array of them."""
+
+    array: BarrierArray
+    index: Any = None
+    kind_name = "a barrier"
+
+    def ref(self, ctx: Builder) -> BarrierRef:
+        """The barrier meant; an array of several needs an index."""
+        if self.index is None:
+            if self.array.n != 1:
+                ctx.fail(
+                    f"'{self.array.name}' is an array of {self.array.n} barriers",
+                    f"name one of them: {self.array.name}[i]",
+                )
+            return BarrierRef(self.array, operand(0))
+        return BarrierRef(self.array, operand(self.index))
+
+    def subscript(self, ctx: Builder, index: tuple[Any, ...]) -> BarrierValue:
+        if self.index is not None or len(index) != 1:
+            ctx.fail(f"'{self.array.name}' is indexed once: {self.array.name}[i]")
+        item = load_scalar(ctx, index[0])
+        require_index(ctx, "the index of a barrier", item)
+        if isinstance(item, int) and not 0 <= item < self.array.n:
+            ctx.fail(
+                f"barrier index {item} is outside '{self.array.name}', which has {self.array.n} barriers",
+                f"valid indices are 0 to {self.array.n - 1}",
+            )
+        return BarrierValue(self.array, item)
+
+
+@dataclass(frozen=True, eq=False)
+class StructClass:
+    """A class of values usable in kernels, made by `@px.struct`. Instances live on the reader's heap."""
+
+    name: str
+    fields: tuple[str, ...]
+    defaults: dict[str, Any]
+    methods: dict[str, Callable[..., Any]]
+    host: type | None = None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.host is None:
+            raise TypeError(f"{self.name} is made inside kernels")
+        return self.host(*args, **kwargs)
+
+
+@dataclass(frozen=True)
+class StructValue:
+    """An instance of a struct: identity and class; its fields are part of the reader's state."""
+
+    cls: StructClass
+    ident: int
+
+    @property
+    def kind_name(self) -> str:
+        return f"a {self.cls.name}"
+
+
+def type_name(value: Any) -> str:
+    """How a message names what a front-end value is."""
+    if isinstance(value, Param) and value.is_array:
+        return "a global array"
+    if isinstance(value, Value):
+        return f"a {'tile' if isinstance(value.type, TileType) else 'scalar'} of type {value.type}"
+    if isinstance(value, DType):
+        return "a dtype"
+    kind = getattr(value, "kind_name", None)
+    return kind or type(value).__name__
+
+
+__all__ = [
+    "ArrayMembers", "BarrierValue", "BoundMethod", "ScalarType", "Slice", "StructClass", "StructValue", "Unavailable",
+    "ViewValue", "array_subscript", "attribute", "get_member", "load_scalar", "method", "read_index", "require_index",
+    "type_name",
+]
