@@ -1,0 +1,69 @@
+"""Layouts: one algebra of linear maps over bits for registers, shared memory, TMA boxes and MMA fragments."""
+
+from .banks import Wavefronts, access_conflicts, best_vector, shared_offsets, warp_wavefronts
+from .blocked import blocked, vector_for
+from .convert import Conversion, Identity, RegisterPermute, Shuffle, ShuffleStep, plan_conversion
+from .draw import draw_linear, draw_registers, draw_shared
+from .execute import execute
+from .expressions import linear_expression
+from .fragments import wgmma_accumulator
+from .linear import LinearLayout
+from .registers import (
+    AxisBits,
+    Projection,
+    RegisterLayout,
+    Replication,
+    collect,
+    distribute,
+    operand_layout,
+    padded,
+)
+from .scratch import Round, ThroughShared
+from .shared import SharedLayout
+from .tma import BoxPiece, BoxPlan, boxes, check_descriptor, choose_panel, choose_swizzle
+
+__all__ = [
+    # the algebra
+    "LinearLayout",
+    "linear_expression",
+    # registers
+    "RegisterLayout",
+    "Projection",
+    "Replication",
+    "AxisBits",
+    "blocked",
+    "vector_for",
+    "wgmma_accumulator",
+    "operand_layout",
+    "padded",
+    "distribute",
+    "collect",
+    # shared memory
+    "SharedLayout",
+    "Wavefronts",
+    "access_conflicts",
+    "warp_wavefronts",
+    "best_vector",
+    "shared_offsets",
+    # TMA
+    "BoxPlan",
+    "BoxPiece",
+    "boxes",
+    "choose_panel",
+    "choose_swizzle",
+    "check_descriptor",
+    # conversions
+    "Conversion",
+    "Identity",
+    "RegisterPermute",
+    "Shuffle",
+    "ShuffleStep",
+    "ThroughShared",
+    "Round",
+    "plan_conversion",
+    "execute",
+    # pictures
+    "draw_linear",
+    "draw_registers",
+    "draw_shared",
+]

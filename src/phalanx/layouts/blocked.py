@@ -1,0 +1,113 @@
+"""The default register layouts: vectors, then lanes, then warps, then the remaining registers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+
+from .bits import log2, next_power_of_two, power_of_two_divisor, previous_power_of_two
+from .linear import Coordinates, LinearLayout, normalise_axis
+from .registers import LANES, RegisterLayout, padded, unit
+
+# Lanes keep at least this many bits of the fastest dimension when warps are moved there off a reduced axis,
+# so that a warp's accesses still fill 32-byte sectors of 4-byte elements.
+_COALESCED_LANE_BITS = 3
+
+
+def blocked(
+    shape: Sequence[int],
+    warps: int,
+    vector: int = 1,
+    order: Sequence[int] | None = None,
+    reduce_axis: int | None = None,
+) -> RegisterLayout:
+    """The default layout of a tile over `warps` warps.
+
+    `vector` consecutive elements along the fastest dimension (`order[0]`, by default the last one) lie in
+    consecutive registers; lanes follow along the fastest dimension, then along the others; warps take the
+    slower dimensions first, and stay off `reduce_axis` where that is possible; the rest goes to registers.
+    Threads that a small tile has no use for replicate. If `warps` is not a power of two, the excess warps
+    replicate too. The vector is shortened to a power of two that divides the extent, so that none straddles
+    the tile's edge.
+
+    Example: `blocked((64, 64), warps=4, vector=4)`: a warp reads two rows of 64 at once.
+    """
+    shape = tuple(shape)
+    axes = tuple(reversed(range(len(shape)))) if order is None else tuple(order)
+    if sorted(axes) != list(range(len(shape))):
+        raise ValueError(f"the order {axes} is no permutation of {len(shape)} dimensions")
+    axis = None if reduce_axis is None else normalise_axis(reduce_axis, len(shape))
+    return _blocked(shape, warps, vector, axes, axis)
+
+
+@lru_cache(maxsize=1024)
+def _blocked(
+    shape: tuple[int, ...], warps: int, vector: int, order: tuple[int, ...], reduce_axis: int | None
+) -> RegisterLayout:
+    left = [log2(extent) for extent in padded(shape)]  # bits of each dimension that nobody has yet
+    used = [0] * len(shape)
+
+    def take(dim: int) -> Coordinates:
+        image = unit(len(shape), dim, 1 << used[dim])
+        used[dim] += 1
+        left[dim] -= 1
+        return image
+
+    def take_upto(count: int, dim: int) -> list[Coordinates]:
+        return [take(dim) for _ in range(min(count, left[dim]))]
+
+    registers: list[Coordinates] = []
+    if order:
+        width = min(previous_power_of_two(max(1, vector)), power_of_two_divisor(shape[order[0]]))
+        registers += take_upto(log2(width), order[0])
+
+    warp_bits = log2(previous_power_of_two(warps))
+    reserved = _reserve(left, order, reduce_axis, warp_bits)
+    lanes: list[Coordinates] = []
+    for dim in order:
+        lanes += take_upto(min(5 - len(lanes), left[dim] - reserved[dim]), dim)
+
+    warp_images: list[Coordinates] = []
+    slow_first = sorted(reversed(order), key=lambda dim: dim == reduce_axis)
+    for dim in slow_first:
+        warp_images += take_upto(warp_bits - len(warp_images), dim)
+
+    for dim in order:  # warps may have left some of what was reserved for them
+        lanes += take_upto(5 - len(lanes), dim)
+    for dim in order:
+        registers += take_upto(left[dim], dim)
+
+    nothing = (0,) * len(shape)
+    lanes += [nothing] * (log2(LANES) - len(lanes))
+    warp_images += [nothing] * (log2(next_power_of_two(warps)) - len(warp_images))
+    linear = LinearLayout.make({"register": registers, "lane": lanes, "warp": warp_images}, padded(shape))
+    return RegisterLayout(linear, shape, warps)
+
+
+def _reserve(left: list[int], order: tuple[int, ...], reduce_axis: int | None, warp_bits: int) -> list[int]:
+    """Bits per dimension that lanes must leave to warps, so that warps need not split the reduced axis."""
+    reserved = [0] * len(left)
+    if reduce_axis is None:
+        return reserved
+    for dim in reversed(order):
+        if dim == reduce_axis:
+            continue
+        keep = _COALESCED_LANE_BITS if dim == order[0] else 0
+        reserved[dim] = max(0, min(warp_bits - sum(reserved), left[dim] - keep))
+    return reserved
+
+
+def vector_for(
+    shape: Sequence[int], warps: int, itemsize: int, order: Sequence[int] | None = None, max_bytes: int = 16
+) -> int:
+    """The widest vector (in elements) for `blocked` that leaves no thread without elements.
+
+    Example: `vector_for((128, 64), warps=4, itemsize=2)` is 8, `vector_for((8, 16), 4, 4)` is 1.
+    """
+    shape = tuple(shape)
+    if not shape:
+        return 1
+    fastest = shape[-1 if order is None else order[0]]
+    per_thread = max(1, math.prod(padded(shape)) // (LANES * next_power_of_two(warps)))
+    return min(max(1, max_bytes // itemsize), per_thread, power_of_two_divisor(fastest))
