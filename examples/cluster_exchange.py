@@ -12,6 +12,7 @@ def exchange(X, Y, *, BM=32, BN=64):
     rank = px.cluster.rank()
     inbox = px.shared((BM, BN), X.dtype)
     mine = px.load(X[m : m + BM, n : n + BN])
+    px.cluster.sync()  # the neighbour has started: its shared memory exists
     px.store(inbox.at(rank ^ 1), mine)
     px.cluster.sync()  # both tiles have arrived
     theirs = px.load(inbox)

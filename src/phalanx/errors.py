@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import linecache
 import os
+import sys
+import unicodedata
 
 from phalanx.ir.location import NOWHERE, Location
 
@@ -47,28 +50,69 @@ class Error(Exception):
         return self
 
 
+def internal_error(problem: BaseException, location: Location) -> Error:
+    """What the user sees of a failure inside the compiler: never its traceback, but how to get it."""
+    return Error(
+        f"internal: {type(problem).__name__}: {problem}",
+        location=location,
+        remedy="this is a bug of phalanx: please report it with the kernel; PHALANX_DEBUG=1 shows the traceback",
+    )
+
+
+def wants_traceback() -> bool:
+    """Whether the compiler's own frames are to be shown (PHALANX_DEBUG=1)."""
+    return os.environ.get("PHALANX_DEBUG", "0") not in ("", "0")
+
+
+def caller_location() -> Location:
+    """The line of the user's code that called into the package: the place of mistakes made outside kernels."""
+    home = os.path.dirname(os.path.abspath(__file__)) + os.sep
+    frame = sys._getframe(1)
+    while frame is not None and os.path.abspath(frame.f_code.co_filename).startswith(home):
+        frame = frame.f_back  # type: ignore[assignment]
+    if frame is None:
+        return NOWHERE
+    file, line = frame.f_code.co_filename, frame.f_lineno
+    text = linecache.getline(file, line)
+    indent = len(text) - len(text.lstrip())
+    return Location(file, line, indent, line, len(text.rstrip()), text, frame.f_code.co_name)
+
+
 def excerpt(location: Location) -> list[str]:
     """The source line of `location` with a caret under the offending part."""
     number = str(location.line)
     pad = " " * len(number)
-    text = location.text.rstrip("\n")
+    text = location.text.rstrip("\r\n")
     start = location.column
-    stop = location.end_column if location.end_line == location.line else len(text)
-    width = max(1, min(stop, len(text)) - start)
-    expanded = text[:start].expandtabs(4)
+    stop = location.end_column if location.end_line == location.line else len(text.rstrip())
+    before, marked = _expanded(text[:start]), _expanded(text[: max(start, stop)])
+    carets = max(1, _width(marked) - _width(before))
     return [
         f"{pad} --> {display_path(location.file)}:{location.line}:{location.column + 1}",
         f"{pad} |",
-        f"{number} | {text.expandtabs(4)}",
-        f"{pad} | {' ' * len(expanded)}{'^' * width}",
+        f"{number} | {_expanded(text)}".rstrip(),
+        f"{pad} | {' ' * _width(before)}{'^' * carets}",
     ]
+
+
+def _expanded(text: str) -> str:
+    return text.expandtabs(4)
+
+
+def _width(text: str) -> int:
+    """Columns that a terminal needs for `text`: wide characters take two, combining ones none."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in ("W", "F") else 1 for c in text
+    )
 
 
 def display_path(path: str) -> str:
     """`path` relative to the working directory when it lies below it."""
     try:
         relative = os.path.relpath(path)
-    except ValueError:  # another drive
+    except (ValueError, OSError):  # another drive, or a working directory that is gone
         return path
     return path if relative.startswith("..") else relative
 

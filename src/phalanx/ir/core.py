@@ -41,7 +41,13 @@ class Op:
 
     @property
     def defines(self) -> Value | None:
+        """The value it defines, where it is one."""
         return getattr(self, "result", None)
+
+    def defined_values(self) -> tuple[Value, ...]:
+        """Every value it defines: `result`, or the `results` of an instruction with several."""
+        result = self.defines
+        return getattr(self, "results", ()) if result is None else (result,)
 
     def operands(self) -> Iterator[Value]:
         """Every value it reads, those inside views included, in field order."""
@@ -114,7 +120,7 @@ class Function:
 
 
 _OPERAND_FIELDS: dict[type, tuple[str, ...]] = {}
-_NOT_OPERANDS = {"loc", "result", "var"}
+_NOT_OPERANDS = {"loc", "result", "results", "var"}
 
 
 def operand_fields(cls: type[Op]) -> tuple[str, ...]:

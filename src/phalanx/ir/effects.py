@@ -119,8 +119,9 @@ class FenceKind(Enum):
 
 
 class GroupAction(Enum):
-    """Bulk-copy groups of the one thread that issues for a role."""
+    """What is done to groups of asynchronous work: bulk copies of a role's one thread, MMAs of its warpgroups."""
 
+    FENCE = "fence"
     COMMIT = "commit"
     WAIT = "wait"
     WAIT_READ = "wait.read"
@@ -132,6 +133,25 @@ class BulkGroup:
 
     action: GroupAction
     pending: int = 0
+
+
+@dataclass(frozen=True)
+class MmaGroup:
+    """Commits the MMAs issued so far to a group, or waits until at most `pending` groups are unfinished.
+
+    The groups of a role retire in order. A fence orders its warps' register accesses before the MMAs that follow.
+    """
+
+    action: GroupAction
+    pending: int = 0
+
+
+@dataclass(frozen=True)
+class Accumulation:
+    """An MMA in flight reads and writes the registers of `acc`, as `result`, until its group has been waited for."""
+
+    acc: Value
+    result: Value
 
 
 class Span(Enum):
@@ -179,6 +199,8 @@ class Effects:
     lifecycle: tuple[Lifecycle, ...] = ()
     fences: tuple[FenceKind, ...] = ()
     bulk_groups: tuple[BulkGroup, ...] = ()
+    mma_groups: tuple[MmaGroup, ...] = ()
+    accumulations: tuple[Accumulation, ...] = ()
     rendezvous: tuple[Rendezvous, ...] = ()
     executor: Executor = Executor.ALL
     target: Target = ANYWHERE

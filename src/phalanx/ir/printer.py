@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from phalanx.ir.core import Block, Function, Note, Op
-from phalanx.ir.effects import Effects
+from phalanx.ir.effects import Arrival, Complete, Effects, Expect
 from phalanx.ir.location import NOWHERE, Location
 from phalanx.ir.ops.control import (
     Assign,
@@ -174,7 +174,7 @@ class _Printer:
         masks = _masks(op.effects())
         for field in dataclasses.fields(op):
             item = getattr(op, field.name)
-            if field.name in ("loc", "result") or item is None or _is_default(field, item):
+            if field.name in ("loc", "result", "results") or item is None or _is_default(field, item):
                 continue
             if isinstance(item, Block):
                 blocks.append(item)
@@ -188,7 +188,8 @@ class _Printer:
                 operands += [self._item(part) for part in (item if isinstance(item, tuple) else (item,))]
             else:
                 operands.append(field.name if item is True else f"{field.name}={self._item(item)}")
-        result = "" if op.defines is None else f"{self._result(op.defines)} = "
+        defined = op.defined_values()
+        result = f"{', '.join(map(self._result, defined))} = " if defined else ""
         code = f"{result}{mnemonic} {', '.join(operands)}".rstrip() + _bytes_text(op) + explained
         self._line(depth, code + " {" * bool(blocks), op.loc)
         for position, block in enumerate(blocks):
@@ -240,6 +241,7 @@ class _Printer:
         return f"{self._name(value)}: {value.type} #{number}"
 
     def _view(self, view: GlobalView | SharedView) -> str:
+        sizes: tuple[int | None, ...]
         if isinstance(view, GlobalView):
             name, sizes = self._name(view.array), (None,) * len(view.extents)
         else:
@@ -251,8 +253,9 @@ class _Printer:
             for axis, (offset, extent, size) in enumerate(zip(view.offsets, view.extents, sizes, strict=True))
         ]
         box = "" if sizes and all(axis == ":" for axis in axes) else f"[{', '.join(axes)}]"
-        in_order = list(view.kept) == sorted(view.kept)
-        return name + box + ("" if in_order else f".permute{view.kept}")
+        if list(view.kept) == sorted(view.kept):
+            return name + box
+        return name + box + (".T" if len(view.kept) == 2 else f".permute{view.kept}")
 
     def _axis(self, offset: Value, extent: int, size: int | None, kept: bool) -> str:
         start = constant_of(offset)
@@ -302,9 +305,8 @@ def _bytes_text(op: Op) -> str:
 
 def _masks(effects: Effects) -> list[Value | None]:
     """The operands that are masks of CTAs."""
-    return [
-        effect.mask for effect in (*effects.accesses, *effects.arrivals, *effects.expects, *effects.completes)
-    ]
+    signals: tuple[Arrival | Expect | Complete, ...] = (*effects.arrivals, *effects.expects, *effects.completes)
+    return [access.mask for access in effects.accesses] + [signal.mask for signal in signals]
 
 
 def _calls(loc: Location) -> Iterator[Location]:

@@ -1,7 +1,7 @@
 """Checks of a whole function: what users can get wrong and only the IR shows, and what the compiler must not get wrong.
 
-Everything about memory, barriers, masks and bytes is checked from the declared effects, so a new instruction is covered by
-them; `_TYPES` holds the few rules about the types of results and operands.
+Everything about memory, barriers, masks and bytes is checked from the declared effects, so a new instruction is
+covered by them; `_TYPES` holds the few rules about the types of results and operands.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from phalanx.errors import Error
 from phalanx.ir.core import Block, Function, Op
-from phalanx.ir.effects import Effects
+from phalanx.ir.effects import Arrival, BarrierWait, Complete, Effects, Expect
 from phalanx.ir.location import Location
 from phalanx.ir.ops import control, mbarrier, memory, tile, tma
 from phalanx.ir.ops.control import Assign, Break, Continue, For, Leave, ReadVar, Role, Roles, Scope, While
@@ -62,13 +62,15 @@ class _Verifier:
     # -- structure ---------------------------------------------------------------------------------------
 
     def block(self, block: Block, defined: set[Value], around: _Enclosing, then: Block | None = None) -> None:
-        """Checks the instructions in order. What they define is in `defined` until the end of the block (or of `then`)."""
+        """Checks the instructions in order; what they define is in `defined` until the block (or `then`) ends."""
         added = []
         for op in block:
             self._instruction(op, defined, around)
-            if op.defines is not None and op.defines not in defined:
-                defined.add(op.defines)
-                added.append(op.defines)
+            scoped = isinstance(op, For)  # an index lives in its loop alone
+            for value in op.defined_values():
+                if not scoped and value not in defined:
+                    defined.add(value)
+                    added.append(value)
         if then is not None:
             self.block(then, defined, around)
         defined.difference_update(added)
@@ -171,9 +173,10 @@ class _Verifier:
             _check_init(op, self.function)
 
     def _barriers(self, effects: Effects, op: Op) -> None:
+        signals: tuple[Arrival | Expect | Complete | BarrierWait, ...]
         signals = (*effects.arrivals, *effects.expects, *effects.completes, *effects.waits)
-        for reference in (signal.barrier for signal in signals):
-            self._index(reference.barrier, reference.index, op)
+        for signal in signals:
+            self._index(signal.barrier.barrier, signal.barrier.index, op)
         for life in effects.lifecycle:
             if life.index is not None:
                 self._index(life.barrier, life.index, op)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
@@ -43,13 +43,23 @@ class Builder:
     name_hint: str = ""
     agent: Agent = field(default_factory=lambda: Agent(0, 0))
     affine: dict[Value, Affine] = field(default_factory=dict)
+    accumulators: dict[Any, None] = field(default_factory=dict)
+    """The variables (as the reader's keys) that were ever the accumulator of an asynchronous product, in order."""
+    variables: Callable[[], dict[Any, Any]] = dict
+    """All variables at this place, by the reader's keys."""
     _entry_values: dict[Hashable, Value] = field(default_factory=dict)
+    _idents: int = 0
 
     def __post_init__(self) -> None:
         self.agent = Agent(0, self.warps)
 
     def emit(self, op: Op) -> None:
         self.ops.append(op)
+
+    def fresh_ident(self) -> int:
+        """A new number: the identity of an inlined function or of a struct."""
+        self._idents += 1
+        return self._idents
 
     @contextmanager
     def block(self) -> Iterator[list[Op]]:

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from phalanx.errors import Error
+from phalanx.errors import Error, caller_location
 from phalanx.language.builder import Builder
 
 BUILTINS: list[Builtin] = []
@@ -16,10 +16,13 @@ BUILTINS: list[Builtin] = []
 class Builtin:
     """A function of the language. Called outside a kernel it explains itself, or runs its host version if it has one."""
 
-    def __init__(self, name: str, impl: Callable[..., Any], host: Callable[..., Any] | None = None) -> None:
+    def __init__(
+        self, name: str, impl: Callable[..., Any], host: Callable[..., Any] | None = None, inout: str | None = None
+    ) -> None:
         self.name = name
         self.impl = impl
         self.host = host
+        self.inout = inout
         self.__doc__ = impl.__doc__
         self.__name__ = name
         parameters = list(inspect.signature(impl).parameters.values())[1:]
@@ -32,6 +35,7 @@ class Builtin:
             return self.host(*args, **kwargs)
         raise Error(
             f"px.{self.name} was called outside a kernel",
+            location=caller_location(),
             remedy="call it inside a function decorated with @px.kernel or @px.func",
         )
 
@@ -51,7 +55,6 @@ def check_arguments(
     try:
         return signature.bind(*args, **kwargs)
     except TypeError as problem:
-        shown = str(signature.replace(return_annotation=inspect.Signature.empty))
         plain = signature.replace(
             parameters=[p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values()],
             return_annotation=inspect.Signature.empty,
@@ -60,10 +63,15 @@ def check_arguments(
         ctx.fail(f"{name}: {problem}", f"its signature is {name}{shown}")
 
 
-def builtin(name: str, host: Callable[..., Any] | None = None) -> Callable[[Callable[..., Any]], Builtin]:
-    """Declares `px.<name>`; the decorated function takes the builder first."""
+def builtin(
+    name: str, host: Callable[..., Any] | None = None, inout: str | None = None
+) -> Callable[[Callable[..., Any]], Builtin]:
+    """Declares `px.<name>`; the decorated function takes the builder first.
+
+    `inout` names the parameter whose variable the call updates: the reader binds it to what the function returns.
+    """
 
     def wrap(impl: Callable[..., Any]) -> Builtin:
-        return Builtin(name, impl, host)
+        return Builtin(name, impl, host, inout)
 
     return wrap

@@ -7,11 +7,12 @@ from typing import Any
 from phalanx.ir.ops.cluster import ClusterArrive, ClusterSync, ClusterWait
 from phalanx.language.builder import Builder
 from phalanx.language.builtin import builtin
+from phalanx.language.operators import describe
 
 
 def require_dim(ctx: Builder, d: Any) -> int | None:
-    if d is not None and d not in (0, 1, 2):
-        ctx.fail("a cluster has the dimensions 0, 1 and 2")
+    if d is not None and (not isinstance(d, int) or isinstance(d, bool) or d not in (0, 1, 2)):
+        ctx.fail(f"a cluster has the dimensions 0, 1 and 2, not {describe(d)}", "leave it out for the rank in the whole cluster")
     return d
 
 
@@ -62,7 +63,7 @@ def arrive(ctx: Builder, relaxed: Any = False) -> Any:
     All warps of the CTA; sm_90 and up; PTX ``barrier.cluster.arrive{.release|.relaxed}``. Example: ``px.cluster.arrive()``.
     """
     if not isinstance(relaxed, bool):
-        ctx.fail("relaxed= must be True or False")
+        ctx.fail(f"relaxed= must be True or False, not {describe(relaxed)}", "it is decided at compile time")
     ctx.emit(ClusterArrive(relaxed, loc=ctx.loc))
 
 

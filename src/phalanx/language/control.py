@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from phalanx.ir.ops.control import DeviceAssert, Print, Sync
-from phalanx.ir.types import bool_
+from phalanx.ir.types import DType, bool_
 from phalanx.ir.values import Value
 from phalanx.language.builder import Builder
 from phalanx.language.builtin import builtin
-from phalanx.language.operators import binary, describe, dtype_of, is_scalar, unary
-from phalanx.language.values import load_scalar
+from phalanx.language.operators import Number, binary, describe, dtype_of, folding, is_scalar, is_tile, unary
+from phalanx.language.values import load_scalar, require_index
 
 
 def _host_cdiv(a: int, b: int) -> int:
@@ -25,9 +25,12 @@ def cdiv(ctx: Builder, a: Any, b: Any) -> Any:
     Any agent; any GPU; no PTX of its own. Example: ``grid = (px.cdiv(M, 64), px.cdiv(N, 64))``.
     """
     a, b = load_scalar(ctx, a), load_scalar(ctx, b)
+    for item in (a, b):
+        require_index(ctx, "an argument of px.cdiv", item)
     if isinstance(a, int) and isinstance(b, int):
-        return _host_cdiv(a, b)
-    return binary(ctx, "floordiv", binary(ctx, "add", a, binary(ctx, "sub", b, 1)), b)
+        return folding(ctx, "px.cdiv", _host_cdiv, a, b)
+    # The negated form, because a + b - 1 would overflow for arrays with close to 2^31 elements.
+    return unary(ctx, "neg", binary(ctx, "floordiv", unary(ctx, "neg", a), b))
 
 
 @builtin("block_id")
@@ -49,8 +52,8 @@ def num_blocks(ctx: Builder, d: Any = 0) -> Any:
 
 
 def _dim(ctx: Builder, d: Any) -> int:
-    if isinstance(d, bool) or d not in (0, 1, 2):
-        ctx.fail("a grid has the dimensions 0, 1 and 2")
+    if not isinstance(d, int) or isinstance(d, bool) or d not in (0, 1, 2):
+        ctx.fail(f"a grid has the dimensions 0, 1 and 2, not {describe(d)}", "the dimension is a constant: px.block_id(0)")
     return d
 
 
@@ -71,10 +74,10 @@ def static_range(ctx: Builder, start: Any, stop: Any = None, step: Any = 1) -> A
     if stop is None:
         start, stop = 0, start
     for item in (start, stop, step):
-        if not isinstance(item, int):
+        if not isinstance(item, int) or isinstance(item, bool):
             ctx.fail(f"px.static_range needs constants, not {describe(item)}", "use range(...) for a run-time loop")
     if step == 0:
-        ctx.fail("the step of a range is 0")
+        ctx.fail("the step of a range is 0", "use a positive or a negative step")
     return StaticRange(range(start, stop, step))
 
 
@@ -97,7 +100,7 @@ def warps(ctx: Builder, first: Any, count: Any, regs: Any = None) -> Any:
     """
     for what, item in (("first", first), ("count", count), ("regs", regs)):
         if not (isinstance(item, int) and not isinstance(item, bool)) and not (what == "regs" and item is None):
-            ctx.fail(f"{what} of px.warps must be a constant integer, not {describe(item)}")
+            ctx.fail(f"{what} of px.warps must be a constant integer, not {describe(item)}", "e.g. with px.warps(0, 4):")
     if count < 1 or first < 0:
         ctx.fail(f"px.warps({first}, {count}) names no warps", "first is at least 0 and count at least 1")
     if first + count > ctx.warps:
@@ -126,12 +129,14 @@ def print_(ctx: Builder, *parts: Any) -> Any:
     shown: list[str | Value] = []
     for part in parts:
         part = load_scalar(ctx, part)
-        if isinstance(part, str):
-            shown.append(part)
-        elif isinstance(part, Value):
-            shown.append(part)
-        else:
+        if isinstance(part, str) or is_scalar(part) or is_tile(part):
+            shown.append(part if isinstance(part, (str, Value)) else str(part))
+        elif part is None or isinstance(part, DType):
             shown.append(str(part))
+        elif isinstance(part, tuple):
+            ctx.fail("px.print of a tuple", "pass its items: px.print(*shape)")
+        else:
+            ctx.fail(f"px.print can't show {describe(part)}", "load it first: px.print(px.load(view))")
     ctx.emit(Print(tuple(shown), loc=ctx.loc))
 
 
@@ -143,13 +148,13 @@ def device_assert(ctx: Builder, cond: Any, message: Any = "assertion failed") ->
     """
     cond = load_scalar(ctx, cond)
     if not isinstance(message, str):
-        ctx.fail("the message of px.device_assert must be a string")
-    if isinstance(cond, (bool, int)):
+        ctx.fail(f"the message of px.device_assert must be a string, not {describe(message)}", 'e.g. "k out of range"')
+    if isinstance(cond, Number):
         if not cond:
-            ctx.fail(f"px.device_assert is false at compile time: {message}")
+            ctx.fail(f"px.device_assert is false at compile time: {message}", "the condition does not depend on run-time values")
         return
-    if not isinstance(cond, Value):
-        ctx.fail(f"px.device_assert needs a condition, not {describe(cond)}")
+    if not is_scalar(cond) and not is_tile(cond):
+        ctx.fail(f"px.device_assert needs a condition, not {describe(cond)}", "e.g. px.device_assert(k < K)")
     ctx.emit(DeviceAssert(truth(ctx, cond), message, loc=ctx.loc))
 
 
@@ -164,7 +169,13 @@ def require_condition(ctx: Builder, value: Any, what: str) -> Any:
     """A condition of control flow: a constant or a scalar."""
     value = load_scalar(ctx, value)
     if isinstance(value, Value):
-        if not is_scalar(value):
-            ctx.fail(f"the condition of {what} is a tile of type {value.type}", "use px.where, or reduce it: px.max(cond, axis)")
-        return truth(ctx, value)
-    return bool(value)
+        if is_tile(value):
+            ctx.fail(
+                f"the condition of {what} is a tile of type {value.type}",
+                "use px.where to choose elementwise, or reduce it to a scalar with px.max or px.min",
+            )
+        if is_scalar(value):
+            return truth(ctx, value)
+    elif value is None or isinstance(value, (*Number, str, tuple)):
+        return bool(value)
+    ctx.fail(f"the condition of {what} is {describe(value)}", "conditions are numbers, bools and scalars")

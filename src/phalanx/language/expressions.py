@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 import ast
-import inspect
+import difflib
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-import numpy as np
-
 from phalanx.ir.location import Location
-from phalanx.ir.types import DType
+from phalanx.ir.types import FROM_NUMPY, DType
 from phalanx.ir.values import Param, Value
 from phalanx.language.builder import Builder
 from phalanx.language.builtin import Builtin
+from phalanx.language.capture import CAPTURES, InlinedFunction, constant, is_of_the_language
 from phalanx.language.control import require_condition
 from phalanx.language.mbarrier import BarrierMembers
-from phalanx.language.operators import Number, binary, cast, compare, is_tile, select, unary
-from phalanx.language.state import State
+from phalanx.language.operators import (
+    Number,
+    binary,
+    compare,
+    describe,
+    dtype_of,
+    folding,
+    integer_limits,
+    is_tile,
+    select,
+    unary,
+)
+from phalanx.language.python_calls import call_python
+from phalanx.language.state import State, same
 from phalanx.language.structs import RING, NewStruct, advanced
-from phalanx.language.tiles import ScalarConversion, TileMembers
+from phalanx.language.tile_parts import tile_part
+from phalanx.language.tiles import TileMembers, dtype_call
 from phalanx.language.values import (
     ArrayMembers,
     BarrierValue,
@@ -32,31 +45,33 @@ from phalanx.language.values import (
     array_subscript,
     get_member,
     load_scalar,
-    require_index,
-    type_name,
 )
 
 _BINARY = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.FloorDiv: "floordiv", ast.Mod: "mod",
     ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor", ast.LShift: "shl", ast.RShift: "shr",
 }
-_PYTHON_FUNCTIONS = (range, min, max, abs, len, int, float, bool, tuple, print, sum, round, enumerate, zip)
 _COMPARE = {ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge"}
+_REFUSED = {
+    "Lambda": ("lambda", "write a function with def and decorate it with @px.func"),
+    "ListComp": ("a comprehension", "write a loop over px.static_range(...)"),
+    "SetComp": ("a comprehension", "write a loop over px.static_range(...)"),
+    "DictComp": ("a comprehension", "write a loop over px.static_range(...)"),
+    "GeneratorExp": ("a generator expression", "write a loop over px.static_range(...)"),
+    "NamedExpr": ("':='", "assign in a statement of its own"),
+    "Dict": ("a dict", "use a tuple, or a @px.struct for named fields"),
+    "Set": ("a set", "use a tuple"),
+    "Await": ("await", "kernels are not asynchronous functions"),
+    "Yield": ("yield", "kernels return nothing: write results with px.store"),
+    "YieldFrom": ("yield", "kernels return nothing: write results with px.store"),
+}
+"""Expressions of Python that kernels do not have, and what to write instead."""
 
 
-class InlinedFunction:
-    """What `@px.func` makes: a helper that is inlined where kernels call it."""
-
-    kind_name = "a px.func"
-
-    def __init__(self, fn: Any) -> None:
-        self.fn = fn
-        self.__name__ = fn.__name__
-        self.__doc__ = fn.__doc__
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Outside kernels it is the plain Python function: useful for host-side arithmetic."""
-        return self.fn(*args, **kwargs)
+Evaluation = Callable[[], Any]
+"""Evaluates one side of a choice."""
+Combination = Callable[[Any, Any], Any]
+"""Makes one value of both sides where both were evaluated."""
 
 
 class StructMethod:
@@ -73,10 +88,8 @@ class Expressions:
         self.ctx = ctx
         self.state: State = {}
         self.terminated = False
-        self.static_exit: str | None = None
-        self.unrolled_at: list[int] = []
         self.role_depth = 0
-        self.captured: dict[tuple[str, str], Any] = {}
+        self.captured: dict[tuple[Any, str], Any] = {}
         self.frames: list[Any] = []
 
     # Provided by the reader.
@@ -87,13 +100,16 @@ class Expressions:
     def call_function(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         raise NotImplementedError
 
-    def fresh_ident(self) -> int:
+    def choose(self, cond: Value, then: Evaluation, orelse: Evaluation, combine: Combination, what: str) -> Any:
+        raise NotImplementedError
+
+    def bind_variable(self, target: ast.expr, value: Any) -> Any:
         raise NotImplementedError
 
     def adopt(self, value: Any) -> Any:
         """Puts new structs on the heap."""
         if isinstance(value, NewStruct):
-            made = StructValue(value.cls, self.fresh_ident())
+            made = StructValue(value.cls, self.ctx.fresh_ident())
             for name, item in value.fields.items():
                 self.state[(made.ident, name)] = item
             return made
@@ -105,10 +121,11 @@ class Expressions:
         outer = self.ctx.loc
         self.ctx.loc = self.locate(node)
         if handler is None:
-            self.ctx.fail(
-                f"this kind of expression ({type(node).__name__}) is not supported in kernels",
-                "kernels use names, numbers, arithmetic, comparisons, subscripts, attributes, calls and tuples",
+            name = type(node).__name__
+            shown, remedy = _REFUSED.get(
+                name, (f"this kind of expression ({name})", "kernels use arithmetic, comparisons, subscripts, calls and tuples")
             )
+            self.ctx.fail(f"{shown} is not supported in kernels", remedy)
         value = self.adopt(handler(node))
         self.ctx.loc = outer
         return value
@@ -119,55 +136,43 @@ class Expressions:
 
     def eval_Constant(self, node: ast.Constant) -> Any:
         if node.value is Ellipsis or isinstance(node.value, (bytes, complex)):
-            self.ctx.fail(f"{node.value!r} has no meaning in kernels")
+            shown = "..." if node.value is Ellipsis else repr(node.value)
+            self.ctx.fail(f"{shown} has no meaning in kernels", "literals are numbers, strings, True, False and None")
         return node.value
 
     def eval_Name(self, node: ast.Name) -> Any:
         frame = self.frames[-1]
         value = self.state.get((frame.ident, node.id), self)
-        if value is self:
-            try:
-                found = frame.source.lookup(node.id)
-            except KeyError:
-                self.ctx.fail(f"unknown name '{node.id}'", self.similar(node.id, frame))
-            return self.capture(frame, node.id, found)
         if isinstance(value, Unavailable):
             self.ctx.fail(value.reason, value.remedy or None)
-        return value
+        if value is not self:
+            return value
+        if frame.source.is_local(node.id):
+            self.ctx.fail(f"'{node.id}' is used before it is assigned", "assign it on every path that leads here")
+        try:
+            found = frame.source.lookup(node.id)
+        except KeyError:
+            self.ctx.fail(f"unknown name '{node.id}'", self.similar(node.id, frame))
+        return self.capture(frame, node.id, found)
 
     def similar(self, name: str, frame: Any) -> str | None:
-        import difflib
-
-        known = [key[1] for key in self.state if key[0] == frame.ident] + list(frame.source.fn.__globals__)
+        known = [key[1] for key in self.state if key[0] == frame.ident]
+        known += [n for n in frame.source.fn.__globals__ if not n.startswith("__")]
         close = difflib.get_close_matches(name, known, 1)
         return f"did you mean '{close[0]}'?" if close else "names come from the kernel, its parameters or the enclosing scopes"
 
     def capture(self, frame: Any, name: str, found: Any) -> Any:
         """A constant of the enclosing scopes; it becomes part of the cache key."""
-        value = self.constant(found)
+        value = constant(found)
         if value is None and found is not None:
+            kind = type(found).__name__
             self.ctx.fail(
-                f"'{name}' is a {type(found).__name__} of the enclosing scope, which a kernel can't use",
-                "kernels capture numbers, strings, dtypes, tuples of them, px.func and px.struct; pass arrays as arguments",
+                f"'{name}' of the enclosing scope is {'an' if kind[0] in 'aeiou' else 'a'} {kind}, which a kernel can't use",
+                f"kernels capture {CAPTURES}; pass arrays as arguments",
             )
-        if not isinstance(value, (ModuleType, Builtin)):
-            self.captured[(frame.source.fn.__qualname__, name)] = (frame.source, value)
+        if not isinstance(value, Builtin) and not (isinstance(value, ModuleType) and is_of_the_language(value)):
+            self.captured[(frame.source, name)] = value
         return value
-
-    def constant(self, found: Any) -> Any:
-        """What a captured Python object stands for; None if it has no meaning in kernels."""
-        if isinstance(found, (bool, int, float, str, DType, Builtin, InlinedFunction, StructClass, ModuleType)):
-            return found
-        if isinstance(found, np.generic) and found.dtype.kind in "biuf":
-            return found.item()
-        if isinstance(found, tuple):
-            parts = tuple(self.constant(item) for item in found)
-            return None if any(p is None and f is not None for p, f in zip(parts, found, strict=True)) else parts
-        if any(found is known for known in _PYTHON_FUNCTIONS) or inspect.isfunction(found):
-            return found  # a plain function gets its error where it is called
-        if inspect.isbuiltin(found) and found.__module__ == "math":
-            return found
-        return None
 
     def eval_Tuple(self, node: ast.Tuple) -> Any:
         out: list[Any] = []
@@ -175,7 +180,7 @@ class Expressions:
             if isinstance(item, ast.Starred):
                 inner = self.eval(item.value)
                 if not isinstance(inner, tuple):
-                    self.ctx.fail(f"can't unpack {type_name(inner)}")
+                    self.ctx.fail(f"* can't unpack {describe(inner)}", "only tuples can be unpacked")
                 out += inner
             else:
                 out.append(self.eval(item))
@@ -184,11 +189,10 @@ class Expressions:
     eval_List = eval_Tuple
 
     def binary_operator(self, op: ast.operator, a: Any, b: Any) -> Any:
-        a, b = load_scalar(self.ctx, a), load_scalar(self.ctx, b)
         if isinstance(op, ast.Pow):
             return self.power(a, b)
         if type(op) not in _BINARY:
-            self.ctx.fail(f"the operator {type(op).__name__} is not supported in kernels", "tensor products are px.dot and px.wgmma")
+            self.ctx.fail(f"the operator {type(op).__name__} is not supported in kernels", "write the sum of products yourself")
         if isinstance(a, tuple) and isinstance(b, tuple) and isinstance(op, ast.Add):
             return a + b
         if isinstance(a, tuple) and isinstance(b, int) and isinstance(op, ast.Mult):
@@ -199,49 +203,64 @@ class Expressions:
 
     def power(self, a: Any, b: Any) -> Any:
         if isinstance(a, Number) and isinstance(b, Number):
-            return a**b
+            return folding(self.ctx, "'**'", lambda x, y: x**y, a, b)
         if isinstance(b, int) and 1 <= b <= 8 and isinstance(a, Value):
             out = a
             for _ in range(b - 1):
                 out = binary(self.ctx, "mul", out, a)
             return out
-        self.ctx.fail("** needs constants, or a small constant integer exponent", "use px.exp2(y * px.log2(x))")
+        self.ctx.fail("'**' needs constants, or an exponent that is a constant from 1 to 8", "use px.exp2(y * px.log2(x))")
 
     def eval_BinOp(self, node: ast.BinOp) -> Any:
-        left, right = self.eval(node.left), self.eval(node.right)
+        left, right = self.value(node.left), self.value(node.right)
         return self.binary_operator(node.op, left, right)
 
     def eval_UnaryOp(self, node: ast.UnaryOp) -> Any:
         x = self.value(node.operand)
-        if isinstance(node.op, ast.UAdd):
-            return x
-        if isinstance(node.op, ast.USub):
-            return unary(self.ctx, "neg", x)
         if isinstance(node.op, ast.Not):
             if is_tile(x):
-                self.ctx.fail("'not' of a tile", "use x == 0, or ~ on a bool tile")
-            return unary(self.ctx, "not", x) if isinstance(x, Value) else not x
-        if isinstance(x, Value) and x.type.dtype.kind == "bool":  # type: ignore[union-attr]
+                self.ctx.fail("'not' of a tile", "use ~ on a bool tile, or x == 0")
+            truth = require_condition(self.ctx, x, "'not'")
+            return unary(self.ctx, "not", truth)
+        if isinstance(node.op, ast.USub):
+            return unary(self.ctx, "neg", x)
+        if isinstance(node.op, ast.UAdd):
+            return binary(self.ctx, "add", x, 0) if not isinstance(x, Value) else x
+        if isinstance(x, bool) or (isinstance(x, Value) and dtype_of(x).kind == "bool"):
             return unary(self.ctx, "not", x)
-        return ~x if isinstance(x, int) else binary(self.ctx, "xor", x, -1)
+        if isinstance(x, int):
+            return ~x
+        ones = integer_limits(dtype_of(x))[1] if isinstance(x, Value) and dtype_of(x).kind == "uint" else -1
+        return binary(self.ctx, "xor", x, ones)
 
     def eval_BoolOp(self, node: ast.BoolOp) -> Any:
-        """`and` and `or` on scalars evaluate both sides at run time; constants short-circuit."""
-        is_and = isinstance(node.op, ast.And)
-        result: Any = is_and
-        for part in node.values:
-            item = self.value(part)
-            if is_tile(item):
-                self.ctx.fail(f"'{'and' if is_and else 'or'}' of tiles", f"use '{'&' if is_and else '|'}' for elementwise logic")
-            if not isinstance(item, Value):
-                if bool(item) != is_and:
-                    return item if not isinstance(result, Value) else (not is_and)
-                if not isinstance(result, Value):
-                    result = item
-                continue
-            item = require_condition(self.ctx, item, "a boolean operator")
-            result = item if not isinstance(result, Value) else binary(self.ctx, "and" if is_and else "or", result, item)
-        return result
+        """`and` and `or`: what would have an effect or read memory is evaluated only if the left side asks for it."""
+        return self.bool_operator(isinstance(node.op, ast.And), node.values)
+
+    def bool_operator(self, is_and: bool, parts: list[ast.expr]) -> Any:
+        first = self.truth_operand(is_and, parts[0])
+        if len(parts) == 1:
+            return first
+        if not isinstance(first, Value):
+            return self.bool_operator(is_and, parts[1:]) if bool(first) == is_and else first
+        rest, known = (lambda: self.truth_of(self.bool_operator(is_and, parts[1:]))), (lambda: not is_and)
+        then, orelse = (rest, known) if is_and else (known, rest)
+
+        def combine(a: Any, b: Any) -> Any:
+            return binary(self.ctx, "and" if is_and else "or", first, a if is_and else b)
+
+        return self.choose(first, then, orelse, combine, f"this '{'and' if is_and else 'or'}'")
+
+    def truth_operand(self, is_and: bool, node: ast.expr) -> Any:
+        """One operand: constants keep their value, scalars become bools."""
+        item = self.value(node)
+        if is_tile(item):
+            word, sign = ("and", "&") if is_and else ("or", "|")
+            self.ctx.fail(f"'{word}' of tiles", f"use '{sign}' for elementwise logic", loc=self.locate(node))
+        return require_condition(self.ctx, item, "a boolean operator") if isinstance(item, Value) else item
+
+    def truth_of(self, item: Any) -> Any:
+        return item if isinstance(item, Value) else require_condition(self.ctx, item, "a boolean operator")
 
     def eval_Compare(self, node: ast.Compare) -> Any:
         left = self.value(node.left)
@@ -264,27 +283,47 @@ class Expressions:
                 self.ctx.fail("'is' compares with None only", "use ==")
             return (a is b) == isinstance(op, ast.Is)
         if isinstance(op, (ast.In, ast.NotIn)):
-            if isinstance(b, tuple) and not isinstance(a, Value) and not any(isinstance(x, Value) for x in b):
-                return (a in b) == isinstance(op, ast.In)
-            self.ctx.fail("'in' needs constants")
+            if not isinstance(b, tuple):
+                self.ctx.fail(f"'in' needs a tuple on its right, not {describe(b)}", "e.g. if X.dtype in (px.f16, px.bf16)")
+            found: Any = False
+            for item in b:
+                found = binary(self.ctx, "or", found, compare(self.ctx, "eq", a, load_scalar(self.ctx, item)))
+            return found if isinstance(op, ast.In) else unary(self.ctx, "not", found)
         return compare(self.ctx, _COMPARE[type(op)], a, b)
 
     def eval_IfExp(self, node: ast.IfExp) -> Any:
+        """`a if cond else b`: a side that has an effect or reads memory is evaluated only if it is chosen."""
         cond = require_condition(self.ctx, self.eval(node.test), "a conditional expression")
         if isinstance(cond, bool):
             return self.eval(node.body if cond else node.orelse)
-        return select(self.ctx, cond, self.value(node.body), self.value(node.orelse))
+
+        def combine(a: Any, b: Any) -> Any:
+            if same(a, b):
+                return a
+            if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
+                return tuple(combine(x, y) for x, y in zip(a, b, strict=True))
+            return select(self.ctx, cond, a, b, "a conditional expression")
+
+        return self.choose(
+            cond, lambda: self.value(node.body), lambda: self.value(node.orelse), combine, "this conditional expression"
+        )
 
     def eval_JoinedStr(self, node: ast.JoinedStr) -> Any:
         parts = []
         for part in node.values:
-            if isinstance(part, ast.Constant):
-                parts.append(str(part.value))
-            elif isinstance(part, ast.FormattedValue):
-                item = self.eval(part.value)
-                if isinstance(item, Value):
-                    self.ctx.fail("a run-time value in an f-string", 'pass it as an argument: px.print("k =", k)')
-                parts.append(str(item))
+            if not isinstance(part, ast.FormattedValue):
+                parts.append(str(self.eval(part)))
+                continue
+            item = self.value(part.value)
+            if not (item is None or isinstance(item, (*Number, str, DType, tuple))) or _holds_values(item):
+                self.ctx.fail(
+                    f"an f-string takes constants, not {describe(item)}",
+                    'pass it to px.print as an argument: px.print("k =", k)',
+                    loc=self.locate(part.value),
+                )
+            spec = self.eval(part.format_spec) if part.format_spec is not None else ""
+            shown = {ord("r"): repr, ord("s"): str, ord("a"): ascii}.get(part.conversion, lambda x: x)(item)
+            parts.append(folding(self.ctx, "an f-string", format, shown if spec else str(shown), spec))
         return "".join(parts)
 
     # Subscripts and attributes.
@@ -295,6 +334,8 @@ class Expressions:
 
     def eval_Subscript(self, node: ast.Subscript) -> Any:
         owner = self.eval(node.value)
+        if isinstance(node.slice, ast.List):
+            self.ctx.fail("a list can't be an index", "index with integers and slices, or with one tile of indices: A[rows, k:k+BK]")
         raw = self.eval(node.slice)
         index = raw if isinstance(raw, tuple) else (raw,)
         if isinstance(owner, Param) and owner.is_array:
@@ -303,7 +344,9 @@ class Expressions:
             return owner.subscript(self.ctx, index)
         if isinstance(owner, tuple):
             return self.tuple_item(owner, index)
-        self.ctx.fail(f"{type_name(owner)} can't be indexed", "arrays, shared buffers, barriers and tuples can; a tile can't")
+        if is_tile(owner):
+            return tile_part(self.ctx, owner, index)
+        self.ctx.fail(f"{describe(owner)} can't be indexed", "arrays, shared buffers, barriers, tuples and tiles can")
 
     def tuple_item(self, owner: tuple[Any, ...], index: tuple[Any, ...]) -> Any:
         item = load_scalar(self.ctx, index[0]) if len(index) == 1 else None
@@ -312,29 +355,37 @@ class Expressions:
             if all(p is None or isinstance(p, int) for p in parts):
                 return owner[slice(*parts)]
         if not isinstance(item, int):
-            self.ctx.fail("a tuple is indexed by a constant", "unroll the loop with px.static_range")
+            self.ctx.fail("a tuple is indexed by a constant integer", "unroll the loop with px.static_range")
         if not -len(owner) <= item < len(owner):
-            self.ctx.fail(f"index {item} is outside a tuple of {len(owner)}")
+            self.ctx.fail(f"index {item} is outside a tuple of {len(owner)}", f"valid indices are {-len(owner)} to {len(owner) - 1}")
         return owner[item]
 
     def eval_Attribute(self, node: ast.Attribute) -> Any:
         owner = self.eval(node.value)
-        return self.member(owner, node.attr)
+        value = self.member(owner, node.attr)
+        if isinstance(owner, ModuleType) and not is_of_the_language(owner) and not isinstance(value, ModuleType):
+            self.captured[(self.frames[-1].source, ast.unparse(node))] = value
+        return value
+
+    def module_member(self, owner: ModuleType, name: str) -> Any:
+        ours = owner.__name__.partition(".")[0] == "phalanx"
+        shown = owner.__name__ if not ours else "px" if owner.__name__ == "phalanx" else "px." + owner.__name__.rsplit(".", 1)[-1]
+        public = getattr(owner, "__all__", dir(owner))
+        if not hasattr(owner, name) or (ours and name not in public):
+            close = difflib.get_close_matches(name, public, 1)
+            self.ctx.fail(f"{shown} has no '{name}'", f"did you mean {shown}.{close[0]}?" if close else "docs/reference.md lists what there is")
+        raw = getattr(owner, name)
+        found = constant(raw)
+        if found is None and raw is not None:
+            match = FROM_NUMPY.get(raw) if isinstance(raw, type) else None
+            remedy = f"use px.{match}" if match else f"use px.{name}" if name in TILE_FUNCTIONS else f"kernels use {CAPTURES}"
+            self.ctx.fail(f"{shown}.{name} can't be used in kernels", remedy)
+        return found
 
     def member(self, owner: Any, name: str) -> Any:
         ctx = self.ctx
         if isinstance(owner, ModuleType):
-            if not hasattr(owner, name):
-                import difflib
-
-                shown = "px" if owner.__name__ == "phalanx" else "px." + owner.__name__.rsplit(".", 1)[-1]
-                shown = shown if owner.__name__.startswith("phalanx") else owner.__name__
-                close = difflib.get_close_matches(name, dir(owner), 1)
-                ctx.fail(f"{shown} has no '{name}'", f"did you mean {shown}.{close[0]}?" if close else None)
-            found = self.constant(getattr(owner, name))
-            if found is None:
-                ctx.fail(f"'{name}' of module {owner.__name__} can't be used in kernels")
-            return found
+            return self.module_member(owner, name)
         if isinstance(owner, StructValue):
             if (owner.ident, name) in self.state:
                 value = self.state[(owner.ident, name)]
@@ -355,9 +406,13 @@ class Expressions:
             return get_member(ctx, owner, ArrayMembers, name, f"the array '{owner.name}'")
         if isinstance(owner, Value):
             return get_member(ctx, owner, TileMembers, name, f"a {'tile' if is_tile(owner) else 'scalar'}")
-        if isinstance(owner, DType) and name in ("itemsize", "bits", "name"):
+        if isinstance(owner, Number) and name == "to":
+            return get_member(ctx, owner, TileMembers, name, "a number")
+        if isinstance(owner, DType):
+            if name not in ("itemsize", "bits", "name"):
+                ctx.fail(f"a dtype has no attribute '{name}'", "it has .itemsize, .bits, .name")
             return getattr(owner, name)
-        ctx.fail(f"{type_name(owner)} has no attribute '{name}'")
+        ctx.fail(f"{describe(owner)} has no attribute '{name}'", "arrays, views, tiles, barriers, structs and modules have attributes")
 
     # Calls.
 
@@ -369,17 +424,36 @@ class Expressions:
             if isinstance(item, ast.Starred):
                 inner = self.eval(item.value)
                 if not isinstance(inner, tuple):
-                    self.ctx.fail(f"can't unpack {type_name(inner)}")
+                    self.ctx.fail(f"* can't unpack {describe(inner)}", "only tuples can be unpacked")
                 args += inner
             else:
                 args.append(self.eval(item))
         kwargs: dict[str, Any] = {}
         for keyword in node.keywords:
             if keyword.arg is None:
-                self.ctx.fail("** arguments are not supported in kernels")
+                self.ctx.fail("** arguments are not supported in kernels", "write each keyword out")
             kwargs[keyword.arg] = self.eval(keyword.value)
         self.ctx.name_hint = hint
-        return self.call(fn, tuple(args), kwargs)
+        result = self.call(fn, tuple(args), kwargs)
+        if isinstance(fn, Builtin) and fn.inout is not None:
+            self.update_argument(node, fn, result)
+            return None
+        return result
+
+    def update_argument(self, node: ast.Call, fn: Builtin, value: Any) -> None:
+        """Binds the variable given as the parameter that `fn` updates to its new value."""
+        assert fn.inout is not None
+        position = list(fn.signature.parameters).index(fn.inout)
+        given: Any = next((k.value for k in node.keywords if k.arg == fn.inout), None)
+        if given is None:
+            given = node.args[position] if position < len(node.args) else None
+        if not isinstance(given, ast.Name | ast.Attribute):
+            self.ctx.fail(
+                f"px.{fn.name} updates its argument '{fn.inout}', which must be a variable",
+                f"give the tile a name first: {fn.inout} = ...",
+                loc=self.locate(given or node),
+            )
+        self.ctx.accumulators[self.bind_variable(given, value)] = None
 
     def call(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if isinstance(fn, Builtin):
@@ -393,15 +467,15 @@ class Expressions:
         if isinstance(fn, StructClass):
             return self.make_struct(fn, args, kwargs)
         if isinstance(fn, DType):
-            return ScalarConversion.invoke(self.ctx, fn, args)
+            return dtype_call(self.ctx, fn, args, kwargs)
         if callable(fn):
-            return self.python_function(fn, args, kwargs)
-        self.ctx.fail(f"{type_name(fn)} can't be called")
+            return call_python(self.ctx, fn, args, kwargs)
+        self.ctx.fail(f"{describe(fn)} can't be called", "kernels call px functions, @px.func helpers, structs and dtypes")
 
     def call_method(self, fn: StructMethod, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if fn.fn is None:  # ring.advance()
             if args or kwargs:
-                self.ctx.fail(".advance() takes no arguments")
+                self.ctx.fail(".advance() takes no arguments", "it moves on by one stage")
             ident = fn.owner.ident
             n, stage, parity = (self.state[(ident, f)] for f in ("n", "stage", "parity"))
             self.state[(ident, "stage")], self.state[(ident, "parity")] = advanced(self.ctx, n, stage, parity)
@@ -409,71 +483,34 @@ class Expressions:
         return self.call_function(fn.fn, (fn.owner, *args), kwargs)
 
     def make_struct(self, cls: StructClass, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        listed = f"its fields are {', '.join(cls.fields)}"
         if len(args) > len(cls.fields):
-            self.ctx.fail(f"{cls.name} takes {len(cls.fields)} fields, {len(args)} were given", f"its fields are {', '.join(cls.fields)}")
+            self.ctx.fail(f"{cls.name} has {len(cls.fields)} fields, {len(args)} values were given", listed)
         values = dict(zip(cls.fields, args, strict=False))
         for name, item in kwargs.items():
-            if name not in cls.fields or name in values:
-                self.ctx.fail(f"{cls.name} has no free field '{name}'", f"its fields are {', '.join(cls.fields)}")
+            if name not in cls.fields:
+                self.ctx.fail(f"{cls.name} has no field '{name}'", listed)
+            if name in values:
+                self.ctx.fail(f"{cls.name}: the field '{name}' is given twice", listed)
             values[name] = item
         for name in cls.fields:
             if name not in values:
                 if name not in cls.defaults:
-                    self.ctx.fail(f"{cls.name}: the field '{name}' is missing")
+                    self.ctx.fail(f"{cls.name}: the field '{name}' is missing", f"{listed}; it has no default")
                 values[name] = cls.defaults[name]
         return NewStruct(cls, {name: load_scalar(self.ctx, v) for name, v in values.items()})
 
-    def python_function(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The few Python builtins that make sense on numbers, scalars and tuples."""
-        ctx = self.ctx
-        args = tuple(load_scalar(ctx, a) for a in args)
-        if fn is range:
-            return self.make_range(args)
-        if fn is print:
-            ctx.fail("print is not available in kernels", "use px.print")
-        if fn in (min, max) and not kwargs:
-            items = args[0] if len(args) == 1 and isinstance(args[0], tuple) else args
-            if any(is_tile(a) for a in items):
-                ctx.fail(f"{fn.__name__}() of tiles", f"use px.{fn.__name__}(x, axis) or px.{fn.__name__}imum(a, b)")
-            out = items[0]
-            for item in items[1:]:
-                out = binary(ctx, fn.__name__, out, item)
-            return out
-        if fn is abs and len(args) == 1:
-            return unary(ctx, "abs", args[0])
-        if fn is len and len(args) == 1 and isinstance(args[0], tuple):
-            return len(args[0])
-        if fn in (int, float, bool) and len(args) == 1:
-            if isinstance(args[0], Value):
-                from phalanx.ir.types import bool_, f32, i32
 
-                return cast(ctx, args[0], {int: i32, float: f32, bool: bool_}[fn])
-            try:
-                return fn(args[0])
-            except (TypeError, ValueError) as problem:
-                ctx.fail(str(problem))
-        if fn in (tuple, enumerate, zip, sum, round) and not any(isinstance(a, Value) for a in args):
-            items = tuple(fn(*args)) if fn in (enumerate, zip) else fn(*args)
-            return items
-        module = getattr(fn, "__module__", "")
-        if module in ("math", "numpy") and all(isinstance(a, Number) for a in args):
-            return fn(*args)
-        name = getattr(fn, "__name__", str(fn))
-        if inspect.isfunction(fn):
-            ctx.fail(f"'{name}' is a plain Python function", "decorate it with @px.func to call it in a kernel")
-        ctx.fail(f"'{name}' can't be called in a kernel")
+TILE_FUNCTIONS = (
+    "abs", "arange", "argmax", "ceil", "cos", "cumsum", "erf", "exp", "exp2", "floor", "full", "log", "log2", "max", "maximum",
+    "min", "minimum", "sin", "sqrt", "sum", "tanh", "where", "zeros",
+)
+"""Functions whose NumPy namesakes users reach for first."""
 
-    def make_range(self, args: tuple[Any, ...]) -> Any:
-        from phalanx.language.reader import RangeValue
 
-        if not 1 <= len(args) <= 3:
-            self.ctx.fail("range takes one to three integers")
-        for item in args:
-            require_index(self.ctx, "an argument of range", item)
-        start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]
-        if isinstance(step, int) and step == 0:
-            self.ctx.fail("the step of a range is 0")
-        return RangeValue(start, stop, step)
+def _holds_values(item: Any) -> bool:
+    """Whether a tuple has something in it that is known at run time only."""
+    return isinstance(item, tuple) and any(isinstance(x, (Value, ViewValue)) or _holds_values(x) for x in item)
 
 
 __all__ = ["Expressions", "InlinedFunction"]

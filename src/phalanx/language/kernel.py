@@ -7,12 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from phalanx.errors import Error
+from phalanx.errors import Error, caller_location, internal_error, wants_traceback
 from phalanx.ir.core import Block, Function
 from phalanx.ir.location import Location
 from phalanx.ir.types import ArrayType, ScalarType
 from phalanx.ir.values import Param
 from phalanx.language.builder import Builder
+from phalanx.language.capture import constant
 from phalanx.language.cleanup import remove_dead, seal
 from phalanx.language.expressions import InlinedFunction
 from phalanx.language.reader import Reader
@@ -31,6 +32,10 @@ def func(fn: Callable[..., Any]) -> InlinedFunction:
         def swizzle(t, n, group):
             return t // group % n, t % group
     """
+    if not inspect.isfunction(fn):
+        raise Error(
+            "@px.func decorates a function", location=caller_location(), remedy="write it directly above 'def name(...):'"
+        )
     return InlinedFunction(fn)
 
 
@@ -75,11 +80,12 @@ class Kernel:
         """All constants: defaults overridden by `given`."""
         for name in given:
             if name not in self.constants and name not in self.required:
-                known = ", ".join([*self.required, *self.constants]) or "none"
+                known = ", ".join([*self.required, *self.constants])
+                remedy = f"its keyword-only parameters are {known}" if known else "it has no keyword-only parameters"
+                if name in self.parameters:
+                    remedy = f"'{name}' is a run-time parameter: pass it by position"
                 raise Error(
-                    f"kernel '{self.name}' has no constant '{name}'",
-                    location=self.location,
-                    remedy=f"its keyword-only parameters are {known}",
+                    f"kernel '{self.name}' has no constant '{name}'", location=self.location, remedy=remedy
                 )
         missing = [name for name in self.required if name not in given]
         if missing:
@@ -113,7 +119,11 @@ def kernel(
 
     def wrap(target: Callable[..., Any]) -> Kernel:
         if not inspect.isfunction(target):
-            raise Error("@px.kernel decorates a function", remedy="write it above 'def name(...):'")
+            raise Error(
+                "@px.kernel decorates a function",
+                location=caller_location(),
+                remedy="write it directly above 'def name(...):', and name its own arguments: @px.kernel(warps=4)",
+            )
         positional, constants, required = [], {}, []
         for parameter in inspect.signature(target).parameters.values():
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
@@ -128,20 +138,48 @@ def kernel(
                 else:
                     constants[parameter.name] = parameter.default
             else:
+                if parameter.default is not parameter.empty:
+                    raise Error(
+                        f"the run-time parameter '{parameter.name}' of kernel '{target.__name__}' has a default",
+                        location=read_source(target).locate(read_source(target).node),
+                        remedy="run-time arguments are always passed; put constants behind a '*', where they may have defaults",
+                    )
                 positional.append(parameter.name)
         return Kernel(target, warps, cluster, exit_sync, watchdog, tuple(positional), constants, tuple(required))
 
     return wrap if fn is None else wrap(fn)
 
 
-def call_with_constants(fn: Callable[..., Any], constants: dict[str, Any]) -> Any:
+def call_with_constants(kernel: Kernel, what: str, fn: Callable[..., Any], constants: dict[str, Any]) -> Any:
     """Calls a user's function of the constants with those it names (all, for `**kwargs`; a single other name gets the dict)."""
+    args, kwargs = constants_for(kernel, what, fn, constants)
+    try:
+        return fn(*args, **kwargs)
+    except Error:
+        raise
+    except Exception as problem:
+        raise Error(
+            f"the function for {what} of kernel '{kernel.name}' failed: {type(problem).__name__}: {problem}",
+            location=kernel.location,
+            remedy="it is called with the constants that its parameters name",
+        ) from problem
+
+
+def constants_for(kernel: Kernel, what: str, fn: Any, constants: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments for a user's function of the constants."""
     parameters = inspect.signature(fn).parameters
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
-        return fn(**constants)
+        return (), constants
     if len(parameters) == 1 and next(iter(parameters)) not in constants:
-        return fn(constants)
-    return fn(**{name: constants[name] for name in parameters if name in constants})
+        return (constants,), {}
+    for name, parameter in parameters.items():
+        if name not in constants and parameter.default is parameter.empty:
+            raise Error(
+                f"the function for {what} of kernel '{kernel.name}' asks for '{name}', which is not a constant of the kernel",
+                location=kernel.location,
+                remedy=f"the constants are {', '.join(constants) or 'none'}",
+            )
+    return (), {name: constants[name] for name in parameters if name in constants}
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +191,7 @@ class Reading:
 
 
 def resolve_warps(kernel: Kernel, constants: dict[str, Any]) -> int:
-    value = call_with_constants(kernel.warps, constants) if callable(kernel.warps) else kernel.warps
+    value = call_with_constants(kernel, "warps=", kernel.warps, constants) if callable(kernel.warps) else kernel.warps
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MAX_WARPS:
         raise Error(
             f"kernel '{kernel.name}' asks for {value!r} warps",
@@ -164,7 +202,7 @@ def resolve_warps(kernel: Kernel, constants: dict[str, Any]) -> int:
 
 
 def resolve_cluster(kernel: Kernel, constants: dict[str, Any]) -> tuple[int, int, int]:
-    value = call_with_constants(kernel.cluster, constants) if callable(kernel.cluster) else kernel.cluster
+    value = call_with_constants(kernel, "cluster=", kernel.cluster, constants) if callable(kernel.cluster) else kernel.cluster
     sizes = value if isinstance(value, tuple) else (value,)
     total = 1
     for size in sizes:
@@ -197,8 +235,15 @@ def read_kernel(kernel: Kernel, types: tuple[ArrayType | ScalarType | None, ...]
         params.append(param)
         arguments[name] = param
     for name, value in constants.items():
-        arguments[name] = check_constant(kernel, reader, name, value)
-    reader.run_function(source, arguments, None)
+        arguments[name] = check_constant(kernel, name, value)
+    try:
+        reader.run_function(source, arguments, None)
+    except Error:
+        raise
+    except Exception as problem:
+        if wants_traceback():
+            raise
+        raise internal_error(problem, ctx.loc) from problem
     body = remove_dead(seal(Block(tuple(ctx.entry + ctx.ops))))
     function = Function(
         name=kernel.name,
@@ -212,17 +257,17 @@ def read_kernel(kernel: Kernel, types: tuple[ArrayType | ScalarType | None, ...]
         body=body,
         loc=kernel.location,
     )
-    captured = tuple((source_, name, value) for (_, name), (source_, value) in reader.captured.items())
+    captured = tuple((source_, name, value) for (source_, name), value in reader.captured.items())
     return Reading(function, captured)
 
 
-def check_constant(kernel: Kernel, reader: Reader, name: str, value: Any) -> Any:
+def check_constant(kernel: Kernel, name: str, value: Any) -> Any:
     """Constants are numbers, strings, dtypes, None, tuples of them, functions and structs of the language."""
-    constant = reader.constant(value)
-    if constant is None and value is not None:
+    found = constant(value)
+    if found is None and value is not None:
         raise Error(
             f"the constant '{name}' of kernel '{kernel.name}' is a {type(value).__name__}",
             location=kernel.location,
             remedy="constants are numbers, strings, dtypes, None, tuples of them, px.func and px.struct; arrays are positional",
         )
-    return constant
+    return found

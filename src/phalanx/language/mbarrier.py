@@ -36,18 +36,22 @@ def barrier(ctx: Builder, n: Any = 1, count: Any = None, init: Any = True, check
     """
     require_static(ctx, "px.barrier")
     if not isinstance(n, int) or isinstance(n, bool) or n < 1:
-        ctx.fail(f"the number of barriers must be a positive constant, not {describe(n)}")
+        ctx.fail(f"the number of barriers must be a positive constant, not {describe(n)}", "e.g. px.barrier(4)")
+    for what, flag in (("init", init), ("checked", checked)):
+        if not isinstance(flag, bool):
+            ctx.fail(f"{what}= of px.barrier must be True or False, not {describe(flag)}", "it is decided at compile time")
     if count is not None:
         require_count(ctx, "the arrival count of a barrier", count, constant=True)
-    array = BarrierArray(unique_name(ctx, "barrier"), n, count, bool(init), bool(checked), ctx.loc)
+    array = BarrierArray(unique_name(ctx, "barrier"), n, count, init, checked, ctx.loc)
     ctx.barriers.append(array)
     return BarrierValue(array)
 
 
 def require_count(ctx: Builder, what: str, count: Any, *, constant: bool = False) -> None:
+    count = load_scalar(ctx, count)
     require_index(ctx, what, count)
     if constant and not isinstance(count, int):
-        ctx.fail(f"{what} must be a compile-time constant")
+        ctx.fail(f"{what} must be a compile-time constant, not {describe(count)}", "make it a keyword-only parameter of the kernel")
     if isinstance(count, int) and not 1 <= count <= MAX_COUNT:
         ctx.fail(f"{what} is {count}", f"it must be between 1 and {MAX_COUNT} (2^20 - 1)")
 

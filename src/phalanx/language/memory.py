@@ -11,14 +11,26 @@ from phalanx.ir.values import Value
 from phalanx.ir.views import GlobalView, SharedBuffer, SharedView
 from phalanx.language.builder import Builder, operand
 from phalanx.language.builtin import builtin
-from phalanx.language.operators import cast, describe, dtype_of, is_scalar, promote, require_numeric, shape_of
+from phalanx.language.operators import (
+    Number,
+    cast,
+    describe,
+    dtype_of,
+    is_scalar,
+    promote,
+    require_numeric,
+    shape_of,
+)
 from phalanx.language.tiles import make_full, require_dtype, require_shape
-from phalanx.language.values import BarrierValue, ViewValue, load_scalar, type_name
+from phalanx.language.values import BarrierValue, ViewValue, load_scalar
 
 
 def require_view(ctx: Builder, what: str, view: Any) -> GlobalView | SharedView:
     if not isinstance(view, ViewValue):
-        ctx.fail(f"{what} must be a view of memory, not {type_name(view)}", "slice an array or a shared buffer: A[m:m+BM, n:n+BN]")
+        remedy = "slice an array or a shared buffer: A[m:m+BM, n:n+BN]"
+        if is_scalar(view) and isinstance(view, Value):
+            remedy = "a name holds an element's value: write the subscript here, e.g. px.store(A[i], x)"
+        ctx.fail(f"{what} must be a view of memory, not {describe(view)}", remedy)
     return view.view
 
 
@@ -44,7 +56,7 @@ def shared(ctx: Builder, shape: Any, dtype: Any, reuse: Any = None) -> Any:
     elif isinstance(reuse, BarrierValue):
         target = reuse.array  # type: ignore[assignment]
     elif reuse is not None:
-        ctx.fail(f"reuse= takes a shared buffer or a barrier array, not {type_name(reuse)}")
+        ctx.fail(f"reuse= takes a shared buffer or a barrier array, not {describe(reuse)}", "e.g. px.shared(shape, dtype, reuse=s)")
     buffer = SharedBuffer(unique_name(ctx, "shared"), sizes, element, ctx.loc, target)
     ctx.buffers.append(buffer)
     zero = operand(0)
@@ -79,7 +91,7 @@ def load(ctx: Builder, view: Any, fill: Any = 0) -> Any:
     """
     region = require_view(ctx, "the argument of px.load", view)
     if not is_scalar(fill):
-        ctx.fail(f"fill must be a number or a scalar, not {describe(fill)}")
+        ctx.fail(f"fill must be a number or a scalar, not {describe(fill)}", "every element outside the array gets the same value")
     return load_view(ctx, region, fill)
 
 
@@ -88,7 +100,7 @@ def stored_value(ctx: Builder, what: str, region: GlobalView | SharedView, value
     value = load_scalar(ctx, value)
     require_numeric(ctx, what, value)
     dtype = dtype_of(value)
-    if isinstance(value, Value) and dtype != region.dtype and promote(dtype, region.dtype) != region.dtype:
+    if not isinstance(value, Number) and dtype != region.dtype and promote(dtype, region.dtype) != region.dtype:
         ctx.fail(
             f"{what}: a value of type {dtype} does not fit {region.dtype} memory",
             f"convert it: value.to(px.{region.dtype})",

@@ -1,4 +1,24 @@
-"""Arithmetic: promotion, broadcasting, constant folding, and the instructions that result."""
+"""Arithmetic: promotion, broadcasting, constant folding, and the instructions that result.
+
+The promotion table (`promote`), both orders alike:
+
+=================  ==============================  =========================================================
+operands           element type                    examples
+=================  ==============================  =========================================================
+equal types        that type                       f16 + f16: f16; i8 + i8: i8
+float, float       the wider; f16 with bf16: f32   f16 + f32: f32; bf16 + f16: f32; f32 + f64: f64
+float, integer     the float                       bf16 + i64: bf16; f16 + u8: f16
+bool, other        the other                       bool + i8: i8; bool + f16: f16
+same signedness    the wider                       i8 + i32: i32; u16 + u64: u64
+signed, unsigned   the signed one if it is wider,  i32 + u16: i32; i8 + u8: i16; i32 + u32: i64; i64 + u64: i64
+                   else the next wider signed
+fp8, anything      an error                        convert first: x.to(px.f32)
+=================  ==============================  =========================================================
+
+A bare Python number takes the type of the other side; a float next to an integer or bool makes f32, an integer that does
+not fit counts as i32 (i64 beyond that). ``/`` of integers gives f32, arithmetic on two bools i32. Two bare numbers are
+computed by Python while the kernel is read.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +26,10 @@ import math
 from typing import Any
 
 from phalanx.ir.ops.tile import Binary, Cast, Compare, Select, Unary
-from phalanx.ir.types import DType, ScalarType, TileType, bool_, f32, i32, i64
+from phalanx.ir.types import ArrayType, DType, ScalarType, TileType, bool_, f32, i16, i32, i64
 from phalanx.ir.values import Const, Value, constant_type
 from phalanx.language.affine import atom
-from phalanx.language.builder import Builder, operand
+from phalanx.language.builder import Builder
 
 Number = (bool, int, float)
 
@@ -19,8 +39,7 @@ _FLOAT_RANK = {"f64": 3, "f32": 2, "f16": 1, "bf16": 1}
 def promote(a: DType, b: DType) -> DType | None:
     """The element type of an operation on `a` and `b`; None where there is none (fp8 needs an explicit `.to`).
 
-    Equal types stay. A float wins over an integer or bool; of two floats the wider, f16 with bf16 gives f32. Of two
-    integers the wider; signed with unsigned of the same width gives the next wider signed type (i64 at most).
+    The table is in this module's docstring.
     """
     if a == b:
         return None if a.is_fp8 else a
@@ -39,7 +58,7 @@ def promote(a: DType, b: DType) -> DType | None:
     signed, unsigned = (a, b) if a.kind == "int" else (b, a)
     if signed.bits > unsigned.bits:
         return signed
-    return i32 if unsigned.bits < 32 else i64
+    return {8: i16, 16: i32}.get(unsigned.bits, i64)
 
 
 def is_scalar(value: Any) -> bool:
@@ -60,8 +79,22 @@ def shape_of(value: Any) -> tuple[int, ...]:
 
 
 def describe(value: Any) -> str:
-    """How messages name a value's type."""
-    return str(value.type) if isinstance(value, Value) else type(value).__name__
+    """How messages name a value: what it is, in the user's terms."""
+    if isinstance(value, Value):
+        if isinstance(value.type, ArrayType):
+            return f"the global array '{value.name}'"
+        return f"a {'tile' if isinstance(value.type, TileType) else 'scalar'} of type {value.type}"
+    if isinstance(value, DType):
+        return f"the dtype {value}"
+    kind = getattr(value, "kind_name", None)
+    if kind:
+        return kind
+    if value is None or isinstance(value, (*Number, str)):
+        return repr(value)
+    if isinstance(value, tuple):
+        return f"a tuple of {len(value)}"
+    name = getattr(value, "__name__", None)
+    return f"the function '{name}'" if callable(value) and name else f"a {type(value).__name__}"
 
 
 def make_type(shape: tuple[int, ...], dtype: DType, tile: bool) -> ScalarType | TileType:
@@ -86,17 +119,13 @@ def broadcast(ctx: Builder, *values: Any) -> tuple[int, ...]:
 
 
 def cast(ctx: Builder, value: Any, dtype: DType) -> Any:
-    """`value` converted to `dtype`; numbers become typed constants."""
+    """`value` converted to `dtype`. Bare numbers become typed constants, and must fit."""
     if not isinstance(value, Value):
-        if dtype.is_float:
-            return Const(float(value), ScalarType(dtype))
-        if dtype == bool_:
-            return Const(bool(value), ScalarType(dtype))
-        return Const(int(value), ScalarType(dtype))
-    if value.type.dtype == dtype:  # type: ignore[union-attr]
+        return Const(fitted(ctx, value, dtype), ScalarType(dtype))
+    if value.type.dtype == dtype:
         return value
     if isinstance(value, Const):
-        return cast(ctx, value.value, dtype)
+        return Const(folded(value.value, dtype), ScalarType(dtype))
     result = Value(make_type(shape_of(value), dtype, is_tile(value)), value.name)
     ctx.emit(Cast(value, result, loc=ctx.loc))
     if isinstance(value.type, ScalarType) and dtype in (i32, i64) and value.type.dtype in (i32, i64):
@@ -104,23 +133,69 @@ def cast(ctx: Builder, value: Any, dtype: DType) -> Any:
     return result
 
 
+def convert(ctx: Builder, value: Any, dtype: DType) -> Any:
+    """An explicit conversion (`x.to`, `px.f32(x)`): bare numbers are folded as the hardware would convert them."""
+    require_numeric(ctx, f"conversion to {dtype}", value)
+    return cast(ctx, value, dtype) if isinstance(value, Value) else Const(folded(value, dtype), ScalarType(dtype))
+
+
+def integer_limits(dtype: DType) -> tuple[int, int]:
+    """The smallest and largest integer of a type."""
+    if dtype.kind == "uint":
+        return 0, (1 << dtype.bits) - 1
+    return -(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1
+
+
+def fits(value: int | float | bool, dtype: DType) -> bool:
+    """Whether a bare number can be a `dtype` without changing its value (rounding to a float is no change)."""
+    if dtype.is_float:
+        return True
+    if value != value or value in (math.inf, -math.inf) or value != int(value):
+        return False
+    low, high = (0, 1) if dtype == bool_ else integer_limits(dtype)
+    return low <= value <= high
+
+
+def fitted(ctx: Builder, value: int | float | bool, dtype: DType) -> int | float | bool:
+    """A bare number as an element of `dtype`; one that does not fit is an error."""
+    if not fits(value, dtype):
+        low, high = (0, 1) if dtype == bool_ else integer_limits(dtype)
+        ctx.fail(
+            f"the number {value} does not fit {dtype}",
+            f"{dtype} holds integers from {low} to {high}; px.{dtype}({value}) converts as the hardware does",
+        )
+    return folded(value, dtype)
+
+
+_FP8_MAX = {"f8e4m3": 448.0, "f8e5m2": 57344.0}
+
+
+def folded(value: int | float | bool, dtype: DType) -> int | float | bool:
+    """A constant converted as the hardware does: fp8 saturates, floats truncate and saturate, integers wrap."""
+    if dtype == bool_:
+        return bool(value)
+    if dtype.is_float:
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.copysign(math.inf, value)
+        limit = _FP8_MAX.get(dtype.name)
+        return number if limit is None or math.isnan(number) else max(-limit, min(limit, number))
+    low, high = integer_limits(dtype)
+    if isinstance(value, float):
+        if math.isnan(value):
+            return 0
+        return max(low, min(high, int(value))) if math.isfinite(value) else high if value > 0 else low
+    return (int(value) - low) % (1 << dtype.bits) + low
+
+
 def unify(ctx: Builder, what: str, a: Any, b: Any, *, floating: bool = False) -> tuple[Any, Any, DType]:
     """Both operands in one element type. Bare Python numbers adapt to the other side."""
     da, db = dtype_of(a), dtype_of(b)
     weak_a, weak_b = isinstance(a, Number), isinstance(b, Number)
     if weak_a != weak_b:
-        weak, strong = (da, db) if weak_a else (db, da)
-        number = a if weak_a else b
-        if strong.is_fp8:
-            target: DType | None = None
-        elif weak.is_float and not strong.is_float:
-            target = f32
-        elif strong == bool_ and weak != bool_:
-            target = weak
-        else:
-            target = i64 if weak == i64 and strong.is_integer and strong.bits < 64 else strong
-        if target is not None and target.kind == "uint" and isinstance(number, int) and number < 0:
-            target = promote(target, i32)
+        number, weak, strong = (a, da, db) if weak_a else (b, db, da)
+        target = adapted(number, weak, strong)
     else:
         target = promote(da, db)
     if target is None:
@@ -131,6 +206,19 @@ def unify(ctx: Builder, what: str, a: Any, b: Any, *, floating: bool = False) ->
     if floating and not target.is_float:
         target = f32
     return cast(ctx, a, target), cast(ctx, b, target), target
+
+
+def adapted(number: int | float | bool, weak: DType, strong: DType) -> DType | None:
+    """The element type of an operation on a bare number (which alone would be `weak`) and a value of type `strong`."""
+    if strong.is_fp8:
+        return None
+    if strong.is_float:
+        return strong
+    if weak.is_float:
+        return f32
+    if strong == bool_:
+        return weak
+    return strong if fits(number, strong) else promote(strong, weak)
 
 
 _PY_BINARY: dict[str, Any] = {
@@ -166,9 +254,27 @@ _PY_COMPARE: dict[str, Any] = {
 def require_numeric(ctx: Builder, what: str, *values: Any) -> None:
     """Operands of arithmetic are numbers, scalars or tiles."""
     for value in values:
-        if not (isinstance(value, Number) or isinstance(value, Value)):
-            kind = getattr(value, "kind_name", None) or type(value).__name__
-            ctx.fail(f"{what} can't be applied to {kind}", "operands are numbers, scalars or register tiles; px.load gives a tile")
+        if isinstance(value, Number) or is_scalar(value) or is_tile(value):
+            continue
+        remedy = "operands are numbers, scalars or register tiles"
+        if isinstance(value, Value):
+            remedy = f"slice and load it first, e.g. px.load({value.name}[m:m+64])"
+        elif hasattr(value, "view"):
+            remedy = "px.load(view) brings it into registers"
+        ctx.fail(f"{what} can't be applied to {describe(value)}", remedy)
+
+
+def folding(ctx: Builder, what: str, fn: Any, *numbers: Any) -> Any:
+    """`fn` of bare numbers, computed by Python; what Python refuses is an error of the kernel."""
+    try:
+        result = fn(*numbers)
+    except ZeroDivisionError:
+        ctx.fail(f"{what}: division by zero in a constant expression", "the operands are known while the kernel is read")
+    except (TypeError, ValueError, OverflowError, MemoryError) as problem:
+        ctx.fail(f"{what} can't be computed on {', '.join(map(repr, numbers))}: {problem}")
+    if isinstance(result, complex):
+        ctx.fail(f"{what} on {', '.join(map(repr, numbers))} is a complex number")
+    return result
 
 
 def binary(ctx: Builder, fn: str, a: Any, b: Any) -> Any:
@@ -176,21 +282,21 @@ def binary(ctx: Builder, fn: str, a: Any, b: Any) -> Any:
     symbol = SYMBOLS[fn]
     require_numeric(ctx, f"'{symbol}'", a, b)
     if isinstance(a, Number) and isinstance(b, Number):
-        try:
-            return _PY_BINARY[fn](a, b)
-        except ZeroDivisionError:
-            ctx.fail("division by zero in a constant expression")
-        except TypeError:
-            ctx.fail(f"'{symbol}' is not defined on {type(a).__name__} and {type(b).__name__}")
+        return folding(ctx, f"'{symbol}'", _PY_BINARY[fn], a, b)
     simple = _identity(fn, a, b)
     if simple is not None:
         return simple
     shape = broadcast(ctx, a, b)
     x, y, dtype = unify(ctx, f"'{symbol}'", a, b, floating=fn == "div")
     if fn in ("and", "or", "xor", "shl", "shr") and dtype.is_float:
-        ctx.fail(f"'{symbol}' needs integers or bools, not {dtype}")
-    if dtype == bool_ and fn in ("add", "sub", "mul", "floordiv", "mod", "shl", "shr"):
-        x, y, dtype = cast(ctx, x, i32), cast(ctx, y, i32), i32
+        ctx.fail(f"'{symbol}' needs integers or bools, not {dtype}", "convert it first, e.g. x.to(px.i32)")
+    if fn in ("floordiv", "mod") and not dtype.is_float and isinstance(b, Number) and not b:
+        ctx.fail(f"'{symbol}' by zero", "the divisor is known to be 0 while the kernel is read")
+    if dtype == bool_:
+        if fn in ("max", "min"):
+            fn = "or" if fn == "max" else "and"
+        elif fn not in ("and", "or", "xor"):
+            x, y, dtype = cast(ctx, x, i32), cast(ctx, y, i32), i32
     tile = is_tile(a) or is_tile(b)
     result = Value(make_type(shape, dtype, tile))
     ctx.emit(Binary(fn, x, y, result, loc=ctx.loc))
@@ -234,9 +340,14 @@ def _record_affine(ctx: Builder, fn: str, a: Any, b: Any, result: Value) -> None
 
 
 def compare(ctx: Builder, fn: str, a: Any, b: Any) -> Any:
-    """A comparison: a bool, or a bool per element."""
+    """A comparison: a bool, or a bool per element. Tuples are equal where all their items are."""
     if isinstance(a, Number) and isinstance(b, Number):
         return _PY_COMPARE[fn](a, b)
+    if isinstance(a, tuple) and isinstance(b, tuple) and fn in ("eq", "ne"):
+        equal: Any = len(a) == len(b)
+        for x, y in zip(a, b, strict=False):
+            equal = binary(ctx, "and", equal, compare(ctx, "eq", x, y))
+        return equal if fn == "eq" else unary(ctx, "not", equal)
     if not isinstance(a, Value) and not isinstance(b, Value):
         if fn in ("eq", "ne"):
             return _PY_COMPARE[fn](a, b)
@@ -258,11 +369,10 @@ _PY_UNARY: dict[str, Any] = {
 
 def unary(ctx: Builder, fn: str, x: Any) -> Any:
     """One of the one-operand operations; math functions take floats."""
-    require_numeric(ctx, f"'{fn}'", x)
+    name = {"neg": "'-'", "not": "'not'"}.get(fn, f"px.{fn}")
+    require_numeric(ctx, name, x)
     if isinstance(x, Number):
-        if fn == "not":
-            return not x
-        return _PY_UNARY[fn](x)
+        return not x if fn == "not" else folding(ctx, name, _PY_UNARY[fn], x)
     dtype = dtype_of(x)
     if fn == "not":
         if dtype != bool_:
@@ -270,9 +380,9 @@ def unary(ctx: Builder, fn: str, x: Any) -> Any:
             return x
     elif fn in ("neg", "abs"):
         if dtype.is_fp8 or dtype == bool_:
-            ctx.fail(f"'{fn}' is not defined on {dtype}", "convert it first, e.g. x.to(px.f32)")
+            ctx.fail(f"{name} is not defined on {dtype}", "convert it first, e.g. x.to(px.f32)")
     elif not dtype.is_float or dtype.is_fp8:
-        ctx.fail(f"px.{fn} needs a float tile, not {dtype}", "convert it first: x.to(px.f32)")
+        ctx.fail(f"px.{fn} needs a float, not {dtype}", "convert it first: x.to(px.f32)")
     result = Value(make_type(shape_of(x), dtype_of(x), is_tile(x)))
     ctx.emit(Unary(fn, x, result, loc=ctx.loc))
     if fn == "neg" and is_scalar(x) and dtype in (i32, i64):
@@ -293,8 +403,3 @@ def select(ctx: Builder, cond: Any, a: Any, b: Any) -> Any:
     result = Value(make_type(shape, dtype, tile))
     ctx.emit(Select(cond, x, y, result, loc=ctx.loc))
     return result
-
-
-def index_operand(value: Any) -> Value:
-    """An operand for offsets and indices."""
-    return operand(value)

@@ -11,29 +11,21 @@ from typing import Any
 
 from phalanx.ir.core import Op
 from phalanx.ir.location import Location
-from phalanx.ir.ops.control import Break, Continue, For, If, Leave, ReadVar, Role, Scope, While
+from phalanx.ir.ops.control import Break, Continue, If, Leave, Role, Scope
 from phalanx.ir.ops.mbarrier import Transaction
-from phalanx.ir.types import I32, I64, TileType, i64
-from phalanx.ir.values import Label, Value, Var, constant_type
-from phalanx.language.builder import Agent, Builder, freeze, operand
+from phalanx.ir.types import TileType
+from phalanx.ir.values import Label, Value
+from phalanx.language.builder import Agent, Builder, freeze
 from phalanx.language.builtin import check_arguments
-from phalanx.language.control import StaticRange, WarpsValue, require_condition
-from phalanx.language.expressions import Expressions
+from phalanx.language.capture import CAPTURES, constant
+from phalanx.language.control import WarpsValue, require_condition
+from phalanx.language.expressions import Combination, Evaluation
+from phalanx.language.loops import Loops, Unrolled
 from phalanx.language.mbarrier import TransactionValue
-from phalanx.language.operators import Number, cast, dtype_of
+from phalanx.language.operators import cast, describe, dtype_of, is_scalar, is_tile, promote, shape_of
 from phalanx.language.source import FunctionSource, read_source
-from phalanx.language.state import (
-    Exits,
-    Key,
-    Path,
-    State,
-    common_type,
-    is_carriable,
-    merge,
-    same,
-    to_cell,
-)
-from phalanx.language.values import StructValue, Unavailable, type_name
+from phalanx.language.state import Key, Path, defined_in, merge
+from phalanx.language.values import StructValue, Unavailable, ViewValue, load_scalar
 
 MAX_INLINE_DEPTH = 64
 
@@ -48,50 +40,24 @@ class Frame:
     label: Label
     control_depth: int
     role_depth: int
+    transactions: int
     returns: list[tuple[Path, Any]] = field(default_factory=list)
     result: Any = None
     done: bool = False
 
 
-@dataclass
-class Loop:
-    """An open run-time loop: cells of what it carries, and its early exits."""
-
-    label: Label
-    carried: dict[Key, Var]
-    continues: Exits = field(default_factory=Exits)
-    breaks: Exits = field(default_factory=Exits)
-    frame: int = 0
-
-
-class RangeValue:
-    """`range(...)` over run-time values."""
-
-    kind_name = "a range"
-
-    def __init__(self, start: Any, stop: Any, step: Any) -> None:
-        self.start, self.stop, self.step = start, stop, step
-
-
-class Reader(Expressions):
+class Reader(Loops):
     """Walks the syntax tree of a kernel and of the functions it calls."""
 
     def __init__(self, ctx: Builder) -> None:
         super().__init__(ctx)
+        ctx.variables = lambda: self.state
         self.frames: list[Frame] = []
-        self.loops: list[Loop | None] = []
-        self.control_depth = 0
-        self.next_ident = 0
-        self.carried_guess: dict[Any, set[Key]] = {}
-        self.assigned_at: dict[Key, Location] = {}
+        self.role_depth = 0
 
     @property
     def frame(self) -> Frame:
         return self.frames[-1]
-
-    def fresh_ident(self) -> int:
-        self.next_ident += 1
-        return self.next_ident
 
     # Functions.
 
@@ -106,14 +72,29 @@ class Reader(Expressions):
                 )
         if len(self.frames) > MAX_INLINE_DEPTH:
             self.ctx.fail(f"calls are nested more than {MAX_INLINE_DEPTH} deep")
-        bound = check_arguments(self.ctx, f"{source.name}", inspect.signature(fn), args, kwargs)
-        bound.apply_defaults()
-        caller = self.ctx.loc
-        return self.run_function(source, dict(bound.arguments), caller)
+        signature = inspect.signature(fn)
+        bound = check_arguments(self.ctx, f"{source.name}", signature, args, kwargs)
+        arguments = dict(bound.arguments)
+        for name, parameter in signature.parameters.items():
+            if parameter.kind is parameter.VAR_KEYWORD:
+                self.ctx.fail(f"'{source.name}' has ** parameters", "name each parameter of a @px.func")
+            if name not in arguments:
+                arguments[name] = self.default(source, name, parameter)
+        return self.run_function(source, arguments, self.ctx.loc)
+
+    def default(self, source: FunctionSource, name: str, parameter: inspect.Parameter) -> Any:
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            return ()
+        value = constant(parameter.default)
+        if value is None and parameter.default is not None:
+            kind = type(parameter.default).__name__
+            self.ctx.fail(f"the default of '{name}' in '{source.name}' is a {kind}", f"defaults are {CAPTURES}")
+        return value
 
     def run_function(self, source: FunctionSource, arguments: dict[str, Any], caller: Location | None) -> Any:
-        ident = self.fresh_ident()
-        frame = Frame(source, ident, caller, Label(source.name), self.control_depth, self.role_depth)
+        ident = self.ctx.fresh_ident()
+        frame = Frame(source, ident, caller, Label(source.name), self.control_depth, self.role_depth, self.transactions)
+        base = dict(self.state)
         for name, value in arguments.items():
             self.state[(ident, name)] = self.adopt(value)
         self.frames.append(frame)
@@ -128,21 +109,25 @@ class Reader(Expressions):
         result = frame.result
         if not frame.returns:
             self.ctx.ops.extend(ops)
+            self.terminated = not fell_through and not frame.done  # an endless loop
         elif not self.frames:
             self.ctx.emit(Scope(frame.label, freeze(ops), loc=before))
         else:
-            result = self.meet_returns(frame, ops, end if fell_through or frame.done else None)
+            exits = [*frame.returns] + ([(end, frame.result)] if fell_through or frame.done else [])
+            result = self.meet_returns(frame, ops, exits, base)
         self.state = {key: value for key, value in self.state.items() if key[0] != ident}
         return result
 
-    def meet_returns(self, frame: Frame, ops: list[Op], end: Path | None) -> Any:
+    def meet_returns(self, frame: Frame, ops: list[Op], exits: list[tuple[Path, Any]], base: dict[Key, Any]) -> Any:
         """The result of a function with early returns: the paths out of it meet after its scope."""
+        name = frame.source.name
+        if len({result is None for _, result in exits}) > 1:
+            self.ctx.fail(f"'{name}' returns a value on some paths only", "return a value on every path, or on none")
         self.ctx.emit(Scope(frame.label, freeze(ops), loc=self.ctx.loc))
-        exits = [*frame.returns] + ([(end, frame.result)] if end is not None else [])
-        result_key: Key = (frame.ident, f"{frame.source.name}_result")
+        result_key: Key = (frame.ident, f"the result of {name}")
         for path, result in exits:
             path.state[result_key] = result
-        self.state = merge(self.ctx, [path for path, _ in exits], f"'{frame.source.name}'")
+        self.state = merge(self.ctx, [path for path, _ in exits], f"'{name}'", base, defined_in(ops))
         result = self.state.pop(result_key)
         if isinstance(result, Unavailable):
             self.ctx.fail(result.reason, result.remedy)
@@ -175,38 +160,47 @@ class Reader(Expressions):
         self.eval(node.value)
 
     def do_Assert(self, node: ast.Assert) -> None:
-        value = self.eval(node.test)
+        value = self.value(node.test)
         if isinstance(value, Value):
             self.ctx.fail("assert needs a compile-time condition", "px.device_assert checks at run time")
-        if not value:
-            message = self.eval(node.msg) if node.msg is not None else "assertion failed"
-            self.ctx.fail(f"assertion failed: {message}" if node.msg is not None else str(message))
+        if not require_condition(self.ctx, value, "assert"):
+            shown = f": {self.eval(node.msg)}" if node.msg is not None else f": {ast.unparse(node.test)}"
+            self.ctx.fail(f"assertion failed{shown}", "the condition is known while the kernel is read: check the constants")
 
     def do_Assign(self, node: ast.Assign) -> None:
-        target = node.targets[0]
-        self.ctx.name_hint = target.id if isinstance(target, ast.Name) and len(node.targets) == 1 else ""
-        value = self.eval(node.value)
-        self.ctx.name_hint = ""
+        value = self.assigned(node.targets[0] if len(node.targets) == 1 else None, node.value)
         for target in node.targets:
             self.bind(target, value)
 
+    def assigned(self, target: ast.expr | None, node: ast.expr) -> Any:
+        """The right side of an assignment; buffers and barriers made there are named after the target."""
+        if isinstance(target, (ast.Tuple, ast.List)) and isinstance(node, ast.Tuple) and len(target.elts) == len(node.elts):
+            if not any(isinstance(part, ast.Starred) for part in (*target.elts, *node.elts)):
+                return tuple(
+                    load_scalar(self.ctx, self.assigned(part, item))
+                    for part, item in zip(target.elts, node.elts, strict=True)
+                )
+        self.ctx.name_hint = target.id if isinstance(target, ast.Name) else ""
+        value = self.eval(node)
+        self.ctx.name_hint = ""
+        return value
+
     def do_AnnAssign(self, node: ast.AnnAssign) -> None:
         if node.value is not None:
-            self.ctx.name_hint = node.target.id if isinstance(node.target, ast.Name) else ""
-            value = self.eval(node.value)
-            self.ctx.name_hint = ""
-            self.bind(node.target, value)
+            self.bind(node.target, self.assigned(node.target, node.value))
 
     def do_AugAssign(self, node: ast.AugAssign) -> None:
+        if isinstance(node.target, ast.Subscript):
+            self.refuse_item(node.target)
         load = ast.copy_location(_as_load(node.target), node.target)
-        left = self.eval(load)
-        right = self.eval(node.value)
+        left = self.value(load)
+        right = self.value(node.value)
         self.ctx.loc = self.locate(node)
         self.bind(node.target, self.binary_operator(node.op, left, right))
 
     def bind(self, target: ast.expr, value: Any) -> None:
-        """Assigns to a name, a field or a tuple of them."""
-        value = self.adopt(value)
+        """Assigns to a name, a field or a tuple of them. An element of memory is read here: a name holds its value."""
+        value = load_scalar(self.ctx, self.adopt(value))
         if isinstance(target, ast.Name):
             if isinstance(value, Value) and not value.name:
                 value.name = target.id
@@ -214,25 +208,50 @@ class Reader(Expressions):
             self.state[key] = value
             self.assigned_at[key] = self.ctx.loc
         elif isinstance(target, (ast.Tuple, ast.List)):
-            items = value if isinstance(value, tuple) else None
-            if items is None or len(items) != len(target.elts):
-                self.ctx.fail(f"can't unpack {type_name(value)} into {len(target.elts)} names", loc=self.locate(target))
-            for part, item in zip(target.elts, items, strict=True):
-                self.bind(part, item)
+            self.unpack(target, value)
         elif isinstance(target, ast.Attribute):
             owner = self.eval(target.value)
             self.ctx.loc = self.locate(target)
             if not isinstance(owner, StructValue):
-                self.ctx.fail(f"the attributes of {type_name(owner)} can't be assigned", "only fields of a @px.struct can")
+                self.ctx.fail(f"the attributes of {describe(owner)} can't be assigned", "only fields of a @px.struct can")
             if target.attr not in owner.cls.fields:
                 self.ctx.fail(f"{owner.cls.name} has no field '{target.attr}'", f"its fields are {', '.join(owner.cls.fields)}")
             key = (owner.ident, target.attr)
             self.state[key] = value
             self.assigned_at[key] = self.ctx.loc
         elif isinstance(target, ast.Subscript):
-            self.ctx.fail("memory is not written by assignment", "use px.store(view, value)", loc=self.locate(target))
+            self.refuse_item(target)
         else:
-            self.ctx.fail("can't assign to this", loc=self.locate(target))
+            self.ctx.fail("can't assign to this", "assign to names, fields of structs, or tuples of them", loc=self.locate(target))
+
+    def unpack(self, target: ast.Tuple | ast.List, value: Any) -> None:
+        loc = self.locate(target)
+        parts = list(target.elts)
+        if not isinstance(value, tuple):
+            self.ctx.fail(f"can't unpack {describe(value)} into {len(parts)} names", "only tuples can be unpacked", loc=loc)
+        starred = [n for n, part in enumerate(parts) if isinstance(part, ast.Starred)]
+        items: list[Any] = list(value)
+        if starred and len(items) >= len(parts) - 1:
+            first, extra = starred[0], len(items) - len(parts) + 1
+            items[first : first + extra] = [tuple(items[first : first + extra])]
+            parts[first] = parts[first].value  # type: ignore[attr-defined]
+        if len(items) != len(parts):
+            self.ctx.fail(
+                f"can't unpack a tuple of {len(value)} into {len(parts)} names", "both sides need as many items", loc=loc
+            )
+        for part, item in zip(parts, items, strict=True):
+            self.bind(part, item)
+
+    def refuse_item(self, target: ast.Subscript) -> None:
+        self.ctx.fail("memory is not written by assignment", "use px.store(view, value)", loc=self.locate(target))
+
+    def bind_variable(self, target: ast.expr, value: Any) -> Key:
+        """Assigns to a name or field; returns its key."""
+        self.bind(target, value)
+        if isinstance(target, ast.Name):
+            return (self.frame.ident, target.id)
+        assert isinstance(target, ast.Attribute)
+        return (self.eval(target.value).ident, target.attr)
 
     # Branches.
 
@@ -254,263 +273,70 @@ class Reader(Expressions):
                 self.terminated = False
             arms.append(ops)
         self.ctx.loc = loc
+        self.terminated = not paths
         position = len(self.ctx.ops)
-        if len(paths) == 2:
-            self.state = merge(self.ctx, paths, "this if")
-        elif len(paths) == 1:
-            self.state = paths[0].state
-        else:
-            self.terminated = True
+        if paths:
+            self.state = merge(self.ctx, paths, "this if", before, defined_in(*arms))
         self.ctx.ops.insert(position, If(cond, freeze(arms[0]), freeze(arms[1]), loc=loc))
 
-    @contextmanager
-    def runtime_control(self) -> Iterator[None]:
-        self.control_depth += 1
-        try:
-            yield
-        finally:
-            self.control_depth -= 1
+    def choose(self, cond: Value, then: Evaluation, orelse: Evaluation, combine: Combination, what: str) -> Any:
+        """One of two expressions. Both are evaluated if they only compute, else the chosen one under a branch."""
+        before = self.state
+        paths: list[Path] = []
+        results: list[Any] = []
+        for evaluate in (then, orelse):
+            self.state = dict(before)
+            with self.ctx.block() as ops, self.runtime_control():
+                results.append(evaluate())
+                paths.append(Path(ops, len(ops), self.state))
+        unchanged = all(path.state.get(key) is value for path in paths for key, value in before.items())
+        if unchanged and all(_only_computes(op) for path in paths for op in path.ops):
+            self.state = before
+            for path in paths:
+                self.ctx.ops.extend(path.ops)
+            return combine(*results)
+        key: Key = (None, f"the value of {what}")
+        for path, result in zip(paths, self.in_one_type(paths, results), strict=True):
+            path.state[key] = result
+        position = len(self.ctx.ops)
+        self.state = merge(self.ctx, paths, what, before, defined_in(*(path.ops for path in paths)))
+        self.ctx.ops.insert(position, If(cond, freeze(paths[0].ops), freeze(paths[1].ops), loc=self.ctx.loc))
+        value = self.state.pop(key)
+        if isinstance(value, Unavailable):
+            self.ctx.fail(value.reason, value.remedy)
+        return value
 
-    # Loops.
+    def in_one_type(self, paths: list[Path], results: list[Any]) -> list[Any]:
+        """Both results of a choice in the element type that arithmetic on them would have."""
+        if not all(isinstance(r, Value) and (is_scalar(r) or is_tile(r)) for r in results):
+            return results
+        dtype = promote(dtype_of(results[0]), dtype_of(results[1]))
+        if dtype is None or shape_of(results[0]) != shape_of(results[1]):
+            return results
+        out = []
+        for path, result in zip(paths, results, strict=True):
+            outer, self.ctx.ops = self.ctx.ops, path.ops
+            out.append(cast(self.ctx, result, dtype))
+            self.ctx.ops = outer
+            path.position = len(path.ops)
+        return out
 
-    def do_For(self, node: ast.For) -> None:
-        if node.orelse:
-            self.ctx.fail("for ... else is not supported in kernels", "set a flag before break")
-        items = self.eval(node.iter)
-        self.ctx.loc = self.locate(node)
-        if isinstance(items, StaticRange):
-            self.unrolled(node, list(items.items))
-        elif isinstance(items, tuple):
-            self.unrolled(node, list(items))
-        elif isinstance(items, RangeValue):
-            self.counted(node, items)
+    def leave_loop(self, kind: str, node: ast.stmt) -> None:
+        if not self.loops:
+            self.ctx.fail(f"{kind} leaves the role", "a role runs to its end: put the loop inside the role")
+        loop = self.loops[-1]
+        if loop.transactions != self.transactions:
+            self.ctx.fail(f"{kind} leaves a transaction", "end the with block of the transaction first")
+        self.terminated = True
+        if isinstance(loop, Unrolled) and self.control_depth == loop.control_depth:
+            if kind == "continue" or not loop.continues.paths:
+                loop.left = kind
+                return
+        (loop.breaks if kind == "break" else loop.continues).record(self.ctx, self.state)
+        if isinstance(loop, Unrolled):
+            self.ctx.emit(Leave(loop.label if kind == "break" else loop.iteration, loc=self.ctx.loc))
         else:
-            self.ctx.fail(
-                f"can't loop over {type_name(items)}",
-                "use range(...), px.static_range(...) or a tuple",
-                loc=self.locate(node.iter),
-            )
-
-    def unrolled(self, node: ast.For, items: list[Any]) -> None:
-        for item in items:
-            self.loops.append(None)  # break and continue of an unrolled loop
-            self.unrolled_at.append(self.control_depth)
-            self.bind(node.target, item)
-            self.static_exit = None
-            self.statements(node.body)
-            self.loops.pop()
-            self.unrolled_at.pop()
-            if self.terminated and self.static_exit is not None:
-                exit_kind, self.static_exit, self.terminated = self.static_exit, None, False
-                if exit_kind == "break":
-                    return
-            elif self.terminated:
-                return
-
-    def counted(self, node: ast.For, items: RangeValue) -> None:
-        wide = any(dtype_of(x) == i64 for x in (items.start, items.stop, items.step))
-        type_ = I64 if wide else I32
-        start, stop, step = (
-            operand(cast(self.ctx, x, type_.dtype)) for x in (items.start, items.stop, items.step)
-        )
-        if not isinstance(node.target, ast.Name):
-            self.ctx.fail("the variable of a run-time loop must be a single name", loc=self.locate(node.target))
-        name = node.target.id
-        index = Value(type_, name)
-        loc = self.ctx.loc
-
-        def head(ops: list[Op]) -> None:
-            self.state[(self.frame.ident, name)] = index
-
-        def build(body: list[Op], label: Label) -> Op:
-            return For(index, start, stop, step, freeze(body), label, loc=loc)
-
-        self.runtime_loop(node, node.body, head, build)
-        self.state[(self.frame.ident, name)] = Unavailable(
-            f"'{name}' is the variable of a loop that has ended", "assign it to another variable inside the loop"
-        )
-
-    def do_While(self, node: ast.While) -> None:
-        if node.orelse:
-            self.ctx.fail("while ... else is not supported in kernels", "set a flag before break")
-        loc = self.ctx.loc
-        test_ops: list[Op] = []
-        cond: list[Any] = [None]
-
-        def head(ops: list[Op]) -> None:
-            # The test is part of every iteration; its instructions form the loop's test block.
-            with self.ctx.block() as inner:
-                value = require_condition(self.ctx, self.eval(node.test), "while")
-                cond[0] = operand(value) if not isinstance(value, Value) else value
-            test_ops[:] = inner
-
-        def build(body: list[Op], label: Label) -> Op:
-            return While(freeze(reads_then(test_ops)), cond[0], freeze(body), label, loc=loc)
-
-        head_reads: list[Op] = []
-
-        def reads_then(ops: list[Op]) -> list[Op]:
-            return head_reads + ops
-
-        self.runtime_loop(node, node.body, head, build, head_reads)
-
-    def runtime_loop(
-        self, node: ast.stmt, body: list[ast.stmt], head: Any, build: Any, head_reads: list[Op] | None = None
-    ) -> None:
-        """Reads a loop body until the set of carried keys is stable, then writes the loop.
-
-        A key is carried if its value at the end of the body (or at a continue) differs from the one at the head: the body
-        is then read again with a cell in its place. `head_reads` collects the reads of cells where they must stand before a
-        loop's test.
-        """
-        guess_key = (id(node), tuple(f.caller for f in self.frames))
-        carried = set(self.carried_guess.get(guess_key, ()))
-        entry_state = dict(self.state)
-        entry_position = len(self.ctx.ops)
-        loc = self.ctx.loc
-        cell_types: dict[Key, Any] = {}
-        for _ in range(24):
-            self.state = dict(entry_state)
-            del self.ctx.ops[entry_position:]
-            self.ctx.loc = loc
-            result = self.loop_once(node, body, head, build, head_reads, carried, cell_types, entry_state)
-            if result is None:
-                self.carried_guess[guess_key] = set(carried)
-                return
-            carried |= result
-        self.ctx.fail("the variables of this loop do not settle", "give each variable one type", loc=loc)
-
-    def loop_once(
-        self,
-        node: ast.stmt,
-        body: list[ast.stmt],
-        head: Any,
-        build: Any,
-        head_reads: list[Op] | None,
-        carried: set[Key],
-        cell_types: dict[Key, Any],
-        entry_state: State,
-    ) -> set[Key] | None:
-        loc = self.ctx.loc
-        cells: dict[Key, Var] = {}
-        before = Path(self.ctx.ops, len(self.ctx.ops), entry_state)
-        reads: dict[Key, Value] = {}
-        for key in [k for k in entry_state if k in carried]:
-            value = entry_state[key]
-            type_ = cell_types.get(key) or (value.type if isinstance(value, Value) else constant_type(value))
-            cells[key] = Var(type_, key[1])
-        for key, var in cells.items():
-            to_cell(self.ctx, before, var, entry_state[key])
-        loop = Loop(Label(f"loop{loc.line}"), cells, frame=self.frame.ident)
-        self.loops.append(loop)
-        self.ctx.loop_depth += 1
-        with self.ctx.block() as ops, self.runtime_control():
-            read_ops: list[Op] = []
-            for key, var in cells.items():
-                reads[key] = Value(var.type, key[1])
-                read_ops.append(ReadVar(var, reads[key], loc=loc))
-                self.state[key] = reads[key]
-            if head_reads is None:
-                ops.extend(read_ops)
-            else:
-                head_reads[:] = read_ops
-            head(ops)
-            head_state = dict(self.state)
-            self.statements(body)
-            if not self.terminated:
-                loop.continues.record(self.ctx, self.state)
-            self.terminated = False
-        self.ctx.loop_depth -= 1
-        self.loops.pop()
-        changed = self.changed_keys(entry_state, head_state, loop, cells, cell_types, loc)
-        if changed:
-            return changed
-        for path in loop.continues.paths:
-            for key, var in cells.items():
-                value = path.state[key]
-                if value is not reads[key]:
-                    to_cell(self.ctx, path, var, value)
-        # What only a break changes is merged after the loop: the head's values flow out of the normal exit.
-        after_head = dict(entry_state)
-        position = len(self.ctx.ops)
-        self.ctx.loc = loc
-        exit_reads: list[Op] = []
-        for key, var in cells.items():
-            value = Value(var.type, key[1])
-            exit_reads.append(ReadVar(var, value, loc=loc))
-            after_head[key] = value
-        for path in loop.breaks.paths:
-            for key, var in cells.items():
-                value = path.state[key]
-                if value is not reads[key]:
-                    to_cell(self.ctx, path, var, value)
-                path.state[key] = after_head[key]
-            for key in [k for k in path.state if k not in entry_state]:
-                del path.state[key]
-        normal = Path(self.ctx.ops, before.position, after_head)
-        outer = self.ctx.ops
-        self.ctx.ops = []
-        self.state = merge(self.ctx, [normal, *loop.breaks.paths], "this loop")
-        merged_reads, self.ctx.ops = self.ctx.ops, outer
-        position = len(self.ctx.ops)
-        self.ctx.ops.insert(position, build(ops, loop.label))
-        self.ctx.ops.extend(exit_reads + merged_reads)
-        for path in loop.continues.paths[:1]:
-            for key in path.state:
-                if key not in self.state:
-                    self.state[key] = Unavailable(
-                        f"'{key[1]}' is assigned only inside a loop that may not run", "assign it before the loop"
-                    )
-        return None
-
-    def changed_keys(
-        self,
-        entry: State,
-        head: State,
-        loop: Loop,
-        cells: dict[Key, Var],
-        cell_types: dict[Key, Any],
-        loc: Location,
-    ) -> set[Key]:
-        """Keys whose value at a back edge is not the head's and that have no cell yet, or one of the wrong type."""
-        changed: set[Key] = set()
-        for path in loop.continues.paths:
-            for key, before in head.items():
-                if key not in entry:
-                    continue
-                now = path.state.get(key, before)
-                if key in cells:
-                    type_ = common_type([entry[key], now]) if now is not head[key] else cells[key].type
-                    if type_ is None or type_ != cells[key].type:
-                        if isinstance(entry[key], Number) and is_carriable(now) and key not in cell_types:
-                            type_ = common_type([entry[key], now])
-                            if type_ is not None:
-                                cell_types[key] = type_
-                                changed.add(key)
-                                continue
-                        was = cells[key].type
-                        to = now.type if isinstance(now, Value) else type_name(now)
-                        self.ctx.fail(
-                            f"the loop changes '{key[1]}' from {was} to {to}",
-                            "a variable that a run-time loop carries keeps its type: initialise it with the right one "
-                            "(px.zeros, .to), or use another name inside the loop",
-                            loc=self.assigned_at.get(key, loc),
-                        )
-                    continue
-                if same(before, now) or isinstance(before, Unavailable):
-                    continue
-                if is_carriable(before) and is_carriable(now):
-                    type_ = common_type([before, now])
-                    if type_ is not None:
-                        cell_types[key] = type_
-                    changed.add(key)
-                else:
-                    entry[key] = Unavailable(
-                        f"'{key[1]}' is assigned in the loop below with {type_name(now)}, which a run-time loop can't carry",
-                        "views, buffers and barriers are compile-time values: use another name inside the loop",
-                    )
-                    changed.add((loop.frame, "\0retry"))
-        return changed
+            self.ctx.emit((Break if kind == "break" else Continue)(loop.label, loc=self.ctx.loc))
 
     def do_Break(self, node: ast.Break) -> None:
         self.leave_loop("break", node)
@@ -518,37 +344,37 @@ class Reader(Expressions):
     def do_Continue(self, node: ast.Continue) -> None:
         self.leave_loop("continue", node)
 
-    def leave_loop(self, kind: str, node: ast.stmt) -> None:
-        if not self.loops:
-            self.ctx.fail(f"{kind} leaves the role", "a role runs to its end: put the loop inside the role")
-        loop = self.loops[-1]
-        if loop is None:
-            if self.control_depth != self.unrolled_at[-1]:
-                self.ctx.fail(
-                    f"{kind} of an unrolled loop under a run-time condition",
-                    "use range(...) for a run-time loop, or make the condition a constant",
-                )
-            self.static_exit = kind
-            self.terminated = True
-            return
-        (loop.breaks if kind == "break" else loop.continues).record(self.ctx, self.state)
-        self.ctx.emit((Break if kind == "break" else Continue)(loop.label, loc=self.ctx.loc))
-        self.terminated = True
-
     def do_Return(self, node: ast.Return) -> None:
         frame = self.frame
         value = self.eval(node.value) if node.value is not None else None
         if len(self.frames) == 1 and value is not None:
             self.ctx.fail("a kernel returns nothing", "write results to an array with px.store")
         self.ctx.loc = self.locate(node)
-        if self.control_depth == frame.control_depth:
+        if isinstance(value, ViewValue):
+            value = load_scalar(self.ctx, value)
+        if self.transactions != frame.transactions:
+            self.ctx.fail("return leaves a transaction", "end the with block of the transaction first")
+        if self.control_depth == frame.control_depth and not self.has_open_exits(frame.control_depth):
             frame.result, frame.done = value, True
         else:
             if len(self.frames) > 1 and self.role_depth > frame.role_depth:
                 self.ctx.fail("return from inside a role", "end the role first: let its region run to its end")
-            frame.returns.append((Path(self.ctx.ops, len(self.ctx.ops), dict(self.state)), value))
-            self.ctx.emit(Leave(frame.label, loc=self.ctx.loc))
+            with self.ctx.block() as ops:  # a list of its own: an unrolled loop copies its iterations' lists
+                frame.returns.append((Path(ops, 0, dict(self.state)), value))
+                self.ctx.emit(Leave(frame.label, loc=self.ctx.loc))
+            if self.control_depth == frame.control_depth:
+                self.ctx.emit(Scope(Label("return"), freeze(ops), loc=self.ctx.loc))
+            else:
+                frame.returns[-1][0].ops, frame.returns[-1][0].position = self.ctx.ops, len(self.ctx.ops)
+                self.ctx.ops.extend(ops)
         self.terminated = True
+
+    def has_open_exits(self, depth: int) -> bool:
+        """Whether some run-time path has already left an unrolled loop around this place for the code after it."""
+        return any(
+            isinstance(loop, Unrolled) and loop.control_depth == depth and (loop.breaks.paths or loop.continues.paths)
+            for loop in self.loops
+        )
 
     # Regions.
 
@@ -563,18 +389,28 @@ class Reader(Expressions):
         if isinstance(region, WarpsValue):
             self.role(node, region)
         elif isinstance(region, TransactionValue):
-            loc = self.ctx.loc
-            with self.ctx.block() as ops:
-                self.statements(node.body)
-            if self.terminated:
-                self.ctx.fail("a transaction can't be left early", "end the with block before break, continue or return", loc=loc)
-            self.ctx.emit(Transaction(region.barrier.ref(self.ctx), freeze(ops), loc=loc))
+            self.transaction(node, region)
         else:
-            self.ctx.fail(f"{type_name(region)} is not a region", "with takes px.warps(...) or barrier.transaction()")
+            self.ctx.fail(f"{describe(region)} is not a region", "with takes px.warps(...) or barrier.transaction()")
+
+    def transaction(self, node: ast.With, region: TransactionValue) -> None:
+        loc, before = self.ctx.loc, dict(self.state)
+        barrier = region.barrier.ref(self.ctx)
+        self.transactions += 1
+        with self.ctx.block() as ops:
+            self.statements(node.body)
+            path = Path(ops, len(ops), self.state)
+        self.transactions -= 1
+        self.ctx.loc = loc
+        self.ctx.emit(Transaction(barrier, freeze(ops), loc=loc))
+        if not self.terminated:
+            self.state = merge(self.ctx, [path], "this transaction", before, defined_in(ops))
 
     def role(self, node: ast.With, region: WarpsValue) -> None:
         if self.ctx.agent.is_role:
             self.ctx.fail("a role inside a role", "roles do not nest: end the outer region first")
+        if self.transactions:
+            self.ctx.fail("a role inside a transaction", "put the transaction into the role that issues the copies")
         loc = self.ctx.loc
         outer_state, outer_agent, outer_loops = self.state, self.ctx.agent, self.loops
         self.state = {k: role_view(k, v) for k, v in outer_state.items()}
@@ -625,4 +461,9 @@ def _keyword(statement: ast.stmt) -> str:
     return names.get(type(statement).__name__, type(statement).__name__)
 
 
-__all__ = ["RangeValue", "Reader"]
+def _only_computes(op: Op) -> bool:
+    """Whether an instruction may run although nobody asked for its result."""
+    return op.defines is not None and op.effects().is_pure and not any(True for _ in op.blocks())
+
+
+__all__ = ["Reader"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
-import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +21,6 @@ class FunctionSource:
     node: ast.FunctionDef
     file: str
     first_line: int
-    indent: int
     lines: tuple[str, ...]
 
     @property
@@ -36,16 +34,33 @@ class FunctionSource:
         return Location(
             file=self.file,
             line=line + self.first_line - 1,
-            column=getattr(node, "col_offset", 0) + self.indent,
+            column=self._characters(line, getattr(node, "col_offset", 0)),
             end_line=end + self.first_line - 1,
-            end_column=(getattr(node, "end_col_offset", 0) or 0) + self.indent,
+            end_column=self._characters(end, getattr(node, "end_col_offset", 0) or 0),
             text=self.lines[line - 1] if line <= len(self.lines) else "",
             function=self.name,
             caller=caller,
         )
 
+    def _characters(self, line: int, offset: int) -> int:
+        """A column as the syntax tree counts it (bytes of UTF-8) in characters."""
+        text = self.lines[line - 1] if line <= len(self.lines) else ""
+        return offset if text.isascii() else len(text.encode()[:offset].decode(errors="ignore"))
+
+    def is_local(self, name: str) -> bool:
+        """Whether Python makes `name` a variable of this function: it is assigned somewhere in it."""
+        code = self.fn.__code__
+        return name in code.co_varnames or name in code.co_cellvars
+
     def lookup(self, name: str) -> Any:
-        """A name of the enclosing scopes: closure, module, builtins. Raises KeyError."""
+        """A name of the enclosing scopes: closure, module, builtins. A dotted one is an attribute. Raises KeyError."""
+        name, *attributes = name.split(".")
+        found = self._lookup(name)
+        for attribute in attributes:
+            found = getattr(found, attribute)
+        return found
+
+    def _lookup(self, name: str) -> Any:
         code = self.fn.__code__
         if name in code.co_freevars and self.fn.__closure__ is not None:
             cell = self.fn.__closure__[code.co_freevars.index(name)]
@@ -72,15 +87,29 @@ def read_source(fn: Callable[..., Any]) -> FunctionSource:
             f"the source of '{fn.__name__}' is not available",
             remedy="define kernels in a file or a notebook cell, not through exec()",
         ) from problem
-    text = "".join(raw)
-    indent = len(raw[0]) - len(raw[0].lstrip())
-    tree = ast.parse(textwrap.dedent(text))
-    node = tree.body[0]
-    if not isinstance(node, ast.FunctionDef):
+    node = parse_function(raw)
+    if node is None:
         raise Error(
             f"'{getattr(fn, '__name__', fn)}' is not a plain function",
+            location=Location(inspect.getsourcefile(fn) or "<unknown>", first, text=raw[0]),
             remedy="write it with def; lambdas and async functions can't be kernels",
         )
-    source = FunctionSource(fn, node, inspect.getsourcefile(fn) or "<unknown>", first, indent, tuple(raw))
+    source = FunctionSource(fn, node, inspect.getsourcefile(fn) or "<unknown>", first, tuple(raw))
     fn.__phalanx_source__ = source  # type: ignore[attr-defined]
     return source
+
+
+def parse_function(lines: list[str]) -> ast.FunctionDef | None:
+    """The `def` in `lines`, as indented as it stands there; line 1 is the first of them. None if it is not one."""
+    text = "".join(lines)
+    indented = lines[0][:1] in (" ", "\t")
+    try:
+        tree = ast.parse("if True:\n" + text if indented else text)
+    except SyntaxError:  # a lambda in the middle of an expression, say
+        return None
+    node = tree.body[0]
+    if indented:
+        assert isinstance(node, ast.If)
+        node = node.body[0]
+        ast.increment_lineno(node, -1)
+    return node if isinstance(node, ast.FunctionDef) else None

@@ -6,16 +6,18 @@ rebinds keys; where run-time paths meet, keys that differ become mutable IR cell
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from phalanx.ir.core import Op
+from phalanx.ir.core import Block, Op, values_in
 from phalanx.ir.ops.control import Assign, ReadVar
-from phalanx.ir.types import ScalarType
+from phalanx.ir.types import DType, ScalarType
 from phalanx.ir.values import Const, Param, Value, Var, constant_type
 from phalanx.language.builder import Builder
-from phalanx.language.operators import Number, cast, promote
-from phalanx.language.values import StructValue, Unavailable
+from phalanx.language.operators import Number, cast, describe, fits, promote
+from phalanx.language.values import BarrierValue, StructValue, Unavailable, ViewValue
 
 Key = tuple[Any, str]
 State = dict[Key, Any]
@@ -43,31 +45,30 @@ def is_carriable(value: Any) -> bool:
 
 
 def common_type(values: list[Any]) -> Any:
-    """The type of a cell that is to hold all of `values`; None if there is none. Bare numbers adapt."""
+    """The type of a cell that is to hold all of `values`; None if there is none. Bare numbers adapt if they fit."""
     typed = [v for v in values if isinstance(v, Value)]
     if not typed:
-        types = {constant_type(v) for v in values}
-        if len(types) == 1:
-            return types.pop()
-        out = None
-        for t in types:
-            dtype = promote(out.dtype, t.dtype) if out is not None else t.dtype
-            if dtype is None:
+        out: DType | None = None
+        for value in values:
+            dtype = constant_type(value).dtype
+            out = dtype if out is None else promote(out, dtype)
+            if out is None:
                 return None
-            out = ScalarType(dtype)
-        return out
+        return ScalarType(out)  # type: ignore[arg-type]
     first = typed[0].type
-    for value in typed[1:]:
-        if value.type != first:
-            return None
-    for value in values:
-        if isinstance(value, Number):
-            if not isinstance(first, ScalarType):
-                return None
-            number = constant_type(value).dtype
-            if number.is_float and not first.dtype.is_float:
-                return None
-    return first
+    if any(value.type != first for value in typed[1:]):
+        return None
+    numbers = [v for v in values if isinstance(v, Number)]
+    if numbers and not isinstance(first, ScalarType):
+        return None
+    return first if all(adapts(number, first.dtype) for number in numbers) else None
+
+
+def adapts(number: Any, dtype: DType) -> bool:
+    """Whether a bare number can share a cell of `dtype`: it must stay the number that it is."""
+    if dtype.is_float:
+        return True
+    return not isinstance(number, float) and fits(number, dtype)
 
 
 @dataclass
@@ -108,58 +109,128 @@ def key_name(key: Key) -> str:
     return key[1]
 
 
-def merge(ctx: Builder, paths: list[Path], what: str) -> State:
-    """The state after run-time paths meet. Emits the reads of the cells at the current place."""
-    states = [p.state for p in paths]
-    if not states:
-        return {}
-    out: State = {}
-    keys = dict.fromkeys(k for s in states for k in s)
-    for key in keys:
-        values = [s.get(key) for s in states]
-        if any(key not in s for s in states):
-            out[key] = Unavailable(
-                f"'{key_name(key)}' is assigned in only one branch of {what}",
-                "assign it before, or in every branch",
-            )
-            continue
-        if all(same(values[0], v) for v in values[1:]):
-            out[key] = values[0]
-            continue
-        out[key] = _merged(ctx, paths, key, values, what)
-    return out
+def defined_in(*blocks: list[Op]) -> set[Value]:
+    """The values that instructions of these blocks define: they are not visible after the block."""
+    return {op.defines for ops in blocks for op in Block(tuple(ops)).walk() if op.defines is not None}
 
 
-def _merged(ctx: Builder, paths: list[Path], key: Key, values: list[Any], what: str) -> Any:
-    gone = next((v for v in values if isinstance(v, Unavailable)), None)
-    if gone is not None:
-        return gone
-    if all(isinstance(v, tuple) for v in values) and len({len(v) for v in values}) == 1:
-        parts = []
-        for position in range(len(values[0])):
-            column = [v[position] for v in values]
-            if all(same(column[0], c) for c in column[1:]):
-                parts.append(column[0])
+def merge(ctx: Builder, paths: list[Path], what: str, base: State, inside: set[Value]) -> State:
+    """The state after run-time paths meet. Emits the reads of the cells at the current place.
+
+    `base` is the state before the paths parted, `inside` what the blocks that end here define: a value that leaves its block
+    travels in a cell even if all paths agree on it.
+    """
+    return Meeting(ctx, paths, what, {key[0] for key in base}, inside).state() if paths else {}
+
+
+@dataclass
+class Meeting:
+    """One place where run-time paths meet."""
+
+    ctx: Builder
+    paths: list[Path]
+    what: str
+    known: set[Any]
+    inside: set[Value]
+    made: State = field(default_factory=dict)
+    structs: dict[tuple[int, ...], StructValue] = field(default_factory=dict)
+
+    def state(self) -> State:
+        states = [path.state for path in self.paths]
+        out: State = {}
+        for key in dict.fromkeys(key for state in states for key in state):
+            if all(key in state for state in states):
+                out[key] = self.value(key_name(key), [state[key] for state in states])
             else:
-                parts.append(_merged(ctx, paths, key, column, what))
-        return tuple(parts)
-    if any(isinstance(v, StructValue) for v in values):
-        return Unavailable(f"'{key_name(key)}' is a different struct on each path through {what}", "assign its fields instead")
-    if not all(is_carriable(v) for v in values):
-        return Unavailable(
-            f"'{key_name(key)}' has different values on the paths through {what}, and they are not scalars or tiles",
-            "views, buffers, barriers and dtypes are compile-time values: choose them with constants",
+                out[key] = Unavailable(
+                    f"'{key_name(key)}' is assigned on only some of the paths through {self.what}",
+                    "assign it before, or on every path",
+                )
+        return {**out, **self.made}
+
+    def value(self, name: str, values: list[Any]) -> Any:
+        """What a name stands for after the meeting, given its value on each path."""
+        first = values[0]
+        if all(same(first, other) for other in values[1:]) and not self.hidden(first):
+            return first
+        gone = next((v for v in values if isinstance(v, Unavailable)), None)
+        if gone is not None:
+            return gone
+        if all(isinstance(v, tuple) and len(v) == len(first) for v in values):
+            return tuple(self.value(name, list(column)) for column in zip(*values, strict=True))
+        if all(isinstance(v, StructValue) for v in values):
+            return self.struct(name, values)
+        if all(isinstance(v, ViewValue) for v in values) and self.same_but_offsets(values):
+            return self.view(name, values)
+        if all(isinstance(v, BarrierValue) and v.array is first.array and v.index is not None for v in values):
+            return BarrierValue(first.array, self.value(name, [v.index for v in values]))
+        if not all(is_carriable(v) for v in values):
+            return Unavailable(
+                f"'{name}' is not the same on all paths through {self.what}: {self.listed(values)}",
+                "only scalars and tiles can differ; views, buffers, barriers and dtypes are chosen by constants",
+            )
+        return self.cell(name, values)
+
+    def hidden(self, value: Any) -> bool:
+        """Whether a value, or a part of it, is defined inside what ends here."""
+        return not self.inside.isdisjoint(parts_of(value))
+
+    def listed(self, values: list[Any]) -> str:
+        return " and ".join(dict.fromkeys(describe(v) for v in values))
+
+    def cell(self, name: str, values: list[Any]) -> Any:
+        type_ = common_type(values)
+        if type_ is None:
+            shown = " and ".join(dict.fromkeys(str(v.type if isinstance(v, Value) else constant_type(v)) for v in values))
+            if "and" not in shown:  # a number that its neighbour's type can't hold
+                shown = f"{self.listed(values)}"
+            return Unavailable(
+                f"'{name}' has different types on the paths through {self.what}: {shown}",
+                "give it the same type on every path, e.g. with .to(...)",
+            )
+        var = Var(type_, name)
+        for path, value in zip(self.paths, values, strict=True):
+            to_cell(self.ctx, path, var, value)
+        result = Value(type_, name)
+        self.ctx.emit(ReadVar(var, result, loc=self.ctx.loc))
+        return result
+
+    def same_but_offsets(self, values: list[Any]) -> bool:
+        """Views of the same array or buffer, of the same shape, that begin at different places."""
+        plain = [dataclasses.replace(v.view, offsets=()) for v in values]
+        return all(view == plain[0] for view in plain) and all(not o.type.shape for v in values for o in v.view.offsets)
+
+    def view(self, name: str, values: list[Any]) -> Any:
+        offsets = tuple(
+            self.value(name, [v.view.offsets[axis] for v in values]) for axis in range(len(values[0].view.offsets))
         )
-    type_ = common_type(values)
-    if type_ is None:
-        shown = " and ".join(dict.fromkeys(str(v.type if isinstance(v, Value) else constant_type(v)) for v in values))
-        return Unavailable(
-            f"'{key_name(key)}' has different types on the paths through {what}: {shown}",
-            "give it the same type everywhere, e.g. with .to(...)",
-        )
-    var = Var(type_, key_name(key))
-    for path, value in zip(paths, values, strict=True):
-        to_cell(ctx, path, var, value)
-    result = Value(type_, key_name(key))
-    ctx.emit(ReadVar(var, result, loc=ctx.loc))
-    return result
+        gone = next((o for o in offsets if isinstance(o, Unavailable)), None)
+        return gone or ViewValue(dataclasses.replace(values[0].view, offsets=offsets))
+
+    def struct(self, name: str, values: list[Any]) -> Any:
+        """Structs made on the way, of one class: a new one takes their place. Nobody else may hold one of them."""
+        first = values[0]
+        idents = tuple(v.ident for v in values)
+        if idents in self.structs:
+            return self.structs[idents]
+        taken = {ident for group in self.structs for ident in group}
+        if any(v.cls is not first.cls or v.ident in self.known or v.ident in taken for v in values):
+            return Unavailable(f"'{name}' is a different struct on each path through {self.what}", "assign its fields instead")
+        merged = self.structs[idents] = StructValue(first.cls, self.ctx.fresh_ident())
+        for item in first.cls.fields:
+            columns = [path.state[(v.ident, item)] for path, v in zip(self.paths, values, strict=True)]
+            self.made[(merged.ident, item)] = self.value(item, columns)
+        return merged
+
+
+def parts_of(value: Any) -> Iterable[Value]:
+    """The IR values that a front-end value is made of."""
+    if isinstance(value, Value):
+        return (value,)
+    if isinstance(value, tuple):
+        return [part for item in value for part in parts_of(item)]
+    if isinstance(value, ViewValue):
+        return values_in(value.view)
+    if isinstance(value, BarrierValue):
+        return parts_of(value.index)
+    return ()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
-from typing import Any
+from typing import Any, NoReturn
 
-from phalanx.errors import Error
+from phalanx.errors import Error, caller_location
 from phalanx.language.builder import Builder
 from phalanx.language.builtin import builtin
+from phalanx.language.capture import CAPTURES, constant
 from phalanx.language.operators import binary, cast, compare, describe, select
 from phalanx.language.values import StructClass
 
@@ -15,7 +17,7 @@ from phalanx.language.values import StructClass
 def struct(cls: type) -> StructClass:
     """A class of values usable in kernels: annotated fields, defaults, methods (inlined like `@px.func`).
 
-    Decorates a class at module or function level. Any agent; any GPU; no PTX. Example::
+    Decorates a class at module or function level; outside kernels it is a dataclass. Any agent; any GPU; no PTX. Example::
 
         @px.struct
         class Tile:
@@ -25,15 +27,34 @@ def struct(cls: type) -> StructClass:
                 return self.m * BN + self.n
     """
     if not inspect.isclass(cls):
-        raise Error("@px.struct decorates a class", remedy="write: @px.struct above 'class Name:' with annotated fields")
-    fields = tuple(cls.__dict__.get("__annotations__", {}))
+        refuse("@px.struct decorates a class", "write it directly above 'class Name:' with annotated fields")
+    if "__init__" in cls.__dict__:
+        refuse(f"@px.struct class '{cls.__name__}' has an __init__", "fields are given in order or by name: remove it")
+    try:
+        host = dataclasses.dataclass(cls)
+    except (TypeError, ValueError) as problem:
+        refuse(f"@px.struct class '{cls.__name__}': {problem}", "fields are constants or values; those with defaults come last")
+    fields = tuple(field.name for field in dataclasses.fields(host))
     if not fields:
-        raise Error(f"@px.struct class '{cls.__name__}' has no fields", remedy="annotate them, e.g. 'stage: int'")
-    defaults = {name: cls.__dict__[name] for name in fields if name in cls.__dict__}
+        refuse(f"@px.struct class '{cls.__name__}' has no fields", "annotate them, e.g. 'stage: int'")
+    defaults: dict[str, Any] = {}
+    for field in dataclasses.fields(host):
+        if field.default is not dataclasses.MISSING:
+            defaults[field.name] = constant(field.default)
+            if defaults[field.name] is None and field.default is not None:
+                kind = type(field.default).__name__
+                refuse(f"the default of '{cls.__name__}.{field.name}' is a {kind}", f"defaults are {CAPTURES}")
     methods = {
-        name: fn for name, fn in cls.__dict__.items() if inspect.isfunction(fn) and not name.startswith("__")
+        name: fn
+        for base in reversed(host.__mro__)
+        for name, fn in base.__dict__.items()
+        if inspect.isfunction(fn) and not name.startswith("__")
     }
-    return StructClass(cls.__name__, fields, defaults, methods, cls)
+    return StructClass(cls.__name__, fields, defaults, methods, host)
+
+
+def refuse(message: str, remedy: str) -> NoReturn:
+    raise Error(message, location=caller_location(), remedy=remedy)
 
 
 RING = StructClass("ring", ("n", "stage", "parity"), {}, {})
@@ -48,7 +69,7 @@ def ring(ctx: Builder, n: Any) -> Any:
     Example: ``r = px.ring(4); full[r.stage].wait(r.parity); r.advance()``.
     """
     if not isinstance(n, int) or isinstance(n, bool) or n < 1:
-        ctx.fail(f"px.ring needs a positive constant number of stages, not {describe(n)}")
+        ctx.fail(f"px.ring needs a positive constant number of stages, not {describe(n)}", "e.g. px.ring(4)")
     return NewStruct(RING, {"n": n, "stage": 0, "parity": 0})
 
 

@@ -6,13 +6,14 @@ from math import prod
 from typing import Any
 
 from phalanx.ir.ops.tile import Arange, CumSum, Full, Reduce, Reshape, Transpose
-from phalanx.ir.types import DType, ScalarType, TileType, bool_, f32, i32
+from phalanx.ir.types import DType, TileType, bool_, f32, i32
 from phalanx.ir.values import Value
 from phalanx.language.builder import Builder
 from phalanx.language.builtin import Builtin, builtin
 from phalanx.language.operators import (
     binary,
     cast,
+    convert,
     describe,
     dtype_of,
     is_scalar,
@@ -31,11 +32,11 @@ def require_shape(ctx: Builder, what: str, shape: Any) -> tuple[int, ...]:
     for size in sizes:
         if not isinstance(size, int) or isinstance(size, bool):
             ctx.fail(
-                f"the shape of {what} must be compile-time constants, not {describe(size)}",
+                f"the shape of {what} must be made of compile-time constants, not {describe(size)}",
                 "make it a keyword-only parameter of the kernel, e.g. def kernel(X, *, BM=64)",
             )
         if size < 1:
-            ctx.fail(f"the shape of {what} has an axis of size {size}")
+            ctx.fail(f"the shape of {what} has an axis of size {size}", "every axis has at least one element")
     return sizes
 
 
@@ -47,9 +48,10 @@ def require_dtype(ctx: Builder, what: str, dtype: Any) -> DType:
 
 def require_axis(ctx: Builder, axis: Any, rank: int) -> int:
     if not isinstance(axis, int) or isinstance(axis, bool):
-        ctx.fail(f"an axis must be a constant integer, not {describe(axis)}")
+        ctx.fail(f"an axis must be a constant integer, not {describe(axis)}", "e.g. px.sum(x, axis=1)")
     if not -rank <= axis < rank:
-        ctx.fail(f"axis {axis} does not exist: the tile has {rank} axes", f"use {-rank} to {rank - 1}")
+        shown = "1 axis" if rank == 1 else f"{rank} axes"
+        ctx.fail(f"axis {axis} does not exist: the tile has {shown}", f"use {-rank} to {rank - 1}")
     return axis % rank
 
 
@@ -75,7 +77,7 @@ def make_full(ctx: Builder, what: str, shape: Any, value: Any, dtype: Any) -> Va
     sizes = require_shape(ctx, what, shape)
     element = require_dtype(ctx, what, dtype)
     if not is_scalar(value):
-        ctx.fail(f"the value of {what} must be a number or a scalar, not {describe(value)}")
+        ctx.fail(f"the value of {what} must be a number or a scalar, not {describe(value)}", "tiles broadcast by themselves")
     result = Value(TileType(sizes, element))
     ctx.emit(Full(cast(ctx, value, element), result, loc=ctx.loc))
     return result
@@ -87,6 +89,8 @@ def arange(ctx: Builder, n: Any) -> Any:
 
     Any agent; any GPU; no PTX of its own. Example: ``rows = m + px.arange(64)``.
     """
+    if isinstance(n, tuple):
+        ctx.fail("px.arange takes one number", "add an axis with .reshape, e.g. px.arange(64).reshape(64, 1)")
     (size,) = require_shape(ctx, "px.arange", n)
     result = Value(TileType((size,), i32))
     ctx.emit(Arange(result, loc=ctx.loc))
@@ -157,11 +161,14 @@ def abs_(ctx: Builder, x: Any) -> Any:
 
 def _reduce(ctx: Builder, fn: str, x: Any, axis: Any, keepdims: Any) -> Any:
     if not is_tile(x):
-        ctx.fail(f"px.{fn} needs a tile, not {describe(x)}", "px.maximum and px.minimum compare two values")
+        remedy = "load the view first: px.load(view)" if hasattr(x, "view") else "reductions fold an axis of a register tile"
+        ctx.fail(f"px.{fn} needs a tile, not {describe(x)}", remedy)
+    if not isinstance(keepdims, bool):
+        ctx.fail("keepdims= must be True or False", "it decides the shape of the result")
     rank = len(shape_of(x))
     if axis is None:
-        for _ in range(rank):
-            x = _reduce(ctx, fn, x, 0, False) if is_tile(x) else x
+        for position in range(rank):
+            x = _reduce(ctx, fn, x, position if keepdims else 0, keepdims)
         return x
     where_ = require_axis(ctx, axis, rank)
     shape = list(shape_of(x))
@@ -176,7 +183,7 @@ def _reduce(ctx: Builder, fn: str, x: Any, axis: Any, keepdims: Any) -> Any:
         x, dtype = cast(ctx, x, i32), i32
     out = i32 if fn == "argmax" else dtype
     result = Value(make_type(tuple(shape), out, bool(shape)))
-    ctx.emit(Reduce(fn, x, where_, bool(keepdims), result, loc=ctx.loc))
+    ctx.emit(Reduce(fn, x, where_, keepdims, result, loc=ctx.loc))
     return result
 
 
@@ -223,8 +230,12 @@ def cumsum(ctx: Builder, x: Any, axis: Any) -> Any:
     Any agent; any GPU; registers, then ``shfl.sync``, then shared memory between warps. Example: ``px.cumsum(x, axis=0)``.
     """
     if not is_tile(x):
-        ctx.fail(f"px.cumsum needs a tile, not {describe(x)}")
+        ctx.fail(f"px.cumsum needs a tile, not {describe(x)}", "running sums go along an axis of a register tile")
     where_ = require_axis(ctx, axis, len(shape_of(x)))
+    if dtype_of(x).is_fp8:
+        ctx.fail(f"px.cumsum is not defined on {dtype_of(x)}", "convert it first: x.to(px.f32)")
+    if dtype_of(x) == bool_:
+        x = cast(ctx, x, i32)
     result = Value(x.type)
     ctx.emit(CumSum(x, where_, result, loc=ctx.loc))
     return result
@@ -244,7 +255,7 @@ class TileMembers:
     @attribute
     def T(self: Any, ctx: Builder) -> Any:
         if not isinstance(self.type, TileType):
-            ctx.fail("a scalar has no transpose")
+            ctx.fail("a scalar has no transpose", "it has no axes: use it as it is")
         perm = tuple(reversed(range(len(self.type.shape))))
         if len(perm) < 2:
             return self
@@ -255,7 +266,7 @@ class TileMembers:
     @method
     def to(self: Any, ctx: Builder, dtype: Any) -> Any:
         """Converted to another element type."""
-        return cast(ctx, self, require_dtype(ctx, ".to", dtype))
+        return convert(ctx, self, require_dtype(ctx, ".to", dtype))
 
     @method
     def reshape(self: Any, ctx: Builder, *shape: Any) -> Any:
@@ -263,10 +274,13 @@ class TileMembers:
         if len(shape) == 1 and isinstance(shape[0], tuple):
             shape = shape[0]
         sizes = require_shape(ctx, ".reshape", tuple(shape))
-        if not isinstance(self.type, TileType):
+        if not isinstance(self, Value) or not isinstance(self.type, TileType):
             ctx.fail("a scalar can't be reshaped", "px.full((1,), x, dtype) makes a tile of it")
         if prod(sizes) != self.type.size:
-            ctx.fail(f"a tile of shape {self.type.shape} has {self.type.size} elements, {sizes} has {prod(sizes)}")
+            ctx.fail(
+                f"a tile of shape {self.type.shape} has {self.type.size} elements, {sizes} has {prod(sizes)}",
+                "a reshape keeps the number of elements",
+            )
         if sizes == self.type.shape:
             return self
         result = Value(TileType(sizes, self.type.dtype))
@@ -274,17 +288,8 @@ class TileMembers:
         return result
 
 
-class ScalarConversion:
+def dtype_call(ctx: Builder, dtype: DType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`px.f32(x)`: dtypes are callable in kernels, as a conversion."""
-
-    @staticmethod
-    def invoke(ctx: Builder, dtype: DType, args: tuple[Any, ...]) -> Any:
-        if len(args) != 1:
-            ctx.fail(f"px.{dtype}(x) takes one value")
-        value = load_scalar(ctx, args[0])
-        result = cast(ctx, value, dtype)
-        return result
-
-
-def scalar_type(dtype: DType) -> ScalarType:
-    return ScalarType(dtype)
+    if len(args) != 1 or kwargs:
+        ctx.fail(f"px.{dtype}(x) takes one value", f"write px.{dtype}(x), or x.to(px.{dtype})")
+    return convert(ctx, load_scalar(ctx, args[0]), dtype)

@@ -20,7 +20,7 @@ from phalanx.language.builtin import builtin
 from phalanx.language.mbarrier import mask_operand
 from phalanx.language.memory import require_view
 from phalanx.language.operators import describe
-from phalanx.language.values import BarrierValue, type_name
+from phalanx.language.values import BarrierValue
 
 
 def global_side(ctx: Builder, what: str, view: Any) -> GlobalView:
@@ -47,7 +47,10 @@ def shared_side(ctx: Builder, what: str, view: Any) -> SharedView:
 
 def require_match(ctx: Builder, what: str, src: Any, dst: Any) -> None:
     if src.shape != dst.shape:
-        ctx.fail(f"{what}: the source has shape {src.shape}, the destination {dst.shape}")
+        ctx.fail(
+            f"{what}: the source has shape {src.shape}, the destination {dst.shape}",
+            "both sides of a copy have the same shape: change the slice or the buffer",
+        )
     if src.dtype != dst.dtype:
         ctx.fail(
             f"{what}: the source is {src.dtype}, the destination {dst.dtype}",
@@ -68,9 +71,9 @@ def load(ctx: Builder, src: Any, dst: Any, bar: Any, multicast: Any = None, cach
     target = shared_side(ctx, "the destination of px.tma.load", dst)
     require_match(ctx, "px.tma.load", source, target)
     if not isinstance(bar, BarrierValue):
-        ctx.fail(f"px.tma.load completes on a barrier, not on {type_name(bar)}", "make one with px.barrier(n)")
+        ctx.fail(f"px.tma.load completes on a barrier, not on {describe(bar)}", "make one with px.barrier(n)")
     if cache is not None and cache not in CACHE_HINTS:
-        ctx.fail(f"unknown cache hint {cache!r}", f"use one of {', '.join(CACHE_HINTS)}")
+        ctx.fail(f"unknown cache hint {describe(cache)}", f"use one of {', '.join(CACHE_HINTS)}")
     mask = mask_operand(ctx, "the multicast mask", multicast)
     ctx.emit(TmaLoad(source, target, bar.ref(ctx), mask, cache, loc=ctx.loc))
 
@@ -99,7 +102,7 @@ def reduce(ctx: Builder, src: Any, dst: Any, op: Any) -> Any:
     target = global_side(ctx, "the destination of px.tma.reduce", dst)
     require_match(ctx, "px.tma.reduce", source, target)
     if op not in REDUCTIONS:
-        ctx.fail(f"unknown reduction {op!r}", f"use one of {', '.join(REDUCTIONS)}")
+        ctx.fail(f"unknown reduction {describe(op)}", f"use one of {', '.join(REDUCTIONS)}")
     allowed = {
         "f32": ("add",), "f64": ("add",), "f16": ("add", "min", "max"), "bf16": ("add", "min", "max"),
         "i32": REDUCTIONS, "u32": REDUCTIONS, "i64": ("min", "max", "and", "or", "xor"), "u64": REDUCTIONS,
@@ -127,9 +130,9 @@ def wait(ctx: Builder, n: Any = 0, read: Any = False) -> Any:
     ``cp.async.bulk.wait_group{.read}``. Example: ``px.tma.wait(1, read=True)``.
     """
     if not isinstance(n, int) or isinstance(n, bool) or n < 0:
-        ctx.fail(f"px.tma.wait takes a constant number of groups, not {describe(n)}")
+        ctx.fail(f"px.tma.wait takes a constant number of groups, not {describe(n)}", "px.tma.wait(0) waits for all of them")
     if not isinstance(read, bool):
-        ctx.fail("read= must be True or False")
+        ctx.fail(f"read= must be True or False, not {describe(read)}", "read=True waits only until the sources have been read")
     ctx.emit(TmaWait(n, read, loc=ctx.loc))
 
 

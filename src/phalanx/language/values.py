@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from phalanx.ir.types import ArrayType, DType, ScalarType, TileType, i32, i64
+from phalanx.ir.types import ArrayType, i32, i64
 from phalanx.ir.values import Param, Value
 from phalanx.ir.views import BarrierArray, BarrierRef, GlobalView, SharedView
 from phalanx.language.builder import Builder, operand
@@ -108,7 +108,7 @@ class ViewValue:
     def at(self, ctx: Builder, cta: Any) -> Any:
         """The same region in the shared memory of CTA `cta` of the cluster."""
         if isinstance(self.view, GlobalView):
-            ctx.fail(".at(cta) is for shared memory; global memory is the same for all CTAs")
+            ctx.fail(".at(cta) of a view of global memory", "global memory is the same for all CTAs: leave .at away")
         require_index(ctx, "the CTA rank of .at", cta)
         size = ctx.cluster[0] * ctx.cluster[1] * ctx.cluster[2]
         if isinstance(cta, int) and not 0 <= cta < size:
@@ -122,7 +122,7 @@ class ViewValue:
         """A part of the view: integers drop an axis, slices keep it."""
         view = self.view
         if len(index) > len(view.kept):
-            ctx.fail(f"{len(index)} indices for a view with {len(view.kept)} axes")
+            ctx.fail(f"{len(index)} indices for a view with {len(view.kept)} axes", f"its shape is {view.shape}")
         offsets, extents, kept = list(view.offsets), list(view.extents), []
         for position, axis in enumerate(view.kept):
             item = index[position] if position < len(index) else Slice(None, None, None)
@@ -159,14 +159,14 @@ def require_index(ctx: Builder, what: str, value: Any) -> None:
     if isinstance(value, bool) or not (
         isinstance(value, int) or (is_scalar(value) and isinstance(value, Value) and value.type.dtype.is_integer)
     ):
-        ctx.fail(f"{what} must be an integer, not {describe(value)}")
+        ctx.fail(f"{what} must be an integer, not {describe(value)}", "e.g. a number, px.block_id(0), or x.to(px.i32)")
 
 
 def read_index(ctx: Builder, item: Any, size: int | None, position: int) -> tuple[Any, int, bool]:
     """(start, extent, keeps its axis) of one subscript; `size` is the axis' constant extent where there is one."""
     if isinstance(item, Slice):
         if item.step not in (None, 1):
-            ctx.fail("slices have no step", "load the whole region and select from the tile")
+            ctx.fail("a slice with a step", "load the whole region, or pass the strided array X[::2] as an argument")
         start = 0 if item.start is None else item.start
         require_index(ctx, "the start of a slice", start)
         if item.stop is None:
@@ -245,12 +245,15 @@ class ArrayMembers:
         shape = shape if isinstance(shape, tuple) else (shape,)
         rank = self.type.rank
         if len(offsets) != rank or len(shape) != rank:
-            ctx.fail(f".tile needs {rank} offsets and {rank} sizes for the array '{self.name}'")
+            ctx.fail(
+                f".tile got {len(offsets)} offsets and {len(shape)} sizes, the array '{self.name}' has {rank} axes",
+                "give one offset and one size per axis: A.tile((m, n), (BM, BN))",
+            )
         for item in offsets:
             require_index(ctx, "an offset of .tile", item)
         for item in shape:
             if not isinstance(item, int) or isinstance(item, bool) or item < 1:
-                ctx.fail(f"the shape of .tile must be positive constants, not {describe(item)}")
+                ctx.fail(f"the shape of .tile must be made of positive constants, not {describe(item)}", "e.g. A.tile((m, n), (64, 64))")
         return ViewValue(GlobalView(self, tuple(map(operand, offsets)), shape, tuple(range(rank))))
 
 
@@ -275,7 +278,7 @@ class BarrierValue:
 
     def subscript(self, ctx: Builder, index: tuple[Any, ...]) -> BarrierValue:
         if self.index is not None or len(index) != 1:
-            ctx.fail(f"'{self.array.name}' is indexed once: {self.array.name}[i]")
+            ctx.fail(f"'{self.array.name}' is indexed once", f"write {self.array.name}[i]")
         item = load_scalar(ctx, index[0])
         require_index(ctx, "the index of a barrier", item)
         if isinstance(item, int) and not 0 <= item < self.array.n:
@@ -296,10 +299,19 @@ class StructClass:
     methods: dict[str, Callable[..., Any]]
     host: type | None = None
 
+    @property
+    def kind_name(self) -> str:
+        return f"the struct {self.name}"
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Outside kernels: an instance of the plain Python class."""
         if self.host is None:
             raise TypeError(f"{self.name} is made inside kernels")
         return self.host(*args, **kwargs)
+
+    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
+        """Lets another struct be derived from this one."""
+        return (self.host,) if self.host is not None else ()
 
 
 @dataclass(frozen=True)
@@ -314,20 +326,7 @@ class StructValue:
         return f"a {self.cls.name}"
 
 
-def type_name(value: Any) -> str:
-    """How a message names what a front-end value is."""
-    if isinstance(value, Param) and value.is_array:
-        return "a global array"
-    if isinstance(value, Value):
-        return f"a {'tile' if isinstance(value.type, TileType) else 'scalar'} of type {value.type}"
-    if isinstance(value, DType):
-        return "a dtype"
-    kind = getattr(value, "kind_name", None)
-    return kind or type(value).__name__
-
-
 __all__ = [
-    "ArrayMembers", "BarrierValue", "BoundMethod", "ScalarType", "Slice", "StructClass", "StructValue", "Unavailable",
+    "ArrayMembers", "BarrierValue", "BoundMethod", "Slice", "StructClass", "StructValue", "Unavailable",
     "ViewValue", "array_subscript", "attribute", "get_member", "load_scalar", "method", "read_index", "require_index",
-    "type_name",
 ]

@@ -28,7 +28,7 @@ class BarrierInit(Op):
     """Initialises one barrier (`index`) or all of an array.
 
     `counts` has one row per CTA rank and one number per barrier of the array when the compiler writes it; `count` is the
-    operand of the user's `.init(count)`.
+    operand of the user's `.init(count)`. The hardware's count is `factor` times as large.
     """
 
     mnemonic: ClassVar[str] = "mbarrier.init"
@@ -36,6 +36,7 @@ class BarrierInit(Op):
     index: Value | None = None
     count: Value | None = None
     counts: tuple[tuple[int, ...], ...] = ()
+    factor: int = 1
 
     def effects(self) -> Effects:
         return Effects(lifecycle=(Lifecycle(Life.INIT, self.barrier, self.index),), executor=Executor.ONE)
@@ -66,12 +67,18 @@ class FenceBarrierInit(Op):
 
 @dataclass(frozen=True, eq=False)
 class Arrive(Op):
-    """`count` arrivals of the agent, here or in every CTA of the mask `ctas`."""
+    """`count` arrivals of the agent, here or in every CTA of the mask `ctas`.
+
+    `form` is the compiler's choice: one elected thread, or one thread of each warpgroup. On a barrier with a `factor`, an
+    arrival is so many of the hardware's, which the issuing threads share.
+    """
 
     mnemonic: ClassVar[str] = "mbarrier.arrive"
     bar: BarrierRef
     count: Value
     ctas: Value | None = None
+    form: str = "elected"
+    factor: int = 1
 
     def effects(self) -> Effects:
         return Effects(arrivals=(Arrival(self.bar, self.count, self.ctas),), executor=Executor.ONE)

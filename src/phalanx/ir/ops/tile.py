@@ -77,6 +77,14 @@ class Full(Op):
 
 
 @dataclass(frozen=True, eq=False)
+class Empty(Op):
+    """A tile with nothing in it yet: reading it before it is written is a mistake."""
+
+    mnemonic: ClassVar[str] = "empty"
+    result: Value
+
+
+@dataclass(frozen=True, eq=False)
 class Arange(Op):
     """0, 1, 2 and so on, as i32."""
 
@@ -122,6 +130,16 @@ class Transpose(Op):
     mnemonic: ClassVar[str] = "transpose"
     x: Value
     perm: tuple[int, ...]
+    result: Value
+
+
+@dataclass(frozen=True, eq=False)
+class Part(Op):
+    """The part of a tile that begins at `starts` and has the result's shape."""
+
+    mnemonic: ClassVar[str] = "part"
+    x: Value
+    starts: tuple[int, ...]
     result: Value
 
 

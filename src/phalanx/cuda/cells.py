@@ -1,0 +1,159 @@
+"""Mutable cells in the text: where each is declared, which reads need no copy, which expressions may move.
+
+A cell is declared in the innermost block that holds all its reads and writes. A read whose value is used up before
+the next write, as far as its own block goes, is the cell itself under another name; other reads are copies. A scalar
+that is read once, in its own block, with no write to the cells it depends on in between, may be computed where it is
+read, unless that would lose a name of the user's.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from phalanx.ir.core import Block, Op
+from phalanx.ir.ops.cluster import ClusterRank
+from phalanx.ir.ops.control import Assign, BlockId, NumBlocks, ReadVar, While
+from phalanx.ir.ops.memory import Extent
+from phalanx.ir.ops.tile import Binary, Cast, Compare, Select, Unary
+from phalanx.ir.types import ScalarType
+from phalanx.ir.values import Value, Var
+
+MOVABLE = (Binary, Unary, Compare, Select, Cast, BlockId, NumBlocks, ClusterRank, Extent)
+
+
+@dataclass(frozen=True)
+class Cells:
+    """`declared[block]`: the cells declared at that block's start; `declaring`: the assignments that declare theirs.
+
+    `aliases[read]`: the cell that a read stands for. `movable`: the scalars that may be computed where they are read.
+    """
+
+    declared: Mapping[Block, tuple[Var, ...]]
+    declaring: frozenset[Op]
+    aliases: Mapping[Value, Var]
+    movable: frozenset[Value]
+
+
+def find_cells(body: Block, layouts: Mapping[Value, object]) -> Cells:
+    """The cells of a kernel's body."""
+    paths: dict[Var, tuple[Block, ...]] = {}
+    _common_paths(body, (body,), paths)
+    declared: dict[Block, list[Var]] = {}
+    declaring: set[Op] = set()
+    summaries: dict[Op, _Summary] = {}
+    for var, path in paths.items():
+        first = next(op for op in path[-1].ops if var in _summary(op, summaries).cells)
+        if isinstance(first, Assign):
+            declaring.add(first)
+        else:
+            declared.setdefault(path[-1], []).append(var)
+    aliases: dict[Value, Var] = {}
+    _find_aliases(body, layouts, aliases, summaries)
+    uses = Counter(value for op in body.walk() for value in op.operands())
+    movable: dict[Value, frozenset[Var]] = {}
+    _find_movable(body, uses, aliases, movable, summaries)
+    return Cells(
+        {block: tuple(cells) for block, cells in declared.items()}, frozenset(declaring), aliases, frozenset(movable)
+    )
+
+
+def _common_paths(block: Block, path: tuple[Block, ...], paths: dict[Var, tuple[Block, ...]]) -> None:
+    for op in block.ops:
+        if isinstance(op, Assign | ReadVar):
+            old = paths.get(op.var, path)
+            shared = 0
+            while shared < min(len(old), len(path)) and old[shared] is path[shared]:
+                shared += 1
+            paths[op.var] = path[:shared]
+        for inner in op.blocks():
+            _common_paths(inner, (*path, inner), paths)
+
+
+@dataclass(frozen=True)
+class _Summary:
+    """All values an instruction reads, all cells it writes, all cells it names; nested blocks included."""
+
+    reads: frozenset[Value]
+    writes: frozenset[Var]
+    cells: frozenset[Var]
+
+
+def _summary(op: Op, known: dict[Op, _Summary]) -> _Summary:
+    found = known.get(op)
+    if found is None:
+        reads = set(op.operands())
+        writes = {op.var} if isinstance(op, Assign) else set()
+        cells = {op.var} if isinstance(op, Assign | ReadVar) else set()
+        for block in op.blocks():
+            for inner in block.ops:
+                part = _summary(inner, known)
+                reads |= part.reads
+                writes |= part.writes
+                cells |= part.cells
+        found = known[op] = _Summary(frozenset(reads), frozenset(writes), frozenset(cells))
+    return found
+
+
+def _find_aliases(
+    block: Block, layouts: Mapping[Value, object], aliases: dict[Value, Var], known: dict[Op, _Summary],
+    follow: tuple[Op, ...] = (),
+) -> None:
+    """`follow`: what else may read the block's values (a loop's body, for the block of its test)."""
+    for position, op in enumerate(block.ops):
+        if isinstance(op, ReadVar) and layouts.get(op.var) == layouts.get(op.result):
+            if _used_up_before_write(op, block.ops[position + 1 :] + follow, known):
+                aliases[op.result] = op.var
+        for inner in op.blocks():
+            after = op.body.ops if isinstance(op, While) and inner is op.test else ()
+            _find_aliases(inner, layouts, aliases, known, after)
+
+
+def _used_up_before_write(read: ReadVar, after: tuple[Op, ...], known: dict[Op, _Summary]) -> bool:
+    written = False
+    for op in after:
+        part = _summary(op, known)
+        if read.result in part.reads:
+            if written:
+                return False
+            if read.var in part.writes and not isinstance(op, Assign):
+                return False
+        written = written or read.var in part.writes
+    return True
+
+
+def _find_movable(
+    block: Block,
+    uses: Counter[Value],
+    aliases: Mapping[Value, Var],
+    movable: dict[Value, frozenset[Var]],
+    known: dict[Op, _Summary],
+    condition: Value | None = None,
+) -> None:
+    """Fills `movable` with the cells that each movable scalar depends on; `condition` is read at the block's end."""
+    for position, op in enumerate(block.ops):
+        value = op.defines
+        if value is not None and isinstance(op, MOVABLE) and uses[value] == 1 and isinstance(value.type, ScalarType):
+            cells: set[Var] = set()
+            for operand in op.operands():
+                cells |= movable.get(operand, frozenset())
+                if operand in aliases:
+                    cells.add(aliases[operand])
+            if _reaches_use(value, cells, block.ops[position + 1 :], known, condition):
+                movable[value] = frozenset(cells)
+        for inner in op.blocks():
+            cond = op.cond if isinstance(op, While) and inner is op.test else None
+            _find_movable(inner, uses, aliases, movable, known, cond)
+
+
+def _reaches_use(
+    value: Value, cells: set[Var], after: tuple[Op, ...], known: dict[Op, _Summary], condition: Value | None
+) -> bool:
+    for op in after:
+        writes = _summary(op, known).writes
+        if value in op.operands():  # an assignment reads before it writes; a loop may read again after its body wrote
+            return isinstance(op, Assign) or not (value.name or cells & writes)
+        if cells & writes or value in _summary(op, known).reads:
+            return False
+    return value is condition

@@ -1,0 +1,194 @@
+"""CUDA C++ text to a cubin with NVRTC: needs neither a GPU nor a toolkit, only the PyPI packages.
+
+`cuda.bindings` is imported on the first compile (about 0.1 s); a small kernel then takes 0.03 to 0.1 s. What
+keeps it quick: no headers, and `--minimal`, which leaves out NVRTC's built-in texture, surface and
+device-runtime declarations (`printf`, atomics, vector types and math functions stay).
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+from typing import Any
+
+# ptxas says "Potential Performance Loss" with these, then compiles something slower than what was written:
+# 7507 setmaxnreg below what the code needs, 7508 setmaxnreg ignored, 7510 wgmma serialised by a call, 7514 by
+# an early use of the accumulator, 7517 a wait injected, 7519 wgmma under divergent control flow.
+LOST_PERFORMANCE = ("C7507", "C7508", "C7510", "C7514", "C7517", "C7519")
+
+BASE_OPTIONS = (
+    "--std=c++17",
+    "--minimal",
+    "--ptxas-options=-v",
+    "--diag-suppress=177,550",  # unused variables: generated text names a value whether it is used or not
+)
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What ptxas reports of one kernel. `shared_bytes` is the static part only."""
+
+    function: str
+    registers: int
+    spill_store_bytes: int
+    spill_load_bytes: int
+    stack_bytes: int
+    shared_bytes: int
+    barriers: int
+
+
+@dataclass(frozen=True)
+class Image:
+    """A compiled text: machine code, the PTX it came from, the compiler's log, what each kernel uses."""
+
+    cubin: bytes
+    ptx: str
+    log: str
+    resources: tuple[Resources, ...]
+
+    def resources_of(self, function: str) -> Resources:
+        """The resources of one kernel of the image, by its (extern "C") name."""
+        for resources in self.resources:
+            if resources.function == function:
+                return resources
+        raise KeyError(f"no kernel named {function!r} in this image")
+
+
+class CompileFailure(Exception):
+    """NVRTC or ptxas refused the text, or compiled it with a performance loss that must not pass unseen.
+
+    `log` is the whole log, with the PTX line added under each ptxas error. `warnings` holds the texts of the
+    performance losses ("C7514 ..."); it is empty when the text did not compile at all.
+    """
+
+    def __init__(self, log: str, warnings: tuple[str, ...] = ()) -> None:
+        super().__init__("\n".join(warnings) if warnings else log)
+        self.log = log
+        self.warnings = warnings
+
+
+class CompilerMissing(Exception):
+    """NVRTC can't be loaded here; the text says why."""
+
+
+@functools.cache
+def _nvrtc() -> Any:
+    """The binding module, or CompilerMissing."""
+    try:
+        from cuda.bindings import nvrtc
+
+        nvrtc.nvrtcVersion()  # loads the library
+    except Exception as cause:  # ImportError, or what the binding raises when the library is not found
+        raise CompilerMissing(f"NVRTC can't be loaded: {cause}") from cause
+    return nvrtc
+
+
+@functools.cache
+def nvrtc_version() -> str:
+    """NVRTC's version, such as "13.4"; part of every cache key."""
+    _, major, minor = _nvrtc().nvrtcVersion()
+    return f"{major}.{minor}"
+
+
+def compile_cuda(source: str, arch: str, *, name: str = "kernel.cu", options: tuple[str, ...] = ()) -> Image:
+    """Compile CUDA C++ text for one architecture; raises `CompileFailure` or `CompilerMissing`.
+
+    Runs anywhere, thread-safe. `arch` is a real architecture ("sm_90a", "sm_100a"); `name` appears in
+    diagnostics; `options` are added to `BASE_OPTIONS`. No include path is set: the text stands on its own.
+
+        image = compile_cuda('extern "C" __global__ void k(int* p) { *p = 1; }', "sm_90a")
+        image.resources_of("k").registers
+    """
+    nvrtc = _nvrtc()
+    flags = [text.encode() for text in (f"--gpu-architecture={arch}", *BASE_OPTIONS, *options)]
+    status, program = nvrtc.nvrtcCreateProgram(source.encode(), name.encode(), 0, None, None)
+    if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+        raise CompileFailure(f"nvrtcCreateProgram: {status.name}")
+    try:
+        (status,) = nvrtc.nvrtcCompileProgram(program, len(flags), flags)
+        log = _text(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program)
+        ptx = _text(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program)
+        if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+            raise CompileFailure(_with_ptx_lines(log, ptx) or status.name)
+        cubin = _blob(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program)
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+    losses = performance_losses(log)
+    if losses:
+        raise CompileFailure(log, losses)
+    return Image(cubin, ptx, log, parse_resources(log))
+
+
+def _blob(size_of: Any, read: Any, program: Any) -> bytes:
+    status, size = size_of(program)
+    if status.value != 0 or size == 0:
+        return b""
+    data = bytes(size)  # the binding writes into this buffer
+    read(program, data)
+    return data
+
+
+def _text(size_of: Any, read: Any, program: Any) -> str:
+    return _blob(size_of, read, program).rstrip(b"\0").decode(errors="replace").strip()
+
+
+_PTX_LINE = re.compile(r"ptx input, line (\d+);")
+
+
+def _with_ptx_lines(log: str, ptx: str) -> str:
+    """The log with the PTX line that each ptxas message names, since nobody else keeps that PTX."""
+    lines = ptx.splitlines()
+    result = []
+    for text in log.splitlines():
+        result.append(text)
+        match = _PTX_LINE.search(text)
+        if match and int(match[1]) <= len(lines):
+            result.append(f"    ptx {match[1]}: {lines[int(match[1]) - 1].strip()}")
+    return "\n".join(result)
+
+
+def performance_losses(log: str) -> tuple[str, ...]:
+    """The ptxas messages of a log that mean lost performance, each "C7514 text", without repetition."""
+    found = (f"{code} {text.strip()}" for code, text in re.findall(r"\((C\d{4})\)\s*(.*)", log))
+    return tuple(dict.fromkeys(text for text in found if text.startswith(LOST_PERFORMANCE)))
+
+
+_PROPERTIES = re.compile(r"Function properties for (\S+)")
+_FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+_USED = re.compile(r"Used (\d+) registers")
+_BARRIERS = re.compile(r"used (\d+) barriers")
+_SHARED = re.compile(r"(\d+) bytes smem")
+
+
+def parse_resources(log: str) -> tuple[Resources, ...]:
+    """What `ptxas -v` says of each kernel, in the order of the log.
+
+    Per kernel the log has "Compiling entry function", "Function properties for k", the frame line, "Used N
+    registers". A device function that was not inlined has properties but no "Used" line.
+    """
+    kernels: list[Resources] = []
+    name, frame = "", (0, 0, 0)
+    for line in log.splitlines():
+        if match := _PROPERTIES.search(line):
+            name = match[1]
+        elif match := _FRAME.search(line):
+            frame = (int(match[1]), int(match[2]), int(match[3]))
+        elif match := _USED.search(line):
+            kernels.append(
+                Resources(
+                    function=name,
+                    registers=int(match[1]),
+                    spill_store_bytes=frame[1],
+                    spill_load_bytes=frame[2],
+                    stack_bytes=frame[0],
+                    shared_bytes=_first_number(_SHARED, line),
+                    barriers=_first_number(_BARRIERS, line),
+                )
+            )
+    return tuple(kernels)
+
+
+def _first_number(pattern: re.Pattern[str], line: str) -> int:
+    match = pattern.search(line)
+    return int(match[1]) if match else 0

@@ -1,0 +1,69 @@
+"""The cluster in PTX: special registers, and `barrier.cluster` in its halves."""
+
+from __future__ import annotations
+
+from phalanx.cuda.prelude import instruction, special_register
+from phalanx.cuda.registry import emits
+from phalanx.cuda.writer import Writer
+from phalanx.ir.ops.cluster import ClusterArrive, ClusterId, ClusterRank, ClusterSync, ClusterWait
+
+
+def rank_of_cta(w: Writer) -> str:
+    """This CTA's rank in its cluster, as text."""
+    return f"{w.use(special_register('cluster_ctarank'))}()"
+
+
+@emits(ClusterRank)
+def emit_rank(w: Writer, op: ClusterRank) -> None:
+    size = w.plan.function.cluster_size if op.dim is None else w.plan.function.cluster[op.dim]
+    if size == 1:
+        w.define(op.result, "0", pure=True)
+    elif op.dim is None:
+        w.define(op.result, rank_of_cta(w), pure=True)
+    else:
+        register = special_register(f"cluster_ctaid.{'xyz'[op.dim]}")
+        w.define(op.result, f"{w.use(register)}()", pure=True)
+
+
+@emits(ClusterId)
+def emit_id(w: Writer, op: ClusterId) -> None:
+    """The grid counts CTAs, so a cluster's index is the block's, divided by the cluster's extent."""
+    if op.dim is not None:
+        w.define(op.result, _along(w, "blockIdx", op.dim), pure=True)
+        return
+    x, y, z = (_along(w, "blockIdx", dim) for dim in range(3))
+    nx, ny = (_along(w, "gridDim", dim) for dim in range(2))
+    w.define(op.result, f"{x} + {nx} * ({y} + {ny} * {z})", pure=True)
+
+
+def _along(w: Writer, what: str, dim: int) -> str:
+    size = w.plan.function.cluster[dim]
+    text = f"(int){what}.{'xyz'[dim]}"
+    return text if size == 1 else f"{text} / {size}" if what == "blockIdx" and dim == 0 else f"({text} / {size})"
+
+
+@emits(ClusterArrive)
+def emit_arrive(w: Writer, op: ClusterArrive) -> None:
+    _arrive(w, relaxed=op.relaxed)
+
+
+@emits(ClusterWait)
+def emit_wait(w: Writer, op: ClusterWait) -> None:
+    _wait(w)
+
+
+@emits(ClusterSync)
+def emit_sync(w: Writer, op: ClusterSync) -> None:
+    if op.reason:
+        w.comment(op.reason)
+    _arrive(w)
+    _wait(w)
+
+
+def _arrive(w: Writer, *, relaxed: bool = False) -> None:
+    mnemonic = f"barrier.cluster.arrive.{'relaxed' if relaxed else 'release'}.aligned"
+    w.line(f"{w.use(instruction(mnemonic))}();")
+
+
+def _wait(w: Writer) -> None:
+    w.line(f"{w.use(instruction('barrier.cluster.wait.acquire.aligned'))}();")

@@ -1,0 +1,281 @@
+"""Control flow, roles, thread barriers, the grid, printing and assertions as C++.
+
+Structured exits are `break` and `continue` where the innermost loop is meant, else `goto` a label behind a closed
+scope, so that no jump passes a declaration.
+"""
+
+from __future__ import annotations
+
+from phalanx.cuda.control_text import for_header, printf_format
+from phalanx.cuda.elements import for_each_owned
+from phalanx.cuda.literals import atom, bare
+from phalanx.cuda.prelude import SETMAXNREG, STOP
+from phalanx.cuda.registry import emit_block, emits
+from phalanx.cuda.writer import Agent, Writer, scalar_dtype
+from phalanx.ir.core import Block
+from phalanx.ir.effects import Span
+from phalanx.ir.ops.control import (
+    Assign,
+    BlockId,
+    Break,
+    Continue,
+    DeviceAssert,
+    For,
+    If,
+    Leave,
+    NumBlocks,
+    Print,
+    ReadVar,
+    Role,
+    Roles,
+    Scope,
+    Sync,
+    While,
+)
+from phalanx.ir.types import TileType
+from phalanx.ir.values import Label, Value
+
+REGISTER_FILE = 65536
+
+
+@emits(Assign)
+def emit_assign(w: Writer, op: Assign) -> None:
+    if op not in w.cells.declaring:
+        _copy(w, w.name(op.var), op.value)
+    elif isinstance(op.var.type, TileType):
+        _copy(w, w.declare_tile(op.var), op.value)
+    else:
+        w.line(f"{w.ctype(scalar_dtype(op.var))} {w.name(op.var)} = {bare(w.name(op.value))};")
+
+
+@emits(ReadVar)
+def emit_read(w: Writer, op: ReadVar) -> None:
+    if op.result in w.cells.aliases:
+        return  # the value is used up before the cell changes: the cell's own name will do
+    if isinstance(op.result.type, TileType):
+        _copy(w, w.declare_tile(op.result), op.var)
+    else:
+        w.define(op.result, w.name(op.var))
+
+
+def _copy(w: Writer, target: str, source: Value) -> None:
+    name = w.name(source)
+    if name == target:
+        return
+    if isinstance(source.type, TileType):
+        w.line("#pragma unroll")
+        w.line(f"for (int px_r = 0; px_r < {w.registers(source)}; ++px_r) {target}[px_r] = {name}[px_r];")
+    else:
+        w.line(f"{target} = {bare(name)};")
+
+
+@emits(If)
+def emit_if(w: Writer, op: If) -> None:
+    w.line(f"if ({bare(w.name(op.cond))}) {{")
+    with w.indent(), w.scope():
+        emit_block(w, op.then)
+    orelse = op.orelse
+    while len(orelse.ops) == 1 and isinstance(orelse.ops[0], If):  # elif
+        inner = orelse.ops[0]
+        w.line(f"}} else if ({bare(w.name(inner.cond))}) {{")
+        with w.indent(), w.scope():
+            w.comment_source(inner.loc)
+            emit_block(w, inner.then)
+        orelse = inner.orelse
+    if orelse.ops:
+        w.line("} else {")
+        with w.indent(), w.scope():
+            emit_block(w, orelse)
+    w.line("}")
+
+
+@emits(For)
+def emit_for(w: Writer, op: For) -> None:
+    if blocks_somewhere(op.body):
+        w.line("#pragma unroll 1")  # a pipeline's loop: copies of its body only cost instruction cache
+    with w.scope(), w.block(for_header(w, op)):
+        _loop_body(w, op.body, op.label)
+    _landing(w, ("break", op.label))
+
+
+@emits(While)
+def emit_while(w: Writer, op: While) -> None:
+    header = w.position
+    with w.block("while (true)"):
+        emit_block(w, op.test)
+        if w.only_comments_since(header + 1):  # the whole test is one expression
+            w.rewrite_line(header, f"while ({bare(w.name(op.cond))}) {{")
+        else:
+            w.line(f"if (!{atom(w.name(op.cond))}) break;")
+        _loop_body(w, op.body, op.label)
+    _landing(w, ("break", op.label))
+
+
+def _loop_body(w: Writer, body: Block, label: Label) -> None:
+    w.loops.append(label)
+    if _leaves_inner_loop(body, label):
+        with w.block():  # closed, so that the jump to its end passes no declaration
+            emit_block(w, body)
+        _landing(w, ("continue", label))
+    else:
+        emit_block(w, body)
+    w.loops.pop()
+
+
+def _leaves_inner_loop(body: Block, label: Label) -> bool:
+    """Whether a loop inside `body` continues the loop of that label."""
+    return any(
+        isinstance(inner, Continue) and inner.label is label
+        for op in body.walk()
+        if isinstance(op, For | While)
+        for inner in op.body.walk()
+    )
+
+
+def blocks_somewhere(body: Block) -> bool:
+    """Whether something in `body` waits: for a barrier, for other threads, for copies."""
+    effects = [op.effects() for op in body.walk()]
+    return any(e.waits or e.rendezvous or e.bulk_groups for e in effects)
+
+
+@emits(Break)
+def emit_break(w: Writer, op: Break) -> None:
+    if w.loops and w.loops[-1] is op.label:
+        w.line("break;")
+    else:
+        w.line(f"goto {w.label_name('break', op.label)};")
+
+
+@emits(Continue)
+def emit_continue(w: Writer, op: Continue) -> None:
+    if w.loops and w.loops[-1] is op.label:
+        w.line("continue;")
+    else:
+        w.line(f"goto {w.label_name('continue', op.label)};")
+
+
+@emits(Scope)
+def emit_scope(w: Writer, op: Scope) -> None:
+    if not any(isinstance(inner, Leave) and inner.label is op.label for inner in op.body.walk()):
+        emit_block(w, op.body)
+        return
+    with w.block():
+        emit_block(w, op.body)
+    _landing(w, ("leave", op.label))
+
+
+@emits(Leave)
+def emit_leave(w: Writer, op: Leave) -> None:
+    w.line(f"goto {w.label_name('leave', op.label)};")
+
+
+def _landing(w: Writer, target: tuple[str, Label]) -> None:
+    """The label behind a scope, if anything jumped there."""
+    if target in w.labels:
+        w.line(f"{w.labels[target]}:;")
+
+
+@emits(Roles)
+def emit_roles(w: Writer, op: Roles) -> None:
+    outer = w.agent
+    barrier = 1
+    for position, region in enumerate(op.regions):
+        spans_cta = (region.first, region.count) == (0, w.plan.function.warps)
+        named = region.count > 1 and not spans_cta
+        agent = Agent(region.name or _title(region), region.first, region.count, barrier if named else 0)
+        barrier += named
+        w.line(f"{'} else ' if position else ''}if ({_range(w, region)}) {{  // {_title(region)}")
+        with w.indent(), w.as_agent(agent):
+            _reallocate(w, region)
+            loops, w.loops = w.loops, []
+            emit_block(w, region.body)
+            w.loops = loops
+    w.line("}")
+    if op.joins:
+        assert outer.warps == w.plan.function.warps
+        w.sync_agent("the roles join")
+
+
+def _range(w: Writer, role: Role) -> str:
+    if role.count == w.plan.function.warps:
+        return "true"
+    if role.count == 1:
+        return f"{w.warp_id} == {role.first}"
+    end = f"{w.warp_id} < {role.first + role.count}"
+    if role.first == 0:
+        return end
+    start = f"{w.warp_id} >= {role.first}"
+    return start if role.first + role.count == w.plan.function.warps else f"{start} && {end}"
+
+
+def _title(role: Role) -> str:
+    last = role.first + role.count - 1
+    warps = f"warp {role.first}" if role.count == 1 else f"warps {role.first} to {last}"
+    return warps if not role.name or role.name.startswith("warp") else f"{role.name}: {warps}"
+
+
+def entry_registers(warps: int) -> int:
+    """Registers a thread has when the kernel starts: an even share of the file, in steps of 8, at most 255."""
+    return min(255, REGISTER_FILE // (32 * warps) // 8 * 8)
+
+
+def _reallocate(w: Writer, role: Role) -> None:
+    entry = entry_registers(w.plan.function.warps)
+    if role.regs is None or role.regs == entry:
+        return
+    action = "dec" if role.regs < entry else "inc"
+    w.line(f"{w.use(SETMAXNREG[action])}<{role.regs}>();")
+
+
+@emits(Role)
+def emit_role(w: Writer, op: Role) -> None:
+    emit_roles(w, Roles((op,), loc=op.loc))
+
+
+@emits(Sync)
+def emit_sync(w: Writer, op: Sync) -> None:
+    assert op.effects().rendezvous[0].span is Span.AGENT
+    w.sync_agent(op.reason)
+
+
+@emits(BlockId)
+def emit_block_id(w: Writer, op: BlockId) -> None:
+    w.define(op.result, f"(int)blockIdx.{'xyz'[op.dim]}", pure=True)
+
+
+@emits(NumBlocks)
+def emit_num_blocks(w: Writer, op: NumBlocks) -> None:
+    w.define(op.result, f"(int)gridDim.{'xyz'[op.dim]}", pure=True)
+
+
+@emits(Print)
+def emit_print(w: Writer, op: Print) -> None:
+    """Scalars and text: one line by the elected thread. Tiles: a line per element, by the threads that own them."""
+    scalars = tuple(part for part in op.parts if isinstance(part, str) or not isinstance(part.type, TileType))
+    if scalars or not op.parts:
+        with w.elected():
+            form, arguments = printf_format(w, scalars)
+            w.line(f"printf({', '.join([form, *arguments])});")
+    for part in op.parts:
+        if isinstance(part, Value) and isinstance(part.type, TileType):
+            _print_tile(w, part)
+
+
+def _print_tile(w: Writer, tile: Value) -> None:
+    def emit(index: tuple[str, ...], element: str) -> None:
+        form, arguments = printf_format(w, ((tile, element),))
+        places = ", ".join("%d" for _ in index)
+        w.line(f'printf("{tile.name or "tile"}[{places}] = " {", ".join([form, *index, *arguments])});')
+
+    for_each_owned(w, tile, emit)
+
+
+@emits(DeviceAssert)
+def emit_device_assert(w: Writer, op: DeviceAssert) -> None:
+    site = w.site("assert", op.message, op.loc)
+    stop = f"{w.use(STOP)}({w.debug}, {site}, 0, 0);"
+    if isinstance(op.cond.type, TileType):
+        for_each_owned(w, op.cond, lambda index, element: w.line(f"if (!{element}) {stop}"))
+    else:
+        w.line(f"if (!{atom(w.name(op.cond))}) {stop}")
+

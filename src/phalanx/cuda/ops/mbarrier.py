@@ -1,0 +1,209 @@
+"""mbarriers in PTX: init, arrive, expect, wait; here by shared address, in other CTAs through `mapa`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from functools import cache
+
+from phalanx.cuda.literals import bare
+from phalanx.cuda.masks import for_each_cta
+from phalanx.cuda.ops.cluster import rank_of_cta
+from phalanx.cuda.prelude import (
+    BAR_RED_AND,
+    GLOBALTIMER,
+    STOP,
+    device_function,
+    function_name,
+    instruction,
+    predicate,
+)
+from phalanx.cuda.registry import emits
+from phalanx.cuda.writer import Helper, Writer
+from phalanx.ir.ops.mbarrier import (
+    Arrive,
+    ArriveExpectTx,
+    BarrierInit,
+    BarrierInvalidate,
+    ExpectTx,
+    FenceBarrierInit,
+    TestWait,
+    Transaction,
+    Wait,
+)
+from phalanx.ir.values import constant_of
+from phalanx.ir.views import BarrierRef
+
+WATCHDOG_NS = 2_000_000_000
+_BAR = ("unsigned", "bar")
+_BYTES = ("unsigned", "bytes")
+_COUNT = ("unsigned", "count")
+
+
+def init() -> Helper:
+    return instruction("mbarrier.init.shared::cta.b64", "[{bar}], {count}", (_BAR, _COUNT))
+
+
+def arrive(space: str, scope: str = "", *, counted: bool = False) -> Helper:
+    """`space` is "cta" or "cluster" (a mapped address); `scope` e.g. ".release.cluster"."""
+    mnemonic = f"mbarrier.arrive{scope}.shared::{space}.b64"
+    if counted:
+        return instruction(mnemonic, "_, [{bar}], {count}", (_BAR, _COUNT), name=f"{function_name(mnemonic)}_count")
+    return instruction(mnemonic, "_, [{bar}]", (_BAR,))
+
+
+def arrive_expect_tx(space: str, scope: str = "") -> Helper:
+    return instruction(f"mbarrier.arrive.expect_tx{scope}.shared::{space}.b64", "_, [{bar}], {bytes}", (_BAR, _BYTES))
+
+
+def expect_tx() -> Helper:
+    return instruction("mbarrier.expect_tx.relaxed.cta.shared::cta.b64", "[{bar}], {bytes}", (_BAR, _BYTES))
+
+
+def poll(kind: str, scope: str = "") -> Helper:
+    """`kind` "try_wait" may suspend the thread for a while, "test_wait" does not."""
+    mnemonic = f"mbarrier.{kind}.parity{scope}.shared::cta.b64"
+    return predicate(mnemonic, "{p}, [{bar}], {parity}", (_BAR, ("unsigned", "parity")))
+
+
+@cache
+def wait(scope: str = "") -> Helper:
+    """Returns when the phase of that parity is complete."""
+    try_wait = poll("try_wait", scope)
+    name = function_name(f"mbarrier.wait.parity{scope}")
+    return device_function(
+        name, "void", (_BAR, ("unsigned", "parity")), f"while (!{try_wait.name}(bar, parity)) {{}}", try_wait
+    )
+
+
+@cache
+def bounded_wait(scope: str = "") -> Helper:
+    """The same, but ends the grid with a record in the debug buffer when the phase takes too long."""
+    try_wait = poll("try_wait", scope)
+    body = (
+        f"if ({try_wait.name}(bar, parity)) return;\n"
+        f"const unsigned long long start = {GLOBALTIMER.name}();\n"
+        f"while (!{try_wait.name}(bar, parity)) {{\n"
+        f"  if ({GLOBALTIMER.name}() - start > {WATCHDOG_NS}ull) {STOP.name}(debug, site, parity, index);\n"
+        "}"
+    )
+    parameters = (
+        _BAR, ("unsigned", "parity"), ("unsigned long long*", "debug"), ("int", "site"), ("int", "index"),
+    )
+    name = function_name(f"mbarrier.wait.parity{scope}.bounded")
+    return device_function(name, "void", parameters, body, try_wait, GLOBALTIMER, STOP)
+
+
+@emits(BarrierInit)
+def emit_init(w: Writer, op: BarrierInit) -> None:
+    with w.elected():
+        if op.count is not None:
+            count = w.name(op.count)
+            if op.index is not None:
+                w.line(f"{w.use(init())}({w.barrier_address(BarrierRef(op.barrier, op.index))}, {count});")
+            else:
+                _init_run(w, op, 0, op.barrier.n, count)
+            return
+        # Neighbours with the same counts in every rank share a loop.
+        first = 0
+        for stop in range(1, op.barrier.n + 1):
+            column = [row[first] for row in op.counts]
+            if stop == op.barrier.n or [row[stop] for row in op.counts] != column:
+                _init_run(w, op, first, stop, _by_rank(w, column))
+                first = stop
+
+
+def _init_run(w: Writer, op: BarrierInit, first: int, stop: int, count: str) -> None:
+    name = w.barrier(op.barrier)
+    if stop - first == 1:
+        w.line(f"{w.use(init())}({name}{f' + {8 * first}' if first else ''}, {count});")
+    else:
+        w.line(f"for (int px_i = {first}; px_i < {stop}; ++px_i) {w.use(init())}({name} + 8 * px_i, {count});")
+
+
+def _by_rank(w: Writer, counts: list[int]) -> str:
+    """One number per CTA rank as an expression: the commonest, unless the rank is one of the others."""
+    (usual, _), *others = Counter(counts).most_common()
+    text = str(usual)
+    for value, _ in others:
+        mask = sum(1 << rank for rank, count in enumerate(counts) if count == value)
+        text = f"({mask:#x} >> {rank_of_cta(w)} & 1 ? {value} : {text})"
+    return text
+
+
+@emits(BarrierInvalidate)
+def emit_invalidate(w: Writer, op: BarrierInvalidate) -> None:
+    with w.elected():
+        helper = instruction("mbarrier.inval.shared::cta.b64", "[{bar}]", (_BAR,))
+        w.line(f"{w.use(helper)}({w.barrier_address(op.bar)});")
+
+
+@emits(FenceBarrierInit)
+def emit_fence(w: Writer, op: FenceBarrierInit) -> None:
+    with w.elected():
+        w.line(f"{w.use(instruction('fence.mbarrier_init.release.cluster'))}();")
+
+
+@emits(Arrive)
+def emit_arrive(w: Writer, op: Arrive) -> None:
+    counted = constant_of(op.count) != 1
+    count = f", {bare(w.name(op.count))}" if counted else ""
+    _signal(w, op, lambda space, scope: arrive(space, scope, counted=counted), count)
+
+
+@emits(ArriveExpectTx)
+def emit_arrive_expect_tx(w: Writer, op: ArriveExpectTx) -> None:
+    _signal(w, op, arrive_expect_tx, f", {bare(w.name(op.nbytes))}")
+
+
+def _signal(
+    w: Writer, op: Arrive | ArriveExpectTx, helper: Callable[[str, str], Helper], operands: str
+) -> None:
+    """An arrive here (`ctas` None), or in each CTA of the mask."""
+    address = w.barrier_address(op.bar)
+    remote = op.ctas is not None
+    scope = w.plan.scopes.release(op.bar.barrier, remote)
+    with w.elected():
+        if op.ctas is None:
+            w.line(f"{w.use(helper('cta', scope))}({address}{operands});")
+        else:
+            name = w.use(helper("cluster", scope))
+            for_each_cta(w, op.ctas, lambda mapped: w.line(f"{name}({mapped(address)}{operands});"))
+
+
+@emits(ExpectTx)
+def emit_expect_tx(w: Writer, op: ExpectTx) -> None:
+    with w.elected():
+        w.line(f"{w.use(expect_tx())}({w.barrier_address(op.bar)}, {bare(w.name(op.nbytes))});")
+
+
+@emits(Wait)
+def emit_wait(w: Writer, op: Wait) -> None:
+    scope = w.plan.scopes.acquire(op.bar.barrier)
+    address, parity = w.barrier_address(op.bar), bare(w.name(op.parity))
+    if w.plan.watchdog:
+        site = w.site("wait", op.bar.barrier.name, op.loc)
+        index = w.name(op.bar.index)
+        w.line(f"{w.use(bounded_wait(scope))}({address}, {parity}, {w.debug}, {site}, {index});")
+    else:
+        w.line(f"{w.use(wait(scope))}({address}, {parity});")
+
+
+@emits(TestWait)
+def emit_test_wait(w: Writer, op: TestWait) -> None:
+    """Threads may see different answers, so they vote: true if all of them have seen the phase complete."""
+    helper = w.use(poll("test_wait", w.plan.scopes.acquire(op.bar.barrier)))
+    seen = f"{helper}({w.barrier_address(op.bar)}, {bare(w.name(op.parity))})"
+    agent = w.agent
+    if agent.warps == 1:
+        vote = f"__all_sync(0xffffffffu, {seen})"
+    elif agent.barrier_id == 0:
+        vote = f"__syncthreads_and({seen})"
+    else:
+        vote = f"{w.use(BAR_RED_AND)}<{agent.barrier_id}, {agent.threads}>({seen})"
+    w.define(op.result, f"{vote} != 0")
+
+
+@emits(Transaction)
+def emit_transaction(w: Writer, op: Transaction) -> None:
+    raise AssertionError("a pass turns transactions into arrivals before anything is written")

@@ -1,0 +1,251 @@
+"""Loads, stores and atomics of global and shared memory as C++, and the fences between proxies.
+
+Elements outside an array are filled or skipped. Elements that several threads hold are stored by their owner alone.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+from phalanx.cuda.prelude import instruction
+from phalanx.cuda.registry import emits
+from phalanx.cuda.tiles import helpers as h
+from phalanx.cuda.tiles.arithmetic import cast_text
+from phalanx.cuda.tiles.coordinates import first_thread, owner_conditions
+from phalanx.cuda.tiles.facts import facts_of
+from phalanx.cuda.tiles.global_access import GlobalAccess, scalar_pointer, vector_elements
+from phalanx.cuda.tiles.index import atom, element, slot_loop
+from phalanx.cuda.tiles.share import share_scalar, share_tile
+from phalanx.cuda.tiles.shared_access import SharedAccess, scalar_place
+from phalanx.cuda.writer import Writer, scalar_dtype
+from phalanx.errors import Error
+from phalanx.ir.ops.memory import AtomicAdd, Extent, FenceAsyncProxy, FenceCluster, Load, Store
+from phalanx.ir.types import TileType
+from phalanx.ir.values import Value
+from phalanx.ir.views import GlobalView, SharedView
+
+
+@emits(Extent)
+def emit_extent(w: Writer, op: Extent) -> None:
+    w.define(op.result, f"{w.name(op.array)}.shape[{op.axis}]", pure=True)
+
+
+@emits(FenceAsyncProxy)
+def emit_fence_async_proxy(w: Writer, op: FenceAsyncProxy) -> None:
+    space = "global" if op.space == "global" else f"shared::{op.space}"
+    w.line(f"{w.use(instruction(f'fence.proxy.async.{space}'))}();")
+
+
+@emits(FenceCluster)
+def emit_fence_cluster(w: Writer, op: FenceCluster) -> None:
+    w.line(f"{w.use(instruction('fence.acq_rel.cluster'))}();")
+
+
+# ---------------------------------------------------------------------- loads
+
+
+@emits(Load)
+def emit_load(w: Writer, op: Load) -> None:
+    if not isinstance(op.result.type, TileType):
+        _load_scalar(w, op)
+    elif isinstance(op.view, GlobalView):
+        _load_global(w, op, op.view)
+    else:
+        _load_shared(w, op, op.view)
+
+
+def _fill(w: Writer, op: Load) -> str:
+    return cast_text(w, w.name(op.fill), scalar_dtype(op.fill), op.view.dtype)
+
+
+def _load_scalar(w: Writer, op: Load) -> None:
+    view = op.view
+    if isinstance(view, GlobalView):
+        pointer, inside = scalar_pointer(w, view)
+        w.define(op.result, f"{' && '.join(inside)} ? *({pointer}) : {atom(_fill(w, op))}")
+    elif view.cta is None:
+        w.define(op.result, f"*({scalar_place(w, view, w.plan.buffers[view.buffer].layout)})")
+    else:
+        place = scalar_place(w, view, w.plan.buffers[view.buffer].layout)
+        name = w.name(op.result)
+        w.line(f"{w.ctype(view.dtype)} {name};")
+        w.line(f"{w.use(h.LOAD_REMOTE)}<1>(&{name}, {place});")
+
+
+def _load_global(w: Writer, op: Load, view: GlobalView) -> None:
+    layout = w.plan.layouts[op.result]
+    name, fill, slots = w.declare_tile(op.result), _fill(w, op), layout.num_registers
+    with w.block():
+        access = GlobalAccess(w, view, layout)
+        access.declare()
+        width = vector_elements(view, layout)
+        if width > 1:
+            w.line(f"if ({access.whole_vectors(width, facts_of(w))}) {{")
+            with w.indent(), slot_loop(w, slots, width) as i:
+                target = f"{name} + {i}" if i != "0" else name
+                w.line(f"if ({' && '.join(access.inside(i, width))}) "
+                       f"{w.use(h.LOAD_VECTOR)}<{width}>({target}, {access.pointer(i, width)});")
+                w.line(f"else {w.use(h.FILL_VECTOR)}<{width}>({target}, {fill});")
+            w.line("} else {")
+        with w.indent() if width > 1 else nullcontext(), slot_loop(w, slots) as i:
+            inside = " && ".join(access.inside(i))
+            w.line(f"{element(name, i)} = {inside} ? *({access.pointer(i)}) : {atom(fill)};")
+        if width > 1:
+            w.line("}")
+
+
+def _load_shared(w: Writer, op: Load, view: SharedView) -> None:
+    layout = w.plan.layouts[op.result]
+    name = w.declare_tile(op.result)
+    with w.block():
+        access = SharedAccess(w, view, layout, w.plan.buffers[view.buffer].layout, facts_of(w))
+        access.declare()
+        width = access.vector
+        with slot_loop(w, layout.num_registers, width) as i:
+            target = f"{name} + {i}" if i != "0" else name
+            alive = " && ".join(access.alive(i, width))
+            place = access.place(i, width)
+            if view.cta is not None:
+                text = f"{w.use(h.LOAD_REMOTE)}<{width}>({target}, {place});"
+            elif width > 1:
+                text = f"{w.use(h.LOAD_VECTOR)}<{width}>({target}, {place});"
+            else:
+                text = f"{element(name, i)} = *({place});"
+            w.line(f"if ({alive}) {text}" if alive else text)
+
+
+# ---------------------------------------------------------------------- stores
+
+
+@emits(Store)
+def emit_store(w: Writer, op: Store) -> None:
+    if not isinstance(op.value.type, TileType):
+        _store_scalar(w, op)
+    elif isinstance(op.view, GlobalView):
+        _store_global(w, op, op.view)
+    else:
+        _store_shared(w, op, op.view)
+
+
+def _store_scalar(w: Writer, op: Store) -> None:
+    view, value = op.view, w.name(op.value)
+    if isinstance(view, GlobalView):
+        pointer, inside = scalar_pointer(w, view)
+        w.line(f"if ({' && '.join([first_thread(w), *inside])}) *({pointer}) = {value};")
+        return
+    place = scalar_place(w, view, w.plan.buffers[view.buffer].layout)
+    if view.cta is None:
+        w.line(f"if ({first_thread(w)}) *({place}) = {value};")
+    else:
+        with w.block(f"if ({first_thread(w)})"):
+            name = w.unique("element")
+            w.line(f"const {w.ctype(view.dtype)} {name} = {value};")
+            w.line(f"{w.use(h.STORE_REMOTE)}<1>({place}, &{name});")
+
+
+def _store_global(w: Writer, op: Store, view: GlobalView) -> None:
+    layout = w.plan.layouts[op.value]
+    name, slots = w.name(op.value), layout.num_registers
+    owner = owner_conditions(w, layout)
+    with w.block(f"if ({' && '.join(owner)})" if owner else ""):
+        access = GlobalAccess(w, view, layout)
+        access.declare()
+        width = vector_elements(view, layout)
+        if width > 1:
+            w.line(f"if ({access.whole_vectors(width, facts_of(w))}) {{")
+            with w.indent(), slot_loop(w, slots, width) as i:
+                source = f"{name} + {i}" if i != "0" else name
+                conditions = " && ".join([*access.alive(i, width), *access.inside(i, width)])
+                w.line(f"if ({conditions}) {w.use(h.STORE_VECTOR)}<{width}>({access.pointer(i, width)}, {source});")
+            w.line("} else {")
+        with w.indent() if width > 1 else nullcontext(), slot_loop(w, slots) as i:
+            conditions = " && ".join([*access.alive(i), *access.inside(i)])
+            w.line(f"if ({conditions}) *({access.pointer(i)}) = {element(name, i)};")
+        if width > 1:
+            w.line("}")
+
+
+def _store_shared(w: Writer, op: Store, view: SharedView) -> None:
+    layout = w.plan.layouts[op.value]
+    name = w.name(op.value)
+    owner = owner_conditions(w, layout)
+    with w.block(f"if ({' && '.join(owner)})" if owner else ""):
+        access = SharedAccess(w, view, layout, w.plan.buffers[view.buffer].layout, facts_of(w))
+        access.declare()
+        width = access.vector
+        with slot_loop(w, layout.num_registers, width) as i:
+            source = f"{name} + {i}" if i != "0" else name
+            alive = " && ".join(access.alive(i, width))
+            place = access.place(i, width)
+            if view.cta is not None:
+                text = f"{w.use(h.STORE_REMOTE)}<{width}>({place}, {source});"
+            elif width > 1:
+                text = f"{w.use(h.STORE_VECTOR)}<{width}>({place}, {source});"
+            else:
+                text = f"*({place}) = {element(name, i)};"
+            w.line(f"if ({alive}) {text}" if alive else text)
+
+
+# ---------------------------------------------------------------------- atomics
+
+
+@emits(AtomicAdd)
+def emit_atomic_add(w: Writer, op: AtomicAdd) -> None:
+    dtype = op.view.dtype
+    if dtype.name not in h.ATOMIC_DTYPES:
+        raise Error(
+            f"the hardware has no atomic addition of {dtype}",
+            location=op.loc,
+            remedy=f"use one of {', '.join(h.ATOMIC_DTYPES)}",
+        )
+    result = op.result if op.result is not None and w.uses(op.result) else None
+    space = "global" if isinstance(op.view, GlobalView) else "shared" if op.view.cta is None else "remote"
+    add = w.use(h.atomic_add(dtype.name, space, result is not None))
+    if isinstance(op.value.type, TileType):
+        _atomic_tile(w, op, add, result)
+    else:
+        _atomic_scalar(w, op, add, result)
+
+
+def _atomic_scalar(w: Writer, op: AtomicAdd, add: str, result: Value | None) -> None:
+    view = op.view
+    conditions = [first_thread(w)]
+    if isinstance(view, GlobalView):
+        place, inside = scalar_pointer(w, view)
+        conditions += inside
+    else:
+        place = scalar_place(w, view, w.plan.buffers[view.buffer].layout)
+    call = f"{add}({place}, {w.name(op.value)});"
+    if result is None:
+        w.line(f"if ({' && '.join(conditions)}) {call}")
+        return
+    name = w.name(result)
+    w.line(f"{w.ctype(view.dtype)} {name} = 0;")
+    w.line(f"if ({' && '.join(conditions)}) {name} = {call}")
+    share_scalar(w, op, name, view.dtype)
+
+
+def _atomic_tile(w: Writer, op: AtomicAdd, add: str, result: Value | None) -> None:
+    view, layout, value = op.view, w.plan.layouts[op.value], w.name(op.value)
+    target = w.declare_tile(result) if result is not None else ""
+    owner = owner_conditions(w, layout)
+    with w.block(f"if ({' && '.join(owner)})" if owner else ""):
+        if isinstance(view, GlobalView):
+            outer = GlobalAccess(w, view, layout)
+            outer.declare()
+        else:
+            inner = SharedAccess(w, view, layout, w.plan.buffers[view.buffer].layout, facts_of(w))
+            inner.declare()
+        with slot_loop(w, layout.num_registers) as i:
+            if isinstance(view, GlobalView):
+                conditions, place = [*outer.alive(i), *outer.inside(i)], outer.pointer(i)
+            else:
+                conditions, place = inner.alive(i), inner.place(i)
+            call = f"{add}({place}, {element(value, i)})"
+            condition = " && ".join(conditions)
+            if result is None:
+                w.line(f"if ({condition}) {call};" if condition else f"{call};")
+            else:
+                w.line(f"{element(target, i)} = {f'{condition} ? {call} : 0' if condition else call};")
+    if result is not None:
+        share_tile(w, op, target, result)

@@ -1,0 +1,154 @@
+"""Arithmetic on scalars and register tiles as C++: unrolled loops over a thread's registers.
+
+f16, bf16 and fp8 are stored as bits and computed in float. Reductions, running sums and layout changes that cross
+warps use the agent's scratch memory: `scratch_bytes` says how much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from phalanx.cuda.registry import emits
+from phalanx.cuda.tiles import arithmetic
+from phalanx.cuda.tiles.convert import emit_conversion
+from phalanx.cuda.tiles.coordinates import Coordinates
+from phalanx.cuda.tiles.cumsum import emit_cumsum
+from phalanx.cuda.tiles.elementwise import emit_elementwise, emit_pair_cast
+from phalanx.cuda.tiles.index import element, local, slot_line, slot_loop
+from phalanx.cuda.tiles.reduce import emit_reduce
+from phalanx.cuda.tiles.scratch import scratch_needed
+from phalanx.cuda.writer import Writer, scalar_dtype
+from phalanx.ir.core import Op
+from phalanx.ir.ops.tile import (
+    Arange,
+    Binary,
+    Cast,
+    Compare,
+    ConvertLayout,
+    CumSum,
+    Full,
+    Reduce,
+    Reshape,
+    Select,
+    Transpose,
+    Unary,
+)
+from phalanx.ir.types import DType, TileType
+from phalanx.ir.values import Const, Value, constant_of
+from phalanx.layouts.registers import RegisterLayout
+
+
+def as_float(w: Writer, text: str, dtype: DType) -> str:
+    """An element of a narrow float type as a `float` expression; other types stay as they are."""
+    return arithmetic.widen(w, text, dtype)
+
+
+def scratch_bytes(op: Op, layouts: Mapping[Value, RegisterLayout]) -> int:
+    """Bytes of scratch shared memory that an instruction needs for itself, 0 for most."""
+    return scratch_needed(op, layouts)
+
+
+@emits(Unary)
+def emit_unary(w: Writer, op: Unary) -> None:
+    dtype = scalar_dtype(op.x)
+    emit_elementwise(
+        w, op.result, (op.x,), lambda x: arithmetic.narrow(w, arithmetic.unary_text(w, op.fn, x, dtype), dtype)
+    )
+
+
+@emits(Binary)
+def emit_binary(w: Writer, op: Binary) -> None:
+    dtype, constant = scalar_dtype(op.a), constant_of(op.b)
+    emit_elementwise(
+        w,
+        op.result,
+        (op.a, op.b),
+        lambda a, b: arithmetic.narrow(w, arithmetic.binary_text(w, op.fn, a, b, dtype, constant), dtype),
+    )
+
+
+@emits(Compare)
+def emit_compare(w: Writer, op: Compare) -> None:
+    emit_elementwise(w, op.result, (op.a, op.b), lambda a, b: arithmetic.compare_text(op.fn, a, b))
+
+
+@emits(Select)
+def emit_select(w: Writer, op: Select) -> None:
+    emit_elementwise(
+        w, op.result, (op.cond, op.a, op.b), lambda cond, a, b: f"{cond} ? {a} : {b}", computed=False
+    )
+
+
+@emits(Cast)
+def emit_cast(w: Writer, op: Cast) -> None:
+    source, target = scalar_dtype(op.x), scalar_dtype(op.result)
+    if isinstance(op.x, Const):
+        constant = Const(op.x.value, op.result.type)  # type: ignore[arg-type]
+        emit_elementwise(w, op.result, (constant,), lambda x: x, computed=False)
+    elif not emit_pair_cast(w, op.x, op.result):
+        emit_elementwise(
+            w, op.result, (op.x,), lambda x: arithmetic.cast_text(w, x, source, target), computed=False
+        )
+
+
+@emits(Full)
+def emit_full(w: Writer, op: Full) -> None:
+    target = scalar_dtype(op.result)
+    emit_elementwise(
+        w, op.result, (op.value,), lambda x: arithmetic.cast_text(w, x, scalar_dtype(op.value), target), computed=False
+    )
+
+
+@emits(Arange)
+def emit_arange(w: Writer, op: Arange) -> None:
+    if w.uses(op.result) == 0:
+        return
+    name = w.declare_tile(op.result)
+    layout = w.plan.layouts[op.result]
+    dtype = scalar_dtype(op.result)
+    with w.block():
+        coordinates = Coordinates(w, layout)
+        coordinates.declare(0)
+        with slot_loop(w, layout.num_registers) as i:
+            text = coordinates.at(0, i)
+            w.line(f"{element(name, i)} = {text if dtype.name == 'i32' else f'({w.ctype(dtype)})({text})'};")
+
+
+@emits(Reduce)
+def emit_reduction(w: Writer, op: Reduce) -> None:
+    emit_reduce(w, op)
+
+
+@emits(CumSum)
+def emit_running_sum(w: Writer, op: CumSum) -> None:
+    emit_cumsum(w, op)
+
+
+@emits(Transpose)
+def emit_transpose(w: Writer, op: Transpose) -> None:
+    """The same registers: only what they stand for changes."""
+    assert w.plan.layouts[op.x].transpose(op.perm) == w.plan.layouts[op.result]
+    _rename(w, op.x, op.result)
+
+
+def _rename(w: Writer, x: Value, result: Value) -> None:
+    if w.uses(result):
+        name, i = w.declare_tile(result), local(w, "i")
+        slot_line(w, w.registers(result), f"{name}[{i}] = {w.name(x)}[{i}];", i)
+
+
+@emits(Reshape)
+def emit_reshape(w: Writer, op: Reshape) -> None:
+    """The same registers where the regrouped extents are powers of two, else a move through scratch memory."""
+    if not isinstance(op.x.type, TileType):
+        emit_elementwise(w, op.result, (op.x,), lambda x: x, computed=False)
+    elif not isinstance(op.result.type, TileType):
+        w.define(op.result, f"{w.name(op.x)}[0]")  # one element: every thread holds it
+    elif w.uses(op.result):
+        emit_conversion(w, op, op.x, op.result)
+
+
+@emits(ConvertLayout)
+def emit_convert_layout(w: Writer, op: ConvertLayout) -> None:
+    if w.uses(op.result):
+        emit_conversion(w, op, op.x, op.result)

@@ -1,0 +1,258 @@
+"""TMA copies in PTX: tensor copies through a descriptor, plain bulk copies with their edges, bulk groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from itertools import pairwise
+
+from phalanx.cuda.bulk import bulk_load, bulk_prefetch, bulk_store
+from phalanx.cuda.elements import store_elements
+from phalanx.cuda.literals import bare, plus
+from phalanx.cuda.plan import Box, CopyPlan
+from phalanx.cuda.prelude import Parameter, function_name, instruction
+from phalanx.cuda.registry import emits
+from phalanx.cuda.writer import Helper, Writer, scalar_dtype
+from phalanx.ir.ops.tma import TmaCommit, TmaLoad, TmaPrefetch, TmaReduce, TmaStore, TmaWait
+from phalanx.ir.values import Const, Value, constant_of
+from phalanx.ir.views import GlobalView, SharedView
+
+# The L2 policies that `createpolicy.fractional` makes for the whole access.
+POLICIES = {
+    "evict_normal": "0x1000000000000000ull",
+    "evict_first": "0x12f0000000000000ull",
+    "evict_last": "0x14f0000000000000ull",
+}
+_MAP = ("const void*", "map")
+_POLICY = ("unsigned long long", "policy")
+LOOP_FROM = 9  # as many boxes in a row become a loop
+
+
+def _coordinates(rank: int) -> tuple[tuple[Parameter, ...], str]:
+    """The coordinates of a box, innermost first, as parameters and as PTX operands."""
+    parameters = tuple(("int", f"c{axis}") for axis in range(rank))
+    return parameters, ", ".join(f"{{c{axis}}}" for axis in range(rank))
+
+
+@cache
+def tensor_load(rank: int, multicast: bool, hint: bool) -> Helper:
+    mnemonic = f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+    mnemonic += ".multicast::cluster" * multicast + ".L2::cache_hint" * hint
+    coordinates, places = _coordinates(rank)
+    parameters = (("unsigned", "dst"), _MAP, *coordinates, ("unsigned", "bar"))
+    operands = f"[{{dst}}], [{{map}}, {{{places}}}], [{{bar}}]"
+    if multicast:
+        parameters += (("unsigned short", "ctas"),)
+        operands += ", {ctas}"
+    if hint:
+        parameters += (_POLICY,)
+        operands += ", {policy}"
+    name = f"cp_async_bulk_tensor_{rank}d_shared_global" + "_multicast" * multicast + "_cache_hint" * hint
+    return instruction(mnemonic, operands, parameters, name=name)
+
+
+@cache
+def tensor_store(rank: int, reduction: str = "") -> Helper:
+    verb = "cp.reduce" if reduction else "cp"
+    fold = f".{reduction}" if reduction else ""
+    mnemonic = f"{verb}.async.bulk.tensor.{rank}d.global.shared::cta{fold}.tile.bulk_group"
+    coordinates, places = _coordinates(rank)
+    parameters = (_MAP, *coordinates, ("unsigned", "src"))
+    name = function_name(f"{verb}.async.bulk.tensor.{rank}d.global.shared{fold}")
+    return instruction(mnemonic, f"[{{map}}, {{{places}}}], [{{src}}]", parameters, name=name)
+
+
+@cache
+def tensor_prefetch(rank: int) -> Helper:
+    coordinates, places = _coordinates(rank)
+    mnemonic = f"cp.async.bulk.prefetch.tensor.{rank}d.L2.global.tile"
+    return instruction(mnemonic, f"[{{map}}, {{{places}}}]", (_MAP, *coordinates))
+
+
+@emits(TmaLoad)
+def emit_load(w: Writer, op: TmaLoad) -> None:
+    plan = w.plan.copies[op]
+    bar = w.barrier_address(op.bar)
+    policy = [POLICIES[op.cache]] if op.cache is not None else []
+    with w.elected():
+        w.comment(f"{plan.path} copy: {plan.reason}")
+        if plan.path == "bulk":
+            pointer = _shared_pointer(w, op.dst)
+            _call(w, bulk_load(hint=bool(policy)), [pointer, *_run(w, op.src), bar, *policy])
+            return
+        ctas = [] if op.multicast is None else [_mask(w, op.multicast)]
+        helper = w.use(tensor_load(len(op.src.extents), bool(ctas), bool(policy)))
+        base = _shared_base(w, op.dst)
+        _each_box(
+            w, plan, op.src, base,
+            lambda place, dst: w.line(f"{helper}({', '.join([dst, *place, bar, *ctas, *policy])});"),
+        )
+
+
+@emits(TmaStore)
+def emit_store(w: Writer, op: TmaStore) -> None:
+    plan = w.plan.copies[op]
+    with w.elected():
+        w.comment(f"{plan.path} copy: {plan.reason}")
+        if plan.path == "bulk":
+            _call(w, bulk_store(), [*_run(w, op.dst), _shared_pointer(w, op.src)])
+            return
+        if not plan.guarded:
+            _store_boxes(w, plan, op.src, op.dst, "")
+            return
+        # A store that begins before the array would fault; that rare one is done element by element.
+        starts = " && ".join(f"{w.name(op.dst.offsets[axis])} >= 0" for axis in plan.guarded)
+        with w.block(f"if ({starts})", footer="} else {"):
+            _store_boxes(w, plan, op.src, op.dst, "")
+        with w.indent():
+            store_elements(w, op.src, op.dst)
+        w.line("}")
+
+
+@emits(TmaReduce)
+def emit_reduce(w: Writer, op: TmaReduce) -> None:
+    plan = w.plan.copies[op]
+    with w.elected():
+        w.comment(f"{plan.path} copy: {plan.reason}")
+        _store_boxes(w, plan, op.src, op.dst, op.op)
+
+
+def _store_boxes(w: Writer, plan: CopyPlan, src: SharedView, dst: GlobalView, reduction: str) -> None:
+    helper = w.use(tensor_store(len(dst.extents), reduction))
+    base = _shared_base(w, src)
+    _each_box(w, plan, dst, base, lambda place, address: w.line(f"{helper}({', '.join([*place, address])});"))
+
+
+@emits(TmaPrefetch)
+def emit_prefetch(w: Writer, op: TmaPrefetch) -> None:
+    plan = w.plan.copies[op]
+    with w.elected():
+        w.comment(f"{plan.path} prefetch: {plan.reason}")
+        if plan.path == "bulk":
+            _call(w, bulk_prefetch(), _run(w, op.src))
+            return
+        helper = w.use(tensor_prefetch(len(op.src.extents)))
+        _each_box(w, plan, op.src, "0", lambda place, _: w.line(f"{helper}({', '.join(place)});"))
+
+
+@emits(TmaCommit)
+def emit_commit(w: Writer, op: TmaCommit) -> None:
+    with w.elected():
+        w.line(f"{w.use(instruction('cp.async.bulk.commit_group'))}();")
+
+
+@emits(TmaWait)
+def emit_wait(w: Writer, op: TmaWait) -> None:
+    mnemonic = "cp.async.bulk.wait_group" + ".read" * op.read
+    helper = instruction(f"{mnemonic} {op.n}", name=f"{function_name(mnemonic)}_{op.n}")
+    with w.elected():
+        w.line(f"{w.use(helper)}();")
+
+
+# ---------------------------------------------------------------------- operands
+
+
+def _mask(w: Writer, mask: Value) -> str:
+    constant = constant_of(mask)
+    return f"{int(constant):#x}" if constant is not None else f"(unsigned short){w.name(mask)}"
+
+
+def _each_box(
+    w: Writer, plan: CopyPlan, view: GlobalView, base: str, emit: Callable[[list[str], str], None]
+) -> None:
+    """Calls `emit` per box with the descriptor and its coordinates, innermost first, and the shared address.
+
+    Many boxes in an even row become a loop.
+    """
+    assert plan.tensor_map is not None
+    tensor_map = f"&{w.tensor_map(plan.tensor_map)}"
+    axes = tuple(reversed(range(len(view.offsets))))
+    boxes = plan.boxes
+    if len(boxes) >= LOOP_FROM and (step := _even_step(boxes)) is not None:
+        with w.block(f"for (int px_i = 0; px_i < {len(boxes)}; ++px_i)"):
+            place = [_plus(w, view.offsets[axis], boxes[0].offsets[axis], step.offsets[axis]) for axis in axes]
+            emit([tensor_map, *place], _sum(base, boxes[0].shared_offset, step.shared_offset))
+        return
+    for box in boxes:
+        place = [_plus(w, view.offsets[axis], box.offsets[axis]) for axis in axes]
+        emit([tensor_map, *place], _sum(base, box.shared_offset))
+
+
+def _even_step(boxes: tuple[Box, ...]) -> Box | None:
+    """The difference from each box to the next, if it is always the same."""
+    steps = {
+        Box(
+            tuple(b - a for a, b in zip(left.offsets, right.offsets, strict=True)),
+            right.shared_offset - left.shared_offset,
+        )
+        for left, right in pairwise(boxes)
+    }
+    return steps.pop() if len(steps) == 1 else None
+
+
+def _sum(text: str, shift: int, step: int = 0) -> str:
+    parts = [text] if text != "0" else []
+    parts += [str(shift)] if shift else []
+    parts += [f"px_i * {step}"] if step else []
+    return " + ".join(parts) or "0"
+
+
+def _plus(w: Writer, offset: Value, shift: int, step: int = 0) -> str:
+    """A coordinate: 32 bits, as the instruction takes it."""
+    if isinstance(offset, Const):
+        return _sum("0", int(offset.value) + shift, step)
+    text = w.name(offset)
+    if scalar_dtype(offset).bits > 32:
+        text = f"(int){text}"
+    return _sum(text, shift, step) if shift or step else bare(text)
+
+
+def _shared_base(w: Writer, shared: SharedView) -> str:
+    """The address that the boxes' own places are added to: what is known only at run time, and dropped axes."""
+    lead = 0
+    while lead < len(shared.extents) - 1 and lead not in shared.kept:
+        lead += 1
+    terms = [
+        "0" if axis >= lead and isinstance(offset, Const) else w.name(offset)
+        for axis, offset in enumerate(shared.offsets)
+    ]
+    extra = w.plan.buffers[shared.buffer].layout.linear_offset_expression(terms)
+    address = w.address(shared.buffer)
+    return address if extra == "0" else f"{address} + {extra}"
+
+
+def _shared_pointer(w: Writer, shared: SharedView) -> str:
+    """A pointer to the first element of a contiguous shared region."""
+    layout = w.plan.buffers[shared.buffer].layout
+    terms = [w.name(offset) for offset in shared.offsets]
+    extra = layout.linear_offset_expression(terms)
+    if extra == "0":
+        return w.pointer(shared.buffer)
+    ctype = w.ctype(shared.dtype)
+    return f"reinterpret_cast<{ctype}*>({plus(w.smem, w.plan.buffers[shared.buffer].offset)} + {extra})"
+
+
+def _run(w: Writer, view: GlobalView) -> list[str]:
+    """A run along the last axis: pointer to its first element, its index, the elements of the row, its length.
+
+    If an index of another axis is outside the array, the row has no elements: everything is beyond it.
+    """
+    array = w.name(view.array)
+    last = len(view.offsets) - 1
+    steps, inside = [], []
+    for axis, offset in enumerate(view.offsets[:last]):
+        text = w.name(offset)
+        if constant_of(offset) != 0:
+            steps.append(f"(long long){text} * {array}.stride[{axis}]")
+        bits = "unsigned long long" if scalar_dtype(offset).bits > 32 else "unsigned"
+        inside.append(f"({bits}){text} < ({bits}){array}.shape[{axis}]")  # a negative index is a large one
+    start = w.name(view.offsets[last])
+    pointer = " + ".join([f"{array}.data", *steps, *([start] if start != "0" else [])])
+    size = f"{array}.shape[{last}]"
+    if inside:
+        size = f"({' && '.join(inside)} ? {size} : 0)"
+    return [pointer, start, size, str(view.extents[last])]
+
+
+def _call(w: Writer, helper: Helper, arguments: list[str]) -> None:
+    w.line(f"{w.use(helper)}({', '.join(arguments)});")

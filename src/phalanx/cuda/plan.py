@@ -1,0 +1,62 @@
+"""Everything the emitters need to know that is not in the IR: layouts, addresses, copy paths, descriptors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from phalanx.ir.archs import Arch
+from phalanx.ir.core import Function, Note, Op
+from phalanx.ir.values import Value
+from phalanx.ir.views import BarrierArray, SharedBuffer
+from phalanx.layouts import RegisterLayout, SharedLayout
+from phalanx.passes.scopes import Scopes
+from phalanx.runtime.abi import TensorMapSlot
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where a shared buffer lies (bytes from the start of dynamic shared memory), and how its elements are arranged."""
+
+    offset: int
+    layout: SharedLayout
+
+
+@dataclass(frozen=True)
+class Box:
+    """One hardware copy of a tensor path: its offset in the tile per array axis, and in bytes in the shared tile."""
+
+    offsets: tuple[int, ...]
+    shared_offset: int
+
+
+@dataclass(frozen=True)
+class CopyPlan:
+    """How a TMA instruction is carried out: `path` "tensor", in `boxes` of a descriptor, or "bulk", in one run.
+
+    `guarded` lists the array axes along which a store may begin at a negative index, which takes another way.
+    """
+
+    path: str
+    reason: str
+    tensor_map: int | None = None
+    boxes: tuple[Box, ...] = ()
+    guarded: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A function with all choices made for one target."""
+
+    function: Function
+    arch: Arch
+    layouts: Mapping[Value, RegisterLayout] = field(default_factory=dict)
+    buffers: Mapping[SharedBuffer, Placement] = field(default_factory=dict)
+    barriers: Mapping[BarrierArray, int] = field(default_factory=dict)
+    scratch: Mapping[Op, int] = field(default_factory=dict)
+    copies: Mapping[Op, CopyPlan] = field(default_factory=dict)
+    tensor_maps: tuple[TensorMapSlot, ...] = ()
+    scopes: Scopes = field(default_factory=Scopes)
+    shared_bytes: int = 0
+    watchdog: bool = False
+    notes: tuple[Note, ...] = ()

@@ -1,0 +1,171 @@
+"""The text of one element's arithmetic: f16, bf16 and fp8 are computed in float and rounded after each instruction."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from phalanx.cuda.literals import literal
+from phalanx.cuda.tiles import helpers as h
+from phalanx.cuda.tiles.index import atom
+from phalanx.cuda.writer import Writer
+from phalanx.errors import Error
+from phalanx.ir.types import DType, f32
+from phalanx.ir.values import Const, Value
+
+_SYMBOLS = {
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|", "xor": "^", "shl": "<<", "shr": ">>",
+    "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
+}
+# Built in without headers, within 2 units in the last place.
+_FUNCTIONS = ("exp", "log", "log2", "sqrt", "tanh", "erf", "sin", "cos", "floor", "ceil")
+
+
+def compute_dtype(dtype: DType) -> DType:
+    """The type in which an element is computed: float for narrow floats."""
+    return f32 if dtype.is_float and dtype.bits < 32 else dtype
+
+
+def compute_ctype(w: Writer, dtype: DType) -> str:
+    return w.ctype(compute_dtype(dtype))
+
+
+def widen(w: Writer, text: str, dtype: DType) -> str:
+    """An element in its computing type: `px_bf16_to_float(x[i])`, or the text itself."""
+    if compute_dtype(dtype) == dtype:
+        return text
+    return f"{w.use(h.TO_FLOAT[dtype.name])}({text})"
+
+
+def narrow(w: Writer, text: str, dtype: DType) -> str:
+    """A computed element in its stored type, rounded to nearest even (fp8 saturates)."""
+    if compute_dtype(dtype) == dtype:
+        return text
+    return f"{w.use(h.FROM_FLOAT[dtype.name])}({text})"
+
+
+def widened_constant(value: Const, dtype: DType) -> str:
+    """A constant in its computing type, rounded to its own type first."""
+    number = np.array(value.value).astype(np.float32 if dtype.is_float else dtype.numpy)
+    if dtype.is_float and dtype.bits < 32:
+        number = number.astype(dtype.numpy).astype(np.float32)
+        return literal(float(number), f32)
+    return literal(value.value, dtype)
+
+
+def operand_text(w: Writer, value: Value, stored: str, dtype: DType) -> str:
+    """An operand ready to compute with; `stored` is the text of its element."""
+    return widened_constant(value, dtype) if isinstance(value, Const) else widen(w, stored, dtype)
+
+
+def unary_text(w: Writer, fn: str, x: str, dtype: DType) -> str:
+    """`fn(x)` in the computing type of `dtype`."""
+    kind = compute_dtype(dtype)
+    if fn == "not":
+        return f"!{atom(x)}" if kind.kind == "bool" else f"~{atom(x)}"
+    if fn == "neg":
+        if kind.kind == "int" and kind.bits >= 32:
+            return f"{w.use(h.WRAP['sub'])}({literal(0, kind)}, {x})"
+        return f"-{atom(x)}"
+    if fn == "abs":
+        if kind.is_float:
+            return f"{'fabs' if kind.bits == 64 else 'fabsf'}({x})"
+        if kind.kind != "int":
+            return x
+        name = w.use(h.MAXIMUM)
+        negated = f"{w.use(h.WRAP['sub'])}({literal(0, kind)}, {x})" if kind.bits >= 32 else f"-{atom(x)}"
+        return f"{name}<{w.ctype(kind)}>({x}, {negated})"
+    double = kind.bits == 64
+    if fn == "exp2":
+        return f"exp2({x})" if double else f"{w.use(h.EXP2)}({x})"
+    if fn == "rsqrt":
+        return f"rsqrt({x})" if double else f"rsqrtf({x})"
+    if fn == "sigmoid":
+        return f"{w.use(h.SIGMOID_F64 if double else h.SIGMOID)}({x})"
+    if fn not in _FUNCTIONS:
+        raise Error(f"no CUDA text for the function {fn!r}")
+    return f"{fn}{'' if double else 'f'}({x})"
+
+
+def binary_text(w: Writer, fn: str, a: str, b: str, dtype: DType, constant: int | float | bool | None = None) -> str:
+    """`fn(a, b)` in the computing type of `dtype`; `constant` is b's value where it is known."""
+    kind = compute_dtype(dtype)
+    if fn in ("max", "min"):
+        if kind.is_float:
+            return f"f{fn}{'' if kind.bits == 64 else 'f'}({a}, {b})"
+        return f"{w.use(h.MAXIMUM if fn == 'max' else h.MINIMUM)}<{w.ctype(kind)}>({a}, {b})"
+    if fn in ("floordiv", "mod"):
+        return _division(w, fn, a, b, kind, constant)
+    if fn in h.WRAP and kind.kind == "int" and kind.bits >= 32:
+        return f"{w.use(h.WRAP[fn])}({a}, {b})"
+    text = f"{atom(a)} {_SYMBOLS[fn]} {atom(b)}"
+    if kind.kind == "bool" or (kind.is_integer and kind.bits < 32):
+        return f"({w.ctype(kind)})({text})"  # C++ computes these in int
+    return text
+
+
+def _division(w: Writer, fn: str, a: str, b: str, kind: DType, constant: int | float | bool | None) -> str:
+    if kind.is_float:
+        return f"{w.use(h.FLOAT_FLOOR_DIV if fn == 'floordiv' else h.FLOAT_MOD)}({a}, {b})"
+    if isinstance(constant, int) and constant > 0 and constant & (constant - 1) == 0:
+        # Shifting and masking floor, for negative numbers too.
+        text = f"{atom(a)} >> {constant.bit_length() - 1}" if fn == "floordiv" else f"{atom(a)} & {constant - 1}"
+        return f"({w.ctype(kind)})({text})" if kind.bits < 32 else text
+    if kind.kind == "uint":
+        text = f"{atom(a)} {'/' if fn == 'floordiv' else '%'} {atom(b)}"
+        return f"({w.ctype(kind)})({text})" if kind.bits < 32 else text
+    return f"{w.use(h.FLOOR_DIV if fn == 'floordiv' else h.FLOOR_MOD)}<{w.ctype(kind)}>({a}, {b})"
+
+
+def compare_text(fn: str, a: str, b: str) -> str:
+    return f"{atom(a)} {_SYMBOLS[fn]} {atom(b)}"
+
+
+def cast_text(w: Writer, stored: str, source: DType, target: DType) -> str:
+    """A stored element of `source` as a stored element of `target`."""
+    if source == target:
+        return stored
+    x = widen(w, stored, source)
+    kind = compute_dtype(source)
+    if target.kind == "bool":
+        return f"{atom(x)} != {literal(0, kind)}"
+    if target.is_float:
+        if target.bits == 64:
+            return x if kind.bits == 64 and kind.is_float else f"(double){atom(x)}"
+        text = x if kind == f32 else f"(float){atom(x)}"
+        return narrow(w, text, target)
+    if kind.is_float:
+        return _truncated(w, x, kind, target)
+    return f"({w.ctype(target)}){atom(x)}"
+
+
+def _truncated(w: Writer, x: str, source: DType, target: DType) -> str:
+    """Float to integer: toward zero, saturating; not-a-number becomes 0."""
+    wide = {("int", 64): "long long", ("uint", 64): "unsigned long long", ("uint", 32): "unsigned"}.get(
+        (target.kind, target.bits), "int"
+    )
+    text = f"{w.use(h.TRUNCATE[w.ctype(source), wide])}({x})"
+    if target.bits >= 32:
+        return text
+    span = 2**target.bits
+    low, high = (0, span - 1) if target.kind == "uint" else (-span // 2, span // 2 - 1)
+    return f"{w.use(h.clamped_cast(w.ctype(target), low, high))}({text})"
+
+
+def lowest(dtype: DType) -> str:
+    """The neutral element of a maximum, in the computing type."""
+    kind = compute_dtype(dtype)
+    if kind.is_float:
+        return literal(float("-inf"), kind)
+    if kind.kind == "bool":
+        return "false"
+    return literal(0 if kind.kind == "uint" else -(2 ** (kind.bits - 1)), kind)
+
+
+def highest(dtype: DType) -> str:
+    """The neutral element of a minimum, in the computing type."""
+    kind = compute_dtype(dtype)
+    if kind.is_float:
+        return literal(float("inf"), kind)
+    if kind.kind == "bool":
+        return "true"
+    return literal(2**kind.bits - 1 if kind.kind == "uint" else 2 ** (kind.bits - 1) - 1, kind)

@@ -1,0 +1,67 @@
+"""Loops over the registers of a tile: what every instruction does that works element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from phalanx.cuda.tiles import helpers as h
+from phalanx.cuda.tiles.arithmetic import compute_dtype, operand_text, widen
+from phalanx.cuda.tiles.index import SlotTexts, broadcast_slots, element, local, slot_line
+from phalanx.cuda.writer import Writer, scalar_dtype
+from phalanx.ir.types import TileType
+from phalanx.ir.values import Value
+
+
+def operand_element(w: Writer, operand: Value, result: Value, var: str) -> str:
+    """The text of the operand's element that belongs to slot `var` of the result; scalars are their own."""
+    if not isinstance(operand.type, TileType):
+        return w.name(operand)
+    slots = broadcast_slots(w.plan.layouts[operand], w.plan.layouts[result])
+    assert slots is not None, f"{operand} is not laid out as an operand of {result}"
+    return element(w.name(operand), SlotTexts(w).at(slots, var, hint=f"{w.name(operand)}_slot"))
+
+
+def computed_operand(w: Writer, operand: Value, result: Value, var: str) -> str:
+    """The same, in the type in which it is computed."""
+    return operand_text(w, operand, operand_element(w, operand, result, var), scalar_dtype(operand))
+
+
+def emit_elementwise(
+    w: Writer, result: Value, operands: Sequence[Value], text: Callable[..., str], *, computed: bool = True
+) -> None:
+    """Defines `result` element by element; `text` gets the operands' texts and gives the stored element's.
+
+    A scalar is defined outright, a tile in an unrolled loop. `computed`: widen narrow floats first.
+    """
+    read = computed_operand if computed else operand_element
+    if not isinstance(result.type, TileType):
+        w.define(result, text(*(read(w, operand, result, "0") for operand in operands)), pure=True)
+        return
+    if w.uses(result) == 0:
+        return
+    name = w.declare_tile(result)
+    var = local(w, "i")
+    body = text(*(read(w, operand, result, var) for operand in operands))
+    slot_line(w, w.registers(result), f"{name}[{var}] = {body};", var)
+
+
+def emit_pair_cast(w: Writer, x: Value, result: Value) -> bool:
+    """A float tile to a narrow one two elements at a time, where the registers pair up; False if they do not."""
+    target = scalar_dtype(result)
+    source = scalar_dtype(x)
+    if target.name not in h.PAIR_FROM_FLOAT or compute_dtype(source).name != "f32":
+        return False
+    if not isinstance(x.type, TileType) or w.plan.layouts[x] != w.plan.layouts[result]:
+        return False
+    slots = w.registers(result)
+    if slots % 2:
+        return False
+    if w.uses(result):
+        name, var = w.declare_tile(result), local(w, "i")
+        low, high = (widen(w, f"{w.name(x)}[{at}]", source) for at in (var, f"{var} + 1"))
+        w.line("#pragma unroll")
+        w.line(
+            f"for (int {var} = 0; {var} < {slots}; {var} += 2) "
+            f"{w.use(h.PAIR_FROM_FLOAT[target.name])}({name} + {var}, {low}, {high});"
+        )
+    return True

@@ -1,0 +1,168 @@
+"""Tiles and global memory: addresses in 64 bits, masks at the array's edges, vectors where rows allow them."""
+
+from __future__ import annotations
+
+from phalanx.cuda.tiles import helpers as h
+from phalanx.cuda.tiles.coordinates import Coordinates
+from phalanx.cuda.tiles.index import SlotTexts, atom, axis_projection, element, local, local_slots, plus, times
+from phalanx.cuda.writer import Writer, scalar_dtype
+from phalanx.ir.types import TileType
+from phalanx.ir.values import Value, constant_of
+from phalanx.ir.views import GlobalView
+from phalanx.layouts.bits import power_of_two_divisor
+from phalanx.layouts.registers import RegisterLayout
+from phalanx.passes.divisibility import Divisibility
+
+VECTOR_BYTES = 16
+
+
+def vector_elements(view: GlobalView, layout: RegisterLayout) -> int:
+    """How many elements one access may move: 1 unless rows are contiguous and start on 16 bytes."""
+    facts = view.array_type
+    last = facts.rank - 1
+    if not view.kept or view.kept[-1] != last or last == view.index_axis or not (facts.unit_inner and facts.aligned):
+        return 1
+    return layout.vector_width(layout.rank - 1, VECTOR_BYTES // view.dtype.itemsize)
+
+
+class GlobalAccess:
+    """The addresses and masks of a tile's elements in a global view; lines are written as things are asked for."""
+
+    def __init__(self, w: Writer, view: GlobalView, layout: RegisterLayout) -> None:
+        self.w = w
+        self.view = view
+        self.layout = layout
+        self.array = w.name(view.array)
+        self.rank = view.array_type.rank
+        self.coordinates = Coordinates(w, layout)
+        self.dim_of = {axis: dim for dim, axis in enumerate(view.kept)}
+        self.masked = set(self.coordinates.masked_dims())
+        self._bases: dict[int, str] = {}
+        self._pointer = ""
+        self._rows: tuple[int, ...] | None = None
+
+    def stride(self, axis: int) -> str:
+        unit = axis == self.rank - 1 and self.view.array_type.unit_inner
+        return "1" if unit else f"{self.array}.stride[{axis}]"
+
+    def _is_split(self, axis: int) -> bool:
+        """Whether the index is the sum of a thread's part and a slot's."""
+        if axis == self.view.index_axis:
+            return False
+        dim = self.dim_of.get(axis)
+        return dim is None or self.coordinates.additive[dim]
+
+    def base(self, axis: int) -> str:
+        """The thread's part of the index along an axis: the offset and what the thread adds."""
+        if axis not in self._bases:
+            offset = self.view.offsets[axis]
+            text = "0" if constant_of(offset) == 0 else self.w.name(offset)
+            dim = self.dim_of.get(axis)
+            if dim is not None and self._is_split(axis):
+                separate = dim in self.masked  # the bare coordinate is compared with the tile's extent
+                thread = self.coordinates.declare(dim) if separate else self.coordinates.threads[dim]
+                text = plus(text, thread)
+            if not (text.isidentifier() or text.isdigit()):
+                name = local(self.w, f"x{axis}")
+                ctype = "long long" if scalar_dtype(offset).bits == 64 else "int"
+                self.w.line(f"const {ctype} {name} = {text};")
+                text = name
+            self._bases[axis] = text
+        return self._bases[axis]
+
+    def declare(self) -> None:
+        """Writes the thread's part of all indices, and the pointer they make."""
+        terms = []
+        for axis in range(self.rank):
+            if axis == self.view.index_axis:
+                continue
+            base = self.base(axis)
+            if self._is_split(axis):
+                terms.append(times(base, self.stride(axis)))
+        offset = plus(*terms)
+        data = f"{self.array}.data"
+        if offset == "0":
+            self._pointer = data
+            return
+        self._pointer = local(self.w, "p")
+        ctype = self.w.ctype(self.view.dtype)
+        self.w.line(f"{ctype}* const {self._pointer} = {data} + ({offset});")
+
+    def index(self, axis: int, var: str, step: int = 1) -> str:
+        """The index of slot `var` along an array axis."""
+        dim = self.dim_of.get(axis)
+        if axis == self.view.index_axis:
+            return element(self.w.name(self.view.offsets[axis]), self._row_slot(axis, var, step))
+        if dim is None:
+            return self.base(axis)
+        if self._is_split(axis):
+            return plus(self.base(axis), self.coordinates.slot(dim, var, step))
+        return plus(self.base(axis), self.coordinates.at(dim, var, step))
+
+    def _row_slot(self, axis: int, var: str, step: int) -> str:
+        """The slot of the index tile that slot `var` of the data needs."""
+        if self._rows is None:
+            wanted, slots = axis_projection(self.layout, self.dim_of[axis])
+            have = local_slots(self.w.plan.layouts[self.view.offsets[axis]], wanted)
+            assert have is not None, "the index tile is not laid out as the rows of its data"
+            self._rows = tuple(have[slot] for slot in slots)
+        return SlotTexts(self.w).at(self._rows[::step], var, step, "row_slot")
+
+    def pointer(self, var: str, step: int = 1) -> str:
+        """The address of slot `var`."""
+        terms = [self._pointer]
+        for axis in range(self.rank):
+            if self._is_split(axis):
+                dim = self.dim_of.get(axis)
+                part = "0" if dim is None else self.coordinates.slot(dim, var, step)
+            else:
+                part = self.index(axis, var, step)
+            terms.append(times(part, self.stride(axis)))
+        return plus(*terms)
+
+    def inside(self, var: str, step: int = 1) -> list[str]:
+        """Conditions under which slot `var` lies in the array."""
+        name = self.w.use(h.INSIDE)
+        return [f"{name}({self.index(axis, var, step)}, {self.array}.shape[{axis}])" for axis in range(self.rank)]
+
+    def alive(self, var: str, step: int = 1) -> list[str]:
+        """Conditions under which slot `var` holds an element of the tile."""
+        return self.coordinates.alive(var, step)
+
+    def whole_vectors(self, width: int, facts: Divisibility) -> str:
+        """A condition, the same in all threads, under which every vector is aligned and wholly inside or outside.
+
+        Rows that end on a multiple of the vector, or tiles that end before the row does, cut none.
+        """
+        axis = self.rank - 1
+        offset = self.view.offsets[axis]
+        size = f"{self.array}.shape[{axis}]"
+        start = self.w.name(offset)
+        end = str(self.view.extents[axis]) if constant_of(offset) == 0 else plus(start, str(self.view.extents[axis]))
+        uncut = f"{size} % {width} == 0 || {end} <= {size}"
+        if facts.proves(offset, 1, width):
+            return uncut
+        return f"{atom(start)} % {width} == 0 && ({uncut})"
+
+
+def scalar_pointer(w: Writer, view: GlobalView) -> tuple[str, list[str]]:
+    """The address of a rank-0 view, and the conditions under which it lies in the array."""
+    array, rank = w.name(view.array), view.array_type.rank
+    unit = view.array_type.unit_inner
+    terms = [f"{array}.data"]
+    inside = []
+    for axis, offset in enumerate(view.offsets):
+        stride = "1" if unit and axis == rank - 1 else f"{array}.stride[{axis}]"
+        index = w.name(offset)
+        terms.append("0" if constant_of(offset) == 0 else times(index, stride))
+        inside.append(f"{w.use(h.INSIDE)}({index}, {array}.shape[{axis}])")
+    return plus(*terms), inside
+
+
+def is_scalar_view(value: Value) -> bool:
+    return not isinstance(value.type, TileType)
+
+
+def row_multiple(view: GlobalView) -> int:
+    """The largest vector a view's last extent is made of, in elements."""
+    return power_of_two_divisor(view.extents[-1]) if view.extents else 1

@@ -1,0 +1,432 @@
+"""Device functions of tile code: number formats, arithmetic that C++ leaves open, vector accesses, atomics."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from phalanx.cuda.prelude import device_function
+from phalanx.cuda.writer import Helper
+
+# ---------------------------------------------------------------------- narrow floats
+
+F16_TO_FLOAT = device_function(
+    "f16_to_float",
+    "float",
+    (("px_f16", "x"),),
+    'float y;\nasm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x));\nreturn y;',
+)
+BF16_TO_FLOAT = device_function(
+    "bf16_to_float", "float", (("px_bf16", "x"),), "return __uint_as_float((unsigned)x << 16);"
+)
+
+
+def _fp8_to_float(name: str) -> Helper:
+    # One PTX instruction widens a pair to f16; the upper half is left empty.
+    return device_function(
+        f"{name}_to_float",
+        "float",
+        ((f"px_{name}", "x"),),
+        "unsigned pair;\n"
+        f'asm("cvt.rn.f16x2.{name[2:]}x2 %0, %1;" : "=r"(pair) : "h"((unsigned short)x));\n'
+        "float y;\n"
+        'asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"((unsigned short)pair));\n'
+        "return y;",
+    )
+
+
+TO_FLOAT = {
+    "f16": F16_TO_FLOAT,
+    "bf16": BF16_TO_FLOAT,
+    "f8e4m3": _fp8_to_float("f8e4m3"),
+    "f8e5m2": _fp8_to_float("f8e5m2"),
+}
+
+
+def _half_from_float(name: str) -> Helper:
+    return device_function(
+        f"{name}_from_float",
+        f"px_{name}",
+        (("float", "x"),),
+        f'unsigned short y;\nasm("cvt.rn.{name}.f32 %0, %1;" : "=h"(y) : "f"(x));\nreturn y;',
+    )
+
+
+def _fp8_from_float(name: str) -> Helper:
+    return device_function(
+        f"{name}_from_float",
+        f"px_{name}",
+        (("float", "x"),),
+        "unsigned short pair;\n"
+        f'asm("cvt.rn.satfinite.{name[2:]}x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.0f), "f"(x));\n'
+        f"return (px_{name})pair;",
+    )
+
+
+FROM_FLOAT = {
+    "f16": _half_from_float("f16"),
+    "bf16": _half_from_float("bf16"),
+    "f8e4m3": _fp8_from_float("f8e4m3"),
+    "f8e5m2": _fp8_from_float("f8e5m2"),
+}
+
+
+def _half_pair(name: str) -> Helper:
+    return device_function(
+        f"{name}_pair_from_float",
+        "void",
+        ((f"px_{name}*", "y"), ("float", "low"), ("float", "high")),
+        "unsigned pair;\n"
+        f'asm("cvt.rn.{name}x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));\n'
+        f"y[0] = (px_{name})pair;\ny[1] = (px_{name})(pair >> 16);",
+    )
+
+
+def _fp8_pair(name: str) -> Helper:
+    return device_function(
+        f"{name}_pair_from_float",
+        "void",
+        ((f"px_{name}*", "y"), ("float", "low"), ("float", "high")),
+        "unsigned short pair;\n"
+        f'asm("cvt.rn.satfinite.{name[2:]}x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(high), "f"(low));\n'
+        f"y[0] = (px_{name})pair;\ny[1] = (px_{name})(pair >> 8);",
+    )
+
+
+PAIR_FROM_FLOAT = {
+    "f16": _half_pair("f16"),
+    "bf16": _half_pair("bf16"),
+    "f8e4m3": _fp8_pair("f8e4m3"),
+    "f8e5m2": _fp8_pair("f8e5m2"),
+}
+"""Two conversions by one instruction, into neighbouring registers."""
+
+# ---------------------------------------------------------------------- arithmetic
+
+EXP2 = device_function(
+    "exp2_approx",
+    "float",
+    (("float", "x"),),
+    'float y;\nasm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));\nreturn y;',
+)
+"""Relative error below 2**-22; results below the normal range are 0."""
+
+SIGMOID = device_function(
+    "sigmoid", "float", (("float", "x"),), "return __fdividef(1.0f, 1.0f + expf(-x));"
+)
+SIGMOID_F64 = device_function("sigmoid_f64", "double", (("double", "x"),), "return 1.0 / (1.0 + exp(-x));")
+
+
+def _wrapping(name: str, symbol: str) -> Helper:
+    return Helper(
+        name,
+        "// Signed integers wrap around, as the machine's do; C++ leaves that open.\n"
+        f"__device__ __forceinline__ int {name}(int a, int b) {{ return (int)((unsigned)a {symbol} (unsigned)b); }}\n"
+        f"__device__ __forceinline__ long long {name}(long long a, long long b) {{\n"
+        f"  return (long long)((unsigned long long)a {symbol} (unsigned long long)b);\n"
+        "}",
+    )
+
+
+WRAP = {
+    "add": _wrapping("wrap_add", "+"), "sub": _wrapping("wrap_sub", "-"), "mul": _wrapping("wrap_mul", "*"),
+    "shl": _wrapping("wrap_shl", "<<"),
+}
+
+FLOOR_DIV = Helper(
+    "floor_div",
+    "template <class T>\n"
+    "__device__ __forceinline__ T floor_div(T a, T b) {\n"
+    "  const T q = a / b;\n"
+    "  return (T)(q - (T)(a % b != 0 && (a < 0) != (b < 0)));\n"
+    "}",
+)
+FLOOR_MOD = Helper(
+    "floor_mod",
+    "template <class T>\n"
+    "__device__ __forceinline__ T floor_mod(T a, T b) {\n"
+    "  const T r = a % b;\n"
+    "  return (T)(r != 0 && (r < 0) != (b < 0) ? r + b : r);\n"
+    "}",
+)
+FLOAT_MOD = Helper(
+    "float_mod",
+    "// The remainder has the divisor's sign, as in Python.\n"
+    "__device__ __forceinline__ float float_mod(float a, float b) {\n"
+    "  const float r = fmodf(a, b);\n"
+    "  return r != 0.0f && (r < 0.0f) != (b < 0.0f) ? r + b : r == 0.0f ? copysignf(0.0f, b) : r;\n"
+    "}\n"
+    "__device__ __forceinline__ double float_mod(double a, double b) {\n"
+    "  const double r = fmod(a, b);\n"
+    "  return r != 0.0 && (r < 0.0) != (b < 0.0) ? r + b : r == 0.0 ? copysign(0.0, b) : r;\n"
+    "}",
+)
+FLOAT_FLOOR_DIV = Helper(
+    "float_floor_div",
+    "// From the exact remainder, so that rounding of a / b can't pass an integer.\n"
+    "__device__ __forceinline__ float float_floor_div(float a, float b) {\n"
+    "  if (b == 0.0f) return a / b;\n"
+    "  return rintf((a - float_mod(a, b)) / b);\n"
+    "}\n"
+    "__device__ __forceinline__ double float_floor_div(double a, double b) {\n"
+    "  if (b == 0.0) return a / b;\n"
+    "  return rint((a - float_mod(a, b)) / b);\n"
+    "}",
+    (FLOAT_MOD,),
+)
+MAXIMUM = Helper(
+    "maximum",
+    "template <class T>\n__device__ __forceinline__ T maximum(T a, T b) { return a > b ? a : b; }",
+)
+MINIMUM = Helper(
+    "minimum",
+    "template <class T>\n__device__ __forceinline__ T minimum(T a, T b) { return a < b ? a : b; }",
+)
+
+
+@cache
+def clamped_cast(ctype: str, low: int, high: int) -> Helper:
+    """An int that saturates to a narrower type: what a float beyond its range becomes."""
+    name = f"clamp_to_{ctype.replace(' ', '_')}"
+    return device_function(
+        name, ctype, (("int", "x"),), f"return ({ctype})(x < {low} ? {low} : x > {high} ? {high} : x);"
+    )
+
+
+
+
+def _truncation(source: str, target: str, suffix: str) -> Helper:
+    # Not-a-number becomes 0; the machine does that by itself for float to 32 bits only.
+    name = f"{source}_to_{target.replace(' ', '_')}"
+    return device_function(name, target, ((source, "x"),), f"return x == x ? __{source}2{suffix}_rz(x) : 0;")
+
+
+TRUNCATE = {
+    (source, target): _truncation(source, target, suffix)
+    for source in ("float", "double")
+    for target, suffix in (("int", "int"), ("unsigned", "uint"), ("long long", "ll"), ("unsigned long long", "ull"))
+}
+
+# ---------------------------------------------------------------------- memory
+
+INSIDE = Helper(
+    "inside",
+    "__device__ __forceinline__ bool inside(int i, int n) { return (unsigned)i < (unsigned)n; }\n"
+    "__device__ __forceinline__ bool inside(long long i, int n) { return (unsigned long long)i < (unsigned)n; }",
+)
+SWIZZLE = Helper(
+    "swizzle",
+    "// The swizzle of TMA on an element offset: bits three places up are XORed into those of the mask.\n"
+    "template <int mask>\n"
+    "__device__ __forceinline__ int swizzle(int offset) { return offset ^ (offset >> 3 & mask); }",
+)
+BITS = Helper(
+    "bits",
+    "// An element from its bits, and back.\n"
+    "template <class T>\n"
+    "struct bits {\n"
+    "  static __device__ __forceinline__ T from(unsigned long long b) { return (T)b; }\n"
+    "  static __device__ __forceinline__ unsigned long long of(T x) {\n"
+    "    if constexpr (sizeof(T) == 1) return (unsigned char)x;\n"
+    "    else if constexpr (sizeof(T) == 2) return (unsigned short)x;\n"
+    "    else if constexpr (sizeof(T) == 4) return (unsigned)x;\n"
+    "    else return (unsigned long long)x;\n"
+    "  }\n"
+    "};\n"
+    "template <>\n"
+    "struct bits<float> {\n"
+    "  static __device__ __forceinline__ float from(unsigned long long b) { return __uint_as_float((unsigned)b); }\n"
+    "  static __device__ __forceinline__ unsigned long long of(float x) { return __float_as_uint(x); }\n"
+    "};\n"
+    "template <>\n"
+    "struct bits<double> {\n"
+    "  static __device__ __forceinline__ double from(unsigned long long b) {\n"
+    "    return __longlong_as_double((long long)b);\n"
+    "  }\n"
+    "  static __device__ __forceinline__ unsigned long long of(double x) {\n"
+    "    return (unsigned long long)__double_as_longlong(x);\n"
+    "  }\n"
+    "};",
+)
+WORDS = Helper(
+    "unpack",
+    "// N elements from the words that one access brings, and back.\n"
+    "template <int N, class T>\n"
+    "__device__ __forceinline__ void unpack(T* x, const unsigned (&words)[4]) {\n"
+    "  #pragma unroll\n"
+    "  for (int j = 0; j < N; ++j) {\n"
+    "    if constexpr (sizeof(T) == 8)\n"
+    "      x[j] = bits<T>::from(words[2 * j] | (unsigned long long)words[2 * j + 1] << 32);\n"
+    "    else if constexpr (sizeof(T) == 4) x[j] = bits<T>::from(words[j]);\n"
+    "    else if constexpr (sizeof(T) == 2) x[j] = bits<T>::from((unsigned short)(words[j / 2] >> j % 2 * 16));\n"
+    "    else x[j] = bits<T>::from((unsigned char)(words[j / 4] >> j % 4 * 8));\n"
+    "  }\n"
+    "}\n"
+    "template <int N, class T>\n"
+    "__device__ __forceinline__ void pack(unsigned (&words)[4], const T* x) {\n"
+    "  #pragma unroll\n"
+    "  for (int j = 0; j < N; ++j) {\n"
+    "    const unsigned long long b = bits<T>::of(x[j]);\n"
+    "    if constexpr (sizeof(T) == 8) words[2 * j] = (unsigned)b, words[2 * j + 1] = (unsigned)(b >> 32);\n"
+    "    else if constexpr (sizeof(T) == 4) words[j] = (unsigned)b;\n"
+    "    else words[j * sizeof(T) / 4] |= (unsigned)b << j * sizeof(T) % 4 * 8;\n"
+    "  }\n"
+    "}",
+    (BITS,),
+)
+LOAD_VECTOR = Helper(
+    "load_vector",
+    "// N consecutive elements, aligned to their size, by one access.\n"
+    "template <int N, class T>\n"
+    "__device__ __forceinline__ void load_vector(T* x, const T* p) {\n"
+    "  constexpr int bytes = N * sizeof(T);\n"
+    "  unsigned words[4] = {0, 0, 0, 0};\n"
+    "  if constexpr (bytes == 16) {\n"
+    "    const uint4 v = *reinterpret_cast<const uint4*>(p);\n"
+    "    words[0] = v.x, words[1] = v.y, words[2] = v.z, words[3] = v.w;\n"
+    "  } else if constexpr (bytes == 8) {\n"
+    "    const uint2 v = *reinterpret_cast<const uint2*>(p);\n"
+    "    words[0] = v.x, words[1] = v.y;\n"
+    "  } else if constexpr (bytes == 4) {\n"
+    "    words[0] = *reinterpret_cast<const unsigned*>(p);\n"
+    "  } else {\n"
+    "    words[0] = *reinterpret_cast<const unsigned short*>(p);\n"
+    "  }\n"
+    "  unpack<N>(x, words);\n"
+    "}",
+    (WORDS,),
+)
+STORE_VECTOR = Helper(
+    "store_vector",
+    "template <int N, class T>\n"
+    "__device__ __forceinline__ void store_vector(T* p, const T* x) {\n"
+    "  constexpr int bytes = N * sizeof(T);\n"
+    "  unsigned words[4] = {0, 0, 0, 0};\n"
+    "  pack<N>(words, x);\n"
+    "  if constexpr (bytes == 16) *reinterpret_cast<uint4*>(p) = make_uint4(words[0], words[1], words[2], words[3]);\n"
+    "  else if constexpr (bytes == 8) *reinterpret_cast<uint2*>(p) = make_uint2(words[0], words[1]);\n"
+    "  else if constexpr (bytes == 4) *reinterpret_cast<unsigned*>(p) = words[0];\n"
+    "  else *reinterpret_cast<unsigned short*>(p) = (unsigned short)words[0];\n"
+    "}",
+    (WORDS,),
+)
+FILL_VECTOR = Helper(
+    "fill_vector",
+    "template <int N, class T, class V>\n"
+    "__device__ __forceinline__ void fill_vector(T* x, V value) {\n"
+    "  #pragma unroll\n"
+    "  for (int j = 0; j < N; ++j) x[j] = (T)value;\n"
+    "}",
+)
+
+
+def _remote_access(load: bool) -> str:
+    """The bodies of accesses to a peer's shared memory, one per size."""
+    cases: list[str] = []
+    for size, form, count in ((16, "v4.b32", 4), (8, "v2.b32", 2), (4, "b32", 1), (2, "b16", 1), (1, "b8", 1)):
+        numbers = [f"%{n if load else n + 1}" for n in range(count)]
+        values = numbers[0] if count == 1 else "{" + ", ".join(numbers) + "}"
+        words = [f"words[{n}]" for n in range(count)]
+        half = size == 2  # 16-bit registers
+        before = "    unsigned short half;\n" if half and load else ""
+        after = "\n    words[0] = half;" if half and load else ""
+        if load:
+            outputs = '"=h"(half)' if half else ", ".join(f'"=r"({word})' for word in words)
+            text = f'"ld.shared::cluster.{form} {values}, [%{count}];" : {outputs} : "r"(address) : "memory"'
+        else:
+            inputs = '"h"((unsigned short)words[0])' if half else ", ".join(f'"r"({word})' for word in words)
+            text = f'"st.shared::cluster.{form} [%0], {values};" :: "r"(address), {inputs} : "memory"'
+        keyword = "} else if" if cases else "if"
+        cases.append(f"  {keyword} constexpr (bytes == {size}) {{\n{before}    asm volatile({text});{after}")
+    return "\n".join(cases) + "\n  }"
+
+
+LOAD_REMOTE = Helper(
+    "load_remote",
+    "// N consecutive elements of a peer's shared memory.\n"
+    "template <int N, class T>\n"
+    "__device__ __forceinline__ void load_remote(T* x, unsigned address) {\n"
+    "  constexpr int bytes = N * sizeof(T);\n"
+    "  unsigned words[4] = {0, 0, 0, 0};\n"
+    f"{_remote_access(load=True)}\n"
+    "  unpack<N>(x, words);\n"
+    "}",
+    (WORDS,),
+)
+STORE_REMOTE = Helper(
+    "store_remote",
+    "template <int N, class T>\n"
+    "__device__ __forceinline__ void store_remote(unsigned address, const T* x) {\n"
+    "  constexpr int bytes = N * sizeof(T);\n"
+    "  unsigned words[4] = {0, 0, 0, 0};\n"
+    "  pack<N>(words, x);\n"
+    f"{_remote_access(load=False)}\n"
+    "}",
+    (WORDS,),
+)
+
+# dtype name -> (PTX type of the addition, asm constraint, C++ type of the operand)
+_ATOMIC_TYPES = {
+    "f64": ("f64", "d", "double"),
+    "f32": ("f32", "f", "float"),
+    "f16": ("noftz.f16", "h", "px_f16"),
+    "bf16": ("noftz.bf16", "h", "px_bf16"),
+    "i64": ("u64", "l", "long long"),
+    "u64": ("u64", "l", "unsigned long long"),
+    "i32": ("s32", "r", "int"),
+    "u32": ("u32", "r", "unsigned"),
+}
+ATOMIC_DTYPES = tuple(_ATOMIC_TYPES)
+
+
+@cache
+def atomic_add(dtype: str, space: str, returns: bool) -> Helper:
+    """Adds to one element: `space` "global", "shared" (both take pointers) or "remote" (a shared::cluster address)."""
+    kind, constraint, ctype = _ATOMIC_TYPES[dtype]
+    place = {"global": "global", "shared": "shared::cta", "remote": "shared::cluster"}[space]
+    scope = {"global": "gpu", "shared": "cta", "remote": "cluster"}[space]
+    verb = "atom" if returns else "red"
+    name = f"{'atomic' if returns else 'reduce'}_add_{dtype}_{space}"
+    if space == "remote":
+        parameter, address = ("unsigned", "address"), '"r"(address)'
+    else:
+        convert = "__cvta_generic_to_global" if space == "global" else "__cvta_generic_to_shared"
+        parameter = (f"{ctype}*", "p")
+        address = f'"l"({convert}(p))' if space == "global" else f'"r"((unsigned){convert}(p))'
+    mnemonic = f"{verb}.relaxed.{scope}.{place}.add.{kind}"
+    if returns:
+        body = (
+            f"{ctype} old;\n"
+            f'asm volatile("{mnemonic} %0, [%1], %2;"\n'
+            f'             : "={constraint}"(old) : {address}, "{constraint}"(x) : "memory");\n'
+            "return old;"
+        )
+    else:
+        body = f'asm volatile("{mnemonic} [%0], %1;" :: {address}, "{constraint}"(x) : "memory");'
+    return device_function(name, ctype if returns else "void", (parameter, (ctype, "x")), body)
+
+
+SHUFFLE = Helper(
+    "shuffle",
+    "// An element of any size from another lane.\n"
+    "template <class T>\n"
+    "__device__ __forceinline__ T shuffle(T x, int lane) {\n"
+    "  const unsigned long long b = bits<T>::of(x);\n"
+    "  unsigned long long got = (unsigned)__shfl_sync(0xffffffffu, (unsigned)b, lane);\n"
+    "  if constexpr (sizeof(T) == 8)\n"
+    "    got |= (unsigned long long)__shfl_sync(0xffffffffu, (unsigned)(b >> 32), lane) << 32;\n"
+    "  return bits<T>::from(got);\n"
+    "}",
+    (BITS,),
+)
+SHUFFLE_XOR = Helper(
+    "shuffle_xor",
+    "template <class T>\n"
+    "__device__ __forceinline__ T shuffle_xor(T x, int mask) {\n"
+    "  const unsigned long long b = bits<T>::of(x);\n"
+    "  unsigned long long got = (unsigned)__shfl_xor_sync(0xffffffffu, (unsigned)b, mask);\n"
+    "  if constexpr (sizeof(T) == 8)\n"
+    "    got |= (unsigned long long)__shfl_xor_sync(0xffffffffu, (unsigned)(b >> 32), mask) << 32;\n"
+    "  return bits<T>::from(got);\n"
+    "}",
+    (BITS,),
+)

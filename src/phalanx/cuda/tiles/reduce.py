@@ -1,0 +1,262 @@
+"""Reductions along an axis: registers first, then lanes by shuffles, then warps through scratch memory.
+
+Every replica combines the same numbers in the same order, so all of them get the same bits.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+from phalanx.cuda.literals import literal
+from phalanx.cuda.tiles import helpers as h
+from phalanx.cuda.tiles.arithmetic import binary_text, compute_dtype, highest, lowest, narrow, widen
+from phalanx.cuda.tiles.coordinates import Coordinates, none_set, warp_replicas
+from phalanx.cuda.tiles.index import SlotTexts, element, is_identity, local, plus, slot_loop, times
+from phalanx.cuda.tiles.share import flat_coordinate
+from phalanx.cuda.writer import Writer, scalar_dtype
+from phalanx.ir.ops.tile import Reduce
+from phalanx.ir.types import DType, TileType
+from phalanx.ir.values import Value
+from phalanx.layouts.bits import round_up
+from phalanx.layouts.expressions import linear_expression
+from phalanx.layouts.registers import AxisBits, RegisterLayout, padded
+
+
+def is_separable(layout: RegisterLayout, axis: int) -> bool:
+    """Whether every register, lane and warp bit moves along `axis` alone or not at all along it."""
+    try:
+        layout.bits_along(axis)
+    except ValueError:
+        return False
+    return True
+
+
+def reduce_scratch_bytes(op: Reduce, layout: RegisterLayout) -> int:
+    """Scratch bytes of a reduction: one partial result per element and warp along the axis, if warps take part."""
+    warps = _warp_bits(layout, op.axis)
+    if not warps:
+        return 0
+    elements = 1 << len(warps)
+    for extent in _kept_shape(op, layout):
+        elements *= extent
+    accumulator = _accumulator(op)
+    values = elements * accumulator.itemsize
+    return round_up(values, 4) + 4 * elements if op.fn == "argmax" else values  # values, then indices
+
+
+def _warp_bits(layout: RegisterLayout, axis: int) -> tuple[int, ...]:
+    return layout.bits_along(axis).warp
+
+
+def _kept_shape(op: Reduce, layout: RegisterLayout) -> tuple[int, ...]:
+    return padded(layout.shape[: op.axis] + layout.shape[op.axis + 1 :])
+
+
+def _accumulator(op: Reduce) -> DType:
+    """The type in which partial results are kept."""
+    if op.fn == "sum":
+        return compute_dtype(scalar_dtype(op.result))
+    return compute_dtype(scalar_dtype(op.x))
+
+
+@dataclass
+class _Reduction:
+    """Names and facts of the reduction being written."""
+
+    w: Writer
+    op: Reduce
+    layout: RegisterLayout
+    bits: AxisBits
+    kept: RegisterLayout
+    slot_map: tuple[int, ...]
+    values: str
+    indices: str
+
+    @property
+    def dtype(self) -> DType:
+        return _accumulator(self.op)
+
+    @property
+    def is_argmax(self) -> bool:
+        return self.op.fn == "argmax"
+
+    def neutral(self) -> str:
+        if self.op.fn == "sum":
+            return literal(0, self.dtype)
+        return highest(self.dtype) if self.op.fn == "min" else lowest(self.dtype)
+
+    def combine(self, a: str, b: str) -> str:
+        fn = "add" if self.op.fn == "sum" else self.op.fn
+        return binary_text(self.w, fn, a, b, self.dtype)
+
+    def fold(self, at: str, value: str, index: str = "") -> None:
+        """Folds one more value (and its index) into the partial result at slot text `at`."""
+        target = element(self.values, at)
+        if not self.is_argmax:
+            self.w.line(f"{target} = {self.combine(target, value)};")
+            return
+        # The first of equal maxima wins, in whichever order they come.
+        indices = element(self.indices, at)
+        with self.w.block():
+            new_value, new_index = local(self.w, "value"), local(self.w, "index")
+            ctype = self.w.ctype(self.dtype)
+            self.w.line(f"const {ctype} {new_value} = {value};")
+            self.w.line(f"const int {new_index} = {index};")
+            self.w.line(
+                f"if ({new_value} > {target} || ({new_value} == {target} && {new_index} < {indices})) "
+                f"{target} = {new_value}, {indices} = {new_index};"
+            )
+
+
+def emit_reduce(w: Writer, op: Reduce) -> None:
+    """Writes a reduction of a tile along one axis; the result is a tile in the sliced layout, or a scalar."""
+    layout = w.plan.layouts[op.x]
+    projection = layout.slice(op.axis)
+    kept = projection.layout
+    scalar = not isinstance(op.result.type, TileType)
+    values = w.unique(f"{op.result.name or op.x.name or 't'}_{op.fn}")
+    reduction = _Reduction(
+        w, op, layout, layout.bits_along(op.axis), kept, projection.register_map, values,
+        w.unique(f"{values}_at") if op.fn == "argmax" else "",
+    )
+    w.line(f"{w.ctype(reduction.dtype)} {values}[{kept.num_registers}];")
+    if reduction.is_argmax:
+        w.line(f"int {reduction.indices}[{kept.num_registers}];")
+    with w.block():
+        _fold_registers(reduction)
+        _fold_lanes(reduction)
+        _fold_warps(reduction)
+    source = reduction.indices if reduction.is_argmax else values
+    _define(w, op.result, source, reduction, scalar)
+
+
+def _define(w: Writer, result: Value, source: str, reduction: _Reduction, scalar: bool) -> None:
+    dtype = scalar_dtype(result)
+
+    def stored(text: str) -> str:
+        if reduction.is_argmax:
+            return text if dtype.name == "i32" else f"({w.ctype(dtype)}){text}"
+        return narrow(w, text, dtype)
+
+    if scalar:
+        w.define(result, stored(f"{source}[0]"))
+        return
+    name, i = w.declare_tile(result), local(w, "i")
+    w.line("#pragma unroll")
+    w.line(f"for (int {i} = 0; {i} < {w.registers(result)}; ++{i}) {name}[{i}] = {stored(f'{source}[{i}]')};")
+
+
+def _fold_registers(r: _Reduction) -> None:
+    w, layout = r.w, r.layout
+    coordinates = Coordinates(w, layout)
+    masked = r.op.axis in coordinates.masked_dims()
+    if masked or r.is_argmax:
+        coordinates.declare(r.op.axis)
+    name, source = w.name(r.op.x), scalar_dtype(r.op.x)
+    identity = is_identity(r.slot_map) and len(r.slot_map) == r.kept.num_registers
+
+    def value_at(i: str) -> str:
+        text = widen(w, element(name, i), source)
+        target = r.dtype
+        if compute_dtype(source) != target:
+            text = f"({w.ctype(target)}){text}"
+        if not masked:
+            return text
+        return f"{coordinates.at(r.op.axis, i)} < {layout.shape[r.op.axis]} ? {text} : {r.neutral()}"
+
+    if identity:
+        with slot_loop(w, layout.num_registers) as i:
+            w.line(f"{element(r.values, i)} = {value_at(i)};")
+            if r.is_argmax:
+                w.line(f"{element(r.indices, i)} = {coordinates.at(r.op.axis, i)};")
+        return
+    with slot_loop(w, r.kept.num_registers) as i:
+        w.line(f"{element(r.values, i)} = {r.neutral()};")
+        if r.is_argmax:
+            w.line(f"{element(r.indices, i)} = {2**31 - 1};")
+    with slot_loop(w, layout.num_registers) as i:
+        at = SlotTexts(w).at(r.slot_map, i, hint="slot")
+        value = value_at(i)
+        r.fold(at, f"({value})" if masked else value, coordinates.at(r.op.axis, i) if r.is_argmax else "")
+
+
+def _fold_lanes(r: _Reduction) -> None:
+    """Lanes that differ in one bit along the axis exchange their partial results, bit after bit."""
+    w, bits = r.w, r.bits.lane
+    for first, last in _runs(bits):
+        mask = str(1 << first)
+        outer: AbstractContextManager[None] = nullcontext()
+        if first != last:
+            mask = local(w, "mask")
+            w.line("#pragma unroll")
+            outer = w.block(f"for (int {mask} = {1 << first}; {mask} <= {1 << last}; {mask} *= 2)")
+        shuffle = w.use(h.SHUFFLE_XOR)
+        with outer, slot_loop(w, r.kept.num_registers) as i:
+            index = f"{shuffle}({element(r.indices, i)}, {mask})" if r.is_argmax else ""
+            r.fold(i, f"{shuffle}({element(r.values, i)}, {mask})", index)
+
+
+def _runs(bits: tuple[int, ...]) -> list[tuple[int, int]]:
+    """First and last of each run of consecutive numbers."""
+    runs: list[tuple[int, int]] = []
+    for bit in bits:
+        if runs and runs[-1][1] == bit - 1:
+            runs[-1] = runs[-1][0], bit
+        else:
+            runs.append((bit, bit))
+    return runs
+
+
+def _fold_warps(r: _Reduction) -> None:
+    """Each warp along the axis writes its partial results; then every thread reads and folds all of them."""
+    w, bits = r.w, r.bits.warp
+    if not bits:
+        return
+    count = 1 << len(bits)
+    elements = 1
+    for extent in padded(r.kept.shape):
+        elements *= extent
+    ctype = w.ctype(r.dtype)
+    scratch = local(w, "partial")
+    w.line(f"{ctype}* const {scratch} = reinterpret_cast<{ctype}*>({w.scratch(r.op)});")
+    at_scratch = ""
+    if r.is_argmax:
+        at_scratch = local(w, "partial_at")
+        start = round_up(count * elements * r.dtype.itemsize, 4)
+        w.line(f"int* const {at_scratch} = reinterpret_cast<int*>({w.scratch(r.op)} + {start});")
+    coordinates = Coordinates(w, r.kept, "k")
+    for dim in range(r.kept.rank):
+        coordinates.declare(dim)
+    part = local(w, "part")
+    w.line(f"const int {part} = {_gather_bits(w.warp, bits, r.layout.linear.in_bits('warp'))};")
+    w.sync_agent("scratch memory is free")
+    owner = []
+    if r.kept.replication.lane_mask:
+        owner.append(none_set(w.lane, r.kept.replication.lane_mask, 31))
+    if warp_replicas(r.layout):  # they would write the same numbers again
+        owner.append(none_set(w.warp, r.layout.replication.warp_mask, r.layout.linear.in_size("warp") - 1))
+    with w.block(f"if ({' && '.join(owner)})" if owner else ""), slot_loop(w, r.kept.num_registers) as i:
+        place = plus(times(part, str(elements)), flat_coordinate(coordinates, i))
+        w.line(f"{scratch}[{place}] = {element(r.values, i)};")
+        if r.is_argmax:
+            w.line(f"{at_scratch}[{place}] = {element(r.indices, i)};")
+    w.sync_agent()
+    with slot_loop(w, r.kept.num_registers) as i:
+        flat = flat_coordinate(coordinates, i)
+        w.line(f"{element(r.values, i)} = {scratch}[{flat}];")
+        if r.is_argmax:
+            w.line(f"{element(r.indices, i)} = {at_scratch}[{flat}];")
+        j = local(w, "j")
+        w.line("#pragma unroll")
+        with w.block(f"for (int {j} = 1; {j} < {count}; ++{j})"):
+            place = plus(times(j, str(elements)), flat)
+            r.fold(i, f"{scratch}[{place}]", f"{at_scratch}[{place}]" if r.is_argmax else "")
+
+
+def _gather_bits(name: str, bits: tuple[int, ...], total: int) -> str:
+    """The number made of some of the `total` bits of a variable, in order."""
+    images = [0] * total
+    for position, bit in enumerate(bits):
+        images[bit] = 1 << position
+    return linear_expression([(name, images)])

@@ -1,0 +1,110 @@
+"""Hopper's tensor cores: asynchronous products of a warpgroup, in groups that are committed and waited for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from phalanx.ir.core import Op
+from phalanx.ir.effects import (
+    Access,
+    Accumulation,
+    Effects,
+    GroupAction,
+    MmaGroup,
+    Mode,
+    Proxy,
+    Target,
+    When,
+)
+from phalanx.ir.types import DType, bf16, f8e4m3, f8e5m2, f16, f32, i8, i32, u8
+from phalanx.ir.values import Value
+from phalanx.ir.views import SharedView
+
+HOPPER = Target(only=(90,), alternative="use px.tcgen05.mma, which accumulates in tensor memory")
+ROWS = 64
+"""Rows of one instruction; a role's warpgroups share the rows of a tile in steps of it."""
+STEP_BYTES = 32
+"""Bytes of K that one instruction takes from each operand, whatever the type."""
+
+ACCUMULATORS: dict[tuple[DType, DType], DType] = {
+    (bf16, bf16): f32,
+    (f16, f16): f32,
+    (f32, f32): f32,  # as tf32: the lowest 13 bits of the mantissa are not looked at
+    **{(a, b): f32 for a in (f8e4m3, f8e5m2) for b in (f8e4m3, f8e5m2)},
+    **{(a, b): i32 for a in (i8, u8) for b in (i8, u8)},
+}
+"""Operand types that the tensor cores take, and the accumulator's type."""
+
+
+@dataclass(frozen=True, eq=False)
+class Wgmma(Op):
+    """`result = acc + a @ b` (`- a @ b` with `negate`), without `acc` where `accumulate` is false.
+
+    `a` is (M, K), in shared memory or a register tile, `b` is (K, N) in shared memory. It runs on until its group is waited
+    for: operands and accumulator belong to the tensor cores until then. `warps` run it together: each warpgroup of four
+    does its share of the rows.
+    """
+
+    mnemonic: ClassVar[str] = "wgmma"
+    a: SharedView | Value
+    b: SharedView
+    acc: Value
+    accumulate: Value
+    warps: int
+    result: Value
+    negate: bool = False
+
+    def effects(self) -> Effects:
+        operands = [item for item in (self.a, self.b) if isinstance(item, SharedView)]
+        return Effects(
+            accesses=tuple(Access(Mode.READ, view, Proxy.ASYNC, When.MMA_GROUP) for view in operands),
+            accumulations=(Accumulation(self.acc, self.result),),
+            target=HOPPER,
+        )
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(M, N, K)."""
+        m, k = self.a.shape if isinstance(self.a, SharedView) else self.a.type.shape
+        return m, self.b.shape[1], k
+
+    @property
+    def a_dtype(self) -> DType:
+        return self.a.dtype if isinstance(self.a, SharedView) else self.a.type.dtype
+
+
+@dataclass(frozen=True, eq=False)
+class WgmmaFence(Op):
+    """Orders register accesses of the warpgroup before the tensor cores' that follow. Written by the compiler."""
+
+    mnemonic: ClassVar[str] = "wgmma.fence"
+
+    def effects(self) -> Effects:
+        return Effects(mma_groups=(MmaGroup(GroupAction.FENCE),), target=HOPPER)
+
+
+@dataclass(frozen=True, eq=False)
+class WgmmaCommit(Op):
+    """Closes the group of products issued since the last commit."""
+
+    mnemonic: ClassVar[str] = "wgmma.commit"
+
+    def effects(self) -> Effects:
+        return Effects(mma_groups=(MmaGroup(GroupAction.COMMIT),), target=HOPPER)
+
+
+@dataclass(frozen=True, eq=False)
+class WgmmaWait(Op):
+    """Waits until at most `n` groups are unfinished; groups finish in order.
+
+    `results` are the accumulators `accs` as they are then: what reads one of them can't move before the wait.
+    """
+
+    mnemonic: ClassVar[str] = "wgmma.wait"
+    n: int
+    accs: tuple[Value, ...]
+    results: tuple[Value, ...]
+
+    def effects(self) -> Effects:
+        return Effects(mma_groups=(MmaGroup(GroupAction.WAIT, self.n),), target=HOPPER)

@@ -1,0 +1,55 @@
+"""Register tiles without contents, and parts of register tiles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phalanx.ir.ops.tile import Empty, Part
+from phalanx.ir.types import TileType, f32
+from phalanx.ir.values import Value
+from phalanx.language.builder import Builder
+from phalanx.language.builtin import builtin
+from phalanx.language.operators import describe, dtype_of, shape_of
+from phalanx.language.tiles import require_dtype, require_shape
+from phalanx.language.values import Slice
+
+
+@builtin("empty")
+def empty(ctx: Builder, shape: Any, dtype: Any = f32) -> Any:
+    """A tile with nothing in it yet: for an accumulator whose first product does not read it (``accumulate=k > 0``).
+
+    Any agent; any GPU; no PTX (registers without a value). The simulator fills it with NaN.
+    Example: ``acc = px.empty((128, 256), px.f32)``.
+    """
+    sizes = require_shape(ctx, "px.empty", shape)
+    result = Value(TileType(sizes, require_dtype(ctx, "px.empty", dtype)))
+    ctx.emit(Empty(result, loc=ctx.loc))
+    return result
+
+
+def tile_part(ctx: Builder, tile: Value, index: tuple[Any, ...]) -> Value:
+    """`tile[a:b, :]`: a part with constant bounds, without moving elements between threads."""
+    shape = shape_of(tile)
+    if len(index) > len(shape):
+        ctx.fail(f"{len(index)} indices for a tile with {len(shape)} axes", "give at most one slice per axis")
+    starts, sizes = [], []
+    for axis, size in enumerate(shape):
+        item = index[axis] if axis < len(index) else Slice(None, None, None)
+        if not isinstance(item, Slice) or item.step not in (None, 1):
+            ctx.fail(
+                f"axis {axis} of a tile is indexed by {describe(item) if not isinstance(item, Slice) else 'a slice with a step'}",
+                "parts of a tile are slices with constant bounds, e.g. acc[:, 0:64]; single elements have no index",
+            )
+        start = 0 if item.start is None else item.start
+        stop = size if item.stop is None else item.stop
+        if not isinstance(start, int) or not isinstance(stop, int):
+            ctx.fail("the bounds of a tile's slice are compile-time constants", "unroll the loop with px.static_range")
+        if not 0 <= start < stop <= size:
+            ctx.fail(f"slice {start}:{stop} is outside axis {axis} of the tile, which has size {size}", "parts are not clipped")
+        starts.append(start)
+        sizes.append(stop - start)
+    if tuple(sizes) == shape:
+        return tile
+    result = Value(TileType(tuple(sizes), dtype_of(tile)))
+    ctx.emit(Part(tile, tuple(starts), result, loc=ctx.loc))
+    return result

@@ -1,0 +1,106 @@
+"""What the tensor cores ask of operands: register fragments, and descriptors of tiles in shared memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from .bits import log2
+from .fragments import WARPGROUP, WGMMA_ROWS, wgmma_accumulator
+from .linear import LinearLayout
+from .registers import RegisterLayout, padded
+from .shared import SharedLayout
+
+STEP_BYTES = 32  # of K per instruction, whatever the type
+ATOM_ROWS = 8  # rows after which a swizzle pattern repeats
+SWIZZLE_CODES = {128: 1, 64: 2, 32: 3}
+NO_OFFSET = 1  # a field that the hardware ignores for this layout, in units of 16 bytes
+
+
+@lru_cache(maxsize=256)
+def wgmma_operand(m: int, k: int, warps: int, itemsize: int) -> RegisterLayout:
+    """The A operand of `wgmma.mma_async` in registers (sm_90a), with M spread over the warpgroups as the accumulator's.
+
+    Each 32-bit register holds 4 / `itemsize` neighbours along K; a lane's four registers of one instruction are, in order,
+    the (row, k) blocks (0, 0), (8, 0), (0, 16 bytes), (8, 16 bytes). For 16-bit types that is the accumulator's own layout.
+
+    Example: `wgmma_operand(64, 128, warps=4, itemsize=2)` has 64 registers a thread, two to a 32-bit register.
+    """
+    if k * itemsize % STEP_BYTES:
+        raise ValueError(f"K of a wgmma operand is a multiple of {STEP_BYTES // itemsize} elements, not {k}")
+    rows = wgmma_accumulator(m, 8, warps).linear  # the same spread of rows; columns differ
+    packed = log2(4 // itemsize)
+    row_images = [image for image in rows.bases["register"] if image[0] >= WGMMA_ROWS]
+    columns = padded((m, k))[1]
+    registers = [(0, 1 << b) for b in range(packed)] + [(8, 0)]
+    registers += [(0, 1 << b) for b in range(packed + 2, log2(columns))]
+    lanes = [(0, 1 << (packed + b)) for b in range(2)] + [(1, 0), (2, 0), (4, 0)]
+    linear = LinearLayout.make(
+        {"register": [*registers, *row_images], "lane": lanes, "warp": list(rows.bases["warp"])}, padded((m, k))
+    )
+    return RegisterLayout(linear, (m, k), warps)
+
+
+@dataclass(frozen=True)
+class Operand:
+    """How `wgmma` finds a tile in shared memory: descriptor fields, and where each piece of it begins.
+
+    Offsets are bytes before the swizzle. `leading` and `stride` are the descriptor's two byte offsets; `transposed` says
+    that the tile is MN-major. Row block r (of `rows` rows) and K step s of the tile begin at `row_offset(r) + step_offset(s)`.
+    """
+
+    swizzle: int
+    leading: int
+    stride: int
+    transposed: bool
+    layout: SharedLayout
+    step: int
+
+    @property
+    def high_word(self) -> int:
+        """The descriptor without its address: bits 16 and up."""
+        fields = (self.leading >> 4 & 0x3FFF) << 16 | (self.stride >> 4 & 0x3FFF) << 32
+        return fields | SWIZZLE_CODES[self.swizzle] << 62
+
+    def row_offset(self, row: int) -> int:
+        """Bytes from the tile's start to its row (of M or N) `row`."""
+        layout = self.layout
+        if self.transposed:
+            return row // layout.panel_columns * layout.panel_bytes + row % layout.panel_columns * layout.itemsize
+        return row * layout.row_pitch
+
+    def step_offset(self, step: int) -> int:
+        """Bytes from the tile's start to K step `step`."""
+        layout = self.layout
+        element = step * self.step
+        if self.transposed:
+            return element * layout.row_pitch
+        return element // layout.panel_columns * layout.panel_bytes + element % layout.panel_columns * layout.itemsize
+
+
+def shared_operand(layout: SharedLayout, transposed: bool) -> Operand:
+    """The operand form of a tile whose last two dimensions are (rows, K), or (K, rows) if it is `transposed` (MN-major).
+
+    ValueError says what the hardware can't read. Example: `shared_operand(SharedLayout((128, 64), 2, 128, 64), False)` has
+    the stride 1024: eight rows of 128 bytes.
+    """
+    item = layout.itemsize
+    if not layout.swizzle:
+        raise ValueError("wgmma reads tiles with a swizzle of 32, 64 or 128 bytes")
+    if layout.panel_columns * item != layout.swizzle or layout.row_pitch != layout.swizzle:
+        raise ValueError(f"a panel is to be as wide as the swizzle of {layout.swizzle} bytes")
+    if layout.rows % ATOM_ROWS:
+        raise ValueError(f"its rows come in eights, not {layout.rows}")
+    if transposed and item != 2:
+        raise ValueError("only 16-bit types can be read across K (MN-major)")
+    stride = ATOM_ROWS * layout.row_pitch
+    leading = layout.panel_bytes if transposed else NO_OFFSET * 16
+    return Operand(layout.swizzle, leading, stride, transposed, layout, STEP_BYTES // item)
+
+
+def widest_swizzle(columns: int, itemsize: int) -> int:
+    """The widest swizzle for rows of so many elements, 0 if there is none. Example: `widest_swizzle(64, 2) == 128`."""
+    return next((swizzle for swizzle in (128, 64, 32) if columns * itemsize % swizzle == 0), 0)
+
+
+__all__ = ["Operand", "WARPGROUP", "WGMMA_ROWS", "shared_operand", "wgmma_accumulator", "wgmma_operand", "widest_swizzle"]

@@ -1,0 +1,38 @@
+"""One cluster sync before exit, so that no CTA leaves while a peer may still touch its shared memory."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from phalanx.ir.core import Block, Function
+from phalanx.ir.effects import Span
+from phalanx.ir.ops.cluster import ClusterSync
+from phalanx.ir.ops.control import Leave, Scope
+from phalanx.passes.peers import touches_peers
+
+REASON = "exit: peers may still touch this CTA's shared memory"
+
+
+def insert_exit_sync(function: Function) -> Function:
+    """Appends the sync after the kernel's scope, where early returns and all roles end up too.
+
+    `exit_sync=False` opts out. A kernel whose last instruction on every path is a cluster sync already has it.
+    """
+    if not function.exit_sync or not touches_peers(function) or _ends_together(function.body):
+        return function
+    end = ClusterSync(REASON, loc=function.loc)
+    return dataclasses.replace(function, body=Block((*function.body.ops, end)))
+
+
+def _ends_together(block: Block) -> bool:
+    """Whether a full cluster barrier is the last thing that every path through `block` runs."""
+    if not block.ops:
+        return False
+    last = block.ops[-1]
+    if isinstance(last, Scope):
+        returns_early = any(isinstance(op, Leave) and op.label is last.label for op in last.body.walk())
+        return not returns_early and _ends_together(last.body)
+    return any(
+        meeting.span is Span.CLUSTER and meeting.arrives and meeting.waits and meeting.releases
+        for meeting in last.effects().rendezvous
+    )

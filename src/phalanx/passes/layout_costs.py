@@ -1,0 +1,135 @@
+"""What a register layout costs, in about the time of one memory sector or wavefront of one warp."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+
+from phalanx.cuda.tiles.convert import conversion
+from phalanx.cuda.tiles.cumsum import is_scannable
+from phalanx.cuda.tiles.global_access import vector_elements
+from phalanx.cuda.tiles.reduce import is_separable
+from phalanx.ir.views import GlobalView, SharedView, View
+from phalanx.layouts.banks import best_vector, warp_wavefronts
+from phalanx.layouts.blocked import blocked, vector_for
+from phalanx.layouts.convert import Identity, RegisterPermute, Shuffle
+from phalanx.layouts.registers import LANES, RegisterLayout
+from phalanx.layouts.shared import SharedLayout
+
+SECTOR = 32  # bytes that global memory moves at least
+BARRIERS = 60.0  # two barriers and the latency between them
+IMPOSSIBLE = 1e12
+_SAMPLE = 8
+
+
+def view_order(view: View, rank: int) -> tuple[int, ...]:
+    """The view's dimensions from the one whose neighbours lie closest in memory to the farthest."""
+    return tuple(sorted(range(rank), key=lambda dim: -view.kept[dim]))
+
+
+def preferred(view: View, shape: tuple[int, ...], warps: int, reduce_axis: int | None) -> RegisterLayout:
+    """The layout in which a view is best read or written: vectors and then lanes along contiguous memory."""
+    order = view_order(view, len(shape))
+    vector = 1
+    if isinstance(view, SharedView):
+        if view.kept and order and view.kept[order[0]] == len(view.extents) - 1:
+            vector = vector_for(shape, warps, view.dtype.itemsize, order)
+    else:
+        if _runs_along_rows(view) and view.array_type.aligned:
+            vector = vector_for(shape, warps, view.dtype.itemsize, order)
+    return blocked(shape, warps, vector, order, reduce_axis)
+
+
+def _runs_along_rows(view: GlobalView) -> bool:
+    """Whether neighbours along the view's last dimension are neighbours in memory."""
+    last = view.array_type.rank - 1
+    return bool(view.kept) and view.kept[-1] == last and view.index_axis != last and view.array_type.unit_inner
+
+
+def default_layout(shape: tuple[int, ...], warps: int, itemsize: int, reduce_axis: int | None) -> RegisterLayout:
+    """The layout of a tile that touches no memory."""
+    return blocked(shape, warps, vector_for(shape, warps, itemsize), None, reduce_axis)
+
+
+def touch_cost(view: View, layout: RegisterLayout, writes: bool) -> float:
+    """What loading or storing a view in a layout costs; elements that several threads hold are stored by one of them."""
+    if isinstance(view, GlobalView):
+        width = vector_elements(view, layout)
+        return _global_cost(layout, width, view.dtype.itemsize, _runs_along_rows(view), writes)
+    return _shared_cost(layout, view.buffer.shape, view.dtype.itemsize, view.kept, writes)
+
+
+@lru_cache(maxsize=4096)
+def _global_cost(layout: RegisterLayout, width: int, itemsize: int, contiguous: bool, writes: bool) -> float:
+    """Sectors and accesses of all warps, from a sample of one warp's accesses."""
+    accesses = -(-layout.num_registers // width)
+    chosen = list(range(0, layout.num_registers, width))[:_SAMPLE]
+    alive = layout.alive[chosen, :, 0]
+    if writes:
+        alive = alive & ((np.arange(LANES) & layout.replication.lane_mask) == 0)
+    rows = np.zeros((len(chosen), LANES), dtype=np.int64)
+    for dim in range(layout.rank - (1 if contiguous else 0)):
+        rows = rows * layout.linear.shape[dim] + layout.coordinates[dim][chosen, :, 0]
+    columns = layout.coordinates[-1][chosen, :, 0] * itemsize if contiguous and layout.rank else np.zeros_like(rows)
+    sectors = 0
+    for access in range(len(chosen)):
+        first = columns[access] // SECTOR
+        last = (columns[access] + width * itemsize - 1) // SECTOR
+        touched = {
+            (int(row), int(s))
+            for row, low, high, live in zip(rows[access], first, last, alive[access], strict=True)
+            if live
+            for s in range(low, high + 1)
+        }
+        sectors += len(touched)
+    return (sectors / len(chosen) + 1) * accesses * _warps(layout, writes)
+
+
+@lru_cache(maxsize=4096)
+def _shared_cost(
+    layout: RegisterLayout, shape: tuple[int, ...], itemsize: int, axes: tuple[int, ...], writes: bool
+) -> float:
+    shared = SharedLayout(shape, itemsize)
+    width = best_vector(layout, shared, 0, axes)
+    accesses = -(-layout.num_registers // width)
+    seen = warp_wavefronts(layout, shared, width * itemsize, axes=axes, limit=_SAMPLE)
+    scale = accesses / min(accesses, _SAMPLE)
+    return (seen.total * scale + accesses) * _warps(layout, writes)
+
+
+def _warps(layout: RegisterLayout, writes: bool) -> int:
+    """The warps that take part."""
+    if not writes:
+        return layout.warps
+    return sum(not warp & layout.replication.warp_mask for warp in range(layout.warps))
+
+
+@lru_cache(maxsize=4096)
+def conversion_cost(have: RegisterLayout, want: RegisterLayout, itemsize: int) -> float:
+    """What moving a tile from one layout to another costs."""
+    plan = conversion(have, want, itemsize)
+    if isinstance(plan, Identity | RegisterPermute):
+        return 0.0
+    if isinstance(plan, Shuffle):
+        return float(plan.shuffles * max(1, itemsize // 4) * have.warps)
+    return plan.wavefronts * have.warps + BARRIERS * len(plan.rounds)
+
+
+@lru_cache(maxsize=4096)
+def along_cost(layout: RegisterLayout, axis: int, scan: bool) -> float:
+    """What combining the elements along an axis costs beyond the arithmetic."""
+    if not (is_scannable(layout, axis) if scan else is_separable(layout, axis)):
+        return IMPOSSIBLE
+    bits = layout.bits_along(axis)
+    kept = layout.slice(axis).layout.num_registers if not scan else layout.num_registers
+    cost = float(len(bits.lane) * kept * layout.warps)
+    if bits.warp:
+        cost += BARRIERS * (len(bits.warp) if scan else 1) + kept * layout.warps * (1 << len(bits.warp)) / 2
+    return cost
+
+
+def register_pressure(layout: RegisterLayout) -> float:
+    """A small cost of replication: the same work in several threads."""
+    return layout.num_registers * LANES * layout.warps / max(1, math.prod(layout.shape)) - 1

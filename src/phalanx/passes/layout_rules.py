@@ -1,0 +1,218 @@
+"""What each instruction asks of the register layouts of its tiles: one rule per instruction class.
+
+A rule is a list of wishes: values that share a layout, layouts that follow from another tile's, memory that is touched,
+axes that are reduced. Inference weighs them; nothing else looks at instruction types here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from phalanx.ir.core import Op
+from phalanx.ir.ops.control import Assign, ReadVar
+from phalanx.ir.ops.memory import AtomicAdd, Load, Store
+from phalanx.ir.ops.tile import (
+    Arange,
+    Binary,
+    Cast,
+    Compare,
+    ConvertLayout,
+    CumSum,
+    Full,
+    Reduce,
+    Reshape,
+    Select,
+    Transpose,
+    Unary,
+)
+from phalanx.ir.types import TileType
+from phalanx.ir.values import Value
+from phalanx.ir.views import GlobalView, View
+from phalanx.layouts.registers import RegisterLayout
+
+Transform = Callable[[RegisterLayout], RegisterLayout]
+
+
+@dataclass(frozen=True)
+class Same:
+    """All these tiles have one layout."""
+
+    values: tuple[Value, ...]
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A broadcast operand (or an index tile) must be laid out as `layout(result's)`."""
+
+    operand: Value
+    result: Value
+    layout: Transform
+
+
+@dataclass(frozen=True)
+class Result:
+    """The result is laid out as `layout(operand's)` (ValueError if that is no layout); `back` is the inverse, if any."""
+
+    result: Value
+    operand: Value
+    layout: Transform
+    back: Transform | None = None
+
+
+@dataclass(frozen=True)
+class Touch:
+    """A tile is loaded from, or stored to, a view of memory, in whatever layout it has."""
+
+    value: Value
+    view: View
+    writes: bool
+
+
+@dataclass(frozen=True)
+class Along:
+    """The elements along one axis are combined: cheapest inside a thread, then a warp. `scan`: in order."""
+
+    value: Value
+    axis: int
+    scan: bool = False
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """The instruction dictates a layout (as tensor cores do)."""
+
+    value: Value
+    layout: RegisterLayout
+
+
+Wish = Same | Operand | Result | Touch | Along | Fixed
+Rule = Callable[[Any], list[Wish]]
+
+
+def is_tile(value: object) -> bool:
+    return isinstance(value, Value) and isinstance(value.type, TileType)
+
+
+def shape_of(value: Value) -> tuple[int, ...]:
+    assert isinstance(value.type, TileType)
+    return value.type.shape
+
+
+def _elementwise(op: Any) -> list[Wish]:
+    tiles = [operand for operand in op.operands() if is_tile(operand)]
+    if not is_tile(op.result):
+        return []
+    shape = shape_of(op.result)
+    same = tuple(tile for tile in tiles if shape_of(tile) == shape)
+    wishes: list[Wish] = [Same((op.result, *same))]
+    for tile in tiles:
+        if shape_of(tile) != shape:
+            wishes.append(Operand(tile, op.result, _operand_layout(shape_of(tile))))
+    return wishes
+
+
+def _operand_layout(shape: tuple[int, ...]) -> Transform:
+    return lambda result: result.operand(shape).layout
+
+
+def _load(op: Load) -> list[Wish]:
+    if not is_tile(op.result):
+        return []
+    return [Touch(op.result, op.view, False), *_rows(op.view, op.result)]
+
+
+def _store(op: Store) -> list[Wish]:
+    if not is_tile(op.value):
+        return []
+    return [Touch(op.value, op.view, True), *_rows(op.view, op.value)]
+
+
+def _atomic(op: AtomicAdd) -> list[Wish]:
+    if not is_tile(op.value):
+        return []
+    wishes: list[Wish] = [Touch(op.value, op.view, True), *_rows(op.view, op.value)]
+    if op.result is not None:
+        wishes.append(Same((op.value, op.result)))
+    return wishes
+
+
+def _rows(view: View, data: Value) -> list[Wish]:
+    """The tile of row indices runs along one axis of the data."""
+    axis = view.index_axis if isinstance(view, GlobalView) else None
+    if axis is None:
+        return []
+    dim = view.kept.index(axis)
+    return [Operand(view.offsets[axis], data, lambda layout: along(layout, dim))]
+
+
+def along(layout: RegisterLayout, dim: int) -> RegisterLayout:
+    """The layout of a rank-1 tile that runs along one dimension of another."""
+    for axis in reversed(range(layout.rank)):
+        if axis != dim:
+            layout = layout.slice(axis).layout
+    return layout
+
+
+def _reduce(op: Reduce) -> list[Wish]:
+    wishes: list[Wish] = [Along(op.x, op.axis)]
+    if is_tile(op.result):
+        wishes.append(Result(op.result, op.x, lambda x: x.slice(op.axis, op.keepdims).layout))
+    return wishes
+
+
+def _reshape(op: Reshape) -> list[Wish]:
+    if not (is_tile(op.x) and is_tile(op.result)):
+        return []
+    old, new = shape_of(op.x), shape_of(op.result)
+    return [Result(op.result, op.x, lambda x: x.reshape(new), lambda y: y.reshape(old))]
+
+
+def _transpose(op: Transpose) -> list[Wish]:
+    inverse = tuple(op.perm.index(axis) for axis in range(len(op.perm)))
+    return [Result(op.result, op.x, lambda x: x.transpose(op.perm), lambda y: y.transpose(inverse))]
+
+
+def _cell(op: Assign | ReadVar) -> list[Wish]:
+    value = op.value if isinstance(op, Assign) else op.result
+    return [Same((op.var, value))] if is_tile(value) else []
+
+
+RULES: dict[type[Op], Rule] = {
+    Unary: _elementwise,
+    Binary: _elementwise,
+    Compare: _elementwise,
+    Select: _elementwise,
+    Cast: _elementwise,
+    Full: lambda op: [],
+    Arange: lambda op: [],
+    Reduce: _reduce,
+    CumSum: lambda op: [Same((op.x, op.result)), Along(op.x, op.axis, scan=True)],
+    Reshape: _reshape,
+    Transpose: _transpose,
+    ConvertLayout: lambda op: [],
+    Load: _load,
+    Store: _store,
+    AtomicAdd: _atomic,
+    Assign: _cell,
+    ReadVar: _cell,
+}
+
+# What costs next to nothing to compute again in another layout, if all its tiles do.
+_CHEAP_FUNCTIONS = ("add", "sub", "mul", "and", "or", "xor", "shl", "shr", "max", "min", "neg", "not", "abs")
+FREE_DEPTH = 8
+"""Instructions in a row that are computed again rather than converted."""
+
+
+def is_cheap(op: Op) -> bool:
+    """Whether an instruction may be repeated for the sake of another layout, given that its operands may."""
+    if isinstance(op, Full | Arange | Compare | Select | Cast | Reshape | Transpose):
+        return True
+    return isinstance(op, Unary | Binary) and op.fn in _CHEAP_FUNCTIONS
+
+
+def wishes_of(op: Op) -> list[Wish]:
+    """What an instruction asks of its tiles' layouts."""
+    rule = RULES.get(type(op))
+    return rule(op) if rule is not None else []

@@ -1,0 +1,66 @@
+"""From a prepared function to a plan for one GPU: layouts, copy paths, scopes, memory."""
+
+from __future__ import annotations
+
+from phalanx.cuda.plan import Plan
+from phalanx.errors import Error
+from phalanx.ir.archs import Arch
+from phalanx.ir.core import Function
+from phalanx.passes.copies import plan_copies
+from phalanx.passes.scopes import choose_scopes
+from phalanx.passes.shared_memory import plan_memory
+
+
+def lower(function: Function, arch: Arch, *, watchdog: bool = False) -> Plan:
+    """Makes all choices for one target that the text of the kernel depends on.
+
+    For the compiler's driver, after `prepare`. What the target lacks, too much shared memory, or a copy that the
+    hardware can't do is a `px.Error` at the user's line.
+    Example: ``generate(lower(prepare(function), arch_of("sm_90a"))).source``.
+    """
+    from phalanx.cuda.ops.tile import scratch_bytes
+    from phalanx.passes.register_layouts import infer_register_layouts
+    from phalanx.passes.shared_layouts import choose_shared_layouts
+
+    check_target(function, arch)
+    function, layouts, register_notes = infer_register_layouts(function)
+    shared, shared_notes = choose_shared_layouts(function, layouts)
+    copies = plan_copies(function, shared)
+    scratch = {op: size for op in function.walk() if (size := scratch_bytes(op, layouts)) > 0}
+    memory = plan_memory(function, arch, shared, scratch)
+    return Plan(
+        function=function,
+        arch=arch,
+        layouts=layouts,
+        buffers=memory.buffers,
+        barriers=memory.barriers,
+        scratch=memory.scratch,
+        copies=copies.plans,
+        tensor_maps=copies.tensor_maps,
+        scopes=choose_scopes(function),
+        shared_bytes=memory.nbytes,
+        watchdog=watchdog,
+        notes=(*function.notes, *register_notes, *shared_notes, *copies.notes),
+    )
+
+
+def check_target(function: Function, arch: Arch) -> None:
+    """Every instruction must exist on the target; the error names what to write instead."""
+    if function.cluster_size > arch.max_cluster:
+        raise Error(
+            f"a cluster of {function.cluster_size} CTAs; {arch} has at most {arch.max_cluster}",
+            location=function.loc,
+            remedy=f"use a cluster of at most {arch.max_cluster} CTAs",
+        )
+    for op in function.walk():
+        target = op.effects().target
+        if not target.supports(arch.sm):
+            raise Error(
+                f"{arch} has no {op.mnemonic}",
+                location=op.loc,
+                remedy=target.alternative or f"compile for a GPU that has it ({_where(target.minimum, target.only)})",
+            )
+
+
+def _where(minimum: int, only: tuple[int, ...] | None) -> str:
+    return ", ".join(f"sm_{sm}" for sm in only) if only else f"sm_{minimum} or newer"

@@ -1,0 +1,33 @@
+"""`wgmma.fence` where registers may have been touched since the tensor cores last did: before each batch of products."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from phalanx.ir.core import Block, Function, Op
+from phalanx.ir.ops.wgmma import Wgmma, WgmmaFence
+from phalanx.ir.types import TileType
+from phalanx.passes.blocks import map_blocks
+
+
+def insert_mma_fences(function: Function) -> Function:
+    """A fence before the first product of every run of products that nothing but scalar arithmetic interrupts."""
+
+    def insert(block: Block) -> Block:
+        out: list[Op] = []
+        fenced = False
+        for op in block.ops:
+            if isinstance(op, Wgmma):
+                if not fenced:
+                    out.append(WgmmaFence(loc=op.loc))
+                fenced = True
+            elif not op.effects().is_pure or any(isinstance(v.type, TileType) for v in op.defined_values()):
+                fenced = False
+            elif any(True for _ in op.blocks()):
+                fenced = False
+            out.append(map_blocks(op, insert))
+        same = len(out) == len(block.ops) and all(a is b for a, b in zip(out, block.ops, strict=True))
+        return block if same else Block(tuple(out))
+
+    body = insert(function.body)
+    return function if body is function.body else dataclasses.replace(function, body=body)

@@ -1,0 +1,28 @@
+"""Whether an instruction reaches into the shared memory of another CTA, read from its effects."""
+
+from __future__ import annotations
+
+from phalanx.ir.core import Function
+from phalanx.ir.effects import Arrival, Complete, Effects, Expect
+from phalanx.ir.views import SharedView
+
+
+def signals_peer(effects: Effects) -> bool:
+    """A barrier of another CTA may be armed, arrived on or credited with bytes: the instruction has a mask."""
+    signals: tuple[Arrival | Expect | Complete, ...] = (*effects.arrivals, *effects.expects, *effects.completes)
+    return any(signal.mask is not None for signal in signals)
+
+
+def accesses_peer(effects: Effects) -> bool:
+    """Data in another CTA's shared memory may be read or written: a multicast, or a view of a named CTA."""
+    return any(
+        access.mask is not None or (isinstance(access.region, SharedView) and access.region.cta is not None)
+        for access in effects.accesses
+    )
+
+
+def touches_peers(function: Function) -> bool:
+    """Any instruction of the kernel touches a peer's shared memory. A cluster of one CTA has no peers."""
+    if function.cluster_size == 1:
+        return False
+    return any(signals_peer(effects) or accesses_peer(effects) for effects in (op.effects() for op in function.walk()))

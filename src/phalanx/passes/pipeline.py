@@ -1,0 +1,31 @@
+"""The passes that every target shares: from the front end's function to what the simulator runs and listings show."""
+
+from __future__ import annotations
+
+from phalanx.ir.core import Function
+from phalanx.ir.verifier import verify
+from phalanx.passes.barrier_init import insert_barrier_init
+from phalanx.passes.counts import infer_counts
+from phalanx.passes.exit_sync import insert_exit_sync
+from phalanx.passes.mma_fences import insert_mma_fences
+from phalanx.passes.role_sync import insert_role_syncs
+from phalanx.passes.roles import merge_roles
+from phalanx.passes.transactions import lower_transactions
+
+
+def prepare(function: Function) -> Function:
+    """The kernel with its roles formed, bytes and counts inferred, and the promised barriers in place.
+
+    Called by the simulator's and the CUDA back end's drivers; no target is involved. Mistakes that only show here
+    (roles that overlap, a count that contradicts the arrivals, a slice past a buffer) are `px.Error`s at the line.
+    Example: ``print(printer.text(prepare(function)))``.
+    """
+    verify(function)  # first, so that the passes may rely on masks and indices inside their bounds
+    function = merge_roles(function)
+    function = lower_transactions(function)
+    function = insert_barrier_init(function, infer_counts(function))
+    function = insert_exit_sync(function)
+    function = insert_role_syncs(function)
+    function = insert_mma_fences(function)
+    verify(function)
+    return function

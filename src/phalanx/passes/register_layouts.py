@@ -1,0 +1,458 @@
+"""Register layouts of all tiles: inferred from their uses, with the conversions where two uses disagree.
+
+Tiles that must share a layout form a group. Groups are decided from the largest to the smallest: a candidate layout
+comes from the memory that a group touches, or follows from a group decided before; the cheapest wins. Where a tile is
+then needed in another layout, a `ConvertLayout` says so in the IR, or, for what costs nothing (constants, `arange` and
+arithmetic on them), the tile is computed again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from phalanx.cuda.tiles.convert import conversion, how
+from phalanx.cuda.tiles.index import local_slots
+from phalanx.ir.core import Block, Function, Note, Op, substitute
+from phalanx.ir.ops.control import For, Role, Roles, While
+from phalanx.ir.ops.tile import ConvertLayout
+from phalanx.ir.types import TileType
+from phalanx.ir.values import Value
+from phalanx.layouts.registers import RegisterLayout
+from phalanx.layouts.scratch import ThroughShared
+from phalanx.passes import layout_costs as costs
+from phalanx.passes.layout_rules import (
+    FREE_DEPTH,
+    Along,
+    Fixed,
+    Operand,
+    Result,
+    Same,
+    Touch,
+    Wish,
+    is_cheap,
+    is_tile,
+    shape_of,
+    wishes_of,
+)
+
+LOOP_WEIGHT = 8.0
+MAX_WEIGHT = 4096.0
+
+
+def infer_register_layouts(function: Function) -> tuple[Function, dict[Value, RegisterLayout], tuple[Note, ...]]:
+    """The function with `ConvertLayout` instructions, the layout of each tile and tile cell, notes on slow moves.
+
+    For `lower`. Example: ``function, layouts, notes = infer_register_layouts(prepare(function))``.
+    """
+    sites = list(_sites(function.body, function.warps, 1.0))
+    free = _free_values(sites)
+    groups = _groups(sites, free)
+    _decide(groups)
+    rewriter = _Rewriter(groups, free)
+    body = rewriter.block(function.body, function.warps)
+    return dataclasses.replace(function, body=body), rewriter.layouts, tuple(rewriter.notes)
+
+
+# ---------------------------------------------------------------------- collecting
+
+
+@dataclass(frozen=True)
+class _Site:
+    """An instruction, the number of warps that run it, and how often about it runs."""
+
+    op: Op
+    warps: int
+    weight: float
+
+
+def _sites(block: Block, warps: int, weight: float) -> Iterator[_Site]:
+    for op in block.ops:
+        yield _Site(op, warps, weight)
+        if isinstance(op, Roles):
+            for region in op.regions:
+                yield from _sites(region.body, region.count, weight)
+            continue
+        inner_warps = op.count if isinstance(op, Role) else warps
+        inner_weight = min(weight * LOOP_WEIGHT, MAX_WEIGHT) if isinstance(op, For | While) else weight
+        for inner in op.blocks():
+            yield from _sites(inner, inner_warps, inner_weight)
+
+
+def _free_values(sites: list[_Site]) -> dict[Value, Op]:
+    """Tiles that are computed again wherever they are needed, with the instruction that does."""
+    free: dict[Value, Op] = {}
+    depth: dict[Value, int] = {}
+    for site in sites:
+        result = site.op.defines
+        if result is None or not is_tile(result) or not is_cheap(site.op):
+            continue
+        tiles = [operand for operand in site.op.operands() if is_tile(operand)]
+        level = sum(depth.get(tile, 0) for tile in tiles) + 1
+        if all(tile in free for tile in tiles) and level <= FREE_DEPTH:
+            free[result] = site.op
+            depth[result] = level
+    return free
+
+
+@dataclass(eq=False)
+class _Group:
+    """Tiles that share one layout, and what is asked of it."""
+
+    shape: tuple[int, ...]
+    warps: int
+    position: int
+    itemsize: int = 1
+    values: list[Value] = field(default_factory=list)
+    touches: list[tuple[Touch, float]] = field(default_factory=list)
+    axes: list[tuple[Along, float]] = field(default_factory=list)
+    operands: list[tuple[Operand, float]] = field(default_factory=list)
+    results: list[tuple[Result, float]] = field(default_factory=list)
+    fixed: list[RegisterLayout] = field(default_factory=list)
+    layout: RegisterLayout | None = None
+
+
+@dataclass
+class _Groups:
+    of: dict[Value, _Group]
+    ordered: list[_Group]
+
+
+def _groups(sites: list[_Site], free: Mapping[Value, Op]) -> _Groups:
+    parent: dict[Value, Value] = {}
+    warps: dict[Value, int] = {}
+    sizes: dict[Value, int] = {}
+
+    def find(value: Value) -> Value:
+        while parent[value] is not value:
+            parent[value] = parent[parent[value]]
+            value = parent[value]
+        return value
+
+    def add(value: Value, site: _Site) -> None:
+        if value not in parent:
+            parent[value] = value
+            warps[value] = site.warps
+            assert isinstance(value.type, TileType)
+            sizes[value] = value.type.dtype.itemsize
+
+    wished: list[tuple[Wish, float]] = []
+    for site in sites:
+        if site.op.defines in free:
+            continue
+        wishes = wishes_of(site.op)
+        wished += [(wish, site.weight) for wish in wishes]
+        mentioned = [v for v in (*site.op.operands(), site.op.defines) if v is not None]
+        mentioned += [v for wish in wishes if isinstance(wish, Same) for v in wish.values]
+        for value in mentioned:
+            if is_tile(value) and value not in free:
+                add(value, site)
+        for wish in wishes:
+            if isinstance(wish, Same):
+                members = [v for v in wish.values if v not in free]
+                for member in members[1:]:
+                    parent[find(member)] = find(members[0])
+    groups: dict[Value, _Group] = {}
+    of: dict[Value, _Group] = {}
+    for position, value in enumerate(parent):
+        root = find(value)
+        if root not in groups:
+            groups[root] = _Group(shape_of(value), warps[value], position)
+        group = of[value] = groups[root]
+        group.values.append(value)
+        group.itemsize = max(group.itemsize, sizes[value])
+    for wish, weight in wished:
+        _attach(wish, weight, of)
+    return _Groups(of, list(groups.values()))
+
+
+def _attach(wish: Wish, weight: float, of: Mapping[Value, _Group]) -> None:
+    if isinstance(wish, Touch):
+        if wish.value in of:
+            of[wish.value].touches.append((wish, weight))
+    elif isinstance(wish, Along):
+        if wish.value in of:
+            of[wish.value].axes.append((wish, weight))
+    elif isinstance(wish, Fixed):
+        if wish.value in of:
+            of[wish.value].fixed.append(wish.layout)
+    elif isinstance(wish, Operand):
+        if wish.operand in of and wish.result in of:
+            of[wish.operand].operands.append((wish, weight))
+            of[wish.result].operands.append((wish, weight))
+    elif isinstance(wish, Result):
+        if wish.operand in of and wish.result in of:
+            of[wish.operand].results.append((wish, weight))
+            of[wish.result].results.append((wish, weight))
+
+
+# ---------------------------------------------------------------------- deciding
+
+
+def _decide(groups: _Groups) -> None:
+    def size(group: _Group) -> int:
+        total = 1
+        for extent in group.shape:
+            total *= extent
+        return total
+
+    for group in sorted(groups.ordered, key=lambda g: (not g.fixed, -size(g), g.position)):
+        candidates = list(dict.fromkeys(_candidates(group, groups)))
+        group.layout = min(candidates, key=lambda layout: _cost(layout, group, groups))
+
+
+def _candidates(group: _Group, groups: _Groups) -> Iterator[RegisterLayout]:
+    if group.fixed:
+        yield group.fixed[0]
+        return
+    axes: list[int | None] = [None, *dict.fromkeys(along.axis for along, _ in group.axes)]
+    for operand, _ in group.operands:
+        source = groups.of[operand.result]
+        if groups.of[operand.operand] is group and source.layout is not None:
+            yield operand.layout(source.layout)
+    for result, _ in group.results:
+        source, target = groups.of[result.operand], groups.of[result.result]
+        try:
+            if target is group and source.layout is not None:
+                yield result.layout(source.layout)
+            if source is group and target.layout is not None and result.back is not None:
+                yield result.back(target.layout)
+        except ValueError:
+            pass  # a reshape that is not linear in the index bits: no layout follows
+    for touch, _ in group.touches:
+        for axis in axes:
+            yield costs.preferred(touch.view, group.shape, group.warps, axis)
+    for axis in axes:
+        yield costs.default_layout(group.shape, group.warps, group.itemsize, axis)
+
+
+def _cost(layout: RegisterLayout, group: _Group, groups: _Groups) -> float:
+    total = 0.01 * costs.register_pressure(layout)
+    for touch, weight in group.touches:
+        total += weight * _touch_cost(touch, layout, group)
+    for along, weight in group.axes:
+        total += weight * costs.along_cost(layout, along.axis, along.scan)
+    for operand, weight in group.operands:
+        source = groups.of[operand.result]
+        if groups.of[operand.operand] is group and source.layout is not None and source is not group:
+            total += weight * _move_cost(layout, operand.layout(source.layout), group.itemsize)
+    for result, weight in group.results:
+        source, target = groups.of[result.operand], groups.of[result.result]
+        try:
+            if target is group and source.layout is not None:
+                total += weight * _move_cost(result.layout(source.layout), layout, group.itemsize)
+            elif source is group and target.layout is not None:
+                total += weight * _move_cost(result.layout(layout), target.layout, group.itemsize)
+        except ValueError:
+            pass
+    return total
+
+
+def _move_cost(have: RegisterLayout, want: RegisterLayout, itemsize: int) -> float:
+    return 0.0 if local_slots(have, want) is not None else costs.conversion_cost(have, want, itemsize)
+
+
+def _touch_cost(touch: Touch, layout: RegisterLayout, group: _Group) -> float:
+    """Touching memory in this layout, or in the best one with a conversion, whichever is cheaper."""
+    direct = costs.touch_cost(touch.view, layout, touch.writes)
+    detour = _detour(touch, layout)
+    return min(direct, detour[1]) if detour else direct
+
+
+def _detour(touch: Touch, layout: RegisterLayout) -> tuple[RegisterLayout, float] | None:
+    """Another layout in which memory is touched, with a conversion, if that is cheaper; and what both cost."""
+    best = costs.preferred(touch.view, layout.shape, layout.warps, None)
+    direct = costs.touch_cost(touch.view, layout, touch.writes)
+    there = costs.touch_cost(touch.view, best, touch.writes)
+    if there + costs.BARRIERS >= direct:
+        return None
+    itemsize = touch.view.dtype.itemsize
+    have, want = (layout, best) if touch.writes else (best, layout)
+    total = there + costs.conversion_cost(have, want, itemsize)
+    return (best, total) if total < direct else None
+
+
+# ---------------------------------------------------------------------- rewriting
+
+
+class _Rewriter:
+    """Copies the function; tiles get their layouts, conversions and repeated computations appear where needed."""
+
+    def __init__(self, groups: _Groups, free: Mapping[Value, Op]) -> None:
+        self.groups = groups
+        self.free = free
+        self.layouts: dict[Value, RegisterLayout] = {}
+        for value, group in groups.of.items():
+            assert group.layout is not None
+            self.layouts[value] = group.layout
+        self.notes: list[Note] = []
+        self._scopes: list[dict[tuple[Value, RegisterLayout], Value]] = []
+        self._out: list[Op] = []
+        self._warps = 1
+
+    def block(self, block: Block, warps: int) -> Block:
+        outer, self._out = self._out, []
+        outer_warps, self._warps = self._warps, warps
+        self._scopes.append({})
+        for op in block.ops:
+            self._op(op)
+        self._scopes.pop()
+        ops, self._out = self._out, outer
+        self._warps = outer_warps
+        return Block(tuple(ops))
+
+    def _op(self, op: Op) -> None:
+        if op.defines in self.free:
+            return  # computed where it is used
+        replaced: dict[Value, Value] = {}
+        after: list[Op] = []
+        for wish in wishes_of(op):
+            after += self._fulfil(op, wish, replaced)
+        for operand in op.operands():
+            if operand in self.free and operand not in replaced:
+                replaced[operand] = self._in_layout(operand, self._default(operand), op)
+        new = substitute(op, replaced)
+        result = op.defines
+        if result in replaced:
+            new = dataclasses.replace(new, result=replaced[result])  # type: ignore[call-arg, index]
+        self._out.append(self._inside(new))
+        self._out += after
+
+    def _inside(self, op: Op) -> Op:
+        """`op` with its nested blocks rewritten."""
+        changes: dict[str, object] = {}
+        for item in dataclasses.fields(op):
+            part = getattr(op, item.name)
+            if isinstance(part, Block):
+                warps = op.count if isinstance(op, Role) else self._warps
+                changes[item.name] = self.block(part, warps)
+            elif isinstance(part, tuple) and part and isinstance(part[0], Op):
+                changes[item.name] = tuple(self._inside(inner) for inner in part)
+        return dataclasses.replace(op, **changes) if changes else op  # type: ignore[arg-type]
+
+    def _fulfil(self, op: Op, wish: Wish, replaced: dict[Value, Value]) -> list[Op]:
+        """Brings operands (in `replaced`) and result into the layouts of a wish; what must follow the instruction."""
+        if isinstance(wish, Same):
+            wanted = next((self.layouts[v] for v in wish.values if v in self.layouts), None)
+            for value in wish.values:
+                if value in self.free:
+                    replaced[value] = self._in_layout(value, wanted or self._default(value), op)
+        elif isinstance(wish, Operand):
+            result = replaced.get(wish.result, wish.result)
+            wanted = wish.layout(self.layouts[result])
+            self._bring(wish.operand, wanted, op, replaced)
+        elif isinstance(wish, Along):
+            self._along(op, wish, replaced)
+        elif isinstance(wish, Touch):
+            return self._touch(op, wish, replaced)
+        elif isinstance(wish, Fixed):
+            if wish.value is op.defines:
+                return self._convert_result(op, wish.layout, replaced)
+            self._bring(wish.value, wish.layout, op, replaced)
+        else:
+            return self._result(op, wish, replaced)
+        return []
+
+    def _bring(self, value: Value, wanted: RegisterLayout, op: Op, replaced: dict[Value, Value]) -> None:
+        """An operand in a layout that serves as `wanted`."""
+        current = replaced.get(value, value)
+        if current in self.free or local_slots(self.layouts[current], wanted) is None:
+            replaced[value] = self._in_layout(current, wanted, op)
+
+    def _along(self, op: Op, wish: Along, replaced: dict[Value, Value]) -> None:
+        value = wish.value
+        if value in self.free or costs.along_cost(self.layouts[value], wish.axis, wish.scan) >= costs.IMPOSSIBLE:
+            replaced[value] = self._in_layout(value, self._default(value, wish.axis), op)
+
+    def _touch(self, op: Op, wish: Touch, replaced: dict[Value, Value]) -> list[Op]:
+        value = wish.value
+        if value in self.free:
+            best = costs.preferred(wish.view, shape_of(value), self._warps, None)
+            replaced[value] = self._in_layout(value, best, op)
+            return []
+        detour = _detour(wish, self.layouts[value])
+        if detour is None:
+            return []
+        if not wish.writes:
+            return self._convert_result(op, detour[0], replaced)
+        replaced[value] = self._in_layout(value, detour[0], op)
+        return []
+
+    def _result(self, op: Op, wish: Result, replaced: dict[Value, Value]) -> list[Op]:
+        operand = replaced.get(wish.operand, wish.operand)
+        if operand in self.free:
+            layout = wish.back(self.layouts[wish.result]) if wish.back else self._default(operand)
+            operand = replaced[wish.operand] = self._in_layout(operand, layout, op)
+        try:
+            natural = wish.layout(self.layouts[operand])
+        except ValueError as problem:
+            self.notes.append(Note(f"{op.mnemonic} moves a tile through shared memory: {problem}", op.loc))
+            return []
+        if natural == self.layouts[wish.result]:
+            return []
+        return self._convert_result(op, natural, replaced)
+
+    def _convert_result(self, op: Op, natural: RegisterLayout, replaced: dict[Value, Value]) -> list[Op]:
+        """The instruction defines its result in `natural`; a conversion behind it brings the layout others expect."""
+        result = op.defines
+        assert result is not None
+        if natural == self.layouts[result]:
+            return []
+        raw = Value(result.type, result.name)
+        self.layouts[raw] = natural
+        replaced[result] = raw
+        return [self._conversion(raw, result, op)]
+
+    # -- tiles in another layout --------------------------------------------------------------------------------
+
+    def _default(self, value: Value, axis: int | None = None) -> RegisterLayout:
+        assert isinstance(value.type, TileType)
+        return costs.default_layout(value.type.shape, self._warps, value.type.dtype.itemsize, axis)
+
+    def _in_layout(self, value: Value, layout: RegisterLayout, op: Op) -> Value:
+        """`value` in `layout`: itself, what was made before, or made by an instruction before the one at hand."""
+        if value not in self.free and self.layouts[value] == layout:
+            return value
+        for scope in reversed(self._scopes):
+            if (value, layout) in scope:
+                return scope[value, layout]
+        copy = Value(value.type, value.name)
+        self.layouts[copy] = layout
+        self._out.append(self._again(value, copy, layout) if value in self.free else self._conversion(value, copy, op))
+        self._scopes[-1][value, layout] = copy
+        return copy
+
+    def _again(self, value: Value, copy: Value, layout: RegisterLayout) -> Op:
+        """The instruction that computes a free tile, in another layout; its tiles are brought along."""
+        definition = self.free[value]
+        replaced: dict[Value, Value] = {}
+        for wish in wishes_of(definition):
+            if isinstance(wish, Same):
+                for tile in wish.values[1:]:
+                    replaced[tile] = self._in_layout(tile, layout, definition)
+            elif isinstance(wish, Operand):
+                replaced[wish.operand] = self._in_layout(wish.operand, wish.layout(layout), definition)
+            elif isinstance(wish, Result):
+                assert wish.back is not None
+                try:
+                    source = wish.back(layout)
+                except ValueError:  # no such layout: this instruction moves the elements itself
+                    source = self._default(wish.operand)
+                replaced[wish.operand] = self._in_layout(wish.operand, source, definition)
+        return dataclasses.replace(substitute(definition, replaced), result=copy)  # type: ignore[call-arg]
+
+    def _conversion(self, source: Value, target: Value, op: Op) -> Op:
+        assert isinstance(source.type, TileType)
+        have, want, itemsize = self.layouts[source], self.layouts[target], source.type.dtype.itemsize
+        plan = conversion(have, want, itemsize)
+        if isinstance(plan, ThroughShared):
+            name = source.name or "a tile"
+            self.notes.append(
+                Note(
+                    f"{name} ({source.type}) changes its register layout through {plan.nbytes} bytes of shared memory, "
+                    f"{2 * len(plan.rounds)} barriers: {plan.reason}",
+                    op.loc,
+                )
+            )
+        return ConvertLayout(source, how(have, want, itemsize), target, loc=op.loc)

@@ -1,0 +1,445 @@
+"""Barriers of an agent's threads where its instructions must keep program order, found from effects alone.
+
+Tile instructions are done by all threads of an agent, each its share; others by one elected thread for all. Where a
+later instruction relies on what other threads did before, a `Sync` goes right before it:
+
+- two threads may touch the same bytes, and one of the two accesses writes;
+- the elected thread arrives on a barrier, which publishes what all threads did and observed;
+- the elected thread arrives or starts a copy that completes bytes, while another thread may still be inside an earlier
+  barrier wait: it must not fall two phases behind;
+- the elected thread waited for its copies, and all threads then touch what those copies touched.
+
+The tensor cores are an exception. A product needs all four warps of its warpgroup, so that when it is over in one of them,
+all four have passed whatever stood before it. A thread that arrives after `wgmma.wait` therefore speaks for its warpgroup, and
+an arrive of several warpgroups takes no barrier but one thread of each: its `form` says so.
+
+What the elected thread does twice is in order by itself, and so is a wait of all threads before an access of all
+threads. A fence needs no barrier of its own: either the accesses it covers are still pending, then they cause one, or a
+barrier already lies between them and the fence, and the elected thread has passed the fence itself.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from phalanx.ir.core import Block, Function, Op
+from phalanx.ir.effects import Access, Effects, Executor, GroupAction, MmaGroup, Mode, When
+from phalanx.ir.location import NOWHERE
+from phalanx.ir.ops.control import Break, Continue, For, If, Leave, Roles, Scope, Sync, While
+from phalanx.ir.ops.mbarrier import Arrive
+from phalanx.ir.values import Label
+from phalanx.ir.views import GlobalView
+from phalanx.passes.arrival_forms import WARPGROUP, choose_forms
+from phalanx.passes.blocks import map_blocks
+from phalanx.passes.offsets import Loop, Offsets
+from phalanx.passes.regions import Region, may_overlap, region_name
+from phalanx.passes.role_rules import trip_count
+
+
+def insert_role_syncs(function: Function) -> Function:
+    """The kernel with a `Sync` wherever program order inside an agent needs one; each says why.
+
+    Arrives that several warpgroups make without one get their form and their barriers the factor.
+    """
+    flow = _Agent(Order(function), function.body, function.warps).flow_of(function.body, frozenset())
+    syncs = flow.syncs
+
+    def insert(block: Block) -> Block:
+        out: list[Op] = []
+        for op in block.ops:
+            if op in syncs:
+                out.append(Sync(syncs[op], loc=op.loc))
+            out.append(map_blocks(op, insert))
+        same = len(out) == len(block.ops) and all(a is b for a, b in zip(out, block.ops, strict=True))
+        return block if same else Block(tuple(out))
+
+    if syncs:
+        function = dataclasses.replace(function, body=insert(function.body))
+    return choose_forms(function, {op: number for op, number in flow.groups.items() if op not in syncs})
+
+
+class Done(Enum):
+    """What threads did since the agent's last barrier."""
+
+    ALL_ACCESSED = "all threads touched memory, each its share"
+    ALL_WAITED = "all threads waited for a barrier phase, or asked about it"
+    ONE_ACCESSED = "the elected thread touched memory, or waited until its copies had"
+    ONE_EXPECTED = "the elected thread announced bytes without arriving"
+    MMA_READS = "the tensor cores read memory, and may still do"
+    GROUP_DONE = "each warpgroup is past it as a whole, but not all of them"
+
+
+@dataclass(frozen=True, eq=False)
+class Pending:
+    """One thing done since the agent's last barrier. Made once per instruction and variant, so identity is equality.
+
+    `arrived`: before the arriving half of a split cluster barrier. `crossed`: the loops that have gone to another
+    iteration since. `commits`: how often MMA groups were committed since.
+    """
+
+    done: Done
+    op: Op
+    region: Region | None = None
+    mode: Mode = Mode.READ
+    arrived: bool = False
+    crossed: frozenset[Loop] = frozenset()
+    commits: int = 0
+    variants: dict[tuple[object, ...], Pending] = field(default_factory=dict)
+    """The same thing, later; shared by all of them."""
+
+    def after_arrival(self) -> Pending:
+        return self._variant(arrived=True)
+
+    def in_next_iteration(self, loop: Loop) -> Pending:
+        return self._variant(crossed=self.crossed | {loop})
+
+    def after_product(self) -> Pending:
+        """A product follows: it begins when all warps of a warpgroup have come to it."""
+        return self._variant(done=Done.GROUP_DONE) if self.done is Done.ALL_WAITED else self
+
+    def after_group(self, group: MmaGroup) -> Pending:
+        """MMA groups are committed or waited for."""
+        if self.done is not Done.MMA_READS:
+            return self
+        if group.action is GroupAction.COMMIT:
+            return self._variant(commits=min(self.commits + 1, MOST_GROUPS))
+        if group.action is GroupAction.WAIT and self.commits > group.pending:
+            return self._variant(done=Done.GROUP_DONE, commits=0)
+        return self
+
+    def _variant(self, **changes: Any) -> Pending:
+        self.variants.setdefault(self._key, self)
+        new = dataclasses.replace(self, **changes)
+        return self.variants.setdefault(new._key, new)
+
+    @property
+    def _key(self) -> tuple[object, ...]:
+        return self.done, self.arrived, self.crossed, self.commits
+
+
+MOST_GROUPS = 8
+"""MMA groups that are told apart: a wait leaves fewer than this unfinished."""
+
+State = frozenset[Pending]
+Exit = tuple[type[Op], Label]
+"""A way out of a block: `Break`, `Continue` or `Leave`, and to where."""
+
+
+@dataclass
+class Flow:
+    """Where running code from a state leads: the state after it (None: never reached), exits taken, barriers needed."""
+
+    out: State | None
+    exits: dict[Exit, State] = field(default_factory=dict)
+    syncs: dict[Op, str] = field(default_factory=dict)
+    groups: dict[Op, int] = field(default_factory=dict)
+    """Arrives for which one thread of each of so many warpgroups speaks."""
+
+    def absorb(self, other: Flow) -> None:
+        """Adds the exits and barriers of a part."""
+        for way, state in other.exits.items():
+            self.exits[way] = self.exits.get(way, frozenset()) | state
+        self.syncs.update(other.syncs)
+        self.groups.update(other.groups)
+
+    def take(self, kind: type[Op], label: Label) -> State | None:
+        """Removes one exit and returns its state."""
+        return self.exits.pop((kind, label), None)
+
+
+class _Agent:
+    """The walk over the code of one agent; roles inside it get a walk of their own."""
+
+    def __init__(self, order: Order, body: Block, warps: int) -> None:
+        self.order = order
+        self.warpgroups = -(-warps // WARPGROUP)
+        self.grouped = [
+            access for op in own_code(body) for access in order.effects(op).accesses if access.when is When.BULK_GROUP
+        ]
+        self._left: dict[Op, State] = {}
+        self._loops: dict[tuple[Op, State], Flow] = {}
+        self._roles_inside: dict[Roles, Flow] = {}
+
+    def flow_of(self, block: Block, state: State | None) -> Flow:
+        flow = Flow(state)
+        for op in block:
+            if flow.out is None:
+                break
+            part = self._step(op, flow.out)
+            flow.absorb(part)
+            flow.out = part.out
+        return flow
+
+    def _step(self, op: Op, state: State) -> Flow:
+        match op:
+            case If():
+                then, orelse = self.flow_of(op.then, state), self.flow_of(op.orelse, state)
+                flow = Flow(_join(then.out, orelse.out))
+                flow.absorb(then)
+                flow.absorb(orelse)
+                return flow
+            case For() | While():
+                return self._loop(op, state)
+            case Scope():
+                flow = self.flow_of(op.body, state)
+                flow.out = _join(flow.out, flow.take(Leave, op.label))
+                return flow
+            case Break() | Continue() | Leave():
+                return Flow(None, {(type(op), op.label): state})
+            case Roles():
+                return self._roles(op, state)
+        flow = self._instruction(op, state)
+        for block in op.blocks():
+            part = self.flow_of(block, flow.out)
+            flow.absorb(part)
+            flow.out = part.out
+        return flow
+
+    def _instruction(self, op: Op, state: State) -> Flow:
+        effects = self.order.effects(op)
+        if effects.is_pure:
+            return Flow(state)
+        causes = [pending for pending in state if self.order.must_follow(pending, op)]
+        syncs: dict[Op, str] = {}
+        groups: dict[Op, int] = {}
+        if self.warpgroups > 1:
+            apart = [pending for pending in state if self.order.must_follow(pending, op, apart=True)]
+            if apart and not causes and self.order.may_arrive_by_group(op):
+                groups[op] = self.warpgroups
+            else:
+                causes += apart
+        if causes:
+            syncs[op] = self.order.why(min(causes, key=_place), op)
+            state = frozenset()
+        if effects.accumulations:
+            state = frozenset(pending.after_product() for pending in state)
+        for group in effects.mma_groups:
+            state = frozenset(pending.after_group(group) for pending in state)
+        for meeting in effects.rendezvous:
+            if meeting.arrives and meeting.waits and meeting.releases:
+                state = frozenset()
+            elif meeting.waits and not meeting.arrives:
+                state = frozenset(pending for pending in state if not pending.arrived)
+            elif meeting.arrives and meeting.releases:
+                state = frozenset(pending.after_arrival() for pending in state)
+        if op not in self._left:
+            self._left[op] = frozenset(self._left_by(op, effects))
+        return Flow(state | self._left[op], syncs=syncs, groups=groups)
+
+    def _left_by(self, op: Op, effects: Effects) -> Iterator[Pending]:
+        """What `op` adds to the state."""
+        if effects.executor is Executor.ALL:
+            for access in effects.accesses:
+                if access.when is When.MMA_GROUP:
+                    yield Pending(Done.MMA_READS, op, access.region, access.mode)
+                elif not self.order.reads_only_input(access):
+                    yield Pending(Done.ALL_ACCESSED, op, access.region, access.mode)
+            if effects.waits:
+                yield Pending(Done.ALL_WAITED, op)
+            return
+        for access in effects.accesses:
+            if access.when is When.NOW:
+                yield Pending(Done.ONE_ACCESSED, op, access.region, access.mode)
+        for life in effects.lifecycle:
+            yield Pending(Done.ONE_ACCESSED, op, life.barrier, Mode.WRITE)
+        for group in effects.bulk_groups:
+            yield from self._covered(op, group.action)
+        if not effects.arrivals:
+            for expect in effects.expects:
+                yield Pending(Done.ONE_EXPECTED, op, expect.barrier.barrier, Mode.WRITE)
+
+    def _covered(self, op: Op, action: GroupAction) -> Iterator[Pending]:
+        """What a group wait is the end of: the reads of the agent's grouped copies, without `read=True` writes too."""
+        for access in self.grouped:
+            if action is GroupAction.WAIT or (action is GroupAction.WAIT_READ and access.mode is Mode.READ):
+                yield Pending(Done.ONE_ACCESSED, op, access.region, access.mode)
+
+    def _roles(self, roles: Roles, state: State) -> Flow:
+        """Each role is an agent of its own. What was before the fork is ordered before what they do, by one barrier."""
+        flow = Flow(frozenset())
+        for op in (op for role in roles.regions for op in role.body.walk()) if state else ():
+            causes = [pending for pending in state if self.order.must_follow(pending, op, forked=True)]
+            if causes:
+                flow.syncs[roles] = self.order.why(min(causes, key=_place), op)
+                break
+        if roles not in self._roles_inside:
+            inside = self._roles_inside[roles] = Flow(None)
+            for role in roles.regions:
+                inside.absorb(_Agent(self.order, role.body, role.count).flow_of(role.body, frozenset()))
+        flow.absorb(self._roles_inside[roles])
+        return flow
+
+    def _loop(self, loop: Loop, state: State) -> Flow:
+        """The loop from a fixpoint at its head. A barrier that only the first iteration needs goes before the loop."""
+        key = (loop, state)
+        if key not in self._loops:
+            flow = self._iterate(loop, state)
+            if state:
+                settled = self._loop(loop, frozenset())
+                if len(flow.syncs) > len(settled.syncs):
+                    reason = next(why for op, why in flow.syncs.items() if op not in settled.syncs)
+                    flow = Flow(settled.out, settled.exits, {loop: reason, **settled.syncs}, settled.groups)
+            self._loops[key] = flow
+        found = self._loops[key]
+        return Flow(found.out, dict(found.exits), dict(found.syncs), dict(found.groups))
+
+    def _iterate(self, loop: Loop, entry: State) -> Flow:
+        head = entry
+        while True:
+            flow, back = self._iteration(loop, head)
+            if back <= head:
+                break
+            head |= back
+        # Barriers found on the way may have made the head smaller than what was collected: take that if it holds.
+        narrow = entry | back
+        if narrow != head:
+            again, back_again = self._iteration(loop, narrow)
+            if back_again <= narrow:
+                return again
+        return flow
+
+    def _iteration(self, loop: Loop, head: State) -> tuple[Flow, State]:
+        """One run of the body from `head`: the flow out of the loop, and the state at the back edge."""
+        if isinstance(loop, While):
+            test = self.flow_of(loop.test, head)
+            flow = self.flow_of(loop.body, test.out)
+            flow.absorb(test)
+            ended = test.out
+        else:
+            flow = self.flow_of(loop.body, head)
+            ended = head
+        back = _join(flow.out, flow.take(Continue, loop.label))
+        if isinstance(loop, For) and trip_count(loop):
+            ended = back  # it runs at least once: the end is reached from the back edge alone
+        flow.out = _join(ended, flow.take(Break, loop.label))
+        return flow, frozenset(pending.in_next_iteration(loop) for pending in back or ())
+
+
+class Order:
+    """Which instruction relies on what other threads did before it."""
+
+    def __init__(self, function: Function) -> None:
+        self.offsets = Offsets.of(function)
+        self._effects: dict[Op, Effects] = {}
+        self._known: dict[tuple[Pending, Op, bool, bool], bool] = {}
+        self._armed = {
+            arrival.barrier.barrier
+            for op in function.walk()
+            for arrival in self.effects(op).arrivals
+            if not isinstance(op, Arrive)
+        }
+        self.written = {
+            access.region.array
+            for op in function.walk()
+            for access in self.effects(op).accesses
+            if isinstance(access.region, GlobalView) and access.mode is not Mode.READ
+        }
+
+    def effects(self, op: Op) -> Effects:
+        found = self._effects.get(op)
+        if found is None:
+            found = self._effects[op] = op.effects()
+        return found
+
+    def reads_only_input(self, access: Access) -> bool:
+        """A read of an array that the kernel never writes: nothing can come too early for it."""
+        return isinstance(access.region, GlobalView) and access.region.array not in self.written
+
+    def must_follow(self, pending: Pending, op: Op, *, forked: bool = False, apart: bool = False) -> bool:
+        """Whether `op` relies on `pending` having been done by other threads.
+
+        `forked`: it is in a role and `pending` was before the fork, so that the two elected threads may differ. `apart`:
+        asks about the threads of other warpgroups alone, where each warpgroup is in order by itself.
+        """
+        key = (pending, op, forked, apart)
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self._must_follow(pending, self.effects(op), forked, apart)
+        return known
+
+    def may_arrive_by_group(self, op: Op) -> bool:
+        """Whether an arrive may be split over warpgroups: the compiler sets the count, and nobody arrives with bytes."""
+        return isinstance(op, Arrive) and op.bar.barrier.init and op.bar.barrier not in self._armed
+
+    def _must_follow(self, pending: Pending, effects: Effects, forked: bool, apart: bool) -> bool:
+        one = effects.executor is Executor.ONE
+        if pending.done is Done.MMA_READS:
+            return False  # still in flight: no barrier of threads can help
+        if pending.done is Done.GROUP_DONE:
+            conflicts = pending.region is not None and self._conflict(pending, effects) is not None
+            if not (apart or forked):
+                return conflicts and not one
+            return conflicts or (one and bool(effects.arrivals or effects.completes or effects.lifecycle))
+        if apart:
+            return False
+        match pending.done:
+            case Done.ALL_ACCESSED:
+                return (one and bool(effects.arrivals)) or self._conflict(pending, effects) is not None
+            case Done.ALL_WAITED:
+                return one and bool(effects.arrivals or effects.completes or effects.lifecycle)
+            case Done.ONE_ACCESSED:
+                return (forked or not one) and self._conflict(pending, effects) is not None
+            case _:
+                return forked and any(arrival.barrier.barrier is pending.region for arrival in effects.arrivals)
+
+    def why(self, pending: Pending, op: Op) -> str:
+        """The reason shown in listings."""
+        effects = self.effects(op)
+        at = "" if pending.op.loc is NOWHERE else f" at line {pending.op.loc.line}"
+        if pending.done is Done.ALL_WAITED or pending.region is None:
+            return f"all threads have passed the wait{at} before the elected thread goes on"
+        if pending.done is Done.ONE_EXPECTED:
+            return f"the bytes{at} are expected before a role arrives"
+        assert pending.region is not None
+        name = region_name(pending.region)
+        mode = self._conflict(pending, effects)
+        if mode is None:
+            return f"all threads are done with {name}{at} before the elected thread arrives"
+        then = f"{name} is {_PAST[mode]}" + (" by a copy" if effects.executor is Executor.ONE else "")
+        if pending.done is Done.ONE_ACCESSED:
+            return f"the elected thread is done with {name}{at} before {then}"
+        return f"{name} was {_PAST[pending.mode]}{at} before {then}"
+
+    def _conflict(self, pending: Pending, effects: Effects) -> Mode | None:
+        """How the instruction touches bytes of `pending`, where the order matters; None where it does not."""
+        assert pending.region is not None
+        for mode, region in _touched(effects):
+            both_harmless = mode is pending.mode and mode is not Mode.WRITE
+            if not both_harmless and may_overlap(pending.region, region, self.offsets, pending.crossed):
+                return mode
+        return None
+
+
+_PAST = {Mode.READ: "read", Mode.WRITE: "written", Mode.ATOMIC: "updated"}
+
+
+def _touched(effects: Effects) -> Iterator[tuple[Mode, Region]]:
+    for access in effects.accesses:
+        yield access.mode, access.region
+    for life in effects.lifecycle:
+        yield Mode.WRITE, life.barrier
+
+
+def _join(a: State | None, b: State | None) -> State | None:
+    if a is None or b is None:
+        return b if a is None else a
+    return a | b
+
+
+def _place(pending: Pending) -> tuple[object, ...]:
+    loc = pending.op.loc
+    name = "" if pending.region is None else region_name(pending.region)
+    return (loc.file, loc.line, loc.column, pending.done.value, name, pending.mode.value)
+
+
+def own_code(block: Block) -> Iterable[Op]:
+    """The instructions that the agent of `block` runs itself: not those of roles inside."""
+    for op in block:
+        yield op
+        if not isinstance(op, Roles):
+            for nested in op.blocks():
+                yield from own_code(nested)

@@ -1,0 +1,296 @@
+"""`with bar.transaction():` becomes one arrive that expects the bytes of the copies inside.
+
+The bytes are those that *this CTA's* barrier receives, whoever issues the copies: every rank that runs the
+transaction is enumerated, and what its copies complete on the barriers of each CTA is added up. Byte
+arithmetic, case by case:
+
+- a plain copy: its bytes, on the own barrier;
+- a multicast: its full bytes on the barrier of every CTA of the mask, the issuer's included if the mask names
+it;
+- `if px.cluster.rank() == 0:` inside: rank 0 issues, every receiver expects;
+- a run-time `if`: both arms must bring the same (a missing `else` brings 0);
+- a constant-trip loop multiplies; a loop of unknown length is an error.
+
+Copies inside that signal another barrier, or another element of the array, are not counted: they belong to
+whoever arms that barrier.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from dataclasses import dataclass, field
+
+from phalanx.errors import Error
+from phalanx.ir.core import Function, Op, rewrite
+from phalanx.ir.location import Location
+from phalanx.ir.ops.cluster import ClusterRank
+from phalanx.ir.ops.mbarrier import MAX_COUNT, ArriveExpectTx, Transaction
+from phalanx.ir.ops.tile import Compare, Select
+from phalanx.ir.types import BOOL, I32
+from phalanx.ir.values import Const, Value
+from phalanx.passes.count_table import spans
+from phalanx.passes.ranks import Symbol, Term, ranks
+from phalanx.passes.trace import (
+    Branch,
+    Exit,
+    Fork,
+    Inside,
+    Loop,
+    Nodes,
+    Region,
+    Signal,
+    Step,
+    Target,
+    steps,
+    trace,
+    walk,
+)
+
+EXPLICIT = "write bar.arrive_and_expect_tx(nbytes) before the copies, with the bytes that this CTA receives"
+
+Received = dict[int, int]
+"""Bytes by the CTA that receives them; a CTA that is not in it receives none."""
+
+
+def lower_transactions(function: Function) -> Function:
+    """The function with every `Transaction` as an `ArriveExpectTx` followed by the transaction's
+    instructions.
+
+    Called by `passes.pipeline`. Totals that differ by rank become a select over the rank. Raises `Error` at
+    the user's line where the bytes can't be decided, differ between run-time branches, exceed what a barrier
+    tracks in one phase, or reach a CTA that does not run the transaction.
+    Example: a 64x64 bf16 tile multicast by rank 0 to both CTAs expects 8192 bytes in each.
+    """
+    if not function.barriers:
+        return function
+    traces = [trace(function, rank) for rank in ranks(function)]
+    for nodes in traces:
+        _check_limits(nodes)
+    transactions = _in_rewrite_order(function)
+    if not transactions:
+        return function
+    totals = iter([_totals(transaction, traces) for transaction in transactions])
+
+    def visit(op: Op) -> list[Op] | None:
+        return _lowered(op, next(totals)) if isinstance(op, Transaction) else None
+
+    return dataclasses.replace(function, body=rewrite(function.body, visit))
+
+
+def _in_rewrite_order(function: Function) -> list[Transaction]:
+    """The transactions in the order in which `rewrite` visits them, innermost first."""
+    found: list[Transaction] = []
+
+    def visit(op: Op) -> None:
+        if isinstance(op, Transaction):
+            found.append(op)
+
+    rewrite(function.body, visit)
+    return found
+
+
+def _lowered(op: Transaction, totals: dict[int, int]) -> list[Op]:
+    """`totals` by rank; ranks that do not run the transaction are not in it."""
+    out: list[Op] = []
+    if len(set(totals.values())) <= 1:
+        nbytes: Value = Const(next(iter(totals.values()), 0), I32)
+    else:
+        rank = Value(I32, "rank")
+        out.append(ClusterRank(None, rank, loc=op.loc))
+        usual, _ = Counter(totals.values()).most_common(1)[0]
+        nbytes = Const(usual, I32)
+        for cta, total in totals.items():
+            if total != usual:
+                is_cta, chosen = Value(BOOL), Value(I32, "nbytes")
+                out.append(Compare("eq", rank, Const(cta, I32), is_cta, loc=op.loc))
+                out.append(Select(is_cta, Const(total, I32), nbytes, chosen, loc=op.loc))
+                nbytes = chosen
+    return [*out, ArriveExpectTx(op.bar, nbytes, loc=op.loc), *op.body.ops]
+
+
+def _totals(op: Transaction, traces: list[Nodes]) -> dict[int, int]:
+    """The bytes that each rank which runs `op` is to expect."""
+    sent: dict[int, Received] = {}
+    indices: dict[int, Term] = {}
+    for rank, nodes in enumerate(traces):
+        for node in walk(nodes):
+            if isinstance(node, Inside) and node.op is op:
+                received = _received(node)
+                if sent.setdefault(rank, received) != received:
+                    raise _undecided(op, "its copies bring different bytes from one iteration to the next")
+                indices[rank] = node.index
+    totals = dict.fromkeys(sent, 0)
+    for issuer, received in sent.items():
+        for rank, nbytes in received.items():
+            if rank not in totals:
+                raise _not_armed(op, rank, issuer, nbytes, sorted(totals))
+            if _differ(indices[issuer], indices[rank]):
+                raise _undecided(op, f"CTA {issuer} and CTA {rank} use different barriers of the array for it")
+            totals[rank] += nbytes
+    for rank, total in totals.items():
+        if total > MAX_COUNT:
+            where = f" to CTA {rank}" if len(traces) > 1 else ""
+            raise _too_many(f"the copies of this transaction bring {total} bytes{where}", op.loc)
+    return totals
+
+
+def _differ(a: Term, b: Term) -> bool:
+    """Certainly different barriers; run-time indices of two ranks are taken to move together."""
+    return not isinstance(a, Symbol) and not isinstance(b, Symbol) and a != b
+
+
+def _received(inside: Inside) -> Received:
+    """What the copies of one rank's transaction complete on its barrier, in each CTA."""
+    walker = _Bytes(inside)
+    total = walker.walk(inside.body, {})
+    for ways in walker.exits.values():  # a return, break or continue out of the transaction
+        for op, received in ways:
+            if total is not None and received != total:
+                raise _unequal(op, received, total, "on this way out", "without it")
+            total = received
+    return total or {}
+
+
+@dataclass
+class _Bytes:
+    """Adds up a transaction's bytes along all ways through it, which must agree."""
+
+    inside: Inside
+    exits: dict[Target, list[tuple[Op, Received]]] = field(default_factory=dict)
+
+    def walk(self, nodes: Nodes, before: Received) -> Received | None:
+        """The bytes so far after `nodes`, None where control does not get there."""
+        current: Received | None = before
+        for node in nodes:
+            if current is None:
+                return None
+            match node:
+                case Step():
+                    for signal in node.completes:
+                        current = self.complete(node, signal, current)
+                case Branch():
+                    then, orelse = self.walk(node.then, current), self.walk(node.orelse, current)
+                    if then is not None and orelse is not None and then != orelse:
+                        raise _unequal(node.op, then, orelse, "if the condition holds", "if not")
+                    current = then if orelse is None else orelse
+                case Region():
+                    current = self.leave(node.target, self.walk(node.body, current))
+                case Exit():
+                    self.exits.setdefault(node.target, []).append((node.op, current))
+                    return None
+                case Loop():
+                    current = self.loop(node, current)
+                case Fork():
+                    for _, body in node.regions:
+                        current = self.walk(body, current or {})
+                case Inside():
+                    if self.concerns(node.op.bar.barrier, node.index):
+                        raise Error(
+                            "a transaction inside a transaction of the same barrier",
+                            location=node.op.loc,
+                            remedy="one transaction arrives once for all copies inside: remove the inner one",
+                        )
+                    current = self.walk(node.body, current)
+        return current
+
+    def concerns(self, barrier: object, index: Term) -> bool:
+        return barrier is self.inside.op.bar.barrier and index == self.inside.index
+
+    def complete(self, node: Step, signal: Signal, current: Received) -> Received:
+        if not self.concerns(signal.barrier, signal.index):
+            if signal.barrier is self.inside.op.bar.barrier and not _differ(signal.index, self.inside.index):
+                raise Error(
+                    f"this copy may or may not signal the barrier of its transaction: {signal.barrier.name} "
+                    "is indexed by "
+                    "another value, known only at run time",
+                    location=node.op.loc,
+                    remedy=f"index the array with the same variable in both places, or {EXPLICIT}",
+                )
+            return current
+        if signal.ranks is None or signal.amount is None:
+            raise Error(
+                "the mask of this copy is known only at run time, so the transaction around it can't count "
+                "its bytes",
+                location=node.op.loc,
+                remedy=EXPLICIT,
+            )
+        out = dict(current)
+        for rank in signal.ranks:
+            out[rank] = out.get(rank, 0) + signal.amount
+        return out
+
+    def leave(self, target: Target, total: Received | None) -> Received | None:
+        """The end of a region: all ways to it must have brought the same."""
+        for op, received in self.exits.pop(target, []):
+            if total is not None and received != total:
+                raise _unequal(op, received, total, "on this way out", "without it")
+            total = received
+        return total
+
+    def loop(self, node: Loop, before: Received) -> Received:
+        about = self.inside.op.bar.barrier
+        counted = any(signal.barrier is about for step in steps(node.body) for signal in step.completes)
+        if node.trips is None and counted:
+            raise Error(
+                "a transaction can't count the copies of a loop whose number of iterations is known only at "
+                "run time",
+                location=node.op.loc,
+                remedy="open the transaction inside the loop, give the loop a constant number of "
+                "iterations, or "
+                + EXPLICIT,
+            )
+        if not counted:
+            return before
+        outer, self.exits = self.exits, {}
+        once = self.leave(Target(node.label, "continue"), self.walk(node.body, {})) or {}
+        self.exits = outer
+        trips = node.trips or 0
+        return {rank: before.get(rank, 0) + once.get(rank, 0) * trips for rank in before.keys() | once.keys()}
+
+
+def _check_limits(nodes: Nodes) -> None:
+    """No barrier is told to expect more than it can track."""
+    for step in steps(nodes):
+        for expect in step.expects:
+            if expect.amount is not None and expect.amount > MAX_COUNT:
+                raise _too_many(f"a barrier is to expect {expect.amount} bytes", step.op.loc)
+
+
+def _too_many(what: str, loc: Location) -> Error:
+    return Error(
+        f"{what}; one phase of an mbarrier tracks at most {MAX_COUNT}",
+        location=loc,
+        remedy="spread the copies over more barriers or phases",
+    )
+
+
+def _undecided(op: Transaction, reason: str) -> Error:
+    return Error(f"can't count the bytes of this transaction: {reason}", location=op.loc, remedy=EXPLICIT)
+
+
+def _not_armed(op: Transaction, rank: int, issuer: int, nbytes: int, runs: list[int]) -> Error:
+    return Error(
+        f"CTA {rank} receives {nbytes} bytes from the copies that CTA {issuer} issues in this transaction, "
+        f"but only CTA {spans(runs)} runs it",
+        location=op.loc,
+        remedy="every CTA that receives must arm its own barrier: open the transaction in all of them and "
+        "put the "
+        f"condition on the rank inside it, or {EXPLICIT}",
+    )
+
+
+def _unequal(op: Op, a: Received, b: Received, when_a: str, when_b: str) -> Error:
+    differing = [rank for rank in sorted(a.keys() | b.keys()) if a.get(rank, 0) != b.get(rank, 0)]
+    rank = differing[0]
+    return Error(
+        "the bytes of a transaction depend on a run-time branch: "
+        f"{a.get(rank, 0)} {when_a}, {b.get(rank, 0)} {when_b}",
+        location=op.loc,
+        remedy="copy the same number of bytes on every way (a region outside the array still counts its "
+        "bytes), put the "
+        f"branch around the whole transaction, or {EXPLICIT}",
+    )
+
+
+__all__ = ["lower_transactions"]

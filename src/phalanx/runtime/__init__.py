@@ -1,0 +1,1 @@
+"""From a compiled kernel to a running one: cache, arguments, descriptors, launch."""

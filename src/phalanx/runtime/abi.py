@@ -1,0 +1,164 @@
+"""How a kernel takes its parameters: the contract between the CUDA text and the launcher.
+
+In order: one parameter per run-time argument, then the TMA descriptors, then the debug pointer if there is
+one.
+
+- An array of rank R is one struct `{ T* data; long long stride[R]; int shape[R]; }`, strides in elements,
+  axes outermost first, padded to a multiple of 8 bytes; of rank 0 it is `{ T* data; }`.
+- A scalar is the C type of `SCALAR_FORMATS`; a bool is an `unsigned char` of 0 or 1.
+- A TMA descriptor is a `const __grid_constant__` struct of 128 bytes, `alignas(128)`.
+- The debug pointer (watchdog, print) is a `void*`.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+TENSOR_MAP_BYTES = 128
+
+# dtype -> (struct format, C type)
+SCALAR_FORMATS = {
+    "bool": ("B", "unsigned char"),
+    "i8": ("b", "signed char"),
+    "i16": ("h", "short"),
+    "i32": ("i", "int"),
+    "i64": ("q", "long long"),
+    "u8": ("B", "unsigned char"),
+    "u16": ("H", "unsigned short"),
+    "u32": ("I", "unsigned int"),
+    "u64": ("Q", "unsigned long long"),
+    "f32": ("f", "float"),
+    "f64": ("d", "double"),
+}
+
+
+@dataclass(frozen=True)
+class ArraySlot:
+    """An array parameter. The flags are what the kernel was specialised for, and are checked at launch."""
+
+    rank: int
+    dtype: str
+    contiguous_inner: bool = False
+    aligned16: bool = False
+    name: str = ""  # for messages
+
+    @property
+    def format(self) -> str:
+        """The struct's layout for the `struct` module: pointer, strides, shape, padding."""
+        return f"<Q{self.rank}q{self.rank}i" + ("4x" if self.rank % 2 else "")
+
+    @property
+    def nbytes(self) -> int:
+        return struct.calcsize(self.format)
+
+    @property
+    def alignment(self) -> int:
+        return 8
+
+
+@dataclass(frozen=True)
+class ScalarSlot:
+    """A scalar parameter."""
+
+    dtype: str
+    name: str = ""  # for messages
+
+    @property
+    def format(self) -> str:
+        return "<" + SCALAR_FORMATS[self.dtype][0]
+
+    @property
+    def nbytes(self) -> int:
+        return struct.calcsize(self.format)
+
+    @property
+    def alignment(self) -> int:
+        return self.nbytes
+
+
+@dataclass(frozen=True)
+class TensorMapSlot:
+    """A TMA descriptor of one array parameter.
+
+    `array` is the index of the parameter in `Signature.slots`. `box` has one extent per array axis, in
+    elements, in the order of the array's axes (outermost first; the reversal that the hardware wants happens
+    at encoding); an axis that a view drops has extent 1. `axes` is the order of the array's axes in the
+    descriptor, outermost first; () means as they are. `swizzle` is 0, 32, 64 or 128 bytes, `l2_promotion` 0,
+    64, 128 or 256 bytes; `fill_nan` fills elements outside the array with NaN instead of 0.
+    """
+
+    array: int
+    box: tuple[int, ...]
+    swizzle: int = 0
+    axes: tuple[int, ...] = ()
+    l2_promotion: int = 128
+    fill_nan: bool = False
+
+
+@dataclass(frozen=True)
+class ParameterLayout:
+    """Byte offsets of a kernel's parameters in one buffer aligned to 128."""
+
+    slots: tuple[int, ...]
+    tensor_maps: tuple[int, ...]
+    debug: int | None
+    nbytes: int
+
+    @property
+    def all(self) -> tuple[int, ...]:
+        """The offsets of all parameters in the order of the kernel's signature."""
+        return self.slots + self.tensor_maps + (() if self.debug is None else (self.debug,))
+
+
+@dataclass(frozen=True)
+class Signature:
+    """All parameters of a kernel."""
+
+    slots: tuple[ArraySlot | ScalarSlot, ...]
+    tensor_maps: tuple[TensorMapSlot, ...] = ()
+    debug: bool = False
+    layout: ParameterLayout = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for number, tensor_map in enumerate(self.tensor_maps):
+            target = self.slots[tensor_map.array]
+            if not isinstance(target, ArraySlot) or target.rank != len(tensor_map.box):
+                raise ValueError(f"tensor map {number} does not fit parameter {tensor_map.array}: {target}")
+        object.__setattr__(self, "layout", self._lay_out())
+
+    def _lay_out(self) -> ParameterLayout:
+        position = 0
+        offsets: list[int] = []
+        for slot in self.slots:
+            position = _round_up(position, slot.alignment)
+            offsets.append(position)
+            position += slot.nbytes
+        position = _round_up(position, TENSOR_MAP_BYTES)
+        maps = tuple(position + TENSOR_MAP_BYTES * number for number in range(len(self.tensor_maps)))
+        position += TENSOR_MAP_BYTES * len(maps)
+        debug = position if self.debug else None
+        return ParameterLayout(tuple(offsets), maps, debug, position + (8 if self.debug else 0))
+
+    def to_json(self) -> dict[str, Any]:
+        """A dictionary for `json`; `from_json` is the way back."""
+        return {
+            "slots": [asdict(slot) for slot in self.slots],
+            "tensor_maps": [asdict(tensor_map) for tensor_map in self.tensor_maps],
+            "debug": self.debug,
+        }
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> Signature:
+        """The signature that `to_json` wrote."""
+        slots = tuple(ArraySlot(**slot) if "rank" in slot else ScalarSlot(**slot) for slot in data["slots"])
+        maps = tuple(
+            TensorMapSlot(**{**item, "box": tuple(item["box"]), "axes": tuple(item["axes"])})
+            for item in data["tensor_maps"]
+        )
+        return Signature(slots, maps, data["debug"])
+
+
+def _round_up(value: int, multiple: int) -> int:
+    return -(-value // multiple) * multiple

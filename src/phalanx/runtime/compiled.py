@@ -1,0 +1,202 @@
+"""A kernel compiled for a target: text, machine code, resources; made by NVRTC or found in the disk cache."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, field
+from typing import Any
+
+from phalanx.errors import Error
+from phalanx.ir.archs import Arch, arch_of
+from phalanx.ir.core import Function
+from phalanx.ir.location import NOWHERE, Location
+from phalanx.ir.printer import text
+from phalanx.runtime.abi import Signature
+from phalanx.runtime.cache import DiskCache, Entry, compiler_fingerprint, digest
+
+
+@dataclass(frozen=True)
+class Site:
+    """A place of the kernel that can report from the GPU: a bounded wait or an assertion."""
+
+    kind: str
+    name: str
+    role: str
+    location: Location
+
+
+@dataclass(frozen=True, eq=False)
+class Compiled:
+    """What `px.compile` gives: `.ir`, `.source` (CUDA C++), `.ptx`, `.cubin`, `.notes`, `.shared_bytes`, `.registers`, `.spills`."""
+
+    name: str
+    arch: str
+    ir: str
+    source: str
+    ptx: str
+    cubin: bytes
+    notes: tuple[str, ...]
+    shared_bytes: int
+    registers: int
+    spills: int
+    warps: int
+    cluster: tuple[int, int, int]
+    signature: Signature
+    sites: tuple[Site, ...] = field(default=(), repr=False)
+    from_cache: bool = False
+
+    def __repr__(self) -> str:
+        return (
+            f"<Compiled {self.name} for {self.arch}: {self.registers} registers, {self.spills} bytes spilled, "
+            f"{self.shared_bytes} bytes of shared memory>"
+        )
+
+
+@functools.cache
+def disk_cache() -> DiskCache:
+    return DiskCache()
+
+
+def compile_function(function: Function, arch_name: str | Arch, *, watchdog: bool = False) -> Compiled:
+    """Compiles a prepared function for a target, or takes the result from the disk cache."""
+    from phalanx.cuda.nvrtc import nvrtc_version
+
+    arch = arch_of(arch_name)
+    listing = text(function)
+    key = digest(
+        listing,
+        source_digest(function),
+        compiler_fingerprint(),
+        nvrtc_version(),
+        arch.name,
+        "watchdog" if watchdog else "",
+    )
+    cache = disk_cache()
+    entry = cache.load(key)
+    if entry is not None:
+        found = from_entry(entry, function, arch)
+        if found is not None:
+            return found
+    made = build(function, arch, watchdog)
+    cache.store(
+        key,
+        to_meta(made),
+        {
+            "cubin": made.cubin,
+            "ptx": made.ptx.encode(),
+            "source": made.source.encode(),
+            "ir": made.ir.encode(),
+        },
+    )
+    return made
+
+
+def source_digest(function: Function) -> str:
+    """The user's lines behind the instructions: they appear in the CUDA text and in messages from the GPU."""
+    lines = {(op.loc.short, op.loc.text.strip()) for op in function.walk()}
+    return digest(*(f"{where} {line}" for where, line in sorted(lines)))
+
+
+def build(function: Function, arch: Arch, watchdog: bool) -> Compiled:
+    """Lowers, writes the CUDA text and compiles it."""
+    from phalanx.cuda.module import generate
+    from phalanx.cuda.nvrtc import CompileFailure, CompilerMissing, compile_cuda
+    from phalanx.passes.lower import lower
+
+    plan = lower(function, arch, watchdog=watchdog)
+    module = generate(plan)
+    try:
+        image = compile_cuda(module.source, arch.name, name=f"{function.name}.cu")
+    except CompilerMissing as problem:
+        raise Error(
+            f"NVRTC is not available: {problem}",
+            location=function.loc,
+            remedy="install the package nvidia-cuda-nvrtc; the simulator works without it",
+        ) from None
+    except CompileFailure as failure:
+        if failure.warnings:
+            raise Error(
+                f"kernel '{function.name}' compiles with a loss of performance: {failure.warnings[0]}",
+                location=function.loc,
+                details="\n".join(failure.warnings),
+                remedy="use fewer registers (smaller tiles, more warps), or keep accumulators untouched until px.wgmma_wait",
+            ) from None
+        raise Error(
+            f"internal: the CUDA text of kernel '{function.name}' does not compile",
+            location=function.loc,
+            details=failure.log,
+            remedy="this is a bug of the compiler: please report it with the kernel",
+        ) from None
+    resources = image.resources_of(module.entry)
+    return Compiled(
+        name=module.entry,
+        arch=arch.name,
+        ir=module.ir,
+        source=module.source,
+        ptx=image.ptx,
+        cubin=image.cubin,
+        notes=tuple(str(note) for note in plan.notes),
+        shared_bytes=plan.shared_bytes,
+        registers=resources.registers,
+        spills=resources.spill_store_bytes + resources.spill_load_bytes,
+        warps=function.warps,
+        cluster=function.cluster,
+        signature=module.signature,
+        sites=tuple(Site(site.kind, site.name, site.role, site.location) for site in module.sites),
+    )
+
+
+def to_meta(made: Compiled) -> dict[str, Any]:
+    return {
+        "name": made.name,
+        "notes": list(made.notes),
+        "shared_bytes": made.shared_bytes,
+        "registers": made.registers,
+        "spills": made.spills,
+        "signature": made.signature.to_json(),
+        "sites": [
+            [
+                s.kind,
+                s.name,
+                s.role,
+                s.location.file,
+                s.location.line,
+                s.location.column,
+                s.location.end_column,
+                s.location.text,
+                s.location.function,
+            ]
+            for s in made.sites
+        ],
+    }
+
+
+def from_entry(entry: Entry, function: Function, arch: Arch) -> Compiled | None:
+    """A cached result; None if the entry does not have the expected form."""
+    try:
+        meta, blobs = entry.meta, entry.blobs
+        sites = tuple(
+            Site(
+                kind, name, role, Location(file, line, column, line, end, text_, inside) if line else NOWHERE
+            )
+            for kind, name, role, file, line, column, end, text_, inside in meta["sites"]
+        )
+        return Compiled(
+            name=str(meta["name"]),
+            arch=arch.name,
+            ir=blobs["ir"].decode(),
+            source=blobs["source"].decode(),
+            ptx=blobs["ptx"].decode(),
+            cubin=blobs["cubin"],
+            notes=tuple(map(str, meta["notes"])),
+            shared_bytes=int(meta["shared_bytes"]),
+            registers=int(meta["registers"]),
+            spills=int(meta["spills"]),
+            warps=function.warps,
+            cluster=function.cluster,
+            signature=Signature.from_json(meta["signature"]),
+            sites=sites,
+            from_cache=True,
+        )
+    except (KeyError, TypeError, ValueError):
+        return None

@@ -1,0 +1,69 @@
+"""`px.device()`: what persistent kernels size their grids by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from phalanx.errors import Error
+
+# Clusters of each size that fit on an H200 at once with one large CTA per SM (measured, 384 threads, 200 KB of shared memory).
+_CORESIDENT = {1: 132, 2: 66, 4: 30, 8: 15, 16: 7}
+
+
+@dataclass(frozen=True)
+class Device:
+    """A GPU, or the simulated H200 where there is none."""
+
+    name: str
+    arch: str
+    sms: int
+    l2_bytes: int
+    shared_limit: int
+    ordinal: int | None
+
+    @property
+    def simulated(self) -> bool:
+        return self.ordinal is None
+
+    def clusters(self, of: Any = 1) -> int:
+        """How many clusters run at once: of a compiled kernel (asked of the driver), or of a size with one CTA per SM.
+
+        Example: ``grid = 2 * px.device().clusters(2)`` for a persistent kernel with clusters of 2.
+        """
+        from phalanx.runtime.compiled import Compiled
+
+        if isinstance(of, Compiled):
+            x, y, z = of.cluster
+            if self.ordinal is None:
+                return self.clusters(x * y * z)
+            from phalanx.runtime.launcher import Launcher
+
+            launcher = Launcher(
+                of.cubin,
+                of.name,
+                of.signature,
+                device=self.ordinal,
+                threads=32 * of.warps,
+                cluster=of.cluster,
+                shared_bytes=of.shared_bytes,
+            )
+            return launcher.max_active_clusters()
+        if not isinstance(of, int) or not 1 <= of <= 16:
+            raise Error(f"a cluster of {of!r} CTAs", remedy="a cluster has 1 to 16 CTAs")
+        if self.sms == 132:
+            return _CORESIDENT.get(of, 120 // of)
+        return self.sms // of
+
+
+def device(ordinal: int = 0) -> Device:
+    """The GPU, with its SMs and co-resident clusters; without a GPU the H200 that the simulator models.
+
+    Anyone may call it, outside kernels. Example: ``kernel[px.device().sms](...)``.
+    """
+    from phalanx.runtime.driver import get_driver, has_gpu
+
+    if not has_gpu():
+        return Device("simulated H200", "sm_90a", 132, 60 << 20, 232448, None)
+    info = get_driver().device(ordinal)
+    return Device(info.name, info.arch, info.sm_count, info.l2_bytes, info.shared_bytes_per_block, ordinal)

@@ -1,0 +1,258 @@
+"""`kernel[grid](...)`: NumPy arguments run in the simulator, CUDA arrays on their GPU; and `px.compile`."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from phalanx.errors import Error, caller_location, internal_error, wants_traceback
+from phalanx.language.kernel import Kernel
+from phalanx.runtime.compiled import Compiled, compile_function
+from phalanx.runtime.devices import Device, device
+from phalanx.runtime.specialise import (
+    Argument,
+    Spec,
+    Specialisation,
+    constants_key,
+    normalise_grid,
+    read_arguments,
+    spec,
+    specialise,
+)
+
+
+class FastLaunch:
+    """The last GPU launch of a kernel with given constants: tried first, before anything is looked at."""
+
+    __slots__ = ("captured", "cluster", "constants", "given", "kinds", "launcher", "none_at", "specialisation")
+
+    def __init__(
+        self, specialisation: Specialisation, launcher: Any, none_at: tuple[int, ...], given: dict[str, Any]
+    ) -> None:
+        self.specialisation = specialisation
+        self.launcher = launcher
+        self.none_at = none_at
+        self.kinds = tuple(map(type, given.values()))
+        self.given = constants_key(given) if {float, tuple} & set(self.kinds) else None
+        self.cluster = specialisation.reading.function.cluster
+        self.captured = specialisation.reading.captured
+        self.constants = specialisation.constants
+
+
+_FAST: dict[tuple[Any, ...], FastLaunch] = {}
+
+
+class BoundLaunch:
+    """A kernel with its grid, ready to be called with arguments."""
+
+    __slots__ = ("grid", "kernel", "plain_grid")
+
+    def __init__(self, kernel: Kernel, grid: Any) -> None:
+        self.kernel = kernel
+        self.grid = grid
+        plain = (grid,) if type(grid) is int else grid
+        is_plain = type(plain) is tuple and 1 <= len(plain) <= 3 and all(type(n) is int for n in plain)
+        self.plain_grid: tuple[int, int, int] | None = (*plain, 1, 1)[:3] if is_plain else None
+
+    def __call__(self, *args: Any, **constants: Any) -> None:
+        if _FAST:
+            try:
+                fast = _FAST.get((self.kernel, *constants.items()) if constants else (self.kernel,))
+            except TypeError:
+                fast = None  # an unhashable constant: refused below, with a message
+            if fast is not None and self.try_fast(fast, args, constants):
+                return
+        self.launch(args, constants)
+
+    def try_fast(self, fast: FastLaunch, args: tuple[Any, ...], given: dict[str, Any]) -> bool:
+        for value, kind in zip(given.values(), fast.kinds):  # 1, 1.0 and True find the same entry
+            if type(value) is not kind:
+                return False
+        if fast.given is not None and constants_key(given) != fast.given:
+            return False
+        grid = self.plain_grid
+        if grid is None:
+            grid = normalise_grid(self.kernel, self.grid, fast.constants)
+        elif not is_launchable(grid, fast.cluster):
+            return False
+        if fast.none_at:
+            if any(n >= len(args) or args[n] is not None for n in fast.none_at):
+                return False
+            args = tuple(a for n, a in enumerate(args) if n not in fast.none_at)
+        if fast.captured and not fast.specialisation.is_current:
+            return False
+        return 0 not in grid and fast.launcher.try_launch(grid, args)
+
+    def launch(self, args: tuple[Any, ...], given: dict[str, Any]) -> None:
+        """The whole way: types, specialisation, simulator or GPU."""
+        kernel = self.kernel
+        with debugging(kernel):
+            constants = kernel.bind_constants(given)
+            arguments = read_arguments(kernel, args)
+            grid = normalise_grid(kernel, self.grid, constants)
+            ordinal = device_of(kernel, arguments)
+            specialisation = specialise(kernel, arguments, constants)
+            values = [a.value for a in arguments if a.type is not None]
+            if ordinal is None:
+                run_simulated(specialisation, grid, values)
+                return
+            launcher, compiled = load_launcher(specialisation, ordinal)
+            if 0 in grid:
+                return
+            if compiled.signature.debug:
+                launch_watched(kernel, launcher, compiled, grid, values, ordinal)
+                return
+            launcher.launch(grid, values)
+            none_at = tuple(n for n, a in enumerate(arguments) if a.type is None)
+            try:
+                _FAST[(kernel, *given.items())] = FastLaunch(specialisation, launcher, none_at, given)
+            except TypeError:
+                pass  # an unhashable constant: never reached, specialise() refuses it
+
+    def __repr__(self) -> str:
+        return f"<{self.kernel.name}[{self.grid}]>"
+
+
+def is_launchable(grid: tuple[int, int, int], cluster: tuple[int, int, int]) -> bool:
+    """Whether a grid needs no further look; the message for one that does comes from `normalise_grid`."""
+    x, y, z = grid
+    if not (0 < x <= 0x7FFFFFFF and 0 < y <= 65535 and 0 < z <= 65535):
+        return False
+    return cluster == (1, 1, 1) or not (x % cluster[0] or y % cluster[1] or z % cluster[2])
+
+
+class debugging:
+    """Cuts the compiler's own frames out of an error's traceback, and gives every error a place, unless PHALANX_DEBUG=1."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if not isinstance(error, Exception):
+            return
+        if isinstance(error, Error):
+            error.at(self.kernel.location)
+        if wants_traceback():
+            return
+        if not isinstance(error, Error):
+            error = internal_error(error, self.kernel.location)
+        error.__suppress_context__ = True
+        raise error.with_traceback(None)
+
+
+def device_of(kernel: Kernel, arguments: list[Argument]) -> int | None:
+    """The CUDA device of the arguments, None for host arrays. They must agree."""
+    seen: dict[tuple[str, int], str] = {}
+    for name, argument in zip(kernel.parameters, arguments, strict=True):
+        if isinstance(argument.value, Spec):
+            raise Error(
+                f"argument '{name}' is a px.spec: there is nothing to run on",
+                location=kernel.location,
+                remedy="pass an array; px.spec is for px.compile",
+            )
+        if argument.info is not None:
+            seen.setdefault((argument.info.kind, argument.info.device), name)
+    if len(seen) > 1:
+        places = [
+            f"'{name}' is {'a host array' if kind == 'host' else f'on CUDA device {number}'}"
+            for (kind, number), name in seen.items()
+        ]
+        raise Error(
+            f"the arguments of kernel '{kernel.name}' are in different places: {' and '.join(places)}",
+            location=kernel.location,
+            remedy="pass only NumPy arrays (simulator) or only arrays of one CUDA device",
+        )
+    if not seen:
+        return None
+    ((kind, number),) = seen
+    return None if kind == "host" else number
+
+
+def run_simulated(specialisation: Specialisation, grid: tuple[int, int, int], values: list[Any]) -> None:
+    from phalanx.runtime.arrays import to_host
+    from phalanx.runtime.arrays import describe as describe_array
+    from phalanx.sim.run import simulate
+
+    if 0 in grid:
+        return
+    host = [to_host(v) if describe_array(v) is not None else v for v in values]
+    simulate(specialisation.prepared, grid, host)
+
+
+def wants_watchdog(kernel: Kernel) -> bool:
+    if kernel.watchdog is not None:
+        return kernel.watchdog
+    return os.environ.get("PHALANX_WATCHDOG", "0") not in ("", "0")
+
+
+def load_launcher(specialisation: Specialisation, ordinal: int) -> tuple[Any, Compiled]:
+    """The kernel on a device, compiled for it."""
+    watchdog = wants_watchdog(specialisation.kernel)
+    key = (ordinal, watchdog)
+    found = specialisation.launchers.get(key)
+    if found is None:
+        from phalanx.runtime.driver import get_driver
+        from phalanx.runtime.launcher import Launcher
+
+        arch = get_driver().device(ordinal).arch
+        compiled = compile_function(specialisation.prepared, arch, watchdog=watchdog)
+        launcher = Launcher(
+            compiled.cubin,
+            compiled.name,
+            compiled.signature,
+            device=ordinal,
+            threads=32 * compiled.warps,
+            cluster=compiled.cluster,
+            shared_bytes=compiled.shared_bytes,
+        )
+        found = specialisation.launchers[key] = (launcher, compiled)
+    return found
+
+
+def launch_watched(
+    kernel: Kernel,
+    launcher: Any,
+    compiled: Compiled,
+    grid: tuple[int, int, int],
+    values: list[Any],
+    ordinal: int,
+) -> None:
+    """A launch that can report: waits for the kernel to end, and turns its record into an error."""
+    from phalanx.runtime.watchdog import run_watched
+
+    run_watched(kernel, launcher, compiled, grid, values, ordinal)
+
+
+def compile(
+    bound: BoundLaunch, *args: Any, arch: str = "sm_90a", watchdog: bool | None = None, **constants: Any
+) -> Compiled:
+    """Compiles a kernel without running it; arguments may be `px.spec(shape, dtype)` instead of data.
+
+    Anyone may call it, outside kernels; needs no GPU. Targets: sm_90a and sm_100a. Example::
+
+        made = px.compile(copy[64], px.spec((4096, 4096), px.f32), px.spec((4096, 4096), px.f32), arch="sm_90a")
+        print(made.source)
+    """
+    if not isinstance(bound, BoundLaunch):
+        raise Error(
+            "px.compile takes a kernel with its grid",
+            location=caller_location(),
+            remedy="write px.compile(kernel[grid], *arguments)",
+        )
+    kernel = bound.kernel
+    with debugging(kernel):
+        bound_constants = kernel.bind_constants(constants)
+        arguments = read_arguments(kernel, args)
+        normalise_grid(kernel, bound.grid, bound_constants)
+        specialisation = specialise(kernel, arguments, bound_constants)
+        watched = wants_watchdog(kernel) if watchdog is None else watchdog
+        key = (arch, watched)
+        if key not in specialisation.programs:
+            specialisation.programs[key] = compile_function(specialisation.prepared, arch, watchdog=watched)
+        return specialisation.programs[key]
+
+
+__all__ = ["BoundLaunch", "Compiled", "Device", "compile", "constants_key", "device", "spec"]

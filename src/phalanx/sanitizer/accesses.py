@@ -1,0 +1,228 @@
+"""Which accesses conflict: every access is compared with those of the same bytes before it.
+
+An access is over for whoever knows its epoch; two accesses of the same bytes of which one writes must be so ordered. The
+checks of one byte stop at the last write: whoever comes after it, by the same rule, comes after all that it came after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from phalanx.ir.effects import FenceKind, Mode
+from phalanx.ir.views import GlobalView
+from phalanx.sanitizer.clocks import AgentClock
+from phalanx.sanitizer.globals import GlobalShadow, distinct, key_of
+from phalanx.sanitizer.records import Record
+from phalanx.sanitizer.shared import Cell, Cells
+
+MANY_READS = 64
+
+
+class Conflicts:
+    """Compares accesses and reports what is not ordered: `race`, `proxy`, `unwritten` and `over_barrier` are told."""
+
+    def __init__(
+        self, *, strict: bool, race: Callable[[Record, Record], None], proxy: Callable[[Record, Record], None],
+        unwritten: Callable[[Record], None], over_barrier: Callable[[Record, Cell], None],
+    ) -> None:
+        self.strict = strict
+        self.race = race
+        self.proxy = proxy
+        self.unwritten = unwritten
+        self.over_barrier = over_barrier
+
+    # --- shared memory ----------------------------------------------------------------------------------------------
+
+    def shared(self, record: Record, cells: Cells) -> None:
+        """An access of shared memory."""
+        mode = record.access.mode
+        if mode is Mode.READ:
+            self._read(record, cells)
+        elif mode is Mode.WRITE:
+            self._write(record, cells)
+        else:
+            self._atomic(record, cells)
+
+    def _read(self, record: Record, cells: Cells) -> None:
+        clock = record.clock
+        now, engine = clock.now, record.work is not None
+        for cell in cells:
+            write = cell.write
+            if write is None:
+                if not cell.atomics:
+                    self._unwritten(record, cell)
+            elif now[write.dim] < write.epoch:
+                self.race(write, record)
+            elif engine and write.work is None and not is_fenced(clock, write, record.rank):
+                self.proxy(write, record)
+            if cell.atomics:
+                self._after(cell.atomics, record, fenced=True)
+            reads = cell.reads
+            if not reads:
+                reads.append(record)
+            elif engine:  # what its issuer knew is not known to whoever learns of its end
+                if len(reads) >= MANY_READS:
+                    reads[:] = [read for read in reads if now[read.dim] < read.epoch]
+                reads.append(record)
+            elif len(reads) == 1 and now[reads[0].dim] >= reads[0].epoch:
+                reads[0] = record
+            else:
+                reads[:] = [read for read in reads if now[read.dim] < read.epoch]
+                reads.append(record)
+
+    def _write(self, record: Record, cells: Cells) -> None:
+        clock = record.clock
+        now, engine = clock.now, record.work is not None
+        for cell in cells:
+            if cell.reads:
+                self._after(cell.reads, record, fenced=self.strict)
+                cell.reads.clear()
+            if cell.atomics:
+                self._after(cell.atomics, record, fenced=True)
+                cell.atomics.clear()
+            write = cell.write
+            if write is not None:
+                if now[write.dim] < write.epoch:
+                    self.race(write, record)
+                elif engine and write.work is None and not is_fenced(clock, write, record.rank):
+                    self.proxy(write, record)
+            if cell.unwritten is not None:
+                self._first_write(record, cell)
+            if cell.barrier is not None:
+                self.over_barrier(record, cell)
+            cell.write = record
+
+    def _atomic(self, record: Record, cells: Cells) -> None:
+        clock = record.clock
+        now, engine = clock.now, record.work is not None
+        for cell in cells:
+            if cell.reads:
+                self._after(cell.reads, record, fenced=self.strict)
+                cell.reads.clear()
+            write = cell.write
+            if write is None:
+                if not cell.atomics:
+                    self._unwritten(record, cell)
+            elif now[write.dim] < write.epoch:
+                self.race(write, record)
+            elif engine and write.work is None and not is_fenced(clock, write, record.rank):
+                self.proxy(write, record)
+            if cell.barrier is not None:
+                self.over_barrier(record, cell)
+            cell.atomics[:] = [other for other in cell.atomics if now[other.dim] < other.epoch]
+            cell.atomics.append(record)
+
+    def _after(self, before: list[Record], record: Record, *, fenced: bool) -> None:
+        """All of `before` must be over; with `fenced`, generic ones need a proxy fence if an engine follows."""
+        clock = record.clock
+        now, engine = clock.now, record.work is not None
+        for other in before:
+            if now[other.dim] < other.epoch:
+                self.race(other, record)
+            elif fenced and engine and other.work is None and not is_fenced(clock, other, record.rank):
+                self.proxy(other, record)
+
+    def _unwritten(self, record: Record, cell: Cell) -> None:
+        if cell.unwritten is None:
+            cell.unwritten = []
+        cell.unwritten.append(record)
+        self.unwritten(record)
+
+    def _first_write(self, record: Record, cell: Cell) -> None:
+        """Reads that came before any write, but in no order with this one, are races, not reads of nothing."""
+        now = record.clock.now
+        for read in cell.unwritten or ():
+            if now[read.dim] < read.epoch:
+                self.race(read, record)
+                read.raced = True
+        cell.unwritten = None
+
+    # --- global memory ----------------------------------------------------------------------------------------------
+
+    def global_(self, record: Record, shadow: GlobalShadow) -> None:
+        """An access of global memory."""
+        view = record.access.region
+        assert isinstance(view, GlobalView)
+        arrays = shadow.arrays.get(view.array.index)
+        if arrays is None:
+            return
+        key = key_of(record.place)
+        if key is None:
+            return
+        mode = record.access.mode
+        writes = arrays.writes[key]
+        self._after_numbers(writes, record, shadow, fenced=True)
+        if mode is not Mode.READ and arrays.reads is not None:
+            self._after_numbers(arrays.reads[key], record, shadow, fenced=self.strict)
+        if mode is not Mode.ATOMIC and arrays.atomics is not None:
+            self._after_numbers(arrays.atomics[key], record, shadow, fenced=True)
+        number = shadow.number(record)
+        if mode is Mode.WRITE:
+            arrays.writes[key] = number
+            if arrays.reads is not None:
+                arrays.reads[key] = 0
+            if arrays.atomics is not None:
+                arrays.atomics[key] = 0
+            return
+        if mode is Mode.ATOMIC and arrays.reads is not None:
+            arrays.reads[key] = 0
+        numbers = arrays.reads if mode is Mode.READ else arrays.atomics
+        assert numbers is not None
+        self._add(numbers, key, number, record, shadow)
+
+    def _add(self, numbers: np.ndarray, key: Any, number: int, record: Record, shadow: GlobalShadow) -> None:
+        """Adds a record to those of each element; the ones it is ordered after are forgotten."""
+        region = numbers[key]
+        present = distinct(region)
+        if not present:
+            numbers[key] = number
+            return
+        region = region.copy()
+        result = np.full(region.shape, number, np.int32)
+        for old in present:
+            if record.work is not None or not all(is_known(r, record.clock) for r in shadow.records[old]):
+                result[region == old] = shadow.merge(old, number)
+        numbers[key] = result
+
+    def _after_numbers(self, numbers: np.ndarray, record: Record, shadow: GlobalShadow, *, fenced: bool) -> None:
+        if not numbers.any():
+            return
+        clock, engine = record.clock, record.work is not None
+        for number in distinct(numbers):
+            for other in shadow.records[number]:
+                if not is_known(other, clock):
+                    self.race(other, record)
+                elif fenced and engine and other.work is None and not is_fenced(clock, other, None):
+                    self.proxy(other, record)
+
+
+def is_known(record: Record, clock: AgentClock) -> bool:
+    """Whether the access is over for the agent."""
+    if record.cluster != clock.cluster:
+        return False
+    now = clock.now
+    return now[record.dim] >= record.epoch or any(now[dim] >= epoch for dim, epoch in record.also)
+
+
+def is_fenced(clock: AgentClock, before: Record, rank: int | None) -> bool:
+    """Whether a proxy fence lies between a generic access and what `clock`'s agent issues now, by either of the two.
+
+    `rank` is the CTA whose shared memory is meant (None: global memory). A fence of `shared::cta` is good for the memory of the
+    CTA that runs it, one of `shared::cluster` for all.
+    """
+    dim, epoch = before.dim, before.epoch
+    if rank is None:
+        return _covers(clock, FenceKind.PROXY_GLOBAL, dim, epoch, True, True)
+    return _covers(clock, FenceKind.PROXY_CTA, dim, epoch, before.clock.rank == rank, clock.rank == rank) or _covers(
+        clock, FenceKind.PROXY_CLUSTER, dim, epoch, True, True
+    )
+
+
+def _covers(clock: AgentClock, kind: FenceKind, dim: int, epoch: int, by_writer: bool, by_issuer: bool) -> bool:
+    if by_writer and clock.now[clock.layout.proxy[kind] + dim] >= epoch:
+        return True
+    local = clock.locally.get(kind)
+    return by_issuer and local is not None and bool(local[dim] >= epoch)

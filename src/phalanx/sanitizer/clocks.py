@@ -1,0 +1,181 @@
+"""Vector clocks: what each agent knows to have happened.
+
+One vector per agent and per publication, of 64-bit numbers, in sections:
+
+- `V`, what is known in the sense of the memory model. One number per agent (its epochs), one per mbarrier (phases whose
+  completion is known, which stand for the copies that completed in them), and three per agent for its groups: bulk
+  groups whose writes, or reads, were waited for, and MMA groups. Asynchronous work needs no clock of its own: it is over
+  for whoever knows its phase or its group.
+- `X`, the same numbers, but only good enough to let a CTA exit: what a relaxed arrive at the cluster's barrier hands on.
+- `I`, epochs of each agent before its last `px.fence.barrier_init()`.
+- `P`, for each space of the proxy fence, epochs of each agent before its own last fence.
+
+Taking over a publication is an element-wise maximum of whole vectors.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from phalanx.ir.effects import FenceKind
+
+if TYPE_CHECKING:
+    from phalanx.sim.agents import Agent
+
+PROXY_SPACES = (FenceKind.PROXY_CTA, FenceKind.PROXY_CLUSTER, FenceKind.PROXY_GLOBAL)
+HISTORY = 8
+"""Phases of a barrier whose publications are kept: nobody who waits is further behind and right."""
+
+
+class Layout:
+    """Where each number of a cluster's vectors stands."""
+
+    __slots__ = (
+        "agents", "barrier", "exit", "init", "knowledge", "mma", "per_cta", "proxy", "reads", "size", "writes",
+    )
+
+    def __init__(self, ctas: int, agents: int, barriers: int, *, relaxed: bool) -> None:
+        self.per_cta = agents
+        self.agents = ctas * agents
+        self.barrier = self.agents
+        self.writes = self.barrier + ctas * barriers
+        self.reads = self.writes + self.agents
+        self.mma = self.reads + self.agents
+        self.knowledge = self.mma + self.agents
+        """The length of V; X has the same."""
+        self.exit = self.knowledge if relaxed else 0
+        """Where X begins. Without relaxed arrives it is V itself."""
+        end = self.exit + self.knowledge
+        self.init = end
+        self.proxy = {kind: end + (1 + i) * self.agents for i, kind in enumerate(PROXY_SPACES)}
+        self.size = end + 4 * self.agents
+
+
+class AgentClock:
+    """What one agent knows. `now` is a view of `vector` that is cheap to read number by number."""
+
+    __slots__ = (
+        "agent", "cluster", "commits", "dim", "fenced", "layout", "locally", "mma_commits", "now", "rank", "reads_dim",
+        "vector", "writes_dim",
+    )
+
+    def __init__(self, agent: Agent, dim: int, layout: Layout) -> None:
+        self.agent = agent
+        self.rank = agent.cta.rank
+        self.dim = dim
+        self.layout = layout
+        self.writes_dim = layout.writes + dim
+        self.reads_dim = layout.reads + dim
+        self.vector = np.zeros(layout.size, np.int64)
+        self.now = memoryview(self.vector)
+        self.cluster = 0
+        self.locally: dict[FenceKind, np.ndarray] = {}
+        self.reset(0)
+
+    def reset(self, cluster: int) -> None:
+        """The CTA begins, in that cluster of the grid."""
+        self.cluster = cluster
+        self.vector.fill(0)
+        self.now[self.dim] = 1
+        self.commits = self.mma_commits = 0
+        self.fenced: np.ndarray | None = None
+        self.locally.clear()
+
+    def tick(self) -> None:
+        """A new epoch: what follows is not part of what was just published or fenced."""
+        self.now[self.dim] += 1
+
+    def take(self, published: np.ndarray) -> None:
+        np.maximum(self.vector, published, out=self.vector)
+
+    # --- fork and join ----------------------------------------------------------------------------------------------
+
+    def fork(self, child: AgentClock) -> None:
+        """The child begins with all that this agent knows; its threads took part in this agent's fences."""
+        own = child.now[child.dim]
+        child.take(self.vector)
+        child.now[child.dim] = max(own, child.now[child.dim]) + 1
+        child.locally = dict(self.locally)
+        child.fenced = self.fenced
+        self.tick()
+
+    def join(self, child: AgentClock) -> None:
+        """This agent goes on with all that the child did or observed."""
+        self.take(child.vector)
+        for kind, fenced in child.locally.items():
+            mine = self.locally.get(kind)
+            self.locally[kind] = fenced if mine is None else np.maximum(mine, fenced)
+        child.tick()
+
+    # --- fences -----------------------------------------------------------------------------------------------------
+
+    def fence(self, kind: FenceKind) -> None:
+        layout = self.layout
+        if kind is FenceKind.ACQ_REL_CLUSTER:
+            self.fenced = self.vector.copy()
+        elif kind is FenceKind.BARRIER_INIT:
+            self._mark(layout.init)
+        else:
+            kinds = (kind, FenceKind.PROXY_CTA) if kind is FenceKind.PROXY_CLUSTER else (kind,)
+            for covered in kinds:
+                self._mark(layout.proxy[covered])
+                self.locally[covered] = self.vector[: layout.agents].copy()
+        self.tick()
+
+    def _mark(self, section: int) -> None:
+        """The epochs so far of this agent, and of the roles that joined it, are fenced: its threads are theirs."""
+        now = self.now
+        now[section + self.dim] = now[self.dim]
+        if self.agent.parent is None:
+            for dim in range(self.dim + 1, self.dim + self.layout.per_cta):
+                now[section + dim] = now[dim]
+
+    # --- what is published ------------------------------------------------------------------------------------------
+
+    def relaxed(self) -> np.ndarray:
+        """What a relaxed arrive hands on: fenced inits, what lies before a `px.fence.cluster()`, and the licence to exit."""
+        layout = self.layout
+        size = layout.knowledge
+        out = np.zeros(layout.size, np.int64) if self.fenced is None else self.fenced.copy()
+        if layout.exit:
+            exits = slice(layout.exit, layout.exit + size)
+            out[exits] = np.maximum(self.vector[:size], self.vector[exits])
+        inits = slice(layout.init, layout.init + layout.agents)
+        out[inits] = self.vector[inits]
+        return out
+
+
+class Publication:
+    """What was published to a barrier, phase by phase, each with what came before it: phases complete in order."""
+
+    __slots__ = ("history", "open", "phase")
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        self.open: np.ndarray | None = None
+        self.phase = 0
+        self.history: dict[int, np.ndarray] = {}
+
+    def add(self, phase: int, vector: np.ndarray) -> None:
+        """`vector` is published to `phase`, the current one."""
+        before = self.open
+        if before is None:
+            self.open = vector.copy()
+            self.phase = phase
+        elif phase == self.phase:
+            np.maximum(before, vector, out=before)
+        else:
+            self.history[self.phase] = before
+            self.history.pop(self.phase - HISTORY, None)
+            self.open = np.maximum(before, vector)
+            self.phase = phase
+
+    def upto(self, phase: int) -> np.ndarray | None:
+        """What `phase` and those before it published; None where nothing is known of it any more."""
+        if self.open is not None and phase >= self.phase:
+            return self.open
+        return self.history.get(phase)

@@ -1,0 +1,130 @@
+"""What the checks report: one finding per cause, deduplicated by kind and pair of lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from phalanx.ir.location import NOWHERE, Location
+from phalanx.sanitizer.records import Actor
+
+KINDS = (
+    "race", "proxy", "deadlock", "tx-mismatch", "over-arrival", "count-mismatch", "barrier-uninitialised",
+    "barrier-reinitialised", "barrier-invalidated", "barrier-memory", "uninitialised-read", "out-of-bounds", "misaligned",
+    "exit-hazard", "unfinished", "wgmma-hazard",
+)
+"""Every kind of finding, as in the table of `docs/checks.md`."""
+
+DERAILING = frozenset({
+    "race", "tx-mismatch", "over-arrival", "barrier-uninitialised", "barrier-reinitialised", "barrier-invalidated",
+    "barrier-memory", "out-of-bounds", "misaligned",
+})
+"""After one of these a later deadlock, or a read of what was never written, has a known cause."""
+
+
+@dataclass
+class Finding:
+    """A mistake in the choreography.
+
+    `location` is where it shows, `other` the place it conflicts with (None where there is none); both have `.file`, `.line`
+    and `.column`. `agents` says who: cluster, CTA, warps or engine. `count` is how often it was seen.
+    """
+
+    kind: str
+    message: str
+    location: Location
+    other: Location | None = None
+    agents: tuple[Actor, ...] = ()
+    notes: tuple[str, ...] = ()
+    """Further lines: the state of barriers, tables."""
+    label: str = ""
+    """What happens at `location`, for its caret."""
+    other_label: str = ""
+    count: int = 1
+    schedule: str = ""
+    seed: int = 0
+
+    def __str__(self) -> str:
+        from phalanx.sanitizer.report import plain_text
+
+        return plain_text(self)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "kind": self.kind,
+            "message": self.message,
+            "location": place_dict(self.location),
+            "other": None if self.other is None else place_dict(self.other),
+            "agents": [
+                {
+                    "cluster": actor.cluster, "cta": actor.cta, "role": actor.role, "first_warp": actor.first_warp,
+                    "warps": actor.warps, "engine": actor.engine,
+                }
+                for actor in self.agents
+            ],
+            "notes": list(self.notes),
+            "count": self.count,
+            "schedule": self.schedule,
+            "seed": self.seed,
+        }
+
+
+def place_dict(location: Location) -> dict[str, Any]:
+    return {
+        "file": location.file, "line": location.line, "column": location.column, "function": location.function,
+        "text": location.text.strip(),
+    }
+
+
+def site(location: Location | None) -> tuple[str, int] | None:
+    """What makes two places the same line."""
+    return None if location is None else (location.file, location.line)
+
+
+Key = tuple[str, frozenset[tuple[str, int] | None]]
+
+
+@dataclass
+class Findings:
+    """The findings of one run. Those that are certain only at the end (see `withdraw`) are kept apart until then."""
+
+    schedule: str = ""
+    seed: int = 0
+    items: dict[Key, Finding] = field(default_factory=dict)
+    tentative: list[tuple[Callable[[], bool], Finding]] = field(default_factory=list)
+    derailed: set[int] = field(default_factory=set)
+    """Clusters whose synchronisation is no longer what the kernel wrote."""
+
+    def add(
+        self, kind: str, location: Location, other: Location | None = None, *, cluster: int | None = None,
+        describe: Callable[[], Finding],
+    ) -> None:
+        """Counts the finding; `describe` writes it down if it is new."""
+        if cluster is not None and kind in DERAILING:
+            self.derailed.add(cluster)
+        if other is NOWHERE:
+            other = None
+        key = (kind, frozenset((site(location), site(other))))
+        known = self.items.get(key)
+        if known is not None:
+            known.count += 1
+            return
+        finding = describe()
+        finding.schedule, finding.seed = self.schedule, self.seed
+        self.items[key] = finding
+
+    def suspect(self, finding: Finding, holds: Callable[[], bool]) -> None:
+        """A finding that counts only if `holds()` is true when the run is over."""
+        self.tentative.append((holds, finding))
+
+    def settle(self) -> None:
+        """The run is over: decides about the suspects."""
+        for holds, finding in self.tentative:
+            if holds():
+                self.add(finding.kind, finding.location, finding.other, describe=lambda finding=finding: finding)
+        self.tentative.clear()
+
+    def __iter__(self) -> Iterable[Finding]:  # type: ignore[override]
+        return iter(self.items.values())

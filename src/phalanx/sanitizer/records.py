@@ -1,0 +1,123 @@
+"""Accesses as the shadow state remembers them, and who made them, in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from phalanx.ir.core import Op
+from phalanx.ir.effects import Access, Mode
+from phalanx.ir.views import GlobalView, SharedView
+from phalanx.sim.barriers import MBarrier
+
+if TYPE_CHECKING:
+    from phalanx.sanitizer.clocks import AgentClock
+    from phalanx.sim.agents import Agent
+
+
+@dataclass(frozen=True)
+class Actor:
+    """Who did it: a role of a CTA (or all its warps), or the engine that works for one."""
+
+    cluster: int
+    cta: int
+    role: str
+    first_warp: int
+    warps: int
+    engine: str | None = None
+
+    def __str__(self) -> str:
+        who = self.role
+        if self.engine is not None:
+            who = f"the {self.engine} engine for {who}"
+        return f"{who}, CTA {self.cta}, cluster {self.cluster}"
+
+
+def actor_of(agent: Agent, cluster: int | None = None, engine: str | None = None) -> Actor:
+    """The words for an agent; `cluster` where its slot may have moved on to another one."""
+    cta = agent.cta
+    index = cta.cluster.index if cluster is None else cluster
+    return Actor(index, cta.rank, agent.title, agent.first, agent.warps, engine)
+
+
+class CopyWork:
+    """One asynchronous copy: who issued it, and the phase of each barrier that it was issued to."""
+
+    __slots__ = ("barriers", "clock", "faulty", "op", "phases", "records")
+
+    def __init__(self, clock: AgentClock, op: Op, barriers: tuple[MBarrier, ...], phases: tuple[int, ...]) -> None:
+        self.clock = clock
+        self.op = op
+        self.barriers = barriers
+        self.phases = phases
+        self.faulty = False
+        """A finding already says what is wrong with it."""
+        self.records: list[Record] = []
+
+
+class Record:
+    """One access: it is over for whoever knows `epoch` of number `dim` (or of one of `also`) of cluster `cluster`."""
+
+    __slots__ = ("access", "also", "clock", "cluster", "dim", "epoch", "op", "place", "raced", "rank", "work")
+
+    def __init__(
+        self, clock: AgentClock, op: Op, access: Access, place: Any, rank: int, dim: int, epoch: int,
+        work: CopyWork | None = None,
+    ) -> None:
+        self.clock = clock
+        self.cluster = clock.cluster
+        self.op = op
+        self.access = access
+        self.place = place
+        self.rank = rank
+        """The CTA whose shared memory it touches."""
+        self.dim = dim
+        self.epoch = epoch
+        self.work = work
+        self.also: tuple[tuple[int, int], ...] = ()
+        self.raced = False
+
+    @property
+    def is_async(self) -> bool:
+        return self.work is not None
+
+    @property
+    def verb(self) -> str:
+        return {Mode.READ: "reads", Mode.WRITE: "writes", Mode.ATOMIC: "updates"}[self.access.mode]
+
+    def actor(self) -> Actor:
+        engine = None
+        if self.work is not None:
+            engine = "tensor core" if self.op.family == "wgmma" else "TMA"
+        return actor_of(self.clock.agent, self.cluster, engine)
+
+    def region(self) -> str:
+        """The bytes it touches, as the user would write them."""
+        view = self.access.region
+        if isinstance(view, GlobalView):
+            return global_text(view, self.place)
+        text = shared_text(view, self.place)
+        if len(self.clock.agent.cta.cluster.ctas) > 1:
+            text += f" of CTA {self.rank}"
+        return text
+
+
+def shared_text(view: SharedView, place: Any) -> str:
+    """`stages[2]`, `s[0:32, 16:32]`."""
+    key = [part for part in place.key if part is not Ellipsis]
+    shape = view.buffer.shape
+    while key and isinstance(key[-1], slice) and key[-1] == slice(0, shape[len(key) - 1]):
+        key.pop()
+    inside = ", ".join(f"{p.start}:{p.stop}" if isinstance(p, slice) else str(p) for p in key)
+    return f"{view.buffer.name}[{inside}]" if inside else view.buffer.name
+
+
+def global_text(view: GlobalView, place: Any) -> str:
+    """`Y[0:64, 64:128]`, `X[rows, 0:64]`."""
+    parts = []
+    for axis, (start, extent) in enumerate(zip(place.starts, view.extents)):
+        if not isinstance(start, int):
+            parts.append("rows")
+        else:
+            parts.append(f"{start}:{start + extent}" if axis in view.kept else str(start))
+    return f"{view.array.name}[{', '.join(parts)}]"

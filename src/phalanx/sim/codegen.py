@@ -1,0 +1,354 @@
+"""IR to Python: one generator function per agent program, compiled once per kernel.
+
+Scalars are Python locals and their arithmetic is inline. Every other instruction is a call of a function that
+its meaning prepared once for the agent, with its operands resolved: `t4[v3] if 0 <= v3 < 4 else f5(v3)` is a
+stage of a shared buffer. The source of a kernel can be read: `Code.source`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from phalanx.ir.core import Block, Function, Op
+from phalanx.ir.ops.control import Role
+from phalanx.ir.types import ScalarType
+from phalanx.ir.values import Const, Label, Param, Value, Var
+from phalanx.ir.views import BarrierRef, GlobalView, SharedView
+from phalanx.sim.agents import STEP, Agent
+from phalanx.sim.fields import operand_names
+from phalanx.sim.monitor import watched
+from phalanx.sim.numerics import scalar_of
+from phalanx.sim.places import SharedPlace, global_place, outside, shared_key, shared_place, transposition
+from phalanx.sim.registry import INLINES, MEANINGS, TEXTS
+
+FILENAME = "<simulated kernel>"
+_TABLE_LIMIT = 256
+
+Maker = Callable[[Agent], Any]
+"""Makes, for one agent, an object that its program names."""
+
+
+@dataclass
+class Frame:
+    """A Python loop that is being written. `escapes` are the exits inside it that lead further out."""
+
+    label: Label
+    spin: int | None = None
+    escapes: list[tuple[Label, str]] = field(default_factory=list)
+
+
+@dataclass
+class Program:
+    """The text of one agent's code, what its free names stand for, and the roles it forks."""
+
+    name: str
+    lines: list[str]
+    ops: list[Op | None]
+    makers: dict[str, Maker]
+    parameters: tuple[Value, ...]
+    children: list[tuple[Role, Program]]
+    factory: Callable[..., Any] = None  # type: ignore[assignment]
+
+
+class Emitter:
+    """Writes one program. The functions of `sim/ops/control.py` write control flow through it."""
+
+    def __init__(self, name: str, outer: Emitter | None, *, preempt: bool, numbers: itertools.count[int]) -> None:
+        self.name = name
+        self.outer = outer
+        self.preempt = preempt
+        self.numbers = numbers
+        self.lines: list[str] = []
+        self.ops: list[Op | None] = []
+        self.makers: dict[str, Maker] = {}
+        self.names: dict[Value, str] = {}
+        self.free: dict[Value, str] = {}
+        self.vars: dict[Var, str] = {}
+        self.frames: list[Frame] = []
+        self.exits: dict[tuple[Label, str], int] = {}
+        self.children: list[tuple[Role, Program]] = []
+        self.depth = 2
+        self.op: Op | None = None
+
+    # --- text -------------------------------------------------------------------------------------------------------
+
+    def line(self, text: str) -> None:
+        self.lines.append("    " * self.depth + text)
+        self.ops.append(self.op)
+
+    def fresh(self, prefix: str, hint: str = "") -> str:
+        hint = re.sub(r"\W", "", hint)
+        return f"{prefix}{next(self.numbers)}{'_' + hint if hint else ''}"
+
+    def bind(self, prefix: str, make: Maker) -> str:
+        """A name for what `make` returns for the agent."""
+        name = self.fresh(prefix)
+        self.makers[name] = make
+        return name
+
+    # --- values -----------------------------------------------------------------------------------------------------
+
+    def define(self, value: Value) -> str:
+        """The local name of a value that the next line defines."""
+        if isinstance(value, Var):
+            return self.variable(value)
+        name = self.names.get(value)
+        if name is None:
+            name = self.names[value] = self.fresh("v", value.name)
+        return name
+
+    def variable(self, var: Var) -> str:
+        """The local name of a mutable cell; a role has a copy of the one around it."""
+        if var in self.vars:
+            return self.vars[var]
+        if var in self.free:
+            return self.free[var]
+        if self.outer is not None and self.outer.knows(var):
+            return self.import_(var)
+        name = self.vars[var] = self.fresh("x", var.name)
+        return name
+
+    def import_(self, value: Value) -> str:
+        name = self.free[value] = self.fresh("a", value.name)
+        return name
+
+    def knows(self, value: Value) -> bool:
+        return (
+            value in self.names or value in self.vars or value in self.free
+            or (self.outer is not None and self.outer.knows(value))
+        )
+
+    def expr(self, value: Value | None) -> str:
+        """A Python expression for an operand."""
+        if value is None:
+            return "None"
+        if isinstance(value, Const):
+            return self.constant(value)
+        if isinstance(value, Param):
+            dtype, index = value.type.dtype, value.index
+            name = f"p{index}"
+            self.makers[name] = lambda agent: scalar_of(agent.cta.cluster.machine.args[index], dtype)
+            return name
+        if isinstance(value, Var):
+            return self.variable(value)
+        return self.names.get(value) or self.free.get(value) or self.import_(value)
+
+    def constant(self, value: Const) -> str:
+        assert isinstance(value.type, ScalarType)
+        number = scalar_of(value.value, value.type.dtype)
+        if isinstance(number, int):
+            return repr(number) if number >= 0 else f"({number})"
+        return self.bind("c", lambda agent: number)
+
+    # --- operands ---------------------------------------------------------------------------------------------------
+
+    def operand(self, item: Any) -> str:
+        """A Python expression for one operand field of the current instruction."""
+        if item is None or isinstance(item, Value):
+            return self.expr(item)
+        if isinstance(item, BarrierRef):
+            return self.barrier(item)
+        if isinstance(item, SharedView):
+            return self.shared(item)
+        if isinstance(item, GlobalView):
+            return self.global_(item)
+        if isinstance(item, tuple):
+            return "(" + "".join(f"{self.operand(part)}, " for part in item) + ")"
+        return repr(item)
+
+    def barrier(self, ref: BarrierRef) -> str:
+        array, index = ref.barrier, ref.index
+        if isinstance(index, Const) and 0 <= int(index.value) < array.n:
+            number = int(index.value)
+            return self.bind("b", lambda agent: agent.cta.barriers[array][number])
+        location = self.op.loc  # type: ignore[union-attr]
+        table = self.bind("b", lambda agent: agent.cta.barriers[array])
+        fail = self.bind("f", lambda agent: lambda index: outside(array, index, location))
+        return self.checked(table, self.expr(index), array.n, fail)
+
+    def shared(self, view: SharedView) -> str:
+        """Constant offsets: the place itself. One run-time index of a dropped axis: a table. Otherwise a call."""
+        location = self.op.loc  # type: ignore[union-attr]
+        buffer, shape = view.buffer, view.buffer.shape
+        axes = transposition(view.kept)
+        starts = [int(o.value) if isinstance(o, Const) else None for o in view.offsets]
+        moving = [axis for axis, start in enumerate(starts) if start is None]
+        fixed = all(
+            start is None or 0 <= start <= size - extent for start, extent, size in zip(starts, view.extents, shape)
+        )
+        call = self.bind("f", lambda agent: shared_place(view, agent.cta, location))
+        if fixed and not moving and view.cta is None:
+            key = shared_key(view, tuple(starts), location)  # type: ignore[arg-type]
+            return self.bind("s", lambda agent: SharedPlace(agent.cta, buffer, key, axes))
+        if fixed and len(moving) == 1 and view.cta is None:
+            axis = moving[0]
+            if axis not in view.kept and shape[axis] <= _TABLE_LIMIT:
+                keys = [
+                    shared_key(view, tuple(i if s is None else s for s in starts), location) for i in range(shape[axis])
+                ]
+                table = self.bind("t", lambda agent: [SharedPlace(agent.cta, buffer, key, axes) for key in keys])
+                before = "".join(f"{s}, " for s in starts[:axis])
+                after = "".join(f", {s}" for s in starts[axis + 1 :])
+                index = self.expr(view.offsets[axis])
+                return f"({table}[{index}] if 0 <= {index} < {shape[axis]} else {call}({before}{index}{after}))"
+        operands = [*view.offsets] if view.cta is None else [*view.offsets, view.cta]
+        return f"{call}({', '.join(map(self.expr, operands))})"
+
+    def global_(self, view: GlobalView) -> str:
+        index = view.array.index
+        call = self.bind("g", lambda agent: global_place(view, agent.cta.cluster.machine.args[index]))
+        return f"{call}({', '.join(map(self.expr, view.offsets))})"
+
+    @staticmethod
+    def checked(table: str, index: str, size: int, fail: str) -> str:
+        return f"({table}[{index}] if 0 <= {index} < {size} else {fail}({index}))"
+
+    # --- instructions -----------------------------------------------------------------------------------------------
+
+    def block(self, block: Block) -> None:
+        before = len(self.lines)
+        for op in block.ops:
+            self.instruction(op)
+        if len(self.lines) == before:
+            self.line("pass")
+
+    def instruction(self, op: Op) -> None:
+        outer, self.op = self.op, op
+        cls = type(op)
+        if cls in TEXTS:
+            TEXTS[cls](op, self)
+        else:
+            express = INLINES.get(cls)
+            expression = express(op, self) if express is not None else None
+            if expression is not None:
+                assert op.defines is not None
+                self.line(f"{self.define(op.defines)} = {expression}")
+            else:
+                self.call(op)
+        self.op = outer
+
+    def call(self, op: Op) -> None:
+        """A call of the instruction's meaning."""
+        meaning = MEANINGS[type(op)]
+        if self.preempt and not op.effects().is_pure:
+            self.line(f"yield {STEP}")
+
+        def prepare(agent: Agent) -> Any:
+            run = meaning.prepare(op, agent)
+            monitor = agent.cta.cluster.machine.monitor
+            return run if monitor is None else watched(run, op, agent, monitor)
+
+        operands = ", ".join(self.operand(getattr(op, name)) for name in operand_names(type(op)))
+        call = f"{self.bind('o', prepare)}({operands})"
+        if meaning.blocks:
+            self.line(f"if {call}:")
+            self.line("    yield 0")
+        elif op.defines is not None:
+            self.line(f"{self.define(op.defines)} = {call}")
+        else:
+            results = "".join(f"{self.define(value)}, " for value in op.defined_values())
+            self.line(f"{results}= {call}" if results else call)
+
+    # --- loops and exits --------------------------------------------------------------------------------------------
+
+    def loop(self, head: str, label: Label, body: Callable[[], None], spin: int | None = None) -> None:
+        """A Python loop with what must follow it: exits that only pass through are sent on."""
+        frame = Frame(label, spin)
+        self.line(head)
+        self.frames.append(frame)
+        self.depth += 1
+        body()
+        self.depth -= 1
+        self.frames.pop()
+        for target, action in frame.escapes:
+            self.line(f"if leaving == {self.exits[target, action]}:")
+            self.depth += 1
+            if self.frames[-1].label is target:
+                self.line("leaving = 0")
+            self.exit(target, action)
+            self.depth -= 1
+
+    def exit(self, target: Label, action: str) -> None:
+        """Leaves for (`break`) or goes on with (`continue`) the loop or scope named `target`."""
+        frame = self.frames[-1]
+        if frame.label is target:
+            if action == "continue" and frame.spin is not None:
+                self.line(f"yield {frame.spin}")
+            self.line(action)
+            return
+        code = self.exits.setdefault((target, action), len(self.exits) + 1)
+        if (target, action) not in frame.escapes:
+            frame.escapes.append((target, action))
+        self.line(f"leaving = {code}")
+        self.line("break")
+
+    # --- programs ---------------------------------------------------------------------------------------------------
+
+    def role(self, role: Role) -> tuple[int, str]:
+        """Writes a role as a program of its own: its number among the children, and the values it takes along."""
+        inner = Emitter(role.name, self, preempt=self.preempt, numbers=self.numbers)
+        inner.block(role.body)
+        program = inner.program()
+        self.children.append((role, program))
+        return len(self.children) - 1, "(" + "".join(f"{self.expr(value)}, " for value in program.parameters) + ")"
+
+    def program(self) -> Program:
+        self.op = None
+        parameters = tuple(self.free)
+        head = [f"    def program({', '.join(self.free[value] for value in parameters)}):"]
+        if self.vars:
+            head.append(f"        {' = '.join(self.vars.values())} = None")
+        if self.exits:
+            head.append("        leaving = 0")
+        names = "".join(f"{name}, " for name in self.makers)
+        lines = [f"def bind({names.rstrip(', ')}):", *head, *self.lines, "        return", "        yield 0",
+                 "    return program"]
+        ops: list[Op | None] = [None] * (1 + len(head)) + self.ops + [None] * 3
+        return Program(self.name, lines, ops, self.makers, parameters, self.children)
+
+
+class Code:
+    """A kernel as Python: its programs, their text, and from a line of the text back to the instruction."""
+
+    def __init__(self, function: Function, *, preempt: bool = False) -> None:
+        emitter = Emitter(function.name, None, preempt=preempt, numbers=itertools.count())
+        emitter.block(function.body)
+        self.main = emitter.program()
+        self.lines: list[str] = []
+        self.ops: list[Op | None] = [None]
+        for program in self._programs(self.main):
+            start = len(self.lines)
+            self.lines += [f"# {program.name}", *program.lines]
+            self.ops += [None, *program.ops]
+            namespace: dict[str, Any] = {}
+            code = "\n" * (start + 1) + "\n".join(program.lines) + "\n"
+            exec(compile(code, FILENAME, "exec"), namespace)
+            program.factory = namespace["bind"]
+
+    def _programs(self, program: Program) -> list[Program]:
+        found = [program]
+        for _, child in program.children:
+            found += self._programs(child)
+        return found
+
+    @property
+    def source(self) -> str:
+        """The generated Python, for people."""
+        return "\n".join(self.lines) + "\n"
+
+    def op_at(self, line: int) -> Op | None:
+        """The instruction that a line of the source came from."""
+        return self.ops[line] if 0 <= line < len(self.ops) else None
+
+    def bind(self, agent: Agent, program: Program | None = None) -> None:
+        """Gives an agent, and the agents of its roles, their programs."""
+        program = program or self.main
+        for role, child in program.children:
+            inner = Agent(agent.cta, role.name, role.first, role.count, agent)
+            agent.children.append(inner)
+            self.bind(inner, child)
+        agent.program = program.factory(*[make(agent) for make in program.makers.values()])

@@ -1,0 +1,168 @@
+"""Asynchronous copies: issued by an agent, carried out later by the scheduler, step by step.
+
+A load has one step: it reads global memory, writes shared memory and credits its bytes. A store has two, which
+is what `tma.wait(n, read=True)` and `tma.wait(n)` tell apart: it reads its shared source, and later writes
+global memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from phalanx.ir.core import Op
+
+if TYPE_CHECKING:
+    from phalanx.sim.agents import Agent
+    from phalanx.sim.barriers import MBarrier
+    from phalanx.sim.places import GlobalPlace
+
+
+class BulkGroup:
+    """Copies committed together: how many have not read their source yet, how many have not written yet."""
+
+    __slots__ = ("reads", "writes")
+
+    def __init__(self) -> None:
+        self.reads = 0
+        self.writes = 0
+
+
+class Copy:
+    """Work in flight. `step` does the next part and says whether more is left."""
+
+    __slots__ = ("agent", "op")
+
+    agent: Agent
+    op: Op
+
+    def step(self) -> bool:
+        raise NotImplementedError
+
+
+class LoadCopy(Copy):
+    """Global to shared memory: the same tile into every destination, all its bytes on each one's barrier."""
+
+    __slots__ = ("barriers", "destinations", "nbytes", "source")
+
+    def __init__(
+        self, agent: Agent, op: Op, source: GlobalPlace, destinations: tuple[np.ndarray, ...],
+        barriers: tuple[MBarrier, ...], nbytes: int,
+    ) -> None:
+        self.agent = agent
+        self.op = op
+        self.source = source
+        self.destinations = destinations
+        self.barriers = barriers
+        self.nbytes = nbytes
+
+    def step(self) -> bool:
+        for destination in self.destinations:
+            self.source.copy_to(destination)
+        monitor = self.agent.cta.cluster.machine.monitor
+        for barrier in self.barriers:
+            if monitor is not None:
+                monitor.complete(self, barrier)
+            barrier.complete(self.nbytes, self.op)
+        return False
+
+
+class StoreCopy(Copy):
+    """Shared to global memory, plain or folding; belongs to a bulk group of its issuer."""
+
+    __slots__ = ("data", "group", "source", "write")
+
+    def __init__(
+        self, agent: Agent, op: Op, source: np.ndarray, write: Callable[[np.ndarray], object], group: BulkGroup
+    ) -> None:
+        self.agent = agent
+        self.op = op
+        self.source = source
+        self.write = write
+        self.group = group
+        self.data: np.ndarray | None = None
+
+    def step(self) -> bool:
+        monitor = self.agent.cta.cluster.machine.monitor
+        if self.data is None:
+            self.data = self.source.copy()
+            self.group.reads -= 1
+            if monitor is not None:
+                monitor.source_read(self)
+            wake_if_groups_done(self.agent)
+            return True
+        self.write(self.data)
+        self.group.writes -= 1
+        if monitor is not None:
+            monitor.complete(self, None)
+        wake_if_groups_done(self.agent)
+        return False
+
+
+def issue(copy: Copy) -> None:
+    """Hands a copy to the engines of its cluster: it is carried out at once or later, as the schedule says."""
+    agent = copy.agent
+    cluster = agent.cta.cluster
+    monitor = cluster.machine.monitor
+    if monitor is not None:
+        monitor.issue(agent, copy.op, copy, agent.issuing)
+    if cluster.machine.early:
+        while copy.step():
+            pass
+    else:
+        cluster.pending.append(copy)
+
+
+def join_open_group(agent: Agent) -> BulkGroup:
+    """Counts one more copy in the group that the next commit closes."""
+    group = agent.open_group
+    if group is None:
+        group = agent.open_group = BulkGroup()
+    group.reads += 1
+    group.writes += 1
+    return group
+
+
+def commit_group(agent: Agent) -> None:
+    """Closes the open group. An empty one counts as a group too."""
+    group = agent.open_group or BulkGroup()
+    agent.reading.append(group)
+    agent.writing.append(group)
+    agent.open_group = None
+
+
+def groups_done(agent: Agent, newest: int, read: bool) -> bool:
+    """Whether all groups but the `newest` are over (with `read`: have read their sources)."""
+    if read:
+        groups = agent.reading
+        while groups and not groups[0].reads:
+            groups.popleft()
+    else:
+        groups = agent.writing
+        while groups and not groups[0].writes:
+            groups.popleft()
+    return len(groups) <= newest
+
+
+def wake_if_groups_done(agent: Agent) -> None:
+    """Lets an agent go on that waits for its bulk groups, if they are done now."""
+    waiting = agent.waiting
+    if waiting is not None and isinstance(waiting[1], GroupWait):
+        wait: Any = waiting[1]
+        if groups_done(agent, wait.newest, wait.read):
+            agent.waiting = None
+            wait.passed()
+            agent.queue.append(agent)
+
+
+class GroupWait:
+    """What an agent blocked in `tma.wait` waits for."""
+
+    __slots__ = ("newest", "passed", "read")
+
+    def __init__(self, newest: int, read: bool, passed: Callable[[], None]) -> None:
+        self.newest = newest
+        self.read = read
+        self.passed = passed

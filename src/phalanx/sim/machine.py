@@ -1,0 +1,182 @@
+"""The machine: clusters of CTAs, each with its shared memory, its barriers and its agents.
+
+A `Cluster` object is a slot: when the cluster in it has ended, the next one of the grid starts in it with
+poisoned memory, so the functions that the code generator bound to it are made once.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any, TextIO
+
+import numpy as np
+
+from phalanx.errors import Error
+from phalanx.ir.core import Function
+from phalanx.ir.location import Location
+from phalanx.ir.views import BarrierArray, SharedBuffer
+from phalanx.sim.agents import Agent
+from phalanx.sim.barriers import ClusterBarrier, MBarrier
+
+if TYPE_CHECKING:
+    from phalanx.sim.codegen import Code
+    from phalanx.sim.engines import Copy
+    from phalanx.sim.monitor import Monitor
+
+POISON = 0xFF
+"""Every byte of shared memory at the start of a CTA: NaN in all float types, -1 in the integers."""
+
+
+class Machine:
+    """One launch: the grid, the arguments, and how to make the clusters that run it."""
+
+    def __init__(
+        self, function: Function, grid: tuple[int, int, int], args: tuple[Any, ...], code: Code, *,
+        early: bool, monitor: Monitor | None, out: TextIO,
+    ) -> None:
+        self.function = function
+        self.grid = grid
+        self.args = args
+        self.code = code
+        self.early = early
+        self.monitor = monitor
+        self.out = out
+        self.offsets, self.shared_bytes = layout(function)
+        x, y, z = (blocks // size for blocks, size in zip(grid, function.cluster))
+        self.cluster_grid = (x, y, z)
+        self.cluster_count = x * y * z
+
+
+class Cluster:
+    """The CTAs of one cluster, the agents that can run, the copies in flight."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.ready: deque[Agent] = deque()
+        self.spinning: list[Agent] = []
+        self.pending: deque[Copy] = deque()
+        self.barrier = ClusterBarrier(self)
+        self.index = 0
+        self.live = 0
+        self.coordinates = (0, 0, 0)
+        self.ctas = [Cta(self, rank) for rank in range(machine.function.cluster_size)]
+        for cta in self.ctas:
+            machine.code.bind(cta.main)
+
+    def start(self, index: int) -> None:
+        """Begins cluster number `index` of the grid in this slot."""
+        self.index = index
+        width, height, _ = self.machine.cluster_grid
+        self.coordinates = (index % width, index // width % height, index // (width * height))
+        self.ready.clear()
+        self.spinning.clear()
+        self.pending.clear()
+        self.barrier.reset()
+        self.live = len(self.ctas)
+        for cta in self.ctas:
+            cta.start()
+
+    @property
+    def finished(self) -> bool:
+        return not self.live and not self.pending
+
+    def cta_of(self, rank: int, location: Location) -> Cta:
+        """The CTA of that rank; an error if the cluster has none."""
+        if not 0 <= rank < len(self.ctas):
+            raise Error(
+                f"CTA {rank} is outside the cluster of {len(self.ctas)}", location=location, kind="out-of-bounds",
+                remedy=f"ranks go from 0 to {len(self.ctas) - 1}",
+            )
+        return self.ctas[rank]
+
+    def agents(self) -> list[Agent]:
+        """Every agent that has started and not ended, in the order of CTAs and roles."""
+        found: list[Agent] = []
+
+        def collect(agent: Agent) -> None:
+            if agent.alive:
+                found.append(agent)
+            for child in agent.children:
+                collect(child)
+
+        for cta in self.ctas:
+            collect(cta.main)
+        return found
+
+
+class Cta:
+    """A thread block: its place in the grid, its shared memory as bytes, typed views of each buffer, its barriers."""
+
+    def __init__(self, cluster: Cluster, rank: int) -> None:
+        self.cluster = cluster
+        self.rank = rank
+        machine = cluster.machine
+        function = machine.function
+        width, height, _ = function.cluster
+        self.coordinates = (rank % width, rank // width % height, rank // (width * height))
+        self.block = (0, 0, 0)
+        self.memory = aligned_bytes(machine.shared_bytes)
+        self.buffers: dict[SharedBuffer, np.ndarray] = {}
+        for buffer in function.buffers:
+            start = machine.offsets[buffer]
+            flat = self.memory[start : start + buffer.nbytes].view(buffer.dtype.numpy)
+            self.buffers[buffer] = flat.reshape(buffer.shape)
+        self.barriers: dict[BarrierArray, list[MBarrier]] = {
+            array: [MBarrier(array, index, self) for index in range(array.n)] for array in function.barriers
+        }
+        self.main = Agent(self, function.name, 0, function.warps, None)
+
+    def start(self) -> None:
+        """Begins with poisoned memory and uninitialised barriers."""
+        x, y, z = (c * size + r for c, size, r in
+                   zip(self.cluster.coordinates, self.cluster.machine.function.cluster, self.coordinates))
+        self.block = (x, y, z)
+        self.memory.fill(POISON)
+        for array in self.barriers.values():
+            for barrier in array:
+                barrier.reset()
+        self.main.reset()
+        monitor = self.cluster.machine.monitor
+        if monitor is not None:
+            monitor.cta_started(self)
+        self.main.start()
+
+    def exit(self) -> None:
+        """All its warps have ended; the cluster's barrier no longer waits for them."""
+        cluster = self.cluster
+        cluster.live -= 1
+        if self.main.cluster_phase == cluster.barrier.phase:
+            cluster.barrier.arrived -= self.main.warps
+        monitor = cluster.machine.monitor
+        if monitor is not None:
+            monitor.cta_exited(self)
+        cluster.barrier.check()
+
+
+def layout(function: Function) -> tuple[dict[SharedBuffer | BarrierArray, int], int]:
+    """Byte offsets in shared memory: in declaration order, 1024-byte aligned; `reuse` shares the place of another."""
+    members: dict[SharedBuffer | BarrierArray, list[SharedBuffer | BarrierArray]] = {}
+    declared: list[SharedBuffer | BarrierArray] = [*function.buffers, *function.barriers]
+    for item in declared:
+        members.setdefault(_root(item), []).append(item)
+    offsets: dict[SharedBuffer | BarrierArray, int] = {}
+    end = 0
+    for group in members.values():
+        start = -(-end // 1024) * 1024
+        end = start + max(item.nbytes for item in group)
+        for item in group:
+            offsets[item] = start
+    return offsets, end
+
+
+def _root(item: SharedBuffer | BarrierArray) -> SharedBuffer | BarrierArray:
+    while item.reuse is not None:
+        item = item.reuse
+    return item
+
+
+def aligned_bytes(size: int) -> np.ndarray:
+    """Bytes whose address is a multiple of 1024, so that views of every type are aligned."""
+    raw = np.empty(size + 1024, np.uint8)
+    start = -raw.__array_interface__["data"][0] % 1024
+    return raw[start : start + size]

@@ -1,0 +1,229 @@
+"""The seam for checkers: what a run reports as it happens.
+
+`simulate(..., monitor=m)` calls the methods below; without a monitor the functions that call them are not
+built. What is passed for an instruction comes from its `op.effects()`: `watched` turns each declared effect
+into one call, just before the instruction runs. Only what happens later has its callers elsewhere: a wait that
+passes (`sim/barriers.py`), a copy that reads its source or lands (`sim/engines.py`), a role that joins
+(`sim/agents.py`).
+
+Places are `SharedPlace`, `GlobalPlace` or `RowsPlace`; a multicast write names one `SharedPlace` and the ranks
+it lands in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from phalanx.ir import effects as fx
+from phalanx.ir.core import Op
+from phalanx.sim.fields import operand_positions
+from phalanx.sim.places import ranks_of
+
+if TYPE_CHECKING:
+    from phalanx.sim.agents import Agent
+    from phalanx.sim.barriers import MBarrier
+    from phalanx.sim.engines import Copy
+    from phalanx.sim.machine import Cta
+
+
+class Monitor:
+    """Does nothing; a checker overrides what it needs."""
+
+    def cta_started(self, cta: Cta) -> None:
+        """Its memory is poisoned, its barriers uninitialised."""
+
+    def cta_exited(self, cta: Cta) -> None:
+        """All its agents have ended."""
+
+    def fork(self, parent: Agent, child: Agent) -> None:
+        """A role begins."""
+
+    def join(self, parent: Agent, child: Agent) -> None:
+        """A role has ended."""
+
+    def access(self, agent: Agent, op: Op, access: fx.Access, place: Any, ranks: list[int] | None) -> None:
+        """An access that is over at once."""
+
+    def issue(self, agent: Agent, op: Op, copy: Copy, accesses: list[tuple[fx.Access, Any, list[int] | None]]) -> None:
+        """A copy begins; its accesses are over when `source_read` and `complete` say so."""
+
+    def source_read(self, copy: Copy) -> None:
+        """A store has read its shared source."""
+
+    def complete(self, copy: Copy, barrier: MBarrier | None) -> None:
+        """A copy has landed; `barrier` is about to be credited (None: it belongs to a bulk group)."""
+
+    def arrive(self, agent: Agent, op: Op, barrier: MBarrier, count: int) -> None:
+        """`count` arrivals are about to be counted."""
+
+    def expect(self, agent: Agent, op: Op, barrier: MBarrier, nbytes: int) -> None:
+        """`nbytes` are about to be expected."""
+
+    def wait_passed(self, agent: Agent, op: Op, barrier: MBarrier, phase: int) -> None:
+        """A wait, or a test that said yes, for `phase` is over; -1 for the phase before the first."""
+
+    def lifecycle(self, agent: Agent, op: Op, life: fx.Life, barrier: MBarrier) -> None:
+        """A barrier is about to be initialised or invalidated."""
+
+    def fence(self, agent: Agent, op: Op, kind: fx.FenceKind) -> None:
+        """A fence."""
+
+    def commit(self, agent: Agent, op: Op) -> None:
+        """The agent's open bulk group is closed; a store's group is its `copy.group`."""
+
+    def groups_passed(self, agent: Agent, op: Op, newest: int, read: bool) -> None:
+        """`tma.wait` is over: all groups but the `newest` have ended (with `read`: have read their sources)."""
+
+    def mma_issued(
+        self, agent: Agent, op: Op, product: Any, accesses: list[tuple[fx.Access, Any, list[int] | None]]
+    ) -> None:
+        """The tensor cores begin a product; its accesses are over when its group has retired."""
+
+    def mma_committed(self, agent: Agent, op: Op) -> None:
+        """The products issued since the last commit are a group."""
+
+    def mma_passed(self, agent: Agent, op: Op, newest: int) -> None:
+        """All MMA groups of the agent but the `newest` have retired, in order."""
+
+    def rendezvous(self, agent: Agent, op: Op, rendezvous: fx.Rendezvous, phase: int) -> None:
+        """The agent is about to arrive at (or wait for) a barrier of threads; `phase` is the cluster barrier's."""
+
+    def cluster_passed(self, agent: Agent, op: Op, phase: int) -> None:
+        """A wait for the cluster barrier's `phase` is over."""
+
+
+Operands = tuple[Any, ...]
+Report = Callable[[Operands], None]
+
+
+def watched(run: Callable[..., Any], op: Op, agent: Agent, monitor: Monitor) -> Callable[..., Any]:
+    """`run` with the monitor told of the instruction's declared effects first."""
+    reports = _Reports(op, agent, monitor).all()
+    if not reports:
+        return run
+    if len(reports) == 1:
+        report = reports[0]
+
+        def single(*operands: Any) -> Any:
+            report(operands)
+            return run(*operands)
+
+        return single
+
+    def several(*operands: Any) -> Any:
+        for report in reports:
+            report(operands)
+        return run(*operands)
+
+    return several
+
+
+class _Reports:
+    """One function per declared effect, which finds its parts among the operands and calls the monitor."""
+
+    def __init__(self, op: Op, agent: Agent, monitor: Monitor) -> None:
+        self.op = op
+        self.agent = agent
+        self.cta = agent.cta
+        self.monitor = monitor
+        self.position = operand_positions(op)
+
+    def all(self) -> list[Report]:
+        effects = self.op.effects()
+        reports = [self.access(access) for access in effects.accesses if access.when is fx.When.NOW]
+        later = [access for access in effects.accesses if access.when is not fx.When.NOW]
+        if later:
+            reports.append(self.issuing(later))
+        reports += [self.expect(expected) for expected in effects.expects]
+        reports += [self.arrive(arrival) for arrival in effects.arrivals]
+        reports += [self.lifecycle(life) for life in effects.lifecycle]
+        reports += [self.fence(kind) for kind in effects.fences]
+        reports += [self.rendezvous(meeting) for meeting in effects.rendezvous]
+        reports += [self.commit() for group in effects.bulk_groups if group.action is fx.GroupAction.COMMIT]
+        return reports
+
+    def access(self, access: fx.Access) -> Report:
+        place, ranks = self.position[id(access.region)], self.ranks(access.mask)
+
+        def report(operands: Operands) -> None:
+            self.monitor.access(self.agent, self.op, access, operands[place], ranks(operands))
+
+        return report
+
+    def issuing(self, accesses: list[fx.Access]) -> Report:
+        """Kept for the call of `issue`, which comes when the copy exists."""
+        parts = [(access, self.position[id(access.region)], self.ranks(access.mask)) for access in accesses]
+
+        def report(operands: Operands) -> None:
+            self.agent.issuing = [(access, operands[place], ranks(operands)) for access, place, ranks in parts]
+
+        return report
+
+    def expect(self, expected: fx.Expect) -> Report:
+        barriers, nbytes = self.barriers(expected.barrier, expected.mask), self.value(expected.nbytes)
+
+        def report(operands: Operands) -> None:
+            for barrier in barriers(operands):
+                self.monitor.expect(self.agent, self.op, barrier, nbytes(operands))
+
+        return report
+
+    def arrive(self, arrival: fx.Arrival) -> Report:
+        barriers, count = self.barriers(arrival.barrier, arrival.mask), self.value(arrival.count)
+
+        def report(operands: Operands) -> None:
+            for barrier in barriers(operands):
+                self.monitor.arrive(self.agent, self.op, barrier, count(operands))
+
+        return report
+
+    def lifecycle(self, life: fx.Lifecycle) -> Report:
+        array, index = self.cta.barriers[life.barrier], self.value(life.index)
+
+        def report(operands: Operands) -> None:
+            which = index(operands)
+            if which is None:
+                chosen = array
+            else:
+                chosen = [array[which] if isinstance(which, int) else which]
+            for barrier in chosen:
+                self.monitor.lifecycle(self.agent, self.op, life.life, barrier)
+
+        return report
+
+    def fence(self, kind: fx.FenceKind) -> Report:
+        return lambda operands: self.monitor.fence(self.agent, self.op, kind)
+
+    def rendezvous(self, meeting: fx.Rendezvous) -> Report:
+        barrier = self.cta.cluster.barrier
+        return lambda operands: self.monitor.rendezvous(self.agent, self.op, meeting, barrier.phase)
+
+    def commit(self) -> Report:
+        return lambda operands: self.monitor.commit(self.agent, self.op)
+
+    # --- parts of an effect -----------------------------------------------------------------------------------------
+
+    def value(self, value: Any) -> Callable[[Operands], Any]:
+        """A number that the effect names: an operand, or a constant."""
+        if value is None:
+            return lambda operands: None
+        if id(value) in self.position:
+            index = self.position[id(value)]
+            return lambda operands: operands[index]
+        constant = value.value
+        return lambda operands: constant
+
+    def ranks(self, mask: Any) -> Callable[[Operands], list[int] | None]:
+        """The CTAs of a mask; None where the effect stays in its own CTA."""
+        value = self.value(mask)
+        if mask is None:
+            return value
+        return lambda operands: ranks_of(value(operands), self.cta, self.op.loc)
+
+    def barriers(self, ref: Any, mask: Any) -> Callable[[Operands], list[MBarrier]]:
+        """The barrier in its own CTA, or in each one of the mask."""
+        index, ranks = self.position[id(ref)], self.ranks(mask)
+        if mask is None:
+            return lambda operands: [operands[index]]
+        return lambda operands: [operands[index].peer(rank) for rank in ranks(operands) or ()]

@@ -1,0 +1,174 @@
+"""Control flow as Python control flow; roles as a fork and a join of agents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from phalanx.errors import Error
+from phalanx.ir.ops.control import (
+    Assign,
+    BlockId,
+    Break,
+    Continue,
+    DeviceAssert,
+    For,
+    If,
+    Leave,
+    NumBlocks,
+    Print,
+    ReadVar,
+    Roles,
+    Scope,
+    Sync,
+    While,
+)
+from phalanx.sim.agents import Agent
+from phalanx.sim.codegen import Emitter
+from phalanx.sim.registry import meaning, text
+from phalanx.sim.spins import spin_kind
+
+
+@text(Assign)
+def assign(op: Assign, emit: Emitter) -> None:
+    emit.line(f"{emit.variable(op.var)} = {emit.expr(op.value)}")
+
+
+@text(ReadVar)
+def read_var(op: ReadVar, emit: Emitter) -> None:
+    emit.line(f"{emit.define(op.result)} = {emit.variable(op.var)}")
+
+
+@text(If)
+def if_(op: If, emit: Emitter) -> None:
+    emit.line(f"if {emit.expr(op.cond)}:")
+    emit.depth += 1
+    emit.block(op.then)
+    emit.depth -= 1
+    if op.orelse.ops:
+        emit.line("else:")
+        emit.depth += 1
+        emit.block(op.orelse)
+        emit.depth -= 1
+
+
+@text(For)
+def for_(op: For, emit: Emitter) -> None:
+    spin = spin_kind(op)
+
+    def body() -> None:
+        emit.block(op.body)
+        if spin is not None:
+            emit.line(f"yield {spin}")
+
+    bounds = ", ".join(emit.expr(value) for value in (op.start, op.stop, op.step))
+    emit.loop(f"for {emit.define(op.index)} in range({bounds}):", op.label, body, spin)
+
+
+@text(While)
+def while_(op: While, emit: Emitter) -> None:
+    spin = spin_kind(op)
+
+    def body() -> None:
+        emit.block(op.test)
+        emit.line(f"if not {emit.expr(op.cond)}:")
+        emit.line("    break")
+        emit.block(op.body)
+        if spin is not None:
+            emit.line(f"yield {spin}")
+
+    emit.loop("while True:", op.label, body, spin)
+
+
+@text(Break)
+def break_(op: Break, emit: Emitter) -> None:
+    emit.exit(op.label, "break")
+
+
+@text(Continue)
+def continue_(op: Continue, emit: Emitter) -> None:
+    emit.exit(op.label, "continue")
+
+
+@text(Scope)
+def scope(op: Scope, emit: Emitter) -> None:
+    """A loop of one round, where something leaves it."""
+    if not any(isinstance(inner, Leave) and inner.label is op.label for inner in op.body.walk()):
+        emit.block(op.body)
+        return
+
+    def body() -> None:
+        emit.block(op.body)
+        emit.line("break")
+
+    emit.loop("while True:", op.label, body)
+
+
+@text(Leave)
+def leave(op: Leave, emit: Emitter) -> None:
+    emit.exit(op.label, "break")
+
+
+@text(Roles)
+def roles(op: Roles, emit: Emitter) -> None:
+    """Forks one agent per region with copies of what it reads, and waits until all have ended."""
+    regions = [emit.role(region) for region in op.regions]
+    numbers = [number for number, _ in regions]
+
+    def prepare(agent: Agent) -> Callable[..., bool]:
+        children = [agent.children[number] for number in numbers]
+        monitor = agent.cta.cluster.machine.monitor
+
+        def fork(*copied: tuple[Any, ...]) -> bool:
+            agent.joining = len(children)
+            agent.waiting = (op, children)
+            for child, values in zip(children, copied):
+                child.cluster_phase = agent.cluster_phase
+                if monitor is not None:
+                    monitor.fork(agent, child)
+                child.start(*values)
+            return True
+
+        return fork
+
+    emit.line(f"{emit.bind('o', prepare)}({', '.join(values for _, values in regions)})")
+    emit.line("yield 0")
+
+
+@meaning(Sync)
+def sync(op: Sync, agent: Agent) -> Callable[..., None]:
+    """An agent's instructions run one after another: its threads are always together."""
+    return lambda: None
+
+
+@meaning(BlockId)
+def block_id(op: BlockId, agent: Agent) -> Callable[..., int]:
+    cta, dim = agent.cta, op.dim
+    return lambda: cta.block[dim]
+
+
+@meaning(NumBlocks)
+def num_blocks(op: NumBlocks, agent: Agent) -> Callable[..., int]:
+    blocks = agent.cta.cluster.machine.grid[op.dim]
+    return lambda: blocks
+
+
+@meaning(Print)
+def print_(op: Print, agent: Agent) -> Callable[..., None]:
+    out = agent.cta.cluster.machine.out
+    return lambda parts: print(*parts, file=out)
+
+
+@meaning(DeviceAssert)
+def device_assert(op: DeviceAssert, agent: Agent) -> Callable[..., None]:
+    cta = agent.cta
+
+    def run(cond: Any) -> None:
+        if not (cond.all() if isinstance(cond, np.ndarray) else cond):
+            raise Error(
+                f"{op.message or 'assertion failed'} (block {cta.block}, {agent.title})", location=op.loc, kind="assert"
+            )
+
+    return run

@@ -1,0 +1,113 @@
+"""mbarriers: what each instruction does to their state. `sim/barriers.py` has the state itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from phalanx.ir.ops.mbarrier import (
+    Arrive,
+    ArriveExpectTx,
+    BarrierInit,
+    BarrierInvalidate,
+    ExpectTx,
+    FenceBarrierInit,
+    TestWait,
+    Wait,
+)
+from phalanx.sim.agents import Agent
+from phalanx.sim.barriers import MBarrier
+from phalanx.sim.places import outside, ranks_of
+from phalanx.sim.registry import meaning
+
+
+@meaning(BarrierInit)
+def barrier_init(op: BarrierInit, agent: Agent) -> Callable[..., None]:
+    cta = agent.cta
+    barriers = cta.barriers[op.barrier]
+
+    def run(index: int | None, count: int | None) -> None:
+        if index is not None and not 0 <= index < len(barriers):
+            outside(op.barrier, index, op.loc)
+        for i in range(len(barriers)) if index is None else (index,):
+            barriers[i].init(op.counts[cta.rank][i] if count is None else count, op)
+
+    return run
+
+
+@meaning(BarrierInvalidate)
+def barrier_invalidate(op: BarrierInvalidate, agent: Agent) -> Callable[..., None]:
+    return lambda bar: bar.invalidate(op)
+
+
+@meaning(FenceBarrierInit)
+def fence_barrier_init(op: FenceBarrierInit, agent: Agent) -> Callable[..., None]:
+    return lambda: None
+
+
+@meaning(Arrive)
+def arrive(op: Arrive, agent: Agent) -> Callable[..., None]:
+    cta = agent.cta
+
+    def here(bar: MBarrier, count: int, ctas: None) -> None:
+        bar.arrive(count, op)
+
+    def everywhere(bar: MBarrier, count: int, ctas: int) -> None:
+        for rank in ranks_of(ctas, cta, op.loc):
+            bar.peer(rank).arrive(count, op)
+
+    return here if op.ctas is None else everywhere
+
+
+@meaning(ExpectTx)
+def expect_tx(op: ExpectTx, agent: Agent) -> Callable[..., None]:
+    return lambda bar, nbytes: bar.expect(nbytes, op)
+
+
+@meaning(ArriveExpectTx)
+def arrive_expect_tx(op: ArriveExpectTx, agent: Agent) -> Callable[..., None]:
+    """Expects first, so that the phase can't complete between the two."""
+    cta = agent.cta
+
+    def here(bar: MBarrier, nbytes: int, ctas: None) -> None:
+        bar.expect(nbytes, op)
+        bar.arrive(1, op)
+
+    def everywhere(bar: MBarrier, nbytes: int, ctas: int) -> None:
+        for rank in ranks_of(ctas, cta, op.loc):
+            here(bar.peer(rank), nbytes, None)
+
+    return here if op.ctas is None else everywhere
+
+
+@meaning(Wait, blocks=True)
+def wait(op: Wait, agent: Agent) -> Callable[..., bool]:
+    """Passes if the current phase's parity is not the one asked for; otherwise the phase's flip wakes the agent."""
+    monitor = agent.cta.cluster.machine.monitor
+
+    def run(bar: MBarrier, parity: int) -> bool:
+        if not bar.live:
+            bar.require(op)
+        if (bar.phase ^ parity) & 1:
+            if monitor is not None:
+                monitor.wait_passed(agent, op, bar, bar.phase - 1)
+            return False
+        bar.waiters.append((agent, op))
+        agent.waiting = (op, bar)
+        return True
+
+    return run
+
+
+@meaning(TestWait)
+def test_wait(op: TestWait, agent: Agent) -> Callable[..., bool]:
+    monitor = agent.cta.cluster.machine.monitor
+
+    def run(bar: MBarrier, parity: int) -> bool:
+        if not bar.live:
+            bar.require(op)
+        passed = bool((bar.phase ^ parity) & 1)
+        if passed and monitor is not None:
+            monitor.wait_passed(agent, op, bar, bar.phase - 1)
+        return passed
+
+    return run

@@ -1,0 +1,276 @@
+"""Arithmetic on scalars, inline, and on register tiles, as NumPy arrays that nobody changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from phalanx.ir.ops.tile import (
+    Arange,
+    Binary,
+    Cast,
+    Compare,
+    ConvertLayout,
+    CumSum,
+    Empty,
+    Full,
+    Part,
+    Reduce,
+    Reshape,
+    Select,
+    Transpose,
+    Unary,
+)
+from phalanx.ir.types import ArrayType, DType, ScalarType
+from phalanx.ir.values import Const, Value
+from phalanx.sim import numerics
+from phalanx.sim.agents import Agent
+from phalanx.sim.codegen import Emitter
+from phalanx.sim.registry import inline, meaning
+
+Run = Callable[..., Any]
+
+
+def element(value: Value) -> DType:
+    return value.type.dtype
+
+
+def shape_of(value: Value) -> tuple[int, ...]:
+    assert not isinstance(value.type, ArrayType)
+    return value.type.shape
+
+
+def is_scalar(value: Value) -> bool:
+    return isinstance(value.type, ScalarType)
+
+
+def is_native_float(dtype: DType) -> bool:
+    """Floats whose NumPy scalars compute as the hardware does."""
+    return dtype.is_float and not numerics.is_narrow(dtype)
+
+
+def shaped(run: Run, result: Value) -> Run:
+    """`run` with its result in the form in which values of that type travel."""
+    dtype = element(result)
+    if is_scalar(result):
+        return lambda *operands: numerics.scalar_of(run(*operands), dtype)
+    return run
+
+
+def wrapped(expression: str, dtype: DType, emit: Emitter) -> str:
+    """An integer expression, brought back into its range where it left it."""
+    low, high = numerics.integer_range(dtype)
+    name = f"wrap_{dtype.name}"
+    emit.makers[name] = lambda agent: lambda value: numerics.wrap(value, dtype)
+    return f"(w if {low} <= (w := {expression}) <= {high} else {name}(w))"
+
+
+# --- scalars, inline ------------------------------------------------------------------------------------------------
+
+_WRAPPING = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//"}
+_EXACT = {"mod": "%", "and": "&", "or": "|", "xor": "^"}
+_FLOAT = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+_COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+
+
+@inline(Binary)
+def inline_binary(op: Binary, emit: Emitter) -> str | None:
+    if not is_scalar(op.result):
+        return None
+    dtype, a, b = element(op.result), emit.expr(op.a), emit.expr(op.b)
+    if dtype.kind == "bool" and op.fn in _EXACT:
+        return f"{a} {_EXACT[op.fn]} {b}"
+    if dtype.is_integer:
+        if op.fn in _WRAPPING:
+            return wrapped(f"{a} {_WRAPPING[op.fn]} {b}", dtype, emit)
+        if op.fn in _EXACT:
+            return f"{a} {_EXACT[op.fn]} {b}"
+        if op.fn in ("max", "min"):
+            return f"({a} if {a} {'>=' if op.fn == 'max' else '<='} {b} else {b})"
+        if op.fn in ("shl", "shr") and isinstance(op.b, Const) and 0 <= int(op.b.value) < dtype.bits:
+            return wrapped(f"({a} << {b})", dtype, emit) if op.fn == "shl" else f"{a} >> {b}"
+    if is_native_float(dtype) and op.fn in _FLOAT:
+        return f"{a} {_FLOAT[op.fn]} {b}"
+    return None
+
+
+@inline(Unary)
+def inline_unary(op: Unary, emit: Emitter) -> str | None:
+    if not is_scalar(op.result):
+        return None
+    dtype, x = element(op.result), emit.expr(op.x)
+    if op.fn == "not" and dtype.kind == "bool":
+        return f"not {x}"
+    if op.fn == "neg" and is_native_float(dtype):
+        return f"-{x}"
+    if op.fn == "neg" and dtype.is_integer:
+        return wrapped(f"-{x}", dtype, emit)
+    return None
+
+
+@inline(Compare)
+def inline_compare(op: Compare, emit: Emitter) -> str | None:
+    if not is_scalar(op.result):
+        return None
+    expression = f"{emit.expr(op.a)} {_COMPARE[op.fn]} {emit.expr(op.b)}"
+    dtype = element(op.a)
+    if not dtype.is_float:
+        return expression
+    return f"bool({expression})" if is_native_float(dtype) else None
+
+
+@inline(Select)
+def inline_select(op: Select, emit: Emitter) -> str | None:
+    """A choice by a scalar is a choice of the whole, where both sides have the result's shape."""
+    if not is_scalar(op.cond) or not shape_of(op.a) == shape_of(op.b) == shape_of(op.result):
+        return None
+    return f"({emit.expr(op.a)} if {emit.expr(op.cond)} else {emit.expr(op.b)})"
+
+
+@inline(Cast)
+def inline_cast(op: Cast, emit: Emitter) -> str | None:
+    source, target, x = element(op.x), element(op.result), emit.expr(op.x)
+    if source == target:
+        return x
+    if not is_scalar(op.result) or source.is_float or target.is_float:
+        return None
+    if target.kind == "bool":
+        return f"{x} != 0"
+    if source.kind == "bool":
+        return f"int({x})"
+    (low, high), (to_low, to_high) = numerics.integer_range(source), numerics.integer_range(target)
+    return x if to_low <= low and high <= to_high else wrapped(x, target, emit)
+
+
+# --- tiles ----------------------------------------------------------------------------------------------------------
+
+
+@meaning(Unary)
+def unary(op: Unary, agent: Agent) -> Run:
+    if is_scalar(op.result):
+        function, to = numerics.unary(op.fn, element(op.x)), element(op.x).numpy
+        return shaped(lambda x: function(to.type(x)), op.result)
+    return numerics.unary(op.fn, element(op.x))
+
+
+@meaning(Binary)
+def binary(op: Binary, agent: Agent) -> Run:
+    function, to = numerics.binary(op.fn, element(op.a)), element(op.a).numpy
+    if is_scalar(op.result):
+        return shaped(lambda a, b: function(to.type(a), to.type(b)), op.result)
+    if is_scalar(op.a):
+        return lambda a, b: function(to.type(a), b)
+    return function
+
+
+@meaning(Compare)
+def compare(op: Compare, agent: Agent) -> Run:
+    return shaped(numerics.compare(op.fn, element(op.a)), op.result)
+
+
+@meaning(Select)
+def select(op: Select, agent: Agent) -> Run:
+    dtype, shape = element(op.result).numpy, shape_of(op.result)
+
+    def run(cond: Any, a: Any, b: Any) -> Any:
+        chosen = np.where(cond, np.asarray(a, dtype), np.asarray(b, dtype))
+        return chosen if chosen.shape == shape else np.broadcast_to(chosen, shape)
+
+    return shaped(run, op.result)
+
+
+@meaning(Cast)
+def cast(op: Cast, agent: Agent) -> Run:
+    return shaped(numerics.cast(element(op.x), element(op.result)), op.result)
+
+
+@meaning(Full)
+def full(op: Full, agent: Agent) -> Run:
+    shape, dtype = shape_of(op.result), element(op.result).numpy
+    if isinstance(op.value, Const):
+        constant = np.full(shape, numerics.scalar_of(op.value.value, element(op.result)), dtype)
+        constant.setflags(write=False)
+        return lambda value: constant
+    return lambda value: np.full(shape, value, dtype)
+
+
+@meaning(Empty)
+def empty(op: Empty, agent: Agent) -> Run:
+    """Poisoned, so that reading it shows."""
+    shape, dtype = shape_of(op.result), element(op.result).numpy
+    poison = np.frombuffer(b"\xff" * dtype.itemsize, dtype)
+    tile = np.broadcast_to(poison, shape)
+    return lambda: tile
+
+
+@meaning(Arange)
+def arange(op: Arange, agent: Agent) -> Run:
+    numbers = np.arange(shape_of(op.result)[0], dtype=element(op.result).numpy)
+    numbers.setflags(write=False)
+    return lambda: numbers
+
+
+@meaning(Reduce)
+def reduce(op: Reduce, agent: Agent) -> Run:
+    source, target, axis, keep = element(op.x), element(op.result), op.axis, op.keepdims
+    narrow = numerics.cast(source, source)
+    if numerics.is_narrow(source):
+        widen, narrow = numerics.cast(source, numerics.f32), numerics.cast(numerics.f32, source)
+    else:
+        widen = narrow
+
+    fmax: Run = np.fmax.reduce
+    fmin: Run = np.fmin.reduce
+
+    def total(x: np.ndarray) -> Any:
+        return narrow(np.sum(widen(x), axis=axis, keepdims=keep, dtype=numerics.accumulator(target)))
+
+    def largest(x: np.ndarray) -> Any:
+        return narrow(fmax(widen(x), axis=axis, keepdims=keep))
+
+    def smallest(x: np.ndarray) -> Any:
+        return narrow(fmin(widen(x), axis=axis, keepdims=keep))
+
+    def position(x: np.ndarray) -> Any:
+        """Of the first largest element; NaN loses against everything."""
+        wide = np.asarray(widen(x))
+        if source.is_float:
+            wide = np.where(np.isnan(wide), -np.inf, wide)
+        return np.argmax(wide, axis=axis, keepdims=keep).astype(target.numpy)
+
+    return shaped({"sum": total, "max": largest, "min": smallest, "argmax": position}[op.fn], op.result)
+
+
+@meaning(CumSum)
+def cumsum(op: CumSum, agent: Agent) -> Run:
+    dtype, to, axis = numerics.accumulator(element(op.result)), element(op.result).numpy, op.axis
+    return lambda x: np.cumsum(x.astype(dtype, copy=False), axis=axis, dtype=dtype).astype(to, copy=False)
+
+
+@meaning(Reshape)
+def reshape(op: Reshape, agent: Agent) -> Run:
+    shape = shape_of(op.result)
+    if is_scalar(op.result):
+        return shaped(lambda x: np.asarray(x).reshape(()), op.result)
+    dtype = element(op.result).numpy
+    return lambda x: np.asarray(x, dtype).reshape(shape)
+
+
+@meaning(Part)
+def part(op: Part, agent: Agent) -> Run:
+    key = tuple(slice(start, start + size) for start, size in zip(op.starts, shape_of(op.result)))
+    return lambda x: np.asarray(x)[key]
+
+
+@meaning(Transpose)
+def transpose(op: Transpose, agent: Agent) -> Run:
+    perm = op.perm
+    return lambda x: x.transpose(perm)
+
+
+@meaning(ConvertLayout)
+def convert_layout(op: ConvertLayout, agent: Agent) -> Run:
+    """Which thread holds an element changes nothing here."""
+    return lambda x: x

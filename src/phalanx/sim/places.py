@@ -1,0 +1,295 @@
+"""Regions at run time: a view with its offsets filled in, as a NumPy view of the memory it names.
+
+`shared_place` and `global_place` are called once per instruction and agent; what they return is called (or
+looked up) at every execution, so it does as little as possible while the region lies inside its memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from phalanx.errors import Error
+from phalanx.ir.location import Location
+from phalanx.ir.views import BarrierArray, GlobalView, SharedBuffer, SharedView
+from phalanx.sim.numerics import scalar_of
+
+if TYPE_CHECKING:
+    from phalanx.sim.machine import Cta
+
+Key = tuple[Any, ...]
+
+
+class SharedPlace:
+    """A box of a shared buffer in one CTA. `array` is the memory itself, `key` the index that selects it."""
+
+    __slots__ = ("array", "axes", "buffer", "cta", "key")
+
+    def __init__(self, cta: Cta, buffer: SharedBuffer, key: Key, axes: tuple[int, ...] | None) -> None:
+        self.cta = cta
+        self.buffer = buffer
+        self.key = key
+        self.axes = axes
+        self.array = self.of(cta)
+
+    def of(self, cta: Cta) -> np.ndarray:
+        """The same box in the memory of `cta`."""
+        box = cta.buffers[self.buffer][self.key]
+        return box if self.axes is None else box.transpose(self.axes)
+
+    def peer(self, rank: int) -> np.ndarray:
+        """The same box in another CTA of the cluster."""
+        return self.of(self.cta.cluster.ctas[rank])
+
+    def read(self, fill: Any = None) -> Any:
+        return self.array.copy()
+
+    def write(self, value: Any) -> None:
+        self.array[...] = value
+
+    def fold(self, value: Any, function: Callable[[Any, Any], Any]) -> np.ndarray:
+        """Replaces every element by `function(old, new)`, returns the old ones."""
+        old = self.array.copy()
+        self.array[...] = function(old, value)
+        return old
+
+
+class GlobalPlace:
+    """A box of a global array.
+
+    `view` is its part inside the array (None: nothing), `inside` where that lies in the box (None: it is all of it).
+    """
+
+    __slots__ = ("inside", "starts", "view", "window")
+
+    def __init__(self, window: Window, view: np.ndarray | None, inside: Key | None, starts: tuple[Any, ...]) -> None:
+        self.window = window
+        self.view = view
+        self.inside = inside
+        self.starts = starts
+
+    def read(self, fill: Any) -> np.ndarray:
+        if self.inside is None:
+            return self.view.copy()  # type: ignore[union-attr]
+        tile = np.full(self.window.shape, fill, self.window.dtype)
+        if self.view is not None:
+            tile[self.inside] = self.view
+        return tile
+
+    def copy_to(self, destination: np.ndarray) -> None:
+        """Into shared memory; what lies outside the array becomes 0."""
+        if self.inside is None:
+            destination[...] = self.view
+            return
+        destination[...] = 0
+        if self.view is not None:
+            destination[self.inside] = self.view
+
+    def write(self, value: Any) -> None:
+        if self.inside is None:
+            self.view[...] = value  # type: ignore[index]
+        elif self.view is not None:
+            self.view[...] = value[self.inside] if isinstance(value, np.ndarray) else value
+
+    def fold(self, value: Any, function: Callable[[Any, Any], Any]) -> np.ndarray:
+        """Replaces every element by `function(old, new)`, returns the old ones (0 outside the array)."""
+        old = self.read(self.window.zero)
+        if self.view is not None:
+            new = function(old, value)
+            self.view[...] = new if self.inside is None else new[self.inside]
+        return old
+
+
+class RowsPlace:
+    """Rows of a global array named by an index tile. Rows outside the array load as fill and are not stored."""
+
+    __slots__ = ("rest", "rows", "starts", "valid", "window")
+
+    def __init__(self, window: Window, starts: tuple[Any, ...]) -> None:
+        self.window = window
+        self.starts = starts
+        axis = window.row_axis
+        rows = starts[axis]
+        self.valid = np.flatnonzero((rows >= 0) & (rows < window.array.shape[axis]))
+        self.rows = rows[self.valid]
+        self.rest = window.all_rows.clip((*starts[:axis], 0, *starts[axis + 1 :]))
+
+    def _keys(self, valid: Any, rows: Any) -> tuple[Key, Key]:
+        """Where the rows lie in the tile, and in the part of the array that the other axes select."""
+        position = self.window.kept.index(self.window.row_axis)
+        inside = self.rest.inside or (slice(None),) * len(self.window.kept)
+        everything = (slice(None),) * position
+        return (*inside[:position], valid, *inside[position + 1 :]), (*everything, rows)
+
+    def read(self, fill: Any) -> np.ndarray:
+        tile = np.full(self.window.shape, fill, self.window.dtype)
+        if self.rest.view is not None:
+            in_tile, in_array = self._keys(self.valid, self.rows)
+            tile[in_tile] = self.rest.view[in_array]
+        return tile
+
+    def copy_to(self, destination: np.ndarray) -> None:
+        destination[...] = self.read(self.window.zero)
+
+    def write(self, value: Any) -> None:
+        if self.rest.view is not None:
+            in_tile, in_array = self._keys(self.valid, self.rows)
+            self.rest.view[in_array] = np.broadcast_to(value, self.window.shape)[in_tile]
+
+    def fold(self, value: Any, function: Callable[[Any, Any], Any]) -> np.ndarray:
+        """Row by row, so that a row named twice is folded twice."""
+        value = np.broadcast_to(value, self.window.shape)
+        old = np.zeros(self.window.shape, self.window.dtype)
+        if self.rest.view is not None:
+            for position, row in zip(self.valid.tolist(), self.rows.tolist()):
+                in_tile, in_array = self._keys(position, row)
+                old[in_tile] = self.rest.view[in_array]
+                self.rest.view[in_array] = function(old[in_tile], value[in_tile])
+        return old
+
+
+class Window:
+    """What is known of a global view before it runs: the array, the extents, the axes that form its shape."""
+
+    def __init__(self, array: np.ndarray, extents: tuple[int, ...], kept: tuple[int, ...], row_axis: int = -1) -> None:
+        self.array = array
+        self.extents = extents
+        self.kept = kept
+        self.row_axis = row_axis
+        self.shape = tuple(extents[axis] for axis in kept)
+        self.dtype = array.dtype
+        self.zero = array.dtype.type(0)
+        self.axes = transposition(kept)
+        self.limits = tuple(size - extent for size, extent in zip(array.shape, extents))
+        if row_axis >= 0:
+            self.all_rows = Window(
+                array, (*extents[:row_axis], array.shape[row_axis], *extents[row_axis + 1 :]), kept
+            )
+
+    def clip(self, starts: tuple[int, ...]) -> GlobalPlace:
+        """The place at `starts`, cut to the array."""
+        key: list[Any] = []
+        inside: list[slice] = []
+        whole = True
+        for axis, (start, extent, size) in enumerate(zip(starts, self.extents, self.array.shape)):
+            low, high = max(start, 0), min(start + extent, size)
+            if low >= high:
+                return GlobalPlace(self, None, (), starts)
+            whole = whole and high - low == extent
+            if axis in self.kept:
+                key.append(slice(low, high))
+                inside.append(slice(low - start, high - start))
+            else:
+                key.append(low)
+        view = self.array[(*key, ...)]
+        if self.axes is not None:
+            view = view.transpose(self.axes)
+            inside = [inside[axis] for axis in self.axes]
+        return GlobalPlace(self, view, None if whole else tuple(inside), starts)
+
+
+def transposition(kept: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The axes of a view in terms of its memory's kept axes; None where it keeps their order."""
+    ascending = tuple(sorted(kept))
+    return None if ascending == kept else tuple(ascending.index(axis) for axis in kept)
+
+
+def global_place(view: GlobalView, array: np.ndarray) -> Callable[..., GlobalPlace | RowsPlace]:
+    """A function from the view's offsets to its place in `array`."""
+    row_axis = view.index_axis
+    window = Window(array, view.extents, view.kept, -1 if row_axis is None else row_axis)
+    if row_axis is not None:
+        return lambda *starts: RowsPlace(window, starts)
+    if view.kept == (0, 1) and len(view.extents) == 2:
+        (rows, columns), (row_limit, column_limit) = view.extents, window.limits
+
+        def box(row: int, column: int) -> GlobalPlace:
+            if 0 <= row <= row_limit and 0 <= column <= column_limit:
+                part = array[row : row + rows, column : column + columns]
+                return GlobalPlace(window, part, None, (row, column))
+            return window.clip((row, column))
+
+        return box
+    if view.kept == (0,) and len(view.extents) == 1:
+        (length,), (limit,) = view.extents, window.limits
+
+        def line(start: int) -> GlobalPlace:
+            if 0 <= start <= limit:
+                return GlobalPlace(window, array[start : start + length], None, (start,))
+            return window.clip((start,))
+
+        return line
+    return lambda *starts: window.clip(starts)
+
+
+def shared_key(view: SharedView, starts: tuple[int, ...], location: Location) -> Key:
+    """The index of the view's box in its buffer; an error if it leaves the buffer."""
+    key: list[Any] = []
+    for axis, (start, extent, size) in enumerate(zip(starts, view.extents, view.buffer.shape)):
+        if start < 0 or start + extent > size:
+            what = f"index {start}" if extent == 1 else f"{start}:{start + extent}"
+            raise Error(
+                f"{what} is outside axis {axis} of {view.buffer.name}, whose size is {size}",
+                location=location, kind="out-of-bounds", remedy=f"keep it within 0 to {size}",
+            )
+        key.append(slice(start, start + extent) if axis in view.kept else start)
+    return (*key, ...)
+
+
+def shared_place(view: SharedView, cta: Cta, location: Location) -> Callable[..., SharedPlace]:
+    """A function from the view's offsets (and rank, where it names one) to its place."""
+    axes = transposition(view.kept)
+    buffer = view.buffer
+    if view.cta is None:
+        return lambda *starts: SharedPlace(cta, buffer, shared_key(view, starts, location), axes)
+
+    def remote(*operands: int) -> SharedPlace:
+        *starts, rank = operands
+        peer = cta.cluster.cta_of(rank, location)
+        return SharedPlace(peer, buffer, shared_key(view, tuple(starts), location), axes)
+
+    return remote
+
+
+def outside(array: BarrierArray, index: int, location: Location) -> NoReturn:
+    """The error for an index that an array of barriers does not have."""
+    raise Error(
+        f"index {index} is outside {array.name}, which has {array.n} barriers",
+        location=location, kind="out-of-bounds", remedy=f"keep it within 0 to {array.n - 1}",
+    )
+
+
+def ranks_of(mask: int, cta: Cta, location: Location) -> list[int]:
+    """The ranks that a mask names; an error if one is outside the cluster."""
+    size = len(cta.cluster.ctas)
+    if mask >> size:
+        raise Error(
+            f"the mask {mask:#x} names CTAs outside the cluster of {size}", location=location, kind="out-of-bounds",
+            remedy=f"use a bit per rank, at most {(1 << size) - 1:#x}",
+        )
+    return [rank for rank in range(size) if mask >> rank & 1]
+
+
+def misaligned(view: GlobalView, array: np.ndarray) -> str | None:
+    """Why the TMA engine can't read or write this array, None if it can."""
+    item = array.dtype.itemsize
+    if array.ndim and array.shape[-1] > 1 and array.strides[-1] != item:
+        return f"the last axis of {view.array.name} has a stride of {array.strides[-1]} bytes instead of {item}"
+    address = array.__array_interface__["data"][0]
+    if address % 16:
+        return f"{view.array.name} begins at an address that is {address % 16} bytes past a multiple of 16"
+    for axis in range(array.ndim - 1):
+        if array.shape[axis] > 1 and array.strides[axis] % 16:
+            return f"axis {axis} of {view.array.name} has a stride of {array.strides[axis]} bytes, no multiple of 16"
+    inner = view.extents[-1] * item
+    if inner % 16 and prod(view.extents) != view.extents[-1]:  # a single row may have any length
+        return f"the region of {view.array.name} is {inner} bytes wide, no multiple of 16"
+    return None
+
+
+def tile_of(view: GlobalView | SharedView, tile: np.ndarray) -> Any:
+    """What a load defines: the tile, or a plain number where the view has no axes."""
+    return tile if view.shape else scalar_of(tile, view.dtype)

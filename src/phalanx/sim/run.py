@@ -1,0 +1,103 @@
+"""Runs a prepared kernel on NumPy arrays."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Sequence
+from typing import Any, TextIO
+
+import numpy as np
+
+import phalanx.sim.ops  # noqa: F401  (registers what the instructions mean)
+from phalanx.errors import Error
+from phalanx.ir.core import Function
+from phalanx.ir.effects import Mode
+from phalanx.ir.types import ArrayType
+from phalanx.ir.values import Param
+from phalanx.ir.views import GlobalView
+from phalanx.sim.codegen import Code
+from phalanx.sim.machine import Machine
+from phalanx.sim.monitor import Monitor
+from phalanx.sim.scheduler import SMS, Schedule, Scheduler
+
+_CODE: weakref.WeakKeyDictionary[Function, dict[bool, Code]] = weakref.WeakKeyDictionary()
+
+
+def simulate(
+    function: Function,
+    grid: int | Sequence[int],
+    args: Sequence[Any],
+    *,
+    schedule: Schedule | None = None,
+    monitor: Monitor | None = None,
+    out: TextIO | None = None,
+    sms: int = SMS,
+) -> None:
+    """Runs `function` (after `passes.pipeline.prepare`) on the host, for all CTAs of `grid`.
+
+    Anyone may call it; no GPU is needed. `args` are NumPy arrays, changed in place, and numbers, in the order of
+    the parameters. `out` is where `px.print` goes, `sms` how many CTAs are resident at once. Raises `px.Error` where
+    the kernel deadlocks, leaves its memory, misuses a barrier or fails an assertion. Example::
+
+        simulate(function, (4, 4), [x, y, 2.0], schedule=Schedule("random", seed=1))
+    """
+    schedule = schedule or Schedule()
+    dims = grid_of(function, grid)
+    check_arguments(function, args)
+    code = code_of(function, preempt=schedule.kind == "random")
+    machine = Machine(
+        function, dims, tuple(args), code, early=schedule.kind == "early", monitor=monitor, out=out or sys.stdout
+    )
+    with np.errstate(all="ignore"):
+        Scheduler(machine, schedule, sms).run()
+
+
+def code_of(function: Function, *, preempt: bool = False) -> Code:
+    """The kernel as Python, made once. `preempt` lets agents be interrupted before every instruction with an effect."""
+    variants = _CODE.setdefault(function, {})
+    if preempt not in variants:
+        variants[preempt] = Code(function, preempt=preempt)
+    return variants[preempt]
+
+
+def grid_of(function: Function, grid: int | Sequence[int]) -> tuple[int, int, int]:
+    """The grid as three numbers, checked against the cluster."""
+    sizes = (grid,) if isinstance(grid, int) else tuple(int(size) for size in grid)
+    if not 1 <= len(sizes) <= 3 or any(size < 1 for size in sizes):
+        raise Error(f"the grid {sizes} is not one to three positive numbers", location=function.loc)
+    x, y, z = (*sizes, 1, 1)[:3]
+    for size, cluster in zip((x, y, z), function.cluster):
+        if size % cluster:
+            raise Error(
+                f"a grid of {(x, y, z)} CTAs does not consist of clusters of {function.cluster}", location=function.loc,
+                remedy="make each dimension of the grid a multiple of the cluster's",
+            )
+    return x, y, z
+
+
+def check_arguments(function: Function, args: Sequence[Any]) -> None:
+    """The arguments are what the kernel was specialised to, and those that it writes can be written."""
+    if len(args) != len(function.params):
+        raise Error(f"{function.name} takes {len(function.params)} arguments, not {len(args)}", location=function.loc)
+    written = written_arrays(function)
+    for param, arg in zip(function.params, args):
+        if not isinstance(param.type, ArrayType):
+            continue
+        if not isinstance(arg, np.ndarray) or arg.ndim != param.type.rank or arg.dtype != param.type.dtype.numpy:
+            got = f"{arg.dtype} array of rank {arg.ndim}" if isinstance(arg, np.ndarray) else type(arg).__name__
+            raise Error(f"{param.name} is to be a {param.type}, not a {got}", location=function.loc)
+        if param in written and not arg.flags.writeable:
+            raise Error(
+                f"{param.name} is written by the kernel, but is a read-only array", location=function.loc,
+                remedy="pass a writable array",
+            )
+
+
+def written_arrays(function: Function) -> set[Param]:
+    """The parameters that some instruction declares to write."""
+    return {
+        access.region.array
+        for op in function.walk() for access in op.effects().accesses
+        if access.mode is not Mode.READ and isinstance(access.region, GlobalView)
+    }

@@ -1,0 +1,242 @@
+"""Who runs next: agents until they block, then the copies in flight, as the schedule says.
+
+Barriers belong to a cluster, so a cluster runs as long as it can make progress, alone. Only loops that poll
+global memory can depend on other clusters: while one of them polls in vain, others run, and new ones start
+while there is room.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from dataclasses import dataclass
+from enum import Enum
+
+from phalanx.errors import Error
+from phalanx.ir.location import NOWHERE, Location
+from phalanx.sim.agents import POLL, STEP, Agent
+from phalanx.sim.codegen import FILENAME
+from phalanx.sim.machine import Cluster, Machine
+from phalanx.sim.report import deadlock
+
+SMS = 132
+"""CTAs that are resident at the same time: one per SM of the GPU that the simulator stands for."""
+QUIET_POLLS = 64
+"""Rounds of nothing but polling after which nobody can be expected to change anything."""
+QUIET_TRIES = 1 << 22
+"""The same for polling loops that may also end by themselves."""
+STEPS_IN_A_ROW = 4096
+"""After so many steps of one busy loop, copies in flight and other clusters get a turn."""
+NEWEST_FIRST = 32
+"""Up to so many copies in flight the newest completes first: the older ones as late as can be."""
+RANDOM_WIDTH = 3
+"""Clusters that a random schedule interleaves."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How a run resolves what the hardware leaves open.
+
+    "late" completes asynchronous work only when no agent can go on, "early" at its issue; "random" makes a seeded
+    choice among agents and completions, at every instruction with an effect. Example: ``Schedule("random", seed=3)``.
+    """
+
+    kind: str = "late"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("late", "early", "random"):
+            raise Error(f"unknown schedule {self.kind!r}", remedy='use "late", "early" or "random"')
+
+
+class Outcome(Enum):
+    """How a turn of a cluster ended."""
+
+    FINISHED = "finished"
+    STALLED = "stalled"
+    """It only polls, and so did before: others may have to act first."""
+    BUSY = "busy"
+    """It polls, or is in a long loop, but something happened."""
+
+
+class Scheduler:
+    """Runs all clusters of a machine."""
+
+    def __init__(self, machine: Machine, schedule: Schedule, sms: int = SMS) -> None:
+        self.machine = machine
+        self.schedule = schedule
+        self.room = max(1, sms // machine.function.cluster_size)
+        self.started = 0
+        self.free: list[Cluster] = []
+        self.active: deque[Cluster] = deque()
+        self.tries = 0
+
+    def run(self) -> None:
+        """Until the grid is done."""
+        if self.schedule.kind == "random":
+            self._run_random(random.Random(self.schedule.seed))
+        else:
+            self._run()
+
+    # --- late and early ---------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        quiet = 0
+        active = self.active
+        while active or self._start():
+            outcome = self._turn(active[0])
+            if outcome is Outcome.FINISHED:
+                self.free.append(active.popleft())
+                quiet = self.tries = 0
+                continue
+            quiet = quiet + 1 if outcome is Outcome.STALLED else 0
+            if self._start():
+                continue
+            active.rotate(-1)
+            if quiet > QUIET_POLLS * len(active) or self.tries > QUIET_TRIES:
+                raise deadlock(self.machine, list(active))
+
+    def _start(self) -> bool:
+        """Begins the next cluster of the grid if there is one, and room for it."""
+        if self.started == self.machine.cluster_count or len(self.active) >= self.room:
+            return False
+        cluster = self.free.pop() if self.free else Cluster(self.machine)
+        cluster.start(self.started)
+        self.started += 1
+        self.active.appendleft(cluster)
+        return True
+
+    def _turn(self, cluster: Cluster) -> Outcome:
+        """Runs a cluster until it has ended or does nothing but poll."""
+        ready, pending, spinning = cluster.ready, cluster.pending, cluster.spinning
+        ready.extend(spinning)
+        spinning.clear()
+        happened = tried = False
+        steps = 0
+        while True:
+            while ready:
+                agent = ready.popleft()
+                try:
+                    code = agent.resume()
+                except StopIteration:
+                    agent.finish()
+                    happened = True
+                    continue
+                except Error as error:
+                    raise self._placed(error)
+                except Exception as problem:
+                    raise self._explain(problem) from problem
+                if not code:
+                    happened = True
+                elif code == STEP:
+                    steps += 1
+                    (ready if steps % STEPS_IN_A_ROW else spinning).append(agent)
+                    tried = True
+                else:
+                    spinning.append(agent)
+                    tried = tried or code != POLL
+            if pending:
+                copy = pending.pop() if len(pending) <= NEWEST_FIRST else pending.popleft()
+                if copy.step():
+                    pending.appendleft(copy)
+                happened = True
+                ready.extend(spinning)
+                spinning.clear()
+            elif not cluster.live:
+                return Outcome.FINISHED
+            elif spinning:
+                if happened:
+                    self.tries = 0
+                elif tried:
+                    self.tries += max(steps, 1)
+                return Outcome.BUSY if happened or tried else Outcome.STALLED
+            else:
+                raise deadlock(self.machine, [cluster])
+
+    # --- random -----------------------------------------------------------------------------------------------------
+
+    def _run_random(self, rng: random.Random) -> None:
+        """One choice after another among everything that could happen next."""
+        active = self.active
+        while len(active) < RANDOM_WIDTH and self._start():
+            pass
+        quiet = 0
+        while active:
+            cluster = active[rng.randrange(len(active))]
+            ready, pending, spinning = cluster.ready, cluster.pending, cluster.spinning
+            choices = len(ready) + len(pending) + len(spinning)
+            if not choices:
+                if cluster.live:
+                    raise deadlock(self.machine, [cluster])
+                active.remove(cluster)
+                self.free.append(cluster)
+                self._start()
+                continue
+            choice = rng.randrange(choices)
+            if choice < len(pending):
+                copy = pending[choice]
+                del pending[choice]
+                if copy.step():
+                    pending.append(copy)
+                quiet = 0
+                continue
+            choice -= len(pending)
+            if choice < len(ready):
+                agent = ready[choice]
+                del ready[choice]
+            else:
+                agent = spinning.pop(choice - len(ready))
+            code = self._resume(agent)
+            if code == STEP:
+                ready.append(agent)
+            elif code:
+                spinning.append(agent)
+            if code and code != STEP:
+                quiet += 1 if code != POLL else QUIET_TRIES // (QUIET_POLLS * 4 * (1 + sum(map(_spinners, active))))
+            elif not code:
+                quiet = 0
+            if quiet > QUIET_TRIES and not any(c.ready or c.pending for c in active):
+                if not self._start():
+                    raise deadlock(self.machine, list(active))
+                quiet = 0
+
+    def _resume(self, agent: Agent) -> int:
+        try:
+            return agent.resume()
+        except StopIteration:
+            agent.finish()
+            return 0
+        except Error as error:
+            raise self._placed(error)
+        except Exception as problem:
+            raise self._explain(problem) from problem
+
+    # --- errors -----------------------------------------------------------------------------------------------------
+
+    def _placed(self, error: Error) -> Error:
+        """An error of an instruction, at that instruction if it names no place itself."""
+        return error if error.location is not NOWHERE else error.at(self._place_of(error))
+
+    def _place_of(self, problem: Exception) -> Location:
+        """The instruction that the generated code was running."""
+        trace, line = problem.__traceback__, 0
+        while trace is not None:
+            if trace.tb_frame.f_code.co_filename == FILENAME:
+                line = trace.tb_lineno
+            trace = trace.tb_next
+        op = self.machine.code.op_at(line)
+        return op.loc if op is not None else NOWHERE
+
+    def _explain(self, problem: Exception) -> Exception:
+        """An error of the arithmetic, at the instruction that the generated code was running."""
+        location = self._place_of(problem)
+        if isinstance(problem, ZeroDivisionError):
+            return Error("integer division by zero", location=location, remedy="make sure that the divisor is not 0")
+        return Error(
+            f"the simulator failed at this instruction: {type(problem).__name__}: {problem}", location=location,
+            remedy="this is a mistake in Phalanx, not in the kernel: please report it",
+        )
+
+
+def _spinners(cluster: Cluster) -> int:
+    return len(cluster.spinning)

@@ -1,0 +1,20 @@
+"""Kernels as IR in tests: read from their source and prepared, as the simulator and the CUDA back end get them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phalanx.ir.core import Function
+from phalanx.ir.types import ArrayType, DType, ScalarType, f32
+from phalanx.language.kernel import Kernel, read_kernel
+from phalanx.passes.pipeline import prepare
+
+Types = tuple[ArrayType | ScalarType, ...]
+
+
+def array(rank: int, dtype: DType = f32, *, unit_inner: bool = True, aligned: bool = True) -> ArrayType:
+    return ArrayType(rank, dtype, unit_inner, aligned)
+
+
+def prepared(kernel: Kernel, types: Types, **constants: Any) -> Function:
+    return prepare(read_kernel(kernel, types, kernel.bind_constants(constants)).function)

@@ -1,0 +1,143 @@
+"""Small kernels that, with the examples, cover the instructions: their IR and CUDA text are kept beside this file."""
+
+from __future__ import annotations
+
+import phalanx as px
+
+
+@px.struct
+class Span:
+    """A half-open range of rows."""
+
+    first: int
+    last: int
+
+    def clamp(self, size):
+        if self.last > size:
+            self.last = size
+
+
+@px.func
+def first_multiple(x, step):
+    return px.cdiv(x, step) * step
+
+
+@px.kernel(warps=4)
+def histogram(X, H, *, BLOCK=256, BINS=64):
+    """Atomics by an index tile."""
+    i = px.block_id(0) * BLOCK
+    x = px.load(X[i : i + BLOCK])
+    px.atomic_add(H[x % BINS], px.full((BLOCK,), 1, px.i32))
+
+
+@px.kernel(warps=2)
+def find_first(X, R, n, *, BLOCK=64):
+    """A while loop with a break, scalars, a device assertion and a print."""
+    i = 0
+    found = -1
+    while i < n:
+        hit = px.max(px.where(px.load(X[i : i + BLOCK]) > 0.5, 1, 0))
+        if hit == 1:
+            found = i
+            break
+        i += BLOCK
+    px.device_assert(i <= first_multiple(n, BLOCK), "ran past the end")
+    px.print("found in block", found)
+    px.store(R[0], found)
+
+
+@px.kernel(warps=4)
+def gather_rows(X, I, Y, *, BM=32, BN=64):
+    """Rows by an index tile, a struct with a mutating method."""
+    span = Span(px.block_id(0) * BM, px.block_id(0) * BM + BM)
+    span.clamp(Y.shape[0])
+    rows = px.load(I[span.first : span.first + BM], fill=-1)
+    for n in range(0, X.shape[1], BN):
+        px.store(Y[span.first : span.first + BM, n : n + BN], px.load(X[rows, n : n + BN]))
+
+
+@px.kernel(warps=4)
+def scale_reduce(X, Y, alpha, *, BM=32, BN=128):
+    """TMA load, arithmetic through registers, proxy fence, TMA reduction into global memory, prefetch."""
+    m, n = px.block_id(0) * BM, px.block_id(1) * BN
+    px.tma.prefetch(X[m : m + BM, n : n + BN])
+    s = px.shared((BM, BN), X.dtype)
+    ready = px.barrier()
+    with ready.transaction():
+        px.tma.load(X[m : m + BM, n : n + BN], s, ready, cache="evict_first")
+    ready.wait(0)
+    px.store(s, px.load(s) * alpha)
+    px.fence.async_proxy()
+    px.tma.reduce(s, Y[m : m + BM, n : n + BN], "add")
+    px.tma.commit()
+    px.tma.wait(0)
+
+
+@px.kernel(warps=1)
+def bulk_row(X, Y, *, N=4096):
+    """A contiguous row of any length: plain bulk copies, no descriptor."""
+    s = px.shared((N,), X.dtype)
+    ready = px.barrier()
+    row = px.block_id(0)
+    ready.arrive_and_expect_tx(s.nbytes)
+    px.tma.load(X[row, 0:N], s, ready)
+    ready.wait(0)
+    px.tma.store(s, Y[row, 0:N])
+    px.tma.commit()
+    px.tma.wait(0)
+
+
+@px.kernel(warps=12)
+def three_roles(X, Y, *, BM=64, BN=64):
+    """Register reallocation, a barrier with a written count, a role barrier between warps."""
+    s = px.shared((BM, BN), X.dtype)
+    t = px.shared((BM, BN), X.dtype)
+    full = px.barrier(2, count=1)
+    m = px.block_id(0) * BM
+    with px.warps(0, 4, regs=40):
+        full[0].arrive_and_expect_tx(s.nbytes)
+        px.tma.load(X[m : m + BM, 0:BN], s, full[0])
+    with px.warps(4, 8, regs=232):
+        full[0].wait(0)
+        px.store(t, px.exp2(px.load(s)))
+        px.store(Y[m : m + BM, 0:BN], px.load(t.T).T)
+
+
+@px.kernel(warps=4, cluster=(2, 2))
+def reduce_to_first(X, Y, *, N=128):
+    """Every CTA of a 2 x 2 cluster adds its row into rank 0's shared memory; a split cluster barrier."""
+    rank = px.cluster.rank()
+    total = px.shared((N,), px.f32)
+    if rank == 0:
+        px.store(total, px.zeros((N,), px.f32))
+    px.cluster.sync()
+    px.atomic_add(total.at(0), px.load(X[px.cluster.id(0) * 2 + px.cluster.rank(0), 0:N]))
+    px.cluster.arrive()
+    px.cluster.wait()
+    if rank == 0:
+        px.store(Y[px.cluster.id(), 0:N], px.load(total))
+
+
+@px.kernel(warps=4)
+def mixed_types(X, Y, *, N=256):
+    """Conversions between bf16, f32, fp8 and integers; argmax and running sums."""
+    x = px.load(X[0:N]).to(px.f32)
+    y = px.cumsum(px.tanh(x) * 2.0, axis=0)
+    best = px.argmax(y.reshape((1, N)), axis=1)
+    px.store(Y[0:N], (y + px.f32(px.max(best))).to(px.f8e4m3))
+
+
+def spec(shape, dtype):
+    return px.spec(shape, dtype)
+
+
+CASES = {
+    "histogram": (histogram[4], [spec((1024,), px.i32), spec((64,), px.i32)], {}),
+    "find_first": (find_first[1], [spec((1000,), px.f32), spec((1,), px.i32), 1000], {}),
+    "gather_rows": (gather_rows[4], [spec((1000, 256), px.f16), spec((128,), px.i32), spec((128, 256), px.f16)], {}),
+    "scale_reduce": (scale_reduce[2, 2], [spec((64, 256), px.f32), spec((64, 256), px.f32), 2.0], {}),
+    "bulk_row": (bulk_row[8], [spec((8, 4096), px.bf16), spec((8, 4096), px.bf16)], {}),
+    "three_roles": (three_roles[2], [spec((128, 64), px.f32), spec((128, 64), px.f32)], {}),
+    "reduce_to_first": (reduce_to_first[4, 2], [spec((4, 128), px.f32), spec((2, 128), px.f32)], {}),
+    "mixed_types": (mixed_types[1], [spec((256,), px.bf16), spec((256,), px.f8e4m3)], {}),
+}

@@ -1,0 +1,44 @@
+"""IR and CUDA text of pinned kernels, kept as files. `make golden` writes them anew; read the diff."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from examples.cases import EXAMPLES, random_case
+from golden.kernels import CASES
+
+import phalanx as px
+
+HERE = Path(__file__).resolve().parent / "expected"
+NAMES = [*EXAMPLES, *CASES]
+
+
+def compiled(name: str, arch: str = "sm_90a") -> Any:
+    if name in CASES:
+        launch, args, constants = CASES[name]
+        return px.compile(launch, *args, arch=arch, **constants)
+    case = random_case(name, 0)
+    return px.compile(case.launch, *case.args, arch=arch, **case.constants)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_text_is_as_kept(name: str, regenerate: bool) -> None:
+    made = compiled(name)
+    for suffix, text in (("ir", made.ir), ("cu", made.source)):
+        path = HERE / f"{name}.{suffix}"
+        if regenerate:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text)
+        assert path.exists(), "run make golden"
+        assert text == path.read_text(), f"{path.name} differs: run make golden and read the diff"
+
+
+@pytest.mark.parametrize("name", list(CASES))
+def test_compiles_for_blackwell_too(name: str) -> None:
+    assert compiled(name, "sm_100a").cubin[:4] == b"\x7fELF"
+
+
+def test_nothing_is_left_over() -> None:
+    assert {path.stem for path in HERE.glob("*.ir")} == set(NAMES)

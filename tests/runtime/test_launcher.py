@@ -1,0 +1,299 @@
+"""The launcher on a fake driver: what a launch hands over, what it leaves alone, what it refuses."""
+
+from __future__ import annotations
+
+import struct
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+from phalanx.errors import Error
+from phalanx.runtime.abi import ArraySlot, ScalarSlot, Signature, TensorMapSlot
+from phalanx.runtime.driver import Driver, DriverError
+from phalanx.runtime.launcher import Launcher
+
+SIGNATURE = Signature(
+    (
+        ArraySlot(2, "f32", True, True, "X"),
+        ScalarSlot("i32", "n"),
+        ArraySlot(1, "bf16", name="Y"),
+        ScalarSlot("f32"),
+    ),
+    (TensorMapSlot(0, (64, 32), swizzle=128), TensorMapSlot(0, (16, 32))),
+    debug=True,
+)
+
+
+@pytest.fixture
+def launcher(driver: Driver) -> Launcher:
+    return Launcher(
+        b"cubin", "k", SIGNATURE, device=0, threads=384, cluster=(2, 1, 1), shared_bytes=1000, driver=driver
+    )
+
+
+@pytest.fixture
+def args(torch: Any) -> tuple[Any, ...]:
+    return (
+        torch.Tensor(0x10000, (100, 200), (256, 1)),
+        7,
+        torch.Tensor(0x20002, (5,), (3,), "bfloat16"),
+        0.5,
+    )
+
+
+def changed(args: tuple[Any, ...], position: int, value: Any) -> tuple[Any, ...]:
+    return (*args[:position], value, *args[position + 1 :])
+
+
+def test_parameters_and_configuration(library: Any, launcher: Launcher, args: tuple[Any, ...]) -> None:
+    launcher.launch((4, 3, 2), args, debug=0xABC0)
+    (launch,) = library.launches
+    assert (launch.grid, launch.block, launch.shared_bytes) == ((4, 3, 2), (384, 1, 1), 1000)
+    assert (launch.function, launch.stream) == (3000, 0)
+    assert launch.attributes == [(4, (2, 1, 1))]
+    assert struct.unpack("<Qqqii", launch.parameter(0, 32)) == (0x10000, 256, 1, 100, 200)
+    assert struct.unpack("<i", launch.parameter(1, 4)) == (7,)
+    assert struct.unpack("<Qqi", launch.parameter(2, 20)) == (0x20002, 3, 5)
+    assert struct.unpack("<f", launch.parameter(3, 4)) == (0.5,)
+    assert launch.parameter(4, 128) == b"\x01" * 128
+    assert launch.parameter(5, 128) == b"\x02" * 128
+    assert launch.address(4) % 128 == 0
+    assert struct.unpack("<Q", launch.parameter(6, 8)) == (0xABC0,)
+    first, second = library.encoded
+    assert (first["dims"], first["byte_strides"], first["box"]) == ([200, 100], [1024], [32, 64])
+    assert (second["box"], second["enums"]) == ([32, 16], (0, 0, 2, 0))
+
+
+def test_repeated_launch_makes_one_driver_call(
+    library: Any, launcher: Launcher, args: tuple[Any, ...]
+) -> None:
+    launcher.launch((2, 1, 1), args)
+    library.calls.clear()
+    for _ in range(3):
+        launcher.launch((2, 1, 1), args)
+    assert library.names() == ["cuLaunchKernelEx"] * 3
+
+
+def test_only_what_changed_is_rewritten(
+    library: Any, launcher: Launcher, args: tuple[Any, ...], torch: Any
+) -> None:
+    launcher.launch((2, 1, 1), args)
+    launcher.launch((2, 1, 1), changed(args, 1, 9))
+    assert struct.unpack("<i", library.launches[-1].parameter(1, 4)) == (9,)
+    assert len(library.encoded) == 2
+    moved = changed(args, 0, torch.Tensor(0x30000, (100, 200), (256, 1)))
+    launcher.launch((2, 1, 1), moved)
+    launch = library.launches[-1]
+    assert struct.unpack("<Qqqii", launch.parameter(0, 32)) == (0x30000, 256, 1, 100, 200)
+    assert struct.unpack("<i", launch.parameter(1, 4)) == (7,)
+    assert [item["pointer"] for item in library.encoded] == [0x10000, 0x10000, 0x30000, 0x30000]
+    assert launch.parameter(4, 128) == b"\x03" * 128
+    launcher.launch((2, 1, 1), args)
+    assert len(library.encoded) == 4  # both addresses are known by now
+    assert library.launches[-1].parameter(5, 128) == b"\x02" * 128
+
+
+def test_other_shape_packs_anew(library: Any, launcher: Launcher, args: tuple[Any, ...], torch: Any) -> None:
+    launcher.launch((2, 1, 1), args)
+    launcher.launch((2, 1, 1), changed(args, 0, torch.Tensor(0x10000, (50, 200), (256, 1))))
+    assert struct.unpack("<Qqqii", library.launches[-1].parameter(0, 32)) == (0x10000, 256, 1, 50, 200)
+    assert library.encoded[-1]["dims"] == [200, 50]
+
+
+def test_try_launch_only_for_the_same_geometry(
+    library: Any, launcher: Launcher, args: tuple[Any, ...], torch: Any
+) -> None:
+    assert not launcher.try_launch((2, 1, 1), args)
+    assert library.launches == []
+    launcher.launch((2, 1, 1), args)
+    assert launcher.try_launch((4, 1, 1), changed(args, 3, 1.25))
+    assert library.launches[-1].grid == (4, 1, 1)
+    assert struct.unpack("<f", library.launches[-1].parameter(3, 4)) == (1.25,)
+    assert not launcher.try_launch((2, 1, 1), changed(args, 0, torch.Tensor(0x10000, (50, 200), (256, 1))))
+    assert len(library.launches) == 2
+
+
+def test_negative_zero_is_another_value(library: Any, launcher: Launcher, args: tuple[Any, ...]) -> None:
+    for value, sign in ((0.0, 0), (-0.0, 0x80), (0.0, 0)):
+        launcher.launch((2, 1, 1), changed(args, 3, value))
+        assert library.launches[-1].parameter(3, 4)[3] == sign
+
+
+def test_streams(library: Any, launcher: Launcher, args: tuple[Any, ...], torch: Any) -> None:
+    for expected in (11, 12, 0):
+        torch.streams[0] = expected
+        launcher.launch((2, 1, 1), args)
+        assert library.launches[-1].stream == expected
+    launcher.launch((2, 1, 1), args, stream=99)
+    assert library.launches[-1].stream == 99
+
+
+SHAPED = (0x10000, (100, 200), (256, 1))
+ELSEWHERE = (0x50000, (100, 200), (256, 1))  # an address belongs to one device
+
+
+@pytest.mark.parametrize(
+    ("position", "value", "message"),
+    [
+        (
+            0,
+            (SHAPED, {"dtype": "int32"}),
+            "argument X is i32 of rank 2, the kernel was compiled for f32 of rank 2",
+        ),
+        (0, ((0x10000, (100,), (1,)), {}), "argument X is f32 of rank 1, the kernel was compiled for f32"),
+        (0, (ELSEWHERE, {"device": 1}), "argument X is on CUDA device 1, the kernel runs on device 0"),
+        (0, (ELSEWHERE, {"device": -1}), "argument X is in host memory"),
+        (0, ((0x10000, (100, 200), (512, 2)), {}), "argument X has inner stride 2, the kernel was compiled"),
+        (0, ((0x10004, (100, 200), (256, 1)), {}), "argument X is not aligned to 16 bytes"),
+        (0, ((0x10000, (100, 200), (255, 1)), {}), "argument X is not aligned to 16 bytes"),
+        (0, ((0x10000, (0, 200), (256, 1)), {}), "array X is empty"),
+        (0, 3, "argument X is an array of rank 2, got a scalar"),
+        (1, ((0x10000, (), ()), {}), "argument n is a scalar, got an array"),
+        (1, 2**31, "argument n is i32, which can't hold 2147483648"),
+        (1, 2.5, "argument n is i32, which can't hold 2.5"),
+        (2, ((0x10000, (2**31,), (1,)), {"dtype": "bfloat16"}), "argument Y has an axis of 2**31 elements"),
+        (3, 1e300, "argument 3 is f32, which can't hold 1e+300"),
+        (3, "text", "argument 3 is f32, which can't hold 'text'"),
+    ],
+)
+def test_refusals(
+    library: Any,
+    launcher: Launcher,
+    args: tuple[Any, ...],
+    torch: Any,
+    position: int,
+    value: Any,
+    message: str,
+) -> None:
+    if isinstance(value, tuple):
+        value = torch.Tensor(*value[0], **value[1])
+    bad = changed(args, position, value)
+    for before in (False, True):  # as the first launch, and after a good one
+        if before:
+            launcher.launch((2, 1, 1), args)
+        with pytest.raises(Error) as error:
+            launcher.launch((2, 1, 1), bad)
+        assert error.value.message.startswith(message)
+    assert len(library.launches) == 1
+    launcher.launch((2, 1, 1), args)  # and the next good one is whole again
+    assert struct.unpack("<Qqqii", library.launches[-1].parameter(0, 32)) == (0x10000, 256, 1, 100, 200)
+    assert struct.unpack("<i", library.launches[-1].parameter(1, 4)) == (7,)
+    assert struct.unpack("<f", library.launches[-1].parameter(3, 4)) == (0.5,)
+
+
+def test_number_of_arguments(launcher: Launcher, args: tuple[Any, ...]) -> None:
+    with pytest.raises(Error, match="kernel k takes 4 run-time arguments, got 3"):
+        launcher.launch((2, 1, 1), args[:3])
+
+
+@pytest.mark.parametrize(
+    ("grid", "message"),
+    [
+        ((3, 1, 1), r"grid \(3, 1, 1\) can't be divided into clusters of \(2, 1, 1\)"),
+        ((2, 65536, 1), r"has 65536 CTAs along axis 1, the hardware takes 0 to 65535"),
+        ((2**31, 1, 1), r"along axis 0, the hardware takes 0 to 2147483647"),
+        ((-2, 1, 1), r"has -2 CTAs along axis 0"),
+    ],
+)
+def test_bad_grids(library: Any, launcher: Launcher, args: tuple[Any, ...], grid: Any, message: str) -> None:
+    with pytest.raises(Error, match=message):
+        launcher.launch(grid, args)
+    assert library.launches == []
+
+
+def test_empty_grid_launches_nothing(library: Any, launcher: Launcher, args: tuple[Any, ...]) -> None:
+    launcher.launch((0, 1, 1), args)
+    assert library.launches == []
+
+
+def test_no_arguments(library: Any, driver: Driver) -> None:
+    launcher = Launcher(b"", "k", Signature(()), device=0, threads=32, driver=driver)
+    launcher.launch((1, 1, 1), ())
+    launcher.launch((1, 1, 1), ())
+    assert [launch.attributes for launch in library.launches] == [[], []]
+
+
+def test_host_array_is_refused(driver: Driver) -> None:
+    launcher = Launcher(b"", "k", Signature((ArraySlot(1, "f32"),)), device=0, threads=32, driver=driver)
+    with pytest.raises(Error, match="argument 0 is in host memory, the kernel runs on CUDA device 0"):
+        launcher.launch((1, 1, 1), (np.zeros(4, np.float32),))
+
+
+def test_large_shared_memory_and_clusters_are_asked_for(library: Any, driver: Driver) -> None:
+    def make(cluster: tuple[int, int, int], shared_bytes: int) -> None:
+        Launcher(
+            b"",
+            "k",
+            Signature(()),
+            device=0,
+            threads=32,
+            cluster=cluster,
+            shared_bytes=shared_bytes,
+            driver=driver,
+        )
+
+    make((4, 4, 1), 200_000)
+    set_calls = [call[2:] for call in library.calls if call[0] == "cuFuncSetAttribute"]
+    assert set_calls == [(8, 200_000), (14, 1)]
+    with pytest.raises(
+        Error, match="kernel k needs 232449 bytes of shared memory, device 0 has 232448 per CTA"
+    ):
+        make((1, 1, 1), 232_449)
+
+
+def test_overlap_attribute(library: Any, driver: Driver) -> None:
+    launcher = Launcher(b"", "k", Signature(()), device=0, threads=32, overlap=True, driver=driver)
+    launcher.launch((1, 1, 1), ())
+    assert library.launches[0].attributes == [(6, (1, 0, 0))]
+
+
+def test_occupancy(driver: Driver) -> None:
+    def make(cluster: tuple[int, int, int]) -> Launcher:
+        return Launcher(b"", "k", Signature(()), device=0, threads=32, cluster=cluster, driver=driver)
+
+    assert make((2, 1, 1)).max_active_clusters() == 66
+    assert make((1, 1, 1)).max_active_clusters() == 2 * 132
+    assert make((1, 1, 1)).attribute("registers") == 40
+
+
+def test_wrong_context_is_put_right(library: Any, launcher: Launcher, args: tuple[Any, ...]) -> None:
+    library.context = 1001
+    library.failures["cuLaunchKernelEx"] = [400]
+    library.calls.clear()
+    launcher.launch((2, 1, 1), args)
+    assert len(library.launches) == 1
+    assert [call[1] for call in library.calls if call[0] == "cuCtxSetCurrent"] == [1000, 1001]
+
+
+def test_failed_launch(library: Any, launcher: Launcher, args: tuple[Any, ...]) -> None:
+    library.failures["cuLaunchKernelEx"] = [701]
+    with pytest.raises(DriverError) as error:
+        launcher.launch((2, 1, 1), args)
+    assert error.value.message == "launch of k: CUDA_ERROR_NUMBER_701 (something about 701)"
+
+
+def test_threads_do_not_mix_their_arguments(library: Any, driver: Driver) -> None:
+    signature = Signature((ScalarSlot("i32"), ScalarSlot("i32")))
+    launcher = Launcher(b"", "k", signature, device=0, threads=32, driver=driver)
+    seen: list[tuple[int, int]] = []
+    record = library._cuLaunchKernelEx
+
+    def look(*arguments: Any) -> None:
+        record(*arguments)
+        launch = library.launches[-1]
+        seen.append(struct.unpack("<ii", launch.parameter(0, 4) + launch.parameter(1, 4)))
+
+    library._cuLaunchKernelEx = look
+
+    def work(start: int) -> None:
+        for n in range(start, start + 200):
+            launcher.launch((1, 1, 1), (n, -n))
+
+    threads = [threading.Thread(target=work, args=(1000 * t,)) for t in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(seen) == sorted((n, -n) for t in range(4) for n in range(1000 * t, 1000 * t + 200))

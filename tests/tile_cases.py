@@ -1,0 +1,590 @@
+"""Small kernels for every tile instruction, shape and element type: run by the simulator, on the CPU from their CUDA text, on a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+import phalanx as px
+
+BF16, E4M3, E5M2 = ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
+
+
+@dataclass(frozen=True)
+class Case:
+    """A launch; all arrays are compared afterwards with the simulator's, within `tolerance` of the largest number."""
+
+    name: str
+    kernel: Any
+    grid: Any
+    args: Callable[[np.random.Generator], list[Any]]
+    constants: dict[str, Any] = field(default_factory=dict)
+    tolerance: float = 0.0
+
+
+CASES: dict[str, Case] = {}
+
+
+def case(name: str, kernel: Any, grid: Any, args: Callable[..., list[Any]], tolerance: float = 0.0, **constants: Any) -> None:
+    assert name not in CASES, name
+    CASES[name] = Case(name, kernel, grid, args, constants, tolerance)
+
+
+def numbers(rng: np.random.Generator, shape: Any, dtype: Any, scale: float = 2.0) -> np.ndarray:
+    """Random elements of a type; small integers, so that sums do not overflow."""
+    kind = np.dtype(dtype)
+    if kind == np.bool_:
+        return rng.integers(0, 2, shape).astype(np.bool_)
+    if kind.kind in "iu":
+        return rng.integers(0 if kind.kind == "u" else -9, 10, shape).astype(kind)
+    return (rng.standard_normal(shape) * scale).astype(kind)
+
+
+def zeros(shape: Any, dtype: Any = np.float32) -> np.ndarray:
+    return np.zeros(shape, dtype)
+
+
+def aligned(array: np.ndarray) -> np.ndarray:
+    """A copy that starts on 256 bytes."""
+    raw = np.zeros(array.nbytes + 256, np.uint8)
+    start = -raw.ctypes.data % 256
+    copy = raw[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
+# ---------------------------------------------------------------------- elementwise
+
+
+@px.kernel(warps=4)
+def unary(X, Y, *, FN, N=256):
+    x = px.load(X[0:N])
+    if FN == "exp":
+        y = px.exp(x)
+    elif FN == "exp2":
+        y = px.exp2(x)
+    elif FN == "log":
+        y = px.log(px.abs(x) + 0.5)
+    elif FN == "log2":
+        y = px.log2(px.abs(x) + 0.5)
+    elif FN == "sqrt":
+        y = px.sqrt(px.abs(x))
+    elif FN == "rsqrt":
+        y = px.rsqrt(px.abs(x) + 0.5)
+    elif FN == "tanh":
+        y = px.tanh(x)
+    elif FN == "erf":
+        y = px.erf(x)
+    elif FN == "sigmoid":
+        y = px.sigmoid(x)
+    elif FN == "sin":
+        y = px.sin(x)
+    elif FN == "cos":
+        y = px.cos(x)
+    elif FN == "floor":
+        y = px.floor(x)
+    elif FN == "ceil":
+        y = px.ceil(x)
+    elif FN == "abs":
+        y = px.abs(x)
+    else:
+        y = -x
+    px.store(Y[0:N], y)
+
+
+UNARY = ("exp", "exp2", "log", "log2", "sqrt", "rsqrt", "tanh", "erf", "sigmoid", "sin", "cos", "floor", "ceil", "abs", "neg")
+for fn in UNARY:
+    for kind, tolerance in ((np.float32, 2e-6), (np.float64, 1e-12), (np.float16, 2e-3), (BF16, 1.6e-2)):
+        case(
+            f"unary-{fn}-{np.dtype(kind).name}", unary, 1,
+            lambda rng, kind=kind: [numbers(rng, 256, kind), zeros(256, kind)], tolerance, FN=fn,
+        )
+for fn in ("abs", "neg"):
+    for kind in (np.int32, np.int64, np.int8, np.int16):
+        case(f"unary-{fn}-{np.dtype(kind).name}", unary, 1,
+             lambda rng, kind=kind: [numbers(rng, 256, kind), zeros(256, kind)], FN=fn)
+
+
+@px.kernel(warps=2)
+def binary(X, Y, Z, *, FN, N=128):
+    x = px.load(X[0:N])
+    y = px.load(Y[0:N])
+    if FN == "add":
+        z = x + y
+    elif FN == "sub":
+        z = x - y
+    elif FN == "mul":
+        z = x * y
+    elif FN == "div":
+        z = x / y
+    elif FN == "floordiv":
+        z = x // y
+    elif FN == "mod":
+        z = x % y
+    elif FN == "and":
+        z = x & y
+    elif FN == "or":
+        z = x | y
+    elif FN == "xor":
+        z = x ^ y
+    elif FN == "shl":
+        z = x << y
+    elif FN == "shr":
+        z = x >> y
+    elif FN == "max":
+        z = px.maximum(x, y)
+    else:
+        z = px.minimum(x, y)
+    px.store(Z[0:N], z)
+
+
+def _operands(rng: np.random.Generator, fn: str, kind: Any) -> list[Any]:
+    x, y = numbers(rng, 128, kind), numbers(rng, 128, kind)
+    if fn in ("div", "floordiv", "mod"):
+        y = np.where(y == 0, np.ones_like(y), y)
+    if fn in ("shl", "shr"):
+        y = np.abs(y) % 7
+    return [x, y.astype(x.dtype), zeros(128, kind)]
+
+
+for kind in (np.float32, np.float64, np.float16, BF16, np.int32, np.int64, np.uint8, np.int16, np.uint32, np.uint64):
+    floating = np.dtype(kind).kind == "f" or kind is BF16
+    fns = ["add", "sub", "mul", "max", "min", "floordiv", "mod"]
+    fns += ["div"] if floating else ["and", "or", "xor", "shl", "shr"]
+    for fn in fns:
+        case(f"binary-{fn}-{np.dtype(kind).name}", binary, 1,
+             lambda rng, fn=fn, kind=kind: _operands(rng, fn, kind), FN=fn)
+
+
+@px.kernel(warps=2)
+def wraps(X, Y, *, N=64):
+    x = px.load(X[0:N])
+    px.store(Y[0:N], x * 1103515245 + 12345)
+
+
+case("wrap-i32", wraps, 1, lambda rng: [rng.integers(-(2**31), 2**31, 64).astype(np.int32), zeros(64, np.int32)])
+
+
+@px.kernel(warps=2)
+def by_constants(X, Y, Z, *, N=64, D=8):
+    x = px.load(X[0:N])
+    px.store(Y[0:N], x // D)
+    px.store(Z[0:N], x % D)
+
+
+for divisor in (8, 7, 1):
+    case(f"divide-by-{divisor}", by_constants, 1,
+         lambda rng: [rng.integers(-100, 100, 64).astype(np.int32), zeros(64, np.int32), zeros(64, np.int32)], D=divisor)
+
+
+@px.kernel(warps=2)
+def casts(X, Y, *, DTYPE, N=128):
+    px.store(Y[0:N], px.load(X[0:N]).to(DTYPE))
+
+
+_KINDS = {
+    "f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": BF16, "f8e4m3": E4M3, "f8e5m2": E5M2,
+    "i64": np.int64, "i32": np.int32, "i16": np.int16, "i8": np.int8, "u8": np.uint8, "u32": np.uint32, "bool": np.bool_,
+}
+for a, source in _KINDS.items():
+    for b, target in _KINDS.items():
+        if a != b:
+            case(f"cast-{a}-{b}", casts, 1,
+                 lambda rng, source=source, target=target: [numbers(rng, 128, source, 30.0), zeros(128, target)],
+                 DTYPE=getattr(px, b))
+
+
+@px.kernel(warps=2)
+def extremes(X, Y, Z, W, *, N=32):
+    x = px.load(X[0:N])
+    px.store(Y[0:N], x.to(px.i32))
+    px.store(Z[0:N], x.to(px.f8e4m3))
+    px.store(W[0:N], x.to(px.f8e5m2))
+
+
+def _extreme(rng: np.random.Generator) -> list[Any]:
+    x = np.zeros(32, np.float32)
+    x[:12] = [0.0, -0.0, np.nan, 1e30, -1e30, 448.0, 449.0, 57344.0, 60000.0, 2.0**-10, 1.5 * 2.0**-10, -(2.0**-17)]
+    return [x, zeros(32, np.int32), zeros(32, E4M3), zeros(32, E5M2)]
+
+
+case("cast-extremes", extremes, 1, _extreme)
+
+
+@px.kernel(warps=4)
+def broadcasts(X, R, C, Y, B, s, *, M=32, N=64):
+    x = px.load(X[0:M, 0:N])
+    r = px.load(R[0:N])
+    c = px.load(C[0:M]).reshape(M, 1)
+    y = x * r + c * s
+    y = px.where((x > r) | (c < 0.0), y, -x)
+    px.store(Y[0:M, 0:N], y)
+    px.store(B[0:M, 0:N], (x >= r) & (x != c))
+
+
+for m, n in ((32, 64), (1, 128), (48, 20), (5, 3), (128, 8)):
+    case(f"broadcast-{m}x{n}", broadcasts, 1, lambda rng, m=m, n=n: [
+        numbers(rng, (m, n), np.float32), numbers(rng, n, np.float32), numbers(rng, m, np.float32), zeros((m, n)),
+        zeros((m, n), np.bool_), 0.5], 1e-6, M=m, N=n)
+
+
+@px.kernel(warps=4)
+def outer(X, Y, Z, *, M=32, N=64):
+    x = px.load(X[0:M]).reshape(M, 1)
+    y = px.load(Y[0:N]).reshape(1, N)
+    rows = px.arange(M).reshape(M, 1)
+    columns = px.arange(N)
+    z = px.where(rows * 3 > columns, x * y, x - y)
+    px.store(Z[0:M, 0:N], z)
+
+
+for m, n in ((32, 64), (7, 33)):
+    case(f"outer-{m}x{n}", outer, 1, lambda rng, m=m, n=n: [
+        numbers(rng, m, np.float32), numbers(rng, n, np.float32), zeros((m, n))], M=m, N=n)
+
+
+# ---------------------------------------------------------------------- reductions and scans
+
+
+def _sized(warps: int) -> Any:
+    return px.kernel(warps=lambda W: W)
+
+
+@px.kernel(warps=lambda W: W)
+def reduction(X, Y, Z, *, M, N, AXIS, FN, W=4):
+    x = px.load(X[0:M, 0:N])
+    if FN == "sum":
+        y = px.sum(x, AXIS)
+        z = px.sum(x, AXIS, keepdims=True)
+    elif FN == "max":
+        y = px.max(x, AXIS)
+        z = px.max(x, AXIS, keepdims=True)
+    elif FN == "min":
+        y = px.min(x, AXIS)
+        z = px.min(x, AXIS, keepdims=True)
+    else:
+        y = px.argmax(x, AXIS)
+        z = px.argmax(x, AXIS, keepdims=True)
+    if AXIS == 0:
+        px.store(Y[0:N], y)
+        px.store(Z[0:1, 0:N], z)
+    else:
+        px.store(Y[0:M], y)
+        px.store(Z[0:M, 0:1], z)
+
+
+for m, n in ((64, 64), (16, 256), (256, 16), (1, 512), (24, 40), (3, 1000)):
+    for axis in (0, 1):
+        for warps in (1, 3, 4):
+            for fn in ("sum", "argmax"):
+                out = np.int32 if fn == "argmax" else np.float32
+                length = n if axis == 0 else m
+                case(f"reduce-{fn}-{m}x{n}-axis{axis}-w{warps}", reduction, 1,
+                     lambda rng, m=m, n=n, axis=axis, out=out, length=length: [
+                         numbers(rng, (m, n), np.float32), zeros(length, out),
+                         zeros((1, n) if axis == 0 else (m, 1), out)],
+                     0.0 if fn == "argmax" else 2e-6, M=m, N=n, AXIS=axis, FN=fn, W=warps)
+for kind in (np.float64, np.float16, BF16, np.int32, np.int64, np.uint8, np.int8):
+    for fn in ("sum", "max", "min", "argmax"):
+        out = np.int32 if fn == "argmax" else kind
+        case(f"reduce-{fn}-{np.dtype(kind).name}", reduction, 1,
+             lambda rng, kind=kind, out=out: [numbers(rng, (32, 48), kind), zeros(32, out), zeros((32, 1), out)],
+             1.6e-2 if kind in (np.float16, BF16) else 1e-12, M=32, N=48, AXIS=1, FN=fn, W=8)
+
+
+@px.kernel(warps=4)
+def scalars(X, Y, *, N):
+    x = px.load(X[0:N])
+    s = px.sum(x, 0)
+    px.store(Y[0], s)
+    px.store(Y[1], px.max(x, 0))
+    px.store(Y[2], px.min(x, 0))
+    px.store(Y[3], px.argmax(x, 0).to(px.f32))
+    px.store(Y[4], px.sum(x * 2.0) + s)
+
+
+for n in (1, 5, 100, 128, 1000, 4096):
+    case(f"scalars-{n}", scalars, 1, lambda rng, n=n: [numbers(rng, n, np.float32), zeros(5)], 4e-6, N=n)
+
+
+@px.kernel(warps=4)
+def three_axes(X, Y, Z, *, A, B, C):
+    x = px.load(X[0:A, 0:B, 0:C])
+    px.store(Y[0:A, 0:C], px.sum(x, 1))
+    px.store(Z[0:B], px.max(px.max(x, 2), 0))
+
+
+for shape in ((4, 8, 16), (3, 5, 7), (2, 64, 32)):
+    case(f"three-axes-{'x'.join(map(str, shape))}", three_axes, 1, lambda rng, s=shape: [
+        numbers(rng, s, np.float32), zeros((s[0], s[2])), zeros(s[1])], 2e-6, A=shape[0], B=shape[1], C=shape[2])
+
+
+@px.kernel(warps=lambda W: W)
+def scan(X, Y, *, M, N, AXIS, W=4):
+    px.store(Y[0:M, 0:N], px.cumsum(px.load(X[0:M, 0:N]), AXIS))
+
+
+for m, n in ((16, 64), (1, 1024), (100, 9), (24, 40), (2, 5)):
+    for axis in (0, 1):
+        for warps in (1, 4, 6):
+            case(f"cumsum-{m}x{n}-axis{axis}-w{warps}", scan, 1, lambda rng, m=m, n=n: [
+                numbers(rng, (m, n), np.float32), zeros((m, n))], 4e-6, M=m, N=n, AXIS=axis, W=warps)
+for kind in (np.int32, np.float16, np.int64):
+    case(f"cumsum-{np.dtype(kind).name}", scan, 1, lambda rng, kind=kind: [
+        numbers(rng, (8, 200), kind), zeros((8, 200), kind)], 2e-3 if kind is np.float16 else 0.0, M=8, N=200, AXIS=1)
+
+
+@px.kernel(warps=4)
+def softmax(X, Y, *, BM=8, N=128):
+    m = px.block_id(0) * BM
+    x = px.load(X[m:m + BM, 0:N], fill=-1e30)
+    top = px.max(x, 1, keepdims=True)
+    e = px.exp(x - top)
+    px.store(Y[m:m + BM, 0:N], e / px.sum(e, 1).reshape(BM, 1))
+
+
+for m, n in ((8, 128), (19, 100), (3, 1000)):
+    case(f"softmax-{m}x{n}", softmax, (m + 7) // 8, lambda rng, m=m, n=n: [numbers(rng, (m, n), np.float32), zeros((m, n))],
+         4e-6, N=n)
+
+
+# ---------------------------------------------------------------------- shapes
+
+
+@px.kernel(warps=4)
+def reshapes(X, Y, Z, *, M, N, A, B):
+    x = px.load(X[0:M, 0:N])
+    px.store(Y[0:A, 0:B], x.reshape(A, B))
+    px.store(Z[0:M * N], (x + 1.0).reshape(M * N))
+
+
+for m, n, a, b in ((32, 64, 64, 32), (16, 24, 24, 16), (6, 10, 15, 4), (4, 96, 12, 32), (1, 60, 5, 12)):
+    case(f"reshape-{m}x{n}-{a}x{b}", reshapes, 1, lambda rng, m=m, n=n, a=a, b=b: [
+        numbers(rng, (m, n), np.float32), zeros((a, b)), zeros(m * n)], M=m, N=n, A=a, B=b)
+
+
+@px.kernel(warps=4)
+def transposes(X, Y, Z, *, M, N):
+    x = px.load(X[0:M, 0:N])
+    px.store(Y[0:N, 0:M], x.T)
+    px.store(Z[0:N], px.sum(x.T, 1))
+
+
+for m, n in ((64, 64), (16, 128), (20, 12), (128, 128)):
+    for kind in (np.float32, np.float16):
+        case(f"transpose-{m}x{n}-{np.dtype(kind).name}", transposes, 1, lambda rng, m=m, n=n, kind=kind: [
+            numbers(rng, (m, n), kind), zeros((n, m), kind), zeros(n, kind)],
+            2e-6 if kind is np.float32 else 4e-3, M=m, N=n)
+
+
+@px.kernel(warps=4)
+def accumulates(X, Y, S, n, *, BN=32, M=16):
+    total = px.zeros((M, BN), px.f32)
+    row = px.full((M,), 0.0, px.f32)
+    for k in range(0, n, BN):
+        x = px.load(X[0:M, k:k + BN])
+        total = total + x
+        row = row + px.sum(x, 1)
+    px.store(Y[0:M, 0:BN], total)
+    px.store(S[0:M], row)
+
+
+for n in (0, 32, 100):
+    case(f"loop-{n}", accumulates, 1, lambda rng, n=n: [
+        numbers(rng, (16, max(1, n)), np.float32), zeros((16, 32)), zeros(16), n], 4e-6)
+
+
+@px.kernel(warps=4)
+def branches(X, Y, flag, *, M=16, N=32):
+    x = px.load(X[0:M, 0:N])
+    y = px.zeros((M, N), px.f32)
+    if flag > 0:
+        y = x * 2.0
+    else:
+        y = x.T.reshape(M, N)
+    px.store(Y[0:M, 0:N], y)
+
+
+for flag in (0, 1):
+    case(f"branch-{flag}", branches, 1, lambda rng, flag=flag: [numbers(rng, (16, 32), np.float32), zeros((16, 32)), flag])
+
+
+# ---------------------------------------------------------------------- global memory
+
+
+@px.kernel(warps=4)
+def copies(X, Y, i, j, *, M=32, N=64):
+    px.store(Y[i:i + M, j:j + N], px.load(X[i:i + M, j:j + N], fill=3) + 1)
+
+
+_WHERE = {"inside": (0, 0), "edge": (20, 40), "before": (-5, -7), "beyond": (90, 200), "odd": (1, 3)}
+for place, (i, j) in _WHERE.items():
+    for kind in (np.float32, np.int8, np.float16, np.int64):
+        case(f"edges-{place}-{np.dtype(kind).name}", copies, 1, lambda rng, i=i, j=j, kind=kind: [
+            aligned(numbers(rng, (40, 80), kind)), aligned(zeros((40, 80), kind)), i, j])
+for name, cut in {
+    "unaligned": lambda x: x[:, 1:], "strided": lambda x: x[:, ::2], "rows": lambda x: x[::3], "transposed": lambda x: x.T,
+    "reversed": lambda x: x[::-1],
+}.items():
+    case(f"array-{name}", copies, (1,), lambda rng, cut=cut: [
+        cut(aligned(numbers(rng, (50, 100), np.float32))), cut(aligned(zeros((50, 100)))), 2, 4])
+case("odd-row-length", copies, 1, lambda rng: [
+    aligned(numbers(rng, (40, 64), np.float32))[:, :51], aligned(zeros((40, 64)))[:, :51], 0, 0])
+
+
+@px.kernel(warps=2)
+def gathers(X, R, Y, Z, *, M=16, N=40):
+    rows = px.load(R[0:M])
+    x = px.load(X[rows, 0:N])
+    px.store(Y[0:M, 0:N], x)
+    px.store(Z[rows, 0:N], x * 2.0)
+    px.store(Z[px.arange(4) + 30, 0:N], px.full((4, N), 7.0, px.f32))
+
+
+case("gather", gathers, 1, lambda rng: [
+    numbers(rng, (30, 40), np.float32),
+    np.array([3, 29, 0, -1, 30, 5, 7, 8, 9, 1, 2, 4, 6, 10, 11, 100], np.int32), zeros((16, 40)), zeros((40, 40))])
+
+
+@px.kernel(warps=2)
+def gathers_columns(X, R, Y, *, M=16, N=8):
+    columns = px.load(R[0:N])
+    px.store(Y[0:M, 0:N], px.load(X[0:M, columns]))
+
+
+case("gather-columns", gathers_columns, 1, lambda rng: [
+    numbers(rng, (16, 30), np.float32), np.array([3, 29, 0, -1, 30, 5, 7, 8], np.int32), zeros((16, 8))])
+
+
+@px.kernel(warps=4)
+def axes(X, Y, Z, k, *, M=8, N=16):
+    px.store(Y[0:M, 0:N], px.load(X[0:M, k, 0:N]))
+    px.store(Z[0:M], px.load(X[0:M, k, 3]))
+    px.store(Z[M], X[1, 2, k])
+
+
+case("dropped-axes", axes, 1, lambda rng: [numbers(rng, (8, 5, 16), np.float32), zeros((8, 16)), zeros(9), 4])
+case("dropped-axes-outside", axes, 1, lambda rng: [numbers(rng, (8, 5, 16), np.float32), zeros((8, 16)), zeros(9), 5])
+
+
+# ---------------------------------------------------------------------- shared memory
+
+
+@px.kernel(warps=4)
+def through_shared(X, Y, Z, *, M=32, N=64, DTYPE=px.f32):
+    s = px.shared((M, N), DTYPE)
+    px.store(s, px.load(X[0:M, 0:N]))
+    px.store(Y[0:N, 0:M], px.load(s.T))
+    px.store(Z[0:M, 0:N], px.load(s))
+
+
+for m, n in ((32, 64), (64, 64), (24, 40), (5, 7), (128, 128)):
+    for name in ("f32", "f16", "i8", "f64"):
+        if m * n < 10000 or name == "f16":
+            case(f"shared-{m}x{n}-{name}", through_shared, 1, lambda rng, m=m, n=n, kind=_KINDS[name]: [
+                numbers(rng, (m, n), kind), zeros((n, m), kind), zeros((m, n), kind)], M=m, N=n, DTYPE=getattr(px, name))
+
+
+@px.kernel(warps=4)
+def stages(X, Y, *, S=3, M=16, N=32):
+    s = px.shared((S, M, N), px.f32)
+    for i in range(S):
+        px.store(s[i], px.load(X[i * M:i * M + M, 0:N]))
+    for i in range(S):
+        for k in range(0, M, 4):
+            px.store(Y[i * M + k:i * M + k + 4, 0:N], px.load(s[S - 1 - i, k:k + 4, :]))
+            px.store(Y[i * M + k, 0:8], px.load(s[i, k, 8:16]))
+
+
+case("shared-stages", stages, 1, lambda rng: [numbers(rng, (48, 32), np.float32), zeros((48, 32))])
+
+
+@px.kernel(warps=4)
+def slices(X, Y, a, b, *, M=16, N=64):
+    s = px.shared((M, N), px.f16)
+    px.store(s, px.load(X[0:M, 0:N]))
+    px.store(Y[0:8, 0:16], px.load(s[a:a + 8, b:b + 16]))
+    px.store(Y[8:16, 0:16], px.load(s[4:12, 3:19]))
+    px.store(Y[0:16, 16:24], px.load(s[a:a + 8, b:b + 16].T))
+    px.store(s[a, b], 5.0)
+    px.store(Y[0, 30], s[a, b] + s[0, 0])
+
+
+for a, b in ((0, 0), (3, 5), (8, 48)):
+    case(f"shared-slices-{a}-{b}", slices, 1, lambda rng, a=a, b=b: [
+        numbers(rng, (16, 64), np.float16), zeros((16, 32), np.float16), a, b])
+
+
+@px.kernel(warps=2)
+def own_rank(X, Y, r, *, M=16, N=32):
+    s = px.shared((2, M, N), px.f32)
+    px.store(s[1].at(r), px.load(X[0:M, 0:N]))
+    px.sync()
+    px.store(Y[0:M, 0:N], px.load(s[1].at(r)) + s[1, 2, 3])
+    px.store(s.at(r)[0, 0, 0], 4.0)
+    px.store(Y[0, 0], s.at(r)[0, 0, 0])
+
+
+case("shared-own-rank", own_rank, 1, lambda rng: [numbers(rng, (16, 32), np.float32), zeros((16, 32)), 0])
+
+
+# ---------------------------------------------------------------------- atomics
+
+
+@px.kernel(warps=4)
+def atomics(X, Y, Z, *, M=16, N=24, DTYPE=px.f32):
+    x = px.load(X[0:M, 0:N])
+    px.atomic_add(Y[0:M, 0:N], x)
+    px.atomic_add(Y[0:M, 0:N], x)
+    px.atomic_add(Y[0, 0:N], px.sum(x, 0))
+    s = px.shared((M, N), DTYPE)
+    px.store(s, x)
+    px.atomic_add(s, x)
+    px.store(Z[0:M, 0:N], px.load(s))
+
+
+for name in ("f32", "f64", "i32", "i64", "u32", "u64", "f16", "bf16"):
+    kind = {**_KINDS, "u64": np.uint64}[name]
+    case(f"atomic-{name}", atomics, 1, lambda rng, kind=kind: [
+        numbers(rng, (16, 24), kind), zeros((16, 24), kind), zeros((16, 24), kind)],
+        {"f16": 4e-3, "bf16": 3e-2}.get(name, 2e-6), DTYPE=getattr(px, name))
+
+
+@px.kernel(warps=lambda W: W)
+def tickets(Y, Z, *, N=24, W=4):
+    old = px.atomic_add(Y[0], 5)
+    px.store(Z[0], old)
+    again = px.atomic_add(Y[0:N], px.arange(N))
+    px.store(Z[1:N + 1], again)
+    c = px.shared((4,), px.i32)
+    px.store(c, 1)
+    px.store(Z[N + 1], px.atomic_add(c[2], 3))
+    px.store(Z[N + 2], c[2])
+
+
+for warps in (1, 4):
+    case(f"atomic-old-values-w{warps}", tickets, 1,
+         lambda rng: [np.arange(24, dtype=np.int32), zeros(30, np.int32)], W=warps)
+
+
+# ---------------------------------------------------------------------- roles
+
+
+@px.kernel(warps=8)
+def two_roles(X, Y, *, M=32, N=64):
+    with px.warps(0, 4):
+        x = px.load(X[0:M, 0:N])
+        y = px.sum(x, 0)
+        px.store(Y[0, 0:N], y)
+        px.store(Y[1, 0:N], px.cumsum(y, 0))
+    with px.warps(5, 3):
+        z = px.load(X[0:M, 0:N])
+        w = px.max(z, 0)
+        px.store(Y[2, 0:N], w - px.sum(w, 0))
+
+
+case("roles", two_roles, 1, lambda rng: [numbers(rng, (32, 64), np.float32), zeros((3, 64))], 4e-6)
