@@ -14,7 +14,8 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parent.parent / "examples")]
+sys.path.append(sys.path.pop(0))  # this folder last: its copy.py must not hide Python's
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "examples"))
 
 import machine
 import numpy as np

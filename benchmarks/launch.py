@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path.append(sys.path.pop(0))  # this folder last: its copy.py must not hide Python's
 
 import machine
 import torch

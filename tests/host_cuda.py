@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import os
 import re
 import shutil
 import subprocess
@@ -309,12 +310,15 @@ def build(module: Module) -> ctypes.CDLL:
     _BUILD.mkdir(exist_ok=True)
     library = _BUILD / f"{key}.so"
     if not library.exists():
-        text = _BUILD / f"{key}.cpp"
+        text = _BUILD / f"{key}.{os.getpid()}.cpp"
         text.write_text(source)
-        command = [COMPILER, "-std=c++17", "-O0", "-w", "-shared", "-fPIC", "-fwrapv", "-o", str(library), str(text)]
+        made = text.with_suffix(".so")
+        command = [COMPILER, "-std=c++17", "-O0", "-w", "-shared", "-fPIC", "-fwrapv", "-o", str(made), str(text)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise HostFailure(f"{done.stderr[:4000]}\n{text}")
+        made.rename(library)  # at once: another process may build the same text
+        text.unlink()
     return ctypes.CDLL(str(library))
 
 

@@ -113,6 +113,17 @@ def test_polling_that_nobody_ends_is_a_deadlock(schedule):
     assert "waits (warp 1)" in waits and "short of 1 arrival" in waits
 
 
+def test_many_pollers_in_a_random_schedule_are_a_deadlock_too():
+    b = Build(warps=24)
+    bar = b.barrier(1, 2)
+    with b.roles() as regions:
+        for number in range(24):
+            with b.role(regions, f"role{number}", number):
+                poll(b, lambda: b.test_wait(ref(bar), 0))
+    with pytest.raises(Error, match="24 agents wait"):
+        simulate(b.done(), 1, [], schedule=Schedule("random", 2))
+
+
 def test_a_bounded_poll_ends_by_itself():
     b = Build()
     out = b.array(1, ty.i32)

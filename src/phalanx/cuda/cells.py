@@ -14,9 +14,10 @@ from dataclasses import dataclass
 
 from phalanx.ir.core import Block, Op
 from phalanx.ir.ops.cluster import ClusterRank
-from phalanx.ir.ops.control import Assign, BlockId, NumBlocks, ReadVar, While
+from phalanx.ir.ops.control import Assign, BlockId, For, NumBlocks, ReadVar, While
 from phalanx.ir.ops.memory import Extent
 from phalanx.ir.ops.tile import Binary, Cast, Compare, Select, Unary
+from phalanx.ir.ops.wgmma import WgmmaWait
 from phalanx.ir.types import ScalarType
 from phalanx.ir.values import Value, Var
 
@@ -32,7 +33,7 @@ class Cells:
 
     declared: Mapping[Block, tuple[Var, ...]]
     declaring: frozenset[Op]
-    aliases: Mapping[Value, Var]
+    aliases: Mapping[Value, Value]
     movable: frozenset[Value]
 
 
@@ -49,9 +50,11 @@ def find_cells(body: Block, layouts: Mapping[Value, object]) -> Cells:
             declaring.add(first)
         else:
             declared.setdefault(path[-1], []).append(var)
-    aliases: dict[Value, Var] = {}
-    _find_aliases(body, layouts, aliases, summaries)
     uses = Counter(value for op in body.walk() for value in op.operands())
+    chains = find_chains(body, uses, layouts)
+    aliases: dict[Value, Value] = {}
+    _find_aliases(body, layouts, aliases, summaries, chains)
+    aliases.update(chains)
     movable: dict[Value, frozenset[Var]] = {}
     _find_movable(body, uses, aliases, movable, summaries)
     return Cells(
@@ -97,24 +100,30 @@ def _summary(op: Op, known: dict[Op, _Summary]) -> _Summary:
 
 
 def _find_aliases(
-    block: Block, layouts: Mapping[Value, object], aliases: dict[Value, Var], known: dict[Op, _Summary],
-    follow: tuple[Op, ...] = (),
+    block: Block, layouts: Mapping[Value, object], aliases: dict[Value, Value], known: dict[Op, _Summary],
+    chains: Mapping[Value, Value], follow: tuple[Op, ...] = (),
 ) -> None:
     """`follow`: what else may read the block's values (a loop's body, for the block of its test)."""
     for position, op in enumerate(block.ops):
         if isinstance(op, ReadVar) and layouts.get(op.var) == layouts.get(op.result):
-            if _used_up_before_write(op, block.ops[position + 1 :] + follow, known):
+            if _used_up_before_write(op, block.ops[position + 1 :] + follow, known, chains):
                 aliases[op.result] = op.var
         for inner in op.blocks():
             after = op.body.ops if isinstance(op, While) and inner is op.test else ()
-            _find_aliases(inner, layouts, aliases, known, after)
+            _find_aliases(inner, layouts, aliases, known, chains, after)
 
 
-def _used_up_before_write(read: ReadVar, after: tuple[Op, ...], known: dict[Op, _Summary]) -> bool:
+def _used_up_before_write(
+    read: ReadVar, after: tuple[Op, ...], known: dict[Op, _Summary], chains: Mapping[Value, Value]
+) -> bool:
+    family = {read.result}  # with what is computed in its place
+    for result, source in chains.items():
+        if source in family:
+            family.add(result)
     written = False
     for op in after:
         part = _summary(op, known)
-        if read.result in part.reads:
+        if not family.isdisjoint(part.reads):
             if written:
                 return False
             if read.var in part.writes and not isinstance(op, Assign):
@@ -123,10 +132,40 @@ def _used_up_before_write(read: ReadVar, after: tuple[Op, ...], known: dict[Op, 
     return True
 
 
+def find_chains(body: Block, uses: Counter[Value], layouts: Mapping[Value, object]) -> dict[Value, Value]:
+    """Accumulators that are updated in place: from the result of a product or a wait to the tile that it replaces.
+
+    That tile is read by nothing else, and the update happens once for each time the tile is made.
+    """
+    chains: dict[Value, Value] = {}
+    around: dict[Value, tuple[Op, ...]] = {}
+
+    def visit(block: Block, loops: tuple[Op, ...]) -> None:
+        for op in block.ops:
+            for old, new in updates(op):
+                if uses[old] == 1 and around.get(old) == loops and layouts.get(old) == layouts.get(new):
+                    chains[new] = old
+            for value in op.defined_values():
+                around[value] = loops
+            inside = (*loops, op) if isinstance(op, For | While) else loops
+            for inner in op.blocks():
+                visit(inner, inside)
+
+    visit(body, ())
+    return chains
+
+
+def updates(op: Op) -> tuple[tuple[Value, Value], ...]:
+    """(old, new) for every tile of which an instruction makes a new version."""
+    if isinstance(op, WgmmaWait):
+        return tuple(zip(op.accs, op.results, strict=True))
+    return tuple((update.acc, update.result) for update in op.effects().accumulations)
+
+
 def _find_movable(
     block: Block,
     uses: Counter[Value],
-    aliases: Mapping[Value, Var],
+    aliases: Mapping[Value, Value],
     movable: dict[Value, frozenset[Var]],
     known: dict[Op, _Summary],
     condition: Value | None = None,
@@ -138,8 +177,9 @@ def _find_movable(
             cells: set[Var] = set()
             for operand in op.operands():
                 cells |= movable.get(operand, frozenset())
-                if operand in aliases:
-                    cells.add(aliases[operand])
+                source = aliases.get(operand)
+                if isinstance(source, Var):
+                    cells.add(source)
             if _reaches_use(value, cells, block.ops[position + 1 :], known, condition):
                 movable[value] = frozenset(cells)
         for inner in op.blocks():

@@ -21,6 +21,7 @@ BASE_OPTIONS = (
     "--std=c++17",
     "--minimal",
     "--ptxas-options=-v",
+    "--no-cache",  # of the driver's own: a hit there has no log, so neither resources nor warnings
     "--diag-suppress=177,550",  # unused variables: generated text names a value whether it is used or not
 )
 

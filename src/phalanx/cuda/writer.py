@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from phalanx.cuda.cells import Cells, find_cells
 from phalanx.cuda.literals import atom, bare, literal, plus
 from phalanx.cuda.plan import Plan
+from phalanx.cuda.sites import Site
 from phalanx.errors import Error
 from phalanx.ir.core import Block, Op
 from phalanx.ir.location import NOWHERE, Location
@@ -70,19 +71,6 @@ class Helper:
     name: str
     text: str
     needs: tuple[Helper, ...] = ()
-
-
-@dataclass(frozen=True)
-class Site:
-    """A place that can stop the kernel: what a record in the debug buffer refers to.
-
-    `kind` is "wait" (`name` is the barrier array's) or "assert" (`name` is the message); `role` is empty outside roles.
-    """
-
-    kind: str
-    name: str
-    role: str
-    location: Location
 
 
 @dataclass(frozen=True)
@@ -262,6 +250,10 @@ class Writer:
         """How many operands of the kernel's instructions name this value."""
         return self._uses[value]
 
+    def readers(self, value: Value) -> list[Op]:
+        """The instructions that read a value."""
+        return [op for op in self.plan.function.walk() if any(value is operand for operand in op.operands())]
+
     def use(self, helper: Helper) -> str:
         """Makes sure that a device function stands before the kernel; returns how to call it, e.g. `ptx::fence`.
 
@@ -330,6 +322,15 @@ class Writer:
         return "px_one"
 
     @contextmanager
+    def elected_of_group(self) -> Iterator[None]:
+        """`if (px_group_one) {` ... `}`: what one thread of each warpgroup does on behalf of it."""
+        self._wanted.add("group_one")
+        self.line("if (px_group_one) {")
+        with self.indent(), self.scope():
+            yield
+        self.line("}")
+
+    @contextmanager
     def as_agent(self, agent: Agent) -> Iterator[None]:
         """Everything written inside is run by `agent`; its identities are declared at this point."""
         outer = self.agent, self._wanted, self._slot
@@ -359,6 +360,11 @@ class Writer:
                 self._kernel_wanted.add("warp_id")
                 elect = f"px_warp_id == {agent.first} && {elect}"
             lines.append(f"const bool px_one = {elect};")
+        if "group_one" in wanted:
+            from phalanx.cuda.prelude import ELECT
+
+            self._kernel_wanted.add("warp_id")
+            lines.append(f"const bool px_group_one = px_warp_id % 4 == {agent.first % 4} && {self.use(ELECT)}();")
         return lines
 
     @contextmanager

@@ -161,7 +161,8 @@ class _Printer:
         warps = f"warp {role.first}" if role.count == 1 else f"warps {role.first}-{last}"
         name = warps if role.name in ("", warps) else f"{role.name} ({warps})"
         regs = "" if role.regs is None else f" regs={role.regs}"
-        self._line(depth, f"role {name}{regs} {{", role.loc)
+        active = "" if role.active is None else f" active={role.active}"
+        self._line(depth, f"role {name}{regs}{active} {{", role.loc)
         self._block(role.body, depth + 1)
         self._line(depth, "}")
 

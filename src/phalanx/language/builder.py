@@ -19,6 +19,13 @@ from phalanx.ir.views import BarrierArray, SharedBuffer
 from phalanx.language.affine import Affine, atom, constant
 
 
+@dataclass(frozen=True, eq=False)
+class Landing(Op):
+    """A place where assignments can still be put while the kernel is read; `cleanup.seal` leaves only them."""
+
+    body: Block
+
+
 @dataclass
 class Agent:
     """Who runs the code being read: all warps of the CTA, or the warps of a role."""

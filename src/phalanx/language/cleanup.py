@@ -8,12 +8,15 @@ from typing import Any
 from phalanx.ir.core import Block, Op
 from phalanx.ir.ops.control import Assign, For, ReadVar
 from phalanx.ir.values import Value, Var
-
+from phalanx.language.builder import Landing
 
 
 def seal(block: Block) -> Block:
-    """Tuples instead of the lists that were growing while the function was read."""
-    return Block(tuple(_sealed(op) for op in block.ops))
+    """Tuples instead of the lists that were growing while the function was read, and no landings any more."""
+    out: list[Op] = []
+    for op in block.ops:
+        out += seal(op.body).ops if isinstance(op, Landing) else (_sealed(op),)
+    return Block(tuple(out))
 
 
 def _sealed(op: Op) -> Op:

@@ -140,7 +140,7 @@ class Loops(Expressions):
                 self.ctx.loc = loc
                 if self.terminated or loop.left == "break":
                     break
-            falls = [] if self.terminated and loop.left != "break" else [Path(ops, len(ops), self.state)]
+            falls = [] if self.terminated and loop.left != "break" else [Path.at_end(ops, self.state)]
         self.loops.pop()
         if not loop.breaks.paths:
             self.terminated = not falls
@@ -157,7 +157,7 @@ class Loops(Expressions):
         with self.ctx.block() as ops:
             self.bind(node.target, item)
             self.statements(node.body)
-            falls = [] if self.terminated and loop.left != "continue" else [Path(ops, len(ops), self.state)]
+            falls = [] if self.terminated and loop.left != "continue" else [Path.at_end(ops, self.state)]
         if loop.left == "break":
             self.ctx.ops.extend(ops)
             return
@@ -281,7 +281,7 @@ class Reading:
     def read(self, body: list[ast.stmt]) -> bool:
         """Reads the loop once; False if another variable turned out to be carried."""
         reader, ctx, loc = self.reader, self.reader.ctx, self.reader.ctx.loc
-        before = Path(ctx.ops, len(ctx.ops), self.entry)
+        before = Path.at_end(ctx.ops, self.entry)
         cells = self.make_cells()
         for key, var in cells.items():
             to_cell(ctx, before, var, self.entry[key])
@@ -336,7 +336,7 @@ class Reading:
             path.state = {**path.state, **exits}
         paths = list(loop.breaks.paths)
         if not self.form.endless:
-            paths.insert(0, Path(ctx.ops, before.position, {**self.entry, **exits}))
+            paths.insert(0, Path(before.landing, {**self.entry, **exits}))
         with ctx.block() as merged_reads:
             reader.state = merge(ctx, paths, "this loop", self.entry, defined_in(ops, self.form.test or []))
         ctx.ops.append(self.form.build(ops, loop.label))

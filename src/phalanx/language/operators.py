@@ -379,8 +379,10 @@ def unary(ctx: Builder, fn: str, x: Any) -> Any:
             x = compare(ctx, "eq", x, 0)
             return x
     elif fn in ("neg", "abs"):
-        if dtype.is_fp8 or dtype == bool_:
+        if dtype.is_fp8:
             ctx.fail(f"{name} is not defined on {dtype}", "convert it first, e.g. x.to(px.f32)")
+        if dtype == bool_:
+            x, dtype = cast(ctx, x, i32), i32
     elif not dtype.is_float or dtype.is_fp8:
         ctx.fail(f"px.{fn} needs a float, not {dtype}", "convert it first: x.to(px.f32)")
     result = Value(make_type(shape_of(x), dtype_of(x), is_tile(x)))
@@ -390,15 +392,15 @@ def unary(ctx: Builder, fn: str, x: Any) -> Any:
     return result
 
 
-def select(ctx: Builder, cond: Any, a: Any, b: Any) -> Any:
+def select(ctx: Builder, cond: Any, a: Any, b: Any, what: str = "px.where") -> Any:
     """`a` where `cond` holds, else `b`."""
-    require_numeric(ctx, "px.where", cond, a, b)
+    require_numeric(ctx, what, cond, a, b)
     if isinstance(cond, Number):
         return a if cond else b
     if dtype_of(cond) != bool_:
-        ctx.fail(f"the condition must be bool, not {dtype_of(cond)}", "compare it with something, e.g. x > 0")
+        ctx.fail(f"the condition of {what} must be bool, not {dtype_of(cond)}", "compare it with something, e.g. x > 0")
     shape = broadcast(ctx, cond, a, b)
-    x, y, dtype = unify(ctx, "px.where", a, b)
+    x, y, dtype = unify(ctx, what, a, b)
     tile = is_tile(cond) or is_tile(a) or is_tile(b)
     result = Value(make_type(shape, dtype, tile))
     ctx.emit(Select(cond, x, y, result, loc=ctx.loc))

@@ -24,7 +24,7 @@ from phalanx.language.loops import Loops, Unrolled
 from phalanx.language.mbarrier import TransactionValue
 from phalanx.language.operators import cast, describe, dtype_of, is_scalar, is_tile, promote, shape_of
 from phalanx.language.source import FunctionSource, read_source
-from phalanx.language.state import Key, Path, defined_in, merge
+from phalanx.language.state import Key, Path, State, defined_in, merge
 from phalanx.language.values import StructValue, Unavailable, ViewValue, load_scalar
 
 MAX_INLINE_DEPTH = 64
@@ -101,7 +101,7 @@ class Reader(Loops):
         before = self.ctx.loc
         with self.ctx.block() as ops:
             self.statements(source.node.body)
-            end = Path(ops, len(ops), dict(self.state))
+            end = Path.at_end(ops, dict(self.state))
             fell_through = not self.terminated
         self.frames.pop()
         self.ctx.loc = before
@@ -269,7 +269,7 @@ class Reader(Loops):
             with self.ctx.block() as ops, self.runtime_control():
                 self.statements(body)
                 if not self.terminated:
-                    paths.append(Path(ops, len(ops), self.state))
+                    paths.append(Path.at_end(ops, self.state))
                 self.terminated = False
             arms.append(ops)
         self.ctx.loc = loc
@@ -282,31 +282,33 @@ class Reader(Loops):
     def choose(self, cond: Value, then: Evaluation, orelse: Evaluation, combine: Combination, what: str) -> Any:
         """One of two expressions. Both are evaluated if they only compute, else the chosen one under a branch."""
         before = self.state
-        paths: list[Path] = []
+        arms: list[list[Op]] = []
+        states: list[State] = []
         results: list[Any] = []
         for evaluate in (then, orelse):
             self.state = dict(before)
             with self.ctx.block() as ops, self.runtime_control():
                 results.append(evaluate())
-                paths.append(Path(ops, len(ops), self.state))
-        unchanged = all(path.state.get(key) is value for path in paths for key, value in before.items())
-        if unchanged and all(_only_computes(op) for path in paths for op in path.ops):
+            arms.append(ops)
+            states.append(self.state)
+        unchanged = all(state.get(key) is value for state in states for key, value in before.items())
+        if unchanged and all(_only_computes(op) for ops in arms for op in ops):
             self.state = before
-            for path in paths:
-                self.ctx.ops.extend(path.ops)
+            for ops in arms:
+                self.ctx.ops.extend(ops)
             return combine(*results)
         key: Key = (None, f"the value of {what}")
-        for path, result in zip(paths, self.in_one_type(paths, results), strict=True):
-            path.state[key] = result
+        results = self.in_one_type(arms, results)
+        paths = [Path.at_end(ops, {**s, key: result}) for ops, s, result in zip(arms, states, results, strict=True)]
         position = len(self.ctx.ops)
-        self.state = merge(self.ctx, paths, what, before, defined_in(*(path.ops for path in paths)))
-        self.ctx.ops.insert(position, If(cond, freeze(paths[0].ops), freeze(paths[1].ops), loc=self.ctx.loc))
+        self.state = merge(self.ctx, paths, what, before, defined_in(*arms))
+        self.ctx.ops.insert(position, If(cond, freeze(arms[0]), freeze(arms[1]), loc=self.ctx.loc))
         value = self.state.pop(key)
         if isinstance(value, Unavailable):
             self.ctx.fail(value.reason, value.remedy)
         return value
 
-    def in_one_type(self, paths: list[Path], results: list[Any]) -> list[Any]:
+    def in_one_type(self, arms: list[list[Op]], results: list[Any]) -> list[Any]:
         """Both results of a choice in the element type that arithmetic on them would have."""
         if not all(isinstance(r, Value) and (is_scalar(r) or is_tile(r)) for r in results):
             return results
@@ -314,11 +316,10 @@ class Reader(Loops):
         if dtype is None or shape_of(results[0]) != shape_of(results[1]):
             return results
         out = []
-        for path, result in zip(paths, results, strict=True):
-            outer, self.ctx.ops = self.ctx.ops, path.ops
-            out.append(cast(self.ctx, result, dtype))
-            self.ctx.ops = outer
-            path.position = len(path.ops)
+        for ops, result in zip(arms, results, strict=True):
+            with self.ctx.block() as casts:
+                out.append(cast(self.ctx, result, dtype))
+            ops.extend(casts)
         return out
 
     def leave_loop(self, kind: str, node: ast.stmt) -> None:
@@ -359,14 +360,8 @@ class Reader(Loops):
         else:
             if len(self.frames) > 1 and self.role_depth > frame.role_depth:
                 self.ctx.fail("return from inside a role", "end the role first: let its region run to its end")
-            with self.ctx.block() as ops:  # a list of its own: an unrolled loop copies its iterations' lists
-                frame.returns.append((Path(ops, 0, dict(self.state)), value))
-                self.ctx.emit(Leave(frame.label, loc=self.ctx.loc))
-            if self.control_depth == frame.control_depth:
-                self.ctx.emit(Scope(Label("return"), freeze(ops), loc=self.ctx.loc))
-            else:
-                frame.returns[-1][0].ops, frame.returns[-1][0].position = self.ctx.ops, len(self.ctx.ops)
-                self.ctx.ops.extend(ops)
+            frame.returns.append((Path.at_end(self.ctx.ops, dict(self.state)), value))
+            self.ctx.emit(Leave(frame.label, loc=self.ctx.loc))
         self.terminated = True
 
     def has_open_exits(self, depth: int) -> bool:
@@ -399,7 +394,7 @@ class Reader(Loops):
         self.transactions += 1
         with self.ctx.block() as ops:
             self.statements(node.body)
-            path = Path(ops, len(ops), self.state)
+            path = Path.at_end(ops, self.state)
         self.transactions -= 1
         self.ctx.loc = loc
         self.ctx.emit(Transaction(barrier, freeze(ops), loc=loc))

@@ -15,7 +15,7 @@ from phalanx.ir.core import Block, Op, values_in
 from phalanx.ir.ops.control import Assign, ReadVar
 from phalanx.ir.types import DType, ScalarType
 from phalanx.ir.values import Const, Param, Value, Var, constant_type
-from phalanx.language.builder import Builder
+from phalanx.language.builder import Builder, Landing, freeze
 from phalanx.language.operators import Number, cast, describe, fits, promote
 from phalanx.language.values import BarrierValue, StructValue, Unavailable, ViewValue
 
@@ -75,13 +75,18 @@ def adapts(number: Any, dtype: DType) -> bool:
 class Path:
     """One way into a meeting point: where its assignments go, and the state it brings."""
 
-    ops: list[Op]
-    position: int
+    landing: Landing
     state: State
 
-    def insert(self, op: Op) -> None:
-        self.ops.insert(self.position, op)
-        self.position += 1
+    @staticmethod
+    def at_end(ops: list[Op], state: State) -> Path:
+        """The path that has come to the end of `ops`."""
+        landing = Landing(freeze([]))
+        ops.append(landing)
+        return Path(landing, state)
+
+    def insert(self, ops: list[Op]) -> None:
+        self.landing.body.ops.extend(ops)  # type: ignore[attr-defined]
 
 
 @dataclass
@@ -91,18 +96,15 @@ class Exits:
     paths: list[Path] = field(default_factory=list)
 
     def record(self, ctx: Builder, state: State) -> None:
-        self.paths.append(Path(ctx.ops, len(ctx.ops), dict(state)))
+        self.paths.append(Path.at_end(ctx.ops, dict(state)))
 
 
 def to_cell(ctx: Builder, path: Path, var: Var, value: Any) -> None:
     """Puts an assignment at the end of a path, converting bare numbers."""
-    outer = ctx.ops
-    ctx.ops = []
-    value = cast(ctx, value, var.type.dtype) if isinstance(value, Number) else value  # type: ignore[union-attr]
-    ctx.ops.append(Assign(var, value, loc=ctx.loc))
-    for op in ctx.ops:
-        path.insert(op)
-    ctx.ops = outer
+    with ctx.block() as ops:
+        value = cast(ctx, value, var.type.dtype) if isinstance(value, Number) else value
+        ctx.emit(Assign(var, value, loc=ctx.loc))
+    path.insert(ops)
 
 
 def key_name(key: Key) -> str:

@@ -28,15 +28,15 @@ def wgmma_operand(m: int, k: int, warps: int, itemsize: int) -> RegisterLayout:
     """
     if k * itemsize % STEP_BYTES:
         raise ValueError(f"K of a wgmma operand is a multiple of {STEP_BYTES // itemsize} elements, not {k}")
-    rows = wgmma_accumulator(m, 8, warps).linear  # the same spread of rows; columns differ
+    rows = dict(wgmma_accumulator(m, 8, warps).linear.bases)  # the same spread of rows; columns differ
     packed = log2(4 // itemsize)
-    row_images = [image for image in rows.bases["register"] if image[0] >= WGMMA_ROWS]
+    row_images = [image for image in rows["register"] if image[0] >= WGMMA_ROWS]
     columns = padded((m, k))[1]
     registers = [(0, 1 << b) for b in range(packed)] + [(8, 0)]
     registers += [(0, 1 << b) for b in range(packed + 2, log2(columns))]
     lanes = [(0, 1 << (packed + b)) for b in range(2)] + [(1, 0), (2, 0), (4, 0)]
     linear = LinearLayout.make(
-        {"register": [*registers, *row_images], "lane": lanes, "warp": list(rows.bases["warp"])}, padded((m, k))
+        {"register": [*registers, *row_images], "lane": lanes, "warp": list(rows["warp"])}, padded((m, k))
     )
     return RegisterLayout(linear, (m, k), warps)
 

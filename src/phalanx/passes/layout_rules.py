@@ -20,16 +20,21 @@ from phalanx.ir.ops.tile import (
     Compare,
     ConvertLayout,
     CumSum,
+    Empty,
     Full,
+    Part,
     Reduce,
     Reshape,
     Select,
     Transpose,
     Unary,
 )
+from phalanx.ir.ops.wgmma import Wgmma, WgmmaWait
 from phalanx.ir.types import TileType
 from phalanx.ir.values import Value
 from phalanx.ir.views import GlobalView, View
+from phalanx.layouts.mma import wgmma_accumulator, wgmma_operand
+from phalanx.layouts.parts import part_layout
 from phalanx.layouts.registers import RegisterLayout
 
 Transform = Callable[[RegisterLayout], RegisterLayout]
@@ -174,6 +179,19 @@ def _transpose(op: Transpose) -> list[Wish]:
     return [Result(op.result, op.x, lambda x: x.transpose(op.perm), lambda y: y.transpose(inverse))]
 
 
+def _part(op: Part) -> list[Wish]:
+    shape = shape_of(op.result)
+    return [Result(op.result, op.x, lambda x: part_layout(x, op.starts, shape))]
+
+
+def _product(op: Wgmma) -> list[Wish]:
+    m, n, k = op.shape
+    wishes: list[Wish] = [Fixed(op.acc, wgmma_accumulator(m, n, op.warps)), Same((op.result, op.acc))]
+    if isinstance(op.a, Value):
+        wishes.append(Fixed(op.a, wgmma_operand(m, k, op.warps, op.a_dtype.itemsize)))
+    return wishes
+
+
 def _cell(op: Assign | ReadVar) -> list[Wish]:
     value = op.value if isinstance(op, Assign) else op.result
     return [Same((op.var, value))] if is_tile(value) else []
@@ -186,17 +204,21 @@ RULES: dict[type[Op], Rule] = {
     Select: _elementwise,
     Cast: _elementwise,
     Full: lambda op: [],
+    Empty: lambda op: [],
     Arange: lambda op: [],
     Reduce: _reduce,
     CumSum: lambda op: [Same((op.x, op.result)), Along(op.x, op.axis, scan=True)],
     Reshape: _reshape,
     Transpose: _transpose,
+    Part: _part,
     ConvertLayout: lambda op: [],
     Load: _load,
     Store: _store,
     AtomicAdd: _atomic,
     Assign: _cell,
     ReadVar: _cell,
+    Wgmma: _product,
+    WgmmaWait: lambda op: [Same((result, acc)) for acc, result in zip(op.accs, op.results, strict=True)],
 }
 
 # What costs next to nothing to compute again in another layout, if all its tiles do.
@@ -207,7 +229,7 @@ FREE_DEPTH = 8
 
 def is_cheap(op: Op) -> bool:
     """Whether an instruction may be repeated for the sake of another layout, given that its operands may."""
-    if isinstance(op, Full | Arange | Compare | Select | Cast | Reshape | Transpose):
+    if isinstance(op, Full | Empty | Arange | Compare | Select | Cast | Reshape | Transpose):
         return True
     return isinstance(op, Unary | Binary) and op.fn in _CHEAP_FUNCTIONS
 

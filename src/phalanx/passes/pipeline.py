@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from phalanx.ir.core import Function
 from phalanx.ir.verifier import verify
+from phalanx.passes.active_warps import choose_active_warps
 from phalanx.passes.barrier_init import insert_barrier_init
 from phalanx.passes.counts import infer_counts
 from phalanx.passes.exit_sync import insert_exit_sync
@@ -25,6 +26,7 @@ def prepare(function: Function) -> Function:
     function = lower_transactions(function)
     function = insert_barrier_init(function, infer_counts(function))
     function = insert_exit_sync(function)
+    function = choose_active_warps(function)
     function = insert_role_syncs(function)
     function = insert_mma_fences(function)
     verify(function)

@@ -143,7 +143,7 @@ def _groups(sites: list[_Site], free: Mapping[Value, Op]) -> _Groups:
             continue
         wishes = wishes_of(site.op)
         wished += [(wish, site.weight) for wish in wishes]
-        mentioned = [v for v in (*site.op.operands(), site.op.defines) if v is not None]
+        mentioned = [*site.op.operands(), *site.op.defined_values()]
         mentioned += [v for wish in wishes if isinstance(wish, Same) for v in wish.values]
         for value in mentioned:
             if is_tile(value) and value not in free:

@@ -269,7 +269,7 @@ class _Agent:
         if roles not in self._roles_inside:
             inside = self._roles_inside[roles] = Flow(None)
             for role in roles.regions:
-                inside.absorb(_Agent(self.order, role.body, role.count).flow_of(role.body, frozenset()))
+                inside.absorb(_Agent(self.order, role.body, role.running).flow_of(role.body, frozenset()))
         flow.absorb(self._roles_inside[roles])
         return flow
 

@@ -7,12 +7,13 @@ from math import prod
 from typing import Any
 
 from phalanx.ir.core import Function, Note, Op
-from phalanx.ir.effects import Proxy
+from phalanx.ir.effects import Proxy, When
 from phalanx.ir.ops.memory import AtomicAdd, Load, Store
 from phalanx.ir.types import TileType
 from phalanx.ir.values import Const, Value
 from phalanx.ir.views import SharedBuffer, SharedView
 from phalanx.layouts.banks import best_vector, warp_wavefronts
+from phalanx.layouts.mma import shared_operand
 from phalanx.layouts.registers import RegisterLayout
 from phalanx.layouts.shared import SharedLayout
 from phalanx.layouts.tma import boxes, choose_panel
@@ -40,12 +41,15 @@ def choose_shared_layouts(
     facts = find_divisibility(function)
     copied: dict[SharedBuffer, list[SharedView]] = {buffer: [] for buffer in function.buffers}
     touched: dict[SharedBuffer, list[tuple[SharedView, RegisterLayout]]] = {buffer: [] for buffer in function.buffers}
+    multiplied: dict[SharedBuffer, list[SharedView]] = {buffer: [] for buffer in function.buffers}
     for op in function.walk():
         for access in op.effects().accesses:
             view = access.region
             if not isinstance(view, SharedView):
                 continue
-            if access.proxy is Proxy.ASYNC:
+            if access.when is When.MMA_GROUP:
+                multiplied.setdefault(view.buffer, []).append(view)
+            elif access.proxy is Proxy.ASYNC:
                 copied.setdefault(view.buffer, []).append(view)
             elif type(op) in _TILES:
                 tile = _TILES[type(op)](op)
@@ -54,7 +58,7 @@ def choose_shared_layouts(
     chosen: dict[SharedBuffer, SharedLayout] = {}
     notes: list[Note] = []
     for buffer in copied:
-        layout, conflicts = _choose(buffer, copied[buffer], touched[buffer], facts)
+        layout, conflicts = _choose(buffer, copied[buffer], touched[buffer], multiplied[buffer], facts)
         chosen[buffer] = layout
         if layout.swizzle:
             notes.append(Note(f"{buffer.name}: {layout.swizzle}-byte swizzle, {conflicts} bank conflicts", buffer.loc))
@@ -67,20 +71,21 @@ def _choose(
     buffer: SharedBuffer,
     copied: list[SharedView],
     touched: list[tuple[SharedView, RegisterLayout]],
+    multiplied: list[SharedView],
     facts: Divisibility,
 ) -> tuple[SharedLayout, int]:
-    best: tuple[tuple[int, int, int], SharedLayout] | None = None
+    best: tuple[tuple[int, ...], int, SharedLayout] | None = None
     for layout in _candidates(buffer, copied):
         pieces = _copies(layout, copied, facts)
-        if pieces is None:
+        if pieces is None or not _is_operand(layout, multiplied):
             continue
         conflicts = sum(_conflicts(layout, view, tile, facts) for view, tile in touched)
-        key = (conflicts, pieces, layout.swizzle)
+        key = (conflicts, pieces, layout.swizzle) if not multiplied else (-layout.swizzle, conflicts, pieces)
         if best is None or key < best[0]:
-            best = key, layout
+            best = key, conflicts, layout
     if best is None:  # no copy can be planned: the pass that plans copies says why, at the copy
         return SharedLayout(buffer.shape, buffer.dtype.itemsize), 0
-    return best[1], best[0][0]
+    return best[2], best[1]
 
 
 def _candidates(buffer: SharedBuffer, copied: list[SharedView]) -> Iterator[SharedLayout]:
@@ -102,6 +107,14 @@ def _candidates(buffer: SharedBuffer, copied: list[SharedView]) -> Iterator[Shar
     for swizzle in SWIZZLES[1:]:
         if buffer.shape[-1] * itemsize % swizzle == 0:
             yield SharedLayout(buffer.shape, itemsize, swizzle, choose_panel(buffer.shape[-1], itemsize, swizzle))
+
+
+def _is_operand(layout: SharedLayout, multiplied: list[SharedView]) -> bool:
+    """Whether the tensor cores can read views of a buffer, if any do."""
+    try:
+        return not multiplied or bool(shared_operand(layout, transposed=False))
+    except ValueError:
+        return False
 
 
 def _is_row(view: SharedView) -> bool:

@@ -6,6 +6,7 @@ import functools
 from dataclasses import dataclass, field
 from typing import Any
 
+from phalanx.cuda.sites import Site
 from phalanx.errors import Error
 from phalanx.ir.archs import Arch, arch_of
 from phalanx.ir.core import Function
@@ -13,16 +14,6 @@ from phalanx.ir.location import NOWHERE, Location
 from phalanx.ir.printer import text
 from phalanx.runtime.abi import Signature
 from phalanx.runtime.cache import DiskCache, Entry, compiler_fingerprint, digest
-
-
-@dataclass(frozen=True)
-class Site:
-    """A place of the kernel that can report from the GPU: a bounded wait or an assertion."""
-
-    kind: str
-    name: str
-    role: str
-    location: Location
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +133,7 @@ def build(function: Function, arch: Arch, watchdog: bool) -> Compiled:
         warps=function.warps,
         cluster=function.cluster,
         signature=module.signature,
-        sites=tuple(Site(site.kind, site.name, site.role, site.location) for site in module.sites),
+        sites=module.sites,
     )
 
 

@@ -38,7 +38,7 @@ class Conflicts:
 
     def shared(self, record: Record, cells: Cells) -> None:
         """An access of shared memory."""
-        mode = record.access.mode
+        mode = record.mode
         if mode is Mode.READ:
             self._read(record, cells)
         elif mode is Mode.WRITE:
@@ -99,9 +99,8 @@ class Conflicts:
         clock = record.clock
         now, engine = clock.now, record.work is not None
         for cell in cells:
-            if cell.reads:
+            if cell.reads:  # they stay: an atomic that comes later may be in no order with them
                 self._after(cell.reads, record, fenced=self.strict)
-                cell.reads.clear()
             write = cell.write
             if write is None:
                 if not cell.atomics:
@@ -152,7 +151,7 @@ class Conflicts:
         key = key_of(record.place)
         if key is None:
             return
-        mode = record.access.mode
+        mode = record.mode
         writes = arrays.writes[key]
         self._after_numbers(writes, record, shadow, fenced=True)
         if mode is not Mode.READ and arrays.reads is not None:
@@ -167,8 +166,6 @@ class Conflicts:
             if arrays.atomics is not None:
                 arrays.atomics[key] = 0
             return
-        if mode is Mode.ATOMIC and arrays.reads is not None:
-            arrays.reads[key] = 0
         numbers = arrays.reads if mode is Mode.READ else arrays.atomics
         assert numbers is not None
         self._add(numbers, key, number, record, shadow)
@@ -208,20 +205,24 @@ def is_known(record: Record, clock: AgentClock) -> bool:
 
 
 def is_fenced(clock: AgentClock, before: Record, rank: int | None) -> bool:
-    """Whether a proxy fence lies between a generic access and what `clock`'s agent issues now, by either of the two.
+    """Whether a proxy fence lies between a generic access and what `clock`'s agent issues now, by either of the two."""
+    return covers(clock, before.dim, before.epoch, before.clock.rank, rank)
+
+
+def covers(clock: AgentClock, dim: int, epoch: int, writer: int, rank: int | None) -> bool:
+    """Whether an epoch of an agent of CTA `writer` is fenced, by itself or by `clock`'s agent.
 
     `rank` is the CTA whose shared memory is meant (None: global memory). A fence of `shared::cta` is good for the memory of the
     CTA that runs it, one of `shared::cluster` for all.
     """
-    dim, epoch = before.dim, before.epoch
     if rank is None:
-        return _covers(clock, FenceKind.PROXY_GLOBAL, dim, epoch, True, True)
-    return _covers(clock, FenceKind.PROXY_CTA, dim, epoch, before.clock.rank == rank, clock.rank == rank) or _covers(
+        return _by(clock, FenceKind.PROXY_GLOBAL, dim, epoch, True, True)
+    return _by(clock, FenceKind.PROXY_CTA, dim, epoch, writer == rank, clock.rank == rank) or _by(
         clock, FenceKind.PROXY_CLUSTER, dim, epoch, True, True
     )
 
 
-def _covers(clock: AgentClock, kind: FenceKind, dim: int, epoch: int, by_writer: bool, by_issuer: bool) -> bool:
+def _by(clock: AgentClock, kind: FenceKind, dim: int, epoch: int, by_writer: bool, by_issuer: bool) -> bool:
     if by_writer and clock.now[clock.layout.proxy[kind] + dim] >= epoch:
         return True
     local = clock.locally.get(kind)

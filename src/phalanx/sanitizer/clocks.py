@@ -22,6 +22,7 @@ import numpy as np
 from phalanx.ir.effects import FenceKind
 
 if TYPE_CHECKING:
+    from phalanx.sanitizer.records import Record
     from phalanx.sim.agents import Agent
 
 PROXY_SPACES = (FenceKind.PROXY_CTA, FenceKind.PROXY_CLUSTER, FenceKind.PROXY_GLOBAL)
@@ -57,8 +58,8 @@ class AgentClock:
     """What one agent knows. `now` is a view of `vector` that is cheap to read number by number."""
 
     __slots__ = (
-        "agent", "cluster", "commits", "dim", "fenced", "layout", "locally", "mma_commits", "now", "rank", "reads_dim",
-        "vector", "writes_dim",
+        "agent", "cluster", "commits", "dim", "fenced", "last_store", "layout", "locally", "mma_commits", "now", "rank",
+        "reads_dim", "vector", "writes_dim",
     )
 
     def __init__(self, agent: Agent, dim: int, layout: Layout) -> None:
@@ -80,6 +81,7 @@ class AgentClock:
         self.vector.fill(0)
         self.now[self.dim] = 1
         self.commits = self.mma_commits = 0
+        self.last_store: Record | None = None
         self.fenced: np.ndarray | None = None
         self.locally.clear()
 

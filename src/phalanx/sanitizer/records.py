@@ -58,16 +58,18 @@ class CopyWork:
 class Record:
     """One access: it is over for whoever knows `epoch` of number `dim` (or of one of `also`) of cluster `cluster`."""
 
-    __slots__ = ("access", "also", "clock", "cluster", "dim", "epoch", "op", "place", "raced", "rank", "work")
+    __slots__ = ("access", "also", "clock", "cluster", "dim", "epoch", "mode", "op", "place", "raced", "rank", "work")
 
     def __init__(
-        self, clock: AgentClock, op: Op, access: Access, place: Any, rank: int, dim: int, epoch: int,
+        self, clock: AgentClock, op: Op, access: Access | None, place: Any, rank: int, dim: int, epoch: int,
         work: CopyWork | None = None,
     ) -> None:
         self.clock = clock
         self.cluster = clock.cluster
         self.op = op
         self.access = access
+        """None: a signal of the mbarrier `place`, or its init or end."""
+        self.mode = Mode.WRITE if access is None else access.mode
         self.place = place
         self.rank = rank
         """The CTA whose shared memory it touches."""
@@ -78,12 +80,10 @@ class Record:
         self.raced = False
 
     @property
-    def is_async(self) -> bool:
-        return self.work is not None
-
-    @property
     def verb(self) -> str:
-        return {Mode.READ: "reads", Mode.WRITE: "writes", Mode.ATOMIC: "updates"}[self.access.mode]
+        if self.access is None:
+            return "signals"
+        return {Mode.READ: "reads", Mode.WRITE: "writes", Mode.ATOMIC: "updates"}[self.mode]
 
     def actor(self) -> Actor:
         engine = None
@@ -93,10 +93,12 @@ class Record:
 
     def region(self) -> str:
         """The bytes it touches, as the user would write them."""
-        view = self.access.region
-        if isinstance(view, GlobalView):
-            return global_text(view, self.place)
-        text = shared_text(view, self.place)
+        if self.access is None:
+            text = self.place.name
+        elif isinstance(self.access.region, GlobalView):
+            return global_text(self.access.region, self.place)
+        else:
+            text = shared_text(self.access.region, self.place)
         if len(self.clock.agent.cta.cluster.ctas) > 1:
             text += f" of CTA {self.rank}"
         return text

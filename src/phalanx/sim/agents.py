@@ -32,7 +32,7 @@ class Agent:
 
     __slots__ = (
         "alive", "children", "cluster_phase", "cta", "first", "generator", "issuing", "joining", "mma", "name",
-        "open_group", "parent", "program", "queue", "reading", "resume", "waiting", "warps", "writing",
+        "open_group", "parent", "program", "queue", "reading", "resume", "waiting", "warps", "watch", "writing",
     )
 
     def __init__(self, cta: Cta, name: str, first: int, warps: int, parent: Agent | None) -> None:
@@ -46,6 +46,7 @@ class Agent:
         self.program: Program = None  # type: ignore[assignment]  # bound by the code generator
         self.resume: Callable[[], int] = None  # type: ignore[assignment]
         self.generator: Any = None
+        self.watch: Any = None  # what a monitor keeps of it
         self.reset()
 
     def reset(self) -> None:

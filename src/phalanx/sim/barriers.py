@@ -8,7 +8,7 @@ error here.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from phalanx.errors import Error
 from phalanx.ir.core import Op
@@ -23,12 +23,13 @@ if TYPE_CHECKING:
 class MBarrier:
     """One mbarrier of one CTA. `phase` counts completed phases; its lowest bit is the parity of the current one."""
 
-    __slots__ = ("array", "cta", "expected", "index", "invalidated", "live", "pending", "phase", "tx", "waiters")
+    __slots__ = ("array", "cta", "expected", "index", "invalidated", "live", "pending", "phase", "tx", "waiters", "watch")
 
     def __init__(self, array: BarrierArray, index: int, cta: Cta) -> None:
         self.array = array
         self.index = index
         self.cta = cta
+        self.watch: Any = None  # what a monitor keeps of it
         self.reset()
 
     def reset(self) -> None:
@@ -49,15 +50,15 @@ class MBarrier:
     def init(self, count: int, op: Op) -> None:
         """Phase 0, `count` arrivals pending in every phase, no bytes outstanding."""
         if self.live:
-            raise Error(
+            return self._refuse(Error(
                 f"{self.name} is initialised while it is in use",
                 location=op.loc, kind="barrier-reinitialised", remedy="invalidate it first, or initialise it once",
-            )
+            ))
         if not 1 <= count <= MAX_COUNT:
-            raise Error(
+            return self._refuse(Error(
                 f"{self.name} is initialised with count {count}", location=op.loc,
                 remedy=f"a barrier counts 1 to {MAX_COUNT} arrivals a phase",
-            )
+            ))
         self.live = True
         self.invalidated = False
         self.pending = self.expected = count
@@ -65,40 +66,39 @@ class MBarrier:
 
     def invalidate(self, op: Op) -> None:
         """Ends its life; only `init` may follow."""
-        self.require(op)
+        if not self.live:
+            return self.require(op)
         self.live = False
         self.invalidated = True
 
     def require(self, op: Op) -> None:
-        """An error unless it is initialised."""
-        if self.live:
-            return
+        """The error of using it while it is not initialised."""
         if self.invalidated:
-            raise Error(
+            return self._refuse(Error(
                 f"{self.name} of CTA {self.cta.rank} is used after it was invalidated",
                 location=op.loc, kind="barrier-invalidated", remedy="initialise it again before this use",
-            )
-        raise Error(
+            ))
+        return self._refuse(Error(
             f"{self.name} of CTA {self.cta.rank} is used before it was initialised",
             location=op.loc, kind="barrier-uninitialised",
             remedy="initialise it, then px.fence.barrier_init() and a CTA or cluster sync, before this use",
-        )
+        ))
 
     def arrive(self, count: int, op: Op) -> None:
         """`count` arrivals at once."""
         if not self.live:
-            self.require(op)
+            return self.require(op)
         if count < 1:
-            raise Error(
+            return self._refuse(Error(
                 f"{count} arrivals on {self.name}", location=op.loc, remedy="an arrive counts at least 1",
-            )
+            ))
         if count > self.pending:
-            raise Error(
+            return self._refuse(Error(
                 f"{count} {'arrival' if count == 1 else 'arrivals'} on {self.name} of CTA {self.cta.rank}, but its "
                 f"phase {self.phase} has {self.pending} of {self.expected} pending{self._bytes_note()}",
                 location=op.loc, kind="over-arrival",
                 remedy="raise the barrier's count, or wait for the phase before arriving again",
-            )
+            ))
         self.pending -= count
         if not self.pending and not self.tx:
             self.flip()
@@ -106,20 +106,20 @@ class MBarrier:
     def expect(self, nbytes: int, op: Op) -> None:
         """The current phase waits for `nbytes` more."""
         if not self.live:
-            self.require(op)
+            return self.require(op)
         self.tx += nbytes
         if self.tx > MAX_COUNT or nbytes < 0:
-            self._out_of_range(op)
+            return self._out_of_range(op)
         if not self.pending and not self.tx:
             self.flip()
 
     def complete(self, nbytes: int, op: Op) -> None:
         """`nbytes` of a copy have landed. They may land before they are expected: the count is signed."""
         if not self.live:
-            self.require(op)
+            return self.require(op)
         self.tx -= nbytes
         if self.tx < -MAX_COUNT:
-            self._out_of_range(op)
+            return self._out_of_range(op)
         if not self.pending and not self.tx:
             self.flip()
 
@@ -139,11 +139,17 @@ class MBarrier:
         return f" and waits for {self.tx} bytes" if self.tx > 0 else ""
 
     def _out_of_range(self, op: Op) -> None:
-        raise Error(
+        self._refuse(Error(
             f"{self.name} of CTA {self.cta.rank} has {self.tx} bytes outstanding in phase {self.phase}",
             location=op.loc, kind="tx-mismatch",
             remedy=f"a phase tracks -{MAX_COUNT} to {MAX_COUNT} bytes: split the copies over more barriers or phases",
-        )
+        ))
+
+    def _refuse(self, error: Error) -> None:
+        """Ends the run with the error, unless a monitor takes note of it and lets the run go on without the signal."""
+        monitor = self.cta.cluster.machine.monitor
+        if monitor is None or not monitor.problem(error, barrier=self):
+            raise error
 
 
 class ClusterBarrier:

@@ -18,9 +18,9 @@ from phalanx.ir.ops.control import Role
 from phalanx.ir.types import ScalarType
 from phalanx.ir.values import Const, Label, Param, Value, Var
 from phalanx.ir.views import BarrierRef, GlobalView, SharedView
-from phalanx.sim.agents import STEP, Agent
+from phalanx.sim.agents import POLL, STEP, Agent
 from phalanx.sim.fields import operand_names
-from phalanx.sim.monitor import watched
+from phalanx.sim.monitor import guarded, watched
 from phalanx.sim.numerics import scalar_of
 from phalanx.sim.places import SharedPlace, global_place, outside, shared_key, shared_place, transposition
 from phalanx.sim.registry import INLINES, MEANINGS, TEXTS
@@ -167,7 +167,7 @@ class Emitter:
             return self.bind("b", lambda agent: agent.cta.barriers[array][number])
         location = self.op.loc  # type: ignore[union-attr]
         table = self.bind("b", lambda agent: agent.cta.barriers[array])
-        fail = self.bind("f", lambda agent: lambda index: outside(array, index, location))
+        fail = self.bind("f", lambda agent: guarded(lambda index: outside(array, index, location), agent))
         return self.checked(table, self.expr(index), array.n, fail)
 
     def shared(self, view: SharedView) -> str:
@@ -180,7 +180,7 @@ class Emitter:
         fixed = all(
             start is None or 0 <= start <= size - extent for start, extent, size in zip(starts, view.extents, shape)
         )
-        call = self.bind("f", lambda agent: shared_place(view, agent.cta, location))
+        call = self.bind("f", lambda agent: guarded(shared_place(view, agent.cta, location), agent))
         if fixed and not moving and view.cta is None:
             key = shared_key(view, tuple(starts), location)  # type: ignore[arg-type]
             return self.bind("s", lambda agent: SharedPlace(agent.cta, buffer, key, axes))
@@ -234,8 +234,8 @@ class Emitter:
     def call(self, op: Op) -> None:
         """A call of the instruction's meaning."""
         meaning = MEANINGS[type(op)]
-        if self.preempt and not op.effects().is_pure:
-            self.line(f"yield {STEP}")
+        if self.preempt and not op.effects().is_pure and not any(frame.spin == POLL for frame in self.frames):
+            self.line(f"yield {STEP}")  # a polling loop has no effects to interleave, and yields anyway
 
         def prepare(agent: Agent) -> Any:
             run = meaning.prepare(op, agent)

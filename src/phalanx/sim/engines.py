@@ -33,7 +33,7 @@ class BulkGroup:
 class Copy:
     """Work in flight. `step` does the next part and says whether more is left."""
 
-    __slots__ = ("agent", "op")
+    __slots__ = ("agent", "op", "watch")
 
     agent: Agent
     op: Op
@@ -63,9 +63,8 @@ class LoadCopy(Copy):
             self.source.copy_to(destination)
         monitor = self.agent.cta.cluster.machine.monitor
         for barrier in self.barriers:
-            if monitor is not None:
-                monitor.complete(self, barrier)
-            barrier.complete(self.nbytes, self.op)
+            if monitor is None or monitor.complete(self, barrier) is not False:
+                barrier.complete(self.nbytes, self.op)
         return False
 
 

@@ -15,26 +15,37 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from phalanx.errors import Error
 from phalanx.ir import effects as fx
 from phalanx.ir.core import Op
+from phalanx.ir.types import TileType
+from phalanx.ir.values import Value
 from phalanx.sim.fields import operand_positions
+from phalanx.sim.numerics import scalar_of
 from phalanx.sim.places import ranks_of
 
 if TYPE_CHECKING:
     from phalanx.sim.agents import Agent
     from phalanx.sim.barriers import MBarrier
     from phalanx.sim.engines import Copy
-    from phalanx.sim.machine import Cta
+    from phalanx.sim.machine import Cluster, Cta
 
 
 class Monitor:
-    """Does nothing; a checker overrides what it needs."""
+    """Does nothing; a checker overrides what it needs. `current` is the agent whose instruction runs."""
+
+    current: Agent
 
     def cta_started(self, cta: Cta) -> None:
         """Its memory is poisoned, its barriers uninitialised."""
 
     def cta_exited(self, cta: Cta) -> None:
         """All its agents have ended."""
+
+    def cluster_finished(self, cluster: Cluster) -> None:
+        """All its CTAs have exited and all its copies have landed."""
 
     def fork(self, parent: Agent, child: Agent) -> None:
         """A role begins."""
@@ -51,8 +62,8 @@ class Monitor:
     def source_read(self, copy: Copy) -> None:
         """A store has read its shared source."""
 
-    def complete(self, copy: Copy, barrier: MBarrier | None) -> None:
-        """A copy has landed; `barrier` is about to be credited (None: it belongs to a bulk group)."""
+    def complete(self, copy: Copy, barrier: MBarrier | None) -> bool | None:
+        """A copy has landed; `barrier` is about to be credited (None: it belongs to a bulk group). False: do not credit."""
 
     def arrive(self, agent: Agent, op: Op, barrier: MBarrier, count: int) -> None:
         """`count` arrivals are about to be counted."""
@@ -92,31 +103,99 @@ class Monitor:
     def cluster_passed(self, agent: Agent, op: Op, phase: int) -> None:
         """A wait for the cluster barrier's `phase` is over."""
 
+    def problem(self, error: Error, agent: Agent | None = None, barrier: MBarrier | None = None) -> bool:
+        """An instruction can't be carried out. True: the run goes on without it; False: the run ends with `error`."""
+        return False
+
+    def stuck(self, clusters: list[Cluster]) -> None:
+        """No agent of these clusters can go on; the run is about to end."""
+
+
+class Skipped(Error):
+    """The instruction has an operand that does not exist; a monitor knows."""
+
+
+class Missing:
+    """Stands for a place or barrier that does not exist: whatever looks at it is skipped."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise Skipped("a missing operand is used")
+
+
+MISSING = Missing()
+
+
+def guarded(find: Callable[..., Any], agent: Agent) -> Callable[..., Any]:
+    """`find`, with `MISSING` for what it does not find where a monitor takes note of that."""
+    monitor = agent.cta.cluster.machine.monitor
+    if monitor is None:
+        return find
+
+    def run(*operands: Any) -> Any:
+        try:
+            return find(*operands)
+        except Error as error:
+            if monitor.problem(error, agent):
+                return MISSING
+            raise
+
+    return run
+
 
 Operands = tuple[Any, ...]
 Report = Callable[[Operands], None]
 
 
 def watched(run: Callable[..., Any], op: Op, agent: Agent, monitor: Monitor) -> Callable[..., Any]:
-    """`run` with the monitor told of the instruction's declared effects first."""
-    reports = _Reports(op, agent, monitor).all()
-    if not reports:
+    """`run` with the monitor told of the instruction's declared effects first, and of its failure."""
+    if op.effects().is_pure:
         return run
+    reports = _Reports(op, agent, monitor).all()
+    instead = nothing(op)
+
+    def failed(error: Error) -> Any:
+        if isinstance(error, Skipped) or monitor.problem(error, agent):
+            return instead()
+        raise error
+
     if len(reports) == 1:
         report = reports[0]
 
         def single(*operands: Any) -> Any:
-            report(operands)
-            return run(*operands)
+            monitor.current = agent
+            try:
+                report(operands)
+                return run(*operands)
+            except Error as error:
+                return failed(error)
 
         return single
 
     def several(*operands: Any) -> Any:
-        for report in reports:
-            report(operands)
-        return run(*operands)
+        monitor.current = agent
+        try:
+            for report in reports:
+                report(operands)
+            return run(*operands)
+        except Error as error:
+            return failed(error)
 
     return several
+
+
+def nothing(op: Op) -> Callable[[], Any]:
+    """What stands for the result of an instruction that was skipped."""
+    values = op.defined_values()
+    if not values:
+        return lambda: None
+
+    def blank(value: Value) -> Any:
+        type_ = value.type
+        return np.zeros(type_.shape, type_.dtype.numpy) if isinstance(type_, TileType) else scalar_of(0, type_.dtype)
+
+    if op.defines is not None:
+        return lambda: blank(values[0])
+    return lambda: tuple(map(blank, values))
 
 
 class _Reports:

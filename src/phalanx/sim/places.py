@@ -26,7 +26,7 @@ Key = tuple[Any, ...]
 class SharedPlace:
     """A box of a shared buffer in one CTA. `array` is the memory itself, `key` the index that selects it."""
 
-    __slots__ = ("array", "axes", "buffer", "cta", "key")
+    __slots__ = ("array", "axes", "buffer", "cells", "cta", "key")
 
     def __init__(self, cta: Cta, buffer: SharedBuffer, key: Key, axes: tuple[int, ...] | None) -> None:
         self.cta = cta

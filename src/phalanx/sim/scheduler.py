@@ -86,7 +86,7 @@ class Scheduler:
         while active or self._start():
             outcome = self._turn(active[0])
             if outcome is Outcome.FINISHED:
-                self.free.append(active.popleft())
+                self._finish(active[0])
                 quiet = self.tries = 0
                 continue
             quiet = quiet + 1 if outcome is Outcome.STALLED else 0
@@ -94,7 +94,7 @@ class Scheduler:
                 continue
             active.rotate(-1)
             if quiet > QUIET_POLLS * len(active) or self.tries > QUIET_TRIES:
-                raise deadlock(self.machine, list(active))
+                raise self._stuck(list(active))
 
     def _start(self) -> bool:
         """Begins the next cluster of the grid if there is one, and room for it."""
@@ -123,7 +123,7 @@ class Scheduler:
                     happened = True
                     continue
                 except Error as error:
-                    raise self._placed(error)
+                    raise self._placed(error) from None
                 except Exception as problem:
                     raise self._explain(problem) from problem
                 if not code:
@@ -151,7 +151,7 @@ class Scheduler:
                     self.tries += max(steps, 1)
                 return Outcome.BUSY if happened or tried else Outcome.STALLED
             else:
-                raise deadlock(self.machine, [cluster])
+                raise self._stuck([cluster])
 
     # --- random -----------------------------------------------------------------------------------------------------
 
@@ -167,9 +167,8 @@ class Scheduler:
             choices = len(ready) + len(pending) + len(spinning)
             if not choices:
                 if cluster.live:
-                    raise deadlock(self.machine, [cluster])
-                active.remove(cluster)
-                self.free.append(cluster)
+                    raise self._stuck([cluster])
+                self._finish(cluster)
                 self._start()
                 continue
             choice = rng.randrange(choices)
@@ -197,7 +196,7 @@ class Scheduler:
                 quiet = 0
             if quiet > QUIET_TRIES and not any(c.ready or c.pending for c in active):
                 if not self._start():
-                    raise deadlock(self.machine, list(active))
+                    raise self._stuck(list(active))
                 quiet = 0
 
     def _resume(self, agent: Agent) -> int:
@@ -207,11 +206,24 @@ class Scheduler:
             agent.finish()
             return 0
         except Error as error:
-            raise self._placed(error)
+            raise self._placed(error) from None
         except Exception as problem:
             raise self._explain(problem) from problem
 
+    def _finish(self, cluster: Cluster) -> None:
+        """Its slot is free again."""
+        if self.machine.monitor is not None:
+            self.machine.monitor.cluster_finished(cluster)
+        self.active.remove(cluster)
+        self.free.append(cluster)
+
     # --- errors -----------------------------------------------------------------------------------------------------
+
+    def _stuck(self, clusters: list[Cluster]) -> Error:
+        """Nobody can go on."""
+        if self.machine.monitor is not None:
+            self.machine.monitor.stuck(clusters)
+        return deadlock(self.machine, clusters)
 
     def _placed(self, error: Error) -> Error:
         """An error of an instruction, at that instruction if it names no place itself."""

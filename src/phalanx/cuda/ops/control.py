@@ -32,6 +32,7 @@ from phalanx.ir.ops.control import (
     Sync,
     While,
 )
+from phalanx.ir.ops.tile import Empty
 from phalanx.ir.types import TileType
 from phalanx.ir.values import Label, Value
 
@@ -41,9 +42,12 @@ REGISTER_FILE = 65536
 @emits(Assign)
 def emit_assign(w: Writer, op: Assign) -> None:
     if op not in w.cells.declaring:
-        _copy(w, w.name(op.var), op.value)
+        if not isinstance(w.definitions.get(op.value), Empty):
+            _copy(w, w.name(op.var), op.value)
     elif isinstance(op.var.type, TileType):
-        _copy(w, w.declare_tile(op.var), op.value)
+        name = w.declare_tile(op.var)
+        if not isinstance(w.definitions.get(op.value), Empty):
+            _copy(w, name, op.value)
     else:
         w.line(f"{w.ctype(scalar_dtype(op.var))} {w.name(op.var)} = {bare(w.name(op.value))};")
 
@@ -135,7 +139,7 @@ def _leaves_inner_loop(body: Block, label: Label) -> bool:
 def blocks_somewhere(body: Block) -> bool:
     """Whether something in `body` waits: for a barrier, for other threads, for copies."""
     effects = [op.effects() for op in body.walk()]
-    return any(e.waits or e.rendezvous or e.bulk_groups for e in effects)
+    return any(e.waits or e.rendezvous or e.bulk_groups or e.mma_groups for e in effects)
 
 
 @emits(Break)
@@ -181,14 +185,18 @@ def emit_roles(w: Writer, op: Roles) -> None:
     barrier = 1
     for position, region in enumerate(op.regions):
         spans_cta = (region.first, region.count) == (0, w.plan.function.warps)
-        named = region.count > 1 and not spans_cta
-        agent = Agent(region.name or _title(region), region.first, region.count, barrier if named else 0)
+        named = region.running > 1 and not spans_cta
+        agent = Agent(region.name or _title(region), region.first, region.running, barrier if named else 0)
         barrier += named
         w.line(f"{'} else ' if position else ''}if ({_range(w, region)}) {{  // {_title(region)}")
         with w.indent(), w.as_agent(agent):
             _reallocate(w, region)
             loops, w.loops = w.loops, []
-            emit_block(w, region.body)
+            if region.active is None:
+                emit_block(w, region.body)
+            else:  # the other warps have nothing to do
+                with w.block(f"if ({_active(w, region)})"):
+                    emit_block(w, region.body)
             w.loops = loops
     w.line("}")
     if op.joins:
@@ -206,6 +214,11 @@ def _range(w: Writer, role: Role) -> str:
         return end
     start = f"{w.warp_id} >= {role.first}"
     return start if role.first + role.count == w.plan.function.warps else f"{start} && {end}"
+
+
+def _active(w: Writer, role: Role) -> str:
+    assert role.active is not None
+    return f"{w.warp_id} == {role.first}" if role.active == 1 else f"{w.warp_id} < {role.first + role.active}"
 
 
 def _title(role: Role) -> str:

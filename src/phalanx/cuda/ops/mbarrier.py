@@ -109,7 +109,7 @@ def emit_init(w: Writer, op: BarrierInit) -> None:
         for stop in range(1, op.barrier.n + 1):
             column = [row[first] for row in op.counts]
             if stop == op.barrier.n or [row[stop] for row in op.counts] != column:
-                _init_run(w, op, first, stop, _by_rank(w, column))
+                _init_run(w, op, first, stop, _by_rank(w, [op.factor * count for count in column]))
                 first = stop
 
 
@@ -146,14 +146,22 @@ def emit_fence(w: Writer, op: FenceBarrierInit) -> None:
 
 @emits(Arrive)
 def emit_arrive(w: Writer, op: Arrive) -> None:
-    counted = constant_of(op.count) != 1
-    count = f", {bare(w.name(op.count))}" if counted else ""
-    _signal(w, op, lambda space, scope: arrive(space, scope, counted=counted), count)
+    """By the elected thread, or by one of each warpgroup; they share the barrier's factor."""
+    by_group = op.form == "per_warpgroup"
+    share = op.factor // (w.agent.warps // 4) if by_group else op.factor
+    constant = constant_of(op.count)
+    text = bare(w.name(op.count)) if share == 1 else f"{share} * {w.name(op.count)}"
+    if constant is not None:
+        text = str(int(constant) * share)
+    counted = text != "1"
+    with w.elected_of_group() if by_group else w.elected():
+        _signal(w, op, lambda space, scope: arrive(space, scope, counted=counted), f", {text}" if counted else "")
 
 
 @emits(ArriveExpectTx)
 def emit_arrive_expect_tx(w: Writer, op: ArriveExpectTx) -> None:
-    _signal(w, op, arrive_expect_tx, f", {bare(w.name(op.nbytes))}")
+    with w.elected():
+        _signal(w, op, arrive_expect_tx, f", {bare(w.name(op.nbytes))}")
 
 
 def _signal(
@@ -163,12 +171,11 @@ def _signal(
     address = w.barrier_address(op.bar)
     remote = op.ctas is not None
     scope = w.plan.scopes.release(op.bar.barrier, remote)
-    with w.elected():
-        if op.ctas is None:
-            w.line(f"{w.use(helper('cta', scope))}({address}{operands});")
-        else:
-            name = w.use(helper("cluster", scope))
-            for_each_cta(w, op.ctas, lambda mapped: w.line(f"{name}({mapped(address)}{operands});"))
+    if op.ctas is None:
+        w.line(f"{w.use(helper('cta', scope))}({address}{operands});")
+    else:
+        name = w.use(helper("cluster", scope))
+        for_each_cta(w, op.ctas, lambda mapped: w.line(f"{name}({mapped(address)}{operands});"))
 
 
 @emits(ExpectTx)

@@ -14,10 +14,11 @@ from phalanx.cuda.tiles.convert import emit_conversion
 from phalanx.cuda.tiles.coordinates import Coordinates
 from phalanx.cuda.tiles.cumsum import emit_cumsum
 from phalanx.cuda.tiles.elementwise import emit_elementwise, emit_pair_cast
-from phalanx.cuda.tiles.index import element, local, slot_line, slot_loop
+from phalanx.cuda.tiles.index import SlotTexts, element, local, slot_line, slot_loop
 from phalanx.cuda.tiles.reduce import emit_reduce
 from phalanx.cuda.tiles.scratch import scratch_needed
 from phalanx.cuda.writer import Writer, scalar_dtype
+from phalanx.errors import Error
 from phalanx.ir.core import Op
 from phalanx.ir.ops.tile import (
     Arange,
@@ -26,7 +27,9 @@ from phalanx.ir.ops.tile import (
     Compare,
     ConvertLayout,
     CumSum,
+    Empty,
     Full,
+    Part,
     Reduce,
     Reshape,
     Select,
@@ -35,6 +38,7 @@ from phalanx.ir.ops.tile import (
 )
 from phalanx.ir.types import DType, TileType
 from phalanx.ir.values import Const, Value, constant_of
+from phalanx.layouts.parts import part_slots
 from phalanx.layouts.registers import RegisterLayout
 
 
@@ -97,6 +101,31 @@ def emit_full(w: Writer, op: Full) -> None:
     emit_elementwise(
         w, op.result, (op.value,), lambda x: arithmetic.cast_text(w, x, scalar_dtype(op.value), target), computed=False
     )
+
+
+@emits(Empty)
+def emit_empty(w: Writer, op: Empty) -> None:
+    if w.uses(op.result):
+        w.declare_tile(op.result)
+
+
+@emits(Part)
+def emit_part(w: Writer, op: Part) -> None:
+    """Some of the thread's registers; a part whose elements other threads hold is refused."""
+    if w.uses(op.result) == 0:
+        return
+    layout, shape = w.plan.layouts[op.x], w.plan.layouts[op.result].shape
+    try:
+        slots = part_slots(layout, op.starts, shape)
+    except ValueError as problem:
+        raise Error(
+            f"this part of a tile would have to move between threads: {problem}",
+            location=op.loc,
+            remedy="cut at multiples of a power of two along an axis that each thread holds, or go through shared memory",
+        ) from None
+    name, var = w.declare_tile(op.result), local(w, "i")
+    text = SlotTexts(w).at(slots, var, hint="part")
+    slot_line(w, len(slots), f"{name}[{var}] = {element(w.name(op.x), text)};", var)
 
 
 @emits(Arange)

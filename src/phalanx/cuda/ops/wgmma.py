@@ -1,1 +1,240 @@
-"""Placeholder, replaced below."""
+"""Hopper's tensor cores in PTX: one `wgmma.mma_async` per 64 rows and 32 bytes of K, and the groups around them.
+
+Accumulators are updated in place: a product's result has the registers of the tile it adds to. Operands in shared memory are
+found by descriptors whose address is computed once per instruction of the IR; steps along K and M are constants added to it.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from phalanx.cuda.literals import bare
+from phalanx.cuda.prelude import device_function, instruction
+from phalanx.cuda.registry import emits
+from phalanx.cuda.tiles.facts import facts_of
+from phalanx.cuda.writer import Helper, Writer
+from phalanx.errors import Error
+from phalanx.ir.ops.control import Assign
+from phalanx.ir.ops.wgmma import ROWS, STEP_BYTES, Wgmma, WgmmaCommit, WgmmaFence, WgmmaWait
+from phalanx.ir.values import Const, Value, constant_of
+from phalanx.ir.views import SharedView
+from phalanx.layouts.mma import ATOM_ROWS, Operand, shared_operand
+from phalanx.layouts.shared import CHUNK
+
+WARPGROUP = 4
+NAMES = {
+    "bf16": "bf16", "f16": "f16", "f32": "tf32", "f8e4m3": "e4m3", "f8e5m2": "e5m2", "i8": "s8", "u8": "u8",
+}
+FENCE = instruction("wgmma.fence.sync.aligned")
+COMMIT = instruction("wgmma.commit_group.sync.aligned")
+
+DESCRIPTOR = device_function(
+    "wgmma_descriptor",
+    "unsigned long long",
+    (("unsigned", "address"), ("unsigned long long", "fields")),
+    "// bits 0-13: address / 16; 16-29 and 32-45: byte offsets / 16; 62-63: swizzle\n"
+    "return fields | (address & 0x3ffff) >> 4;",
+)
+
+
+def wait_group(n: int) -> Helper:
+    return instruction(f"wgmma.wait_group.sync.aligned {n}", name=f"wgmma_wait_group_{n}")
+
+
+@cache
+def keep(ctype: str, constraint: str) -> Helper:
+    """Nothing at run time: what reads these registers can't move before this point."""
+    return Helper(
+        f"keep_{ctype}",
+        "template <int N>\n"
+        f"__device__ __forceinline__ void keep_{ctype}({ctype}* x) {{\n"
+        "  #pragma unroll\n"
+        f'  for (int i = 0; i < N; ++i) asm volatile("" : "+{constraint}"(x[i]) :: "memory");\n'
+        "}",
+    )
+
+
+@cache
+def product(n: int, a: str, b: str, integer: bool, registers: bool, negate: bool, trans_a: bool, trans_b: bool) -> Helper:
+    """One instruction: 64 rows, `n` columns, 32 bytes of K. `a` and `b` are element types by name."""
+    item = {"bf16": 2, "f16": 2, "f32": 4}.get(a, 1)
+    kind = "s32" if integer else "f32"
+    mnemonic = f"wgmma.mma_async.sync.aligned.m64n{n}k{STEP_BYTES // item}.{kind}.{NAMES[a]}.{NAMES[b]}"
+    count = n // 2
+    operands = ", ".join(f"%{i}" for i in range(count))
+    next_operand = count
+    inputs = []
+    if registers:
+        places = ", ".join(f"%{count + i}" for i in range(4))
+        left = f"{{{places}}}"
+        inputs += [f'"r"(a[{i}])' for i in range(4)]
+        next_operand += 4
+    else:
+        left = f"%{next_operand}"
+        inputs.append('"l"(a)')
+        next_operand += 1
+    right, condition = f"%{next_operand}", f"%{next_operand + 1}"
+    inputs += ['"l"(b)', '"r"((int)accumulate)']
+    flags = ["p"]
+    if not integer:
+        flags += ["-1" if negate else "1", "1"]
+    if item == 2:
+        flags += ([] if registers else [str(int(trans_a))]) + [str(int(trans_b))]
+    ctype, constraint = ("int", "r") if integer else ("float", "f")
+    outputs = ", ".join(f'"+{constraint}"(d[{i}])' for i in range(count))
+    left_type = "const unsigned*" if registers else "unsigned long long"
+    suffix = "_registers" * registers + "_negated" * negate + "_ta" * trans_a + "_tb" * trans_b
+    name = f"wgmma_m64n{n}k{STEP_BYTES // item}_{kind}_{NAMES[a]}_{NAMES[b]}{suffix}"
+    text = (
+        f"__device__ __forceinline__ void {name}({ctype}* d, {left_type} a, unsigned long long b, bool accumulate) {{\n"
+        f'  asm volatile("{{ .reg .pred p; setp.ne.b32 p, {condition}, 0;\\n"\n'
+        f'    "{mnemonic} {{{operands}}}, {left}, {right}, {", ".join(flags)}; }}"\n'
+        f"    : {outputs}\n"
+        f"    : {', '.join(inputs)});\n"
+        "}"
+    )
+    return Helper(name, text)
+
+
+@cache
+def pack(item: int) -> Helper:
+    """Neighbouring narrow elements as one 32-bit register."""
+    terms = " | ".join(f"(unsigned)x[{i}]" + (f" << {8 * item * i}" if i else "") for i in range(4 // item))
+    ctype = {1: "unsigned char", 2: "unsigned short", 4: "float"}[item]
+    body = "return __float_as_uint(x[0]);" if item == 4 else f"return {terms};"
+    return device_function(f"pack_{8 * item}_bits", "unsigned", ((f"const {ctype}*", "x"),), body)
+
+
+@emits(WgmmaFence)
+def emit_fence(w: Writer, op: WgmmaFence) -> None:
+    w.line(f"{w.use(FENCE)}();")
+
+
+@emits(WgmmaCommit)
+def emit_commit(w: Writer, op: WgmmaCommit) -> None:
+    w.line(f"{w.use(COMMIT)}();")
+
+
+@emits(WgmmaWait)
+def emit_wait(w: Writer, op: WgmmaWait) -> None:
+    w.line(f"{w.use(wait_group(op.n))}();")
+    for acc, result in zip(op.accs, op.results, strict=True):
+        _continue(w, acc, result)
+        if op.n == 0 or _is_read(w, result):
+            dtype = result.type.dtype
+            helper = keep("int", "r") if dtype.is_integer else keep("float", "f")
+            w.line(f"{w.use(helper)}<{w.registers(result)}>({w.name(result)});")
+
+
+def _is_read(w: Writer, result: Value) -> bool:
+    """Whether something other than the tensor cores uses the tile as it is after a wait."""
+    for op in w.readers(result):
+        if isinstance(op, Assign | WgmmaWait):
+            continue
+        if not (isinstance(op, Wgmma) and op.acc is result):
+            return True
+    return False
+
+
+def _continue(w: Writer, old: Value, new: Value) -> bool:
+    """Makes `new` the next version of `old`; True if that took a copy."""
+    if w.cells.aliases.get(new) is old:
+        return False
+    name = w.declare_tile(new)
+    w.line("#pragma unroll")
+    w.line(f"for (int px_r = 0; px_r < {w.registers(new)}; ++px_r) {name}[px_r] = {w.name(old)}[px_r];")
+    return True
+
+
+@emits(Wgmma)
+def emit_wgmma(w: Writer, op: Wgmma) -> None:
+    m, n, k = op.shape
+    copied = _continue(w, op.acc, op.result)
+    groups = op.warps // WARPGROUP
+    tiles, steps = m // (ROWS * groups), k * op.b.dtype.itemsize // STEP_BYTES
+    integer = op.result.type.dtype.is_integer
+    acc = w.name(op.result)
+    right = _operand(w, op, op.b, op.b.kept[1] == len(op.b.buffer.shape) - 1)
+    with w.block():
+        if isinstance(op.a, SharedView):
+            left = _operand(w, op, op.a, op.a.kept[0] == len(op.a.buffer.shape) - 1)
+            w.line(f"const unsigned long long px_a = {_descriptor(w, op, op.a, left, groups)};")
+        else:
+            left = None
+            _pack_registers(w, op, op.a)
+        w.line(f"const unsigned long long px_b = {_descriptor(w, op, op.b, right, 1)};")
+        if copied or left is None:
+            w.line(f"{w.use(FENCE)}();")
+        helper = w.use(
+            product(
+                n, op.a_dtype.name, op.b.dtype.name, integer, left is None, op.negate,
+                left is not None and left.transposed, right.transposed,
+            )
+        )
+        for step in range(steps):
+            for tile in range(tiles):
+                d = f"{acc} + {tile * n // 2}" if tile else acc
+                if left is None:
+                    at = 4 * (tile * steps + step)
+                    a = f"px_a + {at}" if at else "px_a"
+                else:
+                    a = _plus("px_a", left.row_offset(ROWS * groups * tile) + left.step_offset(step))
+                b = _plus("px_b", right.step_offset(step))
+                w.line(f"{helper}({d}, {a}, {b}, {_accumulate(w, op) if step == 0 else 'true'});")
+
+
+def _accumulate(w: Writer, op: Wgmma) -> str:
+    constant = constant_of(op.accumulate)
+    return bare(w.name(op.accumulate)) if constant is None else str(bool(constant)).lower()
+
+
+def _plus(descriptor: str, offset: int) -> str:
+    return f"{descriptor} + {offset >> 4}" if offset else descriptor
+
+
+def _operand(w: Writer, op: Wgmma, view: SharedView, transposed: bool) -> Operand:
+    try:
+        return shared_operand(w.plan.buffers[view.buffer].layout, transposed)
+    except ValueError as problem:
+        raise Error(
+            f"wgmma can't read {view.buffer.name}: {problem}", location=op.loc,
+            remedy="let the buffer be filled by px.tma.load of whole tiles, with rows of a multiple of 32 bytes",
+        ) from None
+
+
+def _pack_registers(w: Writer, op: Wgmma, tile: Value) -> None:
+    item = tile.type.dtype.itemsize
+    count = w.registers(tile) * item // 4
+    w.line(f"unsigned px_a[{count}];")
+    w.line("#pragma unroll")
+    step = 4 // item
+    w.line(f"for (int px_r = 0; px_r < {count}; ++px_r) px_a[px_r] = {w.use(pack(item))}({w.name(tile)} + {step} * px_r);")
+
+
+def _descriptor(w: Writer, op: Wgmma, view: SharedView, operand: Operand, groups: int) -> str:
+    """The descriptor of a view's first rows and first step along K, as text; of the warpgroup's own rows if they are shared."""
+    _check_start(w, op, view, operand)
+    layout = operand.layout
+    extra = layout.linear_offset_expression([w.name(offset) for offset in view.offsets])
+    terms = [w.address(view.buffer)] + ([extra] if extra != "0" else [])
+    if groups > 1:
+        terms.append(f"{w.warp} / {WARPGROUP} * {operand.row_offset(ROWS)}")
+    return f"{w.use(DESCRIPTOR)}({' + '.join(terms)}, {operand.high_word:#x}ull)"
+
+
+def _check_start(w: Writer, op: Wgmma, view: SharedView, operand: Operand) -> None:
+    """A view inside a buffer begins where the swizzle's pattern does, and its columns on a chunk."""
+    facts, layout = facts_of(w), operand.layout
+    row, column = view.offsets[-2:]
+    if not facts.proves(row, 1, ATOM_ROWS):
+        raise Error(
+            f"wgmma reads {view.buffer.name} from a row that is not known to be a multiple of {ATOM_ROWS}",
+            location=op.loc, remedy=f"slice the buffer at multiples of {ATOM_ROWS} rows",
+        )
+    if isinstance(column, Const) and int(column.value) * layout.itemsize % CHUNK == 0:
+        return
+    if not facts.proves(column, layout.itemsize, layout.swizzle):
+        raise Error(
+            f"wgmma reads {view.buffer.name} from a column that is not known to be a multiple of {layout.swizzle} bytes",
+            location=op.loc, remedy="slice the buffer at multiples of its swizzle, or index whole stages",
+        )

@@ -101,7 +101,10 @@ class Leave(Op):
 
 @dataclass(frozen=True, eq=False)
 class Role(Op):
-    """A region run by `count` warps beginning at `first`, with `regs` registers a thread where given."""
+    """A region run by `count` warps beginning at `first`, with `regs` registers a thread where given.
+
+    `active`, the compiler's choice, is the number of warps that run the body where fewer than `count` will do.
+    """
 
     mnemonic: ClassVar[str] = "role"
     name: str
@@ -109,6 +112,12 @@ class Role(Op):
     count: int
     regs: int | None
     body: Block
+    active: int | None = None
+
+    @property
+    def running(self) -> int:
+        """The warps that run the body."""
+        return self.count if self.active is None else self.active
 
 
 @dataclass(frozen=True, eq=False)

@@ -87,6 +87,7 @@ def wait(op: Wait, agent: Agent) -> Callable[..., bool]:
     def run(bar: MBarrier, parity: int) -> bool:
         if not bar.live:
             bar.require(op)
+            return False
         if (bar.phase ^ parity) & 1:
             if monitor is not None:
                 monitor.wait_passed(agent, op, bar, bar.phase - 1)
@@ -105,6 +106,7 @@ def test_wait(op: TestWait, agent: Agent) -> Callable[..., bool]:
     def run(bar: MBarrier, parity: int) -> bool:
         if not bar.live:
             bar.require(op)
+            return False
         passed = bool((bar.phase ^ parity) & 1)
         if passed and monitor is not None:
             monitor.wait_passed(agent, op, bar, bar.phase - 1)

@@ -1,0 +1,46 @@
+"""Roles whose work one warp can do: a producer that owns a whole warpgroup only to give its registers away.
+
+Where a role of several warps computes scalars, waits for barriers and lets its elected thread act, all but one of its warps
+would only keep it company, and every step would cost a barrier of them all. Such a role's body is run by its first warp.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from phalanx.ir.core import Function, Op, rewrite
+from phalanx.ir.effects import Executor, Mode
+from phalanx.ir.ops.control import Print, Role, Roles
+from phalanx.ir.types import TileType
+
+
+def choose_active_warps(function: Function) -> Function:
+    """The kernel with `active=1` on every role of several warps that needs only one."""
+
+    def visit(op: Op) -> list[Op] | None:
+        if not isinstance(op, Roles):
+            return None
+        regions = tuple(
+            dataclasses.replace(role, active=1) if role.count > 1 and _needs_one_warp(role) else role for role in op.regions
+        )
+        return [dataclasses.replace(op, regions=regions)]
+
+    if not any(isinstance(op, Roles) for op in function.walk()):
+        return function
+    return dataclasses.replace(function, body=rewrite(function.body, visit))
+
+
+def _needs_one_warp(role: Role) -> bool:
+    return all(_is_narrow(op) for op in role.body.walk())
+
+
+def _is_narrow(op: Op) -> bool:
+    """Scalar arithmetic and reads, control flow, waits, and what the elected thread does."""
+    if isinstance(op, Print) or any(isinstance(v.type, TileType) for v in (*op.operands(), *op.defined_values())):
+        return False
+    effects = op.effects()
+    if effects.executor is Executor.ONE:
+        return True
+    if any(access.mode is not Mode.READ for access in effects.accesses):
+        return False
+    return not (effects.rendezvous or effects.fences or effects.mma_groups or effects.accumulations)

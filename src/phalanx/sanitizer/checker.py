@@ -1,0 +1,478 @@
+"""The sanitizer as a monitor of the simulator: keeps the clocks, compares accesses, reports what is wrong.
+
+`docs/checks.md` has the table of what orders what; each row of it is one method here, of the same name as the event.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phalanx.errors import Error
+from phalanx.ir import effects as fx
+from phalanx.ir.core import Function, Op
+from phalanx.sanitizer import messages
+from phalanx.sanitizer.accesses import Conflicts, covers
+from phalanx.sanitizer.barriers import BarrierClock, Event
+from phalanx.sanitizer.clocks import AgentClock, Layout, Publication
+from phalanx.sanitizer.deadlocks import report_stuck
+from phalanx.sanitizer.findings import Finding, Findings
+from phalanx.sanitizer.globals import GlobalShadow
+from phalanx.sanitizer.records import CopyWork, Record
+from phalanx.sanitizer.shared import Cell, Cells, SharedShadow
+from phalanx.sim.agents import Agent
+from phalanx.sim.barriers import MBarrier
+from phalanx.sim.engines import Copy
+from phalanx.sim.machine import Cluster, Cta
+from phalanx.sim.monitor import Monitor
+from phalanx.sim.places import SharedPlace
+
+SKIPPED = frozenset({
+    "over-arrival", "barrier-uninitialised", "barrier-reinitialised", "barrier-invalidated", "out-of-bounds", "misaligned",
+    "tx-mismatch",
+})
+"""Errors of the simulator after which the run goes on without the instruction."""
+SUSPECTS_PER_LINE = 16
+
+
+class ClusterState:
+    """Everything about one cluster slot of the machine."""
+
+    def __init__(self, cluster: Cluster, tracked: set[Any], *, relaxed: bool) -> None:
+        self.cluster = cluster
+        ctas = cluster.ctas
+        agents = [[cta.main, *cta.main.children] for cta in ctas]
+        barriers = [[barrier for array in cta.barriers.values() for barrier in array] for cta in ctas]
+        self.layout = Layout(len(ctas), len(agents[0]), len(barriers[0]), relaxed=relaxed)
+        self.clocks: list[AgentClock] = []
+        self.barriers: list[BarrierClock] = []
+        self.shadows: list[SharedShadow] = []
+        self.meetings = Publication()
+        for rank, cta in enumerate(ctas):
+            for i, agent in enumerate(agents[rank]):
+                agent.watch = AgentClock(agent, rank * len(agents[rank]) + i, self.layout)
+                self.clocks.append(agent.watch)
+            for i, barrier in enumerate(barriers[rank]):
+                dim = self.layout.barrier + rank * len(barriers[rank]) + i
+                barrier.watch = BarrierClock(barrier, dim, tracked=barrier.array in tracked)
+                self.barriers.append(barrier.watch)
+            self.shadows.append(SharedShadow(cta))
+
+    def reset(self) -> None:
+        for clock in self.clocks:
+            clock.reset(self.cluster.index)
+        for barrier in self.barriers:
+            barrier.reset()
+        for shadow in self.shadows:
+            shadow.reset()
+        self.meetings.reset()
+
+
+class Checker(Monitor):
+    """Watches one run. `findings` is what it found, complete after `finish`."""
+
+    def __init__(self, function: Function, args: tuple[Any, ...], findings: Findings, *, strict: bool = False) -> None:
+        self.function = function
+        self.findings = findings
+        self.states: dict[Cluster, ClusterState] = {}
+        self.memory = GlobalShadow(function, args)
+        self.conflicts = Conflicts(
+            strict=strict, race=self.race, proxy=self.proxy, unwritten=self.unwritten, over_barrier=self.over_barrier,
+        )
+        self.suspects: dict[Op, int] = {}
+        self.racing_ops: set[Op] = set()
+        self.racing_barriers: set[MBarrier] = set()
+        effects = [op.effects() for op in function.walk()]
+        self.relaxed = any(not meeting.releases for e in effects for meeting in e.rendezvous)
+        self.tracked = {
+            life.barrier for e in effects for life in e.lifecycle if life.life is fx.Life.INVALIDATE
+        }
+
+    # --- CTAs and roles ---------------------------------------------------------------------------------------------
+
+    def cta_started(self, cta: Cta) -> None:
+        if cta.rank == 0:
+            state = self.states.get(cta.cluster)
+            if state is None:
+                state = self.states[cta.cluster] = ClusterState(cta.cluster, self.tracked, relaxed=self.relaxed)
+            state.reset()
+
+    def cta_exited(self, cta: Cta) -> None:
+        """Whatever peers did to its memory must be over for it."""
+        state = self.states[cta.cluster]
+        shadow, clock = state.shadows[cta.rank], cta.main.watch
+        shadow.exited = True
+        now, exits = clock.now, state.layout.exit
+        for (dim, _), visit in shadow.visitors.items():
+            lasting = visit.work is None and visit.mode is not fx.Mode.READ
+            if now[dim] < visit.epoch and (lasting or now[exits + dim] < visit.epoch):
+                self.exit_hazard(visit)
+
+    def cluster_finished(self, cluster: Cluster) -> None:
+        """All its CTAs have exited and all its copies have landed: what was left undone?"""
+        if cluster.index in self.findings.derailed:
+            return
+        state = self.states[cluster]
+        for barrier in state.barriers:
+            mbarrier = barrier.barrier
+            if mbarrier.live and not mbarrier.pending and mbarrier.tx:
+                self.unbalanced(barrier, barrier.phase, [])
+            elif barrier.last_work is not None:
+                work, phase = barrier.last_work
+                if phase > barrier.waited and not work.faulty and work.op not in self.racing_ops:
+                    self.never_waited(barrier, work)
+        for clock in state.clocks:
+            store = clock.last_store
+            if store is not None and clock.now[clock.reads_dim] < store.epoch and store.op not in self.racing_ops:
+                self.findings.add(
+                    "unfinished", store.op.loc, describe=lambda store=store: messages.unfinished_store(store)
+                )
+
+    def fork(self, parent: Agent, child: Agent) -> None:
+        parent.watch.fork(child.watch)
+
+    def join(self, parent: Agent, child: Agent) -> None:
+        parent.watch.join(child.watch)
+
+    # --- accesses ---------------------------------------------------------------------------------------------------
+
+    def access(self, agent: Agent, op: Op, access: fx.Access, place: Any, ranks: list[int] | None) -> None:
+        clock: AgentClock = agent.watch
+        if type(place) is not SharedPlace:
+            if access.region.array.index in self.memory.arrays:
+                record = Record(clock, op, access, place, clock.rank, clock.dim, clock.now[clock.dim])
+                self.conflicts.global_(record, self.memory)
+            return
+        for cta in (place.cta,) if ranks is None else [agent.cta.cluster.ctas[rank] for rank in ranks]:
+            record = Record(clock, op, access, place, cta.rank, clock.dim, clock.now[clock.dim])
+            self.conflicts.shared(record, self.cells(cta, place))
+            if cta is not agent.cta:
+                self.visit(cta, record)
+
+    def cells(self, cta: Cta, place: SharedPlace) -> Cells:
+        """The cells of a place in one CTA's memory, remembered with the place."""
+        try:
+            table = place.cells
+        except AttributeError:
+            table = place.cells = [None] * len(cta.cluster.ctas)
+        cells = table[cta.rank]
+        if cells is None:
+            cells = table[cta.rank] = self.states[cta.cluster].shadows[cta.rank].of(place)
+        return cells
+
+    def visit(self, cta: Cta, record: Record) -> None:
+        """A peer, or an engine whose end this CTA need not see, touches the memory of `cta`."""
+        shadow = self.states[cta.cluster].shadows[cta.rank]
+        if shadow.exited:
+            self.exit_hazard(record)
+        else:
+            shadow.visitors[record.dim, record.mode.value] = record
+
+    # --- copies -----------------------------------------------------------------------------------------------------
+
+    def issue(self, agent: Agent, op: Op, copy: Copy, accesses: list[tuple[fx.Access, Any, list[int] | None]]) -> None:
+        """A copy is a thread of its own: it knows what its issuer knows now, and is over when its phase or group is."""
+        clock: AgentClock = agent.watch
+        barriers: tuple[MBarrier, ...] = getattr(copy, "barriers", ())
+        clocks = [barrier.watch for barrier in barriers]
+        phases = tuple([barrier.phase for barrier in clocks])
+        work = CopyWork(clock, op, barriers, phases)
+        copy.watch = work
+        for barrier, phase in zip(clocks, phases):
+            self.signal(barrier, clock, op, engine=True)
+            barrier.log(phase).copies.append((work, getattr(copy, "nbytes", 0)))
+            barrier.last_work = (work, phase)
+            if barrier.barrier.cta is not agent.cta and self.states[agent.cta.cluster].shadows[barrier.barrier.cta.rank].exited:
+                self.exit_hazard(Record(clock, op, accesses[-1][0], accesses[-1][1], barrier.barrier.cta.rank, 0, 0, work))
+                work.faulty = True
+        for access, place, ranks in accesses:
+            if access.when is not fx.When.BARRIER:
+                self._group_access(clock, op, access, place, work)
+                continue
+            ends = tuple([(barrier.dim, phase + 1) for barrier, phase in zip(clocks, phases)])
+            if type(place) is not SharedPlace:
+                if access.region.array.index in self.memory.arrays:
+                    record = Record(clock, op, access, place, clock.rank, *ends[0], work)
+                    record.also = ends[1:]
+                    self.conflicts.global_(record, self.memory)
+                continue
+            for cta in (place.cta,) if ranks is None else [agent.cta.cluster.ctas[rank] for rank in ranks]:
+                own = next((i for i, barrier in enumerate(barriers) if barrier.cta is cta), 0)
+                record = Record(clock, op, access, place, cta.rank, *ends[own], work)
+                self.conflicts.shared(record, self.cells(cta, place))
+                if barriers[own].cta is not cta:
+                    self.visit(cta, record)
+
+    def _group_access(self, clock: AgentClock, op: Op, access: fx.Access, place: Any, work: CopyWork) -> None:
+        """Work that ends with a group of its issuer."""
+        if access.when is fx.When.MMA_GROUP:
+            dim, epoch = clock.layout.mma + clock.dim, clock.mma_commits + 1
+        else:
+            dim = clock.reads_dim if access.mode is fx.Mode.READ else clock.writes_dim
+            epoch = clock.commits + 1
+        record = Record(clock, op, access, place, clock.rank, dim, epoch, work)
+        if type(place) is SharedPlace:
+            if access.when is fx.When.BULK_GROUP and access.mode is fx.Mode.READ:
+                clock.last_store = record
+            self.conflicts.shared(record, self.cells(place.cta, place))
+            if place.cta is not clock.agent.cta:
+                self.visit(place.cta, record)
+        elif access.region.array.index in self.memory.arrays:
+            self.conflicts.global_(record, self.memory)
+
+    def complete(self, copy: Copy, barrier: MBarrier | None) -> bool:
+        """Bytes land in the phase that their copy was issued to; it can't have completed without them."""
+        if barrier is None:
+            return True
+        self.current = copy.agent
+        work: CopyWork = copy.watch
+        state: BarrierClock = barrier.watch
+        issued = next(phase for target, phase in zip(work.barriers, work.phases) if target is barrier)
+        if state.phase == issued or not barrier.live:
+            return True
+        if barrier.cta.cluster.index not in self.findings.derailed:
+            work.faulty = True
+            self.unbalanced(state, issued, [], late=work)
+        return False
+
+    # --- groups -----------------------------------------------------------------------------------------------------
+
+    def commit(self, agent: Agent, op: Op) -> None:
+        agent.watch.commits += 1
+
+    def groups_passed(self, agent: Agent, op: Op, newest: int, read: bool) -> None:
+        """The caller's own groups are over, or have read their sources; nobody else's."""
+        clock: AgentClock = agent.watch
+        done = clock.commits - newest
+        now = clock.now
+        if done > now[clock.reads_dim]:
+            now[clock.reads_dim] = done
+        if not read and done > now[clock.writes_dim]:
+            now[clock.writes_dim] = done
+
+    def mma_issued(
+        self, agent: Agent, op: Op, product: Any, accesses: list[tuple[fx.Access, Any, list[int] | None]]
+    ) -> None:
+        """The tensor cores read their operands until the group is waited for; the groups of a role retire in order."""
+        clock: AgentClock = agent.watch
+        work = CopyWork(clock, op, (), ())
+        for access, place, _ in accesses:
+            self._group_access(clock, op, access, place, work)
+
+    def mma_committed(self, agent: Agent, op: Op) -> None:
+        agent.watch.mma_commits += 1
+
+    def mma_passed(self, agent: Agent, op: Op, newest: int) -> None:
+        clock: AgentClock = agent.watch
+        dim, done = clock.layout.mma + clock.dim, clock.mma_commits - newest
+        if done > clock.now[dim]:
+            clock.now[dim] = done
+
+    # --- mbarriers --------------------------------------------------------------------------------------------------
+
+    def arrive(self, agent: Agent, op: Op, barrier: MBarrier, count: int) -> None:
+        """Publishes all that the agent did or observed, to the current phase."""
+        clock: AgentClock = agent.watch
+        state: BarrierClock = barrier.watch
+        if not barrier.live:
+            return
+        self.signal(state, clock, op)
+        phase = state.base + barrier.phase
+        state.log(phase).arrivals.append(Event(clock, op, clock.now[clock.dim], count))
+        state.publication.add(phase, clock.vector)
+        clock.tick()
+
+    def expect(self, agent: Agent, op: Op, barrier: MBarrier, nbytes: int) -> None:
+        """Publishes nothing."""
+        clock: AgentClock = agent.watch
+        state: BarrierClock = barrier.watch
+        if not barrier.live:
+            return
+        self.signal(state, clock, op)
+        state.log(state.base + barrier.phase).expects.append(Event(clock, op, clock.now[clock.dim], nbytes))
+
+    def wait_passed(self, agent: Agent, op: Op, barrier: MBarrier, phase: int) -> None:
+        """Takes over what the phase it is sure of published, and those before it; not what came later."""
+        clock: AgentClock = agent.watch
+        state: BarrierClock = barrier.watch
+        if clock.dim not in state.ready or state.tracked:
+            self.signal(state, clock, op)
+        target = state.awaited(clock, phase & 1)
+        if target >= clock.now[state.dim]:
+            published = state.publication.upto(target)
+            if published is not None:
+                clock.take(published)
+            clock.now[state.dim] = target + 1
+        if target > state.waited:
+            state.waited = target
+
+    def signal(self, barrier: BarrierClock, clock: AgentClock, op: Op, *, engine: bool = False) -> None:
+        """A use of a barrier: after its init, before the end of its life, and before its CTA's exit."""
+        mbarrier = barrier.barrier
+        if clock.dim not in (barrier.ready_async if engine else barrier.ready) and mbarrier.live:
+            self._check_init(barrier, clock, op, engine)
+        if barrier.tracked:
+            barrier.uses[clock.dim] = Event(clock, op, clock.now[clock.dim])
+        if mbarrier.cta is not clock.agent.cta and not engine:
+            self.visit(mbarrier.cta, signal_record(clock, op, mbarrier))
+
+    def _check_init(self, barrier: BarrierClock, clock: AgentClock, op: Op, engine: bool) -> None:
+        init = barrier.init
+        assert init is not None
+        dim, now, layout = init.clock.dim, clock.now, clock.layout
+        fenced = now[layout.init + dim] >= init.epoch
+        ordered = fenced or now[dim] >= init.epoch
+        if ordered and engine and not fenced:
+            fenced = covers(clock, dim, init.epoch, init.clock.rank, barrier.barrier.cta.rank)
+        if not ordered or (engine and not fenced):
+            self.findings.add(
+                "barrier-uninitialised", op.loc, init.op.loc, cluster=clock.cluster,
+                describe=lambda: messages.uninitialised_barrier(barrier, clock, op, init, ordered),
+            )
+        barrier.ready.add(clock.dim)
+        if engine:
+            barrier.ready_async.add(clock.dim)
+
+    def lifecycle(self, agent: Agent, op: Op, life: fx.Life, barrier: MBarrier) -> None:
+        clock: AgentClock = agent.watch
+        state: BarrierClock = barrier.watch
+        event = Event(clock, op, clock.now[clock.dim])
+        overlaid = self.states[agent.cta.cluster].shadows[barrier.cta.rank].overlaid.get(barrier)
+        if overlaid is not None and barrier.live is (life is fx.Life.INVALIDATE):
+            self.conflicts.shared(signal_record(clock, op, barrier), overlaid)
+        if life is fx.Life.INIT:
+            if not barrier.live:
+                state.begin(event)
+            return
+        if not barrier.live:
+            return
+        rivals = [use for use in state.uses.values() if not use.known_to(clock)]
+        rivals += [Event(waiter.watch, wait, 0) for waiter, wait in barrier.waiters]
+        if state.last_work is not None and clock.now[state.dim] <= state.last_work[1]:
+            work = state.last_work[0]
+            rivals.append(Event(work.clock, work.op, 0))
+        if rivals:
+            self.findings.add(
+                "barrier-invalidated", rivals[0].op.loc, op.loc, cluster=clock.cluster,
+                describe=lambda: messages.invalidated_early(state, clock, op, rivals[0]),
+            )
+        state.ended = event
+        clock.tick()
+
+    # --- fences and the cluster's barrier ---------------------------------------------------------------------------
+
+    def fence(self, agent: Agent, op: Op, kind: fx.FenceKind) -> None:
+        agent.watch.fence(kind)
+
+    def rendezvous(self, agent: Agent, op: Op, rendezvous: fx.Rendezvous, phase: int) -> None:
+        """The cluster's barrier publishes what its participants did or observed; a relaxed arrive next to nothing."""
+        if rendezvous.span is not fx.Span.CLUSTER or not rendezvous.arrives:
+            return
+        clock: AgentClock = agent.watch
+        vector = clock.vector if rendezvous.releases else clock.relaxed()
+        self.states[agent.cta.cluster].meetings.add(phase, vector)
+        clock.tick()
+
+    def cluster_passed(self, agent: Agent, op: Op, phase: int) -> None:
+        published = self.states[agent.cta.cluster].meetings.upto(phase)
+        if published is not None:
+            agent.watch.take(published)
+
+    # --- findings ---------------------------------------------------------------------------------------------------
+
+    def race(self, before: Record, after: Record) -> None:
+        """One finding per access: a second conflict of the same access has the same cause."""
+        if before.raced or after.raced:
+            return
+        if (before.work is not None and before.work.faulty) or (after.work is not None and after.work.faulty):
+            return
+        before.raced = after.raced = True
+        for record in (before, after):
+            self.racing_ops.add(record.op)
+            if record.work is not None:
+                self.racing_barriers.update(record.work.barriers)
+        self.findings.add(
+            "race", after.op.loc, before.op.loc, cluster=after.cluster, describe=lambda: messages.race(before, after)
+        )
+
+    def proxy(self, before: Record, after: Record) -> None:
+        self.findings.add("proxy", after.op.loc, before.op.loc, describe=lambda: messages.proxy(before, after))
+
+    def unwritten(self, record: Record) -> None:
+        """A suspect: a write that comes later may be in no order with it."""
+        seen = self.suspects.get(record.op, 0)
+        if seen < SUSPECTS_PER_LINE:
+            self.suspects[record.op] = seen + 1
+            derailed = self.findings.derailed
+            self.findings.suspect(
+                messages.uninitialised_read(record), lambda: not record.raced and record.cluster not in derailed
+            )
+
+    def over_barrier(self, record: Record, cell: Cell) -> None:
+        barrier = cell.barrier
+        if barrier is None or not barrier.live or record.access is None:
+            return
+        state: BarrierClock = barrier.watch
+        init = state.init
+        self.findings.add(
+            "barrier-memory", record.op.loc, init.op.loc if init else None, cluster=record.cluster,
+            describe=lambda: messages.over_barrier(record, state),
+        )
+
+    def exit_hazard(self, visit: Record) -> None:
+        if not visit.raced:
+            self.findings.add("exit-hazard", visit.op.loc, describe=lambda: messages.exit_hazard(visit))
+
+    def never_waited(self, barrier: BarrierClock, work: CopyWork) -> None:
+        """Nobody waited for a load: unfinished; or, where other receivers of the same load did, a peer's write at exit."""
+        elsewhere = any(
+            target.watch.waited >= phase for target, phase in zip(work.barriers, work.phases)
+        )
+        if elsewhere and barrier.barrier.cta is not work.clock.agent.cta:
+            self.findings.add("exit-hazard", work.op.loc, describe=lambda: messages.exit_in_flight(barrier, work))
+        else:
+            self.findings.add("unfinished", work.op.loc, describe=lambda: messages.unfinished_load(barrier, work))
+
+    def unbalanced(
+        self, barrier: BarrierClock, phase: int, blocked: list[str], late: CopyWork | None = None
+    ) -> None:
+        """A phase's bytes are wrong: it completed without `late`, or can't complete."""
+        log = barrier.log(phase)
+        armed = (log.expects or log.arrivals)[-1:]
+        copy = late or (log.copies[-1][0] if log.copies else None)
+        location = armed[0].op.loc if armed else (copy.op.loc if copy else self.function.loc)
+        other = copy.op.loc if copy and armed else None
+        self.findings.add(
+            "tx-mismatch", location, other, cluster=barrier.barrier.cta.cluster.index,
+            describe=lambda: messages.unbalanced(barrier, phase, log, location, other, blocked, late),
+        )
+
+    def problem(self, error: Error, agent: Agent | None = None, barrier: MBarrier | None = None) -> bool:
+        """An instruction can't be carried out: a finding, and the run goes on without it."""
+        if error.kind not in SKIPPED:
+            return False
+        agent = agent or self.current
+        cluster = agent.cta.cluster.index
+        if error.kind == "over-arrival" and barrier is not None:
+            finding = messages.over_arrival(error, agent, barrier.watch)
+            self.findings.derailed.add(cluster)
+            self.findings.suspect(finding, lambda: barrier not in self.racing_barriers)
+            return True
+        other = messages.rival(error, barrier)
+        self.findings.add(
+            error.kind, error.location, other, cluster=cluster, describe=lambda: messages.refused(error, agent, other)
+        )
+        return True
+
+    def stuck(self, clusters: list[Cluster]) -> None:
+        """Nobody can go on."""
+        report_stuck(self, clusters)
+
+    def finish(self) -> list[Finding]:
+        """The run is over."""
+        self.findings.settle()
+        return list(self.findings.items.values())
+
+
+def signal_record(clock: AgentClock, op: Op, barrier: MBarrier) -> Record:
+    """A signal of a barrier (or its init, or its end) as an access of its bytes."""
+    return Record(clock, op, None, barrier, barrier.cta.rank, clock.dim, clock.now[clock.dim])

@@ -1,0 +1,201 @@
+"""When nobody can go on: which waits block, what each is short of, and who waits for whom."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from phalanx.ir.core import Function, Op
+from phalanx.ir.ops.control import Roles
+from phalanx.ir.views import BarrierArray
+from phalanx.sanitizer.findings import Finding
+from phalanx.sanitizer.records import actor_of
+from phalanx.sim.agents import Agent
+from phalanx.sim.barriers import ClusterBarrier, MBarrier
+from phalanx.sim.engines import GroupWait
+from phalanx.sim.machine import Cluster
+from phalanx.sim.report import barrier_state
+
+if TYPE_CHECKING:
+    from phalanx.sanitizer.barriers import BarrierClock
+    from phalanx.sanitizer.checker import Checker
+
+MAX_WAITS = 12
+
+
+class Blocked:
+    """An agent that can't go on, at `op`; `thing` is what it waits for, None where it spins."""
+
+    def __init__(self, agent: Agent, op: Op | None, thing: Any) -> None:
+        self.agent = agent
+        self.op = op
+        self.thing = thing
+
+    def text(self) -> str:
+        """`consumer (warp 1), CTA 0, cluster 0 at kernel.py:31: waits for full[0], phase 2 (parity 0): ...`"""
+        where = self.op.loc.short if self.op is not None else "?"
+        return f"{actor_of(self.agent)} at {where}: {self.what()}"
+
+    def what(self) -> str:
+        thing = self.thing
+        if isinstance(thing, MBarrier):
+            state: BarrierClock = thing.watch
+            wanted = state.awaited(self.agent.watch, thing.phase & 1)
+            text = f"waits for {named_here(thing, self.agent)}, phase {wanted} (parity {wanted & 1}); {barrier_state(thing)}"
+            if wanted < state.phase and thing.live:
+                text = text.split("; phase ", 2)[0] + f"; it ran ahead: it is in phase {state.phase}, phase {wanted} is long over"
+            return text
+        if isinstance(thing, ClusterBarrier):
+            return (
+                f"waits for the cluster, phase {thing.phase}: short of {thing.expected - thing.arrived} of {thing.expected} warps"
+            )
+        if isinstance(thing, GroupWait):
+            return f"waits for its bulk groups, {len(self.agent.writing)} unfinished"
+        return "spins on what nobody changes"
+
+
+def named_here(barrier: MBarrier, agent: Agent) -> str:
+    return barrier.name if barrier.cta is agent.cta else f"{barrier.name} of CTA {barrier.cta.rank}"
+
+
+def report_stuck(checker: Checker, clusters: list[Cluster]) -> None:
+    """A `tx-mismatch` where bytes are what a wait lacks, otherwise a `deadlock`; nothing where a finding explains it."""
+    blocked = [item for cluster in clusters for item in blocked_agents(cluster)]
+    if any(cluster.index in checker.findings.derailed for cluster in clusters):
+        return
+    waits = [item.text() for item in blocked[:MAX_WAITS]]
+    if len(blocked) > MAX_WAITS:
+        waits.append(f"and {len(blocked) - MAX_WAITS} more")
+    unbalanced = {
+        item.thing.watch: None
+        for item in blocked
+        if isinstance(item.thing, MBarrier) and item.thing.live and not item.thing.pending and item.thing.tx
+    }
+    for state in unbalanced:
+        checker.unbalanced(state, state.phase, waits)
+    if unbalanced or not blocked:
+        return
+    chain = follow(blocked, checker.function)
+    first = chain[0]
+    second = next((item for item in chain[1:] if item.op is not first.op), None)
+    location = first.op.loc if first.op is not None else checker.function.loc
+    other = second.op.loc if second is not None and second.op is not None else None
+    checker.findings.add(
+        "deadlock", location, other,
+        describe=lambda: Finding(
+            "deadlock", f"no agent can ever go on: {story(chain, checker.function)}; {remedy(first)}", location, other,
+            tuple(actor_of(item.agent) for item in blocked), notes=tuple(waits), label=f"blocks ({actor_of(first.agent)})",
+            other_label=f"blocks ({actor_of(second.agent)})" if second is not None else "",
+        ),
+    )
+
+
+def blocked_agents(cluster: Cluster) -> list[Blocked]:
+    """Every agent that waits or spins, without those that only wait for their roles."""
+    spinning = {id(agent) for agent in (*cluster.ready, *cluster.spinning)}
+    code = cluster.machine.code
+    found = []
+    for agent in cluster.agents():
+        if id(agent) in spinning:
+            found.append(Blocked(agent, code.op_at(agent.generator.gi_frame.f_lineno), None))
+        elif agent.waiting is not None and not isinstance(agent.waiting[1], list):
+            found.append(Blocked(agent, *agent.waiting))
+    return found
+
+
+def follow(blocked: list[Blocked], function: Function) -> list[Blocked]:
+    """From one blocked wait to whoever could end it, until that one is known, is not blocked, or nobody is left."""
+    by_agent = {id(item.agent): item for item in blocked}
+    best: list[Blocked] = []
+    for start in blocked:
+        chain = [start]
+        while True:
+            successor = next(
+                (by_agent[id(agent)] for agent in helpers(chain[-1], function) if id(agent) in by_agent), None
+            )
+            if successor is None or successor in chain:
+                break
+            chain.append(successor)
+        if len(chain) > len(best):
+            best = chain
+    return best
+
+
+def helpers(item: Blocked, function: Function) -> list[Agent]:
+    """The agents that could end a wait: those with an instruction that arrives on its barrier."""
+    thing, agent = item.thing, item.agent
+    cluster = agent.cta.cluster
+    if isinstance(thing, MBarrier):
+        own = arrivers(function, thing.array)
+        return [
+            candidate for cta in (thing.cta, *cluster.ctas) for i, candidate in enumerate((cta.main, *cta.main.children))
+            if i in own and candidate is not agent
+        ]
+    if isinstance(thing, ClusterBarrier):
+        return [
+            candidate for cta in cluster.ctas for candidate in (*cta.main.children, cta.main)
+            if candidate is not agent and candidate.cluster_phase < thing.phase
+        ]
+    return []
+
+
+def arrivers(function: Function, barrier: BarrierArray) -> dict[int, Op]:
+    """Which agents (0 is the code outside roles, then the roles in order) have an instruction that arrives on `barrier`."""
+    regions = [region for op in function.walk() if isinstance(op, Roles) for region in op.regions]
+    inside: dict[int, int] = {id(op): i + 1 for i, region in enumerate(regions) for op in region.body.walk()}
+    found: dict[int, Op] = {}
+    for op in function.walk():
+        if any(arrival.barrier.barrier is barrier for arrival in op.effects().arrivals):
+            found.setdefault(inside.get(id(op), 0), op)
+    return found
+
+
+def story(chain: list[Blocked], function: Function) -> str:
+    """Who waits for whom, as one clause."""
+    parts = []
+    for item in chain[:4]:
+        role = f"{item.agent.title} of CTA {item.agent.cta.rank}"
+        thing = item.thing
+        if isinstance(thing, MBarrier):
+            parts.append(f"{role} waits for {named_here(thing, item.agent)}, {lack(thing, item.agent)}")
+        elif isinstance(thing, ClusterBarrier):
+            parts.append(f"{role} waits for the cluster")
+        elif thing is None:
+            parts.append(f"{role} spins")
+        else:
+            parts.append(f"{role} waits for its bulk groups")
+    text = ", and ".join(parts)
+    last = chain[-1]
+    back = [agent for agent in helpers(last, function)]
+    if len(chain) > 1 and any(agent is chain[0].agent for agent in back):
+        text += ": they wait for each other"
+    elif isinstance(last.thing, MBarrier) and not any(agent.alive for agent in back):
+        text += ": whoever arrives there has ended" if back else ": nobody else arrives there"
+    return text
+
+
+def lack(barrier: MBarrier, agent: Agent) -> str:
+    """`which lacks 1 arrival in phase 2`."""
+    state: BarrierClock = barrier.watch
+    wanted = state.awaited(agent.watch, barrier.phase & 1)
+    if wanted < state.phase:
+        return f"which ran ahead to phase {state.phase} while phase {wanted} was not waited for"
+    missing = []
+    if barrier.pending:
+        missing.append(f"{barrier.pending} of {barrier.expected} arrivals")
+    if barrier.tx > 0:
+        missing.append(f"{barrier.tx} bytes")
+    return f"which lacks {' and '.join(missing) or 'nothing'} in phase {state.phase}"
+
+
+def remedy(first: Blocked) -> str:
+    thing = first.thing
+    if isinstance(thing, MBarrier):
+        state: BarrierClock = thing.watch
+        if state.awaited(first.agent.watch, thing.phase & 1) < state.phase:
+            return "wait for every phase, or hold the arrivers back until it was waited for"
+        if thing.phase == 0 and thing.pending == thing.expected and not thing.tx:
+            return "arrive on it before this wait, or wait for parity 1 if it guards what is free at the start"
+        return "let each phase get its arrivals before anybody waits for it; a ring flips the parity when it wraps"
+    if isinstance(thing, ClusterBarrier):
+        return "let all threads of all CTAs reach the cluster barrier"
+    return "let somebody change what it asks"

@@ -1,0 +1,289 @@
+"""The words of every finding: one sentence that says what happened and what would fix it, and the facts below it."""
+
+from __future__ import annotations
+
+from phalanx.errors import Error
+from phalanx.ir.core import Op
+from phalanx.ir.effects import Mode
+from phalanx.ir.location import Location
+from phalanx.ir.views import GlobalView
+from phalanx.sanitizer.barriers import BarrierClock, Event, PhaseLog
+from phalanx.sanitizer.clocks import AgentClock
+from phalanx.sanitizer.findings import Finding
+from phalanx.sanitizer.records import CopyWork, Record, actor_of
+from phalanx.sim.agents import Agent
+from phalanx.sim.barriers import MBarrier
+from phalanx.sim.report import barrier_state
+
+
+def call(op: Op) -> str:
+    """`px.tma.load`, as the user wrote it."""
+    mnemonic = op.mnemonic
+    if mnemonic.startswith("mbarrier."):
+        return {"mbarrier.arrive_expect_tx": ".arrive_and_expect_tx", "mbarrier.inval": ".invalidate"}.get(
+            mnemonic, "." + mnemonic.removeprefix("mbarrier.")
+        )
+    return "px." + mnemonic
+
+
+def named(barrier: MBarrier) -> str:
+    """`full[2]`, with its CTA where there are several."""
+    return f"{barrier.name} of CTA {barrier.cta.rank}" if len(barrier.cta.cluster.ctas) > 1 else barrier.name
+
+
+def label(record: Record) -> str:
+    return f"{record.verb} {record.region()} ({record.actor()})"
+
+
+def place(op: Op) -> str:
+    return op.loc.short
+
+
+# --- races -------------------------------------------------------------------------------------------------------------
+
+
+def race(before: Record, after: Record) -> Finding:
+    what = f"{call(after.op)} {after.verb} {after.region()} and nothing orders it after {call(before.op)} ({place(before.op)}), which {before.verb} {'it' if same_bytes(before, after) else before.region()}"
+    return Finding(
+        "race", f"{what}; {race_remedy(before, after)}", after.op.loc, before.op.loc, (after.actor(), before.actor()),
+        notes=tuple(phase_notes(before, after)), label=label(after), other_label=label(before),
+    )
+
+
+def same_bytes(a: Record, b: Record) -> bool:
+    return a.region() == b.region()
+
+
+def race_remedy(before: Record, after: Record) -> str:
+    """What would order the two."""
+    if before.cluster != after.cluster:
+        return "clusters run in any order: give each its own part, or use px.atomic_add or px.tma.reduce on both sides"
+    work = before.work
+    doer = f"{after.actor().role} of CTA {after.actor().cta}" if before.clock is not after.clock else "it"
+    if work is not None and work.barriers:
+        barrier = next((b for b in work.barriers if b.cta.rank == before.rank), work.barriers[0])
+        phase = work.phases[work.barriers.index(barrier)]
+        if before.clock is after.clock or barrier.cta is after.clock.agent.cta:
+            return f"wait for {named(barrier)} (parity {phase & 1}, phase {phase}) before it"
+        return f"let {doer} come after a wait for {named(barrier)} (phase {phase})"
+    if work is not None and before.op.family == "wgmma":
+        return "px.wgmma_commit() and px.wgmma_wait(n) first" + handed_over(before, after)
+    if work is not None:
+        kind = "px.tma.wait(n, read=True)" if before.mode is Mode.READ else "px.tma.wait(n)"
+        return f"commit the copy and call {kind} in {before.actor().role} first" + handed_over(before, after)
+    crosses = before.clock.rank != after.clock.rank
+    hand = "px.cluster.sync() or an arrive with ctas=" if crosses else "an arrive"
+    return (
+        f"let {before.actor().role} hand it over: {hand} after {place(before.op)}, "
+        f"and a wait for it before {place(after.op)}"
+    )
+
+
+def handed_over(before: Record, after: Record) -> str:
+    return "" if before.clock is after.clock else ", then arrive on a barrier that the other side waits for"
+
+
+def phase_notes(*records: Record) -> list[str]:
+    """The barriers of the copies among the records."""
+    notes = []
+    for record in records:
+        work = record.work
+        if work is None:
+            continue
+        for barrier, phase in zip(work.barriers, work.phases):
+            if barrier.cta.rank != record.rank and len(work.barriers) > 1:
+                continue
+            note = f"the copy of {place(record.op)} completes in phase {phase} of {named(barrier)}, "
+            state: BarrierClock = barrier.watch
+            if record.cluster == barrier.cta.cluster.index:
+                note += f"which is now in phase {state.phase}"
+                others = [r for r in records if r is not record]
+                for other in others:
+                    known = other.clock.now[state.dim] - 1
+                    if other.cluster == record.cluster and 0 <= known < phase:
+                        note += f"; {other.actor().role} knows phase {known} to be complete, no later one"
+                notes.append(note)
+    return notes
+
+
+def proxy(before: Record, after: Record) -> Finding:
+    if isinstance(after.access.region, GlobalView):  # type: ignore[union-attr]
+        fence = 'px.fence.async_proxy("global")'
+    elif before.clock.rank != after.rank:
+        fence = 'px.fence.async_proxy("cluster")'
+    else:
+        fence = "px.fence.async_proxy()"
+    verb = {Mode.READ: "read", Mode.WRITE: "wrote", Mode.ATOMIC: "updated"}[before.mode]
+    return Finding(
+        "proxy",
+        f"{call(after.op)} {after.verb} {after.region()} through the async proxy, but {call(before.op)} ({place(before.op)}) {verb} it "
+        f"through the generic proxy and no proxy fence lies between; put {fence} after {place(before.op)}, before it is handed over",
+        after.op.loc, before.op.loc, (after.actor(), before.actor()), label=label(after), other_label=label(before),
+    )
+
+
+def uninitialised_read(record: Record) -> Finding:
+    return Finding(
+        "uninitialised-read",
+        f"{call(record.op)} reads {record.region()}, which nothing has written; write it first, or wait for the copy that does",
+        record.op.loc, None, (record.actor(),), label=label(record),
+    )
+
+
+# --- barriers ----------------------------------------------------------------------------------------------------------
+
+
+def uninitialised_barrier(barrier: BarrierClock, clock: AgentClock, op: Op, init: Event, ordered: bool) -> Finding:
+    name = named(barrier.barrier)
+    remote = barrier.barrier.cta is not clock.agent.cta
+    if ordered:
+        message = (
+            f"{call(op)} lets a copy complete on {name}, whose init ({place(init.op)}) no fence has made visible to the engines; "
+            "call px.fence.barrier_init() after the init, before the sync"
+        )
+    else:
+        sync = "px.cluster.sync()" if remote else "px.sync() or a role's start"
+        message = (
+            f"{call(op)} uses {name} and nothing orders it after the init ({place(init.op)}); "
+            f"initialise, px.fence.barrier_init(), then {sync} before the first use"
+        )
+    return Finding(
+        "barrier-uninitialised", message, op.loc, init.op.loc, (actor_of(clock.agent), actor_of(init.clock.agent)),
+        label=f"uses {name} ({actor_of(clock.agent)})", other_label=f"initialises it ({actor_of(init.clock.agent)})",
+    )
+
+
+def invalidated_early(barrier: BarrierClock, clock: AgentClock, op: Op, use: Event) -> Finding:
+    name = named(barrier.barrier)
+    return Finding(
+        "barrier-invalidated",
+        f"{call(use.op)} uses {name} and nothing orders it before the invalidate ({place(op)}); "
+        "let everybody who uses it be done, and join or sync, before it is invalidated",
+        use.op.loc, op.loc, (actor_of(use.clock.agent), actor_of(clock.agent)),
+        label=f"uses {name} ({actor_of(use.clock.agent)})", other_label=f"invalidates it ({actor_of(clock.agent)})",
+    )
+
+
+def over_barrier(record: Record, barrier: BarrierClock) -> Finding:
+    name = named(barrier.barrier)
+    init = barrier.init
+    return Finding(
+        "barrier-memory",
+        f"{call(record.op)} writes {record.region()}, which holds the live barrier {name}; invalidate the barrier first, "
+        "or do not reuse its memory",
+        record.op.loc, init.op.loc if init else None, (record.actor(),), notes=(f"{name}: {barrier_state(barrier.barrier)}",),
+        label=label(record), other_label=f"initialises {name}",
+    )
+
+
+def over_arrival(error: Error, agent: Agent, barrier: BarrierClock) -> Finding:
+    log = barrier.log(barrier.phase)
+    earlier = log.arrivals[-2] if len(log.arrivals) > 1 else None
+    init = barrier.init
+    other = earlier.op if earlier else (init.op if init else None)
+    notes = [f"{named(barrier.barrier)}: {barrier_state(barrier.barrier)}"]
+    notes += [
+        f"{event.number} by {actor_of(event.clock.agent)} at {place(event.op)}" for event in log.arrivals[:-1][-4:]
+    ]
+    return Finding(
+        "over-arrival", f"{error.message}; {error.remedy}", error.location, other.loc if other else None,
+        (actor_of(agent),), notes=tuple(notes), label=f"arrives ({actor_of(agent)})",
+        other_label=f"arrived before ({actor_of(earlier.clock.agent)})" if earlier else "sets the count",
+    )
+
+
+def rival(error: Error, barrier: MBarrier | None) -> Location | None:
+    """The place that made a refused instruction wrong."""
+    if barrier is None:
+        return None
+    state: BarrierClock = barrier.watch
+    event = state.ended if error.kind == "barrier-invalidated" else state.init
+    return event.op.loc if event else None
+
+
+def refused(error: Error, agent: Agent, other: Location | None) -> Finding:
+    message = f"{error.message}; {error.remedy}" if error.remedy else error.message
+    words = {
+        "barrier-invalidated": "invalidated here", "barrier-reinitialised": "initialised here first",
+    }
+    return Finding(
+        error.kind, message, error.location, other, (actor_of(agent),), label=str(actor_of(agent)),
+        other_label=words.get(error.kind, ""), notes=tuple((error.details or "").splitlines()),
+    )
+
+
+def unbalanced(
+    barrier: BarrierClock, phase: int, log: PhaseLog, location: Location, other: Location | None, blocked: list[str],
+    late: CopyWork | None,
+) -> Finding:
+    """A phase whose bytes do not add up."""
+    name = named(barrier.barrier)
+    expected, issued = log.expected, log.issued
+    if late is not None:
+        what = (
+            f"phase {phase} of {name} completed while the copy of {place(late.op)}, issued to it, was in flight: "
+            f"it expects {expected} bytes, its copies bring {issued}"
+        )
+    else:
+        what = f"phase {phase} of {name} has all arrivals, but expects {expected} bytes and its copies bring {issued}"
+    fix = "expect what the copies bring to this CTA" + (
+        ", from all CTAs that multicast to it" if len(barrier.barrier.cta.cluster.ctas) > 1 else ""
+    ) + ": `with bar.transaction():` adds it up"
+    notes = [f"expects {event.number} bytes at {place(event.op)} ({actor_of(event.clock.agent)})" for event in log.expects[:4]]
+    notes += [
+        f"a copy brings {nbytes} bytes, issued at {place(work.op)} ({actor_of(work.clock.agent)})"
+        for work, nbytes in log.copies[:4]
+    ]
+    agents = [event.clock.agent for event in (log.expects or log.arrivals)[-1:]]
+    if late is not None:
+        agents.append(late.clock.agent)
+    return Finding(
+        "tx-mismatch", f"{what}; {fix}", location, other, tuple(actor_of(agent) for agent in agents),
+        notes=(*notes, *blocked), label=f"arms phase {phase} of {name}", other_label="the copy",
+    )
+
+
+# --- the end -----------------------------------------------------------------------------------------------------------
+
+
+def exit_hazard(visit: Record) -> Finding:
+    what = f"{call(visit.op)} {visit.verb} {visit.region()}"
+    return Finding(
+        "exit-hazard",
+        f"{what}, and CTA {visit.rank} may exit before that is over; let it wait for it, end with px.cluster.sync(), "
+        "or leave exit_sync on",
+        visit.op.loc, None, (visit.actor(),), label=label(visit),
+    )
+
+
+def exit_in_flight(barrier: BarrierClock, work: CopyWork) -> Finding:
+    cta = barrier.barrier.cta.rank
+    return Finding(
+        "exit-hazard",
+        f"{call(work.op)} multicasts into CTA {cta}, which never waits for {named(barrier.barrier)} and may exit while the copy "
+        "lands; wait for the phase in every CTA of the mask",
+        work.op.loc, None, (actor_of(work.clock.agent, engine="TMA"),), label=f"lands in CTA {cta}",
+        notes=(f"{named(barrier.barrier)}: {barrier_state(barrier.barrier)}",),
+    )
+
+
+def unfinished_load(barrier: BarrierClock, work: CopyWork) -> Finding:
+    name = named(barrier.barrier)
+    return Finding(
+        "unfinished",
+        f"nobody waited for this {call(work.op)}, which completes on {name}; wait for its phase before the kernel ends",
+        work.op.loc, None, (actor_of(work.clock.agent, engine="TMA"),), label=f"completes on {name}",
+        notes=(f"{name}: {barrier_state(barrier.barrier)}",),
+    )
+
+
+def unfinished_store(store: Record) -> Finding:
+    clock = store.clock
+    if store.epoch > clock.commits:
+        what, fix = "was never committed", "px.tma.commit() and px.tma.wait(0, read=True) in the same role"
+    else:
+        what, fix = "was committed, but nobody waited for it", "call px.tma.wait(0, read=True) in the same role"
+    return Finding(
+        "unfinished", f"this {call(store.op)} {what} before the kernel ends; {fix}", store.op.loc, None, (store.actor(),),
+        label=label(store),
+    )
