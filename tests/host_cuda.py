@@ -339,6 +339,11 @@ def module_for(kernel: Kernel, args: tuple[Any, ...], **constants: Any) -> Modul
 def run_on_host(kernel: Kernel, grid: Any, *args: Any, seed: int = 1, **constants: Any) -> Module:
     """Runs a kernel in place on NumPy arrays, as its CUDA text says."""
     module = module_for(kernel, args, **constants)
+    launch(module, grid, list(args), seed)
+    return module
+
+
+def launch(module: Module, grid: Any, args: list[Any], seed: int) -> None:
     library = build(module)
     packed = [_pack(value) for value in args]
     pointers = (ctypes.c_void_p * max(1, len(packed)))(*(ctypes.addressof(p) for p in packed))
@@ -346,7 +351,6 @@ def run_on_host(kernel: Kernel, grid: Any, *args: Any, seed: int = 1, **constant
     gx, gy, gz = (*shape, 1, 1)[:3]
     if library.px_run(pointers, module.threads, gx, gy, gz, seed):
         raise HostFailure("the threads wait for each other")
-    return module
 
 
 def _pack(value: Any) -> Any:

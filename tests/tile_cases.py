@@ -588,3 +588,56 @@ def two_roles(X, Y, *, M=32, N=64):
 
 
 case("roles", two_roles, 1, lambda rng: [numbers(rng, (32, 64), np.float32), zeros((3, 64))], 4e-6)
+
+
+# ---------------------------------------------------------------------- comparing
+
+
+def difference(got: np.ndarray, want: np.ndarray) -> tuple[float, int, tuple[int, ...]]:
+    """The largest error, as a part of the largest number expected; how many elements differ; where the largest is."""
+    a, b = got.astype(np.float64), want.astype(np.float64)
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    finite = np.abs(b[np.isfinite(b)])
+    scale = float(finite.max()) if finite.size and finite.max() > 0 else 1.0
+    with np.errstate(invalid="ignore"):
+        error = np.where(same, 0.0, np.abs(a - b) / scale)
+    error = np.where(np.isnan(error), np.inf, error)
+    if not error.size:
+        return 0.0, 0, ()
+    place = np.unravel_index(int(error.argmax()), error.shape)
+    return float(error.max()), int((~same).sum()), tuple(int(i) for i in place)
+
+
+def mismatch(case: Case, got: list[Any], want: list[Any]) -> str | None:
+    """One line about the worst array of a case, None if all are right."""
+    worst = None
+    for position, (g, w) in enumerate(zip(got, want, strict=True)):
+        if not isinstance(w, np.ndarray):
+            continue
+        error, count, place = difference(g, w)
+        if error > case.tolerance and (worst is None or error > worst[0]):
+            worst = error, f"{case.name}: argument {position}: {count} of {w.size} differ, by up to {error:.2e} at {place}: " \
+                f"{g[place]!s} instead of {w[place]!s}"
+    return None if worst is None else worst[1]
+
+
+def simulated(case: Case) -> list[Any]:
+    """The arguments of a case after a run in the simulator."""
+    args = case.args(np.random.default_rng(0))
+    case.kernel[case.grid](*args, **case.constants)
+    return args
+
+
+def family(name: str) -> str:
+    return name.split("-")[0]
+
+
+def every_nth(n: int, wholly: tuple[str, ...] = ()) -> list[str]:
+    """Every n-th case of each family, and all of some families."""
+    chosen: list[str] = []
+    seen: dict[str, int] = {}
+    for name in CASES:
+        number = seen[family(name)] = seen.get(family(name), -1) + 1
+        if family(name) in wholly or number % n == 0:
+            chosen.append(name)
+    return chosen

@@ -66,13 +66,14 @@ from phalanx.language.tiles import max_ as max
 from phalanx.language.tiles import min_ as min
 from phalanx.language.tiles import sum_ as sum
 from phalanx.language.wgmma import dot, wgmma, wgmma_commit, wgmma_wait
+from phalanx.runtime.checking import check
 from phalanx.runtime.dispatch import Compiled, compile, device, spec
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Compiled", "DType", "Error", "abs", "arange", "argmax", "atomic_add", "barrier", "bf16", "block_id", "bool", "cdiv",
-    "ceil", "cluster", "compile", "cos", "cumsum", "device", "device_assert", "dot", "empty", "erf", "exp", "exp2", "f16", "f32", "f64",
+    "ceil", "check", "cluster", "compile", "cos", "cumsum", "device", "device_assert", "dot", "empty", "erf", "exp", "exp2", "f16", "f32", "f64",
     "f8e4m3", "f8e5m2", "fence", "floor", "full", "func", "i16", "i32", "i64", "i8", "kernel", "load", "log", "log2", "max",
     "maximum", "min", "minimum", "num_blocks", "print", "ring", "rsqrt", "shared", "sigmoid", "sin", "spec", "sqrt",
     "static_range", "store", "struct", "sum", "sync", "tanh", "tma", "u16", "u32", "u64", "u8", "warps", "wgmma", "wgmma_commit", "wgmma_wait", "where",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from phalanx.errors import Error, caller_location, internal_error, wants_traceback
@@ -20,6 +20,7 @@ from phalanx.language.reader import Reader
 from phalanx.language.source import FunctionSource, read_source
 
 MAX_WARPS = 32
+MAX_BOUND = 256  # grids whose bound launches a kernel remembers
 MAX_CLUSTER = 16
 
 
@@ -51,6 +52,7 @@ class Kernel:
     parameters: tuple[str, ...]
     constants: dict[str, Any]
     required: tuple[str, ...]
+    bound: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -65,9 +67,14 @@ class Kernel:
         return self.source.locate(self.source.node)
 
     def __getitem__(self, grid: Any) -> Any:
-        from phalanx.runtime.dispatch import BoundLaunch
+        found = self.bound.get(grid) if type(grid) in (int, tuple) else None
+        if found is None:
+            from phalanx.runtime.dispatch import BoundLaunch
 
-        return BoundLaunch(self, grid)
+            found = BoundLaunch(self, grid)
+            if found.plain_grid is not None and len(self.bound) < MAX_BOUND:
+                self.bound[grid] = found
+        return found
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise Error(

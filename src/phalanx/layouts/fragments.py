@@ -12,6 +12,15 @@ WARPGROUP = 4  # warps
 WGMMA_ROWS = 64
 
 
+FRAGMENT_LANES = ((0, 2), (0, 4), (1, 0), (2, 0), (4, 0))
+"""What the lanes of a warp hold of an accumulator: two neighbours of row lane / 4."""
+
+
+def is_fragment(layout: RegisterLayout) -> bool:
+    """Whether a tile lies in registers as the tensor cores leave it."""
+    return layout.rank == 2 and dict(layout.linear.bases)["lane"] == FRAGMENT_LANES
+
+
 @lru_cache(maxsize=256)
 def wgmma_accumulator(m: int, n: int, warps: int) -> RegisterLayout:
     """The f32 accumulator of `wgmma.mma_async.m64nN` (sm_90a), with M spread over the warpgroups.

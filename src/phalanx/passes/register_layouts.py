@@ -19,6 +19,8 @@ from phalanx.ir.ops.control import For, Role, Roles, While
 from phalanx.ir.ops.tile import ConvertLayout
 from phalanx.ir.types import TileType
 from phalanx.ir.values import Value
+from phalanx.ir.views import SharedView
+from phalanx.layouts.fragments import is_fragment
 from phalanx.layouts.registers import RegisterLayout
 from phalanx.layouts.scratch import ThroughShared
 from phalanx.passes import layout_costs as costs
@@ -262,6 +264,8 @@ def _touch_cost(touch: Touch, layout: RegisterLayout, group: _Group) -> float:
 
 def _detour(touch: Touch, layout: RegisterLayout) -> tuple[RegisterLayout, float] | None:
     """Another layout in which memory is touched, with a conversion, if that is cheaper; and what both cost."""
+    if _stores_fragment(touch, layout):
+        return None
     best = costs.preferred(touch.view, layout.shape, layout.warps, None)
     direct = costs.touch_cost(touch.view, layout, touch.writes)
     there = costs.touch_cost(touch.view, best, touch.writes)

@@ -45,16 +45,19 @@ _FAST: dict[tuple[Any, ...], FastLaunch] = {}
 class BoundLaunch:
     """A kernel with its grid, ready to be called with arguments."""
 
-    __slots__ = ("grid", "kernel", "plain_grid")
+    __slots__ = ("grid", "kernel", "last", "plain_grid")
 
     def __init__(self, kernel: Kernel, grid: Any) -> None:
         self.kernel = kernel
         self.grid = grid
+        self.last: Any = None  # the launcher of the last plain launch: no constants given, none captured, no None
         plain = (grid,) if type(grid) is int else grid
         is_plain = type(plain) is tuple and 1 <= len(plain) <= 3 and all(type(n) is int for n in plain)
         self.plain_grid: tuple[int, int, int] | None = (*plain, 1, 1)[:3] if is_plain else None
 
     def __call__(self, *args: Any, **constants: Any) -> None:
+        if self.last is not None and not constants and self.last(self.plain_grid, args):
+            return
         if _FAST:
             try:
                 fast = _FAST.get((self.kernel, *constants.items()) if constants else (self.kernel,))
@@ -104,6 +107,8 @@ class BoundLaunch:
                 return
             launcher.launch(grid, values)
             none_at = tuple(n for n, a in enumerate(arguments) if a.type is None)
+            if not (given or none_at or specialisation.reading.captured) and self.plain_grid is not None:
+                self.last = launcher.try_launch  # this grid was launched, so it is a good one
             try:
                 _FAST[(kernel, *given.items())] = FastLaunch(specialisation, launcher, none_at, given)
             except TypeError:

@@ -30,7 +30,7 @@ from phalanx.runtime.tensormap import AddressedMaps, TensorMapCache, geometry
 _PORTABLE_CLUSTER = 8
 _GRID_LIMITS = (2**31 - 1, 65535, 65535)
 _DEFAULT_SHARED_BYTES = 48 << 10  # what a kernel may use without asking
-_NO_GRID = (0, 0, 0)
+_NO_GRID = (-1, -1, -1)  # no launch has this grid
 
 
 class Launcher:
@@ -83,7 +83,7 @@ class Launcher:
             for index, word in enumerate(words):
                 entry.value[index] = word
         self._config = cuda.LaunchConfig(
-            grid=_NO_GRID,
+            grid=(0, 0, 0),
             block=(threads, 1, 1),
             shared_bytes=shared_bytes,
             stream=0,
@@ -164,6 +164,13 @@ class Launcher:
                 return False
             if values != self._values:
                 self._rewrite(values, args)
+            if stream is None and self._torch_stream is not None:  # the common case of _submit, without the call
+                stream = self._torch_stream(self.device)
+                if stream == self._stream and grid == self._grid and debug == self._debug:
+                    status = self._enqueue(self._config_address, self._function, self._parameters_address, None)
+                    if status:
+                        self._retry(status)
+                    return True
             self._submit(grid, args, stream, debug)
             return True
 
@@ -182,6 +189,7 @@ class Launcher:
         if debug != self._debug:
             self._set_debug(debug)
         if 0 in grid:
+            self._grid = _NO_GRID
             return  # nothing to do, and the driver would call it an error
         status = self._enqueue(self._config_address, self._function, self._parameters_address, None)
         if status:

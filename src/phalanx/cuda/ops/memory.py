@@ -15,6 +15,7 @@ from phalanx.cuda.tiles.coordinates import first_thread, owner_conditions
 from phalanx.cuda.tiles.facts import facts_of
 from phalanx.cuda.tiles.global_access import GlobalAccess, scalar_pointer, vector_elements
 from phalanx.cuda.tiles.index import atom, element, slot_loop
+from phalanx.cuda.tiles.matrix_store import emit_matrix_store, stores_matrices
 from phalanx.cuda.tiles.share import share_scalar, share_tile
 from phalanx.cuda.tiles.shared_access import SharedAccess, scalar_place
 from phalanx.cuda.writer import Writer, scalar_dtype
@@ -168,9 +169,13 @@ def _store_global(w: Writer, op: Store, view: GlobalView) -> None:
 def _store_shared(w: Writer, op: Store, view: SharedView) -> None:
     layout = w.plan.layouts[op.value]
     name = w.name(op.value)
+    shared = w.plan.buffers[view.buffer].layout
+    if stores_matrices(view, layout, shared):
+        emit_matrix_store(w, view, op.value, layout, shared, facts_of(w))
+        return
     owner = owner_conditions(w, layout)
     with w.block(f"if ({' && '.join(owner)})" if owner else ""):
-        access = SharedAccess(w, view, layout, w.plan.buffers[view.buffer].layout, facts_of(w))
+        access = SharedAccess(w, view, layout, shared, facts_of(w))
         access.declare()
         width = access.vector
         with slot_loop(w, layout.num_registers, width) as i:
