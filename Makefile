@@ -37,7 +37,7 @@ lint: env
 	$(BIN)/mypy src
 
 golden: env
-	$(BIN)/python -m pytest -q tests/golden tests/test_floors.py --regenerate
+	$(BIN)/python -m pytest -q tests/golden tests/test_floors.py tests/docs/test_readme.py --regenerate
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache

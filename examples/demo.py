@@ -1,4 +1,4 @@
-"""`make demo`: one kernel (a ring of stages, two roles, a cluster of 2 with multicast) simulated, compiled and, with a GPU, run."""
+"""`make demo`: one kernel (a ring of stages, two roles, a cluster of 2 with multicast) checked, simulated, compiled, run."""
 
 from __future__ import annotations
 
@@ -17,6 +17,11 @@ def main() -> None:
     console = Console()
     case = example(np.random.default_rng(0))
     console.print("[bold]multicast_copy[/bold]: a producer and a consumer role, a ring of 4 stages, multicast to a cluster of 2\n")
+
+    start = time.perf_counter()
+    report = px.check(case.launch, *case.args, **case.constants)
+    report.raise_if_found()
+    console.print(f"checked     {str(report).strip()}, in {1e3 * (time.perf_counter() - start):.0f} ms")
 
     start = time.perf_counter()
     case.run()

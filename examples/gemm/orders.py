@@ -1,4 +1,5 @@
-"""Which tile of the output comes when: orders that kernels share. Neighbours in time share rows or columns, and so L2."""
+"""Which tile of the output comes when: orders that kernels share. Neighbours in time share rows or columns, and so
+L2."""
 
 import phalanx as px
 

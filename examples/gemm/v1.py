@@ -1,7 +1,7 @@
 """v1. A ring of stages: while the tensor cores work on one stage, copies fill the others.
 
-One role does everything, so it must issue the next copy between two products; `px.wgmma_wait(1)` leaves the newest product
-running and tells that the stage before it is free.
+One role does everything, so it must issue the next copy between two products; `px.wgmma_wait(1)` leaves the newest
+product running and tells that the stage before it is free.
 """
 
 from shapes import gemm_case, main

@@ -1,4 +1,5 @@
-"""v2. Roles: one warp only copies, a warpgroup only multiplies; `full` and `empty` barriers pass the stages between them."""
+"""v2. Roles: one warp only copies, a warpgroup only multiplies; `full` and `empty` barriers pass the stages between
+them."""
 
 from shapes import gemm_case, main
 

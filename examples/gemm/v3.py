@@ -1,4 +1,5 @@
-"""v3. Two consumer warpgroups share a 128 x 256 tile: each byte of A and B in shared memory feeds twice as many products.
+"""v3. Two consumer warpgroups share a 128 x 256 tile: each byte of A and B in shared memory feeds twice as many
+products.
 
 Registers move with the work (`regs=`): the producer gives up most of its own, so that the accumulators fit.
 """

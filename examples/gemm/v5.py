@@ -1,7 +1,7 @@
 """v5. Persistent: as many clusters as fit run at once, and each takes one tile after another in an order that L2 likes.
 
-The producer runs ahead into the next tile while the consumers still store the last one; barriers and descriptors are set up
-once. `grouped` lets the tiles in flight form a block of C, so that they read few rows of A and B between them.
+The producer runs ahead into the next tile while the consumers still store the last one; barriers and descriptors are
+set up once. `grouped` lets the tiles in flight form a block of C, so that they read few rows of A and B between them.
 """
 
 from orders import grouped

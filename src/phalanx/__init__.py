@@ -76,6 +76,6 @@ __all__ = [
     "ceil", "check", "cluster", "compile", "cos", "cumsum", "device", "device_assert", "dot", "empty", "erf", "exp", "exp2", "f16", "f32", "f64",
     "f8e4m3", "f8e5m2", "fence", "floor", "full", "func", "i16", "i32", "i64", "i8", "kernel", "load", "log", "log2", "max",
     "maximum", "min", "minimum", "num_blocks", "print", "ring", "rsqrt", "shared", "sigmoid", "sin", "spec", "sqrt",
-    "static_range", "store", "struct", "sum", "sync", "tanh", "tma", "u16", "u32", "u64", "u8", "warps", "wgmma", "wgmma_commit", "wgmma_wait", "where",
-    "zeros",
+    "static_range", "store", "struct", "sum", "sync", "tanh", "tma", "u16", "u32", "u64", "u8", "warps",
+    "wgmma", "wgmma_commit", "wgmma_wait", "where", "zeros",
 ]

@@ -84,7 +84,7 @@ def test_a_ring_between_two_roles():
         "%_: f32[64] = load s[%stage.1, :], fill=0.0",
         "store Y[%_:+64], %_",
         "sync",
-        "mbarrier.arrive empty[%stage.1], count=1, ctas=0b11",
+        "mbarrier.arrive empty[%stage.1], count=1, ctas=0b11, spread",
         "}",
         "}",
         "}",

@@ -158,13 +158,13 @@ def consumer_releases_before_it_read(X, Y, *, BUG):
         for t in range(X.shape[0] // 64):
             empty.wait((t & 1) ^ 1)
             with full.transaction():
-                px.tma.load(X[t * 64 : t * 64 + 64, 0:64], s, full)  # other
+                px.tma.load(X[t * 64 : t * 64 + 64, 0:64], s, full)  # bug
     with px.warps(1, 1):
         for t in range(X.shape[0] // 64):
             full.wait(t & 1)
             if BUG:
                 empty.arrive()
-            px.store(Y[t * 64 : t * 64 + 64, 0:64], px.load(s))  # bug
+            px.store(Y[t * 64 : t * 64 + 64, 0:64], px.load(s))  # other
             if not BUG:
                 empty.arrive()
 
@@ -175,11 +175,24 @@ def first_wait_of_parity_one_waits_for_nothing(X, Y, *, BUG):
     s = px.shared((64,), X.dtype)
     done = px.barrier()
     with px.warps(0, 1):
-        px.store(s, px.load(X[0, 0:64]))  # other
-        done.arrive()
-    with px.warps(1, 1):
         done.wait(BUG)
         px.store(Y[0, 0:64], px.load(s))  # bug
+    with px.warps(1, 1):
+        px.store(s, px.load(X[0, 0:64]))  # other
+        done.arrive()
+
+
+@planted("deadlock", grid=1, args=(X, Y))
+@px.kernel(warps=2)
+def barrier_ran_ahead_of_the_waiter(X, Y, *, BUG):
+    s = px.shared((64,), X.dtype)
+    done = px.barrier()
+    with px.warps(0, 1):
+        px.store(s, px.load(X[0, 0:64]))
+        done.arrive()
+    with px.warps(1, 1):
+        done.wait(BUG)  # bug
+        px.store(Y[0, 0:64], px.load(s))
 
 
 @planted("deadlock", grid=1, args=(X, Y))

@@ -44,6 +44,34 @@ class CopyPlan:
     guarded: tuple[int, ...] = ()
 
 
+@dataclass(frozen=True)
+class Step:
+    """One level of regular places: how many, and the bytes from one to the next on both sides."""
+
+    count: int
+    src: int
+    dst: int
+
+
+@dataclass(frozen=True)
+class PushPlan:
+    """How a push is carried out: `path` "bulk", "bulk rows", "st.async" or "stores".
+
+    Bulk copies move `nbytes` each, from `src` to `dst` (bytes from where the run-time offsets lead), repeated over `steps`,
+    or at `places` that follow no rule. Stores move `vector` elements at a time; `fenced`: engines read them later.
+    """
+
+    path: str
+    reason: str
+    nbytes: int = 0
+    src: int = 0
+    dst: int = 0
+    steps: tuple[Step, ...] = ()
+    places: tuple[tuple[int, int], ...] = ()
+    vector: int = 1
+    fenced: bool = False
+
+
 @dataclass(frozen=True, eq=False)
 class Plan:
     """A function with all choices made for one target."""
@@ -55,6 +83,7 @@ class Plan:
     barriers: Mapping[BarrierArray, int] = field(default_factory=dict)
     scratch: Mapping[Op, int] = field(default_factory=dict)
     copies: Mapping[Op, CopyPlan] = field(default_factory=dict)
+    pushes: Mapping[Op, PushPlan] = field(default_factory=dict)
     tensor_maps: tuple[TensorMapSlot, ...] = ()
     scopes: Scopes = field(default_factory=Scopes)
     shared_bytes: int = 0

@@ -25,9 +25,9 @@ def wgmma(ctx: Builder, a: Any, b: Any, acc: Any, accumulate: Any = True, negate
     """Begins ``acc += a @ b`` on the tensor cores and updates the variable `acc`: read it only after `px.wgmma_wait`.
 
     Whole warpgroups (an agent of a multiple of 4 warps that begins at one); sm_90a; PTX ``wgmma.mma_async``, with the
-    ``wgmma.fence`` it needs. `a` is (M, K), a shared view or a register tile; `b` is (K, N), a shared view: for a buffer of
-    shape (N, K) write ``b.T``. `accumulate` false (a constant or a run-time condition) leaves the old `acc` out, `negate`
-    subtracts. Operands stay untouched until the wait.
+    ``wgmma.fence`` it needs. `a` is (M, K), a shared view or a register tile; `b` is (K, N), a shared view: for a
+    buffer of shape (N, K) write ``b.T``. `accumulate` false (a constant or a run-time condition) leaves the old `acc`
+    out, `negate` subtracts. Operands stay untouched until the wait.
     Example: ``px.wgmma(As[s], Bs[s].T, acc, accumulate=k > 0)``.
     """
     return multiply(ctx, "px.wgmma", a, b, acc, accumulate, negate)
@@ -63,8 +63,8 @@ def wgmma_wait(ctx: Builder, n: Any) -> Any:
 def dot(ctx: Builder, a: Any, b: Any, acc: Any = None) -> Any:
     """``acc + a @ b``, finished when it returns: `px.wgmma`, its commit and its wait in one.
 
-    Whole warpgroups (an agent of a multiple of 4 warps that begins at one); sm_90a; PTX ``wgmma.mma_async``. Operands as for
-    `px.wgmma`; without `acc` the product alone. Example: ``acc = px.dot(As[s], Bs[s].T, acc)``.
+    Whole warpgroups (an agent of a multiple of 4 warps that begins at one); sm_90a; PTX ``wgmma.mma_async``. Operands
+    as for `px.wgmma`; without `acc` the product alone. Example: ``acc = px.dot(As[s], Bs[s].T, acc)``.
     """
     accumulate = acc is not None
     if acc is None:

@@ -21,8 +21,9 @@ NO_OFFSET = 1  # a field that the hardware ignores for this layout, in units of 
 def wgmma_operand(m: int, k: int, warps: int, itemsize: int) -> RegisterLayout:
     """The A operand of `wgmma.mma_async` in registers (sm_90a), with M spread over the warpgroups as the accumulator's.
 
-    Each 32-bit register holds 4 / `itemsize` neighbours along K; a lane's four registers of one instruction are, in order,
-    the (row, k) blocks (0, 0), (8, 0), (0, 16 bytes), (8, 16 bytes). For 16-bit types that is the accumulator's own layout.
+    Each 32-bit register holds 4 / `itemsize` neighbours along K; a lane's four registers of one instruction are, in
+    order, the (row, k) blocks (0, 0), (8, 0), (0, 16 bytes), (8, 16 bytes). For 16-bit types that is the
+    accumulator's own layout.
 
     Example: `wgmma_operand(64, 128, warps=4, itemsize=2)` has 64 registers a thread, two to a 32-bit register.
     """
@@ -45,8 +46,9 @@ def wgmma_operand(m: int, k: int, warps: int, itemsize: int) -> RegisterLayout:
 class Operand:
     """How `wgmma` finds a tile in shared memory: descriptor fields, and where each piece of it begins.
 
-    Offsets are bytes before the swizzle. `leading` and `stride` are the descriptor's two byte offsets; `transposed` says
-    that the tile is MN-major. Row block r (of `rows` rows) and K step s of the tile begin at `row_offset(r) + step_offset(s)`.
+    Offsets are bytes before the swizzle. `leading` and `stride` are the descriptor's two byte offsets; `transposed`
+    says that the tile is MN-major. Row block r (of `rows` rows) and K step s of the tile begin at `row_offset(r) +
+    step_offset(s)`.
     """
 
     swizzle: int
@@ -79,10 +81,11 @@ class Operand:
 
 
 def shared_operand(layout: SharedLayout, transposed: bool) -> Operand:
-    """The operand form of a tile whose last two dimensions are (rows, K), or (K, rows) if it is `transposed` (MN-major).
+    """The operand form of a tile whose last two dimensions are (rows, K), or (K, rows) if it is `transposed`
+    (MN-major).
 
-    ValueError says what the hardware can't read. Example: `shared_operand(SharedLayout((128, 64), 2, 128, 64), False)` has
-    the stride 1024: eight rows of 128 bytes.
+    ValueError says what the hardware can't read. Example: `shared_operand(SharedLayout((128, 64), 2, 128, 64),
+    False)` has the stride 1024: eight rows of 128 bytes.
     """
     item = layout.itemsize
     if not layout.swizzle:

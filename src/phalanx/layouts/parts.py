@@ -11,7 +11,8 @@ from .registers import RegisterLayout, padded
 
 @lru_cache(maxsize=256)
 def part_layout(layout: RegisterLayout, starts: tuple[int, ...], shape: tuple[int, ...]) -> RegisterLayout:
-    """The layout of `tile[start : start + size, ...]`, every element staying in its thread; ValueError if one must move.
+    """The layout of `tile[start : start + size, ...]`, every element staying in its thread; ValueError if one must
+    move.
 
     Along an axis that is cut, the size is a power of two and the start a multiple of it.
 

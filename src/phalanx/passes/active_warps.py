@@ -1,7 +1,8 @@
 """Roles whose work one warp can do: a producer that owns a whole warpgroup only to give its registers away.
 
-Where a role of several warps computes scalars, waits for barriers and lets its elected thread act, all but one of its warps
-would only keep it company, and every step would cost a barrier of them all. Such a role's body is run by its first warp.
+Where a role of several warps computes scalars, waits for barriers and lets its elected thread act, all but one of its
+warps would only keep it company, and every step would cost a barrier of them all. Such a role's body is run by its
+first warp.
 """
 
 from __future__ import annotations

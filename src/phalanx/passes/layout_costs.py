@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -13,10 +14,12 @@ from phalanx.cuda.tiles.global_access import vector_elements
 from phalanx.cuda.tiles.reduce import is_separable
 from phalanx.ir.views import GlobalView, SharedView, View
 from phalanx.layouts.banks import best_vector, warp_wavefronts
+from phalanx.layouts.bits import log2, next_power_of_two, previous_power_of_two
 from phalanx.layouts.blocked import blocked, vector_for
 from phalanx.layouts.convert import Identity, RegisterPermute, Shuffle
-from phalanx.layouts.registers import LANES, RegisterLayout
-from phalanx.layouts.shared import SharedLayout
+from phalanx.layouts.linear import LinearLayout
+from phalanx.layouts.registers import LANES, RegisterLayout, padded, unit
+from phalanx.layouts.shared import SWIZZLE_MASKS, SharedLayout
 
 SECTOR = 32  # bytes that global memory moves at least
 BARRIERS = 60.0  # two barriers and the latency between them
@@ -40,6 +43,57 @@ def preferred(view: View, shape: tuple[int, ...], warps: int, reduce_axis: int |
         if _runs_along_rows(view) and view.array_type.aligned:
             vector = vector_for(shape, warps, view.dtype.itemsize, order)
     return blocked(shape, warps, vector, order, reduce_axis)
+
+
+def between(views: Sequence[View], shape: tuple[int, ...], warps: int) -> Iterator[RegisterLayout]:
+    """Layouts for a tile that is read along one dimension and written along another, as in a transpose.
+
+    Vectors, and as many lanes as fill memory sectors, run along the one; the other lanes along the other, where they meet
+    different banks.
+    """
+    fastest = list(dict.fromkeys(view_order(view, len(shape))[0] for view in views if view.kept))
+    for first in fastest:
+        itemsize = max(view.dtype.itemsize for view in views)
+        widest = log2(max(1, 16 // itemsize))
+        for second in fastest:
+            if first == second:
+                continue
+            for vector in sorted({0, widest}):
+                for lanes in range(4):
+                    yield _crossed(shape, warps, first, second, vector, lanes)
+
+
+@lru_cache(maxsize=1024)
+def _crossed(
+    shape: tuple[int, ...], warps: int, first: int, second: int, vector: int, lanes: int
+) -> RegisterLayout:
+    """`vector` register bits and `lanes` lane bits along `first`, the other lanes along `second`, then warps, registers."""
+    left = [log2(extent) for extent in padded(shape)]
+    used = [0] * len(shape)
+
+    def take(count: int, dim: int) -> list[tuple[int, ...]]:
+        images = []
+        for _ in range(max(0, min(count, left[dim]))):
+            images.append(unit(len(shape), dim, 1 << used[dim]))
+            used[dim] += 1
+            left[dim] -= 1
+        return images
+
+    order = [second, first, *(dim for dim in reversed(range(len(shape))) if dim not in (first, second))]
+    registers = take(vector, first)
+    lane_images = take(lanes, first)
+    for dim in order:
+        lane_images += take(5 - len(lane_images), dim)
+    warp_images: list[tuple[int, ...]] = []
+    for dim in reversed(order):
+        warp_images += take(log2(previous_power_of_two(warps)) - len(warp_images), dim)
+    for dim in order:
+        registers += take(left[dim], dim)
+    nothing = (0,) * len(shape)
+    lane_images += [nothing] * (5 - len(lane_images))
+    warp_images += [nothing] * (log2(next_power_of_two(warps)) - len(warp_images))
+    bases = {"register": registers, "lane": lane_images, "warp": warp_images}
+    return RegisterLayout(LinearLayout.make(bases, padded(shape)), shape, warps)
 
 
 def _runs_along_rows(view: GlobalView) -> bool:
@@ -91,12 +145,20 @@ def _global_cost(layout: RegisterLayout, width: int, itemsize: int, contiguous: 
 def _shared_cost(
     layout: RegisterLayout, shape: tuple[int, ...], itemsize: int, axes: tuple[int, ...], writes: bool
 ) -> float:
-    shared = SharedLayout(shape, itemsize)
-    width = best_vector(layout, shared, 0, axes)
-    accesses = -(-layout.num_registers // width)
-    seen = warp_wavefronts(layout, shared, width * itemsize, axes=axes, limit=_SAMPLE)
-    scale = accesses / min(accesses, _SAMPLE)
-    return (seen.total * scale + accesses) * _warps(layout, writes)
+    """Wavefronts and accesses of all warps, in the best of the ways in which the buffer may be arranged."""
+    best = math.inf
+    for swizzle in SWIZZLE_MASKS:
+        if swizzle and (len(shape) < 2 or shape[-1] * itemsize % swizzle):
+            continue
+        shared = SharedLayout(shape, itemsize, swizzle, swizzle // itemsize if swizzle else None)
+        width = best_vector(layout, shared, 0, axes)
+        accesses = -(-layout.num_registers // width)
+        seen = warp_wavefronts(layout, shared, width * itemsize, axes=axes, limit=_SAMPLE)
+        scale = accesses / min(accesses, _SAMPLE)
+        best = min(best, (seen.total * scale + accesses) * _warps(layout, writes))
+        if not seen.conflicts:
+            break
+    return best
 
 
 def _warps(layout: RegisterLayout, writes: bool) -> int:
@@ -115,6 +177,11 @@ def conversion_cost(have: RegisterLayout, want: RegisterLayout, itemsize: int) -
     if isinstance(plan, Shuffle):
         return float(plan.shuffles * max(1, itemsize // 4) * have.warps)
     return plan.wavefronts * have.warps + BARRIERS * len(plan.rounds)
+
+
+def least_move(layout: RegisterLayout, itemsize: int) -> float:
+    """What a tile's way through shared memory costs at least: it is written and read at 128 bytes a wavefront."""
+    return BARRIERS + 2 * layout.size * itemsize / 128
 
 
 @lru_cache(maxsize=4096)

@@ -7,6 +7,7 @@ from phalanx.errors import Error
 from phalanx.ir.archs import Arch
 from phalanx.ir.core import Function
 from phalanx.passes.copies import plan_copies
+from phalanx.passes.pushes import plan_pushes
 from phalanx.passes.scopes import choose_scopes
 from phalanx.passes.shared_memory import plan_memory
 
@@ -25,6 +26,8 @@ def lower(function: Function, arch: Arch, *, watchdog: bool = False) -> Plan:
     check_target(function, arch)
     function, layouts, register_notes = infer_register_layouts(function)
     shared, shared_notes = choose_shared_layouts(function, layouts)
+    pushes = plan_pushes(function, shared)
+    function = pushes.function
     copies = plan_copies(function, shared)
     scratch = {op: size for op in function.walk() if (size := scratch_bytes(op, layouts)) > 0}
     memory = plan_memory(function, arch, shared, scratch)
@@ -36,11 +39,12 @@ def lower(function: Function, arch: Arch, *, watchdog: bool = False) -> Plan:
         barriers=memory.barriers,
         scratch=memory.scratch,
         copies=copies.plans,
+        pushes=pushes.plans,
         tensor_maps=copies.tensor_maps,
-        scopes=choose_scopes(function),
+        scopes=choose_scopes(function, pushes.credited),
         shared_bytes=memory.nbytes,
         watchdog=watchdog,
-        notes=(*function.notes, *register_notes, *shared_notes, *copies.notes),
+        notes=(*function.notes, *register_notes, *shared_notes, *copies.notes, *pushes.notes),
     )
 
 

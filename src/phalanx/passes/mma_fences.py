@@ -1,4 +1,5 @@
-"""`wgmma.fence` where registers may have been touched since the tensor cores last did: before each batch of products."""
+"""`wgmma.fence` where registers may have been touched since the tensor cores last did: before each batch of
+products."""
 
 from __future__ import annotations
 
@@ -21,9 +22,7 @@ def insert_mma_fences(function: Function) -> Function:
                 if not fenced:
                     out.append(WgmmaFence(loc=op.loc))
                 fenced = True
-            elif not op.effects().is_pure or any(isinstance(v.type, TileType) for v in op.defined_values()):
-                fenced = False
-            elif any(True for _ in op.blocks()):
+            elif not op.effects().is_pure or any(isinstance(v.type, TileType) for v in op.defined_values()) or any(True for _ in op.blocks()):
                 fenced = False
             out.append(map_blocks(op, insert))
         same = len(out) == len(block.ops) and all(a is b for a, b in zip(out, block.ops, strict=True))

@@ -225,6 +225,8 @@ def _candidates(group: _Group, groups: _Groups) -> Iterator[RegisterLayout]:
     for touch, _ in group.touches:
         for axis in axes:
             yield costs.preferred(touch.view, group.shape, group.warps, axis)
+    if any(isinstance(touch.view, SharedView) for touch, _ in group.touches):
+        yield from costs.between([touch.view for touch, _ in group.touches], group.shape, group.warps)
     for axis in axes:
         yield costs.default_layout(group.shape, group.warps, group.itemsize, axis)
 
@@ -257,9 +259,17 @@ def _move_cost(have: RegisterLayout, want: RegisterLayout, itemsize: int) -> flo
 
 def _touch_cost(touch: Touch, layout: RegisterLayout, group: _Group) -> float:
     """Touching memory in this layout, or in the best one with a conversion, whichever is cheaper."""
+    if _stores_fragment(touch, layout):
+        return layout.num_registers * layout.warps / 2
     direct = costs.touch_cost(touch.view, layout, touch.writes)
-    detour = _detour(touch, layout)
-    return min(direct, detour[1]) if detour else direct
+    best = costs.preferred(touch.view, layout.shape, layout.warps, None)
+    detour = costs.touch_cost(touch.view, best, touch.writes) + costs.least_move(layout, touch.view.dtype.itemsize)
+    return min(direct, detour)
+
+
+def _stores_fragment(touch: Touch, layout: RegisterLayout) -> bool:
+    """What the tensor cores leave goes to shared memory as it is: a swizzle will fit, 16-bit elements take stmatrix."""
+    return touch.writes and isinstance(touch.view, SharedView) and is_fragment(layout)
 
 
 def _detour(touch: Touch, layout: RegisterLayout) -> tuple[RegisterLayout, float] | None:
@@ -269,9 +279,9 @@ def _detour(touch: Touch, layout: RegisterLayout) -> tuple[RegisterLayout, float
     best = costs.preferred(touch.view, layout.shape, layout.warps, None)
     direct = costs.touch_cost(touch.view, layout, touch.writes)
     there = costs.touch_cost(touch.view, best, touch.writes)
-    if there + costs.BARRIERS >= direct:
-        return None
     itemsize = touch.view.dtype.itemsize
+    if there + costs.least_move(layout, itemsize) >= direct:
+        return None
     have, want = (layout, best) if touch.writes else (best, layout)
     total = there + costs.conversion_cost(have, want, itemsize)
     return (best, total) if total < direct else None

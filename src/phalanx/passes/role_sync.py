@@ -9,9 +9,9 @@ later instruction relies on what other threads did before, a `Sync` goes right b
   barrier wait: it must not fall two phases behind;
 - the elected thread waited for its copies, and all threads then touch what those copies touched.
 
-The tensor cores are an exception. A product needs all four warps of its warpgroup, so that when it is over in one of them,
-all four have passed whatever stood before it. A thread that arrives after `wgmma.wait` therefore speaks for its warpgroup, and
-an arrive of several warpgroups takes no barrier but one thread of each: its `form` says so.
+The tensor cores are an exception. A product needs all four warps of its warpgroup, so that when it is over in one of
+them, all four have passed whatever stood before it. A thread that arrives after `wgmma.wait` therefore speaks for its
+warpgroup, and an arrive of several warpgroups takes no barrier but one thread of each: its `form` says so.
 
 What the elected thread does twice is in order by itself, and so is a wait of all threads before an access of all
 threads. A fence needs no barrier of its own: either the accesses it covers are still pending, then they cause one, or a
@@ -59,7 +59,8 @@ def insert_role_syncs(function: Function) -> Function:
 
     if syncs:
         function = dataclasses.replace(function, body=insert(function.body))
-    return choose_forms(function, {op: number for op, number in flow.groups.items() if op not in syncs})
+    groups = {op: number for op, number in flow.groups.items() if op not in syncs}
+    return choose_forms(function, groups, flow.elected)
 
 
 class Done(Enum):
@@ -138,6 +139,8 @@ class Flow:
     syncs: dict[Op, str] = field(default_factory=dict)
     groups: dict[Op, int] = field(default_factory=dict)
     """Arrives for which one thread of each of so many warpgroups speaks."""
+    elected: set[Op] = field(default_factory=set)
+    """Instructions that follow what the elected thread alone did."""
 
     def absorb(self, other: Flow) -> None:
         """Adds the exits and barriers of a part."""
@@ -145,6 +148,7 @@ class Flow:
             self.exits[way] = self.exits.get(way, frozenset()) | state
         self.syncs.update(other.syncs)
         self.groups.update(other.groups)
+        self.elected |= other.elected
 
     def take(self, kind: type[Op], label: Label) -> State | None:
         """Removes one exit and returns its state."""
@@ -215,6 +219,7 @@ class _Agent:
         if causes:
             syncs[op] = self.order.why(min(causes, key=_place), op)
             state = frozenset()
+        elected = {op} if any(pending.done in _ONE_THREAD for pending in state) else set()
         if effects.accumulations:
             state = frozenset(pending.after_product() for pending in state)
         for group in effects.mma_groups:
@@ -228,7 +233,7 @@ class _Agent:
                 state = frozenset(pending.after_arrival() for pending in state)
         if op not in self._left:
             self._left[op] = frozenset(self._left_by(op, effects))
-        return Flow(state | self._left[op], syncs=syncs, groups=groups)
+        return Flow(state | self._left[op], syncs=syncs, groups=groups, elected=elected)
 
     def _left_by(self, op: Op, effects: Effects) -> Iterator[Pending]:
         """What `op` adds to the state."""
@@ -282,10 +287,10 @@ class _Agent:
                 settled = self._loop(loop, frozenset())
                 if len(flow.syncs) > len(settled.syncs):
                     reason = next(why for op, why in flow.syncs.items() if op not in settled.syncs)
-                    flow = Flow(settled.out, settled.exits, {loop: reason, **settled.syncs}, settled.groups)
+                    flow = Flow(settled.out, settled.exits, {loop: reason, **settled.syncs}, settled.groups, settled.elected)
             self._loops[key] = flow
         found = self._loops[key]
-        return Flow(found.out, dict(found.exits), dict(found.syncs), dict(found.groups))
+        return Flow(found.out, dict(found.exits), dict(found.syncs), dict(found.groups), set(found.elected))
 
     def _iterate(self, loop: Loop, entry: State) -> Flow:
         head = entry
@@ -352,8 +357,8 @@ class Order:
     def must_follow(self, pending: Pending, op: Op, *, forked: bool = False, apart: bool = False) -> bool:
         """Whether `op` relies on `pending` having been done by other threads.
 
-        `forked`: it is in a role and `pending` was before the fork, so that the two elected threads may differ. `apart`:
-        asks about the threads of other warpgroups alone, where each warpgroup is in order by itself.
+        `forked`: it is in a role and `pending` was before the fork, so that the two elected threads may differ.
+        `apart`: asks about the threads of other warpgroups alone, where each warpgroup is in order by itself.
         """
         key = (pending, op, forked, apart)
         known = self._known.get(key)
@@ -362,7 +367,8 @@ class Order:
         return known
 
     def may_arrive_by_group(self, op: Op) -> bool:
-        """Whether an arrive may be split over warpgroups: the compiler sets the count, and nobody arrives with bytes."""
+        """Whether an arrive may be split over warpgroups: the compiler sets the count, and nobody arrives with
+        bytes."""
         return isinstance(op, Arrive) and op.bar.barrier.init and op.bar.barrier not in self._armed
 
     def _must_follow(self, pending: Pending, effects: Effects, forked: bool, apart: bool) -> bool:
@@ -414,6 +420,7 @@ class Order:
         return None
 
 
+_ONE_THREAD = (Done.ONE_ACCESSED, Done.ONE_EXPECTED)
 _PAST = {Mode.READ: "read", Mode.WRITE: "written", Mode.ATOMIC: "updated"}
 
 

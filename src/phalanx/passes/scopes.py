@@ -18,9 +18,13 @@ from phalanx.ir.views import BarrierArray, GlobalView, SharedView
 
 @dataclass(frozen=True)
 class Scopes:
-    """`cluster` holds the barrier arrays whose remote arrivals and whose waits are of cluster scope."""
+    """`cluster` holds the barrier arrays whose remote arrivals and whose waits are of cluster scope.
+
+    `credited` are those on which a peer credits bytes after ordinary stores, released by a fence: their waits acquire too.
+    """
 
     cluster: frozenset[BarrierArray] = frozenset()
+    credited: frozenset[BarrierArray] = frozenset()
 
     def release(self, barrier: BarrierArray, remote: bool) -> str:
         """The qualifiers of an arrive: "" (release at CTA scope) or ".release.cluster"."""
@@ -28,18 +32,18 @@ class Scopes:
 
     def acquire(self, barrier: BarrierArray) -> str:
         """The qualifiers of a wait: "" (acquire at CTA scope) or ".acquire.cluster"."""
-        return ".acquire.cluster" if barrier in self.cluster else ""
+        return ".acquire.cluster" if barrier in self.cluster or barrier in self.credited else ""
 
 
-def choose_scopes(function: Function) -> Scopes:
-    """The barrier arrays that carry ordinary stores from one CTA to another."""
+def choose_scopes(function: Function, credited: frozenset[BarrierArray] = frozenset()) -> Scopes:
+    """The barrier arrays that carry ordinary stores from one CTA to another; `credited` are known to."""
     if function.cluster_size == 1:
         return Scopes()
     effects = [op.effects() for op in function.walk()]
     if not shares_stores(effects):
-        return Scopes()
+        return Scopes(credited=credited)
     return Scopes(
-        frozenset(arrival.barrier.barrier for e in effects for arrival in e.arrivals if arrival.mask is not None)
+        frozenset(arrival.barrier.barrier for e in effects for arrival in e.arrivals if arrival.mask is not None), credited
     )
 
 

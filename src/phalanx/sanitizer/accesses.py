@@ -77,6 +77,8 @@ class Conflicts:
         clock = record.clock
         now, engine = clock.now, record.work is not None
         for cell in cells:
+            if cell.unwritten is not None:
+                self._first_write(record, cell)
             if cell.reads:
                 self._after(cell.reads, record, fenced=self.strict)
                 cell.reads.clear()
@@ -89,8 +91,6 @@ class Conflicts:
                     self.race(write, record)
                 elif engine and write.work is None and not is_fenced(clock, write, record.rank):
                     self.proxy(write, record)
-            if cell.unwritten is not None:
-                self._first_write(record, cell)
             if cell.barrier is not None:
                 self.over_barrier(record, cell)
             cell.write = record
@@ -135,7 +135,7 @@ class Conflicts:
         now = record.clock.now
         for read in cell.unwritten or ():
             if now[read.dim] < read.epoch:
-                self.race(read, record)
+                self.race(record, read)
                 read.raced = True
         cell.unwritten = None
 

@@ -457,7 +457,7 @@ class Checker(Monitor):
             self.findings.derailed.add(cluster)
             self.findings.suspect(finding, lambda: barrier not in self.racing_barriers)
             return True
-        other = messages.rival(error, barrier)
+        other = messages.rival(error, barrier, self.function)
         self.findings.add(
             error.kind, error.location, other, cluster=cluster, describe=lambda: messages.refused(error, agent, other)
         )

@@ -8,7 +8,7 @@ from phalanx.ir.core import Function, Op
 from phalanx.ir.ops.control import Roles
 from phalanx.ir.views import BarrierArray
 from phalanx.sanitizer.findings import Finding
-from phalanx.sanitizer.records import actor_of
+from phalanx.sanitizer.records import actor_of, role_of
 from phalanx.sim.agents import Agent
 from phalanx.sim.barriers import ClusterBarrier, MBarrier
 from phalanx.sim.engines import GroupWait
@@ -42,7 +42,9 @@ class Blocked:
             wanted = state.awaited(self.agent.watch, thing.phase & 1)
             text = f"waits for {named_here(thing, self.agent)}, phase {wanted} (parity {wanted & 1}); {barrier_state(thing)}"
             if wanted < state.phase and thing.live:
-                text = text.split("; phase ", 2)[0] + f"; it ran ahead: it is in phase {state.phase}, phase {wanted} is long over"
+                which = f"phase {wanted}" if wanted >= state.base else "the phase before the first"
+                name = named_here(thing, self.agent)
+                return f"waits for {name}, {which} (parity {wanted & 1}), which is over: {name} ran ahead to phase {state.phase}"
             return text
         if isinstance(thing, ClusterBarrier):
             return (
@@ -153,7 +155,7 @@ def story(chain: list[Blocked], function: Function) -> str:
     """Who waits for whom, as one clause."""
     parts = []
     for item in chain[:4]:
-        role = f"{item.agent.title} of CTA {item.agent.cta.rank}"
+        role = f"{role_of(item.agent)} of CTA {item.agent.cta.rank}"
         thing = item.thing
         if isinstance(thing, MBarrier):
             parts.append(f"{role} waits for {named_here(thing, item.agent)}, {lack(thing, item.agent)}")
@@ -177,8 +179,10 @@ def lack(barrier: MBarrier, agent: Agent) -> str:
     """`which lacks 1 arrival in phase 2`."""
     state: BarrierClock = barrier.watch
     wanted = state.awaited(agent.watch, barrier.phase & 1)
+    if wanted < state.base:
+        return f"which ran ahead to phase {state.phase}: a first wait for parity 1 passes only while phase 0 is not complete"
     if wanted < state.phase:
-        return f"which ran ahead to phase {state.phase} while phase {wanted} was not waited for"
+        return f"which ran ahead to phase {state.phase} before anybody waited for phase {wanted}"
     missing = []
     if barrier.pending:
         missing.append(f"{barrier.pending} of {barrier.expected} arrivals")

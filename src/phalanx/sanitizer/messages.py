@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from phalanx.errors import Error
-from phalanx.ir.core import Op
+from phalanx.ir.core import Function, Op
 from phalanx.ir.effects import Mode
 from phalanx.ir.location import Location
+from phalanx.ir.ops.mbarrier import BarrierInit
 from phalanx.ir.views import GlobalView
 from phalanx.sanitizer.barriers import BarrierClock, Event, PhaseLog
 from phalanx.sanitizer.clocks import AgentClock
@@ -192,19 +193,23 @@ def over_arrival(error: Error, agent: Agent, barrier: BarrierClock) -> Finding:
     )
 
 
-def rival(error: Error, barrier: MBarrier | None) -> Location | None:
+def rival(error: Error, barrier: MBarrier | None, function: Function) -> Location | None:
     """The place that made a refused instruction wrong."""
     if barrier is None:
         return None
     state: BarrierClock = barrier.watch
     event = state.ended if error.kind == "barrier-invalidated" else state.init
-    return event.op.loc if event else None
+    if event is not None:
+        return event.op.loc
+    inits = (op.loc for op in function.walk() if isinstance(op, BarrierInit) and op.barrier is barrier.array)
+    return next(inits, None)
 
 
 def refused(error: Error, agent: Agent, other: Location | None) -> Finding:
     message = f"{error.message}; {error.remedy}" if error.remedy else error.message
     words = {
         "barrier-invalidated": "invalidated here", "barrier-reinitialised": "initialised here first",
+        "barrier-uninitialised": "initialised here",
     }
     return Finding(
         error.kind, message, error.location, other, (actor_of(agent),), label=str(actor_of(agent)),

@@ -33,11 +33,16 @@ class Actor:
         return f"{who}, CTA {self.cta}, cluster {self.cluster}"
 
 
+def role_of(agent: Agent) -> str:
+    """`warps 0-3`, or `all warps` for the code outside roles."""
+    return "all warps" if agent.parent is None else agent.name
+
+
 def actor_of(agent: Agent, cluster: int | None = None, engine: str | None = None) -> Actor:
     """The words for an agent; `cluster` where its slot may have moved on to another one."""
     cta = agent.cta
     index = cta.cluster.index if cluster is None else cluster
-    return Actor(index, cta.rank, agent.title, agent.first, agent.warps, engine)
+    return Actor(index, cta.rank, role_of(agent), agent.first, agent.warps, engine)
 
 
 class CopyWork:

@@ -95,10 +95,12 @@ def emit_if(w: Writer, op: If) -> None:
 
 @emits(For)
 def emit_for(w: Writer, op: For) -> None:
-    if blocks_somewhere(op.body):
-        w.line("#pragma unroll 1")  # a pipeline's loop: copies of its body only cost instruction cache
-    with w.scope(), w.block(for_header(w, op)):
-        _loop_body(w, op.body, op.label)
+    with w.scope():
+        header = for_header(w, op)
+        if blocks_somewhere(op.body):
+            w.line("#pragma unroll 1")  # a pipeline's loop: copies of its body only cost instruction cache
+        with w.block(header):
+            _loop_body(w, op.body, op.label)
     _landing(w, ("break", op.label))
 
 

@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Callable
 from functools import cache
 
-from phalanx.cuda.literals import bare
+from phalanx.cuda.literals import atom, bare
 from phalanx.cuda.masks import for_each_cta
 from phalanx.cuda.ops.cluster import rank_of_cta
 from phalanx.cuda.prelude import (
     BAR_RED_AND,
     GLOBALTIMER,
+    MAPA,
     STOP,
     device_function,
     function_name,
@@ -154,8 +155,30 @@ def emit_arrive(w: Writer, op: Arrive) -> None:
     if constant is not None:
         text = str(int(constant) * share)
     counted = text != "1"
+    if op.spread:
+        _spread(w, op, by_group, counted, f", {text}" if counted else "")
+        return
     with w.elected_of_group() if by_group else w.elected():
         _signal(w, op, lambda space, scope: arrive(space, scope, counted=counted), f", {text}" if counted else "")
+
+
+def _spread(w: Writer, op: Arrive, by_group: bool, counted: bool, operands: str) -> None:
+    """Lane r of one warp (of each warpgroup) arrives in CTA r."""
+    assert op.ctas is not None
+    conditions = []
+    if by_group:
+        conditions.append(f"{w.warp_id} % 4 == {w.agent.first % 4}")
+    elif w.agent.warps > 1:
+        conditions.append(f"{w.warp_id} == {w.agent.first}")
+    mask = constant_of(op.ctas)
+    if mask is not None and int(mask) & (int(mask) + 1) == 0:
+        conditions.append(f"{w.lane} < {int(mask).bit_length()}")
+    else:
+        text = f"{int(mask):#x}u" if mask is not None else f"(unsigned){atom(w.name(op.ctas))}"
+        conditions.append(f"({text} >> {w.lane} & 1)")
+    name = w.use(arrive("cluster", w.plan.scopes.release(op.bar.barrier, True), counted=counted))
+    place = f"{w.use(MAPA)}({w.barrier_address(op.bar)}, {w.lane})"
+    w.line(f"if ({' && '.join(conditions)}) {name}({place}{operands});")
 
 
 @emits(ArriveExpectTx)

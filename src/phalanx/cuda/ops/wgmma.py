@@ -1,7 +1,8 @@
 """Hopper's tensor cores in PTX: one `wgmma.mma_async` per 64 rows and 32 bytes of K, and the groups around them.
 
-Accumulators are updated in place: a product's result has the registers of the tile it adds to. Operands in shared memory are
-found by descriptors whose address is computed once per instruction of the IR; steps along K and M are constants added to it.
+Accumulators are updated in place: a product's result has the registers of the tile it adds to. Operands in shared
+memory are found by descriptors whose address is computed once per instruction of the IR; steps along K and M are
+constants added to it.
 """
 
 from __future__ import annotations
@@ -212,7 +213,8 @@ def _pack_registers(w: Writer, op: Wgmma, tile: Value) -> None:
 
 
 def _descriptor(w: Writer, op: Wgmma, view: SharedView, operand: Operand, groups: int) -> str:
-    """The descriptor of a view's first rows and first step along K, as text; of the warpgroup's own rows if they are shared."""
+    """The descriptor of a view's first rows and first step along K, as text; of the warpgroup's own rows if they are
+    shared."""
     _check_start(w, op, view, operand)
     layout = operand.layout
     extra = layout.linear_offset_expression([w.name(offset) for offset in view.offsets])

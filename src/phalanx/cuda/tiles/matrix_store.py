@@ -1,8 +1,8 @@
 """`stmatrix`: tiles in the tensor cores' fragment layout into shared memory, four 8 x 8 matrices at a time.
 
-In a fragment, a lane holds two neighbours of row lane / 4; `stmatrix` takes such registers as they are, and from each lane the
-address of one row of eight elements (16 bytes). So a store by `stmatrix` is a store of 16-byte chunks in another layout: the
-one in which lane l has row l % 8 of matrix l / 8. Chunks are not separated by any swizzle.
+In a fragment, a lane holds two neighbours of row lane / 4; `stmatrix` takes such registers as they are, and from each
+lane the address of one row of eight elements (16 bytes). So a store by `stmatrix` is a store of 16-byte chunks in
+another layout: the one in which lane l has row l % 8 of matrix l / 8. Chunks are not separated by any swizzle.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ STMATRIX = Helper(
 
 @lru_cache(maxsize=256)
 def chunk_layout(layout: RegisterLayout) -> RegisterLayout | None:
-    """Which lane gives the address of which chunk, one slot per `stmatrix`; None if the tile is not in fragment layout."""
+    """Which lane gives the address of which chunk, one slot per `stmatrix`; None if the tile is not in fragment
+    layout."""
     bases = dict(layout.linear.bases)
     registers = bases["register"]
     if not is_fragment(layout) or len(registers) < 3 or registers[0] != (0, 1):

@@ -70,7 +70,8 @@ class Arrive(Op):
     """`count` arrivals of the agent, here or in every CTA of the mask `ctas`.
 
     `form` is the compiler's choice: one elected thread, or one thread of each warpgroup. On a barrier with a `factor`, an
-    arrival is so many of the hardware's, which the issuing threads share.
+    arrival is so many of the hardware's, which the issuing threads share. With `spread`, lane r of the issuing warp arrives
+    in CTA r, all at once.
     """
 
     mnemonic: ClassVar[str] = "mbarrier.arrive"
@@ -79,6 +80,7 @@ class Arrive(Op):
     ctas: Value | None = None
     form: str = "elected"
     factor: int = 1
+    spread: bool = False
 
     def effects(self) -> Effects:
         return Effects(arrivals=(Arrival(self.bar, self.count, self.ctas),), executor=Executor.ONE)

@@ -41,9 +41,9 @@ ACCUMULATORS: dict[tuple[DType, DType], DType] = {
 class Wgmma(Op):
     """`result = acc + a @ b` (`- a @ b` with `negate`), without `acc` where `accumulate` is false.
 
-    `a` is (M, K), in shared memory or a register tile, `b` is (K, N) in shared memory. It runs on until its group is waited
-    for: operands and accumulator belong to the tensor cores until then. `warps` run it together: each warpgroup of four
-    does its share of the rows.
+    `a` is (M, K), in shared memory or a register tile, `b` is (K, N) in shared memory. It runs on until its group is
+    waited for: operands and accumulator belong to the tensor cores until then. `warps` run it together: each
+    warpgroup of four does its share of the rows.
     """
 
     mnemonic: ClassVar[str] = "wgmma"
@@ -66,7 +66,7 @@ class Wgmma(Op):
     @property
     def shape(self) -> tuple[int, int, int]:
         """(M, N, K)."""
-        m, k = self.a.shape if isinstance(self.a, SharedView) else self.a.type.shape
+        m, k = self.a.shape if isinstance(self.a, SharedView) else self.a.type.shape  # type: ignore[union-attr]
         return m, self.b.shape[1], k
 
     @property

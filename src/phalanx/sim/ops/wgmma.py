@@ -1,7 +1,7 @@
 """Tensor cores: products that read their operands late, and accumulators that nobody may look at before the wait.
 
-A product is carried out when its group retires: at the wait that covers it, or at its issue under the "early" schedule. In
-between its accumulator is an `InFlight`, which refuses to be read.
+A product is carried out when its group retires: at the wait that covers it, or at its issue under the "early"
+schedule. In between its accumulator is an `InFlight`, which refuses to be read.
 """
 
 from __future__ import annotations

@@ -1,0 +1,200 @@
+"""The text of tile instructions: short loops, right functions, and that it compiles for both targets without spills."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from cuda_text import body, compiles, module_of
+from front import array
+
+import phalanx as px
+from phalanx.ir.types import F32, I32, bf16, f8e4m3, f16, f64, i8, i32, i64
+
+
+@px.kernel(warps=4)
+def scale(X, Y, alpha, *, BM=64, BN=64):
+    m, n = px.block_id(0) * BM, px.block_id(1) * BN
+    px.store(Y[m:m + BM, n:n + BN], px.load(X[m:m + BM, n:n + BN]) * alpha)
+
+
+@px.kernel(warps=4)
+def doubled(X, Y, *, M=64, N=64):
+    px.store(Y[0:M, 0:N], px.load(X[0:M, 0:N]) * 2.0)
+
+
+def test_elementwise_is_one_loop() -> None:
+    text = body(module_of(scale, (array(2), array(2), F32)))
+    assert re.search(r"#pragma unroll\n  for \(int i = 0; i < 32; \+\+i\) \w+\[i\] = \w+\[i\] \* alpha;", text)
+
+
+def test_aligned_rows_are_moved_in_vectors_of_16_bytes() -> None:
+    text = body(module_of(scale, (array(2), array(2), F32)))
+    assert "ptx::load_vector<4>" in text and "ptx::store_vector<4>" in text
+    assert "if (X.shape[1] % 4 == 0 || n + 64 <= X.shape[1])" in text, "the offset is known to be a multiple of 4"
+    assert "load_vector<8>" in body(module_of(doubled, (array(2, bf16), array(2, bf16))))
+    assert "load_vector" not in body(module_of(scale, (array(2, aligned=False), array(2), F32)))
+    strided = body(module_of(scale, (array(2, unit_inner=False), array(2), F32)))
+    assert "load_vector" not in strided and "X.stride[1]" in strided
+
+
+@px.kernel(warps=4)
+def shifted(X, Y, n, *, N=256):
+    px.store(Y[0:N], px.load(X[n:n + N]))
+
+
+def test_an_unknown_offset_is_tested_at_run_time() -> None:
+    assert "if (n % 2 == 0 && (X.shape[0] % 2 == 0 || n + 256 <= X.shape[0]))" in body(
+        module_of(shifted, (array(1), array(1), I32))
+    )
+
+
+def test_addresses_are_computed_in_64_bits() -> None:
+    text = module_of(scale, (array(2), array(2), F32)).source
+    assert "long long stride[" in text
+    assert re.search(r"X\.data \+ \(\w+ \* X\.stride\[0\] \+ \w+\)", text)
+
+
+@px.kernel(warps=4)
+def reduces(X, Y, *, M=64, N=64):
+    x = px.load(X[0:M, 0:N])
+    px.store(Y[0:M], px.sum(x, 1))
+    px.store(Y[0], px.max(px.max(x, 0), 0))
+
+
+def test_reductions_shuffle_then_meet_in_scratch_memory() -> None:
+    module = module_of(reduces, (array(2), array(1)))
+    text = body(module)
+    assert "ptx::shuffle_xor" in text
+    assert "// scratch memory is free" in text
+    assert module.shared_bytes >= 16
+    compiles(reduces, (array(2), array(1)))
+
+
+@px.kernel(warps=4)
+def store_row(X, Y, *, M=16, N=64):
+    px.store(Y[0:M], px.sum(px.load(X[0:M, 0:N]), 1))
+
+
+def test_replicated_elements_are_stored_by_their_owner() -> None:
+    text = body(module_of(store_row, (array(2), array(1))))
+    assert re.search(r"if \(\(px_lane & \d+\) == 0", text)
+
+
+@px.kernel(warps=4)
+def all_types(A, B, C, D, E, F, *, N=256):
+    a = px.load(A[0:N])
+    px.store(B[0:N], a.to(px.bf16))
+    px.store(C[0:N], a.to(px.f8e4m3))
+    px.store(D[0:N], px.load(B[0:N]).to(px.i64))
+    px.store(E[0:N], px.load(C[0:N]).to(px.f16) * 2.0)
+    px.store(F[0:N], a.to(px.i8))
+
+
+TYPES = (array(1), array(1, bf16), array(1, f8e4m3), array(1, i64), array(1, f16), array(1, i8))
+
+
+def test_conversions_use_ptx_cvt_two_at_a_time() -> None:
+    source = module_of(all_types, TYPES).source
+    assert "cvt.rn.bf16x2.f32" in source and "cvt.rn.satfinite.e4m3x2.f32" in source
+    compiles(all_types, TYPES)
+
+
+@px.kernel(warps=4)
+def functions(X, Y, *, N=256):
+    x = px.load(X[0:N])
+    y = px.exp(x) + px.exp2(x) + px.log(x) + px.log2(x) + px.sqrt(x) + px.rsqrt(x) + px.tanh(x) + px.erf(x)
+    px.store(Y[0:N], y + px.sigmoid(x) + px.sin(x) + px.cos(x) + px.floor(x) + px.ceil(x) + px.abs(x))
+
+
+@pytest.mark.parametrize("dtype", [px.f32, px.f64, px.f16], ids=str)
+def test_functions_are_built_in(dtype: px.DType) -> None:
+    compiles(functions, (array(1, dtype), array(1, dtype)))
+
+
+@px.kernel(warps=4)
+def integers(X, Y, d, *, N=256):
+    x = px.load(X[0:N])
+    y = x // 8 + x % 8 + x // d + x % d + (x << 2) + (x >> 1) + (x & 3) + (x ^ 5) + (x | 9) + px.maximum(x, d)
+    px.store(Y[0:N], y * y)
+
+
+def test_integers_wrap_and_floor() -> None:
+    text = body(module_of(integers, (array(1, i32), array(1, i32), I32)))
+    assert ">> 3" in text and "& 7" in text, "powers of two shift and mask"
+    assert "ptx::floor_div<int>" in text and "ptx::floor_mod<int>" in text and "ptx::wrap_mul" in text
+    compiles(integers, (array(1, i32), array(1, i32), I32))
+
+
+@px.kernel(warps=2)
+def adds(X, Y, *, DTYPE, N=64):
+    s = px.shared((N,), DTYPE)
+    x = px.load(X[0:N])
+    px.store(s, x)
+    old = px.atomic_add(s, x)
+    px.atomic_add(s[3], px.load(X[0]))
+    first = px.atomic_add(Y[0], px.load(X[0]))
+    px.atomic_add(Y[0:N], old + first)
+    px.atomic_add(s.at(0), x)
+
+
+@pytest.mark.parametrize("dtype", [px.f32, px.f64, px.i32, px.u32, px.i64, px.u64, px.f16, px.bf16], ids=str)
+def test_atomics_in_every_space(dtype: px.DType) -> None:
+    source = module_of(adds, (array(1, dtype), array(1, dtype)), DTYPE=dtype).source
+    for space in ("global", "shared::cta", "shared::cluster"):
+        assert re.search(rf"(red|atom)\.relaxed\.\w+\.{space}\.add\.", source), space
+    assert ("noftz" in source) == (dtype in (px.f16, px.bf16))
+    compiles(adds, (array(1, dtype), array(1, dtype)), DTYPE=dtype)
+
+
+@px.kernel(warps=4, cluster=2)
+def peers(X, Y, *, DTYPE, M=16, N=32):
+    s = px.shared((2, M, N), DTYPE)
+    other = px.cluster.rank() ^ 1
+    px.store(s[1].at(other), px.load(X[0:M, 0:N]))
+    px.fence.cluster()
+    px.fence.async_proxy()
+    px.cluster.sync()
+    px.store(Y[0:M, 0:N], px.load(s[1].at(other)))
+    px.store(Y[0, 0], s.at(other)[1, 2, 3])
+
+
+@pytest.mark.parametrize("dtype", [px.f32, px.f64, px.f16, px.i8], ids=str)
+def test_a_peers_memory_is_reached_by_its_mapped_address(dtype: px.DType) -> None:
+    source = module_of(peers, (array(2, dtype), array(2, dtype)), DTYPE=dtype).source
+    assert "mapa.shared::cluster.u32" in source
+    assert "ld.shared::cluster" in source and "st.shared::cluster" in source
+    assert "fence.acq_rel.cluster" in source and "fence.proxy.async.shared::cta" in source
+    compiles(peers, (array(2, dtype), array(2, dtype)), DTYPE=dtype)
+
+
+@px.kernel(warps=4)
+def scans_and_turns(X, Y, Z, *, M=32, N=64):
+    x = px.load(X[0:M, 0:N])
+    px.store(Y[0:N, 0:M], px.cumsum(x, 0).T)
+    px.store(Z[0:24], px.argmax(px.load(X[0:24, 0:10]), 1))
+
+
+def test_scans_transposes_and_argmax_compile() -> None:
+    compiles(scans_and_turns, (array(2), array(2), array(1, i32)))
+
+
+@px.kernel(warps=4)
+def shapes(X, Y, *, M=6, N=10):
+    px.store(Y[0:15, 0:4], px.load(X[0:M, 0:N]).reshape(15, 4))
+
+
+def test_odd_shapes_are_masked() -> None:
+    text = body(module_of(shapes, (array(2), array(2))))
+    assert "< 10" in text or "< 6" in text
+    compiles(shapes, (array(2), array(2)))
+
+
+@px.kernel(warps=4)
+def doubles(X, Y, *, N=128):
+    px.store(Y[0:N], px.exp(px.load(X[0:N])) % 2.0 // 0.3)
+
+
+def test_float_remainders_compile() -> None:
+    compiles(doubles, (array(1, f64), array(1, f64)))
+    compiles(doubles, (array(1), array(1)))

@@ -1,0 +1,137 @@
+"""Expected bytes: too many, too few, none, twice; and what is legal."""
+
+from __future__ import annotations
+
+import pytest
+from sanitizer.planted import array, cases, planted
+
+import phalanx as px
+
+X, Y = array(256, 64), array(256, 64)
+
+
+@planted("tx-mismatch", args=(X, Y))
+@px.kernel(warps=1)
+def expects_too_many(X, Y, *, BUG):
+    s = px.shared((64, 64), X.dtype)
+    bar = px.barrier()
+    bar.arrive_and_expect_tx(s.nbytes + 16 * BUG)  # bug
+    px.tma.load(X[0:64, 0:64], s, bar)  # other
+    bar.wait(0)
+    px.store(Y[0:64, 0:64], px.load(s))
+
+
+@planted("tx-mismatch", args=(X, Y))
+@px.kernel(warps=1)
+def expects_too_few(X, Y, *, BUG):
+    s = px.shared((2, 64, 64), X.dtype)
+    bar = px.barrier()
+    bar.arrive_and_expect_tx(s.nbytes // (1 + BUG))  # bug
+    for i in px.static_range(2):
+        px.tma.load(X[64 * i : 64 * i + 64, 0:64], s[i], bar)  # other
+    bar.wait(0)
+    px.store(Y[0:64, 0:64], px.load(s[0]) + px.load(s[1]))
+
+
+@planted("tx-mismatch", args=(X, Y))
+@px.kernel(warps=1)
+def expects_nothing(X, Y, *, BUG):
+    s = px.shared((64, 64), X.dtype)
+    bar = px.barrier()
+    px.tma.load(X[0:64, 0:64], s, bar)  # other
+    if BUG:
+        bar.arrive()  # bug
+    else:
+        bar.arrive_and_expect_tx(s.nbytes)
+    bar.wait(0)
+    px.store(Y[0:64, 0:64], px.load(s))
+
+
+@planted("tx-mismatch", args=(X, Y))
+@px.kernel(warps=2)
+def expects_twice_in_a_ring(X, Y, *, BUG):
+    stages = px.shared((2, 64, 64), X.dtype)
+    full = px.barrier(2, count=1)
+    empty = px.barrier(2)
+    ring = px.ring(2)
+    with px.warps(0, 1):
+        for t in range(X.shape[0] // 64):
+            empty[ring.stage].wait(ring.parity ^ 1)
+            if BUG:
+                full[ring.stage].expect_tx(64)
+            full[ring.stage].arrive_and_expect_tx(64 * 64 * 4)  # bug
+            px.tma.load(X[t * 64 : t * 64 + 64, 0:64], stages[ring.stage], full[ring.stage])  # other
+            ring.advance()
+    with px.warps(1, 1):
+        for t in range(X.shape[0] // 64):
+            full[ring.stage].wait(ring.parity)
+            px.store(Y[t * 64 : t * 64 + 64, 0:64], px.load(stages[ring.stage]))
+            empty[ring.stage].arrive()
+            ring.advance()
+
+
+@planted("tx-mismatch", args=(X, Y))
+@px.kernel(warps=1)
+def expects_bytes_that_nobody_sends(X, Y, *, BUG):
+    s = px.shared((64,), X.dtype)
+    bar = px.barrier(count=1)
+    px.store(s, px.load(X[0, 0:64]))
+    if BUG:
+        bar.arrive_and_expect_tx(s.nbytes)  # bug
+    else:
+        bar.arrive()
+    bar.wait(0)
+    px.store(Y[0, 0:64], px.load(s))
+
+
+@planted("tx-mismatch", grid=2, args=(X, Y))
+@px.kernel(warps=1, cluster=2)
+def expects_only_its_own_half_of_a_multicast(X, Y, *, BUG):
+    rank = px.cluster.rank()
+    s = px.shared((64, 64), X.dtype)
+    bar = px.barrier()
+    bar.arrive_and_expect_tx(s.nbytes // (1 + BUG))  # bug
+    px.tma.load(X[rank * 32 : rank * 32 + 32, 0:64], s[rank * 32 : rank * 32 + 32], bar, multicast=3)  # other
+    bar.wait(0)
+    px.store(Y[rank * 64 : rank * 64 + 64, 0:64], px.load(s))
+
+
+@planted("tx-mismatch", grid=2, args=(X, Y))
+@px.kernel(warps=1, cluster=2)
+def multicasts_to_itself_alone(X, Y, *, BUG):
+    rank = px.cluster.rank()
+    s = px.shared((64, 64), X.dtype)
+    bar = px.barrier()
+    bar.arrive_and_expect_tx(s.nbytes)  # bug
+    if rank == 0:
+        px.tma.load(X[0:64, 0:64], s, bar, multicast=1 if BUG else 3)
+    bar.wait(0)
+    px.store(Y[rank * 64 : rank * 64 + 64, 0:64], px.load(s))
+
+
+@pytest.mark.parametrize("case", cases(__name__), ids=str)
+def test_planted(case):
+    case.verify()
+
+
+def test_bytes_may_land_before_they_are_expected():
+    @px.kernel(warps=2)
+    def early(X, Y):
+        s = px.shared((64, 64), X.dtype)
+        bar = px.barrier(count=2)
+        with px.warps(0, 1):
+            px.tma.load(X[0:64, 0:64], s, bar)
+            bar.arrive()
+        with px.warps(1, 1):
+            bar.arrive_and_expect_tx(s.nbytes)
+            bar.wait(0)
+            px.store(Y[0:64, 0:64], px.load(s))
+
+    assert px.check(early[1], X, Y, schedules=8).ok
+
+
+def test_a_mismatch_lists_the_blocked_waits():
+    report = px.check(expects_too_many[1], X, Y, BUG=True)
+    finding, = report.findings
+    assert "expects 16400 bytes and its copies bring 16384" in finding.message
+    assert any("waits for bar, phase 0" in note for note in finding.notes)

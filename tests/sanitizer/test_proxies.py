@@ -1,0 +1,209 @@
+"""Generic writes before asynchronous accesses: the proxy fence, on either side, at CTA and cluster scope."""
+
+from __future__ import annotations
+
+import pytest
+from sanitizer.planted import array, cases, planted
+
+import phalanx as px
+
+X, Y = array(256, 64), array(256, 64)
+
+
+@planted("proxy", args=(X, Y))
+@px.kernel(warps=4)
+def store_without_a_fence(X, Y, *, BUG):
+    s = px.shared((64, 64), X.dtype)
+    px.store(s, px.load(X[0:64, 0:64]))  # other
+    if not BUG:
+        px.fence.async_proxy()
+    px.tma.store(s, Y[0:64, 0:64])  # bug
+    px.tma.commit()
+    px.tma.wait(0)
+
+
+@planted("proxy", args=(X, Y))
+@px.kernel(warps=4)
+def fence_before_the_write(X, Y, *, BUG):
+    s = px.shared((64, 64), X.dtype)
+    if BUG:
+        px.fence.async_proxy()
+    px.store(s, px.load(X[0:64, 0:64]))  # other
+    if not BUG:
+        px.fence.async_proxy()
+    px.tma.store(s, Y[0:64, 0:64])  # bug
+    px.tma.commit()
+    px.tma.wait(0)
+
+
+@planted("proxy", args=(X, Y))
+@px.kernel(warps=2)
+def fence_of_the_writer_is_missing(X, Y, *, BUG):
+    s = px.shared((64, 64), X.dtype)
+    ready = px.barrier()
+    with px.warps(0, 1):
+        px.store(s, px.load(X[0:64, 0:64]))  # other
+        if not BUG:
+            px.fence.async_proxy()
+        ready.arrive()
+    with px.warps(1, 1):
+        ready.wait(0)
+        px.tma.store(s, Y[0:64, 0:64])  # bug
+        px.tma.commit()
+        px.tma.wait(0)
+
+
+@planted("proxy", args=(X, Y))
+@px.kernel(warps=2)
+def fence_of_the_issuer_is_too_early(X, Y, *, BUG):
+    s = px.shared((64, 64), X.dtype)
+    ready = px.barrier()
+    with px.warps(0, 1):
+        px.store(s, px.load(X[0:64, 0:64]))  # other
+        ready.arrive()
+    with px.warps(1, 1):
+        if BUG:
+            px.fence.async_proxy()
+        ready.wait(0)
+        if not BUG:
+            px.fence.async_proxy()
+        px.tma.store(s, Y[0:64, 0:64])  # bug
+        px.tma.commit()
+        px.tma.wait(0)
+
+
+@planted("proxy", args=(X, Y))
+@px.kernel(warps=1)
+def load_over_generic_data(X, Y, *, BUG):
+    s = px.shared((64, 64), X.dtype)
+    bar = px.barrier()
+    px.store(s, px.load(X[0:64, 0:64]))  # other
+    if not BUG:
+        px.fence.async_proxy()
+    with bar.transaction():
+        px.tma.load(X[64:128, 0:64], s, bar)  # bug
+    bar.wait(0)
+    px.store(Y[0:64, 0:64], px.load(s))
+
+
+@planted("proxy", grid=2, args=(X, Y))
+@px.kernel(warps=1, cluster=2)
+def remote_write_needs_a_fence_of_the_cluster(X, Y, *, BUG):
+    rank = px.cluster.rank()
+    s = px.shared((64, 64), X.dtype)
+    px.store(s.at(rank ^ 1), px.load(X[rank * 64 : rank * 64 + 64, 0:64]))  # other
+    if BUG:
+        px.fence.async_proxy()
+    else:
+        px.fence.async_proxy("cluster")
+    px.cluster.sync()
+    px.tma.store(s, Y[rank * 64 : rank * 64 + 64, 0:64])  # bug
+    px.tma.commit()
+    px.tma.wait(0)
+
+
+@planted("proxy", grid=2, args=(X, Y))
+@px.kernel(warps=1, cluster=2)
+def receiver_fences_before_it_knows(X, Y, *, BUG):
+    rank = px.cluster.rank()
+    s = px.shared((64, 64), X.dtype)
+    px.store(s.at(rank ^ 1), px.load(X[rank * 64 : rank * 64 + 64, 0:64]))  # other
+    px.cluster.sync()
+    if not BUG:
+        px.fence.async_proxy()
+    px.tma.store(s, Y[rank * 64 : rank * 64 + 64, 0:64])  # bug
+    px.tma.commit()
+    px.tma.wait(0)
+
+
+@planted("proxy", args=(X, Y))
+@px.kernel(warps=1)
+def global_data_is_read_back_by_the_engine(X, Y, *, BUG):
+    s = px.shared((64, 64), X.dtype)
+    bar = px.barrier()
+    px.store(Y[0:64, 0:64], px.load(X[0:64, 0:64]))  # other
+    if BUG:
+        px.fence.async_proxy()
+    else:
+        px.fence.async_proxy("global")
+    with bar.transaction():
+        px.tma.load(Y[0:64, 0:64], s, bar)  # bug
+    bar.wait(0)
+    px.store(Y[64:128, 0:64], px.load(s))
+
+
+@planted("proxy", args=(X, Y), strict=True, twin_strict=False)
+@px.kernel(warps=2)
+def strict_asks_for_a_fence_after_reads(X, Y, *, BUG):
+    s = px.shared((64, 64), X.dtype)
+    full = px.barrier()
+    empty = px.barrier()
+    with px.warps(0, 1):
+        for t in range(X.shape[0] // 64):
+            empty.wait((t & 1) ^ 1)
+            with full.transaction():
+                px.tma.load(X[t * 64 : t * 64 + 64, 0:64], s, full)  # bug
+    with px.warps(1, 1):
+        for t in range(X.shape[0] // 64):
+            full.wait(t & 1)
+            px.store(Y[t * 64 : t * 64 + 64, 0:64], px.load(s))  # other
+            empty.arrive()
+
+
+@pytest.mark.parametrize("case", cases(__name__), ids=str)
+def test_planted(case):
+    case.verify()
+
+
+def test_a_fence_by_all_warps_stands_for_writer_and_issuer():
+    @px.kernel(warps=2)
+    def joined(X, Y):
+        s = px.shared((64, 64), X.dtype)
+        with px.warps(0, 1):
+            px.store(s, px.load(X[0:64, 0:64]))
+        px.sync()
+        px.fence.async_proxy()
+        px.sync()
+        with px.warps(1, 1):
+            px.tma.store(s, Y[0:64, 0:64])
+            px.tma.commit()
+            px.tma.wait(0)
+
+    assert px.check(joined[1], X, Y).ok
+
+
+def test_a_fence_of_a_bystander_is_no_fence():
+    @px.kernel(warps=3)
+    def relayed(X, Y):
+        s = px.shared((64, 64), X.dtype)
+        written = px.barrier()
+        relay = px.barrier()
+        with px.warps(0, 1):
+            px.store(s, px.load(X[0:64, 0:64]))
+            written.arrive()
+        with px.warps(1, 1):
+            written.wait(0)
+            px.fence.async_proxy()
+            relay.arrive()
+        with px.warps(2, 1):
+            relay.wait(0)
+            px.tma.store(s, Y[0:64, 0:64])
+            px.tma.commit()
+            px.tma.wait(0)
+
+    assert [finding.kind for finding in px.check(relayed[1], X, Y).findings] == ["proxy"]
+
+
+def test_async_before_generic_needs_no_fence():
+    @px.kernel(warps=1)
+    def reads(X, Y):
+        s = px.shared((64, 64), X.dtype)
+        bar = px.barrier()
+        with bar.transaction():
+            px.tma.load(X[0:64, 0:64], s, bar)
+        bar.wait(0)
+        x = px.load(s)
+        px.store(s, x * 2.0)
+        px.store(Y[0:64, 0:64], px.load(s))
+
+    assert px.check(reads[1], X, Y, strict=True).ok
