@@ -26,7 +26,8 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "examples" / "gemm"), str(HERE.parent / "examples")]
+sys.path.append(sys.path.pop(0))  # this folder last: its copy.py must not hide Python's
+sys.path[:0] = [str(HERE.parent / "examples" / "gemm"), str(HERE.parent / "examples")]
 
 import machine
 import torch

@@ -52,7 +52,7 @@ def test_a_missing_barrier_shows() -> None:
     """The harness is able to see what it is there for: without barriers the threads read what is not there yet."""
     args = (np.arange(256, dtype=np.float32), np.zeros(2, np.float32))
     module = module_for(crosses_warps, args)
-    assert module.source.count("__syncthreads();") == 4
+    assert module.source.count("__syncthreads();") == 3
     broken = type(module)(**{**module.__dict__, "source": module.source.replace("__syncthreads();", ";")})
     assert build(broken) is not build(module)
     import host_cuda

@@ -36,14 +36,22 @@ def choose_shared_layouts(
     """The layout of every shared buffer; `layouts` are those of the register tiles that are loaded and stored.
 
     For `lower`. Of the layouts that the asynchronous copies of a buffer allow, the one with the fewest bank conflicts
-    in its ordinary accesses wins, the plainest among equals.
+    in its ordinary accesses wins, the plainest among equals. Both ends of a copy from CTA to CTA are alike if they can be.
     """
     facts = find_divisibility(function)
     copied: dict[SharedBuffer, list[SharedView]] = {buffer: [] for buffer in function.buffers}
     touched: dict[SharedBuffer, list[tuple[SharedView, RegisterLayout]]] = {buffer: [] for buffer in function.buffers}
     multiplied: dict[SharedBuffer, list[SharedView]] = {buffer: [] for buffer in function.buffers}
+    pushed: list[tuple[SharedBuffer, SharedBuffer]] = []
     for op in function.walk():
-        for access in op.effects().accesses:
+        accesses = op.effects().accesses
+        ends = [access.region.buffer for access in accesses if isinstance(access.region, SharedView)]
+        if len(ends) == 2 and len(accesses) == 2 and all(access.proxy is Proxy.ASYNC for access in accesses) and (
+            accesses[0].when is not When.MMA_GROUP
+        ):
+            pushed.append((ends[0], ends[1]))  # whatever the layouts, it works; it is fastest between equal ones
+            continue
+        for access in accesses:
             view = access.region
             if not isinstance(view, SharedView):
                 continue
@@ -55,16 +63,50 @@ def choose_shared_layouts(
                 tile = _TILES[type(op)](op)
                 if isinstance(tile.type, TileType):
                     touched.setdefault(view.buffer, []).append((view, layouts[tile]))
+    found: dict[SharedBuffer, tuple[SharedLayout, int]] = {}
+    for buffer in copied:
+        found[buffer] = _choose(buffer, copied[buffer], touched[buffer], multiplied[buffer], facts)
+
+    def conflicts_in(buffer: SharedBuffer, layout: SharedLayout) -> int | None:
+        """Bank conflicts of a buffer's accesses in a layout; None if its copies or products do not allow it."""
+        if _copies(layout, copied[buffer], facts) is None or not _is_operand(layout, multiplied[buffer]):
+            return None
+        return sum(_conflicts(layout, view, tile, facts) for view, tile in touched[buffer])
+
+    for source, target in pushed:
+        _make_alike(source, target, found, conflicts_in)
     chosen: dict[SharedBuffer, SharedLayout] = {}
     notes: list[Note] = []
-    for buffer in copied:
-        layout, conflicts = _choose(buffer, copied[buffer], touched[buffer], multiplied[buffer], facts)
+    for buffer, (layout, conflicts) in found.items():
         chosen[buffer] = layout
         if layout.swizzle:
             notes.append(Note(f"{buffer.name}: {layout.swizzle}-byte swizzle, {conflicts} bank conflicts", buffer.loc))
         elif conflicts:
             notes.append(Note(f"{buffer.name}: {conflicts} bank conflicts that no allowed swizzle avoids", buffer.loc))
     return chosen, tuple(notes)
+
+
+def _make_alike(
+    source: SharedBuffer,
+    target: SharedBuffer,
+    found: dict[SharedBuffer, tuple[SharedLayout, int]],
+    conflicts_in: Callable[[SharedBuffer, SharedLayout], int | None],
+) -> None:
+    """Gives one end of a push the layout of the other, where the matrices are equal and what else touches it allows it."""
+    layouts = found[source][0], found[target][0]
+    if source is target or source.shape[-2:] != target.shape[-2:] or source.dtype.itemsize != target.dtype.itemsize:
+        return
+    if (layouts[0].swizzle, layouts[0].panel) == (layouts[1].swizzle, layouts[1].panel):
+        return
+    options = []
+    for buffer, other in ((source, layouts[1]), (target, layouts[0])):
+        layout = SharedLayout(buffer.shape, buffer.dtype.itemsize, other.swizzle, other.panel, align=found[buffer][0].align)
+        conflicts = conflicts_in(buffer, layout)
+        if conflicts is not None:
+            options.append((conflicts - found[buffer][1], buffer, (layout, conflicts)))
+    if options:
+        _, buffer, new = min(options, key=lambda option: option[0])
+        found[buffer] = new
 
 
 def _choose(

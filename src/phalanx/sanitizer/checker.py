@@ -55,7 +55,8 @@ class ClusterState:
                 dim = self.layout.barrier + rank * len(barriers[rank]) + i
                 barrier.watch = BarrierClock(barrier, dim, tracked=barrier.array in tracked)
                 self.barriers.append(barrier.watch)
-            self.shadows.append(SharedShadow(cta))
+            cta.watch = SharedShadow(cta)
+            self.shadows.append(cta.watch)
 
     def reset(self) -> None:
         for clock in self.clocks:
@@ -98,10 +99,10 @@ class Checker(Monitor):
 
     def cta_exited(self, cta: Cta) -> None:
         """Whatever peers did to its memory must be over for it."""
-        state = self.states[cta.cluster]
-        shadow, clock = state.shadows[cta.rank], cta.main.watch
+        shadow: SharedShadow = cta.watch
+        clock: AgentClock = cta.main.watch
         shadow.exited = True
-        now, exits = clock.now, state.layout.exit
+        now, exits = clock.now, clock.layout.exit
         for (dim, _), visit in shadow.visitors.items():
             lasting = visit.work is None and visit.mode is not fx.Mode.READ
             if now[dim] < visit.epoch and (lasting or now[exits + dim] < visit.epoch):
@@ -156,12 +157,12 @@ class Checker(Monitor):
             table = place.cells = [None] * len(cta.cluster.ctas)
         cells = table[cta.rank]
         if cells is None:
-            cells = table[cta.rank] = self.states[cta.cluster].shadows[cta.rank].of(place)
+            cells = table[cta.rank] = cta.watch.of(place)
         return cells
 
     def visit(self, cta: Cta, record: Record) -> None:
         """A peer, or an engine whose end this CTA need not see, touches the memory of `cta`."""
-        shadow = self.states[cta.cluster].shadows[cta.rank]
+        shadow: SharedShadow = cta.watch
         if shadow.exited:
             self.exit_hazard(record)
         else:
@@ -173,34 +174,49 @@ class Checker(Monitor):
         """A copy is a thread of its own: it knows what its issuer knows now, and is over when its phase or group is."""
         clock: AgentClock = agent.watch
         barriers: tuple[MBarrier, ...] = getattr(copy, "barriers", ())
-        clocks = [barrier.watch for barrier in barriers]
-        phases = tuple([barrier.phase for barrier in clocks])
-        work = CopyWork(clock, op, barriers, phases)
-        copy.watch = work
-        for barrier, phase in zip(clocks, phases):
-            self.signal(barrier, clock, op, engine=True)
-            barrier.log(phase).copies.append((work, getattr(copy, "nbytes", 0)))
-            barrier.last_work = (work, phase)
-            if barrier.barrier.cta is not agent.cta and self.states[agent.cta.cluster].shadows[barrier.barrier.cta.rank].exited:
-                self.exit_hazard(Record(clock, op, accesses[-1][0], accesses[-1][1], barrier.barrier.cta.rank, 0, 0, work))
-                work.faulty = True
+        ends = []
+        phases = []
+        for barrier in barriers:
+            state: BarrierClock = barrier.watch
+            phase = state.base + barrier.phase
+            phases.append(phase)
+            ends.append((state.dim, phase + 1))
+        work = copy.watch = CopyWork(clock, op, barriers, tuple(phases))
+        for barrier, phase in zip(barriers, phases):
+            self._issued_to(barrier, phase, work, copy, accesses)
+        tracked = self.memory.arrays
         for access, place, ranks in accesses:
             if access.when is not fx.When.BARRIER:
                 self._group_access(clock, op, access, place, work)
-                continue
-            ends = tuple([(barrier.dim, phase + 1) for barrier, phase in zip(clocks, phases)])
-            if type(place) is not SharedPlace:
-                if access.region.array.index in self.memory.arrays:
+            elif type(place) is not SharedPlace:
+                if access.region.array.index in tracked:  # type: ignore[union-attr]
                     record = Record(clock, op, access, place, clock.rank, *ends[0], work)
-                    record.also = ends[1:]
+                    record.also = tuple(ends[1:])
                     self.conflicts.global_(record, self.memory)
-                continue
-            for cta in (place.cta,) if ranks is None else [agent.cta.cluster.ctas[rank] for rank in ranks]:
-                own = next((i for i, barrier in enumerate(barriers) if barrier.cta is cta), 0)
-                record = Record(clock, op, access, place, cta.rank, *ends[own], work)
+            elif ranks is None:
+                cta = place.cta
+                record = Record(clock, op, access, place, cta.rank, *ends[0], work)
                 self.conflicts.shared(record, self.cells(cta, place))
-                if barriers[own].cta is not cta:
+                if barriers[0].cta is not cta:
                     self.visit(cta, record)
+            else:
+                for barrier, (dim, epoch) in zip(barriers, ends):
+                    cta = barrier.cta
+                    record = Record(clock, op, access, place, cta.rank, dim, epoch, work)
+                    self.conflicts.shared(record, self.cells(cta, place))
+
+    def _issued_to(self, barrier: MBarrier, phase: int, work: CopyWork, copy: Copy, accesses: list[Any]) -> None:
+        """Notes a copy with one of the barriers that it will complete on."""
+        state: BarrierClock = barrier.watch
+        clock = work.clock
+        if clock.dim not in state.ready_async or state.tracked:
+            self.signal(state, clock, work.op, engine=True)
+        state.log(phase).copies.append((work, copy.nbytes))  # type: ignore[attr-defined]
+        state.last_work = (work, phase)
+        if barrier.cta.watch.exited:
+            access, place, _ = accesses[-1]
+            self.exit_hazard(Record(clock, work.op, access, place, barrier.cta.rank, 0, 0, work))
+            work.faulty = True
 
     def _group_access(self, clock: AgentClock, op: Op, access: fx.Access, place: Any, work: CopyWork) -> None:
         """Work that ends with a group of its issuer."""
@@ -226,8 +242,8 @@ class Checker(Monitor):
         self.current = copy.agent
         work: CopyWork = copy.watch
         state: BarrierClock = barrier.watch
-        issued = next(phase for target, phase in zip(work.barriers, work.phases) if target is barrier)
-        if state.phase == issued or not barrier.live:
+        issued = work.phases[work.barriers.index(barrier)]
+        if state.base + barrier.phase == issued or not barrier.live:
             return True
         if barrier.cta.cluster.index not in self.findings.derailed:
             work.faulty = True
@@ -275,7 +291,8 @@ class Checker(Monitor):
         state: BarrierClock = barrier.watch
         if not barrier.live:
             return
-        self.signal(state, clock, op)
+        if clock.dim not in state.ready or state.tracked or barrier.cta is not agent.cta:
+            self.signal(state, clock, op)
         phase = state.base + barrier.phase
         state.log(phase).arrivals.append(Event(clock, op, clock.now[clock.dim], count))
         state.publication.add(phase, clock.vector)
@@ -287,7 +304,8 @@ class Checker(Monitor):
         state: BarrierClock = barrier.watch
         if not barrier.live:
             return
-        self.signal(state, clock, op)
+        if clock.dim not in state.ready or state.tracked or barrier.cta is not agent.cta:
+            self.signal(state, clock, op)
         state.log(state.base + barrier.phase).expects.append(Event(clock, op, clock.now[clock.dim], nbytes))
 
     def wait_passed(self, agent: Agent, op: Op, barrier: MBarrier, phase: int) -> None:
@@ -336,7 +354,7 @@ class Checker(Monitor):
         clock: AgentClock = agent.watch
         state: BarrierClock = barrier.watch
         event = Event(clock, op, clock.now[clock.dim])
-        overlaid = self.states[agent.cta.cluster].shadows[barrier.cta.rank].overlaid.get(barrier)
+        overlaid = barrier.cta.watch.overlaid.get(barrier)
         if overlaid is not None and barrier.live is (life is fx.Life.INVALIDATE):
             self.conflicts.shared(signal_record(clock, op, barrier), overlaid)
         if life is fx.Life.INIT:

@@ -7,7 +7,7 @@ everything. Clusters are never ordered with each other, so two records of differ
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import gcd
 from typing import Any
 
@@ -20,15 +20,58 @@ from phalanx.sanitizer.records import Record
 from phalanx.sim.places import GlobalPlace, RowsPlace
 
 
+class Tile:
+    """The history of one tile of an array: the last write, the reads and the atomics since."""
+
+    __slots__ = ("atomics", "reads", "write")
+
+    def __init__(self) -> None:
+        self.write: Record | None = None
+        self.reads: list[Record] = []
+        self.atomics: list[Record] = []
+
+
 class ArrayShadow:
-    """The shadow of one array argument: the last writes, the reads and the atomics since. None: the kernel has none."""
+    """The shadow of one array argument.
 
-    __slots__ = ("atomics", "reads", "writes")
+    As long as all accesses are tiles of one grid (same extents, starts that differ by multiples of them), each tile has its
+    history in `tiles`; the first access that is not makes numbers per element of them: the last writes, the reads and the
+    atomics since (None: the kernel has none).
+    """
 
-    def __init__(self, writes: np.ndarray, reads: np.ndarray | None, atomics: np.ndarray | None) -> None:
-        self.writes = writes
-        self.reads = reads
-        self.atomics = atomics
+    __slots__ = ("atomics", "extents", "origin", "reads", "spread", "tiles", "writes")
+
+    def __init__(self, spread: Callable[[], None], *, gridded: bool) -> None:
+        self.spread = spread
+        """Makes `writes`, `reads` and `atomics`."""
+        self.tiles: dict[tuple[int, ...], Tile] | None = {} if gridded else None
+        self.extents: tuple[int, ...] = ()
+        self.origin: tuple[int, ...] = ()
+        self.writes: np.ndarray = None  # type: ignore[assignment]
+        self.reads: np.ndarray | None = None
+        self.atomics: np.ndarray | None = None
+        if not gridded:
+            spread()
+
+    def tile(self, place: GlobalPlace | RowsPlace) -> Tile | None:
+        """The tile that `place` is, None if the grid is not (or no longer) one."""
+        tiles = self.tiles
+        if tiles is None:
+            return None
+        tile = tiles.get(place.starts) if type(place) is GlobalPlace and place.window.extents == self.extents else None
+        if tile is not None:
+            return tile
+        if type(place) is GlobalPlace:
+            if not tiles:
+                self.extents = place.window.extents
+                self.origin = tuple([start % extent for start, extent in zip(place.starts, self.extents)])
+            if place.window.extents == self.extents and all(
+                [start % extent == first for start, extent, first in zip(place.starts, self.extents, self.origin)]
+            ):
+                tile = tiles[place.starts] = Tile()
+                return tile
+        self.spread()
+        return None
 
 
 class GlobalShadow:
@@ -50,6 +93,25 @@ class GlobalShadow:
                 self._shadow({index: arrays[index] for index in group}, used)
 
     def _shadow(self, group: dict[int, np.ndarray], used: set[Mode]) -> None:
+        done = False
+
+        def spread() -> None:
+            nonlocal done
+            if not done:
+                done = True
+                self._spread(group, used)
+
+        for index, array in group.items():
+            # a stride of 0, or strides that fold an array onto itself, let tiles meet
+            plain = array.flags.c_contiguous or array.flags.f_contiguous or not np.lib.array_utils.byte_bounds(array) or all(
+                array.strides
+            )
+            self.arrays[index] = ArrayShadow(spread, gridded=False) if len(group) > 1 or not plain else ArrayShadow(
+                spread, gridded=True
+            )
+
+    def _spread(self, group: dict[int, np.ndarray], used: set[Mode]) -> None:
+        """Numbers per element, for arrays that share memory or are not accessed in tiles of one grid."""
         bounds = {index: np.lib.array_utils.byte_bounds(array) for index, array in group.items()}
         low, high = min(b[0] for b in bounds.values()), max(b[1] for b in bounds.values())
         addresses = {index: array.__array_interface__["data"][0] for index, array in group.items()}
@@ -58,30 +120,44 @@ class GlobalShadow:
             grain = gcd(grain, array.itemsize, addresses[index] - low, *array.strides)
         size = (high - low) // grain
 
-        def views(wanted: bool) -> dict[int, np.ndarray | None]:
+        def views(wanted: bool) -> dict[int, Any]:
             if not wanted:
                 return dict.fromkeys(group)
             numbers = np.zeros(size, np.int32)
-            return {
-                index: np.lib.stride_tricks.as_strided(
-                    numbers[(addresses[index] - low) // grain :],
-                    (*array.shape, array.itemsize // grain),
-                    (*(stride // grain * 4 for stride in array.strides), 4),
-                )
-                for index, array in group.items()
-            }
+            found = {}
+            for index, array in group.items():
+                shape, strides = array.shape, tuple(stride // grain * 4 for stride in array.strides)
+                if array.itemsize > grain:
+                    shape, strides = (*shape, array.itemsize // grain), (*strides, 4)
+                start = (addresses[index] - low) // grain
+                found[index] = np.lib.stride_tricks.as_strided(numbers[start:], shape, strides)
+            return found
 
         writes = views(True)
         reads, atomics = views(Mode.READ in used), views(Mode.ATOMIC in used)
         for index in group:
-            shadow = writes[index]
-            assert shadow is not None
-            self.arrays[index] = ArrayShadow(shadow, reads[index], atomics[index])
+            shadow = self.arrays[index]
+            shadow.writes, shadow.reads, shadow.atomics = writes[index], reads[index], atomics[index]
+            tiles, shadow.tiles = shadow.tiles, None
+            for starts, tile in (tiles or {}).items():
+                key = clipped(starts, shadow.extents, group[index].shape)
+                if key is None:
+                    continue
+                if tile.write is not None:
+                    shadow.writes[key] = self.number(tile.write)
+                if tile.reads and shadow.reads is not None:
+                    shadow.reads[key] = self.numbers(tile.reads)
+                if tile.atomics and shadow.atomics is not None:
+                    shadow.atomics[key] = self.numbers(tile.atomics)
 
     # --- numbers ----------------------------------------------------------------------------------------------------
 
     def number(self, record: Record) -> int:
         self.records.append((record,))
+        return len(self.records) - 1
+
+    def numbers(self, records: list[Record]) -> int:
+        self.records.append(tuple(records))
         return len(self.records) - 1
 
     def merge(self, old: int, new: int) -> int:
@@ -119,17 +195,21 @@ def key_of(place: GlobalPlace | RowsPlace) -> tuple[Any, ...] | None:
             return tuple([slice(start, start + extent) for start, extent in zip(starts, extents)])
         if place.view is None:
             return None
-    shape = place.window.array.shape
-    key: list[Any] = []
-    for axis, (start, extent, size) in enumerate(zip(starts, extents, shape)):
-        if axis == place.window.row_axis:
-            assert isinstance(place, RowsPlace)
-            key.append(place.rows)
-        else:
-            low, high = max(start, 0), min(start + extent, size)
-            if low >= high:
-                return None
-            key.append(slice(low, high))
+        return clipped(starts, extents, place.window.array.shape)
+    axis = place.window.row_axis
+    sizes = place.window.array.shape
+    key = clipped((*starts[:axis], 0, *starts[axis + 1 :]), (*extents[:axis], 1, *extents[axis + 1 :]), sizes)
+    return None if key is None else (*key[:axis], place.rows, *key[axis + 1 :])
+
+
+def clipped(starts: tuple[int, ...], extents: tuple[int, ...], shape: tuple[int, ...]) -> tuple[slice, ...] | None:
+    """The part of a box that lies inside an array; None if nothing does."""
+    key = []
+    for start, extent, size in zip(starts, extents, shape):
+        low, high = max(start, 0), min(start + extent, size)
+        if low >= high:
+            return None
+        key.append(slice(low, high))
     return tuple(key)
 
 

@@ -124,6 +124,7 @@ class Cta:
         self.barriers: dict[BarrierArray, list[MBarrier]] = {
             array: [MBarrier(array, index, self) for index in range(array.n)] for array in function.barriers
         }
+        self.watch: Any = None  # what a monitor keeps of it
         self.main = Agent(self, function.name, 0, function.warps, None)
 
     def start(self) -> None:

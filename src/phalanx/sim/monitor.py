@@ -111,6 +111,12 @@ class Monitor:
         """No agent of these clusters can go on; the run is about to end."""
 
 
+Operands = tuple[Any, ...]
+Report = Callable[[Operands], None]
+KEPT_PLACES = 4096
+"""Places of one view that are kept, so that a monitor can keep what it knows with them."""
+
+
 class Skipped(Error):
     """The instruction has an operand that does not exist; a monitor knows."""
 
@@ -130,20 +136,22 @@ def guarded(find: Callable[..., Any], agent: Agent) -> Callable[..., Any]:
     monitor = agent.cta.cluster.machine.monitor
     if monitor is None:
         return find
+    found: dict[Operands, Any] = {}
 
     def run(*operands: Any) -> Any:
-        try:
-            return find(*operands)
-        except Error as error:
-            if monitor.problem(error, agent):
-                return MISSING
-            raise
+        place = found.get(operands)
+        if place is None:
+            try:
+                place = find(*operands)
+            except Error as error:
+                if monitor.problem(error, agent):
+                    return MISSING
+                raise
+            if len(found) < KEPT_PLACES:
+                found[operands] = place
+        return place
 
     return run
-
-
-Operands = tuple[Any, ...]
-Report = Callable[[Operands], None]
 
 
 def watched(run: Callable[..., Any], op: Op, agent: Agent, monitor: Monitor) -> Callable[..., Any]:
@@ -225,8 +233,12 @@ class _Reports:
     def access(self, access: fx.Access) -> Report:
         place, ranks = self.position[id(access.region)], self.ranks(access.mask)
 
+        agent, op, tell = self.agent, self.op, self.monitor.access
+        if access.mask is None:
+            return lambda operands: tell(agent, op, access, operands[place], None)
+
         def report(operands: Operands) -> None:
-            self.monitor.access(self.agent, self.op, access, operands[place], ranks(operands))
+            tell(agent, op, access, operands[place], ranks(operands))
 
         return report
 
@@ -234,26 +246,34 @@ class _Reports:
         """Kept for the call of `issue`, which comes when the copy exists."""
         parts = [(access, self.position[id(access.region)], self.ranks(access.mask)) for access in accesses]
 
+        agent = self.agent
+
         def report(operands: Operands) -> None:
-            self.agent.issuing = [(access, operands[place], ranks(operands)) for access, place, ranks in parts]
+            agent.issuing = [(access, operands[place], ranks(operands)) for access, place, ranks in parts]
 
         return report
 
     def expect(self, expected: fx.Expect) -> Report:
         barriers, nbytes = self.barriers(expected.barrier, expected.mask), self.value(expected.nbytes)
 
+        agent, op, tell = self.agent, self.op, self.monitor.expect
+
         def report(operands: Operands) -> None:
+            number = nbytes(operands)
             for barrier in barriers(operands):
-                self.monitor.expect(self.agent, self.op, barrier, nbytes(operands))
+                tell(agent, op, barrier, number)
 
         return report
 
     def arrive(self, arrival: fx.Arrival) -> Report:
         barriers, count = self.barriers(arrival.barrier, arrival.mask), self.value(arrival.count)
 
+        agent, op, tell = self.agent, self.op, self.monitor.arrive
+
         def report(operands: Operands) -> None:
+            number = count(operands)
             for barrier in barriers(operands):
-                self.monitor.arrive(self.agent, self.op, barrier, count(operands))
+                tell(agent, op, barrier, number)
 
         return report
 
@@ -298,7 +318,16 @@ class _Reports:
         value = self.value(mask)
         if mask is None:
             return value
-        return lambda operands: ranks_of(value(operands), self.cta, self.op.loc)
+        found: dict[int, list[int]] = {}
+
+        def find(operands: Operands) -> list[int]:
+            bits = value(operands)
+            ranks = found.get(bits)
+            if ranks is None:
+                ranks = found[bits] = ranks_of(bits, self.cta, self.op.loc)
+            return ranks
+
+        return find
 
     def barriers(self, ref: Any, mask: Any) -> Callable[[Operands], list[MBarrier]]:
         """The barrier in its own CTA, or in each one of the mask."""

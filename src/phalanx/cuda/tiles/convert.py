@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from phalanx.cuda.tiles import helpers as h
+from phalanx.cuda.tiles.claim import claim_scratch
 from phalanx.cuda.tiles.coordinates import owner_conditions
 from phalanx.cuda.tiles.index import SlotTexts, element, local, plus, slot_line, slot_loop
 from phalanx.cuda.tiles.shared_access import Offsets
@@ -118,8 +119,11 @@ def _through_shared(w: Writer, op: Op, plan: ThroughShared, x: Value, result: Va
     with w.block():
         scratch = local(w, "scratch")
         w.line(f"{ctype}* const {scratch} = reinterpret_cast<{ctype}*>({w.scratch(op)});")
-        for part in plan.rounds:
-            w.sync_agent("scratch memory is free")
+        for number, part in enumerate(plan.rounds):
+            if number:
+                w.sync_agent("the next part")
+            else:
+                claim_scratch(w, op)
             owner = owner_conditions(w, source)
             with w.block(f"if ({' && '.join(owner)})" if owner else ""):
                 _move(w, plan, part, source, scratch, w.name(x), store=True)

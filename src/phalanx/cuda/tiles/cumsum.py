@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.arithmetic import binary_text, compute_dtype, narrow, widen
+from phalanx.cuda.tiles.claim import claim_scratch
 from phalanx.cuda.tiles.coordinates import Coordinates, owner_conditions
 from phalanx.cuda.tiles.index import SlotTexts, atom, element, local, plus, slot_loop, times
 from phalanx.cuda.writer import Writer, scalar_dtype
@@ -139,7 +140,7 @@ def _join_warps(  # type: ignore[no-untyped-def]
                     stride *= padded(layout.shape)[dim]
             return plus(times(block, str(kept)), *terms)
 
-        w.sync_agent("scratch memory is free")
+        claim_scratch(w, op)
         low = (1 << position) - 1
         owner = owner_conditions(w, layout)
         with w.block(f"if ({' && '.join(owner)})" if owner else ""), slot_loop(w, layout.num_registers) as i:

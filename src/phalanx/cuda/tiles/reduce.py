@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from phalanx.cuda.literals import literal
 from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.arithmetic import binary_text, compute_dtype, highest, lowest, narrow, widen
+from phalanx.cuda.tiles.claim import claim_scratch
 from phalanx.cuda.tiles.coordinates import Coordinates, none_set, warp_replicas
 from phalanx.cuda.tiles.index import SlotTexts, element, is_identity, local, plus, slot_loop, times
 from phalanx.cuda.tiles.share import flat_coordinate
@@ -230,7 +231,7 @@ def _fold_warps(r: _Reduction) -> None:
         coordinates.declare(dim)
     part = local(w, "part")
     w.line(f"const int {part} = {_gather_bits(w.warp, bits, r.layout.linear.in_bits('warp'))};")
-    w.sync_agent("scratch memory is free")
+    claim_scratch(w, r.op)
     owner = []
     if r.kept.replication.lane_mask:
         owner.append(none_set(w.lane, r.kept.replication.lane_mask, 31))

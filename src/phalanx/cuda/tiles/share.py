@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from phalanx.cuda.tiles import helpers as h
+from phalanx.cuda.tiles.claim import claim_scratch
 from phalanx.cuda.tiles.coordinates import Coordinates, owner_conditions, warp_replicas
 from phalanx.cuda.tiles.index import element, local, plus, slot_loop, times
 from phalanx.cuda.writer import Writer, scalar_dtype
@@ -28,7 +29,7 @@ def share_scalar(w: Writer, op: Op, name: str, dtype: DType) -> None:
         w.line(f"{name} = {w.use(h.SHUFFLE)}({name}, 0);")
         return
     place = f"*reinterpret_cast<{w.ctype(dtype)}*>({w.scratch(op)})"
-    w.sync_agent("scratch memory is free")
+    claim_scratch(w, op)
     w.line(f"if ({w.thread} == 0) {place} = {name};")
     w.sync_agent()
     w.line(f"{name} = {place};")
@@ -47,7 +48,7 @@ def share_tile(w: Writer, op: Op, name: str, tile: Value) -> None:
     with w.block():
         scratch = local(w, "scratch")
         w.line(f"{w.ctype(dtype)}* const {scratch} = reinterpret_cast<{w.ctype(dtype)}*>({w.scratch(op)});")
-        w.sync_agent("scratch memory is free")
+        claim_scratch(w, op)
         coordinates = Coordinates(w, layout)
         for dim in range(layout.rank):
             coordinates.declare(dim)
