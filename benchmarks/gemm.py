@@ -13,12 +13,15 @@ left out.
 
 from __future__ import annotations
 
+import sys
+
+sys.path.append(sys.path.pop(0))  # this folder last: its copy.py must not hide Python's
+
 import argparse
 import dataclasses
 import importlib
 import math
 import statistics
-import sys
 import time
 import traceback
 from collections.abc import Callable
@@ -26,13 +29,12 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-sys.path.append(sys.path.pop(0))  # this folder last: its copy.py must not hide Python's
 sys.path[:0] = [str(HERE.parent / "examples" / "gemm"), str(HERE.parent / "examples")]
 
-import machine
-import torch
+import machine  # noqa: E402
+import torch  # noqa: E402
 
-from phalanx.runtime.dispatch import BoundLaunch
+from phalanx.runtime.dispatch import BoundLaunch  # noqa: E402
 
 SHAPES = (
     (4096, 4096, 4096),
@@ -144,7 +146,8 @@ def main() -> None:
     options = parser.parse_args()
     shapes = SHAPES
     if options.shapes is not None:
-        shapes = tuple(tuple(map(int, line.split())) for line in options.shapes.read_text().splitlines() if line.strip())
+        lines = options.shapes.read_text().splitlines()
+        shapes = tuple(tuple(map(int, line.split())) for line in lines if line.strip())
     torch.backends.cuda.matmul.allow_tf32 = False
 
     errors: dict[str, float | str] = {}
@@ -155,7 +158,8 @@ def main() -> None:
             rung = Rung(text)
             errors[text] = rung.check()
             entries[text] = rung
-            print(f"{text}: right, largest relative error {errors[text]:.1e}, {time.perf_counter() - began:.1f} s", flush=True)
+            took = time.perf_counter() - began
+            print(f"{text}: right, largest relative error {errors[text]:.1e}, {took:.1f} s", flush=True)
         except Exception as problem:
             errors[text] = f"{type(problem).__name__}: {problem}"
             print(f"{text}: LEFT OUT", flush=True)

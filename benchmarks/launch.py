@@ -6,12 +6,14 @@ about 0.43 of Triton's.
 
 from __future__ import annotations
 
-import argparse
 import sys
+
+sys.path.append(sys.path.pop(0))  # this folder last: its copy.py must not hide Python's
+
+import argparse
 import time
 from pathlib import Path
 
-sys.path.append(sys.path.pop(0))  # this folder last: its copy.py must not hide Python's
 
 import machine
 import torch

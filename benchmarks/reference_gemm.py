@@ -25,7 +25,8 @@ class Reference:
 
     def __init__(self, path: Path) -> None:
         macros = tuple(f"-D{name}={value}" for name, value in (("ST", STAGES), ("GROUP", GROUP), ("HALVES", HALVES)))
-        image = compile_cuda(path.read_text(), "sm_90a", name=path.name, options=(*macros, f"-I{path.resolve().parent}"))
+        options = (*macros, f"-I{path.resolve().parent}")
+        image = compile_cuda(path.read_text(), "sm_90a", name=path.name, options=options)
         self.driver = get_driver()
         _, self.function = self.driver.load_function(0, image.cubin, "k")
         with self.driver.context(0):
@@ -45,7 +46,8 @@ class Reference:
                 base + position * TENSOR_MAP_BYTES, encode(self.driver, tensor.data_ptr(), shape), TENSOR_MAP_BYTES
             )
         sizes = (ctypes.c_int * 3)(m, n, k)
-        addresses = [base + i * TENSOR_MAP_BYTES for i in range(3)] + [ctypes.addressof(sizes) + 4 * i for i in range(3)]
+        addresses = [base + i * TENSOR_MAP_BYTES for i in range(3)]
+        addresses += [ctypes.addressof(sizes) + 4 * i for i in range(3)]
         parameters = (ctypes.c_void_p * 6)(*addresses)
         config = LaunchConfig(
             grid=(132, 1, 1), block=(384, 1, 1), shared_bytes=SHARED_BYTES, stream=0, attributes=None, attribute_count=0

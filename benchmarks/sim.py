@@ -7,14 +7,16 @@ a tile on top.
 
 from __future__ import annotations
 
-import argparse
 import sys
+
+sys.path.append(sys.path.pop(0))  # this folder last: its copy.py must not hide Python's
+
+import argparse
 import time
 from pathlib import Path
 
 import numpy as np
 
-sys.path.append(sys.path.pop(0))  # this folder last: its copy.py must not hide Python's
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "examples"))
 
 import machine

@@ -1,8 +1,8 @@
 """Runs the CUDA text of a kernel on the CPU, thread by thread: what generated index arithmetic and barriers really do.
 
-Needs a C++ compiler. Every thread of a CTA is a coroutine that runs until it blocks, in an order shuffled by a seed, so that a
-missing barrier shows as a wrong result. Inline PTX has a host version below, by function name; copies, mbarriers and clusters
-of more than one CTA have none.
+Needs a C++ compiler. Every thread of a CTA is a coroutine that runs until it blocks, in an order shuffled by a seed, so
+that a missing barrier shows as a wrong result. Inline PTX has a host version below, by function name; copies, mbarriers
+and clusters of more than one CTA have none.
 """
 
 from __future__ import annotations
@@ -96,8 +96,9 @@ PX_TO(__float2int_rz, int, float, -2147483648.0, 2147483648.0, -2147483647 - 1, 
 PX_TO(__double2int_rz, int, double, -2147483648.0, 2147483648.0, -2147483647 - 1, 2147483647)
 PX_TO(__float2uint_rz, unsigned, float, 0.0, 4294967296.0, 0u, 4294967295u)
 PX_TO(__double2uint_rz, unsigned, double, 0.0, 4294967296.0, 0u, 4294967295u)
-PX_TO(__float2ll_rz, long long, float, -9223372036854775808.0, 9223372036854775808.0, -9223372036854775807LL - 1, 9223372036854775807LL)
-PX_TO(__double2ll_rz, long long, double, -9223372036854775808.0, 9223372036854775808.0, -9223372036854775807LL - 1, 9223372036854775807LL)
+static const long long px_top = 9223372036854775807LL;
+PX_TO(__float2ll_rz, long long, float, -9223372036854775808.0, 9223372036854775808.0, -px_top - 1, px_top)
+PX_TO(__double2ll_rz, long long, double, -9223372036854775808.0, 9223372036854775808.0, -px_top - 1, px_top)
 PX_TO(__float2ull_rz, unsigned long long, float, 0.0, 18446744073709551616.0, 0ULL, ~0ULL)
 PX_TO(__double2ull_rz, unsigned long long, double, 0.0, 18446744073709551616.0, 0ULL, ~0ULL)
 static inline float __fdividef(float a, float b) { return a / b; }
@@ -179,7 +180,6 @@ extern "C" int px_run(void** args, int count, unsigned gx, unsigned gy, unsigned
 }
 """
 
-_HALF = "unsigned short"
 HOST_FUNCTIONS = {
     "f16_to_float": "static inline float f16_to_float(px_f16 x) { return (float)px_cast<_Float16>(x); }",
     "f16_from_float": "static inline px_f16 f16_from_float(float x) { return px_cast<unsigned short>((_Float16)x); }",
@@ -189,11 +189,19 @@ HOST_FUNCTIONS = {
 }""",
     "f8e4m3_to_float": "static inline float f8e4m3_to_float(px_f8e4m3 x) { return px_e4m3[x]; }",
     "f8e5m2_to_float": "static inline float f8e5m2_to_float(px_f8e5m2 x) { return px_e5m2[x]; }",
-    "f8e4m3_from_float": "static inline px_f8e4m3 f8e4m3_from_float(float x) { return px_encode(px_e4m3, x, 0x7e, 0x7f); }",
-    "f8e5m2_from_float": "static inline px_f8e5m2 f8e5m2_from_float(float x) { return px_encode(px_e5m2, x, 0x7b, 0x7f); }",
+    "f8e4m3_from_float": """static inline px_f8e4m3 f8e4m3_from_float(float x) {
+  return px_encode(px_e4m3, x, 0x7e, 0x7f);
+}""",
+    "f8e5m2_from_float": """static inline px_f8e5m2 f8e5m2_from_float(float x) {
+  return px_encode(px_e5m2, x, 0x7b, 0x7f);
+}""",
     "exp2_approx": "static inline float exp2_approx(float x) { return exp2f(x); }",
-    "shared_address": "static inline unsigned shared_address(const void* p) { return (unsigned)((unsigned char*)p - px_smem) + 4096; }",
-    "mapa_shared_cluster": "static inline unsigned mapa_shared_cluster(unsigned address, unsigned cta) { return address + (cta << 24); }",
+    "shared_address": """static inline unsigned shared_address(const void* p) {
+  return (unsigned)((unsigned char*)p - px_smem) + 4096;
+}""",
+    "mapa_shared_cluster": """static inline unsigned mapa_shared_cluster(unsigned address, unsigned cta) {
+  return address + (cta << 24);
+}""",
     "load_remote": """template <int N, class T> static void load_remote(T* x, unsigned address) {
   memcpy(x, px_smem + address - 4096, N * sizeof(T));
 }""",
@@ -202,9 +210,16 @@ HOST_FUNCTIONS = {
 }""",
     "bar_sync": "template <int id, int count> static void bar_sync() { px_block(2 + id, count); }",
 }
+
+
+def _once(name: str) -> str:
+    """A host function, even where several others bring it along."""
+    return f"#ifndef HOST_{name}\n#define HOST_{name}\n{HOST_FUNCTIONS[name]}\n#endif"
+
+
 for _name in ("f16", "bf16", "f8e4m3", "f8e5m2"):
     HOST_FUNCTIONS[f"{_name}_pair_from_float"] = (
-        f"{HOST_FUNCTIONS[f'{_name}_from_float']}\n"
+        f"{_once(f'{_name}_from_float')}\n"
         f"static inline void {_name}_pair_from_float(px_{_name}* y, float a, float b) {{\n"
         f"  y[0] = {_name}_from_float(a), y[1] = {_name}_from_float(b);\n}}"
     )
@@ -215,16 +230,26 @@ def _atomic(name: str) -> str | None:
     if not match:
         return None
     dtype = match[2]
-    ctype = {"f64": "double", "f32": "float", "i64": "long long", "u64": "unsigned long long", "i32": "int",
-             "u32": "unsigned", "f16": "px_f16", "bf16": "px_bf16"}[dtype]
+    ctype = {
+        "f64": "double",
+        "f32": "float",
+        "i64": "long long",
+        "u64": "unsigned long long",
+        "i32": "int",
+        "u32": "unsigned",
+        "f16": "px_f16",
+        "bf16": "px_bf16",
+    }[dtype]
     place = "unsigned p" if match[3] == "remote" else f"{ctype}* p"
     start = f"{ctype}* q = ({ctype}*)(px_smem + p - 4096);" if match[3] == "remote" else f"{ctype}* q = p;"
     add = "*q = old + x;"
     if dtype == "f16":
         add = "*q = px_cast<unsigned short>((_Float16)(px_cast<_Float16>(old) + px_cast<_Float16>(x)));"
     if dtype == "bf16":
-        add = ("unsigned s = px_cast<unsigned>(px_cast<float>((unsigned)old << 16) + px_cast<float>((unsigned)x << 16)); "
-               "*q = (s + 0x7fff + (s >> 16 & 1)) >> 16;")
+        add = (
+            "unsigned s = px_cast<unsigned>(px_cast<float>((unsigned)old << 16) + px_cast<float>((unsigned)x << 16)); "
+            "*q = (s + 0x7fff + (s >> 16 & 1)) >> 16;"
+        )
     return f"static inline {ctype} {name}({place}, {ctype} x) {{ {start} {ctype} old = *q; {add} return old; }}"
 
 
@@ -239,14 +264,7 @@ def host_source(module: Module) -> str:
         start = source.index("namespace ptx {") + len("namespace ptx {")
         stop = source.index("}  // namespace ptx")
         parts = [_host_version(part) for part in source[start:stop].split("\n\n")]
-        text = "\n\n".join(parts)
-        seen: set[str] = set()  # a conversion may come alone and with its pair
-        lines = []
-        for definition in text.split("\n\n"):
-            if definition.strip() not in seen:
-                lines.append(definition)
-            seen.add(definition.strip())
-        source = source[:start] + _without_repeats("\n\n".join(lines)) + source[stop:]
+        source = source[:start] + "\n\n".join(parts) + source[stop:]
     if "asm" in re.sub(r"//.*", "", source):
         raise HostFailure("some inline PTX has no host version:\n" + source)
     entry = re.search(rf"\b{module.entry}\((.*?)\) \{{", source, re.S)
@@ -261,22 +279,12 @@ def host_source(module: Module) -> str:
     return tables + source + DRIVER.replace("@ARGUMENTS@", arguments)
 
 
-def _without_repeats(text: str) -> str:
-    seen: set[str] = set()
-    out = []
-    for line in text.split("\n"):
-        key = line.strip()
-        if key.startswith("static inline") and key.endswith("}"):
-            if key in seen:
-                continue
-            seen.add(key)
-        out.append(line)
-    return "\n".join(out)
-
-
 def _table(dtype: Any) -> str:
     numbers = np.arange(256, dtype=np.uint8).view(dtype).astype(np.float32)
-    return ", ".join("NAN" if np.isnan(n) else "INFINITY" if n == np.inf else "-INFINITY" if n == -np.inf else repr(float(n)) + "f" for n in numbers)
+    return ", ".join(
+        "NAN" if np.isnan(n) else "INFINITY" if n == np.inf else "-INFINITY" if n == -np.inf else repr(float(n)) + "f"
+        for n in numbers
+    )
 
 
 def _split(parameters: str) -> list[str]:
@@ -296,7 +304,7 @@ def _host_version(text: str) -> str:
         return text
     names = re.findall(r"(\w+)\((?:[^()]|\([^()]*\))*\) \{", text)
     name = next((n for n in names if n in HOST_FUNCTIONS or _atomic(n)), names[0] if names else "")
-    host = HOST_FUNCTIONS.get(name) or _atomic(name)
+    host = _once(name) if name in HOST_FUNCTIONS else _atomic(name)
     if host is None:
         raise HostFailure(f"no host version of {name or text}")
     return host

@@ -1,4 +1,4 @@
-"""Small kernels for every tile instruction, shape and element type: run by the simulator, on the CPU from their CUDA text, on a GPU."""
+"""Small kernels for every tile instruction: run in the simulator, on the CPU from their CUDA text, on a GPU."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ class Case:
 CASES: dict[str, Case] = {}
 
 
-def case(name: str, kernel: Any, grid: Any, args: Callable[..., list[Any]], tolerance: float = 0.0, **constants: Any) -> None:
+def case(
+    name: str, kernel: Any, grid: Any, args: Callable[..., list[Any]], tolerance: float = 0.0, **constants: Any
+) -> None:
     assert name not in CASES, name
     CASES[name] = Case(name, kernel, grid, args, constants, tolerance)
 
@@ -96,17 +98,42 @@ def unary(X, Y, *, FN, N=256):
     px.store(Y[0:N], y)
 
 
-UNARY = ("exp", "exp2", "log", "log2", "sqrt", "rsqrt", "tanh", "erf", "sigmoid", "sin", "cos", "floor", "ceil", "abs", "neg")
+UNARY = (
+    "exp",
+    "exp2",
+    "log",
+    "log2",
+    "sqrt",
+    "rsqrt",
+    "tanh",
+    "erf",
+    "sigmoid",
+    "sin",
+    "cos",
+    "floor",
+    "ceil",
+    "abs",
+    "neg",
+)
 for fn in UNARY:
     for kind, tolerance in ((np.float32, 2e-6), (np.float64, 1e-12), (np.float16, 2e-3), (BF16, 1.6e-2)):
         case(
-            f"unary-{fn}-{np.dtype(kind).name}", unary, 1,
-            lambda rng, kind=kind: [numbers(rng, 256, kind), zeros(256, kind)], tolerance, FN=fn,
+            f"unary-{fn}-{np.dtype(kind).name}",
+            unary,
+            1,
+            lambda rng, kind=kind: [numbers(rng, 256, kind), zeros(256, kind)],
+            tolerance,
+            FN=fn,
         )
 for fn in ("abs", "neg"):
     for kind in (np.int32, np.int64, np.int8, np.int16):
-        case(f"unary-{fn}-{np.dtype(kind).name}", unary, 1,
-             lambda rng, kind=kind: [numbers(rng, 256, kind), zeros(256, kind)], FN=fn)
+        case(
+            f"unary-{fn}-{np.dtype(kind).name}",
+            unary,
+            1,
+            lambda rng, kind=kind: [numbers(rng, 256, kind), zeros(256, kind)],
+            FN=fn,
+        )
 
 
 @px.kernel(warps=2)
@@ -156,8 +183,13 @@ for kind in (np.float32, np.float64, np.float16, BF16, np.int32, np.int64, np.ui
     fns = ["add", "sub", "mul", "max", "min", "floordiv", "mod"]
     fns += ["div"] if floating else ["and", "or", "xor", "shl", "shr"]
     for fn in fns:
-        case(f"binary-{fn}-{np.dtype(kind).name}", binary, 1,
-             lambda rng, fn=fn, kind=kind: _operands(rng, fn, kind), FN=fn)
+        case(
+            f"binary-{fn}-{np.dtype(kind).name}",
+            binary,
+            1,
+            lambda rng, fn=fn, kind=kind: _operands(rng, fn, kind),
+            FN=fn,
+        )
 
 
 @px.kernel(warps=2)
@@ -177,8 +209,13 @@ def by_constants(X, Y, Z, *, N=64, D=8):
 
 
 for divisor in (8, 7, 1):
-    case(f"divide-by-{divisor}", by_constants, 1,
-         lambda rng: [rng.integers(-100, 100, 64).astype(np.int32), zeros(64, np.int32), zeros(64, np.int32)], D=divisor)
+    case(
+        f"divide-by-{divisor}",
+        by_constants,
+        1,
+        lambda rng: [rng.integers(-100, 100, 64).astype(np.int32), zeros(64, np.int32), zeros(64, np.int32)],
+        D=divisor,
+    )
 
 
 @px.kernel(warps=2)
@@ -187,15 +224,30 @@ def casts(X, Y, *, DTYPE, N=128):
 
 
 _KINDS = {
-    "f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": BF16, "f8e4m3": E4M3, "f8e5m2": E5M2,
-    "i64": np.int64, "i32": np.int32, "i16": np.int16, "i8": np.int8, "u8": np.uint8, "u32": np.uint32, "bool": np.bool_,
+    "f64": np.float64,
+    "f32": np.float32,
+    "f16": np.float16,
+    "bf16": BF16,
+    "f8e4m3": E4M3,
+    "f8e5m2": E5M2,
+    "i64": np.int64,
+    "i32": np.int32,
+    "i16": np.int16,
+    "i8": np.int8,
+    "u8": np.uint8,
+    "u32": np.uint32,
+    "bool": np.bool_,
 }
 for a, source in _KINDS.items():
     for b, target in _KINDS.items():
         if a != b:
-            case(f"cast-{a}-{b}", casts, 1,
-                 lambda rng, source=source, target=target: [numbers(rng, 128, source, 30.0), zeros(128, target)],
-                 DTYPE=getattr(px, b))
+            case(
+                f"cast-{a}-{b}",
+                casts,
+                1,
+                lambda rng, source=source, target=target: [numbers(rng, 128, source, 30.0), zeros(128, target)],
+                DTYPE=getattr(px, b),
+            )
 
 
 @px.kernel(warps=2)
@@ -227,9 +279,22 @@ def broadcasts(X, R, C, Y, B, s, *, M=32, N=64):
 
 
 for m, n in ((32, 64), (1, 128), (48, 20), (5, 3), (128, 8)):
-    case(f"broadcast-{m}x{n}", broadcasts, 1, lambda rng, m=m, n=n: [
-        numbers(rng, (m, n), np.float32), numbers(rng, n, np.float32), numbers(rng, m, np.float32), zeros((m, n)),
-        zeros((m, n), np.bool_), 0.5], 1e-6, M=m, N=n)
+    case(
+        f"broadcast-{m}x{n}",
+        broadcasts,
+        1,
+        lambda rng, m=m, n=n: [
+            numbers(rng, (m, n), np.float32),
+            numbers(rng, n, np.float32),
+            numbers(rng, m, np.float32),
+            zeros((m, n)),
+            zeros((m, n), np.bool_),
+            0.5,
+        ],
+        1e-6,
+        M=m,
+        N=n,
+    )
 
 
 @px.kernel(warps=4)
@@ -243,15 +308,17 @@ def outer(X, Y, Z, *, M=32, N=64):
 
 
 for m, n in ((32, 64), (7, 33)):
-    case(f"outer-{m}x{n}", outer, 1, lambda rng, m=m, n=n: [
-        numbers(rng, m, np.float32), numbers(rng, n, np.float32), zeros((m, n))], M=m, N=n)
+    case(
+        f"outer-{m}x{n}",
+        outer,
+        1,
+        lambda rng, m=m, n=n: [numbers(rng, m, np.float32), numbers(rng, n, np.float32), zeros((m, n))],
+        M=m,
+        N=n,
+    )
 
 
 # ---------------------------------------------------------------------- reductions and scans
-
-
-def _sized(warps: int) -> Any:
-    return px.kernel(warps=lambda W: W)
 
 
 @px.kernel(warps=lambda W: W)
@@ -283,17 +350,37 @@ for m, n in ((64, 64), (16, 256), (256, 16), (1, 512), (24, 40), (3, 1000)):
             for fn in ("sum", "argmax"):
                 out = np.int32 if fn == "argmax" else np.float32
                 length = n if axis == 0 else m
-                case(f"reduce-{fn}-{m}x{n}-axis{axis}-w{warps}", reduction, 1,
-                     lambda rng, m=m, n=n, axis=axis, out=out, length=length: [
-                         numbers(rng, (m, n), np.float32), zeros(length, out),
-                         zeros((1, n) if axis == 0 else (m, 1), out)],
-                     0.0 if fn == "argmax" else 2e-6, M=m, N=n, AXIS=axis, FN=fn, W=warps)
+                case(
+                    f"reduce-{fn}-{m}x{n}-axis{axis}-w{warps}",
+                    reduction,
+                    1,
+                    lambda rng, m=m, n=n, axis=axis, out=out, length=length: [
+                        numbers(rng, (m, n), np.float32),
+                        zeros(length, out),
+                        zeros((1, n) if axis == 0 else (m, 1), out),
+                    ],
+                    0.0 if fn == "argmax" else 2e-6,
+                    M=m,
+                    N=n,
+                    AXIS=axis,
+                    FN=fn,
+                    W=warps,
+                )
 for kind in (np.float64, np.float16, BF16, np.int32, np.int64, np.uint8, np.int8):
     for fn in ("sum", "max", "min", "argmax"):
         out = np.int32 if fn == "argmax" else kind
-        case(f"reduce-{fn}-{np.dtype(kind).name}", reduction, 1,
-             lambda rng, kind=kind, out=out: [numbers(rng, (32, 48), kind), zeros(32, out), zeros((32, 1), out)],
-             1.6e-2 if kind in (np.float16, BF16) else 1e-12, M=32, N=48, AXIS=1, FN=fn, W=8)
+        case(
+            f"reduce-{fn}-{np.dtype(kind).name}",
+            reduction,
+            1,
+            lambda rng, kind=kind, out=out: [numbers(rng, (32, 48), kind), zeros(32, out), zeros((32, 1), out)],
+            1.6e-2 if kind in (np.float16, BF16) else 1e-12,
+            M=32,
+            N=48,
+            AXIS=1,
+            FN=fn,
+            W=8,
+        )
 
 
 @px.kernel(warps=4)
@@ -319,8 +406,16 @@ def three_axes(X, Y, Z, *, A, B, C):
 
 
 for shape in ((4, 8, 16), (3, 5, 7), (2, 64, 32)):
-    case(f"three-axes-{'x'.join(map(str, shape))}", three_axes, 1, lambda rng, s=shape: [
-        numbers(rng, s, np.float32), zeros((s[0], s[2])), zeros(s[1])], 2e-6, A=shape[0], B=shape[1], C=shape[2])
+    case(
+        f"three-axes-{'x'.join(map(str, shape))}",
+        three_axes,
+        1,
+        lambda rng, s=shape: [numbers(rng, s, np.float32), zeros((s[0], s[2])), zeros(s[1])],
+        2e-6,
+        A=shape[0],
+        B=shape[1],
+        C=shape[2],
+    )
 
 
 @px.kernel(warps=lambda W: W)
@@ -331,25 +426,48 @@ def scan(X, Y, *, M, N, AXIS, W=4):
 for m, n in ((16, 64), (1, 1024), (100, 9), (24, 40), (2, 5)):
     for axis in (0, 1):
         for warps in (1, 4, 6):
-            case(f"cumsum-{m}x{n}-axis{axis}-w{warps}", scan, 1, lambda rng, m=m, n=n: [
-                numbers(rng, (m, n), np.float32), zeros((m, n))], 4e-6, M=m, N=n, AXIS=axis, W=warps)
+            case(
+                f"cumsum-{m}x{n}-axis{axis}-w{warps}",
+                scan,
+                1,
+                lambda rng, m=m, n=n: [numbers(rng, (m, n), np.float32), zeros((m, n))],
+                4e-6,
+                M=m,
+                N=n,
+                AXIS=axis,
+                W=warps,
+            )
 for kind in (np.int32, np.float16, np.int64):
-    case(f"cumsum-{np.dtype(kind).name}", scan, 1, lambda rng, kind=kind: [
-        numbers(rng, (8, 200), kind), zeros((8, 200), kind)], 2e-3 if kind is np.float16 else 0.0, M=8, N=200, AXIS=1)
+    case(
+        f"cumsum-{np.dtype(kind).name}",
+        scan,
+        1,
+        lambda rng, kind=kind: [numbers(rng, (8, 200), kind), zeros((8, 200), kind)],
+        2e-3 if kind is np.float16 else 0.0,
+        M=8,
+        N=200,
+        AXIS=1,
+    )
 
 
 @px.kernel(warps=4)
 def softmax(X, Y, *, BM=8, N=128):
     m = px.block_id(0) * BM
-    x = px.load(X[m:m + BM, 0:N], fill=-1e30)
+    x = px.load(X[m : m + BM, 0:N], fill=-1e30)
     top = px.max(x, 1, keepdims=True)
     e = px.exp(x - top)
-    px.store(Y[m:m + BM, 0:N], e / px.sum(e, 1).reshape(BM, 1))
+    px.store(Y[m : m + BM, 0:N], e / px.sum(e, 1).reshape(BM, 1))
 
 
 for m, n in ((8, 128), (19, 100), (3, 1000)):
-    case(f"softmax-{m}x{n}", softmax, (m + 7) // 8, lambda rng, m=m, n=n: [numbers(rng, (m, n), np.float32), zeros((m, n))],
-         4e-6, N=n)
+    case(
+        f"softmax-{m}x{n}",
+        softmax,
+        (m + 7) // 8,
+        lambda rng, m=m, n=n: [numbers(rng, (m, n), np.float32), zeros((m, n))],
+        4e-6,
+        N=n,
+    )
 
 
 # ---------------------------------------------------------------------- shapes
@@ -359,12 +477,20 @@ for m, n in ((8, 128), (19, 100), (3, 1000)):
 def reshapes(X, Y, Z, *, M, N, A, B):
     x = px.load(X[0:M, 0:N])
     px.store(Y[0:A, 0:B], x.reshape(A, B))
-    px.store(Z[0:M * N], (x + 1.0).reshape(M * N))
+    px.store(Z[0 : M * N], (x + 1.0).reshape(M * N))
 
 
 for m, n, a, b in ((32, 64, 64, 32), (16, 24, 24, 16), (6, 10, 15, 4), (4, 96, 12, 32), (1, 60, 5, 12)):
-    case(f"reshape-{m}x{n}-{a}x{b}", reshapes, 1, lambda rng, m=m, n=n, a=a, b=b: [
-        numbers(rng, (m, n), np.float32), zeros((a, b)), zeros(m * n)], M=m, N=n, A=a, B=b)
+    case(
+        f"reshape-{m}x{n}-{a}x{b}",
+        reshapes,
+        1,
+        lambda rng, m=m, n=n, a=a, b=b: [numbers(rng, (m, n), np.float32), zeros((a, b)), zeros(m * n)],
+        M=m,
+        N=n,
+        A=a,
+        B=b,
+    )
 
 
 @px.kernel(warps=4)
@@ -376,9 +502,15 @@ def transposes(X, Y, Z, *, M, N):
 
 for m, n in ((64, 64), (16, 128), (20, 12), (128, 128)):
     for kind in (np.float32, np.float16):
-        case(f"transpose-{m}x{n}-{np.dtype(kind).name}", transposes, 1, lambda rng, m=m, n=n, kind=kind: [
-            numbers(rng, (m, n), kind), zeros((n, m), kind), zeros(n, kind)],
-            2e-6 if kind is np.float32 else 4e-3, M=m, N=n)
+        case(
+            f"transpose-{m}x{n}-{np.dtype(kind).name}",
+            transposes,
+            1,
+            lambda rng, m=m, n=n, kind=kind: [numbers(rng, (m, n), kind), zeros((n, m), kind), zeros(n, kind)],
+            2e-6 if kind is np.float32 else 4e-3,
+            M=m,
+            N=n,
+        )
 
 
 @px.kernel(warps=4)
@@ -386,7 +518,7 @@ def accumulates(X, Y, S, n, *, BN=32, M=16):
     total = px.zeros((M, BN), px.f32)
     row = px.full((M,), 0.0, px.f32)
     for k in range(0, n, BN):
-        x = px.load(X[0:M, k:k + BN])
+        x = px.load(X[0:M, k : k + BN])
         total = total + x
         row = row + px.sum(x, 1)
     px.store(Y[0:M, 0:BN], total)
@@ -394,8 +526,13 @@ def accumulates(X, Y, S, n, *, BN=32, M=16):
 
 
 for n in (0, 32, 100):
-    case(f"loop-{n}", accumulates, 1, lambda rng, n=n: [
-        numbers(rng, (16, max(1, n)), np.float32), zeros((16, 32)), zeros(16), n], 4e-6)
+    case(
+        f"loop-{n}",
+        accumulates,
+        1,
+        lambda rng, n=n: [numbers(rng, (16, max(1, n)), np.float32), zeros((16, 32)), zeros(16), n],
+        4e-6,
+    )
 
 
 @px.kernel(warps=4)
@@ -410,7 +547,12 @@ def branches(X, Y, flag, *, M=16, N=32):
 
 
 for flag in (0, 1):
-    case(f"branch-{flag}", branches, 1, lambda rng, flag=flag: [numbers(rng, (16, 32), np.float32), zeros((16, 32)), flag])
+    case(
+        f"branch-{flag}",
+        branches,
+        1,
+        lambda rng, flag=flag: [numbers(rng, (16, 32), np.float32), zeros((16, 32)), flag],
+    )
 
 
 # ---------------------------------------------------------------------- global memory
@@ -418,22 +560,42 @@ for flag in (0, 1):
 
 @px.kernel(warps=4)
 def copies(X, Y, i, j, *, M=32, N=64):
-    px.store(Y[i:i + M, j:j + N], px.load(X[i:i + M, j:j + N], fill=3) + 1)
+    px.store(Y[i : i + M, j : j + N], px.load(X[i : i + M, j : j + N], fill=3) + 1)
 
 
-_WHERE = {"inside": (0, 0), "edge": (20, 40), "before": (-5, -7), "beyond": (90, 200), "odd": (1, 3)}
+_WHERE = {"inside": (0, 0), "edge": (20, 40), "before": (-5, -7), "beyond": (90, 200), "odd": (1, 3), "corner": (16, 64)}
 for place, (i, j) in _WHERE.items():
     for kind in (np.float32, np.int8, np.float16, np.int64):
-        case(f"edges-{place}-{np.dtype(kind).name}", copies, 1, lambda rng, i=i, j=j, kind=kind: [
-            aligned(numbers(rng, (40, 80), kind)), aligned(zeros((40, 80), kind)), i, j])
+        case(
+            f"edges-{place}-{np.dtype(kind).name}",
+            copies,
+            1,
+            lambda rng, i=i, j=j, kind=kind: [
+                aligned(numbers(rng, (40, 80), kind)),
+                aligned(zeros((40, 80), kind)),
+                i,
+                j,
+            ],
+        )
 for name, cut in {
-    "unaligned": lambda x: x[:, 1:], "strided": lambda x: x[:, ::2], "rows": lambda x: x[::3], "transposed": lambda x: x.T,
+    "unaligned": lambda x: x[:, 1:],
+    "strided": lambda x: x[:, ::2],
+    "rows": lambda x: x[::3],
+    "transposed": lambda x: x.T,
     "reversed": lambda x: x[::-1],
 }.items():
-    case(f"array-{name}", copies, (1,), lambda rng, cut=cut: [
-        cut(aligned(numbers(rng, (50, 100), np.float32))), cut(aligned(zeros((50, 100)))), 2, 4])
-case("odd-row-length", copies, 1, lambda rng: [
-    aligned(numbers(rng, (40, 64), np.float32))[:, :51], aligned(zeros((40, 64)))[:, :51], 0, 0])
+    case(
+        f"array-{name}",
+        copies,
+        (1,),
+        lambda rng, cut=cut: [cut(aligned(numbers(rng, (50, 100), np.float32))), cut(aligned(zeros((50, 100)))), 2, 4],
+    )
+case(
+    "odd-row-length",
+    copies,
+    1,
+    lambda rng: [aligned(numbers(rng, (40, 64), np.float32))[:, :51], aligned(zeros((40, 64)))[:, :51], 0, 0],
+)
 
 
 @px.kernel(warps=2)
@@ -445,9 +607,17 @@ def gathers(X, R, Y, Z, *, M=16, N=40):
     px.store(Z[px.arange(4) + 30, 0:N], px.full((4, N), 7.0, px.f32))
 
 
-case("gather", gathers, 1, lambda rng: [
-    numbers(rng, (30, 40), np.float32),
-    np.array([3, 29, 0, -1, 30, 5, 7, 8, 9, 1, 2, 4, 6, 10, 11, 100], np.int32), zeros((16, 40)), zeros((40, 40))])
+case(
+    "gather",
+    gathers,
+    1,
+    lambda rng: [
+        numbers(rng, (30, 40), np.float32),
+        np.array([3, 29, 0, -1, 30, 5, 7, 8, 9, 1, 2, 4, 6, 10, 11, 100], np.int32),
+        zeros((16, 40)),
+        zeros((40, 40)),
+    ],
+)
 
 
 @px.kernel(warps=2)
@@ -456,8 +626,12 @@ def gathers_columns(X, R, Y, *, M=16, N=8):
     px.store(Y[0:M, 0:N], px.load(X[0:M, columns]))
 
 
-case("gather-columns", gathers_columns, 1, lambda rng: [
-    numbers(rng, (16, 30), np.float32), np.array([3, 29, 0, -1, 30, 5, 7, 8], np.int32), zeros((16, 8))])
+case(
+    "gather-columns",
+    gathers_columns,
+    1,
+    lambda rng: [numbers(rng, (16, 30), np.float32), np.array([3, 29, 0, -1, 30, 5, 7, 8], np.int32), zeros((16, 8))],
+)
 
 
 @px.kernel(warps=4)
@@ -485,18 +659,29 @@ def through_shared(X, Y, Z, *, M=32, N=64, DTYPE=px.f32):
 for m, n in ((32, 64), (64, 64), (24, 40), (5, 7), (128, 128)):
     for name in ("f32", "f16", "i8", "f64"):
         if m * n < 10000 or name == "f16":
-            case(f"shared-{m}x{n}-{name}", through_shared, 1, lambda rng, m=m, n=n, kind=_KINDS[name]: [
-                numbers(rng, (m, n), kind), zeros((n, m), kind), zeros((m, n), kind)], M=m, N=n, DTYPE=getattr(px, name))
+            case(
+                f"shared-{m}x{n}-{name}",
+                through_shared,
+                1,
+                lambda rng, m=m, n=n, kind=_KINDS[name]: [
+                    numbers(rng, (m, n), kind),
+                    zeros((n, m), kind),
+                    zeros((m, n), kind),
+                ],
+                M=m,
+                N=n,
+                DTYPE=getattr(px, name),
+            )
 
 
 @px.kernel(warps=4)
 def stages(X, Y, *, S=3, M=16, N=32):
     s = px.shared((S, M, N), px.f32)
     for i in range(S):
-        px.store(s[i], px.load(X[i * M:i * M + M, 0:N]))
+        px.store(s[i], px.load(X[i * M : i * M + M, 0:N]))
     for i in range(S):
         for k in range(0, M, 4):
-            px.store(Y[i * M + k:i * M + k + 4, 0:N], px.load(s[S - 1 - i, k:k + 4, :]))
+            px.store(Y[i * M + k : i * M + k + 4, 0:N], px.load(s[S - 1 - i, k : k + 4, :]))
             px.store(Y[i * M + k, 0:8], px.load(s[i, k, 8:16]))
 
 
@@ -507,16 +692,20 @@ case("shared-stages", stages, 1, lambda rng: [numbers(rng, (48, 32), np.float32)
 def slices(X, Y, a, b, *, M=16, N=64):
     s = px.shared((M, N), px.f16)
     px.store(s, px.load(X[0:M, 0:N]))
-    px.store(Y[0:8, 0:16], px.load(s[a:a + 8, b:b + 16]))
+    px.store(Y[0:8, 0:16], px.load(s[a : a + 8, b : b + 16]))
     px.store(Y[8:16, 0:16], px.load(s[4:12, 3:19]))
-    px.store(Y[0:16, 16:24], px.load(s[a:a + 8, b:b + 16].T))
+    px.store(Y[0:16, 16:24], px.load(s[a : a + 8, b : b + 16].T))
     px.store(s[a, b], 5.0)
     px.store(Y[0, 30], s[a, b] + s[0, 0])
 
 
 for a, b in ((0, 0), (3, 5), (8, 48)):
-    case(f"shared-slices-{a}-{b}", slices, 1, lambda rng, a=a, b=b: [
-        numbers(rng, (16, 64), np.float16), zeros((16, 32), np.float16), a, b])
+    case(
+        f"shared-slices-{a}-{b}",
+        slices,
+        1,
+        lambda rng, a=a, b=b: [numbers(rng, (16, 64), np.float16), zeros((16, 32), np.float16), a, b],
+    )
 
 
 @px.kernel(warps=2)
@@ -549,9 +738,14 @@ def atomics(X, Y, Z, *, M=16, N=24, DTYPE=px.f32):
 
 for name in ("f32", "f64", "i32", "i64", "u32", "u64", "f16", "bf16"):
     kind = {**_KINDS, "u64": np.uint64}[name]
-    case(f"atomic-{name}", atomics, 1, lambda rng, kind=kind: [
-        numbers(rng, (16, 24), kind), zeros((16, 24), kind), zeros((16, 24), kind)],
-        {"f16": 4e-3, "bf16": 3e-2}.get(name, 2e-6), DTYPE=getattr(px, name))
+    case(
+        f"atomic-{name}",
+        atomics,
+        1,
+        lambda rng, kind=kind: [numbers(rng, (16, 24), kind), zeros((16, 24), kind), zeros((16, 24), kind)],
+        {"f16": 4e-3, "bf16": 3e-2}.get(name, 2e-6),
+        DTYPE=getattr(px, name),
+    )
 
 
 @px.kernel(warps=lambda W: W)
@@ -559,7 +753,7 @@ def tickets(Y, Z, *, N=24, W=4):
     old = px.atomic_add(Y[0], 5)
     px.store(Z[0], old)
     again = px.atomic_add(Y[0:N], px.arange(N))
-    px.store(Z[1:N + 1], again)
+    px.store(Z[1 : N + 1], again)
     c = px.shared((4,), px.i32)
     px.store(c, 1)
     px.store(Z[N + 1], px.atomic_add(c[2], 3))
@@ -567,8 +761,13 @@ def tickets(Y, Z, *, N=24, W=4):
 
 
 for warps in (1, 4):
-    case(f"atomic-old-values-w{warps}", tickets, 1,
-         lambda rng: [np.arange(24, dtype=np.int32), zeros(30, np.int32)], W=warps)
+    case(
+        f"atomic-old-values-w{warps}",
+        tickets,
+        1,
+        lambda rng: [np.arange(24, dtype=np.int32), zeros(30, np.int32)],
+        W=warps,
+    )
 
 
 # ---------------------------------------------------------------------- roles
@@ -616,8 +815,11 @@ def mismatch(case: Case, got: list[Any], want: list[Any]) -> str | None:
             continue
         error, count, place = difference(g, w)
         if error > case.tolerance and (worst is None or error > worst[0]):
-            worst = error, f"{case.name}: argument {position}: {count} of {w.size} differ, by up to {error:.2e} at {place}: " \
-                f"{g[place]!s} instead of {w[place]!s}"
+            worst = (
+                error,
+                f"{case.name}: argument {position}: {count} of {w.size} differ, by up to {error:.2e} at {place}: "
+                f"{g[place]!s} instead of {w[place]!s}",
+            )
     return None if worst is None else worst[1]
 
 

@@ -37,7 +37,7 @@ from phalanx.language.kernel import func, kernel
 from phalanx.language.mbarrier import barrier
 from phalanx.language.memory import atomic_add, load, shared, store
 from phalanx.language.structs import ring, struct
-from phalanx.language.tile_parts import empty
+from phalanx.language.tile_parts import empty, keep
 from phalanx.language.tiles import (
     arange,
     argmax,
@@ -74,7 +74,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Compiled", "DType", "Error", "abs", "arange", "argmax", "atomic_add", "barrier", "bf16", "block_id", "bool", "cdiv",
     "ceil", "check", "cluster", "compile", "cos", "cumsum", "device", "device_assert", "dot", "empty", "erf", "exp", "exp2", "f16", "f32", "f64",
-    "f8e4m3", "f8e5m2", "fence", "floor", "full", "func", "i16", "i32", "i64", "i8", "kernel", "load", "log", "log2", "max",
+    "f8e4m3", "f8e5m2", "fence", "floor", "full", "func", "i16", "i32", "i64", "i8", "keep", "kernel", "load", "log", "log2", "max",
     "maximum", "min", "minimum", "num_blocks", "print", "ring", "rsqrt", "shared", "sigmoid", "sin", "spec", "sqrt",
     "static_range", "store", "struct", "sum", "sync", "tanh", "tma", "u16", "u32", "u64", "u8", "warps",
     "wgmma", "wgmma_commit", "wgmma_wait", "where", "zeros",

@@ -1,4 +1,4 @@
-"""The index arithmetic in generated text, evaluated for every register, lane and warp against the layouts' own numbers."""
+"""The index arithmetic in generated text, evaluated for every register, lane and warp: the layouts' own numbers."""
 
 from __future__ import annotations
 
@@ -110,7 +110,11 @@ def test_offsets_in_shared_memory(name: str, itemsize: int, kind: str) -> None:
         assert offsets.form != "general" or tile.is_padded or kind == "panels"
         base = offsets.declare()
         for step in {1, best_vector(tile, shared, 0, axes)}:
-            got = evaluate(w, lambda i, s=step: plus(base, offsets.at(i, s)), tile.num_registers, step, tile.warps, stage=2)
+
+            def place(i: str, base: str = base, offsets: Offsets = offsets, step: int = step) -> str:
+                return plus(base, offsets.at(i, step))
+
+            got = evaluate(w, place, tile.num_registers, step, tile.warps, stage=2)
             want = shared_offsets(tile, shared, (2, 0, 0), axes)[::step] // itemsize
             alive = tile.alive[::step]
             assert np.array_equal(got[alive], want[alive])

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from host_cuda import COMPILER, HostFailure, build, module_for, run_on_host
-from tile_cases import CASES, Case, every_nth, mismatch, simulated
 
 import phalanx as px
+from host_cuda import COMPILER, HostFailure, build, module_for, run_on_host
+from tile_cases import CASES, Case, every_nth, mismatch, simulated
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler on this machine")
 
@@ -36,7 +36,9 @@ def test_equals_the_simulator_everywhere(name: str) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(3, 8))
-@pytest.mark.parametrize("name", ["roles", "reduce-sum-64x64-axis0-w4", "cumsum-1x1024-axis1-w4", "transpose-64x64-float32"])
+@pytest.mark.parametrize(
+    "name", ["roles", "reduce-sum-64x64-axis0-w4", "cumsum-1x1024-axis1-w4", "transpose-64x64-float32", "scalars-1000"]
+)
 def test_any_order_of_threads(name: str, seed: int) -> None:
     check(CASES[name], seed)
 

@@ -1,4 +1,4 @@
-"""Every tile kernel on the GPU: the same results as the simulator's. As a program it prints a summary of all mismatches."""
+"""Every tile kernel on the GPU: the simulator's results. As a program it prints a summary of all mismatches."""
 
 from __future__ import annotations
 
@@ -15,9 +15,21 @@ torch: Any = pytest.importorskip("torch")
 
 # NumPy element type -> torch's, and a plain integer type of the same size to carry the bits.
 _TORCH = {
-    "float64": "float64", "float32": "float32", "float16": "float16", "bfloat16": "bfloat16",
-    "float8_e4m3fn": "float8_e4m3fn", "float8_e5m2": "float8_e5m2", "int64": "int64", "int32": "int32", "int16": "int16",
-    "int8": "int8", "uint8": "uint8", "uint32": "uint32", "uint64": "uint64", "uint16": "uint16", "bool": "bool",
+    "float64": "float64",
+    "float32": "float32",
+    "float16": "float16",
+    "bfloat16": "bfloat16",
+    "float8_e4m3fn": "float8_e4m3fn",
+    "float8_e5m2": "float8_e5m2",
+    "int64": "int64",
+    "int32": "int32",
+    "int16": "int16",
+    "int8": "int8",
+    "uint8": "uint8",
+    "uint32": "uint32",
+    "uint64": "uint64",
+    "uint16": "uint16",
+    "bool": "bool",
 }
 _CARRIER = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from front import Types, array, prepared
-
 import phalanx as px
+from front import Types, array, prepared
 from phalanx.ir.core import Function, Note, Op
 from phalanx.ir.ops.control import Assign, ReadVar
 from phalanx.ir.ops.memory import Load, Store

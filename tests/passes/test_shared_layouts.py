@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from front import Types, array, prepared
-
 import phalanx as px
+from front import Types, array, prepared
 from phalanx.ir.types import bf16
 from phalanx.language.kernel import Kernel
 from phalanx.layouts import SharedLayout
@@ -95,7 +94,7 @@ def bulk(X, Y, *, N=1024):
 
 
 def test_rows_of_bulk_copies_stay_contiguous() -> None:
-    layouts, notes = chosen(bulk, (array(1), array(2)))
+    layouts, _ = chosen(bulk, (array(1), array(2)))
     assert not layouts["s"].swizzle and layouts["s"].panels == 1
     assert layouts["s"].is_row_major
 

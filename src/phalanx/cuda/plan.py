@@ -84,6 +84,8 @@ class Plan:
     scratch: Mapping[Op, int] = field(default_factory=dict)
     copies: Mapping[Op, CopyPlan] = field(default_factory=dict)
     pushes: Mapping[Op, PushPlan] = field(default_factory=dict)
+    partial: frozenset[Op] = frozenset()
+    """Reductions of tiles that leave each warp its own part, and those over the cluster that put them together."""
     tensor_maps: tuple[TensorMapSlot, ...] = ()
     scopes: Scopes = field(default_factory=Scopes)
     shared_bytes: int = 0

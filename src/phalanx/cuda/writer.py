@@ -453,6 +453,10 @@ class Writer:
         """The same as a 32-bit shared address."""
         return f"({self.base} + {self.plan.scratch[op]})"
 
+    def counter(self, key: object, hint: str, comment: str) -> str:
+        """A variable of the whole kernel that every thread counts up by itself, the same for the same key."""
+        return self._once(key, hint, lambda name: f"unsigned {name} = 0;  // {comment}")
+
     def _once(self, key: object, hint: str, declare: Callable[[str], str]) -> str:
         """The name that `declare` declares at the kernel's start, the same for the same key."""
         if key not in self._prologue:

@@ -124,9 +124,7 @@ class ArrayType:
 
     def __str__(self) -> str:
         axes = ", ".join(["?"] * self.rank)
-        facts = "" if self.unit_inner and self.aligned else (
-            " strided" if not self.unit_inner else " unaligned"
-        )
+        facts = ("" if self.unit_inner else " strided") + ("" if self.aligned else " unaligned")
         return f"global {self.dtype.name}[{axes}]{facts}"
 
 

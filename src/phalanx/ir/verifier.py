@@ -190,6 +190,7 @@ class _Verifier:
             raise Error(
                 f"index {number} is outside barrier array '{barrier.name}' ({_plural(barrier.n, 'barrier')})",
                 location=op.loc,
+                kind="out-of-bounds",
                 remedy=f"use 0 to {barrier.n - 1}, or declare more: px.barrier({int(number) + 1})"
                 if number > 0
                 else "indices begin at 0",
@@ -212,6 +213,7 @@ class _Verifier:
             raise Error(
                 f"{what} {int(bits):#b} names CTA {highest}, the cluster has {_plural(size, 'CTA')}",
                 location=op.loc,
+                kind="out-of-bounds",
                 remedy=f"bit r stands for the CTA of rank r: use at most {(1 << size) - 1:#b}, "
                 "or give the kernel a larger cluster=",
             )
@@ -249,7 +251,10 @@ class _Verifier:
                 message = f"slice {start}:{start + extent} begins before the start of {where}"
             else:
                 message = f"slice {start}:{start + extent} is past the end of {where}"
-            raise Error(message, location=op.loc, remedy="shared memory has no edge masks: stay inside the buffer")
+            raise Error(
+                message, location=op.loc, kind="out-of-bounds",
+                remedy="shared memory has no edge masks: stay inside the buffer",
+            )
         if view.cta is not None:
             _check_scalar_integer(view.cta, "the CTA of .at()", op)
             cta = constant_of(view.cta)
@@ -257,6 +262,7 @@ class _Verifier:
                 raise Error(
                     f".at({cta}) names a CTA outside the cluster of {_plural(self.function.cluster_size, 'CTA')}",
                     location=op.loc,
+                    kind="out-of-bounds",
                     remedy=f"ranks are 0 to {self.function.cluster_size - 1}; "
                     "give the kernel a larger cluster= if more are meant",
                 )
@@ -370,7 +376,7 @@ def _check_transpose(op: tile.Transpose) -> None:
     _need(_shape(op.result) == tuple(shape[axis] for axis in op.perm), op, "result of another shape")
 
 
-def _same_type(op: tile.CumSum | tile.ConvertLayout) -> None:
+def _same_type(op: tile.CumSum | tile.ConvertLayout | tile.Keep) -> None:
     _need(op.x.type == op.result.type, op, f"{op.x.type} becomes {op.result.type}")
 
 
@@ -471,6 +477,7 @@ _TYPES: dict[type[Op], Callable[..., None]] = {
     tile.Reshape: _check_reshape,
     tile.Transpose: _check_transpose,
     tile.ConvertLayout: _same_type,
+    tile.Keep: _same_type,
     memory.Load: _check_load,
     memory.Store: _check_written,
     memory.AtomicAdd: _check_written,

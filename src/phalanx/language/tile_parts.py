@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from phalanx.ir.ops.tile import Empty, Part
+from phalanx.ir.ops.tile import Empty, Keep, Part
 from phalanx.ir.types import TileType, f32
 from phalanx.ir.values import Value
 from phalanx.language.builder import Builder
 from phalanx.language.builtin import builtin
-from phalanx.language.operators import describe, dtype_of, shape_of
+from phalanx.language.operators import describe, dtype_of, is_tile, shape_of
 from phalanx.language.tiles import require_dtype, require_shape
 from phalanx.language.values import Slice
 
@@ -27,6 +27,21 @@ def empty(ctx: Builder, shape: Any, dtype: Any = f32) -> Any:
     return result
 
 
+@builtin("keep")
+def keep(ctx: Builder, x: Any) -> Any:
+    """The same tile, held in registers as it is; what was computed from it so far is computed again where it is needed later.
+
+    Any agent; any GPU; no PTX (an empty instruction that the compiler can't look through). For a long row of bf16 that is
+    read once, reduced, and scaled: without it the compiler may hold the row a second time as f32.
+    Example: ``x = px.keep(x)``.
+    """
+    if not is_tile(x):
+        ctx.fail(f"px.keep holds a register tile, not {describe(x)}", "load the view first: px.load(view)")
+    result = Value(x.type)
+    ctx.emit(Keep(x, result, loc=ctx.loc))
+    return result
+
+
 def tile_part(ctx: Builder, tile: Value, index: tuple[Any, ...]) -> Value:
     """`tile[a:b, :]`: a part with constant bounds, without moving elements between threads."""
     shape = shape_of(tile)
@@ -36,8 +51,9 @@ def tile_part(ctx: Builder, tile: Value, index: tuple[Any, ...]) -> Value:
     for axis, size in enumerate(shape):
         item = index[axis] if axis < len(index) else Slice(None, None, None)
         if not isinstance(item, Slice) or item.step not in (None, 1):
+            shown = "a slice with a step" if isinstance(item, Slice) else describe(item)
             ctx.fail(
-                f"axis {axis} of a tile is indexed by {describe(item) if not isinstance(item, Slice) else 'a slice with a step'}",
+                f"axis {axis} of a tile is indexed by {shown}",
                 "parts of a tile are slices with constant bounds, e.g. acc[:, 0:64]; single elements have no index",
             )
         start = 0 if item.start is None else item.start
@@ -45,7 +61,9 @@ def tile_part(ctx: Builder, tile: Value, index: tuple[Any, ...]) -> Value:
         if not isinstance(start, int) or not isinstance(stop, int):
             ctx.fail("the bounds of a tile's slice are compile-time constants", "unroll the loop with px.static_range")
         if not 0 <= start < stop <= size:
-            ctx.fail(f"slice {start}:{stop} is outside axis {axis} of the tile, which has size {size}", "parts are not clipped")
+            ctx.fail(
+                f"slice {start}:{stop} is outside axis {axis} of the tile, of size {size}", "parts are not clipped"
+            )
         starts.append(start)
         sizes.append(stop - start)
     if tuple(sizes) == shape:

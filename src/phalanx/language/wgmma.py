@@ -82,13 +82,19 @@ def multiply(ctx: Builder, what: str, a: Any, b: Any, acc: Any, accumulate: Any,
     require_warpgroups(ctx, what)
     left, right = operand(ctx, what, "a", a), operand(ctx, what, "b", b)
     if not isinstance(right, SharedView):
-        ctx.fail(f"{what}: b is read from shared memory, not from registers", "px.store the tile into a px.shared buffer first")
+        ctx.fail(
+            f"{what}: b is read from shared memory, not from registers",
+            "px.store the tile into a px.shared buffer first",
+        )
     shape = left.shape if isinstance(left, SharedView) else shape_of(left)
     if len(shape) != 2 or len(right.shape) != 2:
-        ctx.fail(f"{what} multiplies matrices, not shapes {shape} and {right.shape}", "index the stage of a ring first: As[s]")
+        ctx.fail(
+            f"{what} multiplies matrices, not shapes {shape} and {right.shape}", "index the stage of a ring first: a[s]"
+        )
     if not is_tile(acc):
         ctx.fail(
-            f"{what}: acc is the variable of a register tile, not {describe(acc)}", "make it with acc = px.zeros((M, N), px.f32)"
+            f"{what}: acc is the variable of a register tile, not {describe(acc)}",
+            "make it with acc = px.zeros((M, N), px.f32)",
         )
     m, k, n = shape[0], shape[1], right.shape[1]
     if right.shape[0] != k:
@@ -98,7 +104,10 @@ def multiply(ctx: Builder, what: str, a: Any, b: Any, acc: Any, accumulate: Any,
         ctx.fail(f"{what}: a has K = {k}, b has K = {right.shape[0]}", remedy)
     dtype = accumulator_dtype(ctx, what, operand_dtype(left), right.dtype)
     if shape_of(acc) != (m, n) or dtype_of(acc) != dtype:
-        ctx.fail(f"{what}: acc is {acc.type}, the product is {TileType((m, n), dtype)}", "give acc the product's shape and type")
+        ctx.fail(
+            f"{what}: acc is {acc.type}, the product is {TileType((m, n), dtype)}",
+            "give acc the product's shape and type",
+        )
     check_shape(ctx, what, m, n, k, right.dtype)
     check_major(ctx, what, "a", left, 1)
     check_major(ctx, what, "b", right, 0)
@@ -139,7 +148,7 @@ def empty_tile(ctx: Builder, shape: tuple[int, ...], dtype: DType) -> Value:
 def require_warpgroups(ctx: Builder, what: str) -> None:
     agent = ctx.agent
     if agent.warps % WARPGROUP or agent.first % WARPGROUP:
-        where = f"the role of warps {agent.first} to {agent.first + agent.warps - 1}" if agent.is_role else "this kernel"
+        where = "this role" if agent.is_role else "this kernel"
         ctx.fail(
             f"{what} runs on whole warpgroups; {where} has {agent.warps} warps from warp {agent.first}",
             "use a multiple of 4 warps that begins at a multiple of 4, e.g. px.warps(4, 8)",
@@ -153,8 +162,9 @@ def operand(ctx: Builder, what: str, name: str, item: Any) -> SharedView | Value
         if item.view.cta is not None:
             ctx.fail(f"{what}: {name} is in another CTA's shared memory", "copy it here first: px.cluster.copy")
         return item.view
+    kinds = "a view of shared memory" + (" or a register tile" if name == "a" else "")
     ctx.fail(
-        f"{what}: {name} is a view of shared memory" + (" or a register tile" if name == "a" else "") + f", not {describe(item)}",
+        f"{what}: {name} is {kinds}, not {describe(item)}",
         "bring the tile into a px.shared buffer with px.tma.load",
     )
 
@@ -184,7 +194,9 @@ def check_shape(ctx: Builder, what: str, m: int, n: int, k: int, dtype: DType) -
         ctx.fail(f"{what}: M = {m} rows over {groups} warpgroups", f"with {groups} warpgroups M is {ROWS * groups}")
     step = 16 if dtype.is_integer and n > 32 else 8
     if n % step or not 8 <= n <= MAX_N:
-        ctx.fail(f"{what}: N = {n}", f"N is a multiple of {step} from 8 to {MAX_N}: use several accumulators for wider tiles")
+        ctx.fail(
+            f"{what}: N = {n}", f"N is a multiple of {step} from 8 to {MAX_N}: use several accumulators for wider tiles"
+        )
     least = STEP_BYTES // dtype.itemsize
     if k % least:
         ctx.fail(f"{what}: K = {k}", f"K is a multiple of {least} for {dtype}")
@@ -203,8 +215,8 @@ def check_major(ctx: Builder, what: str, name: str, item: SharedView | Value, k_
     if item.kept[k_axis] == last:
         return
     if item.dtype.bits != 16:
+        rows = "M" if name == "a" else "N"
         ctx.fail(
-            f"{what}: {name} is contiguous along {'M' if name == 'a' else 'N'}, which the hardware reads for 16-bit types only",
-            f"let '{item.buffer.name}' be contiguous along K: shape ({'M' if name == 'a' else 'N'}, K)"
-            + (", and write b.T" if name == "b" else ""),
+            f"{what}: {name} is contiguous along {rows}, which the hardware reads for 16-bit types only",
+            f"let '{item.buffer.name}' be contiguous along K: shape ({rows}, K){', and write b.T' * (name == 'b')}",
         )

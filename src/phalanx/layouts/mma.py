@@ -101,9 +101,4 @@ def shared_operand(layout: SharedLayout, transposed: bool) -> Operand:
     return Operand(layout.swizzle, leading, stride, transposed, layout, STEP_BYTES // item)
 
 
-def widest_swizzle(columns: int, itemsize: int) -> int:
-    """The widest swizzle for rows of so many elements, 0 if there is none. Example: `widest_swizzle(64, 2) == 128`."""
-    return next((swizzle for swizzle in (128, 64, 32) if columns * itemsize % swizzle == 0), 0)
-
-
-__all__ = ["Operand", "WARPGROUP", "WGMMA_ROWS", "shared_operand", "wgmma_accumulator", "wgmma_operand", "widest_swizzle"]
+__all__ = ["Operand", "WARPGROUP", "WGMMA_ROWS", "shared_operand", "wgmma_accumulator", "wgmma_operand"]

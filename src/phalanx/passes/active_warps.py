@@ -22,7 +22,8 @@ def choose_active_warps(function: Function) -> Function:
         if not isinstance(op, Roles):
             return None
         regions = tuple(
-            dataclasses.replace(role, active=1) if role.count > 1 and _needs_one_warp(role) else role for role in op.regions
+            dataclasses.replace(role, active=1) if role.count > 1 and _needs_one_warp(role) else role
+            for role in op.regions
         )
         return [dataclasses.replace(op, regions=regions)]
 

@@ -32,6 +32,8 @@ def insert_barrier_init(function: Function, counts: Mapping[BarrierArray, Counts
     ]
     if not inits:
         return function
-    sync: Op = ClusterSync(CLUSTER, loc=function.loc) if touches_peers(function) else Sync(LOCAL, loc=function.loc)
+    # The init fence publishes the barriers, so the arrival need not: a release would cost a GPU-wide memory barrier.
+    meets_peers = touches_peers(function)
+    sync: Op = ClusterSync(CLUSTER, relaxed=True, loc=function.loc) if meets_peers else Sync(LOCAL, loc=function.loc)
     prologue = (*inits, FenceBarrierInit(loc=function.loc), sync)
     return dataclasses.replace(function, body=Block(prologue + function.body.ops))

@@ -202,6 +202,7 @@ class Census:
                 f"nothing arrives on barrier {barrier.name}{element}{cta}, which is waited for at "
                 f"{site.short}",
                 location=barrier.loc,
+                kind="deadlock",
                 details=self.table(barrier),
                 remedy="copies complete bytes, they never arrive: arm the barrier with `with "
                 "bar.transaction():` around them or "

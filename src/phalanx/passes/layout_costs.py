@@ -48,8 +48,8 @@ def preferred(view: View, shape: tuple[int, ...], warps: int, reduce_axis: int |
 def between(views: Sequence[View], shape: tuple[int, ...], warps: int) -> Iterator[RegisterLayout]:
     """Layouts for a tile that is read along one dimension and written along another, as in a transpose.
 
-    Vectors, and as many lanes as fill memory sectors, run along the one; the other lanes along the other, where they meet
-    different banks.
+    Vectors, and as many lanes as fill memory sectors, run along the one; the other lanes along the other, where they
+    meet different banks.
     """
     fastest = list(dict.fromkeys(view_order(view, len(shape))[0] for view in views if view.kept))
     for first in fastest:
@@ -67,7 +67,7 @@ def between(views: Sequence[View], shape: tuple[int, ...], warps: int) -> Iterat
 def _crossed(
     shape: tuple[int, ...], warps: int, first: int, second: int, vector: int, lanes: int
 ) -> RegisterLayout:
-    """`vector` register bits and `lanes` lane bits along `first`, the other lanes along `second`, then warps, registers."""
+    """`vector` register and `lanes` lane bits along `first`, the other lanes along `second`, then warps, registers."""
     left = [log2(extent) for extent in padded(shape)]
     used = [0] * len(shape)
 
@@ -108,7 +108,7 @@ def default_layout(shape: tuple[int, ...], warps: int, itemsize: int, reduce_axi
 
 
 def touch_cost(view: View, layout: RegisterLayout, writes: bool) -> float:
-    """What loading or storing a view in a layout costs; elements that several threads hold are stored by one of them."""
+    """What loading or storing a view in a layout costs; elements that several threads hold are stored by one."""
     if isinstance(view, GlobalView):
         width = vector_elements(view, layout)
         return _global_cost(layout, width, view.dtype.itemsize, _runs_along_rows(view), writes)

@@ -22,6 +22,7 @@ from phalanx.ir.ops.tile import (
     CumSum,
     Empty,
     Full,
+    Keep,
     Part,
     Reduce,
     Reshape,
@@ -58,7 +59,7 @@ class Operand:
 
 @dataclass(frozen=True)
 class Result:
-    """The result is laid out as `layout(operand's)` (ValueError if that is no layout); `back` is the inverse, if any."""
+    """The result is laid out as `layout(operand's)` (ValueError if it is none); `back` is the inverse, if any."""
 
     result: Value
     operand: Value
@@ -186,7 +187,8 @@ def _part(op: Part) -> list[Wish]:
 
 def _product(op: Wgmma) -> list[Wish]:
     m, n, k = op.shape
-    wishes: list[Wish] = [Fixed(op.acc, wgmma_accumulator(m, n, op.warps)), Same((op.result, op.acc))]
+    layout = wgmma_accumulator(m, n, op.warps)
+    wishes: list[Wish] = [Fixed(op.acc, layout), Fixed(op.result, layout), Same((op.result, op.acc))]
     if isinstance(op.a, Value):
         wishes.append(Fixed(op.a, wgmma_operand(m, k, op.warps, op.a_dtype.itemsize)))
     return wishes
@@ -203,6 +205,7 @@ RULES: dict[type[Op], Rule] = {
     Compare: _elementwise,
     Select: _elementwise,
     Cast: _elementwise,
+    Keep: _elementwise,
     Full: lambda op: [],
     Empty: lambda op: [],
     Arange: lambda op: [],

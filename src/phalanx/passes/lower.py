@@ -7,6 +7,7 @@ from phalanx.errors import Error
 from phalanx.ir.archs import Arch
 from phalanx.ir.core import Function
 from phalanx.passes.copies import plan_copies
+from phalanx.passes.partial_reductions import find_partial_reductions
 from phalanx.passes.pushes import plan_pushes
 from phalanx.passes.scopes import choose_scopes
 from phalanx.passes.shared_memory import plan_memory
@@ -29,7 +30,8 @@ def lower(function: Function, arch: Arch, *, watchdog: bool = False) -> Plan:
     pushes = plan_pushes(function, shared)
     function = pushes.function
     copies = plan_copies(function, shared)
-    scratch = {op: size for op in function.walk() if (size := scratch_bytes(op, layouts)) > 0}
+    partial = find_partial_reductions(function, layouts)
+    scratch = {op: size for op in function.walk() if op not in partial and (size := scratch_bytes(op, layouts)) > 0}
     memory = plan_memory(function, arch, shared, scratch)
     return Plan(
         function=function,
@@ -40,6 +42,7 @@ def lower(function: Function, arch: Arch, *, watchdog: bool = False) -> Plan:
         scratch=memory.scratch,
         copies=copies.plans,
         pushes=pushes.plans,
+        partial=partial,
         tensor_maps=copies.tensor_maps,
         scopes=choose_scopes(function, pushes.credited),
         shared_bytes=memory.nbytes,

@@ -1,5 +1,4 @@
-"""`wgmma.fence` where registers may have been touched since the tensor cores last did: before each batch of
-products."""
+"""`wgmma.fence` before each batch of products: where registers may have been touched since the tensor cores did."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ def insert_mma_fences(function: Function) -> Function:
                 if not fenced:
                     out.append(WgmmaFence(loc=op.loc))
                 fenced = True
-            elif not op.effects().is_pure or any(isinstance(v.type, TileType) for v in op.defined_values()) or any(True for _ in op.blocks()):
+            elif not op.effects().is_pure or any(True for _ in op.blocks()) or _makes_tile(op):
                 fenced = False
             out.append(map_blocks(op, insert))
         same = len(out) == len(block.ops) and all(a is b for a, b in zip(out, block.ops, strict=True))
@@ -30,3 +29,7 @@ def insert_mma_fences(function: Function) -> Function:
 
     body = insert(function.body)
     return function if body is function.body else dataclasses.replace(function, body=body)
+
+
+def _makes_tile(op: Op) -> bool:
+    return any(isinstance(value.type, TileType) for value in op.defined_values())

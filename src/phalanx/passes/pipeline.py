@@ -9,6 +9,7 @@ from phalanx.passes.barrier_init import insert_barrier_init
 from phalanx.passes.counts import infer_counts
 from phalanx.passes.exit_sync import insert_exit_sync
 from phalanx.passes.mma_fences import insert_mma_fences
+from phalanx.passes.reductions import allocate_reductions
 from phalanx.passes.role_sync import insert_role_syncs
 from phalanx.passes.roles import merge_roles
 from phalanx.passes.transactions import lower_transactions
@@ -23,6 +24,7 @@ def prepare(function: Function) -> Function:
     """
     verify(function)  # first, so that the passes may rely on masks and indices inside their bounds
     function = merge_roles(function)
+    function = allocate_reductions(function)
     function = lower_transactions(function)
     function = insert_barrier_init(function, infer_counts(function))
     function = insert_exit_sync(function)

@@ -126,6 +126,7 @@ def check_cluster_barriers(function: Function, roles: Roles) -> None:
         raise Error(
             f"{name} inside a role, but only {covered} of the CTA's {function.warps} warps run a role here",
             location=first.loc,
+            kind="deadlock",
             remedy="all threads must take part: call it outside the roles, or give every warp a role that calls it",
         )
     for tally in tallies[1:]:
@@ -133,6 +134,7 @@ def check_cluster_barriers(function: Function, roles: Roles) -> None:
             raise Error(
                 f"{name} inside a role: not all concurrent roles run the cluster barrier equally often",
                 location=first.loc,
+                kind="deadlock",
                 details="\n".join(
                     f"{span_text(t.role.first, t.role.count)}: {t.arrives} arrivals, {t.waits} waits" for t in tallies
                 ),

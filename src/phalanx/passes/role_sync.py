@@ -287,7 +287,8 @@ class _Agent:
                 settled = self._loop(loop, frozenset())
                 if len(flow.syncs) > len(settled.syncs):
                     reason = next(why for op, why in flow.syncs.items() if op not in settled.syncs)
-                    flow = Flow(settled.out, settled.exits, {loop: reason, **settled.syncs}, settled.groups, settled.elected)
+                    syncs = {loop: reason, **settled.syncs}
+                    flow = Flow(settled.out, settled.exits, syncs, settled.groups, settled.elected)
             self._loops[key] = flow
         found = self._loops[key]
         return Flow(found.out, dict(found.exits), dict(found.syncs), dict(found.groups), set(found.elected))

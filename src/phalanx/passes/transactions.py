@@ -274,6 +274,7 @@ def _not_armed(op: Transaction, rank: int, issuer: int, nbytes: int, runs: list[
         f"CTA {rank} receives {nbytes} bytes from the copies that CTA {issuer} issues in this transaction, "
         f"but only CTA {spans(runs)} runs it",
         location=op.loc,
+        kind="tx-mismatch",
         remedy="every CTA that receives must arm its own barrier: open the transaction in all of them and "
         "put the "
         f"condition on the rank inside it, or {EXPLICIT}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import io
 import sys
 from collections.abc import Sequence
@@ -90,6 +91,8 @@ def run_checked(
 
     found = Findings(schedule.kind, schedule.seed if schedule.kind == "random" else seed)
     checker = Checker(function, tuple(args), found, strict=strict)
+    collecting = gc.isenabled()
+    gc.disable()  # records make no cycles, and there are many of them
     try:
         simulate(
             function, grid, args, schedule=schedule, monitor=checker, out=io.StringIO() if quiet else sys.stdout
@@ -100,6 +103,9 @@ def run_checked(
                 found.add(error.kind, error.location, describe=lambda error=error: finding_of(error))
             elif not found.items:
                 raise
+    finally:
+        if collecting:
+            gc.enable()
     return checker.finish()
 
 

@@ -6,7 +6,7 @@ checks of one byte stop at the last write: whoever comes after it, by the same r
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -14,11 +14,12 @@ import numpy as np
 from phalanx.ir.effects import FenceKind, Mode
 from phalanx.ir.views import GlobalView
 from phalanx.sanitizer.clocks import AgentClock
-from phalanx.sanitizer.globals import GlobalShadow, distinct, key_of
+from phalanx.sanitizer.globals import GlobalShadow, Tile, distinct, key_of
 from phalanx.sanitizer.records import Record
 from phalanx.sanitizer.shared import Cell, Cells
 
 MANY_READS = 64
+READ, WRITE, ATOMIC = Mode.READ, Mode.WRITE, Mode.ATOMIC
 
 
 class Conflicts:
@@ -39,9 +40,9 @@ class Conflicts:
     def shared(self, record: Record, cells: Cells) -> None:
         """An access of shared memory."""
         mode = record.mode
-        if mode is Mode.READ:
+        if mode is READ:
             self._read(record, cells)
-        elif mode is Mode.WRITE:
+        elif mode is WRITE:
             self._write(record, cells)
         else:
             self._atomic(record, cells)
@@ -148,27 +149,54 @@ class Conflicts:
         arrays = shadow.arrays.get(view.array.index)
         if arrays is None:
             return
+        tile = arrays.tile(record.place)
+        if tile is not None:
+            self._tile(record, tile)
+            return
         key = key_of(record.place)
         if key is None:
             return
         mode = record.mode
         writes = arrays.writes[key]
         self._after_numbers(writes, record, shadow, fenced=True)
-        if mode is not Mode.READ and arrays.reads is not None:
+        if mode is not READ and arrays.reads is not None:
             self._after_numbers(arrays.reads[key], record, shadow, fenced=self.strict)
-        if mode is not Mode.ATOMIC and arrays.atomics is not None:
+        if mode is not ATOMIC and arrays.atomics is not None:
             self._after_numbers(arrays.atomics[key], record, shadow, fenced=True)
         number = shadow.number(record)
-        if mode is Mode.WRITE:
+        if mode is WRITE:
             arrays.writes[key] = number
             if arrays.reads is not None:
                 arrays.reads[key] = 0
             if arrays.atomics is not None:
                 arrays.atomics[key] = 0
             return
-        numbers = arrays.reads if mode is Mode.READ else arrays.atomics
+        numbers = arrays.reads if mode is READ else arrays.atomics
         assert numbers is not None
         self._add(numbers, key, number, record, shadow)
+
+    def _tile(self, record: Record, tile: Tile) -> None:
+        """An access of a tile that is only ever accessed as a whole."""
+        mode = record.mode
+        write = tile.write
+        if write is not None:
+            self._after_global((write,), record, fenced=True)
+        if mode is READ:
+            if tile.atomics:
+                self._after_global(tile.atomics, record, fenced=True)
+            tile.reads = few(tile.reads, record)
+            return
+        if tile.reads:
+            self._after_global(tile.reads, record, fenced=self.strict)
+        if mode is ATOMIC:
+            tile.atomics = few(tile.atomics, record)
+            return
+        if tile.atomics:
+            self._after_global(tile.atomics, record, fenced=True)
+            tile.atomics = []
+        if tile.reads:
+            tile.reads = []
+        tile.write = record
 
     def _add(self, numbers: np.ndarray, key: Any, number: int, record: Record, shadow: GlobalShadow) -> None:
         """Adds a record to those of each element; the ones it is ordered after are forgotten."""
@@ -185,15 +213,26 @@ class Conflicts:
         numbers[key] = result
 
     def _after_numbers(self, numbers: np.ndarray, record: Record, shadow: GlobalShadow, *, fenced: bool) -> None:
-        if not numbers.any():
-            return
+        if numbers.any():
+            for number in distinct(numbers):
+                self._after_global(shadow.records[number], record, fenced=fenced)
+
+    def _after_global(self, before: Iterable[Record], record: Record, *, fenced: bool) -> None:
         clock, engine = record.clock, record.work is not None
-        for number in distinct(numbers):
-            for other in shadow.records[number]:
-                if not is_known(other, clock):
-                    self.race(other, record)
-                elif fenced and engine and other.work is None and not is_fenced(clock, other, None):
-                    self.proxy(other, record)
+        for other in before:
+            if not is_known(other, clock):
+                self.race(other, record)
+            elif fenced and engine and other.work is None and not is_fenced(clock, other, None):
+                self.proxy(other, record)
+
+
+def few(records: list[Record], new: Record) -> list[Record]:
+    """`records` with `new`, without those that it is ordered after; two of different clusters stand for all."""
+    if new.work is None:
+        records = [record for record in records if not is_known(record, new.clock)]
+    records = [*records, new]
+    other = next((record for record in records if record.cluster != new.cluster), None)
+    return records if other is None else [other, new]
 
 
 def is_known(record: Record, clock: AgentClock) -> bool:

@@ -25,15 +25,19 @@ class Event(NamedTuple):
         return other.now[self.clock.dim] >= self.epoch
 
 
+ARRIVE, EXPECT, COPY = "arrive", "expect", "copy"
+
+Signal = tuple[str, Any, Op, int, int]
+"""Kind, the agent's clock (or the copy), instruction, epoch, arrivals or bytes."""
+
+
 class PhaseLog:
-    """The signals of one phase."""
+    """The signals of one phase, sorted out."""
 
-    __slots__ = ("arrivals", "copies", "expects")
-
-    def __init__(self) -> None:
-        self.arrivals: list[Event] = []
-        self.expects: list[Event] = []
-        self.copies: list[tuple[CopyWork, int]] = []
+    def __init__(self, signals: list[Signal]) -> None:
+        self.arrivals = [Event(*rest) for kind, *rest in signals if kind is ARRIVE]
+        self.expects = [Event(*rest) for kind, *rest in signals if kind is EXPECT]
+        self.copies: list[tuple[CopyWork, int]] = [(work, nbytes) for kind, work, _, _, nbytes in signals if kind is COPY]
 
     @property
     def expected(self) -> int:
@@ -48,7 +52,7 @@ class BarrierClock:
     """One mbarrier. Phases count on over re-initialisations, from an even number each time, so that parities stay."""
 
     __slots__ = (
-        "barrier", "base", "dim", "ended", "init", "last_work", "logs", "publication", "ready", "ready_async", "rival",
+        "barrier", "base", "dim", "ended", "init", "last_work", "logs", "publication", "ready", "ready_async",
         "tracked", "uses", "waited",
     )
 
@@ -62,7 +66,7 @@ class BarrierClock:
         """Agents that are known to come after its init."""
         self.ready_async: set[int] = set()
         """The same for their copies: the init is fenced too."""
-        self.logs: dict[int, PhaseLog] = {}
+        self.logs: dict[int, list[Signal]] = {}
         self.uses: dict[int, Event] = {}
         self.reset()
 
@@ -74,7 +78,6 @@ class BarrierClock:
         self.init: Event | None = None
         self.ended: Event | None = None
         self.last_work: tuple[CopyWork, int] | None = None
-        self.rival: Any = None
         self.ready.clear()
         self.ready_async.clear()
         self.logs.clear()
@@ -98,12 +101,17 @@ class BarrierClock:
         self.uses.clear()
         self.last_work = None
 
-    def log(self, phase: int) -> PhaseLog:
+    def note(self, phase: int, signal: Signal) -> None:
+        """Remembers a signal for the messages."""
         log = self.logs.get(phase)
         if log is None:
-            log = self.logs[phase] = PhaseLog()
+            self.logs[phase] = [signal]
             self.logs.pop(phase - HISTORY, None)
-        return log
+        else:
+            log.append(signal)
+
+    def log(self, phase: int) -> PhaseLog:
+        return PhaseLog(self.logs.get(phase, []))
 
     def awaited(self, clock: AgentClock, parity: int) -> int:
         """The phase that a wait of `parity` is sure to see completed.

@@ -12,7 +12,7 @@ from phalanx.ir import effects as fx
 from phalanx.ir.core import Function, Op
 from phalanx.sanitizer import messages
 from phalanx.sanitizer.accesses import Conflicts, covers
-from phalanx.sanitizer.barriers import BarrierClock, Event
+from phalanx.sanitizer.barriers import ARRIVE, COPY, EXPECT, BarrierClock, Event
 from phalanx.sanitizer.clocks import AgentClock, Layout, Publication
 from phalanx.sanitizer.deadlocks import report_stuck
 from phalanx.sanitizer.findings import Finding, Findings
@@ -32,6 +32,7 @@ SKIPPED = frozenset({
 })
 """Errors of the simulator after which the run goes on without the instruction."""
 SUSPECTS_PER_LINE = 16
+READ, BY_BARRIER, BY_MMA_GROUP, BY_BULK_GROUP = fx.Mode.READ, fx.When.BARRIER, fx.When.MMA_GROUP, fx.When.BULK_GROUP
 
 
 class ClusterState:
@@ -71,6 +72,8 @@ class ClusterState:
 class Checker(Monitor):
     """Watches one run. `findings` is what it found, complete after `finish`."""
 
+    spans = (fx.Span.CLUSTER,)
+
     def __init__(self, function: Function, args: tuple[Any, ...], findings: Findings, *, strict: bool = False) -> None:
         self.function = function
         self.findings = findings
@@ -104,7 +107,7 @@ class Checker(Monitor):
         shadow.exited = True
         now, exits = clock.now, clock.layout.exit
         for (dim, _), visit in shadow.visitors.items():
-            lasting = visit.work is None and visit.mode is not fx.Mode.READ
+            lasting = visit.work is None and visit.mode is not READ
             if now[dim] < visit.epoch and (lasting or now[exits + dim] < visit.epoch):
                 self.exit_hazard(visit)
 
@@ -173,7 +176,12 @@ class Checker(Monitor):
     def issue(self, agent: Agent, op: Op, copy: Copy, accesses: list[tuple[fx.Access, Any, list[int] | None]]) -> None:
         """A copy is a thread of its own: it knows what its issuer knows now, and is over when its phase or group is."""
         clock: AgentClock = agent.watch
-        barriers: tuple[MBarrier, ...] = getattr(copy, "barriers", ())
+        barriers = copy.barriers
+        if not barriers:
+            work = copy.watch = CopyWork(clock, op, (), ())
+            for access, place, _ in accesses:
+                self._group_access(clock, op, access, place, work)
+            return
         ends = []
         phases = []
         for barrier in barriers:
@@ -186,9 +194,7 @@ class Checker(Monitor):
             self._issued_to(barrier, phase, work, copy, accesses)
         tracked = self.memory.arrays
         for access, place, ranks in accesses:
-            if access.when is not fx.When.BARRIER:
-                self._group_access(clock, op, access, place, work)
-            elif type(place) is not SharedPlace:
+            if type(place) is not SharedPlace:
                 if access.region.array.index in tracked:  # type: ignore[union-attr]
                     record = Record(clock, op, access, place, clock.rank, *ends[0], work)
                     record.also = tuple(ends[1:])
@@ -211,7 +217,7 @@ class Checker(Monitor):
         clock = work.clock
         if clock.dim not in state.ready_async or state.tracked:
             self.signal(state, clock, work.op, engine=True)
-        state.log(phase).copies.append((work, copy.nbytes))  # type: ignore[attr-defined]
+        state.note(phase, (COPY, work, work.op, 0, copy.nbytes))  # type: ignore[attr-defined]
         state.last_work = (work, phase)
         if barrier.cta.watch.exited:
             access, place, _ = accesses[-1]
@@ -220,14 +226,14 @@ class Checker(Monitor):
 
     def _group_access(self, clock: AgentClock, op: Op, access: fx.Access, place: Any, work: CopyWork) -> None:
         """Work that ends with a group of its issuer."""
-        if access.when is fx.When.MMA_GROUP:
+        if access.when is BY_MMA_GROUP:
             dim, epoch = clock.layout.mma + clock.dim, clock.mma_commits + 1
         else:
-            dim = clock.reads_dim if access.mode is fx.Mode.READ else clock.writes_dim
+            dim = clock.reads_dim if access.mode is READ else clock.writes_dim
             epoch = clock.commits + 1
         record = Record(clock, op, access, place, clock.rank, dim, epoch, work)
         if type(place) is SharedPlace:
-            if access.when is fx.When.BULK_GROUP and access.mode is fx.Mode.READ:
+            if access.when is BY_BULK_GROUP and access.mode is READ:
                 clock.last_store = record
             self.conflicts.shared(record, self.cells(place.cta, place))
             if place.cta is not clock.agent.cta:
@@ -294,9 +300,9 @@ class Checker(Monitor):
         if clock.dim not in state.ready or state.tracked or barrier.cta is not agent.cta:
             self.signal(state, clock, op)
         phase = state.base + barrier.phase
-        state.log(phase).arrivals.append(Event(clock, op, clock.now[clock.dim], count))
+        state.note(phase, (ARRIVE, clock, op, clock.now[clock.dim], count))
         state.publication.add(phase, clock.vector)
-        clock.tick()
+        clock.now[clock.dim] += 1
 
     def expect(self, agent: Agent, op: Op, barrier: MBarrier, nbytes: int) -> None:
         """Publishes nothing."""
@@ -306,7 +312,7 @@ class Checker(Monitor):
             return
         if clock.dim not in state.ready or state.tracked or barrier.cta is not agent.cta:
             self.signal(state, clock, op)
-        state.log(state.base + barrier.phase).expects.append(Event(clock, op, clock.now[clock.dim], nbytes))
+        state.note(state.base + barrier.phase, (EXPECT, clock, op, clock.now[clock.dim], nbytes))
 
     def wait_passed(self, agent: Agent, op: Op, barrier: MBarrier, phase: int) -> None:
         """Takes over what the phase it is sure of published, and those before it; not what came later."""
@@ -383,7 +389,7 @@ class Checker(Monitor):
 
     def rendezvous(self, agent: Agent, op: Op, rendezvous: fx.Rendezvous, phase: int) -> None:
         """The cluster's barrier publishes what its participants did or observed; a relaxed arrive next to nothing."""
-        if rendezvous.span is not fx.Span.CLUSTER or not rendezvous.arrives:
+        if not rendezvous.arrives:
             return
         clock: AgentClock = agent.watch
         vector = clock.vector if rendezvous.releases else clock.relaxed()

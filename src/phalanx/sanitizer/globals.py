@@ -41,17 +41,15 @@ class ArrayShadow:
 
     __slots__ = ("atomics", "extents", "origin", "reads", "spread", "tiles", "writes")
 
-    def __init__(self, spread: Callable[[], None], *, gridded: bool) -> None:
+    def __init__(self, spread: Callable[[], None]) -> None:
         self.spread = spread
         """Makes `writes`, `reads` and `atomics`."""
-        self.tiles: dict[tuple[int, ...], Tile] | None = {} if gridded else None
+        self.tiles: dict[tuple[int, ...], Tile] | None = {}
         self.extents: tuple[int, ...] = ()
         self.origin: tuple[int, ...] = ()
         self.writes: np.ndarray = None  # type: ignore[assignment]
         self.reads: np.ndarray | None = None
         self.atomics: np.ndarray | None = None
-        if not gridded:
-            spread()
 
     def tile(self, place: GlobalPlace | RowsPlace) -> Tile | None:
         """The tile that `place` is, None if the grid is not (or no longer) one."""
@@ -101,14 +99,10 @@ class GlobalShadow:
                 done = True
                 self._spread(group, used)
 
-        for index, array in group.items():
-            # a stride of 0, or strides that fold an array onto itself, let tiles meet
-            plain = array.flags.c_contiguous or array.flags.f_contiguous or not np.lib.array_utils.byte_bounds(array) or all(
-                array.strides
-            )
-            self.arrays[index] = ArrayShadow(spread, gridded=False) if len(group) > 1 or not plain else ArrayShadow(
-                spread, gridded=True
-            )
+        for index in group:
+            self.arrays[index] = ArrayShadow(spread)
+        if len(group) > 1 or any(map(folds, group.values())):
+            spread()
 
     def _spread(self, group: dict[int, np.ndarray], used: set[Mode]) -> None:
         """Numbers per element, for arrays that share memory or are not accessed in tiles of one grid."""
@@ -170,6 +164,16 @@ class GlobalShadow:
             self.records.append(together if other is None else (together[0], other))
             number = self.merged[key] = len(self.records) - 1
         return number
+
+
+def folds(array: np.ndarray) -> bool:
+    """Whether different elements may have the same address."""
+    reach = array.itemsize
+    for stride, size in sorted((abs(stride), size) for stride, size in zip(array.strides, array.shape) if size > 1):
+        if stride < reach:
+            return True
+        reach = stride * (size - 1) + reach
+    return False
 
 
 def overlapping(arrays: dict[int, np.ndarray]) -> Iterator[list[int]]:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from phalanx.sanitizer.clocks import AgentClock
     from phalanx.sim.agents import Agent
 
+WRITE = Mode.WRITE
+
 
 @dataclass(frozen=True)
 class Actor:
@@ -74,7 +76,7 @@ class Record:
         self.op = op
         self.access = access
         """None: a signal of the mbarrier `place`, or its init or end."""
-        self.mode = Mode.WRITE if access is None else access.mode
+        self.mode = WRITE if access is None else access.mode
         self.place = place
         self.rank = rank
         """The CTA whose shared memory it touches."""

@@ -1,6 +1,6 @@
 """Asynchronous copies: issued by an agent, carried out later by the scheduler, step by step.
 
-A load has one step: it reads global memory, writes shared memory and credits its bytes. A store has two, which
+A load has one step: it reads global memory, writes shared memory and credits its bytes; so has a push from CTA to CTA. A store has two, which
 is what `tma.wait(n, read=True)` and `tma.wait(n)` tell apart: it reads its shared source, and later writes
 global memory.
 """
@@ -37,6 +37,8 @@ class Copy:
 
     agent: Agent
     op: Op
+    barriers: tuple[MBarrier, ...] = ()
+    """What it completes on; nothing where it belongs to a group."""
 
     def step(self) -> bool:
         raise NotImplementedError
@@ -65,6 +67,32 @@ class LoadCopy(Copy):
         for barrier in self.barriers:
             if monitor is None or monitor.complete(self, barrier) is not False:
                 barrier.complete(self.nbytes, self.op)
+        return False
+
+
+class PushCopy(Copy):
+    """Shared memory of one CTA into another's, its bytes on that one's barrier; `convert` makes the elements that arrive."""
+
+    __slots__ = ("barriers", "convert", "destination", "nbytes", "source")
+
+    def __init__(
+        self, agent: Agent, op: Op, source: np.ndarray, destination: np.ndarray, convert: Callable[[np.ndarray], Any],
+        barrier: MBarrier, nbytes: int,
+    ) -> None:
+        self.agent = agent
+        self.op = op
+        self.source = source
+        self.destination = destination
+        self.convert = convert
+        self.barriers = (barrier,)
+        self.nbytes = nbytes
+
+    def step(self) -> bool:
+        self.destination[...] = self.convert(self.source)
+        monitor = self.agent.cta.cluster.machine.monitor
+        (barrier,) = self.barriers
+        if monitor is None or monitor.complete(self, barrier) is not False:
+            barrier.complete(self.nbytes, self.op)
         return False
 
 

@@ -17,6 +17,7 @@ from phalanx.ir.location import Location
 from phalanx.ir.views import BarrierArray, SharedBuffer
 from phalanx.sim.agents import Agent
 from phalanx.sim.barriers import ClusterBarrier, MBarrier
+from phalanx.sim.exchange import Visits
 
 if TYPE_CHECKING:
     from phalanx.sim.codegen import Code
@@ -56,6 +57,7 @@ class Cluster:
         self.spinning: list[Agent] = []
         self.pending: deque[Copy] = deque()
         self.barrier = ClusterBarrier(self)
+        self.visits = Visits()
         self.index = 0
         self.live = 0
         self.coordinates = (0, 0, 0)
@@ -72,6 +74,7 @@ class Cluster:
         self.spinning.clear()
         self.pending.clear()
         self.barrier.reset()
+        self.visits = Visits()
         self.live = len(self.ctas)
         for cta in self.ctas:
             cta.start()

@@ -37,6 +37,8 @@ class Monitor:
     """Does nothing; a checker overrides what it needs. `current` is the agent whose instruction runs."""
 
     current: Agent
+    spans: tuple[fx.Span, ...] = tuple(fx.Span)
+    """The barriers of threads that it wants to be told of."""
 
     def cta_started(self, cta: Cta) -> None:
         """Its memory is poisoned, its barriers uninitialised."""
@@ -226,7 +228,9 @@ class _Reports:
         reports += [self.arrive(arrival) for arrival in effects.arrivals]
         reports += [self.lifecycle(life) for life in effects.lifecycle]
         reports += [self.fence(kind) for kind in effects.fences]
-        reports += [self.rendezvous(meeting) for meeting in effects.rendezvous]
+        reports += [
+            self.rendezvous(meeting) for meeting in effects.rendezvous if meeting.span in self.monitor.spans
+        ]
         reports += [self.commit() for group in effects.bulk_groups if group.action is fx.GroupAction.COMMIT]
         return reports
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from phalanx.ir.core import Op
+from phalanx.ir.ops.cluster import ClusterLoad, ClusterMulticast
 from phalanx.ir.ops.control import Role
 from phalanx.ir.ops.mbarrier import Transaction
 
@@ -37,6 +38,8 @@ INLINES: dict[type[Op], Callable[[Any, Any], str | None]] = {}
 NEVER_RUN: dict[type[Op], str] = {
     Transaction: "a pass turns it into ArriveExpectTx before the simulator sees it",
     Role: "runs as a region of Roles",
+    ClusterLoad: "a pass turns it into the TmaLoad of each rank's share",
+    ClusterMulticast: "a pass turns it into the TmaLoad of the rank that fetches",
 }
 """Instructions without a meaning of their own, and why."""
 

@@ -8,6 +8,7 @@ from phalanx.ir.location import NOWHERE
 from phalanx.sim.agents import Agent
 from phalanx.sim.barriers import ClusterBarrier, MBarrier
 from phalanx.sim.engines import GroupWait
+from phalanx.sim.exchange import Turn
 from phalanx.sim.machine import Cluster, Machine
 
 MAX_ROWS = 32
@@ -62,6 +63,8 @@ def _describe(op: Op, thing: object, agent: Agent) -> tuple[str, str]:
         )
     if isinstance(thing, GroupWait):
         return "waits for its bulk groups", f"{len(agent.writing)} groups unfinished"
+    if isinstance(thing, Turn):
+        return "waits for its peers' reductions", str(thing)
     return op.mnemonic, ""
 
 

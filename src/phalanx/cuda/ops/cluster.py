@@ -1,11 +1,20 @@
-"""The cluster in PTX: special registers, and `barrier.cluster` in its halves."""
+"""The cluster in PTX: special registers, `barrier.cluster` in its halves, pushes and reductions."""
 
 from __future__ import annotations
 
 from phalanx.cuda.prelude import instruction, special_register
 from phalanx.cuda.registry import emits
 from phalanx.cuda.writer import Writer
-from phalanx.ir.ops.cluster import ClusterArrive, ClusterId, ClusterRank, ClusterSync, ClusterWait
+from phalanx.ir.ops.cluster import (
+    ClusterAgree,
+    ClusterArrive,
+    ClusterCopy,
+    ClusterId,
+    ClusterRank,
+    ClusterReduce,
+    ClusterSync,
+    ClusterWait,
+)
 
 
 def rank_of_cta(w: Writer) -> str:
@@ -56,7 +65,7 @@ def emit_wait(w: Writer, op: ClusterWait) -> None:
 def emit_sync(w: Writer, op: ClusterSync) -> None:
     if op.reason:
         w.comment(op.reason)
-    _arrive(w)
+    _arrive(w, relaxed=op.relaxed)
     _wait(w)
 
 
@@ -67,3 +76,27 @@ def _arrive(w: Writer, *, relaxed: bool = False) -> None:
 
 def _wait(w: Writer) -> None:
     w.line(f"{w.use(instruction('barrier.cluster.wait.acquire.aligned'))}();")
+
+
+@emits(ClusterCopy)
+def emit_copy(w: Writer, op: ClusterCopy) -> None:
+    from phalanx.cuda.ops.mbarrier import arrive_expect_tx
+    from phalanx.cuda.push import emit_push
+
+    scope = "" if op.bar is None else w.plan.scopes.release(op.bar.barrier, True)
+    emit_push(w, op, arrive_expect_tx("cluster", scope))
+
+
+@emits(ClusterAgree)
+def emit_agree(w: Writer, op: ClusterAgree) -> None:
+    """Checked in the simulator."""
+
+
+@emits(ClusterReduce)
+def emit_reduce(w: Writer, op: ClusterReduce) -> None:
+    from phalanx.cuda.ops.mbarrier import arrive_expect_tx, emit_wait_for
+    from phalanx.cuda.reductions import Reduction
+
+    assert op.barrier is not None
+    name, arm = op.barrier.name, w.use(arrive_expect_tx("cta"))
+    Reduction(w, op, rank_of_cta(w), lambda bar, parity: emit_wait_for(w, op, name, bar, parity), arm).emit()

@@ -21,6 +21,7 @@ from phalanx.cuda.prelude import (
 )
 from phalanx.cuda.registry import emits
 from phalanx.cuda.writer import Helper, Writer
+from phalanx.ir.core import Op
 from phalanx.ir.ops.mbarrier import (
     Arrive,
     ArriveExpectTx,
@@ -209,11 +210,17 @@ def emit_expect_tx(w: Writer, op: ExpectTx) -> None:
 
 @emits(Wait)
 def emit_wait(w: Writer, op: Wait) -> None:
-    scope = w.plan.scopes.acquire(op.bar.barrier)
-    address, parity = w.barrier_address(op.bar), bare(w.name(op.parity))
+    barrier = op.bar.barrier
+    address, parity, index = w.barrier_address(op.bar), bare(w.name(op.parity)), w.name(op.bar.index)
+    emit_wait_for(w, op, barrier.name, address, parity, index=index, scope=w.plan.scopes.acquire(barrier))
+
+
+def emit_wait_for(
+    w: Writer, op: Op, name: str, address: str, parity: str, *, index: str = "0", scope: str = ""
+) -> None:
+    """All threads wait for a phase of the barrier at an address; `name` and `index` are what a report calls it."""
     if w.plan.watchdog:
-        site = w.site("wait", op.bar.barrier.name, op.loc)
-        index = w.name(op.bar.index)
+        site = w.site("wait", name, op.loc)
         w.line(f"{w.use(bounded_wait(scope))}({address}, {parity}, {w.debug}, {site}, {index});")
     else:
         w.line(f"{w.use(wait(scope))}({address}, {parity});")

@@ -14,7 +14,7 @@ from phalanx.cuda.tiles.arithmetic import cast_text
 from phalanx.cuda.tiles.coordinates import first_thread, owner_conditions
 from phalanx.cuda.tiles.facts import facts_of
 from phalanx.cuda.tiles.global_access import GlobalAccess, scalar_pointer, vector_elements
-from phalanx.cuda.tiles.index import atom, element, slot_loop
+from phalanx.cuda.tiles.index import atom, element, local, slot_loop
 from phalanx.cuda.tiles.matrix_store import emit_matrix_store, stores_matrices
 from phalanx.cuda.tiles.share import share_scalar, share_tile
 from phalanx.cuda.tiles.shared_access import SharedAccess, scalar_place
@@ -80,19 +80,34 @@ def _load_global(w: Writer, op: Load, view: GlobalView) -> None:
         access = GlobalAccess(w, view, layout)
         access.declare()
         width = vector_elements(view, layout)
+        itemsize = view.dtype.itemsize
+        packed = itemsize < 4 <= width * itemsize
+        words = local(w, "words")
+        if packed:  # both ways meet in whole words: narrow elements stay packed until somebody computes with them
+            w.line(f"unsigned {words}[{slots * itemsize // 4}];")
         if width > 1:
             w.line(f"if ({access.whole_vectors(width, facts_of(w))}) {{")
             with w.indent(), slot_loop(w, slots, width) as i:
-                target = f"{name} + {i}" if i != "0" else name
-                w.line(f"if ({' && '.join(access.inside(i, width))}) "
-                       f"{w.use(h.LOAD_VECTOR)}<{width}>({target}, {access.pointer(i, width)});")
-                w.line(f"else {w.use(h.FILL_VECTOR)}<{width}>({target}, {fill});")
+                inside = " && ".join(access.inside(i, width))
+                if packed:
+                    target = f"{words} + {i} / {4 // itemsize}" if i != "0" else words
+                    load, otherwise = w.use(h.LOAD_WORDS), w.use(h.FILL_WORDS)
+                else:
+                    target = f"{name} + {i}" if i != "0" else name
+                    load, otherwise = w.use(h.LOAD_VECTOR), w.use(h.FILL_VECTOR)
+                w.line(f"if ({inside}) {load}<{width}>({target}, {access.pointer(i, width)});")
+                w.line(f"else {otherwise}<{width}, {w.ctype(view.dtype)}>({target}, {fill});")
             w.line("} else {")
-        with w.indent() if width > 1 else nullcontext(), slot_loop(w, slots) as i:
-            inside = " && ".join(access.inside(i))
-            w.line(f"{element(name, i)} = {inside} ? *({access.pointer(i)}) : {atom(fill)};")
+        with w.indent() if width > 1 else nullcontext():
+            with slot_loop(w, slots) as i:
+                inside = " && ".join(access.inside(i))
+                w.line(f"{element(name, i)} = {inside} ? *({access.pointer(i)}) : {atom(fill)};")
+            if packed:
+                w.line(f"{w.use(h.PACK_WORDS)}<{slots}>({words}, {name});")
         if width > 1:
             w.line("}")
+        if packed:
+            w.line(f"{w.use(h.UNPACK_WORDS)}<{slots}>({name}, {words});")
 
 
 def _load_shared(w: Writer, op: Load, view: SharedView) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from phalanx.cuda.registry import emits
 from phalanx.cuda.tiles import arithmetic
+from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.convert import emit_conversion
 from phalanx.cuda.tiles.coordinates import Coordinates
 from phalanx.cuda.tiles.cumsum import emit_cumsum
@@ -29,6 +30,7 @@ from phalanx.ir.ops.tile import (
     CumSum,
     Empty,
     Full,
+    Keep,
     Part,
     Reduce,
     Reshape,
@@ -175,6 +177,16 @@ def emit_reshape(w: Writer, op: Reshape) -> None:
         w.define(op.result, f"{w.name(op.x)}[0]")  # one element: every thread holds it
     elif w.uses(op.result):
         emit_conversion(w, op, op.x, op.result)
+
+
+@emits(Keep)
+def emit_keep(w: Writer, op: Keep) -> None:
+    """Elements that do not fill words are left alone: there are too few to matter."""
+    slots = w.registers(op.result)
+    if slots * scalar_dtype(op.x).itemsize % 4:
+        _rename(w, op.x, op.result)
+    elif w.uses(op.result):
+        w.line(f"{w.use(h.KEEP_WORDS)}<{slots}>({w.declare_tile(op.result)}, {w.name(op.x)});")
 
 
 @emits(ConvertLayout)

@@ -15,11 +15,11 @@ from phalanx.cuda.registry import emits
 from phalanx.cuda.tiles.facts import facts_of
 from phalanx.cuda.writer import Helper, Writer
 from phalanx.errors import Error
-from phalanx.ir.ops.control import Assign
+from phalanx.ir.ops.control import Assign, ReadVar
 from phalanx.ir.ops.wgmma import ROWS, STEP_BYTES, Wgmma, WgmmaCommit, WgmmaFence, WgmmaWait
 from phalanx.ir.values import Const, Value, constant_of
 from phalanx.ir.views import SharedView
-from phalanx.layouts.mma import ATOM_ROWS, Operand, shared_operand
+from phalanx.layouts.mma import ATOM_ROWS, Operand, shared_operand, wgmma_accumulator
 from phalanx.layouts.shared import CHUNK
 
 WARPGROUP = 4
@@ -56,7 +56,9 @@ def keep(ctype: str, constraint: str) -> Helper:
 
 
 @cache
-def product(n: int, a: str, b: str, integer: bool, registers: bool, negate: bool, trans_a: bool, trans_b: bool) -> Helper:
+def product(
+    n: int, a: str, b: str, integer: bool, registers: bool, negate: bool, trans_a: bool, trans_b: bool
+) -> Helper:
     """One instruction: 64 rows, `n` columns, 32 bytes of K. `a` and `b` are element types by name."""
     item = {"bf16": 2, "f16": 2, "f32": 4}.get(a, 1)
     kind = "s32" if integer else "f32"
@@ -122,9 +124,12 @@ def emit_wait(w: Writer, op: WgmmaWait) -> None:
     for acc, result in zip(op.accs, op.results, strict=True):
         _continue(w, acc, result)
         if op.n == 0 or _is_read(w, result):
-            dtype = result.type.dtype
-            helper = keep("int", "r") if dtype.is_integer else keep("float", "f")
-            w.line(f"{w.use(helper)}<{w.registers(result)}>({w.name(result)});")
+            _keep(w, result)
+
+
+def _keep(w: Writer, tile: Value) -> None:
+    helper = keep("int", "r") if tile.type.dtype.is_integer else keep("float", "f")
+    w.line(f"{w.use(helper)}<{w.registers(tile)}>({w.name(tile)});")
 
 
 def _is_read(w: Writer, result: Value) -> bool:
@@ -150,6 +155,7 @@ def _continue(w: Writer, old: Value, new: Value) -> bool:
 @emits(Wgmma)
 def emit_wgmma(w: Writer, op: Wgmma) -> None:
     m, n, k = op.shape
+    assert w.plan.layouts[op.result] == wgmma_accumulator(m, n, op.warps)
     copied = _continue(w, op.acc, op.result)
     groups = op.warps // WARPGROUP
     tiles, steps = m // (ROWS * groups), k * op.b.dtype.itemsize // STEP_BYTES
@@ -164,7 +170,10 @@ def emit_wgmma(w: Writer, op: Wgmma) -> None:
             left = None
             _pack_registers(w, op, op.a)
         w.line(f"const unsigned long long px_b = {_descriptor(w, op, op.b, right, 1)};")
-        if copied or left is None:
+        made_here = not isinstance(w.definitions.get(op.acc), Wgmma | WgmmaWait | ReadVar)
+        if copied or made_here:
+            _keep(w, op.result)  # else the compiler may put off what makes it until after the first instruction
+        if copied or made_here or left is None:
             w.line(f"{w.use(FENCE)}();")
         helper = w.use(
             product(
@@ -208,8 +217,8 @@ def _pack_registers(w: Writer, op: Wgmma, tile: Value) -> None:
     count = w.registers(tile) * item // 4
     w.line(f"unsigned px_a[{count}];")
     w.line("#pragma unroll")
-    step = 4 // item
-    w.line(f"for (int px_r = 0; px_r < {count}; ++px_r) px_a[px_r] = {w.use(pack(item))}({w.name(tile)} + {step} * px_r);")
+    packed = f"{w.use(pack(item))}({w.name(tile)} + {4 // item} * px_r)"
+    w.line(f"for (int px_r = 0; px_r < {count}; ++px_r) px_a[px_r] = {packed};")
 
 
 def _descriptor(w: Writer, op: Wgmma, view: SharedView, operand: Operand, groups: int) -> str:
@@ -237,6 +246,6 @@ def _check_start(w: Writer, op: Wgmma, view: SharedView, operand: Operand) -> No
         return
     if not facts.proves(column, layout.itemsize, layout.swizzle):
         raise Error(
-            f"wgmma reads {view.buffer.name} from a column that is not known to be a multiple of {layout.swizzle} bytes",
+            f"wgmma reads {view.buffer.name} from a column not known to be a multiple of {layout.swizzle} bytes",
             location=op.loc, remedy="slice the buffer at multiples of its swizzle, or index whole stages",
         )

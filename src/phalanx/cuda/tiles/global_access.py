@@ -6,10 +6,8 @@ from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.coordinates import Coordinates
 from phalanx.cuda.tiles.index import SlotTexts, atom, axis_projection, element, local, local_slots, plus, times
 from phalanx.cuda.writer import Writer, scalar_dtype
-from phalanx.ir.types import TileType
-from phalanx.ir.values import Value, constant_of
+from phalanx.ir.values import constant_of
 from phalanx.ir.views import GlobalView
-from phalanx.layouts.bits import power_of_two_divisor
 from phalanx.layouts.registers import RegisterLayout
 from phalanx.passes.divisibility import Divisibility
 
@@ -157,12 +155,3 @@ def scalar_pointer(w: Writer, view: GlobalView) -> tuple[str, list[str]]:
         terms.append("0" if constant_of(offset) == 0 else times(index, stride))
         inside.append(f"{w.use(h.INSIDE)}({index}, {array}.shape[{axis}])")
     return plus(*terms), inside
-
-
-def is_scalar_view(value: Value) -> bool:
-    return not isinstance(value.type, TileType)
-
-
-def row_multiple(view: GlobalView) -> int:
-    """The largest vector a view's last extent is made of, in elements."""
-    return power_of_two_divisor(view.extents[-1]) if view.extents else 1

@@ -318,6 +318,87 @@ FILL_VECTOR = Helper(
     "}",
 )
 
+UNPACK_WORDS = Helper(
+    "unpack_words",
+    "// N narrow elements from the words that hold them, and back.\n"
+    "template <int N, class T>\n"
+    "__device__ __forceinline__ void unpack_words(T* x, const unsigned* words) {\n"
+    "  constexpr int per_word = 4 / sizeof(T);\n"
+    "  #pragma unroll\n"
+    "  for (int j = 0; j < N; ++j) x[j] = bits<T>::from((T)(words[j / per_word] >> j % per_word * 8 * sizeof(T)));\n"
+    "}",
+    (BITS,),
+)
+PACK_WORDS = Helper(
+    "pack_words",
+    "template <int N, class T>\n"
+    "__device__ __forceinline__ void pack_words(unsigned* words, const T* x) {\n"
+    "  constexpr int per_word = 4 / sizeof(T);\n"
+    "  #pragma unroll\n"
+    "  for (int j = 0; j < N; j += per_word) {\n"
+    "    unsigned word = 0;\n"
+    "    #pragma unroll\n"
+    "    for (int k = 0; k < per_word; ++k) word |= (unsigned)bits<T>::of(x[j + k]) << k * 8 * sizeof(T);\n"
+    "    words[j / per_word] = word;\n"
+    "  }\n"
+    "}",
+    (BITS,),
+)
+LOAD_WORDS = Helper(
+    "load_words",
+    "// N consecutive narrow elements, aligned to their size, as words.\n"
+    "template <int N, class T>\n"
+    "__device__ __forceinline__ void load_words(unsigned* words, const T* p) {\n"
+    "  constexpr int bytes = N * sizeof(T);\n"
+    "  if constexpr (bytes == 16) {\n"
+    "    const uint4 v = *reinterpret_cast<const uint4*>(p);\n"
+    "    words[0] = v.x, words[1] = v.y, words[2] = v.z, words[3] = v.w;\n"
+    "  } else if constexpr (bytes == 8) {\n"
+    "    const uint2 v = *reinterpret_cast<const uint2*>(p);\n"
+    "    words[0] = v.x, words[1] = v.y;\n"
+    "  } else {\n"
+    "    words[0] = *reinterpret_cast<const unsigned*>(p);\n"
+    "  }\n"
+    "}",
+)
+FILL_WORDS = Helper(
+    "fill_words",
+    "template <int N, class T>\n"
+    "__device__ __forceinline__ void fill_words(unsigned* words, T value) {\n"
+    "  T x[N];\n"
+    "  #pragma unroll\n"
+    "  for (int j = 0; j < N; ++j) x[j] = value;\n"
+    "  pack_words<N>(words, x);\n"
+    "}",
+    (PACK_WORDS,),
+)
+
+KEEP_WORDS = Helper(
+    "keep_words",
+    "// The same registers, plus a zero that only the running machine knows: neither NVRTC nor ptxas can share what was\n"
+    "// computed from the old ones with what is computed from the new ones.\n"
+    "__device__ __forceinline__ unsigned unknown_zero() {\n"
+    "  unsigned size;\n"
+    "  asm volatile(\"mov.u32 %0, %%dynamic_smem_size;\" : \"=r\"(size));\n"
+    "  return size >> 31;\n"
+    "}\n"
+    "template <int N, class T>\n"
+    "__device__ __forceinline__ void keep_words(T* y, const T* x) {\n"
+    "  const unsigned zero = unknown_zero();\n"
+    "  if constexpr (sizeof(T) < 4) {\n"
+    "    unsigned words[N * sizeof(T) / 4];\n"
+    "    pack_words<N>(words, x);\n"
+    "    #pragma unroll\n"
+    "    for (int j = 0; j < N * (int)sizeof(T) / 4; ++j) words[j] += zero;\n"
+    "    unpack_words<N>(y, words);\n"
+    "  } else {\n"
+    "    #pragma unroll\n"
+    "    for (int j = 0; j < N; ++j) y[j] = bits<T>::from(bits<T>::of(x[j]) + zero);\n"
+    "  }\n"
+    "}",
+    (UNPACK_WORDS, PACK_WORDS),
+)
+
 
 def _remote_access(load: bool) -> str:
     """The bodies of accesses to a peer's shared memory, one per size."""

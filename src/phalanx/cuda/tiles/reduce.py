@@ -127,7 +127,8 @@ def emit_reduce(w: Writer, op: Reduce) -> None:
     with w.block():
         _fold_registers(reduction)
         _fold_lanes(reduction)
-        _fold_warps(reduction)
+        if op not in w.plan.partial:
+            _fold_warps(reduction)
     source = reduction.indices if reduction.is_argmax else values
     _define(w, op.result, source, reduction, scalar)
 

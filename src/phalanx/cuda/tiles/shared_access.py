@@ -1,8 +1,8 @@
 """Tiles and shared memory: the element offset of each slot in a (possibly swizzled, transposed, remote) view.
 
 Three forms of the same offset, the first that is right wins; all numbers are checked for every thread when the text is
-written. "sum": a place per thread plus a number per slot. "xor": the same with XOR, for swizzled buffers whose slot bits
-meet the thread's. "general": the coordinates' arithmetic and the swizzle, slot by slot.
+written. "sum": a place per thread plus a number per slot. "xor": the same with XOR, for swizzled buffers whose slot
+bits meet the thread's. "general": the coordinates' arithmetic and the swizzle, slot by slot.
 """
 
 from __future__ import annotations

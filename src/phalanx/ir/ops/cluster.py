@@ -66,13 +66,14 @@ class ClusterWait(Op):
 
 @dataclass(frozen=True, eq=False)
 class ClusterSync(Op):
-    """Both halves. `reason` is empty where the user wrote it."""
+    """Both halves. `reason` is empty where the user wrote it; `relaxed` is the compiler's, after barrier inits and their fence."""
 
     mnemonic: ClassVar[str] = "cluster.sync"
     reason: str = ""
+    relaxed: bool = False
 
     def effects(self) -> Effects:
-        return Effects(rendezvous=(Rendezvous(Span.CLUSTER),))
+        return Effects(rendezvous=(Rendezvous(Span.CLUSTER, releases=not self.relaxed),))
 
 
 @dataclass(frozen=True, eq=False)

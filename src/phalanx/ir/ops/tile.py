@@ -144,6 +144,15 @@ class Part(Op):
 
 
 @dataclass(frozen=True, eq=False)
+class Keep(Op):
+    """The same tile, held in registers as it is: what was computed from it before is not kept for after."""
+
+    mnemonic: ClassVar[str] = "keep"
+    x: Value
+    result: Value
+
+
+@dataclass(frozen=True, eq=False)
 class ConvertLayout(Op):
     """The same tile in another register layout; `how` says by which means. Written by the compiler."""
 

@@ -16,6 +16,7 @@ from phalanx.ir.ops.tile import (
     CumSum,
     Empty,
     Full,
+    Keep,
     Part,
     Reduce,
     Reshape,
@@ -268,6 +269,12 @@ def part(op: Part, agent: Agent) -> Run:
 def transpose(op: Transpose, agent: Agent) -> Run:
     perm = op.perm
     return lambda x: x.transpose(perm)
+
+
+@meaning(Keep)
+def keep(op: Keep, agent: Agent) -> Run:
+    """Registers are a matter of the GPU."""
+    return lambda x: x
 
 
 @meaning(ConvertLayout)

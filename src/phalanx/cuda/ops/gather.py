@@ -1,0 +1,279 @@
+"""Rows by index in PTX: the four-row instructions where the target has them, copies of single rows elsewhere.
+
+Loads by a tile of indices are issued by the lanes of the agent's first warp, each for the indices it holds. Stores belong
+to the bulk groups of one thread, so that thread issues them all; the indices come to it through the warp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+
+from phalanx.cuda.bulk import bulk_load, bulk_store
+from phalanx.cuda.ops.tma import LOOP_FROM, POLICIES, _mask, _shared_base, tensor_load, tensor_store
+from phalanx.cuda.plan import Box, CopyPlan
+from phalanx.cuda.prelude import Parameter, instruction
+from phalanx.cuda.registry import emits
+from phalanx.cuda.writer import Helper, Writer, scalar_dtype
+from phalanx.ir.ops.gather import RowCopy, TmaGather, TmaGather4, TmaScatter, TmaScatter4, row_views
+from phalanx.ir.values import Const, Value
+from phalanx.ir.views import SharedView
+from phalanx.layouts.rows import FOUR
+from phalanx.layouts.shared import SWIZZLE_MASKS
+
+LANES = 32
+NOWHERE = "0x7fffffff"  # a row that no matrix has
+_MAP: Parameter = ("const void*", "map")
+_PLACES: tuple[Parameter, ...] = tuple(("int", name) for name in ("column", "r0", "r1", "r2", "r3"))
+_AT = "{column}, {r0}, {r1}, {r2}, {r3}"
+
+
+@cache
+def gather4(multicast: bool, hint: bool) -> Helper:
+    space = "shared::cluster" if multicast else "shared::cta"
+    mnemonic = f"cp.async.bulk.tensor.2d.{space}.global.tile::gather4.mbarrier::complete_tx::bytes"
+    mnemonic += ".multicast::cluster" * multicast + ".L2::cache_hint" * hint
+    parameters: tuple[Parameter, ...] = (("unsigned", "dst"), _MAP, *_PLACES, ("unsigned", "bar"))
+    operands = f"[{{dst}}], [{{map}}, {{{_AT}}}], [{{bar}}]"
+    if multicast:
+        parameters += (("unsigned short", "ctas"),)
+        operands += ", {ctas}"
+    if hint:
+        parameters += (("unsigned long long", "policy"),)
+        operands += ", {policy}"
+    name = "cp_async_bulk_tensor_2d_gather4" + "_multicast" * multicast + "_cache_hint" * hint
+    return instruction(mnemonic, operands, parameters, name=name)
+
+
+@cache
+def scatter4() -> Helper:
+    mnemonic = "cp.async.bulk.tensor.2d.global.shared::cta.tile::scatter4.bulk_group"
+    parameters: tuple[Parameter, ...] = (_MAP, *_PLACES, ("unsigned", "src"))
+    return instruction(mnemonic, f"[{{map}}, {{{_AT}}}], [{{src}}]", parameters, name="cp_async_bulk_tensor_2d_scatter4")
+
+
+@emits(TmaGather4)
+def emit_gather4(w: Writer, op: TmaGather4) -> None:
+    rows = [w.name(row.offsets[0]) for row in op.rows]
+    with w.elected():
+        _Gather(w, op).four(rows, "0")
+
+
+@emits(TmaGather)
+def emit_gather(w: Writer, op: TmaGather) -> None:
+    tile = w.name(op.src.offsets[0])
+    with _first_warp(w):
+        w.line("__syncwarp();  // all that the elected lane did is done")
+        gather = _Gather(w, op)
+        for group, (slots, lanes) in enumerate(_groups(op.dst)):
+            with w.block(f"if ({w.lane} < {lanes})" if lanes < LANES else ""):
+                first = f"{w.lane} * {FOUR}" + (f" + {group * LANES * FOUR}" if group else "")
+                gather.four([f"{tile}[{slot}]" for slot in slots], first)
+
+
+@emits(TmaScatter4)
+def emit_scatter4(w: Writer, op: TmaScatter4) -> None:
+    rows = [w.name(row.offsets[0]) for row in op.rows]
+    with w.elected():
+        _Scatter(w, op).four(rows, "0")
+
+
+@emits(TmaScatter)
+def emit_scatter(w: Writer, op: TmaScatter) -> None:
+    tile = w.name(op.dst.offsets[0])
+    with _first_warp(w):
+        scatter = _Scatter(w, op)
+        for group, (slots, lanes) in enumerate(_groups(op.src)):
+            with w.block(f"for (int px_q = 0; px_q < {lanes}; ++px_q)"):
+                rows = [f"px_r{i}" for i in range(FOUR)]
+                for row, slot in zip(rows, slots, strict=True):
+                    w.line(f"const int {row} = __shfl_sync(0xffffffffu, {tile}[{slot}], px_q);")
+                with w.block(f"if ({w.one})"):
+                    scatter.four(rows, f"px_q * {FOUR}" + (f" + {group * LANES * FOUR}" if group else ""))
+
+
+@contextmanager
+def _first_warp(w: Writer) -> Iterator[None]:
+    """What the lanes of the agent's first warp do together; the elected thread is one of them."""
+    with w.block(f"if ({w.warp} == 0)" if w.agent.warps > 1 else ""):
+        yield
+
+
+def _groups(shared: SharedView) -> list[tuple[tuple[int, ...], int]]:
+    """The register slots of four indices, and the lanes that hold some, for every 128 rows."""
+    rows = shared.shape[0]
+    return [
+        (tuple(range(FOUR * group, FOUR * group + FOUR)), min(LANES, (rows - start) // FOUR))
+        for group, start in enumerate(range(0, rows, LANES * FOUR))
+    ]
+
+
+class _Rows:
+    """Four rows of one row copy, in the way that the plan chose."""
+
+    def __init__(self, w: Writer, op: RowCopy) -> None:
+        self.w = w
+        self.op = op
+        views, self.shared = row_views(op)
+        self.view = views[0]
+        self.plan: CopyPlan = w.plan.copies[op]
+        self.array = w.name(self.view.array)
+        self.column = self.view.offsets[1]
+        self.layout = w.plan.buffers[self.shared.buffer].layout
+        w.comment(f"{self.plan.path}: {self.plan.reason}")
+        if self.plan.path != "bulk rows":
+            self.base = _shared_base(w, self.shared)
+
+    @property
+    def map(self) -> str:
+        assert self.plan.tensor_map is not None
+        return f"&{self.w.tensor_map(self.plan.tensor_map)}"
+
+    def four(self, rows: list[str], first: str) -> None:
+        """Rows `first` to `first + 3` of the shared tile are the rows `rows` of the matrix."""
+        match self.plan.path:
+            case "four rows":
+                address = _sum(self.base, _times(first, self.plan.pitch))
+                self.each_box(lambda column, shift: self.at_once(rows, column, _sum(address, shift)))
+            case "rows":
+                for i, row in enumerate(rows):
+                    address = _sum(self.base, _times(_sum(first, str(i)), self.plan.pitch))
+                    with self.inside(row):
+                        self.each_box(lambda column, shift, at=address, row=row: self.single(row, column, _sum(at, shift)))
+            case _:
+                for i, row in enumerate(rows):
+                    with self.w.block():
+                        self.run_of(row, _sum(first, str(i)))
+
+    def each_box(self, emit: Callable[[str, str], None]) -> None:
+        """Calls `emit` with the column and the shared offset of each box of a row; many become a loop."""
+        boxes = self.plan.boxes
+        if len(boxes) < LOOP_FROM:
+            for box in boxes:
+                emit(_column(self.w, self.column, str(box.offsets[1])), str(box.shared_offset))
+            return
+        step = Box((0, boxes[1].offsets[1] - boxes[0].offsets[1]), boxes[1].shared_offset - boxes[0].shared_offset)
+        with self.w.block(f"for (int px_i = 0; px_i < {len(boxes)}; ++px_i)"):
+            shift = _sum(str(boxes[0].shared_offset), f"px_i * {step.shared_offset}")
+            emit(_column(self.w, self.column, f"px_i * {step.offsets[1]}"), shift)
+
+    def run_of(self, row: str, number: str) -> None:
+        """One row as plain bulk copies of adjacent bytes; what lies outside the matrix is handled in code."""
+        w, layout = self.w, self.layout
+        ctype, itemsize = w.ctype(self.view.dtype), self.view.dtype.itemsize
+        terms = [w.name(offset) if not _is_box_start(self.shared, axis) else "0" for axis, offset in enumerate(self.shared.offsets)]
+        start = _sum(
+            str(w.plan.buffers[self.shared.buffer].offset), layout.linear_offset_expression(terms),
+            _times(number, self.plan.pitch),
+        )
+        w.line(f"const unsigned px_at = {start};")
+        w.line(f"const int px_row = {row};")
+        w.line(f"const int px_size = (unsigned)px_row < (unsigned){self.array}.shape[0] ? {self.array}.shape[1] : 0;")
+        columns = self.plan.columns
+        mask = SWIZZLE_MASKS[layout.swizzle]
+
+        def emit(column: str, shift: str) -> None:
+            at = _sum("px_at", shift)
+            if mask:
+                at = f"(({at}) ^ ((({at}) >> 3) & {mask}))"
+            pointer = f"reinterpret_cast<{ctype}*>({w.smem} + {at})"
+            place = f"{self.array}.data + (long long)px_row * {self.array}.stride[0] + {column}"
+            self.bulk(pointer, place, column, str(columns))
+
+        assert itemsize * columns % 16 == 0
+        self.each_box(emit)
+
+    @contextmanager
+    def inside(self, row: str) -> Iterator[None]:
+        yield
+
+    def at_once(self, rows: list[str], column: str, address: str) -> None:
+        raise NotImplementedError
+
+    def single(self, row: str, column: str, address: str) -> None:
+        raise NotImplementedError
+
+    def bulk(self, pointer: str, place: str, column: str, count: str) -> None:
+        raise NotImplementedError
+
+
+class _Gather(_Rows):
+    op: TmaGather4 | TmaGather
+
+    def __init__(self, w: Writer, op: TmaGather4 | TmaGather) -> None:
+        super().__init__(w, op)
+        self.bar = w.barrier_address(op.bar)
+        self.ctas = [] if op.multicast is None else [_mask(w, op.multicast)]
+        self.policy = [POLICIES[op.cache]] if op.cache is not None else []
+
+    def at_once(self, rows: list[str], column: str, address: str) -> None:
+        helper = self.w.use(gather4(bool(self.ctas), bool(self.policy)))
+        operands = [address, self.map, column, *rows, self.bar, *self.ctas, *self.policy]
+        self.w.line(f"{helper}({', '.join(operands)});")
+
+    def single(self, row: str, column: str, address: str) -> None:
+        helper = self.w.use(tensor_load(2, bool(self.ctas), bool(self.policy)))
+        operands = [address, self.map, column, row, self.bar, *self.ctas, *self.policy]
+        self.w.line(f"{helper}({', '.join(operands)});")
+
+    def bulk(self, pointer: str, place: str, column: str, count: str) -> None:
+        helper = self.w.use(bulk_load(hint=bool(self.policy)))
+        operands = [pointer, place, column, "px_size", count, self.bar, *self.policy]
+        self.w.line(f"{helper}({', '.join(operands)});")
+
+
+class _Scatter(_Rows):
+    op: TmaScatter4 | TmaScatter
+
+    @contextmanager
+    def inside(self, row: str) -> Iterator[None]:
+        """A store to a negative row faults, and one beyond the matrix does nothing: both are left out."""
+        with self.w.block(f"if ((unsigned){row} < (unsigned){self.array}.shape[0])"):
+            yield
+
+    def at_once(self, rows: list[str], column: str, address: str) -> None:
+        helper = self.w.use(scatter4())
+        kept = [f"{row} < 0 ? {NOWHERE} : {row}" for row in rows]
+        self.w.line(f"{helper}({', '.join([self.map, column, *kept, address])});")
+
+    def single(self, row: str, column: str, address: str) -> None:
+        helper = self.w.use(tensor_store(2))
+        self.w.line(f"{helper}({', '.join([self.map, column, row, address])});")
+
+    def bulk(self, pointer: str, place: str, column: str, count: str) -> None:
+        self.w.line(f"{self.w.use(bulk_store())}({place}, {column}, px_size, {count}, {pointer});")
+
+
+# ---------------------------------------------------------------------- operands
+
+
+def _is_box_start(shared: SharedView, axis: int) -> bool:
+    """Whether an offset is part of the boxes' own places: a constant of the matrix, not of the stages before it."""
+    return axis >= len(shared.extents) - 2 and isinstance(shared.offsets[axis], Const)
+
+
+def _column(w: Writer, column: Value, shift: str) -> str:
+    text = w.name(column)
+    if not isinstance(column, Const) and scalar_dtype(column).bits > 32:
+        text = f"(int){text}"
+    return _sum(text, shift)
+
+
+def _sum(*terms: str) -> str:
+    """A sum of texts, numbers folded."""
+    number = sum(int(term) for term in terms if _is_number(term))
+    parts = [term for term in terms if not _is_number(term)]
+    if number or not parts:
+        parts.append(str(number))
+    return " + ".join(parts).replace("+ -", "- ")
+
+
+def _times(text: str, factor: int) -> str:
+    if _is_number(text):
+        return str(int(text) * factor)
+    return f"({text}) * {factor}"
+
+
+def _is_number(text: str) -> bool:
+    return text.lstrip("-").isdigit()

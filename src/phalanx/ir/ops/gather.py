@@ -1,0 +1,124 @@
+"""Rows by index: copies by the TMA engine between rows of a global matrix, named one by one, and shared memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from phalanx.ir.core import Op
+from phalanx.ir.effects import Access, Complete, Effects, Executor, Mode, Proxy, When
+from phalanx.ir.values import Value
+from phalanx.ir.views import BarrierRef, GlobalView, SharedView
+
+
+@dataclass(frozen=True, eq=False)
+class TmaGather4(Op):
+    """Four rows of a global matrix, each named by a scalar, to four rows of shared memory that follow each other.
+
+    A row outside the matrix arrives as zeros and counts its bytes like the others.
+    """
+
+    mnemonic: ClassVar[str] = "tma.gather4"
+    row0: GlobalView
+    row1: GlobalView
+    row2: GlobalView
+    row3: GlobalView
+    dst: SharedView
+    bar: BarrierRef
+    multicast: Value | None = None
+    cache: str | None = None
+
+    @property
+    def rows(self) -> tuple[GlobalView, ...]:
+        return self.row0, self.row1, self.row2, self.row3
+
+    def effects(self) -> Effects:
+        return _gathers(self.rows, self.dst, self.bar, self.multicast)
+
+
+@dataclass(frozen=True, eq=False)
+class TmaGather(Op):
+    """The rows that a tile of indices names, a multiple of four, to as many rows of shared memory.
+
+    `warps` is the size of the agent; its first warp issues the copies, each lane those of the indices it holds.
+    """
+
+    mnemonic: ClassVar[str] = "tma.gather"
+    src: GlobalView
+    dst: SharedView
+    bar: BarrierRef
+    warps: int
+    multicast: Value | None = None
+    cache: str | None = None
+
+    def effects(self) -> Effects:
+        return _gathers((self.src,), self.dst, self.bar, self.multicast)
+
+
+@dataclass(frozen=True, eq=False)
+class TmaScatter4(Op):
+    """Four rows of shared memory to rows of a global matrix, each named by a scalar; rows outside it are dropped."""
+
+    mnemonic: ClassVar[str] = "tma.scatter4"
+    src: SharedView
+    row0: GlobalView
+    row1: GlobalView
+    row2: GlobalView
+    row3: GlobalView
+
+    @property
+    def rows(self) -> tuple[GlobalView, ...]:
+        return self.row0, self.row1, self.row2, self.row3
+
+    def effects(self) -> Effects:
+        return _scatters(self.src, self.rows)
+
+
+@dataclass(frozen=True, eq=False)
+class TmaScatter(Op):
+    """Rows of shared memory, a multiple of four, to the rows that a tile of indices names. Finishes with its bulk group.
+
+    `warps` is the size of the agent; its one thread that owns the groups issues the copies.
+    """
+
+    mnemonic: ClassVar[str] = "tma.scatter"
+    src: SharedView
+    dst: GlobalView
+    warps: int
+
+    def effects(self) -> Effects:
+        return _scatters(self.src, (self.dst,))
+
+
+RowCopy = TmaGather4 | TmaGather | TmaScatter4 | TmaScatter
+"""The copies of rows by index."""
+
+
+def row_views(op: RowCopy) -> tuple[tuple[GlobalView, ...], SharedView]:
+    """The global rows (four views of one row, or one view of a tile of them) and the shared region of a row copy."""
+    if isinstance(op, TmaGather4):
+        return op.rows, op.dst
+    if isinstance(op, TmaGather):
+        return (op.src,), op.dst
+    return (op.rows if isinstance(op, TmaScatter4) else (op.dst,)), op.src
+
+
+def _gathers(rows: tuple[GlobalView, ...], dst: SharedView, bar: BarrierRef, mask: Value | None) -> Effects:
+    return Effects(
+        accesses=(
+            *(Access(Mode.READ, row, Proxy.ASYNC, When.BARRIER) for row in rows),
+            Access(Mode.WRITE, dst, Proxy.ASYNC, When.BARRIER, mask),
+        ),
+        completes=(Complete(bar, dst.nbytes, mask),),
+        executor=Executor.ONE,
+    )
+
+
+def _scatters(src: SharedView, rows: tuple[GlobalView, ...]) -> Effects:
+    return Effects(
+        accesses=(
+            Access(Mode.READ, src, Proxy.ASYNC, When.BULK_GROUP),
+            *(Access(Mode.WRITE, row, Proxy.ASYNC, When.BULK_GROUP) for row in rows),
+        ),
+        executor=Executor.ONE,
+    )

@@ -1,0 +1,173 @@
+"""`px.cluster.copy`, `px.cluster.load` and `px.cluster.reduce`: data that moves between the CTAs of a cluster."""
+
+from __future__ import annotations
+
+import dataclasses
+from math import prod
+from typing import Any
+
+from phalanx.ir.ops.cluster import ClusterCopy, ClusterLoad, ClusterMulticast, ClusterReduce
+from phalanx.ir.ops.tma import CACHE_HINTS
+from phalanx.ir.types import bool_
+from phalanx.ir.values import Value
+from phalanx.ir.views import BarrierRef, GlobalView, SharedView
+from phalanx.language.builder import Builder, operand
+from phalanx.language.builtin import builtin
+from phalanx.language.mbarrier import mask_operand
+from phalanx.language.memory import require_view
+from phalanx.language.operators import binary, describe, dtype_of, is_scalar, is_tile
+from phalanx.language.tma import global_side, require_match, shared_side
+from phalanx.language.values import BarrierValue, load_scalar, require_index
+
+REDUCTIONS = ("sum", "max", "min")
+
+
+def cluster_size(ctx: Builder) -> int:
+    x, y, z = ctx.cluster
+    return x * y * z
+
+
+def barrier_operand(ctx: Builder, what: str, bar: Any) -> BarrierRef:
+    if not isinstance(bar, BarrierValue):
+        ctx.fail(f"{what} completes on a barrier, not on {describe(bar)}", "make one with px.barrier(n)")
+    return bar.ref(ctx)
+
+
+def rank_operand(ctx: Builder, what: str, cta: Any) -> Any:
+    """A rank of the cluster: constants are checked."""
+    cta = load_scalar(ctx, cta)
+    require_index(ctx, what, cta)
+    size = cluster_size(ctx)
+    if isinstance(cta, int) and not 0 <= cta < size:
+        ctx.fail(
+            f"{what} is {cta}, outside the cluster of {size} CTA{'s' if size > 1 else ''}",
+            f"ranks run from 0 to {size - 1}; the cluster is set by @px.kernel(cluster=...)",
+        )
+    return cta
+
+
+@builtin("cluster.copy")
+def copy(ctx: Builder, src: Any, dst: Any, bar: Any = None, *, mask: Any = None, cta: Any = None, arm: Any = False) -> Any:
+    """Starts a copy inside the cluster: from this CTA's shared memory to CTA `cta`, or from global memory to all of `mask`.
+
+    Any agent, its elected thread (all its threads where stores do it); sm_90 and up. ``cta=r``: pushes the shared region
+    `src` into the region `dst` of rank r (`dst` is this CTA's name of it); its bytes complete on rank r's `bar`, nothing
+    arrives there, unless ``arm=True``: then the sender also arrives, with those bytes expected. Without a barrier the next
+    ``px.cluster.sync()`` orders it. PTX ``cp.async.bulk.shared::cluster.shared::cta`` where both regions are runs of bytes
+    at multiples of 16, else ``st.async``, else ``st.shared::cluster``, a fence and ``mbarrier.complete_tx``; the IR and
+    ``Compiled.notes`` say which. ``mask=m``: the lowest rank of the mask fetches the global region `src` for all of them, a
+    CTA outside it fetches its own; all ranks of a mask name the same one, and the same region. PTX
+    ``cp.async.bulk.tensor.multicast::cluster``.
+    Example: ``with full.transaction(): px.cluster.copy(mine, inbox, full, cta=px.cluster.rank() ^ 1)``.
+    """
+    if not isinstance(arm, bool):
+        ctx.fail(f"arm= must be True or False, not {describe(arm)}", "it is decided at compile time")
+    source = require_view(ctx, "the source of px.cluster.copy", src)
+    if mask is not None:
+        if cta is not None:
+            ctx.fail(
+                "px.cluster.copy takes mask= or cta=, not both",
+                "cta= pushes shared memory to one rank, mask= copies global memory to several",
+            )
+        if arm:
+            ctx.fail("arm=True goes with cta=", "every CTA of the mask arms its own barrier: with bar.transaction():")
+        _collective(ctx, "px.cluster.copy", ClusterMulticast, src, dst, bar, mask, None)
+        return
+    if isinstance(source, GlobalView):
+        ctx.fail(
+            "px.cluster.copy of global memory needs mask=",
+            "name the CTAs that receive it: mask=0b11; a copy for this CTA alone is px.tma.load",
+        )
+    _push(ctx, source, dst, bar, cta, arm)
+
+
+def _push(ctx: Builder, source: SharedView, dst: Any, bar: Any, cta: Any, arm: bool) -> None:
+    target = require_view(ctx, "the destination of px.cluster.copy", dst)
+    if not isinstance(target, SharedView):
+        ctx.fail("px.cluster.copy with cta= goes to shared memory", "px.tma.store copies to global memory")
+    if source.cta is not None:
+        ctx.fail(
+            "the source of px.cluster.copy is in another CTA",
+            "a push starts in this CTA's memory: let the other CTA push, or px.load(view.at(r))",
+        )
+    if target.cta is not None:
+        if cta is not None:
+            ctx.fail("the rank is named twice, by .at() and by cta=", "write px.cluster.copy(s, d, bar, cta=r)")
+        cta = target.cta
+    if cta is None:
+        ctx.fail("px.cluster.copy of shared memory needs cta=", "name the rank that receives it: cta=px.cluster.rank() ^ 1")
+    if prod(source.shape) != prod(target.shape):
+        ctx.fail(
+            f"px.cluster.copy: the source has shape {source.shape}, the destination {target.shape}",
+            "both have as many elements: change one of the slices",
+        )
+    rank = rank_operand(ctx, "the rank cta=", cta)
+    if bar is None and arm:
+        ctx.fail("arm=True without a barrier", "name the receiver's barrier: px.cluster.copy(s, d, bar, cta=r, arm=True)")
+    barrier = None if bar is None else barrier_operand(ctx, "px.cluster.copy", bar)
+    target = dataclasses.replace(target, cta=operand(rank))
+    ctas = operand(binary(ctx, "shl", 1, rank))
+    ctx.emit(ClusterCopy(source, target, barrier, ctas, arm, loc=ctx.loc))
+
+
+@builtin("cluster.load")
+def load(ctx: Builder, src: Any, dst: Any, bar: Any, ctas: Any, cache: Any = None) -> Any:
+    """Starts a balanced multicast: every CTA of the mask `ctas` fetches its share of the tile and sends it to all of them.
+
+    Any agent, one elected thread, in every CTA of the mask; sm_90 and up; PTX
+    ``cp.async.bulk.tensor.multicast::cluster``. The shares are equal parts of the slowest axis. Each CTA's `bar` gets the
+    bytes of the whole tile; each arms its own. All ranks of a mask name the same one, and the same region.
+    Example: ``with full[s].transaction(): px.cluster.load(A[m:m+128, k:k+64], a[s], full[s], ctas=0b11)``.
+    """
+    if ctas is None:
+        ctx.fail("px.cluster.load needs ctas=", "name the CTAs that share the tile: ctas=0b11; px.tma.load serves one")
+    _collective(ctx, "px.cluster.load", ClusterLoad, src, dst, bar, ctas, cache)
+
+
+def _collective(
+    ctx: Builder, what: str, kind: type[ClusterLoad] | type[ClusterMulticast], src: Any, dst: Any, bar: Any, mask: Any,
+    cache: Any,
+) -> None:
+    source = global_side(ctx, f"the source of {what}", src)
+    target = shared_side(ctx, f"the destination of {what}", dst)
+    require_match(ctx, what, source, target)
+    barrier = barrier_operand(ctx, what, bar)
+    if cache is not None and cache not in CACHE_HINTS:
+        ctx.fail(f"unknown cache hint {describe(cache)}", f"use one of {', '.join(CACHE_HINTS)}")
+    ctas = mask_operand(ctx, f"the mask of {what}", mask)
+    assert ctas is not None
+    ctx.emit(kind(source, target, barrier, ctas, cache, loc=ctx.loc))
+
+
+@builtin("cluster.reduce")
+def reduce(ctx: Builder, tile: Any, op: Any, cta: Any = None) -> Any:
+    """The sum, maximum or minimum of a scalar or tile over all CTAs of the cluster, elementwise, in a fixed order.
+
+    Any agent, all its threads, in every CTA of the cluster equally often; sm_90 and up; PTX ``st.async`` to each peer and
+    one mbarrier, without a cluster barrier. `op`: "sum", "max" or "min". The result is in every CTA, or with ``cta=r`` in
+    rank r alone; the others keep their own value. f16 and bf16 are combined in f32. It orders no other memory.
+    Example: ``total = px.cluster.reduce(px.sum(x), "sum")``.
+    """
+    tile = load_scalar(ctx, tile)
+    if op not in REDUCTIONS:
+        ctx.fail(f"unknown reduction {describe(op)}", f"use one of {', '.join(REDUCTIONS)}")
+    if not is_tile(tile) and not is_scalar(tile):
+        ctx.fail(
+            f"px.cluster.reduce needs a tile or a scalar, not {describe(tile)}",
+            "load the view first: px.load(view)" if hasattr(tile, "view") else "it combines what the CTAs hold in registers",
+        )
+    size = cluster_size(ctx)
+    rank = None if cta is None else rank_operand(ctx, "the rank cta=", cta)
+    dtype = dtype_of(tile)
+    if dtype.is_fp8 or dtype == bool_:
+        ctx.fail(f"px.cluster.reduce is not defined on {dtype}", "convert it first: x.to(px.f32), x.to(px.i32)")
+    if size == 1:
+        return tile
+    x = operand(tile)
+    ctas = operand((1 << size) - 1) if rank is None else operand(binary(ctx, "shl", 1, rank))
+    result = Value(x.type)
+    ctx.emit(ClusterReduce(op, x, None if rank is None else operand(rank), ctas, result, loc=ctx.loc))
+    return result
+
+
+__all__ = ["copy", "load", "reduce"]

@@ -1,0 +1,94 @@
+"""Rows by index in shared memory: where the pieces of each row go, and whether the engine takes one row or four at once.
+
+A copy of single rows writes a box of one row, so every row must start where TMA can write: on a multiple of 128 bytes. The
+four-row instructions write four boxes that follow each other without a gap: only every fourth row must start there. The
+swizzle is an XOR on addresses that the engine applies itself, so four rows in the middle of an eight-row atom are right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from .linear import LinearLayout
+from .registers import LANES, RegisterLayout, padded
+from .shared import CHUNK, TMA_ALIGNMENT, SharedLayout
+from .tma import BoxPiece, _box_shape, _plain_offset, check_descriptor
+
+FOUR = 4
+
+
+@dataclass(frozen=True)
+class RowPlan:
+    """The copies of one row: boxes of `columns` elements, the places of those of the first row, the bytes to the next row.
+
+    `single`: each row can be a copy of its own through a descriptor; `fours`: four rows can be one instruction.
+    """
+
+    columns: int
+    pieces: tuple[BoxPiece, ...]
+    pitch: int
+    single: bool
+    fours: bool
+
+    def chunks(self, itemsize: int) -> tuple[BoxPiece, ...]:
+        """The same row in pieces that no swizzle separates."""
+        step = CHUNK // itemsize
+        return tuple(
+            BoxPiece((0, piece.offset[1] + column), piece.shared_offset + column * itemsize)
+            for piece in self.pieces
+            for column in range(0, self.columns, step)
+        )
+
+
+def row_boxes(rows: int, columns: int, layout: SharedLayout, origin: Sequence[int] = (0, 0)) -> RowPlan:
+    """How `rows` rows of `columns` elements land at `origin` of a shared matrix. ValueError with the reason if they can't.
+
+    Example: `row_boxes(4, 128, SharedLayout((64, 128), 2, swizzle=128, panel=64))` has boxes of 64 columns, two a row,
+    single or by fours.
+    """
+    return _row_boxes(rows, columns, layout, tuple(origin))
+
+
+@lru_cache(maxsize=512)
+def _row_boxes(rows: int, columns: int, layout: SharedLayout, origin: tuple[int, ...]) -> RowPlan:
+    if layout.rank != 2:
+        raise ValueError(f"rows by index go to a matrix, not to a shared tile of shape {layout.shape}")
+    row, column = origin
+    if row < 0 or column < 0 or row + rows > layout.rows or column + columns > layout.columns:
+        raise ValueError(f"{rows} rows of {columns} at {origin} do not fit a shared tile of shape {layout.shape}")
+    if columns * layout.itemsize % CHUNK:
+        raise ValueError(f"rows of {columns * layout.itemsize} bytes; TMA copies multiples of {CHUNK}")
+    inner = _box_shape((1, columns), origin, layout)[-1]
+    problems = check_descriptor(itemsize=layout.itemsize, box=(1, inner), swizzle=layout.swizzle)
+    if problems:
+        raise ValueError("; ".join(problems))
+    pieces = tuple(
+        BoxPiece((0, start), _plain_offset(layout, (row, column + start))) for start in range(0, columns, inner)
+    )
+    pitch = layout.row_pitch
+    if pitch % CHUNK or any(piece.shared_offset % CHUNK for piece in pieces):
+        raise ValueError(f"rows in shared memory {pitch} bytes apart; they must start on multiples of {CHUNK}")
+    placed = all(piece.shared_offset % TMA_ALIGNMENT == 0 for piece in pieces)
+    single = placed and pitch % TMA_ALIGNMENT == 0
+    fours = placed and pitch == inner * layout.itemsize and FOUR * pitch % TMA_ALIGNMENT == 0
+    return RowPlan(inner, pieces, pitch, single, fours)
+
+
+@lru_cache(maxsize=128)
+def index_layout(rows: int, warps: int) -> RegisterLayout:
+    """The registers of a tile of `rows` indices: lane l of every warp holds those of rows 4 l to 4 l + 3, then 128 on.
+
+    A thread has the four indices of one instruction at hand, and any warp has all of them.
+    """
+    size = padded((rows,))[0]
+    images = [(1 << bit,) for bit in range(size.bit_length() - 1)]
+    lanes = images[2:7]
+    nothing: list[tuple[int, ...]] = [(0,)]
+    bases = {
+        "register": images[:2] + images[7:],
+        "lane": lanes + nothing * (LANES.bit_length() - 1 - len(lanes)),
+        "warp": nothing * (warps - 1).bit_length(),
+    }
+    return RegisterLayout(LinearLayout.make(bases, padded((rows,))), (rows,), warps)

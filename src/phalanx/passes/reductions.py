@@ -1,0 +1,84 @@
+"""Memory for `cluster.reduce`: two turns of inboxes and two barriers per agent, which all its reductions share.
+
+The turns alternate. A CTA sends for turn n + 2 after its own wait in turn n + 1, which needed what every peer sent in that
+turn; a peer sends it when all its threads have read their inboxes of turn n. So no inbox is overwritten before it was read,
+and each barrier's phase is over before bytes of its next one can land, without any other signal.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from math import prod
+
+from phalanx.ir.core import Block, Function, Op, rewrite
+from phalanx.ir.ops.cluster import ClusterReduce
+from phalanx.ir.ops.control import Role, Roles
+from phalanx.ir.types import u8
+from phalanx.ir.views import BarrierArray, SharedBuffer
+
+PIECE = 16
+"""An inbox of one rank begins at a multiple of so many bytes; so many follow the last one, for a receiver's thanks."""
+Warps = tuple[int, int]
+"""An agent, by its first warp and their number."""
+
+
+def allocate_reductions(function: Function) -> Function:
+    """Gives every `cluster.reduce` its inboxes and barriers. Called by `passes.pipeline`, when roles are formed."""
+    agents: dict[Op, Warps] = dict(_reductions(function.body, (0, function.warps)))
+    if not agents:
+        return function
+    sizes: dict[Warps, int] = {}
+    for op, agent in agents.items():
+        assert isinstance(op, ClusterReduce)
+        sizes[agent] = max(sizes.get(agent, 0), function.cluster_size * inbox_bytes(op, agent[1]))
+    taken = {item.name for item in (*function.buffers, *function.barriers)}
+    memory: dict[Warps, tuple[SharedBuffer, BarrierArray]] = {}
+    for agent, size in sizes.items():
+        loc = next(op.loc for op, owner in agents.items() if owner == agent)
+        memory[agent] = (
+            SharedBuffer(_fresh("reduce_inbox", taken), (2, size + PIECE), u8, loc),
+            BarrierArray(_fresh("reduce_full", taken), 2, 1, loc=loc),
+        )
+
+    def visit(op: Op) -> list[Op] | None:
+        if not isinstance(op, ClusterReduce):
+            return None
+        slots, barrier = memory[agents[op]]
+        return [dataclasses.replace(op, slots=slots, barrier=barrier)]
+
+    return dataclasses.replace(
+        function,
+        buffers=(*function.buffers, *(slots for slots, _ in memory.values())),
+        barriers=(*function.barriers, *(barrier for _, barrier in memory.values())),
+        body=rewrite(function.body, visit),
+    )
+
+
+def inbox_bytes(op: ClusterReduce, warps: int) -> int:
+    """What one rank may send: its tile; a scalar from each of its warps, which need not agree on one first."""
+    shape = op.x.type.shape  # type: ignore[union-attr]
+    size = (prod(shape) if shape else warps) * op.wire_bytes
+    return -(-size // PIECE) * PIECE
+
+
+def _reductions(block: Block, agent: Warps) -> Iterator[tuple[Op, Warps]]:
+    for op in block.ops:
+        if isinstance(op, ClusterReduce):
+            yield op, agent
+        regions = op.regions if isinstance(op, Roles) else (op,) if isinstance(op, Role) else ()
+        for region in regions:
+            yield from _reductions(region.body, (region.first, region.count))
+        if not regions:
+            for inner in op.blocks():
+                yield from _reductions(inner, agent)
+
+
+def _fresh(name: str, taken: set[str]) -> str:
+    number = 0
+    fresh = name
+    while fresh in taken:
+        number += 1
+        fresh = f"{name}_{number}"
+    taken.add(fresh)
+    return fresh

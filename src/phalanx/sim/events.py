@@ -1,0 +1,101 @@
+"""Events of a run that is driven step by step: who did what to which bytes and barriers, and which of two do not commute."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from phalanx.ir.core import Op
+
+Process = tuple[Any, ...]
+"""An agent, ("agent", cluster, CTA, number), or a copy, ("copy", *its agent, number): the same in every run."""
+
+
+class Touch(NamedTuple):
+    """One thing that an event did to something shared. Plain numbers, so that it can be sent to another process."""
+
+    kind: str
+    """"memory", "barrier", "cluster" or "meeting"."""
+    key: tuple[Any, ...]
+    """Which memory or barrier."""
+    mode: str
+    """Memory: read, write, atomic. Barriers: signal (an arrival, bytes), expect, wait, test, life; arrive, wait."""
+    number: int = 0
+    """Memory: a bit per byte. Barriers: the phase it was done in; for a wait the parity."""
+    flips: bool = False
+    """A signal that completed its phase."""
+
+
+class Order(IntEnum):
+    """How two events stand to each other."""
+
+    FREE = 0
+    """They commute."""
+    FIXED = 1
+    """The first made the second possible."""
+    RACE = 2
+    """The other way round may end differently."""
+
+
+@dataclass(eq=False)
+class Event:
+    """What one process did between two choices of the driver."""
+
+    process: Process
+    number: int
+    """The how many-th event of its process, from 1."""
+    touches: list[Touch] = field(default_factory=list)
+    ops: list[Op] = field(default_factory=list)
+    """The instruction of each touch."""
+    clock: dict[Process, int] = field(default_factory=dict)
+    """The last event of each process that comes before it, or is it."""
+
+    def follows(self, other: Event) -> bool:
+        return self.clock.get(other.process, 0) >= other.number
+
+
+def order(first: Touch, second: Touch) -> Order:
+    """Whether `second`, done after `first`, could have been done before it, and with the same result."""
+    if first.key != second.key or first.kind != second.kind:
+        return Order.FREE
+    one, two = first.mode, second.mode
+    if first.kind == "memory":
+        if (one == two and one != "write") or not first.number & second.number:
+            return Order.FREE
+        return Order.RACE
+    if first.kind == "meeting":
+        return Order.FIXED
+    if first.kind == "cluster":
+        return Order.FIXED if one == "arrive" and two == "wait" and first.number <= second.number else Order.FREE
+    if "life" in (one, two):
+        return Order.RACE
+    asks = ("wait", "test")
+    if one in asks and two in asks:
+        return Order.FREE
+    if two == "wait":  # before a signal of a phase of its own parity it could not have passed
+        return Order.RACE if (first.number ^ second.number) & 1 else Order.FIXED
+    if one in asks or two == "test":
+        return Order.RACE
+    # Arrivals and bytes of one phase commute. An expect alone does not: the phase may complete without it.
+    return Order.RACE if first.number != second.number or "expect" in (one, two) else Order.FREE
+
+
+def orders(first: Event, second: Event) -> Order:
+    """The strongest relation of what two events touched."""
+    found = Order.FREE
+    for a in first.touches:
+        for b in second.touches:
+            found = max(found, order(a, b))
+            if found is Order.RACE:
+                return found
+    return found
+
+
+def wakes(done: list[Touch], asleep: list[Touch]) -> bool:
+    """Whether an event changes what a process that was put off would do."""
+    for a in done:
+        for b in asleep:
+            if order(a, b) or order(b, a) or (a.flips and a.key == b.key and a.kind == b.kind):
+                return True
+    return False

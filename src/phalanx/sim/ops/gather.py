@@ -1,0 +1,103 @@
+"""Rows by index: copies like any other of the TMA engine, whose global side is a row at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from phalanx.errors import Error
+from phalanx.ir.ops.gather import RowCopy, TmaGather, TmaGather4, TmaScatter, TmaScatter4, row_views
+from phalanx.sim.agents import Agent
+from phalanx.sim.barriers import MBarrier
+from phalanx.sim.engines import LoadCopy, StoreCopy, issue, join_open_group
+from phalanx.sim.ops.tma import require_aligned
+from phalanx.sim.places import GlobalPlace, RowsPlace, SharedPlace, ranks_of
+from phalanx.sim.registry import meaning
+
+CHUNK = 16
+
+
+class Stack:
+    """Rows of a global matrix, one place each; row i of a tile is the i-th."""
+
+    __slots__ = ("places",)
+
+    def __init__(self, *places: GlobalPlace) -> None:
+        self.places = places
+
+    def copy_to(self, destination: np.ndarray) -> None:
+        for row, place in zip(destination, self.places, strict=True):
+            place.copy_to(row)
+
+    def write(self, value: np.ndarray) -> None:
+        for row, place in zip(value, self.places, strict=True):
+            place.write(row)
+
+
+def copies_rows(run: Callable[..., None], op: RowCopy, agent: Agent) -> Callable[..., None]:
+    """`run`, with what the engine asks of the matrix and of the first column checked."""
+    return require_aligned(run, op, row_views(op)[0][0], agent)
+
+
+def check_column(op: RowCopy, place: GlobalPlace | RowsPlace) -> None:
+    """The copy begins on a multiple of 16 bytes, or the hardware faults."""
+    column, itemsize = place.starts[-1], place.window.dtype.itemsize
+    if column * itemsize % CHUNK:
+        raise Error(
+            f"px.{op.mnemonic} begins at column {column}, byte {column * itemsize} of its rows", location=op.loc,
+            kind="misaligned", remedy=f"begin at a multiple of {CHUNK // itemsize} columns ({CHUNK} bytes)",
+        )
+
+
+def gather(op: TmaGather4 | TmaGather, agent: Agent, dst: SharedPlace, bar: MBarrier, mask: Any, source: Any) -> None:
+    """The rows land at the same place in every CTA of the mask, with all their bytes on each one's barrier."""
+    nbytes, cta = op.dst.nbytes, agent.cta
+    if mask is None:
+        issue(LoadCopy(agent, op, source, (dst.array,), (bar,), nbytes))
+        return
+    ranks = ranks_of(mask, cta, op.loc)
+    if not ranks:
+        raise Error("the multicast mask names no CTA", location=op.loc, remedy="use a bit per rank that receives")
+    destinations = tuple(dst.peer(rank) for rank in ranks)
+    issue(LoadCopy(agent, op, source, destinations, tuple(bar.peer(rank) for rank in ranks), nbytes))
+
+
+@meaning(TmaGather4)
+def tma_gather4(op: TmaGather4, agent: Agent) -> Callable[..., None]:
+    def run(
+        row0: GlobalPlace, row1: GlobalPlace, row2: GlobalPlace, row3: GlobalPlace, dst: SharedPlace, bar: MBarrier,
+        multicast: int | None,
+    ) -> None:
+        check_column(op, row0)
+        gather(op, agent, dst, bar, multicast, Stack(row0, row1, row2, row3))
+
+    return copies_rows(run, op, agent)
+
+
+@meaning(TmaGather)
+def tma_gather(op: TmaGather, agent: Agent) -> Callable[..., None]:
+    def run(src: RowsPlace, dst: SharedPlace, bar: MBarrier, multicast: int | None) -> None:
+        check_column(op, src)
+        gather(op, agent, dst, bar, multicast, src)
+
+    return copies_rows(run, op, agent)
+
+
+@meaning(TmaScatter4)
+def tma_scatter4(op: TmaScatter4, agent: Agent) -> Callable[..., None]:
+    def run(src: SharedPlace, row0: GlobalPlace, row1: GlobalPlace, row2: GlobalPlace, row3: GlobalPlace) -> None:
+        check_column(op, row0)
+        issue(StoreCopy(agent, op, src.array, Stack(row0, row1, row2, row3).write, join_open_group(agent)))
+
+    return copies_rows(run, op, agent)
+
+
+@meaning(TmaScatter)
+def tma_scatter(op: TmaScatter, agent: Agent) -> Callable[..., None]:
+    def run(src: SharedPlace, dst: RowsPlace) -> None:
+        check_column(op, dst)
+        issue(StoreCopy(agent, op, src.array, dst.write, join_open_group(agent)))
+
+    return copies_rows(run, op, agent)

@@ -1,0 +1,465 @@
+"""A run one event at a time: a driver chooses, again and again, which agent or copy in flight goes on.
+
+Nothing waits by itself here: an agent that has come to a wait is *enabled* while what it asks for is so, and passes when it is
+chosen, as a thread that polls would. The same choices give the same run.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from phalanx.errors import Error
+from phalanx.ir import effects as fx
+from phalanx.ir.core import Function, Op
+from phalanx.sim.agents import POLL, STEP, Agent
+from phalanx.sim.barriers import ClusterBarrier, MBarrier
+from phalanx.sim.engines import BulkGroup, Copy, GroupWait, groups_done
+from phalanx.sim.events import Event, Process, Touch
+from phalanx.sim.machine import Cluster, Cta, Machine
+from phalanx.sim.monitor import Monitor
+from phalanx.sim.places import RowsPlace, SharedPlace
+from phalanx.sim.report import deadlock
+from phalanx.sim.run import check_arguments, code_of, grid_of, written_arrays
+from phalanx.sim.scheduler import Schedule, Scheduler
+
+MODES = {fx.Mode.READ: "read", fx.Mode.WRITE: "write", fx.Mode.ATOMIC: "atomic"}
+Accesses = list[tuple[fx.Access, Any, "list[int] | None"]]
+
+
+class Recorder(Monitor):
+    """Writes down what the current event touches, and who starts and ends with it."""
+
+    def __init__(self, steps: Steps) -> None:
+        self.steps = steps
+        self.event = Event((), 0)
+        self.masks: dict[Any, int] = {}
+
+    def touch(self, op: Op, touch: Touch) -> None:
+        self.event.touches.append(touch)
+        self.event.ops.append(op)
+
+    # --- memory -----------------------------------------------------------------------------------------------------
+
+    def access(self, agent: Agent, op: Op, access: fx.Access, place: Any, ranks: list[int] | None) -> None:
+        mode = MODES[access.mode]
+        if isinstance(place, SharedPlace):
+            mask = self.shared_mask(place)
+            cluster = place.cta.cluster
+            for rank in (place.cta.rank,) if ranks is None else ranks:
+                self.touch(op, Touch("memory", ("shared", cluster.index, rank), mode, mask))
+        elif access.region.array in self.steps.written:
+            index = access.region.array.index
+            self.touch(op, Touch("memory", ("global", index), mode, self.global_mask(index, place)))
+
+    def shared_mask(self, place: SharedPlace) -> int:
+        key = (place.buffer, *[(p.start, p.stop) if isinstance(p, slice) else p for p in place.key])
+        mask = self.masks.get(key)
+        if mask is None:
+            machine, buffer = place.cta.cluster.machine, place.buffer
+            marks = np.zeros(machine.shared_bytes, np.bool_)
+            start = machine.offsets[buffer]
+            box = marks[start : start + buffer.nbytes].reshape(*buffer.shape, buffer.dtype.itemsize)
+            box[place.key] = True
+            mask = self.masks[key] = _bits(marks)
+        return mask
+
+    def global_mask(self, index: int, place: Any) -> int:
+        window, starts = place.window, place.starts
+        plain = not isinstance(place, RowsPlace)
+        key = (index, starts, window.extents)
+        mask = self.masks.get(key) if plain else None
+        if mask is None:
+            marks = np.zeros(window.array.shape, np.bool_)
+            parts: list[Any] = [
+                slice(max(start, 0), max(0, min(start + extent, size))) if isinstance(start, int)
+                else start[(start >= 0) & (start < size)]
+                for start, extent, size in zip(starts, window.extents, window.array.shape)
+            ]
+            marks[tuple(parts)] = True
+            mask = _bits(marks)
+            if plain:
+                self.masks[key] = mask
+        return mask
+
+    # --- copies and products ----------------------------------------------------------------------------------------
+
+    def issue(self, agent: Agent, op: Op, copy: Copy, accesses: Accesses) -> None:
+        copy.watch = list(accesses)
+
+    def copied(self, copy: Copy, *, reads: bool) -> None:
+        """A step of a copy: a store reads first and writes later, all others do both at once."""
+        for access, place, ranks in copy.watch:
+            if not hasattr(copy, "group") or reads is (access.mode is fx.Mode.READ):
+                self.access(copy.agent, copy.op, access, place, ranks)
+
+    def complete(self, copy: Copy, barrier: MBarrier | None) -> bool | None:
+        if barrier is not None:
+            self.touch(copy.op, Touch("barrier", self.key(barrier), "signal", barrier.phase))
+        return None
+
+    def commit(self, agent: Agent, op: Op) -> None:
+        self.steps.groups.setdefault(agent, []).append(agent.open_group)
+
+    def mma_issued(self, agent: Agent, op: Op, product: Any, accesses: Accesses) -> None:
+        """It may read its operands at once, or as late as the wait."""
+        for access, place, ranks in accesses:
+            self.access(agent, op, access, place, ranks)
+        self.steps.products.setdefault(agent, []).append(list(accesses))
+
+    def mma_committed(self, agent: Agent, op: Op) -> None:
+        self.steps.products.setdefault(agent, []).append(None)
+
+    def mma_passed(self, agent: Agent, op: Op, newest: int) -> None:
+        products = self.steps.products.get(agent, [])
+        commits = sum(item is None for item in products)
+        while commits > newest and products:
+            item = products.pop(0)
+            if item is None:
+                commits -= 1
+            else:
+                for access, place, ranks in item:
+                    self.access(agent, op, access, place, ranks)
+
+    # --- barriers ---------------------------------------------------------------------------------------------------
+
+    def key(self, barrier: MBarrier) -> tuple[Any, ...]:
+        cta = barrier.cta
+        return (cta.cluster.index, cta.rank, self.steps.arrays[barrier.array], barrier.index)
+
+    def arrive(self, agent: Agent, op: Op, barrier: MBarrier, count: int) -> None:
+        self.touch(op, Touch("barrier", self.key(barrier), "signal", barrier.phase))
+
+    def expect(self, agent: Agent, op: Op, barrier: MBarrier, nbytes: int) -> None:
+        if not op.effects().arrivals:
+            self.touch(op, Touch("barrier", self.key(barrier), "expect", barrier.phase))
+
+    def wait_passed(self, agent: Agent, op: Op, barrier: MBarrier, phase: int) -> None:
+        """Only a test comes here: waits pass when they are chosen."""
+        self.touch(op, Touch("barrier", self.key(barrier), "test", barrier.phase))
+
+    def lifecycle(self, agent: Agent, op: Op, life: fx.Life, barrier: MBarrier) -> None:
+        self.touch(op, Touch("barrier", self.key(barrier), "life"))
+
+    def rendezvous(self, agent: Agent, op: Op, rendezvous: fx.Rendezvous, phase: int) -> None:
+        cluster = agent.cta.cluster.index
+        if rendezvous.span is fx.Span.CLUSTER and rendezvous.arrives:
+            kind = "cluster" if agent.cta.cluster.barrier is not None else "meeting"
+            self.touch(op, Touch(kind, (cluster,), "arrive", phase))
+
+    # --- agents -----------------------------------------------------------------------------------------------------
+
+    def fork(self, parent: Agent, child: Agent) -> None:
+        self.steps.begin_after(child)
+
+    def join(self, parent: Agent, child: Agent) -> None:
+        self.steps.joined.setdefault(parent, []).append(child)
+
+    def cta_exited(self, cta: Cta) -> None:
+        cluster = cta.cluster
+        self.touch(self.steps.exit_op, Touch("cluster", (cluster.index,), "arrive", cluster.barrier.phase))
+
+
+def _bits(marks: np.ndarray) -> int:
+    return int.from_bytes(np.packbits(marks.reshape(-1)).tobytes(), "little")
+
+
+class Steps:
+    """The run of a prepared kernel. `reset` begins it anew, `enabled` says who can go on, `step` lets one go on."""
+
+    def __init__(self, function: Function, grid: int | Sequence[int], args: Sequence[Any]) -> None:
+        dims = grid_of(function, grid)
+        check_arguments(function, args)
+        self.function = function
+        self.args = list(args)
+        self.first = [arg.copy() if isinstance(arg, np.ndarray) else arg for arg in args]
+        self.written = written_arrays(function)
+        self.arrays = {array: i for i, array in enumerate(function.barriers)}
+        self.exit_op = next(iter(function.walk()), None)
+        self.recorder = Recorder(self)
+        code = code_of(function, preempt=True)
+        self.machine = Machine(
+            function, dims, tuple(self.args), code, early=False, monitor=self.recorder, out=io.StringIO()
+        )
+        self.machine.patient = True
+        self.resume = Scheduler(self.machine, Schedule("random"))._resume
+        self.clusters = [Cluster(self.machine) for _ in range(self.machine.cluster_count)]
+        self.names: dict[Agent, Process] = {}
+        self.agents: dict[Process, Agent] = {}
+        for index, cluster in enumerate(self.clusters):
+            for cta in cluster.ctas:
+                for number, agent in enumerate(_family(cta.main)):
+                    name = ("agent", index, cta.rank, number)
+                    self.names[agent] = name
+                    self.agents[name] = agent
+        self.local = {op: _is_local(op) for op in function.walk()}
+        self.asks = {op: any(w.blocking for w in op.effects().waits) or _waits_only(op) for op in function.walk()}
+
+    def reset(self) -> None:
+        """Back to the start, with the arguments as they were."""
+        for arg, first in zip(self.args, self.first):
+            if isinstance(arg, np.ndarray) and arg.flags.writeable:
+                np.copyto(arg, first)
+        self.clocks: dict[Process, dict[Process, int]] = {}
+        self.counts: dict[Process, int] = {}
+        self.ready: set[Agent] = set()
+        self.polls: dict[Agent, set[tuple[Any, ...]]] = {}
+        self.copies: dict[Process, Copy] = {}
+        self.issued: dict[Agent, int] = {}
+        self.groups: dict[Agent, list[BulkGroup | None]] = {}
+        self.products: dict[Agent, list[Any]] = {}
+        self.steps_of_copies: dict[BulkGroup, list[tuple[bool, dict[Process, int]]]] = {}
+        self.joined: dict[Agent, list[Agent]] = {}
+        self.trace: list[Event] = []
+        self.error: Error | None = None
+        self.recorder.event = Event((), 0)
+        try:
+            for index, cluster in enumerate(self.clusters):
+                cluster.start(index)
+            with np.errstate(all="ignore"):
+                self._settle()
+        except Error as error:
+            self.error = error
+
+    # --- choices ----------------------------------------------------------------------------------------------------
+
+    def enabled(self) -> list[Process]:
+        """Who can go on, in a fixed order."""
+        if self.error is not None:
+            return []
+        able = [name for name, agent in self.agents.items() if self._able(agent)]
+        return able + list(self.copies)
+
+    def _able(self, agent: Agent) -> bool:
+        if agent in self.ready:
+            return agent not in self.polls
+        waiting = agent.waiting
+        if not agent.alive or waiting is None:
+            return False
+        thing: Any = waiting[1]
+        if isinstance(thing, MBarrier):
+            return not thing.live or bool((thing.phase ^ agent.wanted) & 1)
+        if isinstance(thing, ClusterBarrier):
+            return thing.passed(agent, waiting[0])
+        if isinstance(thing, GroupWait):
+            return groups_done(agent, thing.newest, thing.read)
+        return False
+
+    def step(self, process: Process) -> Event:
+        """Lets `process` go on until it has done one thing that others may notice."""
+        number = self.counts[process] = self.counts.get(process, 0) + 1
+        event = self.recorder.event = Event(process, number, clock=dict(self.clocks.get(process, {})))
+        event.clock[process] = number
+        try:
+            with np.errstate(all="ignore"):
+                copy = self.copies.get(process)
+                if copy is not None:
+                    self._step_copy(process, copy, event)
+                else:
+                    self._step_agent(self.agents[process], event)
+        except Error as error:
+            self.error = error
+        self._relate(event)
+        self.trace.append(event)
+        if self.error is None:
+            try:
+                with np.errstate(all="ignore"):
+                    self._settle()
+            except Error as error:
+                self.error = error
+        self._flips(event)
+        return event
+
+    def _step_copy(self, process: Process, copy: Copy, event: Event) -> None:
+        reads = getattr(copy, "data", None) is None
+        self.recorder.copied(copy, reads=reads)
+        if not copy.step():
+            del self.copies[process]
+        group = getattr(copy, "group", None)
+        if group is not None:
+            self.steps_of_copies.setdefault(group, []).append((reads, event.clock))
+
+    def _step_agent(self, agent: Agent, event: Event) -> None:
+        if agent in self.ready:
+            self.ready.discard(agent)
+            self._go_on(agent)
+            return
+        assert agent.waiting is not None
+        op, thing = agent.waiting
+        agent.waiting = None
+        if isinstance(thing, MBarrier):
+            if not thing.live:
+                thing.require(op)
+            self.recorder.touch(op, Touch("barrier", self.recorder.key(thing), "wait", agent.wanted))
+        elif isinstance(thing, ClusterBarrier):
+            index = agent.cta.cluster.index
+            self.recorder.touch(op, Touch("cluster", (index,), "wait", agent.cluster_phase))
+        elif isinstance(thing, GroupWait):
+            groups = self.groups.get(agent, [])
+            for group in groups[: len(groups) - thing.newest] if thing.newest else groups:
+                for reads, clock in self.steps_of_copies.get(group, ()) if group is not None else ():
+                    if reads or not thing.read:
+                        _join(event.clock, clock)
+        self._go_on(agent)
+
+    def _go_on(self, agent: Agent) -> None:
+        """To its next instruction that others may notice, or to a wait."""
+        code = self.resume(agent)
+        self.polls.pop(agent, None)
+        while code == STEP and agent.alive:
+            op = self.machine.code.op_at(agent.generator.gi_frame.f_lineno)
+            if op is None or not (self.local.get(op) or self.asks.get(op)):
+                break
+            code = self.resume(agent)
+        if agent.alive and code:
+            self.ready.add(agent)
+            if code == POLL:
+                self.polls[agent] = {touch.key for touch in self.recorder.event.touches}
+
+    def _settle(self) -> None:
+        """Agents that were just started or woken go on to their first instruction that others may notice."""
+        moved = True
+        while moved:
+            moved = False
+            for cluster in self.clusters:
+                while cluster.ready:
+                    agent = cluster.ready.popleft()
+                    moved = True
+                    name = self.names[agent]
+                    if agent in self.joined:
+                        clock = self.clocks.setdefault(name, {})
+                        for child in self.joined.pop(agent):
+                            _join(clock, self.clocks.get(self.names[child], {}))
+                    elif isinstance(agent.waiting, tuple) and not isinstance(agent.waiting[1], list):
+                        _join(self.clocks.setdefault(name, {}), self.recorder.event.clock)
+                    agent.waiting = None
+                    self._start(agent)
+                while cluster.pending:
+                    copy = cluster.pending.popleft()
+                    number = self.issued[copy.agent] = self.issued.get(copy.agent, 0) + 1
+                    name = ("copy", *self.names[copy.agent][1:], number)
+                    self.copies[name] = copy
+                    self.clocks[name] = dict(self.recorder.event.clock)
+
+    def _start(self, agent: Agent) -> None:
+        """Up to, not including, its first instruction that others may notice."""
+        code = self.resume(agent)
+        while code == STEP and agent.alive:
+            op = self.machine.code.op_at(agent.generator.gi_frame.f_lineno)
+            if op is None or not (self.local.get(op) or self.asks.get(op)):
+                break
+            code = self.resume(agent)
+        if agent.alive and code:
+            self.ready.add(agent)
+
+    def begin_after(self, child: Agent) -> None:
+        """A role begins with what its parent did."""
+        self.clocks[self.names[child]] = dict(self.recorder.event.clock)
+
+    # --- what came before what --------------------------------------------------------------------------------------
+
+    def _relate(self, event: Event) -> None:
+        """Fills in the event's clock; `races` are the events before it that could as well have come after it."""
+        self.races: list[Event] = []
+        self.clashes: list[tuple[Op, Op]] = []
+        from phalanx.sim.events import Order, order
+
+        for before in reversed(self.trace):
+            if event.follows(before):
+                continue
+            found = Order.FREE
+            for i, first in enumerate(before.touches):
+                for j, second in enumerate(event.touches):
+                    how = order(first, second)
+                    found = max(found, how)
+                    if how is Order.RACE and first.kind == "memory":
+                        self.clashes.append((before.ops[i], event.ops[j]))
+            if found is Order.FREE:
+                continue
+            if found is Order.RACE:
+                self.races.append(before)
+            _join(event.clock, before.clock)
+        self.clocks[event.process] = event.clock
+        for agent, keys in list(self.polls.items()):
+            if self.names[agent] != event.process and any(t.key in keys and t.mode not in ("read", "test") for t in event.touches):
+                del self.polls[agent]
+
+    def _flips(self, event: Event) -> None:
+        for i, touch in enumerate(event.touches):
+            if touch.kind == "barrier" and touch.mode in ("signal", "expect"):
+                cluster, rank, array, index = touch.key
+                barrier = self.clusters[cluster].ctas[rank].barriers[self.function.barriers[array]][index]
+                if barrier.phase != touch.number:
+                    event.touches[i] = touch._replace(flips=True)
+
+    # --- the end ----------------------------------------------------------------------------------------------------
+
+    @property
+    def done(self) -> bool:
+        return self.error is None and not self.copies and not any(cluster.live for cluster in self.clusters)
+
+    def stuck(self) -> Error:
+        """What to say of a run in which nobody can go on."""
+        live = [cluster for cluster in self.clusters if cluster.live]
+        for cluster in live:
+            cluster.spinning = [a for a in self.polls if a.cta.cluster is cluster]
+        return deadlock(self.machine, live)
+
+    def blocked(self) -> list[Event]:
+        """The waits that never passed, as events that did not happen."""
+        found = []
+        for name, agent in self.agents.items():
+            if agent.alive and agent.waiting is not None and isinstance(agent.waiting[1], MBarrier):
+                op, barrier = agent.waiting
+                touch = Touch("barrier", self.recorder.key(barrier), "wait", agent.wanted)
+                clock = dict(self.clocks.get(name, {}))
+                event = Event(name, self.counts.get(name, 0) + 1, [touch], [op], clock)
+                clock[name] = event.number
+                found.append(event)
+        return found
+
+    def outcome(self) -> bytes:
+        """The arrays that the kernel writes, as they are now."""
+        import hashlib
+
+        digest = hashlib.sha256()
+        for param in self.function.params:
+            if param in self.written:
+                digest.update(np.ascontiguousarray(self.args[param.index]).tobytes())
+        return digest.digest()
+
+
+def _family(agent: Agent) -> list[Agent]:
+    found = [agent]
+    for child in agent.children:
+        found += _family(child)
+    return found
+
+
+def _join(clock: dict[Process, int], other: dict[Process, int]) -> None:
+    for process, number in other.items():
+        if clock.get(process, 0) < number:
+            clock[process] = number
+
+
+def _is_local(op: Op) -> bool:
+    """Whether nobody else notices the instruction at once."""
+    effects = op.effects()
+    if effects.arrivals or effects.expects or effects.waits or effects.lifecycle or effects.mma_groups:
+        return False
+    if any(access.when is not fx.When.BARRIER and access.when is not fx.When.BULK_GROUP for access in effects.accesses):
+        return False
+    if any(group.action is not fx.GroupAction.COMMIT for group in effects.bulk_groups):
+        return False
+    return not any(meeting.span is fx.Span.CLUSTER for meeting in effects.rendezvous)
+
+
+def _waits_only(op: Op) -> bool:
+    """Whether the instruction does nothing but wait."""
+    effects = op.effects()
+    if any(group.action is not fx.GroupAction.COMMIT for group in effects.bulk_groups):
+        return True
+    return any(m.span is fx.Span.CLUSTER and not m.arrives for m in effects.rendezvous)

@@ -1,0 +1,195 @@
+"""Tensor cores in CUDA text: which instructions, with which operands; compiled for the GPU that has them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import phalanx as px
+from cuda_text import body, module_of
+from front import array
+from phalanx.cuda.nvrtc import compile_cuda
+from phalanx.ir.types import DType, bf16, f8e4m3, f8e5m2, f16, f32, i8, i32, u8
+
+
+@px.kernel(warps=4)
+def product(A, B, C, *, M=64, N=64, K=64, TA=False, TB=False, NEGATE=False):
+    a = px.shared((K, M) if TA else (M, K), A.dtype)
+    b = px.shared((K, N) if TB else (N, K), B.dtype)
+    full = px.barrier()
+    with full.transaction():
+        px.tma.load(A.tile((0, 0), a.shape), a, full)
+        px.tma.load(B.tile((0, 0), b.shape), b, full)
+    full.wait(0)
+    acc = px.zeros((M, N), C.dtype)
+    px.wgmma(a.T if TA else a, b if TB else b.T, acc, negate=NEGATE)
+    px.wgmma_commit()
+    px.wgmma_wait(0)
+    px.store(C[0:M, 0:N], acc)
+
+
+def types(a: DType, b: DType, c: DType = f32):
+    return array(2, a), array(2, b), array(2, c)
+
+
+def compiled(kernel, types_, **constants):
+    module = module_of(kernel, types_, **constants)
+    image = compile_cuda(module.source, "sm_90a")
+    resources = image.resources_of(module.entry)
+    assert (resources.spill_store_bytes, resources.spill_load_bytes) == (0, 0)
+    return module, image.ptx
+
+
+def instructions(ptx: str) -> list[str]:
+    return re.findall(r"wgmma\.mma_async\.sync\.aligned\.(\S+)", ptx)
+
+
+@pytest.mark.parametrize(
+    "a, b, c, name, count",
+    [
+        (bf16, bf16, f32, "m64n64k16.f32.bf16.bf16", 4),
+        (f16, f16, f32, "m64n64k16.f32.f16.f16", 4),
+        (f32, f32, f32, "m64n64k8.f32.tf32.tf32", 8),
+        (f8e4m3, f8e5m2, f32, "m64n64k32.f32.e4m3.e5m2", 2),
+        (i8, u8, i32, "m64n64k32.s32.s8.u8", 2),
+    ],
+)
+def test_types(a: DType, b: DType, c: DType, name: str, count: int) -> None:
+    _, ptx = compiled(product, types(a, b, c))
+    assert instructions(ptx) == [name] * count
+
+
+@pytest.mark.parametrize("ta", [False, True])
+@pytest.mark.parametrize("tb", [False, True])
+def test_majors_are_flags_of_the_instruction(ta: bool, tb: bool) -> None:
+    module, _ = compiled(product, types(bf16, bf16), TA=ta, TB=tb, NEGATE=True)
+    assert f"p, -1, 1, {int(ta)}, {int(tb)};" in module.source
+
+
+@pytest.mark.parametrize("n", [8, 24, 96, 192, 256])
+def test_widths(n: int) -> None:
+    _, ptx = compiled(product, types(bf16, bf16), N=n)
+    assert instructions(ptx) == [f"m64n{n}k16.f32.bf16.bf16"] * 4
+
+
+@pytest.mark.parametrize("k, swizzle, code", [(64, 128, 1), (32, 64, 2), (16, 32, 3)])
+def test_narrow_tiles_get_narrow_swizzles(k: int, swizzle: int, code: int) -> None:
+    module, _ = compiled(product, types(bf16, bf16), K=k)
+    fields = [int(text, 16) for text in re.findall(r"wgmma_descriptor\(\w+, (0x\w+)ull\)", module.source)]
+    assert len(fields) == 2
+    for field in fields:
+        assert field >> 62 == code
+        assert (field >> 32 & 0x3FFF) << 4 == 8 * swizzle  # eight rows
+    assert f"{swizzle}-byte swizzle" in module.ir
+
+
+def test_steps_along_k_are_constants() -> None:
+    module, _ = compiled(product, types(bf16, bf16), M=128, K=128)
+    calls = re.findall(r"wgmma_m64n64k16_f32_bf16_bf16\((.*), (?:true|false)\);", body(module))
+    # 64 rows of 128 bytes are 512 units of 16 bytes; the second panel of A begins after 128 rows, that of B after 64
+    assert calls[:4] == ["acc, px_a, px_b", "acc + 32, px_a + 512, px_b", "acc, px_a + 2, px_b + 2", "acc + 32, px_a + 514, px_b + 2"]
+    assert calls[8] == "acc, px_a + 1024, px_b + 512"
+    assert len(calls) == 16
+
+
+@px.kernel(warps=4)
+def from_registers(A, B, C, *, M=64, N=64, K=64):
+    b = px.shared((N, K), B.dtype)
+    full = px.barrier()
+    with full.transaction():
+        px.tma.load(B[0:N, 0:K], b, full)
+    full.wait(0)
+    px.store(C[0:M, 0:N], px.dot(px.load(A[0:M, 0:K]), b.T))
+
+
+@pytest.mark.parametrize("dtype, steps", [(bf16, 4), (f8e4m3, 2), (f32, 8)])
+def test_a_from_registers(dtype: DType, steps: int) -> None:
+    module, ptx = compiled(from_registers, types(dtype, dtype))
+    assert len(instructions(ptx)) == steps
+    assert f"unsigned px_a[{4 * steps}];" in body(module)
+
+
+@px.kernel(warps=8)
+def ring(A, B, C, *, M=128, N=64, K=64, STAGES=3):
+    a = px.shared((STAGES, M, K), A.dtype)
+    b = px.shared((STAGES, N, K), B.dtype)
+    full = px.barrier(STAGES)
+    use = px.ring(STAGES)
+    acc = px.empty((M, N), px.f32)
+    for k in range(A.shape[1] // K):
+        with full[use.stage].transaction():
+            px.tma.load(A[0:M, k * K : k * K + K], a[use.stage], full[use.stage])
+            px.tma.load(B[0:N, k * K : k * K + K], b[use.stage], full[use.stage])
+        full[use.stage].wait(use.parity)
+        px.wgmma(a[use.stage], b[use.stage].T, acc, accumulate=k > 0)
+        px.wgmma_commit()
+        px.wgmma_wait(0)
+        use.advance()
+    px.store(C[0:M, 0:N], acc)
+
+
+def test_accumulators_are_updated_in_place() -> None:
+    module, ptx = compiled(ring, types(bf16, bf16))
+    text = body(module)
+    loop = text[text.index("for (int k") : text.index("px.store(C")]
+    assert "px_r" not in loop, "no copy of the accumulator"
+    assert "+ px_warp_id / 4 * 8192" in loop, "each warpgroup has 64 of the rows"
+    assert loop.count("wgmma_fence_sync_aligned") == 1
+    assert len(instructions(ptx)) == 4
+
+
+def test_blackwell_has_none_and_says_what_to_use() -> None:
+    with pytest.raises(px.Error) as caught:
+        module_of(product, types(bf16, bf16), arch="sm_100a")
+    assert "px.wgmma(" in caught.value.location.text
+    assert "tcgen05" in caught.value.remedy
+
+
+@px.kernel(warps=4)
+def epilogue(A, B, C, *, M=64, N=128, K=64):
+    a = px.shared((M, K), A.dtype)
+    b = px.shared((N, K), B.dtype)
+    out = px.shared((M, N // 2), C.dtype)
+    full = px.barrier()
+    with full.transaction():
+        px.tma.load(A[0:M, 0:K], a, full)
+        px.tma.load(B[0:N, 0:K], b, full)
+    full.wait(0)
+    acc = px.dot(a, b.T)
+    for part in px.static_range(0, N, N // 2):
+        px.tma.wait(0, read=True)
+        px.store(out, acc[:, part : part + N // 2].to(C.dtype))
+        px.fence.async_proxy()
+        px.tma.store(out, C[0:M, part : part + N // 2])
+        px.tma.commit()
+    px.tma.wait(0)
+
+
+def test_the_result_goes_to_shared_memory_by_stmatrix() -> None:
+    module, ptx = compiled(epilogue, types(bf16, bf16, bf16))
+    assert ptx.count("stmatrix.sync.aligned.m8n8.x4") == 2 * 4  # 64 x 64 per warpgroup: 16 rows x 16 columns each
+    assert "convert_layout" not in module.ir
+    assert "out: 128-byte swizzle, 0 bank conflicts" in module.ir
+
+
+def test_f32_results_need_no_stmatrix() -> None:
+    _, ptx = compiled(epilogue, types(bf16, bf16, f32))
+    assert "stmatrix" not in ptx
+
+
+@px.kernel(warps=4)
+def cut(A, B, C, *, START=8, SIZE=24):
+    b = px.shared((64, 64), B.dtype)
+    full = px.barrier()
+    with full.transaction():
+        px.tma.load(B[0:64, 0:64], b, full)
+    full.wait(0)
+    acc = px.dot(px.load(A[0:64, 0:64]), b.T)
+    px.store(C[0:64, 0:SIZE], acc[:, START : START + SIZE])
+
+
+def test_a_part_that_would_have_to_move_is_refused() -> None:
+    with pytest.raises(px.Error) as caught:
+        module_of(cut, types(bf16, bf16))
+    assert "acc[:, START" in caught.value.location.text and caught.value.remedy

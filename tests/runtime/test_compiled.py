@@ -1,0 +1,37 @@
+"""What the disk cache's key must tell apart."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+import phalanx as px
+from phalanx.ir.printer import text
+from phalanx.ir.types import ArrayType, f32
+from phalanx.language.kernel import read_kernel
+from phalanx.passes.pipeline import prepare
+
+
+@px.kernel
+def copy(X, Y, *, N=64):
+    px.store(Y[0:N], px.load(X[0:N]))
+
+
+def listing(first: ArrayType, kernel=copy, **constants: int) -> str:
+    return text(prepare(read_kernel(kernel, (first, ArrayType(1, f32)), {"N": 64, **constants}).function))
+
+
+@pytest.mark.parametrize("inner", [True, False])
+@pytest.mark.parametrize("aligned", [True, False])
+def test_every_fact_of_an_array_is_in_the_key(inner: bool, aligned: bool) -> None:
+    mine = listing(ArrayType(1, f32, inner, aligned))
+    others = [(a, b) for a in (True, False) for b in (True, False) if (a, b) != (inner, aligned)]
+    assert all(listing(ArrayType(1, f32, *other)) != mine for other in others)
+
+
+def test_constants_warps_and_cluster_are_in_the_key() -> None:
+    plain = listing(ArrayType(1, f32))
+    assert listing(ArrayType(1, f32), N=128) != plain
+    assert listing(ArrayType(1, f32), kernel=dataclasses.replace(copy, warps=8)) != plain
+    assert listing(ArrayType(1, f32), kernel=dataclasses.replace(copy, cluster=2)) != plain
