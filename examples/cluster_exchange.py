@@ -1,7 +1,7 @@
 """7. Distributed shared memory: each CTA stores its tile into its neighbour's shared memory and adds what it received."""
 
 import numpy as np
-from common import Case, main
+from common import Case, checked, main
 
 import phalanx as px
 
@@ -32,6 +32,11 @@ def example(rng: np.random.Generator, rows: int = 300, columns: int = 517) -> Ca
     x = rng.standard_normal((rows, columns), np.float32)
     grid = (2 * px.cdiv(rows, 64), px.cdiv(columns, 64))
     return Case(exchange[grid], [x, np.zeros_like(x)], {1: reference(x, 32)})
+
+
+@px.example
+def small():
+    return checked(example)
 
 
 if __name__ == "__main__":

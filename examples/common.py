@@ -31,6 +31,12 @@ class Case:
             compare(back(args[position]), want, self.tolerance)
 
 
+def checked(make: Callable[..., Case], **sizes: int) -> tuple[Any, list[Any], dict[str, Any]]:
+    """What `@px.example` asks for: a launch, its arguments and constants."""
+    case = make(np.random.default_rng(0), **sizes)
+    return case.launch, case.args, case.constants
+
+
 def compare(got: np.ndarray, want: np.ndarray, tolerance: float) -> None:
     """Raises AssertionError with the first difference."""
     assert got.shape == want.shape and got.dtype == want.dtype, (got.shape, got.dtype, want.shape, want.dtype)

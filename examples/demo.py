@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import numpy as np
-from common import gpu_mover
+from common import checked, gpu_mover
 from multicast_copy import example
 from rich.console import Console
 from rich.table import Table
@@ -47,6 +47,11 @@ def main() -> None:
     for line in made.ir.splitlines():
         if "mbarrier.init" in line or "arrive_expect_tx" in line or "tma.load" in line or "mbarrier.arrive " in line:
             console.print("  " + line.strip(), highlight=False, markup=False, soft_wrap=True)
+
+
+@px.example
+def small():
+    return checked(example)
 
 
 if __name__ == "__main__":

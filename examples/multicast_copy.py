@@ -5,7 +5,7 @@ released it, because a refill lands in both: the release goes to both (`ctas=0b1
 """
 
 import numpy as np
-from common import Case, main
+from common import Case, checked, main
 
 import phalanx as px
 
@@ -47,6 +47,11 @@ def example(rng: np.random.Generator, rows: int = 300, columns: int = 516, clust
     x = rng.standard_normal((rows, columns), np.float32)
     y = np.zeros((2, rows, columns), np.float32)
     return Case(multicast_copy[2 * clusters], [x, y], {1: np.stack([x, x])}, constants)
+
+
+@px.example
+def small():
+    return checked(example)
 
 
 if __name__ == "__main__":

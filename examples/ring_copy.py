@@ -5,7 +5,7 @@ compiler counts one arrival per phase on each, and the transaction expects what 
 """
 
 import numpy as np
-from common import Case, main
+from common import Case, checked, main
 
 import phalanx as px
 
@@ -42,6 +42,11 @@ def ring_copy(X, Y, *, BM=64, BN=64, STAGES=4):
 def example(rng: np.random.Generator, rows: int = 300, columns: int = 516, ctas: int = 6, **constants: int) -> Case:
     x = rng.standard_normal((rows, columns), np.float32)
     return Case(ring_copy[ctas], [x, np.zeros_like(x)], {1: x}, constants)
+
+
+@px.example
+def small():
+    return checked(example)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """2. Row softmax: reductions along an axis. A CTA holds whole rows in registers; columns past the end are -inf."""
 
 import numpy as np
-from common import Case, main
+from common import Case, checked, main
 
 import phalanx as px
 
@@ -25,6 +25,11 @@ def example(rng: np.random.Generator, rows: int = 133, columns: int = 781) -> Ca
     return Case(
         softmax[px.cdiv(rows, 4)], [x, np.zeros_like(x)], {1: reference(x)}, {"BM": 4, "BN": width}, tolerance=1e-6
     )
+
+
+@px.example
+def small():
+    return checked(example)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ TMA needs rows of a multiple of 16 bytes; the edges of the array are handled by 
 """
 
 import numpy as np
-from common import Case, main
+from common import Case, checked, main
 
 import phalanx as px
 
@@ -25,6 +25,11 @@ def tma_copy(X, Y, *, BM=64, BN=64):
 def example(rng: np.random.Generator, rows: int = 300, columns: int = 516) -> Case:
     x = rng.standard_normal((rows, columns), np.float32)
     return Case(tma_copy[px.cdiv(rows, 64), px.cdiv(columns, 64)], [x, np.zeros_like(x)], {1: x})
+
+
+@px.example
+def small():
+    return checked(example)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """3. Tiled transpose through shared memory: written by rows, read by columns; the compiler picks a swizzle for both."""
 
 import numpy as np
-from common import Case, main
+from common import Case, checked, main
 
 import phalanx as px
 
@@ -18,6 +18,11 @@ def example(rng: np.random.Generator, rows: int = 300, columns: int = 517, dtype
     x = rng.standard_normal((rows, columns)).astype(dtype)
     grid = (px.cdiv(rows, 64), px.cdiv(columns, 64))
     return Case(transpose[grid], [x, np.zeros((columns, rows), dtype)], {1: np.ascontiguousarray(x.T)})
+
+
+@px.example
+def small():
+    return checked(example)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """1. Vector add: the smallest kernel. Tiles live in registers; the last, partial block is masked."""
 
 import numpy as np
-from common import Case, main
+from common import Case, checked, main
 
 import phalanx as px
 
@@ -17,6 +17,11 @@ def add(X, Y, Z, *, BLOCK=1024):
 def example(rng: np.random.Generator, n: int = 100_003, block: int = 1024) -> Case:
     x, y = rng.standard_normal(n, np.float32), rng.standard_normal(n, np.float32)
     return Case(add[px.cdiv(n, block)], [x, y, np.zeros(n, np.float32)], {2: x + y}, {"BLOCK": block})
+
+
+@px.example
+def small():
+    return checked(example)
 
 
 if __name__ == "__main__":

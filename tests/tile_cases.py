@@ -563,7 +563,14 @@ def copies(X, Y, i, j, *, M=32, N=64):
     px.store(Y[i : i + M, j : j + N], px.load(X[i : i + M, j : j + N], fill=3) + 1)
 
 
-_WHERE = {"inside": (0, 0), "edge": (20, 40), "before": (-5, -7), "beyond": (90, 200), "odd": (1, 3), "corner": (16, 64)}
+_WHERE = {
+    "inside": (0, 0),
+    "edge": (20, 40),
+    "before": (-5, -7),
+    "beyond": (90, 200),
+    "odd": (1, 3),
+    "corner": (16, 64),
+}
 for place, (i, j) in _WHERE.items():
     for kind in (np.float32, np.int8, np.float16, np.int64):
         case(

@@ -10,7 +10,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from common import Case, main
+from common import Case, checked, main
 
 TOLERANCE = {"bfloat16": 2**-7, "float16": 2**-9, "float32": 2**-16}
 """Of the largest result: one rounding to the output's type, and sums in another order."""
@@ -28,4 +28,4 @@ def gemm_case(
     return Case(launch(m, n, k, **constants), [a, b, c], {2: want}, constants, TOLERANCE[np.dtype(dtype).name])
 
 
-__all__ = ["gemm_case", "main"]
+__all__ = ["checked", "gemm_case", "main"]

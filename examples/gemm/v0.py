@@ -3,7 +3,7 @@
 The copy engine and the tensor cores take turns: nothing overlaps.
 """
 
-from shapes import gemm_case, main
+from shapes import checked, gemm_case, main
 
 import phalanx as px
 
@@ -34,6 +34,11 @@ def launch(m: int, n: int, k: int, BM: int = 128, BN: int = 128, **_: int):
 
 def example(rng, m: int = 256, n: int = 512, k: int = 192, **constants: int):
     return gemm_case(launch, rng, m, n, k, constants)
+
+
+@px.example
+def small():
+    return checked(example)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ One role does everything, so it must issue the next copy between two products; `
 product running and tells that the stage before it is free.
 """
 
-from shapes import gemm_case, main
+from shapes import checked, gemm_case, main
 
 import phalanx as px
 
@@ -47,6 +47,11 @@ def launch(m: int, n: int, k: int, BM: int = 128, BN: int = 128, **_: int):
 
 def example(rng, m: int = 256, n: int = 512, k: int = 192, **constants: int):
     return gemm_case(launch, rng, m, n, k, constants)
+
+
+@px.example
+def small():
+    return checked(example)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """v2. Roles: one warp only copies, a warpgroup only multiplies; `full` and `empty` barriers pass the stages between
 them."""
 
-from shapes import gemm_case, main
+from shapes import checked, gemm_case, main
 
 import phalanx as px
 
@@ -45,6 +45,11 @@ def launch(m: int, n: int, k: int, BM: int = 128, BN: int = 128, **_: int):
 
 def example(rng, m: int = 256, n: int = 512, k: int = 192, **constants: int):
     return gemm_case(launch, rng, m, n, k, constants)
+
+
+@px.example
+def small():
+    return checked(example)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ products.
 Registers move with the work (`regs=`): the producer gives up most of its own, so that the accumulators fit.
 """
 
-from shapes import gemm_case, main
+from shapes import checked, gemm_case, main
 
 import phalanx as px
 
@@ -49,6 +49,11 @@ def launch(m: int, n: int, k: int, BM: int = 128, BN: int = 256, **_: int):
 
 def example(rng, m: int = 256, n: int = 512, k: int = 192, **constants: int):
     return gemm_case(launch, rng, m, n, k, constants)
+
+
+@px.example
+def small():
+    return checked(example)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ A stage may be refilled only when both CTAs have released it, because a refill l
 Nobody writes a count: `empty` gets one arrival of each CTA's consumers.
 """
 
-from shapes import gemm_case, main
+from shapes import checked, gemm_case, main
 
 import phalanx as px
 
@@ -53,6 +53,11 @@ def launch(m: int, n: int, k: int, BM: int = 128, BN: int = 256, **_: int):
 
 def example(rng, m: int = 256, n: int = 512, k: int = 192, **constants: int):
     return gemm_case(launch, rng, m, n, k, constants)
+
+
+@px.example
+def small():
+    return checked(example)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ wins where L2 keeps up.
 """
 
 from orders import grouped
-from shapes import gemm_case, main
+from shapes import checked, gemm_case, main
 
 import phalanx as px
 
@@ -91,6 +91,11 @@ def launch(m: int, n: int, k: int, CM: int = 2, CN: int = 1, BM: int = 128, BN: 
 
 def example(rng, m: int = 256, n: int = 512, k: int = 192, **constants: int):
     return gemm_case(launch, rng, m, n, k, constants)
+
+
+@px.example
+def small():
+    return checked(example)
 
 
 if __name__ == "__main__":

@@ -33,9 +33,11 @@ from phalanx.language.control import (
     warps,
 )
 from phalanx.language.control import print_ as print
+from phalanx.language.examples import example
 from phalanx.language.kernel import func, kernel
 from phalanx.language.mbarrier import barrier
 from phalanx.language.memory import atomic_add, load, shared, store
+from phalanx.language.pipes import pipe
 from phalanx.language.structs import ring, struct
 from phalanx.language.tile_parts import empty, keep
 from phalanx.language.tiles import (
@@ -68,14 +70,25 @@ from phalanx.language.tiles import sum_ as sum
 from phalanx.language.wgmma import dot, wgmma, wgmma_commit, wgmma_wait
 from phalanx.runtime.checking import check
 from phalanx.runtime.dispatch import Compiled, compile, device, spec
+from phalanx.runtime.exploring import explore
+
+
+def __getattr__(name: str) -> object:
+    """`px.kernels` is imported when it is first used."""
+    if name == "kernels":
+        import importlib
+
+        return importlib.import_module("phalanx.kernels")
+    raise AttributeError(f"module 'phalanx' has no attribute {name!r}")
+
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Compiled", "DType", "Error", "abs", "arange", "argmax", "atomic_add", "barrier", "bf16", "block_id", "bool", "cdiv",
-    "ceil", "check", "cluster", "compile", "cos", "cumsum", "device", "device_assert", "dot", "empty", "erf", "exp", "exp2", "f16", "f32", "f64",
+    "ceil", "check", "cluster", "compile", "cos", "cumsum", "device", "device_assert", "dot", "empty", "erf", "example", "exp", "exp2", "explore", "f16", "f32", "f64",
     "f8e4m3", "f8e5m2", "fence", "floor", "full", "func", "i16", "i32", "i64", "i8", "keep", "kernel", "load", "log", "log2", "max",
-    "maximum", "min", "minimum", "num_blocks", "print", "ring", "rsqrt", "shared", "sigmoid", "sin", "spec", "sqrt",
+    "maximum", "min", "minimum", "num_blocks", "pipe", "print", "ring", "rsqrt", "shared", "sigmoid", "sin", "spec", "sqrt",
     "static_range", "store", "struct", "sum", "sync", "tanh", "tma", "u16", "u32", "u64", "u8", "warps",
     "wgmma", "wgmma_commit", "wgmma_wait", "where", "zeros",
 ]

@@ -13,8 +13,8 @@ from phalanx.ir.location import NOWHERE, Location
 class Error(Exception):
     """A mistake in a kernel, its launch, or its run.
 
-    Anyone may catch it: ``location`` is the user's place (``.file``, ``.line``, ``.column``), ``remedy`` says what would
-    fix it, ``kind`` names the class of mistake ("error" unless a check has its own name).
+    Anyone may catch it: ``location`` is the user's place (``.file``, ``.line``, ``.column``), ``remedy`` says what
+    would fix it, ``kind`` names the class of mistake ("error" unless a check has its own name).
 
     Example::
 
@@ -39,6 +39,9 @@ class Error(Exception):
         self.remedy = remedy
         self.kind = kind
         self.details = details
+
+    other: Location | None = None
+    """The place that this one conflicts with, where a check knows it."""
 
     def __str__(self) -> str:
         return render(self)

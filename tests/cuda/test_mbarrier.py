@@ -75,6 +75,7 @@ def asking(X):
     with px.warps(4, 4):
         while not bar.test_wait(0):
             pass
+        px.sync()  # all four warps take part
     with px.warps(2, 1):
         bar.arrive()
 

@@ -1,4 +1,4 @@
-"""The GEMM ladder: right in the simulator on every rung, compiled without spills, with the instructions it should have."""
+"""The GEMM ladder: every rung right in the simulator, compiled without spills, to the instructions it should have."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from phalanx.layouts.shared import SharedLayout
 
 @pytest.mark.parametrize("itemsize", [1, 2, 4])
 def test_the_a_fragment(itemsize: int) -> None:
-    """Register r of lane l holds 4 / itemsize neighbours along K: row l / 4 (+8 for odd r), bytes 4 (l % 4) (+16 for r > 1)."""
+    """Register r of lane l: neighbours along K of row l / 4 (+8 for odd r), from byte 4 (l % 4) (+16 for r > 1)."""
     layout = wgmma_operand(64, 64 // itemsize, 4, itemsize)
     per = 4 // itemsize
     rows, columns = layout.coordinates
@@ -85,7 +85,9 @@ def test_parts_keep_every_element_in_its_thread(starts: tuple[int, int], shape: 
         np.testing.assert_array_equal(part.coordinates[dim] + starts[dim], whole.coordinates[dim][list(slots)])
 
 
-@pytest.mark.parametrize("starts, shape", [((0, 0), (128, 4)), ((0, 4), (128, 8)), ((0, 0), (32, 256)), ((0, 0), (128, 24))])
+@pytest.mark.parametrize(
+    "starts, shape", [((0, 0), (128, 4)), ((0, 4), (128, 8)), ((0, 0), (32, 256)), ((0, 0), (128, 24))]
+)
 def test_parts_that_would_move(starts: tuple[int, int], shape: tuple[int, int]) -> None:
     with pytest.raises(ValueError):
         part_layout(wgmma_accumulator(128, 256, 8), starts, shape)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from sanitizer.planted import array, cases, planted
 
 import phalanx as px
+from sanitizer.planted import array, cases, planted
 
 X, Y = array(256, 64), array(256, 64)
 

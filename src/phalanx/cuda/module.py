@@ -74,7 +74,7 @@ def signature(plan: Plan, *, debug: bool) -> Signature:
     for param in plan.function.params:
         kind = param.type
         if isinstance(kind, ArrayType):
-            slots.append(ArraySlot(kind.rank, kind.dtype.name, kind.unit_inner, kind.aligned))
+            slots.append(ArraySlot(kind.rank, kind.dtype.name, kind.unit_inner, kind.aligned, whole_rows=kind.whole))
         else:
             assert isinstance(kind, ScalarType)
             slots.append(ScalarSlot(kind.dtype.name))
@@ -133,7 +133,9 @@ def _parameters(w: Writer) -> list[str]:
 
 
 def _head(w: Writer, entry: str, parameters: list[str]) -> list[str]:
-    head = f'extern "C" __global__ void __launch_bounds__({32 * w.plan.function.warps}, 1) {entry}('
+    function = w.plan.function
+    bounds = f"{32 * function.warps}, {function.ctas_per_sm}"
+    head = f'extern "C" __global__ void __launch_bounds__({bounds}) {entry}('
     if not parameters:
         return [f"{head}) {{"]
     return [head, *(f"    {text}{',' if n < len(parameters) else ') {'}" for n, text in enumerate(parameters, 1))]

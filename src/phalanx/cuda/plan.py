@@ -34,7 +34,9 @@ class Box:
 class CopyPlan:
     """How a TMA instruction is carried out: `path` "tensor", in `boxes` of a descriptor, or "bulk", in one run.
 
-    `guarded` lists the array axes along which a store may begin at a negative index, which takes another way.
+    `guarded` lists the array axes along which a store may begin at a negative index, which takes another way. Rows by index
+    go as "four rows" or "rows" (boxes of a descriptor) or "bulk rows"; `boxes` are those of the first row, `pitch` the bytes
+    from one row to the next in shared memory, `columns` the elements of a box.
     """
 
     path: str
@@ -42,6 +44,8 @@ class CopyPlan:
     tensor_map: int | None = None
     boxes: tuple[Box, ...] = ()
     guarded: tuple[int, ...] = ()
+    pitch: int = 0
+    columns: int = 0
 
 
 @dataclass(frozen=True)

@@ -109,6 +109,7 @@ class Function:
     body: Block
     loc: Location = NOWHERE
     notes: tuple[Note, ...] = ()
+    ctas_per_sm: int = 1  # that registers must leave room for
 
     @property
     def cluster_size(self) -> int:

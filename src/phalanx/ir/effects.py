@@ -76,11 +76,15 @@ class Expect:
 
 @dataclass(frozen=True)
 class Complete:
-    """`nbytes` will be credited to a barrier when the copy lands, in each CTA of `mask`."""
+    """`nbytes` will be credited to a barrier when the copy lands, in each CTA of `mask`.
+
+    `awaited`: those CTAs wait for it in the same instruction, so that none is over while it is on its way.
+    """
 
     barrier: BarrierRef
     nbytes: int
     mask: Value | None = None
+    awaited: bool = False
 
 
 @dataclass(frozen=True)

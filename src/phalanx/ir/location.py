@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, SupportsIndex
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,10 @@ class Location:
     def short(self) -> str:
         """`name.py:12`, for listings."""
         return f"{self.file.replace(chr(92), '/').rsplit('/', 1)[-1]}:{self.line}"
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
+        """`NOWHERE` stays the one it is, in other processes too."""
+        return "NOWHERE" if self is NOWHERE else super().__reduce_ex__(protocol)
 
 
 NOWHERE = Location(file="<unknown>", line=0)

@@ -84,7 +84,8 @@ class _Printer:
         shape = "x".join(map(str, function.cluster))
         cluster = "" if function.cluster_size == 1 else f", cluster {shape}"
         opted_out = "" if function.exit_sync else ", exit_sync=False"
-        self.lines.append(f"  warps {function.warps}{cluster}{opted_out}")
+        crowd = "" if function.ctas_per_sm == 1 else f", {function.ctas_per_sm} CTAs per SM"
+        self.lines.append(f"  warps {function.warps}{cluster}{crowd}{opted_out}")
         for buffer in function.buffers:
             shape = ", ".join(map(str, buffer.shape))
             self.lines.append(

@@ -115,15 +115,19 @@ class ArrayType:
     """A global array parameter, with the facts that specialise the kernel.
 
     `unit_inner`: the last axis has stride 1. `aligned`: base address and the other strides are multiples of 16 bytes.
+    `whole`: besides both, the last axis is a multiple of 16 bytes long, so that no vector is cut at its end.
     """
 
     rank: int
     dtype: DType
     unit_inner: bool = True
     aligned: bool = True
+    whole: bool = False
 
     def __str__(self) -> str:
         axes = ", ".join(["?"] * self.rank)
+        if self.whole:
+            axes += f"*{16 // self.dtype.itemsize}"
         facts = ("" if self.unit_inner else " strided") + ("" if self.aligned else " unaligned")
         return f"global {self.dtype.name}[{axes}]{facts}"
 

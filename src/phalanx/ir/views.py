@@ -36,6 +36,8 @@ class BarrierArray:
     checked: bool = True
     loc: Location = NOWHERE
     reuse: SharedBuffer | BarrierArray | None = None
+    each: int | None = None
+    """Arrivals of each CTA that signals it, as a user wrote who leaves the number of those CTAs to the compiler."""
 
     @property
     def nbytes(self) -> int:

@@ -14,7 +14,7 @@ BUILTINS: list[Builtin] = []
 
 
 class Builtin:
-    """A function of the language. Called outside a kernel it explains itself, or runs its host version if it has one."""
+    """A function of the language. Outside a kernel it explains itself, or runs its host version if it has one."""
 
     def __init__(
         self, name: str, impl: Callable[..., Any], host: Callable[..., Any] | None = None, inout: str | None = None

@@ -1,4 +1,4 @@
-"""What kernels may take from the Python around them: constants of the enclosing scopes, and how they are compared later."""
+"""What kernels may take from the Python around them: constants of the enclosing scopes, compared at later launches."""
 
 from __future__ import annotations
 
@@ -33,6 +33,14 @@ class InlinedFunction:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Outside kernels it is the plain Python function: useful for host-side arithmetic."""
         return self.fn(*args, **kwargs)
+
+
+def kind_of(value: Any) -> str:
+    """`a list`, `an int`, `a NumPy array`: what a Python object is."""
+    if isinstance(value, np.ndarray):
+        return "a NumPy array"
+    name = type(value).__name__
+    return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
 
 
 def constant(found: Any) -> Any:

@@ -13,7 +13,10 @@ from phalanx.language.operators import describe
 
 def require_dim(ctx: Builder, d: Any) -> int | None:
     if d is not None and (not isinstance(d, int) or isinstance(d, bool) or d not in (0, 1, 2)):
-        ctx.fail(f"a cluster has the dimensions 0, 1 and 2, not {describe(d)}", "leave it out for the rank in the whole cluster")
+        ctx.fail(
+            f"a cluster has the dimensions 0, 1 and 2, not {describe(d)}",
+            "leave it out for the rank in the whole cluster",
+        )
     return d
 
 
@@ -61,7 +64,8 @@ def sync(ctx: Builder) -> Any:
 def arrive(ctx: Builder, relaxed: Any = False) -> Any:
     """The first half of `px.cluster.sync`; a relaxed arrival publishes nothing but fenced barrier inits.
 
-    All warps of the CTA; sm_90 and up; PTX ``barrier.cluster.arrive{.release|.relaxed}``. Example: ``px.cluster.arrive()``.
+    All warps of the CTA; sm_90 and up; PTX ``barrier.cluster.arrive{.release|.relaxed}``. Example:
+    ``px.cluster.arrive()``.
     """
     if not isinstance(relaxed, bool):
         ctx.fail(f"relaxed= must be True or False, not {describe(relaxed)}", "it is decided at compile time")

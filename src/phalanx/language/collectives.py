@@ -50,15 +50,15 @@ def rank_operand(ctx: Builder, what: str, cta: Any) -> Any:
 def copy(ctx: Builder, src: Any, dst: Any, bar: Any = None, *, mask: Any = None, cta: Any = None, arm: Any = False) -> Any:
     """Starts a copy inside the cluster: from this CTA's shared memory to CTA `cta`, or from global memory to all of `mask`.
 
-    Any agent, its elected thread (all its threads where stores do it); sm_90 and up. ``cta=r``: pushes the shared region
-    `src` into the region `dst` of rank r (`dst` is this CTA's name of it); its bytes complete on rank r's `bar`, nothing
-    arrives there, unless ``arm=True``: then the sender also arrives, with those bytes expected. Without a barrier the next
-    ``px.cluster.sync()`` orders it. PTX ``cp.async.bulk.shared::cluster.shared::cta`` where both regions are runs of bytes
-    at multiples of 16, else ``st.async``, else ``st.shared::cluster``, a fence and ``mbarrier.complete_tx``; the IR and
-    ``Compiled.notes`` say which. ``mask=m``: the lowest rank of the mask fetches the global region `src` for all of them, a
-    CTA outside it fetches its own; all ranks of a mask name the same one, and the same region. PTX
-    ``cp.async.bulk.tensor.multicast::cluster``.
-    Example: ``with full.transaction(): px.cluster.copy(mine, inbox, full, cta=px.cluster.rank() ^ 1)``.
+    Any agent, its elected thread (all its threads where stores do it); sm_90 and up. ``cta=r``: pushes the shared
+    region `src` into the region `dst` of rank r (`dst` is this CTA's name of it); its bytes complete on rank r's `bar`,
+    nothing arrives there, unless ``arm=True``: then the sender also arrives, with those bytes expected. Without a
+    barrier the next ``px.cluster.sync()`` orders it. PTX ``cp.async.bulk.shared::cluster.shared::cta`` where both
+    regions are runs of bytes at multiples of 16, else ``st.async``, else ``st.shared::cluster``, a fence and
+    ``mbarrier.complete_tx``; the IR and ``Compiled.notes`` say which. ``mask=m``: the lowest rank of the mask fetches
+    the global region `src` for all of them, a CTA outside it fetches its own; all ranks of a mask name the same one,
+    and the same region. PTX ``cp.async.bulk.tensor.multicast::cluster``. Example: ``with full.transaction():
+    px.cluster.copy(mine, inbox, full, cta=px.cluster.rank() ^ 1)``.
     """
     if not isinstance(arm, bool):
         ctx.fail(f"arm= must be True or False, not {describe(arm)}", "it is decided at compile time")
@@ -115,9 +115,9 @@ def load(ctx: Builder, src: Any, dst: Any, bar: Any, ctas: Any, cache: Any = Non
     """Starts a balanced multicast: every CTA of the mask `ctas` fetches its share of the tile and sends it to all of them.
 
     Any agent, one elected thread, in every CTA of the mask; sm_90 and up; PTX
-    ``cp.async.bulk.tensor.multicast::cluster``. The shares are equal parts of the slowest axis. Each CTA's `bar` gets the
-    bytes of the whole tile; each arms its own. All ranks of a mask name the same one, and the same region.
-    Example: ``with full[s].transaction(): px.cluster.load(A[m:m+128, k:k+64], a[s], full[s], ctas=0b11)``.
+    ``cp.async.bulk.tensor.multicast::cluster``. The shares are equal parts of the slowest axis. Each CTA's `bar` gets
+    the bytes of the whole tile; each arms its own. All ranks of a mask name the same one, and the same region. Example:
+    ``with full[s].transaction(): px.cluster.load(A[m:m+128, k:k+64], a[s], full[s], ctas=0b11)``.
     """
     if ctas is None:
         ctx.fail("px.cluster.load needs ctas=", "name the CTAs that share the tile: ctas=0b11; px.tma.load serves one")
@@ -143,10 +143,10 @@ def _collective(
 def reduce(ctx: Builder, tile: Any, op: Any, cta: Any = None) -> Any:
     """The sum, maximum or minimum of a scalar or tile over all CTAs of the cluster, elementwise, in a fixed order.
 
-    Any agent, all its threads, in every CTA of the cluster equally often; sm_90 and up; PTX ``st.async`` to each peer and
-    one mbarrier, without a cluster barrier. `op`: "sum", "max" or "min". The result is in every CTA, or with ``cta=r`` in
-    rank r alone; the others keep their own value. f16 and bf16 are combined in f32. It orders no other memory.
-    Example: ``total = px.cluster.reduce(px.sum(x), "sum")``.
+    Any agent, all its threads, in every CTA of the cluster equally often; sm_90 and up; PTX ``st.async`` to each peer
+    and one mbarrier, without a cluster barrier. `op`: "sum", "max" or "min". The result is in every CTA, or with
+    ``cta=r`` in rank r alone; the others keep their own value. f16 and bf16 are combined in f32. It orders no other
+    memory. Example: ``total = px.cluster.reduce(px.sum(x), "sum")``.
     """
     tile = load_scalar(ctx, tile)
     if op not in REDUCTIONS:

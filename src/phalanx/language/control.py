@@ -53,7 +53,9 @@ def num_blocks(ctx: Builder, d: Any = 0) -> Any:
 
 def _dim(ctx: Builder, d: Any) -> int:
     if not isinstance(d, int) or isinstance(d, bool) or d not in (0, 1, 2):
-        ctx.fail(f"a grid has the dimensions 0, 1 and 2, not {describe(d)}", "the dimension is a constant: px.block_id(0)")
+        ctx.fail(
+            f"a grid has the dimensions 0, 1 and 2, not {describe(d)}", "the dimension is a constant: px.block_id(0)"
+        )
     return d
 
 
@@ -95,12 +97,15 @@ class WarpsValue:
 def warps(ctx: Builder, first: Any, count: Any, regs: Any = None) -> Any:
     """`with px.warps(first, count):` a region run by those warps of the CTA only.
 
-    Outside roles; sm_90 and up; `regs` registers a thread through PTX ``setmaxnreg`` (whole warpgroups). Neighbouring regions
-    run concurrently and need disjoint warps. Example: ``with px.warps(0, 1): ...`` and ``with px.warps(1, 4): ...``.
+    Outside roles; sm_90 and up; `regs` registers a thread through PTX ``setmaxnreg`` (whole warpgroups). Neighbouring
+    regions run concurrently and need disjoint warps. Example: ``with px.warps(0, 1): ...`` and ``with px.warps(1, 4):
+    ...``.
     """
     for what, item in (("first", first), ("count", count), ("regs", regs)):
         if not (isinstance(item, int) and not isinstance(item, bool)) and not (what == "regs" and item is None):
-            ctx.fail(f"{what} of px.warps must be a constant integer, not {describe(item)}", "e.g. with px.warps(0, 4):")
+            ctx.fail(
+                f"{what} of px.warps must be a constant integer, not {describe(item)}", "e.g. with px.warps(0, 4):"
+            )
     if count < 1 or first < 0:
         ctx.fail(f"px.warps({first}, {count}) names no warps", "first is at least 0 and count at least 1")
     if first + count > ctx.warps:
@@ -151,7 +156,10 @@ def device_assert(ctx: Builder, cond: Any, message: Any = "assertion failed") ->
         ctx.fail(f"the message of px.device_assert must be a string, not {describe(message)}", 'e.g. "k out of range"')
     if isinstance(cond, Number):
         if not cond:
-            ctx.fail(f"px.device_assert is false at compile time: {message}", "the condition does not depend on run-time values")
+            ctx.fail(
+                f"px.device_assert is false at compile time: {message}",
+                "the condition does not depend on run-time values",
+            )
         return
     if not is_scalar(cond) and not is_tile(cond):
         ctx.fail(f"px.device_assert needs a condition, not {describe(cond)}", "e.g. px.device_assert(k < K)")

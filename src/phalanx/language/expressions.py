@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import ast
 import difflib
+import inspect
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
+
+import numpy as np
 
 from phalanx.ir.location import Location
 from phalanx.ir.types import FROM_NUMPY, DType
 from phalanx.ir.values import Param, Value
 from phalanx.language.builder import Builder
-from phalanx.language.builtin import Builtin
-from phalanx.language.capture import CAPTURES, InlinedFunction, constant, is_of_the_language
+from phalanx.language.builtin import Builtin, check_arguments
+from phalanx.language.capture import CAPTURES, InlinedFunction, constant, is_of_the_language, kind_of
 from phalanx.language.control import require_condition
 from phalanx.language.mbarrier import BarrierMembers
 from phalanx.language.operators import (
@@ -37,6 +40,7 @@ from phalanx.language.values import (
     ArrayMembers,
     BarrierValue,
     BoundMethod,
+    Fields,
     Slice,
     StructClass,
     StructValue,
@@ -77,8 +81,8 @@ Combination = Callable[[Any, Any], Any]
 class StructMethod:
     """A method of a struct instance."""
 
-    def __init__(self, owner: StructValue, fn: Any) -> None:
-        self.owner, self.fn = owner, fn
+    def __init__(self, owner: StructValue, fn: Any, native: str = "") -> None:
+        self.owner, self.fn, self.native = owner, fn, native
 
 
 class Expressions:
@@ -123,7 +127,11 @@ class Expressions:
         if handler is None:
             name = type(node).__name__
             shown, remedy = _REFUSED.get(
-                name, (f"this kind of expression ({name})", "kernels use arithmetic, comparisons, subscripts, calls and tuples")
+                name,
+                (
+                    f"this kind of expression ({name})",
+                    "kernels use arithmetic, comparisons, subscripts, calls and tuples",
+                ),
             )
             self.ctx.fail(f"{shown} is not supported in kernels", remedy)
         value = self.adopt(handler(node))
@@ -133,6 +141,12 @@ class Expressions:
     def value(self, node: ast.expr) -> Any:
         """An expression where a number, scalar or tile is needed."""
         return load_scalar(self.ctx, self.eval(node))
+
+    def condition(self, node: ast.expr, what: str) -> Any:
+        """An expression that decides what runs: a constant or a scalar, as a bool."""
+        value = self.eval(node)
+        with self.ctx.at(self.locate(node)):
+            return require_condition(self.ctx, value, what)
 
     def eval_Constant(self, node: ast.Constant) -> Any:
         if node.value is Ellipsis or isinstance(node.value, (bytes, complex)):
@@ -159,15 +173,18 @@ class Expressions:
         known = [key[1] for key in self.state if key[0] == frame.ident]
         known += [n for n in frame.source.fn.__globals__ if not n.startswith("__")]
         close = difflib.get_close_matches(name, known, 1)
-        return f"did you mean '{close[0]}'?" if close else "names come from the kernel, its parameters or the enclosing scopes"
+        return (
+            f"did you mean '{close[0]}'?"
+            if close
+            else "names come from the kernel, its parameters or the enclosing scopes"
+        )
 
     def capture(self, frame: Any, name: str, found: Any) -> Any:
         """A constant of the enclosing scopes; it becomes part of the cache key."""
         value = constant(found)
         if value is None and found is not None:
-            kind = type(found).__name__
             self.ctx.fail(
-                f"'{name}' of the enclosing scope is {'an' if kind[0] in 'aeiou' else 'a'} {kind}, which a kernel can't use",
+                f"'{name}' of the enclosing scope is {kind_of(found)}, which a kernel can't use",
                 f"kernels capture {CAPTURES}; pass arrays as arguments",
             )
         if not isinstance(value, Builtin) and not (isinstance(value, ModuleType) and is_of_the_language(value)):
@@ -192,7 +209,9 @@ class Expressions:
         if isinstance(op, ast.Pow):
             return self.power(a, b)
         if type(op) not in _BINARY:
-            self.ctx.fail(f"the operator {type(op).__name__} is not supported in kernels", "write the sum of products yourself")
+            self.ctx.fail(
+                "the operator '@' is not supported in kernels", "px.dot(a, b, acc) multiplies tiles of shared memory"
+            )
         if isinstance(a, tuple) and isinstance(b, tuple) and isinstance(op, ast.Add):
             return a + b
         if isinstance(a, tuple) and isinstance(b, int) and isinstance(op, ast.Mult):
@@ -209,7 +228,9 @@ class Expressions:
             for _ in range(b - 1):
                 out = binary(self.ctx, "mul", out, a)
             return out
-        self.ctx.fail("'**' needs constants, or an exponent that is a constant from 1 to 8", "use px.exp2(y * px.log2(x))")
+        self.ctx.fail(
+            "'**' needs constants, or an exponent that is a constant from 1 to 8", "use px.exp2(y * px.log2(x))"
+        )
 
     def eval_BinOp(self, node: ast.BinOp) -> Any:
         left, right = self.value(node.left), self.value(node.right)
@@ -219,7 +240,7 @@ class Expressions:
         x = self.value(node.operand)
         if isinstance(node.op, ast.Not):
             if is_tile(x):
-                self.ctx.fail("'not' of a tile", "use ~ on a bool tile, or x == 0")
+                self.ctx.fail("'not' can't be applied to a tile", "use ~ on a bool tile, or x == 0")
             truth = require_condition(self.ctx, x, "'not'")
             return unary(self.ctx, "not", truth)
         if isinstance(node.op, ast.USub):
@@ -256,7 +277,9 @@ class Expressions:
         item = self.value(node)
         if is_tile(item):
             word, sign = ("and", "&") if is_and else ("or", "|")
-            self.ctx.fail(f"'{word}' of tiles", f"use '{sign}' for elementwise logic", loc=self.locate(node))
+            self.ctx.fail(
+                f"'{word}' can't be applied to tiles", f"use '{sign}' for elementwise logic", loc=self.locate(node)
+            )
         return require_condition(self.ctx, item, "a boolean operator") if isinstance(item, Value) else item
 
     def truth_of(self, item: Any) -> Any:
@@ -284,7 +307,9 @@ class Expressions:
             return (a is b) == isinstance(op, ast.Is)
         if isinstance(op, (ast.In, ast.NotIn)):
             if not isinstance(b, tuple):
-                self.ctx.fail(f"'in' needs a tuple on its right, not {describe(b)}", "e.g. if X.dtype in (px.f16, px.bf16)")
+                self.ctx.fail(
+                    f"'in' needs a tuple on its right, not {describe(b)}", "e.g. if X.dtype in (px.f16, px.bf16)"
+                )
             found: Any = False
             for item in b:
                 found = binary(self.ctx, "or", found, compare(self.ctx, "eq", a, load_scalar(self.ctx, item)))
@@ -293,7 +318,7 @@ class Expressions:
 
     def eval_IfExp(self, node: ast.IfExp) -> Any:
         """`a if cond else b`: a side that has an effect or reads memory is evaluated only if it is chosen."""
-        cond = require_condition(self.ctx, self.eval(node.test), "a conditional expression")
+        cond = self.condition(node.test, "a conditional expression")
         if isinstance(cond, bool):
             return self.eval(node.body if cond else node.orelse)
 
@@ -335,7 +360,10 @@ class Expressions:
     def eval_Subscript(self, node: ast.Subscript) -> Any:
         owner = self.eval(node.value)
         if isinstance(node.slice, ast.List):
-            self.ctx.fail("a list can't be an index", "index with integers and slices, or with one tile of indices: A[rows, k:k+BK]")
+            self.ctx.fail(
+                "a list can't be an index",
+                "index with integers and slices, or with one tile of indices: A[rows, k:k+BK]",
+            )
         raw = self.eval(node.slice)
         index = raw if isinstance(raw, tuple) else (raw,)
         if isinstance(owner, Param) and owner.is_array:
@@ -357,7 +385,10 @@ class Expressions:
         if not isinstance(item, int):
             self.ctx.fail("a tuple is indexed by a constant integer", "unroll the loop with px.static_range")
         if not -len(owner) <= item < len(owner):
-            self.ctx.fail(f"index {item} is outside a tuple of {len(owner)}", f"valid indices are {-len(owner)} to {len(owner) - 1}")
+            self.ctx.fail(
+                f"index {item} is outside a tuple of {len(owner)}",
+                f"valid indices are {-len(owner)} to {len(owner) - 1}",
+            )
         return owner[item]
 
     def eval_Attribute(self, node: ast.Attribute) -> Any:
@@ -369,16 +400,31 @@ class Expressions:
 
     def module_member(self, owner: ModuleType, name: str) -> Any:
         ours = owner.__name__.partition(".")[0] == "phalanx"
-        shown = owner.__name__ if not ours else "px" if owner.__name__ == "phalanx" else "px." + owner.__name__.rsplit(".", 1)[-1]
+        shown = (
+            owner.__name__
+            if not ours
+            else "px"
+            if owner.__name__ == "phalanx"
+            else "px." + owner.__name__.rsplit(".", 1)[-1]
+        )
         public = getattr(owner, "__all__", dir(owner))
         if not hasattr(owner, name) or (ours and name not in public):
             close = difflib.get_close_matches(name, public, 1)
-            self.ctx.fail(f"{shown} has no '{name}'", f"did you mean {shown}.{close[0]}?" if close else "docs/reference.md lists what there is")
+            self.ctx.fail(
+                f"{shown} has no '{name}'",
+                f"did you mean {shown}.{close[0]}?" if close else "docs/reference.md lists what there is",
+            )
         raw = getattr(owner, name)
         found = constant(raw)
         if found is None and raw is not None:
-            match = FROM_NUMPY.get(raw) if isinstance(raw, type) else None
-            remedy = f"use px.{match}" if match else f"use px.{name}" if name in TILE_FUNCTIONS else f"kernels use {CAPTURES}"
+            match = FROM_NUMPY.get(np.dtype(raw)) if isinstance(raw, type) and issubclass(raw, np.generic) else None
+            remedy = (
+                f"use px.{match}"
+                if match
+                else f"use px.{name}"
+                if name in TILE_FUNCTIONS
+                else f"kernels use {CAPTURES}"
+            )
             self.ctx.fail(f"{shown}.{name} can't be used in kernels", remedy)
         return found
 
@@ -396,7 +442,10 @@ class Expressions:
                 return StructMethod(owner, owner.cls.methods[name])
             if owner.cls is RING and name == "advance":
                 return StructMethod(owner, None)
-            known = [*owner.cls.fields, *(m + "()" for m in owner.cls.methods)] + (["advance()"] if owner.cls is RING else [])
+            if name in owner.cls.natives:
+                return StructMethod(owner, None, name)
+            known = [*owner.cls.fields, *(m + "()" for m in (*owner.cls.methods, *owner.cls.natives))]
+            known += ["advance()"] if owner.cls is RING else []
             ctx.fail(f"{owner.cls.name} has no attribute '{name}'", f"it has {', '.join(known)}")
         if isinstance(owner, BarrierValue):
             return get_member(ctx, owner, BarrierMembers, name, "a barrier")
@@ -412,7 +461,10 @@ class Expressions:
             if name not in ("itemsize", "bits", "name"):
                 ctx.fail(f"a dtype has no attribute '{name}'", "it has .itemsize, .bits, .name")
             return getattr(owner, name)
-        ctx.fail(f"{describe(owner)} has no attribute '{name}'", "arrays, views, tiles, barriers, structs and modules have attributes")
+        ctx.fail(
+            f"{describe(owner)} has no attribute '{name}'",
+            "arrays, views, tiles, barriers, structs and modules have attributes",
+        )
 
     # Calls.
 
@@ -470,9 +522,16 @@ class Expressions:
             return dtype_call(self.ctx, fn, args, kwargs)
         if callable(fn):
             return call_python(self.ctx, fn, args, kwargs)
-        self.ctx.fail(f"{describe(fn)} can't be called", "kernels call px functions, @px.func helpers, structs and dtypes")
+        self.ctx.fail(
+            f"{describe(fn)} can't be called", "kernels call px functions, @px.func helpers, structs and dtypes"
+        )
 
     def call_method(self, fn: StructMethod, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if fn.native:
+            function = fn.owner.cls.natives[fn.native]
+            parameters = list(inspect.signature(function).parameters.values())[2:]
+            check_arguments(self.ctx, f".{fn.native}", inspect.Signature(parameters), args, kwargs)
+            return function(self.ctx, Fields(fn.owner, self.state), *args, **kwargs)
         if fn.fn is None:  # ring.advance()
             if args or kwargs:
                 self.ctx.fail(".advance() takes no arguments", "it moves on by one stage")
@@ -502,8 +561,29 @@ class Expressions:
 
 
 TILE_FUNCTIONS = (
-    "abs", "arange", "argmax", "ceil", "cos", "cumsum", "erf", "exp", "exp2", "floor", "full", "log", "log2", "max", "maximum",
-    "min", "minimum", "sin", "sqrt", "sum", "tanh", "where", "zeros",
+    "abs",
+    "arange",
+    "argmax",
+    "ceil",
+    "cos",
+    "cumsum",
+    "erf",
+    "exp",
+    "exp2",
+    "floor",
+    "full",
+    "log",
+    "log2",
+    "max",
+    "maximum",
+    "min",
+    "minimum",
+    "sin",
+    "sqrt",
+    "sum",
+    "tanh",
+    "where",
+    "zeros",
 )
 """Functions whose NumPy namesakes users reach for first."""
 

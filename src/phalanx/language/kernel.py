@@ -13,7 +13,7 @@ from phalanx.ir.location import Location
 from phalanx.ir.types import ArrayType, ScalarType
 from phalanx.ir.values import Param
 from phalanx.language.builder import Builder
-from phalanx.language.capture import constant
+from phalanx.language.capture import CAPTURES, constant, kind_of
 from phalanx.language.cleanup import remove_dead, seal
 from phalanx.language.expressions import InlinedFunction
 from phalanx.language.reader import Reader
@@ -22,6 +22,8 @@ from phalanx.language.source import FunctionSource, read_source
 MAX_WARPS = 32
 MAX_BOUND = 256  # grids whose bound launches a kernel remembers
 MAX_CLUSTER = 16
+MAX_CTAS_PER_SM = 32
+MAX_WARPS_PER_SM = 64
 
 
 def func(fn: Callable[..., Any]) -> InlinedFunction:
@@ -35,7 +37,9 @@ def func(fn: Callable[..., Any]) -> InlinedFunction:
     """
     if not inspect.isfunction(fn):
         raise Error(
-            "@px.func decorates a function", location=caller_location(), remedy="write it directly above 'def name(...):'"
+            "@px.func decorates a function",
+            location=caller_location(),
+            remedy="write it directly above 'def name(...):'",
         )
     return InlinedFunction(fn)
 
@@ -52,6 +56,7 @@ class Kernel:
     parameters: tuple[str, ...]
     constants: dict[str, Any]
     required: tuple[str, ...]
+    ctas_per_sm: Any = 1
     bound: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -80,7 +85,7 @@ class Kernel:
         raise Error(
             f"kernel '{self.name}' was called without a grid",
             location=self.location,
-            remedy=f"write {self.name}[grid](...), where grid counts CTAs: an int, a tuple, or a function of the constants",
+            remedy=f"write {self.name}[grid](...); a grid counts CTAs: an int, a tuple, or a function of the constants",
         )
 
     def bind_constants(self, given: dict[str, Any]) -> dict[str, Any]:
@@ -111,12 +116,14 @@ def kernel(
     cluster: Any = 1,
     exit_sync: bool = True,
     watchdog: bool | None = None,
+    ctas_per_sm: Any = 1,
 ) -> Any:
     """Makes a kernel of a Python function: positional parameters are run-time values, keyword-only ones constants.
 
     Decorates a function. `warps` per CTA and `cluster` (an int or up to three) may be functions of the constants;
-    `exit_sync=False` drops the cluster barrier at the end; `watchdog=True` bounds every wait on the GPU. Any GPU from sm_90;
-    PTX ``.entry``. Example::
+    `exit_sync=False` drops the cluster barrier at the end; `watchdog=True` bounds every wait on the GPU; `ctas_per_sm`
+    (or a function of the constants) makes the compiler use few enough registers for that many CTAs on an SM. Any GPU
+    from sm_90; PTX ``.entry``, ``.minnctapersm``. Example::
 
         @px.kernel(warps=4)
         def scale(X, Y, alpha, *, BM=64, BN=64):
@@ -149,16 +156,18 @@ def kernel(
                     raise Error(
                         f"the run-time parameter '{parameter.name}' of kernel '{target.__name__}' has a default",
                         location=read_source(target).locate(read_source(target).node),
-                        remedy="run-time arguments are always passed; put constants behind a '*', where they may have defaults",
+                        remedy="run-time arguments are always passed; parameters after a '*' are constants with defaults",
                     )
                 positional.append(parameter.name)
-        return Kernel(target, warps, cluster, exit_sync, watchdog, tuple(positional), constants, tuple(required))
+        return Kernel(
+            target, warps, cluster, exit_sync, watchdog, tuple(positional), constants, tuple(required), ctas_per_sm
+        )
 
     return wrap if fn is None else wrap(fn)
 
 
 def call_with_constants(kernel: Kernel, what: str, fn: Callable[..., Any], constants: dict[str, Any]) -> Any:
-    """Calls a user's function of the constants with those it names (all, for `**kwargs`; a single other name gets the dict)."""
+    """Calls a user's function with the constants it names (all, for `**kwargs`; a single other name gets the dict)."""
     args, kwargs = constants_for(kernel, what, fn, constants)
     try:
         return fn(*args, **kwargs)
@@ -172,7 +181,9 @@ def call_with_constants(kernel: Kernel, what: str, fn: Callable[..., Any], const
         ) from problem
 
 
-def constants_for(kernel: Kernel, what: str, fn: Any, constants: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def constants_for(
+    kernel: Kernel, what: str, fn: Any, constants: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments for a user's function of the constants."""
     parameters = inspect.signature(fn).parameters
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
@@ -182,7 +193,7 @@ def constants_for(kernel: Kernel, what: str, fn: Any, constants: dict[str, Any])
     for name, parameter in parameters.items():
         if name not in constants and parameter.default is parameter.empty:
             raise Error(
-                f"the function for {what} of kernel '{kernel.name}' asks for '{name}', which is not a constant of the kernel",
+                f"the function for {what} of kernel '{kernel.name}' asks for '{name}', which is not a constant of it",
                 location=kernel.location,
                 remedy=f"the constants are {', '.join(constants) or 'none'}",
             )
@@ -209,7 +220,11 @@ def resolve_warps(kernel: Kernel, constants: dict[str, Any]) -> int:
 
 
 def resolve_cluster(kernel: Kernel, constants: dict[str, Any]) -> tuple[int, int, int]:
-    value = call_with_constants(kernel, "cluster=", kernel.cluster, constants) if callable(kernel.cluster) else kernel.cluster
+    value = (
+        call_with_constants(kernel, "cluster=", kernel.cluster, constants)
+        if callable(kernel.cluster)
+        else kernel.cluster
+    )
     sizes = value if isinstance(value, tuple) else (value,)
     total = 1
     for size in sizes:
@@ -225,11 +240,25 @@ def resolve_cluster(kernel: Kernel, constants: dict[str, Any]) -> tuple[int, int
     return x, y, z
 
 
+def resolve_ctas_per_sm(kernel: Kernel, constants: dict[str, Any], warps: int) -> int:
+    asked = kernel.ctas_per_sm
+    value = call_with_constants(kernel, "ctas_per_sm=", asked, constants) if callable(asked) else asked
+    most = min(MAX_CTAS_PER_SM, MAX_WARPS_PER_SM // warps)
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
+        raise Error(
+            f"kernel '{kernel.name}' asks for {value!r} CTAs of {warps} warps on an SM",
+            location=kernel.location,
+            remedy=f"an SM holds {MAX_WARPS_PER_SM} warps and {MAX_CTAS_PER_SM} CTAs: here 1 to {most} CTAs",
+        )
+    return value
+
+
 def read_kernel(kernel: Kernel, types: tuple[ArrayType | ScalarType | None, ...], constants: dict[str, Any]) -> Reading:
     """The IR of a kernel for argument types (None: the argument is Python's None, a constant) and constants."""
     source = kernel.source
     warps = resolve_warps(kernel, constants)
     cluster = resolve_cluster(kernel, constants)
+    ctas_per_sm = resolve_ctas_per_sm(kernel, constants, warps)
     ctx = Builder(warps, cluster, loc=kernel.location)
     reader = Reader(ctx)
     arguments: dict[str, Any] = {}
@@ -263,6 +292,7 @@ def read_kernel(kernel: Kernel, types: tuple[ArrayType | ScalarType | None, ...]
         barriers=tuple(ctx.barriers),
         body=body,
         loc=kernel.location,
+        ctas_per_sm=ctas_per_sm,
     )
     captured = tuple((source_, name, value) for (source_, name), value in reader.captured.items())
     return Reading(function, captured)
@@ -273,8 +303,8 @@ def check_constant(kernel: Kernel, name: str, value: Any) -> Any:
     found = constant(value)
     if found is None and value is not None:
         raise Error(
-            f"the constant '{name}' of kernel '{kernel.name}' is a {type(value).__name__}",
+            f"the constant '{name}' of kernel '{kernel.name}' is {kind_of(value)}",
             location=kernel.location,
-            remedy="constants are numbers, strings, dtypes, None, tuples of them, px.func and px.struct; arrays are positional",
+            remedy=f"constants are {CAPTURES}; arrays are positional",
         )
     return found

@@ -14,7 +14,7 @@ from phalanx.ir.ops.control import For, ReadVar, Scope, While
 from phalanx.ir.types import I32, I64, ScalarType, i64, u32, u64
 from phalanx.ir.values import Label, Value, Var, constant_type
 from phalanx.language.builder import Builder, freeze, operand
-from phalanx.language.control import StaticRange, require_condition
+from phalanx.language.control import StaticRange
 from phalanx.language.expressions import Expressions
 from phalanx.language.operators import Number, cast, describe, dtype_of, promote
 from phalanx.language.python_calls import RangeValue
@@ -64,8 +64,8 @@ class Unrolled:
 class Form:
     """How a loop is built: what its head defines, and the instruction made of its body.
 
-    `test` holds the instructions of a `while` test; the reads of the cells stand before them. `endless`: its only exits are
-    early ones.
+    `test` holds the instructions of a `while` test; the reads of the cells stand before them. `endless`: its only exits
+    are early ones.
     """
 
     head: Callable[[], None]
@@ -180,14 +180,18 @@ class Loops(Expressions):
         )
         if not isinstance(node.target, ast.Name):
             self.ctx.fail(
-                "the variable of a run-time loop must be a single name", "write: for i in range(n)", loc=self.locate(node.target)
+                "the variable of a run-time loop must be a single name",
+                "write: for i in range(n)",
+                loc=self.locate(node.target),
             )
         name = node.target.id
         key: Key = (self.frames[-1].ident, name)
         index = Value(type_, name)
         loc = self.ctx.loc
 
-        gone = Unavailable(f"'{name}' is the variable of a loop that has ended", "assign it to another variable inside the loop")
+        gone = Unavailable(
+            f"'{name}' is the variable of a loop that has ended", "assign it to another variable inside the loop"
+        )
         self.state[key] = gone
 
         def head() -> None:
@@ -204,7 +208,7 @@ class Loops(Expressions):
             self.ctx.fail("while ... else is not supported in kernels", "set a flag before break")
         loc, before = self.ctx.loc, dict(self.state)
         with self.ctx.block() as ops:
-            at_entry = require_condition(self.ctx, self.eval(node.test), "while")
+            at_entry = self.condition(node.test, "'while'")
         if at_entry is False:  # the test runs once, the body never
             self.ctx.ops.extend(ops)
             return
@@ -227,7 +231,7 @@ class Loops(Expressions):
         def head() -> None:
             before = dict(self.state)
             with self.ctx.block() as ops:
-                value = require_condition(self.ctx, self.eval(node.test), "while")
+                value = self.condition(node.test, "'while'")
             if any(self.state[key] is not item for key, item in before.items()):
                 raise StatefulTest
             cond[0] = value if isinstance(value, Value) else operand(value)
@@ -243,8 +247,9 @@ class Loops(Expressions):
     def runtime_loop(self, node: ast.stmt, body: list[ast.stmt], form: Form) -> None:
         """Reads a loop body until the set of carried keys is stable, then writes the loop.
 
-        A key is carried if its value at the end of the body (or at a continue) differs from the one at the head: the body is
-        then read again with a cell in its place. What an earlier reading left elsewhere (returns, loops) is taken back.
+        A key is carried if its value at the end of the body (or at a continue) differs from the one at the head: the
+        body is then read again with a cell in its place. What an earlier reading left elsewhere (returns, loops) is
+        taken back.
         """
         guess_key = (node.lineno, node.col_offset, type(node), tuple((f.source, f.caller) for f in self.frames))
         reading = Reading(self, form, dict(self.state), set(self.carried_guess.get(guess_key, ())))
@@ -349,7 +354,7 @@ class Reading:
                 )
 
     def found_changes(self, loop: Loop, top: State, cells: dict[Key, Var], loc: Location) -> bool:
-        """Looks for keys whose value at a back edge is not the head's and that have no cell yet, or one of the wrong type."""
+        """Looks for keys that change on the way to a back edge and have no cell yet, or one of the wrong type."""
         found = False
         for path in loop.continues.paths:
             for key, value in top.items():
@@ -366,8 +371,9 @@ class Reading:
             self.entry[key] = now
             return True
         if not is_carriable(entry) or not is_carriable(now):
+            was, to = describe(entry), describe(now)
             self.entry[key] = Unavailable(
-                f"'{key[1]}' is {describe(entry)} before the loop and {describe(now)} after an iteration",
+                f"the loop changes '{key[1]}', which is {was}" + (f", to {to}" if to != was else ""),
                 "a run-time loop carries scalars and tiles only: use another name inside the loop",
             )
             return True

@@ -29,17 +29,19 @@ from phalanx.language.values import BarrierValue, get_member, load_scalar, metho
 def barrier(ctx: Builder, n: Any = 1, count: Any = None, init: Any = True, checked: Any = True) -> Any:
     """`n` mbarriers in this CTA's shared memory, each completing a phase after `count` arrivals and all expected bytes.
 
-    Outside run-time loops, any agent; sm_90 and up; PTX ``mbarrier.init`` before the first use, with its fence and the CTA or
-    cluster barrier this needs. ``count=None``: the compiler counts the arrivals. ``init=False``: you write ``.init``, the fence
-    and the sync. ``checked=False``: a written count is not compared with the counted one (arrivers that take turns).
-    Example: ``full = px.barrier(4)``; ``full[s].wait(parity)``.
+    Outside run-time loops, any agent; sm_90 and up; PTX ``mbarrier.init`` before the first use, with its fence and the
+    CTA or cluster barrier this needs. ``count=None``: the compiler counts the arrivals. ``init=False``: you write
+    ``.init``, the fence and the sync. ``checked=False``: a written count is not compared with the counted one (arrivers
+    that take turns). Example: ``full = px.barrier(4)``; ``full[s].wait(parity)``.
     """
     require_static(ctx, "px.barrier")
     if not isinstance(n, int) or isinstance(n, bool) or n < 1:
         ctx.fail(f"the number of barriers must be a positive constant, not {describe(n)}", "e.g. px.barrier(4)")
     for what, flag in (("init", init), ("checked", checked)):
         if not isinstance(flag, bool):
-            ctx.fail(f"{what}= of px.barrier must be True or False, not {describe(flag)}", "it is decided at compile time")
+            ctx.fail(
+                f"{what}= of px.barrier must be True or False, not {describe(flag)}", "it is decided at compile time"
+            )
     if count is not None:
         require_count(ctx, "the arrival count of a barrier", count, constant=True)
     array = BarrierArray(unique_name(ctx, "barrier"), n, count, init, checked, ctx.loc)
@@ -51,7 +53,10 @@ def require_count(ctx: Builder, what: str, count: Any, *, constant: bool = False
     count = load_scalar(ctx, count)
     require_index(ctx, what, count)
     if constant and not isinstance(count, int):
-        ctx.fail(f"{what} must be a compile-time constant, not {describe(count)}", "make it a keyword-only parameter of the kernel")
+        ctx.fail(
+            f"{what} must be a compile-time constant, not {describe(count)}",
+            "make it a keyword-only parameter of the kernel",
+        )
     if isinstance(count, int) and not 1 <= count <= MAX_COUNT:
         ctx.fail(f"{what} is {count}", f"it must be between 1 and {MAX_COUNT} (2^20 - 1)")
 
@@ -74,7 +79,10 @@ def mask_operand(ctx: Builder, what: str, mask: Any) -> Value | None:
     size = ctx.cluster[0] * ctx.cluster[1] * ctx.cluster[2]
     if isinstance(mask, int):
         if mask <= 0:
-            ctx.fail(f"{what} is {mask}: it names no CTA", "bit i of the mask stands for CTA rank i, e.g. 0b11 for both of two")
+            ctx.fail(
+                f"{what} is {mask}: it names no CTA",
+                "bit i of the mask stands for CTA rank i, e.g. 0b11 for both of two",
+            )
         if mask >> size:
             worst = mask.bit_length() - 1
             ctx.fail(
@@ -157,9 +165,10 @@ def parity_operand(ctx: Builder, parity: Any) -> Value:
         parity = int(parity)
     if isinstance(parity, Value) and parity.type.dtype.kind == "bool":  # type: ignore[union-attr]
         parity = cast(ctx, parity, i32)
-    require_index(ctx, "a parity", parity)
+    remedy = "px.ring gives .parity; a producer waits for ring.parity ^ 1"
+    require_index(ctx, "a parity", parity, remedy)
     if isinstance(parity, int) and parity not in (0, 1):
-        ctx.fail(f"a parity is 0 or 1, not {parity}", "px.ring gives .parity; a producer waits for ring.parity ^ 1")
+        ctx.fail(f"a parity is 0 or 1, not {parity}", remedy)
     return operand(parity)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from phalanx.ir.ops.memory import AtomicAdd, FenceAsyncProxy, FenceCluster, Load, Store
 from phalanx.ir.ops.mbarrier import FenceBarrierInit
+from phalanx.ir.ops.memory import AtomicAdd, FenceAsyncProxy, FenceCluster, Load, Store
 from phalanx.ir.types import ScalarType, TileType
 from phalanx.ir.values import Value
 from phalanx.ir.views import GlobalView, SharedBuffer, SharedView
@@ -37,7 +37,10 @@ def require_view(ctx: Builder, what: str, view: Any) -> GlobalView | SharedView:
 def require_static(ctx: Builder, what: str) -> None:
     """Static resources are not made inside run-time loops."""
     if ctx.loop_depth:
-        ctx.fail(f"{what} inside a run-time loop", "static resources live as long as the kernel: move it before the loop")
+        ctx.fail(
+            f"{what} can't be called inside a run-time loop",
+            "static resources live as long as the kernel: move it before the loop",
+        )
 
 
 @builtin("shared")
@@ -56,7 +59,10 @@ def shared(ctx: Builder, shape: Any, dtype: Any, reuse: Any = None) -> Any:
     elif isinstance(reuse, BarrierValue):
         target = reuse.array  # type: ignore[assignment]
     elif reuse is not None:
-        ctx.fail(f"reuse= takes a shared buffer or a barrier array, not {describe(reuse)}", "e.g. px.shared(shape, dtype, reuse=s)")
+        ctx.fail(
+            f"reuse= takes a shared buffer or a barrier array, not {describe(reuse)}",
+            "e.g. px.shared(shape, dtype, reuse=s)",
+        )
     buffer = SharedBuffer(unique_name(ctx, "shared"), sizes, element, ctx.loc, target)
     ctx.buffers.append(buffer)
     zero = operand(0)
@@ -86,18 +92,23 @@ def load_view(ctx: Builder, view: GlobalView | SharedView, fill: Any) -> Value:
 def load(ctx: Builder, view: Any, fill: Any = 0) -> Any:
     """A region of global or shared memory into registers; elements outside a global array are `fill`.
 
-    Any agent, all its threads; any GPU; PTX ``ld.global`` / ``ld.shared`` (``ld.shared::cluster`` through ``.at``), as wide
-    as strides and alignment allow. Example: ``x = px.load(A[m:m+64, k:k+64])``.
+    Any agent, all its threads; any GPU; PTX ``ld.global`` / ``ld.shared`` (``ld.shared::cluster`` through ``.at``), as
+    wide as strides and alignment allow. Example: ``x = px.load(A[m:m+64, k:k+64])``.
     """
     region = require_view(ctx, "the argument of px.load", view)
     if not is_scalar(fill):
-        ctx.fail(f"fill must be a number or a scalar, not {describe(fill)}", "every element outside the array gets the same value")
+        ctx.fail(
+            f"fill must be a number or a scalar, not {describe(fill)}",
+            "every element outside the array gets the same value",
+        )
     return load_view(ctx, region, fill)
 
 
 def stored_value(ctx: Builder, what: str, region: GlobalView | SharedView, value: Any) -> Value:
     """`value` as it will be written: a scalar is spread, a narrower type is widened, anything else must match."""
     value = load_scalar(ctx, value)
+    if isinstance(value, ViewValue):
+        ctx.fail(f"{what} writes what is in registers, not {describe(value)}", "load it first: px.load(view)")
     require_numeric(ctx, what, value)
     dtype = dtype_of(value)
     if not isinstance(value, Number) and dtype != region.dtype and promote(dtype, region.dtype) != region.dtype:
@@ -146,8 +157,8 @@ def atomic_add(ctx: Builder, view: Any, tile: Any) -> Any:
 def async_proxy(ctx: Builder, space: Any = "cta") -> Any:
     """Orders generic accesses before it with asynchronous ones (TMA, tensor cores) after it.
 
-    Any agent, all its threads; sm_90 and up; PTX ``fence.proxy.async`` on ``shared::cta``, ``"cluster"`` or ``"global"``.
-    Example: ``px.store(s, x); px.fence.async_proxy(); px.tma.store(s, C[m:m+64, n:n+64])``.
+    Any agent, all its threads; sm_90 and up; PTX ``fence.proxy.async`` on ``shared::cta``, ``"cluster"`` or
+    ``"global"``. Example: ``px.store(s, x); px.fence.async_proxy(); px.tma.store(s, C[m:m+64, n:n+64])``.
     """
     if space not in ("cta", "cluster", "global"):
         ctx.fail(f"unknown space {space!r}", 'use "cta", "cluster" or "global"')
@@ -167,7 +178,8 @@ def cluster(ctx: Builder) -> Any:
 def barrier_init(ctx: Builder) -> Any:
     """Makes barrier initialisations before it visible to the cluster at the next barrier of threads.
 
-    Any agent, one elected thread; sm_90 and up; PTX ``fence.mbarrier_init.release.cluster``. Needed only after a ``.init``
-    of one's own (``px.barrier(init=False)``). Example: ``b.init(1); px.fence.barrier_init(); px.cluster.sync()``.
+    Any agent, one elected thread; sm_90 and up; PTX ``fence.mbarrier_init.release.cluster``. Needed only after a
+    ``.init`` of one's own (``px.barrier(init=False)``). Example: ``b.init(1); px.fence.barrier_init();
+    px.cluster.sync()``.
     """
     ctx.emit(FenceBarrierInit(loc=ctx.loc))

@@ -15,9 +15,9 @@ signed, unsigned   the signed one if it is wider,  i32 + u16: i32; i8 + u8: i16;
 fp8, anything      an error                        convert first: x.to(px.f32)
 =================  ==============================  =========================================================
 
-A bare Python number takes the type of the other side; a float next to an integer or bool makes f32, an integer that does
-not fit counts as i32 (i64 beyond that). ``/`` of integers gives f32, arithmetic on two bools i32. Two bare numbers are
-computed by Python while the kernel is read.
+A bare Python number takes the type of the other side; a float next to an integer or bool makes f32, an integer that
+does not fit counts as i32 (i64 beyond that). ``/`` of integers gives f32, arithmetic on two bools i32. Two bare numbers
+are computed by Python while the kernel is read.
 """
 
 from __future__ import annotations
@@ -95,6 +95,11 @@ def describe(value: Any) -> str:
         return f"a tuple of {len(value)}"
     name = getattr(value, "__name__", None)
     return f"the function '{name}'" if callable(value) and name else f"a {type(value).__name__}"
+
+
+def plural(count: int, noun: str, several: str = "") -> str:
+    """`1 axis`, `2 axes`."""
+    return f"{count} {noun if count == 1 else several or noun + 's'}"
 
 
 def make_type(shape: tuple[int, ...], dtype: DType, tile: bool) -> ScalarType | TileType:
@@ -264,16 +269,19 @@ def require_numeric(ctx: Builder, what: str, *values: Any) -> None:
         ctx.fail(f"{what} can't be applied to {describe(value)}", remedy)
 
 
+_CHECK_CONSTANTS = "the operands are known while the kernel is read: check the constants they come from"
+
+
 def folding(ctx: Builder, what: str, fn: Any, *numbers: Any) -> Any:
     """`fn` of bare numbers, computed by Python; what Python refuses is an error of the kernel."""
     try:
         result = fn(*numbers)
     except ZeroDivisionError:
-        ctx.fail(f"{what}: division by zero in a constant expression", "the operands are known while the kernel is read")
+        ctx.fail(f"{what} divides by zero", _CHECK_CONSTANTS)
     except (TypeError, ValueError, OverflowError, MemoryError) as problem:
-        ctx.fail(f"{what} can't be computed on {', '.join(map(repr, numbers))}: {problem}")
+        ctx.fail(f"{what} can't be computed on {', '.join(map(repr, numbers))}: {problem}", _CHECK_CONSTANTS)
     if isinstance(result, complex):
-        ctx.fail(f"{what} on {', '.join(map(repr, numbers))} is a complex number")
+        ctx.fail(f"{what} on {', '.join(map(repr, numbers))} is a complex number", _CHECK_CONSTANTS)
     return result
 
 
@@ -291,7 +299,7 @@ def binary(ctx: Builder, fn: str, a: Any, b: Any) -> Any:
     if fn in ("and", "or", "xor", "shl", "shr") and dtype.is_float:
         ctx.fail(f"'{symbol}' needs integers or bools, not {dtype}", "convert it first, e.g. x.to(px.i32)")
     if fn in ("floordiv", "mod") and not dtype.is_float and isinstance(b, Number) and not b:
-        ctx.fail(f"'{symbol}' by zero", "the divisor is known to be 0 while the kernel is read")
+        ctx.fail(f"'{symbol}' by the constant 0", "the divisor of integers must not be 0")
     if dtype == bool_:
         if fn in ("max", "min"):
             fn = "or" if fn == "max" else "and"
@@ -361,9 +369,21 @@ def compare(ctx: Builder, fn: str, a: Any, b: Any) -> Any:
 
 
 _PY_UNARY: dict[str, Any] = {
-    "neg": lambda x: -x, "abs": abs, "exp": math.exp, "exp2": lambda x: 2.0**x, "log": math.log, "log2": math.log2,
-    "sqrt": math.sqrt, "rsqrt": lambda x: 1 / math.sqrt(x), "tanh": math.tanh, "erf": math.erf,
-    "sigmoid": lambda x: 1 / (1 + math.exp(-x)), "sin": math.sin, "cos": math.cos, "floor": math.floor, "ceil": math.ceil,
+    "neg": lambda x: -x,
+    "abs": abs,
+    "exp": math.exp,
+    "exp2": lambda x: 2.0**x,
+    "log": math.log,
+    "log2": math.log2,
+    "sqrt": math.sqrt,
+    "rsqrt": lambda x: 1 / math.sqrt(x),
+    "tanh": math.tanh,
+    "erf": math.erf,
+    "sigmoid": lambda x: 1 / (1 + math.exp(-x)),
+    "sin": math.sin,
+    "cos": math.cos,
+    "floor": math.floor,
+    "ceil": math.ceil,
 }
 
 

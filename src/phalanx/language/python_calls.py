@@ -52,11 +52,16 @@ def call_python(ctx: Builder, fn: Any, args: tuple[Any, ...], kwargs: dict[str, 
     if fn is round or module == "math":
         if all(isinstance(a, Number) for a in args):
             return folding(ctx, f"{name}()", lambda *a: fn(*a, **kwargs), *args)
-        ctx.fail(f"{name}() takes constants only, not {describe(next(a for a in args if not isinstance(a, Number)))}", instead(name))
+        ctx.fail(
+            f"{name}() takes constants only, not {describe(next(a for a in args if not isinstance(a, Number)))}",
+            instead(name),
+        )
     if module == "phalanx":
-        ctx.fail(f"px.{name} is for the code around kernels", "call it outside the kernel and pass its result as an argument")
+        ctx.fail(
+            f"px.{name} is for the code around kernels", "call it outside the kernel and pass its result as an argument"
+        )
     if inspect.isfunction(fn):
-        ctx.fail(f"'{name}' is a plain Python function", "decorate it with @px.func to call it in a kernel")
+        ctx.fail(f"'{name}' is a plain Python function", "decorate it with @px.func, or call it outside the kernel")
     ctx.fail(f"'{name}' can't be called like this in a kernel", instead(name))
 
 
@@ -85,7 +90,7 @@ def extreme(ctx: Builder, fn: Any, args: tuple[Any, ...]) -> Any:
     name = fn.__name__
     items = items_of(ctx, name, args[0]) if len(args) == 1 else args
     if any(is_tile(a) for a in items):
-        ctx.fail(f"{name}() of tiles", f"use px.{name}(x, axis), or px.{name}imum(a, b) for two tiles")
+        ctx.fail(f"{name}() can't be applied to tiles", f"use px.{name}(x, axis), or px.{name}imum(a, b) for two tiles")
     if not items:
         ctx.fail(f"{name}() of nothing", "give it at least one number or scalar")
     out = load_scalar(ctx, items[0])
@@ -96,7 +101,10 @@ def extreme(ctx: Builder, fn: Any, args: tuple[Any, ...]) -> Any:
 
 def make_range(ctx: Builder, args: tuple[Any, ...]) -> RangeValue:
     if not 1 <= len(args) <= 3:
-        ctx.fail(f"range takes one to three integers, not {len(args)}", "range(stop), range(start, stop) or range(start, stop, step)")
+        ctx.fail(
+            f"range takes one to three integers, not {len(args)}",
+            "range(stop), range(start, stop) or range(start, stop, step)",
+        )
     for item in args:
         require_index(ctx, "an argument of range", item)
     start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,17 +13,19 @@ from phalanx.ir.ops.control import Break, Continue, If, Leave, Role, Scope
 from phalanx.ir.ops.mbarrier import Transaction
 from phalanx.ir.types import TileType
 from phalanx.ir.values import Label, Value
+from phalanx.language import pipes
 from phalanx.language.builder import Agent, Builder, freeze
 from phalanx.language.builtin import check_arguments
-from phalanx.language.capture import CAPTURES, constant
+from phalanx.language.capture import CAPTURES, constant, kind_of
 from phalanx.language.control import WarpsValue, require_condition
 from phalanx.language.expressions import Combination, Evaluation
 from phalanx.language.loops import Loops, Unrolled
 from phalanx.language.mbarrier import TransactionValue
 from phalanx.language.operators import cast, describe, dtype_of, is_scalar, is_tile, promote, shape_of
+from phalanx.language.pipes import PipeRegion
 from phalanx.language.source import FunctionSource, read_source
 from phalanx.language.state import Key, Path, State, defined_in, merge
-from phalanx.language.values import StructValue, Unavailable, ViewValue, load_scalar
+from phalanx.language.values import BarrierValue, Fields, StructValue, Unavailable, ViewValue, load_scalar
 
 MAX_INLINE_DEPTH = 64
 
@@ -71,7 +71,10 @@ class Reader(Loops):
                     "functions are inlined, so recursion never ends: write a loop",
                 )
         if len(self.frames) > MAX_INLINE_DEPTH:
-            self.ctx.fail(f"calls are nested more than {MAX_INLINE_DEPTH} deep")
+            self.ctx.fail(
+                f"calls are nested more than {MAX_INLINE_DEPTH} deep",
+                "functions are inlined: call fewer helpers from helpers",
+            )
         signature = inspect.signature(fn)
         bound = check_arguments(self.ctx, f"{source.name}", signature, args, kwargs)
         arguments = dict(bound.arguments)
@@ -87,8 +90,8 @@ class Reader(Loops):
             return ()
         value = constant(parameter.default)
         if value is None and parameter.default is not None:
-            kind = type(parameter.default).__name__
-            self.ctx.fail(f"the default of '{name}' in '{source.name}' is a {kind}", f"defaults are {CAPTURES}")
+            shown = kind_of(parameter.default)
+            self.ctx.fail(f"the default of '{name}' in '{source.name}' is {shown}", f"defaults are {CAPTURES}")
         return value
 
     def run_function(self, source: FunctionSource, arguments: dict[str, Any], caller: Location | None) -> Any:
@@ -165,7 +168,9 @@ class Reader(Loops):
             self.ctx.fail("assert needs a compile-time condition", "px.device_assert checks at run time")
         if not require_condition(self.ctx, value, "assert"):
             shown = f": {self.eval(node.msg)}" if node.msg is not None else f": {ast.unparse(node.test)}"
-            self.ctx.fail(f"assertion failed{shown}", "the condition is known while the kernel is read: check the constants")
+            self.ctx.fail(
+                f"assertion failed{shown}", "the condition is known while the kernel is read: check the constants"
+            )
 
     def do_Assign(self, node: ast.Assign) -> None:
         value = self.assigned(node.targets[0] if len(node.targets) == 1 else None, node.value)
@@ -174,7 +179,11 @@ class Reader(Loops):
 
     def assigned(self, target: ast.expr | None, node: ast.expr) -> Any:
         """The right side of an assignment; buffers and barriers made there are named after the target."""
-        if isinstance(target, (ast.Tuple, ast.List)) and isinstance(node, ast.Tuple) and len(target.elts) == len(node.elts):
+        if (
+            isinstance(target, (ast.Tuple, ast.List))
+            and isinstance(node, ast.Tuple)
+            and len(target.elts) == len(node.elts)
+        ):
             if not any(isinstance(part, ast.Starred) for part in (*target.elts, *node.elts)):
                 return tuple(
                     load_scalar(self.ctx, self.assigned(part, item))
@@ -213,22 +222,30 @@ class Reader(Loops):
             owner = self.eval(target.value)
             self.ctx.loc = self.locate(target)
             if not isinstance(owner, StructValue):
-                self.ctx.fail(f"the attributes of {describe(owner)} can't be assigned", "only fields of a @px.struct can")
+                self.ctx.fail(
+                    f"the attributes of {describe(owner)} can't be assigned", "only fields of a @px.struct can"
+                )
             if target.attr not in owner.cls.fields:
-                self.ctx.fail(f"{owner.cls.name} has no field '{target.attr}'", f"its fields are {', '.join(owner.cls.fields)}")
+                self.ctx.fail(
+                    f"{owner.cls.name} has no field '{target.attr}'", f"its fields are {', '.join(owner.cls.fields)}"
+                )
             key = (owner.ident, target.attr)
             self.state[key] = value
             self.assigned_at[key] = self.ctx.loc
         elif isinstance(target, ast.Subscript):
             self.refuse_item(target)
         else:
-            self.ctx.fail("can't assign to this", "assign to names, fields of structs, or tuples of them", loc=self.locate(target))
+            self.ctx.fail(
+                "can't assign to this", "assign to names, fields of structs, or tuples of them", loc=self.locate(target)
+            )
 
     def unpack(self, target: ast.Tuple | ast.List, value: Any) -> None:
         loc = self.locate(target)
         parts = list(target.elts)
         if not isinstance(value, tuple):
-            self.ctx.fail(f"can't unpack {describe(value)} into {len(parts)} names", "only tuples can be unpacked", loc=loc)
+            self.ctx.fail(
+                f"can't unpack {describe(value)} into {len(parts)} names", "only tuples can be unpacked", loc=loc
+            )
         starred = [n for n, part in enumerate(parts) if isinstance(part, ast.Starred)]
         items: list[Any] = list(value)
         if starred and len(items) >= len(parts) - 1:
@@ -237,7 +254,9 @@ class Reader(Loops):
             parts[first] = parts[first].value  # type: ignore[attr-defined]
         if len(items) != len(parts):
             self.ctx.fail(
-                f"can't unpack a tuple of {len(value)} into {len(parts)} names", "both sides need as many items", loc=loc
+                f"can't unpack a tuple of {len(value)} into {len(parts)} names",
+                "both sides need as many items",
+                loc=loc,
             )
         for part, item in zip(parts, items, strict=True):
             self.bind(part, item)
@@ -256,7 +275,7 @@ class Reader(Loops):
     # Branches.
 
     def do_If(self, node: ast.If) -> None:
-        cond = require_condition(self.ctx, self.eval(node.test), "if")
+        cond = self.condition(node.test, "'if'")
         loc = self.locate(node.test)
         if isinstance(cond, bool):
             self.statements(node.body if cond else node.orelse)
@@ -375,10 +394,13 @@ class Reader(Loops):
 
     def do_With(self, node: ast.With) -> None:
         if len(node.items) != 1:
-            self.ctx.fail("one region per with statement", "nest the with statements")
+            self.ctx.fail("a with statement opens one region", "write a with statement for each, one after the other")
         item = node.items[0]
         region = self.eval(item.context_expr)
         self.ctx.loc = self.locate(item.context_expr)
+        if isinstance(region, PipeRegion):
+            self.pipe_stage(node, region, item.optional_vars)
+            return
         if item.optional_vars is not None:
             self.ctx.fail("'as' is not supported here", "a region has no value")
         if isinstance(region, WarpsValue):
@@ -386,7 +408,10 @@ class Reader(Loops):
         elif isinstance(region, TransactionValue):
             self.transaction(node, region)
         else:
-            self.ctx.fail(f"{describe(region)} is not a region", "with takes px.warps(...) or barrier.transaction()")
+            self.ctx.fail(
+                f"{describe(region)} is not a region",
+                "with takes px.warps(...), barrier.transaction(), pipe.produce() or pipe.consume()",
+            )
 
     def transaction(self, node: ast.With, region: TransactionValue) -> None:
         loc, before = self.ctx.loc, dict(self.state)
@@ -400,6 +425,29 @@ class Reader(Loops):
         self.ctx.emit(Transaction(barrier, freeze(ops), loc=loc))
         if not self.terminated:
             self.state = merge(self.ctx, [path], "this transaction", before, defined_in(ops))
+
+    def pipe_stage(self, node: ast.With, region: PipeRegion, target: ast.expr | None) -> None:
+        """One stage of a pipe, filled or taken inside the block."""
+        loc = self.ctx.loc
+        fields = Fields(region.owner, self.state)
+        stage = pipes.acquire(self.ctx, fields) if region.fills else pipes.wait(self.ctx, fields)
+        if target is not None:
+            self.bind(target, stage)
+        self.ctx.loc = loc
+        if region.fills:
+            self.transaction(node, TransactionValue(BarrierValue(fields["full"].array, stage)))
+        else:
+            self.transactions += 1  # nothing leaves the block before the stage is released
+            self.statements(node.body)
+            self.transactions -= 1
+        if self.terminated:
+            return
+        self.ctx.loc = loc
+        fields = Fields(region.owner, self.state)
+        if region.fills:
+            pipes.advance_filling(self.ctx, fields)
+        else:
+            pipes.release(self.ctx, fields)
 
     def role(self, node: ast.With, region: WarpsValue) -> None:
         if self.ctx.agent.is_role:
@@ -420,7 +468,8 @@ class Reader(Loops):
         self.state, self.ctx.agent, self.loops = outer_state, outer_agent, outer_loops
         for key in assigned:
             self.state[key] = Unavailable(
-                f"'{key[1]}' was assigned inside a role", "what a role computes stays inside: pass it through shared memory"
+                f"'{key[1]}' was assigned inside a role",
+                "what a role computes stays inside: pass it through shared memory",
             )
         last = region.first + region.count - 1
         name = f"warp {region.first}" if region.count == 1 else f"warps {region.first}-{last}"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from phalanx.errors import Error
-from phalanx.ir.location import Location
+from phalanx.ir.location import NOWHERE, Location
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +85,9 @@ def read_source(fn: Callable[..., Any]) -> FunctionSource:
     except (OSError, TypeError) as problem:
         raise Error(
             f"the source of '{fn.__name__}' is not available",
+            location=Location(fn.__code__.co_filename, fn.__code__.co_firstlineno)
+            if hasattr(fn, "__code__")
+            else NOWHERE,
             remedy="define kernels in a file or a notebook cell, not through exec()",
         ) from problem
     node = parse_function(raw)

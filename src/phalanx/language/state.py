@@ -1,7 +1,7 @@
 """What the reader knows at one point of the program: names and struct fields, and how paths that meet are merged.
 
-A key is ``(frame, name)`` for a variable of an inlined function or ``(struct, field)`` for a field. Straight-line code only
-rebinds keys; where run-time paths meet, keys that differ become mutable IR cells.
+A key is ``(frame, name)`` for a variable of an inlined function or ``(struct, field)`` for a field. Straight-line code
+only rebinds keys; where run-time paths meet, keys that differ become mutable IR cells.
 """
 
 from __future__ import annotations
@@ -111,6 +111,11 @@ def key_name(key: Key) -> str:
     return key[1]
 
 
+def quoted(name: str) -> str:
+    """A variable in quotes; a description ("the result of f") as it is."""
+    return name if " " in name else f"'{name}'"
+
+
 def defined_in(*blocks: list[Op]) -> set[Value]:
     """The values that instructions of these blocks define: they are not visible after the block."""
     return {op.defines for ops in blocks for op in Block(tuple(ops)).walk() if op.defines is not None}
@@ -119,8 +124,8 @@ def defined_in(*blocks: list[Op]) -> set[Value]:
 def merge(ctx: Builder, paths: list[Path], what: str, base: State, inside: set[Value]) -> State:
     """The state after run-time paths meet. Emits the reads of the cells at the current place.
 
-    `base` is the state before the paths parted, `inside` what the blocks that end here define: a value that leaves its block
-    travels in a cell even if all paths agree on it.
+    `base` is the state before the paths parted, `inside` what the blocks that end here define: a value that leaves its
+    block travels in a cell even if all paths agree on it.
     """
     return Meeting(ctx, paths, what, {key[0] for key in base}, inside).state() if paths else {}
 
@@ -168,8 +173,8 @@ class Meeting:
             return BarrierValue(first.array, self.value(name, [v.index for v in values]))
         if not all(is_carriable(v) for v in values):
             return Unavailable(
-                f"'{name}' is not the same on all paths through {self.what}: {self.listed(values)}",
-                "only scalars and tiles can differ; views, buffers, barriers and dtypes are chosen by constants",
+                f"{quoted(name)} is not the same on all paths through {self.what}: {self.listed(values)}",
+                "only scalars, tiles and where a view begins can differ; everything else is chosen by constants",
             )
         return self.cell(name, values)
 
@@ -178,16 +183,19 @@ class Meeting:
         return not self.inside.isdisjoint(parts_of(value))
 
     def listed(self, values: list[Any]) -> str:
-        return " and ".join(dict.fromkeys(describe(v) for v in values))
+        kinds = list(dict.fromkeys(describe(v) for v in values))
+        return " and ".join(kinds) if len(kinds) > 1 else f"{kinds[0]} and another one"
 
     def cell(self, name: str, values: list[Any]) -> Any:
         type_ = common_type(values)
         if type_ is None:
-            shown = " and ".join(dict.fromkeys(str(v.type if isinstance(v, Value) else constant_type(v)) for v in values))
+            shown = " and ".join(
+                dict.fromkeys(str(v.type if isinstance(v, Value) else constant_type(v)) for v in values)
+            )
             if "and" not in shown:  # a number that its neighbour's type can't hold
                 shown = f"{self.listed(values)}"
             return Unavailable(
-                f"'{name}' has different types on the paths through {self.what}: {shown}",
+                f"{quoted(name)} has different types on the paths through {self.what}: {shown}",
                 "give it the same type on every path, e.g. with .to(...)",
             )
         var = Var(type_, name)
@@ -217,7 +225,9 @@ class Meeting:
             return self.structs[idents]
         taken = {ident for group in self.structs for ident in group}
         if any(v.cls is not first.cls or v.ident in self.known or v.ident in taken for v in values):
-            return Unavailable(f"'{name}' is a different struct on each path through {self.what}", "assign its fields instead")
+            return Unavailable(
+                f"{quoted(name)} is a different struct on each path through {self.what}", "assign its fields instead"
+            )
         merged = self.structs[idents] = StructValue(first.cls, self.ctx.fresh_ident())
         for item in first.cls.fields:
             columns = [path.state[(v.ident, item)] for path, v in zip(self.paths, values, strict=True)]

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from phalanx.errors import Error, caller_location
 from phalanx.language.builder import Builder
 from phalanx.language.builtin import builtin
-from phalanx.language.capture import CAPTURES, constant
+from phalanx.language.capture import CAPTURES, constant, kind_of
 from phalanx.language.operators import binary, cast, compare, describe, select
 from phalanx.language.values import StructClass
 
@@ -17,7 +17,8 @@ from phalanx.language.values import StructClass
 def struct(cls: type) -> StructClass:
     """A class of values usable in kernels: annotated fields, defaults, methods (inlined like `@px.func`).
 
-    Decorates a class at module or function level; outside kernels it is a dataclass. Any agent; any GPU; no PTX. Example::
+    Decorates a class at module or function level; outside kernels it is a dataclass. Any agent; any GPU; no PTX.
+    Example::
 
         @px.struct
         class Tile:
@@ -33,7 +34,10 @@ def struct(cls: type) -> StructClass:
     try:
         host = dataclasses.dataclass(cls)
     except (TypeError, ValueError) as problem:
-        refuse(f"@px.struct class '{cls.__name__}': {problem}", "fields are constants or values; those with defaults come last")
+        refuse(
+            f"@px.struct class '{cls.__name__}': {problem}",
+            "fields are constants or values; those with defaults come last",
+        )
     fields = tuple(field.name for field in dataclasses.fields(host))
     if not fields:
         refuse(f"@px.struct class '{cls.__name__}' has no fields", "annotate them, e.g. 'stage: int'")
@@ -42,8 +46,8 @@ def struct(cls: type) -> StructClass:
         if field.default is not dataclasses.MISSING:
             defaults[field.name] = constant(field.default)
             if defaults[field.name] is None and field.default is not None:
-                kind = type(field.default).__name__
-                refuse(f"the default of '{cls.__name__}.{field.name}' is a {kind}", f"defaults are {CAPTURES}")
+                shown = kind_of(field.default)
+                refuse(f"the default of '{cls.__name__}.{field.name}' is {shown}", f"defaults are {CAPTURES}")
     methods = {
         name: fn
         for base in reversed(host.__mro__)
@@ -63,10 +67,10 @@ RING = StructClass("ring", ("n", "stage", "parity"), {}, {})
 
 @builtin("ring")
 def ring(ctx: Builder, n: Any) -> Any:
-    """A position in a ring of `n` stages: `.stage` counts 0 to n-1, `.parity` flips at every wrap, `.advance()` moves on.
+    """A position in a ring of `n` stages: `.stage` is 0 to n-1, `.parity` flips at every wrap, `.advance()` moves on.
 
-    Any agent; any GPU; no PTX. A consumer waits for ``ring.parity`` on `full`, a producer for ``ring.parity ^ 1`` on `empty`.
-    Example: ``r = px.ring(4); full[r.stage].wait(r.parity); r.advance()``.
+    Any agent; any GPU; no PTX. A consumer waits for ``ring.parity`` on `full`, a producer for ``ring.parity ^ 1`` on
+    `empty`. Example: ``r = px.ring(4); full[r.stage].wait(r.parity); r.advance()``.
     """
     if not isinstance(n, int) or isinstance(n, bool) or n < 1:
         ctx.fail(f"px.ring needs a positive constant number of stages, not {describe(n)}", "e.g. px.ring(4)")

@@ -19,6 +19,7 @@ from phalanx.language.operators import (
     is_scalar,
     is_tile,
     make_type,
+    plural,
     select,
     shape_of,
     unary,
@@ -50,8 +51,9 @@ def require_axis(ctx: Builder, axis: Any, rank: int) -> int:
     if not isinstance(axis, int) or isinstance(axis, bool):
         ctx.fail(f"an axis must be a constant integer, not {describe(axis)}", "e.g. px.sum(x, axis=1)")
     if not -rank <= axis < rank:
-        shown = "1 axis" if rank == 1 else f"{rank} axes"
-        ctx.fail(f"axis {axis} does not exist: the tile has {shown}", f"use {-rank} to {rank - 1}")
+        ctx.fail(
+            f"axis {axis} does not exist: the tile has {plural(rank, 'axis', 'axes')}", f"use {-rank} to {rank - 1}"
+        )
     return axis % rank
 
 
@@ -77,7 +79,9 @@ def make_full(ctx: Builder, what: str, shape: Any, value: Any, dtype: Any) -> Va
     sizes = require_shape(ctx, what, shape)
     element = require_dtype(ctx, what, dtype)
     if not is_scalar(value):
-        ctx.fail(f"the value of {what} must be a number or a scalar, not {describe(value)}", "tiles broadcast by themselves")
+        ctx.fail(
+            f"the value of {what} must be a number or a scalar, not {describe(value)}", "tiles broadcast by themselves"
+        )
     result = Value(TileType(sizes, element))
     ctx.emit(Full(cast(ctx, value, element), result, loc=ctx.loc))
     return result
@@ -161,7 +165,9 @@ def abs_(ctx: Builder, x: Any) -> Any:
 
 def _reduce(ctx: Builder, fn: str, x: Any, axis: Any, keepdims: Any) -> Any:
     if not is_tile(x):
-        remedy = "load the view first: px.load(view)" if hasattr(x, "view") else "reductions fold an axis of a register tile"
+        remedy = (
+            "load the view first: px.load(view)" if hasattr(x, "view") else "reductions fold an axis of a register tile"
+        )
         ctx.fail(f"px.{fn} needs a tile, not {describe(x)}", remedy)
     if not isinstance(keepdims, bool):
         ctx.fail("keepdims= must be True or False", "it decides the shape of the result")
@@ -218,8 +224,11 @@ def min_(ctx: Builder, x: Any, axis: Any = None, keepdims: Any = False) -> Any:
 def argmax(ctx: Builder, x: Any, axis: Any, keepdims: Any = False) -> Any:
     """The index (i32) of the largest element along an axis; the first of equals.
 
-    Any agent; any GPU; registers, then ``shfl.sync``, then shared memory between warps. Example: ``px.argmax(x, axis=1)``.
+    Any agent; any GPU; registers, then ``shfl.sync``, then shared memory between warps. Example: ``px.argmax(x,
+    axis=1)``.
     """
+    if axis is None:
+        ctx.fail("px.argmax needs an axis", "reshape the tile to one axis for the index in the whole tile")
     return _reduce(ctx, "argmax", x, axis, keepdims)
 
 
@@ -227,7 +236,8 @@ def argmax(ctx: Builder, x: Any, axis: Any, keepdims: Any = False) -> Any:
 def cumsum(ctx: Builder, x: Any, axis: Any) -> Any:
     """Running sums along an axis.
 
-    Any agent; any GPU; registers, then ``shfl.sync``, then shared memory between warps. Example: ``px.cumsum(x, axis=0)``.
+    Any agent; any GPU; registers, then ``shfl.sync``, then shared memory between warps. Example: ``px.cumsum(x,
+    axis=0)``.
     """
     if not is_tile(x):
         ctx.fail(f"px.cumsum needs a tile, not {describe(x)}", "running sums go along an axis of a register tile")

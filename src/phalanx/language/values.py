@@ -13,7 +13,7 @@ from phalanx.ir.values import Param, Value
 from phalanx.ir.views import BarrierArray, BarrierRef, GlobalView, SharedView
 from phalanx.language.builder import Builder, operand
 from phalanx.language.builtin import check_arguments
-from phalanx.language.operators import binary, describe, is_scalar, is_tile
+from phalanx.language.operators import binary, describe, is_scalar, is_tile, plural
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,10 @@ class ViewValue:
     def at(self, ctx: Builder, cta: Any) -> Any:
         """The same region in the shared memory of CTA `cta` of the cluster."""
         if isinstance(self.view, GlobalView):
-            ctx.fail(".at(cta) of a view of global memory", "global memory is the same for all CTAs: leave .at away")
+            ctx.fail(
+                ".at(cta) is for shared memory, this is a view of global memory",
+                "global memory is the same for all CTAs: leave .at away",
+            )
         require_index(ctx, "the CTA rank of .at", cta)
         size = ctx.cluster[0] * ctx.cluster[1] * ctx.cluster[2]
         if isinstance(cta, int) and not 0 <= cta < size:
@@ -122,13 +125,18 @@ class ViewValue:
         """A part of the view: integers drop an axis, slices keep it."""
         view = self.view
         if len(index) > len(view.kept):
-            ctx.fail(f"{len(index)} indices for a view with {len(view.kept)} axes", f"its shape is {view.shape}")
+            counts = (
+                f"{plural(len(index), 'index', 'indices')} for a view with {plural(len(view.kept), 'axis', 'axes')}"
+            )
+            ctx.fail(counts, f"its shape is {view.shape}")
         offsets, extents, kept = list(view.offsets), list(view.extents), []
         for position, axis in enumerate(view.kept):
             item = index[position] if position < len(index) else Slice(None, None, None)
             start, extent, keep = read_index(ctx, item, view.extents[axis], position)
             if is_tile(start) or is_tile(view.offsets[axis]):
-                ctx.fail("an index tile can't be applied to a part of a view", "index the array itself: A[rows, k:k+BK]")
+                ctx.fail(
+                    "an index tile can't be applied to a part of a view", "index the array itself: A[rows, k:k+BK]"
+                )
             if isinstance(start, int) and (start < 0 or start + extent > view.extents[axis]):
                 where = f"shared buffer '{view.buffer.name}'" if isinstance(view, SharedView) else "the view"
                 shown = f"slice {start}:{start + extent}" if keep else f"index {start}"
@@ -154,26 +162,37 @@ def add_offsets(ctx: Builder, base: Value, start: Any) -> Any:
     return binary(ctx, "add", base, start)
 
 
-def require_index(ctx: Builder, what: str, value: Any) -> None:
+def require_index(
+    ctx: Builder, what: str, value: Any, remedy: str = "e.g. a number, px.block_id(0), or x.to(px.i32)"
+) -> None:
     """Indices are integer scalars."""
     if isinstance(value, bool) or not (
         isinstance(value, int) or (is_scalar(value) and isinstance(value, Value) and value.type.dtype.is_integer)
     ):
-        ctx.fail(f"{what} must be an integer, not {describe(value)}", "e.g. a number, px.block_id(0), or x.to(px.i32)")
+        ctx.fail(f"{what} must be an integer, not {describe(value)}", remedy)
+
+
+CONSTANT_EXTENT = (
+    "write start and stop so that their difference is a constant, e.g. A[m:m+BM], or use A.tile(offsets, shape)"
+)
 
 
 def read_index(ctx: Builder, item: Any, size: int | None, position: int) -> tuple[Any, int, bool]:
     """(start, extent, keeps its axis) of one subscript; `size` is the axis' constant extent where there is one."""
     if isinstance(item, Slice):
         if item.step not in (None, 1):
-            ctx.fail("a slice with a step", "load the whole region, or pass the strided array X[::2] as an argument")
+            ctx.fail(
+                "slices in kernels have no step",
+                "load the whole region, or pass the strided array X[::2] as an argument",
+            )
         start = 0 if item.start is None else item.start
         require_index(ctx, "the start of a slice", start)
         if item.stop is None:
             if size is None:
                 ctx.fail(
-                    f"the extent of the slice on axis {position} is not a constant: the array's size is a run-time value",
-                    "write start and stop so that their difference is a constant, e.g. A[m:m+BM], or use A.tile(offsets, shape)",
+                    f"the extent of the slice on axis {position} is not a constant: "
+                    "the array's size is a run-time value",
+                    CONSTANT_EXTENT,
                 )
             stop: Any = size
         else:
@@ -183,14 +202,17 @@ def read_index(ctx: Builder, item: Any, size: int | None, position: int) -> tupl
         if extent is None:
             ctx.fail(
                 f"the extent of the slice on axis {position} is not a constant: stop minus start does not simplify",
-                "write start and stop so that their difference is a constant, e.g. A[m:m+BM], or use A.tile(offsets, shape)",
+                CONSTANT_EXTENT,
             )
         if extent <= 0:
             ctx.fail(f"the slice on axis {position} has extent {extent}", "stop must be larger than start")
         return start, extent, True
     if is_tile(item):
         if item.type.dtype not in (i32, i64) or len(item.type.shape) != 1:
-            ctx.fail(f"an index tile must be i32[n], not {item.type}", "compute it with px.arange or load it from an index array")
+            ctx.fail(
+                f"an index tile must be i32[n], not {item.type}",
+                "compute it with px.arange or load it from an index array",
+            )
         return item, item.type.shape[0], True
     item = load_scalar(ctx, item)
     require_index(ctx, f"the index on axis {position}", item)
@@ -212,7 +234,8 @@ def array_subscript(ctx: Builder, array: Param, index: tuple[Any, ...]) -> ViewV
     rank = array.type.rank
     if len(index) != rank:
         ctx.fail(
-            f"{len(index)} indices for the array '{array.name}' with {rank} axes",
+            f"{plural(len(index), 'index', 'indices')} for the array '{array.name}' "
+            f"with {plural(rank, 'axis', 'axes')}",
             "give one integer or slice per axis",
         )
     offsets, extents, kept = [], [], []
@@ -246,14 +269,18 @@ class ArrayMembers:
         rank = self.type.rank
         if len(offsets) != rank or len(shape) != rank:
             ctx.fail(
-                f".tile got {len(offsets)} offsets and {len(shape)} sizes, the array '{self.name}' has {rank} axes",
+                f".tile got {plural(len(offsets), 'offset')} and {plural(len(shape), 'size')}, "
+                f"the array '{self.name}' has {plural(rank, 'axis', 'axes')}",
                 "give one offset and one size per axis: A.tile((m, n), (BM, BN))",
             )
         for item in offsets:
             require_index(ctx, "an offset of .tile", item)
         for item in shape:
             if not isinstance(item, int) or isinstance(item, bool) or item < 1:
-                ctx.fail(f"the shape of .tile must be made of positive constants, not {describe(item)}", "e.g. A.tile((m, n), (64, 64))")
+                ctx.fail(
+                    f"the shape of .tile must be made of positive constants, not {describe(item)}",
+                    "e.g. A.tile((m, n), (64, 64))",
+                )
         return ViewValue(GlobalView(self, tuple(map(operand, offsets)), shape, tuple(range(rank))))
 
 
@@ -298,6 +325,8 @@ class StructClass:
     defaults: dict[str, Any]
     methods: dict[str, Callable[..., Any]]
     host: type | None = None
+    natives: dict[str, Callable[..., Any]] = dataclasses.field(default_factory=dict)
+    """Methods of a built-in struct: functions of the builder, its `Fields` and the arguments."""
 
     @property
     def kind_name(self) -> str:
@@ -314,6 +343,20 @@ class StructClass:
         return (self.host,) if self.host is not None else ()
 
 
+class Fields:
+    """The fields of one struct in the reader's state, for its native methods."""
+
+    def __init__(self, owner: StructValue, state: dict[Any, Any]) -> None:
+        self.owner = owner
+        self._state = state
+
+    def __getitem__(self, name: str) -> Any:
+        return self._state[(self.owner.ident, name)]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self._state[(self.owner.ident, name)] = value
+
+
 @dataclass(frozen=True)
 class StructValue:
     """An instance of a struct: identity and class; its fields are part of the reader's state."""
@@ -327,6 +370,6 @@ class StructValue:
 
 
 __all__ = [
-    "ArrayMembers", "BarrierValue", "BoundMethod", "Slice", "StructClass", "StructValue", "Unavailable",
+    "ArrayMembers", "BarrierValue", "BoundMethod", "Fields", "Slice", "StructClass", "StructValue", "Unavailable",
     "ViewValue", "array_subscript", "attribute", "get_member", "load_scalar", "method", "read_index", "require_index",
 ]

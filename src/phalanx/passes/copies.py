@@ -13,7 +13,9 @@ from math import prod
 
 from phalanx.cuda.plan import Box, CopyPlan
 from phalanx.errors import Error
+from phalanx.ir.archs import Arch
 from phalanx.ir.core import Function, Note, Op
+from phalanx.ir.ops.gather import RowCopy
 from phalanx.ir.ops.tma import TmaLoad, TmaPrefetch, TmaReduce, TmaStore
 from phalanx.ir.values import Const, constant_of
 from phalanx.ir.views import GlobalView, SharedBuffer, SharedView
@@ -21,6 +23,7 @@ from phalanx.layouts import SharedLayout, boxes, choose_panel
 from phalanx.layouts.shared import TMA_ALIGNMENT
 from phalanx.layouts.tma import MAX_BOX
 from phalanx.passes.divisibility import Divisibility, find_divisibility
+from phalanx.passes.row_copies import plan_row_copy
 from phalanx.passes.signs import Signs, find_signs
 from phalanx.runtime.abi import TensorMapSlot
 
@@ -43,12 +46,16 @@ class Copies:
     notes: tuple[Note, ...]
 
 
-def plan_copies(function: Function, layouts: Mapping[SharedBuffer, SharedLayout]) -> Copies:
+def plan_copies(
+    function: Function, layouts: Mapping[SharedBuffer, SharedLayout], arch: Arch | None = None
+) -> Copies:
     """Chooses the path of every TMA instruction of a kernel; `px.Error` at its line if there is none."""
     planner = _Planner(layouts, find_divisibility(function), find_signs(function))
     for op in function.walk():
         if isinstance(op, TmaOp):
             planner.plan(op)
+        elif isinstance(op, RowCopy):
+            planner.plans[op] = plan_row_copy(planner, op, 90 if arch is None else arch.sm)
     return Copies(planner.plans, tuple(planner.tensor_maps), tuple(planner.notes))
 
 
@@ -77,9 +84,13 @@ class _Planner:
 
     def _check_global(self, view: GlobalView) -> None:
         """What both paths ask of the array, and of the region's start."""
-        name, kind = view.array.name, view.array_type
         if view.index_axis is not None:
             raise Impossible("its rows are named by an index tile")
+        self.check_array(view)
+
+    def check_array(self, view: GlobalView) -> None:
+        """What the copy engine asks of the array, and of the start along its last axis."""
+        name, kind = view.array.name, view.array_type
         if not kind.unit_inner:
             raise Impossible(f"the elements of {name} are not adjacent along its last axis")
         if not kind.aligned:
@@ -162,7 +173,7 @@ class _Planner:
             inner = layout.sub_layout(lead)
             extents, axes, real = _with_dropped(view, shared, lead)
             origin = [int(constant_of(offset) or 0) for offset in shared.offsets[lead:]]
-            self._check_box_start(shared, layout, lead)
+            self.check_box_start(shared, layout, lead)
             plan = boxes(extents, inner, axes, origin)
         except ValueError as problem:
             raise Impossible(str(problem)) from None
@@ -170,7 +181,7 @@ class _Planner:
         pieces = tuple(Box(tuple(p.offset[axis] for axis in real), p.shared_offset) for p in plan.pieces)
         return box, pieces, layout.swizzle
 
-    def _check_box_start(self, shared: SharedView, layout: SharedLayout, lead: int) -> None:
+    def check_box_start(self, shared: SharedView, layout: SharedLayout, lead: int) -> None:
         """Offsets known only at run time must move the boxes by what TMA can address."""
         for axis, (offset, stride) in enumerate(zip(shared.offsets, _strides(layout), strict=True)):
             if isinstance(offset, Const) and axis >= lead:
@@ -244,6 +255,12 @@ def _shape(extents: tuple[int, ...]) -> str:
     return " x ".join(map(str, extents)) if extents else "one element"
 
 
+def breaks_alignment(view: GlobalView) -> bool:
+    """Whether the array or the region's width is what the copy engine refuses, wherever the region begins."""
+    kind = view.array_type
+    return not kind.unit_inner or not kind.aligned or bool(view.extents[-1] * view.dtype.itemsize % CHUNK)
+
+
 def _no_path(op: TmaOp, view: GlobalView, no_tensor: str, no_bulk: str) -> Error:
     kind = view.array_type
     if view.index_axis is not None:
@@ -266,8 +283,9 @@ def _no_path(op: TmaOp, view: GlobalView, no_tensor: str, no_bulk: str) -> Error
         remedy = "choose a tile that one of the two paths can copy, or use px.load and px.store"
     reasons = f"through a descriptor: {no_tensor}\nas a plain bulk copy: {no_bulk}"
     return Error(
-        f"px.{op.mnemonic} can't copy this region of {view.array.name}",
+        f"px.{op.written if isinstance(op, TmaLoad) else op.mnemonic} can't copy this region of {view.array.name}",
         location=op.loc,
+        kind="misaligned" if breaks_alignment(view) else "error",
         details=no_tensor if no_tensor == no_bulk else reasons,
         remedy=remedy,
     )

@@ -139,6 +139,7 @@ class Census:
                 remedy="write the number of arrivals of one phase: px.barrier(..., count=...)",
             )
         self._check_waited(barrier, verdict)
+        self._check_each(barrier, verdict)
         # Nobody arrives on some, and nobody waits for those: any legal count will do.
         counts = tuple(tuple(arrivals or 1 for arrivals in row) for row in verdict.arrivals)
         self._check_range(barrier, max(max(row) for row in counts))
@@ -186,6 +187,23 @@ class Census:
                 details=self.table(barrier) if barrier.count is None else None,
                 remedy=f"use a count from 1 to {MAX_COUNT}",
             )
+
+    def _check_each(self, barrier: BarrierArray, verdict: Verdict) -> None:
+        """A written number of arrivals per CTA, times the CTAs that arrive, is what the rule counts."""
+        if barrier.each is None:
+            return
+        for rank, row in enumerate(verdict.arrivals):
+            sources = {arriver.source for arriver in self.rounds if arriver.totals.get((barrier, rank))}
+            wrong = next((arrivals for arrivals in row if arrivals not in (0, barrier.each * len(sources))), None)
+            if wrong is not None:
+                raise Error(
+                    f"{barrier.name} is written with {barrier.each} arrival{'s' * (barrier.each != 1)} of each CTA, but "
+                    f"{len(sources)} CTA{'s' * (len(sources) != 1)} bring{'s' * (len(sources) == 1)} {wrong} in one phase",
+                    location=barrier.loc,
+                    kind="count-mismatch",
+                    details=self.table(barrier),
+                    remedy="leave producers= and consumers= out to have the arrivals counted, or correct the number",
+                )
 
     def _check_waited(self, barrier: BarrierArray, verdict: Verdict) -> None:
         """Somebody waits where nobody arrives."""

@@ -8,7 +8,7 @@ from phalanx.ir.core import Block, Function
 from phalanx.ir.effects import Span
 from phalanx.ir.ops.cluster import ClusterSync
 from phalanx.ir.ops.control import Leave, Scope
-from phalanx.passes.peers import touches_peers
+from phalanx.passes.peers import leaves_work_behind, touches_peers
 
 REASON = "exit: peers may still touch this CTA's shared memory"
 
@@ -16,11 +16,13 @@ REASON = "exit: peers may still touch this CTA's shared memory"
 def insert_exit_sync(function: Function) -> Function:
     """Appends the sync after the kernel's scope, where early returns and all roles end up too.
 
-    `exit_sync=False` opts out. A kernel whose last instruction on every path is a cluster sync already has it.
+    `exit_sync=False` opts out. A kernel whose last instruction on every path is a cluster sync already has it. Where
+    everything sent to a peer has arrived before either of the two goes on, the sync need not wait for memory.
     """
     if not function.exit_sync or not touches_peers(function) or _ends_together(function.body):
         return function
-    end = ClusterSync(REASON, loc=function.loc)
+    relaxed = not any(leaves_work_behind(op.effects()) for op in function.walk())
+    end = ClusterSync(REASON, relaxed=relaxed, loc=function.loc)
     return dataclasses.replace(function, body=Block((*function.body.ops, end)))
 
 

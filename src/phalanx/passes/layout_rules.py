@@ -12,6 +12,7 @@ from typing import Any
 
 from phalanx.ir.core import Op
 from phalanx.ir.ops.control import Assign, ReadVar
+from phalanx.ir.ops.gather import TmaGather, TmaScatter
 from phalanx.ir.ops.memory import AtomicAdd, Load, Store
 from phalanx.ir.ops.tile import (
     Arange,
@@ -37,6 +38,7 @@ from phalanx.ir.views import GlobalView, View
 from phalanx.layouts.mma import wgmma_accumulator, wgmma_operand
 from phalanx.layouts.parts import part_layout
 from phalanx.layouts.registers import RegisterLayout
+from phalanx.layouts.rows import index_layout
 
 Transform = Callable[[RegisterLayout], RegisterLayout]
 
@@ -194,6 +196,11 @@ def _product(op: Wgmma) -> list[Wish]:
     return wishes
 
 
+def _row_copy(op: TmaGather | TmaScatter) -> list[Wish]:
+    rows = (op.src if isinstance(op, TmaGather) else op.dst).offsets[0]
+    return [Fixed(rows, index_layout(shape_of(rows)[0], op.warps))]
+
+
 def _cell(op: Assign | ReadVar) -> list[Wish]:
     value = op.value if isinstance(op, Assign) else op.result
     return [Same((op.var, value))] if is_tile(value) else []
@@ -221,6 +228,8 @@ RULES: dict[type[Op], Rule] = {
     Assign: _cell,
     ReadVar: _cell,
     Wgmma: _product,
+    TmaGather: _row_copy,
+    TmaScatter: _row_copy,
     WgmmaWait: lambda op: [Same((result, acc)) for acc, result in zip(op.accs, op.results, strict=True)],
 }
 

@@ -29,7 +29,7 @@ def lower(function: Function, arch: Arch, *, watchdog: bool = False) -> Plan:
     shared, shared_notes = choose_shared_layouts(function, layouts)
     pushes = plan_pushes(function, shared)
     function = pushes.function
-    copies = plan_copies(function, shared)
+    copies = plan_copies(function, shared, arch)
     partial = find_partial_reductions(function, layouts)
     scratch = {op: size for op in function.walk() if op not in partial and (size := scratch_bytes(op, layouts)) > 0}
     memory = plan_memory(function, arch, shared, scratch)

@@ -21,6 +21,12 @@ def accesses_peer(effects: Effects) -> bool:
     )
 
 
+def leaves_work_behind(effects: Effects) -> bool:
+    """What it does to a peer may still be on its way when the instruction is over in both CTAs."""
+    lasting = (*effects.arrivals, *effects.expects, *(c for c in effects.completes if not c.awaited))
+    return accesses_peer(effects) or any(signal.mask is not None for signal in lasting)
+
+
 def touches_peers(function: Function) -> bool:
     """Any instruction of the kernel touches a peer's shared memory. A cluster of one CTA has no peers."""
     if function.cluster_size == 1:

@@ -6,9 +6,11 @@ from phalanx.ir.core import Function
 from phalanx.ir.verifier import verify
 from phalanx.passes.active_warps import choose_active_warps
 from phalanx.passes.barrier_init import insert_barrier_init
+from phalanx.passes.collectives import lower_collectives
 from phalanx.passes.counts import infer_counts
 from phalanx.passes.exit_sync import insert_exit_sync
 from phalanx.passes.mma_fences import insert_mma_fences
+from phalanx.passes.pipes import lower_releases
 from phalanx.passes.reductions import allocate_reductions
 from phalanx.passes.role_sync import insert_role_syncs
 from phalanx.passes.roles import merge_roles
@@ -25,6 +27,8 @@ def prepare(function: Function) -> Function:
     verify(function)  # first, so that the passes may rely on masks and indices inside their bounds
     function = merge_roles(function)
     function = allocate_reductions(function)
+    function = lower_collectives(function)
+    function = lower_releases(function)
     function = lower_transactions(function)
     function = insert_barrier_init(function, infer_counts(function))
     function = insert_exit_sync(function)

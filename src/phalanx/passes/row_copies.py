@@ -11,7 +11,7 @@ from phalanx.cuda.plan import Box, CopyPlan
 from phalanx.errors import Error
 from phalanx.ir.core import Note
 from phalanx.ir.ops.gather import RowCopy, TmaGather, TmaGather4, TmaScatter, TmaScatter4, row_views
-from phalanx.ir.values import constant_of
+from phalanx.ir.values import Const, constant_of
 from phalanx.ir.views import GlobalView, SharedView
 from phalanx.layouts import SharedLayout
 from phalanx.layouts.rows import FOUR, RowPlan, row_boxes
@@ -112,6 +112,9 @@ def _choose(
         raise Impossible(
             why_not or f"rows of {rows.pitch} bytes in shared memory: multicast needs rows of a multiple of 128 bytes"
         )
+    column = shared.offsets[-1]
+    if not isinstance(column, Const) and not planner.divisibility.proves(column, 1, layout.panel_columns):
+        raise Impossible(f"its first column in {shared.buffer.name} is not known to be a multiple of {layout.panel_columns}")
     columns, runs = rows.columns, pieces
     if layout.swizzle:
         columns = CHUNK // layout.itemsize

@@ -8,6 +8,7 @@ from typing import Any
 
 from phalanx.ir.core import Function, Note, Op
 from phalanx.ir.effects import Proxy, When
+from phalanx.ir.ops.gather import RowCopy
 from phalanx.ir.ops.memory import AtomicAdd, Load, Store
 from phalanx.ir.types import TileType
 from phalanx.ir.values import Const, Value
@@ -18,6 +19,7 @@ from phalanx.layouts.registers import RegisterLayout
 from phalanx.layouts.shared import SharedLayout
 from phalanx.layouts.tma import boxes, choose_panel
 from phalanx.passes.divisibility import Divisibility, find_divisibility
+from phalanx.passes.row_copies import copies_of, is_fast
 
 SWIZZLES = (0, 32, 64, 128)
 _SAMPLE = 8
@@ -42,6 +44,7 @@ def choose_shared_layouts(
     copied: dict[SharedBuffer, list[SharedView]] = {buffer: [] for buffer in function.buffers}
     touched: dict[SharedBuffer, list[tuple[SharedView, RegisterLayout]]] = {buffer: [] for buffer in function.buffers}
     multiplied: dict[SharedBuffer, list[SharedView]] = {buffer: [] for buffer in function.buffers}
+    gathered: dict[SharedBuffer, list[SharedView]] = {buffer: [] for buffer in function.buffers}
     pushed: list[tuple[SharedBuffer, SharedBuffer]] = []
     for op in function.walk():
         accesses = op.effects().accesses
@@ -57,6 +60,8 @@ def choose_shared_layouts(
                 continue
             if access.when is When.MMA_GROUP:
                 multiplied.setdefault(view.buffer, []).append(view)
+            elif isinstance(op, RowCopy):
+                gathered.setdefault(view.buffer, []).append(view)
             elif access.proxy is Proxy.ASYNC:
                 copied.setdefault(view.buffer, []).append(view)
             elif type(op) in _TILES:
@@ -65,11 +70,15 @@ def choose_shared_layouts(
                     touched.setdefault(view.buffer, []).append((view, layouts[tile]))
     found: dict[SharedBuffer, tuple[SharedLayout, int]] = {}
     for buffer in copied:
-        found[buffer] = _choose(buffer, copied[buffer], touched[buffer], multiplied[buffer], facts)
+        found[buffer] = _choose(
+            buffer, copied[buffer], touched[buffer], multiplied[buffer], gathered[buffer], facts
+        )
 
     def conflicts_in(buffer: SharedBuffer, layout: SharedLayout) -> int | None:
         """Bank conflicts of a buffer's accesses in a layout; None if its copies or products do not allow it."""
         if _copies(layout, copied[buffer], facts) is None or not _is_operand(layout, multiplied[buffer]):
+            return None
+        if not all(is_fast(layout, view) for view in gathered[buffer]):
             return None
         return sum(_conflicts(layout, view, tile, facts) for view, tile in touched[buffer])
 
@@ -114,15 +123,19 @@ def _choose(
     copied: list[SharedView],
     touched: list[tuple[SharedView, RegisterLayout]],
     multiplied: list[SharedView],
+    gathered: list[SharedView],
     facts: Divisibility,
 ) -> tuple[SharedLayout, int]:
     best: tuple[tuple[int, ...], int, SharedLayout] | None = None
-    for layout in _candidates(buffer, copied):
-        pieces = _copies(layout, copied, facts)
+    for layout in _candidates(buffer, [*copied, *gathered]):
+        pieces = _total([_copies(layout, copied, facts), *(copies_of(layout, view) for view in gathered)])
+        slow = sum(not is_fast(layout, view) for view in gathered)
         if pieces is None or not _is_operand(layout, multiplied):
             continue
         conflicts = sum(_conflicts(layout, view, tile, facts) for view, tile in touched)
-        key = (conflicts, pieces, layout.swizzle) if not multiplied else (-layout.swizzle, conflicts, pieces)
+        key = (slow, conflicts, pieces, layout.swizzle)
+        if multiplied:
+            key = (-layout.swizzle, slow, conflicts, pieces)
         if best is None or key < best[0]:
             best = key, conflicts, layout
     if best is None:  # no copy can be planned: the pass that plans copies says why, at the copy
@@ -149,6 +162,11 @@ def _candidates(buffer: SharedBuffer, copied: list[SharedView]) -> Iterator[Shar
     for swizzle in SWIZZLES[1:]:
         if buffer.shape[-1] * itemsize % swizzle == 0:
             yield SharedLayout(buffer.shape, itemsize, swizzle, choose_panel(buffer.shape[-1], itemsize, swizzle))
+
+
+def _total(parts: list[int | None]) -> int | None:
+    """The sum; None if a part is None."""
+    return None if None in parts else sum(part for part in parts if part is not None)
 
 
 def _is_operand(layout: SharedLayout, multiplied: list[SharedView]) -> bool:

@@ -43,6 +43,7 @@ class ArraySlot:
     contiguous_inner: bool = False
     aligned16: bool = False
     name: str = ""  # for messages
+    whole_rows: bool = False
 
     @property
     def format(self) -> str:

@@ -67,6 +67,13 @@ class ArrayInfo:
             stride * item % 16 == 0 for size, stride in zip(self.shape[:-1], self.strides[:-1]) if size > 1
         )
 
+    @property
+    def whole_rows(self) -> bool:
+        """Rows are contiguous, begin at multiples of 16 bytes and end there too."""
+        if not self.shape or not self.contiguous_inner or not self.aligned16:
+            return False
+        return self.shape[-1] * ITEM_BYTES[self.dtype_name] % 16 == 0
+
 
 class ArgumentKind(Enum):
     """How a value is read when it is an argument."""

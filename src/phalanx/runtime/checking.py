@@ -6,7 +6,10 @@ import ctypes
 import gc
 import io
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
+from contextlib import ExitStack
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,18 +25,23 @@ if TYPE_CHECKING:
     from phalanx.sim.scheduler import Schedule
 
 DEFAULT_SCHEDULES = 3
+FEW = 4
+"""Schedules that are not worth the start of processes."""
+WORTH_PROCESSES = 4.0
+"""Seconds of work that are."""
 
 
 def check(
     bound: BoundLaunch, *args: Any, schedules: int = DEFAULT_SCHEDULES, seed: int = 0, strict: bool = False,
-    **constants: Any,
+    executor: Executor | None = None, **constants: Any,
 ) -> Report:
     """Runs the kernel in the simulator and reports what is wrong with its choreography.
 
     Anyone may call it, outside kernels; needs no GPU. The arguments are copied: nothing of the caller's changes. `schedules`
     is how many orders of events are tried: asynchronous work as late as possible, as early as possible, then random ones
     from `seed` on; the first with a finding ends the search. `strict=True` also asks for a proxy fence between a generic
-    read and an asynchronous write. Example::
+    read and an asynchronous write. `executor` is a `concurrent.futures.Executor` that runs all but the first schedule; without
+    one, processes of this machine help where there is much to run. Example::
 
         report = px.check(copy[64], x, y, BM=128)
         assert report.ok, report
@@ -52,20 +60,63 @@ def check(
         grid = normalise_grid(kernel, bound.grid, values)
         try:
             function = specialise(kernel, arguments, values).prepared
+            check_copies(function)
         except Error as error:
             report.findings = [finding_of(error)]
             return report
         host = on_host([argument.value for argument in arguments if argument.type is not None])
         if 0 in grid:
             return report
-        for number, schedule in enumerate(schedules_of(schedules, seed)):
-            report.schedules += (describe(schedule),)
-            report.findings = run_checked(
-                function, grid, copies_of(host), schedule, strict=strict, seed=seed, quiet=number > 0
-            )
-            if report.findings:
-                break
+        check_function(function, grid, host, report, schedules, seed=seed, strict=strict, executor=executor)
     return report
+
+
+def check_function(
+    function: Function, grid: Sequence[int], host: list[Any], report: Report, schedules: int, *, seed: int = 0,
+    strict: bool = False, executor: Executor | None = None, progress: Callable[[int], None] = lambda done: None,
+) -> None:
+    """One schedule after the other, until one has a finding; `progress` is told how many are done."""
+    from phalanx.runtime.spreading import check_part, in_order, pack, processes
+
+    first, *rest = schedules_of(schedules, seed)
+    began = perf_counter()
+    report.schedules = (describe(first),)
+    report.findings = run_checked(function, grid, copies_of(host), first, strict=strict, seed=seed)
+    progress(1)
+    if report.findings or not rest:
+        return
+    jobs = [(schedule, strict, seed) for schedule in rest]
+    with ExitStack() as stack:
+        if executor is None and len(rest) > FEW and (perf_counter() - began) * len(rest) > WORTH_PROCESSES:
+            executor = stack.enter_context(processes())
+        results: Iterator[list[Finding]]
+        if executor is None:
+            results = (
+                run_checked(function, grid, copies_of(host), schedule, strict=strict, seed=seed, quiet=True)
+                for schedule in rest
+            )
+        else:
+            packed = pack(function)
+            results = in_order(executor, check_part, [(packed, grid, host, *job) for job in jobs])
+        for number, (schedule, findings) in enumerate(zip(rest, results)):
+            report.schedules += (describe(schedule),)
+            report.findings = findings
+            progress(number + 2)
+            if findings:
+                break
+
+
+def check_copies(function: Function) -> None:
+    """Raises what the hardware's alignment rules say about the copies of a kernel, before it runs."""
+    from phalanx.ir.archs import arch_of
+    from phalanx.passes.lower import lower
+
+    try:
+        lower(function, arch_of("sm_90a"))
+    except Error as error:
+        if error.kind == "misaligned":
+            raise
+    # What else a target lacks, or has too little of, is px.compile's to say: the kernel may be meant for another.
 
 
 def schedules_of(count: int, seed: int) -> list[Schedule]:
@@ -100,7 +151,7 @@ def run_checked(
     except Error as error:
         if error.kind != "deadlock":  # of which the checker knows
             if error.kind in KINDS:
-                found.add(error.kind, error.location, describe=lambda error=error: finding_of(error))
+                found.add(error.kind, error.location, error.other, describe=lambda error=error: finding_of(error, checker.current))
             elif not found.items:
                 raise
     finally:
@@ -109,15 +160,17 @@ def run_checked(
     return checker.finish()
 
 
-def finding_of(error: Error) -> Finding:
+def finding_of(error: Error, agent: Any = None) -> Finding:
     """An error that a pass or the simulator raised, if it is one of the checks'; otherwise it is raised on."""
     from phalanx.sanitizer.findings import KINDS, Finding
+    from phalanx.sanitizer.records import actor_of
 
     if error.kind not in KINDS:
         raise error
     message = f"{error.message}; {error.remedy}" if error.remedy else error.message
     return Finding(
-        error.kind, message, error.location, getattr(error, "other", None), notes=tuple((error.details or "").splitlines())
+        error.kind, message, error.location, error.other, () if agent is None else (actor_of(agent),),
+        notes=tuple((error.details or "").splitlines()),
     )
 
 

@@ -18,7 +18,8 @@ from phalanx.runtime.cache import DiskCache, Entry, compiler_fingerprint, digest
 
 @dataclass(frozen=True, eq=False)
 class Compiled:
-    """What `px.compile` gives: `.ir`, `.source` (CUDA C++), `.ptx`, `.cubin`, `.notes`, `.shared_bytes`, `.registers`, `.spills`."""
+    """What `px.compile` gives: `.ir`, `.source` (CUDA C++), `.ptx`, `.cubin`, `.notes`, and the resources it uses
+    (`.shared_bytes`, `.registers`, `.spills`)."""
 
     name: str
     arch: str
@@ -110,7 +111,7 @@ def build(function: Function, arch: Arch, watchdog: bool) -> Compiled:
                 f"kernel '{function.name}' compiles with a loss of performance: {failure.warnings[0]}",
                 location=function.loc,
                 details="\n".join(failure.warnings),
-                remedy="use fewer registers (smaller tiles, more warps), or keep accumulators untouched until px.wgmma_wait",
+                remedy="use fewer registers (smaller tiles, more warps), or leave accumulators alone until px.wgmma_wait",
             ) from None
         raise Error(
             f"internal: the CUDA text of kernel '{function.name}' does not compile",

@@ -7,7 +7,8 @@ from typing import Any
 
 from phalanx.errors import Error
 
-# Clusters of each size that fit on an H200 at once with one large CTA per SM (measured, 384 threads, 200 KB of shared memory).
+# Clusters of each size that fit on an H200 at once with one large CTA per SM (measured: 384 threads, 200 KB of shared
+# memory).
 _CORESIDENT = {1: 132, 2: 66, 4: 30, 8: 15, 16: 7}
 
 

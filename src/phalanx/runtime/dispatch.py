@@ -109,10 +109,7 @@ class BoundLaunch:
             none_at = tuple(n for n, a in enumerate(arguments) if a.type is None)
             if not (given or none_at or specialisation.reading.captured) and self.plain_grid is not None:
                 self.last = launcher.try_launch  # this grid was launched, so it is a good one
-            try:
-                _FAST[(kernel, *given.items())] = FastLaunch(specialisation, launcher, none_at, given)
-            except TypeError:
-                pass  # an unhashable constant: never reached, specialise() refuses it
+            _FAST[(kernel, *given.items())] = FastLaunch(specialisation, launcher, none_at, given)
 
     def __repr__(self) -> str:
         return f"<{self.kernel.name}[{self.grid}]>"
@@ -127,7 +124,7 @@ def is_launchable(grid: tuple[int, int, int], cluster: tuple[int, int, int]) -> 
 
 
 class debugging:
-    """Cuts the compiler's own frames out of an error's traceback, and gives every error a place, unless PHALANX_DEBUG=1."""
+    """Gives every error a place, and cuts the compiler's own frames out of its traceback unless PHALANX_DEBUG=1."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
@@ -177,8 +174,8 @@ def device_of(kernel: Kernel, arguments: list[Argument]) -> int | None:
 
 
 def run_simulated(specialisation: Specialisation, grid: tuple[int, int, int], values: list[Any]) -> None:
-    from phalanx.runtime.arrays import to_host
     from phalanx.runtime.arrays import describe as describe_array
+    from phalanx.runtime.arrays import to_host
     from phalanx.sim.run import simulate
 
     if 0 in grid:

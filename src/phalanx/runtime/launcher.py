@@ -343,4 +343,6 @@ def _check_array(slot: ArraySlot, info: ArrayInfo | None, number: int, device: i
         raise Error(f"{what} has inner stride {info.strides[-1]}, the kernel was compiled for 1")
     if slot.aligned16 and not info.aligned16:
         raise Error(f"{what} is not aligned to 16 bytes, the kernel was compiled for arrays that are")
+    if slot.whole_rows and not info.whole_rows:
+        raise Error(f"{what} has {info.shape[-1]} columns, the kernel was compiled for a multiple of 16 bytes")
     return info

@@ -9,7 +9,7 @@ from typing import Any
 from phalanx.errors import Error, caller_location
 from phalanx.ir.core import Function
 from phalanx.ir.types import DTYPES, ArrayType, DType, ScalarType
-from phalanx.language.capture import exact, still_holds
+from phalanx.language.capture import CAPTURES, exact, kind_of, still_holds
 from phalanx.language.kernel import Kernel, Reading, call_with_constants, read_kernel, resolve_cluster
 from phalanx.runtime.arrays import ArrayInfo, describe, not_an_argument, scalar_dtype
 
@@ -28,12 +28,15 @@ class Spec:
 def spec(shape: Any, dtype: DType, *, aligned: bool = True) -> Spec:
     """Stands for an array of that shape and dtype where only its type matters.
 
-    Anyone may call it, outside kernels. Example: ``px.compile(copy[64], px.spec((4096, 4096), px.f32), arch="sm_90a")``.
+    Anyone may call it, outside kernels. Example: ``px.compile(copy[64], px.spec((4096, 4096), px.f32),
+    arch="sm_90a")``.
     """
     sizes = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     if not isinstance(dtype, DType):
         raise Error(
-            f"px.spec needs a px dtype, not {dtype!r}", location=caller_location(), remedy="e.g. px.spec((64, 64), px.f32)"
+            f"px.spec needs a px dtype, not {dtype!r}",
+            location=caller_location(),
+            remedy="e.g. px.spec((64, 64), px.f32)",
         )
     if not all(isinstance(size, int) and not isinstance(size, bool) and 0 <= size <= MAX_AXIS for size in sizes):
         raise Error(
@@ -58,8 +61,9 @@ def read_argument(kernel: Kernel, name: str, value: Any) -> Argument:
     if value is None:
         return Argument(None, None)
     if isinstance(value, Spec):
-        inner = value.aligned and (math.prod(value.shape[:-1]) <= 1 or value.shape[-1] * value.dtype.itemsize % 16 == 0)
-        return Argument(value, ArrayType(len(value.shape), value.dtype, True, inner))
+        even = bool(value.shape) and value.shape[-1] * value.dtype.itemsize % 16 == 0
+        inner = value.aligned and (math.prod(value.shape[:-1]) <= 1 or even)
+        return Argument(value, ArrayType(len(value.shape), value.dtype, True, inner, inner and even))
     try:
         info = describe(value)
     except Error as error:
@@ -73,7 +77,8 @@ def read_argument(kernel: Kernel, name: str, value: Any) -> Argument:
                 remedy=f"an axis has at most {MAX_AXIS} elements: split or reshape the array",
             )
         dtype = DTYPES[info.dtype_name]
-        return Argument(value, ArrayType(len(info.shape), dtype, info.contiguous_inner, info.aligned16), info)
+        facts = info.contiguous_inner, info.aligned16, info.whole_rows
+        return Argument(value, ArrayType(len(info.shape), dtype, *facts), info)
     try:
         scalar = scalar_dtype(value)
         if scalar is None:
@@ -127,9 +132,9 @@ def specialise(kernel: Kernel, arguments: list[Argument], constants: dict[str, A
     except TypeError:
         bad = next(name for name, value in constants.items() if not _hashable(value))
         raise Error(
-            f"the constant '{bad}' of kernel '{kernel.name}' is a {type(constants[bad]).__name__}",
+            f"the constant '{bad}' of kernel '{kernel.name}' is {kind_of(constants[bad])}",
             location=kernel.location,
-            remedy="constants are numbers, strings, dtypes, None, tuples of them, px.func and px.struct; arrays are positional",
+            remedy=f"constants are {CAPTURES}; arrays are positional",
         ) from None
     if found is None or not found.is_current:
         found = Specialisation(kernel, constants, read_kernel(kernel, types, constants))
@@ -190,7 +195,7 @@ def normalise_grid(kernel: Kernel, grid: Any, constants: dict[str, Any]) -> tupl
     for axis, (count, limit) in enumerate(zip((x, y, z), limits, strict=True)):
         if count > limit:
             raise Error(
-                f"the grid of kernel '{kernel.name}' has {count} CTAs along dimension {axis}, the hardware takes at most {limit}",
+                f"the grid of kernel '{kernel.name}' has {count} CTAs along dimension {axis}, the hardware takes {limit}",
                 location=kernel.location,
                 remedy="put the longest dimension first, or let each CTA loop over several tiles",
             )

@@ -49,7 +49,7 @@ class Conflicts:
 
     def _read(self, record: Record, cells: Cells) -> None:
         clock = record.clock
-        now, engine = clock.now, record.work is not None
+        now, engine = clock.now, record.engine
         for cell in cells:
             write = cell.write
             if write is None:
@@ -57,14 +57,14 @@ class Conflicts:
                     self._unwritten(record, cell)
             elif now[write.dim] < write.epoch:
                 self.race(write, record)
-            elif engine and write.work is None and not is_fenced(clock, write, record.rank):
+            elif engine and not write.engine and not is_fenced(clock, write, record.rank):
                 self.proxy(write, record)
             if cell.atomics:
                 self._after(cell.atomics, record, fenced=True)
             reads = cell.reads
             if not reads:
                 reads.append(record)
-            elif engine:  # what its issuer knew is not known to whoever learns of its end
+            elif record.work is not None:  # what its issuer knew is not known to whoever learns of its end
                 if len(reads) >= MANY_READS:
                     reads[:] = [read for read in reads if now[read.dim] < read.epoch]
                 reads.append(record)
@@ -76,7 +76,7 @@ class Conflicts:
 
     def _write(self, record: Record, cells: Cells) -> None:
         clock = record.clock
-        now, engine = clock.now, record.work is not None
+        now, engine = clock.now, record.engine
         for cell in cells:
             if cell.unwritten is not None:
                 self._first_write(record, cell)
@@ -90,7 +90,7 @@ class Conflicts:
             if write is not None:
                 if now[write.dim] < write.epoch:
                     self.race(write, record)
-                elif engine and write.work is None and not is_fenced(clock, write, record.rank):
+                elif engine and not write.engine and not is_fenced(clock, write, record.rank):
                     self.proxy(write, record)
             if cell.barrier is not None:
                 self.over_barrier(record, cell)
@@ -98,7 +98,7 @@ class Conflicts:
 
     def _atomic(self, record: Record, cells: Cells) -> None:
         clock = record.clock
-        now, engine = clock.now, record.work is not None
+        now, engine = clock.now, record.engine
         for cell in cells:
             if cell.reads:  # they stay: an atomic that comes later may be in no order with them
                 self._after(cell.reads, record, fenced=self.strict)
@@ -108,7 +108,7 @@ class Conflicts:
                     self._unwritten(record, cell)
             elif now[write.dim] < write.epoch:
                 self.race(write, record)
-            elif engine and write.work is None and not is_fenced(clock, write, record.rank):
+            elif engine and not write.engine and not is_fenced(clock, write, record.rank):
                 self.proxy(write, record)
             if cell.barrier is not None:
                 self.over_barrier(record, cell)
@@ -118,11 +118,11 @@ class Conflicts:
     def _after(self, before: list[Record], record: Record, *, fenced: bool) -> None:
         """All of `before` must be over; with `fenced`, generic ones need a proxy fence if an engine follows."""
         clock = record.clock
-        now, engine = clock.now, record.work is not None
+        now, engine = clock.now, record.engine
         for other in before:
             if now[other.dim] < other.epoch:
                 self.race(other, record)
-            elif fenced and engine and other.work is None and not is_fenced(clock, other, record.rank):
+            elif fenced and engine and not other.engine and not is_fenced(clock, other, record.rank):
                 self.proxy(other, record)
 
     def _unwritten(self, record: Record, cell: Cell) -> None:
@@ -218,11 +218,11 @@ class Conflicts:
                 self._after_global(shadow.records[number], record, fenced=fenced)
 
     def _after_global(self, before: Iterable[Record], record: Record, *, fenced: bool) -> None:
-        clock, engine = record.clock, record.work is not None
+        clock, engine = record.clock, record.engine
         for other in before:
             if not is_known(other, clock):
                 self.race(other, record)
-            elif fenced and engine and other.work is None and not is_fenced(clock, other, None):
+            elif fenced and engine and not other.engine and not is_fenced(clock, other, None):
                 self.proxy(other, record)
 
 

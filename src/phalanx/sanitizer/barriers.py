@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from phalanx.ir.core import Op
-from phalanx.sanitizer.clocks import HISTORY, AgentClock, Publication
+from phalanx.sanitizer.clocks import AgentClock, Publication
 
 if TYPE_CHECKING:
     from phalanx.sanitizer.records import CopyWork
@@ -25,6 +25,8 @@ class Event(NamedTuple):
         return other.now[self.clock.dim] >= self.epoch
 
 
+KEPT_LOGS = 8
+"""Phases whose signals are remembered for the messages."""
 ARRIVE, EXPECT, COPY = "arrive", "expect", "copy"
 
 Signal = tuple[str, Any, Op, int, int]
@@ -106,7 +108,7 @@ class BarrierClock:
         log = self.logs.get(phase)
         if log is None:
             self.logs[phase] = [signal]
-            self.logs.pop(phase - HISTORY, None)
+            self.logs.pop(phase - KEPT_LOGS, None)
         else:
             log.append(signal)
 

@@ -405,15 +405,22 @@ class Checker(Monitor):
 
     def race(self, before: Record, after: Record) -> None:
         """One finding per access: a second conflict of the same access has the same cause."""
-        if before.raced or after.raced:
+        known = before.raced or after.raced or any(r.work is not None and r.work.faulty for r in (before, after))
+        for record in (before, after):
+            record.raced = True
+            if record.work is not None:
+                record.work.faulty = True
+        if known:
+            self.findings.again("race", after.op.loc, before.op.loc)
             return
-        if (before.work is not None and before.work.faulty) or (after.work is not None and after.work.faulty):
-            return
-        before.raced = after.raced = True
         for record in (before, after):
             self.racing_ops.add(record.op)
             if record.work is not None:
                 self.racing_barriers.update(record.work.barriers)
+        products = before.op.family == "wgmma" and after.work is None and before.clock is after.clock
+        if products and before.cluster == after.cluster:
+            self.findings.add("wgmma-hazard", after.op.loc, before.op.loc, describe=lambda: messages.hazard(before, after))
+            return
         self.findings.add(
             "race", after.op.loc, before.op.loc, cluster=after.cluster, describe=lambda: messages.race(before, after)
         )

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from phalanx.sim.agents import Agent
 
 PROXY_SPACES = (FenceKind.PROXY_CTA, FenceKind.PROXY_CLUSTER, FenceKind.PROXY_GLOBAL)
-HISTORY = 8
-"""Phases of a barrier whose publications are kept: nobody who waits is further behind and right."""
+HISTORY = 32
+"""Phases of a barrier whose publications are kept one by one, besides its first."""
 
 
 class Layout:
@@ -172,12 +172,16 @@ class Publication:
             np.maximum(before, vector, out=before)
         else:
             self.history[self.phase] = before
-            self.history.pop(self.phase - HISTORY, None)
+            if len(self.history) > HISTORY:
+                del self.history[list(self.history)[1]]  # the first stays
             self.open = np.maximum(before, vector)
             self.phase = phase
 
     def upto(self, phase: int) -> np.ndarray | None:
-        """What `phase` and those before it published; None where nothing is known of it any more."""
+        """What `phase` and those before it published, as far as it was kept."""
         if self.open is not None and phase >= self.phase:
             return self.open
-        return self.history.get(phase)
+        found = self.history.get(phase)
+        if found is None:
+            found = next((vector for kept, vector in reversed(self.history.items()) if kept <= phase), None)
+        return found

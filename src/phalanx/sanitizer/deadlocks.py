@@ -8,6 +8,7 @@ from phalanx.ir.core import Function, Op
 from phalanx.ir.ops.control import Roles
 from phalanx.ir.views import BarrierArray
 from phalanx.sanitizer.findings import Finding
+from phalanx.sanitizer.messages import call
 from phalanx.sanitizer.records import actor_of, role_of
 from phalanx.sim.agents import Agent
 from phalanx.sim.barriers import ClusterBarrier, MBarrier
@@ -52,6 +53,8 @@ class Blocked:
             )
         if isinstance(thing, GroupWait):
             return f"waits for its bulk groups, {len(self.agent.writing)} unfinished"
+        if thing is not None and self.op is not None:
+            return f"waits for the other CTAs in {call(self.op)}"
         return "spins on what nobody changes"
 
 
@@ -163,8 +166,10 @@ def story(chain: list[Blocked], function: Function) -> str:
             parts.append(f"{role} waits for the cluster")
         elif thing is None:
             parts.append(f"{role} spins")
-        else:
+        elif isinstance(thing, GroupWait):
             parts.append(f"{role} waits for its bulk groups")
+        else:
+            parts.append(f"{role} waits for the other CTAs")
     text = ", and ".join(parts)
     last = chain[-1]
     back = [agent for agent in helpers(last, function)]

@@ -80,10 +80,14 @@ def place_dict(location: Location) -> dict[str, Any]:
 
 def site(location: Location | None) -> tuple[str, int] | None:
     """What makes two places the same line."""
-    return None if location is None else (location.file, location.line)
+    return None if location is None or location is NOWHERE else (location.file, location.line)
 
 
 Key = tuple[str, frozenset[tuple[str, int] | None]]
+
+
+def key_of(kind: str, location: Location, other: Location | None) -> Key:
+    return kind, frozenset((site(location), site(other)))
 
 
 @dataclass
@@ -104,16 +108,17 @@ class Findings:
         """Counts the finding; `describe` writes it down if it is new."""
         if cluster is not None and kind in DERAILING:
             self.derailed.add(cluster)
-        if other is NOWHERE:
-            other = None
-        key = (kind, frozenset((site(location), site(other))))
-        known = self.items.get(key)
+        if not self.again(kind, location, other):
+            finding = describe()
+            finding.schedule, finding.seed = self.schedule, self.seed
+            self.items[key_of(kind, location, other)] = finding
+
+    def again(self, kind: str, location: Location, other: Location | None) -> bool:
+        """Counts a finding that is known already; False if it is not."""
+        known = self.items.get(key_of(kind, location, other))
         if known is not None:
             known.count += 1
-            return
-        finding = describe()
-        finding.schedule, finding.seed = self.schedule, self.seed
-        self.items[key] = finding
+        return known is not None
 
     def suspect(self, finding: Finding, holds: Callable[[], bool]) -> None:
         """A finding that counts only if `holds()` is true when the run is over."""

@@ -44,10 +44,22 @@ def place(op: Op) -> str:
 
 
 def race(before: Record, after: Record) -> Finding:
-    what = f"{call(after.op)} {after.verb} {after.region()} and nothing orders it after {call(before.op)} ({place(before.op)}), which {before.verb} {'it' if same_bytes(before, after) else before.region()}"
+    what = (
+        f"{call(after.op)} {after.verb} {after.region()} and nothing orders it after {call(before.op)} ({place(before.op)}), "
+        f"which {before.verb} {'it' if same_bytes(before, after) else before.region()}"
+    )
     return Finding(
         "race", f"{what}; {race_remedy(before, after)}", after.op.loc, before.op.loc, (after.actor(), before.actor()),
         notes=tuple(phase_notes(before, after)), label=label(after), other_label=label(before),
+    )
+
+
+def hazard(before: Record, after: Record) -> Finding:
+    return Finding(
+        "wgmma-hazard",
+        f"{call(after.op)} {after.verb} {after.region()} while the product of {place(before.op)}, of the same role, still reads "
+        "it; px.wgmma_commit() and px.wgmma_wait(n) first",
+        after.op.loc, before.op.loc, (after.actor(), before.actor()), label=label(after), other_label=label(before),
     )
 
 
@@ -60,6 +72,11 @@ def race_remedy(before: Record, after: Record) -> str:
     if before.cluster != after.cluster:
         return "clusters run in any order: give each its own part, or use px.atomic_add or px.tma.reduce on both sides"
     work = before.work
+    if work is not None and work.barriers and after.work is not None and after.work.barriers:
+        return (
+            "before a place is filled again its issuer must wait until everybody who uses it has let go: wait for a barrier on "
+            "which all of them arrive, with a count that covers them all"
+        )
     doer = f"{after.actor().role} of CTA {after.actor().cta}" if before.clock is not after.clock else "it"
     if work is not None and work.barriers:
         barrier = next((b for b in work.barriers if b.cta.rank == before.rank), work.barriers[0])
@@ -104,7 +121,7 @@ def phase_notes(*records: Record) -> list[str]:
                     if other.cluster == record.cluster and 0 <= known < phase:
                         note += f"; {other.actor().role} knows phase {known} to be complete, no later one"
                 notes.append(note)
-    return notes
+    return list(dict.fromkeys(notes))
 
 
 def proxy(before: Record, after: Record) -> Finding:
@@ -267,7 +284,7 @@ def exit_in_flight(barrier: BarrierClock, work: CopyWork) -> Finding:
         "exit-hazard",
         f"{call(work.op)} multicasts into CTA {cta}, which never waits for {named(barrier.barrier)} and may exit while the copy "
         "lands; wait for the phase in every CTA of the mask",
-        work.op.loc, None, (actor_of(work.clock.agent, engine="TMA"),), label=f"lands in CTA {cta}",
+        work.op.loc, None, (actor_of(work.clock.agent, engine="TMA engine"),), label=f"lands in CTA {cta}",
         notes=(f"{named(barrier.barrier)}: {barrier_state(barrier.barrier)}",),
     )
 
@@ -277,7 +294,7 @@ def unfinished_load(barrier: BarrierClock, work: CopyWork) -> Finding:
     return Finding(
         "unfinished",
         f"nobody waited for this {call(work.op)}, which completes on {name}; wait for its phase before the kernel ends",
-        work.op.loc, None, (actor_of(work.clock.agent, engine="TMA"),), label=f"completes on {name}",
+        work.op.loc, None, (actor_of(work.clock.agent, engine="TMA engine"),), label=f"completes on {name}",
         notes=(f"{name}: {barrier_state(barrier.barrier)}",),
     )
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from phalanx.ir.core import Op
-from phalanx.ir.effects import Access, Mode
+from phalanx.ir.effects import Access, Mode, Proxy
 from phalanx.ir.views import GlobalView, SharedView
 from phalanx.sim.barriers import MBarrier
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from phalanx.sanitizer.clocks import AgentClock
     from phalanx.sim.agents import Agent
 
-WRITE = Mode.WRITE
+WRITE, ASYNC = Mode.WRITE, Proxy.ASYNC
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Actor:
     def __str__(self) -> str:
         who = self.role
         if self.engine is not None:
-            who = f"the {self.engine} engine for {who}"
+            who = f"the {self.engine} for {who}"
         return f"{who}, CTA {self.cta}, cluster {self.cluster}"
 
 
@@ -65,7 +65,7 @@ class CopyWork:
 class Record:
     """One access: it is over for whoever knows `epoch` of number `dim` (or of one of `also`) of cluster `cluster`."""
 
-    __slots__ = ("access", "also", "clock", "cluster", "dim", "epoch", "mode", "op", "place", "raced", "rank", "work")
+    __slots__ = ("access", "also", "clock", "cluster", "dim", "engine", "epoch", "mode", "op", "place", "raced", "rank", "work")
 
     def __init__(
         self, clock: AgentClock, op: Op, access: Access | None, place: Any, rank: int, dim: int, epoch: int,
@@ -76,7 +76,10 @@ class Record:
         self.op = op
         self.access = access
         """None: a signal of the mbarrier `place`, or its init or end."""
-        self.mode = WRITE if access is None else access.mode
+        if access is None:
+            self.mode, self.engine = WRITE, False
+        else:
+            self.mode, self.engine = access.mode, access.proxy is ASYNC
         self.place = place
         self.rank = rank
         """The CTA whose shared memory it touches."""
@@ -95,7 +98,7 @@ class Record:
     def actor(self) -> Actor:
         engine = None
         if self.work is not None:
-            engine = "tensor core" if self.op.family == "wgmma" else "TMA"
+            engine = "tensor cores" if self.op.family == "wgmma" else "TMA engine"
         return actor_of(self.clock.agent, self.cluster, engine)
 
     def region(self) -> str:

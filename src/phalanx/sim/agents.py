@@ -32,7 +32,7 @@ class Agent:
 
     __slots__ = (
         "alive", "children", "cluster_phase", "cta", "first", "generator", "issuing", "joining", "mma", "name",
-        "open_group", "parent", "program", "queue", "reading", "resume", "waiting", "warps", "watch", "writing",
+        "open_group", "parent", "program", "queue", "reading", "resume", "waiting", "wanted", "warps", "watch", "writing",
     )
 
     def __init__(self, cta: Cta, name: str, first: int, warps: int, parent: Agent | None) -> None:
@@ -58,6 +58,7 @@ class Agent:
         self.reading: deque[BulkGroup] = deque()
         self.writing: deque[BulkGroup] = deque()
         self.waiting: tuple[Op, object] | None = None
+        self.wanted = 0  # the parity, in a run that is driven step by step
         self.issuing: Any = ()
         self.mma: Any = None  # groups of the tensor cores, made at the first use
         for child in self.children:

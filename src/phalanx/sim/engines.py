@@ -176,6 +176,8 @@ def groups_done(agent: Agent, newest: int, read: bool) -> bool:
 def wake_if_groups_done(agent: Agent) -> None:
     """Lets an agent go on that waits for its bulk groups, if they are done now."""
     waiting = agent.waiting
+    if agent.cta.cluster.machine.patient:
+        return
     if waiting is not None and isinstance(waiting[1], GroupWait):
         wait: Any = waiting[1]
         if groups_done(agent, wait.newest, wait.read):

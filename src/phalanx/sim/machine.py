@@ -42,6 +42,8 @@ class Machine:
         self.early = early
         self.monitor = monitor
         self.out = out
+        self.patient = False
+        """Waits only say what they wait for; whoever drives the run lets them pass (`sim/steps.py`)."""
         self.offsets, self.shared_bytes = layout(function)
         x, y, z = (blocks // size for blocks, size in zip(grid, function.cluster))
         self.cluster_grid = (x, y, z)

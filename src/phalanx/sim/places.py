@@ -233,7 +233,7 @@ def shared_key(view: SharedView, starts: tuple[int, ...], location: Location) ->
             what = f"index {start}" if extent == 1 else f"{start}:{start + extent}"
             raise Error(
                 f"{what} is outside axis {axis} of {view.buffer.name}, whose size is {size}",
-                location=location, kind="out-of-bounds", remedy=f"keep it within 0 to {size}",
+                location=location, kind="out-of-bounds", remedy=f"keep it within 0 to {size - 1 if extent == 1 else size}",
             )
         key.append(slice(start, start + extent) if axis in view.kept else start)
     return (*key, ...)

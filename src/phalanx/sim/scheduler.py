@@ -123,7 +123,7 @@ class Scheduler:
                     happened = True
                     continue
                 except Error as error:
-                    raise self._placed(error) from None
+                    raise self._placed(error, agent) from None
                 except Exception as problem:
                     raise self._explain(problem) from problem
                 if not code:
@@ -206,7 +206,7 @@ class Scheduler:
             agent.finish()
             return 0
         except Error as error:
-            raise self._placed(error) from None
+            raise self._placed(error, agent) from None
         except Exception as problem:
             raise self._explain(problem) from problem
 
@@ -225,8 +225,10 @@ class Scheduler:
             self.machine.monitor.stuck(clusters)
         return deadlock(self.machine, clusters)
 
-    def _placed(self, error: Error) -> Error:
-        """An error of an instruction, at that instruction if it names no place itself."""
+    def _placed(self, error: Error, agent: Agent) -> Error:
+        """An error of an instruction of `agent`, at that instruction if it names no place itself."""
+        if self.machine.monitor is not None:
+            self.machine.monitor.current = agent
         return error if error.location is not NOWHERE else error.at(self._place_of(error))
 
     def _place_of(self, problem: Exception) -> Location:

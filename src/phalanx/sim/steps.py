@@ -6,6 +6,7 @@ chosen, as a thread that polls would. The same choices give the same run.
 
 from __future__ import annotations
 
+import hashlib
 import io
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +19,7 @@ from phalanx.ir.core import Function, Op
 from phalanx.sim.agents import POLL, STEP, Agent
 from phalanx.sim.barriers import ClusterBarrier, MBarrier
 from phalanx.sim.engines import BulkGroup, Copy, GroupWait, groups_done
-from phalanx.sim.events import Event, Process, Touch
+from phalanx.sim.events import Event, Order, Process, Touch, order
 from phalanx.sim.machine import Cluster, Cta, Machine
 from phalanx.sim.monitor import Monitor
 from phalanx.sim.places import RowsPlace, SharedPlace
@@ -147,13 +148,23 @@ class Recorder(Monitor):
     def rendezvous(self, agent: Agent, op: Op, rendezvous: fx.Rendezvous, phase: int) -> None:
         cluster = agent.cta.cluster.index
         if rendezvous.span is fx.Span.CLUSTER and rendezvous.arrives:
-            kind = "cluster" if agent.cta.cluster.barrier is not None else "meeting"
-            self.touch(op, Touch(kind, (cluster,), "arrive", phase))
+            self.touch(op, Touch("cluster", (cluster,), "arrive", phase))
+
+    def problem(self, error: Error, agent: Agent | None = None, barrier: MBarrier | None = None) -> bool:
+        """A signal that the barrier refuses: the run is a wrong one, but goes on, to see what else could come first."""
+        if barrier is None:
+            return False
+        self.steps.problems.append(error)
+        key, touches = self.key(barrier), self.event.touches
+        for i, touch in enumerate(touches):  # in another order with any other signal it might not be refused
+            if touch.kind == "barrier" and touch.key == key:
+                touches[i] = touch._replace(mode="life")
+        return True
 
     # --- agents -----------------------------------------------------------------------------------------------------
 
     def fork(self, parent: Agent, child: Agent) -> None:
-        self.steps.begin_after(child)
+        self.steps.forked[child] = parent
 
     def join(self, parent: Agent, child: Agent) -> None:
         self.steps.joined.setdefault(parent, []).append(child)
@@ -196,6 +207,7 @@ class Steps:
                     self.names[agent] = name
                     self.agents[name] = agent
         self.local = {op: _is_local(op) for op in function.walk()}
+        self.meets = {op: _meets(op) for op in function.walk()}
         self.asks = {op: any(w.blocking for w in op.effects().waits) or _waits_only(op) for op in function.walk()}
 
     def reset(self) -> None:
@@ -213,8 +225,10 @@ class Steps:
         self.products: dict[Agent, list[Any]] = {}
         self.steps_of_copies: dict[BulkGroup, list[tuple[bool, dict[Process, int]]]] = {}
         self.joined: dict[Agent, list[Agent]] = {}
+        self.forked: dict[Agent, Agent] = {}
         self.trace: list[Event] = []
         self.error: Error | None = None
+        self.problems: list[Error] = []
         self.recorder.event = Event((), 0)
         try:
             for index, cluster in enumerate(self.clusters):
@@ -285,6 +299,9 @@ class Steps:
     def _step_agent(self, agent: Agent, event: Event) -> None:
         if agent in self.ready:
             self.ready.discard(agent)
+            op = self.machine.code.op_at(agent.generator.gi_frame.f_lineno)
+            if op is not None and self.meets[op]:
+                self.recorder.touch(op, Touch("meeting", (agent.cta.cluster.index,), "arrive"))
             self._go_on(agent)
             return
         assert agent.waiting is not None
@@ -329,35 +346,22 @@ class Steps:
                     agent = cluster.ready.popleft()
                     moved = True
                     name = self.names[agent]
-                    if agent in self.joined:
-                        clock = self.clocks.setdefault(name, {})
+                    clock = self.clocks.setdefault(name, {})
+                    if agent in self.forked:
+                        _join(clock, self.clocks.get(self.names[self.forked.pop(agent)], {}))
+                    elif agent in self.joined:
                         for child in self.joined.pop(agent):
                             _join(clock, self.clocks.get(self.names[child], {}))
-                    elif isinstance(agent.waiting, tuple) and not isinstance(agent.waiting[1], list):
-                        _join(self.clocks.setdefault(name, {}), self.recorder.event.clock)
+                    else:
+                        _join(clock, self.recorder.event.clock)
                     agent.waiting = None
-                    self._start(agent)
+                    self._go_on(agent)
                 while cluster.pending:
                     copy = cluster.pending.popleft()
                     number = self.issued[copy.agent] = self.issued.get(copy.agent, 0) + 1
                     name = ("copy", *self.names[copy.agent][1:], number)
                     self.copies[name] = copy
-                    self.clocks[name] = dict(self.recorder.event.clock)
-
-    def _start(self, agent: Agent) -> None:
-        """Up to, not including, its first instruction that others may notice."""
-        code = self.resume(agent)
-        while code == STEP and agent.alive:
-            op = self.machine.code.op_at(agent.generator.gi_frame.f_lineno)
-            if op is None or not (self.local.get(op) or self.asks.get(op)):
-                break
-            code = self.resume(agent)
-        if agent.alive and code:
-            self.ready.add(agent)
-
-    def begin_after(self, child: Agent) -> None:
-        """A role begins with what its parent did."""
-        self.clocks[self.names[child]] = dict(self.recorder.event.clock)
+                    self.clocks[name] = dict(self.clocks.get(self.names[copy.agent], {}))
 
     # --- what came before what --------------------------------------------------------------------------------------
 
@@ -365,8 +369,6 @@ class Steps:
         """Fills in the event's clock; `races` are the events before it that could as well have come after it."""
         self.races: list[Event] = []
         self.clashes: list[tuple[Op, Op]] = []
-        from phalanx.sim.events import Order, order
-
         for before in reversed(self.trace):
             if event.follows(before):
                 continue
@@ -423,8 +425,6 @@ class Steps:
 
     def outcome(self) -> bytes:
         """The arrays that the kernel writes, as they are now."""
-        import hashlib
-
         digest = hashlib.sha256()
         for param in self.function.params:
             if param in self.written:
@@ -448,13 +448,21 @@ def _join(clock: dict[Process, int], other: dict[Process, int]) -> None:
 def _is_local(op: Op) -> bool:
     """Whether nobody else notices the instruction at once."""
     effects = op.effects()
-    if effects.arrivals or effects.expects or effects.waits or effects.lifecycle or effects.mma_groups:
+    if effects.arrivals or effects.expects or effects.waits or effects.lifecycle:
+        return False
+    if any(group.action in (fx.GroupAction.WAIT, fx.GroupAction.WAIT_READ) for group in effects.mma_groups) or _meets(op):
         return False
     if any(access.when is not fx.When.BARRIER and access.when is not fx.When.BULK_GROUP for access in effects.accesses):
         return False
     if any(group.action is not fx.GroupAction.COMMIT for group in effects.bulk_groups):
         return False
     return not any(meeting.span is fx.Span.CLUSTER for meeting in effects.rendezvous)
+
+
+def _meets(op: Op) -> bool:
+    """Whether the CTAs exchange values in it and none goes on before all have come."""
+    effects = op.effects()
+    return bool(effects.completes) and not effects.accesses
 
 
 def _waits_only(op: Op) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import typer
 
+from phalanx.tools.check import check
+
 app = typer.Typer(help="Phalanx: GPU kernels whose choreography is checked before it runs.", no_args_is_help=True)
 
 
@@ -43,6 +45,9 @@ def clear_cache() -> None:
     from phalanx.runtime.compiled import disk_cache
 
     disk_cache().clear()
+
+
+app.command()(check)
 
 
 def main() -> None:

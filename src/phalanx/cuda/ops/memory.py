@@ -5,7 +5,7 @@ Elements outside an array are filled or skipped. Elements that several threads h
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from collections.abc import Callable
 
 from phalanx.cuda.prelude import instruction
 from phalanx.cuda.registry import emits
@@ -83,11 +83,11 @@ def _load_global(w: Writer, op: Load, view: GlobalView) -> None:
         itemsize = view.dtype.itemsize
         packed = itemsize < 4 <= width * itemsize
         words = local(w, "words")
-        if packed:  # both ways meet in whole words: narrow elements stay packed until somebody computes with them
+        if packed:  # all ways meet in whole words: narrow elements stay packed until somebody computes with them
             w.line(f"unsigned {words}[{slots * itemsize // 4}];")
-        if width > 1:
-            w.line(f"if ({access.whole_vectors(width, facts_of(w))}) {{")
-            with w.indent(), slot_loop(w, slots, width) as i:
+
+        def by_vectors() -> None:
+            with slot_loop(w, slots, width) as i:
                 inside = " && ".join(access.inside(i, width))
                 if packed:
                     target = f"{words} + {i} / {4 // itemsize}" if i != "0" else words
@@ -96,18 +96,36 @@ def _load_global(w: Writer, op: Load, view: GlobalView) -> None:
                     target = f"{name} + {i}" if i != "0" else name
                     load, otherwise = w.use(h.LOAD_VECTOR), w.use(h.FILL_VECTOR)
                 w.line(f"if ({inside}) {load}<{width}>({target}, {access.pointer(i, width)});")
-                w.line(f"else {otherwise}<{width}, {w.ctype(view.dtype)}>({target}, {fill});")
-            w.line("} else {")
-        with w.indent() if width > 1 else nullcontext():
+                w.line(f"else {otherwise}<{width}>({target}, {fill});")
+
+        def by_elements() -> None:
             with slot_loop(w, slots) as i:
                 inside = " && ".join(access.inside(i))
                 w.line(f"{element(name, i)} = {inside} ? *({access.pointer(i)}) : {atom(fill)};")
             if packed:
                 w.line(f"{w.use(h.PACK_WORDS)}<{slots}>({words}, {name});")
-        if width > 1:
-            w.line("}")
+
+        _vectors_or_elements(w, access, width, by_vectors, by_elements)
         if packed:
             w.line(f"{w.use(h.UNPACK_WORDS)}<{slots}>({name}, {words});")
+
+
+def _vectors_or_elements(
+    w: Writer, access: GlobalAccess, width: int, by_vectors: Callable[[], None], by_elements: Callable[[], None]
+) -> None:
+    """Vectors where no edge can cut one: known when the text is written, or asked at run time, the same in all threads."""
+    if width == 1:
+        by_elements()
+        return
+    condition = access.whole_vectors(width, facts_of(w))
+    if not condition:
+        by_vectors()
+        return
+    with w.block(f"if ({condition})", footer="} else {"):
+        by_vectors()
+    with w.indent():
+        by_elements()
+    w.line("}")
 
 
 def _load_shared(w: Writer, op: Load, view: SharedView) -> None:
@@ -167,18 +185,19 @@ def _store_global(w: Writer, op: Store, view: GlobalView) -> None:
         access = GlobalAccess(w, view, layout)
         access.declare()
         width = vector_elements(view, layout)
-        if width > 1:
-            w.line(f"if ({access.whole_vectors(width, facts_of(w))}) {{")
-            with w.indent(), slot_loop(w, slots, width) as i:
+
+        def by_vectors() -> None:
+            with slot_loop(w, slots, width) as i:
                 source = f"{name} + {i}" if i != "0" else name
                 conditions = " && ".join([*access.alive(i, width), *access.inside(i, width)])
                 w.line(f"if ({conditions}) {w.use(h.STORE_VECTOR)}<{width}>({access.pointer(i, width)}, {source});")
-            w.line("} else {")
-        with w.indent() if width > 1 else nullcontext(), slot_loop(w, slots) as i:
-            conditions = " && ".join([*access.alive(i), *access.inside(i)])
-            w.line(f"if ({conditions}) *({access.pointer(i)}) = {element(name, i)};")
-        if width > 1:
-            w.line("}")
+
+        def by_elements() -> None:
+            with slot_loop(w, slots) as i:
+                conditions = " && ".join([*access.alive(i), *access.inside(i)])
+                w.line(f"if ({conditions}) *({access.pointer(i)}) = {element(name, i)};")
+
+        _vectors_or_elements(w, access, width, by_vectors, by_elements)
 
 
 def _store_shared(w: Writer, op: Store, view: SharedView) -> None:

@@ -50,7 +50,7 @@ def keep(ctype: str, constraint: str) -> Helper:
         "template <int N>\n"
         f"__device__ __forceinline__ void keep_{ctype}({ctype}* x) {{\n"
         "  #pragma unroll\n"
-        f'  for (int i = 0; i < N; ++i) asm volatile("" : "+{constraint}"(x[i]) :: "memory");\n'
+        f'  for (int i = 0; i < N; ++i) asm volatile("" : "+{constraint}"(x[i]));\n'
         "}",
     )
 

@@ -128,7 +128,7 @@ class GlobalAccess:
         return self.coordinates.alive(var, step)
 
     def whole_vectors(self, width: int, facts: Divisibility) -> str:
-        """A condition, the same in all threads, under which every vector is aligned and wholly inside or outside.
+        """A condition, the same in all threads, under which every vector is aligned and wholly inside or outside; "" if always.
 
         Rows that end on a multiple of the vector, or tiles that end before the row does, cut none.
         """
@@ -138,9 +138,10 @@ class GlobalAccess:
         start = self.w.name(offset)
         end = str(self.view.extents[axis]) if constant_of(offset) == 0 else plus(start, str(self.view.extents[axis]))
         uncut = f"{size} % {width} == 0 || {end} <= {size}"
+        starts_even = f"{atom(start)} % {width} == 0"
         if facts.proves(offset, 1, width):
-            return uncut
-        return f"{atom(start)} % {width} == 0 && ({uncut})"
+            return "" if self.view.array_type.whole else uncut
+        return starts_even if self.view.array_type.whole else f"{starts_even} && ({uncut})"
 
 
 def scalar_pointer(w: Writer, view: GlobalView) -> tuple[str, list[str]]:

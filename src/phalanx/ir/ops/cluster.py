@@ -66,7 +66,7 @@ class ClusterWait(Op):
 
 @dataclass(frozen=True, eq=False)
 class ClusterSync(Op):
-    """Both halves. `reason` is empty where the user wrote it; `relaxed` is the compiler's, after barrier inits and their fence."""
+    """Both halves. `reason` is empty where the user wrote it; `relaxed` is the compiler's, where nothing is to be published."""
 
     mnemonic: ClassVar[str] = "cluster.sync"
     reason: str = ""
@@ -185,5 +185,5 @@ class ClusterReduce(Op):
         completes: tuple[Complete, ...] = ()
         if self.barrier is not None:
             nbytes = prod(self.x.type.shape) * self.wire_bytes  # type: ignore[union-attr]
-            completes = (Complete(BarrierRef(self.barrier, Const(0)), nbytes, self.ctas),)
+            completes = (Complete(BarrierRef(self.barrier, Const(0)), nbytes, self.ctas, awaited=True),)
         return Effects(completes=completes, rendezvous=(Rendezvous(Span.AGENT),))

@@ -71,7 +71,8 @@ class Arrive(Op):
 
     `form` is the compiler's choice: one elected thread, or one thread of each warpgroup. On a barrier with a `factor`, an
     arrival is so many of the hardware's, which the issuing threads share. With `spread`, lane r of the issuing warp arrives
-    in CTA r, all at once.
+    in CTA r, all at once. `releases`: the arrival gives back a stage that copies fill which complete on that array; without
+    `ctas` the compiler finds out whose.
     """
 
     mnemonic: ClassVar[str] = "mbarrier.arrive"
@@ -81,6 +82,7 @@ class Arrive(Op):
     form: str = "elected"
     factor: int = 1
     spread: bool = False
+    releases: BarrierArray | None = None
 
     def effects(self) -> Effects:
         return Effects(arrivals=(Arrival(self.bar, self.count, self.ctas),), executor=Executor.ONE)

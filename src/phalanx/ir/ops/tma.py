@@ -28,7 +28,8 @@ CACHE_HINTS = ("evict_normal", "evict_first", "evict_last")
 class TmaLoad(Op):
     """Global to shared memory, here or at the same offset in every CTA of the mask `multicast`.
 
-    Each destination's barrier is credited with the whole region's bytes, elements outside the array included.
+    Each destination's barrier is credited with the whole region's bytes, elements outside the array included. `written` is
+    what the user called.
     """
 
     mnemonic: ClassVar[str] = "tma.load"
@@ -37,6 +38,7 @@ class TmaLoad(Op):
     bar: BarrierRef
     multicast: Value | None = None
     cache: str | None = None
+    written: str = "tma.load"
 
     def effects(self) -> Effects:
         return Effects(

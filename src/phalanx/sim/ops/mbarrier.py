@@ -96,7 +96,11 @@ def wait(op: Wait, agent: Agent) -> Callable[..., bool]:
         agent.waiting = (op, bar)
         return True
 
-    return run
+    def register(bar: MBarrier, parity: int) -> bool:
+        agent.waiting, agent.wanted = (op, bar), parity & 1
+        return True
+
+    return register if agent.cta.cluster.machine.patient else run
 
 
 @meaning(TestWait)

@@ -90,7 +90,11 @@ def tma_wait(op: TmaWait, agent: Agent) -> Callable[..., bool]:
         agent.waiting = waiting
         return True
 
-    return run
+    def register() -> bool:
+        agent.waiting = waiting
+        return True
+
+    return register if agent.cta.cluster.machine.patient else run
 
 
 @meaning(TmaPrefetch)

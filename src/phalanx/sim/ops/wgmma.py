@@ -33,10 +33,12 @@ class InFlight:
         self.pending = 0
 
     def __array__(self, *_: Any, **__: Any) -> np.ndarray:
-        raise Error(
+        error = Error(
             f"the accumulator of the product at {self.op.loc.short} is read while it is in flight", kind="wgmma-hazard",
             remedy="wait for its group first: px.wgmma_commit(), then px.wgmma_wait(0)",
         )
+        error.other = self.op.loc
+        raise error
 
     @property
     def shape(self) -> tuple[int, ...]:

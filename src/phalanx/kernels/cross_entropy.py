@@ -1,0 +1,79 @@
+"""Cross entropy of rows of logits with one target each, forward: the logits are read once, nothing of their size is written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import phalanx as px
+from phalanx.errors import Error, caller_location
+from phalanx.kernels.matrices import as_rows, empty, info_of
+from phalanx.kernels.rows import RowConfig, as_f32, choose, load_row, row_kernel, row_sum, shared_parts, zeros
+from phalanx.kernels.softmax import LN2, row_statistics
+
+REDUCTIONS = ("mean", "sum", "none")
+
+
+@row_kernel
+def cross_entropy_rows(X, T, L, ignore, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, SHARED=0):
+    row = px.cluster.id() * ROWS
+    first = px.cluster.rank() * ((PARTS + SHARED) * WIDTH)
+    kept = shared_parts(X, ROWS, WIDTH, SHARED)
+    x = load_row(X, row, first, kept, -float("inf"), ROWS, WIDTH, PARTS, SHARED)
+    if ROWS == 1:
+        target = px.load(T[row]).to(px.i32)
+    else:
+        target = px.load(T[row : row + ROWS]).to(px.i32).reshape(ROWS, 1)
+    found = zeros(ROWS, WIDTH)
+    for part in px.static_range(PARTS + SHARED):
+        here = px.arange(WIDTH) == target - (first + part * WIDTH)
+        found = px.where(here, as_f32(x, kept, part, PARTS), found)
+    largest, total, x = row_statistics(x, kept, ROWS, WIDTH, PARTS, SHARED)
+    chosen = row_sum(found, ROWS)
+    loss = largest + px.log2(total) * LN2 - chosen
+    loss = px.where(target < X.shape[1], loss, float("nan"))
+    loss = px.where(target >= 0, loss, float("nan"))
+    loss = px.where(target == ignore, 0.0, loss)
+    if px.cluster.rank() == 0:
+        if ROWS == 1:
+            px.store(L[row], loss)
+        else:
+            px.store(L[row : row + ROWS], loss.reshape(ROWS))
+
+
+def cross_entropy(
+    logits: Any,
+    targets: Any,
+    *,
+    reduction: str = "mean",
+    ignore_index: int = -100,
+    config: RowConfig | None = None,
+) -> Any:
+    """-log(softmax(logits)[target]) for every row of logits, and the mean or sum of them, or all ("none"), in f32.
+
+    `logits`: a torch, CuPy or NumPy array of bf16, f16 or f32, the classes along its last axis; `targets`: one i32 or i64
+    per row. Rows whose target is `ignore_index` count for nothing; a target outside the classes gives NaN.
+    Example: ``loss = px.kernels.cross_entropy(logits, targets)``.
+    """
+    if reduction not in REDUCTIONS:
+        raise Error(
+            f"unknown reduction {reduction!r}", location=caller_location(), remedy=f"use one of {', '.join(REDUCTIONS)}"
+        )
+    info = info_of("logits", logits)
+    labels = info_of("targets", targets, ("i32", "i64"))
+    if labels.shape != info.shape[:-1]:
+        raise Error(
+            f"targets have shape {labels.shape}, the logits {info.shape}", location=caller_location(),
+            remedy="pass one target per row of logits: the logits' shape without its last axis",
+        )
+    rows = as_rows(logits, info)
+    count, columns = rows.shape
+    losses = empty(logits, (count,), "f32")
+    if count and columns:
+        config = config or choose(columns, rows.dtype.itemsize)
+        flat = targets.reshape(-1)
+        cross_entropy_rows[config.grid(count)](rows, flat, losses, int(ignore_index), **config.constants())
+    if reduction == "none":
+        return losses.reshape(info.shape[:-1])
+    if reduction == "sum":
+        return losses.sum()
+    return losses.sum() / (targets != ignore_index).sum()

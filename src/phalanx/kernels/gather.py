@@ -1,0 +1,305 @@
+"""Rows by index: gather, scatter, scatter-add, embedding lookup. No data passes through registers.
+
+A persistent grid moves rows through a ring of stages in shared memory: one warp loads rows ahead by bulk copies of whole rows
+(or wide parts of them), another stores them; the stages a store still reads are released a few stores later.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import phalanx as px
+from phalanx.errors import Error, caller_location
+from phalanx.kernels.matrices import info_of
+from phalanx.runtime.arrays import ITEM_BYTES, ArgumentKind, ArrayInfo, kind_of
+
+ELEMENTS = tuple(ITEM_BYTES)
+INDICES = ("i32", "i64")
+SUMMABLE = ("f32", "f16", "bf16", "i32", "u32", "u64")
+CHUNK = 16
+RING_BYTES = 192 * 1024
+STAGE_BYTES = 16 * 1024
+WIDEST = 48 * 1024
+SIMULATED_CTAS = 4
+BOX = 256  # columns of a box of a reduction
+
+
+@dataclass(frozen=True)
+class MoveConfig:
+    """How rows travel: `rows` parts of `width` columns in each of `stages` stages; a stage is released `lag` stores later."""
+
+    width: int
+    rows: int
+    stages: int
+    lag: int
+    per_sm: int = 1
+
+    def constants(self, columns: int) -> dict[str, int]:
+        """Those of the kernels, for rows of `columns` elements."""
+        parts = px.cdiv(columns, self.width)
+        return {"WIDTH": self.width, "PARTS": parts, "ROWS": self.rows, "STAGES": self.stages, "LAG": self.lag}
+
+    def grid(self, sms: int, rows: int, columns: int) -> int:
+        """CTAs for so many rows: no more than have something to do."""
+        return max(1, min(self.per_sm * sms, px.cdiv(rows * px.cdiv(columns, self.width), self.rows)))
+
+
+def choose(columns: int, itemsize: int, widest: int = WIDEST) -> MoveConfig:
+    """The configuration for rows of `columns` elements.
+
+    Rows of 4 KiB and more fill the ring of one CTA per SM. Shorter ones take more instructions per byte, so four CTAs share
+    the SM. Anyone may call it; no hardware is involved. Example: ``choose(4096, 2) == MoveConfig(4096, 2, 12, 3)``.
+    """
+    parts = px.cdiv(columns * itemsize, widest)
+    step = CHUNK // itemsize
+    width = px.cdiv(px.cdiv(columns, parts), step) * step if parts > 1 else columns
+    row = width * itemsize
+    per_sm = 1 if row >= 4096 else 4
+    rows = max(1, min(16, STAGE_BYTES // per_sm // row))
+    stages = max(2, min(12, RING_BYTES // per_sm // (rows * row)))
+    return MoveConfig(width, rows, stages, min(3, stages - 1), per_sm)
+
+
+@px.func
+def share_of(total):
+    """The units that this CTA moves: a contiguous range, all ranges alike but for one unit."""
+    each = total // px.num_blocks(0)
+    left = total % px.num_blocks(0)
+    first = px.block_id(0) * each + px.minimum(px.block_id(0), left)
+    return first, first + each + px.where(px.block_id(0) < left, 1, 0)
+
+
+@px.func
+def place_of(unit, PARTS, WIDTH):
+    """The row and the first column of a unit."""
+    return unit // PARTS, unit % PARTS * WIDTH
+
+
+@px.func
+def named_places(I, unit, ROWS, PARTS, WIDTH):
+    """The rows that the index array names for the units of a stage, -1 beyond its end, with their first columns."""
+    places = ()
+    for r in px.static_range(ROWS):
+        row, column = place_of(unit * ROWS + r, PARTS, WIDTH)
+        places = places + ((px.load(I[row], fill=-1), column),)
+    return places
+
+
+@px.kernel(warps=2)
+def gather_ring(X, I, Y, *, WIDTH, PARTS, ROWS, STAGES, LAG):
+    """Y[i] = X[I[i]]; indices outside X give zeros."""
+    ring, full, empty = px.shared((STAGES, ROWS, WIDTH), X.dtype), px.barrier(STAGES), px.barrier(STAGES)
+    first, last = share_of(px.cdiv(Y.shape[0] * PARTS, ROWS))
+    stage = px.ring(STAGES)
+
+    with px.warps(0, 1):
+        for unit in range(first, last):
+            places = named_places(I, unit, ROWS, PARTS, WIDTH)  # they come while the stage is still in use
+            empty[stage.stage].wait(stage.parity ^ 1)
+            with full[stage.stage].transaction():
+                for r in px.static_range(ROWS):
+                    row, column = places[r]
+                    px.tma.load(X[row, column : column + WIDTH], ring[stage.stage, r], full[stage.stage])
+            stage.advance()
+
+    with px.warps(1, 1):
+        freed = px.ring(STAGES)
+        for unit in range(first, last):
+            full[stage.stage].wait(stage.parity)
+            for r in px.static_range(ROWS):
+                row, column = place_of(unit * ROWS + r, PARTS, WIDTH)
+                px.tma.store(ring[stage.stage, r], Y[row, column : column + WIDTH])
+            px.tma.commit()
+            stage.advance()
+            px.tma.wait(LAG, read=True)
+            if unit >= first + LAG:
+                empty[freed.stage].arrive()
+                freed.advance()
+        px.tma.wait(0)
+
+
+@px.kernel(warps=2)
+def scatter_ring(X, I, Y, *, WIDTH, PARTS, ROWS, STAGES, LAG, ADD=False):
+    """Y[I[i]] = X[i], or with ADD += X[i], atomically per element; indices outside Y store nothing."""
+    ring, full, empty = px.shared((STAGES, ROWS, WIDTH), X.dtype), px.barrier(STAGES), px.barrier(STAGES)
+    first, last = share_of(px.cdiv(X.shape[0] * PARTS, ROWS))
+    stage = px.ring(STAGES)
+
+    with px.warps(0, 1):
+        for unit in range(first, last):
+            empty[stage.stage].wait(stage.parity ^ 1)
+            with full[stage.stage].transaction():
+                for r in px.static_range(ROWS):
+                    row, column = place_of(unit * ROWS + r, PARTS, WIDTH)
+                    px.tma.load(X[row, column : column + WIDTH], ring[stage.stage, r], full[stage.stage])
+            stage.advance()
+
+    with px.warps(1, 1):
+        freed = px.ring(STAGES)
+        for unit in range(first, last):
+            places = named_places(I, unit, ROWS, PARTS, WIDTH)
+            full[stage.stage].wait(stage.parity)
+            for r in px.static_range(ROWS):
+                row, column = places[r]
+                if ADD:
+                    if row >= 0:  # the engine adds at no negative place
+                        target, start = px.maximum(row, 0), px.maximum(column, 0)
+                        px.tma.reduce(ring[stage.stage, r], Y[target, start : start + WIDTH], "add")
+                else:
+                    px.tma.store(ring[stage.stage, r], Y[row, column : column + WIDTH])
+            px.tma.commit()
+            stage.advance()
+            px.tma.wait(LAG, read=True)
+            if unit >= first + LAG:
+                empty[freed.stage].arrive()
+                freed.advance()
+        px.tma.wait(0)
+
+
+@px.kernel(warps=4)
+def gather_tiles(X, I, Y, *, BM=16, BN=128):
+    """The same through registers, for rows that begin anywhere."""
+    m, n = px.block_id(0) * BM, px.block_id(1) * BN
+    rows = px.load(I[m : m + BM], fill=-1)
+    px.store(Y[m : m + BM, n : n + BN], px.load(X[rows, n : n + BN]))
+
+
+@px.kernel(warps=4)
+def scatter_tiles(X, I, Y, *, BM=16, BN=128, ADD=False):
+    m, n = px.block_id(0) * BM, px.block_id(1) * BN
+    rows = px.load(I[m : m + BM], fill=-1)
+    if ADD:
+        px.atomic_add(Y[rows, n : n + BN], px.load(X[m : m + BM, n : n + BN]))
+    else:
+        px.store(Y[rows, n : n + BN], px.load(X[m : m + BM, n : n + BN]))
+
+
+def gather_rows(x: Any, idx: Any, *, out: Any = None, config: MoveConfig | None = None) -> Any:
+    """Row idx[i] of `x` as row i of the result; rows outside `x`, negative ones included, are zeros.
+
+    `x` a torch, CuPy or NumPy matrix of any element type, `idx` a vector of i32 or i64 on the same device. `out` takes the
+    result where it is given. sm_90 and up, or the simulator. Example: ``y = gather_rows(x, idx)``.
+    """
+    source, rows = _matrix("x", x), _vector("idx", idx)
+    shape = (rows.shape[0], source.shape[1])
+    if out is None:
+        out = new(x, shape)
+    target = _matrix("out", out, like=source)
+    if target.shape != shape:
+        raise _refused(f"out has shape {target.shape}, the result {shape}", "pass an array of the result's shape")
+    if 0 in shape:
+        return out
+    if not source.shape[0]:
+        out[...] = 0
+        return out
+    if _moves(source, target):
+        config = config or choose(shape[1], ITEM_BYTES[source.dtype_name])
+        gather_ring[config.grid(_sms(x), *shape)](x, idx, out, **config.constants(shape[1]))
+    else:
+        gather_tiles[px.cdiv(shape[0], 16), px.cdiv(shape[1], 128)](x, idx, out)
+    return out
+
+
+def scatter_rows(x: Any, idx: Any, out: Any, *, config: MoveConfig | None = None) -> Any:
+    """Stores row i of `x` as row idx[i] of `out`, and returns `out`. Rows outside `out` are not stored; `idx` names none twice.
+
+    Arrays as in `gather_rows`. sm_90 and up, or the simulator. Example: ``scatter_rows(x, idx, out)``.
+    """
+    return _scatter(x, idx, out, config, adds=False)
+
+
+def scatter_add_rows(x: Any, idx: Any, out: Any, *, config: MoveConfig | None = None) -> Any:
+    """Adds row i of `x` to row idx[i] of `out`, and returns `out`. Rows named several times add up, in any order.
+
+    By TMA reductions: f32, f16, bf16 and integers of 32 bits, added in that type. Arrays as in `gather_rows`.
+    Example: ``scatter_add_rows(grad, ids, table_grad)``.
+    """
+    return _scatter(x, idx, out, config, adds=True)
+
+
+def embedding(weight: Any, ids: Any) -> Any:
+    """Row ids[...] of the table `weight` for every id: the shape of `ids` and one more axis.
+
+    Ids outside the table give zeros. Example: ``embedding(table, tokens)``.
+    """
+    info_of("ids", ids, INDICES)
+    rows = gather_rows(weight, ids.reshape(-1))
+    return rows.reshape((*ids.shape, weight.shape[1]))
+
+
+def _scatter(x: Any, idx: Any, out: Any, config: MoveConfig | None, *, adds: bool) -> Any:
+    elements = SUMMABLE if adds else ELEMENTS
+    source, rows, target = _matrix("x", x, elements), _vector("idx", idx), _matrix("out", out, elements)
+    if rows.shape[0] != source.shape[0]:
+        raise _refused(f"{rows.shape[0]} indices for {source.shape[0]} rows", "pass one index per row of x")
+    if target.dtype_name != source.dtype_name or target.shape[1] != source.shape[1]:
+        raise _refused(
+            f"x has rows of {source.shape[1]} {source.dtype_name}, out of {target.shape[1]} {target.dtype_name}",
+            "both have the same columns and element type",
+        )
+    if 0 in source.shape or 0 in target.shape:
+        return out
+    count, columns = source.shape
+    if _moves(source, target):
+        config = config or (choose_sum if adds else choose)(columns, ITEM_BYTES[source.dtype_name])
+        scatter_ring[config.grid(_sms(x), count, columns)](x, idx, out, **config.constants(columns), ADD=adds)
+    else:
+        scatter_tiles[px.cdiv(count, 16), px.cdiv(columns, 128)](x, idx, out, ADD=adds)
+    return out
+
+
+def choose_sum(columns: int, itemsize: int) -> MoveConfig:
+    """The same for sums. Reductions go through a descriptor: whole boxes, which may reach over the row's end.
+
+    Anyone may call it; no hardware is involved. Example: ``choose_sum(1000, 4).width == 1024``.
+    """
+    return choose(columns if columns <= BOX else min(px.cdiv(columns, BOX), 8) * BOX, itemsize)
+
+
+# ---------------------------------------------------------------------- arrays
+
+
+def new(like: Any, shape: tuple[int, ...]) -> Any:
+    """A new contiguous array of the same kind and element type, on the same device."""
+    if kind_of(like) is ArgumentKind.TORCH:
+        return like.new_empty(shape)
+    import numpy as np
+
+    return np.empty_like(like, shape=shape, order="C", subok=False)
+
+
+def _matrix(what: str, x: Any, elements: tuple[str, ...] = ELEMENTS, like: ArrayInfo | None = None) -> ArrayInfo:
+    info = info_of(what, x, elements)
+    if len(info.shape) != 2:
+        raise _refused(f"{what} has shape {info.shape}", "pass a matrix; x.reshape(-1, columns) makes one")
+    if like is not None and info.dtype_name != like.dtype_name:
+        raise _refused(f"{what} is {info.dtype_name}, x is {like.dtype_name}", "pass one of the same element type")
+    return info
+
+
+def _vector(what: str, x: Any) -> ArrayInfo:
+    info = info_of(what, x, INDICES)
+    if len(info.shape) != 1:
+        raise _refused(f"{what} has shape {info.shape}", f"pass a vector; {what}.reshape(-1) makes one")
+    return info
+
+
+def _moves(*matrices: ArrayInfo) -> bool:
+    """Whether whole rows can be moved by the copy engine: they start on multiples of 16 bytes, elements adjacent."""
+    return all(info.contiguous_inner and info.aligned16 for info in matrices)
+
+
+def _sms(x: Any) -> int:
+    """The SMs to fill; in the simulator a few CTAs show as much."""
+    from phalanx.runtime.arrays import describe
+
+    info = describe(x)
+    return px.device().sms if info is not None and info.kind == "cuda" else SIMULATED_CTAS
+
+
+def _refused(message: str, remedy: str) -> Error:
+    return Error(message, location=caller_location(), remedy=remedy)
+
+
+__all__ = ["MoveConfig", "choose", "embedding", "gather_rows", "scatter_add_rows", "scatter_rows"]

@@ -1,0 +1,72 @@
+"""Arrays of any framework as matrices of rows, and results of the same kind."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from phalanx.errors import Error, caller_location
+from phalanx.runtime.arrays import ArgumentKind, ArrayInfo, describe, kind_of, numpy_dtype
+
+FLOATS = ("bf16", "f16", "f32")
+
+
+def info_of(what: str, x: Any, dtypes: tuple[str, ...] = FLOATS) -> ArrayInfo:
+    """What an array is; anything else, or another element type, is an error that names `what`."""
+    info = describe(x)
+    if info is None:
+        raise Error(
+            f"{what} is a {type(x).__name__}, not an array", location=caller_location(),
+            remedy="pass a torch, CuPy or NumPy array",
+        )
+    if info.dtype_name not in dtypes:
+        raise Error(
+            f"{what} has the element type {info.dtype_name}", location=caller_location(),
+            remedy=f"convert it to one of {', '.join(dtypes)}",
+        )
+    return info
+
+
+def as_rows(x: Any, info: ArrayInfo) -> Any:
+    """The array as a matrix of its last axis' rows: a view where its strides allow one with contiguous rows."""
+    if not info.shape:
+        raise Error(
+            "an array without axes has no rows", location=caller_location(), remedy="pass an array with at least one axis"
+        )
+    matrix = x.reshape(-1, info.shape[-1]) if info.shape[-1] else x.reshape(0, 0)
+    inner = describe(matrix)
+    assert inner is not None
+    if inner.contiguous_inner:
+        return matrix
+    return matrix.contiguous() if kind_of(x) is ArgumentKind.TORCH else matrix.copy()
+
+
+def empty(like: Any, shape: tuple[int, ...], dtype: str) -> Any:
+    """A new contiguous array of the same kind, on the same device."""
+    kind = kind_of(like)
+    if kind is ArgumentKind.TORCH:
+        torch = sys.modules["torch"]
+        names = {"bf16": "bfloat16", "f16": "float16", "f32": "float32"}
+        return torch.empty(shape, dtype=getattr(torch, names[dtype]), device=like.device)
+    if kind is ArgumentKind.CUPY:
+        cupy = sys.modules["cupy"]
+        with like.device:
+            return cupy.empty(shape, numpy_dtype(dtype))
+    if kind is ArgumentKind.NUMPY:
+        return np.empty(shape, numpy_dtype(dtype))
+    raise Error(
+        f"a result can't be made as a {type(like).__name__}", location=caller_location(),
+        remedy="pass torch, CuPy or NumPy arrays",
+    )
+
+
+def require_vector(what: str, x: Any, columns: int) -> None:
+    """A parameter of the row: one number per column."""
+    info = info_of(what, x)
+    if info.shape != (columns,):
+        raise Error(
+            f"{what} has shape {info.shape}, the rows have {columns} columns", location=caller_location(),
+            remedy=f"pass a vector of {columns} numbers, or None",
+        )

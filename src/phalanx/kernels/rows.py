@@ -1,0 +1,161 @@
+"""How the row-wise kernels hold a row: which CTA, thread and register has which columns, and who decides.
+
+A row lies in the registers of a cluster, from its one read to its one write. A CTA holds `parts` tiles of `width` columns
+of it, one 16-byte vector per thread and tile, in the array's own element type; columns that do not fit lie in `shared`
+more tiles in shared memory. Short rows share a CTA: `rows` of them, a warp or less for each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import phalanx as px
+from phalanx.errors import Error, caller_location
+
+VECTOR_BYTES = 16
+MAX_CLUSTER = 16
+HELD = 8  # vectors per thread that leave room for 64 registers a thread, 1,024 threads an SM
+MOST_HELD = 16  # the same with 128 registers and 512 threads
+SHARED_BYTES = 192 * 1024
+
+
+@dataclass(frozen=True)
+class RowConfig:
+    """How a row is spread. `columns` that `cluster` CTAs hold may be more than the row has: the rest is masked."""
+
+    cluster: int
+    warps: int
+    rows: int
+    width: int
+    parts: int
+    shared: int = 0
+    per_sm: int = 1
+
+    @property
+    def columns(self) -> int:
+        return self.cluster * (self.parts + self.shared) * self.width
+
+    def constants(self) -> dict[str, int]:
+        """The kernels' constants of the same names, in capitals."""
+        return {name.upper(): value for name, value in asdict(self).items()}
+
+    def grid(self, rows: int) -> int:
+        return self.cluster * px.cdiv(rows, self.rows)
+
+
+def choose(columns: int, itemsize: int) -> RowConfig:
+    """The configuration for a row of `columns` elements: the smallest cluster that holds it with many threads to spare.
+
+    - Up to 4 vectors a lane: a warp holds a row, and there is no barrier at all; shorter rows share a warp.
+    - Up to 512 threads of 8 vectors: one CTA, of the fewest threads, so that as many rows as possible are on their way.
+    - Longer: the smallest cluster of such CTAs, two on each SM, so that one loads while the other reduces.
+    - Beyond 16 of them: 16 vectors a thread, one CTA on each SM; what is left of the row lies in shared memory.
+
+    Anyone may call it; no hardware is involved. Example: ``choose(65536, 2).cluster == 2``.
+    """
+    vector = VECTOR_BYTES // itemsize
+    warp = 32 * vector
+    if columns <= 4 * warp:
+        width = max(vector, min(warp, 1 << (columns - 1).bit_length()))
+        return RowConfig(1, 4, 4 * (warp // width), width, px.cdiv(columns, width))
+    for threads in (128, 256, 512):
+        if columns <= threads * vector * HELD:
+            parts = px.cdiv(columns, threads * vector)
+            return RowConfig(1, threads // 32, 1, threads * vector, parts, per_sm=1024 // threads)
+    width = 512 * vector
+    for held, per_sm in ((HELD, 2), (MOST_HELD, 1)):
+        for cluster in (2, 4, 8, MAX_CLUSTER):
+            if columns <= cluster * width * held and not (held == MOST_HELD and cluster < MAX_CLUSTER):
+                return RowConfig(cluster, 16, 1, width, px.cdiv(columns, cluster * width), per_sm=per_sm)
+    shared = px.cdiv(columns, MAX_CLUSTER * width) - MOST_HELD
+    if shared * width * itemsize > SHARED_BYTES:
+        raise Error(
+            f"a row of {columns} elements of {itemsize} bytes does not fit a cluster",
+            location=caller_location(),
+            remedy=f"rows have at most {MAX_CLUSTER * (width * MOST_HELD + SHARED_BYTES // itemsize)} elements of that size",
+        )
+    return RowConfig(MAX_CLUSTER, 16, 1, width, MOST_HELD, shared)
+
+
+def row_kernel(fn: Any) -> Any:
+    """`px.kernel` with what it asks of the GPU taken from the configuration."""
+    make = px.kernel(
+        warps=lambda WARPS: WARPS, cluster=lambda CLUSTER: CLUSTER, ctas_per_sm=lambda PER_SM: PER_SM
+    )
+    return make(fn)
+
+
+@px.func
+def piece(A, row, at, ROWS, WIDTH):
+    """The view of `WIDTH` columns from `at` on: of one row, or of several that share the CTA."""
+    if ROWS == 1:
+        view = A[row, at : at + WIDTH]
+    else:
+        view = A[row : row + ROWS, at : at + WIDTH]
+    return view
+
+
+@px.func
+def zeros(ROWS, WIDTH):
+    """A tile of a piece's shape."""
+    return px.zeros((WIDTH,) if ROWS == 1 else (ROWS, WIDTH), px.f32)
+
+
+@px.func
+def load_row(X, row, first, kept, fill, ROWS, WIDTH, PARTS, SHARED):
+    """This CTA's columns of a row, from `first` on: a tuple of tiles; those beyond `PARTS` go to the buffer `kept`."""
+    parts = ()
+    for part in px.static_range(PARTS):
+        parts = parts + (px.load(piece(X, row, first + part * WIDTH, ROWS, WIDTH), fill=fill),)
+    for part in px.static_range(SHARED):
+        px.store(kept[part], px.load(piece(X, row, first + (PARTS + part) * WIDTH, ROWS, WIDTH), fill=fill))
+    return parts
+
+
+@px.func
+def shared_parts(X, ROWS, WIDTH, SHARED):
+    """The buffer for the columns that registers do not hold, if any."""
+    kept = None
+    if SHARED > 0:
+        kept = px.shared((SHARED, WIDTH) if ROWS == 1 else (SHARED, ROWS, WIDTH), X.dtype)
+    return kept
+
+
+@px.func
+def as_f32(parts, kept, part, PARTS):
+    """One tile of the row to compute with."""
+    if part < PARTS:
+        tile = parts[part]
+    else:
+        tile = px.load(kept[part - PARTS])
+    return tile.to(px.f32)
+
+
+@px.func
+def keep_row(parts, PARTS):
+    """The tiles as they are, in their own type: nothing that was computed from them is held on to."""
+    same = ()
+    for part in px.static_range(PARTS):
+        same = same + (px.keep(parts[part]),)
+    return same
+
+
+@px.func
+def row_max(tile, ROWS):
+    """The maximum of each row over the whole cluster. A single row's is a scalar: each warp sends its part to every CTA."""
+    if ROWS == 1:
+        result = px.cluster.reduce(px.max(tile, axis=0), "max")
+    else:
+        result = px.cluster.reduce(px.max(tile, axis=1, keepdims=True), "max")
+    return result
+
+
+@px.func
+def row_sum(tile, ROWS):
+    """The sum of each row over the whole cluster."""
+    if ROWS == 1:
+        result = px.cluster.reduce(px.sum(tile, axis=0), "sum")
+    else:
+        result = px.cluster.reduce(px.sum(tile, axis=1, keepdims=True), "sum")
+    return result

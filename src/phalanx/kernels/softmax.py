@@ -1,0 +1,83 @@
+"""Softmax and its logarithm along the last axis: one read and one write, a row in the registers of a cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import phalanx as px
+from phalanx.kernels.matrices import as_rows, empty, info_of
+from phalanx.kernels.rows import (
+    RowConfig,
+    as_f32,
+    choose,
+    keep_row,
+    load_row,
+    piece,
+    row_kernel,
+    row_max,
+    row_sum,
+    shared_parts,
+    zeros,
+)
+
+LOG2E = 1.4426950408889634
+LN2 = 0.6931471805599453
+
+
+@px.func
+def row_statistics(x, kept, ROWS, WIDTH, PARTS, SHARED):
+    """The maximum of each row, the sum of e^(x - maximum), and the row's tiles to go on with."""
+    peak = as_f32(x, kept, 0, PARTS)
+    for part in px.static_range(1, PARTS + SHARED):
+        peak = px.maximum(peak, as_f32(x, kept, part, PARTS))
+    largest = row_max(peak, ROWS)
+    x = keep_row(x, PARTS)
+    mass = zeros(ROWS, WIDTH)
+    for part in px.static_range(PARTS + SHARED):
+        mass = mass + px.exp2((as_f32(x, kept, part, PARTS) - largest) * LOG2E)
+    total = row_sum(mass, ROWS)
+    return largest, total, keep_row(x, PARTS)
+
+
+@row_kernel
+def softmax_rows(X, Y, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, SHARED=0, LOG=False):
+    row = px.cluster.id() * ROWS
+    first = px.cluster.rank() * ((PARTS + SHARED) * WIDTH)
+    kept = shared_parts(X, ROWS, WIDTH, SHARED)
+    x = load_row(X, row, first, kept, -float("inf"), ROWS, WIDTH, PARTS, SHARED)
+    largest, total, x = row_statistics(x, kept, ROWS, WIDTH, PARTS, SHARED)
+    scale = 1.0 / total
+    shift = largest + px.log2(total) * LN2
+    for part in px.static_range(PARTS + SHARED):
+        at = first + part * WIDTH
+        tile = as_f32(x, kept, part, PARTS)
+        if LOG:
+            y = tile - shift
+        else:
+            y = px.exp2((tile - largest) * LOG2E) * scale
+        px.store(piece(Y, row, at, ROWS, WIDTH), y.to(Y.dtype))
+
+
+def softmax(x: Any, *, config: RowConfig | None = None) -> Any:
+    """Softmax along the last axis.
+
+    Of a torch, CuPy or NumPy array of bf16, f16 or f32; the result has its type and shape. Computed in f32. `config`
+    overrides how a row is spread over a cluster. Example: ``y = px.kernels.softmax(x)``.
+    """
+    return _launch(x, config, log=False)
+
+
+def log_softmax(x: Any, *, config: RowConfig | None = None) -> Any:
+    """The logarithm of the softmax along the last axis; see `softmax`. Example: ``y = px.kernels.log_softmax(x)``."""
+    return _launch(x, config, log=True)
+
+
+def _launch(x: Any, config: RowConfig | None, *, log: bool) -> Any:
+    info = info_of("the argument", x)
+    rows = as_rows(x, info)
+    y = empty(x, tuple(rows.shape), info.dtype_name)
+    count, columns = rows.shape
+    if count and columns:
+        config = config or choose(columns, rows.dtype.itemsize)
+        softmax_rows[config.grid(count)](rows, y, **config.constants(), LOG=log)
+    return y.reshape(info.shape)

@@ -1,0 +1,63 @@
+"""`@px.example`: launches that a file declares, for `phalanx check` and other tools."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from phalanx.errors import Error, caller_location
+
+F = TypeVar("F", bound=Callable[..., Any])
+MARK = "__phalanx_example__"
+
+
+@dataclass
+class Launch:
+    """A bound launch with its arguments and constants."""
+
+    bound: Any
+    args: tuple[Any, ...]
+    constants: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return self.bound.kernel.name
+
+
+def example(function: F) -> F:
+    """Declares a function as an example of a kernel: it returns a bound launch and its arguments.
+
+    Anyone may use it, on functions without parameters at the top of a file; `phalanx check FILE` runs the checks on
+    each. The function returns ``kernel[grid], arguments`` or ``kernel[grid], arguments, constants``. Example::
+
+        @px.example
+        def small():
+            x = np.ones((64, 64), np.float32)
+            return copy[1], (x, np.zeros_like(x)), dict(BM=64)
+    """
+    if not callable(function):
+        raise Error("@px.example is put on a function", location=caller_location(), remedy="write @px.example above a def")
+    setattr(function, MARK, True)
+    return function
+
+
+def is_example(item: Any) -> bool:
+    return callable(item) and getattr(item, MARK, False) is True
+
+
+def launch_of(function: Callable[..., Any]) -> Launch:
+    """What an example returns, checked."""
+    from phalanx.runtime.dispatch import BoundLaunch
+
+    value = function()
+    name = getattr(function, "__name__", "?")
+    parts = value if isinstance(value, tuple) else (value,)
+    if not 1 <= len(parts) <= 3 or not isinstance(parts[0], BoundLaunch):
+        raise Error(
+            f"the example '{name}' returns {type(value).__name__}, not a bound launch and its arguments",
+            remedy="return kernel[grid], arguments or kernel[grid], arguments, constants",
+        )
+    args = tuple(parts[1]) if len(parts) > 1 else ()
+    constants = dict(parts[2]) if len(parts) > 2 else {}
+    return Launch(parts[0], args, constants)

@@ -1,0 +1,239 @@
+"""Collective copies become what each rank issues: its share of the tile, the whole tile for all, or nothing.
+
+Every rank is enumerated: which mask it names, whether those it names name the same one and come here too. The simulator
+checks what only a run knows, that they name the same region (`cluster.agree`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from phalanx.errors import Error
+from phalanx.ir.core import Block, Function, Op, rewrite
+from phalanx.ir.location import Location
+from phalanx.ir.ops.cluster import ClusterAgree, ClusterLoad, ClusterMulticast, ClusterRank
+from phalanx.ir.ops.control import If
+from phalanx.ir.ops.tile import Binary, Cast, Compare
+from phalanx.ir.ops.tma import TmaLoad
+from phalanx.ir.types import BOOL, I32, I64
+from phalanx.ir.values import Const, Value, constant_of
+from phalanx.ir.views import GlobalView, SharedView
+from phalanx.passes.count_table import spans
+from phalanx.passes.ranks import coordinates, ranks
+from phalanx.passes.trace import steps, trace
+
+Collective = ClusterLoad | ClusterMulticast
+View = TypeVar("View", GlobalView, SharedView)
+Masks = dict[int, int]
+"""The mask that each rank names, by rank; a rank that does not come here is not in it."""
+
+
+def lower_collectives(function: Function) -> Function:
+    """The kernel with every collective copy as the TMA loads of its ranks.
+
+    Called by `passes.pipeline`, before bytes are counted. Raises `Error` at the copy where ranks disagree about the mask, a
+    rank of it does not take part, or the tile can't be divided.
+    """
+    found: dict[Op, Masks] = {op: {} for op in function.walk() if isinstance(op, Collective)}
+    if not found:
+        return function
+    for rank in ranks(function):
+        for step in steps(trace(function, rank)):
+            if step.op in found:
+                _note_mask(step.op, step.completes[0].ranks, rank, found[step.op])
+    for op, masks in found.items():
+        assert isinstance(op, Collective)
+        _check(op, masks)
+
+    def visit(op: Op) -> list[Op] | None:
+        if isinstance(op, ClusterLoad):
+            return _shares(function, op, found[op])
+        return _fetched_once(function, op, found[op]) if isinstance(op, ClusterMulticast) else None
+
+    return dataclasses.replace(function, body=rewrite(function.body, visit))
+
+
+def _name(op: Op) -> str:
+    return "px.cluster.load" if isinstance(op, ClusterLoad) else "px.cluster.copy"
+
+
+# ---------------------------------------------------------------------- masks
+
+
+def _note_mask(op: Op, reached: tuple[int, ...] | None, rank: int, masks: Masks) -> None:
+    if reached is None:
+        raise Error(
+            f"the mask of {_name(op)} is known only at run time",
+            location=op.loc,
+            remedy="ranks share a copy by masks known when the kernel is compiled; px.tma.load(multicast=mask) takes any",
+        )
+    mask = sum(1 << member for member in reached)
+    if masks.setdefault(rank, mask) != mask:
+        raise Error(
+            f"the mask of {_name(op)} changes from one iteration to the next",
+            location=op.loc,
+            remedy="name the same CTAs each time, or use px.tma.load(multicast=mask)",
+        )
+
+
+def _check(op: Collective, masks: Masks) -> None:
+    """Whoever is named takes part, with the same mask."""
+    for rank, mask in masks.items():
+        if not mask >> rank & 1:
+            if isinstance(op, ClusterLoad):
+                raise Error(
+                    f"CTA {rank} calls px.cluster.load with the mask {mask:#b}, which does not name it",
+                    location=op.loc,
+                    remedy="the CTAs of the mask share the work: call it in those only, or name this one too",
+                )
+            continue
+        for peer in _members(mask):
+            if peer not in masks:
+                raise Error(
+                    f"CTA {rank} shares this copy with CTA {peer}, which never comes here",
+                    location=op.loc,
+                    remedy=f"all CTAs of the mask {mask:#b} call {_name(op)} together: move it out of the condition on the "
+                    "rank, or name only those that do",
+                )
+            if masks[peer] != mask:
+                raise Error(
+                    f"CTA {rank} names the mask {mask:#b}, CTA {peer} of that mask names {masks[peer]:#b}",
+                    location=op.loc,
+                    remedy="all CTAs of a mask name the same one, e.g. the CTAs of their row of the cluster",
+                )
+
+
+def _members(mask: int) -> list[int]:
+    return [rank for rank in range(mask.bit_length()) if mask >> rank & 1]
+
+
+# ---------------------------------------------------------------------- code
+
+
+@dataclass
+class _Code:
+    """Instructions that tell ranks apart, at one place."""
+
+    function: Function
+    loc: Location
+    ops: list[Op] = field(default_factory=list)
+
+    def binary(self, fn: str, a: Value, b: Value) -> Value:
+        result = Value(a.type)
+        self.ops.append(Binary(fn, a, b, result, loc=self.loc))
+        return result
+
+    def rank(self, dim: int | None = None) -> Value:
+        result = Value(I32, "rank" if dim is None else f"rank_{'xyz'[dim]}")
+        self.ops.append(ClusterRank(dim, result, loc=self.loc))
+        return result
+
+    def number(self, by_rank: Mapping[int, int]) -> Value:
+        """A small number that depends on the rank: the rank or a coordinate where that is it, else out of a table."""
+        if len(set(by_rank.values())) == 1:
+            return Const(next(iter(by_rank.values())), I32)
+        if all(value == rank for rank, value in by_rank.items()):
+            return self.rank()
+        for dim in range(3):
+            if all(value == coordinates(self.function, rank)[dim] for rank, value in by_rank.items()):
+                return self.rank(dim)
+        table = sum(value << 4 * rank for rank, value in by_rank.items())
+        wide = Value(I64)
+        self.ops.append(Cast(self.binary("mul", self.rank(), Const(4, I32)), wide, loc=self.loc))
+        signed = table - (1 << 64) if table >> 63 else table
+        entry = self.binary("and", self.binary("shr", Const(signed, I64), wide), Const(15, I64))
+        result = Value(I32)
+        self.ops.append(Cast(entry, result, loc=self.loc))
+        return result
+
+    def among(self, chosen: list[int]) -> Value:
+        """Whether this rank is one of them."""
+        result = Value(BOOL)
+        if len(chosen) == 1:
+            self.ops.append(Compare("eq", self.rank(), Const(chosen[0], I32), result, loc=self.loc))
+            return result
+        table = Const(sum(1 << rank for rank in chosen), I32)
+        bit = self.binary("and", self.binary("shr", table, self.rank()), Const(1, I32))
+        self.ops.append(Compare("ne", bit, Const(0, I32), result, loc=self.loc))
+        return result
+
+    def only_in(self, chosen: list[int], everyone: Masks, write: Callable[[_Code], None]) -> None:
+        """What `write` adds, run by the chosen ranks."""
+        if not chosen:
+            return
+        if len(chosen) == len(everyone):
+            write(self)
+            return
+        inner = _Code(self.function, self.loc)
+        write(inner)
+        self.ops.append(If(self.among(chosen), Block(tuple(inner.ops)), Block(), loc=self.loc))
+
+    def agree(self, op: Collective) -> None:
+        self.ops.append(ClusterAgree(op.src, op.ctas, loc=self.loc))
+
+    def load(self, op: Collective, src: GlobalView, dst: SharedView, multicast: Value | None) -> None:
+        name = _name(op).removeprefix("px.")
+        self.ops.append(TmaLoad(src, dst, op.bar, multicast, op.cache, name, loc=self.loc))
+
+
+def _fetched_once(function: Function, op: ClusterMulticast, masks: Masks) -> list[Op]:
+    """The lowest rank of each mask fetches for all of it; CTAs outside theirs, or alone in it, for themselves."""
+    code = _Code(function, op.loc)
+    alone = [rank for rank, mask in masks.items() if mask == 1 << rank or not mask >> rank & 1]
+    first = [rank for rank, mask in masks.items() if rank not in alone and rank == _members(mask)[0]]
+    if first:
+        code.agree(op)
+    code.only_in(first, masks, lambda inner: inner.load(op, op.src, op.dst, op.ctas))
+    code.only_in(alone, masks, lambda inner: inner.load(op, op.src, op.dst, None))
+    return code.ops
+
+
+def _shares(function: Function, op: ClusterLoad, masks: Masks) -> list[Op]:
+    """Every CTA of a mask fetches one of the equal parts of the slowest axis that has several elements."""
+    code = _Code(function, op.loc)
+    by_count: dict[int, list[int]] = {}
+    for rank, mask in masks.items():
+        by_count.setdefault(mask.bit_count(), []).append(rank)
+    if any(count > 1 for count in by_count):
+        code.agree(op)
+    for count, chosen in by_count.items():
+        code.only_in(chosen, masks, lambda inner, count=count, chosen=chosen: _share(inner, op, masks, count, chosen))
+    return code.ops
+
+
+def _share(code: _Code, op: ClusterLoad, masks: Masks, count: int, chosen: list[int]) -> None:
+    if count == 1:
+        code.load(op, op.src, op.dst, None)
+        return
+    axis = next((axis for axis, extent in enumerate(op.src.shape) if extent > 1), 0)
+    extent = op.src.shape[axis] if op.src.shape else 1
+    if extent % count:
+        multiple = f"a multiple of {count}, such as {-(-extent // count) * count}"
+        raise Error(
+            f"px.cluster.load can't divide axis {axis} of the tile, {extent} long, among the {count} CTAs {spans(chosen)}",
+            location=op.loc,
+            remedy=f"make it {multiple}, or let one CTA fetch it for all: px.cluster.copy(src, dst, bar, mask=...)",
+        )
+    position = {rank: (masks[rank] & (1 << rank) - 1).bit_count() for rank in chosen}
+    share = extent // count
+    start = code.binary("mul", code.number(position), Const(share, I32))
+    code.load(op, _part(code, op.src, axis, start, share), _part(code, op.dst, axis, start, share), op.ctas)
+
+
+def _part(code: _Code, view: View, axis: int, start: Value, share: int) -> View:
+    """The part of a view that begins at `start` along one of its axes."""
+    own = view.kept[axis]
+    offset = view.offsets[own]
+    if offset.type != start.type:
+        wide = Value(offset.type)
+        code.ops.append(Cast(start, wide, loc=code.loc))
+        start = wide
+    new = start if constant_of(offset) == 0 else code.binary("add", offset, start)
+    return dataclasses.replace(
+        view,
+        offsets=tuple(new if n == own else o for n, o in enumerate(view.offsets)),
+        extents=tuple(share if n == own else e for n, e in enumerate(view.extents)),
+    )

@@ -1,0 +1,128 @@
+"""`px.explore`: every order of events of a small kernel."""
+
+from __future__ import annotations
+
+from concurrent.futures import Executor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from phalanx.errors import Error
+from phalanx.ir.core import Function
+from phalanx.runtime.checking import copies_of, on_host
+from phalanx.runtime.dispatch import BoundLaunch, debugging
+from phalanx.runtime.specialise import normalise_grid, read_arguments, specialise
+from phalanx.runtime.spreading import explore_part, in_order, pack, processes
+
+if TYPE_CHECKING:
+    from phalanx.sanitizer.exploration import Found
+
+DEFAULT_LIMIT = 10_000
+FEW = 200
+"""Runs that are made in this process before others are asked."""
+PARTS = 32
+
+
+@dataclass
+class Exploration:
+    """What `px.explore` saw.
+
+    `explored` is how many orders of events were run, none of them equivalent to another; `complete` whether there are no more.
+    `outcomes` is how many different results (contents of the arrays that the kernel writes) there were, `deadlocks` and `errors`
+    what went wrong on the way, as `px.Error`s. `ok`: all orders were run, nothing went wrong, and all results are the same.
+    """
+
+    kernel: str
+    explored: int
+    complete: bool
+    outcomes: int
+    deadlocks: list[Error]
+    errors: list[Error]
+    clashes: set[frozenset[tuple[str, int]]]
+    """Pairs of (file, line) whose accesses of the same bytes, one of them a write, were possible at the same time."""
+    parts: int = 1
+
+    @property
+    def ok(self) -> bool:
+        return self.complete and not self.deadlocks and not self.errors and self.outcomes <= 1
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def summary(self) -> str:
+        """One line."""
+        how = "all" if self.complete else "the first"
+        wrong = [f"{len(self.deadlocks)} deadlock{'s' * (len(self.deadlocks) != 1)}" if self.deadlocks else "no deadlock"]
+        if self.errors:
+            wrong.append(f"{len(self.errors)} other error{'s' * (len(self.errors) != 1)}")
+        results = f"{self.outcomes} outcome{'s' * (self.outcomes != 1)}"
+        orders = f"{self.explored} order{'s' * (self.explored != 1)}"
+        return f"{self.kernel}: {results}, {', '.join(wrong)} in {how} {orders} of events"
+
+    def __str__(self) -> str:
+        return "\n\n".join([*map(str, (*self.deadlocks, *self.errors)), self.summary()])
+
+    def __repr__(self) -> str:
+        return f"<Exploration {self.summary()}>"
+
+
+def explore(
+    bound: BoundLaunch, *args: Any, limit: int = DEFAULT_LIMIT, executor: Executor | None = None, **constants: Any
+) -> Exploration:
+    """Runs a small kernel in every order of events that can make a difference, to prove that none of them deadlocks.
+
+    Anyone may call it, outside kernels; needs no GPU. Events are barrier signals and waits, copies that land, cluster barriers,
+    group waits and accesses of memory; orders that only swap events which commute count as one. The proof holds for the grid
+    and the arguments given. At most about `limit` orders are run; `complete` says whether that was all. `executor` is a
+    `concurrent.futures.Executor` to spread the work over; without one, processes of this machine help where there is much of
+    it. The arguments are copied. Example::
+
+        seen = px.explore(ring[2], x, y, STAGES=2)
+        assert seen.complete and not seen.deadlocks and seen.outcomes == 1
+    """
+    if not isinstance(bound, BoundLaunch):
+        raise Error("px.explore takes a kernel with its grid", remedy="write px.explore(kernel[grid], *arguments)")
+    if not isinstance(limit, int) or limit < 1:
+        raise Error(f"limit={limit!r}", remedy="allow at least one run")
+    kernel = bound.kernel
+    with debugging(kernel):
+        values = kernel.bind_constants(constants)
+        arguments = read_arguments(kernel, args)
+        grid = normalise_grid(kernel, bound.grid, values)
+        function = specialise(kernel, arguments, values).prepared
+        host = on_host([argument.value for argument in arguments if argument.type is not None])
+        if 0 in grid:
+            return Exploration(kernel.name, 0, True, 0, [], [], set())
+        return explore_function(function, grid, host, limit=limit, executor=executor)
+
+
+def explore_function(
+    function: Function, grid: Any, args: list[Any], *, limit: int = DEFAULT_LIMIT, executor: Executor | None = None
+) -> Exploration:
+    """The same for a prepared kernel."""
+    from phalanx.sanitizer.exploration import Found, Search, Start, split
+    from phalanx.sim.steps import Steps
+
+    found, parts = Found(complete=False), 1
+    if executor is None:
+        found = Search(Steps(function, grid, copies_of(args)), Start(), min(limit, FEW)).run()
+    if not found.complete and (executor is not None or limit > FEW):
+        with ExitStack() as stack:
+            pool = executor if executor is not None else stack.enter_context(processes())
+            if pool is None:
+                found = Search(Steps(function, grid, copies_of(args)), Start(), limit).run()
+            else:
+                starts = split(function, grid, copies_of(args), PARTS)
+                parts = len(starts)
+                each = max(1, -(-limit // parts))
+                packed = pack(function)
+                found = Found()
+                for part in in_order(pool, explore_part, [(packed, grid, args, start, each) for start in starts]):
+                    found.add(part)
+    return result(function.name, found, parts)
+
+
+def result(name: str, found: Found, parts: int) -> Exploration:
+    return Exploration(
+        name, found.explored, found.complete, len(found.outcomes), found.deadlocks, found.errors, found.clashes, parts
+    )

@@ -1,0 +1,82 @@
+"""Runs of `px.check` and `px.explore` on an executor of the caller's choice, or on processes of this machine.
+
+What travels is the prepared IR, the arguments and the schedule: plain data, so that a kernel need not be importable elsewhere.
+Any `concurrent.futures.Executor` will do, also one of Dask or Ray.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+from phalanx.ir.core import Function
+
+_KNOWN: dict[bytes, Function] = {}
+"""Functions that this process was sent, so that the code of each is generated once."""
+_KEPT = 8
+
+
+def pack(function: Function) -> bytes:
+    """The IR as bytes."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, 20000))  # blocks in blocks, and places of inlined calls, are a deep tree
+    try:
+        return pickle.dumps(function, protocol=pickle.HIGHEST_PROTOCOL)
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+def unpack(packed: bytes) -> Function:
+    """The IR again, the same object for the same bytes."""
+    function = _KNOWN.get(packed)
+    if function is None:
+        while len(_KNOWN) >= _KEPT:
+            del _KNOWN[next(iter(_KNOWN))]
+        function = _KNOWN[packed] = pickle.loads(packed)
+    return function
+
+
+@contextmanager
+def processes() -> Iterator[Executor | None]:
+    """Processes of this machine; None where it has none to spare, or they would have to begin from scratch."""
+    count = os.cpu_count() or 1
+    if count < 2 or "fork" not in multiprocessing.get_all_start_methods() or multiprocessing.current_process().daemon:
+        yield None
+        return
+    with ProcessPoolExecutor(count, mp_context=multiprocessing.get_context("fork")) as pool:
+        yield pool
+
+
+def in_order(executor: Executor, work: Callable[..., Any], jobs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+    """The results of all jobs, in their order; those that nobody asks for any more are cancelled."""
+    futures = [executor.submit(work, *job) for job in jobs]
+    try:
+        for future in futures:
+            yield future.result()
+    finally:
+        for future in futures:
+            future.cancel()
+
+
+def check_part(packed: bytes, grid: Any, args: list[Any], schedule: Any, strict: bool, seed: int) -> Any:
+    """One schedule of a check, in a process that was sent the kernel."""
+    from phalanx.runtime.checking import copies_of, run_checked
+
+    return run_checked(unpack(packed), grid, copies_of(args), schedule, strict=strict, seed=seed, quiet=True)
+
+
+def explore_part(packed: bytes, grid: Any, args: list[Any], start: Any, limit: int) -> Any:
+    """One part of an exploration, in a process that was sent the kernel."""
+    from phalanx.runtime.checking import copies_of
+    from phalanx.sanitizer.exploration import Search
+    from phalanx.sim.steps import Steps
+
+    return Search(Steps(unpack(packed), grid, copies_of(args)), start, limit).run()
+
+

@@ -1,0 +1,224 @@
+"""Every order of events that can make a difference: a search over choices, by running the kernel again and again.
+
+Dynamic partial-order reduction with source sets and sleep sets. A run is taken to its end; each pair of events in it that could
+as well have come the other way round, and does not commute, asks for a run in which it does. Arrivals and bytes of one phase
+commute, and so do accesses of different bytes. A subtree of the search is a `Start`, so that it can be handed to another process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from phalanx.errors import Error
+from phalanx.ir.core import Function
+from phalanx.ir.location import Location
+from phalanx.sim.events import Event, Order, Process, Touch, orders, wakes
+from phalanx.sim.steps import Steps
+
+
+@dataclass
+class Start:
+    """A part of the search: the choices that lead to it, and what need not be begun there, because it was elsewhere."""
+
+    choices: tuple[Process, ...] = ()
+    asleep: dict[Process, list[Touch]] = field(default_factory=dict)
+
+
+@dataclass
+class Found:
+    """What a part of the search saw."""
+
+    explored: int = 0
+    complete: bool = True
+    outcomes: dict[bytes, int] = field(default_factory=dict)
+    deadlocks: list[Error] = field(default_factory=list)
+    errors: list[Error] = field(default_factory=list)
+    clashes: set[frozenset[tuple[str, int]]] = field(default_factory=set)
+    """Pairs of lines whose accesses of the same bytes, one a write, were possible at the same time."""
+
+    def add(self, other: Found) -> None:
+        self.explored += other.explored
+        self.complete = self.complete and other.complete
+        for outcome, count in other.outcomes.items():
+            self.outcomes[outcome] = self.outcomes.get(outcome, 0) + count
+        for mine, theirs in ((self.deadlocks, other.deadlocks), (self.errors, other.errors)):
+            for error in theirs:
+                remember(mine, error)
+        self.clashes |= other.clashes
+
+
+def remember(errors: list[Error], error: Error) -> None:
+    """One of each kind and place."""
+    if not any(known.kind == error.kind and known.location == error.location for known in errors):
+        errors.append(error)
+
+
+class Node:
+    """A state of the search: who can go on, who has been tried, who has to be."""
+
+    __slots__ = ("asleep", "chosen", "enabled", "event", "todo", "tried")
+
+    def __init__(self, enabled: list[Process], asleep: dict[Process, list[Touch]]) -> None:
+        self.enabled = enabled
+        self.asleep = asleep
+        self.todo: set[Process] = set()
+        self.tried: set[Process] = set()
+        self.chosen: Process = ()
+        self.event: Event | None = None
+
+    def choose(self, process: Process) -> None:
+        self.chosen = process
+        self.todo.add(process)
+        self.tried.add(process)
+
+    def next(self) -> Process | None:
+        """Puts the last choice to sleep and names the next one."""
+        if self.event is not None:
+            self.asleep[self.chosen] = self.event.touches
+        return next((p for p in self.enabled if p in self.todo and p not in self.tried and p not in self.asleep), None)
+
+
+class Search:
+    """Explores what follows a start, at most `limit` runs of it."""
+
+    def __init__(self, steps: Steps, start: Start, limit: int) -> None:
+        self.steps = steps
+        self.start = start
+        self.limit = limit
+        self.nodes: list[Node] = []
+        self.found = Found()
+
+    def run(self) -> Found:
+        runs = 0
+        while True:
+            if runs >= self.limit:
+                self.found.complete = False
+                return self.found
+            runs += 1
+            self.once()
+            while self.nodes:
+                node = self.nodes[-1]
+                process = node.next()
+                if process is not None:
+                    node.choose(process)
+                    break
+                self.nodes.pop()
+            else:
+                return self.found
+
+    def once(self) -> None:
+        """One run: the choices so far, then new ones until the end."""
+        steps = self.steps
+        steps.reset()
+        for process in self.start.choices:
+            steps.step(process)
+        self.first = len(steps.trace)
+        for depth, node in enumerate(self.nodes):
+            node.event = steps.step(node.chosen)
+            if depth == len(self.nodes) - 1:  # of the events before it the races are known
+                self.note(node.event)
+        asleep = self.start.asleep
+        if self.nodes:
+            asleep = stay_asleep(self.nodes[-1])
+        while enabled := steps.enabled():
+            process = next((p for p in enabled if p not in asleep), None)
+            if process is None:  # all that could follow was seen in another order
+                return
+            node = Node(enabled, dict(asleep))
+            node.choose(process)
+            self.nodes.append(node)
+            node.event = steps.step(process)
+            self.note(node.event)
+            asleep = stay_asleep(node)
+        self.end()
+
+    def note(self, event: Event) -> None:
+        """Takes down what could have come in another order than it did."""
+        for one, two in self.steps.clashes:
+            self.found.clashes.add(frozenset((line(one.loc), line(two.loc))))
+        for before in self.steps.races:
+            self.reverse(before, event)
+
+    def end(self) -> None:
+        steps, found = self.steps, self.found
+        found.explored += 1
+        for error in (*steps.problems, *([steps.error] if steps.error is not None else ())):
+            remember(found.errors, error)
+        if steps.problems or steps.error is not None:
+            return
+        if steps.done:
+            outcome = steps.outcome()
+            found.outcomes[outcome] = found.outcomes.get(outcome, 0) + 1
+            return
+        remember(found.deadlocks, steps.stuck())
+        for wait in steps.blocked():
+            for before in reversed(steps.trace):
+                if not wait.follows(before) and orders(before, wait) is Order.RACE:
+                    self.reverse(before, wait)
+
+    def reverse(self, before: Event, event: Event) -> None:
+        """Asks for a run in which `event` comes before `before`."""
+        trace = self.steps.trace
+        position = trace.index(before) - self.first
+        if position < 0:
+            return  # every choice there is a start of its own
+        node = self.nodes[position]
+        sequence = [e for e in trace[self.first + position + 1 :] if not e.follows(before) and e is not event]
+        sequence.append(event)
+        initials = [
+            e.process for i, e in enumerate(sequence) if not any(e.follows(earlier) for earlier in sequence[:i])
+        ]
+        if any(process in node.todo for process in initials):
+            return
+        able = [process for process in initials if process in node.enabled]
+        node.todo.update(able[:1] or node.enabled)
+
+
+def stay_asleep(node: Node) -> dict[Process, list[Touch]]:
+    """Who is still asleep after the node's event."""
+    assert node.event is not None
+    done = node.event.touches
+    return {p: t for p, t in node.asleep.items() if p != node.chosen and not wakes(done, t)}
+
+
+def line(location: Location) -> tuple[str, int]:
+    return (location.file, location.line)
+
+
+def split(function: Function, grid: Sequence[int], args: Sequence[Any], parts: int, depth: int = 12) -> list[Start]:
+    """Cuts the search into about `parts` starts: at the first choices, all of them are made."""
+    steps = Steps(function, grid, args)
+    starts = [Start()]
+    for _ in range(depth):
+        if len(starts) >= parts:
+            break
+        following: list[Start] = []
+        for start in starts:
+            asleep = dict(start.asleep)
+            replay(steps, start.choices)
+            for process in steps.enabled() or [None]:  # type: ignore[list-item]
+                if process is None:
+                    following.append(start)
+                    break
+                if process in asleep:
+                    continue
+                replay(steps, start.choices)
+                event = steps.step(process)
+                kept = {p: t for p, t in asleep.items() if not wakes(event.touches, t)}
+                following.append(Start((*start.choices, process), kept))
+                asleep[process] = event.touches
+        starts = following
+    return starts
+
+
+def replay(steps: Steps, choices: Sequence[Process]) -> None:
+    steps.reset()
+    for process in choices:
+        steps.step(process)
+
+
+def explore_part(function: Function, grid: Sequence[int], args: list[Any], start: Start, limit: int) -> Found:
+    """What another process is asked to do."""
+    return Search(Steps(function, grid, args), start, limit).run()

@@ -1,0 +1,197 @@
+"""Mutants: a kernel with one synchronisation removed or changed, to see whether the checks notice.
+
+What can be changed is read from the effects of each instruction: a new instruction with declared effects has mutants at once.
+Barriers of threads inside one role, and `wgmma.fence`, are below the model (compute-sanitizer looks after them) and stay.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from phalanx.ir import effects as fx
+from phalanx.ir.core import Function, Op, rewrite
+from phalanx.ir.location import Location
+from phalanx.ir.ops.tile import Binary, Compare
+from phalanx.ir.types import ScalarType
+from phalanx.ir.values import Const, Value
+
+BYTES = 16
+"""By how much a number of bytes is changed."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A kernel that differs from the original in one place."""
+
+    what: str
+    """`mbarrier.wait removed`."""
+    loc: Location
+    function: Function
+
+    def __str__(self) -> str:
+        return f"line {self.loc.line}: {self.what}" if self.loc.line else self.what
+
+
+Change = tuple[str, list[Op]]
+"""What was done, and the instructions that replace the original one."""
+
+
+def mutants(function: Function) -> Iterator[Mutant]:
+    """Every mutant of a kernel, read or prepared; of the instructions that appear in it, in their order."""
+    sizes = {array.n for array in function.barriers if array.n > 1}
+    for op in list(function.walk()):
+        for what, replacement in changes(op, sizes):
+            yield Mutant(what, op.loc, replaced(function, op, replacement))
+
+
+def replaced(function: Function, target: Op, replacement: list[Op]) -> Function:
+    body = rewrite(function.body, lambda op: replacement if op is target else None)
+    return dataclasses.replace(function, body=body)
+
+
+def changes(op: Op, sizes: set[int]) -> Iterator[Change]:
+    """What can be done to one instruction."""
+    effects = op.effects()
+    if is_removable(op, effects):
+        yield f"{op.mnemonic} removed", []
+    for wait in effects.waits:
+        yield from changed(op, wait.parity, "parity flipped", lambda v: v ^ 1, lambda v: [("xor", v, 1)])
+    for arrival in effects.arrivals:
+        yield from changed(op, arrival.count, "one arrival more", lambda v: v + 1, lambda v: [("add", v, 1)])
+    for expect in effects.expects:
+        yield from changed(op, expect.nbytes, "bytes missing", lambda v: v - BYTES, lambda v: [("sub", v, BYTES)])
+        yield from changed(op, expect.nbytes, "too many bytes", lambda v: v + BYTES, lambda v: [("add", v, BYTES)])
+    for mask in {id(part.mask): part.mask for part in (*effects.arrivals, *effects.completes)}.values():
+        if mask is not None:
+            yield from changed(
+                op, mask, "only the lowest CTA of the mask", lambda v: v & -v, lambda v: [("sub", 0, v), ("and", v, None)]
+            )
+            yield from changed(
+                op, mask, "without the lowest CTA of the mask", lambda v: v & (v - 1), lambda v: [("sub", v, 1), ("and", v, None)]
+            )
+    yield from changed_fields(op, effects)
+    yield from changed_stages(op, sizes)
+
+
+def is_removable(op: Op, effects: fx.Effects) -> bool:
+    """Whether the instruction does nothing but synchronise."""
+    if op.defines is not None or effects.accesses or list(op.blocks()):
+        return False
+    groups = (*effects.bulk_groups, *effects.mma_groups)
+    if op.defined_values() and not groups:
+        return False
+    return bool(
+        effects.waits or effects.arrivals or effects.expects or effects.fences
+        or any(group.action is not fx.GroupAction.FENCE for group in groups)
+        or any(meeting.span is fx.Span.CLUSTER for meeting in effects.rendezvous)
+    ) and not op.defined_values()
+
+
+def changed(
+    op: Op, value: Value, what: str, compute: Callable[[int], int], emit: Callable[[Value], list[tuple[str, Any, Any]]]
+) -> Iterator[Change]:
+    """The instruction with another number: computed here for a constant, by instructions before it otherwise."""
+    names = [field.name for field in dataclasses.fields(op) if getattr(op, field.name) is value]
+    if not names:
+        return
+    text = f"{op.mnemonic}: {what}"
+    if isinstance(value, Const):
+        number = compute(int(value.value))
+        if number == value.value:
+            return
+        assert isinstance(value.type, ScalarType)
+        yield text, [dataclasses.replace(op, **{name: Const(number, value.type) for name in names})]
+        return
+    before: list[Op] = []
+    last: Value = value
+
+    def operand(item: Any) -> Value:
+        return last if item is None else item if isinstance(item, Value) else Const(item, value.type)  # type: ignore[arg-type]
+
+    for fn, a, b in emit(value):
+        result = Value(value.type)
+        before.append(Binary(fn, operand(a), operand(b), result, loc=op.loc))
+        last = result
+    yield text, [*before, dataclasses.replace(op, **{name: last for name in names})]
+
+
+def changed_fields(op: Op, effects: fx.Effects) -> Iterator[Change]:
+    """Numbers that are attributes: counts at init, groups that may stay open, relaxed and read-only forms."""
+    names = {field.name for field in dataclasses.fields(op)}
+    if effects.lifecycle and getattr(op, "counts", ()):
+        counts = op.counts  # type: ignore[attr-defined]
+        yield f"{op.mnemonic}: count one higher", [
+            dataclasses.replace(op, counts=tuple(tuple(n + 1 for n in row) for row in counts))  # type: ignore[call-arg]
+        ]
+        if any(n > 1 for row in counts for n in row):
+            lower = tuple(tuple(max(1, n - 1) for n in row) for row in counts)
+            yield f"{op.mnemonic}: count one lower", [dataclasses.replace(op, counts=lower)]  # type: ignore[call-arg]
+    for group in (*effects.bulk_groups, *effects.mma_groups):
+        if group.action in (fx.GroupAction.WAIT, fx.GroupAction.WAIT_READ) and "n" in names:
+            yield f"{op.mnemonic}: one group more stays open", [dataclasses.replace(op, n=group.pending + 1)]  # type: ignore[call-arg]
+        if group.action is fx.GroupAction.WAIT and "read" in names:
+            yield f"{op.mnemonic}: waits for the reads only", [dataclasses.replace(op, read=True)]  # type: ignore[call-arg]
+    if any(m.span is fx.Span.CLUSTER and m.arrives and m.releases for m in effects.rendezvous) and "relaxed" in names:
+        yield f"{op.mnemonic}: relaxed", [dataclasses.replace(op, relaxed=True)]  # type: ignore[call-arg]
+
+
+def changed_stages(op: Op, sizes: set[int]) -> Iterator[Change]:
+    """The size at which a ring wraps: it is compared with the next stage."""
+    if isinstance(op, Compare) and op.fn == "eq" and isinstance(op.b, Const) and op.b.value in sizes:
+        for number in (int(op.b.value) - 1, int(op.b.value) + 1):
+            yield f"a ring of {op.b.value} wraps at {number}", [
+                dataclasses.replace(op, b=Const(number, op.b.type))  # type: ignore[arg-type]
+            ]
+
+
+@dataclass
+class Verdict:
+    """What became of a mutant: `how` is the kind of the finding, "refused", "equivalent" or "survived"."""
+
+    mutant: Mutant
+    how: str
+    detail: str = ""
+
+    @property
+    def is_explained(self) -> bool:
+        return self.how != "survived"
+
+
+def judge(mutant: Mutant, original: bytes, grid: Any, args: list[Any], *, schedules: int = 3, limit: int = 2000) -> Verdict:
+    """Checks a mutant of a prepared kernel; one that is clean has to be shown equivalent: no order of events deadlocks, and all
+    end as the original does (`original` is its outcome)."""
+    from phalanx.errors import Error
+    from phalanx.ir.verifier import verify
+    from phalanx.runtime.checking import copies_of, run_checked, schedules_of
+    from phalanx.sanitizer.exploration import Search, Start
+    from phalanx.sim.steps import Steps
+
+    try:
+        verify(mutant.function)
+        for schedule in schedules_of(schedules, 0):
+            findings = run_checked(mutant.function, grid, copies_of(args), schedule, quiet=True)
+            if findings:
+                return Verdict(mutant, findings[0].kind, findings[0].message)
+    except Error as error:
+        return Verdict(mutant, "refused", error.message)
+    found = Search(Steps(mutant.function, grid, copies_of(args)), Start(), limit).run()
+    same = found.complete and not found.deadlocks and not found.errors and set(found.outcomes) == {original}
+    seen = (
+        f"{found.explored} orders, complete: {found.complete}, {len(found.outcomes)} outcomes, {len(found.deadlocks)} deadlocks, "
+        f"{len(found.errors)} errors" + (", another result" if set(found.outcomes) - {original} else "")
+    )
+    return Verdict(mutant, "equivalent" if same else "survived", seen)
+
+
+def outcome_of(function: Function, grid: Any, args: list[Any]) -> bytes:
+    """The one outcome of a correct kernel."""
+    from phalanx.runtime.checking import copies_of
+    from phalanx.sanitizer.exploration import Search, Start
+    from phalanx.sim.steps import Steps
+
+    found = Search(Steps(function, grid, copies_of(args)), Start(), 100).run()
+    assert len(found.outcomes) == 1 and not found.deadlocks and not found.errors, found
+    return next(iter(found.outcomes))

@@ -1,0 +1,184 @@
+"""Launches: arguments, constants, grids, decorators."""
+
+import numpy as np
+
+import phalanx as px
+from errors.casebook import case
+
+X = np.zeros(64, np.float32)
+
+
+@px.kernel
+def fill(X, value, *, BLOCK=64):
+    i = px.block_id(0) * BLOCK
+    px.store(X[i : i + BLOCK], value)
+
+
+@px.kernel
+def needs(X, *, BM, BN):
+    px.store(X[0:BM], float(BN))
+
+
+@px.kernel(cluster=(2, 1))
+def clustered(X):
+    px.store(X[0], px.cluster.rank())
+
+
+@case
+def too_few_arguments():
+    fill[1](X)
+
+
+@case
+def unknown_constant():
+    fill[1](X, 1.0, BLOK=32)
+
+
+@case
+def run_time_argument_by_name():
+    fill[1](X, value=1.0)
+
+
+@case
+def missing_constants():
+    needs[1](X)
+
+
+@case
+def constant_is_a_list():
+    needs[1](X, BM=[1, 2], BN=3)
+
+
+@case
+def constant_is_an_object():
+    needs[1](X, BM=object(), BN=3)
+
+
+@case
+def argument_is_an_object():
+    fill[1](X, "one")
+
+
+@case
+def argument_is_a_list():
+    fill[1]([1.0, 2.0], 1.0)
+
+
+@case
+def array_of_complex_numbers():
+    fill[1](np.zeros(64, np.complex64), 1.0)
+
+
+@case
+def array_of_another_byte_order():
+    fill[1](np.zeros(64, ">f4"), 1.0)
+
+
+@case
+def array_with_odd_strides():
+    records = np.zeros(8, [("a", np.int8), ("b", np.float32)])
+    fill[1](records["b"], 1.0)
+
+
+@case
+def integer_beyond_64_bits():
+    fill[1](X, 2**70)
+
+
+@case
+def read_only_array():
+    locked = np.zeros(64, np.float32)
+    locked.flags.writeable = False
+    fill[1](locked, 1.0)
+
+
+@case
+def spec_instead_of_data():
+    fill[1](px.spec(64, px.f32), 1.0)
+
+
+@case
+def grid_is_a_float():
+    fill[1.5](X, 1.0)
+
+
+@case
+def grid_is_negative():
+    fill[-1](X, 1.0)
+
+
+@case
+def grid_of_four_dimensions():
+    fill[1, 1, 1, 1](X, 1.0)
+
+
+@case
+def grid_is_huge():
+    fill[1, 70000](X, 1.0)
+
+
+@case
+def grid_is_no_multiple_of_the_cluster():
+    clustered[3](X)
+
+
+@case
+def grid_function_asks_for_something_else():
+    fill[lambda BM, BN: BM](X, 1.0)
+
+
+@case
+def kernel_without_a_grid():
+    fill(X, 1.0)
+
+
+@case
+def too_many_warps():
+    @px.kernel(warps=64)
+    def wide(X):
+        px.store(X[0], 1.0)
+
+    wide[1](X)
+
+
+@case
+def cluster_too_large():
+    @px.kernel(cluster=(8, 4))
+    def wide(X):
+        px.store(X[0], 1.0)
+
+    wide[32](X)
+
+
+@case
+def kernel_with_star_arguments():
+    @px.kernel
+    def wide(*arrays):
+        pass
+
+
+@case
+def run_time_parameter_with_a_default():
+    @px.kernel
+    def wide(X, scale=1.0):
+        pass
+
+
+@case
+def kernel_of_something_else():
+    px.kernel(3)
+
+
+@case
+def compile_without_a_grid():
+    px.compile(fill, px.spec(64, px.f32), 1.0)
+
+
+@case
+def spec_of_a_numpy_dtype():
+    px.spec((64, 64), np.float32)
+
+
+@case
+def spec_of_a_negative_size():
+    px.spec((64, -1), px.f32)

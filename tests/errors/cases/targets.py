@@ -1,0 +1,79 @@
+"""Compiling for a GPU: targets, shared memory, descriptors."""
+
+import numpy as np
+
+import phalanx as px
+from errors.casebook import case
+
+SQUARE = px.spec((256, 256), px.f32)
+
+
+@px.kernel
+def tma_copy(X, *, BM=64, BN=64):
+    s = px.shared((BM, BN), X.dtype)
+    b = px.barrier()
+    with b.transaction():
+        px.tma.load(X[0:BM, 0:BN], s, b)
+    b.wait(0)
+
+
+@case
+def unknown_target():
+    px.compile(tma_copy[1], SQUARE, arch="sm_80")
+
+
+@case
+def too_much_shared_memory():
+    @px.kernel
+    def large(X):
+        stages = px.shared((4, 128, 128), px.f32)
+        extra = px.shared((64, 64), px.f32)
+        full = px.barrier(4)
+        with full[0].transaction():
+            px.tma.load(X[0:128, 0:128], stages[0], full[0])
+        full[0].wait(0)
+        px.store(extra, px.load(stages[0])[0:64, 0:64])
+        px.store(X[0:64, 0:64], px.load(extra))
+
+    px.compile(large[1], SQUARE)
+
+
+@case
+def copy_of_an_unaligned_array():
+    px.compile(tma_copy[1], px.spec((256, 257), px.f32))
+
+
+@case
+def copy_of_a_strided_array():
+    x = np.zeros((256, 512), np.float32)[:, ::2]
+    px.compile(tma_copy[1], x)
+
+
+@case
+def copy_of_rows_that_are_too_short():
+    px.compile(tma_copy[1], SQUARE, BM=64, BN=2)
+
+
+@case
+def copy_into_part_of_a_row():
+    @px.kernel
+    def part(X, n):
+        s = px.shared((64, 64), px.f32)
+        b = px.barrier()
+        with b.transaction():
+            px.tma.load(X[0:64, 0:32], s[0:64, n : n + 32], b)
+        b.wait(0)
+
+    px.compile(part[1], SQUARE, 3)
+
+
+@case
+def instruction_that_the_target_lacks():
+    @px.kernel(warps=4)
+    def product(X):
+        a = px.shared((64, 64), px.f16)
+        acc = px.zeros((64, 64), px.f32)
+        acc = px.dot(a, a.T, acc)
+        px.store(X[0:64, 0:64], acc)
+
+    px.compile(product[1], SQUARE, arch="sm_100a")
