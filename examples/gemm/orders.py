@@ -16,6 +16,6 @@ def grouped(t, rows, columns, group):
     if group == 0:
         return t % rows, t // rows
     first = t // (group * columns) * group
-    height = min(group, rows - first)
+    height = max(1, min(group, rows - first))  # never 0, so that the compiler knows tiles to lie inside
     rest = t % (group * columns)
     return first + rest % height, rest // height

@@ -11,7 +11,7 @@ from shapes import checked, gemm_case, main
 import phalanx as px
 
 
-@px.kernel(warps=12, cluster=2)
+@px.kernel(warps=12, cluster=2, exit_sync=False)
 def gemm_v6(A, B, C, *, BM=128, BN=256, BK=64, STAGES=4, GROUP=8, PARTS=2):
     rank = px.cluster.rank()
     half = BN // 2
@@ -36,6 +36,9 @@ def gemm_v6(A, B, C, *, BM=128, BN=256, BK=64, STAGES=4, GROUP=8, PARTS=2):
                     mine = b[s][rank * half : rank * half + half]
                     px.tma.load(B[n : n + half, k : k + BK], mine, full[s], multicast=0b11)
                 ring.advance()
+        for _ in range(STAGES):  # the peers' last releases have arrived: no CTA leaves while a signal is on its way to it
+            empty[ring.stage].wait(ring.parity ^ 1)
+            ring.advance()
 
     for c in px.static_range(2):
         with px.warps(4 + 4 * c, 4, regs=232):

@@ -23,7 +23,7 @@ def peers(x, y, CM, CN):
     return row, column
 
 
-@px.kernel(warps=12, cluster=lambda CM, CN: (CM, CN))
+@px.kernel(warps=12, cluster=lambda CM, CN: (CM, CN), exit_sync=False)
 def gemm_v7(A, B, C, *, CM=2, CN=1, BM=128, BN=256, BK=64, STAGES=4, GROUP=8, PARTS=2):
     x, y = px.cluster.rank(0), px.cluster.rank(1)
     row, column = peers(x, y, CM, CN)
@@ -54,6 +54,9 @@ def gemm_v7(A, B, C, *, CM=2, CN=1, BM=128, BN=256, BK=64, STAGES=4, GROUP=8, PA
                         multicast=column if CM > 1 else None,
                     )
                 ring.advance()
+        for _ in range(STAGES):  # the peers' last releases have arrived: no CTA leaves while a signal is on its way to it
+            empty[ring.stage].wait(ring.parity ^ 1)
+            ring.advance()
 
     for c in px.static_range(2):
         with px.warps(4 + 4 * c, 4, regs=232):

@@ -1,4 +1,4 @@
-"""The collection of mistakes: each case is a function that makes one, and its whole expected message is kept in a file."""
+"""The collection of mistakes: each case is a function that makes one; its whole message is kept in a file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from pathlib import Path
 import phalanx as px
 
 HERE = Path(__file__).parent
-TOPICS = ("names", "expressions", "tiles", "views", "control", "functions", "roles", "barriers", "copies", "launch", "targets")
+TOPICS = (
+    "names", "expressions", "tiles", "views", "control", "functions", "roles", "barriers", "copies", "gather", "launch",
+    "targets",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

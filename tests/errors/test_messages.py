@@ -1,4 +1,4 @@
-"""Every mistake ends in a `px.Error` whose whole text is as written; `--regenerate` writes the texts anew, to be read."""
+"""Every mistake ends in a `px.Error` whose whole text is kept; `--regenerate` writes the texts anew, to be read."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from phalanx import language
-
 from errors.casebook import TOPICS, Case, all_cases, normalised, raised, read_expected, write_expected
+from phalanx import language
 
 CASES = all_cases()
 
@@ -24,7 +23,7 @@ def test_message(case: Case, regenerate: bool) -> None:
         order = [c.name for c in CASES if c.topic == case.topic]
         write_expected(case.topic, {name: texts[name] for name in order if name in texts})
         return
-    assert text == read_expected(case.topic).get(case.name), "run pytest tests/errors --regenerate and read the difference"
+    assert text == read_expected(case.topic).get(case.name), "pytest tests/errors --regenerate, then read it"
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.id)

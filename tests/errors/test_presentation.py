@@ -111,7 +111,7 @@ def test_a_users_own_exception_is_shown_as_the_cause() -> None:
     def grid(N):
         return 8 // N
 
-    with pytest.raises(Error, match="the function for the grid of kernel 'innocent' failed: ZeroDivisionError") as caught:
+    with pytest.raises(Error, match="the grid of kernel 'innocent' failed: ZeroDivisionError") as caught:
         innocent[grid](np.zeros(4, np.float32))
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 

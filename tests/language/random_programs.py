@@ -1,17 +1,58 @@
 """Random small kernels of scalar control flow, as source text that is also a Python program.
 
-The text runs twice: read by Phalanx into a kernel, and by Python itself with `PlainPx` in the place of `px`. Every name is
-used only where Python has surely assigned it, loops end, integers stay small.
+The text runs twice: read by Phalanx into a kernel, and by Python itself with `PlainPx` in the place of `px`. Every
+name is used only where Python has surely assigned it, loops end, integers stay small.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import random
+from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 SLOTS = 6
 """Elements of the output that each CTA writes."""
+
+INPUTS = [(0, 0), (5, -3), (-7, 12), (23, 23), (100, 1)]
+"""What `a` and `b` are in each block."""
+
+
+def plain_result(text: str) -> np.ndarray:
+    """What Python writes for a program, one block after the other."""
+    out = unwritten()
+    code = compile(text.replace("import phalanx as px", ""), "<plain>", "exec")
+    a, b = [x for x, _ in INPUTS], [y for _, y in INPUTS]
+    for block in range(len(INPUTS)):
+        names: dict[str, Any] = {"px": PlainPx(block)}
+        exec(code, names)
+        names["program"](a, b, Places(out), K=2)
+    return out
+
+
+def unwritten() -> np.ndarray:
+    """The output before a program runs."""
+    return np.full((len(INPUTS), SLOTS), -1, np.int32)
+
+
+def inputs() -> tuple[np.ndarray, np.ndarray]:
+    """The arrays A and B of a program."""
+    return np.array([x for x, _ in INPUTS], np.int32), np.array([y for _, y in INPUTS], np.int32)
+
+
+def load_program(text: str, folder: Path) -> Any:
+    """The kernel of a program, read from a file of its own."""
+    name = f"random_program_{abs(hash(text))}"
+    file = folder / f"{name}.py"
+    file.write_text(text)
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.program
 
 
 class PlainPx:
@@ -132,7 +173,8 @@ class Program:
             return self.rng.choice([f"abs({one})", f"(-{one})", f"px.cdiv({one}, 4)", f"({one} >> 1)", f"(~{one})"])
         if self.in_helper:
             return f"({self.condition(1)}) * 2"
-        return self.rng.choice([f"helper({one})", f"helper({one}, v=K)", "s.bump(K)", f"helper({one}, 2)", f"s.bump({one} % 7)"])
+        calls = [f"helper({one})", f"helper({one}, v=K)", "s.bump(K)", f"helper({one}, 2)", f"s.bump({one} % 7)"]
+        return self.rng.choice(calls)
 
     def condition(self, depth: int = 2) -> str:
         pick = self.rng.randrange(7 if depth else 2)
@@ -238,7 +280,8 @@ class Program:
 
     def counted_loop(self) -> None:
         index = self.fresh("k")
-        bounds = self.rng.choice(["3", "(abs(%s) %% 5)" % self.rng.choice(self.ints), "1, 8, K" if not self.in_helper else "4", "4, -2, -2"])
+        stepped = "1, 8, K" if not self.in_helper else "4"
+        bounds = self.rng.choice(["3", f"(abs({self.rng.choice(self.ints)}) % 5)", stepped, "4, -2, -2"])
         self.line(f"for {index} in range({bounds}):")
         self.ints.append(index)
         self.block(4, "for")
@@ -262,6 +305,9 @@ class Program:
         guard = self.fresh("g")
         self.line(f"{guard} = 0")
         self.line("while True:")
-        self.lines += ["    " * (self.depth + 1) + f"{guard} = {guard} + 1", "    " * (self.depth + 1) + f"if {guard} > 3:"]
-        self.lines.append("    " * (self.depth + 2) + "break")
+        self.depth += 1
+        self.line(f"{guard} = {guard} + 1")
+        self.line(f"if {guard} > 3:")
+        self.line("    break")
+        self.depth -= 1
         self.block(3, "while")

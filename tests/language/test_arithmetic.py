@@ -74,7 +74,9 @@ def test_constants_convert_as_the_hardware_does(value: Any, dtype: DType, result
     assert folded(value, dtype) == result and type(folded(value, dtype)) is type(result)
 
 
-NUMPY = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "i32": np.int32, "u8": np.uint8, "i8": np.int8}
+NUMPY = {
+    "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "i32": np.int32, "u8": np.uint8, "i8": np.int8,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("a", "b"), list(itertools.combinations_with_replacement(NUMPY, 2)))

@@ -55,7 +55,7 @@ def test_boolean_operators_on_scalars_and_constants() -> None:
         px.store(OUT[0], (n > 1 and n < 5) + 0)
         px.store(OUT[1], (n > 1 or FLAG) + 0)
         px.store(OUT[2], (not n) + 2 * (not FLAG))
-        px.store(OUT[3], (FLAG and NAME is None and n > 3 or n == 0) + 0)
+        px.store(OUT[3], ((FLAG and NAME is None and n > 3) or n == 0) + 0)
 
     for n in (0, 3, 4, 9):
         for flag in (False, True):
@@ -120,7 +120,7 @@ def test_tuples() -> None:
     @px.kernel
     def tuples(OUT, n, *, SHAPE):
         rows, (columns, depth) = SHAPE
-        pair = (n, rows) + (columns,)
+        pair = (n, rows) + (columns,)  # noqa: RUF005
         pair = pair * 2
         a, b = pair[-1], pair[1:3][0]
         a, b = b, a

@@ -73,7 +73,7 @@ def test_lines_are_those_of_the_file() -> None:
 
     with pytest.raises(px.Error) as caught:
         caller[1](np.zeros(1))
-    lines, first = inspect.getsourcelines(helper.fn)
+    _, first = inspect.getsourcelines(helper.fn)
     assert caught.value.location.line == first + 2
     assert caught.value.location.file == __file__
     assert caught.value.location.caller is not None

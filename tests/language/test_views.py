@@ -1,3 +1,4 @@
+# ruff: noqa: F841
 """Slices and extents, tiles of arrays, elements, index tiles, shared buffers and their views."""
 
 from __future__ import annotations

@@ -51,6 +51,13 @@ class Case:
     def mutants(self) -> list[Mutant]:
         return list(mutants(self.function))
 
+    @cached_property
+    def source_mutants(self) -> list[Mutant]:
+        """Of the kernel as it was read: counts and bytes are worked out after the change."""
+        kernel = self.bound.kernel
+        arguments = read_arguments(kernel, tuple(self.args))
+        return list(mutants(specialise(kernel, arguments, kernel.bind_constants(self.constants)).reading.function))
+
     def judge(self, mutant: Mutant, **options: Any) -> Verdict:
         return judge(mutant, self.outcome, self.grid, self.args, **options)
 

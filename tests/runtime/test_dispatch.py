@@ -86,8 +86,8 @@ def strided(rng: np.random.Generator, kind: str) -> np.ndarray:
 
 
 KINDS = [
-    "contiguous", "sliced", "columns", "rows", "transposed", "reversed rows", "reversed columns", "broadcast", "one row",
-    "one column",
+    "contiguous", "sliced", "columns", "rows", "transposed", "reversed rows", "reversed columns", "broadcast",
+    "one row", "one column",
 ]  # fmt: skip
 
 
@@ -178,13 +178,16 @@ def test_the_wrong_rank_is_an_error_at_the_subscript() -> None:
 
 
 def test_the_wrong_dtype_is_an_error_at_the_store() -> None:
-    with pytest.raises(px.Error, match="px.store: a value of type f32 does not fit i32 memory"):
+    with pytest.raises(px.Error, match=r"px\.store: a value of type f32 does not fit i32 memory"):
         copy[1](np.zeros(16, np.float32), np.zeros(16, np.int32))
 
 
-@pytest.mark.parametrize("dtype", [np.complex64, np.dtype("U3"), np.dtype("M8[s]"), object, np.dtype([("a", "f4")]), np.longdouble])
+FOREIGN = [np.complex64, np.dtype("U3"), np.dtype("M8[s]"), object, np.dtype([("a", "f4")]), np.longdouble]
+
+
+@pytest.mark.parametrize("dtype", FOREIGN)
 def test_element_types_that_no_kernel_takes(dtype: Any) -> None:
-    with pytest.raises(px.Error, match="argument 'X': arrays of .* can't be kernel arguments") as caught:
+    with pytest.raises(px.Error, match=r"argument 'X': arrays of .* can't be kernel arguments") as caught:
         copy[1](np.zeros(16, dtype), np.zeros(16, np.float32))
     assert "def copy" in caught.value.location.text
 
@@ -230,27 +233,33 @@ def test_integers_beyond_64_bits(value: int) -> None:
 
 @pytest.mark.parametrize("value", ["text", [1], {1: 2}, object(), 1j, range(3), px.f32], ids=lambda v: type(v).__name__)
 def test_values_that_no_kernel_takes(value: Any) -> None:
-    with pytest.raises(px.Error, match="argument 'value': a value of type .* can't be a run-time argument"):
+    with pytest.raises(px.Error, match=r"argument 'value': a value of type .* can't be a run-time argument"):
         scalar[1](np.zeros(1, np.float32), value)
 
 
 def test_the_type_of_a_scalar_specialises() -> None:
-    arguments = [[read_argument(scalar, "OUT", np.zeros(1, np.float32)), read_argument(scalar, "value", v)] for v in (1, 2, 2.0)]
-    one, two, three = (specialise(scalar, a, {}) for a in arguments)
+    out = read_argument(scalar, "OUT", np.zeros(1, np.float32))
+    one, two, three = (specialise(scalar, [out, read_argument(scalar, "value", v)], {}) for v in (1, 2, 2.0))
     assert one is two and one is not three
 
 
 # Grids.
 
 
-@pytest.mark.parametrize("grid", [2, (2,), (2, 1), (2, 1, 1), np.int64(2), (np.int32(2), 1), lambda B: 32 // B, lambda meta: (meta["B"] // 8,)])
+GRIDS = [2, (2,), (2, 1), (2, 1, 1), np.int64(2), (np.int32(2), 1), lambda B: 32 // B, lambda meta: (meta["B"] // 8,)]
+
+
+@pytest.mark.parametrize("grid", GRIDS)
 def test_grids(grid: Any) -> None:
     x, y = np.arange(32, dtype=np.int32), np.zeros(32, np.int32)
     copy[grid](x, y)
     np.testing.assert_array_equal(y, x)
 
 
-@pytest.mark.parametrize("grid", [None, "2", 1.0, (1, None), (), (1, 1, 1, 1), -1, (1, -2), True, [1], (2**31, 1), (1, 65536)], ids=repr)
+BAD_GRIDS = [None, "2", 1.0, (1, None), (), (1, 1, 1, 1), -1, (1, -2), True, [1], (2**31, 1), (1, 65536)]
+
+
+@pytest.mark.parametrize("grid", BAD_GRIDS, ids=repr)
 def test_bad_grids(grid: Any) -> None:
     x = np.zeros(16, np.int32)
     with pytest.raises(px.Error, match="the grid of kernel 'copy'") as caught:
@@ -433,6 +442,7 @@ def test_compile_is_remembered_per_target() -> None:
 
 def test_spec_describes_the_array_it_stands_for() -> None:
     assert px.spec(64, px.f32).shape == (64,)
-    assert read_argument(copy, "X", px.spec((4, 64), px.f32)).type == read_argument(copy, "X", np.zeros((4, 64), np.float32)).type
+    array = read_argument(copy, "X", np.zeros((4, 64), np.float32))
+    assert read_argument(copy, "X", px.spec((4, 64), px.f32)).type == array.type
     assert not read_argument(copy, "X", px.spec((4, 63), px.f32)).type.aligned  # type: ignore[union-attr]
     assert read_argument(copy, "X", px.spec((1, 63), px.f32)).type.aligned  # type: ignore[union-attr]

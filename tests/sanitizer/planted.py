@@ -1,7 +1,7 @@
 """Kernels with exactly one planted bug, each with its fixed twin.
 
-A case is a kernel with a constant `BUG`: true plants the bug, false is the twin. The line where the finding must show is marked
-`# bug`, the one it conflicts with `# other` (one line may carry both: `# bug, other`). Example::
+A case is a kernel with a constant `BUG`: true plants the bug, false is the twin. The line where the finding must show
+is marked `# bug`, the one it conflicts with `# other` (one line may carry both: `# bug, other`). Example::
 
     @planted("race", grid=1, args=(array(64), array(64)))
     @px.kernel(warps=2)

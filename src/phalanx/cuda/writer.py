@@ -482,7 +482,7 @@ class Writer:
         wanted = self._kernel_wanted
         lines = []
         if "lane" in wanted:
-            lines.append("const int px_lane = (int)threadIdx.x % 32;")
+            lines.append("const int px_lane = (int)(threadIdx.x % 32);")
         if "warp_id" in wanted:
             lines.append(self._warp_id_line())
         if "base" in wanted:
@@ -494,7 +494,7 @@ class Writer:
 
     def _warp_id_line(self) -> str:
         # The shuffle tells the compiler that the number is the same in a warp: roles become uniform branches.
-        return "const int px_warp_id = __shfl_sync(0xffffffffu, (int)threadIdx.x / 32, 0);"
+        return "const int px_warp_id = __shfl_sync(0xffffffffu, (int)(threadIdx.x / 32), 0);"
 
     @property
     def uses_shared(self) -> bool:

@@ -195,7 +195,7 @@ def gather_rows(x: Any, idx: Any, *, out: Any = None, config: MoveConfig | None 
         return out
     if _moves(source, target):
         config = config or choose(shape[1], ITEM_BYTES[source.dtype_name])
-        gather_ring[config.grid(_sms(x), *shape)](x, idx, out, **config.constants(shape[1]))
+        gather_ring[config.grid(sms_of(x), *shape)](x, idx, out, **config.constants(shape[1]))
     else:
         gather_tiles[px.cdiv(shape[0], 16), px.cdiv(shape[1], 128)](x, idx, out)
     return out
@@ -243,7 +243,7 @@ def _scatter(x: Any, idx: Any, out: Any, config: MoveConfig | None, *, adds: boo
     count, columns = source.shape
     if _moves(source, target):
         config = config or (choose_sum if adds else choose)(columns, ITEM_BYTES[source.dtype_name])
-        scatter_ring[config.grid(_sms(x), count, columns)](x, idx, out, **config.constants(columns), ADD=adds)
+        scatter_ring[config.grid(sms_of(x), count, columns)](x, idx, out, **config.constants(columns), ADD=adds)
     else:
         scatter_tiles[px.cdiv(count, 16), px.cdiv(columns, 128)](x, idx, out, ADD=adds)
     return out
@@ -290,7 +290,7 @@ def _moves(*matrices: ArrayInfo) -> bool:
     return all(info.contiguous_inner and info.aligned16 for info in matrices)
 
 
-def _sms(x: Any) -> int:
+def sms_of(x: Any) -> int:
     """The SMs to fill; in the simulator a few CTAs show as much."""
     from phalanx.runtime.arrays import describe
 

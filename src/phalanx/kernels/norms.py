@@ -35,10 +35,11 @@ def rms_norm_rows(X, W, Y, eps, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, S
     x = keep_row(x, PARTS)
     for part in px.static_range(PARTS + SHARED):
         at = first + part * WIDTH
-        y = as_f32(x, kept, part, PARTS) * scale
-        if W is not None:
-            y = y * px.load(W[at : at + WIDTH]).to(px.f32)
-        px.store(piece(Y, row, at, ROWS, WIDTH), y.to(Y.dtype))
+        if at < X.shape[1]:  # a whole tile past the row's end is not computed
+            y = as_f32(x, kept, part, PARTS) * scale
+            if W is not None:
+                y = y * px.load(W[at : at + WIDTH]).to(px.f32)
+            px.store(piece(Y, row, at, ROWS, WIDTH), y.to(Y.dtype))
 
 
 @row_kernel
@@ -63,12 +64,13 @@ def layer_norm_rows(X, W, B, Y, eps, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PAR
     x = keep_row(x, PARTS)
     for part in px.static_range(PARTS + SHARED):
         at = first + part * WIDTH
-        y = (as_f32(x, kept, part, PARTS) - mean) * scale
-        if W is not None:
-            y = y * px.load(W[at : at + WIDTH]).to(px.f32)
-        if B is not None:
-            y = y + px.load(B[at : at + WIDTH]).to(px.f32)
-        px.store(piece(Y, row, at, ROWS, WIDTH), y.to(Y.dtype))
+        if at < X.shape[1]:
+            y = (as_f32(x, kept, part, PARTS) - mean) * scale
+            if W is not None:
+                y = y * px.load(W[at : at + WIDTH]).to(px.f32)
+            if B is not None:
+                y = y + px.load(B[at : at + WIDTH]).to(px.f32)
+            px.store(piece(Y, row, at, ROWS, WIDTH), y.to(Y.dtype))
 
 
 def rms_norm(x: Any, weight: Any = None, eps: float = 1e-6, *, config: RowConfig | None = None) -> Any:

@@ -50,12 +50,13 @@ def softmax_rows(X, Y, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, SHARED=0, 
     shift = largest + px.log2(total) * LN2
     for part in px.static_range(PARTS + SHARED):
         at = first + part * WIDTH
-        tile = as_f32(x, kept, part, PARTS)
-        if LOG:
-            y = tile - shift
-        else:
-            y = px.exp2((tile - largest) * LOG2E) * scale
-        px.store(piece(Y, row, at, ROWS, WIDTH), y.to(Y.dtype))
+        if at < X.shape[1]:  # a whole tile past the row's end is not computed
+            tile = as_f32(x, kept, part, PARTS)
+            if LOG:
+                y = tile - shift
+            else:
+                y = px.exp2((tile - largest) * LOG2E) * scale
+            px.store(piece(Y, row, at, ROWS, WIDTH), y.to(Y.dtype))
 
 
 def softmax(x: Any, *, config: RowConfig | None = None) -> Any:

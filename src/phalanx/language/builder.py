@@ -71,7 +71,8 @@ class Builder:
     @contextmanager
     def block(self) -> Iterator[list[Op]]:
         """Collects what is emitted inside into a list of its own."""
-        outer, inner = self.ops, []
+        outer = self.ops
+        inner: list[Op] = []
         self.ops = inner
         try:
             yield inner

@@ -6,11 +6,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from phalanx.ir.ops.control import DeviceAssert, Print, Sync
-from phalanx.ir.types import DType, bool_
+from phalanx.ir.types import DType, bool_, i32
 from phalanx.ir.values import Value
 from phalanx.language.builder import Builder
 from phalanx.language.builtin import builtin
-from phalanx.language.operators import Number, binary, describe, dtype_of, folding, is_scalar, is_tile, unary
+from phalanx.language.operators import (
+    Number,
+    binary,
+    cast,
+    compare,
+    describe,
+    dtype_of,
+    folding,
+    is_scalar,
+    is_tile,
+    unary,
+)
 from phalanx.language.values import load_scalar, require_index
 
 
@@ -29,8 +40,10 @@ def cdiv(ctx: Builder, a: Any, b: Any) -> Any:
         require_index(ctx, "an argument of px.cdiv", item)
     if isinstance(a, int) and isinstance(b, int):
         return folding(ctx, "px.cdiv", _host_cdiv, a, b)
-    # The negated form, because a + b - 1 would overflow for arrays with close to 2^31 elements.
-    return unary(ctx, "neg", binary(ctx, "floordiv", unary(ctx, "neg", a), b))
+    # Not (a + b - 1) // b, which overflows for arrays with close to 2^31 elements; and in this form it is plain to see
+    # that the result is not negative where a and b are not.
+    rest = compare(ctx, "ne", binary(ctx, "mod", a, b), 0)
+    return binary(ctx, "add", binary(ctx, "floordiv", a, b), cast(ctx, rest, i32))
 
 
 @builtin("block_id")

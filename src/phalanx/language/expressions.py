@@ -347,7 +347,8 @@ class Expressions:
                     loc=self.locate(part.value),
                 )
             spec = self.eval(part.format_spec) if part.format_spec is not None else ""
-            shown = {ord("r"): repr, ord("s"): str, ord("a"): ascii}.get(part.conversion, lambda x: x)(item)
+            conversions: dict[int, Any] = {ord("r"): repr, ord("s"): str, ord("a"): ascii}
+            shown = conversions.get(part.conversion, lambda x: x)(item)
             parts.append(folding(self.ctx, "an f-string", format, shown if spec else str(shown), spec))
         return "".join(parts)
 

@@ -156,7 +156,7 @@ def kernel(
                     raise Error(
                         f"the run-time parameter '{parameter.name}' of kernel '{target.__name__}' has a default",
                         location=read_source(target).locate(read_source(target).node),
-                        remedy="run-time arguments are always passed; parameters after a '*' are constants with defaults",
+                        remedy="run-time arguments are always passed; constants, after a '*', may have defaults",
                     )
                 positional.append(parameter.name)
         return Kernel(
@@ -262,7 +262,7 @@ def read_kernel(kernel: Kernel, types: tuple[ArrayType | ScalarType | None, ...]
     ctx = Builder(warps, cluster, loc=kernel.location)
     reader = Reader(ctx)
     arguments: dict[str, Any] = {}
-    params = []
+    params: list[Param] = []
     for name, type_ in zip(kernel.parameters, types, strict=True):
         if type_ is None:
             arguments[name] = None

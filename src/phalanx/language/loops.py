@@ -381,10 +381,10 @@ class Reading:
         if cell is not None and type_ == cell.type:
             return False
         if type_ is None or (cell is not None and not self.widens(entry, cell, type_)):
-            was = cell.type if cell is not None else entry.type if isinstance(entry, Value) else constant_type(entry)
-            to = now.type if isinstance(now, Value) else constant_type(now) if was != constant_type(now) else now
+            old = cell.type if cell is not None else entry.type if isinstance(entry, Value) else constant_type(entry)
+            new = now.type if isinstance(now, Value) else constant_type(now) if old != constant_type(now) else now
             self.reader.ctx.fail(
-                f"the loop changes '{key[1]}' from {was} to {to}",
+                f"the loop changes '{key[1]}' from {old} to {new}",
                 "a variable that a run-time loop carries keeps its type: initialise it with the right one "
                 "(px.zeros, .to), or use another name inside the loop",
                 loc=self.reader.assigned_at.get(key, loc),

@@ -75,7 +75,7 @@ def dtype_of(value: Any) -> DType:
 
 
 def shape_of(value: Any) -> tuple[int, ...]:
-    return value.type.shape if isinstance(value, Value) else ()
+    return value.type.shape if isinstance(value, Value) and not isinstance(value.type, ArrayType) else ()
 
 
 def describe(value: Any) -> str:

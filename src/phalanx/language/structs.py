@@ -32,7 +32,7 @@ def struct(cls: type) -> StructClass:
     if "__init__" in cls.__dict__:
         refuse(f"@px.struct class '{cls.__name__}' has an __init__", "fields are given in order or by name: remove it")
     try:
-        host = dataclasses.dataclass(cls)
+        host: Any = dataclasses.dataclass(cls)
     except (TypeError, ValueError) as problem:
         refuse(
             f"@px.struct class '{cls.__name__}': {problem}",
@@ -48,7 +48,7 @@ def struct(cls: type) -> StructClass:
             if defaults[field.name] is None and field.default is not None:
                 shown = kind_of(field.default)
                 refuse(f"the default of '{cls.__name__}.{field.name}' is {shown}", f"defaults are {CAPTURES}")
-    methods = {
+    methods: dict[str, Any] = {
         name: fn
         for base in reversed(host.__mro__)
         for name, fn in base.__dict__.items()

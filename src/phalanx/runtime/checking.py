@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack
 from time import perf_counter
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -151,7 +152,8 @@ def run_checked(
     except Error as error:
         if error.kind != "deadlock":  # of which the checker knows
             if error.kind in KINDS:
-                found.add(error.kind, error.location, error.other, describe=lambda error=error: finding_of(error, checker.current))
+                describe = partial(finding_of, error, checker.current)
+                found.add(error.kind, error.location, error.other, describe=describe)
             elif not found.items:
                 raise
     finally:

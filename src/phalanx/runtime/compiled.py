@@ -111,7 +111,7 @@ def build(function: Function, arch: Arch, watchdog: bool) -> Compiled:
                 f"kernel '{function.name}' compiles with a loss of performance: {failure.warnings[0]}",
                 location=function.loc,
                 details="\n".join(failure.warnings),
-                remedy="use fewer registers (smaller tiles, more warps), or leave accumulators alone until px.wgmma_wait",
+                remedy="use fewer registers (smaller tiles, more warps); leave accumulators alone until px.wgmma_wait",
             ) from None
         raise Error(
             f"internal: the CUDA text of kernel '{function.name}' does not compile",

@@ -195,7 +195,7 @@ def normalise_grid(kernel: Kernel, grid: Any, constants: dict[str, Any]) -> tupl
     for axis, (count, limit) in enumerate(zip((x, y, z), limits, strict=True)):
         if count > limit:
             raise Error(
-                f"the grid of kernel '{kernel.name}' has {count} CTAs along dimension {axis}, the hardware takes {limit}",
+                f"the grid of kernel '{kernel.name}' has {count} CTAs along axis {axis}, the hardware takes {limit}",
                 location=kernel.location,
                 remedy="put the longest dimension first, or let each CTA loop over several tiles",
             )

@@ -1,1 +1,1 @@
-"""The checks: clocks, shadow state, findings, the report. `runtime/checking.py` runs them; `docs/checks.md` has the rules."""
+"""The checks: clocks, shadow state, findings, the report. `docs/checks.md` has the rules."""

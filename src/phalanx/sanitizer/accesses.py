@@ -1,7 +1,8 @@
 """Which accesses conflict: every access is compared with those of the same bytes before it.
 
-An access is over for whoever knows its epoch; two accesses of the same bytes of which one writes must be so ordered. The
-checks of one byte stop at the last write: whoever comes after it, by the same rule, comes after all that it came after.
+An access is over for whoever knows its epoch; two accesses of the same bytes of which one writes must be so ordered.
+The checks of one byte stop at the last write: whoever comes after it, by the same rule, comes after all that it came
+after.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 from phalanx.ir.effects import FenceKind, Mode
 from phalanx.ir.views import GlobalView
 from phalanx.sanitizer.clocks import AgentClock
-from phalanx.sanitizer.globals import GlobalShadow, Tile, distinct, key_of
+from phalanx.sanitizer.globals import GlobalShadow, Tile, distinct, key_of, repeats_rows
 from phalanx.sanitizer.records import Record
 from phalanx.sanitizer.shared import Cell, Cells
 
@@ -76,13 +77,15 @@ class Conflicts:
 
     def _write(self, record: Record, cells: Cells) -> None:
         clock = record.clock
-        now, engine = clock.now, record.engine
+        now, engine, strict = clock.now, record.engine, self.strict
         for cell in cells:
             if cell.unwritten is not None:
                 self._first_write(record, cell)
-            if cell.reads:
-                self._after(cell.reads, record, fenced=self.strict)
-                cell.reads.clear()
+            reads = cell.reads
+            if reads:
+                if len(reads) > 1 or strict or now[reads[0].dim] < reads[0].epoch:
+                    self._after(reads, record, fenced=strict)
+                reads.clear()
             if cell.atomics:
                 self._after(cell.atomics, record, fenced=True)
                 cell.atomics.clear()
@@ -144,10 +147,11 @@ class Conflicts:
 
     def global_(self, record: Record, shadow: GlobalShadow) -> None:
         """An access of global memory."""
+        assert record.access is not None
         view = record.access.region
         assert isinstance(view, GlobalView)
         arrays = shadow.arrays.get(view.array.index)
-        if arrays is None:
+        if arrays is None or getattr(record.place, "view", record) is None:  # nothing of it lies inside the array
             return
         tile = arrays.tile(record.place)
         if tile is not None:
@@ -157,6 +161,8 @@ class Conflicts:
         if key is None:
             return
         mode = record.mode
+        if mode is WRITE and record.work is not None and repeats_rows(record.place):
+            self.race(record, record)
         writes = arrays.writes[key]
         self._after_numbers(writes, record, shadow, fenced=True)
         if mode is not READ and arrays.reads is not None:
@@ -251,8 +257,8 @@ def is_fenced(clock: AgentClock, before: Record, rank: int | None) -> bool:
 def covers(clock: AgentClock, dim: int, epoch: int, writer: int, rank: int | None) -> bool:
     """Whether an epoch of an agent of CTA `writer` is fenced, by itself or by `clock`'s agent.
 
-    `rank` is the CTA whose shared memory is meant (None: global memory). A fence of `shared::cta` is good for the memory of the
-    CTA that runs it, one of `shared::cluster` for all.
+    `rank` is the CTA whose shared memory is meant (None: global memory). A fence of `shared::cta` is good for the
+    memory of the CTA that runs it, one of `shared::cluster` for all.
     """
     if rank is None:
         return _by(clock, FenceKind.PROXY_GLOBAL, dim, epoch, True, True)

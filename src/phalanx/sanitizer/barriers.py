@@ -39,7 +39,9 @@ class PhaseLog:
     def __init__(self, signals: list[Signal]) -> None:
         self.arrivals = [Event(*rest) for kind, *rest in signals if kind is ARRIVE]
         self.expects = [Event(*rest) for kind, *rest in signals if kind is EXPECT]
-        self.copies: list[tuple[CopyWork, int]] = [(work, nbytes) for kind, work, _, _, nbytes in signals if kind is COPY]
+        self.copies: list[tuple[CopyWork, int]] = [
+            (work, nbytes) for kind, work, _, _, nbytes in signals if kind is COPY
+        ]
 
     @property
     def expected(self) -> int:
@@ -118,8 +120,8 @@ class BarrierClock:
     def awaited(self, clock: AgentClock, parity: int) -> int:
         """The phase that a wait of `parity` is sure to see completed.
 
-        The one that the agent already knows of, if the parity is its; otherwise the next. A barrier that ran ahead gives no
-        more than that, and the first `wait(1)` is for the phase before the first.
+        The one that the agent already knows of, if the parity is its; otherwise the next. A barrier that ran ahead
+        gives no more than that, and the first `wait(1)` is for the phase before the first.
         """
         known = max(clock.now[self.dim], self.base) - 1
         return known if not (known ^ parity) & 1 else known + 1

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from phalanx.errors import Error
@@ -27,8 +28,8 @@ from phalanx.sim.monitor import Monitor
 from phalanx.sim.places import SharedPlace
 
 SKIPPED = frozenset({
-    "over-arrival", "barrier-uninitialised", "barrier-reinitialised", "barrier-invalidated", "out-of-bounds", "misaligned",
-    "tx-mismatch",
+    "over-arrival", "barrier-uninitialised", "barrier-reinitialised", "barrier-invalidated", "out-of-bounds",
+    "misaligned", "tx-mismatch",
 })
 """Errors of the simulator after which the run goes on without the instruction."""
 SUSPECTS_PER_LINE = 16
@@ -127,9 +128,7 @@ class Checker(Monitor):
         for clock in state.clocks:
             store = clock.last_store
             if store is not None and clock.now[clock.reads_dim] < store.epoch and store.op not in self.racing_ops:
-                self.findings.add(
-                    "unfinished", store.op.loc, describe=lambda store=store: messages.unfinished_store(store)
-                )
+                self.findings.add("unfinished", store.op.loc, describe=partial(messages.unfinished_store, store))
 
     def fork(self, parent: Agent, child: Agent) -> None:
         parent.watch.fork(child.watch)
@@ -142,7 +141,7 @@ class Checker(Monitor):
     def access(self, agent: Agent, op: Op, access: fx.Access, place: Any, ranks: list[int] | None) -> None:
         clock: AgentClock = agent.watch
         if type(place) is not SharedPlace:
-            if access.region.array.index in self.memory.arrays:
+            if access.region.array.index in self.memory.arrays:  # type: ignore[union-attr]
                 record = Record(clock, op, access, place, clock.rank, clock.dim, clock.now[clock.dim])
                 self.conflicts.global_(record, self.memory)
             return
@@ -238,7 +237,7 @@ class Checker(Monitor):
             self.conflicts.shared(record, self.cells(place.cta, place))
             if place.cta is not clock.agent.cta:
                 self.visit(place.cta, record)
-        elif access.region.array.index in self.memory.arrays:
+        elif access.region.array.index in self.memory.arrays:  # type: ignore[union-attr]
             self.conflicts.global_(record, self.memory)
 
     def complete(self, copy: Copy, barrier: MBarrier | None) -> bool:
@@ -321,7 +320,7 @@ class Checker(Monitor):
         if clock.dim not in state.ready or state.tracked:
             self.signal(state, clock, op)
         target = state.awaited(clock, phase & 1)
-        if target >= clock.now[state.dim]:
+        if target >= clock.now[state.dim]:  # news
             published = state.publication.upto(target)
             if published is not None:
                 clock.take(published)
@@ -419,7 +418,9 @@ class Checker(Monitor):
                 self.racing_barriers.update(record.work.barriers)
         products = before.op.family == "wgmma" and after.work is None and before.clock is after.clock
         if products and before.cluster == after.cluster:
-            self.findings.add("wgmma-hazard", after.op.loc, before.op.loc, describe=lambda: messages.hazard(before, after))
+            self.findings.add(
+                "wgmma-hazard", after.op.loc, before.op.loc, describe=lambda: messages.hazard(before, after)
+            )
             return
         self.findings.add(
             "race", after.op.loc, before.op.loc, cluster=after.cluster, describe=lambda: messages.race(before, after)
@@ -454,7 +455,7 @@ class Checker(Monitor):
             self.findings.add("exit-hazard", visit.op.loc, describe=lambda: messages.exit_hazard(visit))
 
     def never_waited(self, barrier: BarrierClock, work: CopyWork) -> None:
-        """Nobody waited for a load: unfinished; or, where other receivers of the same load did, a peer's write at exit."""
+        """Nobody waited for a load: unfinished; or, where other receivers of the same load did, a write at exit."""
         elsewhere = any(
             target.watch.waited >= phase for target, phase in zip(work.barriers, work.phases)
         )

@@ -2,11 +2,12 @@
 
 One vector per agent and per publication, of 64-bit numbers, in sections:
 
-- `V`, what is known in the sense of the memory model. One number per agent (its epochs), one per mbarrier (phases whose
-  completion is known, which stand for the copies that completed in them), and three per agent for its groups: bulk
-  groups whose writes, or reads, were waited for, and MMA groups. Asynchronous work needs no clock of its own: it is over
-  for whoever knows its phase or its group.
-- `X`, the same numbers, but only good enough to let a CTA exit: what a relaxed arrive at the cluster's barrier hands on.
+- `V`, what is known in the sense of the memory model. One number per agent (its epochs), one per mbarrier (phases
+  whose completion is known, which stand for the copies that completed in them), and three per agent for its groups:
+  bulk groups whose writes, or reads, were waited for, and MMA groups. Asynchronous work needs no clock of its own: it
+  is over for whoever knows its phase or its group.
+- `X`, the same numbers, but only good enough to let a CTA exit: what a relaxed arrive at the cluster's barrier hands
+  on.
 - `I`, epochs of each agent before its last `px.fence.barrier_init()`.
 - `P`, for each space of the proxy fence, epochs of each agent before its own last fence.
 
@@ -70,7 +71,7 @@ class AgentClock:
         self.writes_dim = layout.writes + dim
         self.reads_dim = layout.reads + dim
         self.vector = np.zeros(layout.size, np.int64)
-        self.now = memoryview(self.vector)
+        self.now = memoryview(self.vector)  # type: ignore[arg-type]
         self.cluster = 0
         self.locally: dict[FenceKind, np.ndarray] = {}
         self.reset(0)
@@ -137,7 +138,7 @@ class AgentClock:
     # --- what is published ------------------------------------------------------------------------------------------
 
     def relaxed(self) -> np.ndarray:
-        """What a relaxed arrive hands on: fenced inits, what lies before a `px.fence.cluster()`, and the licence to exit."""
+        """What a relaxed arrive hands on: fenced inits, what a `px.fence.cluster()` follows, the licence to exit."""
         layout = self.layout
         size = layout.knowledge
         out = np.zeros(layout.size, np.int64) if self.fenced is None else self.fenced.copy()

@@ -41,16 +41,15 @@ class Blocked:
         if isinstance(thing, MBarrier):
             state: BarrierClock = thing.watch
             wanted = state.awaited(self.agent.watch, thing.phase & 1)
-            text = f"waits for {named_here(thing, self.agent)}, phase {wanted} (parity {wanted & 1}); {barrier_state(thing)}"
+            name = named_here(thing, self.agent)
+            which = f"phase {wanted}" if wanted >= state.base else "the phase before the first"
+            text = f"waits for {name}, {which} (parity {wanted & 1})"
             if wanted < state.phase and thing.live:
-                which = f"phase {wanted}" if wanted >= state.base else "the phase before the first"
-                name = named_here(thing, self.agent)
-                return f"waits for {name}, {which} (parity {wanted & 1}), which is over: {name} ran ahead to phase {state.phase}"
-            return text
+                return f"{text}, which is over: {name} ran ahead to phase {state.phase}"
+            return f"{text}; {barrier_state(thing)}"
         if isinstance(thing, ClusterBarrier):
-            return (
-                f"waits for the cluster, phase {thing.phase}: short of {thing.expected - thing.arrived} of {thing.expected} warps"
-            )
+            missing = thing.expected - thing.arrived
+            return f"waits for the cluster, phase {thing.phase}: short of {missing} of {thing.expected} warps"
         if isinstance(thing, GroupWait):
             return f"waits for its bulk groups, {len(self.agent.writing)} unfinished"
         if thing is not None and self.op is not None:
@@ -63,7 +62,7 @@ def named_here(barrier: MBarrier, agent: Agent) -> str:
 
 
 def report_stuck(checker: Checker, clusters: list[Cluster]) -> None:
-    """A `tx-mismatch` where bytes are what a wait lacks, otherwise a `deadlock`; nothing where a finding explains it."""
+    """A `tx-mismatch` where bytes are what a wait lacks, else a `deadlock`; nothing where a finding explains it."""
     blocked = [item for cluster in clusters for item in blocked_agents(cluster)]
     if any(cluster.index in checker.findings.derailed for cluster in clusters):
         return
@@ -88,7 +87,8 @@ def report_stuck(checker: Checker, clusters: list[Cluster]) -> None:
         "deadlock", location, other,
         describe=lambda: Finding(
             "deadlock", f"no agent can ever go on: {story(chain, checker.function)}; {remedy(first)}", location, other,
-            tuple(actor_of(item.agent) for item in blocked), notes=tuple(waits), label=f"blocks ({actor_of(first.agent)})",
+            tuple(actor_of(item.agent) for item in blocked), notes=tuple(waits),
+            label=f"blocks ({actor_of(first.agent)})",
             other_label=f"blocks ({actor_of(second.agent)})" if second is not None else "",
         ),
     )
@@ -132,7 +132,9 @@ def helpers(item: Blocked, function: Function) -> list[Agent]:
     if isinstance(thing, MBarrier):
         own = arrivers(function, thing.array)
         return [
-            candidate for cta in (thing.cta, *cluster.ctas) for i, candidate in enumerate((cta.main, *cta.main.children))
+            candidate
+            for cta in (thing.cta, *cluster.ctas)
+            for i, candidate in enumerate((cta.main, *cta.main.children))
             if i in own and candidate is not agent
         ]
     if isinstance(thing, ClusterBarrier):
@@ -144,7 +146,7 @@ def helpers(item: Blocked, function: Function) -> list[Agent]:
 
 
 def arrivers(function: Function, barrier: BarrierArray) -> dict[int, Op]:
-    """Which agents (0 is the code outside roles, then the roles in order) have an instruction that arrives on `barrier`."""
+    """Which agents (0 is the code outside roles, then the roles in order) have an instruction that arrives there."""
     regions = [region for op in function.walk() if isinstance(op, Roles) for region in op.regions]
     inside: dict[int, int] = {id(op): i + 1 for i, region in enumerate(regions) for op in region.body.walk()}
     found: dict[int, Op] = {}
@@ -185,7 +187,8 @@ def lack(barrier: MBarrier, agent: Agent) -> str:
     state: BarrierClock = barrier.watch
     wanted = state.awaited(agent.watch, barrier.phase & 1)
     if wanted < state.base:
-        return f"which ran ahead to phase {state.phase}: a first wait for parity 1 passes only while phase 0 is not complete"
+        ahead = f"which ran ahead to phase {state.phase}"
+        return f"{ahead}: a first wait for parity 1 passes only while phase 0 is not complete"
     if wanted < state.phase:
         return f"which ran ahead to phase {state.phase} before anybody waited for phase {wanted}"
     missing = []

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from phalanx.ir.location import NOWHERE, Location
@@ -11,8 +13,8 @@ from phalanx.sanitizer.records import Actor
 
 KINDS = (
     "race", "proxy", "deadlock", "tx-mismatch", "over-arrival", "count-mismatch", "barrier-uninitialised",
-    "barrier-reinitialised", "barrier-invalidated", "barrier-memory", "uninitialised-read", "out-of-bounds", "misaligned",
-    "exit-hazard", "unfinished", "wgmma-hazard",
+    "barrier-reinitialised", "barrier-invalidated", "barrier-memory", "uninitialised-read", "out-of-bounds",
+    "misaligned", "exit-hazard", "unfinished", "wgmma-hazard",
 )
 """Every kind of finding, as in the table of `docs/checks.md`."""
 
@@ -27,8 +29,8 @@ DERAILING = frozenset({
 class Finding:
     """A mistake in the choreography.
 
-    `location` is where it shows, `other` the place it conflicts with (None where there is none); both have `.file`, `.line`
-    and `.column`. `agents` says who: cluster, CTA, warps or engine. `count` is how often it was seen.
+    `location` is where it shows, `other` the place it conflicts with (None where there is none); both have `.file`,
+    `.line` and `.column`. `agents` says who: cluster, CTA, warps or engine. `count` is how often it was seen.
     """
 
     kind: str
@@ -128,8 +130,8 @@ class Findings:
         """The run is over: decides about the suspects."""
         for holds, finding in self.tentative:
             if holds():
-                self.add(finding.kind, finding.location, finding.other, describe=lambda finding=finding: finding)
+                self.add(finding.kind, finding.location, finding.other, describe=partial(copy, finding))
         self.tentative.clear()
 
-    def __iter__(self) -> Iterable[Finding]:  # type: ignore[override]
+    def __iter__(self) -> Iterator[Finding]:
         return iter(self.items.values())

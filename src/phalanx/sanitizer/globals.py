@@ -1,14 +1,16 @@
 """Shadow state of global memory: for every element of an array that the kernel writes, who touched it last.
 
-Arrays that the kernel only reads need no shadow: nothing can race there. Arrays that overlap in memory share theirs, at the
-granularity of what they have in common. The shadow holds numbers of records; number 0 is the host, which is before
-everything. Clusters are never ordered with each other, so two records of different clusters stand for any number of them.
+Arrays that the kernel only reads need no shadow: nothing can race there. Arrays that overlap in memory share theirs,
+at the granularity of what they have in common. The shadow holds numbers of records; number 0 is the host, which is
+before everything. Clusters are never ordered with each other, so two records of different clusters stand for any
+number of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from math import gcd
+from operator import mod
 from typing import Any
 
 import numpy as np
@@ -34,9 +36,9 @@ class Tile:
 class ArrayShadow:
     """The shadow of one array argument.
 
-    As long as all accesses are tiles of one grid (same extents, starts that differ by multiples of them), each tile has its
-    history in `tiles`; the first access that is not makes numbers per element of them: the last writes, the reads and the
-    atomics since (None: the kernel has none).
+    As long as all accesses are tiles of one grid (same extents, starts that differ by multiples of them), each tile has
+    its history in `tiles`; the first access that is not makes numbers per element of them: the last writes, the reads
+    and the atomics since (None: the kernel has none).
     """
 
     __slots__ = ("atomics", "extents", "origin", "reads", "spread", "tiles", "writes")
@@ -56,17 +58,17 @@ class ArrayShadow:
         tiles = self.tiles
         if tiles is None:
             return None
-        tile = tiles.get(place.starts) if type(place) is GlobalPlace and place.window.extents == self.extents else None
-        if tile is not None:
-            return tile
         if type(place) is GlobalPlace:
-            if not tiles:
-                self.extents = place.window.extents
-                self.origin = tuple([start % extent for start, extent in zip(place.starts, self.extents)])
-            if place.window.extents == self.extents and all(
-                [start % extent == first for start, extent, first in zip(place.starts, self.extents, self.origin)]
-            ):
-                tile = tiles[place.starts] = Tile()
+            starts, extents = place.starts, place.window.extents
+            if extents == self.extents:
+                tile = tiles.get(starts)
+                if tile is not None:
+                    return tile
+            elif not tiles:
+                self.extents = extents
+                self.origin = tuple(map(mod, starts, extents))
+            if extents == self.extents and tuple(map(mod, starts, extents)) == self.origin:
+                tile = tiles[starts] = Tile()
                 return tile
         self.spread()
         return None
@@ -204,6 +206,11 @@ def key_of(place: GlobalPlace | RowsPlace) -> tuple[Any, ...] | None:
     sizes = place.window.array.shape
     key = clipped((*starts[:axis], 0, *starts[axis + 1 :]), (*extents[:axis], 1, *extents[axis + 1 :]), sizes)
     return None if key is None else (*key[:axis], place.rows, *key[axis + 1 :])
+
+
+def repeats_rows(place: GlobalPlace | RowsPlace) -> bool:
+    """Whether an index tile names a row of the array twice."""
+    return isinstance(place, RowsPlace) and len(np.unique(place.rows)) < len(place.rows)
 
 
 def clipped(starts: tuple[int, ...], extents: tuple[int, ...], shape: tuple[int, ...]) -> tuple[slice, ...] | None:

@@ -40,13 +40,13 @@ def place(op: Op) -> str:
     return op.loc.short
 
 
-# --- races -------------------------------------------------------------------------------------------------------------
+# --- races -----------------------------------------------------------------------------------------------------------
 
 
 def race(before: Record, after: Record) -> Finding:
     what = (
-        f"{call(after.op)} {after.verb} {after.region()} and nothing orders it after {call(before.op)} ({place(before.op)}), "
-        f"which {before.verb} {'it' if same_bytes(before, after) else before.region()}"
+        f"{call(after.op)} {after.verb} {after.region()} and nothing orders it after {call(before.op)} "
+        f"({place(before.op)}), which {before.verb} {'it' if same_bytes(before, after) else before.region()}"
     )
     return Finding(
         "race", f"{what}; {race_remedy(before, after)}", after.op.loc, before.op.loc, (after.actor(), before.actor()),
@@ -57,8 +57,8 @@ def race(before: Record, after: Record) -> Finding:
 def hazard(before: Record, after: Record) -> Finding:
     return Finding(
         "wgmma-hazard",
-        f"{call(after.op)} {after.verb} {after.region()} while the product of {place(before.op)}, of the same role, still reads "
-        "it; px.wgmma_commit() and px.wgmma_wait(n) first",
+        f"{call(after.op)} {after.verb} {after.region()} while the product of {place(before.op)}, of the same role, "
+        "still reads it; px.wgmma_commit() and px.wgmma_wait(n) first",
         after.op.loc, before.op.loc, (after.actor(), before.actor()), label=label(after), other_label=label(before),
     )
 
@@ -74,8 +74,8 @@ def race_remedy(before: Record, after: Record) -> str:
     work = before.work
     if work is not None and work.barriers and after.work is not None and after.work.barriers:
         return (
-            "before a place is filled again its issuer must wait until everybody who uses it has let go: wait for a barrier on "
-            "which all of them arrive, with a count that covers them all"
+            "before a place is filled again its issuer must wait until everybody who uses it has let go: wait for a "
+            "barrier on which all of them arrive, with a count that covers them all"
         )
     doer = f"{after.actor().role} of CTA {after.actor().cta}" if before.clock is not after.clock else "it"
     if work is not None and work.barriers:
@@ -134,8 +134,9 @@ def proxy(before: Record, after: Record) -> Finding:
     verb = {Mode.READ: "read", Mode.WRITE: "wrote", Mode.ATOMIC: "updated"}[before.mode]
     return Finding(
         "proxy",
-        f"{call(after.op)} {after.verb} {after.region()} through the async proxy, but {call(before.op)} ({place(before.op)}) {verb} it "
-        f"through the generic proxy and no proxy fence lies between; put {fence} after {place(before.op)}, before it is handed over",
+        f"{call(after.op)} {after.verb} {after.region()} through the async proxy, but {call(before.op)} "
+        f"({place(before.op)}) {verb} it through the generic proxy and no proxy fence lies between; put {fence} after "
+        f"{place(before.op)}, before it is handed over",
         after.op.loc, before.op.loc, (after.actor(), before.actor()), label=label(after), other_label=label(before),
     )
 
@@ -143,12 +144,13 @@ def proxy(before: Record, after: Record) -> Finding:
 def uninitialised_read(record: Record) -> Finding:
     return Finding(
         "uninitialised-read",
-        f"{call(record.op)} reads {record.region()}, which nothing has written; write it first, or wait for the copy that does",
+        f"{call(record.op)} reads {record.region()}, which nothing has written; write it first, or wait for the copy "
+        "that does",
         record.op.loc, None, (record.actor(),), label=label(record),
     )
 
 
-# --- barriers ----------------------------------------------------------------------------------------------------------
+# --- barriers --------------------------------------------------------------------------------------------------------
 
 
 def uninitialised_barrier(barrier: BarrierClock, clock: AgentClock, op: Op, init: Event, ordered: bool) -> Finding:
@@ -156,8 +158,8 @@ def uninitialised_barrier(barrier: BarrierClock, clock: AgentClock, op: Op, init
     remote = barrier.barrier.cta is not clock.agent.cta
     if ordered:
         message = (
-            f"{call(op)} lets a copy complete on {name}, whose init ({place(init.op)}) no fence has made visible to the engines; "
-            "call px.fence.barrier_init() after the init, before the sync"
+            f"{call(op)} lets a copy complete on {name}, whose init ({place(init.op)}) no fence has made visible to "
+            "the engines; call px.fence.barrier_init() after the init, before the sync"
         )
     else:
         sync = "px.cluster.sync()" if remote else "px.sync() or a role's start"
@@ -187,10 +189,10 @@ def over_barrier(record: Record, barrier: BarrierClock) -> Finding:
     init = barrier.init
     return Finding(
         "barrier-memory",
-        f"{call(record.op)} writes {record.region()}, which holds the live barrier {name}; invalidate the barrier first, "
-        "or do not reuse its memory",
-        record.op.loc, init.op.loc if init else None, (record.actor(),), notes=(f"{name}: {barrier_state(barrier.barrier)}",),
-        label=label(record), other_label=f"initialises {name}",
+        f"{call(record.op)} writes {record.region()}, which holds the live barrier {name}; invalidate the barrier "
+        "first, or do not reuse its memory",
+        record.op.loc, init.op.loc if init else None, (record.actor(),),
+        notes=(f"{name}: {barrier_state(barrier.barrier)}",), label=label(record), other_label=f"initialises {name}",
     )
 
 
@@ -251,7 +253,10 @@ def unbalanced(
     fix = "expect what the copies bring to this CTA" + (
         ", from all CTAs that multicast to it" if len(barrier.barrier.cta.cluster.ctas) > 1 else ""
     ) + ": `with bar.transaction():` adds it up"
-    notes = [f"expects {event.number} bytes at {place(event.op)} ({actor_of(event.clock.agent)})" for event in log.expects[:4]]
+    notes = [
+        f"expects {event.number} bytes at {place(event.op)} ({actor_of(event.clock.agent)})"
+        for event in log.expects[:4]
+    ]
     notes += [
         f"a copy brings {nbytes} bytes, issued at {place(work.op)} ({actor_of(work.clock.agent)})"
         for work, nbytes in log.copies[:4]
@@ -265,7 +270,7 @@ def unbalanced(
     )
 
 
-# --- the end -----------------------------------------------------------------------------------------------------------
+# --- the end ---------------------------------------------------------------------------------------------------------
 
 
 def exit_hazard(visit: Record) -> Finding:
@@ -282,8 +287,8 @@ def exit_in_flight(barrier: BarrierClock, work: CopyWork) -> Finding:
     cta = barrier.barrier.cta.rank
     return Finding(
         "exit-hazard",
-        f"{call(work.op)} multicasts into CTA {cta}, which never waits for {named(barrier.barrier)} and may exit while the copy "
-        "lands; wait for the phase in every CTA of the mask",
+        f"{call(work.op)} multicasts into CTA {cta}, which never waits for {named(barrier.barrier)} and may exit while "
+        "the copy lands; wait for the phase in every CTA of the mask",
         work.op.loc, None, (actor_of(work.clock.agent, engine="TMA engine"),), label=f"lands in CTA {cta}",
         notes=(f"{named(barrier.barrier)}: {barrier_state(barrier.barrier)}",),
     )
@@ -306,6 +311,6 @@ def unfinished_store(store: Record) -> Finding:
     else:
         what, fix = "was committed, but nobody waited for it", "call px.tma.wait(0, read=True) in the same role"
     return Finding(
-        "unfinished", f"this {call(store.op)} {what} before the kernel ends; {fix}", store.op.loc, None, (store.actor(),),
-        label=label(store),
+        "unfinished", f"this {call(store.op)} {what} before the kernel ends; {fix}", store.op.loc, None,
+        (store.actor(),), label=label(store),
     )

@@ -20,6 +20,8 @@ from phalanx.ir.values import Const, Value
 
 BYTES = 16
 """By how much a number of bytes is changed."""
+MANY = 7
+"""As many groups as a wait may leave open."""
 
 
 @dataclass(frozen=True)
@@ -132,6 +134,8 @@ def changed_fields(op: Op, effects: fx.Effects) -> Iterator[Change]:
     for group in (*effects.bulk_groups, *effects.mma_groups):
         if group.action in (fx.GroupAction.WAIT, fx.GroupAction.WAIT_READ) and "n" in names:
             yield f"{op.mnemonic}: one group more stays open", [dataclasses.replace(op, n=group.pending + 1)]  # type: ignore[call-arg]
+            if op.defined_values():  # it can't be removed: what it defines is read
+                yield f"{op.mnemonic}: waits for nothing", [dataclasses.replace(op, n=MANY)]  # type: ignore[call-arg]
         if group.action is fx.GroupAction.WAIT and "read" in names:
             yield f"{op.mnemonic}: waits for the reads only", [dataclasses.replace(op, read=True)]  # type: ignore[call-arg]
     if any(m.span is fx.Span.CLUSTER and m.arrives and m.releases for m in effects.rendezvous) and "relaxed" in names:
@@ -160,24 +164,34 @@ class Verdict:
         return self.how != "survived"
 
 
-def judge(mutant: Mutant, original: bytes, grid: Any, args: list[Any], *, schedules: int = 3, limit: int = 2000) -> Verdict:
-    """Checks a mutant of a prepared kernel; one that is clean has to be shown equivalent: no order of events deadlocks, and all
-    end as the original does (`original` is its outcome)."""
+def judge(
+    mutant: Mutant, original: bytes, grid: Any, args: list[Any], *, prepared: bool = True, schedules: int = 3, limit: int = 2000
+) -> Verdict:
+    """Checks a mutant of a kernel, which is `prepared` or as it was read.
+
+    One that is clean has to be shown equivalent: no order of events deadlocks, and all end as the original does (`original`
+    is its outcome).
+    """
     from phalanx.errors import Error
     from phalanx.ir.verifier import verify
+    from phalanx.passes.pipeline import prepare
     from phalanx.runtime.checking import copies_of, run_checked, schedules_of
     from phalanx.sanitizer.exploration import Search, Start
     from phalanx.sim.steps import Steps
 
+    function = mutant.function
     try:
-        verify(mutant.function)
+        if prepared:
+            verify(function)
+        else:
+            function = prepare(function)
         for schedule in schedules_of(schedules, 0):
-            findings = run_checked(mutant.function, grid, copies_of(args), schedule, quiet=True)
+            findings = run_checked(function, grid, copies_of(args), schedule, quiet=True)
             if findings:
                 return Verdict(mutant, findings[0].kind, findings[0].message)
     except Error as error:
         return Verdict(mutant, "refused", error.message)
-    found = Search(Steps(mutant.function, grid, copies_of(args)), Start(), limit).run()
+    found = Search(Steps(function, grid, copies_of(args)), Start(), limit).run()
     same = found.complete and not found.deadlocks and not found.errors and set(found.outcomes) == {original}
     seen = (
         f"{found.explored} orders, complete: {found.complete}, {len(found.outcomes)} outcomes, {len(found.deadlocks)} deadlocks, "

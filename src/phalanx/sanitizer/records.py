@@ -50,7 +50,7 @@ def actor_of(agent: Agent, cluster: int | None = None, engine: str | None = None
 class CopyWork:
     """One asynchronous copy: who issued it, and the phase of each barrier that it was issued to."""
 
-    __slots__ = ("barriers", "clock", "faulty", "op", "phases", "records")
+    __slots__ = ("barriers", "clock", "faulty", "op", "phases")
 
     def __init__(self, clock: AgentClock, op: Op, barriers: tuple[MBarrier, ...], phases: tuple[int, ...]) -> None:
         self.clock = clock
@@ -59,13 +59,14 @@ class CopyWork:
         self.phases = phases
         self.faulty = False
         """A finding already says what is wrong with it."""
-        self.records: list[Record] = []
 
 
 class Record:
     """One access: it is over for whoever knows `epoch` of number `dim` (or of one of `also`) of cluster `cluster`."""
 
-    __slots__ = ("access", "also", "clock", "cluster", "dim", "engine", "epoch", "mode", "op", "place", "raced", "rank", "work")
+    __slots__ = (
+        "access", "also", "clock", "cluster", "dim", "engine", "epoch", "mode", "op", "place", "raced", "rank", "work",
+    )
 
     def __init__(
         self, clock: AgentClock, op: Op, access: Access | None, place: Any, rank: int, dim: int, epoch: int,

@@ -51,13 +51,13 @@ class Report:
         """Raises `px.Error` with the whole report if there is a finding; its kind and place are the first one's."""
         if self.findings:
             first = self.findings[0]
-            raise Error(
-                f"{self.summary()}\n\n" + "\n\n".join(map(plain_text, self.findings)), location=first.location, kind=first.kind
-            )
+            text = "\n\n".join([self.summary(), *map(plain_text, self.findings)])
+            raise Error(text, location=first.location, kind=first.kind)
 
     def summary(self) -> str:
         """One line."""
-        under = f"under {len(self.schedules)} schedule{'s' * (len(self.schedules) != 1)}" if self.schedules else "before any run"
+        tried = len(self.schedules)
+        under = f"under {tried} schedule{'s' * (tried != 1)}" if tried else "before any run"
         if self.ok:
             return f"{self.kernel}: no findings {under}"
         count = len(self.findings)

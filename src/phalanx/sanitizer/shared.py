@@ -1,8 +1,9 @@
 """Shadow state of a CTA's shared memory: exact bytes, kept as few pieces as the kernel's own regions need.
 
-The memory is cut into cells: sets of bytes that every region seen so far covers wholly or not at all. A region is a list of
-cells, found once and kept; a new region that covers a part of a cell splits it, in all lists. So disjoint slices never meet and
-overlapping views always do, whatever their shapes and types, and a region that was seen before costs one check per cell.
+The memory is cut into cells: sets of bytes that every region seen so far covers wholly or not at all. A region is a
+list of cells, found once and kept; a new region that covers a part of a cell splits it, in all lists. So disjoint
+slices never meet and overlapping views always do, whatever their shapes and types, and a region that was seen before
+costs one check per cell.
 """
 
 from __future__ import annotations
@@ -70,7 +71,8 @@ class SharedShadow:
         """The last access, by number and mode, of each peer (agent or engine) to this memory."""
         self.overlaid: dict[MBarrier, Cells] = {}
         """Barriers that share their memory with something else."""
-        shared = {item.reuse for item in (*machine.function.buffers, *machine.function.barriers)} - {None}
+        function = machine.function
+        shared = {b.reuse for b in function.buffers} | {b.reuse for b in function.barriers}
         for array, barriers in cta.barriers.items():
             if array in shared or array.reuse is not None:
                 for barrier in barriers:

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 class MBarrier:
     """One mbarrier of one CTA. `phase` counts completed phases; its lowest bit is the parity of the current one."""
 
-    __slots__ = ("array", "cta", "expected", "index", "invalidated", "live", "pending", "phase", "tx", "waiters", "watch")
+    __slots__ = (
+        "array", "cta", "expected", "index", "invalidated", "live", "pending", "phase", "tx", "waiters", "watch",
+    )
 
     def __init__(self, array: BarrierArray, index: int, cta: Cta) -> None:
         self.array = array

@@ -37,6 +37,8 @@ class Copy:
 
     agent: Agent
     op: Op
+    watch: Any
+    """What a monitor keeps of it; not set before."""
     barriers: tuple[MBarrier, ...] = ()
     """What it completes on; nothing where it belongs to a group."""
 

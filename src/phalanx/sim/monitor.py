@@ -65,7 +65,7 @@ class Monitor:
         """A store has read its shared source."""
 
     def complete(self, copy: Copy, barrier: MBarrier | None) -> bool | None:
-        """A copy has landed; `barrier` is about to be credited (None: it belongs to a bulk group). False: do not credit."""
+        """A copy has landed; `barrier` is about to be credited (None: it belongs to a bulk group). False: don't."""
 
     def arrive(self, agent: Agent, op: Op, barrier: MBarrier, count: int) -> None:
         """`count` arrivals are about to be counted."""

@@ -28,6 +28,9 @@ class SharedPlace:
 
     __slots__ = ("array", "axes", "buffer", "cells", "cta", "key")
 
+    cells: list[Any]
+    """What a monitor keeps of it; not set before."""
+
     def __init__(self, cta: Cta, buffer: SharedBuffer, key: Key, axes: tuple[int, ...] | None) -> None:
         self.cta = cta
         self.buffer = buffer

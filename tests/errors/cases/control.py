@@ -1,4 +1,5 @@
 """Statements, loops and branches."""
+# ruff: noqa: SIM105
 
 import numpy as np
 

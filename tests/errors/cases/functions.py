@@ -1,4 +1,5 @@
 """Helpers and structs."""
+# ruff: noqa: B006
 
 import numpy as np
 
@@ -183,7 +184,7 @@ def func_on_something_else():
 @case
 def helper_default_that_is_no_constant():
     @px.func
-    def scale(x, table=[1, 2]):  # noqa: B006
+    def scale(x, table=[1, 2]):
         return x
 
     @px.kernel

@@ -1,4 +1,5 @@
 """Names that are not there, or stand for something that kernels can't use."""
+# ruff: noqa: B007, F821, F841
 
 import json
 import math
@@ -22,7 +23,7 @@ def unknown_name():
     @px.kernel
     def scale(OUT):
         factor = 2.0
-        px.store(OUT[0], factr * 3)  # noqa: F821
+        px.store(OUT[0], factr * 3)
 
     scale[1](OUT)
 
@@ -31,7 +32,7 @@ def unknown_name():
 def unknown_name_without_a_likeness():
     @px.kernel
     def scale(OUT):
-        px.store(OUT[0], zzzz)  # noqa: F821
+        px.store(OUT[0], zzzz)
 
     scale[1](OUT)
 
@@ -145,7 +146,7 @@ def used_before_assigned():
     @px.kernel
     def scale(OUT):
         px.store(OUT[0], total)
-        total = 1.0  # noqa: F841
+        total = 1.0
 
     scale[1](OUT)
 

@@ -5,6 +5,7 @@ Elements outside an array are filled or skipped. Elements that several threads h
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 from phalanx.cuda.prelude import instruction
@@ -20,6 +21,8 @@ from phalanx.cuda.tiles.share import share_scalar, share_tile
 from phalanx.cuda.tiles.shared_access import SharedAccess, scalar_place
 from phalanx.cuda.writer import Writer, scalar_dtype
 from phalanx.errors import Error
+from phalanx.ir.core import Function
+from phalanx.ir.ops.control import While
 from phalanx.ir.ops.memory import AtomicAdd, Extent, FenceAsyncProxy, FenceCluster, Load, Store
 from phalanx.ir.types import TileType
 from phalanx.ir.values import Value
@@ -63,6 +66,8 @@ def _load_scalar(w: Writer, op: Load) -> None:
     view = op.view
     if isinstance(view, GlobalView):
         pointer, inside = scalar_pointer(w, view)
+        if op in _polled(w.plan.function):
+            pointer = f"(const volatile {w.ctype(view.dtype)}*)({pointer})"
         w.define(op.result, f"{' && '.join(inside)} ? *({pointer}) : {atom(_fill(w, op))}")
     elif view.cta is None:
         w.define(op.result, f"*({scalar_place(w, view, w.plan.buffers[view.buffer].layout)})")
@@ -71,6 +76,14 @@ def _load_scalar(w: Writer, op: Load) -> None:
         name = w.name(op.result)
         w.line(f"{w.ctype(view.dtype)} {name};")
         w.line(f"{w.use(h.LOAD_REMOTE)}<1>(&{name}, {place});")
+
+
+@functools.lru_cache(maxsize=8)
+def _polled(function: Function) -> frozenset[Load]:
+    """Scalar loads in while loops: somebody else may change what they read, so every iteration must look again."""
+    loops = (op for op in function.walk() if isinstance(op, While))
+    inside = (op for loop in loops for block in loop.blocks() for op in block.walk())
+    return frozenset(op for op in inside if isinstance(op, Load) and not isinstance(op.result.type, TileType))
 
 
 def _load_global(w: Writer, op: Load, view: GlobalView) -> None:

@@ -1,0 +1,169 @@
+"""Compaction of a key/value cache: the tokens to keep move to the front, in place or into a new array, paged or not."""
+
+from __future__ import annotations
+
+import sys
+from math import prod
+from typing import Any
+
+import numpy as np
+
+import phalanx as px
+from phalanx.errors import Error, caller_location
+from phalanx.kernels.gather import CHUNK, INDICES, MoveConfig, choose, gather_rows, sms_of
+from phalanx.kernels.matrices import info_of
+from phalanx.runtime.arrays import ITEM_BYTES, ArgumentKind, ArrayInfo, kind_of
+
+NARROWEST = 128  # bytes of a row that a CTA moves at least
+
+
+@px.func
+def row_of(TABLE, sequence, token, tokens, PAGE):
+    """The row of a token of a sequence, -1 where there is none: by the page table, or sequence after sequence."""
+    there = (token >= 0) & (token < tokens)
+    if PAGE > 0:
+        page = px.load(TABLE[sequence, px.maximum(token, 0) // PAGE], fill=-1)
+        row = px.where(page >= 0, page * PAGE + token % PAGE, -1)
+    else:
+        row = sequence * tokens + token
+    return px.where(there, row, -1)
+
+
+@px.kernel(warps=2)
+def compact_ring(C, KEEP, TABLE, tokens, *, WIDTH, SLICES, ROWS, STAGES, LAG, PAGE=0):
+    """Row i of every sequence becomes row KEEP[i]: a CTA moves some columns of one sequence, row after row.
+
+    KEEP ascends, so row i comes from i or from further on: when it is stored, whatever needed the old row i has been read.
+    """
+    ring, full, empty = px.shared((STAGES, ROWS, WIDTH), C.dtype), px.barrier(STAGES), px.barrier(STAGES)
+    sequence = px.block_id(0) // SLICES
+    column = px.block_id(0) % SLICES * WIDTH
+    count = px.cdiv(KEEP.shape[1], ROWS)
+    stage = px.ring(STAGES)
+
+    with px.warps(0, 1):
+        for unit in range(count):
+            rows = ()
+            for r in px.static_range(ROWS):
+                token = px.load(KEEP[sequence, unit * ROWS + r], fill=-1)
+                rows = rows + (row_of(TABLE, sequence, token, tokens, PAGE),)
+            empty[stage.stage].wait(stage.parity ^ 1)
+            with full[stage.stage].transaction():
+                for r in px.static_range(ROWS):
+                    px.tma.load(C[rows[r], column : column + WIDTH], ring[stage.stage, r], full[stage.stage])
+            stage.advance()
+
+    with px.warps(1, 1):
+        freed = px.ring(STAGES)
+        for unit in range(count):
+            rows = ()
+            for r in px.static_range(ROWS):
+                token = unit * ROWS + r
+                target = row_of(TABLE, sequence, token, tokens, PAGE)
+                rows = rows + (px.where(token < KEEP.shape[1], target, -1),)
+            full[stage.stage].wait(stage.parity)
+            for r in px.static_range(ROWS):
+                px.tma.store(ring[stage.stage, r], C[rows[r], column : column + WIDTH])
+            px.tma.commit()
+            stage.advance()
+            px.tma.wait(LAG, read=True)
+            if unit >= LAG:
+                empty[freed.stage].arrive()
+                freed.advance()
+        px.tma.wait(0)
+
+
+def kv_compact(cache: Any, keep: Any, *, pages: Any = None, inplace: bool = False) -> Any:
+    """Keeps the tokens `keep` of every sequence of a cache.
+
+    `cache`: (sequences, tokens, ...) with `keep` (sequences, kept), or (tokens, ...) with `keep` (kept,). With `pages`
+    (sequences, pages per sequence) it is paged, (pages, tokens per page, ...): token t of sequence s lies in page
+    ``pages[s, t // size]``. The result is a new array (sequences, kept, ...); with `inplace` the cache itself, whose first
+    `kept` tokens of each sequence are the kept ones: `keep` must ascend then, and no page belong to two sequences. A token
+    that a sequence does not have, -1 for instance, gives zeros. sm_90 and up, or the simulator.
+    Example: ``kv_compact(cache, keep, inplace=True)``.
+    """
+    info, names = info_of("cache", cache, tuple(ITEM_BYTES)), info_of("keep", keep, INDICES)
+    if pages is None and len(names.shape) == 1:
+        return kv_compact(cache[None], keep[None], inplace=inplace)[0]
+    if len(names.shape) != 2 or len(info.shape) < 3:
+        raise _refused(
+            f"a cache of shape {info.shape} and tokens of shape {names.shape}",
+            "pass (sequences, tokens, ...) and (sequences, kept), or (tokens, ...) and (kept,)",
+        )
+    sequences, kept = names.shape
+    size = info.shape[1]
+    if pages is not None:
+        table = info_of("pages", pages, INDICES)
+        if len(table.shape) != 2 or table.shape[0] != sequences:
+            raise _refused(f"a page table of shape {table.shape} for {sequences} sequences", "pass (sequences, pages)")
+        tokens = table.shape[1] * size
+    else:
+        tokens = size
+        if info.shape[0] != sequences:
+            raise _refused(f"{sequences} lists of tokens for {info.shape[0]} sequences", "pass one list per sequence")
+    columns = prod(info.shape[2:])
+    flat = cache.reshape(info.shape[0] * size, columns)
+    if not inplace:
+        rows = _rows(keep, pages, size, tokens)
+        return gather_rows(flat, rows.reshape(-1)).reshape((sequences, kept, *info.shape[2:]))
+    _require_in_place(info, columns, kept, tokens)
+    if 0 not in (sequences, kept, columns):
+        slices, config = choose_slices(columns, ITEM_BYTES[info.dtype_name], sequences, sms_of(cache))
+        constants = config.constants(columns)
+        del constants["PARTS"]
+        compact_ring[sequences * slices](
+            flat, keep, keep if pages is None else pages, tokens, **constants, SLICES=slices,
+            PAGE=0 if pages is None else size,
+        )
+    return cache
+
+
+def choose_slices(columns: int, itemsize: int, sequences: int, sms: int) -> tuple[int, MoveConfig]:
+    """Into how many parts the columns are cut, so that all SMs have one; and how the rows of a part travel.
+
+    Anyone may call it; no hardware is involved. Example: ``choose_slices(1024, 2, 64, 132)[0] == 2``.
+    """
+    wanted = max(1, px.cdiv(sms, sequences))
+    step = NARROWEST // itemsize
+    width = max(step, px.cdiv(px.cdiv(columns, wanted), step) * step)
+    width = min(width, columns) if columns * itemsize % CHUNK == 0 else columns
+    config = choose(min(width, columns), itemsize)
+    return px.cdiv(columns, config.width), config
+
+
+def _rows(keep: Any, pages: Any, size: int, tokens: int) -> Any:
+    """The rows of the cache that hold the kept tokens, -1 where there is none."""
+    library: Any = sys.modules["torch"] if kind_of(keep) is ArgumentKind.TORCH else np
+    there = (keep >= 0) & (keep < tokens)
+    token = keep * there
+    place = {"device": keep.device} if library is not np else {}
+    sequence = library.arange(keep.shape[0], **place)[:, None]
+    if pages is None:
+        rows = sequence * size + token
+    else:
+        page = pages[sequence, token // size]
+        there = there & (page >= 0)
+        rows = page * size + token % size
+    return (rows + 1) * there - 1
+
+
+def _require_in_place(info: ArrayInfo, columns: int, kept: int, tokens: int) -> None:
+    expected = 1
+    for extent, stride in zip(reversed(info.shape), reversed(info.strides), strict=True):
+        if extent > 1 and stride != expected:
+            raise _refused("the cache is not contiguous", "compact a contiguous array, or not in place")
+        expected *= extent
+    if not info.aligned16 or columns * ITEM_BYTES[info.dtype_name] % CHUNK:
+        raise _refused(
+            f"tokens of {columns} {info.dtype_name} do not start on multiples of {CHUNK} bytes", "compact it not in place"
+        )
+    if kept > tokens:
+        raise _refused(f"{kept} tokens to keep in sequences of {tokens}", "keep at most as many as there are")
+
+
+def _refused(message: str, remedy: str) -> Error:
+    return Error(message, location=caller_location(), remedy=remedy)
+
+
+__all__ = ["choose_slices", "kv_compact"]

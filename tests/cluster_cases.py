@@ -1,0 +1,357 @@
+"""Kernels in which the CTAs of a cluster exchange data: the same cases for the simulator, the CUDA text and the GPU.
+
+Every CTA has a number (cluster times size plus rank); X[number] is what it starts with and Y[number] what it ends with. A
+push goes to the next rank, so each CTA ends with what the rank before it had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+import phalanx as px
+
+Shape = tuple[int, int, int]
+SHAPES: tuple[Shape, ...] = ((1, 1, 1), (2, 1, 1), (4, 1, 1), (2, 2, 1))
+CLUSTERS = 2
+
+
+@dataclass
+class Case:
+    """A launch, and what must be in its last argument afterwards. `tolerance` 0 asks for equality."""
+
+    kernel: Any
+    grid: tuple[int, int, int]
+    args: list[Any]
+    expected: np.ndarray
+    constants: dict[str, Any] = field(default_factory=dict)
+    tolerance: float = 0.0
+
+    def check(self, got: np.ndarray) -> None:
+        if self.tolerance:
+            np.testing.assert_allclose(got.astype(np.float64), self.expected.astype(np.float64), rtol=self.tolerance, atol=self.tolerance)
+        else:
+            np.testing.assert_array_equal(got, self.expected)
+
+
+def grid_of(shape: Shape) -> Shape:
+    return shape[0] * CLUSTERS, shape[1], shape[2]
+
+
+def from_the_left(x: np.ndarray, shape: Shape) -> np.ndarray:
+    """What each CTA receives: the data of the rank before it."""
+    size = prod(shape)
+    return np.roll(x.reshape(CLUSTERS, size, *x.shape[1:]), 1, axis=1).reshape(x.shape)
+
+
+def cluster_of(CLUSTER: Any) -> Any:
+    return CLUSTER
+
+
+# --- pushes -------------------------------------------------------------------------------------------------------------
+
+
+@px.kernel(warps=4, cluster=cluster_of)
+def whole(X, Y, *, CLUSTER, BM=16, BN=64):
+    """One contiguous run."""
+    size = px.cluster.size()
+    me, to = px.cluster.id() * size + px.cluster.rank(), (px.cluster.rank() + 1) % size
+    mine, inbox = px.shared((BM, BN), X.dtype), px.shared((BM, BN), X.dtype)
+    full = px.barrier()
+    px.store(mine, px.load(X[me, 0:BM, 0:BN]))
+    px.fence.async_proxy()
+    with full.transaction():
+        px.cluster.copy(mine, inbox, full, cta=to)
+    full.wait(0)
+    px.store(Y[me, 0:BM, 0:BN], px.load(inbox))
+
+
+@px.kernel(warps=4, cluster=cluster_of)
+def parts(X, Y, *, CLUSTER, BM=24, BN=64, R=4, H=32):
+    """Rows of a part of one buffer into rows of another, elsewhere: a run per row."""
+    size = px.cluster.size()
+    me, to = px.cluster.id() * size + px.cluster.rank(), (px.cluster.rank() + 1) % size
+    mine, inbox = px.shared((2, BM, BN), X.dtype), px.shared((3, BM + R, BN + H), X.dtype)
+    full = px.barrier()
+    for half in px.static_range(2):
+        px.store(mine[half], px.load(X[me, half * BM : half * BM + BM, 0:BN]))
+    px.fence.async_proxy()
+    with full.transaction():
+        px.cluster.copy(mine[:, :, 0:H], inbox[1:3, R : R + BM, H : 2 * H], full, cta=to)
+    full.wait(0)
+    for half in px.static_range(2):
+        px.store(Y[me, half * BM : half * BM + BM, 0:H], px.load(inbox[1 + half, R : R + BM, H : 2 * H]))
+
+
+@px.kernel(warps=4, cluster=cluster_of)
+def converted(X, Y, *, CLUSTER, BM=16, BN=32):
+    """Another element type and shape: stores that complete their bytes."""
+    size = px.cluster.size()
+    me, to = px.cluster.id() * size + px.cluster.rank(), (px.cluster.rank() + 1) % size
+    mine, inbox = px.shared((BM, BN), X.dtype), px.shared((BN, BM), Y.dtype)
+    full = px.barrier()
+    px.store(mine, px.load(X[me, 0:BM, 0:BN]))
+    px.fence.async_proxy()
+    with full.transaction():
+        px.cluster.copy(mine, inbox, full, cta=to)
+    full.wait(0)
+    px.store(Y[me, 0:BN, 0:BM], px.load(inbox))
+
+
+@px.kernel(warps=2, cluster=cluster_of)
+def transposed(X, Y, *, CLUSTER, BM=16, BN=32):
+    """Into the transpose of a buffer: 4 bytes at a time for f32; for 2-byte types ordinary stores and a credit."""
+    size = px.cluster.size()
+    me, to = px.cluster.id() * size + px.cluster.rank(), (px.cluster.rank() + 1) % size
+    mine, inbox = px.shared((BM, BN), X.dtype), px.shared((BN, BM), X.dtype)
+    full = px.barrier()
+    px.store(mine, px.load(X[me, 0:BM, 0:BN]))
+    px.fence.async_proxy()
+    with full.transaction():
+        px.cluster.copy(mine, inbox.T, full, cta=to)
+    full.wait(0)
+    px.store(Y[me, 0:BN, 0:BM], px.load(inbox))
+
+
+@px.kernel(warps=4, cluster=cluster_of)
+def swizzled(X, Y, *, CLUSTER, BM=32, BN=32):
+    """Buffers that are read transposed get a swizzle; both ends get the same one."""
+    size = px.cluster.size()
+    me, to = px.cluster.id() * size + px.cluster.rank(), (px.cluster.rank() + 1) % size
+    mine, inbox = px.shared((BM, BN), X.dtype), px.shared((2, BM, BN), X.dtype)
+    full = px.barrier()
+    px.store(mine, px.load(X[me, 0:BM, 0:BN]))
+    px.fence.async_proxy()
+    with full.transaction():
+        px.cluster.copy(mine, inbox[1], full, cta=to)
+    full.wait(0)
+    px.store(Y[me, 0:BN, 0:BM], px.load(inbox[1].T))
+
+
+@px.kernel(warps=4, cluster=cluster_of)
+def read_by_an_engine(X, Y, *, CLUSTER, BM=16, BN=32):
+    """Stores into memory that TMA reads afterwards: fenced for it, and credited."""
+    size = px.cluster.size()
+    me, to = px.cluster.id() * size + px.cluster.rank(), (px.cluster.rank() + 1) % size
+    mine, inbox = px.shared((BN, BM), X.dtype), px.shared((BM, BN), X.dtype)
+    full = px.barrier()
+    px.store(mine, px.load(X[me, 0:BN, 0:BM]))
+    px.fence.async_proxy()
+    with full.transaction():
+        px.cluster.copy(mine, inbox.T, full, cta=to)
+    full.wait(0)
+    px.tma.store(inbox, Y[me, 0:BM, 0:BN])
+    px.tma.commit()
+    px.tma.wait(0)
+
+
+@px.kernel(warps=2, cluster=cluster_of)
+def no_barrier(X, Y, *, CLUSTER, BM=8, BN=16):
+    """Ordered by the cluster's barrier."""
+    size = px.cluster.size()
+    me, to = px.cluster.id() * size + px.cluster.rank(), (px.cluster.rank() + 1) % size
+    mine, inbox = px.shared((BM, BN), X.dtype), px.shared((BM, BN), X.dtype)
+    px.store(mine, px.load(X[me, 0:BM, 0:BN]))
+    px.fence.async_proxy()
+    px.cluster.sync()
+    px.cluster.copy(mine, inbox, cta=to)
+    px.cluster.sync()
+    px.store(Y[me, 0:BM, 0:BN], px.load(inbox))
+
+
+@px.kernel(warps=2, cluster=cluster_of)
+def armed(X, Y, *, CLUSTER, N=96):
+    """The sender arms the receiver's barrier; an element, a row and the rest."""
+    size = px.cluster.size()
+    me, to = px.cluster.id() * size + px.cluster.rank(), (px.cluster.rank() + 1) % size
+    mine, inbox = px.shared(N, X.dtype), px.shared(N, X.dtype)
+    full = px.barrier()
+    px.store(mine, px.load(X[me, 0:N]))
+    px.fence.async_proxy()
+    px.cluster.copy(mine[0], inbox[0], full, cta=to, arm=True)
+    px.cluster.copy(mine[1:32], inbox[1:32], full, cta=to, arm=True)
+    px.cluster.copy(mine[32:N], inbox[32:N], full, cta=to, arm=True)
+    full.wait(0)
+    px.store(Y[me, 0:N], px.load(inbox))
+
+
+@px.kernel(warps=3, cluster=cluster_of)
+def relay(X, Y, *, CLUSTER, N=64, STAGES=2, TURNS=7):
+    """A ring of stages around the cluster: each stage is released to the rank that fills it."""
+    size = px.cluster.size()
+    rank = px.cluster.rank()
+    me, to, before = px.cluster.id() * size + rank, (rank + 1) % size, (rank + size - 1) % size
+    mine, inbox = px.shared((STAGES, N), X.dtype), px.shared((STAGES, N), X.dtype)
+    full, empty = px.barrier(STAGES), px.barrier(STAGES)
+    ring = px.ring(STAGES)
+    with px.warps(0, 1):
+        for turn in range(TURNS):
+            empty[ring.stage].wait(ring.parity ^ 1)
+            px.store(mine[ring.stage], px.load(X[me, turn, 0:N]))
+            px.fence.async_proxy()
+            px.cluster.copy(mine[ring.stage], inbox[ring.stage], full[ring.stage], cta=to, arm=True)
+            ring.advance()
+    with px.warps(1, 2):
+        for turn in range(TURNS):
+            full[ring.stage].wait(ring.parity)
+            px.store(Y[me, turn, 0:N], px.load(inbox[ring.stage]))
+            empty[ring.stage].arrive(ctas=1 << before)
+            ring.advance()
+
+
+@px.kernel(warps=1, cluster=cluster_of)
+def to_itself(X, Y, to_self, *, CLUSTER, N=32):
+    """A rank known only at run time: this CTA's own."""
+    me = px.cluster.id() * px.cluster.size() + px.cluster.rank()
+    mine, inbox = px.shared(N, X.dtype), px.shared(N, X.dtype)
+    full = px.barrier(count=1)
+    px.store(mine, px.load(X[me, 0:N]))
+    px.fence.async_proxy()
+    full.arrive_and_expect_tx(inbox.nbytes)
+    px.cluster.copy(mine, inbox, full, cta=px.cluster.rank() + to_self)
+    full.wait(0)
+    px.store(Y[me, 0:N], px.load(inbox))
+
+
+# --- reductions ---------------------------------------------------------------------------------------------------------
+
+
+@px.kernel(warps=4, cluster=cluster_of)
+def softmax(X, Y, *, CLUSTER, N=256, ROWS=3):
+    """Each warp's part goes to every CTA."""
+    size = px.cluster.size()
+    me = px.cluster.id() * size + px.cluster.rank()
+    for row in range(ROWS):
+        x = px.load(X[me, row, 0:N])
+        top = px.cluster.reduce(px.max(x), "max")
+        e = px.exp(x - top)
+        px.store(Y[me, row, 0:N], e / px.cluster.reduce(px.sum(e), "sum"))
+
+
+@px.kernel(warps=4, cluster=cluster_of)
+def reduced(X, Y, *, CLUSTER, N=48, TURNS=5):
+    """Scalars and tiles, in all CTAs and in one, one after the other on the same inboxes."""
+    size = px.cluster.size()
+    me = px.cluster.id() * size + px.cluster.rank()
+    for turn in range(TURNS):
+        x = px.load(X[me, turn, 0:N])
+        low = px.cluster.reduce(px.min(x) + 1, "min")
+        everywhere = px.cluster.reduce(x, "sum")
+        at_last = px.cluster.reduce(x, "max", cta=size - 1)
+        one = px.cluster.reduce(px.sum(x), "sum", cta=turn % size)
+        px.store(Y[me, turn, 0, 0:N], everywhere + low)
+        px.store(Y[me, turn, 1, 0:N], at_last + one)
+
+
+@px.kernel(warps=2, cluster=cluster_of)
+def reduced_in_a_role(X, Y, *, CLUSTER, BM=8, BN=12, TURNS=4):
+    """Tiles of any type, by a role of one warp."""
+    size = px.cluster.size()
+    me = px.cluster.id() * size + px.cluster.rank()
+    with px.warps(1, 1):
+        for turn in range(TURNS):
+            x = px.load(X[me, turn, 0:BM, 0:BN])
+            px.store(Y[me, turn, 0:BM, 0:BN], px.cluster.reduce(x, "sum") + px.cluster.reduce(x, "max"))
+
+
+# --- the cases ----------------------------------------------------------------------------------------------------------
+
+
+def _data(rng: np.random.Generator, shape: Shape, *extents: int, dtype: Any = np.float32) -> np.ndarray:
+    return rng.integers(0, 100, (CLUSTERS * prod(shape), *extents)).astype(dtype)
+
+
+def _push(kernel: Any, *extents: int, out: Callable[[np.ndarray], np.ndarray] = lambda x: x, dtype: Any = np.float32):
+    def make(rng: np.random.Generator, shape: Shape) -> Case:
+        x = _data(rng, shape, *extents, dtype=dtype)
+        want = out(from_the_left(x, shape))
+        return Case(kernel, grid_of(shape), [x, np.zeros_like(want)], want, {"CLUSTER": shape})
+
+    return make
+
+
+def _to_itself(rng: np.random.Generator, shape: Shape) -> Case:
+    x = _data(rng, shape, 32)
+    return Case(to_itself, grid_of(shape), [x, np.zeros_like(x), 0], x, {"CLUSTER": shape})
+
+
+def _softmax(rng: np.random.Generator, shape: Shape) -> Case:
+    size = prod(shape)
+    x = rng.standard_normal((CLUSTERS, size, 3, 256)).astype(np.float32)
+    e = np.exp(x - x.max((1, 3), keepdims=True))
+    want = (e / e.sum((1, 3), keepdims=True)).reshape(-1, 3, 256)
+    flat = x.reshape(want.shape)
+    return Case(softmax, grid_of(shape), [flat, np.zeros_like(flat)], want, {"CLUSTER": shape}, 1e-5)
+
+
+def _reduced(rng: np.random.Generator, shape: Shape) -> Case:
+    size = prod(shape)
+    x = _data(rng, shape, 5, 48)
+    c = x.reshape(CLUSTERS, size, 5, 48)
+    want = np.zeros((CLUSTERS, size, 5, 2, 48), np.float32)
+    want[:, :, :, 0] = c.sum(1, keepdims=True) + (c.min((1, 3)) + 1)[:, None, :, None]
+    for rank in range(size):
+        for turn in range(5):
+            largest = c[:, :, turn].max(1) if rank == size - 1 else c[:, rank, turn]
+            total = c[:, :, turn].sum((1, 2)) if rank == turn % size else c[:, rank, turn].sum(1)
+            want[:, rank, turn, 1] = largest + total[:, None]
+    want = want.reshape(-1, 5, 2, 48)
+    return Case(reduced, grid_of(shape), [x, np.zeros_like(want)], want, {"CLUSTER": shape})
+
+
+def _reduced_role(dtype: Any) -> Callable[[np.random.Generator, Shape], Case]:
+    def make(rng: np.random.Generator, shape: Shape) -> Case:
+        size = prod(shape)
+        x = (_data(rng, shape, 4, 8, 12) % 8).astype(dtype)
+        c = x.reshape(CLUSTERS, size, 4, 8, 12).astype(np.float64)
+        want = np.broadcast_to(c.sum(1, keepdims=True) + c.max(1, keepdims=True), c.shape).reshape(x.shape).astype(dtype)
+        return Case(reduced_in_a_role, grid_of(shape), [x, np.zeros_like(x)], want, {"CLUSTER": shape})
+
+    return make
+
+
+def _turned(x: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(np.swapaxes(x, 1, 2))
+
+
+MAKERS: dict[str, Callable[[np.random.Generator, Shape], Case]] = {
+    "whole": _push(whole, 16, 64),
+    "parts": _push(parts, 48, 64, out=lambda x: np.ascontiguousarray(x[:, :, :32])),
+    "converted": _push(converted, 16, 32, out=lambda x: x.reshape(-1, 32, 16).astype(ml_dtypes.bfloat16)),
+    "transposed": _push(transposed, 16, 32, out=_turned),
+    "transposed_narrow": _push(transposed, 16, 32, out=_turned, dtype=np.float16),
+    "swizzled": _push(swizzled, 32, 32, out=_turned),
+    "read_by_an_engine": _push(read_by_an_engine, 32, 16, out=_turned),
+    "no_barrier": _push(no_barrier, 8, 16),
+    "armed": _push(armed, 96),
+    "relay": _push(relay, 7, 64),
+    "to_itself": _to_itself,
+    "softmax": _softmax,
+    "reduced": _reduced,
+    "reduced_f32": _reduced_role(np.float32),
+    "reduced_bf16": _reduced_role(ml_dtypes.bfloat16),
+    "reduced_i8": _reduced_role(np.int8),
+    "reduced_f64": _reduced_role(np.float64),
+    "reduced_i64": _reduced_role(np.int64),
+}
+
+
+def case(name: str, shape: Shape, seed: int = 0) -> Case:
+    made = MAKERS[name](np.random.default_rng(seed), shape)
+    if name == "to_itself":  # the output is not last
+        made.args = [made.args[0], made.args[1], made.args[2]]
+    return made
+
+
+def output(made: Case) -> int:
+    """Where the output is among the arguments."""
+    return 1
+
+
+def label(shape: Shape) -> str:
+    return "x".join(map(str, shape))
