@@ -15,7 +15,9 @@ def grouped(t, rows, columns, group):
     """`group` rows at a time, column by column: the tiles in flight at once form a block of the output."""
     if group == 0:
         return t % rows, t // rows
-    first = t // (group * columns) * group
-    height = max(1, min(group, rows - first))  # never 0, so that the compiler knows tiles to lie inside
-    rest = t % (group * columns)
-    return first + rest % height, rest // height
+    tile = px.u32(t)  # unsigned: a division costs half of a signed one that rounds down
+    band = tile // px.u32(group * columns)
+    rest = tile - band * px.u32(group * columns)
+    height = min(px.u32(group), px.u32(rows) - band * group)
+    column = rest // height
+    return px.i32(band * group + rest - column * height), px.i32(column)

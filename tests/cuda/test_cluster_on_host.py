@@ -9,14 +9,24 @@ from cluster_cases import MAKERS, Shape, case, label
 from host_cluster import run_cluster
 
 pytestmark = pytest.mark.skipif(host_cuda.COMPILER is None, reason="needs a C++ compiler")
-NEEDS_TMA = {"read_by_an_engine"}
-SHAPES: tuple[Shape, ...] = ((1, 1, 1), (4, 1, 1), (2, 2, 1))
+NAMES = [name for name in MAKERS if name != "read_by_an_engine"]  # that one needs a TMA engine
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=label)
-@pytest.mark.parametrize("name", [name for name in MAKERS if name not in NEEDS_TMA])
-def test_text_does_what_the_simulator_says(name: str, shape: Shape) -> None:
-    for seed in range(3):
-        made = case(name, shape, seed)
-        run_cluster(made.kernel, made.grid, *made.args, seed=seed, **made.constants)
-        made.check(made.args[1])
+def check(name: str, shape: Shape, seed: int) -> None:
+    made = case(name, shape, seed)
+    run_cluster(made.kernel, made.grid, *made.args, seed=seed, **made.constants)
+    made.check(made.args[1])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_text_does_what_the_simulator_does(name: str) -> None:
+    for seed in range(2):
+        check(name, (4, 1, 1), seed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("shape", [(1, 1, 1), (2, 1, 1), (2, 2, 1), (3, 1, 1), (8, 1, 1)], ids=label)
+@pytest.mark.parametrize("name", NAMES)
+def test_text_does_what_the_simulator_does_in_every_shape(name: str, shape: Shape) -> None:
+    for seed in range(5):
+        check(name, shape, seed)

@@ -13,7 +13,7 @@ import phalanx as px
 
 HERE = Path(__file__).parent
 TOPICS = (
-    "names", "expressions", "tiles", "views", "control", "functions", "roles", "barriers", "copies", "gather", "launch",
+    "names", "expressions", "tiles", "views", "control", "functions", "roles", "barriers", "copies", "clusters", "gather", "launch",
     "targets",
 )  # fmt: skip
 

@@ -12,7 +12,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
 
-EXAMPLES = ("vector_add", "softmax", "transpose", "tma_copy", "ring_copy", "multicast_copy", "cluster_exchange")
+EXAMPLES = ("vector_add", "softmax", "transpose", "tma_copy", "ring_copy", "multicast_copy", "cluster_exchange", "pipe_copy")
 
 
 def module(name: str) -> Any:
@@ -44,6 +44,10 @@ RANDOM: dict[str, Callable[[np.random.Generator], Any]] = {
     ),
     "multicast_copy": lambda rng: module("multicast_copy").example(
         rng, odd(rng, 1, 300, 64), odd_row(rng, 4, 300), int(rng.integers(1, 5)), STAGES=int(rng.integers(1, 6))
+    ),
+    "pipe_copy": lambda rng: module("pipe_copy").example(
+        rng, odd(rng, 1, 300, 64), odd_row(rng, 4, 300), int(rng.integers(1, 5)), int(rng.choice([1, 2, 4])),
+        STAGES=int(rng.integers(1, 6)),
     ),
     "cluster_exchange": lambda rng: module("cluster_exchange").example(rng, odd(rng, 1, 200, 64), odd(rng, 1, 200, 64)),
 }

@@ -155,6 +155,30 @@ def operand_is_not_fenced(A, B, C, *, BUG):
     px.store(C[0:64, 0:64], acc.to(C.dtype))
 
 
+@planted("uninitialised-read", args=(A, B, C))
+@px.kernel(warps=4)
+def empty_accumulator_is_added_to(A, B, C, *, BUG):
+    a = px.shared((64, 64), A.dtype)
+    b = px.shared((64, 64), B.dtype)
+    px.store(a, px.load(A[0:64, 0:64]))
+    px.store(b, px.load(B[0:64, 0:64]))
+    px.fence.async_proxy()
+    acc = px.empty((64, 64), px.f32)  # other
+    px.wgmma(a, b.T, acc, accumulate=bool(BUG))  # bug
+    px.wgmma_commit()
+    px.wgmma_wait(0)
+    px.store(C[0:64, 0:64], acc.to(C.dtype))
+
+
+@planted("uninitialised-read", args=(A, B, C))
+@px.kernel(warps=4)
+def empty_tile_is_stored(A, B, C, *, BUG):
+    x = px.empty((64, 64), C.dtype)  # other
+    if not BUG:
+        x = px.load(A[0:64, 0:64])
+    px.store(C[0:64, 0:64], x)  # bug
+
+
 @pytest.mark.parametrize("case", cases(__name__), ids=str)
 def test_planted(case):
     case.verify()

@@ -1,23 +1,30 @@
-"""Pushes and reductions in the simulator: right under every schedule, for every cluster shape."""
+"""Pushes, collective copies, pipes and reductions in the simulator: right under every schedule, for every cluster shape."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from cluster_cases import MAKERS, SHAPES, Shape, case, label
-from host_cuda import type_of
+import cluster_cases
+import collective_cases
+from cluster_cases import SHAPES, Shape, label
 from front import prepared
+from host_cuda import type_of
 from phalanx.sim.run import simulate
 from phalanx.sim.scheduler import Schedule
 
 SCHEDULES = [Schedule("late"), Schedule("early"), Schedule("random", 1), Schedule("random", 2)]
 
 
+CASES = [(module, name) for module in (cluster_cases, collective_cases) for name in module.MAKERS]
+
+
 @pytest.mark.parametrize("shape", SHAPES, ids=label)
-@pytest.mark.parametrize("name", MAKERS)
-def test_is_right_under_every_schedule(name: str, shape: Shape) -> None:
+@pytest.mark.parametrize(("module", "name"), CASES, ids=lambda part: part if isinstance(part, str) else "")
+def test_is_right_under_every_schedule(module: Any, name: str, shape: Shape) -> None:
     for schedule in SCHEDULES:
-        made = case(name, shape)
+        made = module.case(name, shape)
         function = prepared(made.kernel, tuple(map(type_of, made.args)), **made.constants)
         simulate(function, made.grid, made.args, schedule=schedule)
         made.check(made.args[1])

@@ -34,6 +34,8 @@ def for_header(w: Writer, op: For) -> str:
     if isinstance(step, int) and (step > 0 or step == -1 or dtype.kind == "int"):
         test = "<" if step > 0 else ">"
         return f"for ({ctype} {index} = {start}; {index} {test} {stop}; {advance(index, step, dtype)})"
+    if w.plan.signs.nonnegative(op.step):  # and never 0: it counts up
+        return f"for ({ctype} {index} = {start}; {index} < {stop}; {index} += {w.name(op.step)})"
     trips = w.unique(f"{index}_trips")
     count = f"{w.use(TRIPS)}({start}, {stop}, {_signed(w, op.step)})"
     w.line(f"unsigned long long {trips} = {count};")

@@ -11,6 +11,7 @@ from phalanx.ir.values import Value
 from phalanx.ir.views import BarrierArray, SharedBuffer
 from phalanx.layouts import RegisterLayout, SharedLayout
 from phalanx.passes.scopes import Scopes
+from phalanx.passes.signs import Signs
 from phalanx.runtime.abi import TensorMapSlot
 
 
@@ -92,6 +93,7 @@ class Plan:
     """Reductions of tiles that leave each warp its own part, and those over the cluster that put them together."""
     tensor_maps: tuple[TensorMapSlot, ...] = ()
     scopes: Scopes = field(default_factory=Scopes)
+    signs: Signs = field(default_factory=lambda: Signs(set(), set()))
     shared_bytes: int = 0
     watchdog: bool = False
     notes: tuple[Note, ...] = ()

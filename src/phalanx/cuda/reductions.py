@@ -25,6 +25,8 @@ from phalanx.passes.reductions import PIECE
 
 FEW = 16
 """Up to so many partial results are read by every thread; more are shared out over the lanes."""
+UNROLLED = 32
+"""As many elements of a tile are folded without a loop."""
 
 
 def wire_dtype(dtype: DType) -> DType:
@@ -234,7 +236,7 @@ class Reduction:
         total, source, peer = local(w, "total"), local(w, "source"), local(w, "peer")
         w.line(f"{self.ctype} {total}[{slots}];")
         start = offsets.declare()
-        w.line("#pragma unroll")
+        w.line("#pragma unroll" if slots * self.size <= UNROLLED else "#pragma unroll 1")
         with w.block(f"for (int {peer} = 0; {peer} < {self.size}; ++{peer})"):
             where = plus(local(w, "received"), times(peer, str(self.stride)))
             w.line(f"const {self.ctype}* const {source} = {plus(f'reinterpret_cast<const {self.ctype}*>({where})', start)};")

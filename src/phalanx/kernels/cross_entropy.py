@@ -27,7 +27,7 @@ def cross_entropy_rows(X, T, L, ignore, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, 
     for part in px.static_range(PARTS + SHARED):
         here = px.arange(WIDTH) == target - (first + part * WIDTH)
         found = px.where(here, as_f32(x, kept, part, PARTS), found)
-    largest, total, x = row_statistics(x, kept, ROWS, WIDTH, PARTS, SHARED)
+    largest, total, x = row_statistics(X, x, kept, first, ROWS, WIDTH, PARTS, SHARED)
     chosen = row_sum(found, ROWS)
     loss = largest + px.log2(total) * LN2 - chosen
     loss = px.where(target < X.shape[1], loss, float("nan"))

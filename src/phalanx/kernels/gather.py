@@ -9,10 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 import phalanx as px
 from phalanx.errors import Error, caller_location
 from phalanx.kernels.matrices import info_of
-from phalanx.runtime.arrays import ITEM_BYTES, ArgumentKind, ArrayInfo, kind_of
+from phalanx.runtime.arrays import ITEM_BYTES, ArgumentKind, ArrayInfo, describe, kind_of
 
 ELEMENTS = tuple(ITEM_BYTES)
 INDICES = ("i32", "i64")
@@ -79,7 +81,7 @@ def place_of(unit, PARTS, WIDTH):
 @px.func
 def named_places(I, unit, ROWS, PARTS, WIDTH):
     """The rows that the index array names for the units of a stage, -1 beyond its end, with their first columns."""
-    places = ()
+    places: tuple[Any, ...] = ()
     for r in px.static_range(ROWS):
         row, column = place_of(unit * ROWS + r, PARTS, WIDTH)
         places = places + ((px.load(I[row], fill=-1), column),)
@@ -264,8 +266,6 @@ def new(like: Any, shape: tuple[int, ...]) -> Any:
     """A new contiguous array of the same kind and element type, on the same device."""
     if kind_of(like) is ArgumentKind.TORCH:
         return like.new_empty(shape)
-    import numpy as np
-
     return np.empty_like(like, shape=shape, order="C", subok=False)
 
 
@@ -292,8 +292,6 @@ def _moves(*matrices: ArrayInfo) -> bool:
 
 def sms_of(x: Any) -> int:
     """The SMs to fill; in the simulator a few CTAs show as much."""
-    from phalanx.runtime.arrays import describe
-
     info = describe(x)
     return px.device().sms if info is not None and info.kind == "cuda" else SIMULATED_CTAS
 

@@ -43,7 +43,7 @@ def compact_ring(C, KEEP, TABLE, tokens, *, WIDTH, SLICES, ROWS, STAGES, LAG, PA
 
     with px.warps(0, 1):
         for unit in range(count):
-            rows = ()
+            rows: tuple[Any, ...] = ()
             for r in px.static_range(ROWS):
                 token = px.load(KEEP[sequence, unit * ROWS + r], fill=-1)
                 rows = rows + (row_of(TABLE, sequence, token, tokens, PAGE),)
@@ -56,7 +56,7 @@ def compact_ring(C, KEEP, TABLE, tokens, *, WIDTH, SLICES, ROWS, STAGES, LAG, PA
     with px.warps(1, 1):
         freed = px.ring(STAGES)
         for unit in range(count):
-            rows = ()
+            rows: tuple[Any, ...] = ()
             for r in px.static_range(ROWS):
                 token = unit * ROWS + r
                 target = row_of(TABLE, sequence, token, tokens, PAGE)

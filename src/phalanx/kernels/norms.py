@@ -7,6 +7,7 @@ from typing import Any
 import phalanx as px
 from phalanx.kernels.matrices import as_rows, empty, info_of, require_vector
 from phalanx.kernels.rows import (
+    FEWER_HELD,
     RowConfig,
     as_f32,
     choose,
@@ -55,10 +56,12 @@ def layer_norm_rows(X, W, B, Y, eps, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PAR
     x = keep_row(x, PARTS)
     squares = zeros(ROWS, WIDTH)
     for part in px.static_range(PARTS + SHARED):
-        apart = as_f32(x, kept, part, PARTS) - mean
-        if MASKED:  # columns past the row's end are as far from the mean as 0 is
-            apart = px.where(px.arange(WIDTH) < X.shape[1] - (first + part * WIDTH), apart, 0.0)
-        squares = squares + apart * apart
+        at = first + part * WIDTH
+        if at < X.shape[1]:
+            apart = as_f32(x, kept, part, PARTS) - mean
+            if MASKED:  # columns past the row's end are as far from the mean as 0 is
+                apart = px.where(px.arange(WIDTH) < X.shape[1] - at, apart, 0.0)
+            squares = squares + apart * apart
     total = row_sum(squares, ROWS)
     scale = px.rsqrt(total / X.shape[1] + eps)
     x = keep_row(x, PARTS)
@@ -107,7 +110,7 @@ def layer_norm(
             require_vector(name, vector, columns)
     y = empty(x, (count, columns), info.dtype_name)
     if count and columns:
-        config = config or choose(columns, rows.dtype.itemsize)
+        config = config or choose(columns, rows.dtype.itemsize, FEWER_HELD)
         masked = columns != config.columns
         launch = layer_norm_rows[config.grid(count)]
         launch(rows, weight, bias, y, float(eps), **config.constants(), MASKED=masked)

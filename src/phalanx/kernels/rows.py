@@ -8,6 +8,7 @@ more tiles in shared memory. Short rows share a CTA: `rows` of them, a warp or l
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from functools import cache
 from typing import Any
 
 import phalanx as px
@@ -16,7 +17,8 @@ from phalanx.errors import Error, caller_location
 VECTOR_BYTES = 16
 MAX_CLUSTER = 16
 HELD = 8  # vectors per thread that leave room for 64 registers a thread, 1,024 threads an SM
-MOST_HELD = 16  # the same with 128 registers and 512 threads
+FEWER_HELD = 6  # the same for kernels that need more registers besides
+MOST_HELD = 12  # with 128 registers and 512 threads
 SHARED_BYTES = 192 * 1024
 
 
@@ -37,20 +39,26 @@ class RowConfig:
         return self.cluster * (self.parts + self.shared) * self.width
 
     def constants(self) -> dict[str, int]:
-        """The kernels' constants of the same names, in capitals."""
-        return {name.upper(): value for name, value in asdict(self).items()}
+        """The kernels' constants of the same names, in capitals. Not to be changed: all callers get the same."""
+        return _constants(self)
 
     def grid(self, rows: int) -> int:
         return self.cluster * px.cdiv(rows, self.rows)
 
 
-def choose(columns: int, itemsize: int) -> RowConfig:
+@cache
+def _constants(config: RowConfig) -> dict[str, int]:
+    return {name.upper(): value for name, value in asdict(config).items()}
+
+
+@cache
+def choose(columns: int, itemsize: int, held: int = HELD) -> RowConfig:
     """The configuration for a row of `columns` elements: the smallest cluster that holds it with many threads to spare.
 
     - Up to 4 vectors a lane: a warp holds a row, and there is no barrier at all; shorter rows share a warp.
-    - Up to 512 threads of 8 vectors: one CTA, of the fewest threads, so that as many rows as possible are on their way.
+    - Up to 512 threads of `held` vectors: one CTA, of the fewest threads, so that as many rows as possible are on their way.
     - Longer: the smallest cluster of such CTAs, two on each SM, so that one loads while the other reduces.
-    - Beyond 16 of them: 16 vectors a thread, one CTA on each SM; what is left of the row lies in shared memory.
+    - Beyond 16 of them: 12 vectors a thread, one CTA on each SM; what is left of the row lies in shared memory.
 
     Anyone may call it; no hardware is involved. Example: ``choose(65536, 2).cluster == 2``.
     """
@@ -60,15 +68,17 @@ def choose(columns: int, itemsize: int) -> RowConfig:
         width = max(vector, min(warp, 1 << (columns - 1).bit_length()))
         return RowConfig(1, 4, 4 * (warp // width), width, px.cdiv(columns, width))
     for threads in (128, 256, 512):
-        if columns <= threads * vector * HELD:
+        if columns <= threads * vector * held:
             parts = px.cdiv(columns, threads * vector)
             return RowConfig(1, threads // 32, 1, threads * vector, parts, per_sm=1024 // threads)
     width = 512 * vector
-    for held, per_sm in ((HELD, 2), (MOST_HELD, 1)):
-        for cluster in (2, 4, 8, MAX_CLUSTER):
-            if columns <= cluster * width * held and not (held == MOST_HELD and cluster < MAX_CLUSTER):
-                return RowConfig(cluster, 16, 1, width, px.cdiv(columns, cluster * width), per_sm=per_sm)
-    shared = px.cdiv(columns, MAX_CLUSTER * width) - MOST_HELD
+    for cluster in (2, 4, 8, MAX_CLUSTER):
+        if columns <= cluster * width * held:
+            return RowConfig(cluster, 16, 1, width, px.cdiv(columns, cluster * width), per_sm=2)
+    parts = px.cdiv(columns, MAX_CLUSTER * width)
+    if parts <= MOST_HELD:
+        return RowConfig(MAX_CLUSTER, 16, 1, width, parts)
+    shared = parts - MOST_HELD
     if shared * width * itemsize > SHARED_BYTES:
         raise Error(
             f"a row of {columns} elements of {itemsize} bytes does not fit a cluster",

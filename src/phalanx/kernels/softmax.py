@@ -7,6 +7,8 @@ from typing import Any
 import phalanx as px
 from phalanx.kernels.matrices import as_rows, empty, info_of
 from phalanx.kernels.rows import (
+    FEWER_HELD,
+    HELD,
     RowConfig,
     as_f32,
     choose,
@@ -25,8 +27,12 @@ LN2 = 0.6931471805599453
 
 
 @px.func
-def row_statistics(x, kept, ROWS, WIDTH, PARTS, SHARED):
-    """The maximum of each row, the sum of e^(x - maximum), and the row's tiles to go on with."""
+def row_statistics(X, x, kept, first, ROWS, WIDTH, PARTS, SHARED):
+    """The maximum of each row, the sum of e^(x - maximum), and the row's tiles to go on with.
+
+    Asking whether a tile lies past the row's end saves its work there, and keeps ptxas from interleaving tiles until it
+    runs out of registers.
+    """
     peak = as_f32(x, kept, 0, PARTS)
     for part in px.static_range(1, PARTS + SHARED):
         peak = px.maximum(peak, as_f32(x, kept, part, PARTS))
@@ -34,7 +40,8 @@ def row_statistics(x, kept, ROWS, WIDTH, PARTS, SHARED):
     x = keep_row(x, PARTS)
     mass = zeros(ROWS, WIDTH)
     for part in px.static_range(PARTS + SHARED):
-        mass = mass + px.exp2((as_f32(x, kept, part, PARTS) - largest) * LOG2E)
+        if first + part * WIDTH < X.shape[1]:
+            mass = mass + px.exp2((as_f32(x, kept, part, PARTS) - largest) * LOG2E)
     total = row_sum(mass, ROWS)
     return largest, total, keep_row(x, PARTS)
 
@@ -45,12 +52,12 @@ def softmax_rows(X, Y, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, SHARED=0, 
     first = px.cluster.rank() * ((PARTS + SHARED) * WIDTH)
     kept = shared_parts(X, ROWS, WIDTH, SHARED)
     x = load_row(X, row, first, kept, -float("inf"), ROWS, WIDTH, PARTS, SHARED)
-    largest, total, x = row_statistics(x, kept, ROWS, WIDTH, PARTS, SHARED)
+    largest, total, x = row_statistics(X, x, kept, first, ROWS, WIDTH, PARTS, SHARED)
     scale = 1.0 / total
     shift = largest + px.log2(total) * LN2
     for part in px.static_range(PARTS + SHARED):
         at = first + part * WIDTH
-        if at < X.shape[1]:  # a whole tile past the row's end is not computed
+        if at < X.shape[1]:
             tile = as_f32(x, kept, part, PARTS)
             if LOG:
                 y = tile - shift
@@ -79,6 +86,6 @@ def _launch(x: Any, config: RowConfig | None, *, log: bool) -> Any:
     y = empty(x, tuple(rows.shape), info.dtype_name)
     count, columns = rows.shape
     if count and columns:
-        config = config or choose(columns, rows.dtype.itemsize)
+        config = config or choose(columns, rows.dtype.itemsize, FEWER_HELD if log else HELD)
         softmax_rows[config.grid(count)](rows, y, **config.constants(), LOG=log)
     return y.reshape(info.shape)

@@ -86,8 +86,8 @@ def _gather(
         ctx.emit(TmaGather(view, tile, barrier, ctx.agent.warps, mask, hint, loc=ctx.loc))
         return
     for start in range(0, len(named), FOUR):
-        views = [_row(matrix, row, column, tile) for row in named[start : start + FOUR]]
-        ctx.emit(TmaGather4(*views, _part(ctx, tile, start), barrier, mask, hint, loc=ctx.loc))
+        r0, r1, r2, r3 = (_row(matrix, row, column, tile) for row in named[start : start + FOUR])
+        ctx.emit(TmaGather4(r0, r1, r2, r3, _part(ctx, tile, start), barrier, mask, hint, loc=ctx.loc))
 
 
 def _scatter(ctx: Builder, what: str, src: Any, rows: Any, col: Any, dst: Any, *, four: bool) -> None:
@@ -101,8 +101,8 @@ def _scatter(ctx: Builder, what: str, src: Any, rows: Any, col: Any, dst: Any, *
         ctx.emit(TmaScatter(tile, view, ctx.agent.warps, loc=ctx.loc))
         return
     for start in range(0, len(named), FOUR):
-        views = [_row(matrix, row, column, tile) for row in named[start : start + FOUR]]
-        ctx.emit(TmaScatter4(_part(ctx, tile, start), *views, loc=ctx.loc))
+        r0, r1, r2, r3 = (_row(matrix, row, column, tile) for row in named[start : start + FOUR])
+        ctx.emit(TmaScatter4(_part(ctx, tile, start), r0, r1, r2, r3, loc=ctx.loc))
 
 
 def _row(matrix: Param, row: Value, column: Value, tile: SharedView) -> GlobalView:

@@ -83,10 +83,10 @@ def index_layout(rows: int, warps: int) -> RegisterLayout:
     A thread has the four indices of one instruction at hand, and any warp has all of them.
     """
     size = padded((rows,))[0]
-    images = [(1 << bit,) for bit in range(size.bit_length() - 1)]
+    images: list[tuple[int, ...]] = [(1 << bit,) for bit in range(size.bit_length() - 1)]
     lanes = images[2:7]
     nothing: list[tuple[int, ...]] = [(0,)]
-    bases = {
+    bases: dict[str, list[tuple[int, ...]]] = {
         "register": images[:2] + images[7:],
         "lane": lanes + nothing * (LANES.bit_length() - 1 - len(lanes)),
         "warp": nothing * (warps - 1).bit_length(),

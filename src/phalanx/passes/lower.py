@@ -11,6 +11,7 @@ from phalanx.passes.partial_reductions import find_partial_reductions
 from phalanx.passes.pushes import plan_pushes
 from phalanx.passes.scopes import choose_scopes
 from phalanx.passes.shared_memory import plan_memory
+from phalanx.passes.signs import find_signs
 
 
 def lower(function: Function, arch: Arch, *, watchdog: bool = False) -> Plan:
@@ -45,6 +46,7 @@ def lower(function: Function, arch: Arch, *, watchdog: bool = False) -> Plan:
         partial=partial,
         tensor_maps=copies.tensor_maps,
         scopes=choose_scopes(function, pushes.credited),
+        signs=find_signs(function),
         shared_bytes=memory.nbytes,
         watchdog=watchdog,
         notes=(*function.notes, *register_notes, *shared_notes, *copies.notes, *pushes.notes),

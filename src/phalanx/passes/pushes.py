@@ -109,8 +109,6 @@ def _bulk(op: ClusterCopy, layouts: Layouts, facts: Divisibility) -> PushPlan:
     src, dst = (_offsets(view, layouts[view.buffer]) for view in (op.src, op.dst))
     starts, size = _runs(src, dst, item)
     row = op.src.shape[-1] * item if op.src.shape else item
-    if size is None:
-        raise Unfit("the bytes of the two regions do not form runs of one length")
     if size < min(row, WIDE_RUN) and len(starts) > 1:
         raise Unfit(f"a row is not contiguous in both: {_difference(op, layouts)}")
     if size % CHUNK:
@@ -183,14 +181,17 @@ def _offsets(view: SharedView, layout: SharedLayout) -> np.ndarray:
     return np.broadcast_to(np.asarray(layout.offset(index)), view.shape).reshape(-1)
 
 
-def _runs(src: np.ndarray, dst: np.ndarray, item: int) -> tuple[np.ndarray, int | None]:
-    """(source, destination) offset of every run of bytes that are consecutive on both sides, and their one length."""
+def _runs(src: np.ndarray, dst: np.ndarray, item: int) -> tuple[np.ndarray, int]:
+    """(source, destination) offset of every run of bytes that are consecutive on both sides, and their length.
+
+    Where some runs are longer than others they are cut, so that all are equal.
+    """
     order = np.argsort(src, kind="stable")
     a, b = src[order], dst[order]
     heads = np.flatnonzero(np.concatenate(([True], (np.diff(a) != item) | (np.diff(b) != item))))
-    lengths = np.diff(np.concatenate((heads, [len(a)])))
-    size = int(lengths[0]) * item if (lengths == lengths[0]).all() else None
-    return np.stack([a[heads], b[heads]], axis=1), size
+    length = int(np.gcd.reduce(np.diff(np.concatenate((heads, [len(a)])))))
+    pieces = slice(None, None, length)
+    return np.stack([a[pieces], b[pieces]], axis=1), length * item
 
 
 def _steps(starts: np.ndarray) -> tuple[Step, ...] | None:

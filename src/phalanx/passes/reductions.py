@@ -11,11 +11,15 @@ import dataclasses
 from collections.abc import Iterator
 from math import prod
 
+from phalanx.errors import Error
 from phalanx.ir.core import Block, Function, Op, rewrite
 from phalanx.ir.ops.cluster import ClusterReduce
 from phalanx.ir.ops.control import Role, Roles
 from phalanx.ir.types import u8
 from phalanx.ir.views import BarrierArray, SharedBuffer
+from phalanx.passes.count_table import spans
+from phalanx.passes.ranks import ranks
+from phalanx.passes.trace import steps, trace
 
 PIECE = 16
 """An inbox of one rank begins at a multiple of so many bytes; so many follow the last one, for a receiver's thanks."""
@@ -47,12 +51,27 @@ def allocate_reductions(function: Function) -> Function:
         slots, barrier = memory[agents[op]]
         return [dataclasses.replace(op, slots=slots, barrier=barrier)]
 
-    return dataclasses.replace(
+    function = dataclasses.replace(
         function,
         buffers=(*function.buffers, *(slots for slots, _ in memory.values())),
         barriers=(*function.barriers, *(barrier for _, barrier in memory.values())),
         body=rewrite(function.body, visit),
     )
+    _check_everyone(function)
+    return function
+
+
+def _check_everyone(function: Function) -> None:
+    """No rank is kept from a reduction by a condition on the rank."""
+    reached = [{step.op for step in steps(trace(function, rank))} for rank in ranks(function)]
+    for op in function.walk():
+        missing = [rank for rank, found in enumerate(reached) if op not in found]
+        if isinstance(op, ClusterReduce) and 0 < len(missing) < function.cluster_size:
+            raise Error(
+                f"CTA {spans(missing)} never comes to this reduction over the cluster",
+                location=op.loc,
+                remedy="every CTA takes part in px.cluster.reduce: move it out of the condition on the rank",
+            )
 
 
 def inbox_bytes(op: ClusterReduce, warps: int) -> int:

@@ -167,6 +167,7 @@ class _Agent:
         self._left: dict[Op, State] = {}
         self._loops: dict[tuple[Op, State], Flow] = {}
         self._roles_inside: dict[Roles, Flow] = {}
+        self._inside: dict[Loop, frozenset[Op]] = {}
 
     def flow_of(self, block: Block, state: State | None) -> Flow:
         flow = Flow(state)
@@ -322,7 +323,14 @@ class _Agent:
         if isinstance(loop, For) and trip_count(loop):
             ended = back  # it runs at least once: the end is reached from the back edge alone
         flow.out = _join(ended, flow.take(Break, loop.label))
-        return flow, frozenset(pending.in_next_iteration(loop) for pending in back or ())
+        # Only what was done inside the loop depends on its iteration; telling the rest apart would double the states.
+        inside = self._ops_of(loop)
+        return flow, frozenset(p.in_next_iteration(loop) if p.op in inside else p for p in back or ())
+
+    def _ops_of(self, loop: Loop) -> frozenset[Op]:
+        if loop not in self._inside:
+            self._inside[loop] = frozenset(op for block in loop.blocks() for op in block.walk())
+        return self._inside[loop]
 
 
 class Order:

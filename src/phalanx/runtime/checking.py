@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 DEFAULT_SCHEDULES = 3
 FEW = 4
 """Schedules that are not worth the start of processes."""
+MOST_SUSPECTS = 8
+"""Agents that are held back in a run of their own, because their waits may come too late."""
 WORTH_PROCESSES = 4.0
 """Seconds of work that are."""
 
@@ -40,7 +42,7 @@ def check(
 
     Anyone may call it, outside kernels; needs no GPU. The arguments are copied: nothing of the caller's changes. `schedules`
     is how many orders of events are tried: asynchronous work as late as possible, as early as possible, then random ones
-    from `seed` on; the first with a finding ends the search. `strict=True` also asks for a proxy fence between a generic
+    from `seed` on; the first that goes off the rails ends the search. `strict=True` also asks for a proxy fence between a generic
     read and an asynchronous write. `executor` is a `concurrent.futures.Executor` that runs all but the first schedule; without
     one, processes of this machine help where there is much to run. Example::
 
@@ -76,15 +78,20 @@ def check_function(
     function: Function, grid: Sequence[int], host: list[Any], report: Report, schedules: int, *, seed: int = 0,
     strict: bool = False, executor: Executor | None = None, progress: Callable[[int], None] = lambda done: None,
 ) -> None:
-    """One schedule after the other, until one has a finding; `progress` is told how many are done."""
+    """One schedule after the other, until one goes off the rails; `progress` is told how many are done."""
     from phalanx.runtime.spreading import check_part, in_order, pack, processes
+    from phalanx.sim.scheduler import Schedule
+    from phalanx.sanitizer.findings import ends_search, merged
 
     first, *rest = schedules_of(schedules, seed)
     began = perf_counter()
     report.schedules = (describe(first),)
-    report.findings = run_checked(function, grid, copies_of(host), first, strict=strict, seed=seed)
+    suspects: set[tuple[int, int]] = set()
+    report.findings = run_checked(function, grid, copies_of(host), first, strict=strict, seed=seed, suspects=suspects)
+    if not report.findings:
+        rest = [*(Schedule("starve", seed, suspect) for suspect in sorted(suspects)[:MOST_SUSPECTS]), *rest]
     progress(1)
-    if report.findings or not rest:
+    if ends_search(report.findings) or not rest:
         return
     jobs = [(schedule, strict, seed) for schedule in rest]
     with ExitStack() as stack:
@@ -101,9 +108,9 @@ def check_function(
             results = in_order(executor, check_part, [(packed, grid, host, *job) for job in jobs])
         for number, (schedule, findings) in enumerate(zip(rest, results)):
             report.schedules += (describe(schedule),)
-            report.findings = findings
+            report.findings = merged(report.findings, findings)
             progress(number + 2)
-            if findings:
+            if ends_search(findings):
                 break
 
 
@@ -129,14 +136,19 @@ def schedules_of(count: int, seed: int) -> list[Schedule]:
 
 
 def describe(schedule: Schedule) -> str:
+    if schedule.kind == "starve":
+        return f"agent {schedule.starved[1]} of CTA {schedule.starved[0]} held back"
     return f"random, seed {schedule.seed}" if schedule.kind == "random" else schedule.kind
 
 
 def run_checked(
     function: Function, grid: Sequence[int], args: list[Any], schedule: Schedule, *, strict: bool = False, seed: int = 0,
-    quiet: bool = False,
+    quiet: bool = False, suspects: set[tuple[int, int]] | None = None,
 ) -> list[Finding]:
-    """The findings of one run of a prepared kernel. `args` are changed as the kernel changes them."""
+    """The findings of one run of a prepared kernel. `args` are changed as the kernel changes them.
+
+    `suspects` takes up the agents whose waits may come too late in another run.
+    """
     from phalanx.sanitizer.checker import Checker
     from phalanx.sanitizer.findings import KINDS, Findings
     from phalanx.sim.run import simulate
@@ -159,6 +171,8 @@ def run_checked(
     finally:
         if collecting:
             gc.enable()
+    if suspects is not None:
+        suspects |= checker.misses.suspects
     return checker.finish()
 
 

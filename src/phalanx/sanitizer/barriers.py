@@ -56,7 +56,7 @@ class BarrierClock:
     """One mbarrier. Phases count on over re-initialisations, from an even number each time, so that parities stay."""
 
     __slots__ = (
-        "barrier", "base", "dim", "ended", "init", "last_work", "logs", "publication", "ready", "ready_async",
+        "barrier", "base", "dim", "ended", "init", "last_work", "logs", "passes", "publication", "ready", "ready_async",
         "tracked", "uses", "waited",
     )
 
@@ -72,6 +72,8 @@ class BarrierClock:
         """The same for their copies: the init is fenced too."""
         self.logs: dict[int, list[Signal]] = {}
         self.uses: dict[int, Event] = {}
+        self.passes: dict[tuple[int, int], int] = {}
+        """Waits (agent, phase) after which the next phase is not known to complete, with their epochs."""
         self.reset()
 
     def reset(self) -> None:
@@ -85,7 +87,9 @@ class BarrierClock:
         self.ready.clear()
         self.ready_async.clear()
         self.logs.clear()
-        self.uses.clear()
+        if self.uses:
+            self.uses.clear()
+        self.passes.clear()
 
     @property
     def phase(self) -> int:
@@ -100,9 +104,11 @@ class BarrierClock:
             self.waited = max(self.waited, self.base - 1)
         self.init = event
         self.ended = None
-        self.ready = {event.clock.dim}
+        self.ready.clear()
+        self.ready.add(event.clock.dim)
         self.ready_async.clear()
         self.uses.clear()
+        self.passes.clear()
         self.last_work = None
 
     def note(self, phase: int, signal: Signal) -> None:

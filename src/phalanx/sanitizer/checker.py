@@ -18,6 +18,7 @@ from phalanx.sanitizer.clocks import AgentClock, Layout, Publication
 from phalanx.sanitizer.deadlocks import report_stuck
 from phalanx.sanitizer.findings import Finding, Findings
 from phalanx.sanitizer.globals import GlobalShadow
+from phalanx.sanitizer.misses import Misses
 from phalanx.sanitizer.records import CopyWork, Record
 from phalanx.sanitizer.shared import Cell, Cells, SharedShadow
 from phalanx.sim.agents import Agent
@@ -84,6 +85,7 @@ class Checker(Monitor):
             strict=strict, race=self.race, proxy=self.proxy, unwritten=self.unwritten, over_barrier=self.over_barrier,
         )
         self.suspects: dict[Op, int] = {}
+        self.misses = Misses(function)
         self.racing_ops: set[Op] = set()
         self.racing_barriers: set[MBarrier] = set()
         effects = [op.effects() for op in function.walk()]
@@ -118,6 +120,8 @@ class Checker(Monitor):
             return
         state = self.states[cluster]
         for barrier in state.barriers:
+            if barrier.passes:
+                self.misses.finished(barrier, state.clocks[0])
             mbarrier = barrier.barrier
             if mbarrier.live and not mbarrier.pending and mbarrier.tx:
                 self.unbalanced(barrier, barrier.phase, [])
@@ -181,16 +185,19 @@ class Checker(Monitor):
             for access, place, _ in accesses:
                 self._group_access(clock, op, access, place, work)
             return
-        ends = []
-        phases = []
-        for barrier in barriers:
-            state: BarrierClock = barrier.watch
-            phase = state.base + barrier.phase
-            phases.append(phase)
-            ends.append((state.dim, phase + 1))
-        work = copy.watch = CopyWork(clock, op, barriers, tuple(phases))
+        phases = tuple([barrier.watch.base + barrier.phase for barrier in barriers])
+        ends = [(barrier.watch.dim, phase + 1) for barrier, phase in zip(barriers, phases)]
+        work = copy.watch = CopyWork(clock, op, barriers, phases)
         for barrier, phase in zip(barriers, phases):
-            self._issued_to(barrier, phase, work, copy, accesses)
+            state: BarrierClock = barrier.watch
+            if state.passes:
+                self.misses.signalled(state, clock, phase)
+            if clock.dim not in state.ready_async or state.tracked:
+                self.signal(state, clock, op, engine=True)
+            state.note(phase, (COPY, work, op, 0, copy.nbytes))  # type: ignore[attr-defined]
+            state.last_work = (work, phase)
+            if barrier.cta.watch.exited:
+                self._lands_too_late(barrier, work, accesses)
         tracked = self.memory.arrays
         for access, place, ranks in accesses:
             if type(place) is not SharedPlace:
@@ -210,18 +217,11 @@ class Checker(Monitor):
                     record = Record(clock, op, access, place, cta.rank, dim, epoch, work)
                     self.conflicts.shared(record, self.cells(cta, place))
 
-    def _issued_to(self, barrier: MBarrier, phase: int, work: CopyWork, copy: Copy, accesses: list[Any]) -> None:
-        """Notes a copy with one of the barriers that it will complete on."""
-        state: BarrierClock = barrier.watch
-        clock = work.clock
-        if clock.dim not in state.ready_async or state.tracked:
-            self.signal(state, clock, work.op, engine=True)
-        state.note(phase, (COPY, work, work.op, 0, copy.nbytes))  # type: ignore[attr-defined]
-        state.last_work = (work, phase)
-        if barrier.cta.watch.exited:
-            access, place, _ = accesses[-1]
-            self.exit_hazard(Record(clock, work.op, access, place, barrier.cta.rank, 0, 0, work))
-            work.faulty = True
+    def _lands_too_late(self, barrier: MBarrier, work: CopyWork, accesses: list[Any]) -> None:
+        """A copy is issued into a CTA that has exited."""
+        access, place, _ = accesses[-1]
+        self.exit_hazard(Record(work.clock, work.op, access, place, barrier.cta.rank, 0, 0, work))
+        work.faulty = True
 
     def _group_access(self, clock: AgentClock, op: Op, access: fx.Access, place: Any, work: CopyWork) -> None:
         """Work that ends with a group of its issuer."""
@@ -299,6 +299,8 @@ class Checker(Monitor):
         if clock.dim not in state.ready or state.tracked or barrier.cta is not agent.cta:
             self.signal(state, clock, op)
         phase = state.base + barrier.phase
+        if state.passes:
+            self.misses.signalled(state, clock, phase)
         state.note(phase, (ARRIVE, clock, op, clock.now[clock.dim], count))
         state.publication.add(phase, clock.vector)
         clock.now[clock.dim] += 1
@@ -327,6 +329,8 @@ class Checker(Monitor):
             clock.now[state.dim] = target + 1
         if target > state.waited:
             state.waited = target
+        if op in self.misses.blocking:
+            self.misses.passed(state, clock, target)
 
     def signal(self, barrier: BarrierClock, clock: AgentClock, op: Op, *, engine: bool = False) -> None:
         """A use of a barrier: after its init, before the end of its life, and before its CTA's exit."""

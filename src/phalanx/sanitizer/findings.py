@@ -25,6 +25,10 @@ DERAILING = frozenset({
 """After one of these a later deadlock, or a read of what was never written, has a known cause."""
 
 
+ENDING = frozenset({"deadlock", "uninitialised-read", "wgmma-hazard"})
+"""These may end a run."""
+
+
 @dataclass
 class Finding:
     """A mistake in the choreography.
@@ -71,6 +75,17 @@ class Finding:
             "schedule": self.schedule,
             "seed": self.seed,
         }
+
+
+def ends_search(findings: list[Finding]) -> bool:
+    """Whether further schedules would only show the same causes in other clothes."""
+    return any(finding.kind in DERAILING or finding.kind in ENDING for finding in findings)
+
+
+def merged(known: list[Finding], found: list[Finding]) -> list[Finding]:
+    """The findings of one more schedule, without those that are known."""
+    seen = {key_of(finding.kind, finding.location, finding.other) for finding in known}
+    return [*known, *(f for f in found if key_of(f.kind, f.location, f.other) not in seen)]
 
 
 def place_dict(location: Location) -> dict[str, Any]:

@@ -85,9 +85,11 @@ class SharedShadow:
     def reset(self) -> None:
         """The CTA begins."""
         self.exited = False
-        self.visitors.clear()
+        if self.visitors:
+            self.visitors.clear()
         for cell in self.cells:
-            cell.reset()
+            if cell.write is not None or cell.reads or cell.atomics or cell.unwritten is not None:
+                cell.reset()
 
     def of(self, place: SharedPlace) -> Cells:
         """The cells of a region; `place` may be of a peer, the same bytes here are meant."""

@@ -22,7 +22,7 @@ from phalanx.ir import effects as fx
 from phalanx.ir.core import Op
 from phalanx.ir.types import TileType
 from phalanx.ir.values import Value
-from phalanx.sim.fields import operand_positions
+from phalanx.sim.fields import operand_names, operand_positions
 from phalanx.sim.numerics import scalar_of
 from phalanx.sim.places import ranks_of
 
@@ -161,6 +161,8 @@ def watched(run: Callable[..., Any], op: Op, agent: Agent, monitor: Monitor) -> 
     if op.effects().is_pure:
         return run
     reports = _Reports(op, agent, monitor).all()
+    if not reports and not operand_names(type(op)):
+        return run
     instead = nothing(op)
 
     def failed(error: Error) -> Any:
@@ -168,6 +170,16 @@ def watched(run: Callable[..., Any], op: Op, agent: Agent, monitor: Monitor) -> 
             return instead()
         raise error
 
+    if not reports:
+
+        def alone(*operands: Any) -> Any:
+            monitor.current = agent
+            try:
+                return run(*operands)
+            except Error as error:
+                return failed(error)
+
+        return alone
     if len(reports) == 1:
         report = reports[0]
 

@@ -45,7 +45,7 @@ def simulate(
     schedule = schedule or Schedule()
     dims = grid_of(function, grid)
     check_arguments(function, args)
-    code = code_of(function, preempt=schedule.kind == "random")
+    code = code_of(function, preempt=schedule.kind in ("random", "starve"))
     machine = Machine(
         function, dims, tuple(args), code, early=schedule.kind == "early", monitor=monitor, out=out or sys.stdout
     )

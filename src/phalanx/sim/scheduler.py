@@ -38,15 +38,18 @@ class Schedule:
     """How a run resolves what the hardware leaves open.
 
     "late" completes asynchronous work only when no agent can go on, "early" at its issue; "random" makes a seeded
-    choice among agents and completions, at every instruction with an effect. Example: ``Schedule("random", seed=3)``.
+    choice among agents and completions, at every instruction with an effect; "starve" holds one agent of every cluster back
+    (a CTA's rank, and the agent's number: 0 is the code outside roles) while anything else can happen. Example:
+    ``Schedule("random", seed=3)``.
     """
 
     kind: str = "late"
     seed: int = 0
+    starved: tuple[int, int] = (0, 0)
 
     def __post_init__(self) -> None:
-        if self.kind not in ("late", "early", "random"):
-            raise Error(f"unknown schedule {self.kind!r}", remedy='use "late", "early" or "random"')
+        if self.kind not in ("late", "early", "random", "starve"):
+            raise Error(f"unknown schedule {self.kind!r}", remedy='use "late", "early", "random" or "starve"')
 
 
 class Outcome(Enum):
@@ -75,6 +78,8 @@ class Scheduler:
         """Until the grid is done."""
         if self.schedule.kind == "random":
             self._run_random(random.Random(self.schedule.seed))
+        elif self.schedule.kind == "starve":
+            self._run_starving(*self.schedule.starved)
         else:
             self._run()
 
@@ -197,6 +202,51 @@ class Scheduler:
             if quiet > QUIET_TRIES and not any(c.ready or c.pending for c in active):
                 if not self._start():
                     raise self._stuck(list(active))
+                quiet = 0
+
+    def _run_starving(self, rank: int, number: int) -> None:
+        """One step after the other; the starved agent's come when there is no other."""
+        active = self.active
+        quiet = 0
+        while active or self._start():
+            cluster = active[0]
+            ready, pending, spinning = cluster.ready, cluster.pending, cluster.spinning
+            main = cluster.ctas[rank].main
+            starved = main.children[number - 1] if number else main
+            agent = next((a for a in ready if a is not starved), None)
+            if agent is None and pending:
+                copy = pending.popleft()
+                if copy.step():
+                    pending.appendleft(copy)
+                ready.extend(spinning)
+                spinning.clear()
+                quiet = 0
+                continue
+            if agent is None and starved in ready:
+                agent = starved
+            if agent is None and spinning and quiet <= QUIET_POLLS * len(spinning):
+                agent = spinning.pop(0)
+                ready.append(agent)
+            if agent is None:
+                if cluster.live:
+                    if not self._start():
+                        if len(active) > 1 and quiet <= QUIET_POLLS * len(active) * 4:
+                            quiet += 1
+                            active.rotate(-1)
+                            continue
+                        raise self._stuck([cluster])
+                    continue
+                self._finish(cluster)
+                quiet = 0
+                continue
+            ready.remove(agent)
+            code = self._resume(agent)
+            if code == STEP:
+                ready.append(agent)
+            elif code:
+                spinning.append(agent)
+                quiet += 1
+            if code in (0, STEP) and agent is not starved:
                 quiet = 0
 
     def _resume(self, agent: Agent) -> int:

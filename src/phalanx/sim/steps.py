@@ -28,6 +28,7 @@ from phalanx.sim.run import check_arguments, code_of, grid_of, written_arrays
 from phalanx.sim.scheduler import Schedule, Scheduler
 
 MODES = {fx.Mode.READ: "read", fx.Mode.WRITE: "write", fx.Mode.ATOMIC: "atomic"}
+Clock = dict[Process, int]
 Accesses = list[tuple[fx.Access, Any, "list[int] | None"]]
 
 
@@ -215,7 +216,8 @@ class Steps:
         for arg, first in zip(self.args, self.first):
             if isinstance(arg, np.ndarray) and arg.flags.writeable:
                 np.copyto(arg, first)
-        self.clocks: dict[Process, dict[Process, int]] = {}
+        self.clocks: dict[Process, Clock] = {}
+        self.knows: dict[Process, Clock] = {}
         self.counts: dict[Process, int] = {}
         self.ready: set[Agent] = set()
         self.polls: dict[Agent, set[tuple[Any, ...]]] = {}
@@ -223,7 +225,7 @@ class Steps:
         self.issued: dict[Agent, int] = {}
         self.groups: dict[Agent, list[BulkGroup | None]] = {}
         self.products: dict[Agent, list[Any]] = {}
-        self.steps_of_copies: dict[BulkGroup, list[tuple[bool, dict[Process, int]]]] = {}
+        self.steps_of_copies: dict[BulkGroup, list[tuple[bool, Clock, Clock]]] = {}
         self.joined: dict[Agent, list[Agent]] = {}
         self.forked: dict[Agent, Agent] = {}
         self.trace: list[Event] = []
@@ -265,8 +267,10 @@ class Steps:
     def step(self, process: Process) -> Event:
         """Lets `process` go on until it has done one thing that others may notice."""
         number = self.counts[process] = self.counts.get(process, 0) + 1
-        event = self.recorder.event = Event(process, number, clock=dict(self.clocks.get(process, {})))
-        event.clock[process] = number
+        event = self.recorder.event = Event(
+            process, number, clock=dict(self.clocks.get(process, {})), known=dict(self.knows.get(process, {}))
+        )
+        event.clock[process] = event.known[process] = number
         try:
             with np.errstate(all="ignore"):
                 copy = self.copies.get(process)
@@ -294,7 +298,7 @@ class Steps:
             del self.copies[process]
         group = getattr(copy, "group", None)
         if group is not None:
-            self.steps_of_copies.setdefault(group, []).append((reads, event.clock))
+            self.steps_of_copies.setdefault(group, []).append((reads, event.clock, {process: event.number}))
 
     def _step_agent(self, agent: Agent, event: Event) -> None:
         if agent in self.ready:
@@ -317,9 +321,10 @@ class Steps:
         elif isinstance(thing, GroupWait):
             groups = self.groups.get(agent, [])
             for group in groups[: len(groups) - thing.newest] if thing.newest else groups:
-                for reads, clock in self.steps_of_copies.get(group, ()) if group is not None else ():
+                for reads, clock, own in self.steps_of_copies.get(group, ()) if group is not None else ():
                     if reads or not thing.read:
                         _join(event.clock, clock)
+                        _join(event.known, own)
         self._go_on(agent)
 
     def _go_on(self, agent: Agent) -> None:
@@ -346,14 +351,11 @@ class Steps:
                     agent = cluster.ready.popleft()
                     moved = True
                     name = self.names[agent]
-                    clock = self.clocks.setdefault(name, {})
-                    if agent in self.forked:
-                        _join(clock, self.clocks.get(self.names[self.forked.pop(agent)], {}))
-                    elif agent in self.joined:
-                        for child in self.joined.pop(agent):
-                            _join(clock, self.clocks.get(self.names[child], {}))
-                    else:
-                        _join(clock, self.recorder.event.clock)
+                    before = [self.forked.pop(agent)] if agent in self.forked else self.joined.pop(agent, [])
+                    for other in before:
+                        self._after(name, self.clocks.get(self.names[other], {}), self.knows.get(self.names[other], {}))
+                    if not before:
+                        self._after(name, self.recorder.event.clock, self.recorder.event.known)
                     agent.waiting = None
                     self._go_on(agent)
                 while cluster.pending:
@@ -361,7 +363,13 @@ class Steps:
                     number = self.issued[copy.agent] = self.issued.get(copy.agent, 0) + 1
                     name = ("copy", *self.names[copy.agent][1:], number)
                     self.copies[name] = copy
-                    self.clocks[name] = dict(self.clocks.get(self.names[copy.agent], {}))
+                    issuer = self.names[copy.agent]
+                    self._after(name, self.clocks.get(issuer, {}), self.knows.get(issuer, {}))
+
+    def _after(self, process: Process, clock: Clock, known: Clock) -> None:
+        """What follows in `process` comes after all that."""
+        _join(self.clocks.setdefault(process, {}), clock)
+        _join(self.knows.setdefault(process, {}), known)
 
     # --- what came before what --------------------------------------------------------------------------------------
 
@@ -370,21 +378,23 @@ class Steps:
         self.races: list[Event] = []
         self.clashes: list[tuple[Op, Op]] = []
         for before in reversed(self.trace):
-            if event.follows(before):
+            follows, knows = event.follows(before), event.known.get(before.process, 0) >= before.number
+            if follows and knows:
                 continue
             found = Order.FREE
             for i, first in enumerate(before.touches):
                 for j, second in enumerate(event.touches):
                     how = order(first, second)
                     found = max(found, how)
-                    if how is Order.RACE and first.kind == "memory":
+                    if how is Order.RACE and first.kind == "memory" and not knows:
                         self.clashes.append((before.ops[i], event.ops[j]))
             if found is Order.FREE:
                 continue
-            if found is Order.RACE:
+            if found is Order.RACE and not follows:
                 self.races.append(before)
             _join(event.clock, before.clock)
-        self.clocks[event.process] = event.clock
+            _join(event.known, {before.process: before.number} if before.process[0] == "copy" else before.known)
+        self.clocks[event.process], self.knows[event.process] = event.clock, event.known
         for agent, keys in list(self.polls.items()):
             if self.names[agent] != event.process and any(t.key in keys and t.mode not in ("read", "test") for t in event.touches):
                 del self.polls[agent]
@@ -439,7 +449,7 @@ def _family(agent: Agent) -> list[Agent]:
     return found
 
 
-def _join(clock: dict[Process, int], other: dict[Process, int]) -> None:
+def _join(clock: Clock, other: Clock) -> None:
     for process, number in other.items():
         if clock.get(process, 0) < number:
             clock[process] = number

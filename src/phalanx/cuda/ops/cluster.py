@@ -53,11 +53,15 @@ def _along(w: Writer, what: str, dim: int) -> str:
 
 @emits(ClusterArrive)
 def emit_arrive(w: Writer, op: ClusterArrive) -> None:
+    if op.reason:
+        w.comment(op.reason)
     _arrive(w, relaxed=op.relaxed)
 
 
 @emits(ClusterWait)
 def emit_wait(w: Writer, op: ClusterWait) -> None:
+    if op.reason:
+        w.comment(op.reason)
     _wait(w)
 
 

@@ -138,13 +138,15 @@ class _Rows:
                 self.each_box(lambda column, shift: self.at_once(rows, column, _sum(address, shift)))
             case "rows":
                 for i, row in enumerate(rows):
-                    address = _sum(self.base, _times(_sum(first, str(i)), self.plan.pitch))
                     with self.inside(row):
-                        self.each_box(lambda column, shift, at=address, row=row: self.single(row, column, _sum(at, shift)))
+                        self.one(row, _sum(self.base, _times(_sum(first, str(i)), self.plan.pitch)))
             case _:
                 for i, row in enumerate(rows):
                     with self.w.block():
                         self.run_of(row, _sum(first, str(i)))
+
+    def one(self, row: str, address: str) -> None:
+        self.each_box(lambda column, shift: self.single(row, column, _sum(address, shift)))
 
     def each_box(self, emit: Callable[[str, str], None]) -> None:
         """Calls `emit` with the column and the shared offset of each box of a row; many become a loop."""

@@ -45,10 +45,11 @@ class ClusterId(Op):
 
 @dataclass(frozen=True, eq=False)
 class ClusterArrive(Op):
-    """Arrives at the cluster's barrier; a relaxed arrival publishes nothing but fenced barrier inits."""
+    """Arrives at the cluster's barrier; a relaxed arrival publishes nothing but fenced barrier inits. `reason`: the compiler's."""
 
     mnemonic: ClassVar[str] = "cluster.arrive"
     relaxed: bool = False
+    reason: str = ""
 
     def effects(self) -> Effects:
         return Effects(rendezvous=(Rendezvous(Span.CLUSTER, waits=False, releases=not self.relaxed),))
@@ -59,6 +60,7 @@ class ClusterWait(Op):
     """Waits until all threads of the cluster have arrived."""
 
     mnemonic: ClassVar[str] = "cluster.wait"
+    reason: str = ""
 
     def effects(self) -> Effects:
         return Effects(rendezvous=(Rendezvous(Span.CLUSTER, arrives=False),))

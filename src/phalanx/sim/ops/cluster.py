@@ -127,9 +127,10 @@ def cluster_agree(op: ClusterAgree, agent: Agent) -> Callable[..., None]:
         key = (op, ctas, visits.number(op, rank))
         first, starts, seen = visits.regions.setdefault(key, (rank, src.starts, set()))
         if starts != src.starts:
+            (a, here), (b, there) = sorted([(first, starts), (rank, src.starts)])
             raise Error(
-                f"CTA {first} and CTA {rank} share a copy of {name}, but name different regions: they begin at "
-                f"{_point(starts)} and at {_point(src.starts)}",
+                f"CTA {a} and CTA {b} share a copy of {name}, but name different regions: they begin at "
+                f"{_point(here)} and at {_point(there)}",
                 location=op.loc,
                 remedy="all CTAs of the mask receive one tile: compute its place from what they have in common",
             )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
+from phalanx.errors import Error
 from phalanx.ir.ops.tile import (
     Arange,
     Binary,
@@ -197,9 +198,41 @@ def full(op: Full, agent: Agent) -> Run:
     return lambda value: np.full(shape, value, dtype)
 
 
+class Unwritten:
+    """A tile in which nothing was written yet: whatever looks into it is refused."""
+
+    __slots__ = ("op",)
+
+    def __init__(self, op: Empty) -> None:
+        self.op = op
+
+    def refuse(self) -> NoReturn:
+        error = Error(
+            f"the tile made at {self.op.loc.short} is read, but nothing was written into it", kind="uninitialised-read",
+            remedy="begin with px.zeros, or let the first product overwrite it (accumulate=False)",
+        )
+        error.other = self.op.loc
+        raise error
+
+    def __array__(self, *_: Any, **__: Any) -> NoReturn:
+        self.refuse()
+
+    def __array_ufunc__(self, *_: Any, **__: Any) -> NoReturn:
+        self.refuse()
+
+    def __getitem__(self, _: Any) -> NoReturn:
+        self.refuse()
+
+    def __getattr__(self, name: str) -> NoReturn:
+        self.refuse()
+
+
 @meaning(Empty)
 def empty(op: Empty, agent: Agent) -> Run:
-    """Poisoned, so that reading it shows."""
+    """Poisoned, so that reading it shows; under a monitor, reading it is refused."""
+    if agent.cta.cluster.machine.monitor is not None:
+        unwritten = Unwritten(op)
+        return lambda: unwritten
     shape, dtype = shape_of(op.result), element(op.result).numpy
     poison = np.frombuffer(b"\xff" * dtype.itemsize, dtype)
     tile = np.broadcast_to(poison, shape)

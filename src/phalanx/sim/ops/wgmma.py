@@ -15,6 +15,7 @@ from phalanx.errors import Error
 from phalanx.ir.ops.wgmma import Wgmma, WgmmaCommit, WgmmaFence, WgmmaWait
 from phalanx.ir.types import DType, f32
 from phalanx.sim.agents import Agent
+from phalanx.sim.ops.tile import Unwritten
 from phalanx.sim.places import SharedPlace
 from phalanx.sim.registry import meaning
 
@@ -120,6 +121,8 @@ def wgmma(op: Wgmma, agent: Agent) -> Callable[..., InFlight]:
         if isinstance(acc, InFlight):
             flight = acc
         else:
+            if accumulate and isinstance(acc, Unwritten):
+                acc.refuse()
             flight = InFlight(op, acc, owned=False)
         flight.op = op
         flight.pending += 1

@@ -1,0 +1,109 @@
+"""Rows by index against torch, on a GPU, alternating in one process: gather_rows, scatter_rows, scatter_add_rows.
+
+The two numbers: every kept row is read once and written once, so the floor is 2 x bytes of the rows over the memory's
+bandwidth; the device copy of as many bytes, measured beside, is what the memory gives. There is no arithmetic.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+sys.path.append(sys.path.pop(0))  # this folder last: its copy.py must not hide Python's
+
+import machine
+import torch
+
+from phalanx.kernels.gather import MoveConfig, choose, gather_rows, scatter_add_rows, scatter_rows
+
+Run = Callable[[], object]
+SHAPES = ((262144, 131072, 4096), (262144, 131072, 1024), (1048576, 262144, 256), (65536, 32768, 16384))
+TRIED = (
+    MoveConfig(4096, 2, 12, 3), MoveConfig(4096, 1, 24, 4), MoveConfig(4096, 1, 24, 8), MoveConfig(4096, 2, 12, 6),
+    MoveConfig(4096, 4, 6, 2), MoveConfig(4096, 2, 6, 2, 2), MoveConfig(4096, 1, 12, 3, 2), MoveConfig(4096, 1, 6, 2, 4),
+)  # fmt: skip
+
+
+def milliseconds(run: Run, repeats: int) -> float:
+    start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    start.record()
+    for _ in range(repeats):
+        run()
+    stop.record()
+    torch.cuda.synchronize()
+    return start.elapsed_time(stop) / repeats
+
+
+def medians(runs: dict[str, Run], rounds: int, repeats: int) -> dict[str, float]:
+    """The median time of each, in milliseconds, the runs taking turns."""
+    for run in runs.values():
+        run()
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(rounds):
+        for name, run in runs.items():
+            times[name].append(milliseconds(run, repeats))
+    return {name: sorted(values)[rounds // 2] for name, values in times.items()}
+
+
+def measure(rows: int, moved: int, columns: int, rounds: int, tune: bool) -> list[dict[str, object]]:
+    x = torch.randn(rows, columns, device="cuda", dtype=torch.bfloat16)
+    part = torch.randn(moved, columns, device="cuda", dtype=torch.bfloat16)
+    out, other = torch.empty_like(part), torch.empty_like(part)
+    idx = torch.randint(0, rows, (moved,), device="cuda")
+    places = torch.randperm(rows, device="cuda")[:moved]
+    assert torch.equal(gather_rows(x, idx), torch.index_select(x, 0, idx))
+    check = x.clone()
+    assert torch.equal(scatter_rows(part, places, check), x.clone().index_copy_(0, places, part))
+    del check
+    configs = list(TRIED) if tune and columns == 4096 else [choose(columns, 2)]
+    found = []
+    for config in configs:
+        sums = torch.zeros(rows, columns, device="cuda", dtype=torch.bfloat16)
+        runs: dict[str, Run] = {
+            "copy": lambda: other.copy_(part),
+            "gather": lambda config=config: gather_rows(x, idx, out=out, config=config),
+            "index_select": lambda: torch.index_select(x, 0, idx, out=other),
+            "scatter": lambda config=config: scatter_rows(part, places, x, config=config),
+            "index_copy": lambda: x.index_copy_(0, places, part),
+            "scatter_add": lambda sums=sums: scatter_add_rows(part, places, sums),
+            "index_add": lambda sums=sums: sums.index_add_(0, places, part),
+        }
+        nbytes = 2 * part.nbytes
+        times = medians(runs, rounds, max(3, int(5e9 / nbytes)))
+        speed = {name: nbytes / time / 1e6 for name, time in times.items()}
+        found.append({
+            "shape": [rows, moved, columns], "config": vars(config), "gbs": speed,
+            "gather_vs_index_select": times["index_select"] / times["gather"],
+            "gather_vs_copy": times["copy"] / times["gather"],
+            "scatter_vs_index_copy": times["index_copy"] / times["scatter"],
+            "scatter_vs_copy": times["copy"] / times["scatter"],
+            "scatter_add_vs_index_add": times["index_add"] / times["scatter_add"],
+        })
+        row = found[-1]
+        print(
+            f"{moved:>7} of {rows:>7} x {columns:<5} {config.width}x{config.rows}x{config.stages} lag {config.lag} "
+            f"x{config.per_sm}: gather {speed['gather']:5.0f} GB/s, {row['gather_vs_index_select']:.3f} of index_select's, "
+            f"{row['gather_vs_copy']:.3f} of the copy's; scatter {speed['scatter']:5.0f}, "
+            f"{row['scatter_vs_index_copy']:.3f} of index_copy_'s; add {row['scatter_add_vs_index_add']:.3f} of index_add_'s",
+            flush=True,
+        )
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--tune", action="store_true", help="try several rings for rows of 4,096")
+    parser.add_argument("--first", action="store_true", help="only the first shape")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    results = []
+    for shape in SHAPES[:1] if options.first else SHAPES:
+        results += measure(*shape, options.rounds, options.tune)
+    machine.save(options.json, {"rows": results})
+
+
+if __name__ == "__main__":
+    main()

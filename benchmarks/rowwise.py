@@ -1,0 +1,215 @@
+"""Row-wise kernels against torch and torch.compile, on a GPU, in one process, taking turns.
+
+The two numbers: softmax and the norms read and write every element once, so their floor is the device copy's time for the same
+matrix, measured beside them; the arithmetic (two exponentials per element of a softmax) stays below a third of what the SMs
+can do in that time. Cross entropy reads every element once and writes nothing of that size.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.append(sys.path.pop(0))  # this folder last: its copy.py must not hide Python's
+
+import machine
+import torch
+
+import phalanx as px
+from phalanx.kernels.rows import VECTOR_BYTES, RowConfig, choose
+
+SIZES = ((32768, 4096), (16384, 16384), (8192, 65536), (4096, 131072), (2048, 262144))
+KINDS = ("softmax", "rms_norm", "layer_norm", "cross_entropy")
+TARGETS = ("softmax", "rms_norm")
+EPS = 1e-6
+Run = Callable[[], Any]
+
+
+class Work:
+    """One kernel on one matrix: ours, torch's, and how many bytes it must move."""
+
+    def __init__(self, kind: str, rows: int, columns: int, dtype: torch.dtype) -> None:
+        torch.manual_seed(1)
+        self.kind, self.rows, self.columns = kind, rows, columns
+        self.x = torch.randn(rows, columns, device="cuda", dtype=dtype)
+        self.w = torch.randn(columns, device="cuda", dtype=dtype)
+        self.b = torch.randn(columns, device="cuda", dtype=dtype)
+        self.targets = torch.randint(0, columns, (rows,), device="cuda")
+        self.bytes = self.x.nbytes * (1 if kind == "cross_entropy" else 2)
+
+    def ours(self, config: RowConfig | None = None) -> Any:
+        kernels = px.kernels
+        if self.kind == "softmax":
+            return kernels.softmax(self.x, config=config)
+        if self.kind == "rms_norm":
+            return kernels.rms_norm(self.x, self.w, EPS, config=config)
+        if self.kind == "layer_norm":
+            return kernels.layer_norm(self.x, self.w, self.b, EPS, config=config)
+        return kernels.cross_entropy(self.x, self.targets, reduction="none", config=config)
+
+    def function(self) -> Callable[..., Any]:
+        """Torch's, of tensors alone, so that it can be compiled."""
+        shape = (self.columns,)
+        functional = torch.nn.functional
+        if self.kind == "softmax":
+            return lambda x, w, b, t: torch.softmax(x, -1)
+        if self.kind == "rms_norm":
+            return lambda x, w, b, t: functional.rms_norm(x, shape, w, EPS)
+        if self.kind == "layer_norm":
+            return lambda x, w, b, t: functional.layer_norm(x, shape, w, b, EPS)
+        return lambda x, w, b, t: functional.cross_entropy(x, t, reduction="none")
+
+    def torch(self, compiled: bool) -> Run:
+        function = self.function()
+        if compiled:
+            torch._dynamo.reset()
+            function = torch.compile(function, dynamic=False)
+        return lambda: function(self.x, self.w, self.b, self.targets)
+
+    def error(self, config: RowConfig | None = None) -> float:
+        """The largest error of a sample of rows against f64, in units of the element type's rounding."""
+        step = max(1, self.rows // 16)
+        mine = self.ours(config)[::step].double()
+        x = self.x[::step].double()
+        want = self.function()(x, self.w.double(), self.b.double(), self.targets[::step])
+        unit = torch.finfo(torch.float32 if self.kind == "cross_entropy" else self.x.dtype).eps
+        if not torch.isfinite(mine).all():
+            return math.inf
+        return float(((mine - want).abs() / (want.abs() + want.abs().mean())).max() / unit)
+
+
+def milliseconds(run: Run, repeats: int) -> float:
+    start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    start.record()
+    for _ in range(repeats):
+        run()
+    stop.record()
+    torch.cuda.synchronize()
+    return start.elapsed_time(stop) / repeats
+
+
+def alternate(runs: dict[str, Run], rounds: int, budget_ms: float) -> dict[str, float]:
+    """The median milliseconds of each, measured in turns of about `budget_ms`."""
+    repeats = {}
+    for name, run in runs.items():
+        run()
+        torch.cuda.synchronize()
+        repeats[name] = max(3, math.ceil(budget_ms / max(1e-3, milliseconds(run, 2))))
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(rounds):
+        for name, run in runs.items():
+            times[name].append(milliseconds(run, repeats[name]))
+    return {name: sorted(found)[rounds // 2] for name, found in times.items()}
+
+
+def variants(columns: int, itemsize: int) -> list[RowConfig]:
+    """Configurations worth a try around the chosen one: other clusters, threads and numbers of CTAs on an SM."""
+    vector = VECTOR_BYTES // itemsize
+    found = []
+    if columns <= 4096:
+        warp = 32 * vector
+        parts = px.cdiv(columns, warp)
+        if parts <= 16:
+            found += [RowConfig(1, warps, warps, warp, parts, per_sm=max(1, 640 // (32 * warps))) for warps in (4, 8)]
+    for cluster in (1, 2, 4, 8, 16):
+        for threads in (64, 128, 256, 512, 1024):
+            width = threads * vector
+            parts = px.cdiv(columns, cluster * width)
+            if not 2 <= parts <= 16 or cluster * threads > 16384:
+                continue
+            registers = 32 + 4 * parts
+            most = 65536 // (threads * registers)
+            for per_sm in sorted({max(1, most), max(1, most // 2)}):
+                found.append(RowConfig(cluster, threads // 32, 1, width, parts, per_sm=min(per_sm, 32, 2048 // threads)))
+    return list(dict.fromkeys([choose(columns, itemsize), *found]))
+
+
+def shown(config: RowConfig) -> str:
+    return f"C{config.cluster} W{config.warps} R{config.rows} P{config.parts} B{config.per_sm}"
+
+
+def sweep(work: Work, copy: Run, rounds: int, budget_ms: float) -> list[dict[str, Any]]:
+    results = []
+    for config in variants(work.columns, work.x.element_size()):
+        try:
+            error = work.error(config)
+            times = alternate({"copy": copy, "ours": lambda config=config: work.ours(config)}, rounds, budget_ms)
+        except px.Error as problem:
+            results.append({"config": shown(config), "share": 0.0, "failed": str(problem).splitlines()[0]})
+            continue
+        share = times["copy"] * work.bytes / (2 * work.x.nbytes) / times["ours"]
+        results.append({"config": shown(config), "share": share, "error": error})
+    return sorted(results, key=lambda row: -row["share"])
+
+
+def measure(work: Work, options: argparse.Namespace, budget_ms: float) -> dict[str, Any]:
+    y = torch.empty_like(work.x)
+    runs: dict[str, Run] = {"copy": lambda: y.copy_(work.x), "ours": work.ours, "torch": work.torch(False)}
+    if not options.no_compile:
+        runs["compile"] = work.torch(True)
+    error = work.error()
+    times = alternate(runs, options.rounds, budget_ms)
+    peers = {name: times[name] for name in ("torch", "compile") if name in times}
+    row: dict[str, Any] = {
+        "kernel": work.kind, "shape": [work.rows, work.columns], "error": error,
+        "config": shown(choose(work.columns, work.x.element_size())),
+        **{f"{name}_gbs": work.bytes / ms / 1e6 for name, ms in times.items() if name != "copy"},
+        "copy_gbs": 2 * work.x.nbytes / times["copy"] / 1e6,
+        "ratio": min(peers.values()) / times["ours"],
+    }
+    row["share"] = row["ours_gbs"] / row["copy_gbs"]
+    if options.sweep:
+        row["sweep"] = sweep(work, runs["copy"], 3, budget_ms / 2)
+    return row
+
+
+def report(row: dict[str, Any]) -> None:
+    peers = " ".join(f"{row.get(f'{name}_gbs', math.nan):8.0f}" for name in ("torch", "compile"))
+    print(
+        f"{row['kernel']:14}{row['shape'][0]:>6} x {row['shape'][1]:<7}{row['ours_gbs']:8.0f} {row['copy_gbs']:8.0f} "
+        f"{row['share']:6.3f} {peers} {row['ratio']:6.2f} {row['error']:6.2f}  {row['config']}", flush=True,
+    )
+    for other in row.get("sweep", [])[:6]:
+        print(f"{'':24}{other['share']:6.3f}  {other['config']}  {other.get('failed', '')}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="softmax and rms_norm alone, short turns: under 90 s")
+    parser.add_argument("--sweep", action="store_true", help="other configurations too, the best six are shown")
+    parser.add_argument("--kernels", nargs="*", default=None, help=f"of {', '.join(KINDS)}")
+    parser.add_argument("--columns", nargs="*", type=int, help="of the sizes, these alone")
+    parser.add_argument("--dtype", default="bfloat16", choices=("bfloat16", "float16", "float32"))
+    parser.add_argument("--no-compile", action="store_true", help="without torch.compile")
+    parser.add_argument("--rounds", type=int, default=0)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    options.rounds = options.rounds or (5 if options.quick else 9)
+    kinds = options.kernels or (TARGETS if options.quick else KINDS)
+    start = time.perf_counter()
+    print(f"{'kernel':14}{'shape':>16}{'ours GB/s':>9} {'copy':>8} {'share':>6} {'torch':>8} {'compile':>8} {'ratio':>6} {'error':>6}  configuration")
+    rows = []
+    for kind in kinds:
+        mine = []
+        for count, columns in SIZES:
+            if options.columns and columns not in options.columns:
+                continue
+            work = Work(kind, count, columns, getattr(torch, options.dtype))
+            mine.append(measure(work, options, 6.0 if options.quick else 20.0))
+            report(mine[-1])
+            del work
+            torch.cuda.empty_cache()
+        mean = math.exp(sum(math.log(row["share"]) for row in mine) / len(mine))
+        print(f"{kind:14}share of the copy: lowest {min(row['share'] for row in mine):.3f}, geometric mean {mean:.3f}", flush=True)
+        rows += mine
+    print(f"{time.perf_counter() - start:.0f} s in all")
+    machine.save(options.json, {"rows": rows})
+
+
+if __name__ == "__main__":
+    main()

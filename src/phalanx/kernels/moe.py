@@ -1,0 +1,213 @@
+"""Grouped products of a mixture of experts: rows are gathered by index into the tensor cores' operand, or scattered from it.
+
+Tokens are sorted by expert; tile t of the output belongs to one expert and ends where its tokens do. Two CTAs of a cluster
+take two column tiles of the same rows, each fetches half of the rows for both: half of the row copies.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+import phalanx as px
+from phalanx.errors import Error, caller_location
+from phalanx.kernels.gather import INDICES, new, sms_of
+from phalanx.kernels.matrices import info_of
+from phalanx.runtime.arrays import ArgumentKind, describe, kind_of
+
+OPERANDS = ("bf16", "f16")
+SUMS = ("f32", "bf16", "f16")
+ROWS = 128
+ENTRIES = 32
+
+
+@px.kernel(warps=4)
+def plan_tiles(SIZES, EXPERT, FIRST, END, *, EXPERTS, BM, BT=ENTRIES):
+    """For each tile of BM rows: its expert (-1: no tile), its first row, and the row behind the expert's last."""
+    sizes = px.load(SIZES[0:EXPERTS]).to(px.i32)
+    tiles = (sizes + (BM - 1)) // BM
+    upto, ends = px.cumsum(tiles, 0), px.cumsum(sizes, 0)
+    start = px.block_id(0) * BT
+    tile = start + px.arange(BT)
+    expert = px.sum(px.where(upto.reshape(1, EXPERTS) <= tile.reshape(BT, 1), 1, 0), axis=1)
+    mine = expert.reshape(BT, 1) == px.arange(EXPERTS).reshape(1, EXPERTS)
+    end = px.sum(px.where(mine, ends.reshape(1, EXPERTS), 0), axis=1)
+    # Row of the tile: the expert's first row, and BM for each of its tiles before this one.
+    origin = px.sum(px.where(mine, (ends - sizes - (upto - tiles) * BM).reshape(1, EXPERTS), 0), axis=1)
+    px.store(EXPERT[start : start + BT], px.where(expert < EXPERTS, expert, -1))
+    px.store(FIRST[start : start + BT], origin + tile * BM)
+    px.store(END[start : start + BT], end)
+
+
+@px.kernel(warps=12, cluster=2)
+def expert_ring(
+    A, I, W, Y, EXPERT, FIRST, END, WEIGHT, *, BM=ROWS, BN=256, BK=64, STAGES=4, PARTS=2, GATHER=True, SCATTER=False
+):
+    """Y[i] = A[I[i]] @ W[e].T with GATHER, or A[i] @ W[e].T; with SCATTER Y[I[i]] += WEIGHT[i] * (A[i] @ W[e].T)."""
+    rank = px.cluster.rank()
+    half = BM // 2
+    a = px.shared((STAGES, BM, BK), A.dtype)
+    b = px.shared((STAGES, BN, BK), A.dtype)
+    full, empty = px.barrier(STAGES), px.barrier(STAGES)
+    steps = px.cdiv(A.shape[1], BK)
+    columns = px.cdiv(W.shape[1], 2 * BN)
+    total = EXPERT.shape[0] * columns
+    first, step = px.cluster.id(), px.num_blocks(0) // 2
+    ring = px.ring(STAGES)
+    if not SCATTER:
+        out = px.shared((2, half, BN // PARTS), Y.dtype)
+
+    with px.warps(0, 4, regs=40):
+        for tile in range(first, total, step):
+            t = tile // columns
+            e = px.load(EXPERT[t])
+            n = (tile % columns * 2 + rank) * BN
+            if e >= 0:
+                m = px.load(FIRST[t]) + rank * half
+                if GATHER:
+                    rows = px.load(I[m : m + half], fill=-1)
+                for k in range(0, steps * BK, BK):
+                    s = ring.stage
+                    empty[s].wait(ring.parity ^ 1)
+                    with full[s].transaction():
+                        mine = a[s][rank * half : rank * half + half]
+                        if GATHER:
+                            px.tma.gather(A, rows, k, mine, full[s], multicast=0b11)
+                        else:
+                            px.tma.load(A[m : m + half, k : k + BK], mine, full[s], multicast=0b11)
+                        px.tma.load(W[e, n : n + BN, k : k + BK], b[s], full[s])
+                    ring.advance()
+
+    for c in px.static_range(2):
+        with px.warps(4 + 4 * c, 4, regs=232):
+            for tile in range(first, total, step):
+                t = tile // columns
+                n = (tile % columns * 2 + rank) * BN
+                if px.load(EXPERT[t]) >= 0:
+                    m, end = px.load(FIRST[t]) + c * half, px.load(END[t])
+                    acc = px.empty((half, BN), px.f32)
+                    last = 0
+                    for k in range(steps):
+                        s = ring.stage
+                        full[s].wait(ring.parity)
+                        px.wgmma(a[s][c * half : c * half + half], b[s].T, acc, accumulate=k > 0)
+                        px.wgmma_commit()
+                        px.wgmma_wait(1)
+                        if k > 0:
+                            empty[last].arrive(ctas=0b11)
+                        last = s
+                        ring.advance()
+                    px.wgmma_wait(0)
+                    empty[last].arrive(ctas=0b11)
+                    place = m + px.arange(half)
+                    if SCATTER:
+                        token = px.where(place < end, px.load(I[m : m + half], fill=-1).to(px.i32), -1)
+                        weight = px.load(WEIGHT[m : m + half]).to(px.f32).reshape(half, 1)
+                        for part in px.static_range(0, BN, 64):
+                            y = (acc[:, part : part + 64] * weight).to(Y.dtype)
+                            px.atomic_add(Y[token, n + part : n + part + 64], y)
+                    else:
+                        width = BN // PARTS
+                        kept = px.where(place < end, place, -1)
+                        for part in px.static_range(0, BN, width):
+                            px.tma.wait(0, read=True)
+                            px.store(out[c], acc[:, part : part + width].to(Y.dtype))
+                            px.fence.async_proxy()
+                            px.tma.scatter(out[c], kept, n + part, Y)
+                            px.tma.commit()
+            px.tma.wait(0)
+
+
+def moe_gather_matmul(x: Any, idx: Any, w: Any, group_sizes: Any, *, out: Any = None, **options: int) -> Any:
+    """Row i of the result is ``x[idx[i]] @ w[e].T``, e the expert of i: the first group_sizes[0] rows have expert 0, and so on.
+
+    `x` (tokens, K) and `w` (experts, N, K) bf16 or f16, `idx` and `group_sizes` i32 or i64, all on one device. The gathered rows
+    go straight to shared memory: there is no gathered copy of `x`. A row outside `x` counts as zeros. Sums are f32. sm_90, or
+    the simulator. Example: ``h = moe_gather_matmul(x, order, w1, counts)``.
+    """
+    rows, weights = info_of("x", x, OPERANDS), info_of("w", w, OPERANDS)
+    names = info_of("idx", idx, INDICES)
+    _require(rows.shape, weights.shape, rows.dtype_name, weights.dtype_name)
+    if out is None:
+        out = new(x, (names.shape[0], weights.shape[1]))
+    _launch(x, idx, w, out, group_sizes, None, names.shape[0], {**options, "GATHER": True})
+    return out
+
+
+def moe_matmul(x: Any, w: Any, group_sizes: Any, *, out: Any = None, **options: int) -> Any:
+    """Row i of the result is ``x[i] @ w[e].T``: the grouped product of rows that are already sorted by expert.
+
+    Arrays as in `moe_gather_matmul`. sm_90, or the simulator. Example: ``y = moe_matmul(x_sorted, w, counts)``.
+    """
+    rows, weights = info_of("x", x, OPERANDS), info_of("w", w, OPERANDS)
+    _require(rows.shape, weights.shape, rows.dtype_name, weights.dtype_name)
+    if out is None:
+        out = new(x, (rows.shape[0], weights.shape[1]))
+    _launch(x, group_sizes, w, out, group_sizes, None, rows.shape[0], {**options, "GATHER": False})
+    return out
+
+
+def moe_matmul_scatter(h: Any, w: Any, group_sizes: Any, idx: Any, weight: Any, out: Any, **options: int) -> Any:
+    """Adds ``weight[i] * (h[i] @ w[e].T)`` to row idx[i] of `out` for every row i of `h`, and returns `out`.
+
+    `h` (rows, K) and `w` (experts, N, K) bf16 or f16; `weight` (rows,) f32, bf16 or f16; `out` (tokens, N) f32, bf16 or f16,
+    summed atomically in its type. Rows outside `out` are left out. sm_90, or the simulator.
+    Example: ``moe_matmul_scatter(h, w2, counts, order, gates, y)``.
+    """
+    rows, weights = info_of("h", h, OPERANDS), info_of("w", w, OPERANDS)
+    _require(rows.shape, weights.shape, rows.dtype_name, weights.dtype_name)
+    for what, array, kinds in (("idx", idx, INDICES), ("weight", weight, SUMS)):
+        if info_of(what, array, kinds).shape != (rows.shape[0],):
+            raise _refused(f"{what} has shape {tuple(array.shape)}", f"pass one per row of h: ({rows.shape[0]},)")
+    info_of("out", out, SUMS)
+    _launch(h, idx, w, out, group_sizes, weight, rows.shape[0], {**options, "GATHER": False, "SCATTER": True})
+    return out
+
+
+def _launch(
+    a: Any, idx: Any, w: Any, out: Any, sizes: Any, weight: Any, rows: int, options: dict[str, int]
+) -> None:
+    groups = info_of("group_sizes", sizes, INDICES)
+    experts, columns = w.shape[0], w.shape[1]
+    if groups.shape != (experts,):
+        raise _refused(f"group_sizes has shape {groups.shape}", f"pass one size per expert: ({experts},)")
+    if 0 in (rows, columns, experts, a.shape[1]):
+        return
+    height = options.get("BM", ROWS)
+    count = px.cdiv(min(rows // height + experts, rows), ENTRIES) * ENTRIES
+    table = _table(a, count)
+    plan_tiles[count // ENTRIES](sizes, table[0], table[1], table[2], EXPERTS=experts, BM=height)
+    pairs = px.cdiv(columns, 2 * options.get("BN", 256))
+    clusters = min(_clusters(a), count * pairs)
+    expert_ring[2 * clusters](
+        a, idx, w, out, table[0], table[1], table[2], idx if weight is None else weight, **options
+    )
+
+
+def _table(like: Any, count: int) -> Any:
+    """Room for what `plan_tiles` finds, on the same device."""
+    if kind_of(like) is ArgumentKind.TORCH:
+        return like.new_empty((3, count), dtype=sys.modules["torch"].int32)
+    return np.empty_like(like, np.int32, shape=(3, count), order="C", subok=False)
+
+
+def _clusters(x: Any) -> int:
+    info = describe(x)
+    return px.device().clusters(2) if info is not None and info.kind == "cuda" else sms_of(x) // 2
+
+
+def _require(rows: tuple[int, ...], weights: tuple[int, ...], left: str, right: str) -> None:
+    if len(rows) != 2 or len(weights) != 3 or rows[1] != weights[2] or left != right:
+        raise _refused(
+            f"rows of shape {rows} {left} and weights of shape {weights} {right}",
+            "pass (rows, K) and (experts, N, K) of one element type",
+        )
+
+
+def _refused(message: str, remedy: str) -> Error:
+    return Error(message, location=caller_location(), remedy=remedy)
+
+
+__all__ = ["moe_gather_matmul", "moe_matmul", "moe_matmul_scatter"]

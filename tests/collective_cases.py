@@ -1,0 +1,128 @@
+"""Kernels with collective copies and pipes: the same cases for the simulator and the GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+
+import numpy as np
+
+import phalanx as px
+from cluster_cases import Case, Shape, cluster_of
+
+
+@px.kernel(warps=2, cluster=cluster_of)
+def balanced(X, Y, *, CLUSTER, BM=64, BN=32):
+    """The CTAs of each row of the cluster share a tile; each fetches a part of it."""
+    width = px.cluster.size(0)
+    tile = px.shared((BM, BN), X.dtype)
+    full = px.barrier()
+    row = px.cluster.id() * px.cluster.size(1) + px.cluster.rank(1)
+    mask = ((1 << width) - 1) << (width * px.cluster.rank(1))
+    with full.transaction():
+        px.cluster.load(X[row * BM : row * BM + BM, 0:BN], tile, full, ctas=mask)
+    full.wait(0)
+    px.store(Y[px.cluster.id() * px.cluster.size() + px.cluster.rank(), 0:BM, 0:BN], px.load(tile))
+
+
+@px.kernel(warps=2, cluster=cluster_of)
+def lowest_fetches(X, Y, *, CLUSTER, BM=32, BN=32):
+    """All but the last CTA share tile 0; the last one, outside the mask, fetches tile 1 for itself."""
+    size, rank = px.cluster.size(), px.cluster.rank()
+    tile = px.shared((BM, BN), X.dtype)
+    full = px.barrier()
+    m = px.where(rank == size - 1, BM, 0)
+    with full.transaction():
+        px.cluster.copy(X[m : m + BM, 0:BN], tile, full, mask=max(1, (1 << (size - 1)) - 1))
+    full.wait(0)
+    px.store(Y[px.cluster.id() * size + rank, 0:BM, 0:BN], px.load(tile))
+
+
+@px.kernel(warps=3, cluster=cluster_of)
+def piped(X, Y, *, CLUSTER, BM=32, BN=64, STAGES=3):
+    """A balanced multicast through a pipe: stages go back to every CTA that fills them."""
+    size = px.cluster.size()
+    tiles = px.cdiv(X.shape[0], BM)
+    stages = px.shared((STAGES, BM, BN), X.dtype)
+    pipe = px.pipe(STAGES, producers=1, consumers=1)
+    with px.warps(0, 1):
+        for t in range(tiles):
+            with pipe.produce() as s:
+                px.cluster.load(X[t * BM : t * BM + BM, 0:BN], stages[s], pipe.full[s], ctas=(1 << size) - 1)
+    with px.warps(1, 2):
+        for t in range(tiles):
+            with pipe.consume() as s:
+                tile = px.load(stages[s])
+            px.store(Y[px.cluster.id() * size + px.cluster.rank(), t * BM : t * BM + BM, 0:BN], tile)
+
+
+@px.kernel(warps=3, cluster=cluster_of)
+def piped_2d(X, Y, Z, *, CLUSTER, BM=16, BN=16, K=5, STAGES=2):
+    """A tile of X for each row of the cluster, one of Z for each column: both land in every CTA, from different peers."""
+    wide, high = px.cluster.size(0), px.cluster.size(1)
+    x, y = px.cluster.rank(0), px.cluster.rank(1)
+    a, b = px.shared((STAGES, BM, BN), X.dtype), px.shared((STAGES, BM, BN), X.dtype)
+    across = ((1 << wide) - 1) << (wide * y)
+    down = 0
+    for row in px.static_range(high):
+        down = down | 1 << (wide * row + x)
+    pipe = px.pipe(STAGES)
+    with px.warps(0, 1):
+        for k in range(K):
+            with pipe.produce() as s:
+                if x == 0:
+                    px.tma.load(X[y * BM : y * BM + BM, k * BN : k * BN + BN], a[s], pipe.full[s], multicast=across)
+                if y == 0:
+                    px.tma.load(Z[x * BM : x * BM + BM, k * BN : k * BN + BN], b[s], pipe.full[s], multicast=down)
+    with px.warps(1, 2):
+        for k in range(K):
+            s = pipe.wait()
+            tile = px.load(a[s]) + px.load(b[s])
+            pipe.release()
+            number = px.cluster.id() * px.cluster.size() + px.cluster.rank()
+            px.store(Y[number, 0:BM, k * BN : k * BN + BN], tile)
+
+
+CLUSTERS = 2
+
+
+def _grid(shape: Shape) -> Shape:
+    return shape[0] * CLUSTERS, shape[1], shape[2]
+
+
+def _balanced(rng: np.random.Generator, shape: Shape) -> Case:
+    x = rng.standard_normal((CLUSTERS * shape[1] * 64, 32)).astype(np.float32)
+    rows = x.reshape(CLUSTERS, shape[1], 64, 32)
+    want = np.repeat(rows[:, :, None], shape[0], axis=2).reshape(-1, 64, 32)
+    return Case(balanced, _grid(shape), [x, np.zeros_like(want)], want, {"CLUSTER": shape})
+
+
+def _lowest(rng: np.random.Generator, shape: Shape) -> Case:
+    size = prod(shape)
+    x = rng.standard_normal((64, 32)).astype(np.float32)
+    ranks = [x[:32]] * (size - 1) + [x[32:]]
+    want = np.stack(ranks * CLUSTERS)
+    return Case(lowest_fetches, _grid(shape), [x, np.zeros_like(want)], want, {"CLUSTER": shape})
+
+
+def _piped(rng: np.random.Generator, shape: Shape) -> Case:
+    x = rng.standard_normal((7 * 32 + 5, 64)).astype(np.float32)
+    want = np.stack([x] * (CLUSTERS * prod(shape)))
+    return Case(piped, _grid(shape), [x, np.zeros_like(want)], want, {"CLUSTER": shape})
+
+
+def _piped_2d(rng: np.random.Generator, shape: Shape) -> Case:
+    x = rng.standard_normal((shape[1] * 16, 80)).astype(np.float32)
+    z = rng.standard_normal((shape[0] * 16, 80)).astype(np.float32)
+    ranks = [x[16 * (r // shape[0]) :][:16] + z[16 * (r % shape[0]) :][:16] for r in range(prod(shape))]
+    want = np.stack(ranks * CLUSTERS)
+    return Case(piped_2d, _grid(shape), [x, np.zeros_like(want), z], want, {"CLUSTER": shape})
+
+
+MAKERS: dict[str, Callable[[np.random.Generator, Shape], Case]] = {
+    "balanced": _balanced, "lowest_fetches": _lowest, "piped": _piped, "piped_2d": _piped_2d,
+}
+
+
+def case(name: str, shape: Shape, seed: int = 0) -> Case:
+    return MAKERS[name](np.random.default_rng(seed), shape)

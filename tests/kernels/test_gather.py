@@ -1,0 +1,129 @@
+"""The row movers of the library in the simulator: against NumPy, clean under the checks, compiled for both targets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import phalanx as px
+from phalanx.kernels import gather
+from phalanx.kernels.gather import MoveConfig, embedding, gather_rows, scatter_add_rows, scatter_rows
+
+DTYPES = [ml_dtypes.bfloat16, np.float16, np.float32, ml_dtypes.float8_e4m3fn, np.int8]
+WIDTHS = [64, 4096, 100, 37, 30000]
+
+
+def random(shape: tuple[int, ...], dtype: Any, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).integers(-7, 8, shape).astype(dtype)
+
+
+def gathered(x: np.ndarray, idx: np.ndarray) -> np.ndarray:
+    out = np.zeros((len(idx), x.shape[1]), x.dtype)
+    there = (idx >= 0) & (idx < len(x))
+    out[there] = x[idx[there]]
+    return out
+
+
+@pytest.mark.parametrize("columns", WIDTHS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_gather_and_scatter(dtype: Any, columns: int) -> None:
+    rng = np.random.default_rng(2)
+    x, idx = random((50, columns), dtype), rng.integers(-3, 55, 33)
+    y = gather_rows(x, idx)
+    assert y.dtype == x.dtype and np.array_equal(y, gathered(x, idx))
+    out, places = random((60, columns), dtype, 1), rng.permutation(70)[:33].astype(np.int32) - 5
+    expected = out.copy()
+    there = (places >= 0) & (places < 60)
+    expected[places[there]] = y[there]
+    assert scatter_rows(y, places, out) is out
+    assert np.array_equal(out, expected)
+
+
+@pytest.mark.parametrize("idx", [[], [5], [3] * 40, list(range(50)), [-1] * 9, [10**12, -(10**12), 0, 49, 50]], ids=len)
+def test_gather_of_any_indices(idx: list[int]) -> None:
+    x = random((50, 64), np.float32)
+    named = np.array(idx, np.int64)
+    assert np.array_equal(gather_rows(x, named), gathered(x, named))
+
+
+def test_gather_from_nothing_is_zeros() -> None:
+    assert not gather_rows(np.zeros((0, 16), np.float32), np.array([0, 3])).any()
+
+
+@pytest.mark.parametrize("dtype, columns", [(np.float32, 64), (np.float32, 1000), (np.int32, 300), (ml_dtypes.bfloat16, 2304), (np.float32, 37)])
+def test_scatter_add_sums_repeated_rows(dtype: Any, columns: int) -> None:
+    x, idx = random((33, columns), dtype), np.random.default_rng(3).integers(-2, 12, 33)
+    out = random((10, columns), dtype, 1)
+    expected = out.copy()
+    for i, row in enumerate(idx.tolist()):
+        if 0 <= row < 10:
+            expected[row] = (expected[row] + x[i]).astype(dtype)
+    assert np.array_equal(scatter_add_rows(x, idx, out), expected)
+
+
+def test_embedding_keeps_the_shape_of_the_ids() -> None:
+    table, ids = random((50, 64), np.float32), np.random.default_rng(4).integers(0, 50, (3, 5), np.int32)
+    assert np.array_equal(embedding(table, ids), table[ids])
+
+
+@pytest.mark.parametrize("config", [MoveConfig(64, 1, 2, 1), MoveConfig(64, 4, 3, 2, 2), MoveConfig(32, 2, 4, 0), gather.choose(64, 4)])
+def test_rings_are_clean(config: MoveConfig) -> None:
+    x, idx, y = random((50, 64), np.float32), np.random.default_rng(5).integers(-3, 55, 33), random((33, 64), np.float32)
+    constants = config.constants(64)
+    assert px.check(gather.gather_ring[3], x, idx, y, **constants).ok
+    assert px.check(gather.scatter_ring[3], y, np.random.default_rng(6).permutation(60)[:33], x, **constants).ok
+    assert px.check(gather.scatter_ring[3], y, idx, x, **constants, ADD=True).ok
+
+
+def test_scatter_of_a_row_twice_is_a_finding() -> None:
+    x, y, idx = random((50, 64), np.float32), random((33, 64), np.float32), np.zeros(33, int)
+    report = px.check(gather.scatter_ring[3], y, idx, x, **gather.choose(64, 4).constants(64))
+    assert {finding.kind for finding in report.findings} == {"race"}
+
+
+def test_registers_variants_are_clean() -> None:
+    x, idx, y = random((50, 37), np.float32), np.arange(33), random((33, 37), np.float32)
+    assert px.check(gather.gather_tiles[3, 1], x, idx, y).ok
+    assert px.check(gather.scatter_tiles[3, 1], y, idx, x).ok
+    assert px.check(gather.scatter_tiles[3, 1], y, idx, x, ADD=True).ok
+
+
+@pytest.mark.parametrize("arch", ["sm_90a", "sm_100a"])
+@pytest.mark.parametrize("columns", [64, 4096, 30000])
+def test_compiles(arch: str, columns: int) -> None:
+    x, idx, y = px.spec((4096, columns), px.bf16), px.spec((1024,), px.i64), px.spec((1024, columns), px.bf16)
+    for choose, kernel, options in (
+        (gather.choose, gather.gather_ring, {}), (gather.choose, gather.scatter_ring, {}),
+        (gather.choose_sum, gather.scatter_ring, {"ADD": True}),
+    ):  # fmt: skip
+        made = px.compile(kernel[132], x, idx, y, arch=arch, **choose(columns, 2).constants(columns), **options)
+        assert made.spills == 0
+
+
+def test_whole_rows_travel_as_bulk_copies() -> None:
+    x, idx = px.spec((4096, 4096), px.bf16), px.spec((1024,), px.i64)
+    made = px.compile(gather.gather_ring[132], x, idx, x, arch="sm_90a", **gather.choose(4096, 2).constants(4096))
+    assert {str(note).split(": ", 1)[1].split(",")[0] for note in made.notes} == {
+        "tma.load of X: bulk copy", "tma.store of Y: bulk copy",
+    }
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: gather_rows(np.zeros(4), np.zeros(3, int)), "x has shape (4,)"),
+        (lambda: gather_rows(np.zeros((4, 4)), np.zeros(3)), "idx has the element type f64"),
+        (lambda: gather_rows(np.zeros((4, 4)), np.zeros((3, 1), int)), "idx has shape (3, 1)"),
+        (lambda: gather_rows(np.zeros((4, 4)), np.zeros(3, int), out=np.zeros((2, 4))), "out has shape (2, 4), the result (3, 4)"),
+        (lambda: scatter_rows(np.zeros((4, 4)), np.zeros(3, int), np.zeros((9, 4))), "3 indices for 4 rows"),
+        (lambda: scatter_rows(np.zeros((3, 4)), np.zeros(3, int), np.zeros((9, 8))), "x has rows of 4 f64, out of 8 f64"),
+        (lambda: scatter_add_rows(np.zeros((3, 4), np.int8), np.zeros(3, int), np.zeros((9, 4), np.int8)), "x has the element type i8"),
+    ],
+)
+def test_mistakes_say_what_is_wrong(call: Any, message: str) -> None:
+    with pytest.raises(px.Error) as caught:
+        call()
+    assert caught.value.message == message and caught.value.remedy

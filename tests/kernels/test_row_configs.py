@@ -1,0 +1,60 @@
+"""Which configuration a row gets, and that every kernel compiles for each of them without spilling."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import phalanx as px
+from phalanx.kernels.cross_entropy import cross_entropy_rows
+from phalanx.kernels.norms import layer_norm_rows, rms_norm_rows
+from phalanx.kernels.rows import FEWER_HELD, HELD, choose
+from phalanx.kernels.softmax import softmax_rows
+
+
+@pytest.mark.parametrize("columns, cluster", [(4096, 1), (16384, 1), (65536, 2), (131072, 4), (262144, 8), (1 << 20, 16)])
+def test_the_smallest_cluster_that_holds_a_row(columns: int, cluster: int) -> None:
+    assert choose(columns, 2).cluster == cluster
+
+
+def test_every_row_is_held_whole() -> None:
+    for itemsize in (2, 4):
+        for columns in [*range(1, 3000), *range(3000, 1 << 20, 9973), 1 << 20]:
+            config = choose(columns, itemsize)
+            assert config.columns >= columns
+            assert config.columns - columns < config.cluster * config.width, "a whole tile of every CTA is empty"
+            assert config.width * itemsize <= 16 * 32 * config.warps
+
+
+def test_a_row_that_no_cluster_holds() -> None:
+    with pytest.raises(px.Error, match="does not fit a cluster"):
+        choose(1 << 23, 4)
+
+
+REPRESENTATIVE = (
+    (px.bf16, 100), (px.bf16, 1000), (px.bf16, 4096), (px.bf16, 5001), (px.bf16, 16384), (px.bf16, 32768), (px.bf16, 65536),
+    (px.bf16, 262144), (px.bf16, 1 << 20), (px.f16, 131072), (px.f32, 4096), (px.f32, 16384), (px.f32, 262144), (px.f32, 1 << 20),
+)
+"""One of each number of threads, of tiles and of CTAs on an SM that `choose` gives, and a row that vectors do not fill."""
+
+
+@pytest.mark.parametrize("kind", ("softmax", "log_softmax", "rms_norm", "layer_norm", "cross_entropy"))
+@pytest.mark.parametrize("dtype, columns", REPRESENTATIVE)
+def test_compiles_without_spills(dtype: Any, columns: int, kind: str) -> None:
+    held = FEWER_HELD if kind in ("log_softmax", "layer_norm") else HELD
+    config = choose(columns, dtype.itemsize, held)
+    x, vector, rows = px.spec((64, columns), dtype), px.spec((columns,), dtype), px.spec((64,), px.f32)
+    grid, constants = config.grid(64), dict(config.constants())
+    if kind in ("softmax", "log_softmax"):
+        made = px.compile(softmax_rows[grid], x, x, **constants, LOG=kind == "log_softmax")
+    elif kind == "rms_norm":
+        made = px.compile(rms_norm_rows[grid], x, vector, x, 1e-6, **constants)
+    elif kind == "layer_norm":
+        masked = config.columns != columns
+        made = px.compile(layer_norm_rows[grid], x, vector, vector, x, 1e-6, **constants, MASKED=masked)
+    else:
+        made = px.compile(cross_entropy_rows[grid], x, px.spec((64,), px.i64), rows, -100, **constants)
+    assert made.spills == 0
+    assert made.registers * 32 * config.warps * config.per_sm <= 65536
+    assert ("st.async" in made.ptx) == (config.cluster > 1)

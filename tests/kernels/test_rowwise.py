@@ -1,0 +1,181 @@
+"""The row-wise kernels in the simulator against NumPy in f64: short and odd rows, every element type, clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import phalanx as px
+from phalanx.kernels.cross_entropy import cross_entropy_rows
+from phalanx.kernels.norms import layer_norm_rows, rms_norm_rows
+from phalanx.kernels.rows import RowConfig
+from phalanx.kernels.softmax import softmax_rows
+
+DTYPES = (np.float32, np.float16, ml_dtypes.bfloat16)
+COLUMNS = (1, 7, 37, 255, 256, 1000, 1024, 1025, 2048, 4096, 5000)
+EPS = 1e-5
+
+
+def exact_softmax(x: np.ndarray) -> np.ndarray:
+    wide = x.astype(np.float64)
+    e = np.exp(wide - wide.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+def exact_rms_norm(x: np.ndarray, w: np.ndarray) -> np.ndarray:
+    wide = x.astype(np.float64)
+    return wide / np.sqrt((wide**2).mean(axis=-1, keepdims=True) + EPS) * w.astype(np.float64)
+
+
+def exact_layer_norm(x: np.ndarray, w: np.ndarray, b: np.ndarray) -> np.ndarray:
+    wide = x.astype(np.float64)
+    apart = wide - wide.mean(axis=-1, keepdims=True)
+    scaled = apart / np.sqrt((apart**2).mean(axis=-1, keepdims=True) + EPS)
+    return scaled * w.astype(np.float64) + b.astype(np.float64)
+
+
+def near(got: np.ndarray, want: np.ndarray) -> None:
+    """Within the rounding of the result's type, and what f32 loses before it."""
+    unit = float(ml_dtypes.finfo(got.dtype).eps)
+    error = np.abs(got.astype(np.float64) - want)
+    limit = unit * np.abs(want) + 2e-6 * np.abs(want).max()
+    assert np.isfinite(got.astype(np.float64)).all() and (error <= limit).all(), float((error - limit).max())
+
+
+def sample(rows: int, columns: int, dtype: Any, seed: int = 0) -> tuple[np.ndarray, ...]:
+    rng = np.random.default_rng(seed)
+    x = (3 * rng.standard_normal((rows, columns))).astype(dtype)
+    return x, rng.standard_normal(columns).astype(dtype), rng.standard_normal(columns).astype(dtype)
+
+
+def verify(x: np.ndarray, w: np.ndarray, b: np.ndarray, config: RowConfig | None = None) -> None:
+    """All five functions on one matrix."""
+    exact = exact_softmax(x)
+    for got, want in (
+        (px.kernels.softmax(x, config=config), exact),
+        (px.kernels.log_softmax(x, config=config), np.log(exact)),
+        (px.kernels.rms_norm(x, w, EPS, config=config), exact_rms_norm(x, w)),
+        (px.kernels.layer_norm(x, w, b, EPS, config=config), exact_layer_norm(x, w, b)),
+    ):
+        assert type(got) is np.ndarray and got.dtype == x.dtype and got.shape == x.shape
+        near(got, want)
+    targets = np.arange(len(x)) * 31 % x.shape[1]
+    losses = px.kernels.cross_entropy(x, targets, reduction="none", config=config)
+    near(losses, -np.log(exact)[np.arange(len(x)), targets])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("columns", COLUMNS)
+def test_all_functions(columns: int, dtype: Any) -> None:
+    verify(*sample(5, columns, dtype))
+
+
+def spread(cluster: int, warps: int, columns: int, dtype: Any, shared: int = 0) -> RowConfig:
+    width = 32 * warps * (16 // np.dtype(dtype).itemsize)
+    parts = px.cdiv(columns, cluster * width) - shared
+    assert parts >= 1
+    return RowConfig(cluster, warps, 1, width, parts, shared)
+
+
+@pytest.mark.parametrize("dtype", (np.float32, ml_dtypes.bfloat16))
+@pytest.mark.parametrize("cluster, warps, columns", [(2, 2, 3000), (4, 2, 8192), (8, 1, 4001), (16, 1, 8193)])
+def test_rows_across_a_cluster(cluster: int, warps: int, columns: int, dtype: Any) -> None:
+    x, w, b = sample(3, columns, dtype)
+    verify(x, w, b, spread(cluster, warps, columns, dtype))
+
+
+@pytest.mark.parametrize("cluster", (1, 2))
+def test_part_of_the_row_in_shared_memory(cluster: int) -> None:
+    x, w, b = sample(2, 2500, np.float32)
+    verify(x, w, b, spread(cluster, 2, 2500, np.float32, shared=2))
+
+
+def test_the_first_configuration_with_a_cluster() -> None:
+    x, w, b = sample(1, 33000, ml_dtypes.bfloat16)
+    verify(x, w, b)
+
+
+def launches(config: RowConfig, x: np.ndarray, w: np.ndarray, b: np.ndarray) -> list[tuple[Any, list[Any]]]:
+    grid = config.grid(len(x))
+    return [
+        (softmax_rows[grid], [x, np.zeros_like(x)]),
+        (rms_norm_rows[grid], [x, w, np.zeros_like(x), EPS]),
+        (layer_norm_rows[grid], [x, w, b, np.zeros_like(x), EPS]),
+        (cross_entropy_rows[grid], [x, np.arange(len(x)), np.zeros(len(x), np.float32), -100]),
+    ]
+
+
+@pytest.mark.parametrize("which", range(4), ids=("softmax", "rms_norm", "layer_norm", "cross_entropy"))
+@pytest.mark.parametrize("cluster", (1, 2, 4))
+def test_checked_clean(cluster: int, which: int) -> None:
+    config = spread(cluster, 2, 2000, ml_dtypes.bfloat16, shared=1 if cluster == 1 else 0)
+    launch, args = launches(config, *sample(2, 2000, ml_dtypes.bfloat16))[which]
+    px.check(launch, *args, **config.constants()).raise_if_found()
+
+
+def test_several_rows_in_a_cta_checked_clean() -> None:
+    x, w, b = sample(5, 100, np.float32)
+    config = RowConfig(1, 2, 4, 64, 2)
+    for launch, args in launches(config, x, w, b):
+        px.check(launch, *args, **config.constants()).raise_if_found()
+
+
+def test_infinities_and_not_a_number() -> None:
+    x = np.zeros((4, 300), np.float32)
+    x[0, 10:] = -np.inf
+    x[1, 5] = np.nan
+    x[2, :] = -np.inf
+    got = px.kernels.softmax(x)
+    np.testing.assert_allclose(got[0, :10], 0.1, rtol=1e-6)
+    assert (got[0, 10:] == 0).all() and np.isnan(got[1:3]).all()
+    np.testing.assert_allclose(got[3], 1 / 300, rtol=1e-6)
+
+
+def test_large_offsets_cancel() -> None:
+    x, _, _ = sample(2, 1500, np.float32)
+    near(px.kernels.softmax(x + np.float32(4096)), exact_softmax(x + np.float32(4096)))
+    weight, bias = np.ones(1500, np.float32), np.zeros(1500, np.float32)
+    got = px.kernels.layer_norm(x + np.float32(4096), weight, bias, EPS)
+    np.testing.assert_allclose(got, exact_layer_norm(x + np.float32(4096), weight, bias), atol=2e-4)
+
+
+def test_losses_reductions_and_ignored_rows() -> None:
+    x, _, _ = sample(6, 50, np.float32)
+    targets = np.array([3, -100, 49, 0, 50, 7])
+    losses = px.kernels.cross_entropy(x, targets, reduction="none")
+    assert losses[1] == 0 and np.isnan(losses[4]), "an ignored row, a target that is no class"
+    good = targets.copy()
+    good[4] = 1
+    each = px.kernels.cross_entropy(x, good, reduction="none")
+    assert np.isclose(px.kernels.cross_entropy(x, good), each.sum() / 5)
+    assert np.isclose(px.kernels.cross_entropy(x, good, reduction="sum"), each.sum())
+
+
+def test_leading_axes_and_strides() -> None:
+    x, w, _ = sample(6, 40, np.float32)
+    near(px.kernels.softmax(x.reshape(2, 3, 40)), exact_softmax(x).reshape(2, 3, 40))
+    near(px.kernels.rms_norm(x[::2, 3:], w[3:], EPS), exact_rms_norm(x[::2, 3:], w[3:]))
+    near(px.kernels.softmax(x.T), exact_softmax(np.ascontiguousarray(x.T)))
+    assert px.kernels.softmax(x[:0]).shape == (0, 40) and px.kernels.softmax(x[:, :0]).shape == (6, 0)
+    near(px.kernels.rms_norm(x[0]), exact_rms_norm(x[0], np.ones(40)))
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda x: px.kernels.softmax(x.astype(np.int32)), "the argument has the element type i32"),
+        (lambda x: px.kernels.softmax([1.0]), "the argument is a list, not an array"),
+        (lambda x: px.kernels.rms_norm(x, x[0, :3]), "weight has shape (3,), the rows have 40 columns"),
+        (lambda x: px.kernels.cross_entropy(x, np.zeros(3, np.int64)), "targets have shape (3,), the logits (6, 40)"),
+        (lambda x: px.kernels.cross_entropy(x, np.zeros(6, np.int64), reduction="min"), "unknown reduction 'min'"),
+        (lambda x: px.kernels.softmax(x[0, 0]), "not an array"),
+    ],
+)
+def test_errors(call: Callable[[np.ndarray], Any], message: str) -> None:
+    with pytest.raises(px.Error) as caught:
+        call(np.zeros((6, 40), np.float32))
+    assert message in str(caught.value)
