@@ -22,7 +22,8 @@ Run = Callable[[], object]
 SHAPES = ((262144, 131072, 4096), (262144, 131072, 1024), (1048576, 262144, 256), (65536, 32768, 16384))
 TRIED = (
     MoveConfig(4096, 2, 12, 3), MoveConfig(4096, 1, 24, 4), MoveConfig(4096, 1, 24, 8), MoveConfig(4096, 2, 12, 6),
-    MoveConfig(4096, 4, 6, 2), MoveConfig(4096, 2, 6, 2, 2), MoveConfig(4096, 1, 12, 3, 2), MoveConfig(4096, 1, 6, 2, 4),
+    MoveConfig(4096, 4, 6, 2), MoveConfig(4096, 2, 6, 2, 2), MoveConfig(4096, 1, 12, 3, 2),
+    MoveConfig(4096, 1, 6, 2, 4),
 )  # fmt: skip
 
 
@@ -84,9 +85,11 @@ def measure(rows: int, moved: int, columns: int, rounds: int, tune: bool) -> lis
         row = found[-1]
         print(
             f"{moved:>7} of {rows:>7} x {columns:<5} {config.width}x{config.rows}x{config.stages} lag {config.lag} "
-            f"x{config.per_sm}: gather {speed['gather']:5.0f} GB/s, {row['gather_vs_index_select']:.3f} of index_select's, "
+            f"x{config.per_sm}: gather {speed['gather']:5.0f} GB/s, "
+            f"{row['gather_vs_index_select']:.3f} of index_select's, "
             f"{row['gather_vs_copy']:.3f} of the copy's; scatter {speed['scatter']:5.0f}, "
-            f"{row['scatter_vs_index_copy']:.3f} of index_copy_'s; add {row['scatter_add_vs_index_add']:.3f} of index_add_'s",
+            f"{row['scatter_vs_index_copy']:.3f} of index_copy_'s; "
+            f"add {row['scatter_add_vs_index_add']:.3f} of index_add_'s",
             flush=True,
         )
     return found

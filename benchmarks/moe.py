@@ -1,7 +1,7 @@
-"""The first product of a mixture of experts on a GPU: gathered into the operand, or index_select and then the same product.
+"""The first product of a mixture of experts on a GPU: gathered into the operand, or index_select, then the same.
 
-The two numbers: 2 x rows x N x K floating-point operations; and the gathered copy of the rows, 2 x rows x K x 2 bytes, that the
-fused form does not move. Alternating in one process.
+The two numbers: 2 x rows x N x K floating-point operations; and the gathered copy of the rows, 2 x rows x K x 2
+bytes, that the fused form does not move. Alternating in one process.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ compiler finds out who they are from the copies.
 """
 
 import numpy as np
-from common import Case, main
+from common import Case, checked, main
 
 import phalanx as px
 
@@ -41,6 +41,11 @@ def example(
     x = rng.standard_normal((rows, columns), np.float32)
     y = np.zeros((ctas, rows, columns), np.float32)
     return Case(pipe_copy[ctas * clusters], [x, y], {1: np.stack([x] * ctas)}, {"CTAS": ctas, **constants})
+
+
+@px.example
+def small():
+    return checked(example)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,8 @@ from phalanx.sim.registry import INLINES, MEANINGS, NEVER_RUN, TEXTS
 NEVER_EMITTED = {
     "mbarrier.transaction": "a pass turns it into mbarrier.arrive_expect_tx before text is written",
     "role": "written as a region of roles",
+    "cluster.load": "a pass turns it into the tma.load of each rank's share",
+    "cluster.multicast": "a pass turns it into the tma.load of the rank that fetches",
 }
 ROOT = Path(__file__).resolve().parents[1]
 

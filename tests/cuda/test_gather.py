@@ -48,7 +48,10 @@ def copies(made: Any) -> list[str]:
     return [line for i, line in enumerate(lines) if i == 0 or line != lines[i - 1]]
 
 
-LOAD4 = "cp.async.bulk.tensor.2d.shared::cta.global.tile::gather4.mbarrier::complete_tx::bytes [r], [r, {r, r, r, r, r}], [r];"
+LOAD4 = (
+    "cp.async.bulk.tensor.2d.shared::cta.global.tile::gather4.mbarrier::complete_tx::bytes "
+    "[r], [r, {r, r, r, r, r}], [r];"
+)
 STORE4 = "cp.async.bulk.tensor.2d.global.shared::cta.tile::scatter4.bulk_group [r, {r, r, r, r, r}], [r];"
 LOAD = "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [r], [r, {r, r}], [r];"
 STORE = "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [r, {r, r}], [r];"
@@ -81,7 +84,10 @@ def test_multicast_and_hint_are_modifiers() -> None:
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize(
     "dtype, k",
-    [(px.bf16, 64), (px.f32, 64), (px.f16, 768), (px.f8e4m3, 128), (px.i8, 320), (px.bf16, 32), (px.bf16, 24), (px.bf16, 16)],
+    [
+        (px.bf16, 64), (px.f32, 64), (px.f16, 768), (px.f8e4m3, 128), (px.i8, 320), (px.bf16, 32), (px.bf16, 24),
+        (px.bf16, 16),
+    ],
     ids=str,
 )
 @pytest.mark.parametrize("rows", [4, 132])

@@ -13,8 +13,8 @@ import phalanx as px
 
 HERE = Path(__file__).parent
 TOPICS = (
-    "names", "expressions", "tiles", "views", "control", "functions", "roles", "barriers", "copies", "clusters", "gather", "launch",
-    "targets",
+    "names", "expressions", "tiles", "views", "control", "functions", "roles", "barriers", "copies", "clusters",
+    "gather", "launch", "targets",
 )  # fmt: skip
 
 

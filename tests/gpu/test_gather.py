@@ -67,9 +67,9 @@ def back(X, I, Y, *, R, K):
 def shared_by_two(X, I, Y, *, R, K):
     s, bar = px.shared((R, K), X.dtype), px.barrier()
     half = R // 2
-    rank = px.cluster.rank()
+    top = px.cluster.rank() * half
     with bar.transaction():
-        px.tma.gather(X, I[rank * half : rank * half + half], 0, s[rank * half : rank * half + half], bar, multicast=0b11)
+        px.tma.gather(X, I[top : top + half], 0, s[top : top + half], bar, multicast=0b11)
     bar.wait(0)
     px.store(Y[px.block_id(0) * R : px.block_id(0) * R + R, 0:K], px.load(s))
 
@@ -152,7 +152,9 @@ def test_gather_rows_and_scatter_rows(dtype: str, columns: int) -> None:
     assert torch.equal(plain(out), expected)
 
 
-@pytest.mark.parametrize("config", [MoveConfig(4096, 1, 24, 4), MoveConfig(4096, 4, 6, 2), MoveConfig(1024, 2, 12, 3, 2)])
+@pytest.mark.parametrize(
+    "config", [MoveConfig(4096, 1, 24, 4), MoveConfig(4096, 4, 6, 2), MoveConfig(1024, 2, 12, 3, 2)]
+)
 def test_any_configuration_moves_the_same(config: MoveConfig) -> None:
     x, idx = random(3000, 4096), torch.randint(0, 3000, (1999,), device="cuda")
     assert torch.equal(gather_rows(x, idx, config=config), x[idx])

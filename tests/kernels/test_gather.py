@@ -53,7 +53,10 @@ def test_gather_from_nothing_is_zeros() -> None:
     assert not gather_rows(np.zeros((0, 16), np.float32), np.array([0, 3])).any()
 
 
-@pytest.mark.parametrize("dtype, columns", [(np.float32, 64), (np.float32, 1000), (np.int32, 300), (ml_dtypes.bfloat16, 2304), (np.float32, 37)])
+@pytest.mark.parametrize(
+    "dtype, columns",
+    [(np.float32, 64), (np.float32, 1000), (np.int32, 300), (ml_dtypes.bfloat16, 2304), (np.float32, 37)],
+)
 def test_scatter_add_sums_repeated_rows(dtype: Any, columns: int) -> None:
     x, idx = random((33, columns), dtype), np.random.default_rng(3).integers(-2, 12, 33)
     out = random((10, columns), dtype, 1)
@@ -69,9 +72,12 @@ def test_embedding_keeps_the_shape_of_the_ids() -> None:
     assert np.array_equal(embedding(table, ids), table[ids])
 
 
-@pytest.mark.parametrize("config", [MoveConfig(64, 1, 2, 1), MoveConfig(64, 4, 3, 2, 2), MoveConfig(32, 2, 4, 0), gather.choose(64, 4)])
+@pytest.mark.parametrize(
+    "config", [MoveConfig(64, 1, 2, 1), MoveConfig(64, 4, 3, 2, 2), MoveConfig(32, 2, 4, 0), gather.choose(64, 4)]
+)
 def test_rings_are_clean(config: MoveConfig) -> None:
-    x, idx, y = random((50, 64), np.float32), np.random.default_rng(5).integers(-3, 55, 33), random((33, 64), np.float32)
+    x, y = random((50, 64), np.float32), random((33, 64), np.float32)
+    idx = np.random.default_rng(5).integers(-3, 55, 33)
     constants = config.constants(64)
     assert px.check(gather.gather_ring[3], x, idx, y, **constants).ok
     assert px.check(gather.scatter_ring[3], y, np.random.default_rng(6).permutation(60)[:33], x, **constants).ok
@@ -117,10 +123,19 @@ def test_whole_rows_travel_as_bulk_copies() -> None:
         (lambda: gather_rows(np.zeros(4), np.zeros(3, int)), "x has shape (4,)"),
         (lambda: gather_rows(np.zeros((4, 4)), np.zeros(3)), "idx has the element type f64"),
         (lambda: gather_rows(np.zeros((4, 4)), np.zeros((3, 1), int)), "idx has shape (3, 1)"),
-        (lambda: gather_rows(np.zeros((4, 4)), np.zeros(3, int), out=np.zeros((2, 4))), "out has shape (2, 4), the result (3, 4)"),
+        (
+            lambda: gather_rows(np.zeros((4, 4)), np.zeros(3, int), out=np.zeros((2, 4))),
+            "out has shape (2, 4), the result (3, 4)",
+        ),
         (lambda: scatter_rows(np.zeros((4, 4)), np.zeros(3, int), np.zeros((9, 4))), "3 indices for 4 rows"),
-        (lambda: scatter_rows(np.zeros((3, 4)), np.zeros(3, int), np.zeros((9, 8))), "x has rows of 4 f64, out of 8 f64"),
-        (lambda: scatter_add_rows(np.zeros((3, 4), np.int8), np.zeros(3, int), np.zeros((9, 4), np.int8)), "x has the element type i8"),
+        (
+            lambda: scatter_rows(np.zeros((3, 4)), np.zeros(3, int), np.zeros((9, 8))),
+            "x has rows of 4 f64, out of 8 f64",
+        ),
+        (
+            lambda: scatter_add_rows(np.zeros((3, 4), np.int8), np.zeros(3, int), np.zeros((9, 4), np.int8)),
+            "x has the element type i8",
+        ),
     ],
 )
 def test_mistakes_say_what_is_wrong(call: Any, message: str) -> None:

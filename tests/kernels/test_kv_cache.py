@@ -102,8 +102,8 @@ def test_compiles(arch: str, page: int) -> None:
     constants = {name: value for name, value in config.constants(1024).items() if name != "PARTS"}
     index = px.spec((64, 1024), px.i32)
     made = px.compile(
-        kv_cache.compact_ring[64 * slices], px.spec((262144, 1024), px.bf16), index, index, 4096, SLICES=slices, PAGE=page,
-        arch=arch, **constants,
+        kv_cache.compact_ring[64 * slices], px.spec((262144, 1024), px.bf16), index, index, 4096, SLICES=slices,
+        PAGE=page, arch=arch, **constants,
     )
     assert made.spills == 0
 

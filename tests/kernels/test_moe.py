@@ -68,8 +68,8 @@ def test_compiles(gather: bool, scatter: bool) -> None:
     s = px.spec
     table, y = s((512,), px.i32), s((32768, 2048), px.f32 if scatter else px.bf16)
     made = px.compile(
-        moe.expert_ring[132], s((16384, 4096), px.bf16), s((32768,), px.i32), s((8, 2048, 4096), px.bf16), y, table, table,
-        table, s((32768,), px.f32), arch="sm_90a", GATHER=gather, SCATTER=scatter,
+        moe.expert_ring[132], s((16384, 4096), px.bf16), s((32768,), px.i32), s((8, 2048, 4096), px.bf16), y, table,
+        table, table, s((32768,), px.f32), arch="sm_90a", GATHER=gather, SCATTER=scatter,
     )
     assert made.spills == 0
     if gather:

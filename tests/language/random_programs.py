@@ -170,7 +170,8 @@ class Program:
         if pick == 10:
             return f"{self.rng.choice(['min', 'max'])}({one}, {self.integer(depth - 1)})"
         if pick == 11:
-            return self.rng.choice([f"abs({one})", f"(-{one})", f"px.cdiv({one}, 4)", f"({one} >> 1)", f"(~({one} + 0))"])
+            forms = [f"abs({one})", f"(-{one})", f"px.cdiv({one}, 4)", f"({one} >> 1)", f"(~({one} + 0))"]
+            return self.rng.choice(forms)
         if self.in_helper:
             return f"({self.condition(1)}) * 2"
         calls = [f"helper({one})", f"helper({one}, v=K)", "s.bump(K)", f"helper({one}, 2)", f"s.bump({one} % 7)"]

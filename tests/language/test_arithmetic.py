@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -13,25 +14,9 @@ import phalanx as px
 from phalanx.ir.types import DTYPES, DType
 from phalanx.language.operators import adapted, folded, promote
 
-# The table of promotions: row + column. "-" is an error. Both orders alike.
-TABLE = """
-        bool  i8    i16   i32   i64   u8    u16   u32   u64   f16   bf16  f32   f64   f8e4m3 f8e5m2
-bool    bool  i8    i16   i32   i64   u8    u16   u32   u64   f16   bf16  f32   f64   -      -
-i8      i8    i8    i16   i32   i64   i16   i32   i64   i64   f16   bf16  f32   f64   -      -
-i16     i16   i16   i16   i32   i64   i16   i32   i64   i64   f16   bf16  f32   f64   -      -
-i32     i32   i32   i32   i32   i64   i32   i32   i64   i64   f16   bf16  f32   f64   -      -
-i64     i64   i64   i64   i64   i64   i64   i64   i64   i64   f16   bf16  f32   f64   -      -
-u8      u8    i16   i16   i32   i64   u8    u16   u32   u64   f16   bf16  f32   f64   -      -
-u16     u16   i32   i32   i32   i64   u16   u16   u32   u64   f16   bf16  f32   f64   -      -
-u32     u32   i64   i64   i64   i64   u32   u32   u32   u64   f16   bf16  f32   f64   -      -
-u64     u64   i64   i64   i64   i64   u64   u64   u64   u64   f16   bf16  f32   f64   -      -
-f16     f16   f16   f16   f16   f16   f16   f16   f16   f16   f16   f32   f32   f64   -      -
-bf16    bf16  bf16  bf16  bf16  bf16  bf16  bf16  bf16  bf16  f32   bf16  f32   f64   -      -
-f32     f32   f32   f32   f32   f32   f32   f32   f32   f32   f32   f32   f32   f64   -      -
-f64     f64   f64   f64   f64   f64   f64   f64   f64   f64   f64   f64   f64   f64   -      -
-f8e4m3  -     -     -     -     -     -     -     -     -     -     -     -     -     -      -
-f8e5m2  -     -     -     -     -     -     -     -     -     -     -     -     -     -      -
-"""
+PAGE = Path(__file__).parents[2] / "docs" / "language.md"
+TABLE = PAGE.read_text().split("## Element types")[1].split("```")[1]
+"""The table of promotions: row + column; "-" is an error."""
 _HEADER, *_ROWS = (line.split() for line in TABLE.strip().splitlines())
 ENTRIES = [(row[0], column, result) for row in _ROWS for column, result in zip(_HEADER, row[1:])]
 

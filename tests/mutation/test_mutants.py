@@ -7,8 +7,8 @@ from collections import Counter
 from functools import cache
 
 import pytest
-from mutation.cases import CASES, Case
 
+from mutation.cases import CASES, Case
 from phalanx.sanitizer.mutation import Verdict
 
 SAMPLE = 8

@@ -621,7 +621,7 @@ def test_a_wait_for_which_nothing_arrives():
     made.load(bar)
     made.wait(bar)
     assert str(failure(made)) == (
-        "nothing arrives on barrier bar, which is waited for at made.py:3\n"
+        "deadlock: nothing arrives on barrier bar, which is waited for at made.py:3\n"
         "  --> made.py:1:1\n"
         "  |\n"
         "1 | bar = px.barrier(1)\n"

@@ -68,7 +68,7 @@ def test_a_ring_between_two_roles():
         "mbarrier.init full, counts=(1, 1)",
         "mbarrier.init empty, counts=(2, 2)",
         "fence.barrier_init",
-        "cluster.sync",
+        "cluster.sync relaxed",
         "roles, no join {",
         "role warp 4 {",
         "for %k: i32 in range(0, %n, 1) {",

@@ -91,3 +91,79 @@ def alone(X):
 
 def test_a_cluster_of_one_has_no_peers() -> None:
     assert paying(alone, array(2)) == set()
+
+
+@px.kernel(cluster=2)
+def store_after_the_pipeline(X, Y):
+    """Stages are released in a loop; only then does the CTA write into its peer."""
+    s = px.shared((32, 32), px.f32)
+    inbox = px.shared((32, 32), px.f32)
+    full, empty, ready = px.barrier(), px.barrier(), px.barrier()
+    peer = px.cluster.rank() ^ 1
+    for k in range(4):
+        empty.wait(k % 2 ^ 1)
+        with full.transaction():
+            px.tma.load(X[0:32, 0:32], s, full)
+        full.wait(k % 2)
+        empty.arrive(ctas=3)
+    px.store(inbox.at(peer), px.load(s))
+    ready.arrive(ctas=1 << peer)
+    ready.wait(0)
+    px.store(Y[0:32, 0:32], px.load(inbox))
+
+
+def test_a_pipeline_does_not_pay_for_what_comes_after_it() -> None:
+    assert paying(store_after_the_pipeline, array(2), array(2)) == {"ready"}
+
+
+@px.kernel(cluster=2)
+def store_in_every_round(X, Y):
+    inbox = px.shared((32, 32), px.f32)
+    ready, free = px.barrier(), px.barrier()
+    peer = px.cluster.rank() ^ 1
+    for k in range(4):
+        free.wait(k % 2 ^ 1)
+        px.store(inbox.at(peer), px.load(X[0:32, 0:32]))
+        ready.arrive(ctas=1 << peer)
+        ready.wait(k % 2)
+        px.store(Y[0:32, 0:32], px.load(inbox))
+        free.arrive(ctas=1 << peer)
+
+
+def test_a_store_of_an_earlier_round_reaches_every_arrive_of_the_loop() -> None:
+    assert paying(store_in_every_round, array(2), array(2)) == {"ready", "free"}
+
+
+@px.kernel(cluster=2, warps=2)
+def store_in_another_role(X, Y):
+    inbox = px.shared((32, 32), px.f32)
+    here, there = px.barrier(), px.barrier()
+    peer = px.cluster.rank() ^ 1
+    with px.warps(0, 1):
+        px.store(inbox.at(peer), px.load(X[0:32, 0:32]))
+        here.arrive()
+    with px.warps(1, 1):
+        here.wait(0)
+        there.arrive(ctas=1 << peer)
+        there.wait(0)
+        px.store(Y[0:32, 0:32], px.load(inbox))
+
+
+def test_a_store_of_another_role_is_passed_on() -> None:
+    assert paying(store_in_another_role, array(2), array(2)) == {"there"}
+
+
+@px.kernel(cluster=2)
+def store_before_a_cluster_sync(X, Y):
+    inbox = px.shared((32, 32), px.f32)
+    done = px.barrier()
+    peer = px.cluster.rank() ^ 1
+    px.store(inbox.at(peer), px.load(X[0:32, 0:32]))
+    px.cluster.sync()
+    px.store(Y[0:32, 0:32], px.load(inbox))
+    done.arrive(ctas=3)
+    done.wait(0)
+
+
+def test_a_cluster_sync_has_published_what_came_before_it() -> None:
+    assert paying(store_before_a_cluster_sync, array(2), array(2)) == set()

@@ -128,7 +128,8 @@ def test_a_rank_that_receives_but_runs_no_transaction():
         with made.transaction(bar):
             made.load(bar, nbytes=2048, mask=0b11)
     assert str(failure(made)) == (
-        "CTA 1 receives 2048 bytes from the copies that CTA 0 issues in this transaction, but only CTA 0 runs it\n"
+        "tx-mismatch: CTA 1 receives 2048 bytes from the copies that CTA 0 issues in this transaction, "
+        "but only CTA 0 runs it\n"
         "  --> made.py:3:1\n"
         "  |\n"
         "3 | with bar.transaction():\n"

@@ -179,6 +179,8 @@ class Plan:
             elif how == "swap" and at + 1 < len(role) and not role[at + 1].startswith((" ", "if")):
                 if at == 0 or not line.startswith(" "):
                     role[at], role[at + 1] = role[at + 1], line
+            elif how == "change" and "expect_tx" in line:
+                role[at] = line.replace(f"({NBYTES})", f"({draw(st.sampled_from((0, NBYTES // 2, 2 * NBYTES)))})")
             elif how == "change" and ".wait(" in line and line.startswith("b"):
                 role[at] = line.replace("wait(1)", "wait(x)").replace("wait(0)", "wait(1)").replace("wait(x)", "wait(0)")
 

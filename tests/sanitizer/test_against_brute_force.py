@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
-from sanitizer.choreographies import arguments, load, programs
 
 import phalanx as px
+from sanitizer.choreographies import arguments, load, programs
 
 LIMIT = 1500
 OUTSIDE = {"proxy"}

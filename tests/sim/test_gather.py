@@ -116,10 +116,10 @@ def shared_by_two(X, I, Y, *, R=8, K=64):
     """Each CTA gathers half of the rows for both; everybody waits for all of them."""
     s, bar = px.shared((R, K), X.dtype), px.barrier()
     half = R // 2
-    rank = px.cluster.rank()
+    top = px.cluster.rank() * half
     px.cluster.sync()
     with bar.transaction():
-        px.tma.gather(X, I[rank * half : rank * half + half], 0, s[rank * half : rank * half + half], bar, multicast=0b11)
+        px.tma.gather(X, I[top : top + half], 0, s[top : top + half], bar, multicast=0b11)
     bar.wait(0)
     px.store(Y[px.block_id(0) * R : px.block_id(0) * R + R, 0:K], px.load(s))
 
@@ -169,7 +169,7 @@ def test_a_row_twice_in_one_scatter_is_a_race() -> None:
     x, y = random((8, 64), np.float32), np.zeros((24, 64), np.float32)
     report = px.check(back[1], x, np.array([1, 2, 3, 4, 5, 6, 2, 7]), y, R=8, K=64)
     assert [finding.kind for finding in report.findings] == ["race"]
-    assert px.check(back[1], x, np.array([1, 2, 3, 4, -1, -1, 30, 30]), y, R=8, K=64).ok, "rows that are none do not clash"
+    assert px.check(back[1], x, np.array([1, 2, 3, 4, -1, -1, 30, 30]), y, R=8, K=64).ok, "no rows, no clash"
 
 
 def test_two_scatters_of_one_row_are_a_race() -> None:
@@ -192,3 +192,13 @@ def test_rows_outside_count_their_bytes() -> None:
     x, rows, y = random((24, 32), np.float32), np.array([-1, 24, 0, 99]), np.zeros((4, 32), np.float32)
     assert px.check(too_few_bytes[1], x, rows, y, BYTES=512).ok
     assert not px.check(too_few_bytes[1], x, rows, y, BYTES=128).ok
+
+
+def test_rows_outside_are_a_note_of_the_report() -> None:
+    x, y = random((24, 32), np.float32), np.zeros((4, 32), np.float32)
+    report = px.check(by_four[1], x, np.array([-1, 24, 0, 99]), y, K=32)
+    assert report.ok and len(report.notes) == 1
+    assert report.notes[0].endswith("px.tma.gather4 named 3 rows outside X: they load as zeros and are not stored")
+    assert f"note: {report.notes[0]}" in str(report)
+    assert px.check(by_slice[1], x, np.array([5, 24, 0, 1]), y, R=4, K=32).notes[0].count("1 row outside X") == 1
+    assert px.check(by_four[1], x, np.arange(4), y, K=32).notes == []

@@ -39,9 +39,15 @@ class DType:
     def is_fp8(self) -> bool:
         return self.kind == "float" and self.bits == 8
 
+    def __call__(self, value: float) -> float | int | bool:
+        """A number rounded or wrapped to this type, on the host as in kernels: ``px.u32(-1)``, ``px.bf16(0.1)``."""
+        return np.asarray(value).astype(self.numpy).astype(_HOST[self.kind]).item()
+
     def __repr__(self) -> str:
         return self.name
 
+
+_HOST = {"float": np.float64, "int": np.int64, "uint": np.uint64, "bool": np.bool_}
 
 f64 = DType("f64", "float", 64)
 f32 = DType("f32", "float", 32)

@@ -7,7 +7,7 @@ from typing import Any
 import phalanx as px
 from phalanx.errors import Error, caller_location
 from phalanx.kernels.matrices import as_rows, empty, info_of
-from phalanx.kernels.rows import RowConfig, as_f32, choose, load_row, row_kernel, row_sum, shared_parts, zeros
+from phalanx.kernels.rows import RowConfig, choose, load_row, row_kernel, row_sum, shared_parts, zeros
 from phalanx.kernels.softmax import LN2, row_statistics
 
 REDUCTIONS = ("mean", "sum", "none")
@@ -24,9 +24,13 @@ def cross_entropy_rows(X, T, L, ignore, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, 
     else:
         target = px.load(T[row : row + ROWS]).to(px.i32).reshape(ROWS, 1)
     found = zeros(ROWS, WIDTH)
-    for part in px.static_range(PARTS + SHARED):
+    for part in px.static_range(PARTS):
         here = px.arange(WIDTH) == target - (first + part * WIDTH)
-        found = px.where(here, as_f32(x, kept, part, PARTS), found)
+        found = px.where(here, x[part].to(px.f32), found)
+    if SHARED > 0:
+        for part in range(SHARED):
+            here = px.arange(WIDTH) == target - (first + (PARTS + part) * WIDTH)
+            found = px.where(here, px.load(kept[part]).to(px.f32), found)
     largest, total, x = row_statistics(X, x, kept, first, ROWS, WIDTH, PARTS, SHARED)
     chosen = row_sum(found, ROWS)
     loss = largest + px.log2(total) * LN2 - chosen

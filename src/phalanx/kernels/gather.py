@@ -1,7 +1,8 @@
 """Rows by index: gather, scatter, scatter-add, embedding lookup. No data passes through registers.
 
-A persistent grid moves rows through a ring of stages in shared memory: one warp loads rows ahead by bulk copies of whole rows
-(or wide parts of them), another stores them; the stages a store still reads are released a few stores later.
+A persistent grid moves rows through a ring of stages in shared memory: one warp loads rows ahead by bulk copies of
+whole rows (or wide parts of them), another stores them; the stages a store still reads are released a few stores
+later.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ BOX = 256  # columns of a box of a reduction
 
 @dataclass(frozen=True)
 class MoveConfig:
-    """How rows travel: `rows` parts of `width` columns in each of `stages` stages; a stage is released `lag` stores later."""
+    """How rows travel: `rows` parts of `width` columns a stage; a stage is released `lag` stores after its own."""
 
     width: int
     rows: int
@@ -50,8 +51,9 @@ class MoveConfig:
 def choose(columns: int, itemsize: int, widest: int = WIDEST) -> MoveConfig:
     """The configuration for rows of `columns` elements.
 
-    Rows of 4 KiB and more fill the ring of one CTA per SM. Shorter ones take more instructions per byte, so four CTAs share
-    the SM. Anyone may call it; no hardware is involved. Example: ``choose(4096, 2) == MoveConfig(4096, 2, 12, 3)``.
+    Rows of 4 KiB and more fill the ring of one CTA per SM. Shorter ones take more instructions per byte, so four CTAs
+    share the SM. Anyone may call it; no hardware is involved.
+    Example: ``choose(4096, 2) == MoveConfig(4096, 2, 12, 3)``.
     """
     parts = px.cdiv(columns * itemsize, widest)
     step = CHUNK // itemsize
@@ -84,7 +86,7 @@ def named_places(I, unit, ROWS, PARTS, WIDTH):
     places: tuple[Any, ...] = ()
     for r in px.static_range(ROWS):
         row, column = place_of(unit * ROWS + r, PARTS, WIDTH)
-        places = places + ((px.load(I[row], fill=-1), column),)
+        places = places + ((px.load(I[row], fill=-1), column),)  # noqa: RUF005
     return places
 
 
@@ -180,8 +182,8 @@ def scatter_tiles(X, I, Y, *, BM=16, BN=128, ADD=False):
 def gather_rows(x: Any, idx: Any, *, out: Any = None, config: MoveConfig | None = None) -> Any:
     """Row idx[i] of `x` as row i of the result; rows outside `x`, negative ones included, are zeros.
 
-    `x` a torch, CuPy or NumPy matrix of any element type, `idx` a vector of i32 or i64 on the same device. `out` takes the
-    result where it is given. sm_90 and up, or the simulator. Example: ``y = gather_rows(x, idx)``.
+    `x` a torch, CuPy or NumPy matrix of any element type, `idx` a vector of i32 or i64 on the same device. `out`
+    takes the result where it is given. sm_90 and up, or the simulator. Example: ``y = gather_rows(x, idx)``.
     """
     source, rows = _matrix("x", x), _vector("idx", idx)
     shape = (rows.shape[0], source.shape[1])
@@ -204,9 +206,10 @@ def gather_rows(x: Any, idx: Any, *, out: Any = None, config: MoveConfig | None 
 
 
 def scatter_rows(x: Any, idx: Any, out: Any, *, config: MoveConfig | None = None) -> Any:
-    """Stores row i of `x` as row idx[i] of `out`, and returns `out`. Rows outside `out` are not stored; `idx` names none twice.
+    """Stores row i of `x` as row idx[i] of `out`, and returns `out`.
 
-    Arrays as in `gather_rows`. sm_90 and up, or the simulator. Example: ``scatter_rows(x, idx, out)``.
+    Rows outside `out` are not stored; `idx` names none twice. Arrays as in `gather_rows`. sm_90 and up, or
+    the simulator. Example: ``scatter_rows(x, idx, out)``.
     """
     return _scatter(x, idx, out, config, adds=False)
 

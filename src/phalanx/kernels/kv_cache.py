@@ -33,7 +33,8 @@ def row_of(TABLE, sequence, token, tokens, PAGE):
 def compact_ring(C, KEEP, TABLE, tokens, *, WIDTH, SLICES, ROWS, STAGES, LAG, PAGE=0):
     """Row i of every sequence becomes row KEEP[i]: a CTA moves some columns of one sequence, row after row.
 
-    KEEP ascends, so row i comes from i or from further on: when it is stored, whatever needed the old row i has been read.
+    KEEP ascends, so row i comes from i or from further on: when it is stored, whatever needed the old row i has been
+    read.
     """
     ring, full, empty = px.shared((STAGES, ROWS, WIDTH), C.dtype), px.barrier(STAGES), px.barrier(STAGES)
     sequence = px.block_id(0) // SLICES
@@ -46,7 +47,7 @@ def compact_ring(C, KEEP, TABLE, tokens, *, WIDTH, SLICES, ROWS, STAGES, LAG, PA
             rows: tuple[Any, ...] = ()
             for r in px.static_range(ROWS):
                 token = px.load(KEEP[sequence, unit * ROWS + r], fill=-1)
-                rows = rows + (row_of(TABLE, sequence, token, tokens, PAGE),)
+                rows = rows + (row_of(TABLE, sequence, token, tokens, PAGE),)  # noqa: RUF005
             empty[stage.stage].wait(stage.parity ^ 1)
             with full[stage.stage].transaction():
                 for r in px.static_range(ROWS):
@@ -56,14 +57,14 @@ def compact_ring(C, KEEP, TABLE, tokens, *, WIDTH, SLICES, ROWS, STAGES, LAG, PA
     with px.warps(1, 1):
         freed = px.ring(STAGES)
         for unit in range(count):
-            rows: tuple[Any, ...] = ()
+            targets: tuple[Any, ...] = ()
             for r in px.static_range(ROWS):
                 token = unit * ROWS + r
                 target = row_of(TABLE, sequence, token, tokens, PAGE)
-                rows = rows + (px.where(token < KEEP.shape[1], target, -1),)
+                targets = targets + (px.where(token < KEEP.shape[1], target, -1),)  # noqa: RUF005
             full[stage.stage].wait(stage.parity)
             for r in px.static_range(ROWS):
-                px.tma.store(ring[stage.stage, r], C[rows[r], column : column + WIDTH])
+                px.tma.store(ring[stage.stage, r], C[targets[r], column : column + WIDTH])
             px.tma.commit()
             stage.advance()
             px.tma.wait(LAG, read=True)
@@ -78,9 +79,9 @@ def kv_compact(cache: Any, keep: Any, *, pages: Any = None, inplace: bool = Fals
 
     `cache`: (sequences, tokens, ...) with `keep` (sequences, kept), or (tokens, ...) with `keep` (kept,). With `pages`
     (sequences, pages per sequence) it is paged, (pages, tokens per page, ...): token t of sequence s lies in page
-    ``pages[s, t // size]``. The result is a new array (sequences, kept, ...); with `inplace` the cache itself, whose first
-    `kept` tokens of each sequence are the kept ones: `keep` must ascend then, and no page belong to two sequences. A token
-    that a sequence does not have, -1 for instance, gives zeros. sm_90 and up, or the simulator.
+    ``pages[s, t // size]``. The result is a new array (sequences, kept, ...); with `inplace` the cache itself, whose
+    first `kept` tokens of each sequence are the kept ones: `keep` must ascend then, and no page belong to two
+    sequences. A token that a sequence does not have, -1 for instance, gives zeros. sm_90 and up, or the simulator.
     Example: ``kv_compact(cache, keep, inplace=True)``.
     """
     info, names = info_of("cache", cache, tuple(ITEM_BYTES)), info_of("keep", keep, INDICES)
@@ -156,7 +157,8 @@ def _require_in_place(info: ArrayInfo, columns: int, kept: int, tokens: int) -> 
         expected *= extent
     if not info.aligned16 or columns * ITEM_BYTES[info.dtype_name] % CHUNK:
         raise _refused(
-            f"tokens of {columns} {info.dtype_name} do not start on multiples of {CHUNK} bytes", "compact it not in place"
+            f"tokens of {columns} {info.dtype_name} do not start on multiples of {CHUNK} bytes",
+            "compact it not in place",
         )
     if kept > tokens:
         raise _refused(f"{kept} tokens to keep in sequences of {tokens}", "keep at most as many as there are")

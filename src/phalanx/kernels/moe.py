@@ -1,7 +1,7 @@
-"""Grouped products of a mixture of experts: rows are gathered by index into the tensor cores' operand, or scattered from it.
+"""Grouped products of a mixture of experts, whose rows are gathered by index into the operand, or scattered as sums.
 
-Tokens are sorted by expert; tile t of the output belongs to one expert and ends where its tokens do. Two CTAs of a cluster
-take two column tiles of the same rows, each fetches half of the rows for both: half of the row copies.
+Tokens are sorted by expert; tile t of the output belongs to one expert and ends where its tokens do. Two CTAs of a
+cluster take two column tiles of the same rows, each fetches half of the rows for both: half of the row copies.
 """
 
 from __future__ import annotations
@@ -121,11 +121,12 @@ def expert_ring(
 
 
 def moe_gather_matmul(x: Any, idx: Any, w: Any, group_sizes: Any, *, out: Any = None, **options: int) -> Any:
-    """Row i of the result is ``x[idx[i]] @ w[e].T``, e the expert of i: the first group_sizes[0] rows have expert 0, and so on.
+    """Row i of the result is ``x[idx[i]] @ w[e].T``, e the expert of i.
 
-    `x` (tokens, K) and `w` (experts, N, K) bf16 or f16, `idx` and `group_sizes` i32 or i64, all on one device. The gathered rows
-    go straight to shared memory: there is no gathered copy of `x`. A row outside `x` counts as zeros. Sums are f32. sm_90, or
-    the simulator. Example: ``h = moe_gather_matmul(x, order, w1, counts)``.
+    The first group_sizes[0] rows have expert 0, the next group_sizes[1] expert 1, and so on.
+    `x` (tokens, K) and `w` (experts, N, K) bf16 or f16, `idx` and `group_sizes` i32 or i64, all on one device. The
+    gathered rows go straight to shared memory: there is no gathered copy of `x`. A row outside `x` counts as zeros.
+    Sums are f32. sm_90, or the simulator. Example: ``h = moe_gather_matmul(x, order, w1, counts)``.
     """
     rows, weights = info_of("x", x, OPERANDS), info_of("w", w, OPERANDS)
     names = info_of("idx", idx, INDICES)
@@ -152,9 +153,9 @@ def moe_matmul(x: Any, w: Any, group_sizes: Any, *, out: Any = None, **options: 
 def moe_matmul_scatter(h: Any, w: Any, group_sizes: Any, idx: Any, weight: Any, out: Any, **options: int) -> Any:
     """Adds ``weight[i] * (h[i] @ w[e].T)`` to row idx[i] of `out` for every row i of `h`, and returns `out`.
 
-    `h` (rows, K) and `w` (experts, N, K) bf16 or f16; `weight` (rows,) f32, bf16 or f16; `out` (tokens, N) f32, bf16 or f16,
-    summed atomically in its type. Rows outside `out` are left out. sm_90, or the simulator.
-    Example: ``moe_matmul_scatter(h, w2, counts, order, gates, y)``.
+    `h` (rows, K) and `w` (experts, N, K) bf16 or f16; `weight` (rows,) f32, bf16 or f16; `out` (tokens, N) f32, bf16
+    or f16, summed atomically in its type. Rows outside `out` are left out. sm_90, or the simulator. Example:
+    ``moe_matmul_scatter(h, w2, counts, order, gates, y)``.
     """
     rows, weights = info_of("h", h, OPERANDS), info_of("w", w, OPERANDS)
     _require(rows.shape, weights.shape, rows.dtype_name, weights.dtype_name)

@@ -9,7 +9,6 @@ from phalanx.kernels.matrices import as_rows, empty, info_of, require_vector
 from phalanx.kernels.rows import (
     FEWER_HELD,
     RowConfig,
-    as_f32,
     choose,
     keep_row,
     load_row,
@@ -21,6 +20,31 @@ from phalanx.kernels.rows import (
 )
 
 
+AHEAD = 4
+"""Rows of up to so many tiles a CTA have their weights in registers too, before the sum is known."""
+GROUP = 4
+"""The weights of longer rows are loaded for so many tiles at a time."""
+
+
+@px.func
+def affine(y, W, B, at, WIDTH):
+    """Times the weights and plus the biases of `WIDTH` columns from `at` on, where there are any."""
+    if W is not None:
+        y = y * px.load(W[at : at + WIDTH]).to(px.f32)
+    if B is not None:
+        y = y + px.load(B[at : at + WIDTH]).to(px.f32)
+    return y
+
+
+@px.func
+def squared_distance(tile, mean, columns, at, WIDTH, MASKED):
+    """(x - mean)^2; columns past the row's end, which are as far from the mean as 0 is, count nothing."""
+    apart = tile - mean
+    if MASKED:
+        apart = px.where(px.arange(WIDTH) < columns - at, apart, 0.0)
+    return apart * apart
+
+
 @row_kernel
 def rms_norm_rows(X, W, Y, eps, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, SHARED=0):
     row = px.cluster.id() * ROWS
@@ -28,18 +52,35 @@ def rms_norm_rows(X, W, Y, eps, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, S
     kept = shared_parts(X, ROWS, WIDTH, SHARED)
     x = load_row(X, row, first, kept, 0.0, ROWS, WIDTH, PARTS, SHARED)
     squares = zeros(ROWS, WIDTH)
-    for part in px.static_range(PARTS + SHARED):
-        tile = as_f32(x, kept, part, PARTS)
+    for part in px.static_range(PARTS):
+        tile = x[part].to(px.f32)
         squares = squares + tile * tile
-    total = row_sum(squares, ROWS)
-    scale = px.rsqrt(total / X.shape[1] + eps)
+    if SHARED > 0:
+        for part in range(SHARED):
+            tile = px.load(kept[part]).to(px.f32)
+            squares = squares + tile * tile
+    weights = ()
+    if W is not None and PARTS <= AHEAD:
+        for part in px.static_range(PARTS):  # on their way while the cluster adds up
+            at = first + part * WIDTH
+            weights = weights + (px.load(W[at : at + WIDTH]),)
+    scale = px.rsqrt(row_sum(squares, ROWS) / X.shape[1] + eps)
     x = keep_row(x, PARTS)
-    for part in px.static_range(PARTS + SHARED):
-        at = first + part * WIDTH
-        if at < X.shape[1]:  # a whole tile past the row's end is not computed
-            y = as_f32(x, kept, part, PARTS) * scale
-            if W is not None:
-                y = y * px.load(W[at : at + WIDTH]).to(px.f32)
+    for group in px.static_range(0, PARTS, GROUP):
+        if first + group * WIDTH < X.shape[1]:
+            for part in px.static_range(group, min(group + GROUP, PARTS)):
+                at = first + part * WIDTH
+                y = x[part].to(px.f32) * scale
+                if W is not None:
+                    if PARTS <= AHEAD:
+                        y = y * weights[part].to(px.f32)
+                    else:
+                        y = y * px.load(W[at : at + WIDTH]).to(px.f32)
+                px.store(piece(Y, row, at, ROWS, WIDTH), y.to(Y.dtype))
+    if SHARED > 0:
+        for part in range(SHARED):
+            at = first + (PARTS + part) * WIDTH
+            y = affine(px.load(kept[part]).to(px.f32) * scale, W, None, at, WIDTH)
             px.store(piece(Y, row, at, ROWS, WIDTH), y.to(Y.dtype))
 
 
@@ -47,32 +88,37 @@ def rms_norm_rows(X, W, Y, eps, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, S
 def layer_norm_rows(X, W, B, Y, eps, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, SHARED=0, MASKED=True):
     row = px.cluster.id() * ROWS
     first = px.cluster.rank() * ((PARTS + SHARED) * WIDTH)
+    columns = X.shape[1]
     kept = shared_parts(X, ROWS, WIDTH, SHARED)
     x = load_row(X, row, first, kept, 0.0, ROWS, WIDTH, PARTS, SHARED)
     sums = zeros(ROWS, WIDTH)
-    for part in px.static_range(PARTS + SHARED):
-        sums = sums + as_f32(x, kept, part, PARTS)
-    mean = row_sum(sums, ROWS) / X.shape[1]
+    for part in px.static_range(PARTS):
+        sums = sums + x[part].to(px.f32)
+    if SHARED > 0:
+        for part in range(SHARED):
+            sums = sums + px.load(kept[part]).to(px.f32)
+    mean = row_sum(sums, ROWS) / columns
     x = keep_row(x, PARTS)
     squares = zeros(ROWS, WIDTH)
-    for part in px.static_range(PARTS + SHARED):
+    for part in px.static_range(PARTS):
         at = first + part * WIDTH
-        if at < X.shape[1]:
-            apart = as_f32(x, kept, part, PARTS) - mean
-            if MASKED:  # columns past the row's end are as far from the mean as 0 is
-                apart = px.where(px.arange(WIDTH) < X.shape[1] - at, apart, 0.0)
-            squares = squares + apart * apart
-    total = row_sum(squares, ROWS)
-    scale = px.rsqrt(total / X.shape[1] + eps)
+        if at < columns:
+            squares = squares + squared_distance(x[part].to(px.f32), mean, columns, at, WIDTH, MASKED)
+    if SHARED > 0:
+        for part in range(SHARED):
+            at = first + (PARTS + part) * WIDTH
+            squares = squares + squared_distance(px.load(kept[part]).to(px.f32), mean, columns, at, WIDTH, MASKED)
+    scale = px.rsqrt(row_sum(squares, ROWS) / columns + eps)
     x = keep_row(x, PARTS)
-    for part in px.static_range(PARTS + SHARED):
+    for part in px.static_range(PARTS):
         at = first + part * WIDTH
-        if at < X.shape[1]:
-            y = (as_f32(x, kept, part, PARTS) - mean) * scale
-            if W is not None:
-                y = y * px.load(W[at : at + WIDTH]).to(px.f32)
-            if B is not None:
-                y = y + px.load(B[at : at + WIDTH]).to(px.f32)
+        if at < columns:
+            y = affine((x[part].to(px.f32) - mean) * scale, W, B, at, WIDTH)
+            px.store(piece(Y, row, at, ROWS, WIDTH), y.to(Y.dtype))
+    if SHARED > 0:
+        for part in range(SHARED):
+            at = first + (PARTS + part) * WIDTH
+            y = affine((px.load(kept[part]).to(px.f32) - mean) * scale, W, B, at, WIDTH)
             px.store(piece(Y, row, at, ROWS, WIDTH), y.to(Y.dtype))
 
 

@@ -18,7 +18,7 @@ VECTOR_BYTES = 16
 MAX_CLUSTER = 16
 HELD = 8  # vectors per thread that leave room for 64 registers a thread, 1,024 threads an SM
 FEWER_HELD = 6  # the same for kernels that need more registers besides
-MOST_HELD = 12  # with 128 registers and 512 threads
+MOST_HELD = 10  # with 128 registers and 512 threads
 SHARED_BYTES = 192 * 1024
 
 
@@ -58,7 +58,7 @@ def choose(columns: int, itemsize: int, held: int = HELD) -> RowConfig:
     - Up to 4 vectors a lane: a warp holds a row, and there is no barrier at all; shorter rows share a warp.
     - Up to 512 threads of `held` vectors: one CTA, of the fewest threads, so that as many rows as possible are on their way.
     - Longer: the smallest cluster of such CTAs, two on each SM, so that one loads while the other reduces.
-    - Beyond 16 of them: 12 vectors a thread, one CTA on each SM; what is left of the row lies in shared memory.
+    - Beyond 16 of them: 10 vectors a thread, one CTA on each SM; what is left of the row lies in shared memory.
 
     Anyone may call it; no hardware is involved. Example: ``choose(65536, 2).cluster == 2``.
     """
@@ -130,16 +130,6 @@ def shared_parts(X, ROWS, WIDTH, SHARED):
     if SHARED > 0:
         kept = px.shared((SHARED, WIDTH) if ROWS == 1 else (SHARED, ROWS, WIDTH), X.dtype)
     return kept
-
-
-@px.func
-def as_f32(parts, kept, part, PARTS):
-    """One tile of the row to compute with."""
-    if part < PARTS:
-        tile = parts[part]
-    else:
-        tile = px.load(kept[part - PARTS])
-    return tile.to(px.f32)
 
 
 @px.func

@@ -10,7 +10,6 @@ from phalanx.kernels.rows import (
     FEWER_HELD,
     HELD,
     RowConfig,
-    as_f32,
     choose,
     keep_row,
     load_row,
@@ -33,17 +32,33 @@ def row_statistics(X, x, kept, first, ROWS, WIDTH, PARTS, SHARED):
     Asking whether a tile lies past the row's end saves its work there, and keeps ptxas from interleaving tiles until it
     runs out of registers.
     """
-    peak = as_f32(x, kept, 0, PARTS)
-    for part in px.static_range(1, PARTS + SHARED):
-        peak = px.maximum(peak, as_f32(x, kept, part, PARTS))
+    peak = x[0].to(px.f32)
+    for part in px.static_range(1, PARTS):
+        peak = px.maximum(peak, x[part].to(px.f32))
+    if SHARED > 0:
+        for part in range(SHARED):
+            peak = px.maximum(peak, px.load(kept[part]).to(px.f32))
     largest = row_max(peak, ROWS)
     x = keep_row(x, PARTS)
     mass = zeros(ROWS, WIDTH)
-    for part in px.static_range(PARTS + SHARED):
+    for part in px.static_range(PARTS):
         if first + part * WIDTH < X.shape[1]:
-            mass = mass + px.exp2((as_f32(x, kept, part, PARTS) - largest) * LOG2E)
+            mass = mass + px.exp2((x[part].to(px.f32) - largest) * LOG2E)
+    if SHARED > 0:
+        for part in range(SHARED):
+            mass = mass + px.exp2((px.load(kept[part]).to(px.f32) - largest) * LOG2E)
     total = row_sum(mass, ROWS)
     return largest, total, keep_row(x, PARTS)
+
+
+@px.func
+def softmax_tile(tile, largest, total, LOG):
+    """One tile of the result."""
+    if LOG:
+        y = tile - (largest + px.log2(total) * LN2)
+    else:
+        y = px.exp2((tile - largest) * LOG2E) * (1.0 / total)
+    return y
 
 
 @row_kernel
@@ -53,17 +68,15 @@ def softmax_rows(X, Y, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, SHARED=0, 
     kept = shared_parts(X, ROWS, WIDTH, SHARED)
     x = load_row(X, row, first, kept, -float("inf"), ROWS, WIDTH, PARTS, SHARED)
     largest, total, x = row_statistics(X, x, kept, first, ROWS, WIDTH, PARTS, SHARED)
-    scale = 1.0 / total
-    shift = largest + px.log2(total) * LN2
-    for part in px.static_range(PARTS + SHARED):
+    for part in px.static_range(PARTS):
         at = first + part * WIDTH
         if at < X.shape[1]:
-            tile = as_f32(x, kept, part, PARTS)
-            if LOG:
-                y = tile - shift
-            else:
-                y = px.exp2((tile - largest) * LOG2E) * scale
+            y = softmax_tile(x[part].to(px.f32), largest, total, LOG)
             px.store(piece(Y, row, at, ROWS, WIDTH), y.to(Y.dtype))
+    if SHARED > 0:
+        for part in range(SHARED):
+            y = softmax_tile(px.load(kept[part]).to(px.f32), largest, total, LOG)
+            px.store(piece(Y, row, first + (PARTS + part) * WIDTH, ROWS, WIDTH), y.to(Y.dtype))
 
 
 def softmax(x: Any, *, config: RowConfig | None = None) -> Any:

@@ -79,7 +79,7 @@ def still_holds(source: FunctionSource, name: str, value: Any) -> bool:
         now = source.lookup(name)
     except (KeyError, AttributeError):
         return False
-    return same_constant(constant(now), value)
+    return now is value or same_constant(constant(now), value)
 
 
 def is_of_the_language(module: ModuleType) -> bool:

@@ -64,8 +64,8 @@ def sync(ctx: Builder) -> Any:
 def arrive(ctx: Builder, relaxed: Any = False) -> Any:
     """The first half of `px.cluster.sync`; a relaxed arrival publishes nothing but fenced barrier inits.
 
-    All warps of the CTA; sm_90 and up; PTX ``barrier.cluster.arrive{.release|.relaxed}``. Example:
-    ``px.cluster.arrive()``.
+    All warps of the CTA; sm_90 and up; PTX ``barrier.cluster.arrive{.release|.relaxed}``.
+    Example: ``px.cluster.arrive()``.
     """
     if not isinstance(relaxed, bool):
         ctx.fail(f"relaxed= must be True or False, not {describe(relaxed)}", "it is decided at compile time")

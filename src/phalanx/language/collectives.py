@@ -116,8 +116,8 @@ def load(ctx: Builder, src: Any, dst: Any, bar: Any, ctas: Any, cache: Any = Non
 
     Any agent, one elected thread, in every CTA of the mask; sm_90 and up; PTX
     ``cp.async.bulk.tensor.multicast::cluster``. The shares are equal parts of the slowest axis. Each CTA's `bar` gets
-    the bytes of the whole tile; each arms its own. All ranks of a mask name the same one, and the same region. Example:
-    ``with full[s].transaction(): px.cluster.load(A[m:m+128, k:k+64], a[s], full[s], ctas=0b11)``.
+    the bytes of the whole tile; each arms its own. All ranks of a mask name the same one, and the same region.
+    Example: ``with full[s].transaction(): px.cluster.load(A[m:m+128, k:k+64], a[s], full[s], ctas=0b11)``.
     """
     if ctas is None:
         ctx.fail("px.cluster.load needs ctas=", "name the CTAs that share the tile: ctas=0b11; px.tma.load serves one")

@@ -72,7 +72,8 @@ def scatter(ctx: Builder, src: Any, rows: Any, col: Any, dst: Any) -> Any:
 
 
 def _gather(
-    ctx: Builder, what: str, src: Any, rows: Any, col: Any, dst: Any, bar: Any, multicast: Any, cache: Any, *, four: bool
+    ctx: Builder, what: str, src: Any, rows: Any, col: Any, dst: Any, bar: Any, multicast: Any, cache: Any, *,
+    four: bool,
 ) -> None:
     matrix = _matrix(ctx, f"the source of {what}", src)
     tile = _tile(ctx, f"the destination of {what}", dst, four)
@@ -128,7 +129,8 @@ def _matrix(ctx: Builder, what: str, array: Any) -> Param:
         ctx.fail(f"{what} must be a global array, not {describe(array)}", remedy)
     if array.type.rank != 2:
         axes = f"{array.type.rank} ax{'e' if array.type.rank != 1 else 'i'}s"
-        ctx.fail(f"{what}, '{array.name}', has {axes}", "rows are gathered from a matrix: reshape the array to rows x width")
+        remedy = "rows are gathered from a matrix: reshape the array to rows x width"
+        ctx.fail(f"{what}, '{array.name}', has {axes}", remedy)
     return array
 
 
@@ -196,13 +198,15 @@ def _rows(ctx: Builder, what: str, rows: Any, count: int, four: bool) -> Value |
         view = rows.view
         if len(view.shape) != 1 or view.dtype not in (i32, i64):
             shown = f"{view.dtype}{list(view.shape)}"
-            ctx.fail(f"the rows of {what} are a view of {shown}", "they must be a slice of i32 or i64 indices: IDX[i:i+32]")
+            remedy = "they must be a slice of i32 or i64 indices: IDX[i:i+32]"
+            ctx.fail(f"the rows of {what} are a view of {shown}", remedy)
         if view.shape[0] != count:
             ctx.fail(f"{what} got {view.shape[0]} rows for a tile of {listed}", "name as many rows as the tile has")
         return _narrow(ctx, load_view(ctx, view, NO_ROW))
     if is_tile(rows):
         if len(shape_of(rows)) != 1 or dtype_of(rows) not in (i32, i64):
-            ctx.fail(f"the rows of {what} are a tile of {rows.type}", "they must be i32[n] or i64[n]: load them from an index array")
+            remedy = "they must be i32[n] or i64[n]: load them from an index array"
+            ctx.fail(f"the rows of {what} are a tile of {rows.type}", remedy)
         if shape_of(rows)[0] != count:
             ctx.fail(f"{what} got {shape_of(rows)[0]} rows for a tile of {listed}", "name as many rows as the tile has")
         return _narrow(ctx, rows)

@@ -88,6 +88,7 @@ def mask_operand(ctx: Builder, what: str, mask: Any) -> Value | None:
             ctx.fail(
                 f"{what} {bin(mask)} names CTA {worst}, but the cluster has {size} CTA{'s' if size > 1 else ''}",
                 "masks have one bit per rank; the cluster is set by @px.kernel(cluster=...)",
+                kind="out-of-bounds",
             )
     return operand(mask)
 

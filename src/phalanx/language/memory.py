@@ -161,7 +161,7 @@ def async_proxy(ctx: Builder, space: Any = "cta") -> Any:
     ``"global"``. Example: ``px.store(s, x); px.fence.async_proxy(); px.tma.store(s, C[m:m+64, n:n+64])``.
     """
     if space not in ("cta", "cluster", "global"):
-        ctx.fail(f"unknown space {space!r}", 'use "cta", "cluster" or "global"')
+        ctx.fail(f"unknown space {describe(space)}", 'use "cta", "cluster" or "global"')
     ctx.emit(FenceAsyncProxy(space, loc=ctx.loc))
 
 

@@ -23,6 +23,7 @@ are computed by Python while the kernel is read.
 from __future__ import annotations
 
 import math
+from types import ModuleType
 from typing import Any
 
 from phalanx.ir.ops.tile import Binary, Cast, Compare, Select, Unary
@@ -94,6 +95,8 @@ def describe(value: Any) -> str:
     if isinstance(value, tuple):
         return f"a tuple of {len(value)}"
     name = getattr(value, "__name__", None)
+    if isinstance(value, ModuleType):
+        return f"the module {name}"
     return f"the function '{name}'" if callable(value) and name else f"a {type(value).__name__}"
 
 
@@ -279,9 +282,9 @@ def folding(ctx: Builder, what: str, fn: Any, *numbers: Any) -> Any:
     except ZeroDivisionError:
         ctx.fail(f"{what} divides by zero", _CHECK_CONSTANTS)
     except (TypeError, ValueError, OverflowError, MemoryError) as problem:
-        ctx.fail(f"{what} can't be computed on {', '.join(map(repr, numbers))}: {problem}", _CHECK_CONSTANTS)
+        ctx.fail(f"{what} can't be computed on {', '.join(map(describe, numbers))}: {problem}", _CHECK_CONSTANTS)
     if isinstance(result, complex):
-        ctx.fail(f"{what} on {', '.join(map(repr, numbers))} is a complex number", _CHECK_CONSTANTS)
+        ctx.fail(f"{what} on {', '.join(map(describe, numbers))} is a complex number", _CHECK_CONSTANTS)
     return result
 
 

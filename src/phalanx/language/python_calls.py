@@ -43,6 +43,8 @@ def call_python(ctx: Builder, fn: Any, args: tuple[Any, ...], kwargs: dict[str, 
     if fn in (int, float, bool) and len(args) == 1 and not kwargs:
         if isinstance(args[0], Value):
             return convert(ctx, args[0], {int: i32, float: f32, bool: bool_}[fn])
+        if not isinstance(args[0], (*Number, str)):
+            ctx.fail(f"{fn.__name__}() takes a number or a scalar, not {describe(args[0])}", "e.g. float(k), int(x)")
         return folding(ctx, f"{fn.__name__}()", fn, args[0])
     if fn in (tuple, enumerate, zip):
         sequences = [items_of(ctx, fn.__name__, a) for a in args]

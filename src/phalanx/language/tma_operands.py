@@ -1,4 +1,4 @@
-"""What `px.tma` and its like ask of their operands: views of the right memory, equal shapes, a barrier, a cache hint."""
+"""What `px.tma` and its like ask of their operands: views of the right memory, equal shapes, a barrier, a hint."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ def global_side(ctx: Builder, what: str, view: Any) -> GlobalView:
     if region.index_axis is not None:
         ctx.fail(f"{what} is indexed by a tile", "px.tma.gather4 copies rows by index")
     if len(region.extents) > 5:
-        ctx.fail(f"{what} has {len(region.extents)} axes", "TMA descriptors have at most 5: fold axes of the array together")
+        remedy = "TMA descriptors have at most 5: fold axes of the array together"
+        ctx.fail(f"{what} has {len(region.extents)} axes", remedy)
     return region
 
 
@@ -28,7 +29,8 @@ def shared_side(ctx: Builder, what: str, view: Any) -> SharedView:
     if not isinstance(region, SharedView):
         ctx.fail(f"{what} must be a shared buffer", "make one with px.shared(shape, dtype)")
     if region.cta is not None:
-        ctx.fail(f"{what} is in another CTA", "a TMA copy reads and writes this CTA's shared memory; multicast= reaches peers")
+        remedy = "a TMA copy reads and writes this CTA's shared memory; multicast= reaches peers"
+        ctx.fail(f"{what} is in another CTA", remedy)
     if region.kept != tuple(sorted(region.kept)):
         ctx.fail(f"{what} is transposed", "TMA copies rows as they are; transpose where the tile is read")
     return region

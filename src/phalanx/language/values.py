@@ -143,6 +143,7 @@ class ViewValue:
                 ctx.fail(
                     f"{shown} is outside axis {position} of {where}, which has size {view.extents[axis]}",
                     "views are not clipped; make the buffer larger or the slice smaller",
+                    kind="out-of-bounds",
                 )
             offsets[axis] = operand(add_offsets(ctx, view.offsets[axis], start))
             extents[axis] = extent
@@ -312,6 +313,7 @@ class BarrierValue:
             ctx.fail(
                 f"barrier index {item} is outside '{self.array.name}', which has {self.array.n} barriers",
                 f"valid indices are 0 to {self.array.n - 1}",
+                kind="out-of-bounds",
             )
         return BarrierValue(self.array, item)
 

@@ -1,8 +1,9 @@
-"""Rows by index in shared memory: where the pieces of each row go, and whether the engine takes one row or four at once.
+"""Rows by index in shared memory: where the pieces of each row go, and whether rows go one by one or by fours.
 
-A copy of single rows writes a box of one row, so every row must start where TMA can write: on a multiple of 128 bytes. The
-four-row instructions write four boxes that follow each other without a gap: only every fourth row must start there. The
-swizzle is an XOR on addresses that the engine applies itself, so four rows in the middle of an eight-row atom are right.
+A copy of single rows writes a box of one row, so every row must start where TMA can write: on a multiple of 128
+bytes. The four-row instructions write four boxes that follow each other without a gap: only every fourth row must
+start there. The swizzle is an XOR on addresses that the engine applies itself, so four rows in the middle of an
+eight-row atom are right.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ FOUR = 4
 
 @dataclass(frozen=True)
 class RowPlan:
-    """The copies of one row: boxes of `columns` elements, the places of those of the first row, the bytes to the next row.
+    """The copies of one row: boxes of `columns` elements, where those of the first row go, the bytes to the next row.
 
     `single`: each row can be a copy of its own through a descriptor; `fours`: four rows can be one instruction.
     """
@@ -43,7 +44,7 @@ class RowPlan:
 
 
 def row_boxes(rows: int, columns: int, layout: SharedLayout, origin: Sequence[int] = (0, 0)) -> RowPlan:
-    """How `rows` rows of `columns` elements land at `origin` of a shared matrix. ValueError with the reason if they can't.
+    """How `rows` rows of `columns` elements land at `origin` of a shared matrix; ValueError with the reason if not.
 
     Example: `row_boxes(4, 128, SharedLayout((64, 128), 2, swizzle=128, panel=64))` has boxes of 64 columns, two a row,
     single or by fours.

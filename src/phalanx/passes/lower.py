@@ -6,12 +6,17 @@ from phalanx.cuda.plan import Plan
 from phalanx.errors import Error
 from phalanx.ir.archs import Arch
 from phalanx.ir.core import Function
+from phalanx.ir.ops.control import Roles
 from phalanx.passes.copies import plan_copies
 from phalanx.passes.partial_reductions import find_partial_reductions
 from phalanx.passes.pushes import plan_pushes
 from phalanx.passes.scopes import choose_scopes
 from phalanx.passes.shared_memory import plan_memory
 from phalanx.passes.signs import find_signs
+
+
+ROLE_BARRIERS = 15
+"""Hardware barriers of a CTA's threads, without the one of all of them."""
 
 
 def lower(function: Function, arch: Arch, *, watchdog: bool = False) -> Plan:
@@ -62,6 +67,8 @@ def check_target(function: Function, arch: Arch) -> None:
             remedy=f"use a cluster of at most {arch.max_cluster} CTAs",
         )
     for op in function.walk():
+        if isinstance(op, Roles):
+            _check_thread_barriers(op, function.warps)
         target = op.effects().target
         if not target.supports(arch.sm):
             raise Error(
@@ -69,6 +76,17 @@ def check_target(function: Function, arch: Arch) -> None:
                 location=op.loc,
                 remedy=target.alternative or f"compile for a GPU that has it ({_where(target.minimum, target.only)})",
             )
+
+
+def _check_thread_barriers(roles: Roles, warps: int) -> None:
+    """Roles of several warps that run side by side need a hardware barrier each; number 0 is the whole CTA's."""
+    meeting = [role for role in roles.regions if 1 < role.running < warps]
+    if len(meeting) > ROLE_BARRIERS:
+        raise Error(
+            f"{len(meeting)} roles of several warps run at the same time; a CTA has {ROLE_BARRIERS} barriers of threads for them",
+            location=meeting[ROLE_BARRIERS].loc,
+            remedy="use fewer roles, or roles of one warp, which need no barrier",
+        )
 
 
 def _where(minimum: int, only: tuple[int, ...] | None) -> str:

@@ -114,7 +114,8 @@ def _choose(
         )
     column = shared.offsets[-1]
     if not isinstance(column, Const) and not planner.divisibility.proves(column, 1, layout.panel_columns):
-        raise Impossible(f"its first column in {shared.buffer.name} is not known to be a multiple of {layout.panel_columns}")
+        where = f"its first column in {shared.buffer.name}"
+        raise Impossible(f"{where} is not known to be a multiple of {layout.panel_columns}")
     columns, runs = rows.columns, pieces
     if layout.swizzle:
         columns = CHUNK // layout.itemsize

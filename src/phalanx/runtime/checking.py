@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from phalanx.errors import Error
-from phalanx.ir.core import Function
+from phalanx.ir.core import Function, Op
 from phalanx.runtime.dispatch import BoundLaunch, debugging
 from phalanx.runtime.specialise import normalise_grid, read_arguments, specialise
 
@@ -87,7 +87,7 @@ def check_function(
     began = perf_counter()
     report.schedules = (describe(first),)
     suspects: set[tuple[int, int]] = set()
-    report.findings = run_checked(function, grid, copies_of(host), first, strict=strict, seed=seed, suspects=suspects)
+    report.findings = run_checked(function, grid, copies_of(host), first, strict=strict, seed=seed, suspects=suspects, notes=report.notes)
     if not report.findings:
         rest = [*(Schedule("starve", seed, suspect) for suspect in sorted(suspects)[:MOST_SUSPECTS]), *rest]
     progress(1)
@@ -143,11 +143,11 @@ def describe(schedule: Schedule) -> str:
 
 def run_checked(
     function: Function, grid: Sequence[int], args: list[Any], schedule: Schedule, *, strict: bool = False, seed: int = 0,
-    quiet: bool = False, suspects: set[tuple[int, int]] | None = None,
+    quiet: bool = False, suspects: set[tuple[int, int]] | None = None, notes: list[str] | None = None,
 ) -> list[Finding]:
     """The findings of one run of a prepared kernel. `args` are changed as the kernel changes them.
 
-    `suspects` takes up the agents whose waits may come too late in another run.
+    `suspects` takes up the agents whose waits may come too late in another run, `notes` what is legal but may surprise.
     """
     from phalanx.sanitizer.checker import Checker
     from phalanx.sanitizer.findings import KINDS, Findings
@@ -173,7 +173,15 @@ def run_checked(
             gc.enable()
     if suspects is not None:
         suspects |= checker.misses.suspects
+    if notes is not None:
+        notes += [outside_note(op, rows, array) for op, (rows, array) in checker.outside.items()]
     return checker.finish()
+
+
+def outside_note(op: Op, rows: int, array: str) -> str:
+    """Rows by index that are none: legal, and often a mistake."""
+    count = f"{rows} row{'s' * (rows != 1)}"
+    return f"{op.loc.short}: px.{op.mnemonic} named {count} outside {array}: they load as zeros and are not stored"
 
 
 def finding_of(error: Error, agent: Any = None) -> Finding:

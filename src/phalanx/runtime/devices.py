@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from phalanx.errors import Error
+from phalanx.errors import Error, caller_location
 
 # Clusters of each size that fit on an H200 at once with one large CTA per SM (measured: 384 threads, 200 KB of shared
 # memory).
@@ -51,7 +51,11 @@ class Device:
             )
             return launcher.max_active_clusters()
         if not isinstance(of, int) or not 1 <= of <= 16:
-            raise Error(f"a cluster of {of!r} CTAs", remedy="a cluster has 1 to 16 CTAs")
+            raise Error(
+                f".clusters() takes a compiled kernel or the size of a cluster, not {of!r}",
+                location=caller_location(),
+                remedy="a cluster has 1 to 16 CTAs",
+            )
         if self.sms == 132:
             return _CORESIDENT.get(of, 120 // of)
         return self.sms // of

@@ -114,11 +114,14 @@ def explore_function(
             else:
                 starts = split(function, grid, copies_of(args), PARTS)
                 parts = len(starts)
-                each = max(1, -(-limit // parts))
                 packed = pack(function)
                 found = Found()
-                for part in in_order(pool, explore_part, [(packed, grid, args, start, each) for start in starts]):
+                jobs = [(packed, grid, args, start, limit) for start in starts]
+                for number, part in enumerate(in_order(pool, explore_part, jobs)):
                     found.add(part)
+                    if found.explored >= limit and number + 1 < parts:
+                        found.complete = False
+                        break
     return result(function.name, found, parts)
 
 

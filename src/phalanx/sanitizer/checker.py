@@ -85,6 +85,7 @@ class Checker(Monitor):
             strict=strict, race=self.race, proxy=self.proxy, unwritten=self.unwritten, over_barrier=self.over_barrier,
         )
         self.suspects: dict[Op, int] = {}
+        self.outside: dict[Op, tuple[int, str]] = {}
         self.misses = Misses(function)
         self.racing_ops: set[Op] = set()
         self.racing_barriers: set[MBarrier] = set()
@@ -384,6 +385,9 @@ class Checker(Monitor):
             )
         state.ended = event
         clock.tick()
+
+    def rows_outside(self, op: Op, rows: int, array: str) -> None:
+        self.outside[op] = self.outside.get(op, (0, ""))[0] + rows, array
 
     # --- fences and the cluster's barrier ---------------------------------------------------------------------------
 

@@ -84,7 +84,8 @@ class AgentClock:
         self.commits = self.mma_commits = 0
         self.last_store: Record | None = None
         self.fenced: np.ndarray | None = None
-        self.locally.clear()
+        if self.locally:
+            self.locally.clear()
 
     def tick(self) -> None:
         """A new epoch: what follows is not part of what was just published or fenced."""
@@ -156,12 +157,15 @@ class Publication:
     __slots__ = ("history", "open", "phase")
 
     def __init__(self) -> None:
-        self.reset()
-
-    def reset(self) -> None:
         self.open: np.ndarray | None = None
         self.phase = 0
         self.history: dict[int, np.ndarray] = {}
+
+    def reset(self) -> None:
+        self.open = None
+        self.phase = 0
+        if self.history:
+            self.history.clear()
 
     def add(self, phase: int, vector: np.ndarray) -> None:
         """`vector` is published to `phase`, the current one."""

@@ -44,6 +44,10 @@ def place(op: Op) -> str:
 
 
 def race(before: Record, after: Record) -> Finding:
+    if before.work is not None and before.work is after.work and before.mode is after.mode is Mode.WRITE:
+        what = f"{call(after.op)} stores twice to a row of {after.region()}, and which of the two stays is not known"
+        remedy = "name each row once; rows that are to add up take px.tma.reduce"
+        return Finding("race", f"{what}; {remedy}", after.op.loc, None, (after.actor(),), label=label(after))
     what = (
         f"{call(after.op)} {after.verb} {after.region()} and nothing orders it after {call(before.op)} "
         f"({place(before.op)}), which {before.verb} {'it' if same_bytes(before, after) else before.region()}"

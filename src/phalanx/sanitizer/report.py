@@ -29,6 +29,8 @@ class Report:
     kernel: str
     findings: list[Finding] = field(default_factory=list)
     schedules: tuple[str, ...] = ()
+    notes: list[str] = field(default_factory=list)
+    """What is legal but may surprise."""
 
     @property
     def ok(self) -> bool:
@@ -43,6 +45,7 @@ class Report:
             {
                 "kernel": self.kernel, "ok": self.ok, "schedules": list(self.schedules),
                 "findings": [finding.as_dict() for finding in self.findings],
+                **({"notes": self.notes} if self.notes else {}),
             },
             indent=1,
         )
@@ -66,7 +69,10 @@ class Report:
     def __str__(self) -> str:
         if sys.stdout.isatty():
             return self._coloured()
-        return "\n\n".join([*map(plain_text, self.findings), self.summary()])
+        return "\n\n".join([*map(plain_text, self.findings), "\n".join([*self._note_lines(), self.summary()])])
+
+    def _note_lines(self) -> list[str]:
+        return [f"note: {note}" for note in self.notes]
 
     def __repr__(self) -> str:
         return f"<Report {self.summary()}>"
@@ -82,6 +88,7 @@ class Report:
             for line in lines_of(finding):
                 texts.append(Text.assemble(*line))
             texts.append(Text())
+        texts += [Text(line) for line in self._note_lines()]
         texts.append(Text(self.summary(), style="bold green" if self.ok else "bold"))
         return texts
 

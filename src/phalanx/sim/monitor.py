@@ -105,6 +105,9 @@ class Monitor:
     def cluster_passed(self, agent: Agent, op: Op, phase: int) -> None:
         """A wait for the cluster barrier's `phase` is over."""
 
+    def rows_outside(self, op: Op, rows: int, array: str) -> None:
+        """A copy by index names so many rows that the array does not have."""
+
     def problem(self, error: Error, agent: Agent | None = None, barrier: MBarrier | None = None) -> bool:
         """An instruction can't be carried out. True: the run goes on without it; False: the run ends with `error`."""
         return False

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Sequence
+from copy import copy as shallow
 from typing import Any
 
 import numpy as np
@@ -53,8 +54,8 @@ class Recorder(Monitor):
             cluster = place.cta.cluster
             for rank in (place.cta.rank,) if ranks is None else ranks:
                 self.touch(op, Touch("memory", ("shared", cluster.index, rank), mode, mask))
-        elif access.region.array in self.steps.written:
-            index = access.region.array.index
+        elif access.region.array in self.steps.written:  # type: ignore[union-attr]
+            index = access.region.array.index  # type: ignore[union-attr]
             self.touch(op, Touch("memory", ("global", index), mode, self.global_mask(index, place)))
 
     def shared_mask(self, place: SharedPlace) -> int:
@@ -190,7 +191,7 @@ class Steps:
         self.first = [arg.copy() if isinstance(arg, np.ndarray) else arg for arg in args]
         self.written = written_arrays(function)
         self.arrays = {array: i for i, array in enumerate(function.barriers)}
-        self.exit_op = next(iter(function.walk()), None)
+        self.exit_op: Op = next(iter(function.walk()), Op())
         self.recorder = Recorder(self)
         code = code_of(function, preempt=True)
         self.machine = Machine(
@@ -361,10 +362,11 @@ class Steps:
                 while cluster.pending:
                     copy = cluster.pending.popleft()
                     number = self.issued[copy.agent] = self.issued.get(copy.agent, 0) + 1
-                    name = ("copy", *self.names[copy.agent][1:], number)
-                    self.copies[name] = copy
                     issuer = self.names[copy.agent]
-                    self._after(name, self.clocks.get(issuer, {}), self.knows.get(issuer, {}))
+                    for part, landing in enumerate(landings(copy)):
+                        name = ("copy", *issuer[1:], number, part)
+                        self.copies[name] = landing
+                        self._after(name, self.clocks.get(issuer, {}), self.knows.get(issuer, {}))
 
     def _after(self, process: Process, clock: Clock, known: Clock) -> None:
         """What follows in `process` comes after all that."""
@@ -396,7 +398,8 @@ class Steps:
             _join(event.known, {before.process: before.number} if before.process[0] == "copy" else before.known)
         self.clocks[event.process], self.knows[event.process] = event.clock, event.known
         for agent, keys in list(self.polls.items()):
-            if self.names[agent] != event.process and any(t.key in keys and t.mode not in ("read", "test") for t in event.touches):
+            changed = any(touch.key in keys and touch.mode not in ("read", "test") for touch in event.touches)
+            if changed and self.names[agent] != event.process:
                 del self.polls[agent]
 
     def _flips(self, event: Event) -> None:
@@ -425,7 +428,7 @@ class Steps:
         found = []
         for name, agent in self.agents.items():
             if agent.alive and agent.waiting is not None and isinstance(agent.waiting[1], MBarrier):
-                op, barrier = agent.waiting
+                op, barrier = agent.waiting[0], agent.waiting[1]
                 touch = Touch("barrier", self.recorder.key(barrier), "wait", agent.wanted)
                 clock = dict(self.clocks.get(name, {}))
                 event = Event(name, self.counts.get(name, 0) + 1, [touch], [op], clock)
@@ -440,6 +443,21 @@ class Steps:
             if param in self.written:
                 digest.update(np.ascontiguousarray(self.args[param.index]).tobytes())
         return digest.digest()
+
+
+def landings(copy: Copy) -> list[Copy]:
+    """A multicast lands in each CTA by itself: one copy for each."""
+    destinations = getattr(copy, "destinations", ())
+    if len(destinations) < 2 or len(destinations) != len(copy.barriers):
+        return [copy]
+    parts = []
+    for destination, barrier in zip(destinations, copy.barriers):
+        part: Any = shallow(copy)
+        part.destinations, part.barriers = (destination,), (barrier,)
+        rank = barrier.cta.rank
+        part.watch = [(access, place, ranks and [rank]) for access, place, ranks in copy.watch]
+        parts.append(part)
+    return parts
 
 
 def _family(agent: Agent) -> list[Agent]:

@@ -6,7 +6,7 @@ import inspect
 import sys
 from pathlib import Path
 
-import phalanx.ir.ops  # noqa: F401  defines the instructions
+import phalanx.ir.ops
 import phalanx.language.fence  # noqa: F401
 from phalanx.ir.core import INSTRUCTIONS
 from phalanx.language.builtin import BUILTINS, Builtin

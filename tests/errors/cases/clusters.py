@@ -217,6 +217,28 @@ def ctas_of_a_mask_that_name_different_regions():
 
 
 @case
+def more_roles_than_thread_barriers():
+    @px.kernel(warps=32)
+    def run(X):
+        s = px.shared((16, 64), px.f32)
+        for i in px.static_range(16):
+            with px.warps(2 * i, 2):
+                px.store(s[i], px.load(X[i, 0:64]))
+                px.sync()
+
+    px.compile(run[1], X, arch="sm_90a")
+
+
+@case
+def cluster_of_more_than_sixteen():
+    @px.kernel(cluster=32)
+    def run(X):
+        px.store(X[0, 0], 0.0)
+
+    run[32](X)
+
+
+@case
 def reduction_that_does_not_exist():
     @px.kernel(cluster=2)
     def reduce(X):

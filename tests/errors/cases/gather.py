@@ -158,7 +158,6 @@ def gather_of_more_rows_than_the_tile_has():
 def gather_into_a_global_array():
     @px.kernel
     def move(X, I):
-        s = px.shared((4, 64), px.f32)
         b = px.barrier()
         px.tma.gather4(X, (0, 1, 2, 3), 0, X[0:4, 0:64], b)
 
@@ -282,7 +281,6 @@ def gather_without_a_barrier():
     @px.kernel
     def move(X, I):
         s = px.shared((4, 64), px.f32)
-        b = px.barrier()
         px.tma.gather4(X, (0, 1, 2, 3), 0, s, 3)
 
     move[1](X, IDX)
@@ -351,7 +349,6 @@ def scatter_to_a_view():
     @px.kernel
     def move(X, I):
         s = px.shared((4, 64), px.f32)
-        b = px.barrier()
         px.tma.scatter4(s, (0, 1, 2, 3), 0, X[0:4, 0:64])
 
     move[1](X, IDX)
@@ -361,8 +358,6 @@ def scatter_to_a_view():
 def scatter_from_a_global_array():
     @px.kernel
     def move(X, I):
-        s = px.shared((4, 64), px.f32)
-        b = px.barrier()
         px.tma.scatter4(X, (0, 1, 2, 3), 0, X)
 
     move[1](X, IDX)
@@ -373,7 +368,6 @@ def scatter_of_another_type():
     @px.kernel
     def move(X, I):
         s = px.shared((4, 64), px.i32)
-        b = px.barrier()
         px.tma.scatter4(s, (0, 1, 2, 3), 0, X)
 
     move[1](X, IDX)
@@ -384,7 +378,6 @@ def scatter_of_two_rows():
     @px.kernel
     def move(X, I):
         s = px.shared((2, 64), px.f32)
-        b = px.barrier()
         px.tma.scatter(s, (0, 1), 0, X)
 
     move[1](X, IDX)
@@ -395,7 +388,6 @@ def scatter_from_a_column_that_may_be_negative():
     @px.kernel
     def move(X, I):
         s = px.shared((4, 64), px.f32)
-        b = px.barrier()
         px.tma.scatter4(s, (0, 1, 2, 3), (I[0] - 8) * 4, X)
 
     px.compile(move[1], X, IDX, arch="sm_90a")

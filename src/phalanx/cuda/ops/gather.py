@@ -1,7 +1,7 @@
 """Rows by index in PTX: the four-row instructions where the target has them, copies of single rows elsewhere.
 
-Loads by a tile of indices are issued by the lanes of the agent's first warp, each for the indices it holds. Stores belong
-to the bulk groups of one thread, so that thread issues them all; the indices come to it through the warp.
+Loads by a tile of indices are issued by the lanes of the agent's first warp, each for the indices it holds. Stores
+belong to the bulk groups of one thread, so that thread issues them all; the indices come to it through the warp.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ def gather4(multicast: bool, hint: bool) -> Helper:
 def scatter4() -> Helper:
     mnemonic = "cp.async.bulk.tensor.2d.global.shared::cta.tile::scatter4.bulk_group"
     parameters: tuple[Parameter, ...] = (_MAP, *_PLACES, ("unsigned", "src"))
-    return instruction(mnemonic, f"[{{map}}, {{{_AT}}}], [{{src}}]", parameters, name="cp_async_bulk_tensor_2d_scatter4")
+    operands = f"[{{map}}, {{{_AT}}}], [{{src}}]"
+    return instruction(mnemonic, operands, parameters, name="cp_async_bulk_tensor_2d_scatter4")
 
 
 @emits(TmaGather4)
@@ -164,7 +165,10 @@ class _Rows:
         """One row as plain bulk copies of adjacent bytes; what lies outside the matrix is handled in code."""
         w, layout = self.w, self.layout
         ctype, itemsize = w.ctype(self.view.dtype), self.view.dtype.itemsize
-        terms = [w.name(offset) if not _is_box_start(self.shared, axis) else "0" for axis, offset in enumerate(self.shared.offsets)]
+        terms = [
+            "0" if _is_box_start(self.shared, axis) else w.name(offset)
+            for axis, offset in enumerate(self.shared.offsets)
+        ]
         start = _sum(
             str(w.plan.buffers[self.shared.buffer].offset), layout.linear_offset_expression(terms),
             _times(number, self.plan.pitch),

@@ -6,9 +6,33 @@ from weakref import WeakKeyDictionary
 
 from phalanx.cuda.plan import Plan
 from phalanx.cuda.writer import Writer
+from phalanx.ir.core import Op
+from phalanx.ir.ops.control import ReadVar
+from phalanx.ir.ops.tile import Binary
+from phalanx.ir.types import ScalarType
+from phalanx.ir.values import Value, constant_of
 from phalanx.passes.divisibility import Divisibility, find_divisibility
 
 _KNOWN: WeakKeyDictionary[Plan, Divisibility] = WeakKeyDictionary()
+_SUMS: WeakKeyDictionary[Plan, dict[Value, tuple[Value, int]]] = WeakKeyDictionary()
+
+
+def split_constant(w: Writer, value: Value) -> tuple[Value, int]:
+    """`value` as another scalar, which has a name of its own in the text, and a constant: several accesses share an address."""
+    table = _SUMS.get(w.plan)
+    if table is None:
+        table = _SUMS[w.plan] = {}
+        defined: dict[Value, Op] = {}
+        for op in w.plan.function.walk():
+            for result in op.defined_values():
+                defined[result] = op
+            if isinstance(op, Binary) and op.fn == "add" and isinstance(op.result.type, ScalarType):
+                for base, constant in ((op.a, op.b), (op.b, op.a)):
+                    number = constant_of(constant)
+                    if number is not None and constant_of(base) is None and not isinstance(defined.get(base), ReadVar):
+                        table[op.result] = base, int(number)
+    base, number = table.get(value, (value, 0))
+    return (value, 0) if base in w.cells.movable else (base, number)
 
 
 def facts_of(w: Writer) -> Divisibility:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.coordinates import Coordinates
+from phalanx.cuda.tiles.facts import split_constant
 from phalanx.cuda.tiles.index import SlotTexts, atom, axis_projection, element, local, local_slots, plus, times
 from phalanx.cuda.writer import Writer, scalar_dtype
 from phalanx.ir.values import constant_of
@@ -36,6 +37,7 @@ class GlobalAccess:
         self.dim_of = {axis: dim for dim, axis in enumerate(view.kept)}
         self.masked = set(self.coordinates.masked_dims())
         self._bases: dict[int, str] = {}
+        self._constants: dict[int, int] = {}
         self._pointer = ""
         self._rows: tuple[int, ...] | None = None
 
@@ -54,8 +56,10 @@ class GlobalAccess:
         """The thread's part of the index along an axis: the offset and what the thread adds."""
         if axis not in self._bases:
             offset = self.view.offsets[axis]
-            text = "0" if constant_of(offset) == 0 else self.w.name(offset)
             dim = self.dim_of.get(axis)
+            if dim is not None and self._is_split(axis):
+                offset, self._constants[axis] = split_constant(self.w, offset)
+            text = "0" if constant_of(offset) == 0 else self.w.name(offset)
             if dim is not None and self._is_split(axis):
                 separate = dim in self.masked  # the bare coordinate is compared with the tile's extent
                 thread = self.coordinates.declare(dim) if separate else self.coordinates.threads[dim]
@@ -70,15 +74,19 @@ class GlobalAccess:
 
     def declare(self) -> None:
         """Writes the thread's part of all indices, and the pointer they make."""
-        terms = []
+        terms, constants = [], []
         for axis in range(self.rank):
             if axis == self.view.index_axis:
                 continue
             base = self.base(axis)
             if self._is_split(axis):
                 terms.append(times(base, self.stride(axis)))
+                constants.append(times(str(self._constants.get(axis, 0)), self.stride(axis)))
         offset = plus(*terms)
         data = f"{self.array}.data"
+        further = plus(*constants)
+        if further != "0":  # added to an address that other accesses share
+            data, offset = (data, further) if offset == "0" else (f"({data} + ({offset}))", further)
         if offset == "0":
             self._pointer = data
             return
@@ -94,7 +102,8 @@ class GlobalAccess:
         if dim is None:
             return self.base(axis)
         if self._is_split(axis):
-            return plus(self.base(axis), self.coordinates.slot(dim, var, step))
+            base = self.base(axis)
+            return plus(base, str(self._constants.get(axis, 0)), self.coordinates.slot(dim, var, step))
         return plus(self.base(axis), self.coordinates.at(dim, var, step))
 
     def _row_slot(self, axis: int, var: str, step: int) -> str:

@@ -76,9 +76,10 @@ class TmaScatter4(Op):
 
 @dataclass(frozen=True, eq=False)
 class TmaScatter(Op):
-    """Rows of shared memory, a multiple of four, to the rows that a tile of indices names. Finishes with its bulk group.
+    """Rows of shared memory, a multiple of four, to the rows that a tile of indices names.
 
-    `warps` is the size of the agent; its one thread that owns the groups issues the copies.
+    Finishes with its bulk group. `warps` is the size of the agent; its one thread that owns the groups issues the
+    copies.
     """
 
     mnemonic: ClassVar[str] = "tma.scatter"

@@ -41,6 +41,18 @@ def copies_rows(run: Callable[..., None], op: RowCopy, agent: Agent) -> Callable
     return require_aligned(run, op, row_views(op)[0][0], agent)
 
 
+def count_outside(op: RowCopy, agent: Agent, *places: GlobalPlace | RowsPlace) -> None:
+    """Tells a monitor of rows that the matrix does not have."""
+    monitor = agent.cta.cluster.machine.monitor
+    if monitor is None:
+        return
+    height = places[0].window.array.shape[0]
+    named = [np.atleast_1d(place.starts[0]) for place in places]
+    outside = sum(int(((rows < 0) | (rows >= height)).sum()) for rows in named)
+    if outside:
+        monitor.rows_outside(op, outside, row_views(op)[0][0].array.name)
+
+
 def check_column(op: RowCopy, place: GlobalPlace | RowsPlace) -> None:
     """The copy begins on a multiple of 16 bytes, or the hardware faults."""
     column, itemsize = place.starts[-1], place.window.dtype.itemsize
@@ -71,6 +83,7 @@ def tma_gather4(op: TmaGather4, agent: Agent) -> Callable[..., None]:
         multicast: int | None,
     ) -> None:
         check_column(op, row0)
+        count_outside(op, agent, row0, row1, row2, row3)
         gather(op, agent, dst, bar, multicast, Stack(row0, row1, row2, row3))
 
     return copies_rows(run, op, agent)
@@ -80,6 +93,7 @@ def tma_gather4(op: TmaGather4, agent: Agent) -> Callable[..., None]:
 def tma_gather(op: TmaGather, agent: Agent) -> Callable[..., None]:
     def run(src: RowsPlace, dst: SharedPlace, bar: MBarrier, multicast: int | None) -> None:
         check_column(op, src)
+        count_outside(op, agent, src)
         gather(op, agent, dst, bar, multicast, src)
 
     return copies_rows(run, op, agent)
@@ -89,6 +103,7 @@ def tma_gather(op: TmaGather, agent: Agent) -> Callable[..., None]:
 def tma_scatter4(op: TmaScatter4, agent: Agent) -> Callable[..., None]:
     def run(src: SharedPlace, row0: GlobalPlace, row1: GlobalPlace, row2: GlobalPlace, row3: GlobalPlace) -> None:
         check_column(op, row0)
+        count_outside(op, agent, row0, row1, row2, row3)
         issue(StoreCopy(agent, op, src.array, Stack(row0, row1, row2, row3).write, join_open_group(agent)))
 
     return copies_rows(run, op, agent)
@@ -98,6 +113,7 @@ def tma_scatter4(op: TmaScatter4, agent: Agent) -> Callable[..., None]:
 def tma_scatter(op: TmaScatter, agent: Agent) -> Callable[..., None]:
     def run(src: SharedPlace, dst: RowsPlace) -> None:
         check_column(op, dst)
+        count_outside(op, agent, dst)
         issue(StoreCopy(agent, op, src.array, dst.write, join_open_group(agent)))
 
     return copies_rows(run, op, agent)

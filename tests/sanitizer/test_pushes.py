@@ -1,0 +1,105 @@
+"""Copies from CTA to CTA: order at both ends, bytes, and who may exit."""
+
+from __future__ import annotations
+
+import pytest
+
+import phalanx as px
+from sanitizer.planted import array, cases, planted
+
+X, Y = array(256, 64), array(256, 64)
+PAIR = dict(grid=2, args=(X, Y))
+
+
+@planted("race", **PAIR)
+@px.kernel(warps=1, cluster=2)
+def receiver_does_not_wait(X, Y, *, BUG):
+    rank = px.cluster.rank()
+    s = px.shared((64, 64), X.dtype)
+    d = px.shared((64, 64), X.dtype)
+    bar = px.barrier()
+    px.store(s, px.load(X[rank * 64 : rank * 64 + 64, 0:64]))
+    px.fence.async_proxy()
+    bar.arrive_and_expect_tx(d.nbytes)
+    px.cluster.copy(s, d, bar, cta=rank ^ 1)  # other
+    if not BUG:
+        bar.wait(0)
+    px.store(Y[rank * 64 : rank * 64 + 64, 0:64], px.load(d))  # bug
+    if BUG:
+        bar.wait(0)
+
+
+@planted("race", **PAIR)
+@px.kernel(warps=1, cluster=2)
+def sender_overwrites_its_source(X, Y, *, BUG):
+    """The receiver's wait says that the source was read; the sender hears of it through the cluster barrier."""
+    rank = px.cluster.rank()
+    s = px.shared((64, 64), X.dtype)
+    d = px.shared((64, 64), X.dtype)
+    bar = px.barrier()
+    px.store(s, px.load(X[rank * 64 : rank * 64 + 64, 0:64]))
+    px.fence.async_proxy()
+    bar.arrive_and_expect_tx(d.nbytes)
+    px.cluster.copy(s, d, bar, cta=rank ^ 1)  # other
+    bar.wait(0)
+    if not BUG:
+        px.cluster.sync()
+    px.store(s, px.load(X[0:64, 0:64]))  # bug
+    px.store(Y[rank * 64 : rank * 64 + 64, 0:64], px.load(d))
+
+
+@planted("proxy", **PAIR)
+@px.kernel(warps=1, cluster=2)
+def source_is_not_fenced(X, Y, *, BUG):
+    rank = px.cluster.rank()
+    s = px.shared((64, 64), X.dtype)
+    d = px.shared((64, 64), X.dtype)
+    bar = px.barrier()
+    px.store(s, px.load(X[rank * 64 : rank * 64 + 64, 0:64]))  # other
+    if not BUG:
+        px.fence.async_proxy()
+    bar.arrive_and_expect_tx(d.nbytes)
+    px.cluster.copy(s, d, bar, cta=rank ^ 1)  # bug
+    bar.wait(0)
+    px.store(Y[rank * 64 : rank * 64 + 64, 0:64], px.load(d))
+
+
+@planted("tx-mismatch", **PAIR)
+@px.kernel(warps=1, cluster=2)
+def receiver_expects_half(X, Y, *, BUG):
+    rank = px.cluster.rank()
+    s = px.shared((2, 64, 64), X.dtype)
+    d = px.shared((2, 64, 64), X.dtype)
+    bar = px.barrier()
+    px.store(s, px.full((2, 64, 64), 1.0, X.dtype))
+    px.fence.async_proxy()
+    bar.arrive_and_expect_tx(d.nbytes // (1 + BUG))  # bug
+    for i in px.static_range(2):
+        px.cluster.copy(s[i], d[i], bar, cta=rank ^ 1)  # other
+    bar.wait(0)
+    px.store(Y[rank * 64 : rank * 64 + 64, 0:64], px.load(d[0]) + px.load(d[1]))
+
+
+@planted("exit-hazard", grid=2, args=(X, Y))
+@px.kernel(warps=1, cluster=2, exit_sync=False)
+def sender_exits_while_its_source_is_read(X, Y, *, BUG):
+    rank = px.cluster.rank()
+    s = px.shared((64, 64), X.dtype)
+    d = px.shared((64, 64), X.dtype)
+    bar = px.barrier(count=1, checked=False)
+    px.cluster.sync()
+    if rank == 0:
+        px.store(s, px.load(X[0:64, 0:64]))
+        px.fence.async_proxy()
+        px.cluster.copy(s, d, bar, cta=1)  # bug
+    else:
+        bar.arrive_and_expect_tx(d.nbytes)
+        bar.wait(0)
+        px.store(Y[0:64, 0:64], px.load(d))
+    if not BUG:
+        px.cluster.sync()
+
+
+@pytest.mark.parametrize("case", cases(__name__), ids=str)
+def test_planted(case):
+    case.verify()

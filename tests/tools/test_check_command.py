@@ -1,0 +1,155 @@
+"""`phalanx check`, `@px.example`, and the fixture `px_check`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import phalanx as px
+from phalanx.language.examples import launch_of
+from phalanx.tools.cli import app
+
+FOLDER = Path(__file__).resolve().parents[2] / "examples"
+FILES = sorted(path for path in (*FOLDER.glob("*.py"), *FOLDER.glob("gemm/v*.py")) if path.stem != "common")
+
+KERNELS = '''
+import numpy as np
+import phalanx as px
+
+X = np.arange(64, dtype=np.float32)
+
+
+@px.kernel(warps=1)
+def copy(X, Y, *, N, WAIT=True):
+    s = px.shared((N,), X.dtype)
+    bar = px.barrier()
+    with bar.transaction():
+        px.tma.load(X[0:N], s, bar)
+    if WAIT:
+        bar.wait(0)
+    px.store(Y[0:N], px.load(s))
+    if not WAIT:
+        bar.wait(0)
+
+
+@px.kernel(warps=1)
+def double(X, Y):
+    px.store(Y[0:64], px.load(X[0:64]) * 2)
+
+
+@px.example
+def waits():
+    return copy[1], (X, np.zeros_like(X)), dict(N=64)
+
+
+@px.example
+def plain():
+    return double[1], [X, np.zeros_like(X)]
+'''
+BAD = KERNELS + '''
+
+@px.example
+def reads_early():
+    return copy[1], (X, np.zeros_like(X)), dict(N=64, WAIT=False)
+'''
+
+
+@pytest.fixture
+def file(tmp_path: Path):
+    def write(text: str, name: str = "kernels.py") -> str:
+        path = tmp_path / name
+        path.write_text(text)
+        return str(path)
+
+    return write
+
+
+def run(*arguments: str):
+    return CliRunner().invoke(app, ["check", *arguments])
+
+
+def test_clean_kernels(file) -> None:
+    result = run(file(KERNELS), "--schedules", "4", "--seed", "3")
+    assert result.exit_code == 0, result.output
+    assert "copy: no findings under 4 schedules" in result.output and "double: no findings" in result.output
+
+
+def test_findings_exit_with_1(file) -> None:
+    result = run(file(BAD))
+    assert result.exit_code == 1
+    assert "race" in result.output and "px.store(Y[0:N], px.load(s))" in result.output
+
+
+def test_one_kernel(file) -> None:
+    result = run(file(BAD) + ":double")
+    assert result.exit_code == 0 and "copy" not in result.output
+    result = run(file(BAD) + ":triple")
+    assert result.exit_code == 2 and "its examples launch copy, double" in result.output
+
+
+def test_json(file) -> None:
+    result = run(file(BAD), "--json")
+    assert result.exit_code == 1
+    reports = json.loads(result.stdout)
+    assert [report["kernel"] for report in reports] == ["copy", "double", "copy"]
+    assert [report["ok"] for report in reports] == [True, True, False]
+    assert reports[2]["findings"][0]["kind"] == "race"
+
+
+def test_what_can_not_be_checked_exits_with_2(file) -> None:
+    for target, text in ((file("x = 1\n", "empty.py"), "declares no example"), ("missing.py", "no file")):
+        result = run(target)
+        assert result.exit_code == 2 and text in result.output
+
+
+def test_an_example_returns_a_launch() -> None:
+    @px.example
+    def wrong():
+        return 3
+
+    with pytest.raises(px.Error, match="not a bound launch"):
+        launch_of(wrong)
+    with pytest.raises(px.Error, match="on a function"):
+        px.example(3)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_every_example_is_clean_under_5_schedules(path: Path) -> None:
+    result = run(str(path), "--schedules", "5")
+    assert result.exit_code == 0, result.output
+    assert "no findings under 5 schedules" in result.output
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_every_example_is_clean_under_50_schedules(path: Path) -> None:
+    result = run(str(path), "--schedules", "50", "--seed", "100")
+    assert result.exit_code == 0, result.output
+    assert "no findings under 50 schedules" in result.output
+
+
+def test_the_fixture_passes_a_clean_kernel(px_check) -> None:
+    @px.kernel(warps=1)
+    def double(X, Y):
+        px.store(Y[0:64], px.load(X[0:64]) * 2)
+
+    x = np.ones(64, np.float32)
+    assert px_check(double[1], x, np.zeros_like(x), schedules=2).ok
+
+
+def test_the_fixture_fails_a_test_with_the_report(px_check) -> None:
+    @px.kernel(warps=1)
+    def early(X, Y):
+        s = px.shared((64,), X.dtype)
+        bar = px.barrier()
+        with bar.transaction():
+            px.tma.load(X[0:64], s, bar)
+        px.store(Y[0:64], px.load(s))
+
+    x = np.ones(64, np.float32)
+    with pytest.raises(pytest.fail.Exception, match="race"):
+        px_check(early[1], x, np.zeros_like(x))
