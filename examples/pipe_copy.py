@@ -1,7 +1,7 @@
 """8. `px.pipe`: the ring of stages as one object, here with a balanced multicast in a cluster of any size.
 
-The pipe owns both barrier arrays and every role's place in the ring. A stage that peers fill is given back to all of them: the
-compiler finds out who they are from the copies.
+The pipe owns both barrier arrays and every role's place in the ring. A stage that peers fill is given back to all of
+them: the compiler finds out who they are from the copies.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
 """Kernels in which the CTAs of a cluster exchange data: the same cases for the simulator, the CUDA text and the GPU.
 
-Every CTA has a number (cluster times size plus rank); X[number] is what it starts with and Y[number] what it ends with. A
-push goes to the next rank, so each CTA ends with what the rank before it had.
+Every CTA has a number (cluster times size plus rank); X[number] is what it starts with and Y[number] what it ends with.
+A push goes to the next rank, so each CTA ends with what the rank before it had.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ class Case:
 
     def check(self, got: np.ndarray) -> None:
         if self.tolerance:
-            np.testing.assert_allclose(got.astype(np.float64), self.expected.astype(np.float64), rtol=self.tolerance, atol=self.tolerance)
+            np.testing.assert_allclose(
+                got.astype(np.float64), self.expected.astype(np.float64), rtol=self.tolerance, atol=self.tolerance
+            )
         else:
             np.testing.assert_array_equal(got, self.expected)
 
@@ -53,7 +55,8 @@ def cluster_of(CLUSTER: Any) -> Any:
     return CLUSTER
 
 
-# --- pushes -------------------------------------------------------------------------------------------------------------
+# --- pushes
+# -------------------------------------------------------------------------------------------------------------
 
 
 @px.kernel(warps=4, cluster=cluster_of)
@@ -218,7 +221,8 @@ def to_itself(X, Y, to_self, *, CLUSTER, N=32):
     px.store(Y[me, 0:N], px.load(inbox))
 
 
-# --- reductions ---------------------------------------------------------------------------------------------------------
+# --- reductions
+# ---------------------------------------------------------------------------------------------------------
 
 
 @px.kernel(warps=4, cluster=cluster_of)
@@ -259,7 +263,8 @@ def reduced_in_a_role(X, Y, *, CLUSTER, BM=8, BN=12, TURNS=4):
             px.store(Y[me, turn, 0:BM, 0:BN], px.cluster.reduce(x, "sum") + px.cluster.reduce(x, "max"))
 
 
-# --- the cases ----------------------------------------------------------------------------------------------------------
+# --- the cases
+# ----------------------------------------------------------------------------------------------------------
 
 
 def _data(rng: np.random.Generator, shape: Shape, *extents: int, dtype: Any = np.float32) -> np.ndarray:
@@ -309,7 +314,9 @@ def _reduced_role(dtype: Any) -> Callable[[np.random.Generator, Shape], Case]:
         size = prod(shape)
         x = (_data(rng, shape, 4, 8, 12) % 8).astype(dtype)
         c = x.reshape(CLUSTERS, size, 4, 8, 12).astype(np.float64)
-        want = np.broadcast_to(c.sum(1, keepdims=True) + c.max(1, keepdims=True), c.shape).reshape(x.shape).astype(dtype)
+        want = (
+            np.broadcast_to(c.sum(1, keepdims=True) + c.max(1, keepdims=True), c.shape).reshape(x.shape).astype(dtype)
+        )
         return Case(reduced_in_a_role, grid_of(shape), [x, np.zeros_like(x)], want, {"CLUSTER": shape})
 
     return make

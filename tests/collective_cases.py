@@ -58,7 +58,7 @@ def piped(X, Y, *, CLUSTER, BM=32, BN=64, STAGES=3):
 
 @px.kernel(warps=3, cluster=cluster_of)
 def piped_2d(X, Y, Z, *, CLUSTER, BM=16, BN=16, K=5, STAGES=2):
-    """A tile of X for each row of the cluster, one of Z for each column: both land in every CTA, from different peers."""
+    """A tile of X for each row of the cluster, one of Z for each column: both land in every CTA, from other peers."""
     wide, high = px.cluster.size(0), px.cluster.size(1)
     x, y = px.cluster.rank(0), px.cluster.rank(1)
     a, b = px.shared((STAGES, BM, BN), X.dtype), px.shared((STAGES, BM, BN), X.dtype)
@@ -120,7 +120,10 @@ def _piped_2d(rng: np.random.Generator, shape: Shape) -> Case:
 
 
 MAKERS: dict[str, Callable[[np.random.Generator, Shape], Case]] = {
-    "balanced": _balanced, "lowest_fetches": _lowest, "piped": _piped, "piped_2d": _piped_2d,
+    "balanced": _balanced,
+    "lowest_fetches": _lowest,
+    "piped": _piped,
+    "piped_2d": _piped_2d,
 }
 
 

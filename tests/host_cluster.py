@@ -46,8 +46,8 @@ static void px_fail(int why) { px_failed = why; fibers[current].done = true; for
 static unsigned px_random;
 static unsigned px_next() { px_random = px_random * 1664525u + 1013904223u; return px_random >> 8; }
 static int px_rank_of(unsigned address) { return address >> 24 ? (address >> 24) - 1 : fibers[current].rank; }
-static unsigned char* px_place(unsigned address) { return px_memories[px_rank_of(address)] + (address & 0xffffff) - 4096; }
-struct Barrier { int pending, expected, tx; unsigned phase; };
+static unsigned char* px_place(unsigned address) { return px_memories[px_rank_of(address)] + (address & 0xffffff) -
+4096; } struct Barrier { int pending, expected, tx; unsigned phase; };
 static std::map<unsigned char*, Barrier> px_barriers;
 static Barrier& px_barrier(unsigned address) {
   auto found = px_barriers.find(px_place(address));
@@ -132,8 +132,9 @@ FUNCTIONS = {
     "shared_address": "static inline unsigned shared_address(const void* p) "
     "{ return (unsigned)((unsigned char*)p - px_smem) + 4096; }",
     "mapa_shared_cluster": "static inline unsigned mapa_shared_cluster(unsigned a, unsigned cta) "
-    "{ if ((int)cta >= ctas) { fprintf(stderr, \"a rank outside\\n\"); px_fail(3); } return (a & 0xffffff) | (cta + 1) << 24; }",
-    "load_remote": "template <int N, class T> static void load_remote(T* x, unsigned a) { memcpy(x, px_place(a), N * sizeof(T)); }",
+    "{ if ((int)cta >= ctas) px_fail(3); return (a & 0xffffff) | (cta + 1) << 24; }",
+    "load_remote": "template <int N, class T> static void load_remote(T* x, unsigned a) "
+    "{ memcpy(x, px_place(a), N * sizeof(T)); }",
     "store_remote": "template <int N, class T> static void store_remote(unsigned a, const T* x) "
     "{ if (a % (N * sizeof(T))) px_fail(4); memcpy(px_place(a), x, N * sizeof(T)); }",
     "st_async": """template <int N, class T> static void st_async(unsigned a, const T* x, unsigned bar) {
@@ -141,7 +142,8 @@ FUNCTIONS = {
   std::vector<T> data(x, x + N); unsigned char *to = px_place(a), *at = px_place(bar);
   px_flying.push_back([=] { memcpy(to, data.data(), N * sizeof(T)); px_credit(at, N * sizeof(T)); });
 }""",
-    "cp_async_bulk_shared_shared": """static void cp_async_bulk_shared_shared(unsigned d, unsigned s, unsigned n, unsigned bar) {
+    "cp_async_bulk_shared_shared": """
+static void cp_async_bulk_shared_shared(unsigned d, unsigned s, unsigned n, unsigned bar) {
   if (px_rank_of(d) != px_rank_of(bar) || d % 16 || s % 16 || n % 16) px_fail(4);
   unsigned char *to = px_place(d), *from = px_place(s), *at = px_place(bar);
   px_flying.push_back([=] { memmove(to, from, n); px_credit(at, n); });
@@ -155,17 +157,45 @@ def _family(name: str) -> str | None:
     """Host versions by what a name begins with: scopes and spaces make no difference here."""
     rules: list[tuple[str, Callable[[str], str]]] = [
         (r"fence_.*", lambda n: f"static inline void {n}() {{}}"),
-        (r"mbarrier_init.*", lambda n: f"static void {n}(unsigned b, unsigned c) {{ px_barriers[px_place(b)] = {{(int)c, (int)c, 0, 0}}; }}"),
-        (r"mbarrier_arrive_expect_tx.*",
-         lambda n: f"static void {n}(unsigned b, unsigned t) {{ Barrier& x = px_barrier(b); x.tx += t; px_arrive(x, 1); }}"),
-        (r"mbarrier_arrive.*_count", lambda n: f"static void {n}(unsigned b, unsigned c) {{ px_arrive(px_barrier(b), c); }}"),
+        (
+            r"mbarrier_init.*",
+            lambda n: (
+                f"static void {n}(unsigned b, unsigned c) {{ px_barriers[px_place(b)] = {{(int)c, (int)c, 0, 0}}; }}"
+            ),
+        ),
+        (
+            r"mbarrier_arrive_expect_tx.*",
+            lambda n: (
+                f"static void {n}(unsigned b, unsigned t) {{ Barrier& x = px_barrier(b); x.tx += t; px_arrive(x, 1); }}"
+            ),
+        ),
+        (
+            r"mbarrier_arrive.*_count",
+            lambda n: f"static void {n}(unsigned b, unsigned c) {{ px_arrive(px_barrier(b), c); }}",
+        ),
         (r"mbarrier_arrive.*", lambda n: f"static void {n}(unsigned b) {{ px_arrive(px_barrier(b), 1); }}"),
-        (r"mbarrier_complete_tx.*", lambda n: f"static void {n}(unsigned b, unsigned t) {{ px_credit(px_place(b), t); }}"),
-        (r"mbarrier_try_wait.*",
-         lambda n: f"static bool {n}(unsigned b, unsigned p) {{ if ((px_barrier(b).phase & 1) != p) return true; px_yield(); return false; }}"),
-        (r"barrier_cluster_arrive.*",
-         lambda n: f"static void {n}() {{ ++fibers[current].meetings; if (++px_met == threads * ctas) {{ px_met = 0; ++px_meeting; }} px_progress = true; }}"),
-        (r"barrier_cluster_wait.*", lambda n: f"static void {n}() {{ while (px_meeting < fibers[current].meetings) px_yield(); }}"),
+        (
+            r"mbarrier_complete_tx.*",
+            lambda n: f"static void {n}(unsigned b, unsigned t) {{ px_credit(px_place(b), t); }}",
+        ),
+        (
+            r"mbarrier_try_wait.*",
+            lambda n: (
+                f"static bool {n}(unsigned b, unsigned p) {{ if ((px_barrier(b).phase & 1) != p) return true; "
+                "px_yield(); return false; }"
+            ),
+        ),
+        (
+            r"barrier_cluster_arrive.*",
+            lambda n: (
+                f"static void {n}() {{ ++fibers[current].meetings; px_progress = true; "
+                "if (++px_met == threads * ctas) { px_met = 0; ++px_meeting; } }"
+            ),
+        ),
+        (
+            r"barrier_cluster_wait.*",
+            lambda n: f"static void {n}() {{ while (px_meeting < fibers[current].meetings) px_yield(); }}",
+        ),
         (r"cluster_ctaid_x", lambda n: f"static int {n}() {{ return fibers[current].block.x % px_shape[0]; }}"),
         (r"cluster_ctaid_y", lambda n: f"static int {n}() {{ return fibers[current].block.y % px_shape[1]; }}"),
         (r"cluster_ctaid_z", lambda n: f"static int {n}() {{ return fibers[current].block.z % px_shape[2]; }}"),
@@ -216,7 +246,18 @@ def build(module: Module, cluster: tuple[int, int, int]) -> ctypes.CDLL:
         text = host_cuda._BUILD / f"{key}.{os.getpid()}.cpp"
         text.write_text(source)
         made = text.with_suffix(".so")
-        command = [host_cuda.COMPILER, "-std=c++17", "-O0", "-w", "-shared", "-fPIC", "-fwrapv", "-o", str(made), str(text)]
+        command = [
+            host_cuda.COMPILER,
+            "-std=c++17",
+            "-O0",
+            "-w",
+            "-shared",
+            "-fPIC",
+            "-fwrapv",
+            "-o",
+            str(made),
+            str(text),
+        ]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise HostFailure(f"{done.stderr[:4000]}\n{text}")
@@ -241,5 +282,7 @@ def run_cluster(kernel: Kernel, grid: Any, *args: Any, seed: int = 1, **constant
     sizes = (ctypes.c_uint * 3)(*(*shape, 1, 1)[:3])
     why = library.px_run(pointers, module.threads, sizes, (ctypes.c_uint * 3)(*function.cluster), seed)
     if why:
-        raise HostFailure({1: "the threads wait for each other", 3: "a barrier or rank is misused"}.get(why, "misaligned"))
+        raise HostFailure(
+            {1: "the threads wait for each other", 3: "a barrier or rank is misused"}.get(why, "misaligned")
+        )
     return module

@@ -1,11 +1,20 @@
-"""The cluster's registers and barriers."""
+"""The cluster's registers and barriers; pushes, collective copies and reductions as text, compiled for both targets."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
+import cluster_cases
+import collective_cases
 import phalanx as px
 from cuda_text import body, compiles, module_of
 from front import array
+from host_cuda import type_of
 from phalanx.ir.types import i32
+
+CASES = [(module, name) for module in (cluster_cases, collective_cases) for name in module.MAKERS]
 
 
 @px.kernel(cluster=(2, 2))
@@ -37,3 +46,43 @@ def test_ranks_ids_and_barriers() -> None:
         "ptx::barrier_cluster_wait_acquire_aligned();",
     ]
     compiles(who, types)
+
+
+@pytest.mark.parametrize(("module", "name"), CASES, ids=lambda part: part if isinstance(part, str) else "")
+def test_pushes_reductions_and_collective_copies_compile(module: Any, name: str) -> None:
+    made = module.case(name, (4, 1, 1))
+    compiles(made.kernel, tuple(map(type_of, made.args)), **made.constants)
+
+
+def text_of(name: str, shape: tuple[int, int, int] = (4, 1, 1)) -> str:
+    made = cluster_cases.case(name, shape)
+    return body(module_of(made.kernel, tuple(map(type_of, made.args)), **made.constants))
+
+
+def test_a_contiguous_push_is_one_copy_by_one_thread() -> None:
+    text = text_of("whole")
+    assert text.count("cp_async_bulk_shared_shared(") == 1
+    assert (
+        "ptx::cp_async_bulk_shared_shared(ptx::mapa_shared_cluster(inbox_addr, to), mine_addr, 4096, there_bar);"
+        in text
+    )
+
+
+def test_many_rows_are_shared_out_over_the_lanes() -> None:
+    text = text_of("parts")
+    assert "for (int i = px_lane; i < 48; i += 32) {" in text
+    assert "ptx::cp_async_bulk_shared_shared(" in text
+    assert "there + (i / 24) * 10752 + (i % 24) * 384, here + (i / 24) * 6144 + (i % 24) * 256, 128, there_bar" in text
+
+
+def test_reductions_of_a_loop_share_inboxes_and_take_turns() -> None:
+    text = text_of("softmax")
+    assert text.count("unsigned turn = 0;") == 1 and text.count("++turn;") == 2
+    assert text.count("each warp sends its partial result to every CTA") == 2
+    assert "__syncthreads" not in text
+
+
+def test_a_reduction_of_scalars_that_all_know_is_sent_by_the_first_warp() -> None:
+    text = text_of("reduced")
+    assert "if (px_warp_id == 0 && px_lane < 4) {" in text
+    assert "__syncthreads();  // the inboxes of the turn before have been read" in text

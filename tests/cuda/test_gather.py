@@ -110,21 +110,24 @@ def test_the_path_is_a_note(k: int, sm_90: str, sm_100: str) -> None:
 
 @px.kernel(warps=4)
 def product(X, I, W, Y, *, M=64, N=64, K=64):
-    """A product whose left side is gathered into the swizzled operand, eight rows at a time."""
+    """A product whose left side is gathered into the swizzled operand, four rows of an eight-row atom at a time."""
     a, b, bar = px.shared((M, K), X.dtype), px.shared((N, K), X.dtype), px.barrier()
     with bar.transaction():
-        for m in px.static_range(0, M, 8):
+        for m in range(0, M, 4):
             px.tma.gather4(X, (I[m], I[m + 1], I[m + 2], I[m + 3]), 0, a[m : m + 4], bar)
-            px.tma.gather4(X, (I[m + 4], I[m + 5], I[m + 6], I[m + 7]), 0, a[m + 4 : m + 8], bar)
         px.tma.load(W[0:N, 0:K], b, bar)
     bar.wait(0)
     px.store(Y[0:M, 0:N], px.dot(a, b.T, px.zeros((M, N), px.f32)))
 
 
-@pytest.mark.parametrize("arch", ["sm_90a"])
-def test_gathered_rows_feed_the_tensor_cores(arch: str) -> None:
-    matrix = px.spec((64, 64), px.bf16)
-    made = px.compile(product[1], matrix, px.spec((64,), px.i32), matrix, px.spec((64, 64), px.f32), arch=arch)
-    notes = "\n".join(map(str, made.notes))
-    assert "tma.gather4 of 4 rows of X: rows, single rows of a box of 1 x 64, 128-byte swizzle" in notes
+@pytest.mark.parametrize("k, path", [
+    (64, "rows, single rows of a box of 1 x 64, 128-byte swizzle"),
+    (128, "rows, single rows of 2 boxes of 1 x 64, 128-byte swizzle"),
+    (32, "bulk rows, 4 a row, rows of 64 bytes do not start on multiples of 128"),
+    (96, "bulk rows, 12 a row, rows of 64 bytes do not start on multiples of 128"),
+])  # fmt: skip
+def test_gathered_rows_feed_the_tensor_cores(k: int, path: str) -> None:
+    matrix, index, result = px.spec((64, k), px.bf16), px.spec((64,), px.i32), px.spec((64, 64), px.f32)
+    made = px.compile(product[1], matrix, index, matrix, result, arch="sm_90a", K=k)
+    assert f"tma.gather4 of 4 rows of X: {path}" in "\n".join(map(str, made.notes))
     assert made.spills == 0

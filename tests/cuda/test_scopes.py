@@ -14,12 +14,17 @@ from collective_cases import case as collective
 from examples.cases import random_case
 from passes import test_scopes as kernels
 
-SIGNAL = re.compile(r"\b((?:mbarrier\.(?!init)|fence\.(?!mbarrier_init)|st\.async|st\.shared::cluster|ld\.shared::cluster)[\w.:]*)")
+SIGNAL = re.compile(
+    r"\b((?:mbarrier\.(?!init)|fence\.(?!mbarrier_init)|st\.async|st\.shared::cluster|ld\.shared::cluster)[\w.:]*)"
+)
 SYNC = re.compile(r"\b(barrier\.cluster\.[\w.]*)")
 X = np.zeros((64, 64), np.float32)
 EXPECT, WAIT = "mbarrier.arrive.expect_tx.shared::cta.b64", "mbarrier.try_wait.parity.shared::cta.b64"
 REMOTE = "mbarrier.arrive.shared::cluster.b64"
-RELEASE, ACQUIRE = "mbarrier.arrive.release.cluster.shared::cluster.b64", "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64"
+RELEASE, ACQUIRE = (
+    "mbarrier.arrive.release.cluster.shared::cluster.b64",
+    "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64",
+)
 
 
 def ptx_of(launch: Any, args: list[Any], constants: dict[str, Any]) -> str:
@@ -53,27 +58,42 @@ def test_a_bulk_push_is_ordered_by_its_barrier_alone() -> None:
 
 def test_a_sender_that_arms_arrives_remotely() -> None:
     assert of_case("relay") == {
-        "fence.proxy.async.shared::cta", "mbarrier.arrive.expect_tx.shared::cluster.b64", REMOTE, WAIT,
+        "fence.proxy.async.shared::cta",
+        "mbarrier.arrive.expect_tx.shared::cluster.b64",
+        REMOTE,
+        WAIT,
     }
 
 
 def test_asynchronous_stores_are_ordered_by_their_barrier_alone() -> None:
     assert of_case("transposed") == {
-        "fence.proxy.async.shared::cta", "st.async.shared::cluster.mbarrier::complete_tx::bytes.b32", EXPECT, WAIT,
+        "fence.proxy.async.shared::cta",
+        "st.async.shared::cluster.mbarrier::complete_tx::bytes.b32",
+        EXPECT,
+        WAIT,
     }
 
 
 def test_ordinary_stores_are_fenced_credited_and_acquired() -> None:
     assert of_case("transposed_narrow") == {
-        "fence.proxy.async.shared::cta", "st.shared::cluster.b16", "fence.acq_rel.cluster",
-        "mbarrier.complete_tx.relaxed.cluster.shared::cluster.b64", EXPECT, ACQUIRE,
+        "fence.proxy.async.shared::cta",
+        "st.shared::cluster.b16",
+        "fence.acq_rel.cluster",
+        "mbarrier.complete_tx.relaxed.cluster.shared::cluster.b64",
+        EXPECT,
+        ACQUIRE,
     }
 
 
 def test_stores_for_an_engine_pass_the_proxy() -> None:
     assert of_case("read_by_an_engine") == {
-        "fence.proxy.async.shared::cta", "fence.proxy.async.shared::cluster", "st.shared::cluster.b32", "fence.acq_rel.cluster",
-        "mbarrier.complete_tx.relaxed.cluster.shared::cluster.b64", EXPECT, ACQUIRE,
+        "fence.proxy.async.shared::cta",
+        "fence.proxy.async.shared::cluster",
+        "st.shared::cluster.b32",
+        "fence.acq_rel.cluster",
+        "mbarrier.complete_tx.relaxed.cluster.shared::cluster.b64",
+        EXPECT,
+        ACQUIRE,
     }
 
 
@@ -90,7 +110,11 @@ def test_a_reduction_has_no_scope_and_no_release() -> None:
 
 def test_a_store_to_a_peer_is_released_to_it_and_local_signals_stay_local() -> None:
     assert signals(kernels.push[2], [X]) == {
-        "st.shared::cluster.v4.b32", RELEASE, ACQUIRE, "mbarrier.arrive.shared::cta.b64", WAIT,
+        "st.shared::cluster.v4.b32",
+        RELEASE,
+        ACQUIRE,
+        "mbarrier.arrive.shared::cta.b64",
+        WAIT,
     }
 
 
@@ -104,5 +128,10 @@ def test_what_crosses_through_global_memory_is_released() -> None:
 
 def test_a_pipeline_before_the_store_stays_cheap() -> None:
     assert signals(kernels.store_after_the_pipeline[2], [X, X.copy()]) == {
-        "st.shared::cluster.v4.b32", EXPECT, WAIT, REMOTE, RELEASE, ACQUIRE,
+        "st.shared::cluster.v4.b32",
+        EXPECT,
+        WAIT,
+        REMOTE,
+        RELEASE,
+        ACQUIRE,
     }

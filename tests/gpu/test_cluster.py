@@ -1,4 +1,4 @@
-"""On the GPU: pushes, collective copies, reductions and pipes for clusters of 1 to 16 CTAs, the same as in the simulator."""
+"""On the GPU: pushes, collective copies, reductions and pipes for clusters of 1 to 16 CTAs, as in the simulator."""
 
 from __future__ import annotations
 

@@ -130,10 +130,11 @@ def test_multicast_gather() -> None:
     assert torch.equal(plain(y), gathered(x, torch.cat([idx, idx])))
 
 
-def test_gathered_rows_feed_the_tensor_cores() -> None:
-    x, w, idx = random(300, 128), random(64, 128), torch.randint(0, 300, (64,), device="cuda", dtype=torch.int32)
+@pytest.mark.parametrize("k", [16, 32, 64, 96, 128, 256])
+def test_gathered_rows_feed_the_tensor_cores(k: int) -> None:
+    x, w, idx = random(300, k), random(64, k), torch.randint(0, 300, (64,), device="cuda", dtype=torch.int32)
     y = torch.empty(64, 64, device="cuda")
-    product[1](x, idx, w, y)
+    product[1](x, idx, w, y, K=k)
     assert torch.equal(y, plain(x)[idx.long()] @ plain(w).T)
 
 

@@ -64,6 +64,18 @@ def test_four_rows_need_rows_without_gaps() -> None:
     assert part.single and not part.fours
 
 
+@pytest.mark.parametrize("layout", [layout for layout in LAYOUTS if layout.swizzle], ids=repr)
+@pytest.mark.parametrize("first", [0, 5])
+def test_chunks_land_where_the_layout_says(layout: SharedLayout, first: int) -> None:
+    plan = row_boxes(4, layout.columns, layout, (first, 0))
+    step = 16 // layout.itemsize
+    for row in range(4):
+        for chunk in plan.chunks(layout.itemsize):
+            start = layout.swizzled(chunk.shared_offset + row * plan.pitch)
+            held = layout.offset((first + row, chunk.offset[1] + np.arange(step)))
+            assert np.array_equal(held, start + layout.itemsize * np.arange(step))
+
+
 def test_chunks_are_what_no_swizzle_separates() -> None:
     chunks = row_boxes(4, 32, SharedLayout((8, 32), 2, swizzle=64)).chunks(2)
     assert [(c.offset[1], c.shared_offset) for c in chunks] == [(0, 0), (8, 16), (16, 32), (24, 48)]

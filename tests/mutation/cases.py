@@ -5,61 +5,17 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
-import phalanx as px
-from phalanx.ir.core import Function
-from phalanx.runtime.specialise import normalise_grid, read_arguments, specialise
-from phalanx.sanitizer.mutation import Mutant, Verdict, judge, mutants, outcome_of
+from mutation.launches import Case
+from mutation.library import LIBRARY
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 sys.path[:0] = [str(EXAMPLES), str(EXAMPLES / "gemm")]
-
-
-@dataclass
-class Case:
-    """A launch to mutate."""
-
-    name: str
-    bound: Any
-    args: list[Any]
-    constants: dict[str, Any]
-
-    @cached_property
-    def function(self) -> Function:
-        """The prepared kernel."""
-        kernel = self.bound.kernel
-        arguments = read_arguments(kernel, tuple(self.args))
-        return specialise(kernel, arguments, kernel.bind_constants(self.constants)).prepared
-
-    @cached_property
-    def grid(self) -> tuple[int, int, int]:
-        kernel = self.bound.kernel
-        return normalise_grid(kernel, self.bound.grid, kernel.bind_constants(self.constants))
-
-    @cached_property
-    def outcome(self) -> bytes:
-        return outcome_of(self.function, self.grid, self.args)
-
-    @cached_property
-    def mutants(self) -> list[Mutant]:
-        return list(mutants(self.function))
-
-    @cached_property
-    def source_mutants(self) -> list[Mutant]:
-        """Of the kernel as it was read: counts and bytes are worked out after the change."""
-        kernel = self.bound.kernel
-        arguments = read_arguments(kernel, tuple(self.args))
-        return list(mutants(specialise(kernel, arguments, kernel.bind_constants(self.constants)).reading.function))
-
-    def judge(self, mutant: Mutant, **options: Any) -> Verdict:
-        return judge(mutant, self.outcome, self.grid, self.args, **options)
 
 
 def example(name: str, **sizes: Any) -> Callable[[], Case]:
@@ -89,6 +45,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "tma_copy": example("tma_copy", rows=64, columns=64),
     "ring_copy": example("ring_copy", rows=320, columns=64, ctas=1, STAGES=2),
     "multicast_copy": example("multicast_copy", rows=320, columns=64, clusters=1, STAGES=2),
+    "pipe_copy": example("pipe_copy", rows=320, columns=64, clusters=1, STAGES=2),
     "cluster_exchange": example("cluster_exchange", rows=64, columns=64),
     "gemm_v0": gemm(0, 1, 64, 64, BM=64, BN=64),
     "gemm_v1": gemm(1, 1, 64, 64, BM=64, BN=64, STAGES=3),
@@ -98,6 +55,5 @@ CASES: dict[str, Callable[[], Case]] = {
     "gemm_v5": gemm(5, 2, 256, 128, BN=64, STAGES=2),
     "gemm_v6": gemm(6, 2, 256, 128, BN=64, STAGES=2),
     "gemm_v7": gemm(7, (2, 1), 256, 128, BN=64, STAGES=2),
+    **LIBRARY,
 }
-
-__all__ = ["CASES", "Case", "px"]

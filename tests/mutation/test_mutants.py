@@ -1,14 +1,16 @@
-"""Mutants of every example: each is reported, refused by the compiler, or shown equivalent by running all orders of events."""
+"""Mutants of every example: each is reported, refused by the compiler, or shown equivalent in all orders of events."""
 
 from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Callable
 from functools import cache
 
 import pytest
 
-from mutation.cases import CASES, Case
+from mutation.cases import CASES
+from mutation.launches import Case
 from phalanx.sanitizer.mutation import Verdict
 
 SAMPLE = 8
@@ -21,21 +23,26 @@ def case(name: str) -> Case:
     return CASES[name]()
 
 
-def settle(name: str, verdicts: list[Verdict]) -> None:
-    """Prints the score; no survivor may be left unexplained."""
+@pytest.fixture
+def settle(record_property: Callable[[str, object], None]) -> Callable[[str, list[Verdict]], None]:
+    """Records the score, which is printed at the end; no survivor may be left unexplained."""
+    return lambda name, verdicts: record_property("mutants", score(name, verdicts))
+
+
+def score(name: str, verdicts: list[Verdict]) -> str:
     counts = Counter(verdict.how for verdict in verdicts)
     equivalent, survived = counts.pop("equivalent", 0), counts.pop("survived", 0)
     caught = sum(counts.values())
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
-    print(f"{name}: {caught} of {len(verdicts) - equivalent} mutants caught ({kinds}), {equivalent} equivalent")
     left = [f"{v.mutant}: {v.detail}" for v in verdicts if not v.is_explained]
     assert not left, f"{name}: {survived} unexplained\n" + "\n".join(left)
     if name not in WITHOUT_SYNCHRONISATION:
         assert caught
+    return f"{name}: {caught} of {len(verdicts) - equivalent} mutants caught ({kinds}), {equivalent} equivalent"
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_sample(name: str) -> None:
+def test_sample(name: str, settle: Callable[[str, list[Verdict]], None]) -> None:
     chosen = case(name)
     rng = random.Random(f"{name} 0")
     prepared = rng.sample(chosen.mutants, min(SAMPLE, len(chosen.mutants)))
@@ -45,14 +52,14 @@ def test_sample(name: str) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", CASES)
-def test_all(name: str) -> None:
+def test_all(name: str, settle: Callable[[str, list[Verdict]], None]) -> None:
     chosen = case(name)
     settle(name, [chosen.judge(m) for m in chosen.mutants])
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", CASES)
-def test_all_before_the_passes(name: str) -> None:
+def test_all_before_the_passes(name: str, settle: Callable[[str, list[Verdict]], None]) -> None:
     chosen = case(name)
     settle(name, [chosen.judge(m, prepared=False) for m in chosen.source_mutants])
 
@@ -61,11 +68,11 @@ def test_every_synchronisation_of_a_ring_has_its_mutants() -> None:
     """Waits, arrivals, bytes, counts, parities, groups, the init fence, and where the rings wrap."""
     texts = {mutant.what for mutant in case("ring_copy").mutants}
     assert {
-        "mbarrier.wait removed", "mbarrier.wait: parity flipped", "mbarrier.arrive removed", "mbarrier.arrive: one arrival more",
-        "mbarrier.arrive_expect_tx removed", "mbarrier.arrive_expect_tx: bytes missing",
-        "mbarrier.arrive_expect_tx: too many bytes", "mbarrier.init: count one higher", "fence.barrier_init removed",
-        "tma.commit removed", "tma.wait removed", "tma.wait: one group more stays open", "a ring of 2 wraps at 1",
-        "a ring of 2 wraps at 3",
+        "mbarrier.wait removed", "mbarrier.wait: parity flipped", "mbarrier.arrive removed",
+        "mbarrier.arrive: one arrival more", "mbarrier.arrive_expect_tx removed",
+        "mbarrier.arrive_expect_tx: bytes missing", "mbarrier.arrive_expect_tx: too many bytes",
+        "mbarrier.init: count one higher", "fence.barrier_init removed", "tma.commit removed", "tma.wait removed",
+        "tma.wait: one group more stays open", "a ring of 2 wraps at 1", "a ring of 2 wraps at 3",
     } <= texts
     assert {"mbarrier.arrive: only the lowest CTA of the mask", "tma.load: without the lowest CTA of the mask"} <= {
         mutant.what for mutant in case("multicast_copy").mutants
@@ -77,4 +84,4 @@ def test_a_mutant_differs_from_the_original_in_one_place() -> None:
     removed = next(m for m in chosen.mutants if m.what == "tma.commit removed")
     before, after = list(chosen.function.walk()), list(removed.function.walk())
     assert len(after) == len(before) - 1
-    assert [op for op in before if op not in after][0].mnemonic == "tma.commit"
+    assert next(op for op in before if op not in after).mnemonic == "tma.commit"

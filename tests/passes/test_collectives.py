@@ -72,7 +72,9 @@ def test_groups_of_different_sizes() -> None:
     assert [Evaluator(function, rank).number(loads[3].dst.offsets[0]) for rank in range(4)] == [0, 3, 6, 9]
     assert [Evaluator(function, rank).number(loads[6].dst.offsets[0]) for rank in (4, 5)] == [0, 6]
     branches = [op for op in function.walk() if isinstance(op, If)]
-    assert sorted(per_rank(function, op.cond) for op in branches) == sorted([(True,) * 4 + (False,) * 2, (False,) * 4 + (True,) * 2])
+    assert sorted(per_rank(function, op.cond) for op in branches) == sorted(
+        [(True,) * 4 + (False,) * 2, (False,) * 4 + (True,) * 2]
+    )
     assert constant_of(only(function, ArriveExpectTx).nbytes) == 12 * 64
 
 
@@ -111,7 +113,8 @@ def test_the_lowest_rank_fetches_and_outsiders_fetch_their_own() -> None:
     assert constant_of(only(function, ArriveExpectTx).nbytes) == 512
 
 
-# --- pipes --------------------------------------------------------------------------------------------------------------
+# --- pipes
+# --------------------------------------------------------------------------------------------------------------
 
 
 @px.kernel(warps=3, cluster=cluster_of)
@@ -131,11 +134,11 @@ def both_ways(A, B, *, CLUSTER, BM, STAGES=2):
                 px.cluster.load(A[0:BM, k * 16 : k * 16 + 16], a[s], pipe.full[s], ctas=across)
                 px.cluster.load(B[0:BM, k * 16 : k * 16 + 16], b[s], pipe.full[s], ctas=down)
     with px.warps(1, 1):
-        for k in range(4):
+        for _ in range(4):
             with pipe.consume() as s:
                 px.store(A[0:1, 0:16], px.load(a[s, 0:1]))
     with px.warps(2, 1):
-        for k in range(4):
+        for _ in range(4):
             with pipe.consume() as s:
                 px.store(B[0:1, 0:16], px.load(b[s, 0:1]))
 

@@ -32,7 +32,9 @@ def push(src: SharedView, dst: SharedView, *, barrier: bool = True) -> ClusterCo
     return ClusterCopy(src, dst, BarrierRef(BarrierArray("full", 1), Const(0)) if barrier else None, Const(1))
 
 
-def view(shape: tuple[int, ...], start: tuple[int, ...], extents: tuple[int, ...], dtype=f32, kept=None, name="s") -> SharedView:
+def view(
+    shape: tuple[int, ...], start: tuple[int, ...], extents: tuple[int, ...], dtype=f32, kept=None, name="s"
+) -> SharedView:
     kept = tuple(range(len(shape))) if kept is None else kept
     return SharedView(SharedBuffer(name, shape, dtype), tuple(map(Const, start)), extents, kept)
 
@@ -57,13 +59,19 @@ def test_bulk_copies_move_every_byte_to_its_place(seed: int) -> None:
     """Regions of random rank and layout: whatever path is chosen moves the same bytes."""
     rng = np.random.default_rng(seed)
     rank = int(rng.integers(1, 5))
-    shape = (*rng.integers(1, 4, max(0, rank - 2)), *((int(rng.choice([8, 16])),) if rank > 1 else ()), int(rng.choice([32, 64])))
+    shape = (
+        *rng.integers(1, 4, max(0, rank - 2)),
+        *((int(rng.choice([8, 16])),) if rank > 1 else ()),
+        int(rng.choice([32, 64])),
+    )
     shape = tuple(map(int, shape))
     dtype = [u8, f16, f32][int(rng.integers(3))]
-    swizzle = int(rng.choice([s for s in (0, 0, 32, 64, 128) if s == 0 or (rank > 1 and shape[-1] * dtype.itemsize % s == 0)]))
+    swizzle = int(
+        rng.choice([s for s in (0, 0, 32, 64, 128) if s == 0 or (rank > 1 and shape[-1] * dtype.itemsize % s == 0)])
+    )
     layout = SharedLayout(shape, dtype.itemsize, swizzle)
-    extents = tuple(int(rng.integers(1, n + 1)) for n in shape[:-1]) + (int(rng.choice([16, shape[-1]])),)
-    start, end = (tuple(int(rng.integers(0, n - e + 1)) for n, e in zip(shape[:-1], extents)) + (0,) for _ in range(2))
+    extents = (*(int(rng.integers(1, n + 1)) for n in shape[:-1]), int(rng.choice([16, shape[-1]])))
+    start, end = ((*(int(rng.integers(0, n - e + 1)) for n, e in zip(shape[:-1], extents)), 0) for _ in range(2))
     op = push(view(shape, start, extents, dtype), view(shape, end, extents, dtype, name="d"))
     layouts = {op.src.buffer: layout, op.dst.buffer: layout}
     try:
@@ -97,9 +105,9 @@ def test_reasons() -> None:
         "bulk copies complete on a barrier, and none is given"
     )
     assert refusal(push(view(*whole, f16), view(*whole, bf16, name="d")), plain, plain) == "f16 is converted to bf16"
-    assert refusal(push(view(*whole, f16), view((32, 32), (0, 0), (32, 32), f16, name="d")), plain, SharedLayout((32, 32), 2)) == (
-        "a region of 16 x 64 is reshaped to 32 x 32"
-    )
+    assert refusal(
+        push(view(*whole, f16), view((32, 32), (0, 0), (32, 32), f16, name="d")), plain, SharedLayout((32, 32), 2)
+    ) == ("a region of 16 x 64 is reshaped to 32 x 32")
     assert refusal(push(view(*whole, f16), view(*whole, f16, name="d")), plain, SharedLayout((16, 64), 2, 128)) == (
         "a row is not contiguous in both: s has a swizzle of 0 bytes, d of 128"
     )
@@ -149,9 +157,17 @@ def paths(name: str) -> list[str]:
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("whole", ["bulk"]), ("parts", ["bulk rows"]), ("converted", ["st.async"]), ("transposed", ["st.async"]),
-        ("transposed_narrow", ["stores"]), ("swizzled", ["bulk"]), ("read_by_an_engine", ["stores"]),
-        ("no_barrier", ["stores"]), ("armed", ["st.async", "st.async", "bulk"]), ("relay", ["bulk"]), ("to_itself", ["bulk"]),
+        ("whole", ["bulk"]),
+        ("parts", ["bulk rows"]),
+        ("converted", ["st.async"]),
+        ("transposed", ["st.async"]),
+        ("transposed_narrow", ["stores"]),
+        ("swizzled", ["bulk"]),
+        ("read_by_an_engine", ["stores"]),
+        ("no_barrier", ["stores"]),
+        ("armed", ["st.async", "st.async", "bulk"]),
+        ("relay", ["bulk"]),
+        ("to_itself", ["bulk"]),
     ],
 )
 def test_paths_of_the_cases(name: str, expected: list[str]) -> None:
@@ -189,6 +205,6 @@ def test_a_run_time_stage_of_odd_size_is_stored() -> None:
     _, push_plan = plan_for(f16, N=9)
     assert push_plan.path == "stores"
     assert push_plan.reason == (
-        "its start along axis 0 of ring is not known to be a multiple of 16 bytes; 2 bytes at a time, too few for st.async: "
-        "a fence and a credit of 18 bytes follow"
+        "its start along axis 0 of ring is not known to be a multiple of 16 bytes; 2 bytes at a time, "
+        "too few for st.async: a fence and a credit of 18 bytes follow"
     )

@@ -1,8 +1,8 @@
 """Random small programs: two to four agents in one or two CTAs that hand cells of shared memory to each other.
 
-A program begins as a correct one (whoever touches a cell was handed it by an arrive and a wait, or by a copy) in which some
-steps break the rule, and has up to two lines removed, doubled, swapped or changed. Every value that is written is unique, and
-every read goes to a row of `Y` of its own, so that the outcome shows who read what.
+A program begins as a correct one (whoever touches a cell was handed it by an arrive and a wait, or by a copy) in which
+some steps break the rule, and has up to two lines removed, doubled, swapped or changed. Every value that is written is
+unique, and every read goes to a row of `Y` of its own, so that the outcome shows who read what.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ WIDTH = 4
 ROWS = 16
 """Rows of X, and rows of Y for each CTA."""
 NBYTES = WIDTH * 4
+KINDS = ("write", "read", "hand", "hand", "hand", "copy", "copy", "store", "meet", "remote")
 
 
 @dataclass
@@ -35,8 +36,8 @@ class Text:
 
     def __str__(self) -> str:
         lines = [
-            "import phalanx as px", "", "", f"@px.kernel(warps={len(self.roles)}, cluster={self.ctas})", "def program(X, Y):",
-            "    rank = px.cluster.rank()", f"    s = px.shared(({CELLS}, {WIDTH}), px.f32)",
+            "import phalanx as px", "", "", f"@px.kernel(warps={len(self.roles)}, cluster={self.ctas})",
+            "def program(X, Y):", "    rank = px.cluster.rank()", f"    s = px.shared(({CELLS}, {WIDTH}), px.f32)",
         ]
         lines += [f"    b{i} = px.barrier(count={count}, checked=False)" for i, count in enumerate(self.barriers)]
         lines += [f"    {line}" for line in self.before]
@@ -105,7 +106,7 @@ class Plan:
         cell = draw(st.integers(0, CELLS - 1))
         owner = self.owner[cell] if draw(st.integers(0, 9)) else draw(agents)
         to = draw(agents)
-        kind = draw(st.sampled_from(("write", "read", "hand", "hand", "hand", "copy", "copy", "store", "meet", "remote")))
+        kind = draw(st.sampled_from(KINDS))
         if kind == "write":
             text.roles[owner].append(self.write(cell))
         elif kind == "read":
@@ -142,7 +143,7 @@ class Plan:
         self.text.roles[owner].append(f"b{barrier}.arrive()")
         self.text.roles[other].append(f"b{barrier}.arrive()")
         self.wait(to, barrier)
-        self.owner = [to] * CELLS if to not in (owner, other) else [to if o in (owner, other) else o for o in self.owner]
+        self.owner = [to if o in (owner, other) else o for o in self.owner]
 
     def copy(self, cell: int, owner: int, to: int) -> None:
         """The copy engine writes the cell for `owner`, `to` waits for it."""
@@ -182,7 +183,7 @@ class Plan:
             elif how == "change" and "expect_tx" in line:
                 role[at] = line.replace(f"({NBYTES})", f"({draw(st.sampled_from((0, NBYTES // 2, 2 * NBYTES)))})")
             elif how == "change" and ".wait(" in line and line.startswith("b"):
-                role[at] = line.replace("wait(1)", "wait(x)").replace("wait(0)", "wait(1)").replace("wait(x)", "wait(0)")
+                role[at] = line.replace("(1)", "(x)").replace("(0)", "(1)").replace("(x)", "(0)")
 
 
 _NUMBER = 0
@@ -204,4 +205,5 @@ def load(text: str, folder: Path) -> Any:
 
 def arguments() -> tuple[np.ndarray, np.ndarray]:
     """X holds numbers that no program writes."""
-    return 1000.0 + np.arange(ROWS * WIDTH, dtype=np.float32).reshape(ROWS, WIDTH), np.zeros((2 * ROWS, WIDTH), np.float32)
+    x = 1000.0 + np.arange(ROWS * WIDTH, dtype=np.float32).reshape(ROWS, WIDTH)
+    return x, np.zeros((2 * ROWS, WIDTH), np.float32)

@@ -8,6 +8,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
 import phalanx as px
+from phalanx.runtime.specialise import read_arguments, specialise
+from phalanx.sanitizer.exploration import Search, Start
+from phalanx.sim.events import Process
+from phalanx.sim.steps import Steps
 from sanitizer.choreographies import arguments, load, programs
 
 LIMIT = 1500
@@ -59,3 +63,60 @@ def test_agrees_with_exploration(folder: Path, text: str) -> None:
 @given(programs())
 def test_agrees_with_exploration_on_many_programs(folder: Path, text: str) -> None:
     compare(text, folder)
+
+
+# --- the exploration itself, against all interleavings ----------------------------------------------------------------
+
+
+def everything(steps: Steps, limit: int) -> tuple[set[bytes], bool] | None:
+    """The outcomes of all interleavings, and whether one of them gets stuck; None where there are too many."""
+    outcomes: set[bytes] = set()
+    stuck, runs = False, 0
+    todo: list[tuple[Process, ...]] = [()]
+    while todo:
+        choices = list(todo.pop())
+        steps.reset()
+        for process in choices:
+            steps.step(process)
+        while enabled := steps.enabled():
+            todo += [(*choices, other) for other in enabled[1:]]
+            choices.append(enabled[0])
+            steps.step(enabled[0])
+        runs += 1
+        if runs > limit:
+            return None
+        if steps.problems or steps.error is not None:
+            continue
+        if steps.done:
+            outcomes.add(steps.outcome())
+        else:
+            stuck = True
+    return outcomes, stuck
+
+
+def compare_with_everything(text: str, folder: Path, limit: int = 400) -> bool:
+    """Whether the program was small enough to run it in all interleavings."""
+    program = load(text, folder)
+    args = list(arguments())
+    function = specialise(program, read_arguments(program, tuple(args)), {}).prepared
+    steps = Steps(function, 2 if "cluster=2" in text else 1, args)
+    seen = everything(steps, limit)
+    if seen is None:
+        return False
+    found = Search(steps, Start(), limit).run()
+    assert found.complete, text
+    assert (set(found.outcomes), bool(found.deadlocks)) == seen, text
+    return True
+
+
+@settings(max_examples=25, derandomize=True, **_QUIET)
+@given(programs())
+def test_exploration_misses_nothing(folder: Path, text: str) -> None:
+    compare_with_everything(text, folder)
+
+
+@pytest.mark.long
+@settings(max_examples=400, **_QUIET)
+@given(programs())
+def test_exploration_misses_nothing_in_many_programs(folder: Path, text: str) -> None:
+    compare_with_everything(text, folder, 3000)

@@ -234,7 +234,7 @@ def test_schedules_are_spread_over_an_executor() -> None:
 
 def test_on_a_dask_cluster() -> None:
     distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None) as cluster:
+    with distributed.LocalCluster(1, threads_per_worker=2, processes=False, dashboard_address=None) as cluster:
         with distributed.Client(cluster) as client:
             executor = client.get_executor()
             assert px.check(counting[1], X, Y, schedules=5, executor=executor).ok

@@ -1,4 +1,4 @@
-"""Pushes, collective copies, pipes and reductions in the simulator: right under every schedule, for every cluster shape."""
+"""Pushes, collective copies, pipes and reductions in the simulator: right under every schedule, in every shape."""
 
 from __future__ import annotations
 

@@ -35,9 +35,9 @@ class Box:
 class CopyPlan:
     """How a TMA instruction is carried out: `path` "tensor", in `boxes` of a descriptor, or "bulk", in one run.
 
-    `guarded` lists the array axes along which a store may begin at a negative index, which takes another way. Rows by index
-    go as "four rows" or "rows" (boxes of a descriptor) or "bulk rows"; `boxes` are those of the first row, `pitch` the bytes
-    from one row to the next in shared memory, `columns` the elements of a box.
+    `guarded` lists the array axes along which a store may begin at a negative index, which takes another way. Rows by
+    index go as "four rows" or "rows" (boxes of a descriptor) or "bulk rows"; `boxes` are those of the first row,
+    `pitch` the bytes from one row to the next in shared memory, `columns` the elements of a box.
     """
 
     path: str
@@ -62,8 +62,9 @@ class Step:
 class PushPlan:
     """How a push is carried out: `path` "bulk", "bulk rows", "st.async" or "stores".
 
-    Bulk copies move `nbytes` each, from `src` to `dst` (bytes from where the run-time offsets lead), repeated over `steps`,
-    or at `places` that follow no rule. Stores move `vector` elements at a time; `fenced`: engines read them later.
+    Bulk copies move `nbytes` each, from `src` to `dst` (bytes from where the run-time offsets lead), repeated over
+    `steps`, or at `places` that follow no rule. Stores move `vector` elements at a time; `fenced`: engines read them
+    later.
     """
 
     path: str

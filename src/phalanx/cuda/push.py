@@ -22,7 +22,8 @@ UNROLLED = 8
 @cache
 def push_bulk() -> Helper:
     return instruction(
-        "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes", "[{dst}], [{src}], {bytes}, [{bar}]",
+        "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes",
+        "[{dst}], [{src}], {bytes}, [{bar}]",
         (("unsigned", "dst"), ("unsigned", "src"), ("unsigned", "bytes"), ("unsigned", "bar")),
         name="cp_async_bulk_shared_shared",
     )
@@ -30,13 +31,15 @@ def push_bulk() -> Helper:
 
 def complete_tx() -> Helper:
     return instruction(
-        "mbarrier.complete_tx.relaxed.cluster.shared::cluster.b64", "[{bar}], {bytes}",
+        "mbarrier.complete_tx.relaxed.cluster.shared::cluster.b64",
+        "[{bar}], {bytes}",
         (("unsigned", "bar"), ("unsigned", "bytes")),
     )
 
 
 def _st_async() -> str:
     cases: list[str] = []
+    mnemonic = "st.async.shared::cluster.mbarrier::complete_tx::bytes"
     for size, form, count in ((16, "v4.b32", 4), (8, "v2.b32", 2), (4, "b32", 1)):
         numbers = [f"%{n + 1}" for n in range(count)]
         values = numbers[0] if count == 1 else "{" + ", ".join(numbers) + "}"
@@ -44,7 +47,7 @@ def _st_async() -> str:
         keyword = "} else if" if cases else "if"
         cases.append(
             f"  {keyword} constexpr (bytes == {size}) {{\n"
-            f'    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.{form} [%0], {values}, [%{count + 1}];"\n'
+            f'    asm volatile("{mnemonic}.{form} [%0], {values}, [%{count + 1}];"\n'
             f'                 :: "r"(address), {inputs}, "r"(bar) : "memory");'
         )
     return "\n".join(cases) + "\n  }"
@@ -128,7 +131,7 @@ def _places(plan: PushPlan) -> list[tuple[int, int]]:
 
 
 def _by_lanes(w: Writer, op: ClusterCopy, plan: PushPlan, count: int, src: str, dst: str, arm: Helper) -> None:
-    """The lanes of the agent's first warp share the copies out; what the elected thread knows, they know after a barrier."""
+    """The lanes of the agent's first warp share the copies out; after a barrier they know what the elected thread knows."""
     assert op.bar is not None
     with w.block("" if w.agent.warps == 1 else f"if ({w.warp} == 0)"):
         w.line("__syncwarp();")

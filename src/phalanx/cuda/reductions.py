@@ -1,4 +1,4 @@
-"""`cluster.reduce` in PTX: `st.async` into the inboxes of the peers, one mbarrier wait, and a fold in the order of the ranks.
+"""`cluster.reduce` in PTX: `st.async` into the inboxes of the peers, one mbarrier wait, a fold in the order of the ranks.
 
 `passes/reductions.py` says why two turns of inboxes are enough.
 """
@@ -74,7 +74,9 @@ class Reduction:
             bar, inbox = local(w, "inbox_bar"), local(w, "inbox")
             w.line(f"const unsigned {bar} = {plus(w.barrier(op.barrier), f'8 * ({turn} & 1)')};")
             w.line(f"const unsigned {inbox} = {plus(w.address(op.slots), f'{self.half} * ({turn} & 1)')};")
-            if not self.by_warp and w.agent.warps > 1:
+            if self.by_warp:
+                w.line("__syncwarp();  // this warp has read its inboxes of the turn before")
+            else:
                 w.sync_agent("the inboxes of the turn before have been read")
             with w.elected():
                 w.line(f"{self.arm}({bar}, {self._expected()});")
@@ -131,8 +133,8 @@ class Reduction:
         owner = owner_conditions(w, layout)
         with w.block(f"if ({' && '.join(owner)})" if owner else ""):
             start = offsets.declare()
-            mine = local(w, "mine")
-            w.line(f"const unsigned {mine} = {plus(inbox, times(self.rank, str(self.stride)), times(start, str(self.wire.itemsize)))};")
+            mine, own = local(w, "mine"), times(self.rank, str(self.stride))
+            w.line(f"const unsigned {mine} = {plus(inbox, own, times(start, str(self.wire.itemsize)))};")
             peers: AbstractContextManager[None] = nullcontext()
             receiver = w.name(op.cta) if op.cta is not None else local(w, "peer")
             if op.cta is None:
@@ -239,7 +241,8 @@ class Reduction:
         w.line("#pragma unroll" if slots * self.size <= UNROLLED else "#pragma unroll 1")
         with w.block(f"for (int {peer} = 0; {peer} < {self.size}; ++{peer})"):
             where = plus(local(w, "received"), times(peer, str(self.stride)))
-            w.line(f"const {self.ctype}* const {source} = {plus(f'reinterpret_cast<const {self.ctype}*>({where})', start)};")
+            begin = f"reinterpret_cast<const {self.ctype}*>({where})"
+            w.line(f"const {self.ctype}* const {source} = {plus(begin, start)};")
             with slot_loop(w, slots, vector, scope=True) as i:
                 piece, n = local(w, "piece"), local(w, "n")
                 w.line(f"{self.ctype} {piece}[{vector}];")

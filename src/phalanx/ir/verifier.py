@@ -17,7 +17,7 @@ from phalanx.errors import Error
 from phalanx.ir.core import Block, Function, Op
 from phalanx.ir.effects import Arrival, BarrierWait, Complete, Effects, Expect
 from phalanx.ir.location import Location
-from phalanx.ir.ops import control, mbarrier, memory, tile, tma
+from phalanx.ir.ops import control, gather, mbarrier, memory, tile, tma
 from phalanx.ir.ops.control import Assign, Break, Continue, For, Leave, ReadVar, Role, Roles, Scope, While
 from phalanx.ir.ops.mbarrier import MAX_COUNT, BarrierInit
 from phalanx.ir.types import ArrayType, DType, ScalarType, TileType, bool_, i32
@@ -438,6 +438,20 @@ def _check_copy(op: tma.TmaLoad | tma.TmaStore | tma.TmaReduce) -> None:
         )
 
 
+def _check_row_copy(op: gather.RowCopy) -> None:
+    views, shared = gather.row_views(op)
+    if any(view.dtype != shared.dtype for view in views):
+        raise Error(
+            f"{op.mnemonic} between {views[0].dtype} and {shared.dtype}: a copy does not convert",
+            location=op.loc,
+            remedy="give the shared buffer the array's dtype",
+        )
+    rows = len(views) if len(views) > 1 else views[0].shape[0]
+    _need(shared.shape == (rows, views[0].extents[1]), op, f"rows {rows} x {views[0].extents[1]} to {shared.shape}")
+    _need(rows % 4 == 0, op, f"of {rows} rows")
+    _need(shared.cta is None, op, "of another CTA's shared memory")
+
+
 def _check_condition(op: control.If | control.DeviceAssert | control.While) -> None:
     _need(_dtype(op.cond) == bool_, op, f"a condition of type {op.cond.type}")
     if not isinstance(op, control.DeviceAssert):
@@ -486,6 +500,10 @@ _TYPES: dict[type[Op], Callable[..., None]] = {
     tma.TmaStore: _check_copy,
     tma.TmaReduce: _check_copy,
     tma.TmaWait: _check_group_wait,
+    gather.TmaGather4: _check_row_copy,
+    gather.TmaGather: _check_row_copy,
+    gather.TmaScatter4: _check_row_copy,
+    gather.TmaScatter: _check_row_copy,
     control.If: _check_condition,
     control.While: _check_condition,
     control.DeviceAssert: _check_condition,

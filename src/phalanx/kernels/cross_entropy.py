@@ -1,4 +1,4 @@
-"""Cross entropy of rows of logits with one target each, forward: the logits are read once, nothing of their size is written."""
+"""Cross entropy of rows of logits with one target each, forward: one read, and nothing of their size is written."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def cross_entropy(
 ) -> Any:
     """-log(softmax(logits)[target]) for every row of logits, and the mean or sum of them, or all ("none"), in f32.
 
-    `logits`: a torch, CuPy or NumPy array of bf16, f16 or f32, the classes along its last axis; `targets`: one i32 or i64
-    per row. Rows whose target is `ignore_index` count for nothing; a target outside the classes gives NaN.
+    `logits`: a torch, CuPy or NumPy array of bf16, f16 or f32, the classes along its last axis; `targets`: one i32 or
+    i64 per row. Rows whose target is `ignore_index` count for nothing; a target outside the classes gives NaN.
     Example: ``loss = px.kernels.cross_entropy(logits, targets)``.
     """
     if reduction not in REDUCTIONS:

@@ -143,7 +143,8 @@ def _rows(keep: Any, pages: Any, size: int, tokens: int) -> Any:
     if pages is None:
         rows = sequence * size + token
     else:
-        page = pages[sequence, token // size]
+        position = token // size
+        page = pages[sequence, position if library is np else position.long()]
         there = there & (page >= 0)
         rows = page * size + token % size
     return (rows + 1) * there - 1

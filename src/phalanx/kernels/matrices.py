@@ -33,7 +33,7 @@ def as_rows(x: Any, info: ArrayInfo) -> Any:
     """The array as a matrix of its last axis' rows: a view where its strides allow one with contiguous rows."""
     if not info.shape:
         raise Error(
-            "an array without axes has no rows", location=caller_location(), remedy="pass an array with at least one axis"
+            "an array without axes has no rows", location=caller_location(), remedy="pass one with at least one axis"
         )
     matrix = x.reshape(-1, info.shape[-1]) if info.shape[-1] else x.reshape(0, 0)
     inner = describe(matrix)

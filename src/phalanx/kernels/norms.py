@@ -19,7 +19,6 @@ from phalanx.kernels.rows import (
     zeros,
 )
 
-
 AHEAD = 4
 """Rows of up to so many tiles a CTA have their weights in registers too, before the sum is known."""
 GROUP = 4
@@ -59,11 +58,11 @@ def rms_norm_rows(X, W, Y, eps, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, S
         for part in range(SHARED):
             tile = px.load(kept[part]).to(px.f32)
             squares = squares + tile * tile
-    weights = ()
+    weights: tuple[Any, ...] = ()
     if W is not None and PARTS <= AHEAD:
         for part in px.static_range(PARTS):  # on their way while the cluster adds up
             at = first + part * WIDTH
-            weights = weights + (px.load(W[at : at + WIDTH]),)
+            weights = (*weights, px.load(W[at : at + WIDTH]))
     scale = px.rsqrt(row_sum(squares, ROWS) / X.shape[1] + eps)
     x = keep_row(x, PARTS)
     for group in px.static_range(0, PARTS, GROUP):
@@ -76,12 +75,12 @@ def rms_norm_rows(X, W, Y, eps, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, S
                         y = y * weights[part].to(px.f32)
                     else:
                         y = y * px.load(W[at : at + WIDTH]).to(px.f32)
-                px.store(piece(Y, row, at, ROWS, WIDTH), y.to(Y.dtype))
+                px.store(piece(Y, row, at, ROWS, WIDTH), y.to(Y.dtype), once=True)
     if SHARED > 0:
         for part in range(SHARED):
             at = first + (PARTS + part) * WIDTH
             y = affine(px.load(kept[part]).to(px.f32) * scale, W, None, at, WIDTH)
-            px.store(piece(Y, row, at, ROWS, WIDTH), y.to(Y.dtype))
+            px.store(piece(Y, row, at, ROWS, WIDTH), y.to(Y.dtype), once=True)
 
 
 @row_kernel
@@ -114,12 +113,12 @@ def layer_norm_rows(X, W, B, Y, eps, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PAR
         at = first + part * WIDTH
         if at < columns:
             y = affine((x[part].to(px.f32) - mean) * scale, W, B, at, WIDTH)
-            px.store(piece(Y, row, at, ROWS, WIDTH), y.to(Y.dtype))
+            px.store(piece(Y, row, at, ROWS, WIDTH), y.to(Y.dtype), once=True)
     if SHARED > 0:
         for part in range(SHARED):
             at = first + (PARTS + part) * WIDTH
             y = affine((px.load(kept[part]).to(px.f32) - mean) * scale, W, B, at, WIDTH)
-            px.store(piece(Y, row, at, ROWS, WIDTH), y.to(Y.dtype))
+            px.store(piece(Y, row, at, ROWS, WIDTH), y.to(Y.dtype), once=True)
 
 
 def rms_norm(x: Any, weight: Any = None, eps: float = 1e-6, *, config: RowConfig | None = None) -> Any:
@@ -145,8 +144,8 @@ def layer_norm(
 ) -> Any:
     """(x - mean) / sqrt(variance + eps) * weight + bias along the last axis.
 
-    As `rms_norm`; the variance is computed around the mean, in a second pass over the registers. `weight` and `bias` are
-    vectors or None. Example: ``y = px.kernels.layer_norm(x, w, b)``.
+    As `rms_norm`; the variance is computed around the mean, in a second pass over the registers. `weight` and `bias`
+    are vectors or None. Example: ``y = px.kernels.layer_norm(x, w, b)``.
     """
     info = info_of("the argument", x)
     rows = as_rows(x, info)

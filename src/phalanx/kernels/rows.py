@@ -1,8 +1,8 @@
 """How the row-wise kernels hold a row: which CTA, thread and register has which columns, and who decides.
 
-A row lies in the registers of a cluster, from its one read to its one write. A CTA holds `parts` tiles of `width` columns
-of it, one 16-byte vector per thread and tile, in the array's own element type; columns that do not fit lie in `shared`
-more tiles in shared memory. Short rows share a CTA: `rows` of them, a warp or less for each.
+A row lies in the registers of a cluster, from its one read to its one write. A CTA holds `parts` tiles of `width`
+columns of it, one 16-byte vector per thread and tile, in the array's own element type; columns that do not fit lie in
+`shared` more tiles in shared memory. Short rows share a CTA: `rows` of them, a warp or less for each.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ def _constants(config: RowConfig) -> dict[str, int]:
 
 @cache
 def choose(columns: int, itemsize: int, held: int = HELD) -> RowConfig:
-    """The configuration for a row of `columns` elements: the smallest cluster that holds it with many threads to spare.
+    """The configuration for a row of `columns` elements: the smallest cluster that holds it, two CTAs to an SM.
 
     - Up to 4 vectors a lane: a warp holds a row, and there is no barrier at all; shorter rows share a warp.
-    - Up to 512 threads of `held` vectors: one CTA, of the fewest threads, so that as many rows as possible are on their way.
+    - Up to 512 threads of `held` vectors: one CTA of the fewest threads, so that many rows are on their way.
     - Longer: the smallest cluster of such CTAs, two on each SM, so that one loads while the other reduces.
     - Beyond 16 of them: 10 vectors a thread, one CTA on each SM; what is left of the row lies in shared memory.
 
@@ -83,7 +83,7 @@ def choose(columns: int, itemsize: int, held: int = HELD) -> RowConfig:
         raise Error(
             f"a row of {columns} elements of {itemsize} bytes does not fit a cluster",
             location=caller_location(),
-            remedy=f"rows have at most {MAX_CLUSTER * (width * MOST_HELD + SHARED_BYTES // itemsize)} elements of that size",
+            remedy=f"at most {MAX_CLUSTER * (width * MOST_HELD + SHARED_BYTES // itemsize)} elements of that size do",
         )
     return RowConfig(MAX_CLUSTER, 16, 1, width, MOST_HELD, shared)
 
@@ -91,7 +91,7 @@ def choose(columns: int, itemsize: int, held: int = HELD) -> RowConfig:
 def row_kernel(fn: Any) -> Any:
     """`px.kernel` with what it asks of the GPU taken from the configuration."""
     make = px.kernel(
-        warps=lambda WARPS: WARPS, cluster=lambda CLUSTER: CLUSTER, ctas_per_sm=lambda PER_SM: PER_SM
+        warps=lambda WARPS: WARPS, cluster=lambda CLUSTER: CLUSTER, ctas_per_sm=lambda PER_SM: PER_SM, exit_sync=False
     )
     return make(fn)
 
@@ -113,13 +113,41 @@ def zeros(ROWS, WIDTH):
 
 
 @px.func
-def load_row(X, row, first, kept, fill, ROWS, WIDTH, PARTS, SHARED):
-    """This CTA's columns of a row, from `first` on: a tuple of tiles; those beyond `PARTS` go to the buffer `kept`."""
-    parts = ()
+def keep_row(parts, PARTS):
+    """The tiles as they are, in their own type: nothing that was computed from them is held on to."""
+    same: tuple[Any, ...] = ()
     for part in px.static_range(PARTS):
-        parts = parts + (px.load(piece(X, row, first + part * WIDTH, ROWS, WIDTH), fill=fill),)
-    for part in px.static_range(SHARED):
-        px.store(kept[part], px.load(piece(X, row, first + (PARTS + part) * WIDTH, ROWS, WIDTH), fill=fill))
+        same = (*same, px.keep(parts[part]))
+    return same
+
+
+@px.func
+def store_parts(X, row, first, kept, fill, begin, end, ROWS, WIDTH, PARTS):
+    """Tiles `begin` to `end` of the buffer `kept`, all on their way together."""
+    parts: tuple[Any, ...] = ()
+    for part in px.static_range(begin, end):
+        at = first + (PARTS + part) * WIDTH
+        parts = (*parts, px.load(piece(X, row, at, ROWS, WIDTH), fill=fill, once=True))
+    for part in px.static_range(begin, end):
+        px.store(kept[part], parts[part - begin])
+
+
+@px.func
+def load_row(X, row, first, kept, fill, ROWS, WIDTH, PARTS, SHARED):
+    """This CTA's columns of a row, from `first` on: a tuple of tiles; those beyond `PARTS` go to the buffer `kept`.
+
+    All loads are on their way before the first tile is used.
+    """
+    parts: tuple[Any, ...] = ()
+    for part in px.static_range(PARTS):
+        parts = (*parts, px.load(piece(X, row, first + part * WIDTH, ROWS, WIDTH), fill=fill, once=True))
+    parts = keep_row(parts, PARTS)
+    for group in px.static_range(0, SHARED, 4):
+        if first + (PARTS + group) * WIDTH < X.shape[1]:
+            store_parts(X, row, first, kept, fill, group, min(group + 4, SHARED), ROWS, WIDTH, PARTS)
+        else:
+            for part in px.static_range(group, min(group + 4, SHARED)):
+                px.store(kept[part], fill)
     return parts
 
 
@@ -133,17 +161,8 @@ def shared_parts(X, ROWS, WIDTH, SHARED):
 
 
 @px.func
-def keep_row(parts, PARTS):
-    """The tiles as they are, in their own type: nothing that was computed from them is held on to."""
-    same = ()
-    for part in px.static_range(PARTS):
-        same = same + (px.keep(parts[part]),)
-    return same
-
-
-@px.func
 def row_max(tile, ROWS):
-    """The maximum of each row over the whole cluster. A single row's is a scalar: each warp sends its part to every CTA."""
+    """The maximum of each row over the cluster. A single row's is a scalar: each warp sends its part to every CTA."""
     if ROWS == 1:
         result = px.cluster.reduce(px.max(tile, axis=0), "max")
     else:

@@ -47,8 +47,10 @@ def rank_operand(ctx: Builder, what: str, cta: Any) -> Any:
 
 
 @builtin("cluster.copy")
-def copy(ctx: Builder, src: Any, dst: Any, bar: Any = None, *, mask: Any = None, cta: Any = None, arm: Any = False) -> Any:
-    """Starts a copy inside the cluster: from this CTA's shared memory to CTA `cta`, or from global memory to all of `mask`.
+def copy(
+    ctx: Builder, src: Any, dst: Any, bar: Any = None, *, mask: Any = None, cta: Any = None, arm: Any = False
+) -> Any:
+    """Starts a copy inside the cluster: this CTA's shared memory to CTA `cta`, or global memory to all CTAs of `mask`.
 
     Any agent, its elected thread (all its threads where stores do it); sm_90 and up. ``cta=r``: pushes the shared
     region `src` into the region `dst` of rank r (`dst` is this CTA's name of it); its bytes complete on rank r's `bar`,
@@ -95,7 +97,9 @@ def _push(ctx: Builder, source: SharedView, dst: Any, bar: Any, cta: Any, arm: b
             ctx.fail("the rank is named twice, by .at() and by cta=", "write px.cluster.copy(s, d, bar, cta=r)")
         cta = target.cta
     if cta is None:
-        ctx.fail("px.cluster.copy of shared memory needs cta=", "name the rank that receives it: cta=px.cluster.rank() ^ 1")
+        ctx.fail(
+            "px.cluster.copy of shared memory needs cta=", "name the rank that receives it: cta=px.cluster.rank() ^ 1"
+        )
     if prod(source.shape) != prod(target.shape):
         ctx.fail(
             f"px.cluster.copy: the source has shape {source.shape}, the destination {target.shape}",
@@ -103,7 +107,9 @@ def _push(ctx: Builder, source: SharedView, dst: Any, bar: Any, cta: Any, arm: b
         )
     rank = rank_operand(ctx, "the rank cta=", cta)
     if bar is None and arm:
-        ctx.fail("arm=True without a barrier", "name the receiver's barrier: px.cluster.copy(s, d, bar, cta=r, arm=True)")
+        ctx.fail(
+            "arm=True without a barrier", "name the receiver's barrier: px.cluster.copy(s, d, bar, cta=r, arm=True)"
+        )
     barrier = None if bar is None else barrier_operand(ctx, "px.cluster.copy", bar)
     target = dataclasses.replace(target, cta=operand(rank))
     ctas = operand(binary(ctx, "shl", 1, rank))
@@ -112,7 +118,7 @@ def _push(ctx: Builder, source: SharedView, dst: Any, bar: Any, cta: Any, arm: b
 
 @builtin("cluster.load")
 def load(ctx: Builder, src: Any, dst: Any, bar: Any, ctas: Any, cache: Any = None) -> Any:
-    """Starts a balanced multicast: every CTA of the mask `ctas` fetches its share of the tile and sends it to all of them.
+    """Starts a balanced multicast: every CTA of the mask `ctas` fetches its share of the tile and sends it to all.
 
     Any agent, one elected thread, in every CTA of the mask; sm_90 and up; PTX
     ``cp.async.bulk.tensor.multicast::cluster``. The shares are equal parts of the slowest axis. Each CTA's `bar` gets
@@ -125,7 +131,13 @@ def load(ctx: Builder, src: Any, dst: Any, bar: Any, ctas: Any, cache: Any = Non
 
 
 def _collective(
-    ctx: Builder, what: str, kind: type[ClusterLoad] | type[ClusterMulticast], src: Any, dst: Any, bar: Any, mask: Any,
+    ctx: Builder,
+    what: str,
+    kind: type[ClusterLoad] | type[ClusterMulticast],
+    src: Any,
+    dst: Any,
+    bar: Any,
+    mask: Any,
     cache: Any,
 ) -> None:
     source = global_side(ctx, f"the source of {what}", src)
@@ -154,7 +166,9 @@ def reduce(ctx: Builder, tile: Any, op: Any, cta: Any = None) -> Any:
     if not is_tile(tile) and not is_scalar(tile):
         ctx.fail(
             f"px.cluster.reduce needs a tile or a scalar, not {describe(tile)}",
-            "load the view first: px.load(view)" if hasattr(tile, "view") else "it combines what the CTAs hold in registers",
+            "load the view first: px.load(view)"
+            if hasattr(tile, "view")
+            else "it combines what the CTAs hold in registers",
         )
     size = cluster_size(ctx)
     rank = None if cta is None else rank_operand(ctx, "the rank cta=", cta)

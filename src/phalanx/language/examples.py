@@ -37,7 +37,9 @@ def example(function: F) -> F:
             return copy[1], (x, np.zeros_like(x)), dict(BM=64)
     """
     if not callable(function):
-        raise Error("@px.example is put on a function", location=caller_location(), remedy="write @px.example above a def")
+        raise Error(
+            "@px.example is put on a function", location=caller_location(), remedy="write @px.example above a def"
+        )
     setattr(function, MARK, True)
     return function
 

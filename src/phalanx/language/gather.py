@@ -43,7 +43,7 @@ def gather(
 ) -> Any:
     """Starts a copy of any multiple of four rows of the matrix `src` to the shared tile `dst` of shape (R, K).
 
-    Any agent, the lanes of its first warp, four rows each; sm_90 and up; PTX as `px.tma.gather4`. `rows`: a tile of R
+    Any agent, all its warps, four rows per lane; sm_90 and up; PTX as `px.tma.gather4`. `rows`: a tile of R
     indices, a slice of an index array (i32 or i64; beyond its end: no row, zeros), or a tuple of R integers.
     Example: ``with bar.transaction(): px.tma.gather(X, IDX[i:i+32], k, s, bar)``.
     """

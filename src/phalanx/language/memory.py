@@ -81,27 +81,30 @@ def unique_name(ctx: Builder, default: str) -> str:
     return f"{base}_{number}"
 
 
-def load_view(ctx: Builder, view: GlobalView | SharedView, fill: Any) -> Value:
+def load_view(ctx: Builder, view: GlobalView | SharedView, fill: Any, once: bool = False) -> Value:
     shape = view.shape
     result = Value(TileType(shape, view.dtype) if shape else ScalarType(view.dtype))
-    ctx.emit(Load(view, cast(ctx, fill, view.dtype), result, loc=ctx.loc))
+    ctx.emit(Load(view, cast(ctx, fill, view.dtype), result, once, loc=ctx.loc))
     return result
 
 
 @builtin("load")
-def load(ctx: Builder, view: Any, fill: Any = 0) -> Any:
+def load(ctx: Builder, view: Any, fill: Any = 0, once: Any = False) -> Any:
     """A region of global or shared memory into registers; elements outside a global array are `fill`.
 
     Any agent, all its threads; any GPU; PTX ``ld.global`` / ``ld.shared`` (``ld.shared::cluster`` through ``.at``), as
-    wide as strides and alignment allow. Example: ``x = px.load(A[m:m+64, k:k+64])``.
+    wide as strides and alignment allow. ``once=True`` tells the caches that a global region is not read again soon
+    (``L1::no_allocate``). Example: ``x = px.load(A[m:m+64, k:k+64])``.
     """
+    if not isinstance(once, bool):
+        ctx.fail(f"once= must be True or False, not {describe(once)}", "it is decided at compile time")
     region = require_view(ctx, "the argument of px.load", view)
     if not is_scalar(fill):
         ctx.fail(
             f"fill must be a number or a scalar, not {describe(fill)}",
             "every element outside the array gets the same value",
         )
-    return load_view(ctx, region, fill)
+    return load_view(ctx, region, fill, once)
 
 
 def stored_value(ctx: Builder, what: str, region: GlobalView | SharedView, value: Any) -> Value:
@@ -128,14 +131,17 @@ def stored_value(ctx: Builder, what: str, region: GlobalView | SharedView, value
 
 
 @builtin("store")
-def store(ctx: Builder, view: Any, tile: Any) -> Any:
+def store(ctx: Builder, view: Any, tile: Any, once: Any = False) -> Any:
     """Registers into a region of global or shared memory; elements outside a global array are not stored.
 
     Any agent, all its threads; any GPU; PTX ``st.global`` / ``st.shared`` (``st.shared::cluster`` through ``.at``).
+    ``once=True``: no cache of this SM need keep a global region (``L1::no_allocate``).
     Example: ``px.store(C[m:m+64, n:n+64], x)``.
     """
+    if not isinstance(once, bool):
+        ctx.fail(f"once= must be True or False, not {describe(once)}", "it is decided at compile time")
     region = require_view(ctx, "the first argument of px.store", view)
-    ctx.emit(Store(region, stored_value(ctx, "px.store", region, tile), loc=ctx.loc))
+    ctx.emit(Store(region, stored_value(ctx, "px.store", region, tile), once, loc=ctx.loc))
 
 
 @builtin("atomic_add")

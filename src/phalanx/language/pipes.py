@@ -42,7 +42,7 @@ def acquire(ctx: Builder, fields: Fields) -> Any:
 
 
 def commit(ctx: Builder, fields: Fields, nbytes: Any = None) -> Any:
-    """One arrival for the stage being filled, with `nbytes` expected where copies bring them; goes on to the next stage."""
+    """One arrival for the stage being filled, with `nbytes` expected where copies bring them; goes on to the next."""
     full = _stage(fields, "filling", "full").ref(ctx)
     if nbytes is None:
         ctx.emit(Arrive(full, operand(1), loc=ctx.loc))
@@ -129,6 +129,14 @@ def pipe(ctx: Builder, stages: Any, producers: Any = None, consumers: Any = None
     full, empty = map(BarrierValue, arrays)
     return NewStruct(
         PIPE,
-        {"stages": stages, "full": full, "empty": empty, "ctas": mask, "filling": 0, "filling_parity": 0, "taking": 0,
-         "taking_parity": 0},
+        {
+            "stages": stages,
+            "full": full,
+            "empty": empty,
+            "ctas": mask,
+            "filling": 0,
+            "filling_parity": 0,
+            "taking": 0,
+            "taking_parity": 0,
+        },
     )

@@ -29,10 +29,10 @@ def empty(ctx: Builder, shape: Any, dtype: Any = f32) -> Any:
 
 @builtin("keep")
 def keep(ctx: Builder, x: Any) -> Any:
-    """The same tile, held in registers as it is; what was computed from it so far is computed again where it is needed later.
+    """The same tile, held in registers as it is; what was computed from it is computed again where it is needed later.
 
-    Any agent; any GPU; no PTX (an empty instruction that the compiler can't look through). For a long row of bf16 that is
-    read once, reduced, and scaled: without it the compiler may hold the row a second time as f32.
+    Any agent; any GPU; PTX ``add`` of a zero that no compiler knows. For a long row of bf16 that is read once, reduced,
+    and scaled: without it the compiler may hold the row a second time, as f32.
     Example: ``x = px.keep(x)``.
     """
     if not is_tile(x):

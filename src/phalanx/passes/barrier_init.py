@@ -51,5 +51,5 @@ def _needs_no_barrier(op: Op) -> bool:
     if any(True for _ in op.blocks()):
         return False
     effects = op.effects()
-    reads = all(isinstance(a.region, GlobalView) and a.mode is Mode.READ and a.when is When.NOW for a in effects.accesses)
-    return reads and dataclasses.replace(effects, accesses=()).is_pure and effects.executor is Executor.ALL
+    plain = (isinstance(a.region, GlobalView) and a.mode is Mode.READ and a.when is When.NOW for a in effects.accesses)
+    return all(plain) and dataclasses.replace(effects, accesses=()).is_pure and effects.executor is Executor.ALL

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 from phalanx.errors import Error
@@ -34,8 +35,8 @@ Masks = dict[int, int]
 def lower_collectives(function: Function) -> Function:
     """The kernel with every collective copy as the TMA loads of its ranks.
 
-    Called by `passes.pipeline`, before bytes are counted. Raises `Error` at the copy where ranks disagree about the mask, a
-    rank of it does not take part, or the tile can't be divided.
+    Called by `passes.pipeline`, before bytes are counted. Raises `Error` at the copy where ranks disagree about the
+    mask, a rank of it does not take part, or the tile can't be divided.
     """
     found: dict[Op, Masks] = {op: {} for op in function.walk() if isinstance(op, Collective)}
     if not found:
@@ -68,7 +69,8 @@ def _note_mask(op: Op, reached: tuple[int, ...] | None, rank: int, masks: Masks)
         raise Error(
             f"the mask of {_name(op)} is known only at run time",
             location=op.loc,
-            remedy="ranks share a copy by masks known when the kernel is compiled; px.tma.load(multicast=mask) takes any",
+            remedy="ranks share a copy by masks known when the kernel is compiled; "
+            "px.tma.load(multicast=mask) takes any",
         )
     mask = sum(1 << member for member in reached)
     if masks.setdefault(rank, mask) != mask:
@@ -95,8 +97,8 @@ def _check(op: Collective, masks: Masks) -> None:
                 raise Error(
                     f"CTA {rank} shares this copy with CTA {peer}, which never comes here",
                     location=op.loc,
-                    remedy=f"all CTAs of the mask {mask:#b} call {_name(op)} together: move it out of the condition on the "
-                    "rank, or name only those that do",
+                    remedy=f"all CTAs of the mask {mask:#b} call {_name(op)} together: move it out of the condition on "
+                    "the rank, or name only those that do",
                 )
             if masks[peer] != mask:
                 raise Error(
@@ -200,7 +202,7 @@ def _shares(function: Function, op: ClusterLoad, masks: Masks) -> list[Op]:
     if any(count > 1 for count in by_count):
         code.agree(op)
     for count, chosen in by_count.items():
-        code.only_in(chosen, masks, lambda inner, count=count, chosen=chosen: _share(inner, op, masks, count, chosen))
+        code.only_in(chosen, masks, partial(_share, op=op, masks=masks, count=count, chosen=chosen))
     return code.ops
 
 
@@ -213,7 +215,8 @@ def _share(code: _Code, op: ClusterLoad, masks: Masks, count: int, chosen: list[
     if extent % count:
         multiple = f"a multiple of {count}, such as {-(-extent // count) * count}"
         raise Error(
-            f"px.cluster.load can't divide axis {axis} of the tile, {extent} long, among the {count} CTAs {spans(chosen)}",
+            f"px.cluster.load can't divide axis {axis} of the tile, {extent} long, "
+            f"among the {count} CTAs {spans(chosen)}",
             location=op.loc,
             remedy=f"make it {multiple}, or let one CTA fetch it for all: px.cluster.copy(src, dst, bar, mask=...)",
         )

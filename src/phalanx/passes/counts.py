@@ -197,8 +197,9 @@ class Census:
             wrong = next((arrivals for arrivals in row if arrivals not in (0, barrier.each * len(sources))), None)
             if wrong is not None:
                 raise Error(
-                    f"{barrier.name} is written with {barrier.each} arrival{'s' * (barrier.each != 1)} of each CTA, but "
-                    f"{len(sources)} CTA{'s' * (len(sources) != 1)} bring{'s' * (len(sources) == 1)} {wrong} in one phase",
+                    f"{barrier.name} is written with {barrier.each} arrival{'s' * (barrier.each != 1)} of each CTA, "
+                    f"but {len(sources)} CTA{'s' * (len(sources) != 1)} bring{'s' * (len(sources) == 1)} {wrong} "
+                    "in one phase",
                     location=barrier.loc,
                     kind="count-mismatch",
                     details=self.table(barrier),

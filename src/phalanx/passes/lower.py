@@ -14,7 +14,6 @@ from phalanx.passes.scopes import choose_scopes
 from phalanx.passes.shared_memory import plan_memory
 from phalanx.passes.signs import find_signs
 
-
 ROLE_BARRIERS = 15
 """Hardware barriers of a CTA's threads, without the one of all of them."""
 
@@ -83,7 +82,8 @@ def _check_thread_barriers(roles: Roles, warps: int) -> None:
     meeting = [role for role in roles.regions if 1 < role.running < warps]
     if len(meeting) > ROLE_BARRIERS:
         raise Error(
-            f"{len(meeting)} roles of several warps run at the same time; a CTA has {ROLE_BARRIERS} barriers of threads for them",
+            f"{len(meeting)} roles of several warps run at the same time; "
+            f"a CTA has {ROLE_BARRIERS} barriers of threads for them",
             location=meeting[ROLE_BARRIERS].loc,
             remedy="use fewer roles, or roles of one warp, which need no barrier",
         )

@@ -1,7 +1,7 @@
 """Reductions of a tile whose result only goes into one over the cluster: the warps need not meet in between.
 
-Each warp sends its own partial result to every CTA, and each combines those of all warps of all CTAs: one exchange instead of
-two, and no barrier of the CTA's threads.
+Each warp sends its own partial result to every CTA, and each combines those of all warps of all CTAs: one exchange
+instead of two, and no barrier of the CTA's threads.
 """
 
 from __future__ import annotations

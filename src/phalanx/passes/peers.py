@@ -23,7 +23,8 @@ def accesses_peer(effects: Effects) -> bool:
 
 def leaves_work_behind(effects: Effects) -> bool:
     """What it does to a peer may still be on its way when the instruction is over in both CTAs."""
-    lasting = (*effects.arrivals, *effects.expects, *(c for c in effects.completes if not c.awaited))
+    lasting: list[Arrival | Expect | Complete] = [*effects.arrivals, *effects.expects]
+    lasting += [complete for complete in effects.completes if not complete.awaited]
     return accesses_peer(effects) or any(signal.mask is not None for signal in lasting)
 
 

@@ -1,7 +1,7 @@
 """A stage of a pipe is given back to everybody who fills it: which CTAs those are follows from the copies' masks.
 
-A release that names no CTAs (`Arrive.releases`) goes to the own CTA, and to each whose copies complete on this CTA's barrier of
-that array. Every rank is enumerated, so 2-D multicasts are right without a mask.
+A release that names no CTAs (`Arrive.releases`) goes to the own CTA, and to each whose copies complete on this CTA's
+barrier of that array. Every rank is enumerated, so 2-D multicasts are right without a mask.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ Masks = tuple[int, ...]
 
 def lower_releases(function: Function) -> Function:
     """The kernel in which every release of a pipe's stage has its mask. Called by `passes.pipeline`, before counting."""
-    wanted = {op.releases: op.loc for op in function.walk() if isinstance(op, Arrive) and _is_open(op) and op.releases}
+    releases = [op for op in function.walk() if isinstance(op, Arrive) and _is_open(op)]
+    wanted = {op.releases: op.loc for op in releases if op.releases is not None}
     if not wanted or function.cluster_size == 1:
         return function
     masks = _masks(function, wanted)
@@ -62,10 +63,11 @@ def _masks(function: Function, wanted: dict[BarrierArray, Location]) -> dict[Bar
                     continue
                 if signal.ranks is None:
                     raise Error(
-                        f"can't work out who fills the stages of {signal.barrier.name}: the mask of this copy is known only at "
-                        "run time",
+                        f"can't work out who fills the stages of {signal.barrier.name}: the mask of this copy is known "
+                        "only at run time",
                         location=step.op.loc,
-                        remedy="say it: px.pipe(stages, ctas=mask), with the CTAs whose copies land in this CTA's stages",
+                        remedy="say it: px.pipe(stages, ctas=mask), with the CTAs whose copies land in this CTA's "
+                        "stages",
                     )
                 for receiver in signal.ranks:
                     found[signal.barrier][receiver] |= 1 << rank

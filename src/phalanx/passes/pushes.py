@@ -1,9 +1,10 @@
 """How each push from CTA to CTA is carried out: one bulk copy, one per contiguous run, or stores to the peer's address.
 
-Both regions are laid out physically, element by element, swizzles and panels included. Where the same bytes stand in the
-same order on both sides they form runs; bulk copies move whole runs from and to multiples of 16 bytes. What they can't move
-is stored by all threads of the agent: with `st.async`, which credits the receiver's barrier by itself, or with ordinary
-stores, a fence and a credit. On every path the same bytes complete, so nothing else depends on the choice.
+Both regions are laid out physically, element by element, swizzles and panels included. Where the same bytes stand in
+the same order on both sides they form runs; bulk copies move whole runs from and to multiples of 16 bytes. What they
+can't move is stored by all threads of the agent: with `st.async`, which credits the receiver's barrier by itself, or
+with ordinary stores, a fence and a credit. On every path the same bytes complete, so nothing else depends on the
+choice.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Unfit(Exception):
 
 @dataclass(frozen=True)
 class Pushes:
-    """The plan of every push, the barriers that are credited after ordinary stores, and what the user may want to know."""
+    """The plan of every push, the barriers credited after ordinary stores, and what the user may want to know."""
 
     function: Function
     plans: Mapping[Op, PushPlan]
@@ -159,7 +160,7 @@ def strides_of(layout: SharedLayout) -> tuple[int, ...]:
 
 
 def _check_start(view: SharedView, layout: SharedLayout, facts: Divisibility) -> None:
-    """Offsets known only at run time must shift the whole region, by a multiple of what bulk copies and the swizzle need."""
+    """Offsets known only at run time must shift the whole region by a multiple of what copies and the swizzle need."""
     for axis, (offset, stride) in enumerate(zip(view.offsets, strides_of(layout), strict=True)):
         if isinstance(offset, Const):
             continue
@@ -229,7 +230,9 @@ def _stores(op: ClusterCopy, layouts: Layouts, facts: Divisibility, why: str, re
         reason = f"{said}, too few for st.async: a fence and a credit of {op.dst.nbytes} bytes follow"
         return PushPlan("stores", reason, vector=vector, fenced=read_by_engine)
     if read_by_engine:
-        reason = f"{said}; {op.dst.buffer.name} is read by an engine: a fence and a credit of {op.dst.nbytes} bytes follow"
+        reason = (
+            f"{said}; {op.dst.buffer.name} is read by an engine: a fence and a credit of {op.dst.nbytes} bytes follow"
+        )
         return PushPlan("stores", reason, vector=vector, fenced=True)
     return PushPlan("st.async", said, vector=vector)
 

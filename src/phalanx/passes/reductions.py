@@ -1,8 +1,8 @@
 """Memory for `cluster.reduce`: two turns of inboxes and two barriers per agent, which all its reductions share.
 
-The turns alternate. A CTA sends for turn n + 2 after its own wait in turn n + 1, which needed what every peer sent in that
-turn; a peer sends it when all its threads have read their inboxes of turn n. So no inbox is overwritten before it was read,
-and each barrier's phase is over before bytes of its next one can land, without any other signal.
+The turns alternate. A CTA sends for turn n + 2 after its own wait in turn n + 1, which needed what every peer sent in
+that turn; a peer sends it when all its threads have read their inboxes of turn n. So no inbox is overwritten before it
+was read, and each barrier's phase is over before bytes of its next one can land, without any other signal.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def allocate_reductions(function: Function) -> Function:
     for op, agent in agents.items():
         assert isinstance(op, ClusterReduce)
         sizes[agent] = max(sizes.get(agent, 0), function.cluster_size * inbox_bytes(op, agent[1]))
-    taken = {item.name for item in (*function.buffers, *function.barriers)}
+    taken = {buffer.name for buffer in function.buffers} | {barrier.name for barrier in function.barriers}
     memory: dict[Warps, tuple[SharedBuffer, BarrierArray]] = {}
     for agent, size in sizes.items():
         loc = next(op.loc for op, owner in agents.items() if owner == agent)

@@ -242,6 +242,8 @@ class _Agent:
             for access in effects.accesses:
                 if access.when is When.MMA_GROUP:
                     yield Pending(Done.MMA_READS, op, access.region, access.mode)
+                elif access.when is When.BARRIER:
+                    continue  # the engine's, not the threads': its end is a barrier's
                 elif not self.order.reads_only_input(access):
                     yield Pending(Done.ALL_ACCESSED, op, access.region, access.mode)
             if effects.waits:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from phalanx.passes.copies import _Planner
 
 CHUNK = 16
-FOUR_ROWS_FROM = 100
-"""The first architecture with `tile::gather4` and `tile::scatter4`."""
+FOUR_ROWS_FROM = 100  # the first architecture with `tile::gather4`
+DATACENTER = (100, 103, 110)  # those with `tile::scatter4`, and with `tile::gather4` to several CTAs
 
 
 def plan_row_copy(planner: _Planner, op: RowCopy, sm: int) -> CopyPlan:
@@ -43,6 +43,13 @@ def plan_row_copy(planner: _Planner, op: RowCopy, sm: int) -> CopyPlan:
     text = f"{op.mnemonic} of {count} rows of {view.array.name}: {plan.path}, {plan.reason}"
     planner.notes.append(Note(text, op.loc))
     return plan
+
+
+def has_four_rows(op: RowCopy, sm: int) -> bool:
+    """Whether the target has the four-row form of an instruction; others copy row by row."""
+    if isinstance(op, TmaScatter4 | TmaScatter) or op.multicast is not None:
+        return sm in DATACENTER
+    return sm >= FOUR_ROWS_FROM
 
 
 def is_fast(layout: SharedLayout, shared: SharedView) -> bool:
@@ -95,7 +102,7 @@ def _choose(
     swizzled = f", {layout.swizzle}-byte swizzle" if layout.swizzle else ""
     shape = f"{box} of 1 x {rows.columns}{swizzled}"
     why_not = ""
-    for path, possible in (("four rows", rows.fours and sm >= FOUR_ROWS_FROM), ("rows", rows.single)):
+    for path, possible in (("four rows", rows.fours and has_four_rows(op, sm)), ("rows", rows.single)):
         if not possible:
             continue
         try:

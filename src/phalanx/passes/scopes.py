@@ -2,8 +2,8 @@
 
 An unqualified arrive or wait orders memory within its CTA and costs one instruction; `.release.cluster` and
 `.acquire.cluster` cost memory barriers and an invalidated cache. They are owed where ordinary stores write memory that
-another CTA reads in this kernel, and can come before an arrive that goes to another CTA: that arrive, and every wait on its
-barrier, carries them. Copies by TMA need none: their bytes are published by the barrier they complete on.
+another CTA reads in this kernel, and can come before an arrive that goes to another CTA: that arrive, and every wait on
+its barrier, carries them. Copies by TMA need none: their bytes are published by the barrier they complete on.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from phalanx.passes.regions import memory_owner
 class Scopes:
     """`cluster` holds the barrier arrays whose remote arrivals and whose waits are of cluster scope.
 
-    `credited` are those on which a peer credits bytes after ordinary stores, released by a fence: their waits acquire too.
+    `credited` are those on which a peer credits bytes after ordinary stores, released by a fence: their waits acquire
+    too.
     """
 
     cluster: frozenset[BarrierArray] = frozenset()
@@ -89,7 +90,7 @@ class _Reach:
 
 
 def _sharing_stores(effects: Mapping[Op, Effects]) -> set[Op]:
-    """Ordinary stores of one CTA that another may read: in a peer's shared memory, in what peers load, in global memory."""
+    """Ordinary stores that another CTA may read: into a peer's shared memory, what peers load, or global memory."""
     visited: set[object] = set()
     loaded: set[Param] = set()
     for access in (access for e in effects.values() for access in e.accesses):

@@ -38,7 +38,8 @@ def choose_shared_layouts(
     """The layout of every shared buffer; `layouts` are those of the register tiles that are loaded and stored.
 
     For `lower`. Of the layouts that the asynchronous copies of a buffer allow, the one with the fewest bank conflicts
-    in its ordinary accesses wins, the plainest among equals. Both ends of a copy from CTA to CTA are alike if they can be.
+    in its ordinary accesses wins, the plainest among equals. Both ends of a copy from CTA to CTA are alike if they can
+    be.
     """
     facts = find_divisibility(function)
     copied: dict[SharedBuffer, list[SharedView]] = {buffer: [] for buffer in function.buffers}
@@ -101,7 +102,7 @@ def _make_alike(
     found: dict[SharedBuffer, tuple[SharedLayout, int]],
     conflicts_in: Callable[[SharedBuffer, SharedLayout], int | None],
 ) -> None:
-    """Gives one end of a push the layout of the other, where the matrices are equal and what else touches it allows it."""
+    """Gives one end of a push the layout of the other, where the matrices are equal and its other uses allow it."""
     layouts = found[source][0], found[target][0]
     if source is target or source.shape[-2:] != target.shape[-2:] or source.dtype.itemsize != target.dtype.itemsize:
         return
@@ -109,7 +110,8 @@ def _make_alike(
         return
     options = []
     for buffer, other in ((source, layouts[1]), (target, layouts[0])):
-        layout = SharedLayout(buffer.shape, buffer.dtype.itemsize, other.swizzle, other.panel, align=found[buffer][0].align)
+        align = found[buffer][0].align
+        layout = SharedLayout(buffer.shape, buffer.dtype.itemsize, other.swizzle, other.panel, align=align)
         conflicts = conflicts_in(buffer, layout)
         if conflicts is not None:
             options.append((conflicts - found[buffer][1], buffer, (layout, conflicts)))

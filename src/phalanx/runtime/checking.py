@@ -9,8 +9,8 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack
-from time import perf_counter
 from functools import partial
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,11 +40,11 @@ def check(
 ) -> Report:
     """Runs the kernel in the simulator and reports what is wrong with its choreography.
 
-    Anyone may call it, outside kernels; needs no GPU. The arguments are copied: nothing of the caller's changes. `schedules`
-    is how many orders of events are tried: asynchronous work as late as possible, as early as possible, then random ones
-    from `seed` on; the first that goes off the rails ends the search. `strict=True` also asks for a proxy fence between a generic
-    read and an asynchronous write. `executor` is a `concurrent.futures.Executor` that runs all but the first schedule; without
-    one, processes of this machine help where there is much to run. Example::
+    Anyone may call it, outside kernels; needs no GPU. The arguments are copied: nothing of the caller's changes.
+    `schedules` is how many orders of events are tried: asynchronous work as late as possible, as early as possible, then
+    random ones from `seed` on; the first that goes off the rails ends the search. `strict=True` also asks for a proxy
+    fence between a generic read and an asynchronous write. `executor` is a `concurrent.futures.Executor` that runs all
+    but the first schedule; without one, processes of this machine help where there is much to run. Example::
 
         report = px.check(copy[64], x, y, BM=128)
         assert report.ok, report
@@ -80,14 +80,16 @@ def check_function(
 ) -> None:
     """One schedule after the other, until one goes off the rails; `progress` is told how many are done."""
     from phalanx.runtime.spreading import check_part, in_order, pack, processes
-    from phalanx.sim.scheduler import Schedule
     from phalanx.sanitizer.findings import ends_search, merged
+    from phalanx.sim.scheduler import Schedule
 
     first, *rest = schedules_of(schedules, seed)
     began = perf_counter()
     report.schedules = (describe(first),)
     suspects: set[tuple[int, int]] = set()
-    report.findings = run_checked(function, grid, copies_of(host), first, strict=strict, seed=seed, suspects=suspects, notes=report.notes)
+    report.findings = run_checked(
+        function, grid, copies_of(host), first, strict=strict, seed=seed, suspects=suspects, notes=report.notes
+    )
     if not report.findings:
         rest = [*(Schedule("starve", seed, suspect) for suspect in sorted(suspects)[:MOST_SUSPECTS]), *rest]
     progress(1)

@@ -27,9 +27,10 @@ PARTS = 32
 class Exploration:
     """What `px.explore` saw.
 
-    `explored` is how many orders of events were run, none of them equivalent to another; `complete` whether there are no more.
-    `outcomes` is how many different results (contents of the arrays that the kernel writes) there were, `deadlocks` and `errors`
-    what went wrong on the way, as `px.Error`s. `ok`: all orders were run, nothing went wrong, and all results are the same.
+    `explored` is how many orders of events were run, none of them equivalent to another; `complete` whether there are
+    no more. `outcomes` is how many different results (contents of the arrays that the kernel writes) there were,
+    `deadlocks` and `errors` what went wrong on the way, as `px.Error`s. `ok`: all orders were run, nothing went wrong,
+    and all results are the same.
     """
 
     kernel: str
@@ -52,7 +53,8 @@ class Exploration:
     def summary(self) -> str:
         """One line."""
         how = "all" if self.complete else "the first"
-        wrong = [f"{len(self.deadlocks)} deadlock{'s' * (len(self.deadlocks) != 1)}" if self.deadlocks else "no deadlock"]
+        count = len(self.deadlocks)
+        wrong = [f"{count or 'no'} deadlock{'s' * (count > 1)}"]
         if self.errors:
             wrong.append(f"{len(self.errors)} other error{'s' * (len(self.errors) != 1)}")
         results = f"{self.outcomes} outcome{'s' * (self.outcomes != 1)}"
@@ -71,11 +73,11 @@ def explore(
 ) -> Exploration:
     """Runs a small kernel in every order of events that can make a difference, to prove that none of them deadlocks.
 
-    Anyone may call it, outside kernels; needs no GPU. Events are barrier signals and waits, copies that land, cluster barriers,
-    group waits and accesses of memory; orders that only swap events which commute count as one. The proof holds for the grid
-    and the arguments given. At most about `limit` orders are run; `complete` says whether that was all. `executor` is a
-    `concurrent.futures.Executor` to spread the work over; without one, processes of this machine help where there is much of
-    it. The arguments are copied. Example::
+    Anyone may call it, outside kernels; needs no GPU. Events are barrier signals and waits, copies that land, cluster
+    barriers, group waits and accesses of memory; orders that only swap events which commute count as one. The proof
+    holds for the grid and the arguments given. At most about `limit` orders are run; `complete` says whether that was all.
+    `executor` is a `concurrent.futures.Executor` to spread the work over; without one, processes of this machine help
+    where there is much of it. The arguments are copied. Example::
 
         seen = px.explore(ring[2], x, y, STAGES=2)
         assert seen.complete and not seen.deadlocks and seen.outcomes == 1

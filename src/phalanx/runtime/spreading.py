@@ -1,7 +1,7 @@
 """Runs of `px.check` and `px.explore` on an executor of the caller's choice, or on processes of this machine.
 
-What travels is the prepared IR, the arguments and the schedule: plain data, so that a kernel need not be importable elsewhere.
-Any `concurrent.futures.Executor` will do, also one of Dask or Ray.
+What travels is the prepared IR, the arguments and the schedule: plain data, so that a kernel need not be importable
+elsewhere. Any `concurrent.futures.Executor` will do, also one of Dask or Ray.
 """
 
 from __future__ import annotations

@@ -120,9 +120,14 @@ def follow(blocked: list[Blocked], function: Function) -> list[Blocked]:
             if successor is None or successor in chain:
                 break
             chain.append(successor)
-        if len(chain) > len(best):
+        if not best or _weight(chain) > _weight(best):
             best = chain
     return best
+
+
+def _weight(chain: list[Blocked]) -> tuple[bool, int]:
+    """A wait for an mbarrier says more than one for the cluster, which others keep waiting; then the longer story."""
+    return not isinstance(chain[0].thing, ClusterBarrier), len(chain)
 
 
 def helpers(item: Blocked, function: Function) -> list[Agent]:

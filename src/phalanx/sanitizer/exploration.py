@@ -1,8 +1,9 @@
 """Every order of events that can make a difference: a search over choices, by running the kernel again and again.
 
-Dynamic partial-order reduction with source sets and sleep sets. A run is taken to its end; each pair of events in it that could
-as well have come the other way round, and does not commute, asks for a run in which it does. Arrivals and bytes of one phase
-commute, and so do accesses of different bytes. A subtree of the search is a `Start`, so that it can be handed to another process.
+Dynamic partial-order reduction with source sets and sleep sets. A run is taken to its end; each pair of events in it
+that could as well have come the other way round, and does not commute, asks for a run in which it does. Arrivals and
+bytes of one phase commute, and so do accesses of different bytes. A subtree of the search is a `Start`, so that it can
+be handed to another process.
 """
 
 from __future__ import annotations
@@ -123,9 +124,10 @@ class Search:
         if self.nodes:
             asleep = stay_asleep(self.nodes[-1])
         while enabled := steps.enabled():
-            process = next((p for p in enabled if p not in asleep), None)
-            if process is None:  # all that could follow was seen in another order
+            awake = [process for process in enabled if process not in asleep]
+            if not awake:  # all that could follow was seen in another order
                 return
+            process = awake[0]
             node = Node(enabled, dict(asleep))
             node.choose(process)
             self.nodes.append(node)

@@ -1,7 +1,8 @@
 """Waits that may come too late: nothing orders the completion of the next phase after them.
 
-Such a wait passes in the run that is watched, but in another one it finds the barrier a phase further, and blocks. That can't be
-told from one run for sure, so this only names the agents to be held back in a run of their own, where the deadlock shows.
+Such a wait passes in the run that is watched, but in another one it finds the barrier a phase further, and blocks. That
+can't be told from one run for sure, so this only names the agents to be held back in a run of their own, where the
+deadlock shows.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Misses:
         barrier.passes[clock.dim, phase] = clock.now[clock.dim]
 
     def signalled(self, barrier: BarrierClock, clock: AgentClock, phase: int) -> None:
-        """A signal, or the copy that will give one, to `phase`: whatever its agent knows of comes before its completion."""
+        """A signal to `phase`, or the copy that will give one: what its agent knows of comes before its completion."""
         now, exits = clock.now, clock.layout.exit
         for (dim, waited), epoch in list(barrier.passes.items()):
             if waited >= phase:

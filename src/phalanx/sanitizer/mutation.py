@@ -1,7 +1,7 @@
 """Mutants: a kernel with one synchronisation removed or changed, to see whether the checks notice.
 
-What can be changed is read from the effects of each instruction: a new instruction with declared effects has mutants at once.
-Barriers of threads inside one role, and `wgmma.fence`, are below the model (compute-sanitizer looks after them) and stay.
+What can be changed is read from the effects of each instruction: a new instruction with declared effects has mutants at
+once. Barriers of threads inside one role, and `wgmma.fence`, are below the model (compute-sanitizer looks after them).
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ class Mutant:
         return f"line {self.loc.line}: {self.what}" if self.loc.line else self.what
 
 
+replace: Any = dataclasses.replace
 Change = tuple[str, list[Op]]
 """What was done, and the instructions that replace the original one."""
 
@@ -66,14 +67,12 @@ def changes(op: Op, sizes: set[int]) -> Iterator[Change]:
     for expect in effects.expects:
         yield from changed(op, expect.nbytes, "bytes missing", lambda v: v - BYTES, lambda v: [("sub", v, BYTES)])
         yield from changed(op, expect.nbytes, "too many bytes", lambda v: v + BYTES, lambda v: [("add", v, BYTES)])
-    for mask in {id(part.mask): part.mask for part in (*effects.arrivals, *effects.completes)}.values():
+    masks = [part.mask for part in effects.arrivals] + [part.mask for part in effects.completes]
+    for mask in {id(mask): mask for mask in masks}.values():
         if mask is not None:
-            yield from changed(
-                op, mask, "only the lowest CTA of the mask", lambda v: v & -v, lambda v: [("sub", 0, v), ("and", v, None)]
-            )
-            yield from changed(
-                op, mask, "without the lowest CTA of the mask", lambda v: v & (v - 1), lambda v: [("sub", v, 1), ("and", v, None)]
-            )
+            lowest, rest = "only the lowest CTA of the mask", "without the lowest CTA of the mask"
+            yield from changed(op, mask, lowest, lambda v: v & -v, lambda v: [("sub", 0, v), ("and", v, None)])
+            yield from changed(op, mask, rest, lambda v: v & (v - 1), lambda v: [("sub", v, 1), ("and", v, None)])
     yield from changed_fields(op, effects)
     yield from changed_stages(op, sizes)
 
@@ -82,7 +81,7 @@ def is_removable(op: Op, effects: fx.Effects) -> bool:
     """Whether the instruction does nothing but synchronise."""
     if op.defines is not None or effects.accesses or list(op.blocks()):
         return False
-    groups = (*effects.bulk_groups, *effects.mma_groups)
+    groups: list[Any] = [*effects.bulk_groups, *effects.mma_groups]
     if op.defined_values() and not groups:
         return False
     return bool(
@@ -105,7 +104,7 @@ def changed(
         if number == value.value:
             return
         assert isinstance(value.type, ScalarType)
-        yield text, [dataclasses.replace(op, **{name: Const(number, value.type) for name in names})]
+        yield text, [replace(op, **{name: Const(number, value.type) for name in names})]
         return
     before: list[Op] = []
     last: Value = value
@@ -117,7 +116,7 @@ def changed(
         result = Value(value.type)
         before.append(Binary(fn, operand(a), operand(b), result, loc=op.loc))
         last = result
-    yield text, [*before, dataclasses.replace(op, **{name: last for name in names})]
+    yield text, [*before, replace(op, **{name: last for name in names})]
 
 
 def changed_fields(op: Op, effects: fx.Effects) -> Iterator[Change]:
@@ -126,20 +125,21 @@ def changed_fields(op: Op, effects: fx.Effects) -> Iterator[Change]:
     if effects.lifecycle and getattr(op, "counts", ()):
         counts = op.counts  # type: ignore[attr-defined]
         yield f"{op.mnemonic}: count one higher", [
-            dataclasses.replace(op, counts=tuple(tuple(n + 1 for n in row) for row in counts))  # type: ignore[call-arg]
+            replace(op, counts=tuple(tuple(n + 1 for n in row) for row in counts))
         ]
         if any(n > 1 for row in counts for n in row):
             lower = tuple(tuple(max(1, n - 1) for n in row) for row in counts)
-            yield f"{op.mnemonic}: count one lower", [dataclasses.replace(op, counts=lower)]  # type: ignore[call-arg]
-    for group in (*effects.bulk_groups, *effects.mma_groups):
+            yield f"{op.mnemonic}: count one lower", [replace(op, counts=lower)]
+    groups: list[Any] = [*effects.bulk_groups, *effects.mma_groups]
+    for group in groups:
         if group.action in (fx.GroupAction.WAIT, fx.GroupAction.WAIT_READ) and "n" in names:
-            yield f"{op.mnemonic}: one group more stays open", [dataclasses.replace(op, n=group.pending + 1)]  # type: ignore[call-arg]
+            yield f"{op.mnemonic}: one group more stays open", [replace(op, n=group.pending + 1)]
             if op.defined_values():  # it can't be removed: what it defines is read
-                yield f"{op.mnemonic}: waits for nothing", [dataclasses.replace(op, n=MANY)]  # type: ignore[call-arg]
+                yield f"{op.mnemonic}: waits for nothing", [replace(op, n=MANY)]
         if group.action is fx.GroupAction.WAIT and "read" in names:
-            yield f"{op.mnemonic}: waits for the reads only", [dataclasses.replace(op, read=True)]  # type: ignore[call-arg]
+            yield f"{op.mnemonic}: waits for the reads only", [replace(op, read=True)]
     if any(m.span is fx.Span.CLUSTER and m.arrives and m.releases for m in effects.rendezvous) and "relaxed" in names:
-        yield f"{op.mnemonic}: relaxed", [dataclasses.replace(op, relaxed=True)]  # type: ignore[call-arg]
+        yield f"{op.mnemonic}: relaxed", [replace(op, relaxed=True)]
 
 
 def changed_stages(op: Op, sizes: set[int]) -> Iterator[Change]:
@@ -147,7 +147,7 @@ def changed_stages(op: Op, sizes: set[int]) -> Iterator[Change]:
     if isinstance(op, Compare) and op.fn == "eq" and isinstance(op.b, Const) and op.b.value in sizes:
         for number in (int(op.b.value) - 1, int(op.b.value) + 1):
             yield f"a ring of {op.b.value} wraps at {number}", [
-                dataclasses.replace(op, b=Const(number, op.b.type))  # type: ignore[arg-type]
+                replace(op, b=Const(number, op.b.type))  # type: ignore[arg-type]
             ]
 
 
@@ -165,12 +165,13 @@ class Verdict:
 
 
 def judge(
-    mutant: Mutant, original: bytes, grid: Any, args: list[Any], *, prepared: bool = True, schedules: int = 3, limit: int = 2000
+    mutant: Mutant, original: bytes, grid: Any, args: list[Any], *, prepared: bool = True, schedules: int = 3,
+    limit: int = 2000,
 ) -> Verdict:
     """Checks a mutant of a kernel, which is `prepared` or as it was read.
 
-    One that is clean has to be shown equivalent: no order of events deadlocks, and all end as the original does (`original`
-    is its outcome).
+    One that is clean has to be shown equivalent: no order of events deadlocks, and all end as the original does
+    (`original` is its outcome).
     """
     from phalanx.errors import Error
     from phalanx.ir.verifier import verify
@@ -194,9 +195,9 @@ def judge(
     found = Search(Steps(function, grid, copies_of(args)), Start(), limit).run()
     same = found.complete and not found.deadlocks and not found.errors and set(found.outcomes) == {original}
     seen = (
-        f"{found.explored} orders, complete: {found.complete}, {len(found.outcomes)} outcomes, {len(found.deadlocks)} deadlocks, "
-        f"{len(found.errors)} errors" + (", another result" if set(found.outcomes) - {original} else "")
-    )
+        f"{found.explored} orders, complete: {found.complete}, {len(found.outcomes)} outcomes, "
+        f"{len(found.deadlocks)} deadlocks, {len(found.errors)} errors"
+    ) + (", another result" if set(found.outcomes) - {original} else "")
     return Verdict(mutant, "equivalent" if same else "survived", seen)
 
 

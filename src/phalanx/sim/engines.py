@@ -1,8 +1,8 @@
 """Asynchronous copies: issued by an agent, carried out later by the scheduler, step by step.
 
-A load has one step: it reads global memory, writes shared memory and credits its bytes; so has a push from CTA to CTA. A store has two, which
-is what `tma.wait(n, read=True)` and `tma.wait(n)` tell apart: it reads its shared source, and later writes
-global memory.
+A load has one step: it reads global memory, writes shared memory and credits its bytes; so has a push from CTA to CTA.
+A store has two, which is what `tma.wait(n, read=True)` and `tma.wait(n)` tell apart: it reads its shared source, and
+later writes global memory.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class LoadCopy(Copy):
 
 
 class PushCopy(Copy):
-    """Shared memory of one CTA into another's, its bytes on that one's barrier; `convert` makes the elements that arrive."""
+    """Shared memory of one CTA into another's, its bytes on that one's barrier; `convert` makes what arrives."""
 
     __slots__ = ("barriers", "convert", "destination", "nbytes", "source")
 

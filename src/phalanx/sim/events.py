@@ -1,4 +1,4 @@
-"""Events of a run that is driven step by step: who did what to which bytes and barriers, and which of two do not commute."""
+"""Events of a run that is driven step by step: who did what to which bytes and barriers, and which of them commute."""
 
 from __future__ import annotations
 

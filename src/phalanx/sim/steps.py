@@ -1,7 +1,7 @@
 """A run one event at a time: a driver chooses, again and again, which agent or copy in flight goes on.
 
-Nothing waits by itself here: an agent that has come to a wait is *enabled* while what it asks for is so, and passes when it is
-chosen, as a thread that polls would. The same choices give the same run.
+Nothing waits by itself here: an agent that has come to a wait is *enabled* while what it asks for is so, and passes
+when it is chosen, as a thread that polls would. The same choices give the same run.
 """
 
 from __future__ import annotations
@@ -56,7 +56,9 @@ class Recorder(Monitor):
                 self.touch(op, Touch("memory", ("shared", cluster.index, rank), mode, mask))
         elif access.region.array in self.steps.written:  # type: ignore[union-attr]
             index = access.region.array.index  # type: ignore[union-attr]
-            self.touch(op, Touch("memory", ("global", index), mode, self.global_mask(index, place)))
+            shared = self.steps.shared_arrays.get(index)
+            mask = self.global_mask(index, place) if shared is None else -1
+            self.touch(op, Touch("memory", ("global", index if shared is None else shared), mode, mask))
 
     def shared_mask(self, place: SharedPlace) -> int:
         key = (place.buffer, *[(p.start, p.stop) if isinstance(p, slice) else p for p in place.key])
@@ -190,6 +192,9 @@ class Steps:
         self.args = list(args)
         self.first = [arg.copy() if isinstance(arg, np.ndarray) else arg for arg in args]
         self.written = written_arrays(function)
+        self.shared_arrays = _overlapping(self.args)
+        roots = {self.shared_arrays.get(param.index) for param in self.written} - {None}
+        self.written |= {param for param in function.params if self.shared_arrays.get(param.index) in roots}
         self.arrays = {array: i for i, array in enumerate(function.barriers)}
         self.exit_op: Op = next(iter(function.walk()), Op())
         self.recorder = Recorder(self)
@@ -445,6 +450,15 @@ class Steps:
         return digest.digest()
 
 
+def _overlapping(args: Sequence[Any]) -> dict[int, int]:
+    """Arrays that may have elements in common, with the first of them: they count as one element."""
+    arrays = [(i, arg) for i, arg in enumerate(args) if isinstance(arg, np.ndarray)]
+    return {
+        i: min(j for j, other in arrays if np.may_share_memory(arg, other))
+        for i, arg in arrays if any(j != i and np.may_share_memory(arg, other) for j, other in arrays)
+    }
+
+
 def landings(copy: Copy) -> list[Copy]:
     """A multicast lands in each CTA by itself: one copy for each."""
     destinations = getattr(copy, "destinations", ())
@@ -478,7 +492,8 @@ def _is_local(op: Op) -> bool:
     effects = op.effects()
     if effects.arrivals or effects.expects or effects.waits or effects.lifecycle:
         return False
-    if any(group.action in (fx.GroupAction.WAIT, fx.GroupAction.WAIT_READ) for group in effects.mma_groups) or _meets(op):
+    waits = (fx.GroupAction.WAIT, fx.GroupAction.WAIT_READ)
+    if _meets(op) or any(group.action in waits for group in effects.mma_groups):
         return False
     if any(access.when is not fx.When.BARRIER and access.when is not fx.When.BULK_GROUP for access in effects.accesses):
         return False

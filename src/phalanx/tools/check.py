@@ -21,7 +21,7 @@ from phalanx.sanitizer.report import Report
 
 
 def check(
-    file: Annotated[str, typer.Argument(help="A Python file with @px.example functions; FILE:KERNEL checks one kernel.")],
+    file: Annotated[str, typer.Argument(help="A file with @px.example functions; FILE:KERNEL checks one kernel.")],
     schedules: Annotated[int, typer.Option(help="How many orders of events are tried.", min=1)] = DEFAULT_SCHEDULES,
     seed: Annotated[int, typer.Option(help="The first seed of the random ones.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the reports as a JSON list.")] = False,
@@ -109,7 +109,9 @@ def run(launches: list[Launch], schedules: int, seed: int, *, quiet: bool) -> li
     return reports
 
 
-def check_launch(launch: Launch, schedules: int, seed: int = 0, progress: Callable[[int], None] = lambda done: None) -> Report:
+def check_launch(
+    launch: Launch, schedules: int, seed: int = 0, progress: Callable[[int], None] = lambda done: None
+) -> Report:
     """`px.check` of a launch, with its progress."""
     kernel = launch.bound.kernel
     report = Report(kernel.name)

@@ -317,7 +317,7 @@ def pipe_left_with_its_stage_in_hand():
     @px.kernel(warps=2)
     def run(X):
         pipe = px.pipe(2)
-        for i in range(4):
+        for _ in range(4):
             with pipe.consume() as stage:
                 if X[0, stage] > 0:
                     continue

@@ -1,7 +1,8 @@
 """Rows by index in PTX: the four-row instructions where the target has them, copies of single rows elsewhere.
 
-Loads by a tile of indices are issued by the lanes of the agent's first warp, each for the indices it holds. Stores
-belong to the bulk groups of one thread, so that thread issues them all; the indices come to it through the warp.
+Loads by a tile of indices are issued by all warps of the agent, whose lanes hold the indices: a copy takes its issuer
+some time. Stores belong to the bulk groups of one thread, so that thread issues them all; the indices come to it
+through its warp.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from contextlib import contextmanager
 from functools import cache
 
 from phalanx.cuda.bulk import bulk_load, bulk_store
-from phalanx.cuda.ops.tma import LOOP_FROM, POLICIES, _mask, _shared_base, tensor_load, tensor_store
-from phalanx.cuda.plan import Box, CopyPlan
+from phalanx.cuda.ops.tma import LOOP_FROM, POLICIES, _even_step, _mask, _shared_base, tensor_load, tensor_store
+from phalanx.cuda.plan import CopyPlan
 from phalanx.cuda.prelude import Parameter, instruction
 from phalanx.cuda.registry import emits
 from phalanx.cuda.writer import Helper, Writer, scalar_dtype
@@ -64,11 +65,12 @@ def emit_gather4(w: Writer, op: TmaGather4) -> None:
 @emits(TmaGather)
 def emit_gather(w: Writer, op: TmaGather) -> None:
     tile = w.name(op.src.offsets[0])
-    with _first_warp(w):
-        w.line("__syncwarp();  // all that the elected lane did is done")
+    with w.block():
+        if op.warps == 1:
+            w.line("__syncwarp();  // all that the elected lane did is done")
         gather = _Gather(w, op)
         for group, (slots, lanes) in enumerate(_groups(op.dst)):
-            with w.block(f"if ({w.lane} < {lanes})" if lanes < LANES else ""):
+            with w.block(_share(w, lanes)):
                 first = f"{w.lane} * {FOUR}" + (f" + {group * LANES * FOUR}" if group else "")
                 gather.four([f"{tile}[{slot}]" for slot in slots], first)
 
@@ -99,6 +101,17 @@ def _first_warp(w: Writer) -> Iterator[None]:
     """What the lanes of the agent's first warp do together; the elected thread is one of them."""
     with w.block(f"if ({w.warp} == 0)" if w.agent.warps > 1 else ""):
         yield
+
+
+def _share(w: Writer, lanes: int) -> str:
+    """The condition under which a thread issues copies: every warp takes some of the lanes that hold indices."""
+    warps = min(w.agent.warps, lanes)
+    terms = [f"{w.lane} < {lanes}"] if lanes < LANES else []
+    if warps > 1:
+        terms.append(f"{w.lane} % {warps} == {w.warp}")
+    elif w.agent.warps > 1:
+        terms.append(f"{w.warp} == 0")
+    return f"if ({' && '.join(terms)})" if terms else ""
 
 
 def _groups(shared: SharedView) -> list[tuple[tuple[int, ...], int]]:
@@ -150,13 +163,13 @@ class _Rows:
         self.each_box(lambda column, shift: self.single(row, column, _sum(address, shift)))
 
     def each_box(self, emit: Callable[[str, str], None]) -> None:
-        """Calls `emit` with the column and the shared offset of each box of a row; many become a loop."""
+        """Calls `emit` with the column and the shared offset of each box of a row; many even ones become a loop."""
         boxes = self.plan.boxes
-        if len(boxes) < LOOP_FROM:
+        step = _even_step(boxes) if len(boxes) >= LOOP_FROM else None
+        if step is None:
             for box in boxes:
                 emit(_column(self.w, self.column, str(box.offsets[1])), str(box.shared_offset))
             return
-        step = Box((0, boxes[1].offsets[1] - boxes[0].offsets[1]), boxes[1].shared_offset - boxes[0].shared_offset)
         with self.w.block(f"for (int px_i = 0; px_i < {len(boxes)}; ++px_i)"):
             shift = _sum(str(boxes[0].shared_offset), f"px_i * {step.shared_offset}")
             emit(_column(self.w, self.column, f"px_i * {step.offsets[1]}"), shift)

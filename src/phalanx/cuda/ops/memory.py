@@ -14,7 +14,7 @@ from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.arithmetic import cast_text
 from phalanx.cuda.tiles.coordinates import first_thread, owner_conditions
 from phalanx.cuda.tiles.facts import facts_of
-from phalanx.cuda.tiles.global_access import GlobalAccess, scalar_pointer, vector_elements
+from phalanx.cuda.tiles.global_access import VECTOR_BYTES, GlobalAccess, scalar_pointer, vector_elements
 from phalanx.cuda.tiles.index import atom, element, local, slot_loop
 from phalanx.cuda.tiles.matrix_store import emit_matrix_store, stores_matrices
 from phalanx.cuda.tiles.share import share_scalar, share_tile
@@ -95,21 +95,26 @@ def _load_global(w: Writer, op: Load, view: GlobalView) -> None:
         width = vector_elements(view, layout)
         itemsize = view.dtype.itemsize
         packed = itemsize < 4 <= width * itemsize
+        once = op.once and width * itemsize == VECTOR_BYTES
         words = local(w, "words")
         if packed:  # all ways meet in whole words: narrow elements stay packed until somebody computes with them
             w.line(f"unsigned {words}[{slots * itemsize // 4}];")
 
         def by_vectors() -> None:
             with slot_loop(w, slots, width) as i:
-                inside = " && ".join(access.inside(i, width))
+                inside = (" & " if once else " && ").join(access.inside(i, width))
                 if packed:
                     target = f"{words} + {i} / {4 // itemsize}" if i != "0" else words
-                    load, otherwise = w.use(h.LOAD_WORDS), w.use(h.FILL_WORDS)
+                    load, otherwise = w.use(h.LOAD_WORDS_ONCE if once else h.LOAD_WORDS), w.use(h.FILL_WORDS)
                 else:
                     target = f"{name} + {i}" if i != "0" else name
-                    load, otherwise = w.use(h.LOAD_VECTOR), w.use(h.FILL_VECTOR)
-                w.line(f"if ({inside}) {load}<{width}>({target}, {access.pointer(i, width)});")
-                w.line(f"else {otherwise}<{width}>({target}, {fill});")
+                    load, otherwise = w.use(h.LOAD_VECTOR_ONCE if once else h.LOAD_VECTOR), w.use(h.FILL_VECTOR)
+                if once:
+                    w.line(f"{otherwise}<{width}>({target}, {fill});")
+                    w.line(f"{load}<{width}>({target}, {access.pointer(i, width)}, {inside});")
+                else:
+                    w.line(f"if ({inside}) {load}<{width}>({target}, {access.pointer(i, width)});")
+                    w.line(f"else {otherwise}<{width}>({target}, {fill});")
 
         def by_elements() -> None:
             with slot_loop(w, slots) as i:
@@ -126,7 +131,7 @@ def _load_global(w: Writer, op: Load, view: GlobalView) -> None:
 def _vectors_or_elements(
     w: Writer, access: GlobalAccess, width: int, by_vectors: Callable[[], None], by_elements: Callable[[], None]
 ) -> None:
-    """Vectors where no edge can cut one: known when the text is written, or asked at run time, the same in all threads."""
+    """Vectors where no edge can cut one: known now, or asked at run time, with one answer for all threads."""
     if width == 1:
         by_elements()
         return
@@ -198,12 +203,19 @@ def _store_global(w: Writer, op: Store, view: GlobalView) -> None:
         access = GlobalAccess(w, view, layout)
         access.declare()
         width = vector_elements(view, layout)
+        once = op.once and width * view.dtype.itemsize == VECTOR_BYTES
+        store = h.STORE_VECTOR_ONCE if once else h.STORE_VECTOR
 
         def by_vectors() -> None:
             with slot_loop(w, slots, width) as i:
                 source = f"{name} + {i}" if i != "0" else name
-                conditions = " && ".join([*access.alive(i, width), *access.inside(i, width)])
-                w.line(f"if ({conditions}) {w.use(h.STORE_VECTOR)}<{width}>({access.pointer(i, width)}, {source});")
+                conditions = [*access.alive(i, width), *access.inside(i, width)]
+                place = access.pointer(i, width)
+                if once:
+                    allowed = " & ".join(atom(condition) for condition in conditions)
+                    w.line(f"{w.use(store)}<{width}>({place}, {source}, {allowed});")
+                else:
+                    w.line(f"if ({' && '.join(conditions)}) {w.use(store)}<{width}>({place}, {source});")
 
         def by_elements() -> None:
             with slot_loop(w, slots) as i:

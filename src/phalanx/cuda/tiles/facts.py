@@ -18,7 +18,7 @@ _SUMS: WeakKeyDictionary[Plan, dict[Value, tuple[Value, int]]] = WeakKeyDictiona
 
 
 def split_constant(w: Writer, value: Value) -> tuple[Value, int]:
-    """`value` as another scalar, which has a name of its own in the text, and a constant: several accesses share an address."""
+    """`value` as another named scalar plus a constant, so that several accesses share an address."""
     table = _SUMS.get(w.plan)
     if table is None:
         table = _SUMS[w.plan] = {}

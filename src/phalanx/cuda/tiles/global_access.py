@@ -137,7 +137,7 @@ class GlobalAccess:
         return self.coordinates.alive(var, step)
 
     def whole_vectors(self, width: int, facts: Divisibility) -> str:
-        """A condition, the same in all threads, under which every vector is aligned and wholly inside or outside; "" if always.
+        """A condition, the same in all threads, under which no vector is cut or misaligned; "" if always.
 
         Rows that end on a multiple of the vector, or tiles that end before the row does, cut none.
         """

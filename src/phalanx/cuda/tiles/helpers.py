@@ -373,9 +373,52 @@ FILL_WORDS = Helper(
     (PACK_WORDS,),
 )
 
+LOAD_WORDS_ONCE = Helper(
+    "load_words_once",
+    "// 16 bytes that nobody reads again soon, where `inside`: predicated, so that no branch separates loads.\n"
+    "template <int N, class T>\n"
+    "__device__ __forceinline__ void load_words_once(unsigned* words, const T* p, bool inside) {\n"
+    "  asm volatile(\n"
+    "      \"{\\n\"\n"
+    "      \".reg .pred p;\\n\"\n"
+    "      \"setp.ne.u32 p, %5, 0;\\n\"\n"
+    "      \"@p ld.global.L1::no_allocate.L2::256B.v4.u32 {%0, %1, %2, %3}, [%4];\\n\"\n"
+    "      \"}\"\n"
+    "      : \"+r\"(words[0]), \"+r\"(words[1]), \"+r\"(words[2]), \"+r\"(words[3])\n"
+    "      : \"l\"(p), \"r\"((unsigned)inside) : \"memory\");\n"
+    "}",
+)
+LOAD_VECTOR_ONCE = Helper(
+    "load_vector_once",
+    "template <int N, class T>\n"
+    "__device__ __forceinline__ void load_vector_once(T* x, const T* p, bool inside) {\n"
+    "  unsigned words[4] = {0, 0, 0, 0};\n"
+    "  pack<N>(words, x);\n"
+    "  load_words_once<N>(words, p, inside);\n"
+    "  unpack<N>(x, words);\n"
+    "}",
+    (WORDS, LOAD_WORDS_ONCE),
+)
+STORE_VECTOR_ONCE = Helper(
+    "store_vector_once",
+    "template <int N, class T>\n"
+    "__device__ __forceinline__ void store_vector_once(T* p, const T* x, bool inside) {\n"
+    "  unsigned words[4] = {0, 0, 0, 0};\n"
+    "  pack<N>(words, x);\n"
+    "  asm volatile(\n"
+    "      \"{\\n\"\n"
+    "      \".reg .pred p;\\n\"\n"
+    "      \"setp.ne.u32 p, %5, 0;\\n\"\n"
+    "      \"@p st.global.L1::no_allocate.v4.u32 [%4], {%0, %1, %2, %3};\\n\"\n"
+    "      \"}\"\n"
+    "      :: \"r\"(words[0]), \"r\"(words[1]), \"r\"(words[2]), \"r\"(words[3]), \"l\"(p), \"r\"((unsigned)inside)\n"
+    "      : \"memory\");\n"
+    "}",
+    (WORDS,),
+)
 KEEP_WORDS = Helper(
     "keep_words",
-    "// The same registers, plus a zero that only the running machine knows: neither NVRTC nor ptxas can share what was\n"
+    "// The same registers, plus a zero that only the running machine knows: no compiler can share what was\n"
     "// computed from the old ones with what is computed from the new ones.\n"
     "__device__ __forceinline__ unsigned unknown_zero() {\n"
     "  unsigned size;\n"

@@ -45,7 +45,10 @@ class ClusterId(Op):
 
 @dataclass(frozen=True, eq=False)
 class ClusterArrive(Op):
-    """Arrives at the cluster's barrier; a relaxed arrival publishes nothing but fenced barrier inits. `reason`: the compiler's."""
+    """Arrives at the cluster's barrier; a relaxed arrival publishes nothing but fenced barrier inits.
+
+    `reason` is empty where the user wrote it.
+    """
 
     mnemonic: ClassVar[str] = "cluster.arrive"
     relaxed: bool = False
@@ -68,7 +71,7 @@ class ClusterWait(Op):
 
 @dataclass(frozen=True, eq=False)
 class ClusterSync(Op):
-    """Both halves. `reason` is empty where the user wrote it; `relaxed` is the compiler's, where nothing is to be published."""
+    """Both halves. `reason` is empty where the user wrote it; `relaxed`: the compiler's, where nothing is published."""
 
     mnemonic: ClassVar[str] = "cluster.sync"
     reason: str = ""
@@ -82,8 +85,8 @@ class ClusterSync(Op):
 class ClusterCopy(Op):
     """Pushes shared memory of this CTA into that of the CTA `dst` names; `ctas` is the mask with that CTA's bit.
 
-    With a barrier, the destination's bytes complete on that CTA's `bar`, and nothing arrives there unless `arm`: then the
-    sender also arrives, with those bytes expected. Without one the copy is over for whoever passes the next cluster
+    With a barrier, the destination's bytes complete on that CTA's `bar`, and nothing arrives there unless `arm`: then
+    the sender also arrives, with those bytes expected. Without one the copy is over for whoever passes the next cluster
     barrier. An element type or shape that differs is converted, in row-major order. `how` is the compiler's choice.
     """
 
@@ -144,7 +147,7 @@ class ClusterLoad(_Collective):
 
 @dataclass(frozen=True, eq=False)
 class ClusterMulticast(_Collective):
-    """The lowest rank of the mask fetches the tile for all of them; a CTA that its own mask does not name fetches its own."""
+    """The lowest rank of the mask fetches the tile for all of them; a CTA outside its own mask fetches its own."""
 
     mnemonic: ClassVar[str] = "cluster.multicast"
 
@@ -162,9 +165,9 @@ class ClusterAgree(Op):
 class ClusterReduce(Op):
     """`fn` ("sum", "max", "min") over the `x` of all CTAs of the cluster, in the order of their ranks.
 
-    The result is in every CTA, or in CTA `cta` alone; elsewhere it is the CTA's own `x`. `ctas` is the mask of those that
-    receive. All CTAs run it equally often. `slots` and `barrier` are the compiler's: two turns of inboxes, and their
-    barriers, shared by all reductions of an agent.
+    The result is in every CTA, or in CTA `cta` alone; elsewhere it is the CTA's own `x`. `ctas` is the mask of those
+    that receive. All CTAs run it equally often. `slots` and `barrier` are the compiler's: two turns of inboxes, and
+    their barriers, shared by all reductions of an agent.
     """
 
     mnemonic: ClassVar[str] = "cluster.reduce"

@@ -40,7 +40,7 @@ class TmaGather4(Op):
 class TmaGather(Op):
     """The rows that a tile of indices names, a multiple of four, to as many rows of shared memory.
 
-    `warps` is the size of the agent; its first warp issues the copies, each lane those of the indices it holds.
+    `warps` is the size of the agent; its threads share the copies, each lane issues those of indices it holds.
     """
 
     mnemonic: ClassVar[str] = "tma.gather"
@@ -52,7 +52,8 @@ class TmaGather(Op):
     cache: str | None = None
 
     def effects(self) -> Effects:
-        return _gathers((self.src,), self.dst, self.bar, self.multicast)
+        executor = Executor.ALL if self.warps > 1 else Executor.ONE
+        return _gathers((self.src,), self.dst, self.bar, self.multicast, executor)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,14 +105,17 @@ def row_views(op: RowCopy) -> tuple[tuple[GlobalView, ...], SharedView]:
     return (op.rows if isinstance(op, TmaScatter4) else (op.dst,)), op.src
 
 
-def _gathers(rows: tuple[GlobalView, ...], dst: SharedView, bar: BarrierRef, mask: Value | None) -> Effects:
+def _gathers(
+    rows: tuple[GlobalView, ...], dst: SharedView, bar: BarrierRef, mask: Value | None,
+    executor: Executor = Executor.ONE,
+) -> Effects:
     return Effects(
         accesses=(
             *(Access(Mode.READ, row, Proxy.ASYNC, When.BARRIER) for row in rows),
             Access(Mode.WRITE, dst, Proxy.ASYNC, When.BARRIER, mask),
         ),
         completes=(Complete(bar, dst.nbytes, mask),),
-        executor=Executor.ONE,
+        executor=executor,
     )
 
 

@@ -27,8 +27,8 @@ MAX_COUNT = 2**20 - 1
 class BarrierInit(Op):
     """Initialises one barrier (`index`) or all of an array.
 
-    `counts` has one row per CTA rank and one number per barrier of the array when the compiler writes it; `count` is the
-    operand of the user's `.init(count)`. The hardware's count is `factor` times as large.
+    `counts` has one row per CTA rank and one number per barrier of the array when the compiler writes it; `count` is
+    the operand of the user's `.init(count)`. The hardware's count is `factor` times as large.
     """
 
     mnemonic: ClassVar[str] = "mbarrier.init"
@@ -69,10 +69,10 @@ class FenceBarrierInit(Op):
 class Arrive(Op):
     """`count` arrivals of the agent, here or in every CTA of the mask `ctas`.
 
-    `form` is the compiler's choice: one elected thread, or one thread of each warpgroup. On a barrier with a `factor`, an
-    arrival is so many of the hardware's, which the issuing threads share. With `spread`, lane r of the issuing warp arrives
-    in CTA r, all at once. `releases`: the arrival gives back a stage that copies fill which complete on that array; without
-    `ctas` the compiler finds out whose.
+    `form` is the compiler's choice: one elected thread, or one thread of each warpgroup. On a barrier with a `factor`,
+    an arrival is so many of the hardware's, which the issuing threads share. With `spread`, lane r of the issuing warp
+    arrives in CTA r, all at once. `releases`: the arrival gives back a stage that copies fill which complete on that
+    array; without `ctas` the compiler finds out whose.
     """
 
     mnemonic: ClassVar[str] = "mbarrier.arrive"

@@ -23,12 +23,13 @@ class Extent(Op):
 
 @dataclass(frozen=True, eq=False)
 class Load(Op):
-    """A region into registers; elements outside a global array are `fill`."""
+    """A region into registers; elements outside a global array are `fill`. `once`: caches need not keep it."""
 
     mnemonic: ClassVar[str] = "load"
     view: View
     fill: Value
     result: Value
+    once: bool = False
 
     def effects(self) -> Effects:
         return Effects(accesses=(Access(Mode.READ, self.view),))
@@ -41,6 +42,7 @@ class Store(Op):
     mnemonic: ClassVar[str] = "store"
     view: View
     value: Value
+    once: bool = False
 
     def effects(self) -> Effects:
         return Effects(accesses=(Access(Mode.WRITE, self.view),))

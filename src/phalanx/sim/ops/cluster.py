@@ -93,7 +93,7 @@ def cluster_sync(op: ClusterSync, agent: Agent) -> Callable[..., bool]:
 
 @meaning(ClusterCopy)
 def cluster_copy(op: ClusterCopy, agent: Agent) -> Callable[..., None]:
-    """Reads its source and lands when the schedule says so; without a barrier at once, and the next cluster sync orders it."""
+    """Reads its source and lands when the schedule says so; at once without a barrier: a cluster sync orders it."""
     shape, nbytes = op.dst.shape, op.dst.nbytes
     cast = numerics.cast(op.src.dtype, op.dst.dtype)
 

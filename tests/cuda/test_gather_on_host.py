@@ -1,0 +1,128 @@
+"""The CUDA text of copies by index, run on the CPU: each path of both targets does what the simulator does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import host_cuda
+import host_tma
+import phalanx as px
+from phalanx.kernels import gather, kv_cache
+
+pytestmark = pytest.mark.skipif(host_cuda.COMPILER is None, reason="needs a C++ compiler")
+ARCHS = ("sm_90a", "sm_100a")
+
+
+@px.kernel(warps=2)
+def there_and_back(X, I, J, Y, *, R, K, COL=0):
+    s, bar = px.shared((2, R, K), X.dtype), px.barrier()
+    i = px.block_id(0) * R
+    with bar.transaction():
+        px.tma.gather(X, I[i : i + R], COL, s[1], bar)
+    bar.wait(0)
+    px.tma.scatter(s[1], J[i : i + R], 0, Y)
+    px.tma.commit()
+    px.tma.wait(0)
+
+
+@px.kernel(warps=2)
+def by_four(X, I, J, Y, *, K):
+    s, bar = px.shared((8, K), X.dtype), px.barrier()
+    i = px.block_id(0) * 8
+    with bar.transaction():
+        for m in range(0, 8, 4):
+            px.tma.gather4(X, (I[i + m], I[i + m + 1], I[i + m + 2], I[i + m + 3]), 0, s[m : m + 4], bar)
+    bar.wait(0)
+    for m in range(0, 8, 4):
+        px.tma.scatter4(s[m : m + 4], (J[i + m], J[i + m + 1], J[i + m + 2], J[i + m + 3]), 0, Y)
+    px.tma.commit()
+    px.tma.wait(0)
+
+
+@px.kernel(warps=4, cluster=2)
+def shared_by_two(X, I, Y, *, R, K):
+    s, bar = px.shared((R, K), X.dtype), px.barrier()
+    half = R // 2
+    top = px.cluster.rank() * half
+    with bar.transaction():
+        px.tma.gather(X, I[top : top + half], 0, s[top : top + half], bar, multicast=0b11)
+    bar.wait(0)
+    px.store(Y[px.block_id(0) * R : px.block_id(0) * R + R, 0:K], px.load(s))
+
+
+def random(shape: tuple[int, ...], dtype: Any, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).integers(-7, 8, shape).astype(dtype)
+
+
+def compare(kernel: Any, grid: int, args: list[Any], arch: str, **constants: Any) -> None:
+    """The same arrays from the text and from the simulator."""
+    expected = [arg.copy() if isinstance(arg, np.ndarray) else arg for arg in args]
+    kernel[grid](*expected, **constants)
+    for seed in range(2):
+        found = [arg.copy() if isinstance(arg, np.ndarray) else arg for arg in args]
+        host_tma.run(kernel, grid, *found, arch=arch, seed=seed, **constants)
+        for one, other in zip(found, expected, strict=True):
+            assert np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize(
+    "dtype, k, rows",
+    [
+        (np.float32, 32, 8), (ml_dtypes.bfloat16, 64, 132), (np.int8, 16, 8), (ml_dtypes.bfloat16, 24, 132),
+        (np.float16, 320, 12), (np.int8, 320, 8),
+    ],
+    ids=str,
+)
+def test_every_path(dtype: Any, k: int, rows: int, arch: str) -> None:
+    rng = np.random.default_rng(1)
+    x, y = random((50, k + 16), dtype), random((300, k), dtype, 1)
+    i, j = rng.integers(-5, 55, 2 * rows - 3), rng.permutation(320)[: 2 * rows].astype(np.int32) - 10
+    compare(there_and_back, 2, [x, i, j, y], arch, R=rows, K=k, COL=16)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("k", [16, 32, 64, 512])
+def test_four_at_a_time(k: int, arch: str) -> None:
+    x, y = random((50, k), ml_dtypes.bfloat16), random((40, k), ml_dtypes.bfloat16, 1)
+    i, j = np.random.default_rng(2).integers(-5, 55, 14), np.random.default_rng(3).permutation(48)[:16] - 4
+    compare(by_four, 2, [x, i, j, y], arch, K=k)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_multicast(arch: str) -> None:
+    x, y = random((50, 64), np.float32), random((32, 64), np.float32, 1)
+    i = np.random.default_rng(4).integers(-5, 55, 16)
+    compare(shared_by_two, 2, [x, i, y], arch, R=16, K=64)
+
+
+@pytest.mark.parametrize("swizzle", [32, 64, 128])
+def test_bulk_rows_and_boxes_know_the_swizzle(swizzle: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the layout forced, the text still agrees with the simulator, which knows no layouts."""
+    from phalanx.layouts.shared import SharedLayout
+    from phalanx.passes import shared_layouts
+
+    def forced(buffer: Any, copied: Any) -> Any:
+        yield SharedLayout(buffer.shape, buffer.dtype.itemsize, swizzle, swizzle // buffer.dtype.itemsize)
+
+    monkeypatch.setattr(shared_layouts, "_candidates", forced)
+    x, y = random((50, 128), ml_dtypes.bfloat16), random((40, 128), ml_dtypes.bfloat16, 1)
+    i, j = np.random.default_rng(5).integers(-5, 55, 16), np.random.default_rng(6).permutation(40)[:16]
+    compare(there_and_back, 2, [x, i, j, y], "sm_90a", R=8, K=128)
+    compare(by_four, 2, [x, i, j, y], "sm_100a", K=128)
+
+
+def test_rings_of_the_library() -> None:
+    config = gather.MoveConfig(32, 2, 3, 1)
+    x, y = random((50, 64), np.float32), random((33, 64), np.float32, 1)
+    i, j = np.random.default_rng(7).integers(-5, 55, 33), np.random.default_rng(8).permutation(60)[:33] - 5
+    compare(gather.gather_ring, 3, [x, i, y], "sm_90a", **config.constants(64))
+    compare(gather.scatter_ring, 3, [y, j, x], "sm_90a", **config.constants(64))
+    cache, keep = random((2 * 40, 64), np.float32), np.sort(np.random.default_rng(9).permutation(40)[:16]).reshape(2, 8)
+    compare(
+        kv_cache.compact_ring, 4, [cache, keep, keep, 40], "sm_90a", WIDTH=32, SLICES=2, ROWS=2, STAGES=3, LAG=1
+    )

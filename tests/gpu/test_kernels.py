@@ -1,0 +1,94 @@
+"""The row-wise library on the GPU: every size, element type and cluster, against torch in f64."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import phalanx as px
+from phalanx.kernels.rows import RowConfig, choose
+
+pytestmark = pytest.mark.gpu
+torch: Any = pytest.importorskip("torch")
+
+EPS = 1e-5
+COLUMNS = (1, 37, 256, 1000, 1024, 4096, 5001, 16384, 20000, 32768, 65536, 131072, 262144, 1 << 19, 1 << 20)
+
+
+def near(got: Any, want: Any) -> None:
+    unit = torch.finfo(got.dtype).eps
+    error = (got.double() - want).abs()
+    limit = unit * want.abs() + 4e-6 * want.abs().max()
+    assert torch.isfinite(got).all() and bool((error <= limit).all()), float((error - limit).max())
+
+
+def verify(rows: int, columns: int, dtype: Any, config: RowConfig | None = None) -> None:
+    torch.manual_seed(columns)
+    x = (3 * torch.randn(rows, columns, device="cuda")).to(dtype)
+    w, b = (torch.randn(columns, device="cuda").to(dtype) for _ in range(2))
+    targets = torch.randint(0, columns, (rows,), device="cuda")
+    wide, functional = x.double(), torch.nn.functional
+    for got, want in (
+        (px.kernels.softmax(x, config=config), torch.softmax(wide, -1)),
+        (px.kernels.log_softmax(x, config=config), torch.log_softmax(wide, -1)),
+        (
+            px.kernels.rms_norm(x, w, EPS, config=config),
+            wide * torch.rsqrt((wide * wide).mean(-1, keepdim=True) + EPS) * w.double(),
+        ),
+        (
+            px.kernels.layer_norm(x, w, b, EPS, config=config),
+            functional.layer_norm(wide, (columns,), w.double(), b.double(), EPS),
+        ),
+    ):
+        assert got.dtype == dtype and got.shape == x.shape and got.device == x.device
+        near(got, want)
+    losses = px.kernels.cross_entropy(x, targets, reduction="none", config=config)
+    near(losses, functional.cross_entropy(wide, targets, reduction="none"))
+
+
+@pytest.mark.parametrize("dtype", ("float32", "float16", "bfloat16"))
+@pytest.mark.parametrize("columns", COLUMNS)
+def test_every_size(columns: int, dtype: str) -> None:
+    verify(7 if columns > 100_000 else 133, columns, getattr(torch, dtype))
+
+
+@pytest.mark.parametrize("cluster", (1, 2, 4, 8, 16))
+@pytest.mark.parametrize("columns", (32768, 30001))
+def test_every_cluster(cluster: int, columns: int) -> None:
+    threads = 256
+    width = threads * 8
+    verify(300, columns, torch.bfloat16, RowConfig(cluster, threads // 32, 1, width, px.cdiv(columns, cluster * width)))
+
+
+def test_part_of_the_row_in_shared_memory() -> None:
+    verify(50, 20000, torch.float32, RowConfig(2, 8, 1, 1024, 6, 4))
+
+
+def test_infinities() -> None:
+    x = torch.zeros(300, 70000, device="cuda", dtype=torch.bfloat16)
+    x[:, 4:] = -float("inf")
+    got = px.kernels.softmax(x)
+    assert bool((got[:, :4] == 0.25).all()) and bool((got[:, 4:] == 0).all())
+
+
+def test_repeated_runs_agree_bit_by_bit() -> None:
+    x = torch.randn(512, 262144, device="cuda", dtype=torch.bfloat16)
+    first = px.kernels.softmax(x)
+    for _ in range(5):
+        assert torch.equal(first, px.kernels.softmax(x))
+    assert choose(262144, 2).cluster == 8
+
+
+def test_strided_input_and_leading_axes() -> None:
+    x = torch.randn(4, 6, 96, device="cuda")
+    near(px.kernels.softmax(x[:, ::2, 3:]), torch.softmax(x[:, ::2, 3:].double(), -1))
+    near(px.kernels.softmax(x.transpose(1, 2)), torch.softmax(x.transpose(1, 2).double(), -1))
+
+
+def test_mean_loss_like_torch() -> None:
+    logits = torch.randn(50, 3000, device="cuda")
+    targets = torch.randint(0, 3000, (50,), device="cuda")
+    targets[::7] = -100
+    want = torch.nn.functional.cross_entropy(logits.double(), targets)
+    assert abs(float(px.kernels.cross_entropy(logits, targets)) - float(want)) < 1e-5

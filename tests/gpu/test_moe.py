@@ -1,0 +1,44 @@
+"""On the GPU: the grouped products of a mixture of experts, against torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from phalanx.kernels.moe import moe_gather_matmul, moe_matmul, moe_matmul_scatter
+
+pytestmark = pytest.mark.gpu
+torch = pytest.importorskip("torch")
+
+
+def make(sizes: list[int], tokens: int, k: int, n: int) -> tuple[Any, ...]:
+    x = torch.randint(-3, 4, (tokens, k), device="cuda").to(torch.bfloat16)
+    w = torch.randint(-3, 4, (len(sizes), n, k), device="cuda").to(torch.bfloat16)
+    idx = torch.randint(0, tokens, (sum(sizes),), device="cuda", dtype=torch.int32)
+    return x, w, idx, torch.tensor(sizes, device="cuda", dtype=torch.int32)
+
+
+def products(rows: Any, w: Any, sizes: list[int]) -> Any:
+    parts = torch.split(rows.float(), sizes)
+    return torch.cat([part @ w[e].float().T for e, part in enumerate(parts)])
+
+
+@pytest.mark.parametrize("sizes", [[1000, 0, 300, 1, 129], [128], [5] * 64], ids=str)
+@pytest.mark.parametrize("k, n", [(512, 512), (192, 320), (4096, 1024)])
+def test_gather_matmul(sizes: list[int], k: int, n: int) -> None:
+    x, w, idx, counts = make(sizes, 777, k, n)
+    rows = x[idx.long()]
+    expected = products(rows, w, sizes).to(torch.bfloat16)
+    assert torch.equal(moe_gather_matmul(x, idx, w, counts), expected)
+    assert torch.equal(moe_matmul(rows, w, counts), expected)
+
+
+@pytest.mark.parametrize("sizes", [[1000, 0, 300, 1, 129], [5] * 64], ids=str)
+def test_matmul_scatter(sizes: list[int]) -> None:
+    h, w, idx, counts = make(sizes, sum(sizes), 512, 768)
+    gate = torch.randint(1, 4, (sum(sizes),), device="cuda").float()
+    out = torch.ones(sum(sizes), 768, device="cuda")
+    expected = out.clone().index_add_(0, idx, gate[:, None] * products(h, w, sizes))
+    moe_matmul_scatter(h, w, counts, idx, gate, out)
+    assert torch.equal(out, expected), "integers: exact in any order"

@@ -1,0 +1,65 @@
+"""Small launches of the library's kernels, for their mutants.
+
+The row-wise ones are not here: all their synchronisation is inside `cluster.reduce`, which the model takes as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from mutation.launches import Case
+from phalanx.kernels import gather, kv_cache, moe
+
+RING = {"WIDTH": 32, "ROWS": 2, "STAGES": 3, "LAG": 1}
+
+
+def moving(name: str, **constants: Any) -> Callable[[], Case]:
+    """14 rows by index, on one CTA: the ring wraps twice."""
+
+    def make() -> Case:
+        rng = np.random.default_rng(0)
+        few, many = rng.standard_normal((14, 32), np.float32), rng.standard_normal((20, 32), np.float32)
+        rows = rng.permutation(20)[:14]
+        kernel = getattr(gather, name)
+        arrays = [many, rows, few] if name == "gather_ring" else [few, rows, many]
+        return Case(name, kernel[1], arrays, {**RING, "PARTS": 1, **constants})
+
+    return make
+
+
+def compacting() -> Case:
+    rng = np.random.default_rng(0)
+    cache = rng.standard_normal((20, 32), np.float32)
+    keep = np.sort(rng.permutation(20)[:14])[None].astype(np.int64)
+    return Case("compact_ring", kv_cache.compact_ring[1], [cache, keep, keep, 20], {**RING, "SLICES": 1})
+
+
+def experts(*, gathers: bool, scatters: bool) -> Callable[[], Case]:
+    """Two experts on one cluster, 3 steps along K through a ring of 2."""
+
+    def make() -> Case:
+        rng = np.random.default_rng(0)
+        x, w = (rng.integers(-3, 4, shape).astype(ml_dtypes.bfloat16) for shape in ((150, 192), (2, 128, 192)))
+        sizes, table = np.array([100, 50], np.int32), np.zeros((3, 32), np.int32)
+        moe.plan_tiles[1](sizes, table[0], table[1], table[2], EXPERTS=2, BM=128)
+        rows = rng.permutation(150).astype(np.int32)
+        y = np.zeros((150, 128), np.float32 if scatters else x.dtype)
+        args = [x, rows, w, y, table[0, :3].copy(), table[1, :3].copy(), table[2, :3].copy(), np.ones(150, np.float32)]
+        constants = {"BM": 128, "BN": 64, "STAGES": 2, "GATHER": gathers, "SCATTER": scatters}
+        return Case("expert_ring", moe.expert_ring[2], args, constants)
+
+    return make
+
+
+LIBRARY: dict[str, Callable[[], Case]] = {
+    "gather_ring": moving("gather_ring"),
+    "scatter_ring": moving("scatter_ring"),
+    "scatter_ring, adding": moving("scatter_ring", ADD=True),
+    "compact_ring": compacting,
+    "expert_ring, gathering": experts(gathers=True, scatters=False),
+    "expert_ring, scattering": experts(gathers=False, scatters=True),
+}

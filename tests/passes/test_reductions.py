@@ -1,0 +1,101 @@
+"""Reductions over the cluster: their memory, and which of them need no barrier of the CTA's threads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import phalanx as px
+from cuda_text import plan_of
+from front import array, prepared
+from phalanx.ir.core import Function
+from phalanx.ir.ops.cluster import ClusterReduce, ClusterSync
+from phalanx.ir.ops.control import Sync
+from phalanx.ir.ops.tile import Reduce
+from phalanx.ir.types import bf16, f32
+
+
+def reductions(function: Function) -> list[ClusterReduce]:
+    return [op for op in function.walk() if isinstance(op, ClusterReduce)]
+
+
+@px.kernel(warps=4, cluster=2)
+def two_sizes(X, Y):
+    x = px.load(X[0:64])
+    total = px.cluster.reduce(x, "sum")
+    px.store(Y[0:64], total * px.cluster.reduce(px.max(x), "max"))
+
+
+def test_the_reductions_of_an_agent_share_the_largest_inboxes() -> None:
+    function = prepared(two_sizes, (array(1), array(1)))
+    first, second = reductions(function)
+    assert first.slots is second.slots and first.barrier is second.barrier
+    assert first.slots.shape == (2, 2 * 256 + 16)  # two turns of two ranks' 64 floats, and a receiver's thanks
+    assert (first.barrier.n, first.barrier.count) == (2, 1)
+    assert [b.name for b in function.buffers] == ["reduce_inbox"] and [b.name for b in function.barriers] == [
+        "reduce_full"
+    ]
+
+
+@px.kernel(warps=4, cluster=2)
+def two_roles(X, Y):
+    with px.warps(0, 2):
+        px.store(Y[0:64], px.cluster.reduce(px.load(X[0:64]), "sum"))
+    with px.warps(2, 2):
+        px.store(Y[64:96], px.cluster.reduce(px.load(X[64:96]), "sum"))
+
+
+def test_agents_have_memory_of_their_own() -> None:
+    first, second = reductions(prepared(two_roles, (array(1), array(1))))
+    assert first.slots is not second.slots and first.barrier is not second.barrier
+    assert (first.slots.shape, second.slots.shape) == ((2, 528), (2, 272))
+
+
+@px.kernel(warps=4, cluster=2)
+def refill(X, Y, *, N=256):
+    """Threads have read the stage when the reduction is over: the copy that refills it needs no barrier."""
+    s = px.shared(N, X.dtype)
+    full = px.barrier()
+    with full.transaction():
+        px.tma.load(X[0:N], s, full)
+    for k in range(3):
+        full.wait(k % 2)
+        total = px.cluster.reduce(px.sum(px.load(s)), "sum")
+        with full.transaction():
+            px.tma.load(X[k * N : k * N + N], s, full)
+        px.store(Y[k], total)
+    full.wait(1)
+
+
+def test_a_reduction_brings_the_threads_together() -> None:
+    function = prepared(refill, (array(1), array(1)))
+    assert not [op for op in function.walk() if isinstance(op, Sync)]
+
+
+def test_nothing_is_left_to_publish_at_exit() -> None:
+    function = prepared(two_sizes, (array(1), array(1)))
+    last = function.body.ops[-1]
+    assert isinstance(last, ClusterSync) and last.relaxed
+
+
+@px.kernel(warps=4, cluster=2)
+def parts(X, Y, *, N=1024):
+    x = px.load(X[0:N])
+    px.store(Y[0], px.cluster.reduce(px.sum(x), "sum"))
+    largest = px.max(x)
+    px.store(Y[1], px.cluster.reduce(largest, "max") + largest)
+    px.store(Y[2], px.cluster.reduce(px.min(x), "max"))
+    px.store(Y[3], px.cluster.reduce(px.min(x), "min", cta=0))
+
+
+def partial(dtype: Any = f32, **constants: Any) -> list[bool]:
+    plan = plan_of(parts, (array(1, dtype), array(1, dtype)), **constants)
+    return [op in plan.partial for op in plan.function.walk() if isinstance(op, Reduce)]
+
+
+def test_warps_send_their_parts_where_nobody_else_needs_the_whole() -> None:
+    assert partial() == [True, False, False, False]  # read twice; another function; to one CTA
+
+
+def test_parts_need_every_warp_and_a_type_that_is_not_rounded() -> None:
+    assert partial(N=64) == [False] * 4  # two of four warps hold the tile, the others copies
+    assert partial(bf16) == [False] * 4
