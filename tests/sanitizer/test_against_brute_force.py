@@ -94,7 +94,7 @@ def everything(steps: Steps, limit: int) -> tuple[set[bytes], bool] | None:
     return outcomes, stuck
 
 
-def compare_with_everything(text: str, folder: Path, limit: int = 400) -> bool:
+def compare_with_everything(text: str, folder: Path, limit: int = 200) -> bool:
     """Whether the program was small enough to run it in all interleavings."""
     program = load(text, folder)
     args = list(arguments())

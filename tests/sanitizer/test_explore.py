@@ -232,6 +232,30 @@ def test_schedules_are_spread_over_an_executor() -> None:
         assert report.findings[0].location.file == __file__
 
 
+def test_processes_help_where_there_is_much_to_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    from phalanx.runtime import checking
+
+    monkeypatch.setattr(checking, "WORTH_PROCESSES", 0.0)
+    report = px.check(counting[1], X, Y, schedules=7)
+    assert report.ok and len(report.schedules) == 7
+
+
+def test_the_ir_comes_back_as_it_was() -> None:
+    """Through bytes and back: the same text, one object for the same bytes, places that are nowhere still nowhere."""
+    from phalanx.ir import printer
+    from phalanx.ir.location import NOWHERE
+    from phalanx.runtime.specialise import read_arguments, specialise
+    from phalanx.runtime.spreading import pack, unpack
+
+    function = specialise(counting, read_arguments(counting, (X, Y)), {}).prepared
+    packed = pack(function)
+    again = unpack(packed)
+    assert printer.text(again) == printer.text(function)
+    assert unpack(packed) is again
+    nowhere = [op for op in function.walk() if op.loc is NOWHERE]
+    assert len([op for op in again.walk() if op.loc is NOWHERE]) == len(nowhere)
+
+
 def test_on_a_dask_cluster() -> None:
     distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(1, threads_per_worker=2, processes=False, dashboard_address=None) as cluster:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from phalanx.cuda.sites import Site
 from phalanx.errors import Error
@@ -14,6 +14,9 @@ from phalanx.ir.location import NOWHERE, Location
 from phalanx.ir.printer import text
 from phalanx.runtime.abi import Signature
 from phalanx.runtime.cache import DiskCache, Entry, compiler_fingerprint, digest
+
+if TYPE_CHECKING:
+    from phalanx.runtime.launcher import Launcher
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +39,21 @@ class Compiled:
     signature: Signature
     sites: tuple[Site, ...] = field(default=(), repr=False)
     from_cache: bool = False
+
+    def load(self, device: int) -> Launcher:
+        """The kernel loaded on a CUDA device, ready to be launched."""
+        from phalanx.runtime.launcher import Launcher
+
+        return Launcher(
+            self.cubin,
+            self.name,
+            self.signature,
+            device=device,
+            threads=32 * self.warps,
+            cluster=self.cluster,
+            as_cluster="cp.async.bulk.shared::cluster.shared::cta" in self.source,
+            shared_bytes=self.shared_bytes,
+        )
 
     def __repr__(self) -> str:
         return (

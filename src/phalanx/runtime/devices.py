@@ -38,17 +38,8 @@ class Device:
             x, y, z = of.cluster
             if self.ordinal is None:
                 return self.clusters(x * y * z)
-            from phalanx.runtime.launcher import Launcher
 
-            launcher = Launcher(
-                of.cubin,
-                of.name,
-                of.signature,
-                device=self.ordinal,
-                threads=32 * of.warps,
-                cluster=of.cluster,
-                shared_bytes=of.shared_bytes,
-            )
+            launcher = of.load(self.ordinal)
             return launcher.max_active_clusters()
         if not isinstance(of, int) or not 1 <= of <= 16:
             raise Error(

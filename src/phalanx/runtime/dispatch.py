@@ -197,19 +197,10 @@ def load_launcher(specialisation: Specialisation, ordinal: int) -> tuple[Any, Co
     found = specialisation.launchers.get(key)
     if found is None:
         from phalanx.runtime.driver import get_driver
-        from phalanx.runtime.launcher import Launcher
 
         arch = get_driver().device(ordinal).arch
         compiled = compile_function(specialisation.prepared, arch, watchdog=watchdog)
-        launcher = Launcher(
-            compiled.cubin,
-            compiled.name,
-            compiled.signature,
-            device=ordinal,
-            threads=32 * compiled.warps,
-            cluster=compiled.cluster,
-            shared_bytes=compiled.shared_bytes,
-        )
+        launcher = compiled.load(ordinal)
         found = specialisation.launchers[key] = (launcher, compiled)
     return found
 

@@ -37,7 +37,8 @@ class Launcher:
     """One kernel of one cubin on one device.
 
     `threads` per CTA, `cluster` in CTAs, `shared_bytes` of dynamic shared memory are fixed per compiled
-    kernel. `overlap` allows the launch to start before its predecessor on the stream has ended
+    kernel; `as_cluster` launches single CTAs as clusters of one, without which a copy from shared memory to shared
+    memory is an illegal instruction. `overlap` allows the launch to start before its predecessor on the stream has ended
     (programmatic stream serialisation). Any thread may launch.
 
         launcher = Launcher(cubin, "copy", signature, device=0, threads=128, shared_bytes=65536)
@@ -53,6 +54,7 @@ class Launcher:
         device: int,
         threads: int,
         cluster: tuple[int, int, int] = (1, 1, 1),
+        as_cluster: bool = False,
         shared_bytes: int = 0,
         overlap: bool = False,
         driver: cuda.Driver | None = None,
@@ -61,6 +63,7 @@ class Launcher:
         self.signature = signature
         self.device = device
         self.cluster = cluster
+        self.as_cluster = as_cluster or cluster != (1, 1, 1)
         self.driver = driver or cuda.get_driver()
         self._lock = threading.Lock()
         self._prepare_config(threads, shared_bytes, overlap)
@@ -73,7 +76,7 @@ class Launcher:
 
     def _prepare_config(self, threads: int, shared_bytes: int, overlap: bool) -> None:
         attributes: list[tuple[int, tuple[int, ...]]] = []
-        if self.cluster != (1, 1, 1):
+        if self.as_cluster:
             attributes.append((cuda.ATTRIBUTE_CLUSTER_DIMENSION, self.cluster))
         if overlap:
             attributes.append((cuda.ATTRIBUTE_PROGRAMMATIC_SERIALIZATION, (1,)))
