@@ -3,6 +3,8 @@
 A kernel is written once in Python. On any machine it runs in a simulator; on a Hopper GPU the same kernel runs as CUDA.
 """
 
+from typing import TYPE_CHECKING
+
 from phalanx.errors import Error
 from phalanx.ir.types import (
     DType,
@@ -68,27 +70,36 @@ from phalanx.language.tiles import max_ as max
 from phalanx.language.tiles import min_ as min
 from phalanx.language.tiles import sum_ as sum
 from phalanx.language.wgmma import dot, wgmma, wgmma_commit, wgmma_wait
-from phalanx.runtime.checking import check
 from phalanx.runtime.dispatch import Compiled, compile, device, spec
-from phalanx.runtime.exploring import explore
+
+if TYPE_CHECKING:
+    from phalanx import kernels
+    from phalanx.runtime.checking import check
+    from phalanx.runtime.exploring import explore
+
+_LAZY = {"check": "phalanx.runtime.checking", "explore": "phalanx.runtime.exploring", "kernels": "phalanx.kernels"}
 
 
 def __getattr__(name: str) -> object:
-    """`px.kernels` is imported when it is first used."""
-    if name == "kernels":
-        import importlib
+    """The checker, the explorer and the kernels are imported when they are first used."""
+    if name not in _LAZY:
+        raise AttributeError(f"module 'phalanx' has no attribute {name!r}")
+    import importlib
 
-        return importlib.import_module("phalanx.kernels")
-    raise AttributeError(f"module 'phalanx' has no attribute {name!r}")
+    module = importlib.import_module(_LAZY[name])
+    found = module if name == "kernels" else getattr(module, name)
+    globals()[name] = found
+    return found
 
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "Compiled", "DType", "Error", "abs", "arange", "argmax", "atomic_add", "barrier", "bf16", "block_id", "bool", "cdiv",
-    "ceil", "check", "cluster", "compile", "cos", "cumsum", "device", "device_assert", "dot", "empty", "erf", "example", "exp", "exp2", "explore", "f16", "f32", "f64",
-    "f8e4m3", "f8e5m2", "fence", "floor", "full", "func", "i16", "i32", "i64", "i8", "keep", "kernel", "load", "log", "log2", "max",
-    "maximum", "min", "minimum", "num_blocks", "pipe", "print", "ring", "rsqrt", "shared", "sigmoid", "sin", "spec", "sqrt",
-    "static_range", "store", "struct", "sum", "sync", "tanh", "tma", "u16", "u32", "u64", "u8", "warps",
-    "wgmma", "wgmma_commit", "wgmma_wait", "where", "zeros",
+    "Compiled", "DType", "Error", "abs", "arange", "argmax", "atomic_add", "barrier", "bf16", "block_id", "bool",
+    "cdiv", "ceil", "check", "cluster", "compile", "cos", "cumsum", "device", "device_assert", "dot", "empty",
+    "erf", "example", "exp", "exp2", "explore", "f16", "f32", "f64", "f8e4m3", "f8e5m2", "fence", "floor", "full",
+    "func", "i16", "i32", "i64", "i8", "keep", "kernel", "kernels", "load", "log", "log2", "max", "maximum", "min",
+    "minimum", "num_blocks", "pipe", "print", "ring", "rsqrt", "shared", "sigmoid", "sin", "spec", "sqrt",
+    "static_range", "store", "struct", "sum", "sync", "tanh", "tma", "u16", "u32", "u64", "u8", "warps", "wgmma",
+    "wgmma_commit", "wgmma_wait", "where", "zeros",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import cluster_cases
+import collective_cases
 import phalanx as px
 
 
@@ -139,5 +141,19 @@ CASES = {
     "bulk_row": (bulk_row[8], [spec((8, 4096), px.bf16), spec((8, 4096), px.bf16)], {}),
     "three_roles": (three_roles[2], [spec((128, 64), px.f32), spec((128, 64), px.f32)], {}),
     "reduce_to_first": (reduce_to_first[4, 2], [spec((4, 128), px.f32), spec((2, 128), px.f32)], {}),
+    "push_rows": (
+        cluster_cases.parts[4], [spec((4, 48, 64), px.f32), spec((4, 48, 32), px.f32)], {"CLUSTER": (2, 1, 1)}
+    ),
+    "push_stores": (
+        cluster_cases.transposed[4], [spec((4, 16, 32), px.f16), spec((4, 32, 16), px.f16)], {"CLUSTER": (2, 1, 1)}
+    ),
+    "cluster_softmax": (
+        cluster_cases.softmax[4], [spec((4, 3, 256), px.f32), spec((4, 3, 256), px.f32)], {"CLUSTER": (4, 1, 1)}
+    ),
+    "two_way_multicast": (
+        collective_cases.piped_2d[4, 2],
+        [spec((32, 80), px.f32), spec((8, 16, 80), px.f32), spec((32, 80), px.f32)],
+        {"CLUSTER": (2, 2, 1)},
+    ),
     "mixed_types": (mixed_types[1], [spec((256,), px.bf16), spec((256,), px.f8e4m3)], {}),
 }

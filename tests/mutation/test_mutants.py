@@ -13,7 +13,7 @@ from mutation.cases import CASES
 from mutation.launches import Case
 from phalanx.sanitizer.mutation import Verdict
 
-SAMPLE = 8
+SAMPLE = 5
 """Mutants of each kernel, of its prepared form and of what was read, in `make test`."""
 WITHOUT_SYNCHRONISATION = {"vector_add", "softmax", "transpose"}
 

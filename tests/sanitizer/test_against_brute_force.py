@@ -109,7 +109,7 @@ def compare_with_everything(text: str, folder: Path, limit: int = 200) -> bool:
     return True
 
 
-@settings(max_examples=25, derandomize=True, **_QUIET)
+@settings(max_examples=15, derandomize=True, **_QUIET)
 @given(programs())
 def test_exploration_misses_nothing(folder: Path, text: str) -> None:
     compare_with_everything(text, folder)

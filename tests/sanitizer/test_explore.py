@@ -264,3 +264,15 @@ def test_on_a_dask_cluster() -> None:
             assert px.check(counting[1], X, Y, schedules=5, executor=executor).ok
             seen = px.explore(racing[1], X, Y, N=1, executor=executor)
             assert (seen.explored, seen.complete, seen.outcomes) == (24, True, 4)
+
+
+@pytest.mark.parametrize("starved", [(0, 0), (0, 1), (0, 3)])
+def test_a_run_that_holds_an_agent_back_is_right(starved: tuple[int, int]) -> None:
+    from phalanx.runtime.specialise import read_arguments, specialise
+    from phalanx.sim.run import simulate
+    from phalanx.sim.scheduler import Schedule
+
+    y = np.zeros_like(Y)
+    function = specialise(counting, read_arguments(counting, (X, y)), {}).prepared
+    simulate(function, 3, [X, y], schedule=Schedule("starve", starved=starved))
+    assert np.array_equal(y[:3], X[:3])

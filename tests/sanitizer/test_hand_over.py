@@ -1,4 +1,4 @@
-"""Cells that go from hand to hand: chains of roles, two buffers in turn, store groups, views of a buffer, late waiters."""
+"""Cells that go from hand to hand: chains of roles, buffers in turn, store groups, views of a buffer, late waiters."""
 
 from __future__ import annotations
 

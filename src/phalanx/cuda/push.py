@@ -131,7 +131,7 @@ def _places(plan: PushPlan) -> list[tuple[int, int]]:
 
 
 def _by_lanes(w: Writer, op: ClusterCopy, plan: PushPlan, count: int, src: str, dst: str, arm: Helper) -> None:
-    """The lanes of the agent's first warp share the copies out; after a barrier they know what the elected thread knows."""
+    """The lanes of the agent's first warp share the copies out; a barrier tells them what the elected thread knows."""
     assert op.bar is not None
     with w.block("" if w.agent.warps == 1 else f"if ({w.warp} == 0)"):
         w.line("__syncwarp();")

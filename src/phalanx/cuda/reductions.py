@@ -1,4 +1,4 @@
-"""`cluster.reduce` in PTX: `st.async` into the inboxes of the peers, one mbarrier wait, a fold in the order of the ranks.
+"""`cluster.reduce` in PTX: `st.async` into the inboxes of the peers, one mbarrier wait, a fold in a fixed order.
 
 `passes/reductions.py` says why two turns of inboxes are enough.
 """

@@ -56,14 +56,13 @@ class Op:
 
     def blocks(self) -> Iterator[Block]:
         """Nested blocks, in field order."""
-        for field in dataclasses.fields(self):
-            item = getattr(self, field.name)
+        for name in block_fields(type(self)):
+            item = getattr(self, name)
             if isinstance(item, Block):
                 yield item
-            elif isinstance(item, tuple):
+            else:
                 for part in item:
-                    if isinstance(part, Op):
-                        yield from part.blocks()
+                    yield from part.blocks()
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,6 +119,18 @@ class Function:
         return self.body.walk()
 
 
+_BLOCK_FIELDS: dict[type, tuple[str, ...]] = {}
+
+
+def block_fields(cls: type[Op]) -> tuple[str, ...]:
+    """Names of the fields that hold a block, or regions with blocks of their own; found by how they are annotated."""
+    names = _BLOCK_FIELDS.get(cls)
+    if names is None:
+        names = tuple(f.name for f in dataclasses.fields(cls) if str(f.type) in ("Block", "tuple[Role, ...]"))
+        _BLOCK_FIELDS[cls] = names
+    return names
+
+
 _OPERAND_FIELDS: dict[type, tuple[str, ...]] = {}
 _NOT_OPERANDS = {"loc", "result", "results", "var"}
 
@@ -157,16 +168,15 @@ def rewrite(block: Block, visit: Callable[[Op], list[Op] | None]) -> Block:
     out: list[Op] = []
     for op in block.ops:
         changes: dict[str, Any] = {}
-        for field in dataclasses.fields(op):
-            item = getattr(op, field.name)
+        for name in block_fields(type(op)):
+            item = getattr(op, name)
             if isinstance(item, Block):
-                new = rewrite(item, visit)
-                if new is not item:
-                    changes[field.name] = new
-            elif isinstance(item, tuple) and item and isinstance(item[0], Op):
-                regions = tuple(rewrite(Block((part,)), visit).ops[0] for part in item)
-                if regions != item:
-                    changes[field.name] = regions
+                new: Any = rewrite(item, visit)
+            else:
+                new = tuple(rewrite(Block((part,)), visit).ops[0] for part in item)
+                new = item if all(a is b for a, b in zip(new, item, strict=True)) else new
+            if new is not item:
+                changes[name] = new
         current = dataclasses.replace(op, **changes) if changes else op
         replaced = visit(current)
         out += [current] if replaced is None else replaced

@@ -26,7 +26,7 @@ Masks = tuple[int, ...]
 
 
 def lower_releases(function: Function) -> Function:
-    """The kernel in which every release of a pipe's stage has its mask. Called by `passes.pipeline`, before counting."""
+    """The kernel in which every release of a pipe's stage has its mask. For `passes.pipeline`, before counting."""
     releases = [op for op in function.walk() if isinstance(op, Arrive) and _is_open(op)]
     wanted = {op.releases: op.loc for op in releases if op.releases is not None}
     if not wanted or function.cluster_size == 1:

@@ -32,7 +32,8 @@ class Agent:
 
     __slots__ = (
         "alive", "children", "cluster_phase", "cta", "first", "generator", "issuing", "joining", "mma", "name",
-        "open_group", "parent", "program", "queue", "reading", "resume", "waiting", "wanted", "warps", "watch", "writing",
+        "open_group", "parent", "program", "queue", "reading", "resume", "waiting", "wanted", "warps", "watch",
+        "writing",
     )
 
     def __init__(self, cta: Cta, name: str, first: int, warps: int, parent: Agent | None) -> None:

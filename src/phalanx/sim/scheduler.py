@@ -38,8 +38,8 @@ class Schedule:
     """How a run resolves what the hardware leaves open.
 
     "late" completes asynchronous work only when no agent can go on, "early" at its issue; "random" makes a seeded
-    choice among agents and completions, at every instruction with an effect; "starve" holds one agent of every cluster back
-    (a CTA's rank, and the agent's number: 0 is the code outside roles) while anything else can happen. Example:
+    choice among agents and completions, at every instruction with an effect; "starve" holds one agent of every cluster
+    back (a CTA's rank, and the agent's number: 0 is the code outside roles) while anything else can happen. Example:
     ``Schedule("random", seed=3)``.
     """
 
