@@ -14,7 +14,6 @@ import argparse
 import time
 from pathlib import Path
 
-
 import machine
 import torch
 import triton

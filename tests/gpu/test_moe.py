@@ -25,7 +25,8 @@ def products(rows: Any, w: Any, sizes: list[int]) -> Any:
 
 
 @pytest.mark.parametrize(
-    "sizes, k, n", [([1000, 0, 300, 1, 129], 512, 512), ([128], 192, 320), ([5] * 64, 192, 320), ([900] * 8, 4096, 1024)]
+    "sizes, k, n",
+    [([1000, 0, 300, 1, 129], 512, 512), ([128], 192, 320), ([5] * 64, 192, 320), ([900] * 8, 4096, 1024)],
 )
 def test_gather_matmul(sizes: list[int], k: int, n: int) -> None:
     x, w, idx, counts = make(sizes, 777, k, n)

@@ -140,10 +140,8 @@ def _store(op: Store) -> list[Wish]:
 def _atomic(op: AtomicAdd) -> list[Wish]:
     if not is_tile(op.value):
         return []
-    wishes: list[Wish] = [Touch(op.value, op.view, True), *_rows(op.view, op.value)]
-    if op.result is not None:
-        wishes.append(Same((op.value, op.result)))
-    return wishes
+    same: list[Wish] = [Same((op.value, op.result))] if op.result is not None else []
+    return [*same, Touch(op.value, op.view, True), *_rows(op.view, op.value)]
 
 
 def _rows(view: View, data: Value) -> list[Wish]:

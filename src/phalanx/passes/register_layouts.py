@@ -382,8 +382,9 @@ class _Rewriter:
     def _touch(self, op: Op, wish: Touch, replaced: dict[Value, Value]) -> list[Op]:
         value = wish.value
         if value in self.free:
-            best = costs.preferred(wish.view, shape_of(value), self._warps, None)
-            replaced[value] = self._in_layout(value, best, op)
+            if value not in replaced:
+                best = costs.preferred(wish.view, shape_of(value), self._warps, None)
+                replaced[value] = self._in_layout(value, best, op)
             return []
         detour = _detour(wish, self.layouts[value])
         if detour is None:

@@ -16,11 +16,12 @@ from phalanx.cuda.ops.tma import LOOP_FROM, POLICIES, _even_step, _mask, _shared
 from phalanx.cuda.plan import CopyPlan
 from phalanx.cuda.prelude import Parameter, instruction
 from phalanx.cuda.registry import emits
+from phalanx.cuda.tiles.index import local_slots
 from phalanx.cuda.writer import Helper, Writer, scalar_dtype
 from phalanx.ir.ops.gather import RowCopy, TmaGather, TmaGather4, TmaScatter, TmaScatter4, row_views
 from phalanx.ir.values import Const, Value
 from phalanx.ir.views import SharedView
-from phalanx.layouts.rows import FOUR
+from phalanx.layouts.rows import FOUR, index_layout
 from phalanx.layouts.shared import SWIZZLE_MASKS
 
 LANES = 32
@@ -69,7 +70,7 @@ def emit_gather(w: Writer, op: TmaGather) -> None:
         if op.warps == 1:
             w.line("__syncwarp();  // all that the elected lane did is done")
         gather = _Gather(w, op)
-        for group, (slots, lanes) in enumerate(_groups(op.dst)):
+        for group, (slots, lanes) in enumerate(_groups(w, op.dst, op.src.offsets[0], op.warps)):
             with w.block(_share(w, lanes)):
                 first = f"{w.lane} * {FOUR}" + (f" + {group * LANES * FOUR}" if group else "")
                 gather.four([f"{tile}[{slot}]" for slot in slots], first)
@@ -87,7 +88,7 @@ def emit_scatter(w: Writer, op: TmaScatter) -> None:
     tile = w.name(op.dst.offsets[0])
     with _first_warp(w):
         scatter = _Scatter(w, op)
-        for group, (slots, lanes) in enumerate(_groups(op.src)):
+        for group, (slots, lanes) in enumerate(_groups(w, op.src, op.dst.offsets[0], op.warps)):
             with w.block(f"for (int px_q = 0; px_q < {lanes}; ++px_q)"):
                 rows = [f"px_r{i}" for i in range(FOUR)]
                 for row, slot in zip(rows, slots, strict=True):
@@ -114,11 +115,13 @@ def _share(w: Writer, lanes: int) -> str:
     return f"if ({' && '.join(terms)})" if terms else ""
 
 
-def _groups(shared: SharedView) -> list[tuple[tuple[int, ...], int]]:
+def _groups(w: Writer, shared: SharedView, tile: Value, warps: int) -> list[tuple[tuple[int, ...], int]]:
     """The register slots of four indices, and the lanes that hold some, for every 128 rows."""
     rows = shared.shape[0]
+    slots = local_slots(w.plan.layouts[tile], index_layout(rows, warps))
+    assert slots is not None, "the indices are not where their copies are issued"
     return [
-        (tuple(range(FOUR * group, FOUR * group + FOUR)), min(LANES, (rows - start) // FOUR))
+        (slots[FOUR * group : FOUR * group + FOUR], min(LANES, (rows - start) // FOUR))
         for group, start in enumerate(range(0, rows, LANES * FOUR))
     ]
 

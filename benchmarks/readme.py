@@ -1,0 +1,107 @@
+"""Writes the measured tables of the READMEs from the files in `benchmarks/results/`: `python benchmarks/readme.py`."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benchmarks" / "results"
+
+
+def result(name: str) -> dict[str, Any] | None:
+    path = RESULTS / f"{name}.json"
+    return json.loads(path.read_text()) if path.exists() else None
+
+
+def where(data: dict[str, Any]) -> str:
+    machine = data["machine"]
+    return f"{machine['card']}, driver {machine['driver']}, {machine['date']}, commit {machine['commit']}"
+
+
+def mean(ratios: list[float]) -> float:
+    return math.exp(sum(map(math.log, ratios)) / len(ratios))
+
+
+def gemm_ratios(data: dict[str, Any], mode: str) -> dict[str, list[float]]:
+    found: dict[str, list[float]] = {}
+    for row in data["rows"]:
+        if row["mode"] == mode:
+            found.setdefault(row["contender"], []).append(row["ratio"])
+    return found
+
+
+def summary() -> list[str]:
+    """The table of the project's README."""
+    lines = ["| what | against | result | measured by |", "| --- | --- | --- | --- |"]
+    copy, launch, gemm = result("copy"), result("launch"), result("gemm")
+    rows, gather = result("rowwise"), result("gather")
+    if copy:
+        best: dict[tuple[int, ...], float] = {}
+        for row in copy["rows"]:
+            shape = tuple(row["shape"])
+            best[shape] = max(best.get(shape, 0.0), row["ratio"])
+        shown = ", ".join(f"{ratio:.2f} ({a} x {b})" for (a, b), ratio in best.items())
+        lines.append(f"| ring-buffered TMA copy, f32 | torch's device copy | {shown} | `benchmarks/copy.py` |")
+    if launch:
+        ratio = launch["ratio"]["phalanx, kernel[grid](...)"]
+        lines.append(f"| a launch from Python, six arguments | Triton's | {ratio:.2f} of its time | `benchmarks/launch.py` |")
+    if gemm:
+        for mode in ("sustained", "burst"):
+            ratios = gemm_ratios(gemm, mode)
+            for rung in ("v6", "v7"):
+                if rung in ratios:
+                    lines.append(
+                        f"| bf16 GEMM {rung}, {mode} | cuBLAS | {mean(ratios[rung]):.3f} (geometric mean of "
+                        f"{len(ratios[rung])} shapes, lowest {min(ratios[rung]):.3f}) | `benchmarks/gemm.py` |"
+                    )
+    if rows:
+        for kernel in dict.fromkeys(row["kernel"] for row in rows["rows"]):
+            shares = [row["share"] for row in rows["rows"] if row["kernel"] == kernel]
+            lines.append(
+                f"| {kernel}, bf16, 4,096 to 262,144 columns | device copy's bandwidth | {mean(shares):.2f} (lowest "
+                f"{min(shares):.2f}) | `benchmarks/rowwise.py` |"
+            )
+    if gather:
+        first = gather["rows"][0]
+        gbs = first["gbs"]
+        lines.append(
+            f"| gather and scatter of 131,072 rows of 4,096 bf16 | index_select, index_copy_ | "
+            f"{gbs['gather'] / gbs['index_select']:.2f}, {gbs['scatter'] / gbs['index_copy']:.2f} | `benchmarks/gather.py` |"
+        )
+    sources = [data for data in (copy, launch, gemm, rows, gather) if data]
+    places = dict.fromkeys(where(data) for data in sources)
+    return [*lines, "", *(f"{place}." for place in places)]
+
+
+def ladder() -> list[str]:
+    """The table of the GEMM ladder: TFLOP/s and ratio to cuBLAS, sustained."""
+    data = result("gemm")
+    if data is None:
+        return ["Not measured yet: `python benchmarks/gemm.py` on an H200."]
+    rows = [row for row in data["rows"] if row["mode"] == "sustained"]
+    contenders = [c for c in dict.fromkeys(row["contender"] for row in rows) if c != "reference"]
+    lines = ["| M, N, K | " + " | ".join(contenders) + " |", "| --- |" + " --- |" * len(contenders)]
+    for shape in dict.fromkeys(tuple(row["shape"]) for row in rows):
+        cells = {row["contender"]: row for row in rows if tuple(row["shape"]) == shape}
+        shown = [f"{cells[c]['tflops']:.0f} ({cells[c]['ratio']:.2f})" if c in cells else "" for c in contenders]
+        lines.append(f"| {', '.join(map(str, shape))} | " + " | ".join(shown) + " |")
+    ratios = gemm_ratios(data, "sustained")
+    lines.append("| geometric mean | " + " | ".join(f"{mean(ratios[c]):.3f}" for c in contenders) + " |")
+    return [*lines, "", f"TFLOP/s and ratio to cuBLAS, random normal bf16 data, alternating. {where(data)}."]
+
+
+def replace(path: Path, marker: str, lines: list[str]) -> None:
+    """Puts `lines` between the marker's comments."""
+    text = path.read_text()
+    pattern = re.compile(rf"(<!-- {marker} -->\n).*?(<!-- end {marker} -->)", re.DOTALL)
+    assert pattern.search(text), f"{path.name} has no {marker} section"
+    path.write_text(pattern.sub(lambda m: m[1] + "\n".join(lines) + "\n" + m[2], text))
+
+
+if __name__ == "__main__":
+    replace(ROOT / "README.md", "measured", summary())
+    replace(ROOT / "examples" / "gemm" / "README.md", "measured", ladder())
