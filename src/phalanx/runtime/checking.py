@@ -90,7 +90,7 @@ def check_function(
     report.findings = run_checked(
         function, grid, copies_of(host), first, strict=strict, seed=seed, suspects=suspects, notes=report.notes
     )
-    if not report.findings:
+    if not ends_search(report.findings):
         rest = [*(Schedule("starve", seed, suspect) for suspect in sorted(suspects)[:MOST_SUSPECTS]), *rest]
     progress(1)
     if ends_search(report.findings) or not rest:

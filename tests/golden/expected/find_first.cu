@@ -1,0 +1,163 @@
+// find_first(BLOCK=64) for sm_90a, from kernels.py:36
+// 64 threads, 16 bytes of shared memory
+
+template <class T, int rank>
+struct px_array {
+  T* data;
+  long long stride[rank];  // in elements
+  int shape[rank];
+};
+
+namespace ptx {
+
+__device__ __forceinline__ bool inside(int i, int n) { return (unsigned)i < (unsigned)n; }
+__device__ __forceinline__ bool inside(long long i, int n) { return (unsigned long long)i < (unsigned)n; }
+
+// An element from its bits, and back.
+template <class T>
+struct bits {
+  static __device__ __forceinline__ T from(unsigned long long b) { return (T)b; }
+  static __device__ __forceinline__ unsigned long long of(T x) {
+    if constexpr (sizeof(T) == 1) return (unsigned char)x;
+    else if constexpr (sizeof(T) == 2) return (unsigned short)x;
+    else if constexpr (sizeof(T) == 4) return (unsigned)x;
+    else return (unsigned long long)x;
+  }
+};
+template <>
+struct bits<float> {
+  static __device__ __forceinline__ float from(unsigned long long b) { return __uint_as_float((unsigned)b); }
+  static __device__ __forceinline__ unsigned long long of(float x) { return __float_as_uint(x); }
+};
+template <>
+struct bits<double> {
+  static __device__ __forceinline__ double from(unsigned long long b) {
+    return __longlong_as_double((long long)b);
+  }
+  static __device__ __forceinline__ unsigned long long of(double x) {
+    return (unsigned long long)__double_as_longlong(x);
+  }
+};
+
+template <class T>
+__device__ __forceinline__ T shuffle_xor(T x, int mask) {
+  const unsigned long long b = bits<T>::of(x);
+  unsigned long long got = (unsigned)__shfl_xor_sync(0xffffffffu, (unsigned)b, mask);
+  if constexpr (sizeof(T) == 8)
+    got |= (unsigned long long)__shfl_xor_sync(0xffffffffu, (unsigned)(b >> 32), mask) << 32;
+  return bits<T>::from(got);
+}
+
+template <class T>
+__device__ __forceinline__ T maximum(T a, T b) { return a > b ? a : b; }
+
+// Signed integers wrap around, as the machine's do; C++ leaves that open.
+__device__ __forceinline__ int wrap_add(int a, int b) { return (int)((unsigned)a + (unsigned)b); }
+__device__ __forceinline__ long long wrap_add(long long a, long long b) {
+  return (long long)((unsigned long long)a + (unsigned long long)b);
+}
+
+// Signed integers wrap around, as the machine's do; C++ leaves that open.
+__device__ __forceinline__ int wrap_mul(int a, int b) { return (int)((unsigned)a * (unsigned)b); }
+__device__ __forceinline__ long long wrap_mul(long long a, long long b) {
+  return (long long)((unsigned long long)a * (unsigned long long)b);
+}
+
+__device__ __forceinline__ void px_stop(unsigned long long* debug, int site, unsigned parity, int index) {
+  // The first thread to come here leaves a record for the host and ends the grid; the others give it the time.
+  unsigned long long claimed;
+  asm volatile("atom.relaxed.sys.global.cas.b64 %0, [%1], 0, 1;" : "=l"(claimed) : "l"(debug) : "memory");
+  if (claimed == 0) {
+    volatile unsigned long long* record = debug;
+    record[1] = site;
+    record[2] = blockIdx.x + gridDim.x * (blockIdx.y + (unsigned long long)gridDim.y * blockIdx.z);
+    record[3] = threadIdx.x / 32;
+    record[4] = parity;
+    record[5] = (long long)index;
+    __threadfence_system();
+    record[0] = 2;
+    __threadfence_system();
+  } else {
+    for (int i = 0; i < 1000; ++i) __nanosleep(1000000);
+  }
+  asm volatile("trap;");
+}
+
+__device__ __forceinline__ bool elect_sync() {
+  unsigned elected;
+  asm volatile("{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.u32 %0, 1, 0, p; }" : "=r"(elected));
+  return elected != 0;
+}
+
+}  // namespace ptx
+
+extern "C" __global__ void __launch_bounds__(64, 1) find_first_kernel(
+    const __grid_constant__ px_array<float, 1> X,
+    const __grid_constant__ px_array<int, 1> R,
+    const int n,
+    unsigned long long* px_debug) {
+  extern __shared__ __align__(1024) unsigned char px_smem[];
+  const int px_lane = (int)(threadIdx.x % 32);
+  const int px_warp_id = __shfl_sync(0xffffffffu, (int)(threadIdx.x / 32), 0);
+  const int px_thread = (int)threadIdx.x;
+  const bool px_one = px_warp_id == 0 && ptx::elect_sync();
+  // kernels.py:40: while i < n:
+  int i = 0;
+  int found = -1;
+  while (i < n) {
+    // kernels.py:41: hit = px.max(px.where(px.load(X[i : i + BLOCK]) > 0.5, 1, 0))
+    float t[1];
+    {
+      const int x0 = i + px_lane + px_warp_id * 32;
+      float* const p = X.data + (x0);
+      t[0] = ptx::inside(x0, X.shape[0]) ? *(p) : 0.0f;
+    }
+    bool t_1[1];
+    #pragma unroll
+    for (int i_1 = 0; i_1 < 1; ++i_1) t_1[i_1] = t[0] > 0.5f;
+    int t_2[1];
+    #pragma unroll
+    for (int i_1 = 0; i_1 < 1; ++i_1) t_2[i_1] = t_1[0] ? 1 : 0;
+    int hit_max[1];
+    {
+      hit_max[0] = t_2[0];
+      #pragma unroll
+      for (int mask = 1; mask <= 16; mask *= 2) {
+        hit_max[0] = ptx::maximum<int>(hit_max[0], ptx::shuffle_xor(hit_max[0], mask));
+      }
+      int* const partial = reinterpret_cast<int*>((px_smem + 0));
+      const int part = px_warp_id;
+      __syncthreads();  // scratch memory is free
+      if (px_lane == 0) {
+        partial[part] = hit_max[0];
+      }
+      __syncthreads();
+      hit_max[0] = partial[0];
+      #pragma unroll
+      for (int j = 1; j < 2; ++j) {
+        hit_max[0] = ptx::maximum<int>(hit_max[0], partial[j]);
+      }
+    }
+    const int hit = hit_max[0];
+    // kernels.py:42: if hit == 1:
+    if (hit == 1) {
+      // kernels.py:40: while i < n:
+      found = i;
+      // kernels.py:44: break
+      break;
+    }
+    // kernels.py:45: i += BLOCK
+    i = ptx::wrap_add(i, 64);
+  }
+  // kernels.py:40: while i < n:
+  // kernels.py:24: return px.cdiv(x, step) * step  (called at kernels.py:46)
+  const int t = ptx::wrap_mul((ptx::wrap_add((n >> 6), ((int)((n & 63) != 0)))), 64);
+  // kernels.py:46: px.device_assert(i <= first_multiple(n, BLOCK), "ran past the end")
+  if (!(i <= t)) ptx::px_stop(px_debug, 0, 0, 0);
+  // kernels.py:47: px.print("found in block", found)
+  if (px_one) {
+    printf("found in block %d\n", found);
+  }
+  // kernels.py:48: px.store(R[0], found)
+  if (px_thread == 0 && ptx::inside(0, R.shape[0])) *(R.data) = found;
+}

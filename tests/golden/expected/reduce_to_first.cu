@@ -1,0 +1,130 @@
+// reduce_to_first(N=128) for sm_90a, from kernels.py:109
+// 128 threads, 512 bytes of shared memory, clusters of 2 x 2 x 1 (set at launch)
+
+template <class T, int rank>
+struct px_array {
+  T* data;
+  long long stride[rank];  // in elements
+  int shape[rank];
+};
+
+namespace ptx {
+
+__device__ __forceinline__ int cluster_ctarank() {
+  unsigned value;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(value));
+  return (int)value;
+}
+
+__device__ __forceinline__ int cluster_ctaid_x() {
+  unsigned value;
+  asm("mov.u32 %0, %%cluster_ctaid.x;" : "=r"(value));
+  return (int)value;
+}
+
+__device__ __forceinline__ void barrier_cluster_arrive_release_aligned() {
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+
+__device__ __forceinline__ void barrier_cluster_wait_acquire_aligned() {
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+// Signed integers wrap around, as the machine's do; C++ leaves that open.
+__device__ __forceinline__ int wrap_mul(int a, int b) { return (int)((unsigned)a * (unsigned)b); }
+__device__ __forceinline__ long long wrap_mul(long long a, long long b) {
+  return (long long)((unsigned long long)a * (unsigned long long)b);
+}
+
+// Signed integers wrap around, as the machine's do; C++ leaves that open.
+__device__ __forceinline__ int wrap_add(int a, int b) { return (int)((unsigned)a + (unsigned)b); }
+__device__ __forceinline__ long long wrap_add(long long a, long long b) {
+  return (long long)((unsigned long long)a + (unsigned long long)b);
+}
+
+__device__ __forceinline__ bool inside(int i, int n) { return (unsigned)i < (unsigned)n; }
+__device__ __forceinline__ bool inside(long long i, int n) { return (unsigned long long)i < (unsigned)n; }
+
+__device__ __forceinline__ void reduce_add_f32_remote(unsigned address, float x) {
+  asm volatile("red.relaxed.cluster.shared::cluster.add.f32 [%0], %1;" :: "r"(address), "f"(x) : "memory");
+}
+
+__device__ __forceinline__ unsigned mapa_shared_cluster(unsigned address, unsigned cta) {
+  unsigned remote;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(address), "r"(cta));
+  return remote;
+}
+
+__device__ __forceinline__ unsigned shared_address(const void* pointer) {
+  unsigned address;
+  asm("{ .reg .u64 a; cvta.to.shared.u64 a, %1; cvt.u32.u64 %0, a; }" : "=r"(address) : "l"(pointer));
+  return address;
+}
+
+}  // namespace ptx
+
+extern "C" __global__ void __launch_bounds__(128, 1) reduce_to_first_kernel(
+    const __grid_constant__ px_array<float, 2> X,
+    const __grid_constant__ px_array<float, 2> Y) {
+  extern __shared__ __align__(1024) unsigned char px_smem[];
+  const int px_lane = (int)(threadIdx.x % 32);
+  const int px_warp_id = __shfl_sync(0xffffffffu, (int)(threadIdx.x / 32), 0);
+  const unsigned px_base = ptx::shared_address(px_smem);
+  float* const total = reinterpret_cast<float*>(px_smem);
+  const unsigned total_addr = px_base;
+  // kernels.py:111: rank = px.cluster.rank()
+  const int rank = ptx::cluster_ctarank();
+  // kernels.py:116: px.atomic_add(total.at(0), px.load(X[px.cluster.id(0) * 2 + px.cluster.rank(0), 0:N]))
+  const int cluster_x = (int)blockIdx.x / 2;
+  const int rank_x = ptx::cluster_ctaid_x();
+  // kernels.py:120: px.store(Y[px.cluster.id(), 0:N], px.load(total))
+  const int cluster = (int)blockIdx.x / 2 + ((int)gridDim.x / 2) * (((int)blockIdx.y / 2) + ((int)gridDim.y / 2) * (int)blockIdx.z);
+  // kernels.py:113: if rank == 0:
+  if (rank == 0) {
+    // kernels.py:114: px.store(total, px.zeros((N,), px.f32))
+    float t[1];
+    #pragma unroll
+    for (int i = 0; i < 1; ++i) t[i] = 0.0f;
+    {
+      float* const p = total + px_lane + px_warp_id * 32;
+      *(p) = t[0];
+    }
+  }
+  // kernels.py:115: px.cluster.sync()
+  ptx::barrier_cluster_arrive_release_aligned();
+  ptx::barrier_cluster_wait_acquire_aligned();
+  // kernels.py:116: px.atomic_add(total.at(0), px.load(X[px.cluster.id(0) * 2 + px.cluster.rank(0), 0:N]))
+  const int t = ptx::wrap_add(ptx::wrap_mul(cluster_x, 2), rank_x);
+  float t_1[1];
+  {
+    const int x1 = px_lane + px_warp_id * 32;
+    float* const p = X.data + (t * X.stride[0] + x1);
+    t_1[0] = ptx::inside(t, X.shape[0]) && ptx::inside(x1, X.shape[1]) ? *(p) : 0.0f;
+  }
+  {
+    const unsigned a = ptx::mapa_shared_cluster(total_addr, 0) + 4 * (px_lane + px_warp_id * 32);
+    ptx::reduce_add_f32_remote(a, t_1[0]);
+  }
+  // kernels.py:117: px.cluster.arrive()
+  ptx::barrier_cluster_arrive_release_aligned();
+  // kernels.py:118: px.cluster.wait()
+  ptx::barrier_cluster_wait_acquire_aligned();
+  // kernels.py:119: if rank == 0:
+  if (rank == 0) {
+    // kernels.py:120: px.store(Y[px.cluster.id(), 0:N], px.load(total))
+    float t_2[1];
+    {
+      float* const p = total + px_lane + px_warp_id * 32;
+      t_2[0] = *(p);
+    }
+    {
+      const int x1 = px_lane + px_warp_id * 32;
+      float* const p = Y.data + (cluster * Y.stride[0] + x1);
+      if (ptx::inside(cluster, Y.shape[0]) && ptx::inside(x1, Y.shape[1])) *(p) = t_2[0];
+    }
+  }
+  // kernels.py:109: def reduce_to_first(X, Y, *, N=128):
+  // exit: peers may still touch this CTA's shared memory
+  ptx::barrier_cluster_arrive_release_aligned();
+  ptx::barrier_cluster_wait_acquire_aligned();
+}
