@@ -48,7 +48,8 @@ def summary() -> list[str]:
         lines.append(f"| ring-buffered TMA copy, f32 | torch's device copy | {shown} | `benchmarks/copy.py` |")
     if launch:
         ratio = launch["ratio"]["phalanx, kernel[grid](...)"]
-        lines.append(f"| a launch from Python, six arguments | Triton's | {ratio:.2f} of its time | `benchmarks/launch.py` |")
+        shown = f"{ratio:.2f} of its time"
+        lines.append(f"| a launch from Python, six arguments | Triton's | {shown} | `benchmarks/launch.py` |")
     if gemm:
         for mode in ("sustained", "burst"):
             ratios = gemm_ratios(gemm, mode)

@@ -16,7 +16,7 @@ import phalanx as px
 def main() -> None:
     console = Console()
     case = example(np.random.default_rng(0))
-    console.print("[bold]multicast_copy[/bold]: a producer and a consumer role, a ring of 4 stages, multicast to a cluster of 2\n")
+    console.print("[bold]multicast_copy[/bold]: two roles, a ring of 4 stages, multicast to a cluster of 2\n")
 
     start = time.perf_counter()
     report = px.check(case.launch, *case.args, **case.constants)
@@ -32,7 +32,8 @@ def main() -> None:
         start = time.perf_counter()
         made = px.compile(case.launch, *case.args, arch=arch, **case.constants)
         spent = "from the cache" if made.from_cache else f"{time.perf_counter() - start:.2f} s"
-        table.add_row(arch, f"{len(made.cubin)} bytes", str(made.registers), str(made.spills), f"{made.shared_bytes} bytes", spent)
+        sizes = (f"{len(made.cubin)} bytes", str(made.registers), str(made.spills), f"{made.shared_bytes} bytes")
+        table.add_row(arch, *sizes, spent)
     console.print("compiled")
     console.print(table)
 

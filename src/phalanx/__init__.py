@@ -42,6 +42,7 @@ from phalanx.language.memory import atomic_add, load, shared, store
 from phalanx.language.pipes import pipe
 from phalanx.language.structs import ring, struct
 from phalanx.language.tile_parts import empty, keep
+from phalanx.language.tiles import abs_ as abs
 from phalanx.language.tiles import (
     arange,
     argmax,
@@ -65,7 +66,6 @@ from phalanx.language.tiles import (
     where,
     zeros,
 )
-from phalanx.language.tiles import abs_ as abs
 from phalanx.language.tiles import max_ as max
 from phalanx.language.tiles import min_ as min
 from phalanx.language.tiles import sum_ as sum

@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from examples.cases import EXAMPLES, random_case
 
 import phalanx as px
+from examples.cases import EXAMPLES, random_case
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples"
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from examples.cases import EXAMPLES, random_case
-from golden.kernels import CASES
 
 import phalanx as px
+from examples.cases import EXAMPLES, random_case
+from golden.kernels import CASES
 
 HERE = Path(__file__).resolve().parent / "expected"
 NAMES = [*EXAMPLES, *CASES]

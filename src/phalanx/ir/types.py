@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -67,7 +68,7 @@ bool_ = DType("bool", "bool", 8)
 
 DTYPES = {t.name: t for t in (f64, f32, f16, bf16, f8e4m3, f8e5m2, i64, i32, i16, i8, u64, u32, u16, u8, bool_)}
 
-_NUMPY: dict[str, object] = {
+_NUMPY: dict[str, Any] = {
     "f64": np.float64,
     "f32": np.float32,
     "f16": np.float16,
@@ -84,7 +85,7 @@ _NUMPY: dict[str, object] = {
     "u8": np.uint8,
     "bool": np.bool_,
 }
-FROM_NUMPY = {np.dtype(scalar): DTYPES[name] for name, scalar in _NUMPY.items()}
+FROM_NUMPY = {dtype.numpy: dtype for dtype in DTYPES.values()}
 
 
 @dataclass(frozen=True)

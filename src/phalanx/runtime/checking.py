@@ -1,4 +1,4 @@
-"""`px.check`: the kernel in the simulator, under several schedules, with every rule of `docs/checks.md` looked after."""
+"""`px.check`: the kernel in the simulator, under several schedules, with every rule of `docs/checks.md` watched."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ def check(
     """Runs the kernel in the simulator and reports what is wrong with its choreography.
 
     Anyone may call it, outside kernels; needs no GPU. The arguments are copied: nothing of the caller's changes.
-    `schedules` is how many orders of events are tried: asynchronous work as late as possible, as early as possible, then
-    random ones from `seed` on; the first that goes off the rails ends the search. `strict=True` also asks for a proxy
-    fence between a generic read and an asynchronous write. `executor` is a `concurrent.futures.Executor` that runs all
-    but the first schedule; without one, processes of this machine help where there is much to run. Example::
+    `schedules` is how many orders of events are tried: asynchronous work as late as possible, as early as possible,
+    then random ones from `seed` on; the first that goes off the rails ends the search. `strict=True` also asks for a
+    proxy fence between a generic read and an asynchronous write. `executor`, a `concurrent.futures.Executor`, runs
+    all but the first schedule; without one, processes of this machine help where there is much to run. Example::
 
         report = px.check(copy[64], x, y, BM=128)
         assert report.ok, report
@@ -53,6 +53,14 @@ def check(
         raise Error("px.check takes a kernel with its grid", remedy="write px.check(kernel[grid], *arguments)")
     if not isinstance(schedules, int) or schedules < 1:
         raise Error(f"schedules={schedules!r}", remedy="try at least one schedule")
+    return check_launch(bound, args, constants, schedules, seed=seed, strict=strict, executor=executor)
+
+
+def check_launch(
+    bound: BoundLaunch, args: tuple[Any, ...], constants: dict[str, Any], schedules: int, *, seed: int = 0,
+    strict: bool = False, executor: Executor | None = None, progress: Callable[[int], None] = lambda done: None,
+) -> Report:
+    """The same for tools that show how far it is: `progress` is told how many schedules are done."""
     from phalanx.sanitizer.report import Report
 
     kernel = bound.kernel
@@ -70,7 +78,9 @@ def check(
         host = on_host([argument.value for argument in arguments if argument.type is not None])
         if 0 in grid:
             return report
-        check_function(function, grid, host, report, schedules, seed=seed, strict=strict, executor=executor)
+        check_function(
+            function, grid, host, report, schedules, seed=seed, strict=strict, executor=executor, progress=progress
+        )
     return report
 
 
@@ -144,8 +154,8 @@ def describe(schedule: Schedule) -> str:
 
 
 def run_checked(
-    function: Function, grid: Sequence[int], args: list[Any], schedule: Schedule, *, strict: bool = False, seed: int = 0,
-    quiet: bool = False, suspects: set[tuple[int, int]] | None = None, notes: list[str] | None = None,
+    function: Function, grid: Sequence[int], args: list[Any], schedule: Schedule, *, strict: bool = False,
+    seed: int = 0, quiet: bool = False, suspects: set[tuple[int, int]] | None = None, notes: list[str] | None = None,
 ) -> list[Finding]:
     """The findings of one run of a prepared kernel. `args` are changed as the kernel changes them.
 

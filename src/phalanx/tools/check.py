@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any
@@ -14,9 +13,7 @@ import typer
 
 from phalanx.errors import Error
 from phalanx.language.examples import Launch, is_example, launch_of
-from phalanx.runtime.checking import DEFAULT_SCHEDULES, check_function, finding_of, on_host
-from phalanx.runtime.dispatch import debugging
-from phalanx.runtime.specialise import normalise_grid, read_arguments, specialise
+from phalanx.runtime.checking import DEFAULT_SCHEDULES, check_launch
 from phalanx.sanitizer.report import Report
 
 
@@ -104,27 +101,7 @@ def run(launches: list[Launch], schedules: int, seed: int, *, quiet: bool) -> li
             def progress(done: int, task: Any = task) -> None:
                 bar.update(task, completed=done)
 
-            reports.append(check_launch(launch, schedules, seed, progress))
+            report = check_launch(launch.bound, launch.args, launch.constants, schedules, seed=seed, progress=progress)
+            reports.append(report)
             bar.update(task, completed=schedules)
     return reports
-
-
-def check_launch(
-    launch: Launch, schedules: int, seed: int = 0, progress: Callable[[int], None] = lambda done: None
-) -> Report:
-    """`px.check` of a launch, with its progress."""
-    kernel = launch.bound.kernel
-    report = Report(kernel.name)
-    with debugging(kernel):
-        values = kernel.bind_constants(launch.constants)
-        arguments = read_arguments(kernel, launch.args)
-        grid = normalise_grid(kernel, launch.bound.grid, values)
-        try:
-            function = specialise(kernel, arguments, values).prepared
-        except Error as error:
-            report.findings = [finding_of(error)]
-            return report
-        host = on_host([argument.value for argument in arguments if argument.type is not None])
-        if 0 not in grid:
-            check_function(function, grid, host, report, schedules, seed=seed, progress=progress)
-    return report

@@ -35,7 +35,8 @@ def info() -> None:
     table.add_row("device", f"{device.name}, {device.sms} SMs, {device.arch}")
     table.add_row("clusters at once", ", ".join(f"{device.clusters(n)} of {n}" for n in (1, 2, 4, 8, 16)))
     table.add_row("NVRTC", compiler)
-    table.add_row("cache", f"{cache.root}, {cache.size_bytes() >> 10} KiB" if cache.root else f"off: {cache.disabled_reason}")
+    size = f"{cache.root}, {cache.size_bytes() >> 10} KiB"
+    table.add_row("cache", size if cache.root else f"off: {cache.disabled_reason}")
     Console().print(table)
 
 

@@ -1,4 +1,4 @@
-"""Writes `docs/reference.md` from the docstrings of the language and of the instructions: `python -m phalanx.tools.reference`."""
+"""Writes `docs/reference.md` from the docstrings of the language and the instructions: `make golden`."""
 
 from __future__ import annotations
 

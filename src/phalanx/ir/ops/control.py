@@ -40,7 +40,7 @@ class If(Op):
 
 @dataclass(frozen=True, eq=False)
 class For(Op):
-    """A counted loop; `index` is defined anew in every iteration, `step` is never 0. `unrolled` asks for `#pragma unroll`."""
+    """A counted loop; `index` is defined anew in every iteration, `step` is never 0."""
 
     mnemonic: ClassVar[str] = "for"
     result: Value
