@@ -35,3 +35,19 @@ def test_constants_warps_and_cluster_are_in_the_key() -> None:
     assert listing(ArrayType(1, f32), N=128) != plain
     assert listing(ArrayType(1, f32), kernel=dataclasses.replace(copy, warps=8)) != plain
     assert listing(ArrayType(1, f32), kernel=dataclasses.replace(copy, cluster=2)) != plain
+
+
+@px.kernel
+def to_itself(X, *, N=64):
+    s, done = px.shared((2, N), px.f32), px.barrier()
+    px.store(s[0], px.load(X[0:N]))
+    px.fence.async_proxy()
+    with done.transaction():
+        px.cluster.copy(s[0], s[1], done, cta=0)
+    done.wait(0)
+
+
+def test_a_push_inside_one_cta_is_launched_as_a_cluster_of_one() -> None:
+    x = px.spec((64,), px.f32)
+    assert px.compile(to_itself[1], x).addresses_cluster
+    assert not px.compile(copy[1], x, x).addresses_cluster

@@ -40,6 +40,11 @@ class Compiled:
     sites: tuple[Site, ...] = field(default=(), repr=False)
     from_cache: bool = False
 
+    @property
+    def addresses_cluster(self) -> bool:
+        """Whether it makes addresses of the cluster's shared memory, its own included: that needs a cluster, if only of one."""
+        return "mapa.shared::cluster" in self.source
+
     def load(self, device: int) -> Launcher:
         """The kernel loaded on a CUDA device, ready to be launched."""
         from phalanx.runtime.launcher import Launcher
@@ -51,7 +56,7 @@ class Compiled:
             device=device,
             threads=32 * self.warps,
             cluster=self.cluster,
-            as_cluster="cp.async.bulk.shared::cluster.shared::cta" in self.source,
+            as_cluster=self.addresses_cluster,
             shared_bytes=self.shared_bytes,
         )
 
