@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "examples"))
 import machine
 import numpy as np
 
-EXAMPLES = ("vector_add", "softmax", "transpose", "tma_copy", "ring_copy", "multicast_copy", "cluster_exchange")
+EXAMPLES = ("vector_add", "softmax", "transpose", "tma_copy", "ring_copy", "multicast_copy", "cluster_exchange", "pipe_copy")
 
 
 def main() -> None:

@@ -64,5 +64,7 @@ def test_many_reductions_in_a_row(c: int) -> None:
     x = torch.ones((c, 512), device="cuda")
     y = torch.zeros((c, 1), device="cuda")
     many_turns[c](x, y, C=c)
-    want = sum((1 + t % 7) * 512 * c - (1 + t % 7) for t in range(4000))
-    assert torch.allclose(y.cpu(), torch.full((c, 1), float(want)), rtol=1e-5)
+    want = np.float32(0)  # every term is exact in f32, and so is the order of the sum
+    for turn in range(4000):
+        want += np.float32((1 + turn % 7) * (512 * c - 1))
+    assert torch.equal(y.cpu(), torch.full((c, 1), float(want)))

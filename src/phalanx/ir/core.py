@@ -16,7 +16,7 @@ INSTRUCTIONS: list[type[Op]] = []
 """Every instruction class, in order of definition: what the floors are checked against."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Op:
     """An instruction: a frozen dataclass whose fields are its operands and attributes; `result` is what it defines.
 
@@ -38,6 +38,9 @@ class Op:
     def effects(self) -> Effects:
         """What it does besides computing its result."""
         return PURE
+
+    def __repr__(self) -> str:
+        return f"<{self.mnemonic} at {self.loc.short}>"  # `ir.printer` shows operands; dataclass reprs slow the import
 
     @property
     def defines(self) -> Value | None:
@@ -65,7 +68,7 @@ class Op:
                     yield from part.blocks()
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Block:
     """Instructions in order."""
 
@@ -93,7 +96,7 @@ class Note:
         return f"{self.loc.short}: {self.message}" if self.loc is not NOWHERE else self.message
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Function:
     """A kernel, specialised to its argument types and constants."""
 

@@ -10,7 +10,7 @@ from phalanx.ir.types import ArrayType, DType
 from phalanx.ir.values import Param, Value
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SharedBuffer:
     """A static buffer in the shared memory of every CTA. `reuse`: take over the memory of that buffer or barrier array."""
 
@@ -25,7 +25,7 @@ class SharedBuffer:
         return prod(self.shape) * self.dtype.itemsize
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class BarrierArray:
     """`n` mbarriers of every CTA. `count` is what the user wrote, None where the compiler is to count the arrivals."""
 

@@ -75,12 +75,12 @@ def rms_norm_rows(X, W, Y, eps, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, S
                         y = y * weights[part].to(px.f32)
                     else:
                         y = y * px.load(W[at : at + WIDTH]).to(px.f32)
-                px.store(piece(Y, row, at, ROWS, WIDTH), y.to(Y.dtype), once=True)
+                px.store(piece(Y, row, at, ROWS, WIDTH), y.to(Y.dtype), once=px.cluster.size() >= 8)
     if SHARED > 0:
         for part in range(SHARED):
             at = first + (PARTS + part) * WIDTH
             y = affine(px.load(kept[part]).to(px.f32) * scale, W, None, at, WIDTH)
-            px.store(piece(Y, row, at, ROWS, WIDTH), y.to(Y.dtype), once=True)
+            px.store(piece(Y, row, at, ROWS, WIDTH), y.to(Y.dtype), once=px.cluster.size() >= 8)
 
 
 @row_kernel
@@ -113,12 +113,12 @@ def layer_norm_rows(X, W, B, Y, eps, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PAR
         at = first + part * WIDTH
         if at < columns:
             y = affine((x[part].to(px.f32) - mean) * scale, W, B, at, WIDTH)
-            px.store(piece(Y, row, at, ROWS, WIDTH), y.to(Y.dtype), once=True)
+            px.store(piece(Y, row, at, ROWS, WIDTH), y.to(Y.dtype), once=px.cluster.size() >= 8)
     if SHARED > 0:
         for part in range(SHARED):
             at = first + (PARTS + part) * WIDTH
             y = affine((px.load(kept[part]).to(px.f32) - mean) * scale, W, B, at, WIDTH)
-            px.store(piece(Y, row, at, ROWS, WIDTH), y.to(Y.dtype), once=True)
+            px.store(piece(Y, row, at, ROWS, WIDTH), y.to(Y.dtype), once=px.cluster.size() >= 8)
 
 
 def rms_norm(x: Any, weight: Any = None, eps: float = 1e-6, *, config: RowConfig | None = None) -> Any:

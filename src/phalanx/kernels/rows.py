@@ -127,7 +127,7 @@ def store_parts(X, row, first, kept, fill, begin, end, ROWS, WIDTH, PARTS):
     parts: tuple[Any, ...] = ()
     for part in px.static_range(begin, end):
         at = first + (PARTS + part) * WIDTH
-        parts = (*parts, px.load(piece(X, row, at, ROWS, WIDTH), fill=fill, once=True))
+        parts = (*parts, px.load(piece(X, row, at, ROWS, WIDTH), fill=fill, once=px.cluster.size() >= 8))
     for part in px.static_range(begin, end):
         px.store(kept[part], parts[part - begin])
 
@@ -140,7 +140,7 @@ def load_row(X, row, first, kept, fill, ROWS, WIDTH, PARTS, SHARED):
     """
     parts: tuple[Any, ...] = ()
     for part in px.static_range(PARTS):
-        parts = (*parts, px.load(piece(X, row, first + part * WIDTH, ROWS, WIDTH), fill=fill, once=True))
+        parts = (*parts, px.load(piece(X, row, first + part * WIDTH, ROWS, WIDTH), fill=fill, once=px.cluster.size() >= 8))
     parts = keep_row(parts, PARTS)
     for group in px.static_range(0, SHARED, 4):
         if first + (PARTS + group) * WIDTH < X.shape[1]:

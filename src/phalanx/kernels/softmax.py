@@ -72,11 +72,11 @@ def softmax_rows(X, Y, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, SHARED=0, 
         at = first + part * WIDTH
         if at < X.shape[1]:
             y = softmax_tile(x[part].to(px.f32), largest, total, LOG)
-            px.store(piece(Y, row, at, ROWS, WIDTH), y.to(Y.dtype), once=True)
+            px.store(piece(Y, row, at, ROWS, WIDTH), y.to(Y.dtype), once=px.cluster.size() >= 8)
     if SHARED > 0:
         for part in range(SHARED):
             y = softmax_tile(px.load(kept[part]).to(px.f32), largest, total, LOG)
-            px.store(piece(Y, row, first + (PARTS + part) * WIDTH, ROWS, WIDTH), y.to(Y.dtype), once=True)
+            px.store(piece(Y, row, first + (PARTS + part) * WIDTH, ROWS, WIDTH), y.to(Y.dtype), once=px.cluster.size() >= 8)
 
 
 def softmax(x: Any, *, config: RowConfig | None = None) -> Any:

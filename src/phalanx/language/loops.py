@@ -391,6 +391,9 @@ class Reading:
             )
         self.types[key] = type_
         self.carried.add(key)
+        owner, name = key
+        if name == "stage" and {(owner, "n"), (owner, "parity")} <= self.entry.keys():
+            self.carried.add((owner, "parity"))  # a ring that moves also wraps: known at once, it saves a reading
         return True
 
     def widens(self, entry: Any, cell: Var, type_: Any) -> bool:

@@ -6,7 +6,7 @@ import ast
 import builtins
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from phalanx.errors import Error
@@ -22,13 +22,22 @@ class FunctionSource:
     file: str
     first_line: int
     lines: tuple[str, ...]
+    places: dict[ast.AST, Location] = field(default_factory=dict, repr=False)
 
     @property
     def name(self) -> str:
         return self.fn.__name__
 
     def locate(self, node: ast.AST, caller: Location | None = None) -> Location:
-        """Where `node` stands in the file."""
+        """Where `node` stands in the file; asked for every expression, so the answers are kept."""
+        if caller is not None:
+            return self._place(node, caller)
+        found = self.places.get(node)
+        if found is None:
+            found = self.places[node] = self._place(node, None)
+        return found
+
+    def _place(self, node: ast.AST, caller: Location | None) -> Location:
         line = getattr(node, "lineno", 1)
         end = getattr(node, "end_lineno", line) or line
         return Location(

@@ -23,7 +23,7 @@ MAX_COUNT = 2**20 - 1
 """Largest arrival count, and largest number of outstanding bytes, of one phase."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class BarrierInit(Op):
     """Initialises one barrier (`index`) or all of an array.
 
@@ -42,7 +42,7 @@ class BarrierInit(Op):
         return Effects(lifecycle=(Lifecycle(Life.INIT, self.barrier, self.index),), executor=Executor.ONE)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class BarrierInvalidate(Op):
     """Ends the life of one barrier, so that its memory may hold something else."""
 
@@ -55,7 +55,7 @@ class BarrierInvalidate(Op):
         )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FenceBarrierInit(Op):
     """Makes barrier initialisations before it visible to the cluster, at the next cluster or CTA barrier."""
 
@@ -65,7 +65,7 @@ class FenceBarrierInit(Op):
         return Effects(fences=(FenceKind.BARRIER_INIT,), executor=Executor.ONE)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Arrive(Op):
     """`count` arrivals of the agent, here or in every CTA of the mask `ctas`.
 
@@ -88,7 +88,7 @@ class Arrive(Op):
         return Effects(arrivals=(Arrival(self.bar, self.count, self.ctas),), executor=Executor.ONE)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ExpectTx(Op):
     """The barrier's current phase waits for `nbytes` more."""
 
@@ -100,7 +100,7 @@ class ExpectTx(Op):
         return Effects(expects=(Expect(self.bar, self.nbytes),), executor=Executor.ONE)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ArriveExpectTx(Op):
     """First expects `nbytes`, then arrives once; here or in every CTA of the mask `ctas`."""
 
@@ -117,7 +117,7 @@ class ArriveExpectTx(Op):
         )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Transaction(Op):
     """One arrive with the bytes that the copies of `body` bring this CTA; a pass turns it into `ArriveExpectTx`."""
 
@@ -126,7 +126,7 @@ class Transaction(Op):
     body: Block
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Wait(Op):
     """Blocks until the phase of `parity` is complete."""
 
@@ -138,7 +138,7 @@ class Wait(Op):
         return Effects(waits=(BarrierWait(self.bar, self.parity),))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TestWait(Op):
     """Asks whether the phase of `parity` is complete; the answer is the same in all threads of the agent."""
 
