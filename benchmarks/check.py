@@ -19,7 +19,7 @@ import numpy as np
 HERE = Path(__file__).resolve().parent
 if str(HERE) in sys.path:
     sys.path.remove(str(HERE))  # its `copy.py` would hide the standard library's
-sys.path.insert(0, str(HERE.parent / "examples"))
+sys.path[:0] = [str(HERE.parent / "examples"), str(HERE.parent / "examples" / "gemm")]
 
 from phalanx.runtime.checking import copies_of, run_checked  # noqa: E402
 from phalanx.runtime.specialise import normalise_grid, read_arguments, specialise  # noqa: E402
@@ -34,6 +34,8 @@ SIZES: dict[str, dict[str, int]] = {
     "ring_copy": {"rows": 4000, "columns": 4000, "ctas": 132},
     "multicast_copy": {"rows": 2600, "columns": 2600, "clusters": 66},
     "cluster_exchange": {"rows": 2600, "columns": 2600},
+    "pipe_copy": {"rows": 2600, "columns": 2600, "clusters": 66},
+    **{f"gemm/v{n}": {"m": 1024, "n": 1024, "k": 1024} for n in range(8)},
 }
 
 
@@ -46,7 +48,7 @@ def seconds(run: Callable[[], Any]) -> float:
 
 def measure(name: str, schedule: Schedule, repeats: int, sizes: dict[str, int]) -> tuple[float, float, float]:
     """Plain and checked seconds (the fastest), and the median ratio."""
-    case = importlib.import_module(name).example(np.random.default_rng(0), **sizes)
+    case = importlib.import_module(name.split("/")[-1]).example(np.random.default_rng(0), **sizes)
     kernel = case.launch.kernel
     constants = kernel.bind_constants(case.constants)
     arguments = read_arguments(kernel, tuple(case.args))

@@ -186,11 +186,17 @@ class Checker(Monitor):
             for access, place, _ in accesses:
                 self._group_access(clock, op, access, place, work)
             return
-        phases = tuple([barrier.watch.base + barrier.phase for barrier in barriers])
-        ends = [(barrier.watch.dim, phase + 1) for barrier, phase in zip(barriers, phases)]
+        phases: tuple[int, ...]
+        if len(barriers) == 1:
+            state = barriers[0].watch
+            phases = (state.base + barriers[0].phase,)
+            ends = [(state.dim, phases[0] + 1)]
+        else:
+            phases = tuple([barrier.watch.base + barrier.phase for barrier in barriers])
+            ends = [(barrier.watch.dim, phase + 1) for barrier, phase in zip(barriers, phases)]
         work = copy.watch = CopyWork(clock, op, barriers, phases)
         for barrier, phase in zip(barriers, phases):
-            state: BarrierClock = barrier.watch
+            state = barrier.watch
             if state.passes:
                 self.misses.signalled(state, clock, phase)
             if clock.dim not in state.ready_async or state.tracked:

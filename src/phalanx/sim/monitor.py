@@ -266,6 +266,13 @@ class _Reports:
         parts = [(access, self.position[id(access.region)], self.ranks(access.mask)) for access in accesses]
 
         agent = self.agent
+        if len(parts) == 2 and all(access.mask is None for access in accesses):  # most copies: one source, one place here
+            (first, source, _), (second, target, _) = parts
+
+            def here(operands: Operands) -> None:
+                agent.issuing = [(first, operands[source], None), (second, operands[target], None)]
+
+            return here
 
         def report(operands: Operands) -> None:
             agent.issuing = [(access, operands[place], ranks(operands)) for access, place, ranks in parts]
