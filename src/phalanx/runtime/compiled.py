@@ -42,7 +42,7 @@ class Compiled:
 
     @property
     def addresses_cluster(self) -> bool:
-        """Whether it makes addresses of the cluster's shared memory, its own included: that needs a cluster, if only of one."""
+        """Whether it addresses the shared memory of its cluster, if only its own: that needs a launch as a cluster."""
         return "mapa.shared::cluster" in self.source
 
     def load(self, device: int) -> Launcher:
