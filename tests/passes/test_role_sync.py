@@ -423,7 +423,7 @@ def violations(function: Function, trips: int) -> Iterator[tuple[Op, Op]]:
 
 
 def without(block: Block, dropped: Op) -> Block:
-    from phalanx.passes.blocks import map_blocks
+    from phalanx.ir.core import map_blocks
 
     kept = tuple(map_blocks(op, lambda inner: without(inner, dropped)) for op in block if op is not dropped)
     return Block(kept)

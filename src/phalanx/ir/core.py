@@ -166,6 +166,22 @@ def values_in(item: object) -> Iterator[Value]:
                 yield from values_in(part)
 
 
+def map_blocks(op: Op, change: Callable[[Block], Block]) -> Op:
+    """`op` with `change` applied to each block it holds (the regions of `Roles` included); itself if none changed."""
+    changes: dict[str, Any] = {}
+    for name in block_fields(type(op)):
+        item = getattr(op, name)
+        if isinstance(item, Block):
+            new: Any = change(item)
+        else:
+            new = tuple(map_blocks(part, change) for part in item)
+            if all(a is b for a, b in zip(new, item, strict=True)):
+                new = item
+        if new is not item:
+            changes[name] = new
+    return dataclasses.replace(op, **changes) if changes else op
+
+
 def rewrite(block: Block, visit: Callable[[Op], list[Op] | None]) -> Block:
     """A copy of `block` in which `visit` replaced instructions, innermost first; None keeps one as it is."""
     out: list[Op] = []
@@ -175,7 +191,7 @@ def rewrite(block: Block, visit: Callable[[Op], list[Op] | None]) -> Block:
             item = getattr(op, name)
             if isinstance(item, Block):
                 new: Any = rewrite(item, visit)
-            else:
+            else:  # regions are instructions too: `visit` sees them
                 new = tuple(rewrite(Block((part,)), visit).ops[0] for part in item)
                 new = item if all(a is b for a, b in zip(new, item, strict=True)) else new
             if new is not item:
@@ -220,6 +236,6 @@ def _substituted(item: Any, mapping: dict[Value, Value]) -> Any:
 
 
 __all__ = [
-    "INSTRUCTIONS", "Block", "Function", "Note", "Op", "Value", "Var", "operand_fields", "rewrite", "substitute",
-    "values_in",
+    "INSTRUCTIONS", "Block", "Function", "Note", "Op", "Value", "Var", "map_blocks", "operand_fields", "rewrite",
+    "substitute", "values_in",
 ]

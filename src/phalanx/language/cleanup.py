@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Any
-
-from phalanx.ir.core import Block, Op
+from phalanx.ir.core import Block, Op, map_blocks
 from phalanx.ir.ops.control import Assign, For, ReadVar
 from phalanx.ir.values import Value, Var
 from phalanx.language.builder import Landing
@@ -15,17 +12,8 @@ def seal(block: Block) -> Block:
     """Tuples instead of the lists that were growing while the function was read, and no landings any more."""
     out: list[Op] = []
     for op in block.ops:
-        out += seal(op.body).ops if isinstance(op, Landing) else (_sealed(op),)
+        out += seal(op.body).ops if isinstance(op, Landing) else (map_blocks(op, seal),)
     return Block(tuple(out))
-
-
-def _sealed(op: Op) -> Op:
-    changes: dict[str, Any] = {}
-    for field in dataclasses.fields(op):
-        item = getattr(op, field.name)
-        if isinstance(item, Block):
-            changes[field.name] = seal(item)
-    return dataclasses.replace(op, **changes) if changes else op
 
 
 def remove_dead(block: Block) -> Block:
@@ -54,15 +42,7 @@ def _without_dead(block: Block, used: set[Value], read: set[Var]) -> Block:
         elif op.defines is not None and not isinstance(op, For) and op.effects().is_pure and op.defines not in used:
             changed = True
             continue
-        changes: dict[str, Any] = {}
-        for field in dataclasses.fields(op):
-            item = getattr(op, field.name)
-            if isinstance(item, Block):
-                slim = _without_dead(item, used, read)
-                if slim is not item:
-                    changes[field.name] = slim
-        if changes:
-            op = dataclasses.replace(op, **changes)
-            changed = True
-        kept.append(op)
+        slim = map_blocks(op, lambda inner: _without_dead(inner, used, read))
+        changed |= slim is not op
+        kept.append(slim)
     return Block(tuple(kept)) if changed else block

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
-from phalanx.ir.core import Block, Function, Op
+from phalanx.ir.core import Block, Function, Op, map_blocks
 from phalanx.ir.ops.wgmma import Wgmma, WgmmaFence
 from phalanx.ir.types import TileType
-from phalanx.passes.blocks import map_blocks
 
 
 def insert_mma_fences(function: Function) -> Function:

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from phalanx.ir.core import Block, Function, Op
+from phalanx.ir.core import Block, Function, Op, map_blocks
 from phalanx.ir.effects import Access, Effects, Executor, GroupAction, MmaGroup, Mode, When
 from phalanx.ir.location import NOWHERE
 from phalanx.ir.ops.control import Break, Continue, For, If, Leave, Roles, Scope, Sync, While
@@ -34,7 +34,6 @@ from phalanx.ir.ops.mbarrier import Arrive
 from phalanx.ir.values import Label
 from phalanx.ir.views import GlobalView
 from phalanx.passes.arrival_forms import WARPGROUP, choose_forms
-from phalanx.passes.blocks import map_blocks
 from phalanx.passes.offsets import Loop, Offsets
 from phalanx.passes.regions import Region, may_overlap, region_name
 from phalanx.passes.role_rules import trip_count

@@ -103,7 +103,9 @@ class BoundLaunch:
             if 0 in grid:
                 return
             if compiled.signature.debug:
-                launch_watched(kernel, launcher, compiled, grid, values, ordinal)
+                from phalanx.runtime.watchdog import run_watched
+
+                run_watched(kernel, launcher, compiled, grid, values, ordinal)
                 return
             launcher.launch(grid, values)
             none_at = tuple(n for n, a in enumerate(arguments) if a.type is None)
@@ -203,20 +205,6 @@ def load_launcher(specialisation: Specialisation, ordinal: int) -> tuple[Any, Co
         launcher = compiled.load(ordinal)
         found = specialisation.launchers[key] = (launcher, compiled)
     return found
-
-
-def launch_watched(
-    kernel: Kernel,
-    launcher: Any,
-    compiled: Compiled,
-    grid: tuple[int, int, int],
-    values: list[Any],
-    ordinal: int,
-) -> None:
-    """A launch that can report: waits for the kernel to end, and turns its record into an error."""
-    from phalanx.runtime.watchdog import run_watched
-
-    run_watched(kernel, launcher, compiled, grid, values, ordinal)
 
 
 def compile(
