@@ -316,6 +316,29 @@ def test_tiles_are_carried_and_merged() -> None:
         np.testing.assert_array_equal(y, -want if n > 2 else want)
 
 
+def test_tuples_are_carried_element_by_element() -> None:
+    """Nested ones too; an element that stays a constant stays one."""
+
+    @px.kernel
+    def fibonacci(N, OUT):
+        i = px.block_id(0)
+        pair = (0, (1, 7), "name")
+        for step in range(px.maximum(N[i], 0)):
+            pair = (pair[1][0], (pair[0] + pair[1][0], 7), "name")
+            if step == 9:
+                break
+        for slot in px.static_range(2 if pair[2] == "name" and pair[1][1] == 7 else 1):
+            px.store(OUT[i, slot], (pair[0], pair[1][0])[slot])
+
+    def plain(n: int) -> list[int]:
+        a, b = 0, 1
+        for _ in range(min(n, 10)):
+            a, b = b, a + b
+        return [a, b]
+
+    assert outputs(fibonacci, ANY, 2) == [plain(n) for n in ANY]
+
+
 def test_a_carried_number_grows_to_float() -> None:
     @px.kernel
     def drift(N, OUT):

@@ -22,13 +22,18 @@ from phalanx.language.state import (
     Exits,
     Key,
     Path,
+    Slot,
     State,
     common_type,
     defined_in,
+    fits_cell,
     is_carriable,
     merge,
     same,
+    slot_name,
     to_cell,
+    value_at,
+    with_slots,
 )
 from phalanx.language.values import Unavailable
 
@@ -86,7 +91,7 @@ class Loops(Expressions):
         self.loops: list[Loop | Unrolled] = []
         self.control_depth = 0
         self.transactions = 0
-        self.carried_guess: dict[Any, set[Key]] = {}
+        self.carried_guess: dict[Any, set[Slot]] = {}
         self.assigned_at: dict[Key, Location] = {}
 
     # Provided by the reader.
@@ -248,7 +253,7 @@ class Loops(Expressions):
         """Reads a loop body until the set of carried keys is stable, then writes the loop.
 
         A key is carried if its value at the end of the body (or at a continue) differs from the one at the head: the
-        body is then read again with a cell in its place. What an earlier reading left elsewhere (returns, loops) is
+        body is then read again with a cell in its place, or one for each element of a tuple that changes. What an earlier reading left elsewhere (returns, loops) is
         taken back.
         """
         guess_key = (node.lineno, node.col_offset, type(node), tuple((f.source, f.caller) for f in self.frames))
@@ -280,23 +285,23 @@ class Reading:
     reader: Loops
     form: Form
     entry: State
-    carried: set[Key]
-    types: dict[Key, ScalarType] = field(default_factory=dict)
+    carried: set[Slot]
+    types: dict[Slot, ScalarType] = field(default_factory=dict)
 
     def read(self, body: list[ast.stmt]) -> bool:
         """Reads the loop once; False if another variable turned out to be carried."""
         reader, ctx, loc = self.reader, self.reader.ctx, self.reader.ctx.loc
         before = Path.at_end(ctx.ops, self.entry)
         cells = self.make_cells()
-        for key, var in cells.items():
-            to_cell(ctx, before, var, self.entry[key])
+        for slot, var in cells.items():
+            to_cell(ctx, before, var, value_at(self.entry, slot))
         loop = Loop(Label(f"loop{loc.line}"), reader.transactions)
         reader.loops.append(loop)
         ctx.loop_depth += 1
         with ctx.block() as ops, reader.runtime_control():
-            reads: dict[Key, Value] = {key: Value(var.type, key[1]) for key, var in cells.items()}
-            read_ops: list[Op] = [ReadVar(var, reads[key], loc=loc) for key, var in cells.items()]
-            reader.state.update(reads)
+            reads: dict[Slot, Value] = {slot: Value(var.type, var.name) for slot, var in cells.items()}
+            read_ops: list[Op] = [ReadVar(var, reads[slot], loc=loc) for slot, var in cells.items()]
+            reader.state.update(with_slots(self.entry, reads))
             if self.form.test is None:
                 ops.extend(read_ops)
             self.form.head()
@@ -317,31 +322,44 @@ class Reading:
         self.after(loop, ops, cells, reads, before)
         return True
 
-    def make_cells(self) -> dict[Key, Var]:
-        cells: dict[Key, Var] = {}
-        for key, value in self.entry.items():
-            if key in self.carried and is_carriable(value):
-                type_ = self.types.get(key) or (value.type if isinstance(value, Value) else constant_type(value))
-                cells[key] = Var(type_, key[1])
+    def make_cells(self) -> dict[Slot, Var]:
+        """In the order of the variables, so that the same kernel always reads the same."""
+        cells: dict[Slot, Var] = {}
+        carried: dict[Key, list[Slot]] = {}
+        for slot in self.carried:
+            carried.setdefault(slot.key, []).append(slot)
+        for key in self.entry:
+            for slot in sorted(carried.get(key, ()), key=lambda slot: slot.path):
+                value = value_at(self.entry, slot)
+                if is_carriable(value):
+                    type_ = self.types.get(slot) or (value.type if isinstance(value, Value) else constant_type(value))
+                    cells[slot] = Var(type_, slot_name(slot))
         return cells
 
-    def write_back(self, path: Path, cells: dict[Key, Var], reads: dict[Key, Value]) -> None:
-        for key, var in cells.items():
-            if path.state[key] is not reads[key]:
-                to_cell(self.reader.ctx, path, var, path.state[key])
+    def write_back(self, path: Path, cells: dict[Slot, Var], reads: dict[Slot, Value]) -> None:
+        for slot, var in cells.items():
+            now = value_at(path.state, slot)
+            if now is not reads[slot]:
+                to_cell(self.reader.ctx, path, var, now)
 
-    def after(self, loop: Loop, ops: list[Op], cells: dict[Key, Var], reads: dict[Key, Value], before: Path) -> None:
+    def held(self, state: State, cells: dict[Slot, Var]) -> dict[Slot, Var]:
+        """The cells whose variables have a value that fits on a path that breaks out; the others are for `merge`."""
+        misfits = {slot.key for slot, var in cells.items() if not fits_cell(state, self.entry, slot, var)}
+        return {slot: var for slot, var in cells.items() if slot.key not in misfits}
+
+    def after(self, loop: Loop, ops: list[Op], cells: dict[Slot, Var], reads: dict[Slot, Value], before: Path) -> None:
         """The state after the loop: cells hold what it carried; what only a break changed is merged."""
         reader, ctx, loc = self.reader, self.reader.ctx, self.reader.ctx.loc
         inner = [path.state for path in (*loop.continues.paths, *loop.breaks.paths)]
-        exits: dict[Key, Value] = {key: Value(var.type, key[1]) for key, var in cells.items()}
-        exit_reads: list[Op] = [ReadVar(var, exits[key], loc=loc) for key, var in cells.items()]
+        exits: dict[Slot, Value] = {slot: Value(var.type, var.name) for slot, var in cells.items()}
+        exit_reads: list[Op] = [ReadVar(var, exits[slot], loc=loc) for slot, var in cells.items()]
         for path in loop.breaks.paths:
-            self.write_back(path, cells, reads)
-            path.state = {**path.state, **exits}
+            held = self.held(path.state, cells)
+            self.write_back(path, held, reads)
+            path.state = {**path.state, **with_slots(path.state, {slot: exits[slot] for slot in held})}
         paths = list(loop.breaks.paths)
         if not self.form.endless:
-            paths.insert(0, Path(before.landing, {**self.entry, **exits}))
+            paths.insert(0, Path(before.landing, {**self.entry, **with_slots(self.entry, exits)}))
         with ctx.block() as merged_reads:
             reader.state = merge(ctx, paths, "this loop", self.entry, defined_in(ops, self.form.test or []))
         ctx.ops.append(self.form.build(ops, loop.label))
@@ -353,7 +371,7 @@ class Reading:
                     f"'{key[1]}' is assigned only inside a loop that may not run", "assign it before the loop"
                 )
 
-    def found_changes(self, loop: Loop, top: State, cells: dict[Key, Var], loc: Location) -> bool:
+    def found_changes(self, loop: Loop, top: State, cells: dict[Slot, Var], loc: Location) -> bool:
         """Looks for keys that change on the way to a back edge and have no cell yet, or one of the wrong type."""
         found = False
         for path in loop.continues.paths:
@@ -361,20 +379,24 @@ class Reading:
                 if isinstance(self.entry.get(key, _NEW), Unavailable) or same(value, path.state[key]):
                     continue
                 if key in self.entry:
-                    found |= self.changed(key, path.state[key], cells.get(key), loc)
+                    found |= self.changed(Slot(key), path.state[key], cells, loc)
         return found
 
-    def changed(self, key: Key, now: Any, cell: Var | None, loc: Location) -> bool:
-        """Notes that the loop changes `key` to `now`; True if the body must be read again."""
-        entry = self.entry[key]
+    def changed(self, slot: Slot, now: Any, cells: dict[Slot, Var], loc: Location) -> bool:
+        """Notes that the loop changes a variable, or an element of one, to `now`; True to read the body again."""
+        key, entry, cell = slot.key, value_at(self.entry, slot), cells.get(slot)
         if isinstance(now, Unavailable):
             self.entry[key] = now
             return True
+        if isinstance(entry, tuple) and isinstance(now, tuple) and len(entry) == len(now):
+            parts = [(Slot(key, (*slot.path, i)), part) for i, part in enumerate(now)]
+            differ = [(part, value) for part, value in parts if not same(value_at(self.entry, part), value)]
+            return any([self.changed(part, value, cells, loc) for part, value in differ])  # all of them, not the first
         if not is_carriable(entry) or not is_carriable(now):
             was, to = describe(entry), describe(now)
             self.entry[key] = Unavailable(
-                f"the loop changes '{key[1]}', which is {was}" + (f", to {to}" if to != was else ""),
-                "a run-time loop carries scalars and tiles only: use another name inside the loop",
+                f"the loop changes '{slot_name(slot)}', which is {was}" + (f", to {to}" if to != was else ""),
+                "a run-time loop carries scalars, tiles and tuples of them: use another name inside the loop",
             )
             return True
         type_ = common_type([entry, now])
@@ -384,16 +406,16 @@ class Reading:
             old = cell.type if cell is not None else entry.type if isinstance(entry, Value) else constant_type(entry)
             new = now.type if isinstance(now, Value) else constant_type(now) if old != constant_type(now) else now
             self.reader.ctx.fail(
-                f"the loop changes '{key[1]}' from {old} to {new}",
+                f"the loop changes '{slot_name(slot)}' from {old} to {new}",
                 "a variable that a run-time loop carries keeps its type: initialise it with the right one "
                 "(px.zeros, .to), or use another name inside the loop",
                 loc=self.reader.assigned_at.get(key, loc),
             )
-        self.types[key] = type_
-        self.carried.add(key)
+        self.types[slot] = type_
+        self.carried.add(slot)
         owner, name = key
         if name == "stage" and {(owner, "n"), (owner, "parity")} <= self.entry.keys():
-            self.carried.add((owner, "parity"))  # a ring that moves also wraps: known at once, it saves a reading
+            self.carried.add(Slot((owner, "parity")))  # a ring that moves also wraps: known at once, it saves a reading
         return True
 
     def widens(self, entry: Any, cell: Var, type_: Any) -> bool:

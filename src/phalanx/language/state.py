@@ -7,9 +7,9 @@ only rebinds keys; where run-time paths meet, keys that differ become mutable IR
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from phalanx.ir.core import Block, Op, values_in
 from phalanx.ir.ops.control import Assign, ReadVar
@@ -21,6 +21,40 @@ from phalanx.language.values import BarrierValue, StructValue, Unavailable, View
 
 Key = tuple[Any, str]
 State = dict[Key, Any]
+
+
+class Slot(NamedTuple):
+    """What one cell of a loop holds: a variable, or an element of a tuple, by the way to it."""
+
+    key: Key
+    path: tuple[int, ...] = ()
+
+
+def slot_name(slot: Slot) -> str:
+    return slot.key[1] + "".join(f"[{i}]" for i in slot.path)
+
+
+def value_at(state: State, slot: Slot) -> Any:
+    """What the state has there."""
+    value = state[slot.key]
+    for i in slot.path:
+        value = value[i]
+    return value
+
+
+def with_slots(state: State, values: Mapping[Slot, Any]) -> State:
+    """The variables of these slots, with their new values in place."""
+    out: State = {}
+    for slot, value in values.items():
+        out[slot.key] = _replaced(out.get(slot.key, state[slot.key]), slot.path, value)
+    return out
+
+
+def _replaced(whole: Any, path: tuple[int, ...], value: Any) -> Any:
+    if not path:
+        return value
+    i, *rest = path
+    return (*whole[:i], _replaced(whole[i], tuple(rest), value), *whole[i + 1 :])
 
 
 def same(a: Any, b: Any) -> bool:
@@ -69,6 +103,16 @@ def adapts(number: Any, dtype: DType) -> bool:
     if dtype.is_float:
         return True
     return not isinstance(number, float) and fits(number, dtype)
+
+
+def fits_cell(state: State, entry: State, slot: Slot, cell: Var) -> bool:
+    """Whether the state's value, of the same form as at the loop's entry, can go to the cell."""
+    value, form = state[slot.key], entry[slot.key]
+    for i in slot.path:
+        if not isinstance(value, tuple) or len(value) != len(form):
+            return False
+        value, form = value[i], form[i]
+    return is_carriable(value) and common_type([cell, value]) == cell.type
 
 
 @dataclass

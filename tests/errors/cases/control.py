@@ -180,6 +180,32 @@ def loop_carries_a_view():
 
 
 @case
+def loop_changes_the_form_of_a_tuple():
+    @px.kernel
+    def step(X):
+        pair = (0, 1)
+        for k in range(X.shape[0]):
+            pair = (k, k, pair[0])
+
+    step[1](X)
+
+
+@case
+def break_leaves_another_form():
+    @px.kernel
+    def step(X):
+        pair = (0, 1)
+        for k in range(X.shape[0]):
+            pair = (pair[1], k)
+            if k == 3:
+                pair = 5
+                break
+        px.store(X[0], pair)
+
+    step[1](X)
+
+
+@case
 def branches_give_different_types():
     @px.kernel
     def step(X):
