@@ -20,11 +20,8 @@ from phalanx.kernels.gather import MoveConfig, choose, gather_rows, scatter_add_
 
 Run = Callable[[], object]
 SHAPES = ((262144, 131072, 4096), (262144, 131072, 1024), (1048576, 262144, 256), (65536, 32768, 16384))
-TRIED = (
-    MoveConfig(4096, 2, 12, 3), MoveConfig(4096, 1, 24, 4), MoveConfig(4096, 1, 24, 8), MoveConfig(4096, 2, 12, 6),
-    MoveConfig(4096, 4, 6, 2), MoveConfig(4096, 2, 6, 2, 2), MoveConfig(4096, 1, 12, 3, 2),
-    MoveConfig(4096, 1, 6, 2, 4),
-)  # fmt: skip
+RINGS = ((1, 24, 8), (2, 12, 3), (2, 12, 6), (4, 6, 2), (4, 6, 3), (2, 6, 2, 2), (1, 12, 4, 2), (1, 6, 2, 4))
+"""Rows of 8 KiB a stage, stages, lag, CTAs of an SM; for shorter rows as many more."""
 
 
 def milliseconds(run: Run, repeats: int) -> float:
@@ -58,7 +55,10 @@ def measure(rows: int, moved: int, columns: int, rounds: int, tune: bool) -> lis
     check = x.clone()
     assert torch.equal(scatter_rows(part, places, check), x.clone().index_copy_(0, places, part))
     del check
-    configs = list(TRIED) if tune and columns == 4096 else [choose(columns, 2)]
+    configs = [choose(columns, 2)]
+    if tune and columns <= 4096:
+        configs += [MoveConfig(columns, ring[0] * 4096 // columns, *ring[1:]) for ring in RINGS]
+        configs += [MoveConfig(columns, ring[0] * 2048 // columns, *ring[1:]) for ring in RINGS if columns < 4096]
     found = []
     for config in configs:
         sums = torch.zeros(rows, columns, device="cuda", dtype=torch.bfloat16)
@@ -98,7 +98,7 @@ def measure(rows: int, moved: int, columns: int, rounds: int, tune: bool) -> lis
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--tune", action="store_true", help="try several rings for rows of 4,096")
+    parser.add_argument("--tune", action="store_true", help="try several rings")
     parser.add_argument("--first", action="store_true", help="only the first shape")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()

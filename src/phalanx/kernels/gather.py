@@ -2,7 +2,8 @@
 
 A persistent grid moves rows through a ring of stages in shared memory: one warp loads rows ahead by bulk copies of
 whole rows (or wide parts of them), another stores them; the stages a store still reads are released a few stores
-later.
+later. The CTAs are dealt the rows in turn, so that all of them write near one another (measured: 0.95 of the device
+copy, against 0.93 where each has a range of its own), and each knows the indices of its next rows before it needs them.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ INDICES = ("i32", "i64")
 SUMMABLE = ("f32", "f16", "bf16", "i32", "u32", "u64")
 CHUNK = 16
 RING_BYTES = 192 * 1024
-STAGE_BYTES = 16 * 1024
+STAGE_BYTES = 32 * 1024
+FEWER_BYTES = 4 * 1024  # of a stage, where four CTAs share an SM
 WIDEST = 48 * 1024
 SIMULATED_CTAS = 4
 BOX = 256  # columns of a box of a reduction
@@ -51,27 +53,17 @@ class MoveConfig:
 def choose(columns: int, itemsize: int, widest: int = WIDEST) -> MoveConfig:
     """The configuration for rows of `columns` elements.
 
-    Two CTAs share an SM for rows of 4 to 16 KiB (measured: 0.89 of the device copy, against 0.85 with one), four for
-    shorter ones, which take more instructions per byte; longer ones fill the ring of one. Anyone may call it; no
-    hardware is involved. Example: ``choose(4096, 2) == MoveConfig(4096, 2, 6, 2, 2)``.
+    The ring of one CTA fills an SM's shared memory; rows under 4 KiB, which take more instructions per byte, are moved
+    by four. Anyone may call it; no hardware is involved. Example: ``choose(4096, 2) == MoveConfig(4096, 4, 6, 2)``.
     """
     parts = px.cdiv(columns * itemsize, widest)
     step = CHUNK // itemsize
     width = px.cdiv(px.cdiv(columns, parts), step) * step if parts > 1 else columns
     row = width * itemsize
-    per_sm = 4 if row < 4096 else 2 if row <= STAGE_BYTES else 1
-    rows = max(1, min(16, (STAGE_BYTES // 4 if per_sm == 4 else STAGE_BYTES) // row))
+    per_sm = 4 if row < 4096 else 1
+    rows = max(1, min(16, (FEWER_BYTES if per_sm == 4 else STAGE_BYTES) // row))
     stages = max(2, min(12, RING_BYTES // per_sm // (rows * row)))
     return MoveConfig(width, rows, stages, min(3 if per_sm == 4 else 2, stages - 1), per_sm)
-
-
-@px.func
-def share_of(total):
-    """The units that this CTA moves: a contiguous range, all ranges alike but for one unit."""
-    each = total // px.num_blocks(0)
-    left = total % px.num_blocks(0)
-    first = px.block_id(0) * each + px.minimum(px.block_id(0), left)
-    return first, first + each + px.where(px.block_id(0) < left, 1, 0)
 
 
 @px.func
@@ -94,12 +86,14 @@ def named_places(I, unit, ROWS, PARTS, WIDTH):
 def gather_ring(X, I, Y, *, WIDTH, PARTS, ROWS, STAGES, LAG):
     """Y[i] = X[I[i]]; indices outside X give zeros."""
     ring, full, empty = px.shared((STAGES, ROWS, WIDTH), X.dtype), px.barrier(STAGES), px.barrier(STAGES)
-    first, last = share_of(px.cdiv(Y.shape[0] * PARTS, ROWS))
+    first, total, step = px.block_id(0), px.cdiv(Y.shape[0] * PARTS, ROWS), px.num_blocks(0)
     stage = px.ring(STAGES)
 
     with px.warps(0, 1):
-        for unit in range(first, last):
-            places = named_places(I, unit, ROWS, PARTS, WIDTH)  # they come while the stage is still in use
+        following = named_places(I, first, ROWS, PARTS, WIDTH)
+        for unit in range(first, total, step):
+            places = following
+            following = named_places(I, unit + step, ROWS, PARTS, WIDTH)
             empty[stage.stage].wait(stage.parity ^ 1)
             with full[stage.stage].transaction():
                 for r in px.static_range(ROWS):
@@ -109,7 +103,7 @@ def gather_ring(X, I, Y, *, WIDTH, PARTS, ROWS, STAGES, LAG):
 
     with px.warps(1, 1):
         freed = px.ring(STAGES)
-        for unit in range(first, last):
+        for unit in range(first, total, step):
             full[stage.stage].wait(stage.parity)
             for r in px.static_range(ROWS):
                 row, column = place_of(unit * ROWS + r, PARTS, WIDTH)
@@ -117,7 +111,7 @@ def gather_ring(X, I, Y, *, WIDTH, PARTS, ROWS, STAGES, LAG):
             px.tma.commit()
             stage.advance()
             px.tma.wait(LAG, read=True)
-            if unit >= first + LAG:
+            if unit >= first + LAG * step:
                 empty[freed.stage].arrive()
                 freed.advance()
         px.tma.wait(0)
@@ -127,11 +121,11 @@ def gather_ring(X, I, Y, *, WIDTH, PARTS, ROWS, STAGES, LAG):
 def scatter_ring(X, I, Y, *, WIDTH, PARTS, ROWS, STAGES, LAG, ADD=False):
     """Y[I[i]] = X[i], or with ADD += X[i], atomically per element; indices outside Y store nothing."""
     ring, full, empty = px.shared((STAGES, ROWS, WIDTH), X.dtype), px.barrier(STAGES), px.barrier(STAGES)
-    first, last = share_of(px.cdiv(X.shape[0] * PARTS, ROWS))
+    first, total, step = px.block_id(0), px.cdiv(X.shape[0] * PARTS, ROWS), px.num_blocks(0)
     stage = px.ring(STAGES)
 
     with px.warps(0, 1):
-        for unit in range(first, last):
+        for unit in range(first, total, step):
             empty[stage.stage].wait(stage.parity ^ 1)
             with full[stage.stage].transaction():
                 for r in px.static_range(ROWS):
@@ -141,8 +135,10 @@ def scatter_ring(X, I, Y, *, WIDTH, PARTS, ROWS, STAGES, LAG, ADD=False):
 
     with px.warps(1, 1):
         freed = px.ring(STAGES)
-        for unit in range(first, last):
-            places = named_places(I, unit, ROWS, PARTS, WIDTH)
+        following = named_places(I, first, ROWS, PARTS, WIDTH)
+        for unit in range(first, total, step):
+            places = following
+            following = named_places(I, unit + step, ROWS, PARTS, WIDTH)
             full[stage.stage].wait(stage.parity)
             for r in px.static_range(ROWS):
                 row, column = places[r]
@@ -155,7 +151,7 @@ def scatter_ring(X, I, Y, *, WIDTH, PARTS, ROWS, STAGES, LAG, ADD=False):
             px.tma.commit()
             stage.advance()
             px.tma.wait(LAG, read=True)
-            if unit >= first + LAG:
+            if unit >= first + LAG * step:
                 empty[freed.stage].arrive()
                 freed.advance()
         px.tma.wait(0)

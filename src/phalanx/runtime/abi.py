@@ -94,7 +94,7 @@ class TensorMapSlot:
     box: tuple[int, ...]
     swizzle: int = 0
     axes: tuple[int, ...] = ()
-    l2_promotion: int = 128
+    l2_promotion: int = 256
     fill_nan: bool = False
 
 
