@@ -63,7 +63,7 @@ def test_parameters_and_configuration(library: Any, launcher: Launcher, args: tu
     assert struct.unpack("<Q", launch.parameter(6, 8)) == (0xABC0,)
     first, second = library.encoded
     assert (first["dims"], first["byte_strides"], first["box"]) == ([200, 100], [1024], [32, 64])
-    assert (second["box"], second["enums"]) == ([32, 16], (0, 0, 2, 0))
+    assert (second["box"], second["enums"]) == ([32, 16], (0, 0, 3, 0))
 
 
 def test_repeated_launch_makes_one_driver_call(

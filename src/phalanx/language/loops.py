@@ -253,8 +253,8 @@ class Loops(Expressions):
         """Reads a loop body until the set of carried keys is stable, then writes the loop.
 
         A key is carried if its value at the end of the body (or at a continue) differs from the one at the head: the
-        body is then read again with a cell in its place, or one for each element of a tuple that changes. What an earlier reading left elsewhere (returns, loops) is
-        taken back.
+        body is then read again with a cell in its place, or one for each element of a tuple that changes. What an
+        earlier reading left elsewhere (returns, loops) is taken back.
         """
         guess_key = (node.lineno, node.col_offset, type(node), tuple((f.source, f.caller) for f in self.frames))
         reading = Reading(self, form, dict(self.state), set(self.carried_guess.get(guess_key, ())))
