@@ -20,7 +20,7 @@ def test_axes_are_reversed_and_strides_become_bytes() -> None:
         byte_strides=(512, 80000),
         box=(32, 64, 1),
         swizzle=64,
-        l2_promotion=128,
+        l2_promotion=256,
         fill_nan=False,
     )
 
