@@ -32,6 +32,7 @@ from phalanx.language.control import (
     num_blocks,
     static_range,
     sync,
+    unroll,
     warps,
 )
 from phalanx.language.control import print_ as print
@@ -100,6 +101,6 @@ __all__ = [
     "erf", "example", "exp", "exp2", "explore", "f16", "f32", "f64", "f8e4m3", "f8e5m2", "fence", "floor", "full",
     "func", "i16", "i32", "i64", "i8", "keep", "kernel", "kernels", "load", "log", "log2", "max", "maximum", "min",
     "minimum", "num_blocks", "pipe", "print", "ring", "rsqrt", "shared", "sigmoid", "sin", "spec", "sqrt",
-    "static_range", "store", "struct", "sum", "sync", "tanh", "tma", "u16", "u32", "u64", "u8", "warps", "wgmma",
-    "wgmma_commit", "wgmma_wait", "where", "zeros",
+    "static_range", "store", "struct", "sum", "sync", "tanh", "tma", "u16", "u32", "u64", "u8", "unroll", "warps",
+    "wgmma", "wgmma_commit", "wgmma_wait", "where", "zeros",
 ]

@@ -89,6 +89,30 @@ def test_range_with_step_and_run_time_bounds() -> None:
     assert outputs(total, ANY, STEP=2) == [sum(range(n, 2, 2)) for n in ANY]
 
 
+def test_unrolled_run_time_range() -> None:
+    """`px.unroll` changes how a loop is written, not what it does."""
+
+    @px.kernel
+    def summed(N, OUT):
+        i = px.block_id(0)
+        ring = px.ring(3)
+        total = 0
+        for k in px.unroll(range(1, N[i], 2), 3):
+            total = total * 2 + k + ring.stage + ring.parity
+            ring.advance()
+        px.store(OUT[i, 0], total)
+
+    def plain(n: int) -> int:
+        total = 0
+        for step, k in enumerate(range(1, n, 2)):
+            total = total * 2 + k + step % 3 + step // 3 % 2
+        return total
+
+    assert outputs(summed, ANY) == [plain(n) for n in ANY]
+    listing = str(px.compile(summed[1], np.zeros(1, np.int32), np.zeros((1, 1), np.int32), arch="sm_90a").source)
+    assert "#pragma unroll 3\n" in listing
+
+
 def test_range_beyond_32_bits() -> None:
     @px.kernel
     def last(START, OUT):

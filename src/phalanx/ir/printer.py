@@ -134,7 +134,8 @@ class _Printer:
             case For():
                 bounds = ", ".join(self._value(v) for v in (op.start, op.stop, op.step))
                 label, index = self._target(op.label), self._result(op.index)
-                self._line(depth, f"for{label} {index} in range({bounds}) {{", op.loc)
+                unrolled = f" unroll {op.unroll}" if op.unroll else ""
+                self._line(depth, f"for{label} {index} in range({bounds}){unrolled} {{", op.loc)
                 self._block(op.body, depth + 1)
                 self._line(depth, "}")
             case While():

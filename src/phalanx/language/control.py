@@ -72,6 +72,10 @@ def _dim(ctx: Builder, d: Any) -> int:
     return d
 
 
+MAX_COPIES = 64
+"""Of a loop's body, by `px.unroll`."""
+
+
 @dataclass(frozen=True)
 class StaticRange:
     """`px.static_range(...)`, unrolled by the reader."""
@@ -94,6 +98,32 @@ def static_range(ctx: Builder, start: Any, stop: Any = None, step: Any = 1) -> A
     if step == 0:
         ctx.fail("the step of a range is 0", "use a positive or a negative step")
     return StaticRange(range(start, stop, step))
+
+
+class RangeValue:
+    """`range(...)`, possibly over run-time values."""
+
+    kind_name = "a range"
+
+    def __init__(self, start: Any, stop: Any, step: Any, unroll: int = 0) -> None:
+        self.start, self.stop, self.step, self.unroll = start, stop, step, unroll
+
+
+@builtin("unroll")
+def unroll(ctx: Builder, items: Any, by: Any) -> Any:
+    """A run-time range whose loop is written out `by` iterations at a time, and the rest one by one.
+
+    In the loop of a ring that begins at its first stage, unrolled by its stages, stage and parity become constants. Any
+    agent; any GPU; no PTX of its own. Example: ``for k in px.unroll(range(steps), STAGES): ...``.
+    """
+    if not isinstance(items, RangeValue):
+        ctx.fail(f"px.unroll takes range(...), not {describe(items)}", "write: for k in px.unroll(range(n), 4)")
+    if not isinstance(by, int) or isinstance(by, bool) or not 1 <= by <= MAX_COPIES:
+        ctx.fail(
+            f"a loop is unrolled by a constant from 1 to {MAX_COPIES}, not by {describe(by)}",
+            "px.static_range unrolls a loop as a whole",
+        )
+    return RangeValue(items.start, items.stop, items.step, by)
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,9 @@ from phalanx.ir.ops.control import For, ReadVar, Scope, While
 from phalanx.ir.types import I32, I64, ScalarType, i64, u32, u64
 from phalanx.ir.values import Label, Value, Var, constant_type
 from phalanx.language.builder import Builder, freeze, operand
-from phalanx.language.control import StaticRange
+from phalanx.language.control import RangeValue, StaticRange
 from phalanx.language.expressions import Expressions
 from phalanx.language.operators import Number, cast, describe, dtype_of, promote
-from phalanx.language.python_calls import RangeValue
 from phalanx.language.state import (
     Exits,
     Key,
@@ -203,7 +202,7 @@ class Loops(Expressions):
             self.state[key] = index
 
         def build(body: list[Op], label: Label) -> Op:
-            return For(index, start, stop, step, freeze(body), label, loc=loc)
+            return For(index, start, stop, step, freeze(body), label, items.unroll, loc=loc)
 
         self.runtime_loop(node, node.body, Form(head, build))
         self.state[key] = gone

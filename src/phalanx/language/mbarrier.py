@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from phalanx.ir.ops.mbarrier import (
+    MAX_BARRIERS,
     MAX_COUNT,
     Arrive,
     ArriveExpectTx,
@@ -37,6 +38,8 @@ def barrier(ctx: Builder, n: Any = 1, count: Any = None, init: Any = True, check
     require_static(ctx, "px.barrier")
     if not isinstance(n, int) or isinstance(n, bool) or n < 1:
         ctx.fail(f"the number of barriers must be a positive constant, not {describe(n)}", "e.g. px.barrier(4)")
+    if n > MAX_BARRIERS:
+        ctx.fail(f"{n} barriers do not fit in shared memory", f"at most {MAX_BARRIERS} do, of 8 bytes each")
     for what, flag in (("init", init), ("checked", checked)):
         if not isinstance(flag, bool):
             ctx.fail(

@@ -8,18 +8,9 @@ from typing import Any
 from phalanx.ir.types import bool_, f32, i32
 from phalanx.ir.values import Value
 from phalanx.language.builder import Builder
-from phalanx.language.control import StaticRange
+from phalanx.language.control import RangeValue, StaticRange
 from phalanx.language.operators import Number, binary, convert, describe, folding, is_tile, unary
 from phalanx.language.values import load_scalar, require_index
-
-
-class RangeValue:
-    """`range(...)`, possibly over run-time values."""
-
-    kind_name = "a range"
-
-    def __init__(self, start: Any, stop: Any, step: Any) -> None:
-        self.start, self.stop, self.step = start, stop, step
 
 
 def call_python(ctx: Builder, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -112,6 +112,15 @@ def too_many_bytes():
 
 
 @case
+def too_many_barriers():
+    @px.kernel
+    def step(X):
+        px.barrier(1 << 30)
+
+    step[1](X)
+
+
+@case
 def init_of_an_initialised_barrier():
     @px.kernel
     def wait(X):

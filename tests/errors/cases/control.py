@@ -206,6 +206,26 @@ def break_leaves_another_form():
 
 
 @case
+def unroll_of_a_number():
+    @px.kernel
+    def step(X):
+        for k in px.unroll(4, 4):
+            px.store(X[k], 1.0)
+
+    step[1](X)
+
+
+@case
+def unroll_by_a_run_time_number():
+    @px.kernel
+    def step(X):
+        for k in px.unroll(range(4), X.shape[0]):
+            px.store(X[k], 1.0)
+
+    step[1](X)
+
+
+@case
 def branches_give_different_types():
     @px.kernel
     def step(X):

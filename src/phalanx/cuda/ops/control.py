@@ -97,7 +97,9 @@ def emit_if(w: Writer, op: If) -> None:
 def emit_for(w: Writer, op: For) -> None:
     with w.scope():
         header = for_header(w, op)
-        if blocks_somewhere(op.body):
+        if op.unroll:
+            w.line(f"#pragma unroll {op.unroll}")
+        elif blocks_somewhere(op.body):
             w.line("#pragma unroll 1")  # a pipeline's loop: copies of its body only cost instruction cache
         with w.block(header):
             _loop_body(w, op.body, op.label)

@@ -40,7 +40,10 @@ class If(Op):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class For(Op):
-    """A counted loop; `index` is defined anew in every iteration, `step` is never 0."""
+    """A counted loop; `index` is defined anew in every iteration, `step` is never 0.
+
+    `unroll` iterations are written one after the other; 0 leaves it to the compiler.
+    """
 
     mnemonic: ClassVar[str] = "for"
     result: Value
@@ -49,6 +52,7 @@ class For(Op):
     step: Value
     body: Block
     label: Label
+    unroll: int = 0
 
     @property
     def index(self) -> Value:

@@ -21,6 +21,8 @@ from phalanx.ir.views import BarrierArray, BarrierRef
 
 MAX_COUNT = 2**20 - 1
 """Largest arrival count, and largest number of outstanding bytes, of one phase."""
+MAX_BARRIERS = 232448 // 8
+"""As many fill the shared memory of a CTA on every target."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
