@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 import phalanx as px
+from phalanx.kernels.norms_ring import LOADED, SHARED, RingConfig, choose_ring
 from phalanx.kernels.rows import RowConfig, choose
 
 pytestmark = pytest.mark.gpu
@@ -23,6 +25,20 @@ def near(got: Any, want: Any) -> None:
     assert torch.isfinite(got).all() and bool((error <= limit).all()), float((error - limit).max())
 
 
+def exact_rms_norm(wide: Any, w: Any) -> Any:
+    return wide * torch.rsqrt((wide * wide).mean(-1, keepdim=True) + EPS) * w.double()
+
+
+def verify_norms(rows: int, columns: int, dtype: Any, config: RingConfig) -> None:
+    torch.manual_seed(columns)
+    x = (3 * torch.randn(rows, columns, device="cuda")).to(dtype)
+    w, b = (torch.randn(columns, device="cuda").to(dtype) for _ in range(2))
+    wide = x.double()
+    near(px.kernels.rms_norm(x, w, EPS, config=config), exact_rms_norm(wide, w))
+    want = torch.nn.functional.layer_norm(wide, (columns,), w.double(), b.double(), EPS)
+    near(px.kernels.layer_norm(x, w, b, EPS, config=config), want)
+
+
 def verify(rows: int, columns: int, dtype: Any, config: RowConfig | None = None) -> None:
     torch.manual_seed(columns)
     x = (3 * torch.randn(rows, columns, device="cuda")).to(dtype)
@@ -32,10 +48,7 @@ def verify(rows: int, columns: int, dtype: Any, config: RowConfig | None = None)
     for got, want in (
         (px.kernels.softmax(x, config=config), torch.softmax(wide, -1)),
         (px.kernels.log_softmax(x, config=config), torch.log_softmax(wide, -1)),
-        (
-            px.kernels.rms_norm(x, w, EPS, config=config),
-            wide * torch.rsqrt((wide * wide).mean(-1, keepdim=True) + EPS) * w.double(),
-        ),
+        (px.kernels.rms_norm(x, w, EPS, config=config), exact_rms_norm(wide, w)),
         (
             px.kernels.layer_norm(x, w, b, EPS, config=config),
             functional.layer_norm(wide, (columns,), w.double(), b.double(), EPS),
@@ -59,6 +72,37 @@ def test_every_cluster(cluster: int, columns: int) -> None:
     threads = 256
     width = threads * 8
     verify(300, columns, torch.bfloat16, RowConfig(cluster, threads // 32, 1, width, px.cdiv(columns, cluster * width)))
+
+
+RINGS = (
+    RingConfig(1, 8, 2048, 4, 6),
+    RingConfig(2, 8, 2048, 4, 9, early=True),
+    RingConfig(4, 4, 1024, 4, 4, 2, per_sm=2, weights=SHARED),
+    RingConfig(8, 4, 1024, 4, 8, producer=False, once=False),
+    RingConfig(2, 16, 4096, 4, 3, 4, producer=False, weights=LOADED, streamed=True),
+    RingConfig(2, 8, 2048, 8, 3, 8, held=False),
+    RingConfig(16, 4, 1024, 2, 3, 2, held=False, producer=False, weights=SHARED),
+)
+
+
+@pytest.mark.parametrize("missing", (0, 1000))
+@pytest.mark.parametrize("config", RINGS)
+def test_every_ring(config: RingConfig, missing: int) -> None:
+    verify_norms(777, config.columns - missing, torch.bfloat16, config)
+
+
+@pytest.mark.parametrize("columns", (65536, 131072, 262144, 1 << 19))
+@pytest.mark.parametrize("rows", (1, 300))
+def test_the_chosen_rings(rows: int, columns: int) -> None:
+    config = choose_ring(columns, 2)
+    assert config is not None
+    verify_norms(rows, columns, torch.bfloat16, replace(config, weights=LOADED))
+    x = torch.randn(rows, columns, device="cuda").to(torch.bfloat16)
+    w = torch.randn(columns, device="cuda").to(torch.bfloat16)
+    got = px.kernels.rms_norm(x, w, EPS, config=config)
+    near(got, exact_rms_norm(x.double(), w))
+    for _ in range(5):
+        assert torch.equal(got, px.kernels.rms_norm(x, w, EPS, config=config))
 
 
 def test_part_of_the_row_in_shared_memory() -> None:

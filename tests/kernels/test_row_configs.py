@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -29,6 +30,24 @@ def test_every_row_is_held_whole() -> None:
             assert config.width * itemsize <= 16 * 32 * config.warps
 
 
+def test_large_clusters_stream_and_short_rows_have_their_weights_ahead() -> None:
+    assert [choose(columns, 2).once for columns in CLUSTERS] == [False, False, False, False, True, True]
+    assert choose(4096, 2).ahead and not choose(65536, 2).ahead
+
+
+def test_once_and_ahead_reach_the_kernel() -> None:
+    plain, chosen = choose(4096, 2), []
+    x, w = px.spec((64, 4096), px.bf16), px.spec((4096,), px.bf16)
+    for once in (False, True):
+        config = replace(plain, once=once)
+        for made in (
+            px.compile(softmax_rows[64], x, x, **config.constants()),
+            px.compile(rms_norm_rows[64], x, w, x, 1e-6, **config.constants(), AHEAD=config.ahead),
+        ):
+            chosen.append("st.global.L1::no_allocate" in made.ptx)
+    assert chosen == [False, False, True, True]
+
+
 def test_a_row_that_no_cluster_holds() -> None:
     with pytest.raises(px.Error, match="does not fit a cluster"):
         choose(1 << 23, 4)
@@ -51,7 +70,7 @@ def test_compiles_without_spills(dtype: Any, columns: int, kind: str) -> None:
     if kind in ("softmax", "log_softmax"):
         made = px.compile(softmax_rows[grid], x, x, **constants, LOG=kind == "log_softmax")
     elif kind == "rms_norm":
-        made = px.compile(rms_norm_rows[grid], x, vector, x, 1e-6, **constants)
+        made = px.compile(rms_norm_rows[grid], x, vector, x, 1e-6, **constants, AHEAD=config.ahead)
     elif kind == "layer_norm":
         masked = config.columns != columns
         made = px.compile(layer_norm_rows[grid], x, vector, vector, x, 1e-6, **constants, MASKED=masked)

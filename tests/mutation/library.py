@@ -1,6 +1,7 @@
 """Small launches of the library's kernels, for their mutants.
 
-The row-wise ones are not here: all their synchronisation is inside `cluster.reduce`, which the model takes as a whole.
+Row-wise ones without a ring are not here: all their synchronisation is inside `cluster.reduce`, which the model takes
+as a whole.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 
 from mutation.launches import Case
 from phalanx.kernels import gather, kv_cache, moe
+from phalanx.kernels.norms_ring import RingConfig, norm_ring
 
 RING = {"WIDTH": 32, "ROWS": 2, "STAGES": 3, "LAG": 1}
 
@@ -55,6 +57,18 @@ def experts(*, gathers: bool, scatters: bool) -> Callable[[], Case]:
     return make
 
 
+def norms(cluster: int, **variant: Any) -> Callable[[], Case]:
+    """Five rows on one cluster, of two tiles a CTA: the ring wraps."""
+
+    def make() -> Case:
+        rng = np.random.default_rng(0)
+        config = RingConfig(cluster, 1, 128, 2, **variant)
+        x, vectors = rng.standard_normal((5, config.columns), np.float32), np.ones((2, config.columns), np.float32)
+        return Case("norm_ring", norm_ring[cluster], [x, *vectors, np.zeros_like(x), 1e-6], config.constants())
+
+    return make
+
+
 LIBRARY: dict[str, Callable[[], Case]] = {
     "gather_ring": moving("gather_ring"),
     "scatter_ring": moving("scatter_ring"),
@@ -62,4 +76,8 @@ LIBRARY: dict[str, Callable[[], Case]] = {
     "compact_ring": compacting,
     "expert_ring, gathering": experts(gathers=True, scatters=False),
     "expert_ring, scattering": experts(gathers=False, scatters=True),
+    "norm_ring": norms(2, stages=3),
+    "norm_ring, early": norms(1, stages=3, early=True),
+    "norm_ring, without a producer": norms(2, stages=4, producer=False),
+    "norm_ring, in the ring": norms(2, stages=2, step=2, held=False),
 }

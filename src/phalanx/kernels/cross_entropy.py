@@ -14,11 +14,11 @@ REDUCTIONS = ("mean", "sum", "none")
 
 
 @row_kernel
-def cross_entropy_rows(X, T, L, ignore, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, SHARED=0):
+def cross_entropy_rows(X, T, L, ignore, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, SHARED=0, ONCE=False):
     row = px.cluster.id() * ROWS
     first = px.cluster.rank() * ((PARTS + SHARED) * WIDTH)
     kept = shared_parts(X, ROWS, WIDTH, SHARED)
-    x = load_row(X, row, first, kept, -float("inf"), ROWS, WIDTH, PARTS, SHARED)
+    x = load_row(X, row, first, kept, -float("inf"), ROWS, WIDTH, PARTS, SHARED, ONCE)
     if ROWS == 1:
         target = px.load(T[row]).to(px.i32)
     else:

@@ -6,6 +6,7 @@ from typing import Any
 
 import phalanx as px
 from phalanx.kernels.matrices import as_rows, empty, info_of, require_vector
+from phalanx.kernels.norms_ring import RingConfig, choose_ring, launch_ring
 from phalanx.kernels.rows import (
     FEWER_HELD,
     RowConfig,
@@ -18,11 +19,12 @@ from phalanx.kernels.rows import (
     shared_parts,
     zeros,
 )
+from phalanx.runtime.arrays import describe
 
-AHEAD = 4
-"""Rows of up to so many tiles a CTA have their weights in registers too, before the sum is known."""
 GROUP = 4
-"""The weights of longer rows are loaded for so many tiles at a time."""
+"""Weights that are not loaded ahead of the sum are loaded for so many tiles at a time."""
+MANY_ROWS = 4
+"""Rows for each cluster of a full GPU from which on a ring pays."""
 
 
 @px.func
@@ -45,11 +47,11 @@ def squared_distance(tile, mean, columns, at, WIDTH, MASKED):
 
 
 @row_kernel
-def rms_norm_rows(X, W, Y, eps, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, SHARED=0):
+def rms_norm_rows(X, W, Y, eps, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, SHARED=0, ONCE=False, AHEAD=False):
     row = px.cluster.id() * ROWS
     first = px.cluster.rank() * ((PARTS + SHARED) * WIDTH)
     kept = shared_parts(X, ROWS, WIDTH, SHARED)
-    x = load_row(X, row, first, kept, 0.0, ROWS, WIDTH, PARTS, SHARED)
+    x = load_row(X, row, first, kept, 0.0, ROWS, WIDTH, PARTS, SHARED, ONCE)
     squares = zeros(ROWS, WIDTH)
     for part in px.static_range(PARTS):
         tile = x[part].to(px.f32)
@@ -59,7 +61,7 @@ def rms_norm_rows(X, W, Y, eps, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, S
             tile = px.load(kept[part]).to(px.f32)
             squares = squares + tile * tile
     weights: tuple[Any, ...] = ()
-    if W is not None and PARTS <= AHEAD:
+    if W is not None and AHEAD:
         for part in px.static_range(PARTS):  # on their way while the cluster adds up
             at = first + part * WIDTH
             weights = (*weights, px.load(W[at : at + WIDTH]))
@@ -71,25 +73,25 @@ def rms_norm_rows(X, W, Y, eps, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, S
                 at = first + part * WIDTH
                 y = x[part].to(px.f32) * scale
                 if W is not None:
-                    if PARTS <= AHEAD:
+                    if AHEAD:
                         y = y * weights[part].to(px.f32)
                     else:
                         y = y * px.load(W[at : at + WIDTH]).to(px.f32)
-                px.store(piece(Y, row, at, ROWS, WIDTH), y.to(Y.dtype), once=px.cluster.size() >= 8)
+                px.store(piece(Y, row, at, ROWS, WIDTH), y.to(Y.dtype), once=ONCE)
     if SHARED > 0:
         for part in range(SHARED):
             at = first + (PARTS + part) * WIDTH
             y = affine(px.load(kept[part]).to(px.f32) * scale, W, None, at, WIDTH)
-            px.store(piece(Y, row, at, ROWS, WIDTH), y.to(Y.dtype), once=px.cluster.size() >= 8)
+            px.store(piece(Y, row, at, ROWS, WIDTH), y.to(Y.dtype), once=ONCE)
 
 
 @row_kernel
-def layer_norm_rows(X, W, B, Y, eps, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, SHARED=0, MASKED=True):
+def layer_norm_rows(X, W, B, Y, eps, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, SHARED=0, ONCE=False, MASKED=True):
     row = px.cluster.id() * ROWS
     first = px.cluster.rank() * ((PARTS + SHARED) * WIDTH)
     columns = X.shape[1]
     kept = shared_parts(X, ROWS, WIDTH, SHARED)
-    x = load_row(X, row, first, kept, 0.0, ROWS, WIDTH, PARTS, SHARED)
+    x = load_row(X, row, first, kept, 0.0, ROWS, WIDTH, PARTS, SHARED, ONCE)
     sums = zeros(ROWS, WIDTH)
     for part in px.static_range(PARTS):
         sums = sums + x[part].to(px.f32)
@@ -113,19 +115,36 @@ def layer_norm_rows(X, W, B, Y, eps, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PAR
         at = first + part * WIDTH
         if at < columns:
             y = affine((x[part].to(px.f32) - mean) * scale, W, B, at, WIDTH)
-            px.store(piece(Y, row, at, ROWS, WIDTH), y.to(Y.dtype), once=px.cluster.size() >= 8)
+            px.store(piece(Y, row, at, ROWS, WIDTH), y.to(Y.dtype), once=ONCE)
     if SHARED > 0:
         for part in range(SHARED):
             at = first + (PARTS + part) * WIDTH
             y = affine((px.load(kept[part]).to(px.f32) - mean) * scale, W, B, at, WIDTH)
-            px.store(piece(Y, row, at, ROWS, WIDTH), y.to(Y.dtype), once=px.cluster.size() >= 8)
+            px.store(piece(Y, row, at, ROWS, WIDTH), y.to(Y.dtype), once=ONCE)
 
 
-def rms_norm(x: Any, weight: Any = None, eps: float = 1e-6, *, config: RowConfig | None = None) -> Any:
+def ring_for(rows: Any, weight: Any) -> RingConfig | None:
+    """The ring for a matrix, where there is one and it pays.
+
+    Long rows of whole vectors (see `choose_ring`) that begin at multiples of 16 bytes, four or more for each cluster
+    of an H200, and no weights of another type, which would take more registers.
+    """
+    info = describe(rows)
+    assert info is not None
+    ring = choose_ring(info.shape[1], rows.dtype.itemsize)
+    if ring is None or not info.aligned16 or info.shape[0] * ring.cluster < MANY_ROWS * px.device().sms:
+        return None
+    if weight is not None and info_of("weight", weight).dtype_name != info.dtype_name:
+        return None
+    return ring
+
+
+def rms_norm(x: Any, weight: Any = None, eps: float = 1e-6, *, config: RowConfig | RingConfig | None = None) -> Any:
     """x / sqrt(mean(x^2) + eps) * weight along the last axis.
 
     Of a torch, CuPy or NumPy array of bf16, f16 or f32; the result has its type and shape. Computed in f32. `weight` is
-    a vector or None; `config` overrides how a row is spread over a cluster. Example: ``y = px.kernels.rms_norm(x, w)``.
+    a vector or None. Many long rows pass through a ring (`ring_for` has the rule), others lie in the registers of a
+    cluster as `rows.choose` says; `config` overrides either. Example: ``y = px.kernels.rms_norm(x, w)``.
     """
     info = info_of("the argument", x)
     rows = as_rows(x, info)
@@ -134,18 +153,23 @@ def rms_norm(x: Any, weight: Any = None, eps: float = 1e-6, *, config: RowConfig
         require_vector("weight", weight, columns)
     y = empty(x, (count, columns), info.dtype_name)
     if count and columns:
-        config = config or choose(columns, rows.dtype.itemsize)
-        rms_norm_rows[config.grid(count)](rows, weight, y, float(eps), **config.constants())
+        config = config or ring_for(rows, weight) or choose(columns, rows.dtype.itemsize)
+        if isinstance(config, RingConfig):
+            launch_ring(rows, weight, None, y, float(eps), config, centered=False)
+        else:
+            launch = rms_norm_rows[config.grid(count)]
+            launch(rows, weight, y, float(eps), **config.constants(), AHEAD=config.ahead)
     return y.reshape(info.shape)
 
 
 def layer_norm(
-    x: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5, *, config: RowConfig | None = None
+    x: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5, *, config: RowConfig | RingConfig | None = None
 ) -> Any:
     """(x - mean) / sqrt(variance + eps) * weight + bias along the last axis.
 
     As `rms_norm`; the variance is computed around the mean, in a second pass over the registers. `weight` and `bias`
-    are vectors or None. Example: ``y = px.kernels.layer_norm(x, w, b)``.
+    are vectors or None. A `RingConfig` lets the rows pass through a ring. Example: ``y = px.kernels.layer_norm(x, w,
+    b)``.
     """
     info = info_of("the argument", x)
     rows = as_rows(x, info)
@@ -156,7 +180,10 @@ def layer_norm(
     y = empty(x, (count, columns), info.dtype_name)
     if count and columns:
         config = config or choose(columns, rows.dtype.itemsize, FEWER_HELD)
-        masked = columns != config.columns
-        launch = layer_norm_rows[config.grid(count)]
-        launch(rows, weight, bias, y, float(eps), **config.constants(), MASKED=masked)
+        if isinstance(config, RingConfig):
+            launch_ring(rows, weight, bias, y, float(eps), config, centered=True)
+        else:
+            masked = columns != config.columns
+            launch = layer_norm_rows[config.grid(count)]
+            launch(rows, weight, bias, y, float(eps), **config.constants(), MASKED=masked)
     return y.reshape(info.shape)

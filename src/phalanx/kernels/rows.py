@@ -7,7 +7,7 @@ columns of it, one 16-byte vector per thread and tile, in the array's own elemen
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -20,11 +20,17 @@ HELD = 8  # vectors per thread that leave room for 64 registers a thread, 1,024 
 FEWER_HELD = 6  # the same for kernels that need more registers besides
 MOST_HELD = 10  # with 128 registers and 512 threads
 SHARED_BYTES = 192 * 1024
+STREAMED_FROM = 8  # CTAs of a cluster
+AHEAD = 4  # vectors per thread that leave room for as many weights
 
 
 @dataclass(frozen=True)
 class RowConfig:
-    """How a row is spread. `columns` that `cluster` CTAs hold may be more than the row has: the rest is masked."""
+    """How a row is spread. `columns` that `cluster` CTAs hold may be more than the row has: the rest is masked.
+
+    `once`: the row passes the SM's cache by, on its way in and out. `ahead`: weights are in registers, too, before the
+    row's sum is known, for the kernels that have any.
+    """
 
     cluster: int
     warps: int
@@ -33,13 +39,18 @@ class RowConfig:
     parts: int
     shared: int = 0
     per_sm: int = 1
+    once: bool = False
+    ahead: bool = False
 
     @property
     def columns(self) -> int:
         return self.cluster * (self.parts + self.shared) * self.width
 
     def constants(self) -> dict[str, int]:
-        """The kernels' constants of the same names, in capitals. Not to be changed: all callers get the same."""
+        """The kernels' constants of the same names, in capitals, but for AHEAD, which only weighted kernels have.
+
+        Not to be changed: all callers get the same.
+        """
         return _constants(self)
 
     def grid(self, rows: int) -> int:
@@ -48,7 +59,7 @@ class RowConfig:
 
 @cache
 def _constants(config: RowConfig) -> dict[str, int]:
-    return {name.upper(): value for name, value in asdict(config).items()}
+    return {name.upper(): value for name, value in asdict(config).items() if name != "ahead"}
 
 
 @cache
@@ -60,8 +71,14 @@ def choose(columns: int, itemsize: int, held: int = HELD) -> RowConfig:
     - Longer: the smallest cluster of such CTAs, two on each SM, so that one loads while the other reduces.
     - Beyond 16 of them: 10 vectors a thread, one CTA on each SM; what is left of the row lies in shared memory.
 
+    Rows of 8 CTAs and more pass the SM's cache by; up to `AHEAD` vectors a thread have their weights ahead.
     Anyone may call it; no hardware is involved. Example: ``choose(65536, 2).cluster == 2``.
     """
+    config = _spread(columns, itemsize, held)
+    return replace(config, once=config.cluster >= STREAMED_FROM, ahead=config.parts <= AHEAD)
+
+
+def _spread(columns: int, itemsize: int, held: int) -> RowConfig:
     vector = VECTOR_BYTES // itemsize
     warp = 32 * vector
     if columns <= 4 * warp:
@@ -122,29 +139,29 @@ def keep_row(parts, PARTS):
 
 
 @px.func
-def store_parts(X, row, first, kept, fill, begin, end, ROWS, WIDTH, PARTS):
+def store_parts(X, row, first, kept, fill, begin, end, ROWS, WIDTH, PARTS, ONCE):
     """Tiles `begin` to `end` of the buffer `kept`, all on their way together."""
     parts: tuple[Any, ...] = ()
     for part in px.static_range(begin, end):
         at = first + (PARTS + part) * WIDTH
-        parts = (*parts, px.load(piece(X, row, at, ROWS, WIDTH), fill=fill, once=px.cluster.size() >= 8))
+        parts = (*parts, px.load(piece(X, row, at, ROWS, WIDTH), fill=fill, once=ONCE))
     for part in px.static_range(begin, end):
         px.store(kept[part], parts[part - begin])
 
 
 @px.func
-def load_row(X, row, first, kept, fill, ROWS, WIDTH, PARTS, SHARED):
+def load_row(X, row, first, kept, fill, ROWS, WIDTH, PARTS, SHARED, ONCE):
     """This CTA's columns of a row, from `first` on: a tuple of tiles; those beyond `PARTS` go to the buffer `kept`.
 
     All loads are on their way before the first tile is used.
     """
     parts: tuple[Any, ...] = ()
     for part in px.static_range(PARTS):
-        parts = (*parts, px.load(piece(X, row, first + part * WIDTH, ROWS, WIDTH), fill=fill, once=px.cluster.size() >= 8))
+        parts = (*parts, px.load(piece(X, row, first + part * WIDTH, ROWS, WIDTH), fill=fill, once=ONCE))
     parts = keep_row(parts, PARTS)
     for group in px.static_range(0, SHARED, 4):
         if first + (PARTS + group) * WIDTH < X.shape[1]:
-            store_parts(X, row, first, kept, fill, group, min(group + 4, SHARED), ROWS, WIDTH, PARTS)
+            store_parts(X, row, first, kept, fill, group, min(group + 4, SHARED), ROWS, WIDTH, PARTS, ONCE)
         else:
             for part in px.static_range(group, min(group + 4, SHARED)):
                 px.store(kept[part], fill)

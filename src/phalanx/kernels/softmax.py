@@ -62,21 +62,21 @@ def softmax_tile(tile, largest, total, LOG):
 
 
 @row_kernel
-def softmax_rows(X, Y, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, SHARED=0, LOG=False):
+def softmax_rows(X, Y, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, SHARED=0, ONCE=False, LOG=False):
     row = px.cluster.id() * ROWS
     first = px.cluster.rank() * ((PARTS + SHARED) * WIDTH)
     kept = shared_parts(X, ROWS, WIDTH, SHARED)
-    x = load_row(X, row, first, kept, -float("inf"), ROWS, WIDTH, PARTS, SHARED)
+    x = load_row(X, row, first, kept, -float("inf"), ROWS, WIDTH, PARTS, SHARED, ONCE)
     largest, total, x = row_statistics(X, x, kept, first, ROWS, WIDTH, PARTS, SHARED)
     for part in px.static_range(PARTS):
         at = first + part * WIDTH
         if at < X.shape[1]:
             y = softmax_tile(x[part].to(px.f32), largest, total, LOG)
-            px.store(piece(Y, row, at, ROWS, WIDTH), y.to(Y.dtype), once=px.cluster.size() >= 8)
+            px.store(piece(Y, row, at, ROWS, WIDTH), y.to(Y.dtype), once=ONCE)
     if SHARED > 0:
         for part in range(SHARED):
             y = softmax_tile(px.load(kept[part]).to(px.f32), largest, total, LOG)
-            px.store(piece(Y, row, first + (PARTS + part) * WIDTH, ROWS, WIDTH), y.to(Y.dtype), once=px.cluster.size() >= 8)
+            px.store(piece(Y, row, first + (PARTS + part) * WIDTH, ROWS, WIDTH), y.to(Y.dtype), once=ONCE)
 
 
 def softmax(x: Any, *, config: RowConfig | None = None) -> Any:

@@ -1,0 +1,154 @@
+"""The norms through a ring: every variant against NumPy in f64, checked under several schedules, compiled; its rule."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import phalanx as px
+from kernels.test_rowwise import EPS, exact_layer_norm, exact_rms_norm, near, sample
+from phalanx.kernels.norms import ring_for
+from phalanx.kernels.norms_ring import LOADED, REGISTERS, SHARED, RingConfig, choose_ring, norm_ring
+
+SCHEDULES = 4
+VARIANTS: dict[str, dict[str, Any]] = {
+    "producer": {"stages": 5},
+    "producer, a stage a row": {"stages": 2, "step": 4},
+    "producer, early": {"stages": 6, "step": 2, "early": True},
+    "no producer": {"stages": 8, "producer": False},
+    "no producer, a stage a row": {"stages": 2, "step": 4, "producer": False},
+    "in the ring": {"stages": 2, "step": 4, "held": False},
+    "in the ring, no producer": {"stages": 2, "step": 4, "held": False, "producer": False, "once": False},
+    "weights in shared memory": {"stages": 4, "weights": SHARED},
+    "weights loaded": {"stages": 4, "weights": LOADED, "streamed": True},
+}
+
+
+def ring(cluster: int, dtype: Any, **variant: Any) -> RingConfig:
+    """Two warps with four tiles each."""
+    return RingConfig(cluster, 2, 64 * 16 // np.dtype(dtype).itemsize, 4, **variant)
+
+
+def verify(x: np.ndarray, w: np.ndarray, b: np.ndarray, config: RingConfig) -> None:
+    near(px.kernels.rms_norm(x, w, EPS, config=config), exact_rms_norm(x, w))
+    near(px.kernels.layer_norm(x, w, b, EPS, config=config), exact_layer_norm(x, w, b))
+
+
+@pytest.mark.parametrize("cluster", (1, 2, 4))
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_variant(variant: str, cluster: int) -> None:
+    config = ring(cluster, ml_dtypes.bfloat16, **VARIANTS[variant])
+    verify(*sample(9, config.columns, ml_dtypes.bfloat16), config)
+
+
+@pytest.mark.parametrize("dtype", (np.float32, np.float16))
+@pytest.mark.parametrize("rows", (1, 2, 6))
+def test_element_types_and_few_rows(rows: int, dtype: Any) -> None:
+    config = ring(2, dtype, stages=6)
+    verify(*sample(rows, config.columns, dtype), config)
+
+
+@pytest.mark.parametrize("missing", (8, 696, 4096 - 8))
+def test_rows_that_do_not_fill_the_cluster(missing: int) -> None:
+    config = ring(2, ml_dtypes.bfloat16, stages=5)
+    verify(*sample(5, config.columns - missing, ml_dtypes.bfloat16), config)
+
+
+@pytest.mark.parametrize("weights", (REGISTERS, SHARED, LOADED))
+def test_weights_of_another_type_and_none(weights: str) -> None:
+    config = ring(2, ml_dtypes.bfloat16, stages=4, weights=weights)
+    x, w, b = sample(5, config.columns, ml_dtypes.bfloat16)
+    verify(x, w.astype(np.float32), b.astype(np.float32), config)
+    ones, zeros = np.ones(config.columns), np.zeros(config.columns)
+    near(px.kernels.rms_norm(x, None, EPS, config=config), exact_rms_norm(x, ones))
+    near(px.kernels.layer_norm(x, None, None, EPS, config=config), exact_layer_norm(x, ones, zeros))
+
+
+@pytest.mark.parametrize("cluster, centered", [(1, False), (2, False), (4, False), (2, True)])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_checked_clean(variant: str, cluster: int, centered: bool) -> None:
+    config = ring(cluster, ml_dtypes.bfloat16, **VARIANTS[variant])
+    x, w, b = sample(7, config.columns, ml_dtypes.bfloat16)
+    args = [x, w, b if centered else None, np.zeros_like(x), EPS]
+    px.check(
+        norm_ring[2 * cluster], *args, **config.constants(), CENTERED=centered, schedules=SCHEDULES
+    ).raise_if_found()
+
+
+CLUSTERS = {65536: 2, 131072: 4, 262144: 8, 1 << 19: 16}
+
+
+@pytest.mark.parametrize("columns, cluster", CLUSTERS.items())
+def test_the_smallest_cluster_that_holds_row_and_weights(columns: int, cluster: int) -> None:
+    config = choose_ring(columns, 2)
+    assert config is not None and config.cluster == cluster and config.columns == columns
+    assert config.stages * config.step >= 2 * config.parts, "a row in use, and the next one on its way"
+
+
+def test_rows_that_are_not_for_a_ring() -> None:
+    assert choose_ring(16384, 2) is None, "short"
+    assert choose_ring(65544, 2) is None and choose_ring(3 * 4096 * 8, 2) is not None
+    assert choose_ring(1 << 20, 2) is None, "more than the registers of 16 CTAs hold"
+    x = np.zeros((300, 65536), ml_dtypes.bfloat16)
+    assert ring_for(x, x[0]) == choose_ring(65536, 2) == ring_for(x, None)
+    assert ring_for(x[:200], x[0]) is None, "too few of them"
+    assert ring_for(x, np.zeros(65536, np.float32)) is None, "weights of another type"
+    odd = np.zeros((300, 65537), ml_dtypes.bfloat16)[:, :65536]
+    assert ring_for(odd, x[0]) is None, "rows that begin anywhere"
+
+
+COMPILED: dict[str, RingConfig] = {
+    **{f"chosen for {columns}": choose_ring(columns, 2) for columns in CLUSTERS},  # type: ignore[dict-item]
+    "no producer": RingConfig(4, 16, 4096, 8, 3, 8, producer=False),
+    "in the ring": RingConfig(8, 16, 4096, 8, 3, 8, held=False, producer=False, weights=LOADED),
+    "two on an SM": RingConfig(4, 8, 2048, 8, 12, per_sm=2, weights=SHARED, early=True),
+}
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_compiles_without_spills(name: str) -> None:
+    config = COMPILED[name]
+    x, vector = px.spec((64, config.columns), px.bf16), px.spec((config.columns,), px.bf16)
+    made = px.compile(norm_ring[config.cluster], x, vector, None, x, 1e-6, **config.constants(), MASKED=False)
+    assert made.spills == 0
+    assert made.registers * 32 * (config.warps + config.producer) * config.per_sm <= 65536
+    assert made.shared_bytes * config.per_sm <= 227 * 1024
+
+
+def test_no_barrier_of_the_cta_between_the_rows() -> None:
+    """The exchange says that all warps have read a stage: neither giving it back nor refilling it needs another one."""
+    config = COMPILED["chosen for 131072"]
+    x, vector = px.spec((64, config.columns), px.bf16), px.spec((config.columns,), px.bf16)
+    for tried in (config, replace(config, producer=False)):
+        made = px.compile(norm_ring[4], x, vector, None, x, 1e-6, **tried.constants(), MASKED=False)
+        assert "bar_sync<" not in made.source.split("__global__")[1]
+        assert "cp.async.bulk.shared::cluster.global" in made.ptx
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"step": 3}, "a row is a whole number of stages"),
+        ({"stages": 3}, "the ring holds one"),
+        ({"held": False}, "a row that stays in the ring is one stage"),
+        ({"producer": False}, "fill the ring with whole rows"),
+        ({"early": True, "producer": False, "stages": 8}, "given back early to a producer"),
+    ],
+)
+def test_configurations_that_can_not_be(change: dict[str, Any], message: str) -> None:
+    config = replace(ring(1, ml_dtypes.bfloat16, stages=5), **change)
+    x, w, _ = sample(3, config.columns, ml_dtypes.bfloat16)
+    with pytest.raises(px.Error, match=message):
+        px.kernels.rms_norm(x, w, config=config)
+
+
+def test_matrices_that_a_ring_can_not_take() -> None:
+    config = ring(1, np.float32, stages=5)
+    with pytest.raises(px.Error, match="do not begin at multiples of 16 bytes"):
+        px.kernels.rms_norm(np.zeros((3, 1025), np.float32)[:, :1024], config=config)
+    with pytest.raises(px.Error, match="rows of 1028 columns are longer than the 1024"):
+        px.kernels.rms_norm(np.zeros((3, 1028), np.float32), config=config)
