@@ -19,16 +19,17 @@ sys.path.append(sys.path.pop(0))  # this folder last: its copy.py must not hide 
 
 import machine
 import torch
+from rowwise_common import SIZES, Run, alternate, shown
 
 import phalanx as px
-from phalanx.kernels.rows import MAX_CLUSTER, VECTOR_BYTES, RowConfig, choose
+from phalanx.kernels.norms import ring_for
+from phalanx.kernels.norms_ring import RingConfig
+from phalanx.kernels.rows import FEWER_HELD, HELD, RowConfig, choose
 
-SIZES = ((32768, 4096), (16384, 16384), (8192, 65536), (4096, 131072), (2048, 262144))
 KINDS = ("softmax", "rms_norm", "layer_norm", "cross_entropy")
 TARGETS = ("softmax", "rms_norm")
 TITLES = (("ours GB/s", 9), ("copy", 8), ("share", 6), ("torch", 8), ("compile", 8), ("ratio", 6), ("error", 6))
 EPS = 1e-6
-Run = Callable[[], Any]
 
 
 class Work:
@@ -43,15 +44,21 @@ class Work:
         self.targets = torch.randint(0, columns, (rows,), device="cuda")
         self.bytes = self.x.nbytes * (1 if kind == "cross_entropy" else 2)
 
-    def ours(self, config: RowConfig | None = None) -> Any:
+    def ours(self) -> Any:
         kernels = px.kernels
         if self.kind == "softmax":
-            return kernels.softmax(self.x, config=config)
+            return kernels.softmax(self.x)
         if self.kind == "rms_norm":
-            return kernels.rms_norm(self.x, self.w, EPS, config=config)
+            return kernels.rms_norm(self.x, self.w, EPS)
         if self.kind == "layer_norm":
-            return kernels.layer_norm(self.x, self.w, self.b, EPS, config=config)
-        return kernels.cross_entropy(self.x, self.targets, reduction="none", config=config)
+            return kernels.layer_norm(self.x, self.w, self.b, EPS)
+        return kernels.cross_entropy(self.x, self.targets, reduction="none")
+
+    def config(self) -> RowConfig | RingConfig:
+        """What the library chooses for it."""
+        ring = ring_for(self.x, self.w) if self.kind == "rms_norm" else None
+        held = FEWER_HELD if self.kind == "layer_norm" else HELD
+        return ring or choose(self.columns, self.x.element_size(), held)
 
     def function(self) -> Callable[..., Any]:
         """Torch's, of tensors alone, so that it can be compiled."""
@@ -72,77 +79,16 @@ class Work:
             function = torch.compile(function, dynamic=False)
         return lambda: function(self.x, self.w, self.b, self.targets)
 
-    def error(self, config: RowConfig | None = None) -> float:
+    def error(self) -> float:
         """The largest error of a sample of rows against f64, in units of the element type's rounding."""
         step = max(1, self.rows // 16)
-        mine = self.ours(config)[::step].double()
+        mine = self.ours()[::step].double()
         x = self.x[::step].double()
         want = self.function()(x, self.w.double(), self.b.double(), self.targets[::step])
         unit = torch.finfo(torch.float32 if self.kind == "cross_entropy" else self.x.dtype).eps
         if not torch.isfinite(mine).all():
             return math.inf
         return float(((mine - want).abs() / (want.abs() + want.abs().mean())).max() / unit)
-
-
-def milliseconds(run: Run, repeats: int) -> float:
-    start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    start.record()
-    for _ in range(repeats):
-        run()
-    stop.record()
-    torch.cuda.synchronize()
-    return start.elapsed_time(stop) / repeats
-
-
-def alternate(runs: dict[str, Run], rounds: int, budget_ms: float) -> dict[str, float]:
-    """The median milliseconds of each, measured in turns of about `budget_ms`."""
-    repeats = {}
-    for name, run in runs.items():
-        run()
-        torch.cuda.synchronize()
-        repeats[name] = max(3, math.ceil(budget_ms / max(1e-3, milliseconds(run, 2))))
-    times: dict[str, list[float]] = {name: [] for name in runs}
-    for _ in range(rounds):
-        for name, run in runs.items():
-            times[name].append(milliseconds(run, repeats[name]))
-    return {name: sorted(found)[rounds // 2] for name, found in times.items()}
-
-
-def variants(columns: int, itemsize: int) -> list[RowConfig]:
-    """Configurations worth a try around the chosen one: other clusters, threads and numbers of CTAs on an SM."""
-    vector = VECTOR_BYTES // itemsize
-    chosen = choose(columns, itemsize)
-    found = [chosen]
-    warp = 32 * vector
-    if columns <= 16 * warp:  # a warp to a row
-        found += [RowConfig(1, n, n, warp, px.cdiv(columns, warp), per_sm=20 // n) for n in (4, 8)]
-    for cluster in (chosen.cluster // 2, chosen.cluster, 2 * chosen.cluster, 4 * chosen.cluster):
-        for threads in (64, 128, 256, 512, 1024):
-            parts = px.cdiv(columns, cluster * threads * vector) if cluster else 0
-            if not 4 <= parts <= 16 or cluster > MAX_CLUSTER:
-                continue
-            most = min(65536 // (threads * (32 + 4 * parts)), 32)
-            for per_sm in {most, most * 3 // 4} if threads < 512 else {most}:
-                found.append(RowConfig(cluster, threads // 32, 1, threads * vector, parts, per_sm=max(1, per_sm)))
-    return list(dict.fromkeys(found))
-
-
-def shown(config: RowConfig) -> str:
-    return f"C{config.cluster} W{config.warps} R{config.rows} P{config.parts} B{config.per_sm}"
-
-
-def sweep(work: Work, copy: Run, rounds: int, budget_ms: float) -> list[dict[str, Any]]:
-    results = []
-    for config in variants(work.columns, work.x.element_size()):
-        try:
-            error = work.error(config)
-            times = alternate({"copy": copy, "ours": lambda config=config: work.ours(config)}, rounds, budget_ms)
-        except px.Error as problem:
-            results.append({"config": shown(config), "share": 0.0, "failed": str(problem).splitlines()[0]})
-            continue
-        share = times["copy"] * work.bytes / (2 * work.x.nbytes) / times["ours"]
-        results.append({"config": shown(config), "share": share, "error": error})
-    return sorted(results, key=lambda row: -row["share"])
 
 
 def measure(work: Work, options: argparse.Namespace, budget_ms: float) -> dict[str, Any]:
@@ -155,14 +101,12 @@ def measure(work: Work, options: argparse.Namespace, budget_ms: float) -> dict[s
     peers = {name: times[name] for name in ("torch", "compile") if name in times}
     row: dict[str, Any] = {
         "kernel": work.kind, "shape": [work.rows, work.columns], "error": error,
-        "config": shown(choose(work.columns, work.x.element_size())),
+        "config": shown(work.config()),
         **{f"{name}_gbs": work.bytes / ms / 1e6 for name, ms in times.items() if name != "copy"},
         "copy_gbs": 2 * work.x.nbytes / times["copy"] / 1e6,
         "ratio": min(peers.values()) / times["ours"],
     }
     row["share"] = row["ours_gbs"] / row["copy_gbs"]
-    if options.sweep:
-        row["sweep"] = sweep(work, runs["copy"], 3, budget_ms / 2)
     return row
 
 
@@ -172,14 +116,11 @@ def report(row: dict[str, Any]) -> None:
         f"{row['kernel']:14}{row['shape'][0]:>6} x {row['shape'][1]:<7}{row['ours_gbs']:8.0f} {row['copy_gbs']:8.0f} "
         f"{row['share']:6.3f} {peers} {row['ratio']:6.2f} {row['error']:6.2f}  {row['config']}", flush=True,
     )
-    for other in row.get("sweep", [])[:6]:
-        print(f"{'':24}{other['share']:6.3f}  {other['config']}  {other.get('failed', '')}", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="softmax and rms_norm alone, short turns: under 90 s")
-    parser.add_argument("--sweep", action="store_true", help="other configurations too, the best six are shown")
     parser.add_argument("--kernels", nargs="*", default=None, help=f"of {', '.join(KINDS)}")
     parser.add_argument("--columns", nargs="*", type=int, help="of the sizes, these alone")
     parser.add_argument("--dtype", default="bfloat16", choices=("bfloat16", "float16", "float32"))

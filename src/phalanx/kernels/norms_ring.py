@@ -290,8 +290,9 @@ def clusters_at_once(config: RingConfig, args: tuple[Any, ...], constants: dict[
     kinds = tuple(None if array is None else describe(array).dtype_name for array in args[:4])  # type: ignore[union-attr]
     key = (info.device, kinds, tuple(constants.items()))
     if key not in _clusters:
-        made = px.compile(norm_ring[config.cluster], *args, **constants)
-        _clusters[key] = px.device(info.device).clusters(made)
+        device = px.device(info.device)
+        made = px.compile(norm_ring[config.cluster], *args, arch=device.arch, **constants)
+        _clusters[key] = device.clusters(made)
     return _clusters[key]
 
 

@@ -1,0 +1,57 @@
+"""What the benchmarks of row-wise kernels share: the matrices, the names of configurations, taking turns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from phalanx.kernels.norms_ring import RingConfig
+from phalanx.kernels.rows import RowConfig
+
+SIZES = ((32768, 4096), (16384, 16384), (8192, 65536), (4096, 131072), (2048, 262144))
+Config = RowConfig | RingConfig
+Run = Callable[[], Any]
+
+
+def shown(config: Config) -> str:
+    """In one word per property; what is off is left out."""
+    if isinstance(config, RowConfig):
+        shape = f"rows C{config.cluster} W{config.warps} R{config.rows} P{config.parts} B{config.per_sm}"
+        flags = {"once": config.once, "ahead": config.ahead}
+    else:
+        shape = f"ring C{config.cluster} W{config.warps} P{config.parts} B{config.per_sm} S{config.stages}x{config.step}"
+        shape += f" {config.weights}"
+        flags = {
+            "producer": config.producer, "early": config.early, "reread": not config.held, "once": config.once,
+            "streamed": config.streamed,
+        }  # fmt: skip
+    return " ".join([shape, *(name for name, on in flags.items() if on)])
+
+
+def milliseconds(run: Run, repeats: int) -> float:
+    import torch
+
+    start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    start.record()
+    for _ in range(repeats):
+        run()
+    stop.record()
+    torch.cuda.synchronize()
+    return start.elapsed_time(stop) / repeats
+
+
+def alternate(runs: dict[str, Run], rounds: int, budget_ms: float) -> dict[str, float]:
+    """The median milliseconds of each, measured in turns of about `budget_ms`."""
+    import torch
+
+    repeats = {}
+    for name, run in runs.items():
+        run()
+        torch.cuda.synchronize()
+        repeats[name] = max(3, math.ceil(budget_ms / max(1e-3, milliseconds(run, 2))))
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(rounds):
+        for name, run in runs.items():
+            times[name].append(milliseconds(run, repeats[name]))
+    return {name: sorted(found)[rounds // 2] for name, found in times.items()}

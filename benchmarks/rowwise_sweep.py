@@ -1,0 +1,312 @@
+"""Configurations of softmax and rms_norm against the device copy, on a GPU: which one `choose` should give.
+
+All of them are compiled first, in parallel and into the cache. Then every one is compared with torch in f32, over the
+whole matrix, and measured in short turns with the copy of the same matrix; the best are measured again in longer ones.
+One line per configuration, the best last; the two stages show in the column "turns".
+"""
+
+from __future__ import annotations
+
+import sys
+
+sys.path.append(sys.path.pop(0))  # this folder last: its copy.py must not hide Python's
+
+import argparse
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from multiprocessing import get_context
+from os import cpu_count
+from pathlib import Path
+from typing import Any
+
+import machine
+from rowwise_common import SIZES, Config, alternate, shown
+
+import phalanx as px
+from phalanx.kernels.norms import rms_norm_rows
+from phalanx.kernels.norms_ring import LOADED, REGISTERS, SHARED, RingConfig, choose_ring, norm_ring
+from phalanx.kernels.rows import MAX_CLUSTER, VECTOR_BYTES, RowConfig, choose
+from phalanx.kernels.softmax import softmax_rows
+
+KINDS = ("softmax", "rms_norm")
+EPS = 1e-6
+ARCH = "sm_90a"
+SM_SHARED = 226 * 1024
+SM_REGISTERS = 65536
+BESIDES = 30  # registers a thread needs at least besides its columns and weights
+MOST_SLICE, LEAST_SLICE = 128 * 1024, 32 * 1024  # bytes of a long row in a CTA, for a ring
+SHORT, LONG = (3, 2.0), (5, 8.0)  # turns of each contender, and milliseconds a turn
+FINALISTS = 6
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One configuration of one kernel for one matrix."""
+
+    kind: str
+    rows: int
+    columns: int
+    config: Config
+
+    @property
+    def text(self) -> str:
+        return shown(self.config)
+
+
+# ---------------------------------------------------------------------- what is tried
+
+
+def spread_rows(columns: int, itemsize: int) -> Iterator[RowConfig]:
+    """Rows in registers: the chosen one, then other clusters, threads and numbers of CTAs on an SM."""
+    vector = VECTOR_BYTES // itemsize
+    chosen = choose(columns, itemsize)
+    yield chosen
+    warp = 32 * vector
+    if columns <= 16 * warp:  # a warp to a row
+        for n in (4, 8):
+            yield RowConfig(1, n, n, warp, px.cdiv(columns, warp), per_sm=20 // n)
+    for cluster in (chosen.cluster, 2 * chosen.cluster, chosen.cluster // 2, 4 * chosen.cluster):
+        for threads in (512, 256, 1024, 128):
+            parts = px.cdiv(columns, cluster * threads * vector) if cluster else 0
+            if not 2 <= parts <= 16 or cluster > MAX_CLUSTER:
+                continue
+            most = min(SM_REGISTERS // (threads * (32 + 4 * parts)), 2048 // threads)
+            for per_sm in dict.fromkeys((most, most * 3 // 4)):
+                if per_sm:
+                    yield RowConfig(cluster, threads // 32, 1, threads * vector, parts, per_sm=per_sm)
+
+
+def row_trials(columns: int, itemsize: int, weighted: bool) -> Iterator[RowConfig]:
+    """Each with its flags as `choose` would set them, and with one of them the other way."""
+    for plain in spread_rows(columns, itemsize):
+        config = replace(plain, once=plain.cluster >= 8, ahead=weighted and plain.parts <= 4)
+        yield config
+        yield replace(config, once=not config.once)
+        if weighted and plain.parts <= 8:
+            yield replace(config, ahead=not config.ahead)
+
+
+def fits(config: RingConfig, itemsize: int) -> bool:
+    """Whether registers and shared memory are likely to be enough, for more than one row in the ring."""
+    threads = 32 * (config.warps + config.producer)
+    held = 4 * config.parts * (config.held + (config.weights == REGISTERS))
+    return (
+        threads <= 1024
+        and config.stages * config.step * 2 >= 3 * config.parts
+        and BESIDES + held <= min(255, SM_REGISTERS // (threads * config.per_sm))
+        and (config.shared_bytes(itemsize) + 2048) * config.per_sm <= SM_SHARED
+    )
+
+
+def ring_trials(columns: int, itemsize: int) -> Iterator[RingConfig]:
+    """Rows through a ring: the chosen one, then clusters and threads, and for each who fills it and what is kept."""
+    chosen = choose_ring(columns, itemsize)
+    if chosen is not None:
+        yield chosen
+        yield replace(chosen, once=False)
+        yield replace(chosen, streamed=True)
+        yield replace(chosen, stages=2 * chosen.parts)
+    row = columns * itemsize
+    for cluster in (1, 2, 4, 8, 16):
+        if not row // MOST_SLICE <= cluster <= max(2, row // LEAST_SLICE):
+            continue
+        for warps in (16, 8, 32, 4):
+            width = 32 * warps * VECTOR_BYTES // itemsize
+            parts = columns // (cluster * width)
+            if parts * cluster * width != columns or not 1 <= parts <= 8:
+                continue
+            for per_sm in (1, 2, 4, 6):
+                if 384 <= 32 * warps * per_sm <= 1024:
+                    yield from ring_variants(cluster, warps, width, parts, per_sm, itemsize)
+
+
+def ring_variants(
+    cluster: int, warps: int, width: int, parts: int, per_sm: int, itemsize: int
+) -> Iterator[RingConfig]:
+    tile = width * itemsize
+    room = SM_SHARED // per_sm - 2048
+    found: list[RingConfig] = []
+    for weights in (REGISTERS, SHARED, LOADED):
+        stages = min((room - (parts * tile if weights == SHARED else 0)) // tile, 4 * parts)
+        whole = stages // parts  # rows in the ring
+        by_tile = RingConfig(cluster, warps, width, parts, stages, per_sm=per_sm, weights=weights)
+        by_row = replace(by_tile, stages=whole, step=parts)
+        mine = [by_tile, replace(by_row, producer=False)]
+        if not found:  # the dearest place that the weights fit in: more of it
+            mine += [
+                by_row, replace(by_tile, early=True), replace(by_row, held=False),
+                replace(by_row, held=False, producer=False),
+            ]  # fmt: skip
+        found += [config for config in mine if config.stages > 0 and fits(config, itemsize)]
+    yield from found
+
+
+def trials(kind: str, rows: int, columns: int, itemsize: int = 2) -> list[Trial]:
+    """Those of one kernel and matrix, each once, the likely ones of both families first."""
+    weighted = kind == "rms_norm"
+    families: list[list[Any]] = [list(row_trials(columns, itemsize, weighted))]
+    if weighted:
+        families.append(list(ring_trials(columns, itemsize)))
+    turns = [family[i] for i in range(max(map(len, families))) for family in families if i < len(family)]
+    return [Trial(kind, rows, columns, config) for config in dict.fromkeys(turns)]
+
+
+# ---------------------------------------------------------------------- compiling
+
+
+def build(trial: Trial) -> str:
+    """Compiles into the cache, exactly as the launch will ask for it; what is wrong with the result, or nothing."""
+    x, w = px.spec((trial.rows, trial.columns), px.bf16), px.spec((trial.columns,), px.bf16)
+    config = trial.config
+    constants: dict[str, Any] = dict(config.constants())
+    try:
+        if isinstance(config, RingConfig):
+            constants |= {"CENTERED": False, "MASKED": config.columns != trial.columns}
+            made = px.compile(norm_ring[config.cluster], x, w, None, x, EPS, arch=ARCH, **constants)
+        elif trial.kind == "rms_norm":
+            grid = config.grid(trial.rows)
+            made = px.compile(rms_norm_rows[grid], x, w, x, EPS, arch=ARCH, **constants, AHEAD=config.ahead)
+        else:
+            made = px.compile(softmax_rows[config.grid(trial.rows)], x, x, arch=ARCH, **constants, LOG=False)
+    except px.Error as problem:
+        return str(problem).splitlines()[0]
+    return f"{made.spills} bytes spilled" if made.spills else ""
+
+
+def build_all(all_trials: list[Trial], workers: int) -> dict[Trial, str]:
+    """In processes of their own, made before this one touches the GPU."""
+    start = time.perf_counter()
+    with ProcessPoolExecutor(workers, mp_context=get_context("fork")) as pool:
+        verdicts = dict(zip(all_trials, pool.map(build, all_trials, chunksize=2), strict=True))
+    good = sum(not verdict for verdict in verdicts.values())
+    print(f"{good} of {len(all_trials)} configurations compiled, {time.perf_counter() - start:.0f} s", flush=True)
+    return verdicts
+
+
+# ---------------------------------------------------------------------- measuring
+
+
+class Matrix:
+    """Input, copy and reference of one kernel and shape."""
+
+    def __init__(self, kind: str, rows: int, columns: int) -> None:
+        import torch
+
+        torch.manual_seed(1)
+        self.torch, self.kind = torch, kind
+        self.x = torch.randn(rows, columns, device="cuda", dtype=torch.bfloat16)
+        self.w = torch.randn(columns, device="cuda", dtype=torch.bfloat16)
+        self.copied = torch.empty_like(self.x)
+        self.step = max(1, (1 << 26) // columns)
+        self.want = torch.cat([self.reference(part.float()) for part in self.x.split(self.step)])
+
+    def reference(self, x: Any) -> Any:
+        if self.kind == "softmax":
+            return self.torch.softmax(x, -1).bfloat16()
+        scale = self.torch.rsqrt((x * x).mean(-1, keepdim=True) + EPS)
+        return (x * scale * self.w.float()).bfloat16()
+
+    def copy(self) -> None:
+        self.copied.copy_(self.x)
+
+    def run(self, config: Config) -> Any:
+        if self.kind == "softmax":
+            return px.kernels.softmax(self.x, config=config)  # type: ignore[arg-type]
+        return px.kernels.rms_norm(self.x, self.w, EPS, config=config)
+
+    def is_right(self, config: Config) -> bool:
+        """Every element within one rounding of the reference, which has one of its own."""
+        y = self.run(config)
+        return all(
+            bool(((a.float() - b.float()).abs() <= b.float().abs() * 2**-7 + 1e-30).all())
+            for a, b in zip(y.split(self.step), self.want.split(self.step), strict=True)
+        )
+
+
+def share(matrix: Matrix, config: Config, rounds: int, budget_ms: float) -> float:
+    times = alternate({"copy": matrix.copy, "ours": lambda: matrix.run(config)}, rounds, budget_ms)
+    return times["copy"] / times["ours"]
+
+
+def sweep(kind: str, rows: int, columns: int, todo: list[Trial], deadline: float) -> list[dict[str, Any]]:
+    """All that fit the time, then the best again; the results, best last."""
+    matrix = Matrix(kind, rows, columns)
+    results: list[dict[str, Any]] = []
+    late = 0
+    for trial in todo:
+        if time.perf_counter() > deadline:
+            late += 1
+            continue
+        row: dict[str, Any] = {"config": trial.text, "fields": asdict(trial.config), "turns": "short", "share": 0.0}
+        try:
+            if matrix.is_right(trial.config):
+                row["share"] = share(matrix, trial.config, *SHORT)
+            else:
+                row["failed"] = "wrong result"
+        except px.Error as problem:
+            row["failed"] = str(problem).splitlines()[0]
+        results.append(row | {"trial": trial})
+    results.sort(key=lambda row: row["share"])
+    for row in results[-FINALISTS:]:
+        if "failed" not in row:
+            row["share"], row["turns"] = share(matrix, row["trial"].config, *LONG), "long"
+    results.sort(key=lambda row: (row["turns"] == "long", row["share"]))
+    for row in results:
+        del row["trial"]
+    if late:
+        print(f"{kind} {rows} x {columns}: no time for {late} more")
+    return results
+
+
+def report(kind: str, rows: int, columns: int, results: list[dict[str, Any]]) -> None:
+    for row in results:
+        print(f"{kind:9}{rows:>6} x {columns:<7}{row['share']:6.3f} {row['turns']:5} {row['config']}  "
+              f"{row.get('failed', '')}", flush=True)  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kernel", nargs="*", choices=KINDS, default=KINDS)
+    parser.add_argument("--columns", nargs="*", type=int, help="of the sizes, these alone")
+    parser.add_argument("--seconds", type=float, default=170.0, help="in all; what is left for each matrix is shared")
+    parser.add_argument("--most", type=int, default=90, help="configurations of a kernel and matrix")
+    parser.add_argument("--rings", action="store_true", help="those with a ring alone")
+    parser.add_argument("--workers", type=int, default=cpu_count() or 2, help="processes that compile")
+    parser.add_argument("--compile-only", action="store_true", help="without a GPU: what compiles, and what spills")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    end = time.perf_counter() + options.seconds
+    works = [
+        (kind, *size) for size in SIZES for kind in options.kernel if not options.columns or size[1] in options.columns
+    ]
+    tried = {
+        work: [t for t in trials(*work) if isinstance(t.config, RingConfig) or not options.rings][: options.most]
+        for work in works
+    }
+    verdicts = build_all([trial for some in tried.values() for trial in some], options.workers)
+    if options.compile_only:
+        for trial, verdict in verdicts.items():
+            print(f"{trial.kind:9}{trial.columns:>7} {trial.text}  {verdict}")
+        return
+    import torch
+
+    found: list[dict[str, Any]] = []
+    for number, (work, some) in enumerate(tried.items()):
+        now = time.perf_counter()
+        deadline = now + (end - now) / (len(works) - number)
+        results = sweep(*work, [trial for trial in some if not verdicts[trial]], deadline)
+        report(*work, results)
+        kind, rows, columns = work
+        found.append({"kernel": kind, "shape": [rows, columns], "results": results[::-1]})
+        machine.save(options.json, {"sweeps": found})
+        torch.cuda.empty_cache()
+    print(f"{options.seconds - (end - time.perf_counter()):.0f} s in all; the best of each:")
+    for one in found:
+        best = one["results"][0] if one["results"] else {"share": 0.0, "config": "none"}
+        print(f"{one['kernel']:9}{one['shape'][0]:>6} x {one['shape'][1]:<7}{best['share']:6.3f} {best['config']}")
+
+
+if __name__ == "__main__":
+    main()
