@@ -1,4 +1,4 @@
-"""Configurations of softmax and rms_norm against the device copy, on a GPU: which one `choose` should give.
+"""Configurations of softmax and the norms against the device copy, on a GPU: which one `choose` should give.
 
 All of them are compiled first, in parallel and into the cache. Then every one is compared with torch in f32, over the
 whole matrix, and measured in short turns with the copy of the same matrix; the best are measured again in longer ones.
@@ -25,12 +25,13 @@ import machine
 from rowwise_common import SIZES, Config, alternate, shown
 
 import phalanx as px
-from phalanx.kernels.norms import rms_norm_rows
+from phalanx.kernels.norms import layer_norm_rows, rms_norm_rows
 from phalanx.kernels.norms_ring import LOADED, REGISTERS, SHARED, RingConfig, choose_ring, norm_ring
-from phalanx.kernels.rows import MAX_CLUSTER, VECTOR_BYTES, RowConfig, choose
+from phalanx.kernels.rows import AHEAD, FEWER_HELD, HELD, MAX_CLUSTER, STREAMED_FROM, VECTOR_BYTES, RowConfig, choose
 from phalanx.kernels.softmax import softmax_rows
 
-KINDS = ("softmax", "rms_norm")
+KINDS = ("softmax", "rms_norm", "layer_norm")
+VECTORS = {"softmax": 0, "rms_norm": 1, "layer_norm": 2}  # weights and biases
 EPS = 1e-6
 ARCH = "sm_90a"
 SM_SHARED = 226 * 1024
@@ -58,10 +59,10 @@ class Trial:
 # ---------------------------------------------------------------------- what is tried
 
 
-def spread_rows(columns: int, itemsize: int) -> Iterator[RowConfig]:
+def spread_rows(columns: int, itemsize: int, held: int) -> Iterator[RowConfig]:
     """Rows in registers: the chosen one, then other clusters, threads and numbers of CTAs on an SM."""
     vector = VECTOR_BYTES // itemsize
-    chosen = choose(columns, itemsize)
+    chosen = choose(columns, itemsize, held)
     yield chosen
     warp = 32 * vector
     if columns <= 16 * warp:  # a warp to a row
@@ -78,32 +79,34 @@ def spread_rows(columns: int, itemsize: int) -> Iterator[RowConfig]:
                     yield RowConfig(cluster, threads // 32, 1, threads * vector, parts, per_sm=per_sm)
 
 
-def row_trials(columns: int, itemsize: int, weighted: bool) -> Iterator[RowConfig]:
+def row_trials(kind: str, columns: int, itemsize: int) -> Iterator[RowConfig]:
     """Each with its flags as `choose` would set them, and with one of them the other way."""
-    for plain in spread_rows(columns, itemsize):
-        config = replace(plain, once=plain.cluster >= 8, ahead=weighted and plain.parts <= 4)
+    has_ahead = kind == "rms_norm"
+    for plain in spread_rows(columns, itemsize, FEWER_HELD if kind == "layer_norm" else HELD):
+        config = replace(plain, once=plain.cluster >= STREAMED_FROM, ahead=has_ahead and plain.parts <= AHEAD)
         yield config
         yield replace(config, once=not config.once)
-        if weighted and plain.parts <= 8:
+        if has_ahead and plain.parts <= 2 * AHEAD:
             yield replace(config, ahead=not config.ahead)
 
 
-def fits(config: RingConfig, itemsize: int) -> bool:
+def fits(config: RingConfig, itemsize: int, vectors: int) -> bool:
     """Whether registers and shared memory are likely to be enough, for more than one row in the ring."""
     threads = 32 * (config.warps + config.producer)
-    held = 4 * config.parts * (config.held + (config.weights == REGISTERS))
+    held = 4 * config.parts * (config.held + vectors * (config.weights == REGISTERS))
+    shared = config.shared_bytes(itemsize, vectors) + 2048
     return (
         threads <= 1024
         and config.stages * config.step * 2 >= 3 * config.parts
         and BESIDES + held <= min(255, SM_REGISTERS // (threads * config.per_sm))
-        and (config.shared_bytes(itemsize) + 2048) * config.per_sm <= SM_SHARED
+        and shared * config.per_sm <= SM_SHARED
     )
 
 
-def ring_trials(columns: int, itemsize: int) -> Iterator[RingConfig]:
+def ring_trials(columns: int, itemsize: int, vectors: int) -> Iterator[RingConfig]:
     """Rows through a ring: the chosen one, then clusters and threads, and for each who fills it and what is kept."""
     chosen = choose_ring(columns, itemsize)
-    if chosen is not None:
+    if chosen is not None and vectors == 1:
         yield chosen
         yield replace(chosen, once=False)
         yield replace(chosen, streamed=True)
@@ -119,17 +122,17 @@ def ring_trials(columns: int, itemsize: int) -> Iterator[RingConfig]:
                 continue
             for per_sm in (1, 2, 4, 6):
                 if 384 <= 32 * warps * per_sm <= 1024:
-                    yield from ring_variants(cluster, warps, width, parts, per_sm, itemsize)
+                    yield from ring_variants(cluster, warps, width, parts, per_sm, itemsize, vectors)
 
 
 def ring_variants(
-    cluster: int, warps: int, width: int, parts: int, per_sm: int, itemsize: int
+    cluster: int, warps: int, width: int, parts: int, per_sm: int, itemsize: int, vectors: int
 ) -> Iterator[RingConfig]:
     tile = width * itemsize
     room = SM_SHARED // per_sm - 2048
     found: list[RingConfig] = []
     for weights in (REGISTERS, SHARED, LOADED):
-        stages = min((room - (parts * tile if weights == SHARED else 0)) // tile, 4 * parts)
+        stages = min((room - (vectors * parts * tile if weights == SHARED else 0)) // tile, 4 * parts)
         whole = stages // parts  # rows in the ring
         by_tile = RingConfig(cluster, warps, width, parts, stages, per_sm=per_sm, weights=weights)
         by_row = replace(by_tile, stages=whole, step=parts)
@@ -139,16 +142,15 @@ def ring_variants(
                 by_row, replace(by_tile, early=True), replace(by_row, held=False),
                 replace(by_row, held=False, producer=False),
             ]  # fmt: skip
-        found += [config for config in mine if config.stages > 0 and fits(config, itemsize)]
+        found += [config for config in mine if config.stages > 0 and fits(config, itemsize, vectors)]
     yield from found
 
 
 def trials(kind: str, rows: int, columns: int, itemsize: int = 2) -> list[Trial]:
     """Those of one kernel and matrix, each once, the likely ones of both families first."""
-    weighted = kind == "rms_norm"
-    families: list[list[Any]] = [list(row_trials(columns, itemsize, weighted))]
-    if weighted:
-        families.append(list(ring_trials(columns, itemsize)))
+    families: list[list[Any]] = [list(row_trials(kind, columns, itemsize))]
+    if VECTORS[kind]:
+        families.append(list(ring_trials(columns, itemsize, VECTORS[kind])))
     turns = [family[i] for i in range(max(map(len, families))) for family in families if i < len(family)]
     return [Trial(kind, rows, columns, config) for config in dict.fromkeys(turns)]
 
@@ -161,15 +163,23 @@ def build(trial: Trial) -> str:
     x, w = px.spec((trial.rows, trial.columns), px.bf16), px.spec((trial.columns,), px.bf16)
     config = trial.config
     constants: dict[str, Any] = dict(config.constants())
+    centered, masked = trial.kind == "layer_norm", config.columns != trial.columns
+    launch: Any
+    args: tuple[Any, ...]
+    if isinstance(config, RingConfig):
+        launch, args = norm_ring[config.cluster], (x, w, w if centered else None, x, EPS)
+        constants |= {"CENTERED": centered, "MASKED": masked}
+    elif trial.kind == "softmax":
+        launch, args = softmax_rows[config.grid(trial.rows)], (x, x)
+        constants |= {"LOG": False}
+    elif centered:
+        launch, args = layer_norm_rows[config.grid(trial.rows)], (x, w, w, x, EPS)
+        constants |= {"MASKED": masked}
+    else:
+        launch, args = rms_norm_rows[config.grid(trial.rows)], (x, w, x, EPS)
+        constants |= {"AHEAD": config.ahead}
     try:
-        if isinstance(config, RingConfig):
-            constants |= {"CENTERED": False, "MASKED": config.columns != trial.columns}
-            made = px.compile(norm_ring[config.cluster], x, w, None, x, EPS, arch=ARCH, **constants)
-        elif trial.kind == "rms_norm":
-            grid = config.grid(trial.rows)
-            made = px.compile(rms_norm_rows[grid], x, w, x, EPS, arch=ARCH, **constants, AHEAD=config.ahead)
-        else:
-            made = px.compile(softmax_rows[config.grid(trial.rows)], x, x, arch=ARCH, **constants, LOG=False)
+        made = px.compile(launch, *args, arch=ARCH, **constants)
     except px.Error as problem:
         return str(problem).splitlines()[0]
     return f"{made.spills} bytes spilled" if made.spills else ""
@@ -198,6 +208,7 @@ class Matrix:
         self.torch, self.kind = torch, kind
         self.x = torch.randn(rows, columns, device="cuda", dtype=torch.bfloat16)
         self.w = torch.randn(columns, device="cuda", dtype=torch.bfloat16)
+        self.b = torch.randn(columns, device="cuda", dtype=torch.bfloat16)
         self.copied = torch.empty_like(self.x)
         self.step = max(1, (1 << 26) // columns)
         self.want = torch.cat([self.reference(part.float()) for part in self.x.split(self.step)])
@@ -205,6 +216,9 @@ class Matrix:
     def reference(self, x: Any) -> Any:
         if self.kind == "softmax":
             return self.torch.softmax(x, -1).bfloat16()
+        if self.kind == "layer_norm":
+            shape = (x.shape[1],)
+            return self.torch.nn.functional.layer_norm(x, shape, self.w.float(), self.b.float(), EPS).bfloat16()
         scale = self.torch.rsqrt((x * x).mean(-1, keepdim=True) + EPS)
         return (x * scale * self.w.float()).bfloat16()
 
@@ -214,13 +228,19 @@ class Matrix:
     def run(self, config: Config) -> Any:
         if self.kind == "softmax":
             return px.kernels.softmax(self.x, config=config)  # type: ignore[arg-type]
+        if self.kind == "layer_norm":
+            return px.kernels.layer_norm(self.x, self.w, self.b, EPS, config=config)
         return px.kernels.rms_norm(self.x, self.w, EPS, config=config)
 
     def is_right(self, config: Config) -> bool:
-        """Every element within one rounding of the reference, which has one of its own."""
+        """Every element within one rounding of the reference, which has one of its own.
+
+        What is subtracted from something as large (a mean, a bias) leaves an error of f32 besides.
+        """
         y = self.run(config)
+        least = 1e-5 if self.kind == "layer_norm" else 1e-30
         return all(
-            bool(((a.float() - b.float()).abs() <= b.float().abs() * 2**-7 + 1e-30).all())
+            bool(((a.float() - b.float()).abs() <= b.float().abs() * 2**-7 + least).all())
             for a, b in zip(y.split(self.step), self.want.split(self.step), strict=True)
         )
 
@@ -268,7 +288,7 @@ def report(kind: str, rows: int, columns: int, results: list[dict[str, Any]]) ->
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kernel", nargs="*", choices=KINDS, default=KINDS)
+    parser.add_argument("--kernel", nargs="*", choices=KINDS, default=KINDS[:2])
     parser.add_argument("--columns", nargs="*", type=int, help="of the sizes, these alone")
     parser.add_argument("--seconds", type=float, default=170.0, help="in all; what is left for each matrix is shared")
     parser.add_argument("--most", type=int, default=90, help="configurations of a kernel and matrix")

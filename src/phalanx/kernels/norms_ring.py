@@ -59,9 +59,9 @@ class RingConfig:
         """The kernels' constants of the same names, in capitals. Not to be changed: all callers get the same."""
         return _constants(self)
 
-    def shared_bytes(self, itemsize: int) -> int:
-        """What the ring and kept weights take."""
-        tiles = self.stages * self.step + (self.parts if self.weights == SHARED else 0)
+    def shared_bytes(self, itemsize: int, vectors: int = 1) -> int:
+        """What the ring takes, and so many vectors of weights or biases where they are kept in shared memory."""
+        tiles = self.stages * self.step + (vectors * self.parts if self.weights == SHARED else 0)
         return tiles * self.width * itemsize
 
 
