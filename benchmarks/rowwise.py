@@ -23,8 +23,8 @@ from rowwise_common import SIZES, Run, alternate, shown
 
 import phalanx as px
 from phalanx.kernels.norms import ring_for
-from phalanx.kernels.norms_ring import RingConfig
 from phalanx.kernels.rows import FEWER_HELD, HELD, RowConfig, choose
+from phalanx.kernels.rows_ring import RingConfig
 
 KINDS = ("softmax", "rms_norm", "layer_norm", "cross_entropy")
 TARGETS = ("softmax", "rms_norm")

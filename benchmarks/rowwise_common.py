@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from phalanx.kernels.norms_ring import RingConfig
 from phalanx.kernels.rows import RowConfig
+from phalanx.kernels.rows_ring import RingConfig
 
 SIZES = ((32768, 4096), (16384, 16384), (8192, 65536), (4096, 131072), (2048, 262144))
 Config = RowConfig | RingConfig

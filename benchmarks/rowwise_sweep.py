@@ -26,9 +26,11 @@ from rowwise_common import SIZES, Config, alternate, shown
 
 import phalanx as px
 from phalanx.kernels.norms import layer_norm_rows, rms_norm_rows
-from phalanx.kernels.norms_ring import LOADED, REGISTERS, SHARED, RingConfig, choose_ring, norm_ring
+from phalanx.kernels.norms_ring import norm_ring
 from phalanx.kernels.rows import AHEAD, FEWER_HELD, HELD, MAX_CLUSTER, STREAMED_FROM, VECTOR_BYTES, RowConfig, choose
+from phalanx.kernels.rows_ring import LOADED, REGISTERS, SHARED, RingConfig, choose_ring
 from phalanx.kernels.softmax import softmax_rows
+from phalanx.kernels.softmax_ring import softmax_ring
 
 KINDS = ("softmax", "rms_norm", "layer_norm")
 VECTORS = {"softmax": 0, "rms_norm": 1, "layer_norm": 2}  # weights and biases
@@ -131,7 +133,7 @@ def ring_variants(
     tile = width * itemsize
     room = SM_SHARED // per_sm - 2048
     found: list[RingConfig] = []
-    for weights in (REGISTERS, SHARED, LOADED):
+    for weights in (REGISTERS, SHARED, LOADED) if vectors else (REGISTERS,):
         stages = min((room - (vectors * parts * tile if weights == SHARED else 0)) // tile, 4 * parts)
         whole = stages // parts  # rows in the ring
         by_tile = RingConfig(cluster, warps, width, parts, stages, per_sm=per_sm, weights=weights)
@@ -148,9 +150,9 @@ def ring_variants(
 
 def trials(kind: str, rows: int, columns: int, itemsize: int = 2) -> list[Trial]:
     """Those of one kernel and matrix, each once, the likely ones of both families first."""
-    families: list[list[Any]] = [list(row_trials(kind, columns, itemsize))]
-    if VECTORS[kind]:
-        families.append(list(ring_trials(columns, itemsize, VECTORS[kind])))
+    families: list[list[Any]] = [
+        list(row_trials(kind, columns, itemsize)), list(ring_trials(columns, itemsize, VECTORS[kind])),
+    ]  # fmt: skip
     turns = [family[i] for i in range(max(map(len, families))) for family in families if i < len(family)]
     return [Trial(kind, rows, columns, config) for config in dict.fromkeys(turns)]
 
@@ -166,7 +168,10 @@ def build(trial: Trial) -> str:
     centered, masked = trial.kind == "layer_norm", config.columns != trial.columns
     launch: Any
     args: tuple[Any, ...]
-    if isinstance(config, RingConfig):
+    if isinstance(config, RingConfig) and trial.kind == "softmax":
+        launch, args = softmax_ring[config.cluster], (x, x)
+        constants |= {"LOG": False, "MASKED": masked}
+    elif isinstance(config, RingConfig):
         launch, args = norm_ring[config.cluster], (x, w, w if centered else None, x, EPS)
         constants |= {"CENTERED": centered, "MASKED": masked}
     elif trial.kind == "softmax":
@@ -227,7 +232,7 @@ class Matrix:
 
     def run(self, config: Config) -> Any:
         if self.kind == "softmax":
-            return px.kernels.softmax(self.x, config=config)  # type: ignore[arg-type]
+            return px.kernels.softmax(self.x, config=config)
         if self.kind == "layer_norm":
             return px.kernels.layer_norm(self.x, self.w, self.b, EPS, config=config)
         return px.kernels.rms_norm(self.x, self.w, EPS, config=config)

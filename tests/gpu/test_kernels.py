@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import phalanx as px
-from phalanx.kernels.norms_ring import LOADED, SHARED, RingConfig, choose_ring
 from phalanx.kernels.rows import RowConfig, choose
+from phalanx.kernels.rows_ring import LOADED, SHARED, RingConfig, choose_ring
 
 pytestmark = pytest.mark.gpu
 torch: Any = pytest.importorskip("torch")
@@ -29,7 +29,7 @@ def exact_rms_norm(wide: Any, w: Any) -> Any:
     return wide * torch.rsqrt((wide * wide).mean(-1, keepdim=True) + EPS) * w.double()
 
 
-def verify_norms(rows: int, columns: int, dtype: Any, config: RingConfig) -> None:
+def verify_rings(rows: int, columns: int, dtype: Any, config: RingConfig) -> None:
     torch.manual_seed(columns)
     x = (3 * torch.randn(rows, columns, device="cuda")).to(dtype)
     w, b = (torch.randn(columns, device="cuda").to(dtype) for _ in range(2))
@@ -37,6 +37,7 @@ def verify_norms(rows: int, columns: int, dtype: Any, config: RingConfig) -> Non
     near(px.kernels.rms_norm(x, w, EPS, config=config), exact_rms_norm(wide, w))
     want = torch.nn.functional.layer_norm(wide, (columns,), w.double(), b.double(), EPS)
     near(px.kernels.layer_norm(x, w, b, EPS, config=config), want)
+    near(px.kernels.softmax(x, config=config), torch.softmax(wide, -1))
 
 
 def verify(rows: int, columns: int, dtype: Any, config: RowConfig | None = None) -> None:
@@ -88,7 +89,7 @@ RINGS = (
 @pytest.mark.parametrize("missing", (0, 1000))
 @pytest.mark.parametrize("config", RINGS)
 def test_every_ring(config: RingConfig, missing: int) -> None:
-    verify_norms(777, config.columns - missing, torch.bfloat16, config)
+    verify_rings(777, config.columns - missing, torch.bfloat16, config)
 
 
 @pytest.mark.parametrize("columns", (65536, 131072, 262144, 1 << 19))
@@ -96,7 +97,7 @@ def test_every_ring(config: RingConfig, missing: int) -> None:
 def test_the_chosen_rings(rows: int, columns: int) -> None:
     config = choose_ring(columns, 2)
     assert config is not None
-    verify_norms(rows, columns, torch.bfloat16, replace(config, weights=LOADED))
+    verify_rings(rows, columns, torch.bfloat16, replace(config, weights=LOADED))
     x = torch.randn(rows, columns, device="cuda").to(torch.bfloat16)
     w = torch.randn(columns, device="cuda").to(torch.bfloat16)
     got = px.kernels.rms_norm(x, w, EPS, config=config)

@@ -14,7 +14,9 @@ import numpy as np
 
 from mutation.launches import Case
 from phalanx.kernels import gather, kv_cache, moe
-from phalanx.kernels.norms_ring import RingConfig, norm_ring
+from phalanx.kernels.norms_ring import norm_ring
+from phalanx.kernels.rows_ring import RingConfig
+from phalanx.kernels.softmax_ring import softmax_ring
 
 RING = {"WIDTH": 32, "ROWS": 2, "STAGES": 3, "LAG": 1}
 
@@ -69,6 +71,13 @@ def norms(cluster: int, **variant: Any) -> Callable[[], Case]:
     return make
 
 
+def softmax_stream() -> Case:
+    rng = np.random.default_rng(0)
+    config = RingConfig(2, 1, 128, 2, 3)
+    x = rng.standard_normal((5, config.columns), np.float32)
+    return Case("softmax_ring", softmax_ring[2], [x, np.zeros_like(x)], config.constants())
+
+
 LIBRARY: dict[str, Callable[[], Case]] = {
     "gather_ring": moving("gather_ring"),
     "scatter_ring": moving("scatter_ring"),
@@ -80,4 +89,5 @@ LIBRARY: dict[str, Callable[[], Case]] = {
     "norm_ring, early": norms(1, stages=3, early=True),
     "norm_ring, without a producer": norms(2, stages=4, producer=False),
     "norm_ring, in the ring": norms(2, stages=2, step=2, held=False),
+    "softmax_ring": softmax_stream,
 }

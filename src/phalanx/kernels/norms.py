@@ -6,7 +6,7 @@ from typing import Any
 
 import phalanx as px
 from phalanx.kernels.matrices import as_rows, empty, info_of, require_vector
-from phalanx.kernels.norms_ring import RingConfig, choose_ring, launch_ring
+from phalanx.kernels.norms_ring import norm_ring
 from phalanx.kernels.rows import (
     FEWER_HELD,
     RowConfig,
@@ -19,6 +19,7 @@ from phalanx.kernels.rows import (
     shared_parts,
     zeros,
 )
+from phalanx.kernels.rows_ring import RingConfig, choose_ring, launch_ring
 from phalanx.runtime.arrays import describe
 
 GROUP = 4
@@ -155,7 +156,7 @@ def rms_norm(x: Any, weight: Any = None, eps: float = 1e-6, *, config: RowConfig
     if count and columns:
         config = config or ring_for(rows, weight) or choose(columns, rows.dtype.itemsize)
         if isinstance(config, RingConfig):
-            launch_ring(rows, weight, None, y, float(eps), config, centered=False)
+            launch_ring(norm_ring, config, (rows, weight, None, y, float(eps)), {"CENTERED": False})
         else:
             launch = rms_norm_rows[config.grid(count)]
             launch(rows, weight, y, float(eps), **config.constants(), AHEAD=config.ahead)
@@ -181,7 +182,7 @@ def layer_norm(
     if count and columns:
         config = config or choose(columns, rows.dtype.itemsize, FEWER_HELD)
         if isinstance(config, RingConfig):
-            launch_ring(rows, weight, bias, y, float(eps), config, centered=True)
+            launch_ring(norm_ring, config, (rows, weight, bias, y, float(eps)), {"CENTERED": True})
         else:
             masked = columns != config.columns
             launch = layer_norm_rows[config.grid(count)]

@@ -20,6 +20,7 @@ from phalanx.kernels.rows import (
     shared_parts,
     zeros,
 )
+from phalanx.kernels.rows_ring import RingConfig
 
 LOG2E = 1.4426950408889634
 LN2 = 0.6931471805599453
@@ -79,26 +80,32 @@ def softmax_rows(X, Y, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, SHARED=0, 
             px.store(piece(Y, row, first + (PARTS + part) * WIDTH, ROWS, WIDTH), y.to(Y.dtype), once=ONCE)
 
 
-def softmax(x: Any, *, config: RowConfig | None = None) -> Any:
+def softmax(x: Any, *, config: RowConfig | RingConfig | None = None) -> Any:
     """Softmax along the last axis.
 
     Of a torch, CuPy or NumPy array of bf16, f16 or f32; the result has its type and shape. Computed in f32. `config`
-    overrides how a row is spread over a cluster. Example: ``y = px.kernels.softmax(x)``.
+    overrides how a row is spread over a cluster; a `RingConfig` lets the rows pass through a ring. Example:
+    ``y = px.kernels.softmax(x)``.
     """
     return _launch(x, config, log=False)
 
 
-def log_softmax(x: Any, *, config: RowConfig | None = None) -> Any:
+def log_softmax(x: Any, *, config: RowConfig | RingConfig | None = None) -> Any:
     """The logarithm of the softmax along the last axis; see `softmax`. Example: ``y = px.kernels.log_softmax(x)``."""
     return _launch(x, config, log=True)
 
 
-def _launch(x: Any, config: RowConfig | None, *, log: bool) -> Any:
+def _launch(x: Any, config: RowConfig | RingConfig | None, *, log: bool) -> Any:
     info = info_of("the argument", x)
     rows = as_rows(x, info)
     y = empty(x, tuple(rows.shape), info.dtype_name)
     count, columns = rows.shape
     if count and columns:
         config = config or choose(columns, rows.dtype.itemsize, FEWER_HELD if log else HELD)
-        softmax_rows[config.grid(count)](rows, y, **config.constants(), LOG=log)
+        if isinstance(config, RingConfig):
+            from phalanx.kernels.softmax_ring import launch_softmax_ring
+
+            launch_softmax_ring(rows, y, config, log=log)
+        else:
+            softmax_rows[config.grid(count)](rows, y, **config.constants(), LOG=log)
     return y.reshape(info.shape)

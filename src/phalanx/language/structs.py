@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from typing import Any, NoReturn
+from typing import Any, NoReturn, dataclass_transform
 
 from phalanx.errors import Error, caller_location
 from phalanx.language.builder import Builder
@@ -14,6 +14,7 @@ from phalanx.language.operators import binary, cast, compare, describe, select
 from phalanx.language.values import StructClass
 
 
+@dataclass_transform()
 def struct(cls: type) -> StructClass:
     """A class of values usable in kernels: annotated fields, defaults, methods (inlined like `@px.func`).
 

@@ -1,0 +1,74 @@
+"""Softmax and its logarithm of long rows through a ring."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import phalanx as px
+from phalanx.kernels.rows import row_max, row_sum
+from phalanx.kernels.rows_ring import RingConfig, check_ring, launch_ring, ring_kernel, stream
+from phalanx.kernels.softmax import LOG2E, softmax_tile
+
+
+@px.func
+def logits(rows, x, slot, part, MASKED):
+    """One tile of a row; columns past its end count nothing."""
+    tile = rows.part(x, slot, part)
+    if MASKED:
+        left = rows.X.shape[1] - (rows.first + part * rows.WIDTH)
+        tile = px.where(px.arange(rows.WIDTH) < left, tile, -float("inf"))
+    return tile
+
+
+@px.func
+def exponentiate(rows, Y, LOG, MASKED, EARLY, ONCE):
+    """The role that computes: row after row out of the ring."""
+    first, WIDTH = rows.first, rows.WIDTH
+    rows.begin()
+    for row in range(px.cluster.id(), Y.shape[0], rows.clusters):
+        x, slot = rows.take()
+        if EARLY:
+            rows.done(row)
+        peak = logits(rows, x, slot, 0, MASKED)
+        for part in px.static_range(1, rows.PARTS):
+            peak = px.maximum(peak, logits(rows, x, slot, part, MASKED))
+        largest = row_max(peak, 1)
+        x = rows.keep(x)
+        if rows.HELD and not EARLY:
+            rows.done(row)
+        mass = px.zeros((WIDTH,), px.f32)
+        for part in px.static_range(rows.PARTS):
+            mass = mass + px.exp2((logits(rows, x, slot, part, MASKED) - largest) * LOG2E)
+        total = row_sum(mass, 1)
+        x = rows.keep(x)
+        for part in px.static_range(rows.PARTS):
+            at = first + part * WIDTH
+            y = softmax_tile(rows.part(x, slot, part), largest, total, LOG)
+            px.store(Y[row, at : at + WIDTH], y.to(Y.dtype), once=ONCE)
+        if not rows.HELD:
+            rows.done(row)
+
+
+@ring_kernel
+def softmax_ring(
+    X, Y, *, CLUSTER, WARPS, PER_SM, WIDTH, PARTS, STAGES, STEP=1, HELD=True, PRODUCER=True, EARLY=False, WEIGHTS=None,
+    ONCE=True, STREAMED=False, LOG=False, MASKED=True,
+):  # fmt: skip
+    """e^x / sum(e^x) row by row, or its logarithm. There are no weights to keep anywhere."""
+    check_ring(STAGES, STEP, PARTS, HELD, PRODUCER, EARLY)
+    ring, full = px.shared((STAGES, STEP * WIDTH), X.dtype), px.barrier(STAGES)
+    if PRODUCER:
+        empty = px.barrier(STAGES)
+        with px.warps(0, WARPS):
+            rows = stream(X, ring, full, empty, STAGES, STEP, PARTS, WIDTH, HELD, STREAMED)
+            exponentiate(rows, Y, LOG, MASKED, EARLY, ONCE)
+        with px.warps(WARPS, 1):
+            stream(X, ring, full, empty, STAGES, STEP, PARTS, WIDTH, HELD, STREAMED).fetch_all()
+    else:
+        rows = stream(X, ring, full, None, STAGES, STEP, PARTS, WIDTH, HELD, STREAMED)
+        exponentiate(rows, Y, LOG, MASKED, EARLY, ONCE)
+
+
+def launch_softmax_ring(x: Any, y: Any, config: RingConfig, *, log: bool) -> None:
+    """`softmax_ring` on a matrix; called by `softmax` where its configuration is a ring."""
+    launch_ring(softmax_ring, config, (x, y), {"LOG": log})
