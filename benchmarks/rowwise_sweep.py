@@ -120,7 +120,7 @@ def ring_trials(columns: int, itemsize: int, vectors: int) -> Iterator[RingConfi
         for warps in (16, 8, 32, 4):
             width = 32 * warps * VECTOR_BYTES // itemsize
             parts = columns // (cluster * width)
-            if parts * cluster * width != columns or not 1 <= parts <= 8:
+            if parts * cluster * width != columns or not 1 <= parts <= 16:
                 continue
             for per_sm in (1, 2, 4, 6):
                 if 384 <= 32 * warps * per_sm <= 1024:

@@ -22,7 +22,11 @@ def logits(rows, x, slot, part, MASKED):
 
 @px.func
 def exponentiate(rows, Y, LOG, MASKED, EARLY, ONCE):
-    """The role that computes: row after row out of the ring."""
+    """The role that computes: row after row out of the ring.
+
+    Asking whether a tile lies past the row's end saves its work there, and keeps ptxas from interleaving tiles until it
+    runs out of registers.
+    """
     first, WIDTH = rows.first, rows.WIDTH
     rows.begin()
     for row in range(px.cluster.id(), Y.shape[0], rows.clusters):
@@ -38,13 +42,15 @@ def exponentiate(rows, Y, LOG, MASKED, EARLY, ONCE):
             rows.done(row)
         mass = px.zeros((WIDTH,), px.f32)
         for part in px.static_range(rows.PARTS):
-            mass = mass + px.exp2((logits(rows, x, slot, part, MASKED) - largest) * LOG2E)
+            if first + part * WIDTH < Y.shape[1]:
+                mass = mass + px.exp2((logits(rows, x, slot, part, MASKED) - largest) * LOG2E)
         total = row_sum(mass, 1)
         x = rows.keep(x)
         for part in px.static_range(rows.PARTS):
             at = first + part * WIDTH
-            y = softmax_tile(rows.part(x, slot, part), largest, total, LOG)
-            px.store(Y[row, at : at + WIDTH], y.to(Y.dtype), once=ONCE)
+            if at < Y.shape[1]:
+                y = softmax_tile(rows.part(x, slot, part), largest, total, LOG)
+                px.store(Y[row, at : at + WIDTH], y.to(Y.dtype), once=ONCE)
         if not rows.HELD:
             rows.done(row)
 
