@@ -28,7 +28,7 @@ SIMULATED_CLUSTERS = 2
 class RingConfig:
     """How rows pass through a cluster: a CTA has `parts` tiles of `width` columns of each, `step` tiles to a stage.
 
-    - `held`: a row is in registers from its first use to its store, and its stages are free before the exchange;
+    - `held`: a row is in registers from its first use to its store, and its stages are free by the exchange;
       else it stays in the ring, and is read from there twice.
     - `producer`: a warp of its own fills the ring; else the warps that compute do, right after the exchange.
     - `early`: the stages of a held row are given back before the exchange, for one more barrier of the CTA, not after.
