@@ -1,0 +1,174 @@
+"""How `px.kernels.matmul` cuts a product into tiles, and who decides: a cost model of one wave of tiles.
+
+The cycles of a tile are those of its steps along K, each as long as the slowest of tensor cores, shared memory and L2
+takes, and of its epilogue. A product takes as many waves as its tiles fill clusters, each as long as one tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from math import ceil
+
+from phalanx.errors import Error, caller_location
+
+SHARED_BYTES = 232448
+RESERVED_BYTES = 2048  # barriers, alignment, and what vectors of the epilogue pass through
+STEP_BYTES = 128  # of K in one stage: a row of the widest swizzle
+MAX_STAGES = 8
+PART_BYTES = 36 * 1024  # of shared memory that the epilogue may use
+ROW_PADDING = 16  # bytes per row where a tile changes its layout through shared memory
+
+# What the cost model knows of an H200, in cycles and bytes per cycle and SM.
+SHARED_RATE = 128
+L2_RATE, L2_RATE_ALONE = 40, 64  # with all SMs reading, and with few
+EPILOGUE, EPILOGUE_RATE = 1200, 16  # a tile's last product to its first store; elements per cycle of the rest
+LAUNCH = 4000  # from the launch to the first product, and the last store
+SINGLE_GROUP = 1.15  # one warpgroup alone leaves gaps between its products
+
+# Rows, columns and multiplying warpgroups.
+TILES = ((128, 256, 2), (256, 128, 2), (128, 128, 2), (128, 64, 2), (64, 256, 1), (64, 128, 1), (64, 64, 1))
+CLUSTERS = ((2, 1), (1, 2), (1, 1), (2, 2))
+CORESIDENT = {1: 1.0, 2: 1.0, 4: 30 * 4 / 132}
+"""Share of the SMs that clusters of a size reach: those of 4 leave some of each processing cluster idle."""
+PANEL = 64  # elements of 16 bits in a row of the widest swizzle: what is not contiguous along K is shared in panels
+
+
+@dataclass(frozen=True)
+class MatmulConfig:
+    """How a product is cut. A CTA computes `bm` x `bn` at a time with `groups` warpgroups, `bk` along K in a stage.
+
+    `cluster` CTAs along M and N share operands; `group` rows of clusters are worked on at a time, which decides what L2
+    holds; a tile is stored in `parts`. Example: ``matmul(a, b, config=MatmulConfig(128, 128, stages=6, parts=1))``.
+    """
+
+    bm: int = 128
+    bn: int = 256
+    bk: int = 64
+    stages: int = 4
+    cluster: tuple[int, int] = (2, 1)
+    group: int = 8
+    parts: int = 2
+    groups: int = 2
+
+    def constants(self) -> dict[str, int]:
+        """Those of the kernel `matmul_tiles`."""
+        cm, cn = self.cluster
+        return {
+            "BM": self.bm, "BN": self.bn, "BK": self.bk, "STAGES": self.stages, "CM": cm, "CN": cn, "GROUP": self.group,
+            "PARTS": self.parts, "GROUPS": self.groups,
+        }
+
+    def tiles(self, problem: Problem) -> int:
+        """Tiles of a whole cluster."""
+        rows = ceil(problem.m / (self.bm * self.cluster[0]))
+        return rows * ceil(problem.n / (self.bn * self.cluster[1])) * problem.batch
+
+    def clusters(self, sms: int) -> int:
+        """How many clusters run at once."""
+        size = self.cluster[0] * self.cluster[1]
+        return max(1, int(sms * CORESIDENT.get(size, 0.9) / size))
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A product as the heuristic sees it: `batch` products of (m, k) and (k, n), and what the epilogue holds.
+
+    `by_k` says for each operand whether it is contiguous along K. `matrix` is the size of an element of a bias with a
+    row for each row of the result, else 0; `staged`: the result leaves by TMA stores.
+    """
+
+    m: int
+    n: int
+    k: int
+    batch: int = 1
+    itemsize: int = 2
+    out_itemsize: int = 2
+    by_k: tuple[bool, bool] = (True, True)
+    matrix: int = 0
+    staged: bool = True
+
+
+def epilogue_bytes(problem: Problem, bm: int, width: int) -> int:
+    """Shared memory of an epilogue that works on `width` columns at a time."""
+    total = bm * width * problem.out_itemsize + (0 if problem.staged else bm * ROW_PADDING)
+    return total + (bm * (width * problem.matrix + ROW_PADDING) if problem.matrix else 0)
+
+
+def complete(problem: Problem, bm: int, bn: int, groups: int, cluster: tuple[int, int]) -> MatmulConfig:
+    """The configuration with these tiles: as few parts as the epilogue's room allows, as many stages as fit."""
+    parts = 1
+    while bn // parts > 16 and epilogue_bytes(problem, bm, bn // parts) > PART_BYTES:
+        parts *= 2
+    bk = STEP_BYTES // problem.itemsize
+    left = SHARED_BYTES - RESERVED_BYTES - epilogue_bytes(problem, bm, bn // parts)
+    stages = min(MAX_STAGES, left // ((bm + bn) * STEP_BYTES))
+    group = max(1, 2048 // (bm * cluster[0]))
+    return MatmulConfig(bm, bn, bk, stages, cluster, group, parts, groups)
+
+
+def cuts_panels(problem: Problem, rows: int, columns: int) -> bool:
+    """Whether a CTA's share of an operand that is not contiguous along K would not be whole panels."""
+    return any(share % PANEL and not by_k for share, by_k in zip((rows, columns), problem.by_k))
+
+
+def candidates(problem: Problem) -> Iterator[MatmulConfig]:
+    """The configurations that the product allows, the default first."""
+    for bm, bn, groups in TILES:
+        for cm, cn in CLUSTERS:
+            if cuts_panels(problem, bm // cn, bn // cm):
+                continue
+            config = complete(problem, bm, bn, groups, (cm, cn))
+            if config.stages >= 2:
+                yield config
+
+
+def cycles(problem: Problem, config: MatmulConfig, sms: int) -> float:
+    """What the model thinks the product takes."""
+    (cm, cn), bm, bn = config.cluster, config.bm, config.bn
+    tiles, slots = config.tiles(problem), config.clusters(sms)
+    busy = min(tiles, slots) * cm * cn
+    products = bm // 64 * STEP_BYTES // 32  # instructions of 64 rows and 32 bytes of K
+    tensor = products * max(bn / 2, (64 + bn) * 32 / SHARED_RATE) * (SINGLE_GROUP if config.groups == 1 else 1.0)
+    fetched = (bm / cn + bn / cm) * STEP_BYTES
+    step = max(tensor, fetched / min(L2_RATE_ALONE, L2_RATE * sms / busy))
+    tile = ceil(problem.k * problem.itemsize / STEP_BYTES) * step + EPILOGUE + bm * bn / EPILOGUE_RATE
+    return LAUNCH + ceil(tiles / slots) * tile
+
+
+@lru_cache(maxsize=1024)
+def choose(problem: Problem, sms: int) -> MatmulConfig:
+    """The configuration for a product: the one with the fewest cycles, the earlier in `TILES` among equals.
+
+    Anyone may call it; no hardware is involved. Example: ``choose(Problem(4096, 4096, 4096), 132).bn == 256``.
+    """
+    return min(candidates(problem), key=lambda config: cycles(problem, config, sms))
+
+
+def require_fits(config: MatmulConfig, problem: Problem) -> None:
+    """What a configuration given by hand must obey; `px.Error` says what it breaks."""
+    bm, bn, groups, (cm, cn) = config.bm, config.bn, config.groups, config.cluster
+    step = STEP_BYTES // problem.itemsize
+    broken = ""
+    if groups not in (1, 2) or bm % (64 * groups):
+        broken = f"bm={bm} is not a multiple of 64 rows for each of {groups} warpgroups (1 or 2)"
+    elif not 16 <= bn <= 256 or bn % 16:
+        broken = f"bn={bn} is not a multiple of 16 from 16 to 256"
+    elif bm // groups * bn > 64 * 256:
+        broken = f"{bm // groups} x {bn} results a warpgroup do not fit its registers, which hold 64 x 256"
+    elif config.bk <= 0 or config.bk % step:
+        broken = f"bk={config.bk} is not a multiple of {step}, which are {STEP_BYTES} bytes"
+    elif bn % config.parts or bn // config.parts % 8:
+        broken = f"bn={bn} is not {config.parts} parts of a multiple of 8 columns"
+    elif config.stages < 2 or config.group < 1 or cm < 1 or cn < 1 or cm * cn > 16:
+        broken = f"stages={config.stages}, group={config.group}, cluster={config.cluster}"
+    elif bm % (8 * cn) or bn % (8 * cm):
+        broken = f"{cn} CTAs do not share {bm} rows, or {cm} do not share {bn} columns, in multiples of 8"
+    elif cuts_panels(problem, bm // cn, bn // cm):
+        broken = f"a share of an operand that is not contiguous along K is not a multiple of {PANEL}"
+    if broken:
+        raise Error(
+            f"a configuration that matmul can't use: {broken}", location=caller_location(),
+            remedy="leave config= out, or start from phalanx.kernels.matmul_config.choose(Problem(m, n, k), sms)",
+        )

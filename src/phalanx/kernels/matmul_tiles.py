@@ -1,0 +1,200 @@
+"""The kernel of `px.kernels.matmul`: clusters that share operands by multicast, and a persistent loop over tiles.
+
+One warpgroup fetches, the others multiply 64 or 128 rows each. In a cluster of CM x CN CTAs, those of a row share their
+rows of A, those of a column their columns of B: each fetches its share and multicasts it. The result leaves through
+shared memory by TMA stores, which run while the next tile is being multiplied. Everything that a call does not ask for
+(a batch, scales, a bias, an activation) is left out when the kernel is read.
+"""
+
+from __future__ import annotations
+
+import phalanx as px
+from phalanx.kernels.orders import grouped
+
+INVERSE_SQRT2 = 0.7071067811865476
+LOG2E = 1.4426950408889634
+ERF_P = 0.3275911  # Abramowitz and Stegun 7.1.26: an error of at most 1.5e-7, in half of the registers of CUDA's erff
+ERF = (0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429)
+GELU_A, GELU_B = 0.7978845608028654, 0.044715  # sqrt(2 / pi), and the cubic term of the usual approximation
+
+
+@px.func
+def peers(x, y, CM, CN):
+    """Masks of the CTAs of this one's row and of its column; rank = x + CM * y."""
+    row, column = 0, 0
+    for other in px.static_range(CN):
+        row = row | (1 << (x + CM * other))
+    for other in px.static_range(CM):
+        column = column | (1 << (other + CM * y))
+    return row, column
+
+
+@px.func
+def block(X, z, i, j, HEIGHT, WIDTH):
+    """A block of a matrix, or of matrix `z` of a batch."""
+    if z is None:
+        view = X[i : i + HEIGHT, j : j + WIDTH]
+    else:
+        view = X[z, i : i + HEIGHT, j : j + WIDTH]
+    return view
+
+
+@px.func
+def place(tile, rows, columns, GROUP, BATCH):
+    """Matrix of the batch (None without one), row and column of a tile of the output."""
+    if BATCH:
+        z = tile // (rows * columns)
+        i, j = grouped(tile - z * (rows * columns), rows, columns, GROUP)
+    else:
+        z = None
+        i, j = grouped(tile, rows, columns, GROUP)
+    return z, i, j
+
+
+@px.func
+def gelu(x):
+    """x times the normal distribution's integral up to x: half of x (1 + erf(x / sqrt 2))."""
+    u = px.abs(x) * INVERSE_SQRT2
+    root = px.rsqrt(1.0 + ERF_P * u)  # its square is the reciprocal, without a division's branches
+    t = root * root
+    series = ((((ERF[4] * t + ERF[3]) * t + ERF[2]) * t + ERF[1]) * t + ERF[0]) * t
+    tail = 0.5 * series * px.exp2((-LOG2E) * u * u)  # of the distribution, beyond |x|
+    return x * px.where(x < 0.0, tail, 1.0 - tail)
+
+
+@px.func
+def activate(x, ACTIVATION):
+    """The activation of a tile, in f32."""
+    if ACTIVATION == "relu":
+        y = px.maximum(x, 0.0)
+    elif ACTIVATION == "gelu":
+        y = gelu(x)
+    elif ACTIVATION == "gelu_tanh":
+        # 0.5 (1 + tanh u) is sigmoid(2 u)
+        y = x * px.sigmoid((2.0 * GELU_A) * (x + GELU_B * x * x * x))
+    elif ACTIVATION == "silu":
+        y = x * px.sigmoid(x)
+    else:
+        y = x
+    return y
+
+
+@px.func
+def finish(acc, z, m, n, BIAS, SCALE_A, SCALE_B, alpha, HEIGHT, WIDTH, BIAS_KIND, SCALE_ROWS, SCALE_COLUMNS, ACTIVATION):
+    """What is done to a tile of the product before it is stored: scales, bias, activation."""
+    y = acc
+    if alpha is not None:
+        y = y * alpha
+    if SCALE_A is not None:
+        if SCALE_ROWS:
+            y = y * px.load(SCALE_A[m : m + HEIGHT]).reshape(HEIGHT, 1)
+        else:
+            y = y * px.load(SCALE_A[0])
+    if SCALE_B is not None:
+        if SCALE_COLUMNS:
+            y = y * px.load(SCALE_B[n : n + WIDTH]).reshape(1, WIDTH)
+        else:
+            y = y * px.load(SCALE_B[0])
+    if BIAS_KIND == "row":
+        y = y + px.load(BIAS[n : n + WIDTH]).to(px.f32).reshape(1, WIDTH)
+    elif BIAS_KIND == "matrix":
+        y = y + px.load(block(BIAS, None, m, n, HEIGHT, WIDTH)).to(px.f32)
+    elif BIAS_KIND == "batch":
+        y = y + px.load(block(BIAS, z, m, n, HEIGHT, WIDTH)).to(px.f32)
+    return activate(y, ACTIVATION)
+
+
+@px.kernel(
+    warps=lambda GROUPS: 4 + 4 * GROUPS, cluster=lambda CM, CN: (CM, CN), exit_sync=False,
+)
+def matmul_tiles(
+    A, B, C, BIAS, SCALE_A, SCALE_B, alpha, *, BM=128, BN=256, BK=64, STAGES=4, CM=2, CN=1, GROUP=8, PARTS=2, GROUPS=2,
+    A_BY_K=True, B_BY_K=True, A_BATCH=False, B_BATCH=False, BATCH=False, TMA_STORE=True,
+    BIAS_KIND=None, SCALE_ROWS=False, SCALE_COLUMNS=False, ACTIVATION=None,
+):  # fmt: skip
+    """C = activation(scales * A @ B + BIAS). A is (M, K) with A_BY_K, else (K, M); B is (N, K) with B_BY_K, else (K, N)."""
+    x, y = px.cluster.rank(0), px.cluster.rank(1)
+    row, column = peers(x, y, CM, CN)
+    a = px.shared((STAGES, BM, BK) if A_BY_K else (STAGES, BK, BM), A.dtype)
+    b = px.shared((STAGES, BN, BK) if B_BY_K else (STAGES, BK, BN), B.dtype)
+    if TMA_STORE:
+        out = px.shared((GROUPS, BM // GROUPS, BN // PARTS), C.dtype)
+    full, empty = px.barrier(STAGES), px.barrier(STAGES)
+    axis = 1 if BATCH else 0  # of C's rows
+    steps = px.cdiv(A.shape[(1 if A_BATCH else 0) + (1 if A_BY_K else 0)], BK)
+    rows, columns = px.cdiv(C.shape[axis], CM * BM), px.cdiv(C.shape[axis + 1], CN * BN)
+    tiles = rows * columns * (C.shape[0] if BATCH else 1)
+    first, step = px.cluster.id(), px.num_blocks(0) * px.num_blocks(1) // (CM * CN)
+    ring = px.ring(STAGES)
+
+    with px.warps(0, 4, regs=40 if GROUPS == 2 else None):
+        high, wide = BM // CN, BN // CM  # this CTA's share of A's rows and B's columns
+        for tile in range(first, tiles, step):
+            z, i, j = place(tile, rows, columns, GROUP, BATCH)
+            m, n = (i * CM + x) * BM + y * high, (j * CN + y) * BN + x * wide
+            for k in range(0, steps * BK, BK):
+                s = ring.stage
+                empty[s].wait(ring.parity ^ 1)
+                with full[s].transaction():
+                    if A_BY_K:
+                        px.tma.load(
+                            block(A, z if A_BATCH else None, m, k, high, BK), a[s][y * high : y * high + high], full[s],
+                            multicast=row if CN > 1 else None,
+                        )
+                    else:
+                        px.tma.load(
+                            block(A, z if A_BATCH else None, k, m, BK, high), a[s][:, y * high : y * high + high], full[s],
+                            multicast=row if CN > 1 else None,
+                        )
+                    if B_BY_K:
+                        px.tma.load(
+                            block(B, z if B_BATCH else None, n, k, wide, BK), b[s][x * wide : x * wide + wide], full[s],
+                            multicast=column if CM > 1 else None,
+                        )
+                    else:
+                        px.tma.load(
+                            block(B, z if B_BATCH else None, k, n, BK, wide), b[s][:, x * wide : x * wide + wide], full[s],
+                            multicast=column if CM > 1 else None,
+                        )
+                ring.advance()
+        for _ in range(STAGES):  # the peers' last releases have arrived: no CTA leaves while a signal is on its way to it
+            empty[ring.stage].wait(ring.parity ^ 1)
+            ring.advance()
+
+    for c in px.static_range(GROUPS):
+        with px.warps(4 + 4 * c, 4, regs=232 if GROUPS == 2 else None):
+            height, width = BM // GROUPS, BN // PARTS
+            top = c * height
+            for tile in range(first, tiles, step):
+                z, i, j = place(tile, rows, columns, GROUP, BATCH)
+                m, n = (i * CM + x) * BM + top, (j * CN + y) * BN
+                acc = px.empty((height, BN), px.f32)
+                last = 0
+                for k in range(steps):
+                    s = ring.stage
+                    full[s].wait(ring.parity)
+                    left = a[s][top : top + height] if A_BY_K else a[s][:, top : top + height].T
+                    px.wgmma(left, b[s].T if B_BY_K else b[s], acc, accumulate=k > 0)
+                    px.wgmma_commit()
+                    px.wgmma_wait(1)
+                    if k > 0:
+                        empty[last].arrive(ctas=row | column)
+                    last = s
+                    ring.advance()
+                px.wgmma_wait(0)
+                empty[last].arrive(ctas=row | column)
+                for part in px.static_range(0, BN, width):
+                    result = finish(
+                        acc[:, part : part + width], z, m, n + part, BIAS, SCALE_A, SCALE_B, alpha, height, width,
+                        BIAS_KIND, SCALE_ROWS, SCALE_COLUMNS, ACTIVATION,
+                    ).to(C.dtype)
+                    if TMA_STORE:
+                        px.tma.wait(0, read=True)  # the part before has left the buffer
+                        px.store(out[c], result)
+                        px.fence.async_proxy()
+                        px.tma.store(out[c], block(C, z, m, n + part, height, width))
+                        px.tma.commit()
+                    else:
+                        px.store(block(C, z, m, n + part, height, width), result)
+            if TMA_STORE:
+                px.tma.wait(0)
