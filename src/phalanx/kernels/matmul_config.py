@@ -14,10 +14,11 @@ from math import ceil
 from phalanx.errors import Error, caller_location
 
 SHARED_BYTES = 232448
-RESERVED_BYTES = 2048  # barriers, alignment, and what vectors of the epilogue pass through
+RESERVED_BYTES = 1024  # barriers, alignment, and what vectors of the epilogue pass through
 STEP_BYTES = 128  # of K in one stage: a row of the widest swizzle
 MAX_STAGES = 8
 PART_BYTES = 36 * 1024  # of shared memory that the epilogue may use
+WIDTHS = (128, 64, 32)  # of a part of the epilogue, in columns: more would need more registers than there are
 ROW_PADDING = 16  # bytes per row where a tile changes its layout through shared memory
 
 # What the cost model knows of an H200, in cycles and bytes per cycle and SM.
@@ -25,10 +26,15 @@ SHARED_RATE = 128
 L2_RATE, L2_RATE_ALONE = 40, 64  # with all SMs reading, and with few
 EPILOGUE, EPILOGUE_RATE = 1200, 16  # a tile's last product to its first store; elements per cycle of the rest
 LAUNCH = 4000  # from the launch to the first product, and the last store
+STEP = 32  # waiting for a stage and giving it back
 SINGLE_GROUP = 1.15  # one warpgroup alone leaves gaps between its products
 
+MARGIN = 0.95  # the tiles listed first are the ones best measured: others must promise to be that much quicker
+
 # Rows, columns and multiplying warpgroups.
-TILES = ((128, 256, 2), (256, 128, 2), (128, 128, 2), (128, 64, 2), (64, 256, 1), (64, 128, 1), (64, 64, 1))
+TILES = (
+    (128, 256, 2), (256, 128, 2), (128, 192, 2), (128, 128, 2), (128, 64, 2), (64, 256, 1), (64, 128, 1), (64, 64, 1),
+)  # fmt: skip
 CLUSTERS = ((2, 1), (1, 2), (1, 1), (2, 2))
 CORESIDENT = {1: 1.0, 2: 1.0, 4: 30 * 4 / 132}
 """Share of the SMs that clusters of a size reach: those of 4 leave some of each processing cluster idle."""
@@ -98,9 +104,8 @@ def epilogue_bytes(problem: Problem, bm: int, width: int) -> int:
 
 def complete(problem: Problem, bm: int, bn: int, groups: int, cluster: tuple[int, int]) -> MatmulConfig:
     """The configuration with these tiles: as few parts as the epilogue's room allows, as many stages as fit."""
-    parts = 1
-    while bn // parts > 16 and epilogue_bytes(problem, bm, bn // parts) > PART_BYTES:
-        parts *= 2
+    widths = (width for width in WIDTHS if bn % width == 0 and epilogue_bytes(problem, bm, width) <= PART_BYTES)
+    parts = bn // next(widths, WIDTHS[-1])
     bk = STEP_BYTES // problem.itemsize
     left = SHARED_BYTES - RESERVED_BYTES - epilogue_bytes(problem, bm, bn // parts)
     stages = min(MAX_STAGES, left // ((bm + bn) * STEP_BYTES))
@@ -117,7 +122,8 @@ def candidates(problem: Problem) -> Iterator[MatmulConfig]:
     """The configurations that the product allows, the default first."""
     for bm, bn, groups in TILES:
         for cm, cn in CLUSTERS:
-            if cuts_panels(problem, bm // cn, bn // cm):
+            wasted = (cm > 1 and problem.m <= bm) or (cn > 1 and problem.n <= bn)
+            if wasted or cuts_panels(problem, bm // cn, bn // cm):
                 continue
             config = complete(problem, bm, bn, groups, (cm, cn))
             if config.stages >= 2:
@@ -132,18 +138,20 @@ def cycles(problem: Problem, config: MatmulConfig, sms: int) -> float:
     products = bm // 64 * STEP_BYTES // 32  # instructions of 64 rows and 32 bytes of K
     tensor = products * max(bn / 2, (64 + bn) * 32 / SHARED_RATE) * (SINGLE_GROUP if config.groups == 1 else 1.0)
     fetched = (bm / cn + bn / cm) * STEP_BYTES
-    step = max(tensor, fetched / min(L2_RATE_ALONE, L2_RATE * sms / busy))
+    step = STEP + max(tensor, fetched / min(L2_RATE_ALONE, L2_RATE * sms / busy))
     tile = ceil(problem.k * problem.itemsize / STEP_BYTES) * step + EPILOGUE + bm * bn / EPILOGUE_RATE
     return LAUNCH + ceil(tiles / slots) * tile
 
 
 @lru_cache(maxsize=1024)
 def choose(problem: Problem, sms: int) -> MatmulConfig:
-    """The configuration for a product: the one with the fewest cycles, the earlier in `TILES` among equals.
+    """The configuration for a product: the default, unless the model thinks another is quicker by `MARGIN`.
 
     Anyone may call it; no hardware is involved. Example: ``choose(Problem(4096, 4096, 4096), 132).bn == 256``.
     """
-    return min(candidates(problem), key=lambda config: cycles(problem, config, sms))
+    default, *others = candidates(problem)
+    best = min(others, key=lambda config: cycles(problem, config, sms), default=default)
+    return best if cycles(problem, best, sms) < MARGIN * cycles(problem, default, sms) else default
 
 
 def require_fits(config: MatmulConfig, problem: Problem) -> None:

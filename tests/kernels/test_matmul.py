@@ -1,0 +1,325 @@
+"""The library's matmul in the simulator, against NumPy in f32."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import phalanx as px
+from phalanx.kernels.matmul import CopyWarning, MatmulConfig, matmul
+from phalanx.kernels.matmul_config import Problem, candidates, choose
+from phalanx.kernels.matmul_tiles import matmul_tiles
+
+BF16, E4M3, E5M2 = ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
+TOLERANCE = {"bfloat16": 2**-7, "float16": 2**-9, "float32": 2**-16}
+"""Of the largest result: one rounding to its type, and sums in another order."""
+
+
+def numbers(*shape: int, dtype: Any = BF16, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng([seed, *shape]).standard_normal(shape, np.float32).astype(dtype)
+
+
+def by_columns(x: np.ndarray) -> np.ndarray:
+    """The same matrices, stored column after column."""
+    return np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2)
+
+
+def as_is(x: np.ndarray) -> np.ndarray:
+    return x
+
+
+def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return np.matmul(a.astype(np.float32), b.astype(np.float32))
+
+
+def close(got: np.ndarray, want: np.ndarray) -> None:
+    assert got.shape == want.shape
+    if want.size:
+        worst = np.abs(got.astype(np.float32) - want).max() / np.abs(want).max()
+        assert worst <= TOLERANCE[got.dtype.name]
+
+
+@pytest.mark.parametrize("dtype", [BF16, np.float16])
+@pytest.mark.parametrize("a_form", [as_is, by_columns])
+@pytest.mark.parametrize("b_form", [as_is, by_columns])
+def test_transposes_are_read_as_they_lie(dtype: Any, a_form: Callable, b_form: Callable) -> None:
+    a, b = a_form(numbers(136, 80, dtype=dtype)), b_form(numbers(80, 264, dtype=dtype))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", CopyWarning)
+        got = matmul(a, b)
+    assert got.dtype == dtype
+    close(got, product(a, b))
+
+
+@pytest.mark.parametrize("m, n, k", [(1, 1, 1), (3, 5, 7), (77, 33, 17), (64, 1000, 8), (129, 257, 65)])
+@pytest.mark.parametrize("form", [as_is, by_columns])
+@pytest.mark.filterwarnings("ignore::phalanx.kernels.matmul.CopyWarning")
+def test_any_shape(m: int, n: int, k: int, form: Callable) -> None:
+    a, b = form(numbers(m, k)), form(numbers(k, n))
+    close(matmul(a, b), product(a, b))
+
+
+def test_unaligned_rows_are_copied_with_a_warning() -> None:
+    a, b = numbers(16, 17), numbers(17, 16)
+    with pytest.warns(CopyWarning, match=r"copies a, of shape \(16, 17\)") as caught:
+        matmul(a, b)
+    assert caught[0].filename == __file__
+    with pytest.warns(CopyWarning, match="copies a"):  # also the second time
+        matmul(a, b)
+
+
+@pytest.mark.parametrize("step", [-1, 2])
+@pytest.mark.filterwarnings("ignore::phalanx.kernels.matmul.CopyWarning")
+def test_any_strides(step: int) -> None:
+    a, b = numbers(72, 128)[::step, ::step], numbers(64 if step == 2 else 128, 40)[::1, ::-1]
+    close(matmul(a, b), product(a, b))
+
+
+@pytest.mark.parametrize(
+    "shapes", [((0, 8), (8, 4)), ((4, 8), (8, 0)), ((0, 4, 8), (8, 4)), ((4, 0), (0, 4)), ((2, 4, 0), (0, 3))], ids=str
+)
+def test_nothing(shapes: Any) -> None:
+    a, b = (numbers(*shape) for shape in shapes)
+    bias = numbers(shapes[1][-1])
+    want = np.maximum(product(a, b) + bias.astype(np.float32), 0)
+    got = matmul(a, b, bias, "relu")
+    assert got.shape == want.shape
+    assert np.array_equal(got.astype(np.float32), want)
+
+
+# What follows the product.
+
+
+def gelu(x: np.ndarray) -> np.ndarray:
+    return 0.5 * x * (1 + np.vectorize(math.erf)(x / math.sqrt(2)))
+
+
+ACTIVATIONS = {
+    "relu": lambda x: np.maximum(x, 0),
+    "gelu": gelu,
+    "gelu_tanh": lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+    "silu": lambda x: x / (1 + np.exp(-x)),
+}
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_activations(activation: str) -> None:
+    a, b = numbers(64, 16), numbers(16, 72)
+    want = ACTIVATIONS[activation](product(a, b))
+    got = matmul(a, b, activation=activation, out_dtype=px.f32)
+    assert got.dtype == np.float32
+    np.testing.assert_allclose(got, want, rtol=2e-6, atol=4e-6)
+
+
+@pytest.mark.parametrize("shape", [(136,), (200, 136)])
+@pytest.mark.parametrize("dtype", [np.float32, BF16])
+def test_bias(shape: tuple[int, ...], dtype: Any) -> None:
+    a, b, bias = numbers(200, 72), numbers(72, 136), numbers(*shape, dtype=dtype)
+    close(matmul(a, b, bias, "silu"), ACTIVATIONS["silu"](product(a, b) + bias.astype(np.float32)))
+
+
+@pytest.mark.parametrize("dtype", [px.f32, np.float16, "bf16", "float32"])
+def test_types_of_results(dtype: Any) -> None:
+    a, b = numbers(80, 40), numbers(40, 264)
+    got = matmul(a, b, out_dtype=dtype)
+    close(got, product(a, b))
+
+
+@pytest.mark.parametrize("form", ["columns", "every other", "unaligned", "f32"])
+def test_out(form: str) -> None:
+    a, b = numbers(80, 40), numbers(40, 136)
+    room = {
+        "columns": lambda: np.zeros((136, 80), BF16).T,
+        "every other": lambda: np.zeros((160, 272), BF16)[::2, ::2],
+        "unaligned": lambda: np.zeros((80, 150), BF16)[:, 3:139],
+        "f32": lambda: np.zeros((80, 136), np.float32),
+    }
+    out = room[form]()
+    assert matmul(a, b, out=out) is out
+    close(out, product(a, b))
+    if form == "unaligned":
+        assert not out.base[:, :3].any() and not out.base[:, 139:].any()
+
+
+# Batches.
+
+
+@pytest.mark.parametrize(
+    "left, right",
+    [
+        ((3, 40, 24), (3, 24, 72)),
+        ((3, 40, 24), (24, 72)),  # one tall matrix
+        ((40, 24), (3, 24, 72)),
+        ((2, 3, 40, 24), (2, 3, 24, 72)),
+        ((2, 3, 40, 24), (2, 1, 24, 72)),  # one product per matrix of the first axis
+        ((2, 1, 40, 24), (3, 24, 72)),
+        ((1, 40, 24), (1, 1, 24, 72)),
+        ((24,), (24, 72)),
+        ((40, 24), (24,)),
+        ((3, 40, 24), (24,)),
+        ((24,), (24,)),
+        ((24,), (3, 24, 72)),
+    ],
+    ids=str,
+)
+def test_batches_broadcast(left: tuple[int, ...], right: tuple[int, ...]) -> None:
+    a, b = numbers(*left), numbers(*right)
+    want = product(a, b)
+    close(matmul(a, b), want)
+    out = np.zeros(want.shape, BF16)
+    assert matmul(a, b, out=out) is out
+    close(out, want)
+
+
+@pytest.mark.parametrize("form", [as_is, by_columns])
+@pytest.mark.parametrize("shape", [(72,), (40, 72), (3, 40, 72)])
+def test_batches_with_bias(form: Callable, shape: tuple[int, ...]) -> None:
+    a, b, bias = form(numbers(3, 40, 24)), form(numbers(3, 24, 72)), numbers(*shape, dtype=np.float32)
+    close(matmul(a, b, bias), product(a, b) + bias)
+
+
+def test_a_bias_of_two_axes_keeps_tall_matrices_apart() -> None:
+    a, b, bias = numbers(3, 40, 24), numbers(24, 72), numbers(40, 72)
+    close(matmul(a, b, bias), product(a, b) + bias.astype(np.float32))
+
+
+def test_expanded_batches() -> None:
+    a, b = np.broadcast_to(numbers(40, 24), (3, 40, 24)), numbers(3, 24, 72)[::-1]
+    with pytest.warns(CopyWarning, match="copies b"):
+        got = matmul(a, b)
+    close(got, product(a, b))
+
+
+# 8-bit floats.
+
+
+@pytest.mark.parametrize("left, right", [(E4M3, E4M3), (E5M2, E4M3), (E4M3, E5M2)])
+def test_8_bit_floats(left: Any, right: Any) -> None:
+    a, b = numbers(72, 160, dtype=left), by_columns(numbers(160, 136, dtype=right))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", CopyWarning)
+        got = matmul(a, b)
+    assert got.dtype == BF16
+    close(got, product(a, b))
+
+
+def test_8_bit_floats_are_read_along_k() -> None:
+    a, b = by_columns(numbers(72, 160, dtype=E4M3)), numbers(160, 136, dtype=E4M3)
+    with pytest.warns(CopyWarning, match="8-bit types are read along K only") as caught:
+        got = matmul(a, b)
+    assert len(caught) == 2
+    close(got, product(a, b))
+
+
+SCALES = {
+    "number": lambda rng, shape: float(rng.uniform(0.5, 2)),
+    "one": lambda rng, shape: np.full((1,), rng.uniform(0.5, 2), np.float32),
+    "no axes": lambda rng, shape: np.full((), rng.uniform(0.5, 2), np.float32),
+    "vector": lambda rng, shape: rng.uniform(0.5, 2, shape).astype(np.float32),
+    "flat": lambda rng, shape: rng.uniform(0.5, 2, shape).astype(np.float32).reshape(-1),
+}
+
+
+@pytest.mark.parametrize("left", SCALES)
+@pytest.mark.parametrize("right", ["number", "vector"])
+def test_scales(left: str, right: str) -> None:
+    rng = np.random.default_rng(0)
+    a, b = numbers(72, 32, dtype=E4M3), by_columns(numbers(32, 136, dtype=E4M3))
+    scale_a, scale_b = SCALES[left](rng, (72, 1)), SCALES[right](rng, (1, 136))
+    bias = numbers(136)
+    got = matmul(a, b, bias, "relu", scale_a=scale_a, scale_b=scale_b, out_dtype=np.float32)
+    rows = scale_a.reshape(-1, 1) if left == "flat" else scale_a
+    close(got, np.maximum(product(a, b) * rows * scale_b + bias.astype(np.float32), 0))
+
+
+def test_scales_of_rows_keep_tall_matrices_apart() -> None:
+    a, b, scale = numbers(3, 40, 24), numbers(24, 72), np.arange(40, dtype=np.float32)[:, None]
+    close(matmul(a, b, scale_a=scale), product(a, b) * scale)
+
+
+# The choreography.
+
+CLUSTERS = {
+    "alone": MatmulConfig(64, 64, stages=2, cluster=(1, 1), group=1, parts=2, groups=1),
+    "columns of B": MatmulConfig(128, 128, stages=3, cluster=(2, 1), group=2, parts=2),
+    "rows of A": MatmulConfig(128, 64, stages=2, cluster=(1, 2), group=2, parts=1),
+    "both": MatmulConfig(128, 128, stages=2, cluster=(2, 2), group=1, parts=4),
+    "three parts": MatmulConfig(128, 192, stages=2, cluster=(1, 1), group=1, parts=3),
+}
+
+
+@pytest.mark.parametrize("a_form, b_form", [(as_is, by_columns), (by_columns, as_is)])
+@pytest.mark.parametrize("config", CLUSTERS.values(), ids=CLUSTERS)
+def test_clusters(config: MatmulConfig, a_form: Callable, b_form: Callable) -> None:
+    a, b = a_form(numbers(400, 168)), b_form(numbers(168, 264))
+    close(matmul(a, b, config=config), product(a, b))
+
+
+@pytest.mark.parametrize("by_k", [True, False])
+@pytest.mark.parametrize("config", CLUSTERS.values(), ids=CLUSTERS)
+def test_rings_are_clean(config: MatmulConfig, by_k: bool) -> None:
+    rows, columns, k = 2 * config.bm * config.cluster[0], config.bn * config.cluster[1], 192
+    a, b = (numbers(*((size, k) if by_k else (k, size))) for size in (rows, columns))
+    c, bias = np.zeros((rows, columns), BF16), numbers(columns)
+    constants = {**config.constants(), "A_BY_K": by_k, "B_BY_K": by_k, "BIAS_KIND": "row", "ACTIVATION": "relu"}
+    report = px.check(matmul_tiles[config.cluster], a, b, c, bias, None, None, None, schedules=2, **constants)
+    assert report.ok, report
+
+
+def test_batches_are_clean() -> None:
+    a, b, c = numbers(3, 128, 128), numbers(64, 128), np.zeros((3, 128, 64), BF16)
+    bias = numbers(3, 128, 64, dtype=np.float32)
+    constants = MatmulConfig(64, 64, stages=2, cluster=(2, 1), group=1, parts=1, groups=1).constants()
+    more = {"A_BATCH": True, "BATCH": True, "BIAS_KIND": "batch"}
+    report = px.check(matmul_tiles[2, 1], a, b, c, bias, None, None, None, schedules=2, **constants, **more)
+    assert report.ok, report
+
+
+# What the heuristic chooses, and that it compiles.
+
+
+def test_large_products_take_the_largest_tiles() -> None:
+    for m, n, k in ((4096, 4096, 4096), (8192, 8192, 8192), (2048, 2048, 16384), (16384, 4096, 4096), (8192, 8192, 2048)):
+        found = choose(Problem(m, n, k), 132)
+        assert (found.bm, found.bn, found.cluster, found.stages, found.parts) == (128, 256, (2, 1), 4, 2)
+
+
+def test_small_products_use_more_sms() -> None:
+    problem = Problem(512, 512, 4096)
+    found = choose(problem, 132)
+    assert found.tiles(problem) * found.cluster[0] * found.cluster[1] >= 32
+
+
+def test_tiles_are_as_wide_as_fills_the_last_wave() -> None:
+    assert choose(Problem(3000, 3000, 3000), 132).bn == 192
+
+
+def test_all_candidates_fit() -> None:
+    for out_itemsize in (2, 4):
+        for matrix in (0, 2, 4):
+            for staged in (True, False):
+                problem = Problem(4096, 4096, 4096, out_itemsize=out_itemsize, matrix=matrix, staged=staged)
+                assert min(config.stages for config in candidates(problem)) >= 3
+
+
+@pytest.mark.parametrize(
+    "constants, dtypes, bias",
+    [
+        ({}, (px.bf16, px.bf16, px.bf16), None),
+        ({"A_BY_K": False, "B_BY_K": False}, (px.f16, px.f16, px.f16), None),
+        ({"BK": 128, "BIAS_KIND": "row", "ACTIVATION": "gelu"}, (px.f8e4m3, px.f8e5m2, px.bf16), px.spec((4096,), px.bf16)),
+        ({"PARTS": 4, "BIAS_KIND": "matrix"}, (px.bf16, px.bf16, px.bf16), px.spec((4096, 4096), px.bf16)),
+    ],
+    ids=["plain", "transposed", "8 bit, bias, gelu", "matrix"],
+)
+def test_compiles_without_spills(constants: dict[str, Any], dtypes: tuple[Any, ...], bias: Any) -> None:
+    arrays = [px.spec((4096, 4096), dtype) for dtype in dtypes]
+    made = px.compile(matmul_tiles[132, 1], *arrays, bias, None, None, None, arch="sm_90a", **constants)
+    assert made.spills == 0
+    assert not any("serial" in str(note) for note in made.notes)
