@@ -32,9 +32,14 @@ class Case:
         kernel = self.bound.kernel
         return normalise_grid(kernel, self.bound.grid, kernel.bind_constants(self.constants))
 
+    @property
+    def values(self) -> list[Any]:
+        """The arguments of the prepared kernel, which was read with those that are None as constants."""
+        return [arg for arg in self.args if arg is not None]
+
     @cached_property
     def outcome(self) -> bytes:
-        return outcome_of(self.function, self.grid, self.args)
+        return outcome_of(self.function, self.grid, self.values)
 
     @cached_property
     def mutants(self) -> list[Mutant]:
@@ -48,4 +53,4 @@ class Case:
         return list(mutants(specialise(kernel, arguments, kernel.bind_constants(self.constants)).reading.function))
 
     def judge(self, mutant: Mutant, **options: Any) -> Verdict:
-        return judge(mutant, self.outcome, self.grid, self.args, **options)
+        return judge(mutant, self.outcome, self.grid, self.values, **options)

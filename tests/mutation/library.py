@@ -14,6 +14,8 @@ import numpy as np
 
 from mutation.launches import Case
 from phalanx.kernels import gather, kv_cache, moe
+from phalanx.kernels.matmul_config import MatmulConfig
+from phalanx.kernels.matmul_tiles import matmul_tiles
 from phalanx.kernels.norms_ring import norm_ring
 from phalanx.kernels.rows_ring import RingConfig
 from phalanx.kernels.softmax_ring import softmax_ring
@@ -71,6 +73,21 @@ def norms(cluster: int, **variant: Any) -> Callable[[], Case]:
     return make
 
 
+def multiplying(by_k: bool, **constants: Any) -> Callable[[], Case]:
+    """Two tiles on one cluster of two, 3 steps along K through a ring of 2."""
+
+    def make() -> Case:
+        rng = np.random.default_rng(0)
+        shapes = ((128, 192), (128, 192)) if by_k else ((192, 128), (192, 128))
+        a, b = (rng.standard_normal(shape, np.float32).astype(ml_dtypes.bfloat16) for shape in shapes)
+        c = np.zeros((128, 128), ml_dtypes.bfloat16)
+        config = MatmulConfig(64, 64 if by_k else 128, stages=2, cluster=(2, 1), group=1, parts=2, groups=1)
+        settings = {**config.constants(), "A_BY_K": by_k, "B_BY_K": by_k, **constants}
+        return Case("matmul_tiles", matmul_tiles[2, 1], [a, b, c, None, None, None, None], settings)
+
+    return make
+
+
 def softmax_stream() -> Case:
     rng = np.random.default_rng(0)
     config = RingConfig(2, 1, 128, 2, 3)
@@ -90,4 +107,6 @@ LIBRARY: dict[str, Callable[[], Case]] = {
     "norm_ring, without a producer": norms(2, stages=4, producer=False),
     "norm_ring, in the ring": norms(2, stages=2, step=2, held=False),
     "softmax_ring": softmax_stream,
+    "matmul_tiles": multiplying(by_k=True),
+    "matmul_tiles, transposed": multiplying(by_k=False, TMA_STORE=False),
 }

@@ -247,9 +247,10 @@ def _scale_kind(what: str, scale: Any, size: int, shape: tuple[int, int]) -> str
 
 def _bias_info(bias: Any, shape: tuple[int, ...]) -> ArrayInfo:
     info = info_of("bias", bias)
-    if info.shape not in (shape[-1:], shape[-2:], shape):
+    known = dict.fromkeys((shape[-1:], shape[-2:], shape))
+    if info.shape not in known:
         raise _refused(
-            f"bias has shape {info.shape}, the result {shape}", f"pass a bias of shape {shape[-1:]}, {shape[-2:]} or {shape}"
+            f"bias has shape {info.shape}, the result {shape}", f"pass a bias of shape {' or '.join(map(str, known))}"
         )
     return info
 

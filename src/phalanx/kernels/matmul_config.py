@@ -169,8 +169,10 @@ def require_fits(config: MatmulConfig, problem: Problem) -> None:
         broken = f"bk={config.bk} is not a multiple of {step}, which are {STEP_BYTES} bytes"
     elif bn % config.parts or bn // config.parts % 8:
         broken = f"bn={bn} is not {config.parts} parts of a multiple of 8 columns"
-    elif config.stages < 2 or config.group < 1 or cm < 1 or cn < 1 or cm * cn > 16:
-        broken = f"stages={config.stages}, group={config.group}, cluster={config.cluster}"
+    elif config.stages < 2 or config.group < 1:
+        broken = f"stages={config.stages} and group={config.group}: there are at least 2 stages and 1 row of clusters"
+    elif cm < 1 or cn < 1 or cm * cn > 16:
+        broken = f"a cluster of {cm} x {cn}, which has 1 to 16 CTAs"
     elif bm % (8 * cn) or bn % (8 * cm):
         broken = f"{cn} CTAs do not share {bm} rows, or {cm} do not share {bn} columns, in multiples of 8"
     elif cuts_panels(problem, bm // cn, bn // cm):

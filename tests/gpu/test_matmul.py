@@ -1,0 +1,178 @@
+"""The library's matmul on the GPU, against torch in f32. Operands are small integers: sums are exact in any order."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+
+import phalanx as px
+from phalanx.kernels.matmul import CopyWarning, MatmulConfig, matmul
+from phalanx.kernels.matmul_config import Problem, candidates
+
+pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore::phalanx.kernels.matmul.CopyWarning")]
+torch: Any = pytest.importorskip("torch")
+functional = torch.nn.functional
+
+
+@pytest.fixture(autouse=True)
+def exact() -> None:
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.manual_seed(0)
+
+
+def integers(*shape: int, dtype: Any = torch.bfloat16) -> Any:
+    return torch.randint(-3, 4, shape, device="cuda").to(torch.float32).to(dtype)
+
+
+def same(got: Any, want: Any) -> None:
+    assert got.shape == want.shape
+    assert torch.equal(got, want.to(got.dtype))
+
+
+def near(got: Any, want: Any, unit: float) -> None:
+    assert torch.isfinite(got).all()
+    assert float((got.float() - want).abs().max()) <= unit * float(want.abs().max())
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("a_by_columns", [False, True])
+@pytest.mark.parametrize("b_by_columns", [False, True])
+def test_transposes(dtype: str, a_by_columns: bool, b_by_columns: bool) -> None:
+    kind = getattr(torch, dtype)
+    a = integers(328, 1032, dtype=kind).T if a_by_columns else integers(1032, 328, dtype=kind)
+    b = integers(776, 328, dtype=kind).T if b_by_columns else integers(328, 776, dtype=kind)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", CopyWarning)
+        same(matmul(a, b), a.float() @ b.float())
+
+
+@pytest.mark.parametrize(
+    "m, n, k",
+    [(4096, 4096, 4096), (2048, 2048, 16384), (8192, 512, 1024), (5000, 3000, 1000), (64, 8192, 4096), (512, 512, 64)],
+)
+def test_sizes(m: int, n: int, k: int) -> None:
+    a, b = integers(m, k), integers(n, k).T
+    same(matmul(a, b), a.float() @ b.float())
+
+
+@pytest.mark.parametrize("m, n, k", [(1, 1, 1), (1000, 1001, 1003), (77, 33, 17), (4097, 4097, 129), (3, 8192, 5)])
+def test_odd_sizes(m: int, n: int, k: int) -> None:
+    for a, b in ((integers(m, k), integers(k, n)), (integers(k, m).T, integers(n, k).T)):
+        same(matmul(a, b), a.float() @ b.float())
+
+
+@pytest.mark.parametrize("by_k", [True, False])
+def test_every_configuration(by_k: bool) -> None:
+    a, b = integers(1100, 456) if by_k else integers(456, 1104).T, integers(904, 456).T if by_k else integers(456, 904)
+    want = a.float() @ b.float()
+    for config in candidates(Problem(4096, 4096, 4096, by_k=(by_k, by_k))):
+        same(matmul(a, b, config=config), want)
+
+
+@pytest.mark.parametrize("cluster", [(4, 1), (1, 4), (2, 4)])
+def test_wide_clusters(cluster: tuple[int, int]) -> None:
+    a, b = integers(2048, 1024), integers(2048, 1024).T
+    config = MatmulConfig(128, 128, stages=4, cluster=cluster, group=2, parts=1)
+    same(matmul(a, b, config=config), a.float() @ b.float())
+
+
+def test_many_launches_agree() -> None:
+    a, b = integers(2048, 2048), integers(2048, 2048)
+    want = (a.float() @ b.float()).to(torch.bfloat16)
+    out = torch.empty_like(want)
+    for _ in range(200):
+        out.zero_()
+        matmul(a, b, out=out)
+        assert torch.equal(out, want)
+
+
+@pytest.mark.parametrize("activation", [None, "relu", "gelu", "gelu_tanh", "silu"])
+def test_bias_and_activations(activation: str | None) -> None:
+    a, b = torch.randn(1000, 512, device="cuda").bfloat16(), (torch.randn(512, 776, device="cuda") * 512**-0.5).bfloat16()
+    for bias in (torch.randn(776, device="cuda").bfloat16(), torch.randn(1000, 776, device="cuda")):
+        plain = a.float() @ b.float() + bias.float()
+        known = {
+            None: plain, "relu": torch.relu(plain), "gelu": functional.gelu(plain), "silu": functional.silu(plain),
+            "gelu_tanh": functional.gelu(plain, approximate="tanh"),
+        }
+        near(matmul(a, b, bias, activation), known[activation], 2**-8)
+        near(matmul(a, b, bias, activation, out_dtype=torch.float32), known[activation], 2**-17)
+
+
+@pytest.mark.parametrize(
+    "left, right",
+    [
+        ((5, 520, 200), (5, 200, 264)), ((5, 520, 200), (200, 264)), ((520, 200), (5, 200, 264)), ((200,), (200, 264)),
+        ((2, 3, 130, 72), (2, 1, 72, 264)), ((64, 100, 64), (64, 64, 100)), ((3, 1, 72), (3, 72, 8)), ((520, 200), (200,)),
+    ],
+    ids=str,
+)
+def test_batches(left: tuple[int, ...], right: tuple[int, ...]) -> None:
+    a, b = integers(*left), integers(*right)
+    same(matmul(a, b), torch.matmul(a.float(), b.float()))
+
+
+def test_expanded_and_sliced_operands() -> None:
+    a, b = integers(1, 256, 128).expand(4, 256, 128), integers(4, 128, 520)[:, :, 8:264]
+    same(matmul(a, b), torch.matmul(a.float(), b.float()))
+    wide = integers(256, 512)
+    same(matmul(wide[:, 128:384], wide[:, :256].T), wide[:, 128:384].float() @ wide[:, :256].T.float())
+
+
+@pytest.mark.parametrize("shape", [(776,), (1000, 776), (2, 1000, 776)])
+def test_bias_of_batches(shape: tuple[int, ...]) -> None:
+    a, b, bias = integers(2, 1000, 136), integers(2, 136, 776), integers(*shape)
+    same(matmul(a, b, bias), torch.matmul(a.float(), b.float()) + bias.float())
+
+
+def test_out_keeps_its_neighbours() -> None:
+    a, b = integers(1000, 136), integers(136, 777)
+    room = torch.zeros(1000, 800, device="cuda", dtype=torch.bfloat16)
+    out = room[:, 3:780]
+    assert matmul(a, b, out=out) is out
+    same(out, a.float() @ b.float())
+    assert not room[:, :3].any() and not room[:, 780:].any()
+    turned = torch.zeros(777, 1000, device="cuda").T
+    same(matmul(a, b, out=turned), a.float() @ b.float())
+
+
+def test_nothing() -> None:
+    assert matmul(integers(0, 8), integers(8, 16)).shape == (0, 16)
+    bias = integers(16)
+    same(matmul(integers(5, 0), integers(0, 16), bias), bias.float().expand(5, 16))
+
+
+@pytest.mark.parametrize("left, right", [("e4m3fn", "e4m3fn"), ("e5m2", "e4m3fn"), ("e4m3fn", "e5m2")])
+def test_8_bit_floats(left: str, right: str) -> None:
+    for m, n, k in ((1000, 776, 528), (4096, 4096, 2048), (100, 40, 33)):
+        a = integers(m, k, dtype=getattr(torch, f"float8_{left}"))
+        b = integers(n, k, dtype=getattr(torch, f"float8_{right}")).T
+        same(matmul(a, b), a.float() @ b.float())
+
+
+def test_8_bit_floats_in_any_order() -> None:
+    a, b = integers(528, 1000, dtype=torch.float8_e4m3fn).T, integers(528, 776, dtype=torch.float8_e4m3fn)
+    with pytest.warns(CopyWarning, match="along K only"):
+        same(matmul(a, b), a.float() @ b.float())
+
+
+def test_scales() -> None:
+    a, b = integers(1000, 528, dtype=torch.float8_e4m3fn), integers(776, 528, dtype=torch.float8_e4m3fn).T
+    want, bias = a.float() @ b.float(), torch.randn(776, device="cuda").bfloat16()
+    rows, columns = torch.rand(1000, 1, device="cuda") + 0.5, torch.rand(1, 776, device="cuda") + 0.5
+    same(matmul(a, b, scale_a=0.5, scale_b=0.25), want * 0.125)
+    one, another = torch.tensor(0.5, device="cuda"), torch.full((1,), 0.25, device="cuda")
+    same(matmul(a, b, scale_a=one, scale_b=another), want * 0.125)
+    near(matmul(a, b, bias, scale_a=rows, scale_b=columns), want * rows * columns + bias.float(), 2**-8)
+    near(matmul(a, b, scale_a=rows, scale_b=2.0, out_dtype=px.f32), want * rows * 2.0, 2**-20)
+
+
+def test_cupy() -> None:
+    cupy = pytest.importorskip("cupy")
+    rng = cupy.random.default_rng(0)
+    a, b = (rng.integers(-3, 4, shape).astype(cupy.float16) for shape in ((300, 200), (200, 264)))
+    got = matmul(a, b)
+    assert isinstance(got, cupy.ndarray)
+    assert bool((got.astype(cupy.float32) == a.astype(cupy.float32) @ b.astype(cupy.float32)).all())
