@@ -37,8 +37,7 @@ BF16, E4M3 = torch.bfloat16, torch.float8_e4m3fn
 
 
 def randoms(*shape: int, dtype: Any = BF16) -> Any:
-    generator = torch.Generator(device="cuda").manual_seed(sum(shape))
-    return torch.randn(*shape, device="cuda", dtype=torch.float32, generator=generator).to(dtype)
+    return torch.randn(*shape, device="cuda", dtype=torch.float32).to(dtype)
 
 
 def errors(got: Any, want: Any) -> tuple[float, float]:
@@ -187,7 +186,7 @@ def run_section(name: str, rounds: int) -> list[dict[str, Any]]:
             entry |= {"ms": times, "ratio": statistics.median(ratios)}
             entry["tflops"] = {who: row.flops / statistics.median(took) / 1e9 for who, took in times.items()}
         except Exception as problem:
-            entry["problem"] = f"{type(problem).__name__}: {problem}"
+            entry["problem"] = f"{type(problem).__name__}: {problem}".splitlines()[0]
             traceback.print_exc(limit=2)
         rows.append(entry)
     return rows
@@ -233,42 +232,58 @@ def variations(problem: Problem) -> Iterator[MatmulConfig]:
             yield config
 
 
-def sweep(dtype: str, m: int, n: int, k: int, seconds: float) -> list[dict[str, Any]]:
-    """Each configuration against torch, in the same round as torch's own."""
+class Sweep:
+    """Random operands of one shape and type, and what torch does with them."""
+
+    def __init__(self, dtype: str, m: int, n: int, k: int) -> None:
+        self.shape, self.dtype, self.options = (m, n, k), dtype, {}
+        if dtype == "fp8":
+            (self.a, scale_a), (self.b, scale_b) = quantised(m, k), quantised(n, k)
+            self.options = {"scale_a": scale_a, "scale_b": scale_b}
+            self.want = scaled_product(self.a, self.b.T, **self.options)
+        else:
+            self.a, self.b = randoms(m, k), randoms(n, k)
+            self.want = product(self.a, self.b.T)
+
+    def torch(self) -> Any:
+        if self.dtype == "fp8":
+            return torch._scaled_mm(self.a, self.b.T, out_dtype=BF16, use_fast_accum=True, **self.options)
+        return torch.matmul(self.a, self.b.T)
+
+    def measure(self, config: MatmulConfig) -> dict[str, Any]:
+        entry: dict[str, Any] = {"shape": list(self.shape), "dtype": self.dtype, "config": vars(config)}
+        try:
+            ours = lambda: matmul(self.a, self.b.T, config=config, **self.options)  # noqa: E731
+            worst, _ = errors(ours(), self.want)
+            assert worst <= 0.01, f"error {worst}"
+            times = measure({"torch": self.torch, "phalanx": ours}, BLOCK_MS, 0.0, 5)
+            entry["ratio"] = statistics.median(theirs / mine for theirs, mine in zip(times["torch"], times["phalanx"]))
+            m, n, k = self.shape
+            entry["tflops"] = 2 * m * n * k / statistics.median(times["phalanx"]) / 1e9
+        except Exception as problem:
+            entry["problem"] = f"{type(problem).__name__}: {problem}".splitlines()[0]
+        return entry
+
+
+def sweep(dtype: str, shapes: list[tuple[int, int, int]], seconds: float) -> list[dict[str, Any]]:
+    """Each configuration against torch, in the same rounds; the first shape decides which are tried."""
     began = time.perf_counter()
-    if dtype == "fp8":
-        (a, scale_a), (b, scale_b) = quantised(m, k), quantised(n, k)
-        options = {"scale_a": scale_a, "scale_b": scale_b}
-        want = scaled_product(a, b.T, **options)
-        peer = lambda: torch._scaled_mm(a, b.T, out_dtype=BF16, use_fast_accum=True, **options)  # noqa: E731
-    else:
-        a, b = randoms(m, k), randoms(n, k)
-        options, want = {}, product(a, b.T)
-        peer = lambda: torch.matmul(a, b.T)  # noqa: E731
-    problem = Problem(m, n, k, itemsize=a.element_size())
+    cases = [Sweep(dtype, *shape) for shape in shapes]
     rows = []
-    for config in variations(problem):
+    for config in variations(Problem(*shapes[0], itemsize=cases[0].a.element_size())):
         if time.perf_counter() - began > seconds:
             print("the rest is left out: no time")
             break
-        entry: dict[str, Any] = {"shape": [m, n, k], "dtype": dtype, "config": vars(config)}
-        try:
-            ours = lambda config=config: matmul(a, b.T, config=config, **options)  # noqa: E731
-            worst, _ = errors(ours(), want)
-            assert worst <= 0.01, f"error {worst}"
-            times = measure({"torch": peer, "phalanx": ours}, BLOCK_MS, 0.0, 5)
-            entry["ratio"] = statistics.median(t / o for t, o in zip(times["torch"], times["phalanx"]))
-            entry["tflops"] = 2 * m * n * k / statistics.median(times["phalanx"]) / 1e9
-        except Exception as problem_:
-            entry["problem"] = f"{type(problem_).__name__}: {problem_}".splitlines()[0]
-        rows.append(entry)
-    rows.sort(key=lambda row: -row.get("ratio", 0))
-    print(f"\n{dtype} {m} x {n} x {k}: ratio to torch, TFLOP/s")
-    for row in rows:
-        c = row["config"]
-        text = f"{c['bm']} x {c['bn']}, stages {c['stages']}, cluster {c['cluster']}, group {c['group']}, parts {c['parts']}"
-        outcome = f"{row['ratio']:6.3f} {row['tflops']:6.0f}" if "ratio" in row else row["problem"][:90]
-        print(f"{text:60} {outcome}")
+        rows += [case.measure(config) for case in cases]
+    rows.sort(key=lambda row: (row["shape"], -row.get("ratio", 0)))
+    for shape in shapes:
+        print(f"\n{dtype} {' x '.join(map(str, shape))}: ratio to torch, TFLOP/s")
+        for row in (row for row in rows if row["shape"] == list(shape)):
+            c = row["config"]
+            tile = f"{c['bm']} x {c['bn']}, stages {c['stages']}, cluster {c['cluster']}"
+            outcome = f"{row['ratio']:6.3f} {row['tflops']:6.0f}" if "ratio" in row else row["problem"][:90]
+            rest = f"group {c['group']}, parts {c['parts']}"
+            print(f"{tile:42} {rest:18} {outcome}")
     return rows
 
 
@@ -282,12 +297,11 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     torch.backends.cuda.matmul.allow_tf32 = False
+    torch.manual_seed(0)
     warnings.simplefilter("ignore", CopyWarning)
     rows: list[dict[str, Any]] = []
     if options.sweep:
-        for at in options.at:
-            m, n, k = map(int, at.split(","))
-            rows += sweep(options.sweep, m, n, k, options.seconds / len(options.at))
+        rows = sweep(options.sweep, [tuple(map(int, at.split(","))) for at in options.at], options.seconds)
         machine.save(options.json, {"rows": rows})
         return
     for section in options.sections:

@@ -257,7 +257,7 @@ CLUSTERS = {
 @pytest.mark.parametrize("a_form, b_form", [(as_is, by_columns), (by_columns, as_is)])
 @pytest.mark.parametrize("config", CLUSTERS.values(), ids=CLUSTERS)
 def test_clusters(config: MatmulConfig, a_form: Callable, b_form: Callable) -> None:
-    a, b = a_form(numbers(400, 168)), b_form(numbers(168, 264))
+    a, b = a_form(numbers(264, 136)), b_form(numbers(136, 264))
     close(matmul(a, b, config=config), product(a, b))
 
 

@@ -54,13 +54,12 @@ def matmul(
 
     sm_90a, on the current stream, or the simulator for NumPy. Example: ``y = px.kernels.matmul(x, w.T, bias, "gelu")``.
     """
-    infos = info_of("a", a, OPERANDS), info_of("b", b, OPERANDS)
-    options = {"scale_a": scale_a, "scale_b": scale_b, "out_dtype": out_dtype, "config": config}
-    if 1 in (len(infos[0].shape), len(infos[1].shape)):
-        return _with_vectors(a, b, bias, activation, out, infos, options)
-    key = _key((a, b, bias, out, scale_a, scale_b), (activation, out_dtype, config))
-    plan = _PLANS.get(key) if key is not None else None
+    key, plan = _known((a, b, bias, out, scale_a, scale_b), (activation, out_dtype, config))
     if plan is None:
+        infos = info_of("a", a, OPERANDS), info_of("b", b, OPERANDS)
+        options = {"scale_a": scale_a, "scale_b": scale_b, "out_dtype": out_dtype, "config": config}
+        if 1 in (len(infos[0].shape), len(infos[1].shape)):
+            return _with_vectors(a, b, bias, activation, out, infos, options)
         plan = _plan(a, b, bias, out, infos, activation, **options)
         if key is not None and not (plan.a.copied or plan.b.copied):  # each call warns of its copies
             if len(_PLANS) >= REMEMBERED:
@@ -113,15 +112,13 @@ class Plan:
 _PLANS: dict[Any, Plan] = {}
 
 
-def _key(arrays: tuple[Any, ...], rest: tuple[Any, ...]) -> Any:
-    """What a plan depends on; None where that can't be looked up."""
+def _known(arrays: tuple[Any, ...], rest: tuple[Any, ...]) -> tuple[Any, Plan | None]:
+    """What a plan depends on (None where that can't be looked up), and the plan if there is one already."""
     try:
-        given = [x for x in arrays if x is not None]
-        key = (call_key(given)[0], tuple(x is None for x in arrays), rest)
-        hash(key)
+        key = (call_key([x for x in arrays if x is not None])[0], tuple([x is None for x in arrays]), rest)
+        return key, _PLANS.get(key)
     except (Error, TypeError):
-        return None
-    return key
+        return None, None
 
 
 def _plan(

@@ -80,27 +80,45 @@ def activate(x, ACTIVATION):
 
 
 @px.func
-def finish(acc, z, m, n, BIAS, SCALE_A, SCALE_B, alpha, HEIGHT, WIDTH, BIAS_KIND, SCALE_ROWS, SCALE_COLUMNS, ACTIVATION):
-    """What is done to a tile of the product before it is stored: scales, bias, activation."""
-    y = acc
-    if alpha is not None:
-        y = y * alpha
-    if SCALE_A is not None:
-        if SCALE_ROWS:
-            y = y * px.load(SCALE_A[m : m + HEIGHT]).reshape(HEIGHT, 1)
-        else:
-            y = y * px.load(SCALE_A[0])
-    if SCALE_B is not None:
-        if SCALE_COLUMNS:
-            y = y * px.load(SCALE_B[n : n + WIDTH]).reshape(1, WIDTH)
-        else:
-            y = y * px.load(SCALE_B[0])
+def factor_of(alpha, SCALE_A, SCALE_B, SCALE_ROWS, SCALE_COLUMNS):
+    """The product of the scales that are one number for the whole result, or None."""
+    factor = alpha
+    if SCALE_A is not None and not SCALE_ROWS:
+        factor = px.load(SCALE_A[0]) if factor is None else factor * px.load(SCALE_A[0])
+    if SCALE_B is not None and not SCALE_COLUMNS:
+        factor = px.load(SCALE_B[0]) if factor is None else factor * px.load(SCALE_B[0])
+    return factor
+
+
+@px.func
+def ahead(z, m, n, BIAS, SCALE_B, HEIGHT, WIDTH, BIAS_KIND, SCALE_COLUMNS):
+    """What a part of the epilogue reads of the columns' scales and of the bias; None where there is none."""
+    columns = px.load(SCALE_B[n : n + WIDTH]) if SCALE_COLUMNS else None
     if BIAS_KIND == "row":
-        y = y + px.load(BIAS[n : n + WIDTH]).to(px.f32).reshape(1, WIDTH)
+        bias = px.load(BIAS[n : n + WIDTH])
     elif BIAS_KIND == "matrix":
-        y = y + px.load(block(BIAS, None, m, n, HEIGHT, WIDTH)).to(px.f32)
+        bias = px.load(block(BIAS, None, m, n, HEIGHT, WIDTH))
     elif BIAS_KIND == "batch":
-        y = y + px.load(block(BIAS, z, m, n, HEIGHT, WIDTH)).to(px.f32)
+        bias = px.load(block(BIAS, z, m, n, HEIGHT, WIDTH))
+    else:
+        bias = None
+    return columns, bias
+
+
+@px.func
+def finish(acc, factor, rows, columns, bias, HEIGHT, WIDTH, BIAS_KIND, ACTIVATION):
+    """What is done to a part of the product before it is stored: scales, bias, activation."""
+    y = acc
+    if factor is not None:
+        y = y * factor
+    if rows is not None:
+        y = y * rows.reshape(HEIGHT, 1)
+    if columns is not None:
+        y = y * columns.reshape(1, WIDTH)
+    if BIAS_KIND == "row":
+        y = y + bias.to(px.f32).reshape(1, WIDTH)
+    elif BIAS_KIND is not None:
+        y = y + bias.to(px.f32)
     return activate(y, ACTIVATION)
 
 
@@ -165,6 +183,7 @@ def matmul_tiles(
         with px.warps(4 + 4 * c, 4, regs=232 if GROUPS == 2 else None):
             height, width = BM // GROUPS, BN // PARTS
             top = c * height
+            factor = factor_of(alpha, SCALE_A, SCALE_B, SCALE_ROWS, SCALE_COLUMNS)
             for tile in range(first, tiles, step):
                 z, i, j = place(tile, rows, columns, GROUP, BATCH)
                 m, n = (i * CM + x) * BM + top, (j * CN + y) * BN
@@ -181,15 +200,21 @@ def matmul_tiles(
                         empty[last].arrive(ctas=row | column)
                     last = s
                     ring.advance()
+                by_row = px.load(SCALE_A[m : m + height]) if SCALE_ROWS else None  # on its way during the last product
+                by_column, bias = ahead(z, m, n, BIAS, SCALE_B, height, width, BIAS_KIND, SCALE_COLUMNS)
                 px.wgmma_wait(0)
                 empty[last].arrive(ctas=row | column)
                 for part in px.static_range(0, BN, width):
-                    result = finish(
-                        acc[:, part : part + width], z, m, n + part, BIAS, SCALE_A, SCALE_B, alpha, height, width,
-                        BIAS_KIND, SCALE_ROWS, SCALE_COLUMNS, ACTIVATION,
-                    ).to(C.dtype)
                     if TMA_STORE:
                         px.tma.wait(0, read=True)  # the part before has left the buffer
+                    result = finish(
+                        acc[:, part : part + width], factor, by_row, by_column, bias, height, width, BIAS_KIND, ACTIVATION
+                    ).to(C.dtype)
+                    if part + width < BN:
+                        by_column, bias = ahead(
+                            z, m, n + part + width, BIAS, SCALE_B, height, width, BIAS_KIND, SCALE_COLUMNS
+                        )
+                    if TMA_STORE:
                         px.store(out[c], result)
                         px.fence.async_proxy()
                         px.tma.store(out[c], block(C, z, m, n + part, height, width))
