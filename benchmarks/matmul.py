@@ -28,7 +28,6 @@ import machine
 import torch
 from gemm import SHAPES, geometric_mean, measure
 
-import phalanx as px
 from phalanx.kernels.matmul import CopyWarning, matmul
 from phalanx.kernels.matmul_config import MatmulConfig, Problem, choose, complete
 
@@ -212,7 +211,7 @@ def report(rows: list[dict[str, Any]]) -> None:
 def variations(problem: Problem) -> Iterator[MatmulConfig]:
     """What the heuristic would choose, and what else might be better: tiles, clusters, stages, groups, parts."""
     seen = set()
-    chosen = choose(problem, px.device().sms)
+    chosen = choose(problem)
     base = complete(problem, 128, 256, 2, (2, 1))
     wide = [
         complete(problem, bm, bn, groups, cluster)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -160,9 +160,8 @@ def _plan(
         return Plan(shape, dtype, loop=True)
     count, step_a, step_b, step_c = axes[0][:4] if axes else (1, 0, 0, 0)
     is_row_bias = added is None or len(added.shape) == 1
-    if step_b == 0 and step_a == m * left.strides[-2] and step_c == m * result.strides[-2] and is_row_bias:
-        if scales[0] != "vector":  # one tall matrix
-            m, count, step_a, step_c = m * count, 1, 0, 0
+    if step_b == 0 and _stacked(left, step_a) and _stacked(result, step_c) and is_row_bias and scales[0] != "vector":
+        m, count, step_a, step_c = m * count, 1, 0, 0  # one tall matrix
     a_recipe, b_recipe = _matrices(left, step_a, (m, k)), _matrices(right, step_b, (k, n))
     a_recipe, a_by_k = lying("a", a, a_recipe, -1)
     b_recipe, b_by_k = lying("b", b, b_recipe, -2)
@@ -172,13 +171,13 @@ def _plan(
         ITEM_BYTES[added.dtype_name] if added is not None and not is_row_bias else 0, staged,
     )
     # A place for other ways: products of few rows and a long K are better cut along K.
-    sms = px.device(left.device).sms if left.kind == "cuda" else SIMULATED_SMS
+    device = px.device(left.device) if left.kind == "cuda" else replace(px.device(), sms=SIMULATED_SMS)
     if config is None:
-        config = choose(problem, sms)
+        config = choose(problem, device)
     else:
         require_fits(config, problem)
     cm, cn = config.cluster
-    clusters = min(config.clusters(sms), config.tiles(problem))
+    clusters = min(config.clusters(device), config.tiles(problem))
     constants = {
         "A_BY_K": a_by_k, "B_BY_K": b_by_k, "A_BATCH": step_a != 0, "B_BATCH": step_b != 0, "BATCH": count > 1,
         "TMA_STORE": staged, "BIAS_KIND": _bias_kind(added, per_matrix and count > 1),
@@ -196,6 +195,12 @@ def _matrices(info: ArrayInfo, step: int, matrix: tuple[int, int]) -> Recipe:
     if step == 0:
         return Recipe(drop=len(info.shape) - 2) if info.shape[-2:] == matrix else Recipe(shape=matrix)
     return AS_IT_IS if len(info.shape) == 3 else Recipe(shape=(-1, *matrix))
+
+
+def _stacked(info: ArrayInfo, step: int) -> bool:
+    """Whether the matrices of a batch follow each other as the rows of one do."""
+    rows, stride = info.shape[-2], info.strides[-2]
+    return step != 0 and (rows == 1 or step == rows * stride)
 
 
 def _result_dtype(left: ArrayInfo, out: Any, asked: Any) -> str:

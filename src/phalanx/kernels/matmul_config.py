@@ -12,6 +12,8 @@ from functools import lru_cache
 from math import ceil
 
 from phalanx.errors import Error, caller_location
+from phalanx.runtime.devices import Device
+from phalanx.runtime.devices import device as default_device
 
 SHARED_BYTES = 232448
 RESERVED_BYTES = 1024  # barriers, alignment, and what vectors of the epilogue pass through
@@ -36,8 +38,6 @@ TILES = (
     (128, 256, 2), (256, 128, 2), (128, 192, 2), (128, 128, 2), (128, 64, 2), (64, 256, 1), (64, 128, 1), (64, 64, 1),
 )  # fmt: skip
 CLUSTERS = ((2, 1), (1, 2), (1, 1), (2, 2))
-CORESIDENT = {1: 1.0, 2: 1.0, 4: 30 * 4 / 132}
-"""Share of the SMs that clusters of a size reach: those of 4 leave some of each processing cluster idle."""
 PANEL = 64  # elements of 16 bits in a row of the widest swizzle: what is not contiguous along K is shared in panels
 
 
@@ -71,10 +71,9 @@ class MatmulConfig:
         rows = ceil(problem.m / (self.bm * self.cluster[0]))
         return rows * ceil(problem.n / (self.bn * self.cluster[1])) * problem.batch
 
-    def clusters(self, sms: int) -> int:
+    def clusters(self, device: Device) -> int:
         """How many clusters run at once."""
-        size = self.cluster[0] * self.cluster[1]
-        return max(1, int(sms * CORESIDENT.get(size, 0.9) / size))
+        return max(1, device.clusters(self.cluster[0] * self.cluster[1]))
 
 
 @dataclass(frozen=True)
@@ -130,28 +129,29 @@ def candidates(problem: Problem) -> Iterator[MatmulConfig]:
                 yield config
 
 
-def cycles(problem: Problem, config: MatmulConfig, sms: int) -> float:
+def cycles(problem: Problem, config: MatmulConfig, device: Device) -> float:
     """What the model thinks the product takes."""
     (cm, cn), bm, bn = config.cluster, config.bm, config.bn
-    tiles, slots = config.tiles(problem), config.clusters(sms)
+    tiles, slots = config.tiles(problem), config.clusters(device)
     busy = min(tiles, slots) * cm * cn
     products = bm // 64 * STEP_BYTES // 32  # instructions of 64 rows and 32 bytes of K
     tensor = products * max(bn / 2, (64 + bn) * 32 / SHARED_RATE) * (SINGLE_GROUP if config.groups == 1 else 1.0)
     fetched = (bm / cn + bn / cm) * STEP_BYTES
-    step = STEP + max(tensor, fetched / min(L2_RATE_ALONE, L2_RATE * sms / busy))
+    step = STEP + max(tensor, fetched / min(L2_RATE_ALONE, L2_RATE * device.sms / busy))
     tile = ceil(problem.k * problem.itemsize / STEP_BYTES) * step + EPILOGUE + bm * bn / EPILOGUE_RATE
     return LAUNCH + ceil(tiles / slots) * tile
 
 
 @lru_cache(maxsize=1024)
-def choose(problem: Problem, sms: int) -> MatmulConfig:
+def choose(problem: Problem, device: Device | None = None) -> MatmulConfig:
     """The configuration for a product: the default, unless the model thinks another is quicker by `MARGIN`.
 
-    Anyone may call it; no hardware is involved. Example: ``choose(Problem(4096, 4096, 4096), 132).bn == 256``.
+    Anyone may call it; no hardware is involved. Example: ``choose(Problem(4096, 4096, 4096)).bn == 256``.
     """
+    on = device or default_device()
     default, *others = candidates(problem)
-    best = min(others, key=lambda config: cycles(problem, config, sms), default=default)
-    return best if cycles(problem, best, sms) < MARGIN * cycles(problem, default, sms) else default
+    best = min(others, key=lambda config: cycles(problem, config, on), default=default)
+    return best if cycles(problem, best, on) < MARGIN * cycles(problem, default, on) else default
 
 
 def require_fits(config: MatmulConfig, problem: Problem) -> None:
@@ -180,5 +180,5 @@ def require_fits(config: MatmulConfig, problem: Problem) -> None:
     if broken:
         raise Error(
             f"a configuration that matmul can't use: {broken}", location=caller_location(),
-            remedy="leave config= out, or start from phalanx.kernels.matmul_config.choose(Problem(m, n, k), sms)",
+            remedy="leave config= out, or start from phalanx.kernels.matmul_config.choose(Problem(m, n, k))",
         )
