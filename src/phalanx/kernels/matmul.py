@@ -23,6 +23,7 @@ from phalanx.kernels.operands import (
     is_copyable,
     like,
     lying,
+    warn,
 )
 from phalanx.runtime.arrays import DTYPE_NAMES, ITEM_BYTES, ArrayInfo, call_key, dense_strides, describe, scalar_dtype
 
@@ -61,10 +62,12 @@ def matmul(
         if 1 in (len(infos[0].shape), len(infos[1].shape)):
             return _with_vectors(a, b, bias, activation, out, infos, options)
         plan = _plan(a, b, bias, out, infos, activation, **options)
-        if key is not None and not (plan.a.copied or plan.b.copied):  # each call warns of its copies
+        if key is not None:
             if len(_PLANS) >= REMEMBERED:
                 _PLANS.clear()
             _PLANS[key] = plan
+    for note in plan.notes:
+        warn(note)
     result = empty(a, plan.shape, plan.dtype) if out is None else out
     if plan.bound is not None:
         plan.run(a, b, bias, result, scale_a, scale_b)
@@ -96,6 +99,7 @@ class Plan:
     bound: Any = None
     constants: dict[str, Any] = field(default_factory=dict)
     loop: bool = False
+    notes: tuple[str, ...] = ()
 
     def run(self, a: Any, b: Any, bias: Any, out: Any, scale_a: Any, scale_b: Any) -> None:
         """Launches the kernel. Scales that are numbers travel as one argument, the others as vectors."""
@@ -163,14 +167,14 @@ def _plan(
     if step_b == 0 and _stacked(left, step_a) and _stacked(result, step_c) and is_row_bias and scales[0] != "vector":
         m, count, step_a, step_c = m * count, 1, 0, 0  # one tall matrix
     a_recipe, b_recipe = _matrices(left, step_a, (m, k)), _matrices(right, step_b, (k, n))
-    a_recipe, a_by_k = lying("a", a, a_recipe, -1)
-    b_recipe, b_by_k = lying("b", b, b_recipe, -2)
+    a_recipe, a_by_k, a_note = lying("a", a, a_recipe, -1)
+    b_recipe, b_by_k, b_note = lying("b", b, b_recipe, -2)
     staged = is_copyable(result)
     problem = Problem(
         m, n, k, count, ITEM_BYTES[left.dtype_name], ITEM_BYTES[dtype], (a_by_k, b_by_k),
         ITEM_BYTES[added.dtype_name] if added is not None and not is_row_bias else 0, staged,
     )
-    # A place for other ways: products of few rows and a long K are better cut along K.
+    # A place for other ways: products of few rows and a long K are better cut along K, by a kernel of its own.
     device = px.device(left.device) if left.kind == "cuda" else replace(px.device(), sms=SIMULATED_SMS)
     if config is None:
         config = choose(problem, device)
@@ -187,6 +191,7 @@ def _plan(
         shape, dtype, a_recipe, b_recipe, _matrices(result, step_c, (m, n)),
         AS_IT_IS if added is None or is_row_bias else _matrices(added, axes[0][4] if per_matrix and axes else 0, (m, n)),
         (scales[0] == "number", scales[1] == "number"), matmul_tiles[cm * clusters, cn], {**config.constants(), **constants},
+        notes=tuple(note for note in (a_note, b_note) if note),
     )
 
 

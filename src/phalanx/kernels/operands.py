@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -66,8 +66,8 @@ def is_copyable(info: ArrayInfo) -> bool:
     return steps and info.contiguous_inner and info.aligned16
 
 
-def lying(what: str, x: Any, recipe: Recipe, k_axis: int) -> tuple[Recipe, bool]:
-    """The recipe for an operand whose axis `k_axis` (-1 or -2) is K, and whether it is contiguous along K.
+def lying(what: str, x: Any, recipe: Recipe, k_axis: int) -> tuple[Recipe, bool, str | None]:
+    """The recipe for an operand whose axis `k_axis` (-1 or -2) is K, whether it is contiguous along K, and a note on a copy.
 
     The kernel takes (rows, K) or (K, rows): the one that needs no copy. 8-bit types are read along K only.
     """
@@ -76,22 +76,22 @@ def lying(what: str, x: Any, recipe: Recipe, k_axis: int) -> tuple[Recipe, bool]
     assert straight is not None and other is not None
     along_k, along_rows = (straight, other) if k_axis == -1 else (other, straight)
     narrow = ITEM_BYTES[straight.dtype_name] == 1
-    by_k = True
+    by_k, note = True, None
     if not is_copyable(along_k):
         if not narrow and is_copyable(along_rows):
             by_k = False
         else:
             # Copied as it lies where the tensor cores allow that: a copy that does not transpose is the quicker one.
             by_k = narrow or abs(along_k.strides[-1]) <= abs(along_rows.strides[-1])
-            reason = "8-bit types are read along K only" if narrow else "its rows do not begin at multiples of 16 bytes"
-            if narrow and along_k.contiguous_inner:
-                reason = "its rows do not begin at multiples of 16 bytes"
-            warnings.warn(
-                f"matmul copies {what}, of shape {straight.shape} and strides {straight.strides}: {reason}", CopyWarning,
-                stacklevel=_outside(),
-            )
-            return Recipe(recipe.drop, recipe.shape, by_k != (k_axis == -1), True), by_k
-    return Recipe(recipe.drop, recipe.shape, by_k != (k_axis == -1)), by_k
+            turned = narrow and not along_k.contiguous_inner
+            reason = "8-bit types are read along K only" if turned else "its rows do not begin at multiples of 16 bytes"
+            note = f"matmul copies {what}, of shape {straight.shape} and strides {straight.strides}: {reason}"
+    return replace(recipe, transposed=by_k != (k_axis == -1), copied=note is not None), by_k, note
+
+
+def warn(note: str) -> None:
+    """A `CopyWarning` at the line outside this package that led here."""
+    warnings.warn(note, CopyWarning, stacklevel=_outside())
 
 
 def _outside() -> int:
