@@ -7,6 +7,7 @@ bandwidth; the device copy of as many bytes, measured beside, is what the memory
 from __future__ import annotations
 
 import argparse
+import random
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -35,13 +36,18 @@ def milliseconds(run: Run, repeats: int) -> float:
 
 
 def medians(runs: dict[str, Run], rounds: int, repeats: int) -> dict[str, float]:
-    """The median time of each, in milliseconds, the runs taking turns."""
+    """The median time of each, in milliseconds, the runs taking turns, in another order each round.
+
+    A turn is long enough for what its predecessor left in the L2 cache not to matter.
+    """
     for run in runs.values():
         run()
     times: dict[str, list[float]] = {name: [] for name in runs}
+    order, rng = list(runs), random.Random(0)
     for _ in range(rounds):
-        for name, run in runs.items():
-            times[name].append(milliseconds(run, repeats))
+        rng.shuffle(order)
+        for name in order:
+            times[name].append(milliseconds(runs[name], repeats))
     return {name: sorted(values)[rounds // 2] for name, values in times.items()}
 
 
@@ -72,14 +78,18 @@ def measure(rows: int, moved: int, columns: int, rounds: int, tune: bool) -> lis
             "index_add": lambda sums=sums: sums.index_add_(0, places, part),
         }
         nbytes = 2 * part.nbytes
-        times = medians(runs, rounds, max(3, int(5e9 / nbytes)))
+        repeats = max(3, int(2e10 / nbytes))
+        times: dict[str, float] = {}
+        for group in (("copy", "gather", "index_select"), ("copy", "scatter", "index_copy"), ("scatter_add", "index_add")):
+            found_now = medians({name: runs[name] for name in group}, rounds, repeats)
+            times |= {f"copy beside {group[1]}" if name == "copy" else name: t for name, t in found_now.items()}
         speed = {name: nbytes / time / 1e6 for name, time in times.items()}
         found.append({
             "shape": [rows, moved, columns], "config": vars(config), "gbs": speed,
             "gather_vs_index_select": times["index_select"] / times["gather"],
-            "gather_vs_copy": times["copy"] / times["gather"],
+            "gather_vs_copy": times["copy beside gather"] / times["gather"],
             "scatter_vs_index_copy": times["index_copy"] / times["scatter"],
-            "scatter_vs_copy": times["copy"] / times["scatter"],
+            "scatter_vs_copy": times["copy beside scatter"] / times["scatter"],
             "scatter_add_vs_index_add": times["index_add"] / times["scatter_add"],
         })
         row = found[-1]
