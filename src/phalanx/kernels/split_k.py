@@ -10,16 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import cache
+from itertools import product
 from typing import Any
 
 import phalanx as px
 from phalanx.errors import Error, caller_location
+from phalanx.kernels.activations import ACTIVATIONS, activate
 from phalanx.kernels.matrices import empty, info_of, require_vector
 from phalanx.runtime.arrays import ITEM_BYTES, ArgumentKind, ArrayInfo, describe, kind_of
 
 OPERANDS = ("bf16", "f16")
 RESULTS = ("bf16", "f16", "f32")
-ACTIVATIONS = (None, "relu", "silu", "gelu")
 MOST_ROWS = 512
 
 
@@ -52,22 +53,11 @@ def by_place(pieces, rows, columns):
     return tile.permute(1, 4, 2, 0, 3, 5).reshape(rows, columns)
 
 
-@px.func
-def activate(x, ACTIVATION):
-    if ACTIVATION == "relu":
-        return px.maximum(x, 0.0)
-    if ACTIVATION == "silu":
-        return x * px.sigmoid(x)
-    if ACTIVATION == "gelu":
-        return 0.5 * x * (1.0 + px.erf(x * 0.7071067811865476))
-    return x
-
-
 @px.kernel(
     warps=lambda GROUPS: 4 * GROUPS + 1, cluster=lambda SPLIT, CN, CM: (SPLIT, CN, CM), exit_sync=False
 )
 def split_ring(
-    A, B, C, BIAS, *, BM=64, BN=128, BK=64, STAGES=8, SPLIT=2, CN=1, CM=1, GROUPS=2, OWNERS=2, LAG=0, REUSE=False,
+    A, B, C, BIAS, *, BM=64, BN=128, BK=64, STAGES=8, SPLIT=2, CN=1, CM=1, GROUPS=2, PIECES=2, LAG=0, REUSE=False,
     STAGGER=False, HINTS=True, ROWS=True, COPIED=True, BIASED=False, ACTIVATION=None
 ):
     """A tile (BM, BN) of C = A @ B.T per cluster of SPLIT CTAs (times CN x CM that share what they load)."""
@@ -82,10 +72,10 @@ def split_ring(
     turn = 0
     if STAGGER:  # clusters begin at different columns of B, and so at different channels of the memory
         turn = px.block_id(1) // CN * 5 % (end - first)
-    width = BM // OWNERS
-    out = px.shared((width, BN), C.dtype, reuse=w)
+    width, most = BM // PIECES, px.cdiv(PIECES, SPLIT)  # piece p of the rows is summed up by CTA p % SPLIT
+    out = px.shared((most, width, BN), C.dtype, reuse=w)
     if SPLIT > 1:
-        inbox = px.shared((SPLIT - 1, width // 8, 2 * BN, 4), px.f32, reuse=a if REUSE else None)
+        inbox = px.shared((SPLIT - 1, most, width // 8, 2 * BN, 4), px.f32, reuse=a if REUSE else None)
         landed = px.barrier()
         if REUSE:
             drained = px.barrier()
@@ -145,41 +135,40 @@ def split_ring(
             if REUSE:  # every CTA's ring has had its last use: its memory may take what the others send
                 drained.arrive(ctas=same_tile)
                 drained.wait(0)
-            mine = by_thread(acc[:, 0:width])
-            owners = 0
-            for owner in px.static_range(OWNERS):
-                owners = owners | (0 if s == owner else 1 << (owner + SPLIT * (y + CN * z)))
-                if owner > 0:
-                    mine = px.where(s == owner, by_thread(acc[:, owner * width : owner * width + width]), mine)
             for me in px.static_range(SPLIT):
-                if s == me:  # each begins with another owner, so that all are sent to at once
-                    for turned in px.static_range(OWNERS):
-                        owner = (me + turned) % OWNERS
+                if s == me:
+                    for turn in px.static_range(1, PIECES + 1):  # each begins with another owner: all are sent to at once
+                        piece = (me + turn) % PIECES
+                        owner = piece % SPLIT
                         if owner != me:
-                            part = by_thread(acc[:, owner * width : owner * width + width])
-                            slot = me - 1 if me > owner else me
-                            px.store(inbox[slot].at(owner + SPLIT * (y + CN * z)), part)
+                            there = inbox[me - 1 if me > owner else me, piece // SPLIT].at(owner + SPLIT * (y + CN * z))
+                            px.store(there, by_thread(acc[:, piece * width : piece * width + width]))
+            owners = 0
+            for owner in px.static_range(min(PIECES, SPLIT)):
+                owners = owners | (0 if s == owner else 1 << (owner + SPLIT * (y + CN * z)))
             landed.arrive(ctas=owners)
-        else:
-            mine = by_thread(acc)
-        if s < OWNERS:
-            if SPLIT > 1:
+            if s < PIECES:
                 landed.wait(0)
+        for q in px.static_range(most):
+            if q * SPLIT + s < PIECES:
+                sums = by_thread(acc[:, q * SPLIT * width : q * SPLIT * width + width])
+                for owner in px.static_range(1, min(SPLIT, PIECES - q * SPLIT)):
+                    left = (q * SPLIT + owner) * width
+                    sums = px.where(s == owner, by_thread(acc[:, left : left + width]), sums)
                 for other in px.static_range(SPLIT - 1):
-                    mine = mine + px.load(inbox[other])
-            c = by_place(mine, BN, width)
-            if BIASED:
-                c = c + px.load(BIAS[n : n + BN]).to(px.f32).reshape(BN, 1)
-            c = activate(c, ACTIVATION)
-            px.store(out.T, c.to(C.dtype))
-            top = m + s * width
-            if COPIED:
-                px.fence.async_proxy()
-                px.tma.store(out, C[top : top + width, n : n + BN])
-                px.tma.commit()
-                px.tma.wait(0)
-            else:
-                px.store(C[top : top + width, n : n + BN], px.load(out))
+                    sums = sums + px.load(inbox[other, q])
+                c = by_place(sums, BN, width)
+                if BIASED:
+                    c = c + px.load(BIAS[n : n + BN]).to(px.f32).reshape(BN, 1)
+                px.store(out[q].T, activate(c, ACTIVATION).to(C.dtype))
+                top = m + (q * SPLIT + s) * width
+                if COPIED:
+                    px.fence.async_proxy()
+                    px.tma.store(out[q], C[top : top + width, n : n + BN])
+                    px.tma.commit()
+                else:
+                    px.store(C[top : top + width, n : n + BN], px.load(out[q]))
+        px.tma.wait(0)
 
 
 @dataclass(frozen=True)
@@ -187,8 +176,8 @@ class SplitConfig:
     """How a product is spread: a CTA makes partial sums of a tile of `bm` rows of A by `bn` rows of the weights.
 
     `split` CTAs of a cluster share K, `cn` column tiles share what they load of A, `cm` row tiles what they load of B.
-    `owners` of the `split` CTAs add up, each a part of the rows. `lag`: products in flight when a stage is released;
-    `reuse`: partial sums land in the ring's memory, after a signal that it is free.
+    The tile's rows are summed up in `pieces`, in turn by the CTAs of the split. `lag`: products in flight when a stage
+    is released; `reuse`: partial sums land in the ring's memory, after a signal that it is free.
     """
 
     bm: int
@@ -199,7 +188,7 @@ class SplitConfig:
     cn: int = 1
     cm: int = 1
     groups: int = 2
-    owners: int = 1
+    pieces: int = 1
     lag: int = 0
     reuse: bool = False
     stagger: bool = False
@@ -216,7 +205,7 @@ class SplitConfig:
     @property
     def inbox_bytes(self) -> int:
         """What the others send to one owner."""
-        return 4 * (self.split - 1) * self.bn * self.bm // self.owners
+        return 4 * (self.split - 1) * self.bn * (self.bm // self.pieces) * px.cdiv(self.pieces, self.split)
 
     @property
     def shared_bytes(self) -> int:
@@ -241,7 +230,10 @@ def _constants(config: SplitConfig) -> dict[str, Any]:
 
 # The H200 in bytes and operations per microsecond: HBM; L2, all and per SM; SM to SM, per SM; tensor cores per SM.
 HBM, L2, L2_SM, PEER, TENSOR = 4.2e6, 6.0e6, 70e3, 28e3, 6.4e6
-SIGNAL = 1.0
+LATENCY, SIGNAL, RESTART = 1.5, 1.0, 3.0
+"""Microseconds: a load while all are loading; a signal between CTAs with what it publishes; a wave after the first."""
+PIECES = {1: 1, 2: 2, 3: 8, 4: 4, 6: 16, 8: 8}
+"""Of the rows, per split: powers of two that its CTAs share about evenly."""
 SHARED_LIMIT, SHARED_TWO = 232448, 115712
 """Shared memory of a CTA that has an SM to itself, and of one that shares it."""
 
@@ -249,45 +241,44 @@ SHARED_LIMIT, SHARED_TWO = 232448, 115712
 def predicted(config: SplitConfig, m: int, n: int, k: int) -> float:
     """Microseconds from the first load to the last store, launch and latency left out.
 
-    The slowest of four streams (weights from HBM, operands from L2 to all SMs and to one, products), times the waves of
-    clusters; then the partial sums from SM to SM, and the signals around them.
+    The slowest of five streams (weights from HBM, as many as the rings can hold, operands from L2 to all SMs and to
+    one, products), times the waves of clusters; then the partial sums from SM to SM, and the signals around them.
     """
     tiles = px.cdiv(n, config.bn) * px.cdiv(m, config.bm)
     ctas = config.split * px.cdiv(tiles, config.cn * config.cm) * config.cn * config.cm
     per_sm = 2 if config.shared_bytes <= SHARED_TWO and config.bm * config.bn // (64 * config.groups) <= 128 else 1
     waves = px.cdiv(ctas // config.cluster, px.device().clusters(config.cluster) * per_sm)
-    doubled = max(1.0, ctas / waves / (px.device().clusters(config.cluster) * config.cluster))
+    doubled = 2 if ctas > waves * px.device().clusters(config.cluster) * config.cluster else 1  # on some SM
     part = px.cdiv(px.cdiv(k, config.bk), config.split) * config.bk
     fetched = 2 * part * (config.bn / config.cm + config.bm / config.cn)
     streams = (
         2 * n * k / HBM / waves,
+        part / config.bk / config.stages * LATENCY,
         ctas * fetched / L2 / waves,
         fetched * doubled / L2_SM,
         2 * config.bm * config.bn * part * doubled / TENSOR,
     )
     sums = config.inbox_bytes / PEER + SIGNAL * (1 + config.reuse) if config.split > 1 else 0.0
-    return waves * max(streams) + sums
+    return waves * max(streams) + (waves - 1) * RESTART + sums
 
 
 def candidates(m: int, k: int) -> Iterator[SplitConfig]:
     """Configurations worth comparing for a product with `m` rows."""
-    bm = min(256, max(8, 1 << (m - 1).bit_length()))
-    steps = px.cdiv(k, 64)
-    for bn in (64, 128, 256):
-        if bn * bm > 128 * 256:
+    whole = min(256, max(8, 1 << (m - 1).bit_length()))
+    heights = (whole,) if m <= 128 else (whole, 128)
+    for bm, bn, split, cn, cm in product(heights, (64, 128, 256), (1, 2, 3, 4, 6, 8), (1, 2), (1, 2)):
+        if bn * bm > 128 * 256 or split > px.cdiv(k, 64) or split * cn * cm > 8:
             continue
-        for split in (1, 2, 3, 4, 6, 8):
-            if split > steps:
-                continue
-            owners = max(o for o in (1, 2, 4, 8) if o <= split and (o == 1 or bm % (8 * o) == 0))
-            for cn in (1, 2):
-                if split * cn > 8 or bm // cn < 8:
-                    continue
-                made = SplitConfig(
-                    bm, bn, split, 2, cn=cn, groups=1 if bn == 64 else 2, owners=owners, lag=1 if bm > 128 else 0
-                )
-                for limit in (SHARED_LIMIT, SHARED_TWO):
-                    yield from filter(None, (_deepest(replace(made, reuse=reuse), limit) for reuse in (False, True)))
+        if bm // cn < 8 or (cm > 1 and m <= bm):
+            continue
+        made = SplitConfig(
+            bm, bn, split, 2, cn=cn, cm=cm, groups=1 if bn == 64 else 2, pieces=min(bm // 8, PIECES[split]),
+            lag=1 if m > 128 else 0,
+        )
+        for limit, reuse in product((SHARED_LIMIT, SHARED_TWO), (False, True)):
+            found = _deepest(replace(made, reuse=reuse), limit)
+            if found is not None:
+                yield found
 
 
 def _deepest(config: SplitConfig, limit: int) -> SplitConfig | None:
