@@ -12,7 +12,7 @@ import ml_dtypes
 import numpy as np
 
 from mutation.launches import Case
-from phalanx.kernels import gather, kv_cache, moe
+from phalanx.kernels import gather, grouped, kv_cache, moe, split_k
 
 RING = {"WIDTH": 32, "ROWS": 2, "STAGES": 3, "LAG": 1}
 
@@ -55,11 +55,45 @@ def experts(*, gathers: bool, scatters: bool) -> Callable[[], Case]:
     return make
 
 
+def splitting(**settings: Any) -> Callable[[], Case]:
+    """A tile of 16 rows and 64 columns, 4 or 5 steps along K for each CTA through a ring of 2."""
+
+    def make() -> Case:
+        config = split_k.SplitConfig(**{"bm": 16, "bn": 64, "split": 2, "stages": 2, "groups": 1, "pieces": 2, **settings})
+        rng = np.random.default_rng(0)
+        rows, columns, steps = 16 * config.cm, 64 * config.cn, 4 * config.split + 1
+        a, b = (rng.integers(-3, 4, (size, 64 * steps)).astype(ml_dtypes.bfloat16) for size in (rows, columns))
+        c = np.zeros((rows, columns), a.dtype)
+        return Case("split_ring", split_k.split_ring[config.grid(rows, columns)], [a, b, c, c], config.constants())
+
+    return make
+
+
+def groups(cm: int, cn: int) -> Callable[[], Case]:
+    """Three groups, one of them empty, on one cluster that takes several tiles, 3 steps along K through a ring of 2."""
+
+    def make() -> Case:
+        rng = np.random.default_rng(0)
+        x, w = (rng.integers(-3, 4, shape).astype(ml_dtypes.bfloat16) for shape in ((198, 192), (3, 64, 192)))
+        table = np.zeros((4, 32), np.int32)
+        grouped.plan_groups[1](np.array([128, 0, 70], np.int32), table, GROUPS=3, BM=128 * cm)
+        config = grouped.GroupedConfig(bn=64, stages=2, cm=cm, cn=cn, band=2)
+        args = [x, w, np.zeros((198, 64), x.dtype), table[:, :3].copy(), table]
+        return Case("grouped_ring", grouped.grouped_ring[cm, cn], args, config.constants())
+
+    return make
+
+
 LIBRARY: dict[str, Callable[[], Case]] = {
     "gather_ring": moving("gather_ring"),
     "scatter_ring": moving("scatter_ring"),
     "scatter_ring, adding": moving("scatter_ring", ADD=True),
     "compact_ring": compacting,
     "expert_ring, gathering": experts(gathers=True, scatters=False),
+    "split_ring": splitting(),
+    "split_ring, 3 into the ring": splitting(split=3, reuse=True, lag=1),
+    "split_ring, sharing": splitting(cn=2, lag=1),
+    "grouped_ring, columns": groups(1, 2),
+    "grouped_ring, rows": groups(2, 1),
     "expert_ring, scattering": experts(gathers=False, scatters=True),
 }
