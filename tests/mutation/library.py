@@ -56,12 +56,12 @@ def experts(*, gathers: bool, scatters: bool) -> Callable[[], Case]:
 
 
 def splitting(**settings: Any) -> Callable[[], Case]:
-    """A tile of 16 rows and 64 columns, 4 or 5 steps along K for each CTA through a ring of 2."""
+    """A tile of 16 or 32 rows and 64 columns, 4 or 5 steps along K for each CTA through a ring of 2 or 3."""
 
     def make() -> Case:
         config = split_k.SplitConfig(**{"bm": 16, "bn": 64, "split": 2, "stages": 2, "groups": 1, "pieces": 2, **settings})
         rng = np.random.default_rng(0)
-        rows, columns, steps = 16 * config.cm, 64 * config.cn, 4 * config.split + 1
+        rows, columns, steps = config.bm * config.cm, 64 * config.cn, 4 * config.split + 1
         a, b = (rng.integers(-3, 4, (size, 64 * steps)).astype(ml_dtypes.bfloat16) for size in (rows, columns))
         c = np.zeros((rows, columns), a.dtype)
         return Case("split_ring", split_k.split_ring[config.grid(rows, columns)], [a, b, c, c], config.constants())
@@ -74,11 +74,11 @@ def groups(cm: int, cn: int) -> Callable[[], Case]:
 
     def make() -> Case:
         rng = np.random.default_rng(0)
-        x, w = (rng.integers(-3, 4, shape).astype(ml_dtypes.bfloat16) for shape in ((198, 192), (3, 64, 192)))
+        x, w = (rng.integers(-3, 4, shape).astype(ml_dtypes.bfloat16) for shape in ((270, 192), (3, 64, 192)))
         table = np.zeros((4, 32), np.int32)
-        grouped.plan_groups[1](np.array([128, 0, 70], np.int32), table, GROUPS=3, BM=128 * cm)
+        grouped.plan_groups[1](np.array([200, 0, 70], np.int32), table, GROUPS=3, BM=128 * cm)
         config = grouped.GroupedConfig(bn=64, stages=2, cm=cm, cn=cn, band=2)
-        args = [x, w, np.zeros((198, 64), x.dtype), table[:, :3].copy(), table]
+        args = [x, w, np.zeros((270, 64), x.dtype), table[:, :4].copy(), table]
         return Case("grouped_ring", grouped.grouped_ring[cm, cn], args, config.constants())
 
     return make
@@ -91,7 +91,7 @@ LIBRARY: dict[str, Callable[[], Case]] = {
     "compact_ring": compacting,
     "expert_ring, gathering": experts(gathers=True, scatters=False),
     "split_ring": splitting(),
-    "split_ring, 3 into the ring": splitting(split=3, reuse=True, lag=1),
+    "split_ring, 3 into the ring": splitting(bm=32, pieces=4, split=3, stages=3, reuse=True, lag=1),
     "split_ring, sharing": splitting(cn=2, lag=1),
     "grouped_ring, columns": groups(1, 2),
     "grouped_ring, rows": groups(2, 1),
