@@ -49,7 +49,7 @@ def short(config: SplitConfig) -> str:
     marks = (
         (config.bk != 64, f"bk{config.bk}"), (config.cn > 1, f"cn{config.cn}"), (config.cm > 1, f"cm{config.cm}"),
         (config.groups != 2, f"g{config.groups}"), (config.pieces != config.split, f"p{config.pieces}"),
-        (config.lag, f"lag{config.lag}"), (config.reuse, "reuse"), (config.stagger, "stagger"),
+        (config.lag, f"lag{config.lag}"), (config.reuse, "reuse"), (config.half, "HALF"), (config.stagger, "stagger"),
         (not config.hints, "nohint"),
     )
     return " ".join([text, *(word for here, word in marks if here)])
@@ -203,7 +203,7 @@ class Bench:
         for config in sorted(best, key=lambda c: best[c])[: self.options.shown]:
             told = f"{best[config]:7.1f} ({predicted(config, *shape):5.1f}) {theirs / best[config]:6.3f}"
             print(f"  {short(config):42} {told}", flush=True)
-        return min(best, key=lambda c: best[c])
+        return min((c for c in best if not c.half), key=lambda c: best[c])
 
 
 def variants(config: SplitConfig) -> list[SplitConfig]:
@@ -217,7 +217,9 @@ def variants(config: SplitConfig) -> list[SplitConfig]:
     if config.bn >= 128:
         found.append(replace(config, groups=1 if config.bn == 128 and config.bm <= 64 else config.bn // 64))
     if config.split > 1 and not config.reuse:
-        found += [replace(config, reuse=True, stages=config.stages + 1)]
+        found.append(replace(config, reuse=True, stages=config.stages + 1))
+    if config.split > 1:
+        found.append(replace(config, half=True))
     return [c for c in found if c.shared_bytes <= SHARED_LIMIT and c.stages >= 2]
 
 

@@ -40,7 +40,7 @@ def sharers(s, y, z, SPLIT, CN, CM):
 
 @px.func
 def by_thread(tile):
-    """An accumulator in the order in which threads hold it: 16 bytes of each thread next to those of its neighbour."""
+    """An f32 accumulator in the order in which threads hold it: 16 bytes of each next to those of its neighbour."""
     rows, columns = tile.shape
     pieces = tile.reshape(rows // 16, 2, 8, columns // 8, 4, 2)
     return pieces.permute(3, 0, 2, 4, 1, 5).reshape(columns // 8, rows * 2, 4)
@@ -58,7 +58,7 @@ def by_place(pieces, rows, columns):
 )
 def split_ring(
     A, B, C, BIAS, *, BM=64, BN=128, BK=64, STAGES=8, SPLIT=2, CN=1, CM=1, GROUPS=2, PIECES=2, LAG=0, REUSE=False,
-    STAGGER=False, HINTS=True, ROWS=True, COPIED=True, BIASED=False, ACTIVATION=None
+    HALF=False, STAGGER=False, HINTS=True, ROWS=True, COPIED=True, BIASED=False, ACTIVATION=None
 ):
     """A tile (BM, BN) of C = A @ B.T per cluster of SPLIT CTAs (times CN x CM that share what they load)."""
     s, y, z = px.cluster.rank(0), px.cluster.rank(1), px.cluster.rank(2)
@@ -75,7 +75,8 @@ def split_ring(
     width, most = BM // PIECES, px.cdiv(PIECES, SPLIT)  # piece p of the rows is summed up by CTA p % SPLIT
     out = px.shared((most, width, BN), C.dtype, reuse=w)
     if SPLIT > 1:
-        inbox = px.shared((SPLIT - 1, most, width // 8, 2 * BN, 4), px.f32, reuse=a if REUSE else None)
+        wire = A.dtype if HALF else px.f32  # of partial sums on their way
+        inbox = px.shared((SPLIT - 1, most, width // 8, 2 * BN, 4), wire, reuse=a if REUSE else None)
         landed = px.barrier()
         if REUSE:
             drained = px.barrier()
@@ -142,7 +143,7 @@ def split_ring(
                         owner = piece % SPLIT
                         if owner != me:
                             there = inbox[me - 1 if me > owner else me, piece // SPLIT].at(owner + SPLIT * (y + CN * z))
-                            px.store(there, by_thread(acc[:, piece * width : piece * width + width]))
+                            px.store(there, by_thread(acc[:, piece * width : piece * width + width]).to(wire))
             owners = 0
             for owner in px.static_range(min(PIECES, SPLIT)):
                 owners = owners | (0 if s == owner else 1 << (owner + SPLIT * (y + CN * z)))
@@ -156,7 +157,7 @@ def split_ring(
                     left = (q * SPLIT + owner) * width
                     sums = px.where(s == owner, by_thread(acc[:, left : left + width]), sums)
                 for other in px.static_range(SPLIT - 1):
-                    sums = sums + px.load(inbox[other, q])
+                    sums = sums + px.load(inbox[other, q]).to(px.f32)
                 c = by_place(sums, BN, width)
                 if BIASED:
                     c = c + px.load(BIAS[n : n + BN]).to(px.f32).reshape(BN, 1)
@@ -177,7 +178,8 @@ class SplitConfig:
 
     `split` CTAs of a cluster share K, `cn` column tiles share what they load of A, `cm` row tiles what they load of B.
     The tile's rows are summed up in `pieces`, in turn by the CTAs of the split. `lag`: products in flight when a stage
-    is released; `reuse`: partial sums land in the ring's memory, after a signal that it is free.
+    is released; `reuse`: partial sums land in the ring's memory, after a signal that it is free; `half`: they travel in
+    the operands' type, half the bytes, each rounded once (never chosen by itself).
     """
 
     bm: int
@@ -191,6 +193,7 @@ class SplitConfig:
     pieces: int = 1
     lag: int = 0
     reuse: bool = False
+    half: bool = False
     stagger: bool = False
     hints: bool = True
 
@@ -205,7 +208,8 @@ class SplitConfig:
     @property
     def inbox_bytes(self) -> int:
         """What the others send to one owner."""
-        return 4 * (self.split - 1) * self.bn * (self.bm // self.pieces) * px.cdiv(self.pieces, self.split)
+        rows = self.bm // self.pieces * px.cdiv(self.pieces, self.split)
+        return (2 if self.half else 4) * (self.split - 1) * self.bn * rows
 
     @property
     def shared_bytes(self) -> int:
