@@ -125,6 +125,7 @@ def test_partial_sums_travel_16_bytes_at_a_time() -> None:
         spec((n,), px.bf16), arch="sm_90a", **config.constants(),
     )
     assert "store_remote<4>" in made.source and "convert_layout" not in made.ir
+    assert "stmatrix.sync.aligned.m8n8.x4.trans" in made.ptx
 
 
 def test_the_chosen_split_covers_the_device() -> None:
