@@ -514,6 +514,24 @@ for m, n in ((64, 64), (16, 128), (20, 12), (128, 128)):
 
 
 @px.kernel(warps=4)
+def permutes(X, Y, *, A, B, C):
+    x = px.load(X[0:A, 0 : B * C]).reshape(A, B, C)
+    px.store(Y[0:C, 0 : A * B], x.permute(2, 0, 1).reshape(C, A * B))
+
+
+for a, b, c in ((8, 16, 4), (3, 5, 7)):
+    case(
+        f"permute-{a}x{b}x{c}",
+        permutes,
+        1,
+        lambda rng, a=a, b=b, c=c: [numbers(rng, (a, b * c), np.float32), zeros((c, a * b))],
+        A=a,
+        B=b,
+        C=c,
+    )
+
+
+@px.kernel(warps=4)
 def accumulates(X, Y, S, n, *, BN=32, M=16):
     total = px.zeros((M, BN), px.f32)
     row = px.full((M,), 0.0, px.f32)

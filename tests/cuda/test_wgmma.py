@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
+import numpy as np
 import pytest
 
 import phalanx as px
 from cuda_text import body, module_of
 from front import array
 from phalanx.cuda.nvrtc import compile_cuda
+from phalanx.cuda.tiles.matrix_store import chunk_layout
 from phalanx.ir.types import DType, bf16, f8e4m3, f8e5m2, f16, f32, i8, i32, u8
+from phalanx.layouts.fragments import wgmma_accumulator
 
 
 @px.kernel(warps=4)
@@ -177,6 +181,27 @@ def test_the_result_goes_to_shared_memory_by_stmatrix() -> None:
 def test_f32_results_need_no_stmatrix() -> None:
     _, ptx = compiled(epilogue, types(bf16, bf16, f32))
     assert "stmatrix" not in ptx
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("m, n, warps", [(64, 64, 4), (128, 32, 8), (256, 16, 8), (64, 256, 4)])
+def test_stmatrix_stores_every_element_where_it_belongs(m: int, n: int, warps: int, transposed: bool) -> None:
+    """Lane l holds elements 2 (l % 4) and the next of row l / 4 of a matrix, or of column l / 4 if it is transposed; lane
+    8 j + r has the address of row r of matrix j."""
+    layout = wgmma_accumulator(m, n, warps)
+    chunks = chunk_layout(layout, transposed)
+    assert chunks is not None
+    rows, columns = (np.broadcast_to(c, layout.alive.shape) for c in layout.coordinates)
+    tops, lefts = (np.broadcast_to(c, chunks.alive.shape) for c in chunks.coordinates)
+    for warp, slot, j, lane, b in itertools.product(range(warps), range(chunks.num_registers), range(4), range(32), (0, 1)):
+        register = 8 * slot + 2 * j + b
+        held = int(rows[register, lane, warp]), int(columns[register, lane, warp])
+        if transposed:
+            at = slot, 8 * j + 2 * (lane % 4) + b, warp
+            assert held == (8 * tops[at] + lane // 4, lefts[at])
+        else:
+            at = slot, 8 * j + lane // 4, warp
+            assert held == (tops[at], 8 * lefts[at] + 2 * (lane % 4) + b)
 
 
 @px.kernel(warps=4)

@@ -236,3 +236,17 @@ def test_names_hold_the_value_an_element_had() -> None:
         px.store(OUT[2], OUT[0] + before)
 
     assert run(old, 7)[:3] == [7, 55, 62]
+
+
+def test_permute_orders_the_axes() -> None:
+    @px.kernel
+    def turn(X, Y):
+        x = px.load(X[0:2, 0:12]).reshape(2, 3, 4)
+        px.store(Y[0:4, 0:6], x.permute(2, 0, 1).reshape(4, 6))
+        px.store(Y[4:6, 0:6], x.permute((0, 1, 2)).reshape(4, 6)[0:2])
+
+    x = np.arange(24, dtype=np.float32).reshape(2, 12)
+    y = np.zeros((6, 6), np.float32)
+    turn[1](x, y)
+    assert np.array_equal(y[:4], x.reshape(2, 3, 4).transpose(2, 0, 1).reshape(4, 6))
+    assert np.array_equal(y[4:], x.reshape(4, 6)[:2])

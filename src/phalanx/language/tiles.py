@@ -274,6 +274,23 @@ class TileMembers:
         return result
 
     @method
+    def permute(self: Any, ctx: Builder, *axes: Any) -> Any:
+        """The axes in another order: axis d of the result is axis `axes[d]`."""
+        rank = len(shape_of(self))
+        if len(axes) == 1 and isinstance(axes[0], tuple):
+            axes = axes[0]
+        if sorted(a for a in axes if isinstance(a, int)) != list(range(rank)) or len(axes) != rank:
+            ctx.fail(
+                f".permute of a tile with {rank} axes takes each of them once, not {', '.join(map(describe, axes))}",
+                f"name all axes in their new order: .permute({', '.join(map(str, reversed(range(rank))))}) is .T",
+            )
+        if tuple(axes) == tuple(range(rank)):
+            return self
+        result = Value(TileType(tuple(self.type.shape[a] for a in axes), self.type.dtype))
+        ctx.emit(Transpose(self, tuple(axes), result, loc=ctx.loc))
+        return result
+
+    @method
     def to(self: Any, ctx: Builder, dtype: Any) -> Any:
         """Converted to another element type."""
         return convert(ctx, self, require_dtype(ctx, ".to", dtype))

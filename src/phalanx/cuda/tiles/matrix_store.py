@@ -3,6 +3,7 @@
 In a fragment, a lane holds two neighbours of row lane / 4; `stmatrix` takes such registers as they are, and from each
 lane the address of one row of eight elements (16 bytes). So a store by `stmatrix` is a store of 16-byte chunks in
 another layout: the one in which lane l has row l % 8 of matrix l / 8. Chunks are not separated by any swizzle.
+Into a transposed view go transposed matrices (`.trans`): a chunk is then eight rows of one column of the fragment.
 """
 
 from __future__ import annotations
@@ -24,24 +25,27 @@ from phalanx.passes.divisibility import Divisibility
 CHUNK = 8  # elements of 16 bits
 MATRICES = 4
 
-STMATRIX = Helper(
-    "stmatrix_x4",
-    "// Four 8 x 8 matrices of 16-bit elements; x holds this lane's two elements of each, address is that of one row.\n"
-    "template <class T>\n"
-    "__device__ __forceinline__ void stmatrix_x4(unsigned address, const T* x) {\n"
-    "  unsigned r[4];\n"
-    "  #pragma unroll\n"
-    "  for (int j = 0; j < 4; ++j) r[j] = (unsigned)x[2 * j] | (unsigned)x[2 * j + 1] << 16;\n"
-    '  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};"\n'
-    '               :: "r"(address), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]) : "memory");\n'
-    "}",
-)
+def stmatrix(transposed: bool) -> Helper:
+    name, mode = ("stmatrix_x4_trans", ".trans") if transposed else ("stmatrix_x4", "")
+    which = "Four 8 x 8 matrices of 16-bit elements" + (", transposed" if transposed else "")
+    return Helper(
+        name,
+        f"// {which}; x holds this lane's two elements of each, address is that of one row.\n"
+        "template <class T>\n"
+        f"__device__ __forceinline__ void {name}(unsigned address, const T* x) {{\n"
+        "  unsigned r[4];\n"
+        "  #pragma unroll\n"
+        "  for (int j = 0; j < 4; ++j) r[j] = (unsigned)x[2 * j] | (unsigned)x[2 * j + 1] << 16;\n"
+        f'  asm volatile("stmatrix.sync.aligned.m8n8.x4{mode}.shared.b16 [%0], {{%1, %2, %3, %4}};"\n'
+        '               :: "r"(address), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]) : "memory");\n'
+        "}",
+    )
 
 
 @lru_cache(maxsize=256)
-def chunk_layout(layout: RegisterLayout) -> RegisterLayout | None:
+def chunk_layout(layout: RegisterLayout, transposed: bool = False) -> RegisterLayout | None:
     """Which lane gives the address of which chunk, one slot per `stmatrix`; None if the tile is not in fragment
-    layout."""
+    layout. Chunks are pieces of rows, or of columns where the matrices are transposed."""
     bases = dict(layout.linear.bases)
     registers = bases["register"]
     if not is_fragment(layout) or len(registers) < 3 or registers[0] != (0, 1):
@@ -50,15 +54,18 @@ def chunk_layout(layout: RegisterLayout) -> RegisterLayout | None:
         return None
     if any(column % CHUNK for _, column in (*registers[1:], *bases["warp"])):
         return None
+    if transposed and any(row % CHUNK for row, _ in (layout.shape, *registers[1:], *bases["warp"])):
+        return None
     first = layout.live_registers()[: 2 * MATRICES]
     if first != tuple(range(2 * MATRICES)):
         return None  # a dead register in the first group: some matrix would be outside the tile
 
     def chunks(image: tuple[int, ...]) -> tuple[int, int]:
-        return image[0], image[1] // CHUNK
+        return (image[0] // CHUNK, image[1]) if transposed else (image[0], image[1] // CHUNK)
 
-    shape = (layout.shape[0], layout.shape[1] // CHUNK)
-    lanes = [(1, 0), (2, 0), (4, 0), chunks(registers[1]), chunks(registers[2])]
+    shape = chunks(layout.shape)
+    within = [(0, 1), (0, 2), (0, 4)] if transposed else [(1, 0), (2, 0), (4, 0)]
+    lanes = [*within, chunks(registers[1]), chunks(registers[2])]
     try:
         linear = LinearLayout.make(
             {"register": [chunks(r) for r in registers[3:]], "lane": lanes, "warp": [chunks(b) for b in bases["warp"]]},
@@ -77,13 +84,13 @@ def stores_matrices(view: SharedView, layout: RegisterLayout, shared: SharedLayo
     last = len(view.extents) - 1
     column = view.offsets[last]
     return (
-        view.kept[0] < view.kept[1] == last
+        last in view.kept
         and isinstance(column, Const)
         and int(column.value) % CHUNK == 0
         and shared.panel_columns % CHUNK == 0
         and shared.columns % CHUNK == 0
         and shared.row_pitch % (CHUNK * 2) == 0
-        and chunk_layout(layout) is not None
+        and chunk_layout(layout, view.kept[0] == last) is not None
     )
 
 
@@ -91,7 +98,8 @@ def emit_matrix_store(
     w: Writer, view: SharedView, value: Value, layout: RegisterLayout, shared: SharedLayout, facts: Divisibility
 ) -> None:
     """The whole store; for views of which `stores_matrices` holds."""
-    chunked = chunk_layout(layout)
+    transposed = view.kept[0] == len(view.extents) - 1
+    chunked = chunk_layout(layout, transposed)
     assert chunked is not None
     panel = None if shared.panel is None else shared.panel_columns // CHUNK
     space = replace(shared, shape=(*shared.shape[:-1], shared.columns // CHUNK), itemsize=2 * CHUNK, panel=panel)
@@ -106,4 +114,4 @@ def emit_matrix_store(
         with slot_loop(w, chunked.num_registers) as i:
             source = w.name(value) if i == "0" else f"{w.name(value)} + 8 * {i}"
             place = plus(address, times("16", offsets.at(i)))
-            w.line(f"{w.use(STMATRIX)}({place}, {source});")
+            w.line(f"{w.use(stmatrix(transposed))}({place}, {source});")

@@ -1,0 +1,277 @@
+"""Products of groups of rows, each with its own weights: whole tiles leave by TMA, the last of a group row by row.
+
+Rows are sorted by group. A table, made on the device, says for each tile of the output to which group it belongs, where
+it begins and where the group ends; a cluster works on one tile of one group at a time.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+import phalanx as px
+from phalanx.errors import Error, caller_location
+from phalanx.kernels.activations import ACTIVATIONS, activate
+from phalanx.kernels.gather import INDICES, sms_of
+from phalanx.kernels.matrices import FLOATS, empty, info_of
+from phalanx.runtime.arrays import ArgumentKind, ArrayInfo, kind_of
+
+OPERANDS = ("bf16", "f16")
+ENTRIES = 32
+PIECE = 16
+"""Columns that pass through an epilogue at a time: their f32 values are held beside the accumulator."""
+
+
+@px.kernel(warps=4)
+def plan_groups(SIZES, TABLE, *, GROUPS, BM, BT=ENTRIES):
+    """TABLE[:, t] of tile t: its group, its first row, the row behind the group's last, and the number of tiles."""
+    sizes = px.load(SIZES[0:GROUPS]).to(px.i32)
+    tiles = (sizes + (BM - 1)) // BM
+    upto, ends = px.cumsum(tiles, 0), px.cumsum(sizes, 0)
+    start = px.block_id(0) * BT
+    tile = start + px.arange(BT)
+    group = px.sum(px.where(upto.reshape(1, GROUPS) <= tile.reshape(BT, 1), 1, 0), axis=1)
+    mine = group.reshape(BT, 1) == px.arange(GROUPS).reshape(1, GROUPS)
+    end = px.sum(px.where(mine, ends.reshape(1, GROUPS), 0), axis=1)
+    # The group's first row, and BM for each of its tiles before this one.
+    origin = px.sum(px.where(mine, (ends - sizes - (upto - tiles) * BM).reshape(1, GROUPS), 0), axis=1)
+    px.store(TABLE[0, start : start + BT], group)
+    px.store(TABLE[1, start : start + BT], origin + tile * BM)
+    px.store(TABLE[2, start : start + BT], end)
+    px.store(TABLE[3, start : start + BT], px.full((BT,), px.sum(tiles), px.i32))
+
+
+@px.func
+def in_bands(t, rows, columns, BAND):
+    """Tile t of rows x columns: BAND rows at a time, column by column, so that tiles in flight share rows and columns."""
+    tile = px.u32(t)  # unsigned: a division costs half of a signed one that rounds down
+    band = tile // px.u32(BAND * columns)
+    rest = tile - band * px.u32(BAND * columns)
+    height = min(px.u32(BAND), px.u32(rows) - band * BAND)
+    column = rest // height
+    return px.i32(band * BAND + rest - column * height), px.i32(column)
+
+
+@px.func
+def sharers(x, y, CM, CN):
+    """Masks of the CTAs with the same rows, and with the same columns; rank = x + CM * y."""
+    same_rows, same_columns = 0, 0
+    for other in px.static_range(CN):
+        same_rows = same_rows | (1 << (x + CM * other))
+    for other in px.static_range(CM):
+        same_columns = same_columns | (1 << (other + CM * y))
+    return same_rows, same_columns
+
+
+@px.kernel(warps=12, cluster=lambda CM, CN: (CM, CN), exit_sync=False)
+def grouped_ring(
+    A, W, Y, TABLE, BIAS, *, BM=128, BN=256, BK=64, CM=1, CN=2, STAGES=4, BAND=8, PARTS=2, BIASED=False, ACTIVATION=None
+):
+    """Y[i] = A[i] @ W[g].T for the rows i of every group g, CM x BM rows by CN x BN columns a cluster."""
+    x, y = px.cluster.rank(0), px.cluster.rank(1)
+    same_rows, same_columns = sharers(x, y, CM, CN)
+    a = px.shared((STAGES, BM, BK), A.dtype)
+    b = px.shared((STAGES, BN, BK), W.dtype)
+    out = px.shared((2, BM // 2, BN // PARTS), Y.dtype)
+    full, empty = px.barrier(STAGES), px.barrier(STAGES)
+    steps = px.cdiv(A.shape[1], BK)
+    rows, columns = px.load(TABLE[3, 0]), px.cdiv(W.shape[1], CN * BN)
+    first, step = px.cluster.id(), px.num_blocks(0) * px.num_blocks(1) // (CM * CN)
+    ring = px.ring(STAGES)
+
+    with px.warps(0, 4, regs=40):
+        high, wide = BM // CN, BN // CM  # this CTA's share of the tile's rows and columns
+        for tile in range(first, rows * columns, step):
+            i, j = in_bands(tile, rows, columns, BAND)
+            group = px.load(TABLE[0, i])
+            m, n = px.load(TABLE[1, i]) + x * BM + y * high, (j * CN + y) * BN + x * wide
+            for k in range(0, steps * BK, BK):
+                s = ring.stage
+                empty[s].wait(ring.parity ^ 1)
+                with full[s].transaction():
+                    px.tma.load(
+                        A[m : m + high, k : k + BK], a[s][y * high : y * high + high], full[s],
+                        multicast=same_rows if CN > 1 else None,
+                    )
+                    px.tma.load(
+                        W[group, n : n + wide, k : k + BK], b[s][x * wide : x * wide + wide], full[s],
+                        multicast=same_columns if CM > 1 else None,
+                    )
+                ring.advance()
+        for _ in range(STAGES):  # the peers' last releases have arrived: no CTA leaves while a signal is on its way to it
+            empty[ring.stage].wait(ring.parity ^ 1)
+            ring.advance()
+
+    for c in px.static_range(2):
+        with px.warps(4 + 4 * c, 4, regs=232):
+            top, height, width = c * BM // 2, BM // 2, BN // PARTS
+            for tile in range(first, rows * columns, step):
+                i, j = in_bands(tile, rows, columns, BAND)
+                m, n, end = px.load(TABLE[1, i]) + x * BM + top, (j * CN + y) * BN, px.load(TABLE[2, i])
+                if m < end:
+                    acc = px.empty((height, BN), px.f32)
+                    last = 0
+                    for k in range(steps):
+                        s = ring.stage
+                        full[s].wait(ring.parity)
+                        px.wgmma(a[s][top : top + height], b[s].T, acc, accumulate=k > 0)
+                        px.wgmma_commit()
+                        px.wgmma_wait(1)
+                        if k > 0:
+                            empty[last].arrive(ctas=same_rows | same_columns)
+                        last = s
+                        ring.advance()
+                    px.wgmma_wait(0)
+                    empty[last].arrive(ctas=same_rows | same_columns)
+                    for part in px.static_range(0, BN, width):
+                        px.tma.wait(0, read=True)  # the part before has left the buffer
+                        piece = PIECE if BIASED or ACTIVATION is not None else width
+                        for q in px.static_range(0, width, piece):
+                            result = acc[:, part + q : part + q + piece]
+                            if BIASED:
+                                bias = px.load(BIAS[px.load(TABLE[0, i]), n + part + q : n + part + q + piece])
+                                result = result + bias.to(px.f32).reshape(1, piece)
+                            px.store(out[c][:, q : q + piece], activate(result, ACTIVATION).to(Y.dtype))
+                        px.fence.async_proxy()
+                        if m + height <= end:
+                            px.tma.store(out[c], Y[m : m + height, n + part : n + part + width])
+                        else:  # the next group's rows are not this tile's to write
+                            place = m + px.arange(height)
+                            px.tma.scatter(out[c], px.where(place < end, place, -1), n + part, Y)
+                        px.tma.commit()
+                else:  # no row of the group: the stages pass by
+                    for _ in range(steps):
+                        full[ring.stage].wait(ring.parity)
+                        empty[ring.stage].arrive(ctas=same_rows | same_columns)
+                        ring.advance()
+            px.tma.wait(0)
+
+
+@dataclass(frozen=True)
+class GroupedConfig:
+    """Tiles of `bm` x `bn` a CTA, clusters of `cm` x `cn` that share rows of the weights and of x; see `grouped_ring`."""
+
+    bm: int = 128
+    bn: int = 256
+    cm: int = 1
+    cn: int = 2
+    stages: int = 4
+    band: int = 8
+    parts: int = 2
+    bk: int = 64
+
+    def constants(self) -> dict[str, int]:
+        """The kernel's constants of the same names, in capitals. Not to be changed: all callers get the same."""
+        return _constants(self)
+
+
+@cache
+def _constants(config: GroupedConfig) -> dict[str, int]:
+    return {name.upper(): value for name, value in asdict(config).items()}
+
+
+LARGE = 2048
+"""Rows of a group from which on two CTAs take rows of a tile: then a group's last tile, half of it unused, is small."""
+
+
+@cache
+def choose_grouped(rows: int, groups: int, n: int) -> GroupedConfig:
+    """The configuration for `rows` rows in `groups` groups and `n` columns.
+
+    Two CTAs of a cluster take two column tiles of the same rows, since a row tile of 128 wastes least at the end of a
+    group; for large groups, or few columns, they take two row tiles of the same columns.
+    Example: ``choose_grouped(16384, 32, 4096).cn == 2``.
+    """
+    if n <= 256 or rows >= LARGE * groups:
+        return GroupedConfig(cm=2, cn=1)
+    return GroupedConfig()
+
+
+def grouped_matmul(
+    x: Any, w: Any, group_sizes: Any, *, bias: Any = None, activation: str | None = None, out: Any = None,
+    config: GroupedConfig | None = None,
+) -> Any:
+    """Row i of the result is ``activation(x[i] @ w[g].T + bias[g])``, g the group of row i.
+
+    The first group_sizes[0] rows are group 0, the next group_sizes[1] group 1, and so on; sizes may be 0, and rows
+    behind the last group are left as they are. `x` (rows, K) and `w` (groups, N, K) bf16 or f16; `group_sizes` a list
+    of ints or an i32 or i64 array on their device (not read by the host: nothing waits for the GPU); `bias` (groups, N)
+    of any float type; `activation` "relu", "silu" or "gelu". Sums are f32. sm_90a, or the simulator.
+    Example: ``y = grouped_matmul(x_sorted, w, [1000, 0, 24])``.
+    """
+    rows, weights = info_of("x", x, OPERANDS), info_of("w", w, OPERANDS)
+    _require(rows, weights)
+    (height, k), (groups, n) = rows.shape, weights.shape[:2]
+    if activation not in ACTIVATIONS:
+        raise _refused(f"unknown activation {activation!r}", "use one of relu, silu, gelu, or None")
+    if bias is not None and info_of("bias", bias, FLOATS).shape != (groups, n):
+        raise _refused(f"bias has shape {tuple(bias.shape)}", f"pass one number per group and column: {(groups, n)}")
+    sizes = _sizes(group_sizes, groups, height, x)
+    if out is None:
+        out = empty(x, (height, n), rows.dtype_name)
+    elif info_of("out", out, (rows.dtype_name,)).shape != (height, n):
+        raise _refused(f"out has shape {tuple(out.shape)}", f"pass one of shape {(height, n)}")
+    if 0 in (height, k, groups, n):
+        return out
+    settings = choose_grouped(height, groups, n) if config is None else config
+    tall, wide, size = settings.cm * settings.bm, settings.cn * settings.bn, settings.cm * settings.cn
+    count = px.cdiv(min(height // tall + groups, height), ENTRIES) * ENTRIES
+    table = _table(x, count)
+    plan_groups[count // ENTRIES](sizes, table, GROUPS=groups, BM=tall)
+    clusters = min(_clusters(rows, x, size), min(height // tall + groups, height) * px.cdiv(n, wide))
+    grouped_ring[settings.cm * clusters, settings.cn](
+        x, w, out, table, table if bias is None else bias, BIASED=bias is not None, ACTIVATION=activation,
+        **settings.constants(),
+    )
+    return out
+
+
+def _sizes(given: Any, groups: int, rows: int, x: Any) -> Any:
+    """The sizes as an array on x's device."""
+    if isinstance(given, Sequence) and not isinstance(given, str):
+        if len(given) != groups or not all(isinstance(size, int | np.integer) and size >= 0 for size in given):
+            raise _refused(f"group_sizes is a list of {len(given)}", f"pass {groups} numbers of rows, one per group of w")
+        if sum(given) > rows:
+            raise _refused(f"the groups have {sum(given)} rows, x has {rows}", "every row belongs to at most one group")
+        if kind_of(x) is ArgumentKind.TORCH:
+            torch = sys.modules["torch"]
+            return torch.tensor(given, dtype=torch.int32, device=x.device)
+        if kind_of(x) is ArgumentKind.CUPY:
+            return sys.modules["cupy"].asarray(given, np.int32)
+        return np.array(given, np.int32)
+    found = info_of("group_sizes", given, INDICES)
+    if found.shape != (groups,):
+        raise _refused(f"group_sizes has shape {found.shape}", f"pass one size per group of w: ({groups},)")
+    return given
+
+
+def _table(like: Any, count: int) -> Any:
+    """Room for what `plan_groups` finds, on the same device."""
+    if kind_of(like) is ArgumentKind.TORCH:
+        return like.new_empty((4, count), dtype=sys.modules["torch"].int32)
+    return np.empty_like(like, np.int32, shape=(4, count), order="C", subok=False)
+
+
+def _clusters(info: ArrayInfo, x: Any, size: int) -> int:
+    return px.device().clusters(size) if info.kind == "cuda" else max(1, sms_of(x) // size)
+
+
+def _require(rows: ArrayInfo, weights: ArrayInfo) -> None:
+    if len(rows.shape) != 2 or len(weights.shape) != 3 or rows.shape[1] != weights.shape[2]:
+        raise _refused(
+            f"x has shape {rows.shape}, w {weights.shape}", "pass rows (rows, K) and weights (groups, N, K)"
+        )
+    if rows.dtype_name != weights.dtype_name:
+        raise _refused(f"x is {rows.dtype_name}, w is {weights.dtype_name}", "pass operands of one element type")
+
+
+def _refused(message: str, remedy: str) -> Error:
+    return Error(message, location=caller_location(), remedy=remedy)
+
+
+__all__ = ["GroupedConfig", "choose_grouped", "grouped_matmul"]

@@ -1,0 +1,388 @@
+"""Products with few rows, at the speed at which the weights stream in: split K, reduced inside a cluster.
+
+The weights are the tensor cores' M operand, so that a few rows of A waste nothing. The SPLIT CTAs of a cluster take
+parts of K; each sends its partial sums to the CTAs that own them, through distributed shared memory, and no partial
+sum touches global memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from itertools import product
+from typing import Any
+
+import phalanx as px
+from phalanx.errors import Error, caller_location
+from phalanx.kernels.activations import ACTIVATIONS, activate
+from phalanx.kernels.matrices import empty, info_of, require_vector
+from phalanx.runtime.arrays import ITEM_BYTES, ArgumentKind, ArrayInfo, describe, kind_of
+
+OPERANDS = ("bf16", "f16")
+RESULTS = ("bf16", "f16", "f32")
+MOST_ROWS = 512
+
+
+@px.func
+def sharers(s, y, z, SPLIT, CN, CM):
+    """Masks of the CTAs that read the same part of A (other columns), the same part of B (other rows), and of those
+    that sum up with this one; rank = s + SPLIT * (y + CN * z)."""
+    same_rows, same_columns, same_tile = 0, 0, 0
+    for other in px.static_range(CN):
+        same_rows = same_rows | (1 << (s + SPLIT * (other + CN * z)))
+    for other in px.static_range(CM):
+        same_columns = same_columns | (1 << (s + SPLIT * (y + CN * other)))
+    for other in px.static_range(SPLIT):
+        same_tile = same_tile | (1 << (other + SPLIT * (y + CN * z)))
+    return same_rows, same_columns, same_tile
+
+
+@px.func
+def by_thread(tile):
+    """An f32 accumulator in the order in which threads hold it: 16 bytes of each next to those of its neighbour."""
+    rows, columns = tile.shape
+    pieces = tile.reshape(rows // 16, 2, 8, columns // 8, 4, 2)
+    return pieces.permute(3, 0, 2, 4, 1, 5).reshape(columns // 8, rows * 2, 4)
+
+
+@px.func
+def by_place(pieces, rows, columns):
+    """The inverse of `by_thread`."""
+    tile = pieces.reshape(columns // 8, rows // 16, 8, 4, 2, 2)
+    return tile.permute(1, 4, 2, 0, 3, 5).reshape(rows, columns)
+
+
+@px.kernel(
+    warps=lambda GROUPS: 4 * GROUPS + 1, cluster=lambda SPLIT, CN, CM: (SPLIT, CN, CM), exit_sync=False
+)
+def split_ring(
+    A, B, C, BIAS, *, BM=64, BN=128, BK=64, STAGES=8, SPLIT=2, CN=1, CM=1, GROUPS=2, PIECES=2, LAG=0, REUSE=False,
+    HALF=False, STAGGER=False, HINTS=True, ROWS=True, COPIED=True, BIASED=False, ACTIVATION=None
+):
+    """A tile (BM, BN) of C = A @ B.T per cluster of SPLIT CTAs (times CN x CM that share what they load)."""
+    s, y, z = px.cluster.rank(0), px.cluster.rank(1), px.cluster.rank(2)
+    same_rows, same_columns, same_tile = sharers(s, y, z, SPLIT, CN, CM)
+    n, m = px.block_id(1) * BN, px.block_id(2) * BM
+    w = px.shared((STAGES, BN, BK) if ROWS else (STAGES, BK, BN), B.dtype)
+    a = px.shared((STAGES, BM, BK), A.dtype)
+    full, empty = px.barrier(STAGES), px.barrier(STAGES)
+    steps = px.cdiv(A.shape[1], BK)
+    first, end = s * steps // SPLIT, (s + 1) * steps // SPLIT
+    turn = 0
+    if STAGGER:  # clusters begin at different columns of B, and so at different channels of the memory
+        turn = px.block_id(1) // CN * 5 % (end - first)
+    width, most = BM // PIECES, px.cdiv(PIECES, SPLIT)  # piece p of the rows is summed up by CTA p % SPLIT
+    out = px.shared((most, width, BN), C.dtype, reuse=w)
+    if SPLIT > 1:
+        wire = A.dtype if HALF else px.f32  # of partial sums on their way
+        inbox = px.shared((SPLIT - 1, most, width // 8, 2 * BN, 4), wire, reuse=a if REUSE else None)
+        landed = px.barrier()
+        if REUSE:
+            drained = px.barrier()
+    ring = px.ring(STAGES)
+
+    with px.warps(4 * GROUPS, 1):
+        high, wide = BM // CN, BN // CM  # this CTA's share of what it loads for itself and others
+        for step in range(first, end):
+            k = step + turn
+            if STAGGER:
+                k = k - (end - first if k >= end else 0)
+            k = k * BK
+            stage = ring.stage
+            empty[stage].wait(ring.parity ^ 1)
+            with full[stage].transaction():
+                top, left = n + z * wide, m + y * high
+                if ROWS:
+                    px.tma.load(
+                        B[top : top + wide, k : k + BK], w[stage][z * wide : z * wide + wide], full[stage],
+                        multicast=same_columns if CM > 1 else None, cache="evict_first" if HINTS else None,
+                    )
+                else:
+                    px.tma.load(
+                        B[k : k + BK, top : top + wide], w[stage][:, z * wide : z * wide + wide], full[stage],
+                        multicast=same_columns if CM > 1 else None, cache="evict_first" if HINTS else None,
+                    )
+                px.tma.load(
+                    A[left : left + high, k : k + BK], a[stage][y * high : y * high + high], full[stage],
+                    multicast=same_rows if CN > 1 else None, cache="evict_last" if HINTS else None,
+                )
+            ring.advance()
+        if CN * CM > 1:  # the peers' last releases have arrived: no CTA leaves while a signal is on its way to it
+            for _ in range(STAGES):
+                empty[ring.stage].wait(ring.parity ^ 1)
+                ring.advance()
+
+    with px.warps(0, 4 * GROUPS):
+        acc = px.empty((BN, BM), px.f32)
+        before = 0
+        for step in range(first, end):
+            stage = ring.stage
+            full[stage].wait(ring.parity)
+            px.wgmma(w[stage] if ROWS else w[stage].T, a[stage].T, acc, accumulate=step > first)
+            px.wgmma_commit()
+            px.wgmma_wait(LAG)
+            if LAG == 0:
+                empty[stage].arrive(ctas=same_rows | same_columns if CN * CM > 1 else None)
+            elif step > first:
+                empty[before].arrive(ctas=same_rows | same_columns if CN * CM > 1 else None)
+            before = stage
+            ring.advance()
+        px.wgmma_wait(0)
+        if LAG > 0:
+            empty[before].arrive(ctas=same_rows | same_columns if CN * CM > 1 else None)
+
+        if SPLIT > 1:
+            if REUSE:  # every CTA's ring has had its last use: its memory may take what the others send
+                drained.arrive(ctas=same_tile)
+                drained.wait(0)
+            for me in px.static_range(SPLIT):
+                if s == me:
+                    for turn in px.static_range(1, PIECES + 1):  # each begins with another owner: all are sent to at once
+                        piece = (me + turn) % PIECES
+                        owner = piece % SPLIT
+                        if owner != me:
+                            there = inbox[me - 1 if me > owner else me, piece // SPLIT].at(owner + SPLIT * (y + CN * z))
+                            px.store(there, by_thread(acc[:, piece * width : piece * width + width]).to(wire))
+            owners = 0
+            for owner in px.static_range(min(PIECES, SPLIT)):
+                owners = owners | (0 if s == owner else 1 << (owner + SPLIT * (y + CN * z)))
+            landed.arrive(ctas=owners)
+            if s < PIECES:
+                landed.wait(0)
+        for q in px.static_range(most):
+            if q * SPLIT + s < PIECES:
+                sums = by_thread(acc[:, q * SPLIT * width : q * SPLIT * width + width])
+                for owner in px.static_range(1, min(SPLIT, PIECES - q * SPLIT)):
+                    left = (q * SPLIT + owner) * width
+                    sums = px.where(s == owner, by_thread(acc[:, left : left + width]), sums)
+                for other in px.static_range(SPLIT - 1):
+                    sums = sums + px.load(inbox[other, q]).to(px.f32)
+                c = by_place(sums, BN, width)
+                if BIASED:
+                    c = c + px.load(BIAS[n : n + BN]).to(px.f32).reshape(BN, 1)
+                px.store(out[q].T, activate(c, ACTIVATION).to(C.dtype))
+                top = m + (q * SPLIT + s) * width
+                if COPIED:
+                    px.fence.async_proxy()
+                    px.tma.store(out[q], C[top : top + width, n : n + BN])
+                    px.tma.commit()
+                else:
+                    px.store(C[top : top + width, n : n + BN], px.load(out[q]))
+        px.tma.wait(0)
+
+
+@dataclass(frozen=True)
+class SplitConfig:
+    """How a product is spread: a CTA makes partial sums of a tile of `bm` rows of A by `bn` rows of the weights.
+
+    `split` CTAs of a cluster share K, `cn` column tiles share what they load of A, `cm` row tiles what they load of B.
+    The tile's rows are summed up in `pieces`, in turn by the CTAs of the split. `lag`: products in flight when a stage
+    is released; `reuse`: partial sums land in the ring's memory, after a signal that it is free; `half`: they travel in
+    the operands' type, half the bytes, each rounded once (never chosen by itself).
+    """
+
+    bm: int
+    bn: int
+    split: int
+    stages: int
+    bk: int = 64
+    cn: int = 1
+    cm: int = 1
+    groups: int = 2
+    pieces: int = 1
+    lag: int = 0
+    reuse: bool = False
+    half: bool = False
+    stagger: bool = False
+    hints: bool = True
+
+    @property
+    def cluster(self) -> int:
+        return self.split * self.cn * self.cm
+
+    @property
+    def stage_bytes(self) -> int:
+        return 2 * self.bk * (self.bm + self.bn)
+
+    @property
+    def inbox_bytes(self) -> int:
+        """What the others send to one owner."""
+        rows = self.bm // self.pieces * px.cdiv(self.pieces, self.split)
+        return (2 if self.half else 4) * (self.split - 1) * self.bn * rows
+
+    @property
+    def shared_bytes(self) -> int:
+        """About: barriers and padding are counted with 1 KB."""
+        ring, rows = self.stages * self.stage_bytes, 2 * self.stages * self.bk * self.bm
+        return 1024 + ring + (max(0, self.inbox_bytes - rows) if self.reuse else self.inbox_bytes)
+
+    def constants(self) -> dict[str, Any]:
+        """The kernel's constants of the same names, in capitals. Not to be changed: all callers get the same."""
+        return _constants(self)
+
+    def grid(self, m: int, n: int) -> tuple[int, int, int]:
+        return (
+            self.split, px.cdiv(px.cdiv(n, self.bn), self.cn) * self.cn, px.cdiv(px.cdiv(m, self.bm), self.cm) * self.cm
+        )
+
+
+@cache
+def _constants(config: SplitConfig) -> dict[str, Any]:
+    return {name.upper(): value for name, value in asdict(config).items()}
+
+
+# The H200 in bytes and operations per microsecond: HBM; L2, all and per SM; SM to SM, per SM; tensor cores per SM.
+HBM, L2, L2_SM, PEER, TENSOR = 4.2e6, 6.0e6, 70e3, 28e3, 6.4e6
+LATENCY, SIGNAL, RESTART = 1.5, 1.0, 3.0
+"""Microseconds: a load while all are loading; a signal between CTAs with what it publishes; a wave after the first."""
+PIECES = {1: 1, 2: 2, 3: 8, 4: 4, 6: 16, 8: 8}
+"""Of the rows, per split: powers of two that its CTAs share about evenly."""
+SHARED_LIMIT, SHARED_TWO = 232448, 115712
+"""Shared memory of a CTA that has an SM to itself, and of one that shares it."""
+
+
+def predicted(config: SplitConfig, m: int, n: int, k: int) -> float:
+    """Microseconds from the first load to the last store, launch and latency left out.
+
+    The slowest of five streams (weights from HBM, as many as the rings can hold, operands from L2 to all SMs and to
+    one, products), times the waves of clusters; then the partial sums from SM to SM, and the signals around them.
+    """
+    tiles = px.cdiv(n, config.bn) * px.cdiv(m, config.bm)
+    ctas = config.split * px.cdiv(tiles, config.cn * config.cm) * config.cn * config.cm
+    per_sm = 2 if config.shared_bytes <= SHARED_TWO and config.bm * config.bn // (64 * config.groups) <= 128 else 1
+    waves = px.cdiv(ctas // config.cluster, px.device().clusters(config.cluster) * per_sm)
+    doubled = 2 if ctas > waves * px.device().clusters(config.cluster) * config.cluster else 1  # on some SM
+    part = px.cdiv(px.cdiv(k, config.bk), config.split) * config.bk
+    fetched = 2 * part * (config.bn / config.cm + config.bm / config.cn)
+    streams = (
+        2 * n * k / HBM / waves,
+        part / config.bk / config.stages * LATENCY,
+        ctas * fetched / L2 / waves,
+        fetched * doubled / L2_SM,
+        2 * config.bm * config.bn * part * doubled / TENSOR,
+    )
+    sums = config.inbox_bytes / PEER + SIGNAL * (1 + config.reuse) if config.split > 1 else 0.0
+    return waves * max(streams) + (waves - 1) * RESTART + sums
+
+
+def candidates(m: int, k: int) -> Iterator[SplitConfig]:
+    """Configurations worth comparing for a product with `m` rows."""
+    whole = min(256, max(8, 1 << (m - 1).bit_length()))
+    heights = (whole,) if m <= 128 else (whole, 128)
+    for bm, bn, split, cn, cm in product(heights, (64, 128, 256), (1, 2, 3, 4, 6, 8), (1, 2), (1, 2)):
+        if bn * bm > 128 * 256 or split > px.cdiv(k, 64) or split * cn * cm > 8:
+            continue
+        if bm // cn < 8 or (cm > 1 and m <= bm):
+            continue
+        made = SplitConfig(
+            bm, bn, split, 2, cn=cn, cm=cm, groups=1 if bn == 64 else 2, pieces=min(bm // 8, PIECES[split]),
+            lag=1 if m > 128 else 0,
+        )
+        for limit, reuse in product((SHARED_LIMIT, SHARED_TWO), (False, True)):
+            found = _deepest(replace(made, reuse=reuse), limit)
+            if found is not None:
+                yield found
+
+
+def _deepest(config: SplitConfig, limit: int) -> SplitConfig | None:
+    """With as many stages as fit; None if those are fewer than hide the latency of a load."""
+    least = 3 if limit == SHARED_TWO else 4
+    if config.reuse and config.split == 1:
+        return None
+    for stages in range(12, least - 1, -1):
+        found = replace(config, stages=stages)
+        if found.shared_bytes <= limit:
+            return found
+    return None
+
+
+@cache
+def choose_split(m: int, n: int, k: int) -> SplitConfig:
+    """The configuration for a product of (m, k) by (k, n), of `candidates` the one with the least `predicted` time.
+
+    In words: as few CTAs as cover the SMs, since each of them reads its part of A again; K split so far that they
+    do; no further than that, since partial sums travel at a tenth of the speed of the operands.
+    Example: ``choose_split(64, 8192, 8192).split``.
+    """
+    return min(candidates(m, k), key=lambda c: (predicted(c, m, n, k), c.cluster, c.reuse, -c.stages * c.stage_bytes))
+
+
+def split_k_matmul(
+    a: Any, b: Any, bias: Any = None, activation: str | None = None, out: Any = None, config: SplitConfig | None = None
+) -> Any:
+    """``activation(a @ b + bias)`` for an `a` of few rows (1 to 512): the weights `b` stream in once.
+
+    `a` (M, K) and `b` (K, N) bf16 or f16, on one device; `b` as the `.T` of contiguous (N, K) weights, or contiguous
+    itself. `bias` (N,) of any float type, `activation` "relu", "silu" or "gelu". `out` (M, N) of the operands' type or
+    f32. Sums are f32 all the way. Operands that the copy engine can't read (rows that do not begin at multiples of 16
+    bytes) are copied first. sm_90a, or the simulator. Example: ``y = split_k_matmul(x, weight.T, bias, "silu")``.
+    """
+    left, right = info_of("a", a, OPERANDS), info_of("b", b, OPERANDS)
+    if len(left.shape) != 2 or len(right.shape) != 2 or left.shape[1] != right.shape[0]:
+        raise _refused(f"a has shape {left.shape}, b {right.shape}", "pass (M, K) and (K, N)")
+    if left.dtype_name != right.dtype_name:
+        raise _refused(f"a is {left.dtype_name}, b is {right.dtype_name}", "pass operands of one element type")
+    (m, k), n = left.shape, right.shape[1]
+    if m > MOST_ROWS:
+        raise _refused(f"a has {m} rows", f"this kernel is for at most {MOST_ROWS}")
+    if activation not in ACTIVATIONS:
+        raise _refused(
+            f"unknown activation {activation!r}", f"use one of {', '.join(map(str, ACTIVATIONS[1:]))}, or None"
+        )
+    if bias is not None:
+        require_vector("bias", bias, n)
+    if out is None:
+        out = empty(a, (m, n), left.dtype_name)
+    result = info_of("out", out, (left.dtype_name, "f32"))
+    if result.shape != (m, n):
+        raise _refused(f"out has shape {result.shape}", f"pass one of shape {(m, n)}")
+    if 0 in (m, n):
+        return out
+    if k == 0:
+        raise _refused("a has no columns", "the sum over none of them is the bias alone: write that")
+    settings = choose_split(m, n, k) if config is None else config
+    rows = right.strides[0] == 1 or (k == 1 and right.strides[1] != 1)
+    weights = _copyable(b.T if rows else b)
+    if weights is None:
+        rows, weights = True, _copied(b.T)
+    direct = not (result.contiguous_inner and result.aligned16)
+    split_ring[settings.grid(m, n)](
+        _copyable(a) if _copyable(a) is not None else _copied(a), weights, out, out if bias is None else bias,
+        ROWS=rows, COPIED=not direct, BIASED=bias is not None, ACTIVATION=activation, **settings.constants(),
+    )
+    return out
+
+
+def _copyable(x: Any) -> Any:
+    """`x` if the copy engine reads it as it is."""
+    info = describe(x)
+    assert info is not None
+    return x if info.contiguous_inner and info.aligned16 and _long_enough(info) else None
+
+
+def _long_enough(info: ArrayInfo) -> bool:
+    """A matrix of one row has no stride of its own: the engine takes its length."""
+    return info.shape[0] > 1 or info.shape[1] * ITEM_BYTES[info.dtype_name] % 16 == 0
+
+
+def _copied(x: Any) -> Any:
+    """A copy with rows at multiples of 16 bytes."""
+    info = describe(x)
+    assert info is not None
+    rows, columns = info.shape
+    wide = px.cdiv(columns, 8) * 8
+    room = empty(x, (rows, wide), info.dtype_name)
+    view = room[:, :columns]
+    if kind_of(x) is ArgumentKind.TORCH:
+        view.copy_(x)
+    else:
+        view[...] = x
+    return view
+
+
+def _refused(message: str, remedy: str) -> Error:
+    return Error(message, location=caller_location(), remedy=remedy)
+
+
+__all__ = ["SplitConfig", "choose_split", "split_k_matmul"]

@@ -1,0 +1,151 @@
+"""Products with few rows, split along K, in the simulator."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import phalanx as px
+from phalanx.kernels import split_k
+from phalanx.kernels.split_k import SplitConfig, choose_split, split_k_matmul, split_ring
+
+BASE = SplitConfig(16, 128, 2, 3, pieces=2)
+CONFIGS = {
+    "split 2": BASE,
+    "split 1": replace(BASE, split=1, pieces=1),
+    "split 4, two of which sum": replace(BASE, split=4),
+    "split 3, eight pieces": replace(BASE, bm=64, split=3, pieces=8, lag=1),
+    "split 2 x 2 that share A": replace(BASE, cn=2),
+    "split 2 x 2 that share B": replace(BASE, cm=2, lag=1),
+    "split 2 x 2 x 2": replace(BASE, cn=2, cm=2, reuse=True, stages=4),
+    "into the ring": replace(BASE, split=3, reuse=True),
+    "partial sums in bf16": replace(BASE, half=True),
+    "staggered": replace(BASE, stagger=True, hints=False),
+    "one warpgroup": replace(BASE, bn=64, groups=1),
+    "wide": replace(BASE, bn=256, bk=128, stages=2),
+}
+
+
+def make(m: int, n: int, k: int, dtype: Any = ml_dtypes.bfloat16) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Small integers: every product and sum is exact, in any order."""
+    rng = np.random.default_rng(m + n + k)
+    a, b = rng.integers(-3, 4, (m, k)).astype(dtype), rng.integers(-3, 4, (n, k)).astype(dtype)
+    return a, b, a.astype(np.float32) @ b.astype(np.float32).T
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_every_way_to_spread_it(name: str) -> None:
+    a, b, want = make(20, 200, 9 * 64)
+    if CONFIGS[name].half:  # sums of at most 256: exact in bf16
+        few = (np.arange(9 * 64) % 8 == 0).astype(np.float32)
+        a, b = (np.sign(a.astype(np.float32)) * few).astype(a.dtype), b
+        want = a.astype(np.float32) @ b.astype(np.float32).T
+    bias = np.arange(200, dtype=np.float32)
+    got = split_k_matmul(a, b.T, bias, "relu", config=CONFIGS[name])
+    assert np.array_equal(got, np.maximum(want + bias, 0).astype(a.dtype))
+
+
+@pytest.mark.parametrize("name", ["split 2", "split 2 x 2 x 2"])
+def test_weights_in_rows_of_k(name: str) -> None:
+    a, b, want = make(20, 200, 9 * 64 + 8)
+    got = split_k_matmul(a, np.ascontiguousarray(b.T), config=CONFIGS[name])
+    assert np.array_equal(got, want.astype(a.dtype))
+
+
+@pytest.mark.parametrize("m, n, k", [(1, 72, 573), (3, 67, 128), (130, 64, 64), (257, 64, 192)])
+def test_any_shape(m: int, n: int, k: int) -> None:
+    a, b, want = make(m, n, k, np.float16)
+    out = np.full((m, n), np.nan, np.float32)
+    assert split_k_matmul(a, b.T, out=out) is out
+    assert np.array_equal(out, want)
+    assert np.array_equal(split_k_matmul(a, np.ascontiguousarray(b.T)), want.astype(np.float16))
+
+
+@pytest.mark.parametrize("activation", ["relu", "silu", "gelu"])
+def test_activations(activation: str) -> None:
+    from math import erf
+
+    a, b, want = make(8, 64, 64)
+    x = want.astype(np.float64) / 16
+    exact = {
+        "relu": np.maximum(x, 0), "silu": x / (1 + np.exp(-x)), "gelu": x * (1 + np.vectorize(erf)(x / 2**0.5)) / 2
+    }[activation]
+    got = split_k_matmul((a / 16).astype(a.dtype), b.T, activation=activation, out=np.zeros((8, 64), np.float32))
+    np.testing.assert_allclose(got, exact, rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_is_clean(name: str) -> None:
+    config = CONFIGS[name]
+    a, b, _ = make(20, 256, 9 * 64)
+    c = np.zeros((20, 256), a.dtype)
+    report = px.check(split_ring[config.grid(20, 256)], a, b, c, c, schedules=2, **config.constants())
+    assert report.ok, report
+
+
+def test_a_missing_signal_of_the_ring_is_found() -> None:
+    """Without `drained` the sums would land on stages in use: the check sees what the signal is for."""
+    config = replace(CONFIGS["into the ring"], split=2)
+    a, b, _ = make(16, 128, 9 * 64)
+    c = np.zeros((16, 128), a.dtype)
+    from mutation.launches import Case
+
+    case = Case("split_ring", split_ring[config.grid(16, 128)], [a, b, c, c], config.constants())
+    removed = [m for m in case.mutants if "mbarrier.wait removed" in m.what]
+    kinds = {case.judge(mutant).how for mutant in removed}
+    assert "race" in kinds and "survived" not in kinds
+
+
+@pytest.mark.parametrize(
+    "shape, rows",
+    [((64, 8192, 8192), False), ((128, 4096, 14336), True), ((256, 4096, 4096), True), ((1, 4096, 4096), True)],
+)
+def test_compiles_without_spills(shape: tuple[int, int, int], rows: bool) -> None:
+    m, n, k = shape
+    config = choose_split(m, n, k)
+    spec = px.spec
+    made = px.compile(
+        split_ring[config.grid(m, n)], spec((m, k), px.bf16), spec((n, k) if rows else (k, n), px.bf16),
+        spec((m, n), px.bf16), spec((n,), px.bf16), arch="sm_90a", ROWS=rows, **config.constants(),
+    )
+    assert made.spills == 0
+    assert made.shared_bytes <= config.shared_bytes
+
+
+def test_partial_sums_travel_16_bytes_at_a_time() -> None:
+    m, n, k = 64, 8192, 8192
+    config = SplitConfig(64, 128, 2, 8, pieces=2)
+    spec = px.spec
+    made = px.compile(
+        split_ring[config.grid(m, n)], spec((m, k), px.bf16), spec((n, k), px.bf16), spec((m, n), px.bf16),
+        spec((n,), px.bf16), arch="sm_90a", **config.constants(),
+    )
+    assert "store_remote<4>" in made.source and "convert_layout" not in made.ir
+    assert "stmatrix.sync.aligned.m8n8.x4.trans" in made.ptx
+
+
+def test_the_chosen_split_covers_the_device() -> None:
+    for shape in ((64, 8192, 8192), (128, 4096, 14336), (256, 4096, 4096)):
+        config = choose_split(*shape)
+        ctas = np.prod(config.grid(*shape[:2]))
+        assert 90 <= ctas <= 132, (shape, config)
+        assert split_k.predicted(config, *shape) == min(
+            split_k.predicted(c, *shape) for c in split_k.candidates(shape[0], shape[2])
+        )
+
+
+def test_choosing_never_splits_beyond_the_steps() -> None:
+    for m in (1, 17, 100, 300, 512):
+        for k in (8, 64, 100, 192):
+            config = choose_split(m, 512, k)
+            assert config.split <= px.cdiv(k, config.bk)
+            assert config.bm % (8 * config.pieces) == 0
+
+
+def test_nothing_to_do() -> None:
+    a = np.zeros((0, 64), ml_dtypes.bfloat16)
+    assert split_k_matmul(a, np.zeros((64, 8), a.dtype)).shape == (0, 8)

@@ -1,0 +1,88 @@
+"""Small launches of the library's matrix products, for their mutants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from mutation.launches import Case
+from phalanx.kernels import grouped, moe, split_k
+from phalanx.kernels.matmul_config import MatmulConfig
+from phalanx.kernels.matmul_tiles import matmul_tiles
+
+
+def experts(*, gathers: bool, scatters: bool) -> Callable[[], Case]:
+    """Two experts on one cluster, 3 steps along K through a ring of 2."""
+
+    def make() -> Case:
+        rng = np.random.default_rng(0)
+        x, w = (rng.integers(-3, 4, shape).astype(ml_dtypes.bfloat16) for shape in ((150, 192), (2, 128, 192)))
+        sizes, table = np.array([100, 50], np.int32), np.zeros((3, 32), np.int32)
+        moe.plan_tiles[1](sizes, table[0], table[1], table[2], EXPERTS=2, BM=128)
+        rows = rng.permutation(150).astype(np.int32)
+        y = np.zeros((150, 128), np.float32 if scatters else x.dtype)
+        args = [x, rows, w, y, table[0, :3].copy(), table[1, :3].copy(), table[2, :3].copy(), np.ones(150, np.float32)]
+        constants = {"BM": 128, "BN": 64, "STAGES": 2, "GATHER": gathers, "SCATTER": scatters}
+        return Case("expert_ring", moe.expert_ring[2], args, constants)
+
+    return make
+
+
+def multiplying(by_k: bool, **constants: Any) -> Callable[[], Case]:
+    """Two tiles on one cluster of two, 3 steps along K through a ring of 2."""
+
+    def make() -> Case:
+        rng = np.random.default_rng(0)
+        shapes = ((128, 192), (128, 192)) if by_k else ((192, 128), (192, 128))
+        a, b = (rng.standard_normal(shape, np.float32).astype(ml_dtypes.bfloat16) for shape in shapes)
+        c = np.zeros((128, 128), ml_dtypes.bfloat16)
+        config = MatmulConfig(64, 64 if by_k else 128, stages=2, cluster=(2, 1), group=1, parts=2, groups=1)
+        settings = {**config.constants(), "A_BY_K": by_k, "B_BY_K": by_k, **constants}
+        return Case("matmul_tiles", matmul_tiles[2, 1], [a, b, c, None, None, None, None], settings)
+
+    return make
+
+
+def splitting(**settings: Any) -> Callable[[], Case]:
+    """A tile of 16 or 32 rows and 64 columns, 4 or 5 steps along K for each CTA through a ring of 2 or 3."""
+
+    def make() -> Case:
+        config = split_k.SplitConfig(**{"bm": 16, "bn": 64, "split": 2, "stages": 2, "groups": 1, "pieces": 2, **settings})
+        rng = np.random.default_rng(0)
+        rows, columns, steps = config.bm * config.cm, 64 * config.cn, 4 * config.split + 1
+        a, b = (rng.integers(-3, 4, (size, 64 * steps)).astype(ml_dtypes.bfloat16) for size in (rows, columns))
+        c = np.zeros((rows, columns), a.dtype)
+        return Case("split_ring", split_k.split_ring[config.grid(rows, columns)], [a, b, c, c], config.constants())
+
+    return make
+
+
+def groups(cm: int, cn: int) -> Callable[[], Case]:
+    """Three groups, one of them empty, on one cluster that takes several tiles, 3 steps along K through a ring of 2."""
+
+    def make() -> Case:
+        rng = np.random.default_rng(0)
+        x, w = (rng.integers(-3, 4, shape).astype(ml_dtypes.bfloat16) for shape in ((270, 192), (3, 64, 192)))
+        table = np.zeros((4, 32), np.int32)
+        grouped.plan_groups[1](np.array([200, 0, 70], np.int32), table, GROUPS=3, BM=128 * cm)
+        config = grouped.GroupedConfig(bn=64, stages=2, cm=cm, cn=cn, band=2)
+        args = [x, w, np.zeros((270, 64), x.dtype), table[:, :4].copy(), table]
+        return Case("grouped_ring", grouped.grouped_ring[cm, cn], args, config.constants())
+
+    return make
+
+
+PRODUCTS: dict[str, Callable[[], Case]] = {
+    "expert_ring, gathering": experts(gathers=True, scatters=False),
+    "expert_ring, scattering": experts(gathers=False, scatters=True),
+    "matmul_tiles": multiplying(by_k=True),
+    "matmul_tiles, transposed": multiplying(by_k=False, TMA_STORE=False),
+    "split_ring": splitting(),
+    "split_ring, 3 into the ring": splitting(bm=32, pieces=4, split=3, stages=3, reuse=True, lag=1),
+    "split_ring, sharing": splitting(cn=2, lag=1),
+    "grouped_ring, columns": groups(1, 2),
+    "grouped_ring, rows": groups(2, 1),
+}
