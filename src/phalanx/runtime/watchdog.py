@@ -9,7 +9,6 @@ import struct
 from typing import Any
 
 from phalanx.errors import Error
-from phalanx.language.kernel import Kernel
 from phalanx.runtime.compiled import Compiled
 from phalanx.runtime.driver import DriverError, HostBuffer
 
@@ -18,7 +17,6 @@ _BUFFERS: dict[int, HostBuffer] = {}
 
 
 def run_watched(
-    kernel: Kernel,
     launcher: Any,
     compiled: Compiled,
     grid: tuple[int, int, int],
@@ -38,11 +36,11 @@ def run_watched(
         except DriverError as failure:
             record = struct.unpack(f"<{RECORD_WORDS}Q", bytes(buffer.memory[: 8 * RECORD_WORDS]))
             if record[0]:
-                raise report(kernel, compiled, grid, record) from failure
+                raise report(compiled, grid, record) from failure
             raise
 
 
-def report(kernel: Kernel, compiled: Compiled, grid: tuple[int, int, int], record: tuple[int, ...]) -> Error:
+def report(compiled: Compiled, grid: tuple[int, int, int], record: tuple[int, ...]) -> Error:
     """The error that a record stands for."""
     _, site_number, block, warp, parity, index = record[:6]
     site = compiled.sites[site_number]
