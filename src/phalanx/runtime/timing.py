@@ -2,8 +2,8 @@
 
 A single launch says little: clocks rise and fall with the card's power. So every contender runs a block of launches in each
 round, beginning with another contender each round, and what counts is the median over rounds, or of the ratios to another
-contender of the same round. Two modes: "sustained" runs blocks back to back, so that all share a warm, power-limited card;
-"burst" lets the card rest before each block, which then runs at the boost clock.
+contender of the same round. Three modes: "sustained" runs blocks back to back, so that all share a warm, power-limited
+card; "burst" lets the card rest before each block, which then runs at the boost clock; "cold" empties L2 before each launch.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ Timer = Callable[[Run, int], float]
 """(run, repeats) -> milliseconds per run."""
 
 MOST_REPEATS = 20000
+MOST_FLUSHED = 100
+"""The most launches of a block where each is preceded by a flush of L2."""
 PROBES = 3
 """Launches that a first estimate is made from."""
 
@@ -32,15 +34,20 @@ class Mode:
     block_ms: float
     rest_s: float
     rounds: int
+    flushes: bool = False
 
 
-MODES = {mode.name: mode for mode in (Mode("sustained", 20.0, 0.0, 7), Mode("burst", 6.0, 0.25, 5))}
+MODES = {
+    mode.name: mode
+    for mode in (Mode("sustained", 20.0, 0.0, 7), Mode("burst", 6.0, 0.25, 5), Mode("cold", 20.0, 0.0, 7, flushes=True))
+}
 
 
-def repeats_for(run: Run, timer: Timer, block_ms: float) -> int:
+def repeats_for(run: Run, timer: Timer, mode: Mode) -> int:
     """How many launches make a block: one launch to warm up, a few to estimate."""
     run()
-    return min(MOST_REPEATS, max(1, round(block_ms / max(1e-3, timer(run, PROBES)))))
+    most = MOST_FLUSHED if mode.flushes else MOST_REPEATS
+    return min(most, max(1, round(mode.block_ms / max(1e-3, timer(run, PROBES)))))
 
 
 def turns(count: int, rounds: int) -> Iterator[tuple[int, int]]:
@@ -56,7 +63,7 @@ def take_turns(
 ) -> dict[str, list[float]]:
     """Milliseconds per contender and round."""
     names = list(contenders)
-    repeats = {name: repeats_for(contenders[name], timer, mode.block_ms) for name in names}
+    repeats = {name: repeats_for(contenders[name], timer, mode) for name in names}
     times: dict[str, list[float]] = {name: [] for name in names}
     for _, index in turns(len(names), mode.rounds if rounds is None else rounds):
         if mode.rest_s:

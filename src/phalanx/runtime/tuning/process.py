@@ -34,13 +34,14 @@ class Worker:
         self.process: subprocess.Popen[bytes] | None = None
         self.connection: Any = None
         self.log: Any = None
+        self.words = ""
 
     @property
     def is_running(self) -> bool:
         return self.process is not None
 
     def start(self) -> None:
-        self.log = tempfile.TemporaryFile()
+        self.log = tempfile.TemporaryFile()  # noqa: SIM115  (closed with the worker)
         ours, theirs = Pipe()
         environment = {**os.environ, INSIDE: "1"}
         command = [sys.executable, "-P", "-c", CODE, str(theirs.fileno()), *(p for p in sys.path if isinstance(p, str))]
@@ -64,8 +65,9 @@ class Worker:
                 raise WorkerLost("hangs", f"no end after {limit:g} s: its process was killed")
             kind, *rest = self.connection.recv()
         except (EOFError, OSError):
-            code, words = self.kill(), self.last_words()
-            raise WorkerLost("crashes", f"its process ended with status {code}{': ' * bool(words)}{words}") from None
+            code = self.kill()
+            said = f": {self.words}" if self.words else ""
+            raise WorkerLost("crashes", f"its process ended with status {code}{said}") from None
         if kind == "done":
             return rest[0]
         status, note, lost = rest
@@ -75,13 +77,11 @@ class Worker:
         raise Failed(status, note)
 
     def kill(self) -> int | None:
-        """Ends the process, and waits until it is gone."""
+        """Ends the process, and waits until it is gone; `words` keeps the last line it wrote."""
         process, self.process = self.process, None
         if process is None:
             return None
-        if self.connection is not None:
-            self.connection.close()
-            self.connection = None
+        self.connection.close()
         code = process.poll()
         if code is None:
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -90,16 +90,11 @@ class Worker:
             process.kill()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 code = process.wait(LEAVING_S)
-        return code
-
-
-    def last_words(self) -> str:
-        """The last line that the process wrote."""
-        if self.log is None:
-            return ""
         self.log.seek(0)
         lines = self.log.read().decode(errors="replace").strip().splitlines()
-        return lines[-1].strip() if lines else ""
+        self.words = lines[-1].strip() if lines else ""
+        self.log.close()
+        return code
 
 
 class Here:

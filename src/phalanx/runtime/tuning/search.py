@@ -1,4 +1,4 @@
-"""`px.tune`: reads every configuration, builds them in parallel, tries each where it can do no harm, and lets them take turns."""
+"""`px.tune`: reads every configuration, builds them in parallel, tries each where it can do no harm, times them in turns."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def tune(
     make_args: Callable[[], Sequence[Any]] | None = None, reference: Callable[..., Any] | None = None,
     tolerance: float | None = None, check: bool | Sequence[Any] = False,
     measure: Callable[[Callable[[], Any], dict[str, Any]], float] | None = None, mode: str = "sustained",
-    flush_l2: bool = False, rounds: int | None = None, keep: float = 1.25, timeout: float = 30.0, seed: int = 0,
+    rounds: int | None = None, keep: float = 1.25, timeout: float = 30.0, seed: int = 0,
     isolate: bool = True, force: bool = False, quiet: bool = False,
 ) -> Tuned:
     """Searches the fastest of several configurations of a kernel on the GPU, and keeps the answer on disk.
@@ -57,9 +57,9 @@ def tune(
     function: what it must return), or a dict of arrays by parameter; an error above `tolerance` of the largest element (by
     default a rounding of its dtype) is wrong. ``check=True`` first runs `px.check` on each candidate, ``check=(x, y)`` on
     these, smaller, arguments. The survivors take turns: blocks of launches as `mode` says ("sustained": 20 ms back to
-    back, "burst": 6 ms after a rest), `rounds` of them, medians; who is `keep` times slower than the best after a round
-    is not measured further. ``flush_l2=True`` empties L2 before each launch. `timeout` is what one candidate may take,
-    in seconds. `measure(run, config)` replaces the clock: it returns milliseconds. ``force=True`` searches again. Example::
+    back, "burst": 6 ms after a rest, "cold": L2 emptied before each launch), `rounds` of them, medians; who is `keep`
+    times slower than the best after a round is not measured further. `timeout` is what one candidate may take, in seconds.
+    `measure(run, config)` replaces the clock: it returns milliseconds. ``force=True`` searches again. Example::
 
         configs = [dict(BM=bm, STAGES=s) for bm in (64, 128) for s in (2, 3, 4)]
         tuned = px.tune(copy, configs, (x, y), grid=lambda BM: px.cdiv(4096, BM))
@@ -75,7 +75,7 @@ def tune(
     target, grid = target_of(kernel, grid)
     chosen = list_of_configs(target, configs)
     if mode not in MODES:
-        raise _mistake(f"mode={mode!r}", f"the modes are {' and '.join(MODES)}")
+        raise _mistake(f"mode={mode!r}", f"the modes are {', '.join(MODES)}")
     if rounds is not None and (not isinstance(rounds, int) or rounds < 1):
         raise _mistake(f"rounds={rounds!r}", "measure at least one round")
     if check and not isinstance(target, Kernel):
@@ -83,7 +83,7 @@ def tune(
     if make_args is not None and not args:
         args = tuple(make_args())
     search = Search(
-        target, grid, chosen, tuple(args), make_args, reference, tolerance, check, measure, mode, flush_l2,
+        target, grid, chosen, tuple(args), make_args, reference, tolerance, check, measure, mode,
         MODES[mode].rounds if rounds is None else rounds, keep, timeout, seed, isolate, quiet,
     )
     return search.run(force)
@@ -111,7 +111,7 @@ def target_of(kernel: Any, grid: Any) -> tuple[Any, Any]:
             "write px.tune(kernel, configs, arguments, grid=...)",
         )
     if grid is not None:
-        raise _mistake("px.tune takes no grid for a function", "the function launches its kernels by itself: leave grid= out")
+        raise _mistake("px.tune takes no grid for a function", "the function launches its kernels itself: leave grid= out")
     return kernel, None
 
 
@@ -169,7 +169,6 @@ class Search:
     check: Any
     measure: Any
     mode: str
-    flush_l2: bool
     rounds: int
     keep: float
     timeout: float
@@ -260,7 +259,7 @@ class Search:
         plans = plan_arguments(self.args, self.ordinal)
         parts = (
             None if self.is_kernel else self.target, self.configs, [plan.type_key for plan in plans], self.device,
-            self.make_args, self.reference, self.tolerance, bool(self.check), self.measure, self.mode, self.flush_l2,
+            self.make_args, self.reference, self.tolerance, bool(self.check), self.measure, self.mode,
             self.rounds, self.keep, self.seed, [n for n, a in enumerate(self.args) if describe(a) is not None],
         )
         return search_key(parts, listings)
@@ -293,7 +292,7 @@ class Search:
             plans=tuple(plan_arguments(self.args, self.ordinal)) if self.make_args is None else (),
             make_args=sent(self.make_args, "make_args"), reference=sent(self.reference, "reference"),
             measure=sent(self.measure, "measure"), names=self.target.parameters if self.is_kernel else (),
-            ordinal=self.ordinal, mode=self.mode, flush_l2=self.flush_l2, tolerance=self.tolerance, seed=self.seed,
+            ordinal=self.ordinal, mode=self.mode, tolerance=self.tolerance, seed=self.seed,
             is_kernel=self.is_kernel,
         )
 
@@ -333,10 +332,11 @@ class Search:
             worker = builders.get()
             try:
                 check = None if checked is None else (candidate.grid, checked)
-                made = worker.ask("build", packed, arch, self.ordinal is not None, check, limit=BUILD_LIMIT_S)
-                candidate.payload = (
-                    Simulated(packed, candidate.grid) if self.ordinal is None else MachineCode(*made, candidate.grid)
-                )
+                plain, watched = worker.ask("build", packed, arch, self.ordinal is not None, check, limit=BUILD_LIMIT_S)
+                if self.ordinal is None:
+                    candidate.payload = Simulated(packed, candidate.grid)
+                else:
+                    candidate.payload = MachineCode(plain, watched, candidate.grid)
             except Failed as failure:
                 candidate.fail(failure)
             finally:

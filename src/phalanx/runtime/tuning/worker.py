@@ -15,15 +15,13 @@ import numpy as np
 
 from phalanx.errors import Error
 from phalanx.runtime.compiled import Compiled
-from phalanx.runtime.timing import MODES, MOST_REPEATS, EventTimer, repeats_for
+from phalanx.runtime.timing import MODES, EventTimer, repeats_for
 from phalanx.runtime.tuning.arguments import MadeArguments, Plan, PlannedArguments
 from phalanx.runtime.tuning.shipping import Parcel
 
 TOLERANCES = {"f64": 1e-9, "f32": 2**-10, "f16": 2**-8, "bf16": 2**-6, "f8e4m3": 2**-2, "f8e5m2": 2**-1}
 """Of the largest expected element: a rounding of the output's type, and sums in another order."""
 
-FLUSHED_REPEATS = 100
-"""The most launches of a block where each is preceded by a flush of L2."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +59,6 @@ class Setup:
     names: tuple[str, ...]
     ordinal: int | None
     mode: str
-    flush_l2: bool
     tolerance: float | None
     seed: int
     is_kernel: bool
@@ -157,11 +154,11 @@ class Session:
         elif setup.ordinal is not None:
             from phalanx.runtime.driver import get_driver
 
-            flush = 2 * get_driver().device(setup.ordinal).l2_bytes if setup.flush_l2 else 0
+            flush = 2 * get_driver().device(setup.ordinal).l2_bytes if MODES[setup.mode].flushes else 0
             self.timer = EventTimer(setup.ordinal, flush_bytes=flush)
 
     def _expectation(self, found: Any) -> dict[int, np.ndarray]:
-        """A reference's answer by argument: {position or name: array}, or one array for the last argument; -1 is a result."""
+        """A reference's answer by argument (-1: what the function returns): {position or name: array}, or one array."""
         assert self.setup is not None
         if isinstance(found, dict):
             names = self.setup.names
@@ -235,8 +232,7 @@ class Session:
         if self.measure is not None:
             return float(self.measure(run.again, self.configs[number]))
         if number not in self.repeats:
-            most = FLUSHED_REPEATS if self.setup.flush_l2 else MOST_REPEATS
-            self.repeats[number] = min(most, repeats_for(run.again, self.timer, MODES[self.setup.mode].block_ms))
+            self.repeats[number] = repeats_for(run.again, self.timer, MODES[self.setup.mode])
         return float(self.timer(run.again, self.repeats[number]))
 
     def is_lost(self) -> bool:
