@@ -180,6 +180,7 @@ class Search:
     worker: Any = None
     setup: Setup | None = None
     loaded: set[int] = field(default_factory=set)
+    prepared: bool = False
 
     @property
     def is_kernel(self) -> bool:
@@ -322,10 +323,10 @@ class Search:
             jobs.append((candidate, pack(function)))
         stage = bar(f"{self.name}: compiling", len(jobs))
         checked = self.check_arguments()
-        count = max(1, min(MOST_BUILDERS, os.cpu_count() or 1, len(jobs)))
+        count = max(1, min(MOST_BUILDERS, os.cpu_count() or 1, len(jobs) // 2))  # a process takes half a second to start
+        helpers = [Worker() for _ in range(count - 1 if self.isolate else count)]
         builders: SimpleQueue[Any] = SimpleQueue()
-        workers = [Worker() for _ in range(count)]
-        for worker in workers:
+        for worker in [*helpers, self.worker] if self.isolate else helpers:
             builders.put(worker)
 
         def build_one(candidate: Candidate, packed: bytes) -> None:
@@ -353,7 +354,7 @@ class Search:
                     for future in futures:
                         future.cancel()
         finally:
-            for worker in workers:
+            for worker in helpers:
                 worker.kill()
 
     def arch(self) -> str:
@@ -379,7 +380,7 @@ class Search:
     def attempt(self, candidate: Candidate, what: str) -> Any:
         """One request about a candidate, in a process that has it; what goes wrong is the candidate's end."""
         try:
-            if not self.worker.is_running:
+            if not self.worker.is_running or not self.prepared:
                 self.loaded.clear()
                 self.start()
             if candidate.number not in self.loaded:
@@ -395,6 +396,7 @@ class Search:
         """A process with the arguments; that this fails is nobody's candidate's fault."""
         try:
             self.worker.ask("prepare", self.setup, limit=START_LIMIT_S)
+            self.prepared = True
         except Failed as failure:
             raise Error(
                 f"px.tune can't make the arguments: {failure.note}",

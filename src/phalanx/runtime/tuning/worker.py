@@ -237,6 +237,8 @@ class Session:
 
     def is_lost(self) -> bool:
         """Whether the GPU's context died with the last run."""
+        if self.setup is None:
+            return False
         try:
             self._synchronize()
         except Exception:
