@@ -477,6 +477,13 @@ def test_host_arrays_where_there_is_a_gpu(gpu: Any) -> None:
         px.tune(double, [dict(BM=32)], (X, X.copy()), grid=blocks)
 
 
+def test_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cuda, "has_gpu", lambda: False)
+    with pytest.raises(px.Error, match=r"px\.tune measures on a GPU, and there is none here") as error:
+        px.tune(double, [dict(BM=32)], (spec((256,), px.f32), spec((256,), px.f32)), grid=blocks)
+    assert "on a machine with a GPU" in (error.value.remedy or "")
+
+
 def test_plans_name_the_device() -> None:
     (plan,) = plan_arguments((spec((4,), px.f32),), 0)
     assert isinstance(plan, ArrayPlan) and (plan.library, plan.device) == ("plain", 0)

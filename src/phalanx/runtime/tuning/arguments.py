@@ -51,20 +51,12 @@ class ArrayPlan:
             return 0
         return 1 + sum((size - 1) * stride for size, stride in zip(self.shape, self.strides))
 
-    @property
-    def type_key(self) -> str:
-        return f"{self.dtype} {self.shape} {self.strides} {self.low} {self.same_as}"
-
 
 @dataclass(frozen=True)
 class ScalarPlan:
     """A number, or None."""
 
     value: Any
-
-    @property
-    def type_key(self) -> str:
-        return f"{type(self.value).__name__} {self.value!r}"
 
 
 Plan = ArrayPlan | ScalarPlan
@@ -101,6 +93,20 @@ def plan_arguments(args: Sequence[Any], device: int | None) -> list[Plan]:
             )
         )
     return plans
+
+
+def type_texts(args: Sequence[Any]) -> list[str]:
+    """What a search depends on of each argument: the geometry of arrays and which are the same, the values of numbers."""
+    texts: list[str] = []
+    seen: dict[int, int] = {}
+    for number, value in enumerate(args):
+        info = None if isinstance(value, Spec) else describe(value)
+        if info is not None:
+            same = seen.setdefault(info.pointer, number)
+            texts.append(f"{info.dtype_name} {info.shape} {info.strides} {info.pointer % 16} {same}")
+        else:
+            texts.append(f"{type(value).__name__} {value!r}")
+    return texts
 
 
 def content_of(plan: ArrayPlan, rng: np.random.Generator) -> np.ndarray:

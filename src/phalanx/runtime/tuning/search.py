@@ -19,7 +19,7 @@ from phalanx.language.kernel import Kernel
 from phalanx.runtime.dispatch import BoundLaunch, debugging, device_of
 from phalanx.runtime.specialise import Spec, normalise_grid, read_arguments, specialise
 from phalanx.runtime.timing import MODES, turns
-from phalanx.runtime.tuning.arguments import ArrayPlan, plan_arguments
+from phalanx.runtime.tuning.arguments import ArrayPlan, plan_arguments, type_texts
 from phalanx.runtime.tuning.keys import load_rows, search_key, store_rows
 from phalanx.runtime.tuning.process import INSIDE, Here, Worker
 from phalanx.runtime.tuning.result import Row, Tuned
@@ -75,7 +75,7 @@ def tune(
     target, grid = target_of(kernel, grid)
     chosen = list_of_configs(target, configs)
     if mode not in MODES:
-        raise _mistake(f"mode={mode!r}", f"the modes are {', '.join(MODES)}")
+        raise _mistake(f"px.tune has no mode {mode!r}", f"the modes are {', '.join(MODES)}")
     if rounds is not None and (not isinstance(rounds, int) or rounds < 1):
         raise _mistake(f"rounds={rounds!r}", "measure at least one round")
     if check and not isinstance(target, Kernel):
@@ -230,7 +230,8 @@ class Search:
         if len(real) < len(self.args) or not any(describe(value) is not None for value in real):
             self.ordinal = 0 if has_gpu() else None
         if self.ordinal is None and self.measure is None:
-            here = "the arguments are host arrays" if has_gpu() else "there is none here"
+            given = any(describe(value) is not None for value in real)
+            here = "the arguments are host arrays" if given else "there is none here"
             raise _mistake(
                 f"px.tune measures on a GPU, and {here}",
                 "pass CUDA arrays or px.spec on a machine with a GPU; or measure=, which says what a candidate costs",
@@ -255,13 +256,10 @@ class Search:
             return candidate.note
 
     def key(self, listings: list[str]) -> str | None:
-        from phalanx.runtime.arrays import describe
-
-        plans = plan_arguments(self.args, self.ordinal)
         parts = (
-            None if self.is_kernel else self.target, self.configs, [plan.type_key for plan in plans], self.device,
+            None if self.is_kernel else self.target, self.configs, type_texts(self.args), self.device,
             self.make_args, self.reference, self.tolerance, bool(self.check), self.measure, self.mode,
-            self.rounds, self.keep, self.seed, [n for n, a in enumerate(self.args) if describe(a) is not None],
+            self.rounds, self.keep, self.seed,
         )
         return search_key(parts, listings)
 

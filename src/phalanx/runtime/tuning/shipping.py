@@ -38,7 +38,7 @@ def parcel(value: Any, what: str) -> Parcel:
         names.load()
     except Exception:
         raise Error(
-            f"{what} can't be sent to the process that measures: it is made inside a function, or holds such a thing",
+            f"{what} can't be sent to the process that measures: it is a lambda, or made inside a function",
             location=caller_location(),
             remedy="define it with def at the top of a file, or pass isolate=False to measure in this process",
         ) from None

@@ -24,11 +24,9 @@ class Setting(NamedTuple):
 
 SETTINGS = (
     Setting(128, 256, 64, 3, 256),
-    Setting(128, 256, 64, 2, 256),
     Setting(256, 128, 64, 3, 256),
     Setting(128, 128, 64, 4, 256),
     Setting(128, 128, 64, 4, 128),
-    Setting(64, 256, 64, 4, 128),
     Setting(64, 128, 64, 4, 128),
 )
 PANEL = 10
@@ -67,6 +65,7 @@ class TileLang:
     """The matmul with the fastest of its settings for each shape."""
 
     name = "tilelang"
+    checks = ((512, 1024, 512),)  # each shape is compiled by itself, which takes seconds
 
     def __init__(self, timer: Timer) -> None:
         if importlib.util.find_spec("tilelang") is None:

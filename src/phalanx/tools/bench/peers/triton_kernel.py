@@ -24,7 +24,7 @@ def matmul(
     a_desc, b_desc, c_desc, M, N, K,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr, CTAS: tl.constexpr, HALVES: tl.constexpr,
 ):
-    """The kernel; `CTAS` is its grid."""
+    """The kernel; `CTAS` is its grid, unless there are fewer tiles."""
     tiles_m, tiles_n, steps = tl.cdiv(M, BM), tl.cdiv(N, BN), tl.cdiv(K, BK)
     # A second counter for the stores: else they would hold the next tile's loads back.
     stored = tl.program_id(0) - CTAS

@@ -62,12 +62,12 @@ class Triton:
         a_desc, b_desc = TensorDescriptor.from_tensor(a, [bm, bk]), TensorDescriptor.from_tensor(b, [bn, bk])
         c_desc = TensorDescriptor.from_tensor(c, [bm, bn // 2 if halves else bn])
         tiles = -(-m // bm) * -(-n // bn)
-        ctas = min(torch.cuda.get_device_properties(a.device).multi_processor_count, tiles)
-        launch = self.kernel[(ctas,)]
+        sms = torch.cuda.get_device_properties(a.device).multi_processor_count  # a constant of the kernel: compiled once
+        launch = self.kernel[(min(sms, tiles),)]
 
         def run() -> None:
             launch(
-                a_desc, b_desc, c_desc, m, n, k, BM=bm, BN=bn, BK=bk, GROUP=GROUP, CTAS=ctas, HALVES=halves,
+                a_desc, b_desc, c_desc, m, n, k, BM=bm, BN=bn, BK=bk, GROUP=GROUP, CTAS=sms, HALVES=halves,
                 num_warps=warps, num_stages=stages,
             )
 
