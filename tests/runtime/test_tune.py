@@ -15,12 +15,13 @@ import phalanx as px
 import tuning_fakes as fakes
 from phalanx.runtime import device_array
 from phalanx.runtime import driver as cuda
+from phalanx.runtime.arrays import numpy_dtype
 from phalanx.runtime.cache import DiskCache
 from phalanx.runtime.dispatch import spec
 from phalanx.runtime.tuning import keys, process, search
 from phalanx.runtime.tuning.arguments import ArrayPlan, PlannedArguments, plan_arguments
 from phalanx.runtime.tuning.process import Worker
-from phalanx.runtime.tuning.worker import Failed, distance, first_line
+from phalanx.runtime.tuning.worker import Failed, distance, first_line, same_bytes
 
 X = np.zeros(256, np.float32)
 SQUARE = np.ones((4, 4), np.float32)
@@ -328,6 +329,17 @@ def test_a_reference_by_name() -> None:
 )
 def test_distance(got: list[float], want: list[float], expected: float) -> None:
     assert distance(np.array(got), np.array(want)) == expected
+
+
+def test_narrow_types_are_compared_in_f32() -> None:
+    got, want = np.array([1.0, 2.0]).astype(numpy_dtype("bf16")), np.array([1.0, 2.25], np.float32)
+    assert distance(got, want) == pytest.approx(0.25 / 2.25)
+
+
+def test_a_result_seen_before_is_told_by_its_bytes() -> None:
+    a = np.array([[0.0, np.nan], [1.0, 2.0]], np.float32)
+    assert same_bytes(a, a.copy()) and same_bytes(a.T, a.T.copy())
+    assert not same_bytes(a, -a) and not same_bytes(a, a.ravel()) and not same_bytes(a, a.astype(np.float64))
 
 
 def test_integers_are_right_or_wrong() -> None:

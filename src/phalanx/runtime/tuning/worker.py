@@ -21,6 +21,7 @@ from phalanx.runtime.tuning.shipping import Parcel
 
 TOLERANCES = {"f64": 1e-9, "f32": 2**-10, "f16": 2**-8, "bf16": 2**-6, "f8e4m3": 2**-2, "f8e5m2": 2**-1}
 """Of the largest expected element: a rounding of the output's type, and sums in another order."""
+KNOWN_RESULTS = 4
 
 
 
@@ -98,6 +99,8 @@ class Session:
     setup: Setup | None = None
     arguments: Any = None
     expected: dict[int, np.ndarray] = field(default_factory=dict)
+    accepted: dict[int, list[np.ndarray]] = field(default_factory=dict)
+    """Results that were close enough: most candidates give one of them again, bit by bit, which is quicker to see."""
     runs: dict[int, Any] = field(default_factory=dict)
     configs: dict[int, dict[str, Any]] = field(default_factory=dict)
     repeats: dict[int, int] = field(default_factory=dict)
@@ -214,11 +217,16 @@ class Session:
             what = "the result" if position == -1 else f"argument {self._name(position)}"
             if got.shape != want.shape:
                 raise Failed("is wrong", f"{what} has shape {got.shape}, the reference {want.shape}")
+            known = self.accepted.setdefault(position, [])
+            if any(same_bytes(got, earlier) for earlier in known):
+                continue
             error, allowed = distance(got, want), self.setup.tolerance
             if allowed is None:
                 allowed = tolerance_of(got)
             if not error <= allowed:
                 raise Failed("is wrong", f"{what} is off by {error:.2g} of the largest element, {allowed:.2g} is allowed")
+            if len(known) < KNOWN_RESULTS:
+                known.append(got.copy())
 
     def _name(self, position: int) -> str:
         assert self.setup is not None
@@ -318,17 +326,26 @@ class CalledRun:
     first = again
 
 
+def same_bytes(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether two arrays are equal bit by bit."""
+    if (a.shape, a.dtype) != (b.shape, b.dtype):
+        return False
+    a, b = np.ascontiguousarray(a), np.ascontiguousarray(b)
+    return np.array_equal(a.reshape(-1).view(np.uint8), b.reshape(-1).view(np.uint8))
+
+
 def distance(got: np.ndarray, want: np.ndarray) -> float:
     """The largest error, of the largest expected element; infinite where one side has a NaN and the other has none."""
     if got.dtype.kind in "biu":
         return 0.0 if np.array_equal(got, want) else float("inf")
-    a, b = got.astype(np.float64), np.asarray(want).astype(np.float64)
+    wide = np.float64 if np.float64 in (got.dtype, want.dtype) else np.float32
+    a, b = got.astype(wide), want.astype(wide)
     same = (a == b) | (np.isnan(a) & np.isnan(b))
     if same.all():
         return 0.0
     finite = np.abs(b[np.isfinite(b)])
     scale = float(finite.max()) if finite.size else 0.0
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
         worst = float(np.abs(a - b)[~same].max())
     if np.isnan(worst):
         return float("inf")
