@@ -338,7 +338,7 @@ def distance(got: np.ndarray, want: np.ndarray) -> float:
     """The largest error, of the largest expected element; infinite where one side has a NaN and the other has none."""
     if got.dtype.kind in "biu":
         return 0.0 if np.array_equal(got, want) else float("inf")
-    wide = np.float64 if np.float64 in (got.dtype, want.dtype) else np.float32
+    wide: Any = np.float64 if np.float64 in (got.dtype, want.dtype) else np.float32
     a, b = got.astype(wide), want.astype(wide)
     same = (a == b) | (np.isnan(a) & np.isnan(b))
     if same.all():
