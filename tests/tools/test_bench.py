@@ -299,13 +299,19 @@ def test_the_library_is_looked_up_when_it_is_asked_for(monkeypatch: pytest.Monke
     with pytest.raises(Missing, match=r"no px\.kernels\.matmul"):
         Library()
     calls: list[Any] = []
-    monkeypatch.setattr(px.kernels, "matmul", lambda a, b, out: calls.append((a.shape, b.shape, out.shape)), raising=False)
+
+    def matmul(a: Any, b: Any, out: Any) -> None:
+        calls.append((a.shape, b.shape, out.shape, os.environ.get("PHALANX_WATCHDOG")))
+
+    monkeypatch.setattr(px.kernels, "matmul", matmul, raising=False)
+    monkeypatch.delenv("PHALANX_WATCHDOG", raising=False)
     a, b, c = FakeDevice().operands(64, 128, 32)
     Library().launch(a, b, c)()
     watched = ours("matmul").watched(a, b, c)
     assert watched is not None
     watched()
-    assert calls == [((64, 32), (32, 128), (64, 128))] * 2
+    assert calls == [((64, 32), (32, 128), (64, 128), watchdog) for watchdog in (None, "1")]
+    assert "PHALANX_WATCHDOG" not in os.environ
 
 
 def test_the_fastest_setting_that_works() -> None:

@@ -5,7 +5,10 @@ The record lies in mapped host memory, 64-bit words: claim flag, site, linear bl
 
 from __future__ import annotations
 
+import os
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from phalanx.errors import Error
@@ -14,6 +17,20 @@ from phalanx.runtime.driver import DriverError, HostBuffer
 
 RECORD_WORDS = 16
 _BUFFERS: dict[int, HostBuffer] = {}
+
+
+@contextmanager
+def bounded_waits() -> Iterator[None]:
+    """Kernels that are launched meanwhile have their waits bounded, unless their own `watchdog=False` forbids it."""
+    former = os.environ.get("PHALANX_WATCHDOG")
+    os.environ["PHALANX_WATCHDOG"] = "1"
+    try:
+        yield
+    finally:
+        if former is None:
+            del os.environ["PHALANX_WATCHDOG"]
+        else:
+            os.environ["PHALANX_WATCHDOG"] = former
 
 
 def run_watched(

@@ -314,11 +314,10 @@ class CalledRun:
         self.can_be_watched = ordinal is not None
 
     def watched(self) -> Any:
-        os.environ["PHALANX_WATCHDOG"] = "1"
-        try:
+        from phalanx.runtime.watchdog import bounded_waits
+
+        with bounded_waits():
             return self.again()
-        finally:
-            os.environ["PHALANX_WATCHDOG"] = "0"
 
     def again(self) -> Any:
         return self.function(*self.arguments.values, **self.config)

@@ -110,17 +110,13 @@ class Library:
         return lambda: function(a, transposed, out=c)
 
     def watched(self, a: Any, b: Any, c: Any) -> Run | None:
-        import os
+        from phalanx.runtime.watchdog import bounded_waits
 
         plain = self.launch(a, b, c)
 
         def run() -> None:
-            former = os.environ.get("PHALANX_WATCHDOG")
-            os.environ["PHALANX_WATCHDOG"] = "1"
-            try:
+            with bounded_waits():
                 plain()
-            finally:
-                os.environ["PHALANX_WATCHDOG"] = former or "0"
 
         return run
 
