@@ -322,9 +322,9 @@ class Search:
         stage = bar(f"{self.name}: compiling", len(jobs))
         checked = self.check_arguments()
         count = max(1, min(MOST_BUILDERS, os.cpu_count() or 1, len(jobs) // 2))  # a process takes half a second to start
-        helpers = [Worker() for _ in range(count - 1 if self.isolate else count)]
+        extra = [Worker() for _ in range(count - 1 if self.isolate else count)]
         builders: SimpleQueue[Any] = SimpleQueue()
-        for worker in [*helpers, self.worker] if self.isolate else helpers:
+        for worker in [*extra, self.worker] if self.isolate else extra:
             builders.put(worker)
 
         def build_one(candidate: Candidate, packed: bytes) -> None:
@@ -352,7 +352,7 @@ class Search:
                     for future in futures:
                         future.cancel()
         finally:
-            for worker in helpers:
+            for worker in extra:
                 worker.kill()
 
     def arch(self) -> str:
