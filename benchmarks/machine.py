@@ -1,54 +1,5 @@
-"""What a results file must say about where it came from."""
+"""What a results file must say about where it came from; the same for `phalanx bench`."""
 
-from __future__ import annotations
+from phalanx.tools.bench.results import commit, gpu, save, stamp
 
-import datetime
-import json
-import os
-import platform
-import subprocess
-from pathlib import Path
-from typing import Any
-
-
-def commit() -> str:
-    """The commit of the checkout; `PHALANX_COMMIT` where there is no repository (a copied tree)."""
-    if os.environ.get("PHALANX_COMMIT"):
-        return os.environ["PHALANX_COMMIT"]
-    try:
-        return subprocess.run(
-            ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True,
-            cwd=Path(__file__).resolve().parent,
-        ).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
-
-
-def gpu() -> dict[str, Any]:
-    """Card and driver, empty without a GPU."""
-    try:
-        line = subprocess.run(
-            ["nvidia-smi", "--query-gpu=name,driver_version,power.limit", "--format=csv,noheader"],
-            capture_output=True, text=True, check=True,
-        ).stdout.strip().splitlines()[0]
-    except (OSError, subprocess.CalledProcessError, IndexError):
-        return {}
-    name, driver, power = (part.strip() for part in line.split(","))
-    return {"card": name, "driver": driver, "power_limit": power}
-
-
-def stamp() -> dict[str, Any]:
-    """Card, driver, date, commit, Python."""
-    return {
-        **gpu(),
-        "date": datetime.date.today().isoformat(),
-        "commit": commit(),
-        "python": platform.python_version(),
-    }
-
-
-def save(path: Path | None, results: dict[str, Any]) -> None:
-    """Writes a results file with its stamp."""
-    if path is not None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps({"machine": stamp(), **results}, indent=1) + "\n")
+__all__ = ["commit", "gpu", "save", "stamp"]

@@ -10,6 +10,13 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
+GEMMS = {
+    "v6": "bf16 GEMM v6",
+    "v7": "bf16 GEMM v7",
+    "matmul": "`px.kernels.matmul`, bf16",
+    "triton": "(Triton's persistent TMA matmul, bf16)",
+    "tilelang": "(TileLang's matmul, bf16)",
+}
 
 
 def result(name: str) -> dict[str, Any] | None:
@@ -53,11 +60,11 @@ def summary() -> list[str]:
     if gemm:
         for mode in ("sustained", "burst"):
             ratios = gemm_ratios(gemm, mode)
-            for rung in ("v6", "v7"):
-                if rung in ratios:
+            for name, title in GEMMS.items():
+                if name in ratios:
                     lines.append(
-                        f"| bf16 GEMM {rung}, {mode} | cuBLAS | {mean(ratios[rung]):.3f} (geometric mean of "
-                        f"{len(ratios[rung])} shapes, lowest {min(ratios[rung]):.3f}) | `benchmarks/gemm.py` |"
+                        f"| {title}, {mode} | cuBLAS | {mean(ratios[name]):.3f} (geometric mean of "
+                        f"{len(ratios[name])} shapes, lowest {min(ratios[name]):.3f}) | `benchmarks/gemm.py` |"
                     )
     if rows:
         for kernel in dict.fromkeys(row["kernel"] for row in rows["rows"]):

@@ -77,12 +77,18 @@ if TYPE_CHECKING:
     from phalanx import kernels
     from phalanx.runtime.checking import check
     from phalanx.runtime.exploring import explore
+    from phalanx.runtime.tuning import tune
 
-_LAZY = {"check": "phalanx.runtime.checking", "explore": "phalanx.runtime.exploring", "kernels": "phalanx.kernels"}
+_LAZY = {
+    "check": "phalanx.runtime.checking",
+    "explore": "phalanx.runtime.exploring",
+    "kernels": "phalanx.kernels",
+    "tune": "phalanx.runtime.tuning",
+}
 
 
 def __getattr__(name: str) -> object:
-    """The checker, the explorer and the kernels are imported when they are first used."""
+    """The checker, the explorer, the tuner and the kernels are imported when they are first used."""
     if name not in _LAZY:
         raise AttributeError(f"module 'phalanx' has no attribute {name!r}")
     import importlib
@@ -101,6 +107,6 @@ __all__ = [
     "erf", "example", "exp", "exp2", "explore", "f16", "f32", "f64", "f8e4m3", "f8e5m2", "fence", "floor", "full",
     "func", "i16", "i32", "i64", "i8", "keep", "kernel", "kernels", "load", "log", "log2", "max", "maximum", "min",
     "minimum", "num_blocks", "pipe", "print", "ring", "rsqrt", "shared", "sigmoid", "sin", "spec", "sqrt",
-    "static_range", "store", "struct", "sum", "sync", "tanh", "tma", "u16", "u32", "u64", "u8", "unroll", "warps",
+    "static_range", "store", "struct", "sum", "sync", "tanh", "tma", "tune", "u16", "u32", "u64", "u8", "unroll", "warps",
     "wgmma", "wgmma_commit", "wgmma_wait", "where", "zeros",
 ]

@@ -44,6 +44,8 @@ class FakeLibrary:
         self.encoded: list[dict[str, Any]] = []
         self.failures: dict[str, list[int]] = {}
         self.context = 1000
+        self.allocated = self.events = 0
+        self.recorded: dict[int, float] = {}
         self._keep: list[Any] = []
         for name, arguments in cuda.PROTOTYPES.items():
             function = ctypes.CFUNCTYPE(ctypes.c_int, *arguments)(self._implementation(name))
@@ -127,6 +129,29 @@ class FakeLibrary:
     def _cuLaunchKernelEx(self, config: int, function: int, parameters: int, extra: int | None) -> None:
         assert extra is None
         self.launches.append(Launch(config, function, parameters))
+
+    def _cuMemAlloc_v2(self, out: int, nbytes: int) -> None:
+        self.allocated += nbytes + 256
+        self._write_pointer(out, (1 << 32) + self.allocated // 256 * 256)
+
+    def _cuMemHostAlloc(self, out: int, nbytes: int, flags: int) -> None:
+        memory = (ctypes.c_char * nbytes)()
+        self._keep.append(memory)
+        self._write_pointer(out, ctypes.addressof(memory))
+
+    def _cuMemHostGetDevicePointer_v2(self, out: int, host: int, flags: int) -> None:
+        self._write_pointer(out, host)
+
+    def _cuEventCreate(self, out: int, flags: int) -> None:
+        self.events += 1
+        self._write_pointer(out, 5000 + self.events)
+
+    def _cuEventRecord(self, event: int, stream: int | None) -> None:
+        """The clock of this GPU: a launch takes a millisecond for each CTA along its first axis."""
+        self.recorded[event] = sum(launch.grid[0] for launch in self.launches)
+
+    def _cuEventElapsedTime(self, out: int, start: int, stop: int) -> None:
+        ctypes.c_float.from_address(out).value = self.recorded[stop] - self.recorded[start]
 
     def _cuTensorMapEncodeTiled(self, out: int, *arguments: Any) -> None:
         dtype, rank, pointer, dims, strides, box, steps, interleave, swizzle, promotion, fill = arguments

@@ -87,6 +87,7 @@ class ArgumentKind(Enum):
     FLOAT = 7
     BOOL = 8
     OTHER = 9
+    DEVICE_ARRAY = 10
 
 
 # Enum members as plain names: the launch path compares them, and a global is quicker than an attribute.
@@ -120,6 +121,8 @@ def _classify(kind: type) -> ArgumentKind:
         return ArgumentKind.INTEGER
     if issubclass(kind, float | np.floating) or kind.__name__ in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
         return ArgumentKind.FLOAT
+    if kind.__name__ == "DeviceArray" and kind.__module__ == "phalanx.runtime.device_array":
+        return ArgumentKind.DEVICE_ARRAY
     if hasattr(kind, "__cuda_array_interface__"):
         return ArgumentKind.CUDA_INTERFACE
     if hasattr(kind, "__dlpack__") and hasattr(kind, "__dlpack_device__"):
@@ -175,6 +178,10 @@ def _describe_cuda_interface(x: Any) -> ArrayInfo:
     return ArrayInfo("cuda", _device_of_pointer(pointer), pointer, shape, strides, dtype_name(dtype))
 
 
+def _describe_device_array(x: Any) -> ArrayInfo:
+    return ArrayInfo("cuda", x.device, x.pointer, x.shape, x.strides, x.dtype_name)
+
+
 def _describe_dlpack(x: Any) -> ArrayInfo:
     tensor = dlpack.read(x)
     name = dlpack.DTYPE_NAMES.get((tensor.code, tensor.bits)) if tensor.lanes == 1 else None
@@ -197,6 +204,7 @@ _READERS = {
     ArgumentKind.CUPY: _describe_cupy,
     ArgumentKind.CUDA_INTERFACE: _describe_cuda_interface,
     ArgumentKind.DLPACK: _describe_dlpack,
+    ArgumentKind.DEVICE_ARRAY: _describe_device_array,
 }
 
 

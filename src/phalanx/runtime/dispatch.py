@@ -105,7 +105,7 @@ class BoundLaunch:
             if compiled.signature.debug:
                 from phalanx.runtime.watchdog import run_watched
 
-                run_watched(kernel, launcher, compiled, grid, values, ordinal)
+                run_watched(launcher, compiled, grid, values, ordinal)
                 return
             launcher.launch(grid, values)
             none_at = tuple(n for n, a in enumerate(arguments) if a.type is None)

@@ -46,11 +46,16 @@ PROTOTYPES: dict[str, tuple[Any, ...]] = {
     "cuMemAlloc_v2": (_ptr, _size),
     "cuMemFree_v2": (_ptr,),
     "cuMemsetD8_v2": (_ptr, ctypes.c_ubyte, _size),
+    "cuMemsetD8Async": (_ptr, ctypes.c_ubyte, _size, _ptr),
     "cuMemcpyHtoD_v2": (_ptr, _ptr, _size),
     "cuMemcpyDtoH_v2": (_ptr, _ptr, _size),
     "cuMemHostAlloc": (_ptr, _size, _uint),
     "cuMemHostGetDevicePointer_v2": (_ptr, _ptr, _uint),
     "cuMemFreeHost": (_ptr,),
+    "cuEventCreate": (_ptr, _uint),
+    "cuEventRecord": (_ptr, _ptr),
+    "cuEventSynchronize": (_ptr,),
+    "cuEventElapsedTime": (_ptr, _ptr, _ptr),
 }
 
 # Enumerators of cuda.h.
@@ -292,6 +297,25 @@ class Driver:
     def copy_to_device(self, destination: int, source: int, nbytes: int) -> None:
         """Copy host memory to device memory; blocks."""
         self.call("cuMemcpyHtoD_v2", destination, source, nbytes)
+
+    def fill_later(self, pointer: int, value: int, nbytes: int, stream: int = 0) -> None:
+        """Set device memory to a byte, in the order of a stream."""
+        self.call("cuMemsetD8Async", pointer, value, nbytes, stream)
+
+    def event(self) -> int:
+        """An event of the current context that takes times."""
+        return self._pointer("cuEventCreate", 0)
+
+    def record(self, event: int, stream: int = 0) -> None:
+        """Put an event behind the work of a stream."""
+        self.call("cuEventRecord", event, stream)
+
+    def elapsed_ms(self, start: int, stop: int) -> float:
+        """Milliseconds between two events; waits for the second."""
+        self.call("cuEventSynchronize", stop)
+        result = ctypes.c_float()
+        self.call("cuEventElapsedTime", ctypes.byref(result), start, stop)
+        return result.value
 
     def synchronize(self, stream: int | None = None) -> None:
         """Wait for a stream, or for all of the current context."""

@@ -177,6 +177,12 @@ class Launcher:
             self._submit(grid, args, stream, debug)
             return True
 
+    def launch_again(self) -> None:
+        """The last launch once more, same grid, arguments and stream: nothing is looked at."""
+        status = self._enqueue(self._config_address, self._function, self._parameters_address, None)
+        if status:
+            self._retry(status)
+
     def _submit(
         self, grid: tuple[int, int, int], args: Sequence[Any], stream: int | None, debug: int
     ) -> None:

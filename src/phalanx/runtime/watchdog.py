@@ -5,11 +5,13 @@ The record lies in mapped host memory, 64-bit words: claim flag, site, linear bl
 
 from __future__ import annotations
 
+import os
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from phalanx.errors import Error
-from phalanx.language.kernel import Kernel
 from phalanx.runtime.compiled import Compiled
 from phalanx.runtime.driver import DriverError, HostBuffer
 
@@ -17,8 +19,21 @@ RECORD_WORDS = 16
 _BUFFERS: dict[int, HostBuffer] = {}
 
 
+@contextmanager
+def bounded_waits() -> Iterator[None]:
+    """Kernels that are launched meanwhile have their waits bounded, unless their own `watchdog=False` forbids it."""
+    former = os.environ.get("PHALANX_WATCHDOG")
+    os.environ["PHALANX_WATCHDOG"] = "1"
+    try:
+        yield
+    finally:
+        if former is None:
+            del os.environ["PHALANX_WATCHDOG"]
+        else:
+            os.environ["PHALANX_WATCHDOG"] = former
+
+
 def run_watched(
-    kernel: Kernel,
     launcher: Any,
     compiled: Compiled,
     grid: tuple[int, int, int],
@@ -38,11 +53,11 @@ def run_watched(
         except DriverError as failure:
             record = struct.unpack(f"<{RECORD_WORDS}Q", bytes(buffer.memory[: 8 * RECORD_WORDS]))
             if record[0]:
-                raise report(kernel, compiled, grid, record) from failure
+                raise report(compiled, grid, record) from failure
             raise
 
 
-def report(kernel: Kernel, compiled: Compiled, grid: tuple[int, int, int], record: tuple[int, ...]) -> Error:
+def report(compiled: Compiled, grid: tuple[int, int, int], record: tuple[int, ...]) -> Error:
     """The error that a record stands for."""
     _, site_number, block, warp, parity, index = record[:6]
     site = compiled.sites[site_number]

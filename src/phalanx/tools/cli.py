@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from phalanx.tools.bench.command import app as bench
 from phalanx.tools.check import check
 
 app = typer.Typer(help="Phalanx: GPU kernels whose choreography is checked before it runs.", no_args_is_help=True)
@@ -49,6 +50,7 @@ def clear_cache() -> None:
 
 
 app.command()(check)
+app.add_typer(bench, name="bench")
 
 
 def main() -> None:

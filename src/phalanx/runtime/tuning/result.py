@@ -1,0 +1,102 @@
+"""What `px.tune` gives back: the best configuration, the table of all, and the kernel bound to the best."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from typing import Any
+
+from phalanx.language.kernel import Kernel
+
+SHOWN_WIDTH = 140
+
+
+@dataclass(frozen=True)
+class Row:
+    """One configuration: milliseconds of a launch, speed relative to the best (1.0), "ok" or what is wrong with it, and why.
+
+    `rounds` is how many blocks the time is the median of: those that fall behind are not measured to the end.
+    """
+
+    config: dict[str, Any]
+    ms: float | None
+    ratio: float | None
+    status: str
+    note: str = ""
+    rounds: int = 0
+
+    @property
+    def ok(self) -> bool:
+        return self.status == "ok"
+
+
+@dataclass(frozen=True, eq=False)
+class Tuned:
+    """A kernel (or function) with its best configuration; call it, or index it with a grid, like the kernel.
+
+    `.best` is that configuration, `.table` a `Row` for each, fastest first; `print(tuned)` shows them. `.from_cache` tells
+    whether the search was made by an earlier call.
+    """
+
+    target: Any
+    grid: Any
+    table: tuple[Row, ...]
+    device: str
+    from_cache: bool = False
+
+    @property
+    def best(self) -> dict[str, Any]:
+        return dict(self.table[0].config)
+
+    @property
+    def name(self) -> str:
+        return self.target.name if isinstance(self.target, Kernel) else getattr(self.target, "__name__", "function")
+
+    def __call__(self, *args: Any, **constants: Any) -> Any:
+        """Launches with the best constants, on the grid of the search; `constants` override them."""
+        chosen = {**self.table[0].config, **constants}
+        if isinstance(self.target, Kernel):
+            return self.target[self.grid](*args, **chosen)
+        return self.target(*args, **chosen)
+
+    def __getitem__(self, grid: Any) -> Any:
+        """The kernel on another grid, with the best constants."""
+        return _Bound(self.target[grid], self.table[0].config)
+
+    def __rich__(self) -> Any:
+        from rich.table import Table
+
+        names = list(dict.fromkeys(name for row in self.table for name in row.config))
+        shown = Table(title=f"{self.name} on {self.device}", title_justify="left")
+        for name in names:
+            shown.add_column(name, justify="right")
+        for title in ("ms", "speed"):
+            shown.add_column(title, justify="right")
+        shown.add_column("status", no_wrap=True)
+        shown.add_column("", overflow="fold")
+        for row in self.table:
+            cells = [str(row.config.get(name, "")) for name in names]
+            cells += [f"{row.ms:.4f}" if row.ms is not None else "", f"{row.ratio:.3f}" if row.ratio is not None else ""]
+            shown.add_row(*cells, row.status, row.note, style=None if row.ok else "dim")
+        return shown
+
+    def __str__(self) -> str:
+        from rich.console import Console
+
+        out = io.StringIO()
+        Console(file=out, width=SHOWN_WIDTH, no_color=True, highlight=False, markup=False).print(self.__rich__())
+        return "\n".join(line.rstrip() for line in out.getvalue().rstrip().splitlines())
+
+    def __repr__(self) -> str:
+        measured = sum(row.ok for row in self.table)
+        return f"<Tuned {self.name}: {self.best}, {measured} of {len(self.table)} measured>"
+
+
+class _Bound:
+    """A bound launch with constants of its own."""
+
+    def __init__(self, bound: Any, constants: dict[str, Any]) -> None:
+        self.bound, self.constants = bound, constants
+
+    def __call__(self, *args: Any, **constants: Any) -> Any:
+        return self.bound(*args, **{**self.constants, **constants})

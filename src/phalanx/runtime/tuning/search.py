@@ -1,0 +1,475 @@
+"""`px.tune`: reads every configuration, builds them in parallel, tries each where it can do no harm, times them in turns."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from queue import SimpleQueue
+from typing import Any
+
+from phalanx.errors import Error, caller_location
+from phalanx.ir.printer import text
+from phalanx.language.kernel import Kernel
+from phalanx.runtime.dispatch import BoundLaunch, debugging, device_of
+from phalanx.runtime.specialise import Spec, normalise_grid, read_arguments, specialise
+from phalanx.runtime.timing import MODES, turns
+from phalanx.runtime.tuning.arguments import ArrayPlan, plan_arguments, type_texts
+from phalanx.runtime.tuning.keys import load_rows, search_key, store_rows
+from phalanx.runtime.tuning.process import INSIDE, Here, Worker
+from phalanx.runtime.tuning.result import Row, Tuned
+from phalanx.runtime.tuning.shipping import Parcel, parcel
+from phalanx.runtime.tuning.worker import Called, Failed, MachineCode, Setup, Simulated, first_line
+
+BUILD_LIMIT_S = 300.0
+START_LIMIT_S = 300.0
+"""For a process to start and make its arguments: imports, a CUDA context, random numbers."""
+MOST_BUILDERS = 8
+NOTED_FAILURES = 8
+
+
+def tune(
+    kernel: Any, configs: Iterable[dict[str, Any]], args: Sequence[Any] = (), *, grid: Any = None,
+    make_args: Callable[[], Sequence[Any]] | None = None, reference: Callable[..., Any] | None = None,
+    tolerance: float | None = None, check: bool | Sequence[Any] = False,
+    measure: Callable[[Callable[[], Any], dict[str, Any]], float] | None = None, mode: str = "sustained",
+    rounds: int | None = None, keep: float = 1.25, timeout: float = 30.0, seed: int = 0,
+    isolate: bool = True, force: bool = False, quiet: bool = False,
+) -> Tuned:
+    """Searches the fastest of several configurations of a kernel on the GPU, and keeps the answer on disk.
+
+    Anyone may call it, outside kernels; needs a GPU, unless `measure` says what a candidate costs. `kernel` is a kernel
+    with `grid=` (a value or a function of the constants), or `kernel[grid]`, or any function called as
+    ``function(*args, **config)``; `configs` are dicts of its constants.
+
+    Candidates are compiled in parallel, then run in a process of their own, first with their waits bounded: one that does
+    not compile, hangs, crashes or is wrong is noted in the table and the others go on. That process makes its own
+    arguments like `args` (arrays, numbers or `px.spec`): floating-point arrays are random (`seed`), integer arrays are
+    copied; `make_args`, a function defined at the top of a file, makes them where that will not do. A function that is
+    tuned must be defined at the top of a file too; with ``isolate=False`` everything runs in this process, and a hang stays.
+
+    `reference`, a function of the arguments as NumPy arrays, returns what the last array must be afterwards (for a tuned
+    function: what it must return), or a dict of arrays by parameter; an error above `tolerance` of the largest element (by
+    default a rounding of its dtype) is wrong. ``check=True`` first runs `px.check` on each candidate, ``check=(x, y)`` on
+    these, smaller, arguments. The survivors take turns: blocks of launches as `mode` says ("sustained": 20 ms back to
+    back, "burst": 6 ms after a rest, "cold": L2 emptied before each launch), `rounds` of them, medians; who is `keep`
+    times slower than the best after a round is not measured further. `timeout` is what one candidate may take, in seconds.
+    `measure(run, config)` replaces the clock: it returns milliseconds. ``force=True`` searches again. Example::
+
+        configs = [dict(BM=bm, STAGES=s) for bm in (64, 128) for s in (2, 3, 4)]
+        tuned = px.tune(copy, configs, (x, y), grid=lambda BM: px.cdiv(4096, BM))
+        print(tuned)
+        tuned(x, y)
+    """
+    if os.environ.get(INSIDE):
+        raise Error(
+            "px.tune is called while its own process loads the script",
+            location=caller_location(),
+            remedy='put the call under if __name__ == "__main__":',
+        )
+    target, grid = target_of(kernel, grid)
+    chosen = list_of_configs(target, configs)
+    if mode not in MODES:
+        raise _mistake(f"px.tune has no mode {mode!r}", f"the modes are {', '.join(MODES)}")
+    if rounds is not None and (not isinstance(rounds, int) or rounds < 1):
+        raise _mistake(f"rounds={rounds!r}", "measure at least one round")
+    if check and not isinstance(target, Kernel):
+        raise _mistake("check= needs a kernel: px.check can't look into a function", "call px.check on its kernels")
+    if make_args is not None and not args:
+        args = tuple(make_args())
+    search = Search(
+        target, grid, chosen, tuple(args), make_args, reference, tolerance, check, measure, mode,
+        MODES[mode].rounds if rounds is None else rounds, keep, timeout, seed, isolate, quiet,
+    )
+    return search.run(force)
+
+
+def _mistake(message: str, remedy: str) -> Error:
+    return Error(message, location=caller_location(), remedy=remedy)
+
+
+def target_of(kernel: Any, grid: Any) -> tuple[Any, Any]:
+    """The kernel and its grid, or the function."""
+    if isinstance(kernel, BoundLaunch):
+        if grid is not None:
+            raise _mistake("px.tune was given a grid twice", "write kernel[grid] or grid=..., not both")
+        return kernel.kernel, kernel.grid
+    if isinstance(kernel, Kernel):
+        if grid is None:
+            raise _mistake(
+                f"px.tune needs a grid for kernel '{kernel.name}'", "pass grid=, a value or a function of the constants"
+            )
+        return kernel, grid
+    if not callable(kernel):
+        raise _mistake(
+            f"px.tune takes a kernel or a function, not {type(kernel).__name__}",
+            "write px.tune(kernel, configs, arguments, grid=...)",
+        )
+    if grid is not None:
+        raise _mistake("px.tune takes no grid for a function", "the function launches its kernels itself: leave grid= out")
+    return kernel, None
+
+
+def list_of_configs(target: Any, configs: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The configurations, each a dict of constants that the kernel has."""
+    if isinstance(configs, dict):
+        raise _mistake("the configurations are a dict, not a list of dicts", "write [dict(BM=64), dict(BM=128)]")
+    chosen = list(configs)
+    if not chosen:
+        raise _mistake("px.tune has no configuration to try", "pass a list of dicts: [dict(BM=64), dict(BM=128)]")
+    for config in chosen:
+        if not isinstance(config, dict) or not all(isinstance(name, str) for name in config):
+            raise _mistake(f"a configuration is {config!r}", "a configuration is a dict of constants: dict(BM=64)")
+        if isinstance(target, Kernel):
+            target.bind_constants(config)  # raises for a constant that the kernel does not have
+    return chosen
+
+
+@dataclass
+class Candidate:
+    """One configuration on its way."""
+
+    number: int
+    config: dict[str, Any]
+    status: str = ""
+    note: str = ""
+    function: Any = None
+    grid: tuple[int, int, int] = (1, 1, 1)
+    payload: Any = None
+    times: list[float] = field(default_factory=list)
+
+    @property
+    def alive(self) -> bool:
+        return not self.status
+
+    def fail(self, failure: Failed) -> None:
+        self.status, self.note, self.payload = failure.status, failure.note, None
+
+    @property
+    def ms(self) -> float | None:
+        return statistics.median(self.times) if self.times else None
+
+
+@dataclass
+class Search:
+    """One search, from the configurations to the table."""
+
+    target: Any
+    grid: Any
+    configs: list[dict[str, Any]]
+    args: tuple[Any, ...]
+    make_args: Any
+    reference: Any
+    tolerance: float | None
+    check: Any
+    measure: Any
+    mode: str
+    rounds: int
+    keep: float
+    timeout: float
+    seed: int
+    isolate: bool
+    quiet: bool
+    ordinal: int | None = None
+    device: str = ""
+    worker: Any = None
+    setup: Setup | None = None
+    loaded: set[int] = field(default_factory=set)
+    prepared: bool = False
+
+    @property
+    def is_kernel(self) -> bool:
+        return isinstance(self.target, Kernel)
+
+    @property
+    def name(self) -> str:
+        return self.target.name if self.is_kernel else getattr(self.target, "__name__", "function")
+
+    def run(self, force: bool) -> Tuned:
+        self.choose_device()
+        candidates = [Candidate(number, config) for number, config in enumerate(self.configs)]
+        with progress_bar(self.quiet) as bar:
+            stage = bar(f"{self.name}: reading", len(candidates))
+            listings = [self.read(candidate, stage) for candidate in candidates]
+            key = self.key(listings)
+            rows = None if force else load_rows(key, self.configs)
+            from_cache = rows is not None
+            if rows is None:
+                self.search(candidates, bar)
+                rows = [Row(c.config, c.ms, None, c.status, c.note, len(c.times)) for c in candidates]
+                if any(row.ok for row in rows):
+                    store_rows(key, rows)
+        return Tuned(self.target, self.grid, self.sorted(rows), self.device, from_cache)
+
+    # What runs where ---------------------------------------------------------------------------------------
+
+    def choose_device(self) -> None:
+        """The GPU of the arguments; host arrays run in the simulator, which is no clock."""
+        from phalanx.runtime.arrays import describe
+        from phalanx.runtime.devices import device
+        from phalanx.runtime.driver import has_gpu
+
+        real = [value for value in self.args if not isinstance(value, Spec)]
+        if self.is_kernel:
+            with debugging(self.target):
+                arguments = read_arguments(self.target, self.args)
+                if len(real) == len(self.args):
+                    self.ordinal = device_of(self.target, arguments)
+        else:
+            if len(real) < len(self.args):
+                raise _mistake(
+                    "a px.spec can't be an argument of a function that is tuned", "pass arrays, or make_args="
+                )
+            infos = [info for info in map(describe, real) if info is not None]
+            self.ordinal = next((info.device for info in infos if info.kind == "cuda"), None)
+        if len(real) < len(self.args) or not any(describe(value) is not None for value in real):
+            self.ordinal = 0 if has_gpu() else None
+        if self.ordinal is None and self.measure is None:
+            given = any(describe(value) is not None for value in real)
+            here = "the arguments are host arrays" if given else "there is none here"
+            raise _mistake(
+                f"px.tune measures on a GPU, and {here}",
+                "pass CUDA arrays or px.spec on a machine with a GPU; or measure=, which says what a candidate costs",
+            )
+        self.device = device(self.ordinal).name if self.ordinal is not None else "the simulator"
+
+    def read(self, candidate: Candidate, stage: Callable[[], None]) -> str:
+        """The kernel's IR for a configuration, as text: what the search depends on."""
+        stage()
+        if not self.is_kernel:
+            return ""
+        kernel = self.target
+        try:
+            constants = kernel.bind_constants(candidate.config)
+            with debugging(kernel):
+                candidate.grid = normalise_grid(kernel, self.grid, constants)
+                specialisation = specialise(kernel, read_arguments(kernel, self.args), constants)
+            candidate.function = specialisation
+            return f"{candidate.grid} {text(specialisation.reading.function)}"
+        except Error as error:
+            candidate.fail(Failed("does not compile", first_line(error)))
+            return candidate.note
+
+    def key(self, listings: list[str]) -> str | None:
+        parts = (
+            None if self.is_kernel else self.target, self.configs, type_texts(self.args), self.device,
+            self.make_args, self.reference, self.tolerance, bool(self.check), self.measure, self.mode,
+            self.rounds, self.keep, self.seed,
+        )
+        return search_key(parts, listings)
+
+    # The search --------------------------------------------------------------------------------------------
+
+    def search(self, candidates: list[Candidate], bar: Any) -> None:
+        make = Worker if self.isolate else Here
+        self.worker = make()
+        self.setup = self.make_setup()
+        try:
+            self.build(candidates, bar)
+            alive = [c for c in candidates if c.alive]
+            stage = bar(f"{self.name}: trying", len(alive))
+            for candidate in alive:
+                self.attempt(candidate, "trial")
+                stage()
+            self.take_turns([c for c in candidates if c.alive], bar)
+        finally:
+            self.worker.kill()
+        for candidate in candidates:
+            if candidate.alive:
+                candidate.status = "ok"
+
+    def make_setup(self) -> Setup:
+        def sent(function: Any, what: str) -> Parcel | None:
+            return None if function is None else self.send(function, what)
+
+        return Setup(
+            plans=tuple(plan_arguments(self.args, self.ordinal)) if self.make_args is None else (),
+            make_args=sent(self.make_args, "make_args"), reference=sent(self.reference, "reference"),
+            measure=sent(self.measure, "measure"), names=self.target.parameters if self.is_kernel else (),
+            ordinal=self.ordinal, mode=self.mode, tolerance=self.tolerance, seed=self.seed,
+            is_kernel=self.is_kernel,
+        )
+
+    def send(self, value: Any, what: str) -> Any:
+        return parcel(value, what) if self.isolate else Kept(value)
+
+    def build(self, candidates: list[Candidate], bar: Any) -> None:
+        """Machine code for each candidate, several processes at a time."""
+        if not self.is_kernel:
+            call = self.send(self.target, f"the function '{self.name}'")
+            for candidate in candidates:
+                candidate.payload = Called(call)
+            return
+        from phalanx.runtime.spreading import pack
+
+        jobs = []
+        arch = self.arch()
+        for candidate in candidates:
+            if not candidate.alive:
+                continue
+            try:
+                with debugging(self.target):
+                    function = candidate.function.prepared
+            except Error as error:
+                candidate.fail(Failed("does not compile", first_line(error)))
+                continue
+            jobs.append((candidate, pack(function)))
+        stage = bar(f"{self.name}: compiling", len(jobs))
+        checked = self.check_arguments()
+        count = max(1, min(MOST_BUILDERS, os.cpu_count() or 1, len(jobs) // 2))  # a process takes half a second to start
+        extra = [Worker() for _ in range(count - 1 if self.isolate else count)]
+        builders: SimpleQueue[Any] = SimpleQueue()
+        for worker in [*extra, self.worker] if self.isolate else extra:
+            builders.put(worker)
+
+        def build_one(candidate: Candidate, packed: bytes) -> None:
+            worker = builders.get()
+            try:
+                check = None if checked is None else (candidate.grid, checked)
+                plain, watched = worker.ask("build", packed, arch, self.ordinal is not None, check, limit=BUILD_LIMIT_S)
+                if self.ordinal is None:
+                    candidate.payload = Simulated(packed, candidate.grid)
+                else:
+                    candidate.payload = MachineCode(plain, watched, candidate.grid)
+            except Failed as failure:
+                candidate.fail(failure)
+            finally:
+                builders.put(worker)
+
+        try:
+            with ThreadPoolExecutor(count) as pool:
+                futures = [pool.submit(build_one, *job) for job in jobs]
+                try:
+                    for future in as_completed(futures):
+                        future.result()
+                        stage()
+                finally:
+                    for future in futures:
+                        future.cancel()
+        finally:
+            for worker in extra:
+                worker.kill()
+
+    def arch(self) -> str:
+        from phalanx.runtime.driver import get_driver
+
+        return "sm_90a" if self.ordinal is None else get_driver().device(self.ordinal).arch
+
+    def check_arguments(self) -> list[Any] | None:
+        """Host arrays for the simulator, of the given arguments or of those like them."""
+        if self.check is False:
+            return None
+        from phalanx.runtime.checking import on_host
+        from phalanx.runtime.tuning.arguments import PlannedArguments
+
+        given = self.args if self.check is True else tuple(self.check)
+        with debugging(self.target):
+            read_arguments(self.target, given)
+        if any(isinstance(value, Spec) for value in given):
+            plans = [replace(p, device=None) if isinstance(p, ArrayPlan) else p for p in plan_arguments(given, None)]
+            given = tuple(PlannedArguments(plans, self.seed, plain=True).values)
+        return on_host([value for value in given if value is not None])
+
+    def attempt(self, candidate: Candidate, what: str) -> Any:
+        """One request about a candidate, in a process that has it; what goes wrong is the candidate's end."""
+        try:
+            if not self.worker.is_running or not self.prepared:
+                self.loaded.clear()
+                self.start()
+            if candidate.number not in self.loaded:
+                config = candidate.config if self.is_kernel else self.send(candidate.config, "a configuration")
+                self.worker.ask("load", candidate.number, candidate.payload, config, limit=self.timeout)
+                self.loaded.add(candidate.number)
+            return self.worker.ask(what, candidate.number, limit=self.timeout)
+        except Failed as failure:
+            candidate.fail(failure)
+            return None
+
+    def start(self) -> None:
+        """A process with the arguments; that this fails is nobody's candidate's fault."""
+        try:
+            self.worker.ask("prepare", self.setup, limit=START_LIMIT_S)
+            self.prepared = True
+        except Failed as failure:
+            raise Error(
+                f"px.tune can't make the arguments: {failure.note}",
+                location=caller_location(),
+                remedy="check make_args=, reference= and the GPU's free memory: the arrays are made a second time",
+            ) from None
+
+    def take_turns(self, alive: list[Candidate], bar: Any) -> None:
+        """Rounds of blocks; those that fall behind are not measured further."""
+        stage = bar(f"{self.name}: measuring", self.rounds * len(alive))
+        rest = 0.0 if self.measure is not None else MODES[self.mode].rest_s
+        behind: set[int] = set()
+        last = 0
+        for turn, index in turns(len(alive), self.rounds):
+            if turn != last:
+                last = turn
+                best = min((c.ms for c in alive if c.alive and c.ms is not None), default=0.0)
+                behind = {c.number for c in alive if c.ms is not None and c.ms > self.keep * best}
+            candidate = alive[index]
+            if candidate.alive and candidate.number not in behind:
+                if rest:
+                    time.sleep(rest)
+                took = self.attempt(candidate, "time")
+                if took is not None:
+                    candidate.times.append(took)
+            stage()
+        for candidate in alive:
+            if not candidate.alive:
+                candidate.times.clear()
+
+    def sorted(self, rows: list[Row]) -> tuple[Row, ...]:
+        """Fastest first, then what could not be measured."""
+        good = sorted((row for row in rows if row.ok), key=lambda row: row.ms or 0.0)
+        if not good:
+            failures = [f"{row.config}: {row.status}: {row.note}" for row in rows[:NOTED_FAILURES]]
+            if len(rows) > NOTED_FAILURES:
+                failures.append(f"and {len(rows) - NOTED_FAILURES} more")
+            raise Error(
+                f"none of the {len(rows)} configurations of '{self.name}' could be measured",
+                location=caller_location(),
+                details="\n".join(failures),
+                remedy="run one of them by itself to see its whole message",
+            )
+        best = good[0].ms or 1.0
+        measured = [replace(row, ratio=best / row.ms if row.ms else None) for row in good]
+        return (*measured, *(row for row in rows if not row.ok))
+
+
+class Kept:
+    """A value that stays in this process."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def open(self) -> Any:
+        return self.value
+
+
+@contextmanager
+def progress_bar(quiet: bool) -> Iterator[Callable[[str, int], Callable[[], None]]]:
+    """Gives a function that begins a stage, which gives a function that counts; shown where a person looks."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda title, total: lambda: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        tasks: list[Any] = []
+
+        def begin(title: str, total: int) -> Callable[[], None]:
+            for task in tasks:
+                bar.remove_task(task)
+            tasks[:] = [bar.add_task(title, total=total)]
+            return lambda: bar.advance(tasks[0])
+
+        yield begin

@@ -1,0 +1,391 @@
+"""What a worker process of `px.tune` does: builds candidates, tries them, and times them, one request at a time.
+
+A request is a method of `Session` and its arguments. A candidate is plain data: machine code and a grid, or IR for the
+simulator, so that kernels need not be importable here; a tuned function travels by its name.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from phalanx.errors import Error
+from phalanx.runtime.compiled import Compiled
+from phalanx.runtime.timing import MODES, EventTimer, repeats_for
+from phalanx.runtime.tuning.arguments import MadeArguments, Plan, PlannedArguments
+from phalanx.runtime.tuning.shipping import Parcel
+
+TOLERANCES = {"f64": 1e-9, "f32": 2**-10, "f16": 2**-8, "bf16": 2**-6, "f8e4m3": 2**-2, "f8e5m2": 2**-1}
+"""Of the largest expected element: a rounding of the output's type, and sums in another order."""
+KNOWN_RESULTS = 4
+
+
+
+@dataclass(frozen=True)
+class MachineCode:
+    """A kernel compiled for the GPU; `watched` has bounded waits, None where only that version does not compile."""
+
+    plain: Compiled
+    watched: Compiled | None
+    grid: tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """A kernel's IR, packed, for host arrays."""
+
+    packed: bytes
+    grid: tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Called:
+    """A function and the keyword arguments of this candidate."""
+
+    call: Parcel
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What all candidates share."""
+
+    plans: tuple[Plan, ...]
+    make_args: Parcel | None
+    reference: Parcel | None
+    measure: Parcel | None
+    names: tuple[str, ...]
+    ordinal: int | None
+    mode: str
+    tolerance: float | None
+    seed: int
+    is_kernel: bool
+
+
+class Failed(Exception):
+    """A candidate failed: how (a row's status), and the first line of why."""
+
+    def __init__(self, status: str, note: str) -> None:
+        super().__init__(note)
+        self.status = status
+        self.note = note
+
+
+def first_line(problem: BaseException) -> str:
+    """What a row of the table says of a problem."""
+    if isinstance(problem, Error):
+        place = problem.location
+        where = f" ({os.path.basename(place.file)}:{place.line})" if place.line else ""
+        return problem.message.split("\n")[0] + where
+    text = (str(problem).strip() or type(problem).__name__).split("\n")[0]
+    return text if isinstance(problem, Failed) else f"{type(problem).__name__}: {text}"
+
+
+def failure_of(problem: BaseException) -> Failed:
+    """How a problem in a run is reported."""
+    if isinstance(problem, Failed):
+        return problem
+    stuck = isinstance(problem, Error) and problem.kind in ("watchdog", "deadlock")
+    return Failed("hangs" if stuck else "fails", first_line(problem))
+
+
+@dataclass
+class Session:
+    """One process's arguments and candidates."""
+
+    setup: Setup | None = None
+    arguments: Any = None
+    expected: dict[int, np.ndarray] = field(default_factory=dict)
+    accepted: dict[int, list[np.ndarray]] = field(default_factory=dict)
+    """Results that were close enough: most candidates give one of them again, bit by bit, which is quicker to see."""
+    runs: dict[int, Any] = field(default_factory=dict)
+    configs: dict[int, dict[str, Any]] = field(default_factory=dict)
+    repeats: dict[int, int] = field(default_factory=dict)
+    timer: Any = None
+    measure: Any = None
+
+    # Building: in workers that never touch a GPU -----------------------------------------------------------
+
+    def build(
+        self, packed: bytes, arch: str, watched: bool, check: tuple[tuple[int, int, int], list[Any]] | None
+    ) -> tuple[Compiled, Compiled | None]:
+        """Compiles a kernel, after a check in the simulator where one is asked for."""
+        from phalanx.runtime.compiled import compile_function
+        from phalanx.runtime.spreading import unpack
+
+        function = unpack(packed)
+        if check is not None:
+            self._check(function, *check)
+        try:
+            plain = compile_function(function, arch)
+        except Error as error:
+            raise Failed("does not compile", first_line(error)) from None
+        if not watched:
+            return plain, None
+        try:
+            return plain, compile_function(function, arch, watchdog=True)
+        except Error:  # bounded waits need a few registers more
+            return plain, None
+
+    def _check(self, function: Any, grid: tuple[int, int, int], args: list[Any]) -> None:
+        from phalanx.runtime.checking import DEFAULT_SCHEDULES, check_function
+        from phalanx.sanitizer.report import Report
+
+        report = Report(function.name)
+        check_function(function, grid, args, report, DEFAULT_SCHEDULES)
+        if report.findings:
+            found = report.findings[0]
+            where = f" ({os.path.basename(found.location.file)}:{found.location.line})" if found.location.line else ""
+            raise Failed("is not clean", f"{found.kind}: {found.message}{where}")
+
+    # Measuring ---------------------------------------------------------------------------------------------
+
+    def prepare(self, setup: Setup) -> None:
+        """Makes the arguments, what is expected of them, and the clock."""
+        self.setup = setup
+        if setup.make_args is not None:
+            self.arguments = MadeArguments(setup.make_args.open())
+        else:
+            self.arguments = PlannedArguments(setup.plans, setup.seed, plain=setup.is_kernel)
+        if setup.reference is not None:
+            self.expected = self._expectation(setup.reference.open()(*self.arguments.on_host()))
+        if setup.measure is not None:
+            self.measure = setup.measure.open()
+        elif setup.ordinal is not None:
+            from phalanx.runtime.driver import get_driver
+
+            flush = 2 * get_driver().device(setup.ordinal).l2_bytes if MODES[setup.mode].flushes else 0
+            self.timer = EventTimer(setup.ordinal, flush_bytes=flush)
+
+    def _expectation(self, found: Any) -> dict[int, np.ndarray]:
+        """A reference's answer by argument (-1: what the function returns): {position or name: array}, or one array."""
+        assert self.setup is not None
+        if isinstance(found, dict):
+            names = self.setup.names
+            return {names.index(key) if isinstance(key, str) else int(key): _host(value) for key, value in found.items()}
+        return {self._last_array() if self.setup.is_kernel else -1: _host(found)}
+
+    def _last_array(self) -> int:
+        from phalanx.runtime.arrays import describe
+
+        arrays = [n for n, value in enumerate(self.arguments.values) if describe(value) is not None]
+        return arrays[-1] if arrays else -1
+
+    def load(self, number: int, candidate: Any, config: dict[str, Any] | Parcel) -> None:
+        """Takes a candidate; a kernel's machine code is loaded on the GPU."""
+        self.configs[number] = config if isinstance(config, dict) else config.open()
+        assert self.setup is not None
+        if isinstance(candidate, MachineCode):
+            assert self.setup.ordinal is not None
+            self.runs[number] = MachineRun(candidate, self.arguments, self.setup.ordinal)
+        elif isinstance(candidate, Simulated):
+            self.runs[number] = SimulatedRun(candidate, self.arguments)
+        else:
+            function = candidate.call.open()
+            self.runs[number] = CalledRun(function, self.configs[number], self.arguments, self.setup.ordinal)
+
+    def trial(self, number: int) -> None:
+        """Runs a candidate, first with bounded waits, and compares what it computes."""
+        run = self.runs[number]
+        for watched in (True, False):
+            if watched and not run.can_be_watched:
+                continue
+            if self.expected:
+                self.arguments.reset()
+            result = run.watched() if watched else run.first()
+            self._synchronize()
+            self._compare(result)
+
+    def _synchronize(self) -> None:
+        assert self.setup is not None
+        if self.setup.ordinal is not None:
+            from phalanx.runtime.driver import get_driver
+
+            driver = get_driver()
+            with driver.context(self.setup.ordinal):
+                driver.synchronize()
+
+    def _compare(self, result: Any) -> None:
+        assert self.setup is not None
+        for position, want in self.expected.items():
+            if position == -1 and result is None:
+                position = self._last_array()
+            got = _host(result if position == -1 else self.arguments.values[position])
+            what = "the result" if position == -1 else f"argument {self._name(position)}"
+            if got.shape != want.shape:
+                raise Failed("is wrong", f"{what} has shape {got.shape}, the reference {want.shape}")
+            known = self.accepted.setdefault(position, [])
+            if any(same_bytes(got, earlier) for earlier in known):
+                continue
+            error, allowed = distance(got, want), self.setup.tolerance
+            if allowed is None:
+                allowed = tolerance_of(got)
+            if not error <= allowed:
+                raise Failed("is wrong", f"{what} is off by {error:.2g} of the largest element, {allowed:.2g} is allowed")
+            if len(known) < KNOWN_RESULTS:
+                known.append(got.copy())
+
+    def _name(self, position: int) -> str:
+        assert self.setup is not None
+        return self.setup.names[position] if position < len(self.setup.names) else str(position)
+
+    def time(self, number: int) -> float:
+        """Milliseconds of one launch, from one block of them."""
+        assert self.setup is not None
+        run = self.runs[number]
+        run.first()  # the arguments may have been made anew since its last run
+        if self.measure is not None:
+            return float(self.measure(run.again, self.configs[number]))
+        if number not in self.repeats:
+            self.repeats[number] = repeats_for(run.again, self.timer, MODES[self.setup.mode])
+        return float(self.timer(run.again, self.repeats[number]))
+
+    def is_lost(self) -> bool:
+        """Whether the GPU's context died with the last run."""
+        if self.setup is None:
+            return False
+        try:
+            self._synchronize()
+        except Exception:
+            return True
+        return False
+
+
+class MachineRun:
+    """A compiled kernel on the GPU."""
+
+    def __init__(self, candidate: MachineCode, arguments: Any, ordinal: int) -> None:
+        self.candidate, self.arguments, self.ordinal = candidate, arguments, ordinal
+        self.launcher = candidate.plain.load(ordinal)
+        self.can_be_watched = candidate.watched is not None
+
+    def _values(self) -> list[Any]:
+        return [value for value in self.arguments.values if value is not None]
+
+    def watched(self) -> None:
+        from phalanx.runtime.watchdog import run_watched
+
+        made = self.candidate.watched
+        assert made is not None
+        launcher = made.load(self.ordinal)
+        run_watched(launcher, made, self.candidate.grid, self._values(), self.ordinal)
+
+    def first(self) -> None:
+        made = self.candidate.plain
+        if made.signature.debug:  # it prints or asserts: its record is read after each launch
+            from phalanx.runtime.watchdog import run_watched
+
+            run_watched(self.launcher, made, self.candidate.grid, self._values(), self.ordinal)
+            self.again = self.first  # type: ignore[method-assign]
+        else:
+            self.launcher.launch(self.candidate.grid, self._values())
+
+    def again(self) -> None:
+        self.launcher.launch_again()
+
+
+class SimulatedRun:
+    """A kernel's IR in the simulator, which reports a deadlock by itself."""
+
+    can_be_watched = False
+
+    def __init__(self, candidate: Simulated, arguments: Any) -> None:
+        from phalanx.runtime.spreading import unpack
+
+        self.function, self.grid, self.arguments = unpack(candidate.packed), candidate.grid, arguments
+
+    def first(self) -> None:
+        from phalanx.sim.run import simulate
+
+        if 0 not in self.grid:
+            simulate(self.function, self.grid, [value for value in self.arguments.values if value is not None])
+
+    again = first
+
+
+class CalledRun:
+    """A function that launches by itself; its kernels' waits are bounded in the first run, by the environment."""
+
+    def __init__(self, function: Any, config: dict[str, Any], arguments: Any, ordinal: int | None) -> None:
+        self.function, self.config, self.arguments = function, config, arguments
+        self.can_be_watched = ordinal is not None
+
+    def watched(self) -> Any:
+        from phalanx.runtime.watchdog import bounded_waits
+
+        with bounded_waits():
+            return self.again()
+
+    def again(self) -> Any:
+        return self.function(*self.arguments.values, **self.config)
+
+    first = again
+
+
+def same_bytes(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether two arrays are equal bit by bit."""
+    if (a.shape, a.dtype) != (b.shape, b.dtype):
+        return False
+    a, b = np.ascontiguousarray(a), np.ascontiguousarray(b)
+    return np.array_equal(a.reshape(-1).view(np.uint8), b.reshape(-1).view(np.uint8))
+
+
+def distance(got: np.ndarray, want: np.ndarray) -> float:
+    """The largest error, of the largest expected element; infinite where one side has a NaN and the other has none."""
+    if got.dtype.kind in "biu":
+        return 0.0 if np.array_equal(got, want) else float("inf")
+    wide: Any = np.float64 if np.float64 in (got.dtype, want.dtype) else np.float32
+    a, b = got.astype(wide), want.astype(wide)
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    if same.all():
+        return 0.0
+    finite = np.abs(b[np.isfinite(b)])
+    scale = float(finite.max()) if finite.size else 0.0
+    with np.errstate(invalid="ignore", over="ignore"):
+        worst = float(np.abs(a - b)[~same].max())
+    if np.isnan(worst):
+        return float("inf")
+    return worst / scale if scale else float("inf")
+
+
+def tolerance_of(array: np.ndarray) -> float:
+    from phalanx.runtime.arrays import dtype_name
+
+    return TOLERANCES.get(dtype_name(array.dtype), 0.0)
+
+
+def _host(value: Any) -> np.ndarray:
+    from phalanx.runtime.arrays import describe, to_host
+
+    return np.asarray(to_host(value) if describe(value) is not None else value)
+
+
+def serve(connection: Any) -> None:
+    """Answers requests until the other side is gone: ("done", value), or ("failed", status, note, lost)."""
+    session = Session()
+    while True:
+        try:
+            name, arguments = connection.recv()
+        except (EOFError, OSError):
+            return
+        try:
+            answer: tuple[Any, ...] = ("done", getattr(session, name)(*arguments))
+        except Exception as problem:
+            failure = failure_of(problem)
+            lost = name not in ("build", "prepare") and session.is_lost()
+            answer = ("failed", failure.status, failure.note, lost)
+        try:
+            connection.send(answer)
+        except (BrokenPipeError, OSError):
+            return
+
+
+def main() -> None:
+    """The worker's program: `python -c CODE FD PATH...`."""
+    from multiprocessing.connection import Connection
+
+    serve(Connection(int(sys.argv[1])))
+    os._exit(0)  # a context with a kernel that never ends would keep the interpreter from leaving

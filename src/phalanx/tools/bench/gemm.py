@@ -1,0 +1,217 @@
+"""Every contender of a GEMM benchmark, C = A @ B.T in bf16: checked against f32, then timed in turns against cuBLAS.
+
+The two numbers of a shape: 2 M N K operations against a ceiling of about 800 TFLOP/s on an H200 (989 at the boost clock,
+less where power limits it), and (M K + N K + M N) x 2 bytes against 4.8 TB/s. A ratio is cuBLAS's time over the
+contender's in the same round; tables show medians over rounds.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from phalanx.errors import Error
+from phalanx.runtime.timing import MODES, Run, geometric_mean, median_ratio, take_turns
+from phalanx.tools.bench.contenders import OURS, Contender, Missing, ours
+from phalanx.tools.bench.peers import BASELINE, PEERS, peer
+from phalanx.tools.bench.shapes import LARGE, Shape
+
+BURST_OURS = ("v5", "v6", "v7", "matmul", "reference")
+CHECKS = ((512, 1024, 512), (768, 512, 1088), (2304, 2560, 192))
+"""Shapes that each contender must get right first: whole tiles, and edges."""
+TOLERANCE = 0.01
+DEFAULT_MODES = ("sustained", "burst")
+
+
+@dataclass
+class Options:
+    """What is measured."""
+
+    shapes: Sequence[Shape] = LARGE
+    rungs: Sequence[str] = OURS
+    burst_rungs: Sequence[str] = BURST_OURS
+    peers: Sequence[str] = PEERS
+    modes: Sequence[str] = DEFAULT_MODES
+    rounds: int = MODES["sustained"].rounds
+    burst_rounds: int = MODES["burst"].rounds
+    ladder: Path | None = None
+    others: Sequence[Callable[[], Contender]] = ()
+    """Makers of further contenders."""
+
+    def __post_init__(self) -> None:
+        for mode in self.modes:
+            if mode not in MODES:
+                raise Error(
+                    f"there is no mode {mode!r}", remedy=f"the modes are {', '.join(MODES)}"
+                )
+        for name in self.peers:
+            if name not in PEERS:
+                raise Error(
+                    f"there is no peer {name!r}", remedy=f"the peers are {', '.join(PEERS)}"
+                )
+
+    def takes_part(self, name: str, mode: str) -> bool:
+        """Slow rungs are left out of bursts, which take long; peers never are."""
+        return mode != "burst" or name in PEERS or name.partition(":")[0] in self.burst_rungs
+
+
+@dataclass
+class GemmBench:
+    """One run of the benchmark on a device; `say` prints a line of progress."""
+
+    options: Options
+    device: Any
+    say: Callable[[str], None] = lambda line: print(line, flush=True)
+    rest: Callable[[float], None] = time.sleep
+    errors: dict[str, float | str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    entries: dict[str, Contender] = field(default_factory=dict)
+    rows: list[dict[str, Any]] = field(default_factory=list)
+
+    def run(self) -> dict[str, Any]:
+        """The content of a results file."""
+        self.admit()
+        for mode in self.options.modes:
+            for shape in self.options.shapes:
+                self.measure(mode, shape)
+        return {"errors": self.errors, "notes": self.notes, "rows": self.rows}
+
+    # Who takes part ----------------------------------------------------------------------------------------
+
+    def admit(self) -> None:
+        """Checks each contender; one that is missing or wrong is noted and left out. cuBLAS is what ratios are against."""
+        options = self.options
+        others = [name for name in options.peers if name != BASELINE]
+        timer = self.device.milliseconds
+        makers: list[tuple[str, Callable[[], Contender]]] = [
+            (BASELINE, partial(peer, BASELINE, timer)),
+            *((text, partial(ours, text, options.ladder)) for text in options.rungs),
+            *((name, partial(peer, name, timer)) for name in others),
+        ]
+        makers += [("", maker) for maker in options.others]
+        for name, make in makers:
+            began = time.perf_counter()
+            try:
+                entry = make()
+                name = entry.name
+                error = self.check(entry)
+            except Missing as missing:
+                self.note(f"{name}: not measured: {missing}")
+                continue
+            except Exception as problem:
+                first = str(problem).strip().splitlines()[:1] or [type(problem).__name__]
+                self.errors[name or "other"] = f"{type(problem).__name__}: {first[0]}"
+                self.note(f"{name or 'other'}: LEFT OUT: {first[0]}")
+                if not isinstance(problem, Error):
+                    traceback.print_exc(limit=3)
+                continue
+            self.entries[name] = entry
+            if name != BASELINE:
+                self.errors[name] = error
+            took = time.perf_counter() - began
+            self.say(f"{name}: right, largest relative error {error:.1e}, {took:.1f} s")
+        if BASELINE not in self.entries:
+            raise Error(
+                "cuBLAS could not be measured, and ratios are taken against it",
+                details="\n".join(self.notes), remedy="check torch and the GPU",
+            )
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+        self.say(text)
+
+    def check(self, entry: Contender) -> float:
+        """The largest error over the shapes of `CHECKS` (or its own); first with bounded waits, then twice without."""
+        worst = 0.0
+        for m, n, k in getattr(entry, "checks", CHECKS):
+            if not entry.fits(m, n, k):
+                continue
+            a, b, c = self.device.operands(m, n, k)
+            want = self.device.product(a, b)
+            watched = entry.watched(a, b, c)
+            if watched is not None:  # first: preparing a launch may search settings, which launches too
+                worst = max(worst, self.error_of(watched, c, want, Shape(m, n, k)))
+            run = entry.launch(a, b, c)
+            for _ in range(2):
+                worst = max(worst, self.error_of(run, c, want, Shape(m, n, k)))
+        return worst
+
+    def error_of(self, run: Run, c: Any, want: Any, shape: Shape) -> float:
+        self.device.blank(c)
+        run()
+        self.device.synchronize()
+        error = self.device.difference(c, want)
+        if not error <= TOLERANCE:
+            raise AssertionError(f"relative error {error:.3g} for {shape}, {TOLERANCE} is allowed")
+        return error
+
+    # Measuring ---------------------------------------------------------------------------------------------
+
+    def measure(self, mode: str, shape: Shape) -> None:
+        """All contenders on one shape, in turns."""
+        a, b, c = self.device.operands(*shape.sizes)
+        want = self.device.product(a, b)
+        runs: dict[str, Run] = {}
+        errors: dict[str, float] = {}
+        for name, entry in self.entries.items():
+            wanted = name == BASELINE or (self.options.takes_part(name, mode) and shape.runs(name))
+            if not wanted or not entry.fits(*shape.sizes):
+                continue
+            try:
+                run = entry.launch(a, b, c)
+                errors[name] = self.error_of(run, c, want, shape)
+                runs[name] = run
+            except Exception as problem:
+                first = str(problem).strip().splitlines()[:1] or [type(problem).__name__]
+                self.note(f"{mode} {shape}: {name} LEFT OUT: {first[0]}")
+        del want
+        if BASELINE not in runs:
+            return
+        rounds = self.options.burst_rounds if mode == "burst" else self.options.rounds
+        timer = self.device.cold_milliseconds if MODES[mode].flushes else self.device.milliseconds
+        try:
+            times = take_turns(runs, timer, MODES[mode], rounds=rounds, rest=self.rest)
+        except Exception as problem:
+            self.note(f"{mode} {shape}: LEFT OUT: {problem}")
+            return
+        m, n, k = shape.sizes
+        for name, took in times.items():
+            tflops = 2 * m * n * k / statistics.median(took) / 1e9
+            ratio = median_ratio(times[BASELINE], took)
+            self.rows.append(
+                {
+                    "mode": mode, "shape": [m, n, k], "contender": name, "ms": took, "tflops": tflops, "ratio": ratio,
+                    "error": errors[name],
+                }
+            )
+        shown = ", ".join(f"{row['contender']} {row['ratio']:.3f}" for row in self.rows[-len(times) :])
+        self.say(f"{mode} {shape}: {shown}")
+        del a, b, c, runs
+        self.device.release()
+
+
+def table(rows: Sequence[dict[str, Any]], mode: str) -> list[str]:
+    """TFLOP/s (ratio to cuBLAS) per shape and contender, and geometric means."""
+    mine = [row for row in rows if row["mode"] == mode]
+    if not mine:
+        return []
+    names = list(dict.fromkeys(row["contender"] for row in mine))
+    shapes = list(dict.fromkeys(tuple(row["shape"]) for row in mine))
+    lines = ["", f"{mode}: TFLOP/s (ratio to cuBLAS)"]
+    lines.append(f"{'M x N x K':>20}" + "".join(f"{name[-14:]:>15}" for name in names))
+    for shape in shapes:
+        line = f"{' x '.join(map(str, shape)):>20}"
+        for name in names:
+            found = [row for row in mine if tuple(row["shape"]) == shape and row["contender"] == name]
+            line += f"{found[0]['tflops']:7.0f} ({found[0]['ratio']:.3f})" if found else f"{'-':>15}"
+        lines.append(line)
+    line = f"{'geometric mean':>20}"
+    for name in names:
+        line += f"{geometric_mean([row['ratio'] for row in mine if row['contender'] == name]):15.3f}"
+    return [*lines, line]

@@ -1,0 +1,97 @@
+"""A matmul in TileLang 0.1, as its own Hopper examples write it: pipelined TMA loads, wgmma, a result through shared memory.
+
+TileLang's compiler makes the producer warps, the barriers and the swizzles from this by itself.
+"""
+
+# No postponed annotations: TileLang reads them.
+import importlib.util
+from typing import Any, NamedTuple
+
+from phalanx.runtime.timing import Run, Timer
+from phalanx.tools.bench.contenders import Missing
+from phalanx.tools.bench.peers import fastest
+
+
+class Setting(NamedTuple):
+    """Tile, stages, threads that multiply."""
+
+    bm: int
+    bn: int
+    bk: int
+    stages: int
+    threads: int
+
+
+SETTINGS = (
+    Setting(128, 256, 64, 3, 256),
+    Setting(128, 256, 64, 4, 256),
+    Setting(256, 128, 64, 3, 256),
+    Setting(128, 128, 64, 4, 256),
+    Setting(128, 128, 64, 4, 128),
+    Setting(64, 128, 64, 4, 128),
+)
+PANEL = 10
+
+
+def program(m: int, n: int, k: int, setting: Setting) -> Any:
+    """TileLang's program for one shape."""
+    import tilelang.language as T
+
+    bm, bn, bk, stages, threads = setting
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((m, k), "bfloat16"),  # type: ignore[valid-type]
+        B: T.Tensor((n, k), "bfloat16"),  # type: ignore[valid-type]
+        C: T.Tensor((m, n), "bfloat16"),  # type: ignore[valid-type]
+    ):
+        with T.Kernel(T.ceildiv(n, bn), T.ceildiv(m, bm), threads=threads) as (bx, by):
+            a_shared = T.alloc_shared((bm, bk), "bfloat16")
+            b_shared = T.alloc_shared((bn, bk), "bfloat16")
+            c_shared = T.alloc_shared((bm, bn), "bfloat16")
+            acc = T.alloc_fragment((bm, bn), "float32")
+            T.use_swizzle(panel_size=PANEL)
+            T.clear(acc)
+            for step in T.Pipelined(T.ceildiv(k, bk), num_stages=stages):
+                T.copy(A[by * bm, step * bk], a_shared)
+                T.copy(B[bx * bn, step * bk], b_shared)
+                T.gemm(a_shared, b_shared, acc, transpose_B=True)
+            T.copy(acc, c_shared)
+            T.copy(c_shared, C[by * bm, bx * bn])
+
+    return main
+
+
+class TileLang:
+    """The matmul with the fastest of its settings for each shape."""
+
+    name = "tilelang"
+    checks = ((512, 1024, 512),)  # each shape is compiled by itself, which takes seconds
+
+    def __init__(self, timer: Timer) -> None:
+        if importlib.util.find_spec("tilelang") is None:
+            raise Missing("tilelang is not installed")
+        self.timer = timer
+        self.compiled: dict[tuple[Any, ...], Any] = {}
+        self.chosen: dict[tuple[int, int, int], Setting] = {}
+
+    def fits(self, m: int, n: int, k: int) -> bool:
+        return k % 8 == 0 and n % 8 == 0
+
+    def bind(self, setting: Setting, a: Any, b: Any, c: Any) -> Run:
+        import tilelang
+
+        shape = (a.shape[0], b.shape[0], a.shape[1])
+        if (shape, setting) not in self.compiled:
+            self.compiled[shape, setting] = tilelang.compile(program(*shape, setting), target="cuda")
+        kernel = self.compiled[shape, setting]
+        return lambda: kernel(a, b, c)
+
+    def launch(self, a: Any, b: Any, c: Any) -> Run:
+        shape = (a.shape[0], b.shape[0], a.shape[1])
+        if shape not in self.chosen:
+            self.chosen[shape], _ = fastest(SETTINGS, lambda setting: self.bind(setting, a, b, c), self.timer)
+        return self.bind(self.chosen[shape], a, b, c)
+
+    def watched(self, a: Any, b: Any, c: Any) -> Run | None:
+        return None

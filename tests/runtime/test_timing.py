@@ -1,0 +1,97 @@
+"""Turns, blocks and medians with clocks made of Python; the driver's events on a fake library."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from phalanx.runtime import driver as cuda
+from phalanx.runtime.timing import (
+    MODES,
+    MOST_FLUSHED,
+    MOST_REPEATS,
+    EventTimer,
+    Mode,
+    geometric_mean,
+    median_ratio,
+    repeats_for,
+    take_turns,
+    turns,
+)
+
+
+class Clock:
+    """Each contender costs what it says, in milliseconds."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.log: list[tuple[str, int]] = []
+
+    def contender(self, name: str, ms: float) -> Any:
+        def run() -> None:
+            self.now += ms
+            self.last = name
+
+        return run
+
+    def __call__(self, run: Any, repeats: int) -> float:
+        before = self.now
+        for _ in range(repeats):
+            run()
+        self.log.append((self.last, repeats))
+        return (self.now - before) / repeats
+
+
+def test_everyone_begins_a_round_once() -> None:
+    assert list(turns(3, 3)) == [(0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (1, 0), (2, 2), (2, 0), (2, 1)]
+
+
+def test_blocks_are_as_long_as_the_mode_says() -> None:
+    clock, rests = Clock(), []
+    contenders = {"slow": clock.contender("slow", 4.0), "quick": clock.contender("quick", 0.5)}
+    mode = Mode("test", 20.0, 0.25, 2)
+    times = take_turns(contenders, clock, mode, rest=rests.append)
+    assert times == {"slow": [4.0, 4.0], "quick": [0.5, 0.5]}
+    assert clock.log[2:] == [("slow", 5), ("quick", 40), ("quick", 40), ("slow", 5)]
+    assert rests == [0.25] * 4, "the card rests before each block"
+    take_turns(contenders, clock, MODES["sustained"], rounds=1, rest=rests.append)
+    assert len(rests) == 4, "not where the mode has no rest"
+
+
+def test_a_block_has_at_least_one_launch_and_not_too_many() -> None:
+    clock = Clock()
+    assert repeats_for(clock.contender("x", 100.0), clock, MODES["burst"]) == 1
+    assert repeats_for(clock.contender("x", 0.0), clock, MODES["burst"]) == 6000
+    assert repeats_for(clock.contender("x", 0.0), clock, Mode("long", 1e6, 0, 1)) == MOST_REPEATS
+    assert repeats_for(clock.contender("x", 0.001), clock, MODES["cold"]) == MOST_FLUSHED
+
+
+def test_ratios_are_taken_round_by_round() -> None:
+    assert median_ratio([2.0, 4.0, 3.0], [1.0, 4.0, 2.0]) == 1.5
+    with pytest.raises(ValueError):
+        median_ratio([1.0], [1.0, 2.0])
+    assert geometric_mean([1.0, 4.0]) == pytest.approx(2.0)
+    assert math.isnan(geometric_mean([]))
+
+
+def test_events_around_a_block(library: Any, driver: cuda.Driver) -> None:
+    timer = EventTimer(0, driver=driver)
+    clock = iter((10.0, 40.0))
+    library._cuEventRecord = lambda event, stream: library.recorded.__setitem__(event, next(clock))
+    runs: list[int] = []
+    assert timer(lambda: runs.append(1), 10) == 3.0
+    assert len(runs) == 10
+    assert library.names().count("cuEventCreate") == 2
+    assert "cuMemsetD8Async" not in library.names()
+
+
+def test_each_launch_is_timed_by_itself_after_a_flush(library: Any, driver: cuda.Driver) -> None:
+    timer = EventTimer(0, flush_bytes=4096, driver=driver)
+    times = iter((0.0, 5.0, 10.0, 11.0, 20.0, 22.0))
+    library._cuEventRecord = lambda event, stream: library.recorded.__setitem__(event, next(times))
+    before = len(library.calls)
+    assert timer(lambda: library.calls.append(("run",)), 3) == 2.0, "the median of 5, 1 and 2"
+    order = [name for name in library.names()[before:] if name in ("cuMemsetD8Async", "cuEventRecord", "run")]
+    assert order == ["cuMemsetD8Async", "cuEventRecord", "run", "cuEventRecord"] * 3

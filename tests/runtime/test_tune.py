@@ -1,0 +1,501 @@
+"""`px.tune` without a GPU: clocks made of Python, kernels in the simulator, and processes that are really killed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import phalanx as px
+import tuning_fakes as fakes
+from phalanx.runtime import device_array
+from phalanx.runtime import driver as cuda
+from phalanx.runtime.arrays import numpy_dtype
+from phalanx.runtime.cache import DiskCache
+from phalanx.runtime.dispatch import spec
+from phalanx.runtime.tuning import keys, process, search
+from phalanx.runtime.tuning.arguments import ArrayPlan, PlannedArguments, plan_arguments
+from phalanx.runtime.tuning.process import Worker
+from phalanx.runtime.tuning.worker import Failed, distance, first_line, same_bytes
+
+X = np.zeros(256, np.float32)
+SQUARE = np.ones((4, 4), np.float32)
+SCALE = 2
+
+
+@px.kernel(warps=1)
+def double(X, Y, *, BM=64, COUNT=1, FACTOR=SCALE):
+    s = px.shared((BM,), X.dtype)
+    bar = px.barrier(count=COUNT, checked=False)
+    i = px.block_id(0) * BM
+    with bar.transaction():
+        px.tma.load(X[i : i + BM], s, bar)
+    bar.wait(0)
+    px.store(Y[i : i + BM], px.load(s) * FACTOR)
+
+
+@px.kernel(warps=1)
+def early(X, Y, *, BM=64, WAITS=True):
+    s = px.shared((BM,), X.dtype)
+    bar = px.barrier()
+    with bar.transaction():
+        px.tma.load(X[0:BM], s, bar)
+    if WAITS:
+        bar.wait(0)
+    px.store(Y[0:BM], px.load(s) * 2)
+    if not WAITS:
+        bar.wait(0)
+
+
+def blocks(BM):
+    return px.cdiv(256, BM)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DiskCache:
+    """Searches of one test are not found by the next."""
+    mine = DiskCache(tmp_path / "cache")
+    monkeypatch.setattr(keys, "disk_cache", lambda: mine)
+    return mine
+
+
+def kinds(*names: str, **more: Any) -> list[dict[str, Any]]:
+    return [dict(kind=name, **more) for name in names]
+
+
+def statuses(tuned: Any) -> dict[Any, str]:
+    return {row.config["kind"]: row.status for row in tuned.table}
+
+
+# What a search survives -----------------------------------------------------------------------------------
+
+
+def test_kernels_that_do_not_compile_hang_or_are_wrong() -> None:
+    good = [dict(BM=64), dict(BM=32)]
+    bad = [dict(BM=1 << 17), dict(BM=24, COUNT="x"), dict(BM=32, COUNT=2), dict(BM=32, FACTOR=3)]
+    tuned = px.tune(double, good + bad, (X, X.copy()), grid=blocks, measure=fakes.by_width, reference=fakes.doubled)
+    assert tuned.best == dict(BM=32)
+    rows = tuned.table
+    assert [row.config for row in rows] == [dict(BM=32), dict(BM=64), *bad], "fastest first, then the rest"
+    assert [row.status for row in rows[2:]] == ["does not compile", "does not compile", "hangs", "is wrong"]
+    assert [(row.ms, row.ratio) for row in rows[:2]] == [(1.0, 1.0), (2.0, 0.5)]
+    too_large, no_number, stuck, wrong = (row.note for row in rows[2:])
+    assert "bytes of shared memory; a CTA on sm_90a has 232,448 (test_tune.py:" in too_large
+    assert "must be an integer, not 'x'" in no_number
+    assert "no agent can go on" in stuck
+    assert wrong == "argument Y is off by 0.5 of the largest element, 0.00098 is allowed"
+
+
+def test_functions_that_hang_die_raise_or_are_wrong(tmp_path: Path) -> None:
+    mark = tmp_path / "process"
+    configs = [*kinds("good", "better"), *kinds("hangs", mark=str(mark)), *kinds("dies", "raises", "wrong", "fails late")]
+    tuned = px.tune(
+        fakes.candidate, configs, (SQUARE, SQUARE), measure=fakes.by_kind, reference=fakes.doubled, timeout=3
+    )
+    assert tuned.best == dict(kind="better")
+    assert statuses(tuned) == {
+        "better": "ok", "good": "ok", "hangs": "hangs", "dies": "crashes", "raises": "fails", "wrong": "is wrong",
+        "fails late": "fails",
+    }
+    notes = {row.config["kind"]: row.note for row in tuned.table}
+    assert notes["hangs"] == "no end after 3 s: its process was killed"
+    assert notes["dies"] == "its process ended with status 7"
+    assert notes["raises"] == "ValueError: no such thing"
+    assert notes["fails late"] == "the clock stopped"
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(mark.read_text()), 0)
+
+
+def test_a_hang_while_it_is_timed_leaves_the_others() -> None:
+    tuned = px.tune(
+        fakes.candidate, kinds("good", "better"), (SQUARE, SQUARE), measure=fakes.hangs_when_timed, timeout=3
+    )
+    assert statuses(tuned) == {"good": "ok", "better": "hangs"}
+    assert tuned.table[0].rounds == 7, "in a process that was started anew"
+    assert tuned.table[1].ms is None
+
+
+def test_what_another_candidate_left_is_no_result() -> None:
+    tuned = px.tune(
+        fakes.in_place, [dict(lazy=False), dict(lazy=True)], (SQUARE, SQUARE.copy()), measure=fakes.one,
+        reference=fakes.doubled,
+    )
+    assert [row.status for row in tuned.table] == ["ok", "is wrong"]
+
+
+def test_a_check_in_the_simulator_comes_first() -> None:
+    configs = [dict(WAITS=True), dict(WAITS=False)]
+    small = np.zeros(64, np.float32)
+    tuned = px.tune(early[1], configs, (X, X.copy()), measure=fakes.one, check=(small, small.copy()))
+    assert [row.status for row in tuned.table] == ["ok", "is not clean"]
+    assert tuned.table[1].note.startswith("race: ")
+
+
+def test_those_that_fall_behind_are_not_measured_to_the_end() -> None:
+    configs = kinds("good", "better", "slow")
+    tuned = px.tune(fakes.candidate, configs, (SQUARE, SQUARE), measure=fakes.by_kind, keep=3.0, rounds=4, isolate=False)
+    assert {row.config["kind"]: row.rounds for row in tuned.table} == {"better": 4, "good": 4, "slow": 1}
+
+
+def test_nothing_to_choose_from() -> None:
+    with pytest.raises(px.Error, match="none of the 2 configurations of 'candidate' could be measured") as error:
+        px.tune(fakes.candidate, kinds("raises", "dies"), (SQUARE, SQUARE), measure=fakes.one)
+    assert "{'kind': 'raises'}: fails: ValueError: no such thing" in str(error.value)
+    assert error.value.location.file == __file__
+
+
+# What is given back ---------------------------------------------------------------------------------------
+
+
+def test_the_result_is_the_kernel_with_its_best_constants() -> None:
+    configs = [dict(BM=64), dict(BM=32)]
+    tuned = px.tune(double, configs, (X, X.copy()), grid=blocks, measure=fakes.by_width, isolate=False)
+    x = np.arange(256, dtype=np.float32)
+    for launch in (tuned, tuned[8]):
+        y = np.zeros_like(x)
+        launch(x, y)
+        assert np.array_equal(y, 2 * x)
+        launch(x, y, FACTOR=5)
+        assert np.array_equal(y, 5 * x)
+    shown = str(tuned)
+    assert "double on the simulator" in shown and "1.0000" in shown and "0.500" in shown and "ok" in shown
+    assert repr(tuned) == "<Tuned double: {'BM': 32}, 2 of 2 measured>"
+    changed = tuned.best
+    changed["BM"] = 7
+    assert tuned.best == dict(BM=32), "the answer is the caller's own copy"
+
+
+def test_a_tuned_function_is_called_with_its_best_configuration() -> None:
+    tuned = px.tune(fakes.candidate, kinds("good", "better"), (SQUARE, SQUARE), measure=fakes.by_kind, isolate=False)
+    assert np.array_equal(tuned(SQUARE, SQUARE), 2 * SQUARE)
+    assert np.array_equal(tuned(SQUARE, SQUARE, kind="wrong"), 3 * SQUARE)
+
+
+# The cache ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[Worker]:
+    """The workers that were started."""
+    found: list[Worker] = []
+    start = Worker.start
+
+    def counted(self: Worker) -> None:
+        found.append(self)
+        start(self)
+
+    monkeypatch.setattr(Worker, "start", counted)
+    return found
+
+
+def find(configs: Any = (dict(kind="good"), dict(kind="better")), args: Any = (SQUARE, SQUARE), **options: Any) -> Any:
+    return px.tune(fakes.candidate, list(configs), args, **{"measure": fakes.by_kind, "rounds": 1, **options})
+
+
+def test_a_search_is_made_once(started: list[Worker]) -> None:
+    first = find()
+    assert not first.from_cache and len(started) == 1
+    again = find()
+    assert again.from_cache and len(started) == 1
+    assert again.table == first.table
+    assert not find(force=True).from_cache and len(started) == 2
+    assert find().from_cache
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        dict(args=(np.ones((4, 8), np.float32), np.ones((4, 8), np.float32))),
+        dict(args=(SQUARE.astype(np.float64), SQUARE.astype(np.float64))),
+        dict(args=(SQUARE.T, SQUARE)),
+        dict(configs=kinds("good")),
+        dict(rounds=2),
+        dict(measure=fakes.hangs_when_timed, timeout=0.5),
+        dict(reference=fakes.doubled),
+    ],
+    ids=["shape", "dtype", "strides", "configs", "rounds", "clock", "reference"],
+)
+def test_another_search_has_another_key(change: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str | None] = []
+    monkeypatch.setattr(search, "load_rows", lambda key, configs: asked.append(key) or [])
+    monkeypatch.setattr(search.Search, "sorted", lambda self, rows: ())
+    find()
+    find(**change)
+    assert asked[0] is not None and asked[1] is not None and asked[0] != asked[1]
+
+
+def test_a_changed_kernel_has_another_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str | None] = []
+    monkeypatch.setattr(search, "load_rows", lambda key, configs: asked.append(key) or [])
+    monkeypatch.setattr(search.Search, "sorted", lambda self, rows: ())
+    for factor in (2, 3):
+
+        @px.kernel(warps=1)
+        def scale(X, *, BM, factor=factor):
+            px.store(X[0:BM], px.load(X[0:BM]) * factor)
+
+        for grid in (1, 2):
+            px.tune(scale[grid], [dict(BM=32)], (X.copy(),), measure=fakes.one)
+    assert len(set(asked)) == 4 and None not in asked
+
+
+def test_what_has_no_text_is_not_kept(cache: DiskCache) -> None:
+    offset = 3
+
+    def local(x: Any, y: Any, *, kind: str) -> Any:
+        return x + offset
+
+    px.tune(local, kinds("good"), (SQUARE, SQUARE), measure=fakes.by_kind, isolate=False)
+    assert cache.size_bytes() == 0
+
+
+def test_a_damaged_entry_is_a_miss(cache: DiskCache, started: list[Worker]) -> None:
+    find()
+    (key,) = (path.name.partition(".")[0] for path in Path(cache.root or "").iterdir())
+    cache.store(key, {}, {"rows": b"[[1.0]]"})
+    assert not find().from_cache and len(started) == 2
+
+
+# Arguments ------------------------------------------------------------------------------------------------
+
+
+def test_arrays_are_made_again_like_the_given_ones() -> None:
+    base = np.arange(120, dtype=np.float32)
+    strided, index = base[1:].reshape(7, 17)[:, ::2], np.array([3, 1, 2], np.int64)
+    plans = plan_arguments((strided, index, 2.5, None, strided, spec((2, 3), px.bf16)), None)
+    made = PlannedArguments(plans, 0, plain=True)
+    a, b, c, d, e, f = made.values
+    assert (a.shape, a.strides, a.ctypes.data % 16) == (strided.shape, strided.strides, strided.ctypes.data % 16)
+    assert not np.array_equal(a, strided), "floating-point arrays are random"
+    assert np.array_equal(b, index), "indices are copied"
+    assert (c, d) == (2.5, None)
+    assert e is a, "an array that is given twice is made once"
+    assert f.shape == (2, 3) and f.dtype.name == "bfloat16"
+    first, host = a.copy(), made.on_host()
+    assert np.array_equal(host[0], first) and host[0] is not a
+    a[:] = 0
+    b[:] = 0
+    made.reset()
+    assert np.array_equal(a, first) and np.array_equal(b, index)
+    again = PlannedArguments(plans, 0, plain=True).values[0]
+    other = PlannedArguments(plans, 1, plain=True).values[0]
+    assert np.array_equal(again, first) and not np.array_equal(other, first), "the seed decides"
+
+
+def test_long_arrays_repeat_their_random_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("phalanx.runtime.tuning.arguments.RANDOM_BLOCK", 7)
+    (x,) = PlannedArguments(plan_arguments((np.zeros((4, 5), np.float32),), None), 0, plain=True).values
+    assert np.array_equal(x.ravel()[:7], x.ravel()[7:14]) and len(np.unique(x)) == 7
+
+
+def test_a_function_makes_the_arguments() -> None:
+    tuned = px.tune(
+        fakes.candidate, kinds("good", "wrong"), make_args=fakes.two_arrays, measure=fakes.one,
+        reference=fakes.is_threes, isolate=False,
+    )
+    assert statuses(tuned) == {"good": "ok", "wrong": "is wrong"}
+
+
+def test_arguments_that_can_not_be_made() -> None:
+    with pytest.raises(px.Error, match=r"px\.tune can't make the arguments: RuntimeError: the disk is gone") as error:
+        px.tune(fakes.candidate, kinds("good"), (SQUARE, SQUARE), make_args=fakes.no_arrays, measure=fakes.one)
+    assert "make_args=" in (error.value.remedy or "")
+
+
+def test_a_reference_by_name() -> None:
+    configs = [dict(BM=32), dict(BM=32, FACTOR=3)]
+    tuned = px.tune(
+        double, configs, (X, X.copy()), grid=blocks, measure=fakes.one, reference=fakes.doubled_by_name, isolate=False
+    )
+    assert [row.status for row in tuned.table] == ["ok", "is wrong"]
+
+
+@pytest.mark.parametrize(
+    ("got", "want", "expected"),
+    [
+        ([1.0, 2.0], [1.0, 2.0], 0.0),
+        ([1.0, 2.5], [1.0, 2.0], 0.25),
+        ([np.nan, 2.0], [np.nan, 2.0], 0.0),
+        ([np.nan, 2.0], [1.0, 2.0], np.inf),
+        ([1.0, 2.0], [np.nan, 2.0], np.inf),
+        ([np.inf, 2.0], [np.inf, 2.0], 0.0),
+        ([1.0], [0.0], np.inf),
+    ],
+)
+def test_distance(got: list[float], want: list[float], expected: float) -> None:
+    assert distance(np.array(got), np.array(want)) == expected
+
+
+def test_narrow_types_are_compared_in_f32() -> None:
+    got, want = np.array([1.0, 2.0]).astype(numpy_dtype("bf16")), np.array([1.0, 2.25], np.float32)
+    assert distance(got, want) == pytest.approx(0.25 / 2.25)
+
+
+def test_a_result_seen_before_is_told_by_its_bytes() -> None:
+    a = np.array([[0.0, np.nan], [1.0, 2.0]], np.float32)
+    assert same_bytes(a, a.copy()) and same_bytes(a.T, a.T.copy())
+    assert not same_bytes(a, -a) and not same_bytes(a, a.ravel()) and not same_bytes(a, a.astype(np.float64))
+
+
+def test_integers_are_right_or_wrong() -> None:
+    assert distance(np.array([1, 2]), np.array([1, 2])) == 0
+    assert distance(np.array([1, 2]), np.array([1, 3])) == np.inf
+
+
+# Processes ------------------------------------------------------------------------------------------------
+
+SCRIPT = '''
+import numpy as np
+import phalanx as px
+
+def twice(x, *, kind):
+    return x * 2
+
+def clock(run, config):
+    run()
+    return float(config["kind"])
+
+def main():
+    print(px.tune(twice, [dict(kind=3), dict(kind=2)], (np.ones(4),), measure=clock, rounds=1).best)
+
+{call}
+'''
+
+
+def run_script(folder: Path, call: str) -> subprocess.CompletedProcess[str]:
+    (folder / "script.py").write_text(SCRIPT.format(call=call))
+    home = str(Path(px.__file__).resolve().parent.parent)
+    environment = {**os.environ, "PHALANX_CACHE_DIR": str(folder / "kept"), "PYTHONPATH": home}
+    return subprocess.run(
+        [sys.executable, "script.py"], cwd=folder, env=environment, capture_output=True, text=True, timeout=120
+    )
+
+
+def test_functions_of_a_script(tmp_path: Path) -> None:
+    done = run_script(tmp_path, 'if __name__ == "__main__":\n    main()')
+    assert done.stdout == "{'kind': 2}\n", done.stderr
+
+
+def test_a_script_that_searches_when_it_is_imported(tmp_path: Path) -> None:
+    done = run_script(tmp_path, "main()")
+    assert done.returncode and "px.tune is called while its own process loads the script" in done.stderr
+
+
+def test_in_this_process() -> None:
+    calls: list[str] = []
+
+    def local(x: Any, y: Any, *, kind: str) -> Any:
+        calls.append(kind)
+        if kind == "raises":
+            raise ValueError("no")
+        return x * 2
+
+    tuned = px.tune(
+        local, kinds("good", "better", "raises"), (SQUARE, SQUARE), measure=fakes.by_kind, isolate=False,
+        reference=lambda x, y: x * 2,
+    )
+    assert statuses(tuned) == {"good": "ok", "better": "ok", "raises": "fails"}
+    assert {"good", "better", "raises"} == set(calls)
+
+
+def test_a_worker_answers_again_after_it_was_killed() -> None:
+    worker = Worker()
+    try:
+        with pytest.raises(Failed, match="AttributeError"):
+            worker.ask("no_such_request", limit=60)
+        assert worker.is_running, "a failure is not the end"
+        assert worker.process is not None
+        worker.process.kill()
+        with pytest.raises(process.WorkerLost) as lost:
+            worker.ask("is_lost", limit=60)
+        assert lost.value.status == "crashes" and not worker.is_running
+        with pytest.raises(Failed):
+            worker.ask("no_such_request", limit=60)
+    finally:
+        worker.kill()
+    assert not worker.is_running
+
+
+def test_first_lines() -> None:
+    assert first_line(ValueError("a\nb")) == "ValueError: a"
+    assert first_line(KeyError()) == "KeyError: KeyError"
+    assert first_line(px.Error("too large", remedy="less")) == "too large"
+
+
+# The way to the GPU, on a driver made of Python -----------------------------------------------------------
+
+
+@pytest.fixture
+def gpu(library: Any, driver: cuda.Driver, monkeypatch: pytest.MonkeyPatch) -> Any:
+    for module in (cuda, device_array):
+        monkeypatch.setattr(module, "get_driver", lambda: driver)
+    monkeypatch.setattr("phalanx.runtime.watchdog._BUFFERS", {})
+    return library
+
+
+def test_machine_code_is_loaded_tried_and_timed(gpu: Any) -> None:
+    """The fake GPU takes a millisecond for each CTA, so that the wider block wins."""
+    args = (spec((256,), px.f32), spec((256,), px.f32))
+    tuned = px.tune(double, [dict(BM=32), dict(BM=64)], args, grid=blocks, isolate=False, rounds=2, keep=9)
+    assert [(row.config["BM"], row.ms) for row in tuned.table] == [(64, 4.0), (32, 8.0)]
+    assert tuned.device == "Fake GPU"
+    assert gpu.names().count("cuModuleLoadData") == 4, "each with bounded waits first, then as it is"
+    assert [launch.grid[0] for launch in gpu.launches[:4]] == [8, 8, 4, 4]
+
+
+def test_l2_is_emptied_where_the_mode_says_so(gpu: Any) -> None:
+    args = (spec((256,), px.f32), spec((256,), px.f32))
+    tuned = px.tune(double, [dict(BM=64)], args, grid=blocks, isolate=False, mode="cold", rounds=1)
+    assert tuned.table[0].ms == 4.0
+    flushes = [call for call in gpu.calls if call[0] == "cuMemsetD8Async"]
+    assert flushes and all(call[3] == 2 * (60 << 20) for call in flushes)
+
+
+def test_a_hang_on_the_gpu_is_told_by_the_watchdog(gpu: Any) -> None:
+    """The driver reports a trap, and the record says which wait it was."""
+    args = (spec((256,), px.f32), spec((256,), px.f32))
+    gpu.failures["cuCtxSynchronize"] = [719]
+    host = gpu._cuMemHostAlloc
+
+    def launch(config: int, function: int, parameters: int, extra: Any) -> None:
+        original(config, function, parameters, extra)
+        if records:
+            import ctypes
+
+            ctypes.c_uint64.from_address(records[0]).value = 1
+
+    records: list[int] = []
+    original = gpu._cuLaunchKernelEx
+
+    def allocate(out: int, nbytes: int, flags: int) -> None:
+        import ctypes
+
+        host(out, nbytes, flags)
+        records.append(ctypes.c_void_p.from_address(out).value or 0)
+
+    gpu._cuMemHostAlloc, gpu._cuLaunchKernelEx = allocate, launch
+    tuned = px.tune(double, [dict(BM=32), dict(BM=64)], args, grid=blocks, isolate=False, rounds=1)
+    assert [row.status for row in tuned.table] == ["ok", "hangs"]
+    assert "a wait did not end on the GPU: bar[0]" in tuned.table[1].note
+
+
+def test_host_arrays_where_there_is_a_gpu(gpu: Any) -> None:
+    with pytest.raises(px.Error, match=r"px\.tune measures on a GPU, and the arguments are host arrays"):
+        px.tune(double, [dict(BM=32)], (X, X.copy()), grid=blocks)
+
+
+def test_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cuda, "has_gpu", lambda: False)
+    with pytest.raises(px.Error, match=r"px\.tune measures on a GPU, and there is none here") as error:
+        px.tune(double, [dict(BM=32)], (spec((256,), px.f32), spec((256,), px.f32)), grid=blocks)
+    assert "on a machine with a GPU" in (error.value.remedy or "")
+
+
+def test_plans_name_the_device() -> None:
+    (plan,) = plan_arguments((spec((4,), px.f32),), 0)
+    assert isinstance(plan, ArrayPlan) and (plan.library, plan.device) == ("plain", 0)
