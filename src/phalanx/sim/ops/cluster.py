@@ -13,6 +13,7 @@ from phalanx.ir.ops.cluster import (
     ClusterAgree,
     ClusterArrive,
     ClusterCopy,
+    ClusterGather,
     ClusterId,
     ClusterRank,
     ClusterReduce,
@@ -145,9 +146,11 @@ def _point(starts: tuple[Any, ...]) -> str:
     return "[" + ", ".join(map(str, starts)) + "]"
 
 
-@text(ClusterReduce)
-def cluster_reduce(op: ClusterReduce, emit: Emitter) -> None:
-    """Brings this CTA's value, waits until all have, and combines them in the order of the ranks."""
+def exchange(
+    op: ClusterReduce | ClusterGather, emit: Emitter, operands: str, results: str,
+    finisher: Callable[[], Callable[[list[Any]], Any]],
+) -> None:
+    """Brings this CTA's value, waits until all have, and makes the result of what the ranks brought, in their order."""
 
     def prepare(agent: Agent) -> Callable[..., bool]:
         cluster, rank = agent.cta.cluster, agent.cta.rank
@@ -170,7 +173,7 @@ def cluster_reduce(op: ClusterReduce, emit: Emitter) -> None:
 
     def finish(agent: Agent) -> Callable[..., Any]:
         cluster, rank = agent.cta.cluster, agent.cta.rank
-        combine = combination(op)
+        combine = finisher()
 
         def result(x: Any, cta: int | None) -> Any:
             visits = cluster.visits
@@ -185,12 +188,29 @@ def cluster_reduce(op: ClusterReduce, emit: Emitter) -> None:
 
         return result
 
-    operands = f"{emit.expr(op.x)}, {emit.expr(op.cta)}"
     if emit.preempt:
         emit.line(f"yield {STEP}")
     emit.line(f"if {emit.bind('o', prepare)}({operands}):")
     emit.line("    yield 0")
-    emit.line(f"{emit.define(op.result)} = {emit.bind('o', finish)}({operands})")
+    emit.line(f"{results} = {emit.bind('o', finish)}({operands})")
+
+
+@text(ClusterReduce)
+def cluster_reduce(op: ClusterReduce, emit: Emitter) -> None:
+    operands = f"{emit.expr(op.x)}, {emit.expr(op.cta)}"
+    exchange(op, emit, operands, emit.define(op.result), lambda: combination(op))
+
+
+@text(ClusterGather)
+def cluster_gather(op: ClusterGather, emit: Emitter) -> None:
+    """Entry r of each result is what rank r brought."""
+    dtype = op.xs[0].type.dtype.numpy  # type: ignore[union-attr]
+
+    def stack(values: list[Any]) -> tuple[np.ndarray, ...]:
+        return tuple(np.asarray(parts, dtype) for parts in zip(*values, strict=True))
+
+    results = "".join(f"{emit.define(result)}, " for result in op.results)
+    exchange(op, emit, f"{emit.operand(op.xs)}, None", results, lambda: stack)
 
 
 def combination(op: ClusterReduce) -> Callable[[list[Any]], Any]:
