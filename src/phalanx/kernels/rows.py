@@ -172,7 +172,7 @@ def row_sum(tile, ROWS):
 
 @px.func
 def by_warp(X, tile, ROWS, WARPS):
-    """A piece of `X` as (pieces of memory, warps, what a warp holds of each); or (1, rows, columns) of rows that share a CTA.
+    """A piece of `X` as (runs, warps, what a warp holds of each run); rows that share a CTA as (1, rows, columns).
 
     Warps take turns along a row: each the vectors, or elements, of its 32 lanes. So a fold along the first and the last
     axis is inside a warp.

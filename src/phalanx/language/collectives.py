@@ -1,4 +1,4 @@
-"""`px.cluster.copy`, `px.cluster.load`, `px.cluster.reduce` and `px.cluster.gather`: data that moves between the CTAs of a cluster."""
+"""`px.cluster`'s `copy`, `load`, `reduce` and `gather`: data that moves between the CTAs of a cluster."""
 
 from __future__ import annotations
 
@@ -202,7 +202,9 @@ def gather(ctx: Builder, x: Any) -> Any:
         if not is_tile(item) and not is_scalar(item):
             ctx.fail(
                 f"px.cluster.gather needs tiles or scalars, not {describe(item)}",
-                "load the view first: px.load(view)" if hasattr(item, "view") else "it sends what the CTAs hold in registers",
+                "load the view first: px.load(view)"
+                if hasattr(item, "view")
+                else "it sends what the CTAs hold in registers",
             )
     values = [operand(item) for item in xs]
     first = values[0].type

@@ -203,7 +203,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) softmax_kernel(
   const int px_warp_id = __shfl_sync(0xffffffffu, (int)(threadIdx.x / 32), 0);
   const unsigned px_base = ptx::shared_address(px_smem);
   const unsigned reduce_full = px_base + 160;
-  unsigned turn = 0;  // reductions over the cluster so far
+  unsigned turn = 0;  // exchanges over the cluster so far
   const unsigned reduce_inbox_addr = px_base;
   const bool px_one = px_warp_id == 0 && ptx::elect_sync();
   // cluster_cases.py:235: top = px.cluster.reduce(px.max(x), "max")
