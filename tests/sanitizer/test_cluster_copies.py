@@ -114,4 +114,4 @@ def test_a_reduction_that_a_cta_leaves_out() -> None:
     assert kinds(sometimes[2], x, y, 0) == set()
     report = px.check(sometimes[2], x, y, 1)
     assert [finding.kind for finding in report.findings] == ["deadlock"]
-    assert "waits for the other CTAs in px.cluster.reduce" in str(report)
+    assert "waits for the other CTAs in exchange number 0 of the cluster" in str(report)

@@ -78,13 +78,15 @@ class Expect:
 class Complete:
     """`nbytes` will be credited to a barrier when the copy lands, in each CTA of `mask`.
 
-    `awaited`: those CTAs wait for it in the same instruction, so that none is over while it is on its way.
+    `awaited`: those CTAs wait for it in the same instruction, so that none is over while it is on its way. `releases`:
+    who waits for the phase also knows what the issuer did before; else a copy that lands tells of itself alone.
     """
 
     barrier: BarrierRef
     nbytes: int
     mask: Value | None = None
     awaited: bool = False
+    releases: bool = False
 
 
 @dataclass(frozen=True)

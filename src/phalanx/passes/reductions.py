@@ -43,7 +43,9 @@ def allocate_reductions(function: Function) -> Function:
         loc = next(op.loc for op, owner in agents.items() if owner == agent)
         memory[agent] = (
             SharedBuffer(_fresh("reduce_inbox", taken), (2, size + PIECE), u8, loc),
-            None if function.cluster_size == 1 else BarrierArray(_fresh("reduce_full", taken), 2, 1, loc=loc),
+            None
+            if function.cluster_size == 1
+            else BarrierArray(_fresh("reduce_full", taken), 2, 1, loc=loc, exchange=True),
         )
 
     def visit(op: Op) -> list[Op] | None:

@@ -202,6 +202,8 @@ class Checker(Monitor):
             if clock.dim not in state.ready_async or state.tracked:
                 self.signal(state, clock, op, engine=True)
             state.note(phase, (COPY, work, op, 0, copy.nbytes))  # type: ignore[attr-defined]
+            if copy.releases:
+                state.publication.add(phase, clock.vector)
             state.last_work = (work, phase)
             if barrier.cta.watch.exited:
                 self._lands_too_late(barrier, work, accesses)
@@ -223,6 +225,8 @@ class Checker(Monitor):
                     cta = barrier.cta
                     record = Record(clock, op, access, place, cta.rank, dim, epoch, work)
                     self.conflicts.shared(record, self.cells(cta, place))
+        if copy.releases:
+            clock.tick()
 
     def _lands_too_late(self, barrier: MBarrier, work: CopyWork, accesses: list[Any]) -> None:
         """A copy is issued into a CTA that has exited."""

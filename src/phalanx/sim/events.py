@@ -16,7 +16,7 @@ class Touch(NamedTuple):
     """One thing that an event did to something shared. Plain numbers, so that it can be sent to another process."""
 
     kind: str
-    """"memory", "barrier", "cluster" or "meeting"."""
+    """"memory", "barrier" or "cluster"."""
     key: tuple[Any, ...]
     """Which memory or barrier."""
     mode: str
@@ -51,7 +51,9 @@ class Event:
     clock: dict[Process, int] = field(default_factory=dict)
     """The last event of each process that comes before it, or is it."""
     known: dict[Process, int] = field(default_factory=dict)
-    """The same, without what its copies' issuers did: a copy that lands publishes itself alone."""
+    """The same, without what its copies' issuers did: a copy that lands publishes itself alone, unless it releases."""
+    alone: bool = False
+    """A copy's, of those that publish themselves alone."""
 
     def follows(self, other: Event) -> bool:
         return self.clock.get(other.process, 0) >= other.number
@@ -66,8 +68,6 @@ def order(first: Touch, second: Touch) -> Order:
         if (one == two and one != "write") or not first.number & second.number:
             return Order.FREE
         return Order.RACE
-    if first.kind == "meeting":
-        return Order.FIXED
     if first.kind == "cluster":
         return Order.FIXED if one == "arrive" and two == "wait" and first.number <= second.number else Order.FREE
     if "life" in (one, two):

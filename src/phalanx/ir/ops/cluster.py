@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
-from phalanx.ir.core import Op
+from phalanx.ir.core import Block, Op
 from phalanx.ir.effects import (
     Access,
     Arrival,
@@ -163,18 +163,31 @@ class ClusterAgree(Op):
 
 RECORD = 4
 """Words that one store of a gather may send."""
+UNWRITTEN = Block()
 
 
 class Exchange(Op):
     """What the CTAs of the cluster tell each other out of registers; all run it equally often.
 
-    `slots` and `barrier` are the compiler's: two turns of inboxes, and their barriers (none in a cluster of one), shared
-    by all exchanges of an agent.
+    The compiler fills in the rest. `slots` and `barrier`: two turns of inboxes, and their barriers (none in a cluster of
+    one), shared by all exchanges of an agent. `protocol`: what happens then, in single instructions; the simulator runs
+    them, and a back end writes the same in its own words.
     """
 
     ctas: Value
     slots: SharedBuffer | None
     barrier: BarrierArray | None
+    protocol: Block
+
+    @property
+    def sent(self) -> tuple[Value, ...]:
+        """What each CTA sends."""
+        raise NotImplementedError
+
+    @property
+    def receiver(self) -> Value | None:
+        """The one CTA that receives; None: all do."""
+        return None
 
     def sent_bytes(self) -> int:
         """What one CTA sends to each that receives."""
@@ -187,7 +200,7 @@ class Exchange(Op):
     def effects(self) -> Effects:
         """Its own memory is nobody else's. When it is over in one thread, all threads of the agent have come to it."""
         completes: tuple[Complete, ...] = ()
-        if self.barrier is not None:
+        if self.barrier is not None and not self.protocol.ops:
             completes = (Complete(BarrierRef(self.barrier, Const(0)), self.sent_bytes(), self.ctas, awaited=True),)
         return Effects(completes=completes, rendezvous=(Rendezvous(Span.AGENT),))
 
@@ -208,6 +221,15 @@ class ClusterReduce(Exchange):
     result: Value
     slots: SharedBuffer | None = None
     barrier: BarrierArray | None = None
+    protocol: Block = UNWRITTEN
+
+    @property
+    def sent(self) -> tuple[Value, ...]:
+        return (self.x,)
+
+    @property
+    def receiver(self) -> Value | None:
+        return self.cta
 
     @property
     def wire_bytes(self) -> int:
@@ -238,6 +260,11 @@ class ClusterGather(Exchange):
     results: tuple[Value, ...]
     slots: SharedBuffer | None = None
     barrier: BarrierArray | None = None
+    protocol: Block = UNWRITTEN
+
+    @property
+    def sent(self) -> tuple[Value, ...]:
+        return self.xs
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -260,3 +287,33 @@ class ClusterGather(Exchange):
 
     def inbox_bytes(self, warps: int) -> int:
         return self.sent_bytes()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ClusterTurn(Op):
+    """Whose turn it is among the inboxes of an agent's exchanges: the stage, of `turns`, and the parity of its phase."""
+
+    mnemonic: ClassVar[str] = "cluster.turn"
+    slots: SharedBuffer
+    turns: int
+    results: tuple[Value, ...]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ClusterSend(Op):
+    """Values from registers into the region `dst` of every CTA of the mask `ctas`; their bytes complete on its `bar`.
+
+    As `st.async` does it: completing the bytes is a release at the scope of the cluster.
+    """
+
+    mnemonic: ClassVar[str] = "cluster.send"
+    xs: tuple[Value, ...]
+    dst: SharedView
+    bar: BarrierRef
+    ctas: Value
+
+    def effects(self) -> Effects:
+        return Effects(
+            accesses=(Access(Mode.WRITE, self.dst, Proxy.GENERIC, When.BARRIER, self.ctas),),
+            completes=(Complete(self.bar, self.dst.nbytes, self.ctas, releases=True),),
+        )
