@@ -47,13 +47,18 @@ class Executor(Enum):
 
 @dataclass(frozen=True)
 class Access:
-    """A read or write of a region; `mask` names the CTAs in whose shared memory it lands (multicast)."""
+    """A read or write of a region; `mask` names the CTAs in whose shared memory it lands (multicast).
+
+    `exchange`: of memory that only exchanges over the cluster touch. Whoever waits for such a write also knows which of
+    that memory its sender had read before; and nothing else of the sender, as with any copy that lands.
+    """
 
     mode: Mode
     region: View
     proxy: Proxy = Proxy.GENERIC
     when: When = When.NOW
     mask: Value | None = None
+    exchange: bool = False
 
 
 @dataclass(frozen=True)
@@ -78,15 +83,13 @@ class Expect:
 class Complete:
     """`nbytes` will be credited to a barrier when the copy lands, in each CTA of `mask`.
 
-    `awaited`: those CTAs wait for it in the same instruction, so that none is over while it is on its way. `releases`:
-    who waits for the phase also knows what the issuer did before; else a copy that lands tells of itself alone.
+    `awaited`: those CTAs wait for it in the same instruction, so that none is over while it is on its way.
     """
 
     barrier: BarrierRef
     nbytes: int
     mask: Value | None = None
     awaited: bool = False
-    releases: bool = False
 
 
 @dataclass(frozen=True)

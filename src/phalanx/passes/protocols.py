@@ -9,10 +9,9 @@ from __future__ import annotations
 import dataclasses
 
 from phalanx.ir.core import Block, Function, Op, rewrite
-from phalanx.ir.ops.cluster import UNWRITTEN, ClusterRank, ClusterSend, ClusterTurn, Exchange
+from phalanx.ir.ops.cluster import UNWRITTEN, ClusterRank, ClusterReceive, ClusterSend, ClusterTurn, Exchange
 from phalanx.ir.ops.control import If
 from phalanx.ir.ops.mbarrier import ArriveExpectTx, Wait
-from phalanx.ir.ops.memory import Load
 from phalanx.ir.ops.tile import Binary, Compare, Select
 from phalanx.ir.types import ScalarType, TileType, bool_, i32, u8
 from phalanx.ir.values import Const, Value
@@ -69,7 +68,7 @@ def protocol(op: Exchange, size: int) -> Block:
         Wait(bar, parity, loc=loc),
     ]
     everything = box(slots, stage, Const(0), size * nbytes)
-    read = Load(everything, Const(0, ScalarType(u8)), Value(TileType((size * nbytes,), u8)), loc=loc)
+    read = ClusterReceive(everything, Value(TileType((size * nbytes,), u8)), loc=loc)
     if op.receiver is None:
         return Block((*ops, read))
     others = Value(op.ctas.type)

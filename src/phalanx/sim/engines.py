@@ -41,8 +41,6 @@ class Copy:
     """What a monitor keeps of it; not set before."""
     barriers: tuple[MBarrier, ...] = ()
     """What it completes on; nothing where it belongs to a group."""
-    releases: bool = False
-    """Whether it tells of what its issuer did before, too."""
 
     def step(self) -> bool:
         raise NotImplementedError
@@ -103,7 +101,7 @@ class PushCopy(Copy):
 class SendCopy(Copy):
     """Words out of registers into the same place of several CTAs, their bytes on each one's barrier."""
 
-    __slots__ = ("barriers", "destinations", "nbytes", "releases", "words")
+    __slots__ = ("barriers", "destinations", "nbytes", "words")
 
     def __init__(
         self, agent: Agent, op: Op, words: np.ndarray, destinations: tuple[np.ndarray, ...],
@@ -112,7 +110,6 @@ class SendCopy(Copy):
         self.agent = agent
         self.op = op
         self.words = words
-        self.releases = all(complete.releases for complete in op.effects().completes)
         self.destinations = destinations
         self.barriers = barriers
         self.nbytes = nbytes

@@ -51,9 +51,7 @@ class Event:
     clock: dict[Process, int] = field(default_factory=dict)
     """The last event of each process that comes before it, or is it."""
     known: dict[Process, int] = field(default_factory=dict)
-    """The same, without what its copies' issuers did: a copy that lands publishes itself alone, unless it releases."""
-    alone: bool = False
-    """A copy's, of those that publish themselves alone."""
+    """The same, without what its copies' issuers did: a copy that lands publishes itself alone."""
 
     def follows(self, other: Event) -> bool:
         return self.clock.get(other.process, 0) >= other.number

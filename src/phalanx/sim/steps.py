@@ -214,6 +214,7 @@ class Steps:
                     self.names[agent] = name
                     self.agents[name] = agent
         self.local = {op: _is_local(op) for op in function.walk()}
+        self.exchanges = {op for op in function.walk() if any(access.exchange for access in op.effects().accesses)}
         self.asks = {op: any(w.blocking for w in op.effects().waits) or _waits_only(op) for op in function.walk()}
 
     def reset(self) -> None:
@@ -299,7 +300,6 @@ class Steps:
     def _step_copy(self, process: Process, copy: Copy, event: Event) -> None:
         reads = getattr(copy, "data", None) is None
         self.recorder.copied(copy, reads=reads)
-        event.alone = not copy.releases
         if not copy.step():
             del self.copies[process]
         group = getattr(copy, "group", None)
@@ -391,13 +391,15 @@ class Steps:
                     how = order(first, second)
                     found = max(found, how)
                     if how is Order.RACE and first.kind == "memory" and not knows:
-                        self.clashes.append((before.ops[i], event.ops[j]))
+                        ops = before.ops[i], event.ops[j]
+                        if not (follows and all(map(self.exchanges.__contains__, ops))):  # a send tells what was read
+                            self.clashes.append(ops)
             if found is Order.FREE:
                 continue
             if found is Order.RACE and not follows:
                 self.races.append(before)
             _join(event.clock, before.clock)
-            _join(event.known, {before.process: before.number} if before.alone else before.known)
+            _join(event.known, {before.process: before.number} if before.process[0] == "copy" else before.known)
         self.clocks[event.process], self.knows[event.process] = event.clock, event.known
         for agent, keys in list(self.polls.items()):
             changed = any(touch.key in keys and touch.mode not in ("read", "test") for touch in event.touches)

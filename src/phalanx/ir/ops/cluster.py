@@ -303,7 +303,7 @@ class ClusterTurn(Op):
 class ClusterSend(Op):
     """Values from registers into the region `dst` of every CTA of the mask `ctas`; their bytes complete on its `bar`.
 
-    As `st.async` does it: completing the bytes is a release at the scope of the cluster.
+    Completing the bytes is a release at the scope of the cluster: of what the sender had read of the inboxes before.
     """
 
     mnemonic: ClassVar[str] = "cluster.send"
@@ -314,6 +314,18 @@ class ClusterSend(Op):
 
     def effects(self) -> Effects:
         return Effects(
-            accesses=(Access(Mode.WRITE, self.dst, Proxy.GENERIC, When.BARRIER, self.ctas),),
-            completes=(Complete(self.bar, self.dst.nbytes, self.ctas, releases=True),),
+            accesses=(Access(Mode.WRITE, self.dst, Proxy.GENERIC, When.BARRIER, self.ctas, exchange=True),),
+            completes=(Complete(self.bar, self.dst.nbytes, self.ctas),),
         )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ClusterReceive(Op):
+    """What lies in the inboxes, byte by byte."""
+
+    mnemonic: ClassVar[str] = "cluster.receive"
+    view: SharedView
+    result: Value
+
+    def effects(self) -> Effects:
+        return Effects(accesses=(Access(Mode.READ, self.view, exchange=True),))

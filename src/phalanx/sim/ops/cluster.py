@@ -17,6 +17,7 @@ from phalanx.ir.ops.cluster import (
     ClusterGather,
     ClusterId,
     ClusterRank,
+    ClusterReceive,
     ClusterReduce,
     ClusterSend,
     ClusterSync,
@@ -24,7 +25,6 @@ from phalanx.ir.ops.cluster import (
     ClusterWait,
     Exchange,
 )
-from phalanx.ir.ops.memory import Load
 from phalanx.ir.types import f32
 from phalanx.sim import numerics
 from phalanx.sim.agents import Agent
@@ -178,11 +178,16 @@ def cluster_send(op: ClusterSend, agent: Agent) -> Callable[..., None]:
     return run
 
 
+@meaning(ClusterReceive)
+def cluster_receive(op: ClusterReceive, agent: Agent) -> Callable[..., np.ndarray]:
+    return lambda place: place.read()
+
+
 def exchange(op: Exchange, emit: Emitter) -> tuple[str, Callable[[Any], list[Any]]]:
     """Runs the protocol; the name of what was received, and how to tell it apart: by rank, what that CTA sent."""
     emit.block(op.protocol)
     emit.op = op
-    read = next(inner for inner in op.protocol.walk() if isinstance(inner, Load))
+    read = next(inner for inner in op.protocol.walk() if isinstance(inner, ClusterReceive))
     nbytes = op.sent_bytes()
     size = read.view.nbytes // nbytes
     types = [x.type for x in op.sent]
