@@ -116,8 +116,10 @@ class SendCopy(Copy):
 
     def step(self) -> bool:
         monitor = self.agent.cta.cluster.machine.monitor
+        words = self.words
+        size = words.size
         for destination, barrier in zip(self.destinations, self.barriers):
-            destination[: self.words.size] = self.words
+            destination[:size] = words
             if monitor is None or monitor.complete(self, barrier) is not False:
                 barrier.complete(self.nbytes, self.op)
         return False
