@@ -210,7 +210,8 @@ def sum_(ctx: Builder, x: Any, axis: Any = None, keepdims: Any = False) -> Any:
 def max_(ctx: Builder, x: Any, axis: Any = None, keepdims: Any = False) -> Any:
     """The largest element over one axis, or over all.
 
-    Any agent; any GPU; registers, then ``shfl.sync``, then shared memory between warps. Example: ``px.max(x, axis=1)``.
+    Any agent; any GPU; registers, then ``redux.sync`` or ``shfl.sync``, then shared memory between warps.
+    Example: ``px.max(x, axis=1)``.
     """
     return _reduce(ctx, "max", x, axis, keepdims)
 
@@ -219,7 +220,8 @@ def max_(ctx: Builder, x: Any, axis: Any = None, keepdims: Any = False) -> Any:
 def min_(ctx: Builder, x: Any, axis: Any = None, keepdims: Any = False) -> Any:
     """The smallest element over one axis, or over all.
 
-    Any agent; any GPU; registers, then ``shfl.sync``, then shared memory between warps. Example: ``px.min(x, axis=1)``.
+    Any agent; any GPU; registers, then ``redux.sync`` or ``shfl.sync``, then shared memory between warps.
+    Example: ``px.min(x, axis=1)``.
     """
     return _reduce(ctx, "min", x, axis, keepdims)
 
