@@ -81,6 +81,11 @@ template <class T> static T px_exchange(T x, int lane) {
 }
 template <class T> static T __shfl_sync(unsigned, T x, int lane) { return px_exchange(x, lane); }
 template <class T> static T __shfl_xor_sync(unsigned, T x, int mask) { return px_exchange(x, current % 32 ^ mask); }
+static int __reduce_max_sync(unsigned m, int x) {
+  for (int k = 16; k; k /= 2) { const int y = __shfl_xor_sync(m, x, k); x = y > x ? y : x; }
+  return x;
+}
+static int __reduce_min_sync(unsigned m, int x) { return ~__reduce_max_sync(m, ~x); }
 static inline int __popc(unsigned x) { return __builtin_popcount(x); }
 template <class T, class S> static inline T px_cast(S x) { T y; memcpy(&y, &x, sizeof y); return y; }
 static inline float __int_as_float(int x) { return px_cast<float>(x); }

@@ -19,6 +19,9 @@ NEVER_EMITTED = {
     "mbarrier.transaction": "a pass turns it into mbarrier.arrive_expect_tx before text is written",
     "role": "written as a region of roles",
     "cluster.load": "a pass turns it into the tma.load of each rank's share",
+    "cluster.turn": "the text of an exchange counts by itself",
+    "cluster.send": "the text of an exchange sends by itself",
+    "cluster.receive": "the text of an exchange reads by itself",
     "cluster.multicast": "a pass turns it into the tma.load of the rank that fetches",
 }
 ROOT = Path(__file__).resolve().parents[1]

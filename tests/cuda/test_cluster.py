@@ -82,6 +82,29 @@ def test_reductions_of_a_loop_share_inboxes_and_take_turns() -> None:
     assert "__syncthreads" not in text
 
 
+def test_a_gather_of_pairs_is_one_store_of_each_warp_and_no_barrier() -> None:
+    text = text_of("online_softmax")
+    assert "__syncthreads" not in text and "bar_sync" not in text
+    assert text.count("ptx::st_async<2>(") == 1 and text.count("st_async") == 1
+    assert "if (px_lane < 4) {" in text  # a lane for each CTA
+    assert text.count("mbarrier_wait_parity(") == 1
+    assert "mbarrier_arrive_expect_tx_shared_cta(inbox_bar, 256);" in text  # 4 CTAs, 8 warps, 8 bytes
+    assert "ptx::load_vector<2>(" in text and "px_warp_id" not in text.split("received = ")[1].split("++turn")[0]
+
+
+def test_in_a_cluster_of_one_a_gather_is_shared_memory_and_one_barrier() -> None:
+    text = text_of("online_softmax", (1, 1, 1))
+    assert text.count("__syncthreads();") == 1 and "__syncthreads();  // all warps have written" in text
+    assert "st_async" not in text and "mbarrier" not in text
+    assert text.count("ptx::store_vector<2>(reinterpret_cast<float*>(there") == 1
+
+
+def test_three_fill_a_record_of_four_and_five_take_two() -> None:
+    text = text_of("gathered")
+    assert text.count("ptx::st_async<4>(") == 2  # the three, and four of the five
+    assert text.count("ptx::st_async<") == 1 + 1 + 1 + 1 + 2 + 1  # tile, pair, reduction, three, five, parts
+
+
 def test_a_reduction_of_scalars_that_all_know_is_sent_by_the_first_warp() -> None:
     text = text_of("reduced")
     assert "if (px_warp_id == 0 && px_lane < 4) {" in text

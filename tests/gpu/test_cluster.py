@@ -68,3 +68,29 @@ def test_many_reductions_in_a_row(c: int) -> None:
     for turn in range(4000):
         want += np.float32((1 + turn % 7) * (512 * c - 1))
     assert torch.equal(y.cpu(), torch.full((c, 1), float(want)))
+
+
+@px.kernel(warps=8, cluster=lambda C: C)
+def many_gathers(X, Y, *, C, N=512):
+    """Thousands of gathers and reductions on the same inboxes, by parts of warps and by scalars."""
+    rank = px.cluster.rank()
+    total = px.zeros((1,), px.f32)
+    for turn in range(4000):
+        x = px.load(X[rank, 0:N]) + turn % 7
+        parts, least = px.cluster.gather((px.sum(x.reshape(8, N // 8), axis=1), px.min(x.reshape(8, N // 8), axis=1)))
+        whole = px.cluster.gather(px.max(x))
+        total += px.sum(parts) - px.min(least) + px.max(whole) - px.cluster.reduce(px.min(x), "min")
+    px.store(Y[rank, 0:1], total)
+
+
+@pytest.mark.parametrize("c", [1, 2, 8, 16])
+def test_many_gathers_in_a_row(c: int) -> None:
+    import torch
+
+    x = torch.ones((c, 512), device="cuda")
+    y = torch.zeros((c, 1), device="cuda")
+    many_gathers[c](x, y, C=c)
+    want = np.float32(0)  # every term is exact in f32, and so is the order of the sum
+    for turn in range(4000):
+        want += np.float32((1 + turn % 7) * (512 * c - 1))
+    assert torch.equal(y.cpu(), torch.full((c, 1), float(want)))

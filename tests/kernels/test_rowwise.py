@@ -179,3 +179,42 @@ def test_errors(call: Callable[[np.ndarray], Any], message: str) -> None:
     with pytest.raises(px.Error) as caught:
         call(np.zeros((6, 40), np.float32))
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("cluster", (1, 2, 4))
+def test_parts_that_are_all_minus_infinity(cluster: int) -> None:
+    """Of a warp, of a CTA, of a whole row: a part without a finite element counts nothing, a row without one is NaN."""
+    config = RowConfig(cluster, 4, 1, 512, 1)
+    x = np.random.default_rng(0).standard_normal((5, cluster * 512)).astype(np.float32)
+    x[0, :128] = -np.inf  # the first warp's
+    x[1, : cluster * 512 - 128] = -np.inf  # all but the last warp's
+    x[2, 1:] = -np.inf
+    x[3] = -np.inf
+    with np.errstate(invalid="ignore"):
+        want = exact_softmax(x)
+        got = px.kernels.softmax(x, config=config)
+        logs = px.kernels.log_softmax(x, config=config)
+        losses = px.kernels.cross_entropy(x, np.zeros(5, np.int64), reduction="none", config=config)
+    finite = [0, 1, 2, 4]
+    near(got[finite], want[finite])
+    assert np.isnan(got[3]).all() and np.isnan(logs[3]).all() and np.isnan(losses[3])
+    assert (got[finite][want[finite] == 0] == 0).all() and np.isneginf(logs[0, :128]).all()
+    assert np.isposinf(losses[0]) and losses[2] == 0 and np.isfinite(losses[4])
+
+
+def test_a_nan_makes_its_row_nan_and_no_other() -> None:
+    x = np.random.default_rng(0).standard_normal((3, 1024)).astype(np.float32)
+    x[1, 700] = np.nan
+    for cluster in (1, 2):
+        got = px.kernels.softmax(x, config=RowConfig(cluster, 4, 1, 512, 2 // cluster))
+        assert np.isnan(got[1]).all() and np.isfinite(got[[0, 2]]).all()
+
+
+@pytest.mark.parametrize("cluster, waits", ((1, 0), (2, 1), (8, 1)))
+def test_a_row_takes_one_exchange(cluster: int, waits: int) -> None:
+    """Each warp's maximum and sum travel together; a CTA alone has one barrier of its threads."""
+    config = RowConfig(cluster, 16, 1, 4096, 2)
+    x = px.spec((64, cluster * 8192), px.bf16)
+    made = px.compile(softmax_rows[config.grid(64)], x, x, **config.constants())
+    assert made.ptx.count("st.async") == waits and made.ptx.count("try_wait") == waits
+    assert made.ptx.count("bar.sync") + made.ptx.count("barrier.sync") == (cluster == 1)

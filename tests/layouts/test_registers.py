@@ -19,6 +19,7 @@ from phalanx.layouts import (
     vector_for,
     wgmma_accumulator,
 )
+from phalanx.layouts.blocked import whole_in_every_warp
 
 QUICK = settings(deadline=None, max_examples=50)
 
@@ -335,6 +336,16 @@ def test_vector_for_leaves_no_thread_idle() -> None:
     assert vector_for((8, 16), 4, 4) == 1
     assert vector_for((128, 6), 1, 4) == 2
     assert vector_for((), 4, 4) == 1
+
+
+def test_a_tile_that_is_whole_in_every_warp() -> None:
+    cases = (((4, 16), 16, 2, 2), ((4, 16), 16, 1, 2), ((2, 8), 4, 4, 1), ((3, 5), 3, 2, 1))
+    for shape, warps, vector, registers in cases:
+        layout = whole_in_every_warp(shape, warps, vector)
+        assert layout.num_registers == registers
+        for warp in range(warps):
+            assert set(layout.elements[:, :, warp].ravel().tolist()) - {-1} == set(range(layout.size))
+    assert whole_in_every_warp((4, 16), 16, 2).elements[:, 3, 7].tolist() == [6, 7]
 
 
 def test_register_layouts_print_who_holds_what() -> None:

@@ -1,4 +1,7 @@
-"""Small launches of the library's row-wise kernels, for their mutants."""
+"""Small launches of the library's row-wise kernels, for their mutants.
+
+They exchange once or twice for each row; `exchanges` takes enough turns for the inboxes to be used again.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,14 @@ from typing import Any
 
 import numpy as np
 
+import phalanx as px
 from mutation.launches import Case
+from phalanx.kernels.cross_entropy import cross_entropy_rows
+from phalanx.kernels.norms import layer_norm_rows, rms_norm_rows
 from phalanx.kernels.norms_ring import norm_ring
+from phalanx.kernels.rows import RowConfig
 from phalanx.kernels.rows_ring import RingConfig
+from phalanx.kernels.softmax import softmax_rows
 from phalanx.kernels.softmax_ring import softmax_ring
 
 
@@ -32,7 +40,51 @@ def softmax_stream() -> Case:
     return Case("softmax_ring", softmax_ring[2], [x, np.zeros_like(x)], config.constants())
 
 
+ROWS = RowConfig(cluster=2, warps=4, rows=1, width=128, parts=2)
+
+
+def rows(kernel: Any, *others: Any, **constants: Any) -> Callable[[], Case]:
+    """Two rows of 500 columns, each on a cluster of two CTAs; `others` are further arguments, or how to make them."""
+
+    def make() -> Case:
+        rng = np.random.default_rng(0)
+        x = rng.standard_normal((2, 500)).astype(np.float32)
+        made = [other(x) if callable(other) else other for other in others]
+        return Case(kernel.name, kernel[ROWS.grid(2)], [x, *made], {**ROWS.constants(), **constants})
+
+    return make
+
+
+def weights(x: np.ndarray) -> np.ndarray:
+    return np.linspace(-1, 1, x.shape[1], dtype=np.float32)
+
+
+@px.kernel(warps=2, cluster=2)
+def exchanges(X, Y, *, N=64):
+    """Four turns of gathers and of reductions to all CTAs and to one: every inbox is used again."""
+    rank = px.cluster.rank()
+    for turn in range(4):
+        x = px.load(X[rank, turn, 0:N])
+        if turn % 2 == 0:
+            parts = px.cluster.gather(px.sum(x.reshape(2, N // 2), axis=1))
+            x = x * px.sum(parts) + px.cluster.reduce(px.max(x), "max", cta=1)
+        else:
+            x = x + px.cluster.reduce(x, "sum")
+        px.store(Y[rank, turn, 0:N], x)
+
+
+def exchanging() -> Case:
+    x = np.random.default_rng(0).integers(0, 9, (2, 4, 64)).astype(np.float32)
+    return Case("exchanges", exchanges[2], [x, np.zeros_like(x)], {})
+
+
 ROWWISE: dict[str, Callable[[], Case]] = {
+    "exchanges": exchanging,
+    "softmax_rows": rows(softmax_rows, np.zeros_like),
+    "softmax_rows, logarithm": rows(softmax_rows, np.zeros_like, LOG=True),
+    "rms_norm_rows": rows(rms_norm_rows, weights, np.zeros_like, 1e-6),
+    "layer_norm_rows": rows(layer_norm_rows, weights, weights, np.zeros_like, 1e-6, MASKED=True),
+    "cross_entropy_rows": rows(cross_entropy_rows, lambda x: np.array([3, 401]), lambda x: np.zeros(2, np.float32), -100),
     "norm_ring": norms(2, stages=3),
     "norm_ring, early": norms(1, stages=3, early=True),
     "norm_ring, without a producer": norms(2, stages=4, producer=False),

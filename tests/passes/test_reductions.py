@@ -8,7 +8,7 @@ import phalanx as px
 from cuda_text import plan_of
 from front import array, prepared
 from phalanx.ir.core import Function
-from phalanx.ir.ops.cluster import ClusterReduce, ClusterSync
+from phalanx.ir.ops.cluster import ClusterReduce, ClusterSync, ClusterTurn, Exchange
 from phalanx.ir.ops.control import Sync
 from phalanx.ir.ops.tile import Reduce
 from phalanx.ir.types import bf16, f32
@@ -69,6 +69,40 @@ def refill(X, Y, *, N=256):
 def test_a_reduction_brings_the_threads_together() -> None:
     function = prepared(refill, (array(1), array(1)))
     assert not [op for op in function.walk() if isinstance(op, Sync)]
+
+
+@px.kernel(warps=4, cluster=lambda C: C)
+def gathers(X, Y, *, C, N=64):
+    x = px.load(X[0:N])
+    a, b, c = px.cluster.gather((x, x + 1, x + 2))
+    px.store(Y[0:N], px.sum(a * b + c, axis=0) + px.cluster.reduce(px.max(x), "max"))
+
+
+def test_gathers_and_reductions_share_inboxes() -> None:
+    function = prepared(gathers, (array(1), array(1)), C=2)
+    gather, reduction = (op for op in function.walk() if isinstance(op, Exchange))
+    assert gather.slots is reduction.slots and gather.barrier is reduction.barrier
+    assert gather.slots.shape == (2, 2 * 64 * 16 + 16)  # a record of three words takes four
+
+
+def test_a_cluster_of_one_needs_inboxes_but_no_barrier() -> None:
+    function = prepared(gathers, (array(1), array(1)), C=1)
+    (gather,) = (op for op in function.walk() if isinstance(op, Exchange))
+    assert gather.slots.shape[0] == 2 and gather.barrier is None and not gather.protocol.ops
+    assert not function.barriers
+
+
+def test_the_protocol_is_written_out_for_the_simulator_alone() -> None:
+    function = prepared(gathers, (array(1), array(1)), C=2)
+    for op in (op for op in function.walk() if isinstance(op, Exchange)):
+        turn, *_, armed, send, wait, read = op.protocol.ops
+        assert isinstance(turn, ClusterTurn) and turn.turns == 2
+        assert armed.effects().expects[0].nbytes.value == 2 * op.sent_bytes() == 2 * send.dst.nbytes
+        assert wait.bar == armed.bar == send.bar and read.view.nbytes == 2 * op.sent_bytes()
+        assert not op.effects().completes  # its instructions say so
+    plan = plan_of(gathers, (array(1), array(1)), C=2)
+    for op in (op for op in plan.function.walk() if isinstance(op, Exchange)):
+        assert not op.protocol.ops and op.effects().completes
 
 
 def test_nothing_is_left_to_publish_at_exit() -> None:

@@ -114,4 +114,23 @@ def test_a_reduction_that_a_cta_leaves_out() -> None:
     assert kinds(sometimes[2], x, y, 0) == set()
     report = px.check(sometimes[2], x, y, 1)
     assert [finding.kind for finding in report.findings] == ["deadlock"]
-    assert "waits for the other CTAs in px.cluster.reduce" in str(report)
+    assert "waits for the other CTAs in exchange number 0 of the cluster" in str(report)
+
+
+@px.kernel(cluster=2)
+def reduces_instead_of_syncing(X, Y, *, SYNC=False):
+    """A store into the peer's memory, and then only a reduction before it is read there."""
+    rank = px.cluster.rank()
+    s = px.shared(32, px.f32)
+    x = px.load(X[0, 0:32])
+    px.store(s.at(1 - rank), x)
+    if SYNC:
+        px.cluster.sync()
+    total = px.cluster.reduce(px.sum(x), "sum") + px.sum(px.cluster.gather(px.max(x)))
+    px.store(Y[rank, 0:32], px.load(s) + total)
+
+
+def test_an_exchange_orders_no_other_memory() -> None:
+    x, y = np.ones((1, 32), np.float32), np.zeros((2, 32), np.float32)
+    assert kinds(reduces_instead_of_syncing[2], x, y, SYNC=True) == set()
+    assert kinds(reduces_instead_of_syncing[2], x, y) == {"race"}

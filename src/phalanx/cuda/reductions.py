@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from math import prod
 
+from phalanx.cuda.exchange import Signals, Turn
 from phalanx.cuda.prelude import MAPA
 from phalanx.cuda.push import ST_ASYNC
 from phalanx.cuda.tiles import helpers as h
@@ -37,15 +37,14 @@ def wire_dtype(dtype: DType) -> DType:
 
 
 class Reduction:
-    """Names and facts of the reduction being written. `rank` is the text of this CTA's rank."""
+    """Names and facts of the reduction being written."""
 
-    def __init__(self, w: Writer, op: ClusterReduce, rank: str, wait: Callable[[str, str], None], arm: str) -> None:
+    def __init__(self, w: Writer, op: ClusterReduce, signals: Signals) -> None:
         assert op.slots is not None and op.barrier is not None
         self.w = w
         self.op = op
-        self.rank = rank
-        self.wait = wait
-        self.arm = arm
+        self.signals = signals
+        self.rank = signals.rank
         self.size = w.plan.function.cluster_size
         self.dtype = scalar_dtype(op.x)
         self.wire = wire_dtype(self.dtype)
@@ -67,23 +66,13 @@ class Reduction:
         else:
             result = w.name(op.result)
             w.line(f"{w.ctype(self.dtype)} {result};")
-        turn = w.counter(("turn", op.barrier), "turn", "reductions over the cluster so far")
-        assert op.slots is not None and op.barrier is not None
+        turn = Turn(w, op)
+        bar, inbox = turn.bar, turn.inbox
         with w.block():
             w.comment(self._reason())
-            bar, inbox = local(w, "inbox_bar"), local(w, "inbox")
-            w.line(f"const unsigned {bar} = {plus(w.barrier(op.barrier), f'8 * ({turn} & 1)')};")
-            w.line(f"const unsigned {inbox} = {plus(w.address(op.slots), f'{self.half} * ({turn} & 1)')};")
-            if self.by_warp:
-                w.line("__syncwarp();  // this warp has read its inboxes of the turn before")
-            else:
-                w.sync_agent("the inboxes of the turn before have been read")
-            with w.elected():
-                w.line(f"{self.arm}({bar}, {self._expected()});")
+            turn.begin(by_warp=self.by_warp, expected=self._expected(), signals=self.signals)
             (self._send_tile if tile else self._send_scalar)(bar, inbox)
-            self.wait(bar, f"{turn} >> 1 & 1")
-            place = f"{w.smem} + ({inbox} - {w.base})"
-            w.line(f"const unsigned char* const {local(w, 'received')} = {place};")
+            turn.wait(self.signals)
             if op.cta is None:
                 self._fold(result)
             else:
@@ -94,7 +83,7 @@ class Reduction:
                 with w.indent():
                     self._keep(result)
                 w.line("}")
-            w.line(f"++{turn};")
+            turn.end()
 
     def _reason(self) -> str:
         who = "each warp sends its partial result" if self.by_warp else "st.async"

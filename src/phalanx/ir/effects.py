@@ -47,13 +47,18 @@ class Executor(Enum):
 
 @dataclass(frozen=True)
 class Access:
-    """A read or write of a region; `mask` names the CTAs in whose shared memory it lands (multicast)."""
+    """A read or write of a region; `mask` names the CTAs in whose shared memory it lands (multicast).
+
+    `exchange`: of memory that only exchanges over the cluster touch. Whoever waits for such a write also knows which of
+    that memory its sender had read before; and nothing else of the sender, as with any copy that lands.
+    """
 
     mode: Mode
     region: View
     proxy: Proxy = Proxy.GENERIC
     when: When = When.NOW
     mask: Value | None = None
+    exchange: bool = False
 
 
 @dataclass(frozen=True)

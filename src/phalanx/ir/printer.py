@@ -180,7 +180,7 @@ class _Printer:
             if field.name in ("loc", "result", "results") or item is None or _is_default(field, item):
                 continue
             if isinstance(item, Block):
-                blocks.append(item)
+                blocks += [item] if item.ops or field.default is dataclasses.MISSING else []
             elif field.name == "fn":
                 mnemonic = item if op.mnemonic in ("unary", "binary", "compare") else f"{mnemonic}.{item}"
             elif item in masks and isinstance(item, Const):

@@ -38,6 +38,8 @@ class BarrierArray:
     reuse: SharedBuffer | BarrierArray | None = None
     each: int | None = None
     """Arrivals of each CTA that signals it, as a user wrote who leaves the number of those CTAs to the compiler."""
+    exchange: bool = False
+    """The compiler's own, for exchanges over the cluster: users never see its name."""
 
     @property
     def nbytes(self) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 import phalanx as px
 from phalanx.errors import Error, caller_location
 from phalanx.kernels.matrices import as_rows, empty, info_of
-from phalanx.kernels.rows import RowConfig, choose, load_row, row_kernel, row_sum, shared_parts, zeros
+from phalanx.kernels.rows import RowConfig, choose, load_row, row_kernel, shared_parts, zeros
 from phalanx.kernels.softmax import LN2, row_statistics
 
 REDUCTIONS = ("mean", "sum", "none")
@@ -31,8 +31,7 @@ def cross_entropy_rows(X, T, L, ignore, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, 
         for part in range(SHARED):
             here = px.arange(WIDTH) == target - (first + (PARTS + part) * WIDTH)
             found = px.where(here, px.load(kept[part]).to(px.f32), found)
-    largest, total, x = row_statistics(X, x, kept, first, ROWS, WIDTH, PARTS, SHARED)
-    chosen = row_sum(found, ROWS)
+    largest, total, chosen, x = row_statistics(X, x, kept, first, found, ROWS, WIDTH, PARTS, SHARED, WARPS)
     loss = largest + px.log2(total) * LN2 - chosen
     loss = px.where(target < X.shape[1], loss, float("nan"))
     loss = px.where(target >= 0, loss, float("nan"))

@@ -178,16 +178,6 @@ def shared_parts(X, ROWS, WIDTH, SHARED):
 
 
 @px.func
-def row_max(tile, ROWS):
-    """The maximum of each row over the cluster. A single row's is a scalar: each warp sends its part to every CTA."""
-    if ROWS == 1:
-        result = px.cluster.reduce(px.max(tile, axis=0), "max")
-    else:
-        result = px.cluster.reduce(px.max(tile, axis=1, keepdims=True), "max")
-    return result
-
-
-@px.func
 def row_sum(tile, ROWS):
     """The sum of each row over the whole cluster."""
     if ROWS == 1:
@@ -195,3 +185,48 @@ def row_sum(tile, ROWS):
     else:
         result = px.cluster.reduce(px.sum(tile, axis=1, keepdims=True), "sum")
     return result
+
+
+@px.func
+def by_warp(X, tile, ROWS, WARPS):
+    """A piece of `X` as (runs, warps, what a warp holds of each run); rows that share a CTA as (1, rows, columns).
+
+    Warps take turns along a row: each the vectors, or elements, of its 32 lanes. So a fold along the first and the last
+    axis is inside a warp.
+    """
+    tile = tile.to(px.f32)
+    if ROWS == 1:
+        width = tile.shape[0] // WARPS
+        run = min(width, 32 * (VECTOR_BYTES // X.dtype.itemsize)) if X.aligned else min(width, 32)
+        tile = tile.reshape(width // run, WARPS, run)
+    else:
+        tile = tile.reshape(1, *tile.shape)
+    return tile
+
+
+@px.func
+def row_gather(columns, ROWS):
+    """What every warp (or every CTA, where rows share one) knows of its rows, from all of them: one exchange."""
+    if ROWS == 1 or px.cluster.size() > 1:
+        columns = px.cluster.gather(columns)
+    return columns
+
+
+@px.func
+def fold_max(gathered, ROWS):
+    """The maximum of each row, from what `row_gather` brought: a scalar for a single row."""
+    if ROWS == 1:
+        gathered = px.max(gathered)
+    elif px.cluster.size() > 1:
+        gathered = px.max(gathered, axis=0)
+    return gathered
+
+
+@px.func
+def fold_sum(gathered, ROWS):
+    """The sum of each row, from what `row_gather` brought."""
+    if ROWS == 1:
+        gathered = px.sum(gathered)
+    elif px.cluster.size() > 1:
+        gathered = px.sum(gathered, axis=0)
+    return gathered

@@ -10,13 +10,15 @@ from phalanx.kernels.rows import (
     FEWER_HELD,
     HELD,
     RowConfig,
+    by_warp,
     choose,
+    fold_max,
+    fold_sum,
     keep_row,
     load_row,
     piece,
+    row_gather,
     row_kernel,
-    row_max,
-    row_sum,
     shared_parts,
     zeros,
 )
@@ -27,29 +29,45 @@ LN2 = 0.6931471805599453
 
 
 @px.func
-def row_statistics(X, x, kept, first, ROWS, WIDTH, PARTS, SHARED):
-    """The maximum of each row, the sum of e^(x - maximum), and the row's tiles to go on with.
+def finite(peak):
+    """What is subtracted before an exponential: of a part that is all -inf, nothing, since -inf - -inf is no number."""
+    return px.where(peak == -float("inf"), 0.0, peak)
 
-    Asking whether a tile lies past the row's end saves its work there, and keeps ptxas from interleaving tiles until it
-    runs out of registers.
+
+@px.func
+def row_statistics(X, x, kept, first, also, ROWS, WIDTH, PARTS, SHARED, WARPS):
+    """The maximum of each row, the sum of e^(x - maximum), that of the tile `also`, and the row's tiles to go on with.
+
+    Each warp finds both for its own part of a row, relative to its own maximum; one exchange brings those of all warps
+    of all CTAs to every warp, which folds them. Asking whether a tile lies past the row's end saves its work there, and
+    keeps ptxas from interleaving tiles until it runs out of registers.
     """
-    peak = x[0].to(px.f32)
+    values = by_warp(X, x[0], ROWS, WARPS)
     for part in px.static_range(1, PARTS):
-        peak = px.maximum(peak, x[part].to(px.f32))
+        values = px.maximum(values, by_warp(X, x[part], ROWS, WARPS))
     if SHARED > 0:
         for part in range(SHARED):
-            peak = px.maximum(peak, px.load(kept[part]).to(px.f32))
-    largest = row_max(peak, ROWS)
+            values = px.maximum(values, by_warp(X, px.load(kept[part]), ROWS, WARPS))
+    peak = px.max(px.max(values, axis=0), axis=1, keepdims=True)
+    base = finite(peak)
     x = keep_row(x, PARTS)
-    mass = zeros(ROWS, WIDTH)
+    powers = by_warp(X, zeros(ROWS, WIDTH), ROWS, WARPS)
     for part in px.static_range(PARTS):
         if first + part * WIDTH < X.shape[1]:
-            mass = mass + px.exp2((x[part].to(px.f32) - largest) * LOG2E)
+            powers = powers + px.exp2((by_warp(X, x[part], ROWS, WARPS) - base) * LOG2E)
     if SHARED > 0:
         for part in range(SHARED):
-            mass = mass + px.exp2((px.load(kept[part]).to(px.f32) - largest) * LOG2E)
-    total = row_sum(mass, ROWS)
-    return largest, total, keep_row(x, PARTS)
+            powers = powers + px.exp2((by_warp(X, px.load(kept[part]), ROWS, WARPS) - base) * LOG2E)
+    mass = px.sum(px.sum(powers, axis=0), axis=1, keepdims=True)
+    others = None
+    if also is None:
+        peaks, masses = row_gather((peak, mass), ROWS)
+    else:
+        other = px.sum(px.sum(by_warp(X, also, ROWS, WARPS), axis=0), axis=1, keepdims=True)
+        peaks, masses, others = row_gather((peak, mass, other), ROWS)
+    largest = fold_max(peaks, ROWS)
+    total = fold_sum(masses * px.exp2((peaks - finite(largest)) * LOG2E), ROWS)
+    return largest, total, None if others is None else fold_sum(others, ROWS), keep_row(x, PARTS)
 
 
 @px.func
@@ -68,7 +86,7 @@ def softmax_rows(X, Y, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, SHARED=0, 
     first = px.cluster.rank() * ((PARTS + SHARED) * WIDTH)
     kept = shared_parts(X, ROWS, WIDTH, SHARED)
     x = load_row(X, row, first, kept, -float("inf"), ROWS, WIDTH, PARTS, SHARED, ONCE)
-    largest, total, x = row_statistics(X, x, kept, first, ROWS, WIDTH, PARTS, SHARED)
+    largest, total, _, x = row_statistics(X, x, kept, first, None, ROWS, WIDTH, PARTS, SHARED, WARPS)
     for part in px.static_range(PARTS):
         at = first + part * WIDTH
         if at < X.shape[1]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import phalanx as px
-from phalanx.kernels.rows import row_max, row_sum
+from phalanx.kernels.rows import by_warp, fold_max, fold_sum, row_gather
 from phalanx.kernels.rows_ring import RingConfig, check_ring, launch_ring, ring_kernel, stream
-from phalanx.kernels.softmax import LOG2E, softmax_tile
+from phalanx.kernels.softmax import LOG2E, finite, softmax_tile
 
 
 @px.func
@@ -21,7 +21,7 @@ def logits(rows, x, slot, part, MASKED):
 
 
 @px.func
-def exponentiate(rows, Y, LOG, MASKED, EARLY, ONCE):
+def exponentiate(rows, Y, WARPS, LOG, MASKED, EARLY, ONCE):
     """The role that computes: row after row out of the ring.
 
     Asking whether a tile lies past the row's end saves its work there, and keeps ptxas from interleaving tiles until it
@@ -33,18 +33,22 @@ def exponentiate(rows, Y, LOG, MASKED, EARLY, ONCE):
         x, slot = rows.take()
         if EARLY:
             rows.done(row)
-        peak = logits(rows, x, slot, 0, MASKED)
+        values = by_warp(Y, logits(rows, x, slot, 0, MASKED), 1, WARPS)
         for part in px.static_range(1, rows.PARTS):
-            peak = px.maximum(peak, logits(rows, x, slot, part, MASKED))
-        largest = row_max(peak, 1)
+            values = px.maximum(values, by_warp(Y, logits(rows, x, slot, part, MASKED), 1, WARPS))
+        peak = px.max(px.max(values, axis=0), axis=1, keepdims=True)
+        base = finite(peak)
         x = rows.keep(x)
-        if rows.HELD and not EARLY:
-            rows.done(row)
-        mass = px.zeros((WIDTH,), px.f32)
+        powers = by_warp(Y, px.zeros((WIDTH,), px.f32), 1, WARPS)
         for part in px.static_range(rows.PARTS):
             if first + part * WIDTH < Y.shape[1]:
-                mass = mass + px.exp2((logits(rows, x, slot, part, MASKED) - largest) * LOG2E)
-        total = row_sum(mass, 1)
+                powers = powers + px.exp2((by_warp(Y, logits(rows, x, slot, part, MASKED), 1, WARPS) - base) * LOG2E)
+        mass = px.sum(px.sum(powers, axis=0), axis=1, keepdims=True)
+        peaks, masses = row_gather((peak, mass), 1)
+        if rows.HELD and not EARLY:
+            rows.done(row)
+        largest = fold_max(peaks, 1)
+        total = fold_sum(masses * px.exp2((peaks - finite(largest)) * LOG2E), 1)
         x = rows.keep(x)
         for part in px.static_range(rows.PARTS):
             at = first + part * WIDTH
@@ -67,12 +71,12 @@ def softmax_ring(
         empty = px.barrier(STAGES)
         with px.warps(0, WARPS):
             rows = stream(X, ring, full, empty, STAGES, STEP, PARTS, WIDTH, HELD, STREAMED)
-            exponentiate(rows, Y, LOG, MASKED, EARLY, ONCE)
+            exponentiate(rows, Y, WARPS, LOG, MASKED, EARLY, ONCE)
         with px.warps(WARPS, 1):
             stream(X, ring, full, empty, STAGES, STEP, PARTS, WIDTH, HELD, STREAMED).fetch_all()
     else:
         rows = stream(X, ring, full, None, STAGES, STEP, PARTS, WIDTH, HELD, STREAMED)
-        exponentiate(rows, Y, LOG, MASKED, EARLY, ONCE)
+        exponentiate(rows, Y, WARPS, LOG, MASKED, EARLY, ONCE)
 
 
 def launch_softmax_ring(x: Any, y: Any, config: RingConfig, *, log: bool) -> None:

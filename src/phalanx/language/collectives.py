@@ -1,4 +1,4 @@
-"""`px.cluster.copy`, `px.cluster.load` and `px.cluster.reduce`: data that moves between the CTAs of a cluster."""
+"""`px.cluster`'s `copy`, `load`, `reduce` and `gather`: data that moves between the CTAs of a cluster."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import dataclasses
 from math import prod
 from typing import Any
 
-from phalanx.ir.ops.cluster import ClusterCopy, ClusterLoad, ClusterMulticast, ClusterReduce
+from phalanx.ir.ops.cluster import ClusterCopy, ClusterGather, ClusterLoad, ClusterMulticast, ClusterReduce
 from phalanx.ir.ops.tma import CACHE_HINTS
-from phalanx.ir.types import bool_
+from phalanx.ir.types import TileType, bool_
 from phalanx.ir.values import Value
 from phalanx.ir.views import BarrierRef, GlobalView, SharedView
 from phalanx.language.builder import Builder, operand
@@ -184,4 +184,44 @@ def reduce(ctx: Builder, tile: Any, op: Any, cta: Any = None) -> Any:
     return result
 
 
-__all__ = ["copy", "load", "reduce"]
+@builtin("cluster.gather")
+def gather(ctx: Builder, x: Any) -> Any:
+    """What every CTA of the cluster holds, in all of them: a tile with a new first axis, entry r from the CTA of rank r.
+
+    Any agent, all its threads, in every CTA of the cluster equally often; sm_90 and up; PTX ``st.async`` to each peer
+    and one mbarrier, without a cluster barrier; in a cluster of one, shared memory and one barrier of the agent. `x`:
+    a scalar or a tile of f32, i32 or u32, or a tuple of them of one type and shape, which travel together; the result
+    is then a tuple too. Small results are whole in every warp, so that folding them needs no barrier. It orders no other
+    memory. Example: ``peaks, sums = px.cluster.gather((px.max(x, axis=1), px.sum(x, axis=1)))``.
+    """
+    several = isinstance(x, tuple)
+    xs = [load_scalar(ctx, item) for item in (x if several else (x,))]
+    if not xs:
+        ctx.fail("px.cluster.gather of nothing", "name at least one scalar or tile")
+    for item in xs:
+        if not is_tile(item) and not is_scalar(item):
+            ctx.fail(
+                f"px.cluster.gather needs tiles or scalars, not {describe(item)}",
+                "load the view first: px.load(view)"
+                if hasattr(item, "view")
+                else "it sends what the CTAs hold in registers",
+            )
+    values = [operand(item) for item in xs]
+    first = values[0].type
+    for value in values:
+        dtype = value.type.dtype  # type: ignore[union-attr]
+        if dtype.bits != 32:
+            ctx.fail(f"px.cluster.gather sends 4-byte elements, not {dtype}", "convert it first: x.to(px.f32), x.to(px.i32)")
+        if value.type != first:
+            ctx.fail(
+                f"px.cluster.gather of {first} and {value.type}",
+                "what travels together has one type and one shape: convert it, or gather it by itself",
+            )
+    size = cluster_size(ctx)
+    shape = (size, *first.shape)  # type: ignore[union-attr]
+    results = tuple(Value(TileType(shape, first.dtype)) for _ in values)  # type: ignore[union-attr]
+    ctx.emit(ClusterGather(tuple(values), operand((1 << size) - 1), results, loc=ctx.loc))
+    return results if several else results[0]
+
+
+__all__ = ["copy", "gather", "load", "reduce"]

@@ -173,8 +173,12 @@ def _reduce(ctx: Builder, fn: str, x: Any, axis: Any, keepdims: Any) -> Any:
         ctx.fail("keepdims= must be True or False", "it decides the shape of the result")
     rank = len(shape_of(x))
     if axis is None:
-        for position in range(rank):
-            x = _reduce(ctx, fn, x, position if keepdims else 0, keepdims)
+        if not keepdims and rank > 1 and all(size & (size - 1) == 0 for size in shape_of(x)):
+            flat = Value(TileType((prod(shape_of(x)),), dtype_of(x)))  # at once: registers, then lanes, then warps
+            ctx.emit(Reshape(x, flat, loc=ctx.loc))
+            return _reduce(ctx, fn, flat, 0, False)
+        for position in reversed(range(rank)):
+            x = _reduce(ctx, fn, x, position, keepdims)
         return x
     where_ = require_axis(ctx, axis, rank)
     shape = list(shape_of(x))
@@ -206,7 +210,8 @@ def sum_(ctx: Builder, x: Any, axis: Any = None, keepdims: Any = False) -> Any:
 def max_(ctx: Builder, x: Any, axis: Any = None, keepdims: Any = False) -> Any:
     """The largest element over one axis, or over all.
 
-    Any agent; any GPU; registers, then ``shfl.sync``, then shared memory between warps. Example: ``px.max(x, axis=1)``.
+    Any agent; any GPU; registers, then ``redux.sync`` or ``shfl.sync``, then shared memory between warps.
+    Example: ``px.max(x, axis=1)``.
     """
     return _reduce(ctx, "max", x, axis, keepdims)
 
@@ -215,7 +220,8 @@ def max_(ctx: Builder, x: Any, axis: Any = None, keepdims: Any = False) -> Any:
 def min_(ctx: Builder, x: Any, axis: Any = None, keepdims: Any = False) -> Any:
     """The smallest element over one axis, or over all.
 
-    Any agent; any GPU; registers, then ``shfl.sync``, then shared memory between warps. Example: ``px.min(x, axis=1)``.
+    Any agent; any GPU; registers, then ``redux.sync`` or ``shfl.sync``, then shared memory between warps.
+    Example: ``px.min(x, axis=1)``.
     """
     return _reduce(ctx, "min", x, axis, keepdims)
 

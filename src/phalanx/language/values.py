@@ -262,6 +262,11 @@ class ArrayMembers:
     def dtype(self: Any, ctx: Builder) -> Any:
         return self.type.dtype
 
+    @attribute
+    def aligned(self: Any, ctx: Builder) -> Any:
+        """Whether rows are read in vectors of 16 bytes: neighbours lie side by side, rows begin at multiples of 16."""
+        return self.type.aligned and self.type.unit_inner
+
     @method
     def tile(self: Any, ctx: Builder, offsets: Any, shape: Any) -> Any:
         """The region of `shape` at `offsets`."""

@@ -98,6 +98,30 @@ def _reserve(left: list[int], order: tuple[int, ...], reduce_axis: int | None, w
     return reserved
 
 
+@lru_cache(maxsize=256)
+def whole_in_every_warp(shape: tuple[int, ...], warps: int, vector: int = 1) -> RegisterLayout:
+    """Every warp holds the whole tile, spread over its lanes, then registers: what is folded needs no other warp.
+
+    Up to `vector` neighbours along the last dimension lie in consecutive registers, where lanes leave some over.
+    Example: `whole_in_every_warp((4, 16), warps=16, vector=2)`: lane l of each warp holds elements 2 l and 2 l + 1.
+    """
+    images = [
+        unit(len(shape), dim, 1 << bit)
+        for dim in reversed(range(len(shape)))
+        for bit in range(log2(padded(shape)[dim]))
+    ]
+    left = max(0, len(images) - log2(LANES))
+    near = min(left, log2(min(previous_power_of_two(vector), power_of_two_divisor(shape[-1])))) if shape else 0
+    lanes = images[near : near + log2(LANES)]
+    nothing = (0,) * len(shape)
+    bases = {
+        "register": images[:near] + images[near + log2(LANES) :],
+        "lane": lanes + [nothing] * (log2(LANES) - len(lanes)),
+        "warp": [nothing] * log2(next_power_of_two(warps)),
+    }
+    return RegisterLayout(LinearLayout.make(bases, padded(shape)), shape, warps)
+
+
 def vector_for(
     shape: Sequence[int], warps: int, itemsize: int, order: Sequence[int] | None = None, max_bytes: int = 16
 ) -> int:

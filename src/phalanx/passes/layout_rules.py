@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from phalanx.ir.core import Op
+from phalanx.ir.ops.cluster import ClusterGather, ClusterReduce
 from phalanx.ir.ops.control import Assign, ReadVar
 from phalanx.ir.ops.gather import TmaGather, TmaScatter
 from phalanx.ir.ops.memory import AtomicAdd, Load, Store
@@ -35,12 +37,17 @@ from phalanx.ir.ops.wgmma import Wgmma, WgmmaWait
 from phalanx.ir.types import TileType
 from phalanx.ir.values import Value
 from phalanx.ir.views import GlobalView, View
+from phalanx.layouts.blocked import whole_in_every_warp
 from phalanx.layouts.mma import wgmma_accumulator, wgmma_operand
 from phalanx.layouts.parts import part_layout
-from phalanx.layouts.registers import RegisterLayout
+from phalanx.layouts.registers import LANES, RegisterLayout
 from phalanx.layouts.rows import index_layout
 
 Transform = Callable[[RegisterLayout], RegisterLayout]
+GATHERED_WHOLE = 8
+"""Registers of a thread that a gathered tile may take, whole in every warp."""
+WIDEST = 16
+"""Bytes of one access to shared memory."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +102,15 @@ class Fixed:
     layout: RegisterLayout
 
 
-Wish = Same | Operand | Result | Touch | Along | Fixed
+@dataclass(frozen=True)
+class Prefer:
+    """The instruction makes its result in any layout; that of so many warps suits those who will read it."""
+
+    value: Value
+    layout: Callable[[int], RegisterLayout]
+
+
+Wish = Same | Operand | Result | Touch | Along | Fixed | Prefer
 Rule = Callable[[Any], list[Wish]]
 
 
@@ -199,6 +214,19 @@ def _row_copy(op: TmaGather | TmaScatter) -> list[Wish]:
     return [Fixed(rows, index_layout(shape_of(rows)[0], op.warps))]
 
 
+def _cluster_reduce(op: ClusterReduce) -> list[Wish]:
+    return [Same((op.result, op.x))] if is_tile(op.x) else []
+
+
+def _cluster_gather(op: ClusterGather) -> list[Wish]:
+    """Up to some size every warp reads all that was gathered: what follows folds it, and needs no other warp."""
+    wishes: list[Wish] = [Same(op.xs)] if is_tile(op.xs[0]) else []
+    shape, vector = shape_of(op.results[0]), WIDEST // op.record_bytes(0)
+    if prod(shape) <= GATHERED_WHOLE * LANES:
+        wishes += [Prefer(result, lambda warps: whole_in_every_warp(shape, warps, vector)) for result in op.results]
+    return wishes
+
+
 def _cell(op: Assign | ReadVar) -> list[Wish]:
     value = op.value if isinstance(op, Assign) else op.result
     return [Same((op.var, value))] if is_tile(value) else []
@@ -228,6 +256,8 @@ RULES: dict[type[Op], Rule] = {
     Wgmma: _product,
     TmaGather: _row_copy,
     TmaScatter: _row_copy,
+    ClusterReduce: _cluster_reduce,
+    ClusterGather: _cluster_gather,
     WgmmaWait: lambda op: [Same((result, acc)) for acc, result in zip(op.accs, op.results, strict=True)],
 }
 

@@ -9,6 +9,7 @@ from phalanx.ir.core import Function
 from phalanx.ir.ops.control import Roles
 from phalanx.passes.copies import plan_copies
 from phalanx.passes.partial_reductions import find_partial_reductions
+from phalanx.passes.protocols import without_protocols
 from phalanx.passes.pushes import plan_pushes
 from phalanx.passes.scopes import choose_scopes
 from phalanx.passes.shared_memory import plan_memory
@@ -30,6 +31,7 @@ def lower(function: Function, arch: Arch, *, watchdog: bool = False) -> Plan:
     from phalanx.passes.shared_layouts import choose_shared_layouts
 
     check_target(function, arch)
+    function = without_protocols(function)
     function, layouts, register_notes = infer_register_layouts(function)
     shared, shared_notes = choose_shared_layouts(function, layouts)
     pushes = plan_pushes(function, shared)

@@ -11,6 +11,7 @@ from phalanx.passes.counts import infer_counts
 from phalanx.passes.exit_sync import insert_exit_sync
 from phalanx.passes.mma_fences import insert_mma_fences
 from phalanx.passes.pipes import lower_releases
+from phalanx.passes.protocols import write_protocols
 from phalanx.passes.reductions import allocate_reductions
 from phalanx.passes.role_sync import insert_role_syncs
 from phalanx.passes.roles import merge_roles
@@ -35,5 +36,6 @@ def prepare(function: Function) -> Function:
     function = choose_active_warps(function)
     function = insert_role_syncs(function)
     function = insert_mma_fences(function)
+    function = write_protocols(function)
     verify(function)
     return function

@@ -1,19 +1,19 @@
-"""Memory for `cluster.reduce`: two turns of inboxes and two barriers per agent, which all its reductions share.
+"""Memory for `cluster.reduce` and `cluster.gather`: two turns of inboxes and two barriers per agent, for all of them.
 
 The turns alternate. A CTA sends for turn n + 2 after its own wait in turn n + 1, which needed what every peer sent in
 that turn; a peer sends it when all its threads have read their inboxes of turn n. So no inbox is overwritten before it
-was read, and each barrier's phase is over before bytes of its next one can land, without any other signal.
+was read, and each barrier's phase is over before bytes of its next one can land, without any other signal. In a cluster
+of one, a barrier of the agent's threads in each turn does the same.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from math import prod
 
 from phalanx.errors import Error
 from phalanx.ir.core import Block, Function, Op, rewrite
-from phalanx.ir.ops.cluster import ClusterReduce
+from phalanx.ir.ops.cluster import Exchange
 from phalanx.ir.ops.control import Role, Roles
 from phalanx.ir.types import u8
 from phalanx.ir.views import BarrierArray, SharedBuffer
@@ -28,33 +28,36 @@ Warps = tuple[int, int]
 
 
 def allocate_reductions(function: Function) -> Function:
-    """Gives every `cluster.reduce` its inboxes and barriers. Called by `passes.pipeline`, when roles are formed."""
-    agents: dict[Op, Warps] = dict(_reductions(function.body, (0, function.warps)))
+    """Gives every exchange its inboxes and barriers. Called by `passes.pipeline`, when roles are formed."""
+    agents: dict[Op, Warps] = dict(_exchanges(function.body, (0, function.warps)))
     if not agents:
         return function
     sizes: dict[Warps, int] = {}
     for op, agent in agents.items():
-        assert isinstance(op, ClusterReduce)
-        sizes[agent] = max(sizes.get(agent, 0), function.cluster_size * inbox_bytes(op, agent[1]))
+        assert isinstance(op, Exchange)
+        inbox = -(-op.inbox_bytes(agent[1]) // PIECE) * PIECE
+        sizes[agent] = max(sizes.get(agent, 0), function.cluster_size * inbox)
     taken = {buffer.name for buffer in function.buffers} | {barrier.name for barrier in function.barriers}
-    memory: dict[Warps, tuple[SharedBuffer, BarrierArray]] = {}
+    memory: dict[Warps, tuple[SharedBuffer, BarrierArray | None]] = {}
     for agent, size in sizes.items():
         loc = next(op.loc for op, owner in agents.items() if owner == agent)
         memory[agent] = (
             SharedBuffer(_fresh("reduce_inbox", taken), (2, size + PIECE), u8, loc),
-            BarrierArray(_fresh("reduce_full", taken), 2, 1, loc=loc),
+            None
+            if function.cluster_size == 1
+            else BarrierArray(_fresh("reduce_full", taken), 2, 1, loc=loc, exchange=True),
         )
 
     def visit(op: Op) -> list[Op] | None:
-        if not isinstance(op, ClusterReduce):
+        if not isinstance(op, Exchange):
             return None
         slots, barrier = memory[agents[op]]
-        return [dataclasses.replace(op, slots=slots, barrier=barrier)]
+        return [dataclasses.replace(op, slots=slots, barrier=barrier)]  # type: ignore[call-arg]
 
     function = dataclasses.replace(
         function,
         buffers=(*function.buffers, *(slots for slots, _ in memory.values())),
-        barriers=(*function.barriers, *(barrier for _, barrier in memory.values())),
+        barriers=(*function.barriers, *(barrier for _, barrier in memory.values() if barrier is not None)),
         body=rewrite(function.body, visit),
     )
     _check_everyone(function)
@@ -66,31 +69,24 @@ def _check_everyone(function: Function) -> None:
     reached = [{step.op for step in steps(trace(function, rank))} for rank in ranks(function)]
     for op in function.walk():
         missing = [rank for rank, found in enumerate(reached) if op not in found]
-        if isinstance(op, ClusterReduce) and 0 < len(missing) < function.cluster_size:
+        if isinstance(op, Exchange) and 0 < len(missing) < function.cluster_size:
             raise Error(
-                f"CTA {spans(missing)} never comes to this reduction over the cluster",
+                f"CTA {spans(missing)} never comes to this px.{op.mnemonic}",
                 location=op.loc,
-                remedy="every CTA takes part in px.cluster.reduce: move it out of the condition on the rank",
+                remedy=f"every CTA takes part in px.{op.mnemonic}: move it out of the condition on the rank",
             )
 
 
-def inbox_bytes(op: ClusterReduce, warps: int) -> int:
-    """What one rank may send: its tile; a scalar from each of its warps, which need not agree on one first."""
-    shape = op.x.type.shape  # type: ignore[union-attr]
-    size = (prod(shape) if shape else warps) * op.wire_bytes
-    return -(-size // PIECE) * PIECE
-
-
-def _reductions(block: Block, agent: Warps) -> Iterator[tuple[Op, Warps]]:
+def _exchanges(block: Block, agent: Warps) -> Iterator[tuple[Op, Warps]]:
     for op in block.ops:
-        if isinstance(op, ClusterReduce):
+        if isinstance(op, Exchange):
             yield op, agent
         regions = op.regions if isinstance(op, Roles) else (op,) if isinstance(op, Role) else ()
         for region in regions:
-            yield from _reductions(region.body, (region.first, region.count))
+            yield from _exchanges(region.body, (region.first, region.count))
         if not regions:
             for inner in op.blocks():
-                yield from _reductions(inner, agent)
+                yield from _exchanges(inner, agent)
 
 
 def _fresh(name: str, taken: set[str]) -> str:

@@ -29,6 +29,7 @@ from phalanx.passes.layout_rules import (
     Along,
     Fixed,
     Operand,
+    Prefer,
     Result,
     Same,
     Touch,
@@ -112,6 +113,7 @@ class _Group:
     operands: list[tuple[Operand, float]] = field(default_factory=list)
     results: list[tuple[Result, float]] = field(default_factory=list)
     fixed: list[RegisterLayout] = field(default_factory=list)
+    preferred: list[RegisterLayout] = field(default_factory=list)
     layout: RegisterLayout | None = None
 
 
@@ -179,6 +181,8 @@ def _attach(wish: Wish, weight: float, of: Mapping[Value, _Group]) -> None:
     elif isinstance(wish, Fixed):
         if wish.value in of:
             of[wish.value].fixed.append(wish.layout)
+    elif isinstance(wish, Prefer):
+        of[wish.value].preferred.append(wish.layout(of[wish.value].warps))
     elif isinstance(wish, Operand):
         if wish.operand in of and wish.result in of:
             of[wish.operand].operands.append((wish, weight))
@@ -205,8 +209,8 @@ def _decide(groups: _Groups) -> None:
 
 
 def _candidates(group: _Group, groups: _Groups) -> Iterator[RegisterLayout]:
-    if group.fixed:
-        yield group.fixed[0]
+    if group.fixed or group.preferred:
+        yield (group.fixed or group.preferred)[0]
         return
     axes: list[int | None] = [None, *dict.fromkeys(along.axis for along, _ in group.axes)]
     for operand, _ in group.operands:
@@ -364,6 +368,8 @@ class _Rewriter:
             if wish.value is op.defines:
                 return self._convert_result(op, wish.layout, replaced)
             self._bring(wish.value, wish.layout, op, replaced)
+        elif isinstance(wish, Prefer):
+            pass  # the instruction makes whatever was decided
         else:
             return self._result(op, wish, replaced)
         return []

@@ -8,6 +8,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from phalanx.errors import Error
 from phalanx.ir import effects as fx
 from phalanx.ir.core import Function, Op
@@ -60,6 +62,9 @@ class ClusterState:
                 self.barriers.append(barrier.watch)
             cta.watch = SharedShadow(cta)
             self.shadows.append(cta.watch)
+        inboxes = range(self.layout.inbox, self.layout.inbox + self.layout.agents)
+        phases = [barrier.dim for barrier in self.barriers if barrier.barrier.array.exchange]
+        self.layout.sends = np.array([*inboxes, *phases])
 
     def reset(self) -> None:
         for clock in self.clocks:
@@ -150,8 +155,12 @@ class Checker(Monitor):
                 record = Record(clock, op, access, place, clock.rank, clock.dim, clock.now[clock.dim])
                 self.conflicts.global_(record, self.memory)
             return
+        dim = clock.dim
+        if access.exchange:
+            dim += clock.layout.inbox
+            clock.now[dim] += 1
         for cta in (place.cta,) if ranks is None else [agent.cta.cluster.ctas[rank] for rank in ranks]:
-            record = Record(clock, op, access, place, cta.rank, clock.dim, clock.now[clock.dim])
+            record = Record(clock, op, access, place, cta.rank, dim, clock.now[dim])
             self.conflicts.shared(record, self.cells(cta, place))
             if cta is not agent.cta:
                 self.visit(cta, record)
@@ -202,6 +211,8 @@ class Checker(Monitor):
             if clock.dim not in state.ready_async or state.tracked:
                 self.signal(state, clock, op, engine=True)
             state.note(phase, (COPY, work, op, 0, copy.nbytes))  # type: ignore[attr-defined]
+            if any(access.exchange for access, _, _ in accesses):
+                state.publication.add(phase, clock.inboxes_read())
             state.last_work = (work, phase)
             if barrier.cta.watch.exited:
                 self._lands_too_late(barrier, work, accesses)

@@ -3,9 +3,9 @@
 One vector per agent and per publication, of 64-bit numbers, in sections:
 
 - `V`, what is known in the sense of the memory model. One number per agent (its epochs), one per mbarrier (phases
-  whose completion is known, which stand for the copies that completed in them), and three per agent for its groups:
-  bulk groups whose writes, or reads, were waited for, and MMA groups. Asynchronous work needs no clock of its own: it
-  is over for whoever knows its phase or its group.
+  whose completion is known, which stand for the copies that completed in them), three per agent for its groups (bulk
+  groups whose writes, or reads, were waited for, and MMA groups), and one for its reads of inboxes. Asynchronous work
+  needs no clock of its own: it is over for whoever knows its phase or its group.
 - `X`, the same numbers, but only good enough to let a CTA exit: what a relaxed arrive at the cluster's barrier hands
   on.
 - `I`, epochs of each agent before its last `px.fence.barrier_init()`.
@@ -35,7 +35,8 @@ class Layout:
     """Where each number of a cluster's vectors stands."""
 
     __slots__ = (
-        "agents", "barrier", "exit", "init", "knowledge", "mma", "per_cta", "proxy", "reads", "size", "writes",
+        "agents", "barrier", "exit", "inbox", "init", "knowledge", "mma", "per_cta", "proxy", "reads", "sends", "size",
+        "writes",
     )
 
     def __init__(self, ctas: int, agents: int, barriers: int, *, relaxed: bool) -> None:
@@ -45,7 +46,8 @@ class Layout:
         self.writes = self.barrier + ctas * barriers
         self.reads = self.writes + self.agents
         self.mma = self.reads + self.agents
-        self.knowledge = self.mma + self.agents
+        self.inbox = self.mma + self.agents
+        self.knowledge = self.inbox + self.agents
         """The length of V; X has the same."""
         self.exit = self.knowledge if relaxed else 0
         """Where X begins. Without relaxed arrives it is V itself."""
@@ -53,6 +55,8 @@ class Layout:
         self.init = end
         self.proxy = {kind: end + (1 + i) * self.agents for i, kind in enumerate(PROXY_SPACES)}
         self.size = end + 4 * self.agents
+        self.sends: np.ndarray = np.arange(0)
+        """What a send over the cluster hands on: reads of inboxes, and phases of the barriers that belong to them."""
 
 
 class AgentClock:
@@ -135,6 +139,13 @@ class AgentClock:
         if self.agent.parent is None:
             for dim in range(self.dim + 1, self.dim + self.layout.per_cta):
                 now[section + dim] = now[dim]
+
+    def inboxes_read(self) -> np.ndarray:
+        """What a send over the cluster hands on besides itself: which inboxes are known to be full, and to be read."""
+        layout = self.layout
+        out = np.zeros(layout.size, np.int64)
+        out[layout.sends] = self.vector[layout.sends]
+        return out
 
     # --- what is published ------------------------------------------------------------------------------------------
 

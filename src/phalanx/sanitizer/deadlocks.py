@@ -8,13 +8,12 @@ from phalanx.ir.core import Function, Op
 from phalanx.ir.ops.control import Roles
 from phalanx.ir.views import BarrierArray
 from phalanx.sanitizer.findings import Finding
-from phalanx.sanitizer.messages import call
 from phalanx.sanitizer.records import actor_of, role_of
 from phalanx.sim.agents import Agent
 from phalanx.sim.barriers import ClusterBarrier, MBarrier
 from phalanx.sim.engines import GroupWait
 from phalanx.sim.machine import Cluster
-from phalanx.sim.report import barrier_state
+from phalanx.sim.report import barrier_state, in_exchange
 
 if TYPE_CHECKING:
     from phalanx.sanitizer.barriers import BarrierClock
@@ -39,6 +38,8 @@ class Blocked:
     def what(self) -> str:
         thing = self.thing
         if isinstance(thing, MBarrier):
+            if thing.array.exchange:
+                return in_exchange(thing)
             state: BarrierClock = thing.watch
             wanted = state.awaited(self.agent.watch, thing.phase & 1)
             name = named_here(thing, self.agent)
@@ -52,8 +53,6 @@ class Blocked:
             return f"waits for the cluster, phase {thing.phase}: short of {missing} of {thing.expected} warps"
         if isinstance(thing, GroupWait):
             return f"waits for its bulk groups, {len(self.agent.writing)} unfinished"
-        if thing is not None and self.op is not None:
-            return f"waits for the other CTAs in {call(self.op)}"
         return "spins on what nobody changes"
 
 
@@ -73,6 +72,7 @@ def report_stuck(checker: Checker, clusters: list[Cluster]) -> None:
         item.thing.watch: None
         for item in blocked
         if isinstance(item.thing, MBarrier) and item.thing.live and not item.thing.pending and item.thing.tx
+        and not item.thing.array.exchange
     }
     for state in unbalanced:
         checker.unbalanced(state, state.phase, waits)
@@ -167,7 +167,9 @@ def story(chain: list[Blocked], function: Function) -> str:
     for item in chain[:4]:
         role = f"{role_of(item.agent)} of CTA {item.agent.cta.rank}"
         thing = item.thing
-        if isinstance(thing, MBarrier):
+        if isinstance(thing, MBarrier) and thing.array.exchange:
+            parts.append(f"{role} {in_exchange(thing)}")
+        elif isinstance(thing, MBarrier):
             parts.append(f"{role} waits for {named_here(thing, item.agent)}, {lack(thing, item.agent)}")
         elif isinstance(thing, ClusterBarrier):
             parts.append(f"{role} waits for the cluster")
@@ -175,14 +177,12 @@ def story(chain: list[Blocked], function: Function) -> str:
             parts.append(f"{role} spins")
         elif isinstance(thing, GroupWait):
             parts.append(f"{role} waits for its bulk groups")
-        else:
-            parts.append(f"{role} waits for the other CTAs")
     text = ", and ".join(parts)
     last = chain[-1]
     back = [agent for agent in helpers(last, function)]
     if len(chain) > 1 and any(agent is chain[0].agent for agent in back):
         text += ": they wait for each other"
-    elif isinstance(last.thing, MBarrier) and not any(agent.alive for agent in back):
+    elif isinstance(last.thing, MBarrier) and not last.thing.array.exchange and not any(agent.alive for agent in back):
         text += ": whoever arrives there has ended" if back else ": nobody else arrives there"
     return text
 
@@ -206,6 +206,8 @@ def lack(barrier: MBarrier, agent: Agent) -> str:
 
 def remedy(first: Blocked) -> str:
     thing = first.thing
+    if isinstance(thing, MBarrier) and thing.array.exchange:
+        return "all CTAs of the cluster must come to it equally often"
     if isinstance(thing, MBarrier):
         state: BarrierClock = thing.watch
         if state.awaited(first.agent.watch, thing.phase & 1) < state.phase:

@@ -143,12 +143,16 @@ def changed_fields(op: Op, effects: fx.Effects) -> Iterator[Change]:
 
 
 def changed_stages(op: Op, sizes: set[int]) -> Iterator[Change]:
-    """The size at which a ring wraps: it is compared with the next stage."""
+    """The size at which a ring wraps: it is compared with the next stage, or an attribute of who counts."""
     if isinstance(op, Compare) and op.fn == "eq" and isinstance(op.b, Const) and op.b.value in sizes:
         for number in (int(op.b.value) - 1, int(op.b.value) + 1):
             yield f"a ring of {op.b.value} wraps at {number}", [
                 replace(op, b=Const(number, op.b.type))  # type: ignore[arg-type]
             ]
+    turns = getattr(op, "turns", None)
+    if turns is not None:
+        for number in (turns - 1, turns + 1):
+            yield f"{op.mnemonic}: a ring of {turns} wraps at {number}", [replace(op, turns=number)]
 
 
 @dataclass

@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 from phalanx.ir.core import Op
+from phalanx.ir.views import SharedBuffer
 from phalanx.sim.engines import BulkGroup
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class Agent:
 
     __slots__ = (
         "alive", "children", "cluster_phase", "cta", "first", "generator", "issuing", "joining", "mma", "name",
-        "open_group", "parent", "program", "queue", "reading", "resume", "waiting", "wanted", "warps", "watch",
+        "open_group", "parent", "program", "queue", "reading", "resume", "turns", "waiting", "wanted", "warps", "watch",
         "writing",
     )
 
@@ -61,6 +62,7 @@ class Agent:
         self.waiting: tuple[Op, object] | None = None
         self.wanted = 0  # the parity, in a run that is driven step by step
         self.issuing: Any = ()
+        self.turns: dict[SharedBuffer, int] = {}  # exchanges over the cluster so far, by their inboxes
         self.mma: Any = None  # groups of the tensor cores, made at the first use
         for child in self.children:
             child.reset()

@@ -1,8 +1,8 @@
 """Asynchronous copies: issued by an agent, carried out later by the scheduler, step by step.
 
-A load has one step: it reads global memory, writes shared memory and credits its bytes; so has a push from CTA to CTA.
-A store has two, which is what `tma.wait(n, read=True)` and `tma.wait(n)` tell apart: it reads its shared source, and
-later writes global memory.
+A load has one step: it reads global memory, writes shared memory and credits its bytes; so have a push and a send from
+CTA to CTA. A store has two, which is what `tma.wait(n, read=True)` and `tma.wait(n)` tell apart: it reads its shared
+source, and later writes global memory.
 """
 
 from __future__ import annotations
@@ -95,6 +95,33 @@ class PushCopy(Copy):
         (barrier,) = self.barriers
         if monitor is None or monitor.complete(self, barrier) is not False:
             barrier.complete(self.nbytes, self.op)
+        return False
+
+
+class SendCopy(Copy):
+    """Words out of registers into the same place of several CTAs, their bytes on each one's barrier."""
+
+    __slots__ = ("barriers", "destinations", "nbytes", "words")
+
+    def __init__(
+        self, agent: Agent, op: Op, words: np.ndarray, destinations: tuple[np.ndarray, ...],
+        barriers: tuple[MBarrier, ...], nbytes: int,
+    ) -> None:
+        self.agent = agent
+        self.op = op
+        self.words = words
+        self.destinations = destinations
+        self.barriers = barriers
+        self.nbytes = nbytes
+
+    def step(self) -> bool:
+        monitor = self.agent.cta.cluster.machine.monitor
+        words = self.words
+        size = words.size
+        for destination, barrier in zip(self.destinations, self.barriers):
+            destination[:size] = words
+            if monitor is None or monitor.complete(self, barrier) is not False:
+                barrier.complete(self.nbytes, self.op)
         return False
 
 

@@ -16,7 +16,7 @@ class Touch(NamedTuple):
     """One thing that an event did to something shared. Plain numbers, so that it can be sent to another process."""
 
     kind: str
-    """"memory", "barrier", "cluster" or "meeting"."""
+    """"memory", "barrier" or "cluster"."""
     key: tuple[Any, ...]
     """Which memory or barrier."""
     mode: str
@@ -66,8 +66,6 @@ def order(first: Touch, second: Touch) -> Order:
         if (one == two and one != "write") or not first.number & second.number:
             return Order.FREE
         return Order.RACE
-    if first.kind == "meeting":
-        return Order.FIXED
     if first.kind == "cluster":
         return Order.FIXED if one == "arrive" and two == "wait" and first.number <= second.number else Order.FREE
     if "life" in (one, two):

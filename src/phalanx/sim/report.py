@@ -8,7 +8,6 @@ from phalanx.ir.location import NOWHERE
 from phalanx.sim.agents import Agent
 from phalanx.sim.barriers import ClusterBarrier, MBarrier
 from phalanx.sim.engines import GroupWait
-from phalanx.sim.exchange import Turn
 from phalanx.sim.machine import Cluster, Machine
 
 MAX_ROWS = 32
@@ -54,6 +53,8 @@ def deadlock(machine: Machine, clusters: list[Cluster]) -> Error:
 
 def _describe(op: Op, thing: object, agent: Agent) -> tuple[str, str]:
     """What an agent waits for, and what is missing."""
+    if isinstance(thing, MBarrier) and thing.array.exchange:
+        return in_exchange(thing), barrier_state(thing)
     if isinstance(thing, MBarrier):
         return f"waits for {thing.name}, parity {thing.phase & 1}", barrier_state(thing)
     if isinstance(thing, ClusterBarrier):
@@ -63,9 +64,12 @@ def _describe(op: Op, thing: object, agent: Agent) -> tuple[str, str]:
         )
     if isinstance(thing, GroupWait):
         return "waits for its bulk groups", f"{len(agent.writing)} groups unfinished"
-    if isinstance(thing, Turn):
-        return "waits for its peers' reductions", str(thing)
     return op.mnemonic, ""
+
+
+def in_exchange(barrier: MBarrier) -> str:
+    """What to say of a wait inside `cluster.reduce` or `cluster.gather`."""
+    return f"waits for the other CTAs in exchange number {barrier.phase * barrier.array.n + barrier.index} of the cluster"
 
 
 def barrier_state(barrier: MBarrier) -> str:

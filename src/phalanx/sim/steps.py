@@ -214,7 +214,7 @@ class Steps:
                     self.names[agent] = name
                     self.agents[name] = agent
         self.local = {op: _is_local(op) for op in function.walk()}
-        self.meets = {op: _meets(op) for op in function.walk()}
+        self.exchanges = {op for op in function.walk() if any(access.exchange for access in op.effects().accesses)}
         self.asks = {op: any(w.blocking for w in op.effects().waits) or _waits_only(op) for op in function.walk()}
 
     def reset(self) -> None:
@@ -309,9 +309,6 @@ class Steps:
     def _step_agent(self, agent: Agent, event: Event) -> None:
         if agent in self.ready:
             self.ready.discard(agent)
-            op = self.machine.code.op_at(agent.generator.gi_frame.f_lineno)
-            if op is not None and self.meets[op]:
-                self.recorder.touch(op, Touch("meeting", (agent.cta.cluster.index,), "arrive"))
             self._go_on(agent)
             return
         assert agent.waiting is not None
@@ -394,7 +391,9 @@ class Steps:
                     how = order(first, second)
                     found = max(found, how)
                     if how is Order.RACE and first.kind == "memory" and not knows:
-                        self.clashes.append((before.ops[i], event.ops[j]))
+                        ops = before.ops[i], event.ops[j]
+                        if not (follows and all(map(self.exchanges.__contains__, ops))):  # a send tells what was read
+                            self.clashes.append(ops)
             if found is Order.FREE:
                 continue
             if found is Order.RACE and not follows:
@@ -493,19 +492,13 @@ def _is_local(op: Op) -> bool:
     if effects.arrivals or effects.expects or effects.waits or effects.lifecycle:
         return False
     waits = (fx.GroupAction.WAIT, fx.GroupAction.WAIT_READ)
-    if _meets(op) or any(group.action in waits for group in effects.mma_groups):
+    if any(group.action in waits for group in effects.mma_groups):
         return False
     if any(access.when is not fx.When.BARRIER and access.when is not fx.When.BULK_GROUP for access in effects.accesses):
         return False
     if any(group.action is not fx.GroupAction.COMMIT for group in effects.bulk_groups):
         return False
     return not any(meeting.span is fx.Span.CLUSTER for meeting in effects.rendezvous)
-
-
-def _meets(op: Op) -> bool:
-    """Whether the CTAs exchange values in it and none goes on before all have come."""
-    effects = op.effects()
-    return bool(effects.completes) and not effects.accesses
 
 
 def _waits_only(op: Op) -> bool:

@@ -277,6 +277,54 @@ def reduction_that_one_cta_leaves_out():
 
 
 @case
+def gather_of_a_view():
+    @px.kernel(cluster=2)
+    def gather(X):
+        px.cluster.gather(X[0, 0:8])
+
+    gather[2](X)
+
+
+@case
+def gather_of_nothing():
+    @px.kernel(cluster=2)
+    def gather(X):
+        px.cluster.gather(())
+
+    gather[2](X)
+
+
+@case
+def gather_of_narrow_elements():
+    @px.kernel(cluster=2)
+    def gather(X):
+        px.cluster.gather(px.load(X[0, 0:8]).to(px.bf16))
+
+    gather[2](X)
+
+
+@case
+def gather_of_two_shapes():
+    @px.kernel(cluster=2)
+    def gather(X):
+        x = px.load(X[0, 0:8])
+        px.cluster.gather((x, px.sum(x)))
+
+    gather[2](X)
+
+
+@case
+def gather_of_some_ranks():
+    @px.kernel(cluster=4)
+    def gather(X):
+        x = px.load(X[0, 0:8])
+        if px.cluster.rank() < 2:
+            px.store(X[0:4, 0:8], px.cluster.gather(x))
+
+    gather[4](X)
+
+
+@case
 def reduction_of_some_ranks():
     @px.kernel(cluster=4)
     def reduce(X):

@@ -121,13 +121,11 @@ __device__ __forceinline__ void fill_vector(T* x, V value) {
   for (int j = 0; j < N; ++j) x[j] = (T)value;
 }
 
-template <class T>
-__device__ __forceinline__ T shuffle_xor(T x, int mask) {
-  const unsigned long long b = bits<T>::of(x);
-  unsigned long long got = (unsigned)__shfl_xor_sync(0xffffffffu, (unsigned)b, mask);
-  if constexpr (sizeof(T) == 8)
-    got |= (unsigned long long)__shfl_xor_sync(0xffffffffu, (unsigned)(b >> 32), mask) << 32;
-  return bits<T>::from(got);
+// Over all lanes. Floats go as integers of the same order; a NaN loses.
+__device__ __forceinline__ float warp_max(float x) {
+  const int i = (int)__float_as_uint(fmaxf(x, __int_as_float(0xff800000)));
+  const int found = __reduce_max_sync(0xffffffffu, i ^ (i >> 31 & 0x7fffffff));
+  return __int_as_float(found ^ (found >> 31 & 0x7fffffff));
 }
 
 __device__ __forceinline__ void mbarrier_arrive_expect_tx_shared_cta(unsigned bar, unsigned bytes) {
@@ -170,6 +168,15 @@ __device__ __forceinline__ void mbarrier_wait_parity(unsigned bar, unsigned pari
   while (!mbarrier_try_wait_parity_shared_cta(bar, parity)) {}
 }
 
+template <class T>
+__device__ __forceinline__ T shuffle_xor(T x, int mask) {
+  const unsigned long long b = bits<T>::of(x);
+  unsigned long long got = (unsigned)__shfl_xor_sync(0xffffffffu, (unsigned)b, mask);
+  if constexpr (sizeof(T) == 8)
+    got |= (unsigned long long)__shfl_xor_sync(0xffffffffu, (unsigned)(b >> 32), mask) << 32;
+  return bits<T>::from(got);
+}
+
 template <int N, class T>
 __device__ __forceinline__ void store_vector(T* p, const T* x) {
   constexpr int bytes = N * sizeof(T);
@@ -203,7 +210,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) softmax_kernel(
   const int px_warp_id = __shfl_sync(0xffffffffu, (int)(threadIdx.x / 32), 0);
   const unsigned px_base = ptx::shared_address(px_smem);
   const unsigned reduce_full = px_base + 160;
-  unsigned turn = 0;  // reductions over the cluster so far
+  unsigned turn = 0;  // exchanges over the cluster so far
   const unsigned reduce_inbox_addr = px_base;
   const bool px_one = px_warp_id == 0 && ptx::elect_sync();
   // cluster_cases.py:235: top = px.cluster.reduce(px.max(x), "max")
@@ -238,10 +245,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) softmax_kernel(
       for (int i = 0; i < 2; ++i) {
         x_max[0] = fmaxf(x_max[0], x[i]);
       }
-      #pragma unroll
-      for (int mask = 1; mask <= 16; mask *= 2) {
-        x_max[0] = fmaxf(x_max[0], ptx::shuffle_xor(x_max[0], mask));
-      }
+      x_max[0] = ptx::warp_max(x_max[0]);
     }
     const float t = x_max[0];
     float top;

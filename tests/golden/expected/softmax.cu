@@ -19,6 +19,13 @@ __device__ __forceinline__ long long wrap_mul(long long a, long long b) {
 __device__ __forceinline__ bool inside(int i, int n) { return (unsigned)i < (unsigned)n; }
 __device__ __forceinline__ bool inside(long long i, int n) { return (unsigned long long)i < (unsigned)n; }
 
+// Over all lanes. Floats go as integers of the same order; a NaN loses.
+__device__ __forceinline__ float warp_max(float x) {
+  const int i = (int)__float_as_uint(fmaxf(x, __int_as_float(0xff800000)));
+  const int found = __reduce_max_sync(0xffffffffu, i ^ (i >> 31 & 0x7fffffff));
+  return __int_as_float(found ^ (found >> 31 & 0x7fffffff));
+}
+
 // An element from its bits, and back.
 template <class T>
 struct bits {
@@ -82,10 +89,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) softmax_kernel(
     for (int i = 0; i < 32; ++i) {
       x_max[0] = fmaxf(x_max[0], x[i]);
     }
-    #pragma unroll
-    for (int mask = 1; mask <= 16; mask *= 2) {
-      x_max[0] = fmaxf(x_max[0], ptx::shuffle_xor(x_max[0], mask));
-    }
+    x_max[0] = ptx::warp_max(x_max[0]);
   }
   float t[1];
   #pragma unroll

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from phalanx.cuda.prelude import instruction, special_register
 from phalanx.cuda.registry import emits
 from phalanx.cuda.writer import Writer
@@ -9,12 +11,17 @@ from phalanx.ir.ops.cluster import (
     ClusterAgree,
     ClusterArrive,
     ClusterCopy,
+    ClusterGather,
     ClusterId,
     ClusterRank,
     ClusterReduce,
     ClusterSync,
     ClusterWait,
+    Exchange,
 )
+
+if TYPE_CHECKING:
+    from phalanx.cuda.exchange import Signals
 
 
 def rank_of_cta(w: Writer) -> str:
@@ -96,11 +103,26 @@ def emit_agree(w: Writer, op: ClusterAgree) -> None:
     """Checked in the simulator."""
 
 
+def _signals(w: Writer, op: Exchange) -> Signals:
+    from phalanx.cuda.exchange import Signals
+    from phalanx.cuda.ops.mbarrier import arrive_expect_tx, emit_wait_for
+
+    barrier = op.barrier
+    if barrier is None:
+        return Signals("0", lambda bar, parity: None, "")
+    arm = w.use(arrive_expect_tx("cta"))
+    return Signals(rank_of_cta(w), lambda bar, parity: emit_wait_for(w, op, barrier.name, bar, parity), arm)
+
+
 @emits(ClusterReduce)
 def emit_reduce(w: Writer, op: ClusterReduce) -> None:
-    from phalanx.cuda.ops.mbarrier import arrive_expect_tx, emit_wait_for
     from phalanx.cuda.reductions import Reduction
 
-    assert op.barrier is not None
-    name, arm = op.barrier.name, w.use(arrive_expect_tx("cta"))
-    Reduction(w, op, rank_of_cta(w), lambda bar, parity: emit_wait_for(w, op, name, bar, parity), arm).emit()
+    Reduction(w, op, _signals(w, op)).emit()
+
+
+@emits(ClusterGather)
+def emit_gather(w: Writer, op: ClusterGather) -> None:
+    from phalanx.cuda.gathers import Gather
+
+    Gather(w, op, _signals(w, op)).emit()

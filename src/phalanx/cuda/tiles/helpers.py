@@ -542,6 +542,20 @@ SHUFFLE = Helper(
     "}",
     (BITS,),
 )
+def warp_extreme(fn: str) -> Helper:
+    """The largest ("max") or smallest ("min") of the 32 lanes, in all of them, by one `redux.sync`."""
+    worst = "0xff800000" if fn == "max" else "0x7f800000"
+    return Helper(
+        f"warp_{fn}",
+        "// Over all lanes. Floats go as integers of the same order; a NaN loses.\n"
+        f"__device__ __forceinline__ float warp_{fn}(float x) {{\n"
+        f"  const int i = (int)__float_as_uint(f{fn}f(x, __int_as_float({worst})));\n"
+        f"  const int found = __reduce_{fn}_sync(0xffffffffu, i ^ (i >> 31 & 0x7fffffff));\n"
+        "  return __int_as_float(found ^ (found >> 31 & 0x7fffffff));\n"
+        "}",
+    )
+
+
 SHUFFLE_XOR = Helper(
     "shuffle_xor",
     "template <class T>\n"

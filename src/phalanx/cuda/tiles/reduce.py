@@ -17,11 +17,14 @@ from phalanx.cuda.tiles.index import SlotTexts, element, is_identity, local, plu
 from phalanx.cuda.tiles.share import flat_coordinate
 from phalanx.cuda.writer import Writer, scalar_dtype
 from phalanx.ir.ops.tile import Reduce
-from phalanx.ir.types import DType, TileType
+from phalanx.ir.types import DType, TileType, f32
 from phalanx.ir.values import Value
 from phalanx.layouts.bits import round_up
 from phalanx.layouts.expressions import linear_expression
 from phalanx.layouts.registers import AxisBits, RegisterLayout, padded
+
+EVERY_LANE = 5
+"""Bits of a lane's number."""
 
 
 def is_separable(layout: RegisterLayout, axis: int) -> bool:
@@ -184,8 +187,16 @@ def _fold_registers(r: _Reduction) -> None:
 
 
 def _fold_lanes(r: _Reduction) -> None:
-    """Lanes that differ in one bit along the axis exchange their partial results, bit after bit."""
+    """Lanes that differ in one bit along the axis exchange their partial results, bit after bit.
+
+    The largest or smallest f32 of a whole warp is one instruction.
+    """
     w, bits = r.w, r.bits.lane
+    if r.op.fn in ("max", "min") and r.dtype == f32 and len(bits) == EVERY_LANE:
+        with slot_loop(w, r.kept.num_registers) as i:
+            target = element(r.values, i)
+            w.line(f"{target} = {w.use(h.warp_extreme(r.op.fn))}({target});")
+        return
     for first, last in _runs(bits):
         mask = str(1 << first)
         outer: AbstractContextManager[None] = nullcontext()

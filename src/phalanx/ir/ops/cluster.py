@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
-from phalanx.ir.core import Op
+from phalanx.ir.core import Block, Op
 from phalanx.ir.effects import (
     Access,
     Arrival,
@@ -161,13 +161,56 @@ class ClusterAgree(Op):
     ctas: Value
 
 
+RECORD = 4
+"""Words that one store of a gather may send."""
+UNWRITTEN = Block()
+
+
+class Exchange(Op):
+    """What the CTAs of the cluster tell each other out of registers; all run it equally often.
+
+    The compiler fills in the rest. `slots` and `barrier`: two turns of inboxes, and their barriers (none in a cluster of
+    one), shared by all exchanges of an agent. `protocol`: what happens then, in single instructions; the simulator runs
+    them, and a back end writes the same in its own words.
+    """
+
+    ctas: Value
+    slots: SharedBuffer | None
+    barrier: BarrierArray | None
+    protocol: Block
+
+    @property
+    def sent(self) -> tuple[Value, ...]:
+        """What each CTA sends."""
+        raise NotImplementedError
+
+    @property
+    def receiver(self) -> Value | None:
+        """The one CTA that receives; None: all do."""
+        return None
+
+    def sent_bytes(self) -> int:
+        """What one CTA sends to each that receives."""
+        raise NotImplementedError
+
+    def inbox_bytes(self, warps: int) -> int:
+        """What an inbox must hold of one CTA, whose agent has so many warps."""
+        raise NotImplementedError
+
+    def effects(self) -> Effects:
+        """Its own memory is nobody else's. When it is over in one thread, all threads of the agent have come to it."""
+        completes: tuple[Complete, ...] = ()
+        if self.barrier is not None and not self.protocol.ops:
+            completes = (Complete(BarrierRef(self.barrier, Const(0)), self.sent_bytes(), self.ctas, awaited=True),)
+        return Effects(completes=completes, rendezvous=(Rendezvous(Span.AGENT),))
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class ClusterReduce(Op):
+class ClusterReduce(Exchange):
     """`fn` ("sum", "max", "min") over the `x` of all CTAs of the cluster, in the order of their ranks.
 
     The result is in every CTA, or in CTA `cta` alone; elsewhere it is the CTA's own `x`. `ctas` is the mask of those
-    that receive. All CTAs run it equally often. `slots` and `barrier` are the compiler's: two turns of inboxes, and
-    their barriers, shared by all reductions of an agent.
+    that receive.
     """
 
     mnemonic: ClassVar[str] = "cluster.reduce"
@@ -178,6 +221,15 @@ class ClusterReduce(Op):
     result: Value
     slots: SharedBuffer | None = None
     barrier: BarrierArray | None = None
+    protocol: Block = UNWRITTEN
+
+    @property
+    def sent(self) -> tuple[Value, ...]:
+        return (self.x,)
+
+    @property
+    def receiver(self) -> Value | None:
+        return self.cta
 
     @property
     def wire_bytes(self) -> int:
@@ -185,10 +237,95 @@ class ClusterReduce(Op):
         assert not isinstance(self.x.type, ArrayType)
         return max(4, self.x.type.dtype.itemsize)
 
+    def sent_bytes(self) -> int:
+        return prod(self.x.type.shape) * self.wire_bytes  # type: ignore[union-attr]
+
+    def inbox_bytes(self, warps: int) -> int:
+        """Its tile; a scalar from each of its warps, which need not agree on one first."""
+        shape = self.x.type.shape  # type: ignore[union-attr]
+        return (prod(shape) if shape else warps) * self.wire_bytes
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ClusterGather(Exchange):
+    """The `xs` of all CTAs of the cluster in each of them: entry r along a new first axis comes from rank r.
+
+    They are scalars or tiles of one shape and of one type of 4 bytes. What belongs to one element travels together, in
+    records of 1, 2 or 4 words; three fill one of four.
+    """
+
+    mnemonic: ClassVar[str] = "cluster.gather"
+    xs: tuple[Value, ...]
+    ctas: Value
+    results: tuple[Value, ...]
+    slots: SharedBuffer | None = None
+    barrier: BarrierArray | None = None
+    protocol: Block = UNWRITTEN
+
+    @property
+    def sent(self) -> tuple[Value, ...]:
+        return self.xs
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of each of the `xs`."""
+        shape: tuple[int, ...] = self.xs[0].type.shape  # type: ignore[union-attr]
+        return shape
+
+    @property
+    def records(self) -> tuple[int, ...]:
+        """How many of the `xs` each record holds."""
+        count = len(self.xs)
+        return (RECORD,) * (count // RECORD) + ((count % RECORD,) if count % RECORD else ())
+
+    def record_bytes(self, record: int) -> int:
+        """What it takes of a store, and of an inbox."""
+        return 4 << (self.records[record] - 1).bit_length()
+
+    def sent_bytes(self) -> int:
+        return prod(self.shape) * sum(map(self.record_bytes, range(len(self.records))))
+
+    def inbox_bytes(self, warps: int) -> int:
+        return self.sent_bytes()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ClusterTurn(Op):
+    """Whose turn it is among the inboxes of an agent's exchanges: the stage, of `turns`, and the parity of its phase."""
+
+    mnemonic: ClassVar[str] = "cluster.turn"
+    slots: SharedBuffer
+    turns: int
+    results: tuple[Value, ...]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ClusterSend(Op):
+    """Values from registers into the region `dst` of every CTA of the mask `ctas`; their bytes complete on its `bar`.
+
+    Completing the bytes is a release at the scope of the cluster: of what the sender had read of the inboxes before.
+    """
+
+    mnemonic: ClassVar[str] = "cluster.send"
+    xs: tuple[Value, ...]
+    dst: SharedView
+    bar: BarrierRef
+    ctas: Value
+
     def effects(self) -> Effects:
-        """Its own memory is nobody else's. When it is over in one thread, all threads of the agent have come to it."""
-        completes: tuple[Complete, ...] = ()
-        if self.barrier is not None:
-            nbytes = prod(self.x.type.shape) * self.wire_bytes  # type: ignore[union-attr]
-            completes = (Complete(BarrierRef(self.barrier, Const(0)), nbytes, self.ctas, awaited=True),)
-        return Effects(completes=completes, rendezvous=(Rendezvous(Span.AGENT),))
+        return Effects(
+            accesses=(Access(Mode.WRITE, self.dst, Proxy.GENERIC, When.BARRIER, self.ctas, exchange=True),),
+            completes=(Complete(self.bar, self.dst.nbytes, self.ctas),),
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ClusterReceive(Op):
+    """What lies in the inboxes, byte by byte."""
+
+    mnemonic: ClassVar[str] = "cluster.receive"
+    view: SharedView
+    result: Value
+
+    def effects(self) -> Effects:
+        return Effects(accesses=(Access(Mode.READ, self.view, exchange=True),))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -13,20 +14,23 @@ from phalanx.ir.ops.cluster import (
     ClusterAgree,
     ClusterArrive,
     ClusterCopy,
+    ClusterGather,
     ClusterId,
     ClusterRank,
+    ClusterReceive,
     ClusterReduce,
+    ClusterSend,
     ClusterSync,
+    ClusterTurn,
     ClusterWait,
+    Exchange,
 )
 from phalanx.ir.types import f32
 from phalanx.sim import numerics
-from phalanx.sim.agents import STEP, Agent
+from phalanx.sim.agents import Agent
 from phalanx.sim.barriers import MBarrier
 from phalanx.sim.codegen import Emitter
-from phalanx.sim.engines import PushCopy, issue
-from phalanx.sim.exchange import Turn
-from phalanx.sim.monitor import watched
+from phalanx.sim.engines import PushCopy, SendCopy, issue
 from phalanx.sim.places import GlobalPlace, SharedPlace, ranks_of
 from phalanx.sim.registry import meaning, text
 
@@ -145,52 +149,86 @@ def _point(starts: tuple[Any, ...]) -> str:
     return "[" + ", ".join(map(str, starts)) + "]"
 
 
+@meaning(ClusterTurn)
+def cluster_turn(op: ClusterTurn, agent: Agent) -> Callable[..., tuple[int, int]]:
+    slots, turns = op.slots, op.turns
+
+    def run() -> tuple[int, int]:
+        count = agent.turns.get(slots, 0)
+        agent.turns[slots] = count + 1
+        return count % turns, count // turns & 1
+
+    return run
+
+
+@meaning(ClusterSend)
+def cluster_send(op: ClusterSend, agent: Agent) -> Callable[..., None]:
+    """Lands in each CTA when the schedule says so."""
+    cta, nbytes = agent.cta, op.dst.nbytes
+    dtypes = [x.type.dtype.numpy for x in op.xs]  # type: ignore[union-attr]
+
+    found: dict[Any, tuple[tuple[np.ndarray, ...], tuple[MBarrier, ...]]] = {}
+
+    def run(xs: tuple[Any, ...], dst: SharedPlace, bar: MBarrier, ctas: int) -> None:
+        where = (dst.key[0], dst.key[1].start, bar.index, ctas)
+        inboxes = found.get(where)
+        if inboxes is None:
+            ranks = ranks_of(ctas, cta, op.loc)
+            inboxes = found[where] = tuple(map(dst.peer, ranks)), tuple(map(bar.peer, ranks))
+        words = b"".join([np.asarray(x, dtype).tobytes() for x, dtype in zip(xs, dtypes)])
+        issue(SendCopy(agent, op, np.frombuffer(words, np.uint8), *inboxes, nbytes))
+
+    return run
+
+
+@meaning(ClusterReceive)
+def cluster_receive(op: ClusterReceive, agent: Agent) -> Callable[..., np.ndarray]:
+    return lambda place: place.read()
+
+
+def exchange(op: Exchange, emit: Emitter) -> tuple[str, Callable[[Any], list[Any]]]:
+    """Runs the protocol; the name of what was received, and how to tell it apart: by rank, what that CTA sent."""
+    emit.block(op.protocol)
+    emit.op = op
+    read = next(inner for inner in op.protocol.walk() if isinstance(inner, ClusterReceive))
+    nbytes = op.sent_bytes()
+    size = read.view.nbytes // nbytes
+    types = [x.type for x in op.sent]
+    dtype, shape = types[0].dtype.numpy, types[0].shape  # type: ignore[union-attr]
+    used = len(types) * prod(shape) * dtype.itemsize
+
+    def decode(words: np.ndarray) -> list[Any]:
+        if used < nbytes:  # what is narrow, or three of a record of four
+            words = np.ascontiguousarray(words.reshape(size, nbytes)[:, :used])
+        return list(words.view(dtype).reshape(size, len(types), *shape))
+
+    return emit.expr(read.result), decode
+
+
 @text(ClusterReduce)
 def cluster_reduce(op: ClusterReduce, emit: Emitter) -> None:
-    """Brings this CTA's value, waits until all have, and combines them in the order of the ranks."""
+    """The values of all CTAs, combined in the order of their ranks; where one receives, the others keep their own."""
+    received, decode = exchange(op, emit)
+    combine = combination(op)
+    fold = emit.bind("o", lambda agent: lambda words: combine([parts[0] for parts in decode(words)]))
+    result = f"{fold}({received})"
+    if op.cta is not None:
+        result += f" if {emit.expr(op.cta)} == {emit.bind('r', lambda agent: agent.cta.rank)} else {emit.expr(op.x)}"
+    emit.line(f"{emit.define(op.result)} = {result}")
 
-    def prepare(agent: Agent) -> Callable[..., bool]:
-        cluster, rank = agent.cta.cluster, agent.cta.rank
-        size = len(cluster.ctas)
 
-        def bring(x: Any, cta: int | None) -> bool:
-            if cta is not None:
-                cluster.cta_of(cta, op.loc)
-            visits = cluster.visits
-            key = (op, visits.number(op, rank))
-            turn = visits.turns.setdefault(key, Turn(op, size))
-            if turn.bring(rank, x):
-                return False
-            turn.waiters.append(agent)
-            agent.waiting = (op, turn)
-            return True
-
-        monitor = cluster.machine.monitor
-        return bring if monitor is None else watched(bring, op, agent, monitor)
-
-    def finish(agent: Agent) -> Callable[..., Any]:
-        cluster, rank = agent.cta.cluster, agent.cta.rank
-        combine = combination(op)
-
-        def result(x: Any, cta: int | None) -> Any:
-            visits = cluster.visits
-            key = (op, visits.seen[op, rank] - 1)
-            turn = visits.turns[key]
-            turn.left -= 1
-            if not turn.left:
-                del visits.turns[key]
-            if cta is not None and cta != rank:
-                return x
-            return combine([turn.values[peer] for peer in range(turn.size)])
-
-        return result
-
-    operands = f"{emit.expr(op.x)}, {emit.expr(op.cta)}"
-    if emit.preempt:
-        emit.line(f"yield {STEP}")
-    emit.line(f"if {emit.bind('o', prepare)}({operands}):")
-    emit.line("    yield 0")
-    emit.line(f"{emit.define(op.result)} = {emit.bind('o', finish)}({operands})")
+@text(ClusterGather)
+def cluster_gather(op: ClusterGather, emit: Emitter) -> None:
+    """Entry r of each result is what rank r sent. In a cluster of one there is nobody to tell."""
+    results = "".join(f"{emit.define(result)}, " for result in op.results)
+    if op.barrier is None:
+        dtype = op.xs[0].type.dtype.numpy  # type: ignore[union-attr]
+        alone = emit.bind("o", lambda agent: lambda xs: [np.asarray(x, dtype)[None].copy() for x in xs])
+        emit.line(f"{results}= {alone}({emit.operand(op.xs)})")
+        return
+    received, decode = exchange(op, emit)
+    stack = emit.bind("o", lambda agent: lambda words: list(np.stack(decode(words), axis=1)))
+    emit.line(f"{results}= {stack}({received})")
 
 
 def combination(op: ClusterReduce) -> Callable[[list[Any]], Any]:
