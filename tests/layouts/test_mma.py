@@ -97,3 +97,23 @@ def test_parts_of_padded_tiles() -> None:
     whole = wgmma_accumulator(64, 192, 4)
     slots = part_slots(whole, (0, 128), (64, 64))
     assert slots == tuple(range(64, 96))
+
+
+@pytest.mark.parametrize("groups, m, n", [(2, 64, 128), (2, 128, 32), (4, 64, 256), (3, 64, 192)])
+def test_columns_shared_by_warpgroups(groups: int, m: int, n: int) -> None:
+    """Each warpgroup holds what one alone would hold of its columns."""
+    whole, alone = wgmma_accumulator(m, n, 4 * groups, "n"), wgmma_accumulator(m, n // groups, 4)
+    assert whole.num_registers == alone.num_registers
+    for group in range(groups):
+        mine = slice(4 * group, 4 * group + 4)
+        np.testing.assert_array_equal(whole.coordinates[0][:, :, mine], alone.coordinates[0])
+        np.testing.assert_array_equal(whole.coordinates[1][:, :, mine], alone.coordinates[1] + group * (n // groups))
+    operand = wgmma_operand(m, 64, 4 * groups, 2, "n")
+    for group in range(groups):
+        mine = slice(4 * group, 4 * group + 4)
+        np.testing.assert_array_equal(operand.coordinates[0][:, :, mine], wgmma_operand(m, 64, 4, 2).coordinates[0])
+
+
+def test_columns_that_can_not_be_shared() -> None:
+    with pytest.raises(ValueError, match="powers of two"):
+        wgmma_accumulator(64, 192, 8, "n")

@@ -187,10 +187,10 @@ def _part(op: Part) -> list[Wish]:
 
 def _product(op: Wgmma) -> list[Wish]:
     m, n, k = op.shape
-    layout = wgmma_accumulator(m, n, op.warps)
+    layout = wgmma_accumulator(m, n, op.warps, op.along)
     wishes: list[Wish] = [Fixed(op.acc, layout), Fixed(op.result, layout), Same((op.result, op.acc))]
     if isinstance(op.a, Value):
-        wishes.append(Fixed(op.a, wgmma_operand(m, k, op.warps, op.a_dtype.itemsize)))
+        wishes.append(Fixed(op.a, wgmma_operand(m, k, op.warps, op.a_dtype.itemsize, op.along)))
     return wishes
 
 
