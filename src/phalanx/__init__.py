@@ -39,6 +39,7 @@ from phalanx.language.examples import example
 from phalanx.language.kernel import func, kernel
 from phalanx.language.mbarrier import barrier
 from phalanx.language.memory import atomic_add, load, shared, store
+from phalanx.language.mma import dot
 from phalanx.language.pipes import pipe
 from phalanx.language.structs import ring, struct
 from phalanx.language.tile_parts import empty, keep
@@ -69,7 +70,7 @@ from phalanx.language.tiles import (
 from phalanx.language.tiles import max_ as max
 from phalanx.language.tiles import min_ as min
 from phalanx.language.tiles import sum_ as sum
-from phalanx.language.wgmma import dot, wgmma, wgmma_commit, wgmma_wait
+from phalanx.language.wgmma import wgmma, wgmma_commit, wgmma_wait
 from phalanx.runtime.dispatch import Compiled, compile, device, spec
 
 if TYPE_CHECKING:

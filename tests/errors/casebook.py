@@ -14,7 +14,7 @@ import phalanx as px
 HERE = Path(__file__).parent
 TOPICS = (
     "names", "expressions", "tiles", "views", "control", "functions", "roles", "barriers", "copies", "clusters",
-    "gather", "launch", "targets",
+    "gather", "launch", "products", "targets",
 )  # fmt: skip
 
 

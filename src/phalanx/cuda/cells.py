@@ -17,6 +17,7 @@ from phalanx.ir.core import Block, Op
 from phalanx.ir.ops.cluster import ClusterRank
 from phalanx.ir.ops.control import Assign, BlockId, For, NumBlocks, ReadVar, While
 from phalanx.ir.ops.memory import Extent
+from phalanx.ir.ops.mma import Mma
 from phalanx.ir.ops.tile import Binary, Cast, Compare, Select, Unary
 from phalanx.ir.ops.wgmma import WgmmaWait
 from phalanx.ir.types import ScalarType, TileType
@@ -175,6 +176,8 @@ def updates(op: Op) -> tuple[tuple[Value, Value], ...]:
     """(old, new) for every tile of which an instruction makes a new version."""
     if isinstance(op, WgmmaWait):
         return tuple(zip(op.accs, op.results, strict=True))
+    if isinstance(op, Mma):
+        return () if op.acc is None else ((op.acc, op.result),)
     return tuple((update.acc, update.result) for update in op.effects().accumulations)
 
 

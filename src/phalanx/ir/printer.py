@@ -40,14 +40,14 @@ _WHY = {"reason", "how"}
 
 
 def text(
-    function: Function, *, layouts: Mapping[Value, object] | None = None, notes: Iterable[Note] = ()
+    function: Function, *, layouts: Mapping[Value, object] | None = None, notes: Iterable[Note] | None = None
 ) -> str:
     """The listing of a function. With `layouts`, results show the number of theirs, and a table follows the header.
 
     Anyone may call it, at any stage between two passes; no hardware is involved.
     Example: ``print(text(prepare(function)))``.
     """
-    return _Printer(function, layouts or {}).listing((*function.notes, *notes))
+    return _Printer(function, layouts or {}).listing(function.notes if notes is None else notes)
 
 
 class _Printer:

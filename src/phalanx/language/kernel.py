@@ -293,6 +293,7 @@ def read_kernel(kernel: Kernel, types: tuple[ArrayType | ScalarType | None, ...]
         body=body,
         loc=kernel.location,
         ctas_per_sm=ctas_per_sm,
+        notes=tuple(ctx.notes),
     )
     captured = tuple((source_, name, value) for (source_, name), value in reader.captured.items())
     return Reading(function, captured)

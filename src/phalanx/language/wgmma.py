@@ -1,4 +1,4 @@
-"""Hopper's tensor cores: `px.wgmma`, its groups, and `px.dot`."""
+"""Hopper's tensor cores: `px.wgmma` and its groups."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def wgmma(ctx: Builder, a: Any, b: Any, acc: Any, accumulate: Any = True, negate
     product = read_product(ctx, "px.wgmma", a, b, acc)
     objection = product.objection(ctx, along)
     if objection is not None:
-        ctx.fail(*objection)
+        ctx.fail(objection[0], objection[1])
     return product.emit(ctx, accumulate, negate, along)
 
 
@@ -67,22 +67,6 @@ def wgmma_wait(ctx: Builder, n: Any) -> Any:
             "it is the number of newest groups that may still run: 0 waits for all",
         )
     wait_for_groups(ctx, n)
-
-
-@builtin("dot")
-def dot(ctx: Builder, a: Any, b: Any, acc: Any = None, along: Any = "m") -> Any:
-    """``acc + a @ b``, finished when it returns: `px.wgmma`, its commit and its wait in one.
-
-    Whole warpgroups (an agent of a multiple of 4 warps that begins at one); sm_90a; PTX ``wgmma.mma_async``. Operands
-    as for `px.wgmma`; without `acc` the product alone. Example: ``acc = px.dot(As[s], Bs[s].T, acc)``.
-    """
-    product = read_product(ctx, "px.dot", a, b, acc)
-    objection = product.objection(ctx, along)
-    if objection is not None:
-        ctx.fail(*objection)
-    result = product.emit(ctx, acc is not None, False, along, fused=True)
-    ctx.emit(WgmmaCommit(loc=ctx.loc))
-    return wait_for_groups(ctx, 0, result)
 
 
 @dataclass(frozen=True)
@@ -199,7 +183,7 @@ def warpgroup_objection(ctx: Builder, what: str) -> Objection | None:
         return None
     where = "this role" if agent.is_role else "this kernel"
     return (
-        f"{what} runs on whole warpgroups; {where} has {agent.warps} warps from warp {agent.first}",
+        f"{what} runs on whole warpgroups; {where} has {agent.warps} warp{'s' * (agent.warps > 1)} from warp {agent.first}",
         "use a multiple of 4 warps that begins at a multiple of 4, e.g. px.warps(4, 8)",
     )
 
@@ -207,7 +191,7 @@ def warpgroup_objection(ctx: Builder, what: str) -> Objection | None:
 def require_warpgroups(ctx: Builder, what: str) -> None:
     objection = warpgroup_objection(ctx, what)
     if objection is not None:
-        ctx.fail(*objection)
+        ctx.fail(objection[0], objection[1])
 
 
 def operand(ctx: Builder, what: str, name: str, item: Any) -> SharedView | Value:

@@ -14,6 +14,7 @@ from phalanx.ir.core import Op
 from phalanx.ir.ops.control import Assign, ReadVar
 from phalanx.ir.ops.gather import TmaGather, TmaScatter
 from phalanx.ir.ops.memory import AtomicAdd, Load, Store
+from phalanx.ir.ops.mma import Mma
 from phalanx.ir.ops.tile import (
     Arange,
     Binary,
@@ -35,6 +36,7 @@ from phalanx.ir.ops.wgmma import Wgmma, WgmmaWait
 from phalanx.ir.types import TileType
 from phalanx.ir.values import Value
 from phalanx.ir.views import GlobalView, View
+from phalanx.layouts.fragments import mma_accumulator, mma_left, mma_right
 from phalanx.layouts.mma import wgmma_accumulator, wgmma_operand
 from phalanx.layouts.parts import part_layout
 from phalanx.layouts.registers import RegisterLayout
@@ -194,6 +196,18 @@ def _product(op: Wgmma) -> list[Wish]:
     return wishes
 
 
+def _block_product(op: Mma) -> list[Wish]:
+    m, n, _ = op.shape
+    layout = mma_accumulator(m, n, op.warps)
+    wishes: list[Wish] = [Fixed(op.result, layout)]
+    if op.acc is not None:
+        wishes += [Fixed(op.acc, layout), Same((op.result, op.acc))]
+    for tile, operand, axis in ((op.a, mma_left, 1), (op.b, mma_right, 0)):
+        if isinstance(tile, Value):
+            wishes.append(Fixed(tile, operand(m, n, shape_of(tile)[axis], op.warps, op.dtypes[0].itemsize)))
+    return wishes
+
+
 def _row_copy(op: TmaGather | TmaScatter) -> list[Wish]:
     rows = (op.src if isinstance(op, TmaGather) else op.dst).offsets[0]
     return [Fixed(rows, index_layout(shape_of(rows)[0], op.warps))]
@@ -226,6 +240,7 @@ RULES: dict[type[Op], Rule] = {
     Assign: _cell,
     ReadVar: _cell,
     Wgmma: _product,
+    Mma: _block_product,
     TmaGather: _row_copy,
     TmaScatter: _row_copy,
     WgmmaWait: lambda op: [Same((result, acc)) for acc, result in zip(op.accs, op.results, strict=True)],

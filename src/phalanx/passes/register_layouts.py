@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from phalanx.cuda.tiles.convert import conversion, how
 from phalanx.cuda.tiles.index import local_slots
+from phalanx.cuda.tiles.matrix_load import matrices_of
 from phalanx.ir.core import Block, Function, Note, Op, substitute
 from phalanx.ir.ops.control import For, Role, Roles, While
 from phalanx.ir.ops.tile import ConvertLayout
@@ -259,7 +260,7 @@ def _move_cost(have: RegisterLayout, want: RegisterLayout, itemsize: int) -> flo
 
 def _touch_cost(touch: Touch, layout: RegisterLayout, group: _Group) -> float:
     """Touching memory in this layout, or in the best one with a conversion, whichever is cheaper."""
-    if _stores_fragment(touch, layout):
+    if _moves_fragment(touch, layout):
         return layout.num_registers * layout.warps / 2
     direct = costs.touch_cost(touch.view, layout, touch.writes)
     best = costs.preferred(touch.view, layout.shape, layout.warps, None)
@@ -267,14 +268,17 @@ def _touch_cost(touch: Touch, layout: RegisterLayout, group: _Group) -> float:
     return min(direct, detour)
 
 
-def _stores_fragment(touch: Touch, layout: RegisterLayout) -> bool:
-    """What the tensor cores leave goes to shared memory as it is: a swizzle will fit, 16-bit elements take stmatrix."""
-    return touch.writes and isinstance(touch.view, SharedView) and is_fragment(layout)
+def _moves_fragment(touch: Touch, layout: RegisterLayout) -> bool:
+    """What the tensor cores leave goes to shared memory as it is: a swizzle will fit, 16-bit elements take stmatrix.
+    What they read comes from there by ldmatrix."""
+    if not isinstance(touch.view, SharedView):
+        return False
+    return is_fragment(layout) if touch.writes else matrices_of(touch.view, layout) is not None
 
 
 def _detour(touch: Touch, layout: RegisterLayout) -> tuple[RegisterLayout, float] | None:
     """Another layout in which memory is touched, with a conversion, if that is cheaper; and what both cost."""
-    if _stores_fragment(touch, layout):
+    if _moves_fragment(touch, layout):
         return None
     best = costs.preferred(touch.view, layout.shape, layout.warps, None)
     direct = costs.touch_cost(touch.view, layout, touch.writes)

@@ -12,6 +12,7 @@ from functools import cache
 from phalanx.cuda.literals import bare
 from phalanx.cuda.prelude import device_function, instruction
 from phalanx.cuda.registry import emits
+from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.facts import facts_of
 from phalanx.cuda.writer import Helper, Writer
 from phalanx.errors import Error
@@ -103,15 +104,6 @@ def product(
     return Helper(name, text)
 
 
-@cache
-def pack(item: int) -> Helper:
-    """Neighbouring narrow elements as one 32-bit register."""
-    terms = " | ".join(f"(unsigned)x[{i}]" + (f" << {8 * item * i}" if i else "") for i in range(4 // item))
-    ctype = {1: "unsigned char", 2: "unsigned short", 4: "float"}[item]
-    body = "return __float_as_uint(x[0]);" if item == 4 else f"return {terms};"
-    return device_function(f"pack_{8 * item}_bits", "unsigned", ((f"const {ctype}*", "x"),), body)
-
-
 @emits(WgmmaFence)
 def emit_fence(w: Writer, op: WgmmaFence) -> None:
     w.line(f"{w.use(FENCE)}();")
@@ -126,7 +118,7 @@ def emit_commit(w: Writer, op: WgmmaCommit) -> None:
 def emit_wait(w: Writer, op: WgmmaWait) -> None:
     w.line(f"{w.use(wait_group(op.n))}();")
     for acc, result in zip(op.accs, op.results, strict=True):
-        _continue(w, acc, result)
+        continue_in_place(w, acc, result)
         if op.n == 0 or _is_read(w, result):
             _keep(w, result)
 
@@ -150,7 +142,7 @@ def _is_read(w: Writer, result: Value) -> bool:
     return False
 
 
-def _continue(w: Writer, old: Value, new: Value) -> bool:
+def continue_in_place(w: Writer, old: Value, new: Value) -> bool:
     """Makes `new` the next version of `old`; True if that took a copy."""
     if w.cells.aliases.get(new) is old:
         return False
@@ -164,7 +156,7 @@ def _continue(w: Writer, old: Value, new: Value) -> bool:
 def emit_wgmma(w: Writer, op: Wgmma) -> None:
     m, n, k = op.shape
     assert w.plan.layouts[op.result] == wgmma_accumulator(m, n, op.warps, op.along)
-    copied = _continue(w, op.acc, op.result)
+    copied = continue_in_place(w, op.acc, op.result)
     groups = op.warps // WARPGROUP
     by_rows, by_columns = (groups, 1) if op.along == "m" else (1, groups)
     width = n // by_columns
@@ -225,9 +217,7 @@ def _pack_registers(w: Writer, op: Wgmma, tile: Value) -> None:
     item = tile.type.dtype.itemsize
     count = w.registers(tile) * item // 4
     w.line(f"unsigned px_a[{count}];")
-    w.line("#pragma unroll")
-    packed = f"{w.use(pack(item))}({w.name(tile)} + {4 // item} * px_r)"
-    w.line(f"for (int px_r = 0; px_r < {count}; ++px_r) px_a[px_r] = {packed};")
+    w.line(f"{w.use(h.PACK_WORDS)}<{w.registers(tile)}>(px_a, {w.name(tile)});")
 
 
 def _descriptor(w: Writer, op: Wgmma, view: SharedView, operand: Operand, share: int) -> str:
