@@ -25,6 +25,7 @@ from phalanx.ir.types import (
 )
 from phalanx.ir.types import bool_ as bool
 from phalanx.language import cluster, fence, tma
+from phalanx.language.auto import auto
 from phalanx.language.control import (
     block_id,
     cdiv,
@@ -96,7 +97,7 @@ def __getattr__(name: str) -> object:
 __version__ = "0.1.0"
 
 __all__ = [
-    "Compiled", "DType", "Error", "abs", "arange", "argmax", "atomic_add", "barrier", "bf16", "block_id", "bool",
+    "Compiled", "DType", "Error", "abs", "arange", "argmax", "atomic_add", "auto", "barrier", "bf16", "block_id", "bool",
     "cdiv", "ceil", "check", "cluster", "compile", "cos", "cumsum", "device", "device_assert", "dot", "empty",
     "erf", "example", "exp", "exp2", "explore", "f16", "f32", "f64", "f8e4m3", "f8e5m2", "fence", "floor", "full",
     "func", "i16", "i32", "i64", "i8", "keep", "kernel", "kernels", "load", "log", "log2", "max", "maximum", "min",
