@@ -30,9 +30,11 @@ from phalanx.language.control import (
     block_id,
     cdiv,
     device_assert,
+    launch_dependents,
     num_blocks,
     static_range,
     sync,
+    wait_prior,
     warps,
 )
 from phalanx.language.control import print_ as print
@@ -97,11 +99,11 @@ def __getattr__(name: str) -> object:
 __version__ = "0.1.0"
 
 __all__ = [
-    "Compiled", "DType", "Error", "abs", "arange", "argmax", "atomic_add", "auto", "barrier", "bf16", "block_id", "bool",
-    "cdiv", "ceil", "check", "cluster", "compile", "cos", "cumsum", "device", "device_assert", "dot", "empty",
+    "Compiled", "DType", "Error", "abs", "arange", "argmax", "atomic_add", "auto", "barrier", "bf16", "block_id",
+    "bool", "cdiv", "ceil", "check", "cluster", "compile", "cos", "cumsum", "device", "device_assert", "dot", "empty",
     "erf", "example", "exp", "exp2", "explore", "f16", "f32", "f64", "f8e4m3", "f8e5m2", "fence", "floor", "full",
-    "func", "i16", "i32", "i64", "i8", "keep", "kernel", "kernels", "load", "log", "log2", "max", "maximum", "min",
-    "minimum", "num_blocks", "pipe", "print", "ring", "rsqrt", "shared", "sigmoid", "sin", "spec", "sqrt",
-    "static_range", "store", "struct", "sum", "sync", "tanh", "tma", "u16", "u32", "u64", "u8", "warps", "wgmma",
-    "wgmma_commit", "wgmma_wait", "where", "zeros",
+    "func", "i16", "i32", "i64", "i8", "keep", "kernel", "kernels", "launch_dependents", "load", "log", "log2", "max",
+    "maximum", "min", "minimum", "num_blocks", "pipe", "print", "ring", "rsqrt", "shared", "sigmoid", "sin", "spec",
+    "sqrt", "static_range", "store", "struct", "sum", "sync", "tanh", "tma", "u16", "u32", "u64", "u8", "wait_prior",
+    "warps", "wgmma", "wgmma_commit", "wgmma_wait", "where", "zeros",
 ]

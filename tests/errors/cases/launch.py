@@ -213,3 +213,21 @@ def nothing_to_choose_stages_by():
 @case
 def bounds_of_auto():
     staged[1](X, STAGES=px.auto(least=8, most=4))
+
+
+@case
+def dependent_launch_without_a_wait():
+    @px.kernel(pdl=True)
+    def early(X):
+        px.store(X[0:64], 1.0)
+
+    early[1](X)
+
+
+@case
+def pdl_of_another_type():
+    @px.kernel(pdl="always")
+    def early(X):
+        px.wait_prior()
+
+    early[1](X)
