@@ -10,7 +10,7 @@ import phalanx as px
 from cuda_text import ARCHS, body, module_of
 from front import array
 from phalanx.cuda.nvrtc import compile_cuda
-from phalanx.ir.types import DType, bf16, f8e4m3, f8e5m2, f16, f32, i8, i32, u8
+from phalanx.ir.types import I32, DType, bf16, f8e4m3, f8e5m2, f16, f32, i8, i32, u8
 
 
 @px.kernel(warps=lambda WARPS: WARPS)
@@ -169,3 +169,48 @@ def test_a_px_wgmma_of_the_users_stays_an_error_there() -> None:
 
     with pytest.raises(px.Error, match="sm_100a has no wgmma"):
         module_of(mixed, (array(2, bf16), array(2, f32)), arch="sm_100a")
+
+
+@px.kernel(warps=4)
+def by_rows(A, B, C, *, M=64, N=64, K=64):
+    """Rows that are copied one by one lie in a plain buffer, which wgmma can't read."""
+    a = px.shared((M, K), A.dtype)
+    b = px.shared((N, K), B.dtype)
+    full = px.barrier()
+    with full.transaction():
+        for row in px.static_range(M):
+            px.tma.load(A[row, 0:K], a[row], full)
+        px.tma.load(B[0:N, 0:K], b, full)
+    full.wait(0)
+    acc = px.zeros((M, N), px.f32)
+    for _ in range(C.shape[0] // M):
+        acc = px.dot(a, b.T, acc)
+        acc = px.dot(b, b.T, acc)
+    px.store(C[0:M, 0:N], acc)
+
+
+def test_a_layout_that_wgmma_can_not_read() -> None:
+    module, ptx = compiled(by_rows, types(bf16, bf16))
+    assert "px.dot runs as mma.sync: wgmma can't read a: wgmma reads tiles with a swizzle" in module.ir
+    assert instructions(ptx) and "wgmma.mma_async" in ptx, "the second product can be read"
+    # Nothing touches the accumulator of a wgmma before its wait: it is mma.sync that converts, there and back.
+    assert module.ir.count("= convert_layout") == 2
+    product = module.ir[module.ir.index("= wgmma ") :]
+    assert product.index("= wgmma.wait") < product.index("store")
+    assert "convert_layout" not in product
+
+
+@px.kernel(warps=4)
+def anywhere(A, B, C, start, *, M=64, N=64, K=64):
+    a = px.shared((2 * M, K), A.dtype)
+    b = px.shared((N, K), B.dtype)
+    px.store(a, px.load(A[0 : 2 * M, 0:K]))
+    px.store(b, px.load(B[0:N, 0:K]))
+    px.fence.async_proxy()
+    px.store(C[0:M, 0:N], px.dot(a[start : start + M], b.T))
+
+
+def test_a_view_that_begins_anywhere() -> None:
+    module, ptx = compiled(anywhere, (*types(bf16, bf16), I32))
+    assert "a row that is not known to be a multiple of 8" in module.ir
+    assert "ldmatrix" in ptx and "wgmma" not in ptx

@@ -182,3 +182,26 @@ def pair_of_warps(A, B, C, *, M=16, N=64, K=64, STAGES=3):
 def test_mma_sync_from_a_ring() -> None:
     rng = np.random.default_rng(0)
     compare(pair_of_warps[1], [numbers(rng, (16, 1024), BF16), numbers(rng, (64, 1024), BF16), np.zeros((16, 64), F32)])
+
+
+@px.kernel(warps=4)
+def by_rows(A, B, C, *, M=64, N=64, K=64):
+    """Rows that are copied one by one lie in a plain buffer: one product by mma.sync, one by wgmma, one accumulator."""
+    a = px.shared((M, K), A.dtype)
+    b = px.shared((N, K), B.dtype)
+    full = px.barrier()
+    with full.transaction():
+        for row in px.static_range(M):
+            px.tma.load(A[row, 0:K], a[row], full)
+        px.tma.load(B[0:N, 0:K], b, full)
+    full.wait(0)
+    acc = px.zeros((M, N), px.f32)
+    for _ in range(3):
+        acc = px.dot(a, b.T, acc)
+        acc = px.dot(b, b.T, acc)
+    px.store(C[0:M, 0:N], acc)
+
+
+def test_both_instructions_on_one_accumulator() -> None:
+    rng = np.random.default_rng(0)
+    compare(by_rows[1], [numbers(rng, (64, 64), BF16), numbers(rng, (64, 64), BF16), np.zeros((64, 64), F32)])

@@ -91,10 +91,14 @@ class Along:
 
 @dataclass(frozen=True)
 class Fixed:
-    """The instruction dictates a layout (as tensor cores do)."""
+    """The instruction dictates a layout (as tensor cores do).
+
+    `firm`: what it leaves can't be converted right behind it, because it is still in flight.
+    """
 
     value: Value
     layout: RegisterLayout
+    firm: bool = False
 
 
 Wish = Same | Operand | Result | Touch | Along | Fixed
@@ -190,7 +194,7 @@ def _part(op: Part) -> list[Wish]:
 def _product(op: Wgmma) -> list[Wish]:
     m, n, k = op.shape
     layout = wgmma_accumulator(m, n, op.warps, op.along)
-    wishes: list[Wish] = [Fixed(op.acc, layout), Fixed(op.result, layout), Same((op.result, op.acc))]
+    wishes: list[Wish] = [Fixed(op.acc, layout, True), Fixed(op.result, layout, True), Same((op.result, op.acc))]
     if isinstance(op.a, Value):
         wishes.append(Fixed(op.a, wgmma_operand(m, k, op.warps, op.a_dtype.itemsize, op.along)))
     return wishes

@@ -1,11 +1,13 @@
 """Products of warps for a target: operands in shared memory are loaded in steps of K that leave registers free.
 
-Where a target lacks `wgmma`, products that are waited for at once become products of warps first.
+Where a target lacks `wgmma`, or shared memory can't be laid out for it, products that are waited for at once become
+products of warps first.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Container, Mapping
 
 from phalanx.ir.archs import Arch
 from phalanx.ir.core import Block, Function, Note, Op, map_blocks, rewrite, substitute
@@ -16,8 +18,11 @@ from phalanx.ir.ops.tile import Binary
 from phalanx.ir.ops.wgmma import STEP_BYTES, Wgmma, WgmmaCommit, WgmmaFence, WgmmaWait
 from phalanx.ir.types import ScalarType, TileType
 from phalanx.ir.values import Const, Value, constant_of
-from phalanx.ir.views import SharedView
+from phalanx.ir.views import SharedBuffer, SharedView
 from phalanx.layouts.fragments import mma_spread
+from phalanx.layouts.shared import SharedLayout
+from phalanx.passes.divisibility import find_divisibility
+from phalanx.passes.operands import operand_problem
 from phalanx.passes.role_sync import insert_role_syncs
 
 OPERAND_REGISTERS = 64
@@ -95,7 +100,7 @@ def _plus(out: list[Op], op: Mma, offset: Value, number: int) -> Value:
     return result
 
 
-# Targets without `wgmma`.
+# Fused products that `wgmma` can't do after all.
 
 
 def replace_missing_products(function: Function, arch: Arch) -> Function:
@@ -103,40 +108,78 @@ def replace_missing_products(function: Function, arch: Arch) -> Function:
 
     For `lower`. A `px.wgmma` of the user's stays, and is an error there.
     """
-    lacking = [op for op in function.walk() if isinstance(op, Wgmma) and not op.effects().target.supports(arch.sm)]
-    fused = [op for op in lacking if op.fused and not op.negate and constant_of(op.accumulate) is not None]
-    if not fused or len(fused) != len(lacking):
+    products = [op for op in function.walk() if isinstance(op, Wgmma)]
+    lacking = [op for op in products if not op.effects().target.supports(arch.sm)]
+    if not lacking or not all(op.fused for op in lacking):
         return function
-    body = _without_groups(function.body)
-    notes = tuple(Note(f"px.dot runs as mma.sync: {arch} has no wgmma", op.loc) for op in fused)
+    return _replace(function, {op: f"{arch} has no wgmma" for op in lacking})
+
+
+def replace_unreadable_products(
+    function: Function, lowered: Function, shared: Mapping[SharedBuffer, SharedLayout]
+) -> Function:
+    """`px.dot` of buffers whose other uses leave them a layout that `wgmma` can't read: the same products by warps.
+
+    For `lower`: `shared` are the layouts that were chosen for `lowered`, which was made of `function`. It is `function`
+    itself if all can be read.
+    """
+    facts = find_divisibility(lowered)
+    reasons: dict[Wgmma, str] = {}
+    products = [[op for op in f.walk() if isinstance(op, Wgmma)] for f in (function, lowered)]
+    for op, now in zip(*products, strict=True):
+        for view, k_axis in ((now.a, 1), (now.b, 0)):
+            if op.fused and isinstance(view, SharedView):
+                problem = operand_problem(view, k_axis, shared[view.buffer], facts)
+                if problem is not None:
+                    reasons.setdefault(op, problem[0])
+    return _replace(function, reasons) if reasons else function
+
+
+def _replace(function: Function, reasons: Mapping[Wgmma, str]) -> Function:
+    body = _without_groups(function.body, reasons, {})
+    notes = tuple(Note(f"px.dot runs as mma.sync: {reason}", op.loc) for op, reason in reasons.items())
     replaced = dataclasses.replace(function, body=body, notes=(*function.notes, *notes))
     return insert_role_syncs(_plain_arrivals(replaced))
 
 
-def _without_groups(block: Block) -> Block:
-    """Each fused product as a product of warps; its fence, commit and wait go, and what the wait gave is the product."""
+def _without_groups(block: Block, gone: Container[Op], outer: Mapping[Value, Value]) -> Block:
+    """Each fused product that is gone as a product of warps.
+
+    Its fence, commit and wait go too, and what the wait gave is the product. (A wait that other products of the role are
+    in flight at covers them as well; it stays then, and so does the commit.)
+    """
     out: list[Op] = []
-    renamed: dict[Value, Value] = {}
-    for op in block.ops:
-        op = substitute(op, renamed)
+    renamed = dict(outer)
+    alone = all(op in gone for op in block.walk() if isinstance(op, Wgmma))
+    last: Op | None = None
+    for before in block.ops:
+        op = substitute(before, renamed)
         match op:
-            case Wgmma():
+            case Wgmma() if before in gone:
                 acc = op.acc if constant_of(op.accumulate) else None
                 out.append(Mma(op.a, op.b, acc, op.warps, op.result, loc=op.loc))
-            case WgmmaFence() | WgmmaCommit():
+                last = op
+            case WgmmaFence() if alone:
                 continue
-            case WgmmaWait():
-                renamed.update(zip(op.results, op.accs, strict=True))
+            case WgmmaCommit() if last is not None and alone:
+                continue
+            case WgmmaWait() if last is not None:
+                if alone:
+                    renamed.update(zip(op.results, op.accs, strict=True))
+                else:
+                    out.append(_wait_for_others(op, last, renamed))
+                last = None
             case _:
-                out.append(map_blocks(op, lambda inner: _without_groups(_renamed(inner, renamed))))
+                out.append(map_blocks(op, lambda inner: _without_groups(inner, gone, renamed)))
     return Block(tuple(out))
 
 
-def _renamed(block: Block, names: dict[Value, Value]) -> Block:
-    if not names:
-        return block
-    ops = (map_blocks(substitute(op, names), lambda inner: _renamed(inner, names)) for op in block.ops)
-    return Block(tuple(ops))
+def _wait_for_others(op: WgmmaWait, product: Op, renamed: dict[Value, Value]) -> WgmmaWait:
+    """A wait without the accumulator of a product that is over already."""
+    pairs = [(acc, result) for acc, result in zip(op.accs, op.results, strict=True) if acc is not product.defines]
+    renamed.update((result, acc) for acc, result in zip(op.accs, op.results, strict=True) if acc is product.defines)
+    accs, results = zip(*pairs, strict=True) if pairs else ((), ())
+    return dataclasses.replace(op, accs=tuple(accs), results=tuple(results))
 
 
 def _plain_arrivals(function: Function) -> Function:

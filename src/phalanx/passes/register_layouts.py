@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from phalanx.cuda.tiles.convert import conversion, how
 from phalanx.cuda.tiles.index import local_slots
 from phalanx.cuda.tiles.matrix_load import matrices_of
+from phalanx.errors import Error
 from phalanx.ir.core import Block, Function, Note, Op, substitute
 from phalanx.ir.ops.control import For, Role, Roles, While
 from phalanx.ir.ops.tile import ConvertLayout
@@ -112,7 +113,7 @@ class _Group:
     axes: list[tuple[Along, float]] = field(default_factory=list)
     operands: list[tuple[Operand, float]] = field(default_factory=list)
     results: list[tuple[Result, float]] = field(default_factory=list)
-    fixed: list[RegisterLayout] = field(default_factory=list)
+    fixed: list[Fixed] = field(default_factory=list)
     layout: RegisterLayout | None = None
 
 
@@ -179,7 +180,7 @@ def _attach(wish: Wish, weight: float, of: Mapping[Value, _Group]) -> None:
             of[wish.value].axes.append((wish, weight))
     elif isinstance(wish, Fixed):
         if wish.value in of:
-            of[wish.value].fixed.append(wish.layout)
+            of[wish.value].fixed.append(wish)
     elif isinstance(wish, Operand):
         if wish.operand in of and wish.result in of:
             of[wish.operand].operands.append((wish, weight))
@@ -207,7 +208,14 @@ def _decide(groups: _Groups) -> None:
 
 def _candidates(group: _Group, groups: _Groups) -> Iterator[RegisterLayout]:
     if group.fixed:
-        yield group.fixed[0]
+        firm = list(dict.fromkeys(wish.layout for wish in group.fixed if wish.firm))
+        if len(firm) > 1:
+            name = next((value.name for value in group.values if value.name), "of a product")
+            raise Error(
+                f"the accumulator '{name}' is spread over the warpgroups in two ways",
+                remedy="give all products of an accumulator the same along=",
+            )
+        yield firm[0] if firm else group.fixed[0].layout
         return
     axes: list[int | None] = [None, *dict.fromkeys(along.axis for along, _ in group.axes)]
     for operand, _ in group.operands:

@@ -82,3 +82,17 @@ def dot_of_types_that_do_not_go_together():
         px.store(X[0:64, 0:64], px.dot(a, b.T).to(px.f16))
 
     product[1](X)
+
+
+@case
+def one_accumulator_spread_in_two_ways():
+    @px.kernel(warps=8)
+    def product(X):
+        a = px.shared((128, 64), px.f16)
+        px.store(a, px.load(X[0:128, 0:64]))
+        px.fence.async_proxy()
+        acc = px.dot(a, a.T)
+        acc = px.dot(a, a.T, acc, along="n")
+        px.store(X[0:128, 0:128], acc.to(px.f16))
+
+    px.compile(product[1], X)

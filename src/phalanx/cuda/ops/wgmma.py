@@ -18,10 +18,10 @@ from phalanx.cuda.writer import Helper, Writer
 from phalanx.errors import Error
 from phalanx.ir.ops.control import Assign, ReadVar
 from phalanx.ir.ops.wgmma import ROWS, STEP_BYTES, Wgmma, WgmmaCommit, WgmmaFence, WgmmaWait
-from phalanx.ir.values import Const, Value, constant_of
+from phalanx.ir.values import Value, constant_of
 from phalanx.ir.views import SharedView
-from phalanx.layouts.mma import ATOM_ROWS, Operand, shared_operand, wgmma_accumulator
-from phalanx.layouts.shared import CHUNK
+from phalanx.layouts.mma import Operand, shared_operand, wgmma_accumulator
+from phalanx.passes.operands import is_transposed, operand_problem
 
 WARPGROUP = 4
 NAMES = {
@@ -162,15 +162,15 @@ def emit_wgmma(w: Writer, op: Wgmma) -> None:
     width = n // by_columns
     tiles, steps = m // (ROWS * by_rows), k * op.b.dtype.itemsize // STEP_BYTES
     acc = w.name(op.result)
-    right = _operand(w, op, op.b, op.b.kept[1] == len(op.b.buffer.shape) - 1)
+    right = _operand(w, op, op.b, 0)
     with w.block():
         if isinstance(op.a, SharedView):
-            left = _operand(w, op, op.a, op.a.kept[0] == len(op.a.buffer.shape) - 1)
-            w.line(f"const unsigned long long px_a = {_descriptor(w, op, op.a, left, ROWS if by_rows > 1 else 0)};")
+            left = _operand(w, op, op.a, 1)
+            w.line(f"const unsigned long long px_a = {_descriptor(w, op.a, left, ROWS if by_rows > 1 else 0)};")
         else:
             left = None
             _pack_registers(w, op, op.a)
-        w.line(f"const unsigned long long px_b = {_descriptor(w, op, op.b, right, width if by_columns > 1 else 0)};")
+        w.line(f"const unsigned long long px_b = {_descriptor(w, op.b, right, width if by_columns > 1 else 0)};")
         made_here = not isinstance(w.definitions.get(op.acc), Wgmma | WgmmaWait | ReadVar)
         if copied or made_here:
             _keep(w, op.result)  # else the compiler may put off what makes it until after the first instruction
@@ -203,14 +203,12 @@ def _plus(descriptor: str, offset: int) -> str:
     return f"{descriptor} + {offset >> 4}" if offset else descriptor
 
 
-def _operand(w: Writer, op: Wgmma, view: SharedView, transposed: bool) -> Operand:
-    try:
-        return shared_operand(w.plan.buffers[view.buffer].layout, transposed)
-    except ValueError as problem:
-        raise Error(
-            f"wgmma can't read {view.buffer.name}: {problem}", location=op.loc,
-            remedy="let the buffer be filled by px.tma.load of whole tiles, with rows of a multiple of 32 bytes",
-        ) from None
+def _operand(w: Writer, op: Wgmma, view: SharedView, k_axis: int) -> Operand:
+    layout = w.plan.buffers[view.buffer].layout
+    problem = operand_problem(view, k_axis, layout, facts_of(w))
+    if problem is not None:
+        raise Error(problem[0], location=op.loc, remedy=problem[1])
+    return shared_operand(layout, is_transposed(view, k_axis))
 
 
 def _pack_registers(w: Writer, op: Wgmma, tile: Value) -> None:
@@ -220,31 +218,12 @@ def _pack_registers(w: Writer, op: Wgmma, tile: Value) -> None:
     w.line(f"{w.use(h.PACK_WORDS)}<{w.registers(tile)}>(px_a, {w.name(tile)});")
 
 
-def _descriptor(w: Writer, op: Wgmma, view: SharedView, operand: Operand, share: int) -> str:
+def _descriptor(w: Writer, view: SharedView, operand: Operand, share: int) -> str:
     """The descriptor of a view's first rows and first step along K, as text; if the warpgroups share its rows (of M or
     N), `share` of them each, that of the warpgroup's own."""
-    _check_start(w, op, view, operand)
     layout = operand.layout
     extra = layout.linear_offset_expression([w.name(offset) for offset in view.offsets])
     terms = [w.address(view.buffer)] + ([extra] if extra != "0" else [])
     if share:
         terms.append(f"{w.warp} / {WARPGROUP} * {operand.row_offset(share)}")
     return f"{w.use(DESCRIPTOR)}({' + '.join(terms)}, {operand.high_word:#x}ull)"
-
-
-def _check_start(w: Writer, op: Wgmma, view: SharedView, operand: Operand) -> None:
-    """A view inside a buffer begins where the swizzle's pattern does, and its columns on a chunk."""
-    facts, layout = facts_of(w), operand.layout
-    row, column = view.offsets[-2:]
-    if not facts.proves(row, 1, ATOM_ROWS):
-        raise Error(
-            f"wgmma reads {view.buffer.name} from a row that is not known to be a multiple of {ATOM_ROWS}",
-            location=op.loc, remedy=f"slice the buffer at multiples of {ATOM_ROWS} rows",
-        )
-    if isinstance(column, Const) and int(column.value) * layout.itemsize % CHUNK == 0:
-        return
-    if not facts.proves(column, layout.itemsize, layout.swizzle):
-        raise Error(
-            f"wgmma reads {view.buffer.name} from a column not known to be a multiple of {layout.swizzle} bytes",
-            location=op.loc, remedy="slice the buffer at multiples of its swizzle, or index whole stages",
-        )
