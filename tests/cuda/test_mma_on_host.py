@@ -125,3 +125,21 @@ def test_a_view_that_begins_anywhere(start: int) -> None:
     anywhere[1](*args, start)
     run_on_host(anywhere, 1, *got, start)
     np.testing.assert_allclose(got[2], args[2], rtol=1e-3, atol=1e-3)
+
+
+@px.kernel(warps=2)
+def steps(A, B, C, offset, *, M=64, N=64, K=64):
+    b = px.shared((N, 2 * K), B.dtype)
+    px.store(b, px.load(B[0:N, 0 : 2 * K]))
+    px.store(C[0:M, 0:N], px.dot(px.load(A[0:M, 0:K]), b[:, offset : offset + K].T))
+
+
+@pytest.mark.parametrize("offset", [0, 5, 64])
+def test_a_tile_in_registers_beside_steps_of_shared_memory(offset: int) -> None:
+    """With columns that begin anywhere, which takes plain loads."""
+    rng = np.random.default_rng(0)
+    args = [numbers(rng, (64, 64), BF16), numbers(rng, (64, 128), BF16), np.zeros((64, 64), F32)]
+    got = [x.copy() for x in args]
+    steps[1](*args, offset)
+    run_on_host(steps, 1, *got, offset)
+    np.testing.assert_allclose(got[2], args[2], rtol=1e-3, atol=1e-3)
