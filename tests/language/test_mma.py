@@ -58,6 +58,18 @@ def test_elsewhere_a_note_says_why_not(dtype: DType, constants: dict[str, Any], 
     assert any(isinstance(op, Mma) for op in function.walk())
 
 
+def test_a_loop_has_one_note() -> None:
+    @px.kernel(warps=2)
+    def loop(A, B):
+        a = px.shared((64, 64), A.dtype)
+        acc = px.zeros((64, 64), px.f32)
+        for _ in range(A.shape[0]):
+            acc = px.dot(a, a.T, acc)
+        px.store(B[0:64, 0:64], acc)
+
+    assert len(read(loop, bf16, f32).notes) == 1
+
+
 def test_b_may_be_in_registers() -> None:
     @px.kernel
     def registers(A, B):

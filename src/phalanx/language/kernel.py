@@ -298,7 +298,7 @@ def read_kernel(kernel: Kernel, types: tuple[ArrayType | ScalarType | None, ...]
         body=body,
         loc=kernel.location,
         ctas_per_sm=ctas_per_sm,
-        notes=tuple(ctx.notes),
+        notes=tuple(dict.fromkeys(ctx.notes)),  # a loop may be read several times
         pdl=kernel.pdl,
     )
     check_dependent_launch(function)
