@@ -18,7 +18,10 @@ from phalanx.layouts.fragments import mma_accumulator, mma_spread
 
 @cache
 def block_product(a: str, b: str, d: str, step_bytes: int) -> Helper:
-    """One instruction: 16 rows, 8 columns, `step_bytes` of K. `a`, `b` and `d` are element types by name."""
+    """One instruction: 16 rows, 8 columns, `step_bytes` of K. `a`, `b` and `d` are element types by name.
+
+    Volatile, so that no compiler moves it to where its result is used: all lanes of the warp must run it together.
+    """
     item = {"bf16": 2, "f16": 2, "f32": 4}.get(a, 1)
     kind = {"i32": "s32"}.get(d, d)
     shape = f"m{ROWS}n{COLUMNS}k{step_bytes // item}"
@@ -40,8 +43,8 @@ def block_product(a: str, b: str, d: str, step_bytes: int) -> Helper:
         name,
         f"__device__ __forceinline__ void {name}({ctype}* d, const unsigned* a, const unsigned* b) {{\n"
         f"{words}"
-        f'  asm("{mnemonic} {sums}, {left}, {right}, {sums};"\n'
-        f"      : {outputs} : {inputs});\n"
+        f'  asm volatile("{mnemonic} {sums}, {left}, {right}, {sums};"\n'
+        f"               : {outputs} : {inputs});\n"
         "}",
     )
 
