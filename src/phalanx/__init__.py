@@ -25,14 +25,17 @@ from phalanx.ir.types import (
 )
 from phalanx.ir.types import bool_ as bool
 from phalanx.language import cluster, fence, tma
+from phalanx.language.auto import auto
 from phalanx.language.control import (
     block_id,
     cdiv,
     device_assert,
+    launch_dependents,
     num_blocks,
     static_range,
     sync,
     unroll,
+    wait_prior,
     warps,
 )
 from phalanx.language.control import print_ as print
@@ -40,6 +43,7 @@ from phalanx.language.examples import example
 from phalanx.language.kernel import func, kernel
 from phalanx.language.mbarrier import barrier
 from phalanx.language.memory import atomic_add, load, shared, store
+from phalanx.language.mma import dot
 from phalanx.language.pipes import pipe
 from phalanx.language.structs import ring, struct
 from phalanx.language.tile_parts import empty, keep
@@ -70,7 +74,7 @@ from phalanx.language.tiles import (
 from phalanx.language.tiles import max_ as max
 from phalanx.language.tiles import min_ as min
 from phalanx.language.tiles import sum_ as sum
-from phalanx.language.wgmma import dot, wgmma, wgmma_commit, wgmma_wait
+from phalanx.language.wgmma import wgmma, wgmma_commit, wgmma_wait
 from phalanx.runtime.dispatch import Compiled, compile, device, spec
 
 if TYPE_CHECKING:
@@ -102,11 +106,11 @@ def __getattr__(name: str) -> object:
 __version__ = "0.1.0"
 
 __all__ = [
-    "Compiled", "DType", "Error", "abs", "arange", "argmax", "atomic_add", "barrier", "bf16", "block_id", "bool",
-    "cdiv", "ceil", "check", "cluster", "compile", "cos", "cumsum", "device", "device_assert", "dot", "empty",
+    "Compiled", "DType", "Error", "abs", "arange", "argmax", "atomic_add", "auto", "barrier", "bf16", "block_id",
+    "bool", "cdiv", "ceil", "check", "cluster", "compile", "cos", "cumsum", "device", "device_assert", "dot", "empty",
     "erf", "example", "exp", "exp2", "explore", "f16", "f32", "f64", "f8e4m3", "f8e5m2", "fence", "floor", "full",
-    "func", "i16", "i32", "i64", "i8", "keep", "kernel", "kernels", "load", "log", "log2", "max", "maximum", "min",
-    "minimum", "num_blocks", "pipe", "print", "ring", "rsqrt", "shared", "sigmoid", "sin", "spec", "sqrt",
-    "static_range", "store", "struct", "sum", "sync", "tanh", "tma", "tune", "u16", "u32", "u64", "u8", "unroll", "warps",
-    "wgmma", "wgmma_commit", "wgmma_wait", "where", "zeros",
+    "func", "i16", "i32", "i64", "i8", "keep", "kernel", "kernels", "launch_dependents", "load", "log", "log2", "max",
+    "maximum", "min", "minimum", "num_blocks", "pipe", "print", "ring", "rsqrt", "shared", "sigmoid", "sin", "spec",
+    "sqrt", "static_range", "store", "struct", "sum", "sync", "tanh", "tma", "tune", "u16", "u32", "u64", "u8", "unroll",
+    "wait_prior", "warps", "wgmma", "wgmma_commit", "wgmma_wait", "where", "zeros",
 ]

@@ -212,3 +212,16 @@ def doubles(X, Y, *, N=128):
 def test_float_remainders_compile() -> None:
     compiles(doubles, (array(1, f64), array(1, f64)))
     compiles(doubles, (array(1), array(1)))
+
+
+@px.kernel(warps=4)
+def named_like_a_loop_variable(X, Y):
+    first = px.load(X[0:64, 0:64]) + 1.0
+    px.store(Y[0:64, 0:64], first)
+    i = px.load(X[0:64, 0:64]) + 2.0
+    px.store(Y[64:128, 0:64], i)
+
+
+def test_variables_of_loops_are_not_the_users() -> None:
+    """The compiler's own `i` comes first here, and the user's is another."""
+    compiles(named_like_a_loop_variable, (array(2), array(2)))

@@ -57,6 +57,8 @@ def instructions(ptx: str) -> list[str]:
         (f32, f32, f32, "m64n64k8.f32.tf32.tf32", 8),
         (f8e4m3, f8e5m2, f32, "m64n64k32.f32.e4m3.e5m2", 2),
         (i8, u8, i32, "m64n64k32.s32.s8.u8", 2),
+        (f16, f16, f16, "m64n64k16.f16.f16.f16", 4),
+        (f8e5m2, f8e4m3, f16, "m64n64k32.f16.e5m2.e4m3", 2),
     ],
 )
 def test_types(a: DType, b: DType, c: DType, name: str, count: int) -> None:
@@ -219,3 +221,57 @@ def test_a_part_that_would_have_to_move_is_refused() -> None:
     with pytest.raises(px.Error) as caught:
         module_of(cut, types(bf16, bf16))
     assert "acc[:, START" in caught.value.location.text and caught.value.remedy
+
+
+@px.kernel(warps=lambda WARPS: WARPS)
+def halves(A, B, C, *, M=128, N=256, K=64, STAGES=3, WARPS=8, ALONG="m"):
+    """f16 accumulators over a ring, and out again through stmatrix and TMA."""
+    a = px.shared((STAGES, M, K), A.dtype)
+    b = px.shared((STAGES, N, K), B.dtype)
+    out = px.shared((M, N), C.dtype)
+    full = px.barrier(STAGES)
+    use = px.ring(STAGES)
+    acc = px.empty((M, N), C.dtype)
+    for k in range(A.shape[1] // K):
+        with full[use.stage].transaction():
+            px.tma.load(A[0:M, k * K : k * K + K], a[use.stage], full[use.stage])
+            px.tma.load(B[0:N, k * K : k * K + K], b[use.stage], full[use.stage])
+        full[use.stage].wait(use.parity)
+        px.wgmma(a[use.stage], b[use.stage].T, acc, accumulate=k > 0, along=ALONG)
+        px.wgmma_commit()
+        px.wgmma_wait(0)
+        use.advance()
+    px.store(out, acc)
+    px.fence.async_proxy()
+    px.tma.store(out, C[0:M, 0:N])
+    px.tma.commit()
+    px.tma.wait(0)
+
+
+def test_f16_accumulators_stay_packed() -> None:
+    """Two to a register from the first instruction to stmatrix: nothing is taken apart on the way."""
+    module, ptx = compiled(halves, types(f16, f16, f16))
+    assert re.search(r"alignas\(4\) px_f16 \w+\[128\];", module.source)
+    assert instructions(ptx) == ["m64n256k16.f16.f16.f16"] * 4
+    assert ptx.count("stmatrix") == 16
+    assert ".local" not in ptx and "convert_layout" not in module.ir
+    after = ptx[ptx.rindex("wgmma.wait_group") :]
+    assert not re.search(r"\b(prmt|shr|bfi|bfe)\.", after[after.index("stmatrix") :]), "no repacking"
+
+
+@pytest.mark.parametrize("dtype, acc", [(bf16, f32), (f16, f16)])
+def test_warpgroups_along_n(dtype: DType, acc: DType) -> None:
+    module, ptx = compiled(halves, types(dtype, dtype, acc), ALONG="n", M=64, N=128, STAGES=2)
+    kind = "f16" if acc == f16 else "f32"
+    assert instructions(ptx) == [f"m64n64k16.{kind}.{dtype}.{dtype}"] * 4
+    text = body(module)
+    a, b = re.findall(r"const unsigned long long px_[ab] = (.*);", text)
+    assert "px_warp_id" not in a, "all rows for both"
+    assert "px_warp_id / 4 * 8192" in b, "64 columns of 128 bytes each"
+
+
+def test_both_tiles_along_m_and_n_take_the_same_number_of_instructions() -> None:
+    for along, shape in (("m", "m64n128k16"), ("n", "m64n64k16")):
+        _, ptx = compiled(halves, types(bf16, bf16, f32), ALONG=along, M=128, N=128, STAGES=2)
+        rows = 1 if along == "m" else 2
+        assert instructions(ptx) == [f"{shape}.f32.bf16.bf16"] * (4 * rows)

@@ -10,11 +10,11 @@ from phalanx.ir.types import bf16, f8e4m3, f16, f32
 
 
 @px.kernel(warps=lambda WARPS: WARPS)
-def product(A, B, *, WARPS=4, M=64, N=64, K=64, AM=(64, 64), BN=(64, 64), TA=False, TB=True, ACC=px.f32, ROWS=0):
+def product(A, B, *, WARPS=4, M=64, N=64, K=64, AM=(64, 64), BN=(64, 64), TA=False, TB=True, ACC=px.f32, ROWS=0, ALONG="m"):
     a = px.shared(AM, A.dtype)
     b = px.shared(BN, B.dtype)
     acc = px.zeros((M + ROWS, N), ACC)
-    px.wgmma(a.T if TA else a, b.T if TB else b, acc)
+    px.wgmma(a.T if TA else a, b.T if TB else b, acc, along=ALONG)
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,13 @@ def product(A, B, *, WARPS=4, M=64, N=64, K=64, AM=(64, 64), BN=(64, 64), TA=Fal
     [
         ((bf16, f16), {}, "do not multiply bf16 by f16", "both bf16"),
         ((bf16, bf16), {"ACC": px.f16}, "acc is f16[64, 64], the product is f32[64, 64]", "shape and type"),
+        ((f16, f16), {"ACC": px.bf16}, "acc is bf16[64, 64], the product is f32[64, 64] or f16[64, 64]", "shape and type"),
+        ((f32, f32), {"ACC": px.f16}, "acc is f16[64, 64], the product is f32[64, 64]", "shape and type"),
+        ((bf16, bf16), {"ALONG": "k"}, 'along= of px.wgmma is "m" or "n"', "rows of the tile, or its columns"),
+        ((bf16, bf16), {"WARPS": 8, "ALONG": "n", "N": 48, "BN": (48, 64)}, "N = 48 columns", "a power of two"),
+        ((bf16, bf16), {"WARPS": 12, "ALONG": "n"}, "N = 64 columns over 3 warpgroups", "power of two"),
+        ((bf16, bf16), {"WARPS": 8, "ALONG": "n", "N": 1024, "BN": (1024, 64)}, "N = 1024", "for each warpgroup"),
+        ((bf16, bf16), {"WARPS": 8, "ALONG": "n", "M": 32, "AM": (32, 64)}, "M = 32 rows", "multiple of 64"),
         ((bf16, bf16), {"ROWS": 64}, "acc is f32[128, 64]", "shape and type"),
         ((bf16, bf16), {"WARPS": 6}, "whole warpgroups", "multiple of 4 warps"),
         ((bf16, bf16), {"WARPS": 8}, "M = 64 rows over 2 warpgroups", "multiple of 128"),

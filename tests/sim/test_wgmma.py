@@ -226,3 +226,38 @@ def test_a_field_is_updated_in_a_function() -> None:
     a, b, c = np.ones((64, 32), BF16), np.ones((64, 32), BF16), np.zeros((64, 64), np.float32)
     field[1](a, b, c)
     assert (c == 96).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float16, E4M3])
+def test_f16_accumulators_are_rounded_by_every_instruction(dtype: type) -> None:
+    rng = np.random.default_rng(0)
+    a, b = numbers(rng, (64, 64), dtype), numbers(rng, (32, 64), dtype)
+    c = numbers(rng, (64, 32), np.float16)
+    step = 32 // np.dtype(dtype).itemsize
+    want = c.copy()
+    for k in range(0, 64, step):
+        part = a[:, k : k + step].astype(np.float32) @ b[:, k : k + step].astype(np.float32).T
+        want = (want.astype(np.float32) - part).astype(np.float16)
+    exact = c - a.astype(np.float32) @ b.astype(np.float32).T
+    one_product[1](a, b, c, NEGATE=True)
+    np.testing.assert_array_equal(c, want)
+    assert np.abs(c - exact).max() > 1e-3, "f32 would be closer"
+
+
+@px.kernel(warps=8)
+def side_by_side(A, B, C, *, M=64, N=64, K=32, ALONG="n", REGISTERS=False):
+    a = px.shared((M, K), A.dtype)
+    b = px.shared((N, K), B.dtype)
+    px.store(a, px.load(A[0:M, 0:K]))
+    px.store(b, px.load(B[0:N, 0:K]))
+    px.fence.async_proxy()
+    px.store(C[0:M, 0:N], px.dot(px.load(A[0:M, 0:K]) if REGISTERS else a, b.T, along=ALONG))
+
+
+@pytest.mark.parametrize("registers", [False, True])
+def test_along_n(registers: bool) -> None:
+    rng = np.random.default_rng(0)
+    a, b = numbers(rng, (64, 32), BF16), numbers(rng, (64, 32), BF16)
+    c = np.zeros((64, 64), np.float32)
+    side_by_side[1](a, b, c, REGISTERS=registers)
+    np.testing.assert_allclose(c, a.astype(np.float32) @ b.astype(np.float32).T, rtol=1e-4, atol=1e-3)

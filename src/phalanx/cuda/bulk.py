@@ -49,11 +49,14 @@ def copy_in(hint: bool) -> Helper:
 
 
 @cache
-def copy_out() -> Helper:
-    parameters: tuple[Parameter, ...] = (("void*", "dst"), ("unsigned", "src"), ("unsigned", "bytes"))
+def copy_out(hint: bool = False) -> Helper:
+    parameters: tuple[Parameter, ...] = (
+        ("void*", "dst"), ("unsigned", "src"), ("unsigned", "bytes"), *[_POLICY] * hint,
+    )
     return instruction(
-        "cp.async.bulk.global.shared::cta.bulk_group", "[{dst}], [{src}], {bytes}", parameters,
-        name="cp_async_bulk_global_shared",
+        "cp.async.bulk.global.shared::cta.bulk_group" + ".L2::cache_hint" * hint,
+        "[{dst}], [{src}], {bytes}" + ", {policy}" * hint, parameters,
+        name="cp_async_bulk_global_shared" + "_cache_hint" * hint,
     )
 
 
@@ -84,31 +87,37 @@ __device__ __forceinline__ void {name}(T* dst, const T* src, int start, int size
 
 
 @cache
-def bulk_store() -> Helper:
+def bulk_store(*, hint: bool = False) -> Helper:
     """Elements outside the row are not stored."""
-    copy = copy_out()
+    copy = copy_out(hint)
+    name = "bulk_store" + "_cache_hint" * hint
+    policy, pass_on = ", unsigned long long policy" * hint, ", policy" * hint
     text = f"""\
 template <class T>
-__device__ __forceinline__ void bulk_store(T* dst, int start, int size, int n, const T* src) {{
+__device__ __forceinline__ void {name}(T* dst, int start, int size, int n, const T* src{policy}) {{
   const px_inside<T> in(start, size, n);
   const unsigned bytes = (in.whole - in.first) * sizeof(T);
-  if (bytes != 0) {copy.name}(dst + in.first, shared_address(src + in.first), bytes);
+  if (bytes != 0) {copy.name}(dst + in.first, shared_address(src + in.first), bytes{pass_on});
   for (int i = in.whole; i < in.last; ++i) dst[i] = src[i];
 }}"""
-    return Helper("bulk_store", text, (SHARED_ADDRESS, copy, INSIDE))
+    return Helper(name, text, (SHARED_ADDRESS, copy, INSIDE))
 
 
 @cache
-def bulk_prefetch() -> Helper:
+def bulk_prefetch(*, hint: bool = False) -> Helper:
     """Whole 16-byte pieces inside the row are brought into L2."""
     fetch = instruction(
-        "cp.async.bulk.prefetch.L2.global", "[{src}], {bytes}", (("const void*", "src"), ("unsigned", "bytes"))
+        "cp.async.bulk.prefetch.L2.global" + ".L2::cache_hint" * hint,
+        "[{src}], {bytes}" + ", {policy}" * hint,
+        (("const void*", "src"), ("unsigned", "bytes"), *[_POLICY] * hint),
     )
+    name = "bulk_prefetch" + "_cache_hint" * hint
+    policy, pass_on = ", unsigned long long policy" * hint, ", policy" * hint
     text = f"""\
 template <class T>
-__device__ __forceinline__ void bulk_prefetch(const T* src, int start, int size, int n) {{
+__device__ __forceinline__ void {name}(const T* src, int start, int size, int n{policy}) {{
   const px_inside<T> in(start, size, n);
   const unsigned bytes = (in.whole - in.first) * sizeof(T);
-  if (bytes != 0) {fetch.name}(src + in.first, bytes);
+  if (bytes != 0) {fetch.name}(src + in.first, bytes{pass_on});
 }}"""
-    return Helper("bulk_prefetch", text, (fetch, INSIDE))
+    return Helper(name, text, (fetch, INSIDE))

@@ -8,6 +8,7 @@ read, unless that would lose a name of the user's.
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,9 +17,10 @@ from phalanx.ir.core import Block, Op
 from phalanx.ir.ops.cluster import ClusterRank
 from phalanx.ir.ops.control import Assign, BlockId, For, NumBlocks, ReadVar, While
 from phalanx.ir.ops.memory import Extent
+from phalanx.ir.ops.mma import Mma
 from phalanx.ir.ops.tile import Binary, Cast, Compare, Select, Unary
 from phalanx.ir.ops.wgmma import WgmmaWait
-from phalanx.ir.types import ScalarType
+from phalanx.ir.types import ScalarType, TileType
 from phalanx.ir.values import Value, Var
 
 MOVABLE = (Binary, Unary, Compare, Select, Cast, BlockId, NumBlocks, ClusterRank, Extent)
@@ -29,12 +31,20 @@ class Cells:
     """`declared[block]`: the cells declared at that block's start; `declaring`: the assignments that declare theirs.
 
     `aliases[read]`: the cell that a read stands for. `movable`: the scalars that may be computed where they are read.
+    `packed`: accumulators of 16-bit elements, which the tensor cores hold two to a register.
     """
 
     declared: Mapping[Block, tuple[Var, ...]]
     declaring: frozenset[Op]
     aliases: Mapping[Value, Value]
     movable: frozenset[Value]
+    packed: frozenset[Value]
+
+    def source(self, value: Value) -> Value:
+        """The value whose registers `value` has."""
+        while (found := self.aliases.get(value)) is not None:
+            value = found
+        return value
 
 
 def find_cells(body: Block, layouts: Mapping[Value, object]) -> Cells:
@@ -57,9 +67,16 @@ def find_cells(body: Block, layouts: Mapping[Value, object]) -> Cells:
     aliases.update(chains)
     movable: dict[Value, frozenset[Var]] = {}
     _find_movable(body, uses, aliases, movable, summaries)
-    return Cells(
-        {block: tuple(cells) for block, cells in declared.items()}, frozenset(declaring), aliases, frozenset(movable)
+    cells = Cells(
+        {block: tuple(found) for block, found in declared.items()}, frozenset(declaring), aliases, frozenset(movable),
+        frozenset(),
     )
+    halves = {cells.source(value) for op in body.walk() for pair in updates(op) for value in pair if _is_narrow(value)}
+    return dataclasses.replace(cells, packed=frozenset(halves))
+
+
+def _is_narrow(value: Value) -> bool:
+    return isinstance(value.type, TileType) and value.type.dtype.bits == 16
 
 
 def _common_paths(block: Block, path: tuple[Block, ...], paths: dict[Var, tuple[Block, ...]]) -> None:
@@ -159,6 +176,8 @@ def updates(op: Op) -> tuple[tuple[Value, Value], ...]:
     """(old, new) for every tile of which an instruction makes a new version."""
     if isinstance(op, WgmmaWait):
         return tuple(zip(op.accs, op.results, strict=True))
+    if isinstance(op, Mma):
+        return () if op.acc is None else ((op.acc, op.result),)
     return tuple((update.acc, update.result) for update in op.effects().accumulations)
 
 

@@ -239,7 +239,8 @@ class Writer:
         """`float x[16];` for a tile, one element per register of its layout; returns the array's name."""
         assert isinstance(value.type, TileType)
         name = self.name(value)
-        self.line(f"{self.ctype(value.type.dtype)} {name}[{self.registers(value)}];")
+        whole_words = "alignas(4) " if self.cells.source(value) in self.cells.packed else ""
+        self.line(f"{whole_words}{self.ctype(value.type.dtype)} {name}[{self.registers(value)}];")
         return name
 
     def registers(self, value: Value) -> int:

@@ -112,6 +112,7 @@ class Function:
     loc: Location = NOWHERE
     notes: tuple[Note, ...] = ()
     ctas_per_sm: int = 1  # that registers must leave room for
+    pdl: bool = False  # may begin before its predecessor on the stream has ended
 
     @property
     def cluster_size(self) -> int:

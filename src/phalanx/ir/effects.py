@@ -181,6 +181,13 @@ class Rendezvous:
     releases: bool = True
 
 
+class Neighbour(Enum):
+    """The launches before and after this one on its stream."""
+
+    PRIOR = "prior"
+    NEXT = "next"
+
+
 @dataclass(frozen=True)
 class Target:
     """Which GPUs have the instruction, and what to write instead on the others."""
@@ -211,6 +218,8 @@ class Effects:
     mma_groups: tuple[MmaGroup, ...] = ()
     accumulations: tuple[Accumulation, ...] = ()
     rendezvous: tuple[Rendezvous, ...] = ()
+    launches: tuple[Neighbour, ...] = ()
+    """Waits for the end of the prior launch, lets the next one begin."""
     executor: Executor = Executor.ALL
     target: Target = ANYWHERE
 

@@ -40,14 +40,14 @@ _WHY = {"reason", "how"}
 
 
 def text(
-    function: Function, *, layouts: Mapping[Value, object] | None = None, notes: Iterable[Note] = ()
+    function: Function, *, layouts: Mapping[Value, object] | None = None, notes: Iterable[Note] | None = None
 ) -> str:
     """The listing of a function. With `layouts`, results show the number of theirs, and a table follows the header.
 
     Anyone may call it, at any stage between two passes; no hardware is involved.
     Example: ``print(text(prepare(function)))``.
     """
-    return _Printer(function, layouts or {}).listing((*function.notes, *notes))
+    return _Printer(function, layouts or {}).listing(function.notes if notes is None else notes)
 
 
 class _Printer:
@@ -85,7 +85,7 @@ class _Printer:
         cluster = "" if function.cluster_size == 1 else f", cluster {shape}"
         opted_out = "" if function.exit_sync else ", exit_sync=False"
         crowd = "" if function.ctas_per_sm == 1 else f", {function.ctas_per_sm} CTAs per SM"
-        self.lines.append(f"  warps {function.warps}{cluster}{crowd}{opted_out}")
+        self.lines.append(f"  warps {function.warps}{cluster}{crowd}{opted_out}{', pdl' * function.pdl}")
         for buffer in function.buffers:
             shape = ", ".join(map(str, buffer.shape))
             self.lines.append(

@@ -1,17 +1,83 @@
-"""Which tile of the output comes when: orders that kernels share. Neighbours in time share rows or columns, and so
-L2."""
+"""Which tile of an output comes when: orders that persistent kernels share.
+
+Tiles that are in flight at the same time should share rows of A and columns of B, so that L2 serves them. Each order
+is a bijection from 0 .. rows * columns - 1 to the tiles, a `px.func` that is a plain function outside kernels.
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 import phalanx as px
 
 
 @px.func
-def grouped(t, rows, columns, group):
-    """`group` rows at a time, column by column: the tiles in flight at once form a block of the output."""
+def by_rows(t: Any, rows: Any, columns: Any) -> Any:
+    """Row after row."""
+    return t // columns, t % columns
+
+
+@px.func
+def grouped(t: Any, rows: Any, columns: Any, group: Any) -> Any:
+    """`group` rows at a time, column by column: the tiles in flight at once form a block of the output.
+
+    The last group has the rows that are left. `group` 0: all rows, column by column.
+    """
+    if group == 0:
+        return t % rows, t // rows
     tile = px.u32(t)  # unsigned: a division costs half of a signed one that rounds down
     band = tile // px.u32(group * columns)
     rest = tile - band * px.u32(group * columns)
     height = min(px.u32(group), px.u32(rows) - band * group)
     column = rest // height
     return px.i32(band * group + rest - column * height), px.i32(column)
+
+
+@px.func
+def hilbert(t: Any, rows: Any, columns: Any) -> Any:
+    """Along a Hilbert curve that fills any rectangle: any run of tiles is a patch with few rows and columns.
+
+    The rectangle is halved (or cut in three: there, across, back) until a strip one tile wide is left; each tile is a
+    neighbour of the one before it, at worst across a corner. The corner is (y, x), the sides are the vectors a, along
+    which the curve ends, and b.
+    """
+    y, x = 0, 0
+    wide = columns >= rows
+    ay, ax = (0 if wide else rows), (columns if wide else 0)
+    by, bx = (rows if wide else 0), (0 if wide else columns)
+    left = t
+    width, height = abs(ay + ax), abs(by + bx)
+    while (width > 1) & (height > 1):
+        day, dax = (ay > 0) - (ay < 0), (ax > 0) - (ax < 0)
+        dby, dbx = (by > 0) - (by < 0), (bx > 0) - (bx < 0)
+        if 2 * width > 3 * height:  # long: two halves, one behind the other
+            half = width // 2
+            half = half + half % 2 if width > 2 else half  # an even length, so that the curve ends on the same side
+            if left >= half * height:
+                left = left - half * height
+                y, x = y + half * day, x + half * dax
+                ay, ax = ay - half * day, ax - half * dax
+            else:
+                ay, ax = half * day, half * dax
+        else:
+            up = height // 2
+            up = up + up % 2 if height > 2 else up
+            across = width // 2
+            if left < up * across:  # there: the sides change places
+                ay, ax, by, bx = up * dby, up * dbx, across * day, across * dax
+            elif left < up * across + width * (height - up):
+                left = left - up * across
+                y, x = y + up * dby, x + up * dbx
+                by, bx = by - up * dby, bx - up * dbx
+            else:  # back
+                left = left - up * across - width * (height - up)
+                y, x = y + ay - day + (up - 1) * dby, x + ax - dax + (up - 1) * dbx
+                ay, ax, by, bx = (
+                    0 - up * dby, 0 - up * dbx, (across - width) * day, (across - width) * dax,
+                )
+        width, height = abs(ay + ax), abs(by + bx)
+    if height == 1:
+        day, dax = (ay > 0) - (ay < 0), (ax > 0) - (ax < 0)
+    else:
+        day, dax = (by > 0) - (by < 0), (bx > 0) - (bx < 0)
+    return y + left * day, x + left * dax

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from phalanx.errors import Error
-from phalanx.ir.core import Block, Op
+from phalanx.ir.core import Block, Note, Op
 from phalanx.ir.location import NOWHERE, Location
 from phalanx.ir.ops.cluster import ClusterId, ClusterRank
 from phalanx.ir.ops.control import BlockId, NumBlocks
@@ -52,6 +52,8 @@ class Builder:
     affine: dict[Value, Affine] = field(default_factory=dict)
     accumulators: dict[Any, None] = field(default_factory=dict)
     """The variables (as the reader's keys) that were ever the accumulator of an asynchronous product, in order."""
+    notes: list[Note] = field(default_factory=list)
+    """Choices that the user may want to know of."""
     variables: Callable[[], dict[Any, Any]] = dict
     """All variables at this place, by the reader's keys."""
     _entry_values: dict[Hashable, Value] = field(default_factory=dict)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from phalanx.ir.ops.control import DeviceAssert, Print, Sync
+from phalanx.ir.ops.control import DeviceAssert, LaunchDependents, Print, Sync, WaitPrior
 from phalanx.ir.types import DType, bool_, i32
 from phalanx.ir.values import Value
 from phalanx.language.builder import Builder
@@ -166,6 +166,30 @@ def sync(ctx: Builder) -> Any:
     Any agent; any GPU; PTX ``bar.sync`` over the role's warps, ``bar.warp.sync`` for one. Example: ``px.sync()``.
     """
     ctx.emit(Sync(loc=ctx.loc))
+
+
+@builtin("wait_prior")
+def wait_prior(ctx: Builder) -> Any:
+    """Waits until the launch before this one on the stream is over and what it wrote can be seen.
+
+    Any agent, all its threads; sm_90 and up; PTX ``griddepcontrol.wait``. For kernels with ``pdl=True``, which begin
+    before their predecessor has ended: what comes before it (barriers, descriptors, weights that no kernel writes)
+    overlaps with the predecessor's end; whatever a kernel before wrote is read, and whatever it may still read is
+    written, after it. The simulator runs launches one after the other, so that it waits for nothing there and an
+    access that comes too early goes unnoticed. Example: ``full = px.barrier(4); px.wait_prior(); x = px.load(X[0:64])``.
+    """
+    ctx.emit(WaitPrior(loc=ctx.loc))
+
+
+@builtin("launch_dependents")
+def launch_dependents(ctx: Builder) -> Any:
+    """Lets the next launch on the stream begin, if it has ``pdl=True``, once all CTAs have come here or are over.
+
+    Any agent, all its threads; sm_90 and up; PTX ``griddepcontrol.launch_dependents``. It says nothing of memory: the
+    next kernel's `px.wait_prior` waits for this one's end. Call it when the work that is left no longer fills the GPU.
+    The simulator runs launches one after the other. Example: ``px.launch_dependents(); px.store(Y[m:m+64], y)``.
+    """
+    ctx.emit(LaunchDependents(loc=ctx.loc))
 
 
 @builtin("print", host=print)

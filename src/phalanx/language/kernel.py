@@ -9,6 +9,7 @@ from typing import Any
 
 from phalanx.errors import Error, caller_location, internal_error, wants_traceback
 from phalanx.ir.core import Block, Function
+from phalanx.ir.effects import Neighbour
 from phalanx.ir.location import Location
 from phalanx.ir.types import ArrayType, ScalarType
 from phalanx.ir.values import Param
@@ -57,6 +58,7 @@ class Kernel:
     constants: dict[str, Any]
     required: tuple[str, ...]
     ctas_per_sm: Any = 1
+    pdl: bool = False
     bound: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -117,13 +119,15 @@ def kernel(
     exit_sync: bool = True,
     watchdog: bool | None = None,
     ctas_per_sm: Any = 1,
+    pdl: bool = False,
 ) -> Any:
     """Makes a kernel of a Python function: positional parameters are run-time values, keyword-only ones constants.
 
     Decorates a function. `warps` per CTA and `cluster` (an int or up to three) may be functions of the constants;
     `exit_sync=False` drops the cluster barrier at the end; `watchdog=True` bounds every wait on the GPU; `ctas_per_sm`
-    (or a function of the constants) makes the compiler use few enough registers for that many CTAs on an SM. Any GPU
-    from sm_90; PTX ``.entry``, ``.minnctapersm``. Example::
+    (or a function of the constants) makes the compiler use few enough registers for that many CTAs on an SM; `pdl=True`
+    lets it begin before its predecessor on the stream has ended (programmatic dependent launch), as far as its
+    `px.wait_prior()`. Any GPU from sm_90; PTX ``.entry``, ``.minnctapersm``. Example::
 
         @px.kernel(warps=4)
         def scale(X, Y, alpha, *, BM=64, BN=64):
@@ -160,7 +164,8 @@ def kernel(
                     )
                 positional.append(parameter.name)
         return Kernel(
-            target, warps, cluster, exit_sync, watchdog, tuple(positional), constants, tuple(required), ctas_per_sm
+            target, warps, cluster, exit_sync, watchdog, tuple(positional), constants, tuple(required), ctas_per_sm,
+            pdl,
         )
 
     return wrap if fn is None else wrap(fn)
@@ -293,9 +298,26 @@ def read_kernel(kernel: Kernel, types: tuple[ArrayType | ScalarType | None, ...]
         body=body,
         loc=kernel.location,
         ctas_per_sm=ctas_per_sm,
+        notes=tuple(dict.fromkeys(ctx.notes)),  # a loop may be read several times
+        pdl=kernel.pdl,
     )
+    check_dependent_launch(function)
     captured = tuple((source_, name, value) for (source_, name), value in reader.captured.items())
     return Reading(function, captured)
+
+
+def check_dependent_launch(function: Function) -> None:
+    """A kernel that begins early waits for its predecessor somewhere: else those after it would not wait for it either."""
+    if not isinstance(function.pdl, bool):
+        raise Error(
+            f"pdl={function.pdl!r} of kernel '{function.name}'", location=function.loc, remedy="it is True or False"
+        )
+    if function.pdl and not any(Neighbour.PRIOR in op.effects().launches for op in function.walk()):
+        raise Error(
+            f"kernel '{function.name}' has pdl=True and never waits for the launch before it",
+            location=function.loc,
+            remedy="call px.wait_prior() before the first access to what other kernels read or write",
+        )
 
 
 def check_constant(kernel: Kernel, name: str, value: Any) -> Any:

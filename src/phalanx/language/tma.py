@@ -41,24 +41,25 @@ def load(ctx: Builder, src: Any, dst: Any, bar: Any, multicast: Any = None, cach
 
 
 @builtin("tma.store")
-def store(ctx: Builder, src: Any, dst: Any) -> Any:
+def store(ctx: Builder, src: Any, dst: Any, cache: Any = None) -> Any:
     """Starts a copy from shared to global memory; it finishes with its group (`px.tma.commit`, `px.tma.wait`).
 
-    Any agent, one elected thread; sm_90 and up; PTX ``cp.async.bulk.tensor...bulk_group``. Elements outside the array
-    are dropped. Example: ``px.tma.store(s, C[m:m+64, n:n+64]); px.tma.commit(); px.tma.wait(0)``.
+    Any agent, one elected thread; sm_90 and up; PTX ``cp.async.bulk.tensor...bulk_group``. `cache`, what L2 keeps of it:
+    "evict_first" for what nobody reads soon, "evict_last" or "evict_normal". Elements outside the array are dropped.
+    Example: ``px.tma.store(s, C[m:m+64, n:n+64]); px.tma.commit(); px.tma.wait(0)``.
     """
     source = shared_side(ctx, "the source of px.tma.store", src)
     target = global_side(ctx, "the destination of px.tma.store", dst)
     require_match(ctx, "px.tma.store", source, target)
-    ctx.emit(TmaStore(source, target, loc=ctx.loc))
+    ctx.emit(TmaStore(source, target, cache_hint(ctx, cache), loc=ctx.loc))
 
 
 @builtin("tma.reduce")
-def reduce(ctx: Builder, src: Any, dst: Any, op: Any) -> Any:
+def reduce(ctx: Builder, src: Any, dst: Any, op: Any, cache: Any = None) -> Any:
     """Starts folding shared memory into global memory, atomically per element; finishes with its group.
 
     Any agent, one elected thread; sm_90 and up; PTX ``cp.reduce.async.bulk.tensor``; `op`: "add", "min", "max", "and",
-    "or", "xor". Example: ``px.tma.reduce(s, C[m:m+64, n:n+64], "add")``.
+    "or", "xor"; `cache` as in `px.tma.store`. Example: ``px.tma.reduce(s, C[m:m+64, n:n+64], "add")``.
     """
     source = shared_side(ctx, "the source of px.tma.reduce", src)
     target = global_side(ctx, "the destination of px.tma.reduce", dst)
@@ -72,7 +73,7 @@ def reduce(ctx: Builder, src: Any, dst: Any, op: Any) -> Any:
     if op not in allowed:
         shown = f"{source.dtype} has {', '.join(allowed)}" if allowed else f"{source.dtype} has none"
         ctx.fail(f"px.tma.reduce has no {op!r} for {source.dtype}", shown)
-    ctx.emit(TmaReduce(source, target, op, loc=ctx.loc))
+    ctx.emit(TmaReduce(source, target, op, cache_hint(ctx, cache), loc=ctx.loc))
 
 
 @builtin("tma.commit")
@@ -104,13 +105,14 @@ def wait(ctx: Builder, n: Any = 0, read: Any = False) -> Any:
 
 
 @builtin("tma.prefetch")
-def prefetch(ctx: Builder, src: Any) -> Any:
+def prefetch(ctx: Builder, src: Any, cache: Any = None) -> Any:
     """Brings a region of a global array into L2.
 
-    Any agent, one elected thread; sm_90 and up; PTX ``cp.async.bulk.prefetch.tensor``. Nothing waits for it.
-    Example: ``px.tma.prefetch(A[m:m+64, k:k+64])``.
+    Any agent, one elected thread; sm_90 and up; PTX ``cp.async.bulk.prefetch.tensor``; `cache` as in
+    `px.tma.load`. Nothing waits for it. Example: ``px.tma.prefetch(A[m:m+64, k:k+64])``.
     """
-    ctx.emit(TmaPrefetch(global_side(ctx, "the source of px.tma.prefetch", src), loc=ctx.loc))
+    source = global_side(ctx, "the source of px.tma.prefetch", src)
+    ctx.emit(TmaPrefetch(source, cache_hint(ctx, cache), loc=ctx.loc))
 
 
 __all__ = ["commit", "gather", "gather4", "load", "prefetch", "reduce", "scatter", "scatter4", "store", "wait"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from .bits import log2
+from .bits import log2, next_power_of_two
 from .fragments import WARPGROUP, WGMMA_ROWS, wgmma_accumulator
 from .linear import LinearLayout
 from .registers import RegisterLayout, padded
@@ -18,8 +18,9 @@ NO_OFFSET = 1  # a field that the hardware ignores for this layout, in units of 
 
 
 @lru_cache(maxsize=256)
-def wgmma_operand(m: int, k: int, warps: int, itemsize: int) -> RegisterLayout:
+def wgmma_operand(m: int, k: int, warps: int, itemsize: int, along: str = "m") -> RegisterLayout:
     """The A operand of `wgmma.mma_async` in registers (sm_90a), with M spread over the warpgroups as the accumulator's.
+    Where they share the columns instead (`along` "n"), each holds all of it.
 
     Each 32-bit register holds 4 / `itemsize` neighbours along K; a lane's four registers of one instruction are, in
     order, the (row, k) blocks (0, 0), (8, 0), (0, 16 bytes), (8, 16 bytes). For 16-bit types that is the
@@ -29,7 +30,10 @@ def wgmma_operand(m: int, k: int, warps: int, itemsize: int) -> RegisterLayout:
     """
     if k * itemsize % STEP_BYTES:
         raise ValueError(f"K of a wgmma operand is a multiple of {STEP_BYTES // itemsize} elements, not {k}")
-    rows = dict(wgmma_accumulator(m, 8, warps).linear.bases)  # the same spread of rows; columns differ
+    groups = warps // WARPGROUP
+    # the same spread of rows; columns differ
+    rows = dict(wgmma_accumulator(m, 8, WARPGROUP if along == "n" else warps).linear.bases)
+    copies = log2(next_power_of_two(groups)) if along == "n" else 0
     packed = log2(4 // itemsize)
     row_images = [image for image in rows["register"] if image[0] >= WGMMA_ROWS]
     columns = padded((m, k))[1]
@@ -37,7 +41,8 @@ def wgmma_operand(m: int, k: int, warps: int, itemsize: int) -> RegisterLayout:
     registers += [(0, 1 << b) for b in range(packed + 2, log2(columns))]
     lanes = [(0, 1 << (packed + b)) for b in range(2)] + [(1, 0), (2, 0), (4, 0)]
     linear = LinearLayout.make(
-        {"register": [*registers, *row_images], "lane": lanes, "warp": list(rows["warp"])}, padded((m, k))
+        {"register": [*registers, *row_images], "lane": lanes, "warp": [*rows["warp"], *[(0, 0)] * copies]},
+        padded((m, k)),
     )
     return RegisterLayout(linear, (m, k), warps)
 

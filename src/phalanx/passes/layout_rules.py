@@ -16,6 +16,7 @@ from phalanx.ir.ops.cluster import ClusterGather, ClusterReduce
 from phalanx.ir.ops.control import Assign, ReadVar
 from phalanx.ir.ops.gather import TmaGather, TmaScatter
 from phalanx.ir.ops.memory import AtomicAdd, Load, Store
+from phalanx.ir.ops.mma import Mma
 from phalanx.ir.ops.tile import (
     Arange,
     Binary,
@@ -38,6 +39,7 @@ from phalanx.ir.types import TileType
 from phalanx.ir.values import Value
 from phalanx.ir.views import GlobalView, View
 from phalanx.layouts.blocked import whole_in_every_warp
+from phalanx.layouts.fragments import mma_accumulator, mma_left, mma_right
 from phalanx.layouts.mma import wgmma_accumulator, wgmma_operand
 from phalanx.layouts.parts import part_layout
 from phalanx.layouts.registers import LANES, RegisterLayout
@@ -96,10 +98,14 @@ class Along:
 
 @dataclass(frozen=True)
 class Fixed:
-    """The instruction dictates a layout (as tensor cores do)."""
+    """The instruction dictates a layout (as tensor cores do).
+
+    `firm`: what it leaves can't be converted right behind it, because it is still in flight.
+    """
 
     value: Value
     layout: RegisterLayout
+    firm: bool = False
 
 
 @dataclass(frozen=True)
@@ -202,10 +208,22 @@ def _part(op: Part) -> list[Wish]:
 
 def _product(op: Wgmma) -> list[Wish]:
     m, n, k = op.shape
-    layout = wgmma_accumulator(m, n, op.warps)
-    wishes: list[Wish] = [Fixed(op.acc, layout), Fixed(op.result, layout), Same((op.result, op.acc))]
+    layout = wgmma_accumulator(m, n, op.warps, op.along)
+    wishes: list[Wish] = [Fixed(op.acc, layout, True), Fixed(op.result, layout, True), Same((op.result, op.acc))]
     if isinstance(op.a, Value):
-        wishes.append(Fixed(op.a, wgmma_operand(m, k, op.warps, op.a_dtype.itemsize)))
+        wishes.append(Fixed(op.a, wgmma_operand(m, k, op.warps, op.a_dtype.itemsize, op.along)))
+    return wishes
+
+
+def _block_product(op: Mma) -> list[Wish]:
+    m, n, _ = op.shape
+    layout = mma_accumulator(m, n, op.warps)
+    wishes: list[Wish] = [Fixed(op.result, layout)]
+    if op.acc is not None:
+        wishes += [Fixed(op.acc, layout), Same((op.result, op.acc))]
+    for tile, operand, axis in ((op.a, mma_left, 1), (op.b, mma_right, 0)):
+        if isinstance(tile, Value):
+            wishes.append(Fixed(tile, operand(m, n, shape_of(tile)[axis], op.warps, op.dtypes[0].itemsize)))
     return wishes
 
 
@@ -254,6 +272,7 @@ RULES: dict[type[Op], Rule] = {
     Assign: _cell,
     ReadVar: _cell,
     Wgmma: _product,
+    Mma: _block_product,
     TmaGather: _row_copy,
     TmaScatter: _row_copy,
     ClusterReduce: _cluster_reduce,

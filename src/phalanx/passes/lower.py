@@ -27,13 +27,21 @@ def lower(function: Function, arch: Arch, *, watchdog: bool = False) -> Plan:
     Example: ``generate(lower(prepare(function), arch_of("sm_90a"))).source``.
     """
     from phalanx.cuda.ops.tile import scratch_bytes
+    from phalanx.passes.products import replace_missing_products, replace_unreadable_products, split_products
     from phalanx.passes.register_layouts import infer_register_layouts
     from phalanx.passes.shared_layouts import choose_shared_layouts
 
+    function = replace_missing_products(function, arch)
     check_target(function, arch)
     function = without_protocols(function)
-    function, layouts, register_notes = infer_register_layouts(function)
-    shared, shared_notes = choose_shared_layouts(function, layouts)
+    while True:
+        whole = function
+        function, layouts, register_notes = infer_register_layouts(split_products(whole))
+        shared, shared_notes = choose_shared_layouts(function, layouts)
+        readable = replace_unreadable_products(whole, function, shared)
+        if readable is whole:
+            break
+        function = readable  # without the products that wgmma can't do; once more
     pushes = plan_pushes(function, shared)
     function = pushes.function
     copies = plan_copies(function, shared, arch)

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 
 from phalanx.cuda.tiles.convert import conversion, how
 from phalanx.cuda.tiles.index import local_slots
+from phalanx.cuda.tiles.matrix_load import matrices_of
+from phalanx.errors import Error
 from phalanx.ir.core import Block, Function, Note, Op, substitute
 from phalanx.ir.ops.control import For, Role, Roles, While
 from phalanx.ir.ops.tile import ConvertLayout
@@ -112,7 +114,7 @@ class _Group:
     axes: list[tuple[Along, float]] = field(default_factory=list)
     operands: list[tuple[Operand, float]] = field(default_factory=list)
     results: list[tuple[Result, float]] = field(default_factory=list)
-    fixed: list[RegisterLayout] = field(default_factory=list)
+    fixed: list[Fixed] = field(default_factory=list)
     preferred: list[RegisterLayout] = field(default_factory=list)
     layout: RegisterLayout | None = None
 
@@ -180,7 +182,7 @@ def _attach(wish: Wish, weight: float, of: Mapping[Value, _Group]) -> None:
             of[wish.value].axes.append((wish, weight))
     elif isinstance(wish, Fixed):
         if wish.value in of:
-            of[wish.value].fixed.append(wish.layout)
+            of[wish.value].fixed.append(wish)
     elif isinstance(wish, Prefer):
         of[wish.value].preferred.append(wish.layout(of[wish.value].warps))
     elif isinstance(wish, Operand):
@@ -209,8 +211,18 @@ def _decide(groups: _Groups) -> None:
 
 
 def _candidates(group: _Group, groups: _Groups) -> Iterator[RegisterLayout]:
-    if group.fixed or group.preferred:
-        yield (group.fixed or group.preferred)[0]
+    if group.fixed:
+        firm = list(dict.fromkeys(wish.layout for wish in group.fixed if wish.firm))
+        if len(firm) > 1:
+            name = next((value.name for value in group.values if value.name), "of a product")
+            raise Error(
+                f"the accumulator '{name}' is spread over the warpgroups in two ways",
+                remedy="give all products of an accumulator the same along=",
+            )
+        yield firm[0] if firm else group.fixed[0].layout
+        return
+    if group.preferred:
+        yield group.preferred[0]
         return
     axes: list[int | None] = [None, *dict.fromkeys(along.axis for along, _ in group.axes)]
     for operand, _ in group.operands:
@@ -263,7 +275,7 @@ def _move_cost(have: RegisterLayout, want: RegisterLayout, itemsize: int) -> flo
 
 def _touch_cost(touch: Touch, layout: RegisterLayout, group: _Group) -> float:
     """Touching memory in this layout, or in the best one with a conversion, whichever is cheaper."""
-    if _stores_fragment(touch, layout):
+    if _moves_fragment(touch, layout):
         return layout.num_registers * layout.warps / 2
     direct = costs.touch_cost(touch.view, layout, touch.writes)
     best = costs.preferred(touch.view, layout.shape, layout.warps, None)
@@ -271,14 +283,17 @@ def _touch_cost(touch: Touch, layout: RegisterLayout, group: _Group) -> float:
     return min(direct, detour)
 
 
-def _stores_fragment(touch: Touch, layout: RegisterLayout) -> bool:
-    """What the tensor cores leave goes to shared memory as it is: a swizzle will fit, 16-bit elements take stmatrix."""
-    return touch.writes and isinstance(touch.view, SharedView) and is_fragment(layout)
+def _moves_fragment(touch: Touch, layout: RegisterLayout) -> bool:
+    """What the tensor cores leave goes to shared memory as it is: a swizzle will fit, 16-bit elements take stmatrix.
+    What they read comes from there by ldmatrix."""
+    if not isinstance(touch.view, SharedView):
+        return False
+    return is_fragment(layout) if touch.writes else matrices_of(touch.view, layout) is not None
 
 
 def _detour(touch: Touch, layout: RegisterLayout) -> tuple[RegisterLayout, float] | None:
     """Another layout in which memory is touched, with a conversion, if that is cheaper; and what both cost."""
-    if _stores_fragment(touch, layout):
+    if _moves_fragment(touch, layout):
         return None
     best = costs.preferred(touch.view, layout.shape, layout.warps, None)
     direct = costs.touch_cost(touch.view, layout, touch.writes)

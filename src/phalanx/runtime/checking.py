@@ -18,7 +18,7 @@ import numpy as np
 from phalanx.errors import Error
 from phalanx.ir.core import Function, Op
 from phalanx.runtime.dispatch import BoundLaunch, debugging
-from phalanx.runtime.specialise import normalise_grid, read_arguments, specialise
+from phalanx.runtime.specialise import normalise_grid, read_arguments, settled_constants, specialise
 
 if TYPE_CHECKING:
     from phalanx.sanitizer.findings import Finding
@@ -68,7 +68,12 @@ def check_launch(
     with debugging(kernel):
         values = kernel.bind_constants(constants)
         arguments = read_arguments(kernel, args)
-        grid = normalise_grid(kernel, bound.grid, values)
+        try:
+            settled = settled_constants(kernel, arguments, values)
+        except Error as error:
+            report.findings = [finding_of(error)]
+            return report
+        grid = normalise_grid(kernel, bound.grid, settled)
         try:
             function = specialise(kernel, arguments, values).prepared
             check_copies(function)

@@ -39,6 +39,7 @@ class Compiled:
     signature: Signature
     sites: tuple[Site, ...] = field(default=(), repr=False)
     from_cache: bool = False
+    pdl: bool = False
 
     @property
     def addresses_cluster(self) -> bool:
@@ -58,6 +59,7 @@ class Compiled:
             cluster=self.cluster,
             as_cluster=self.addresses_cluster,
             shared_bytes=self.shared_bytes,
+            overlap=self.pdl,
         )
 
     def __repr__(self) -> str:
@@ -158,6 +160,7 @@ def build(function: Function, arch: Arch, watchdog: bool) -> Compiled:
         cluster=function.cluster,
         signature=module.signature,
         sites=module.sites,
+        pdl=function.pdl,
     )
 
 
@@ -212,6 +215,7 @@ def from_entry(entry: Entry, function: Function, arch: Arch) -> Compiled | None:
             signature=Signature.from_json(meta["signature"]),
             sites=sites,
             from_cache=True,
+            pdl=function.pdl,
         )
     except (KeyError, TypeError, ValueError):
         return None

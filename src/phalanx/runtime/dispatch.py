@@ -16,6 +16,7 @@ from phalanx.runtime.specialise import (
     constants_key,
     normalise_grid,
     read_arguments,
+    settled_constants,
     spec,
     specialise,
 )
@@ -92,7 +93,7 @@ class BoundLaunch:
         with debugging(kernel):
             constants = kernel.bind_constants(given)
             arguments = read_arguments(kernel, args)
-            grid = normalise_grid(kernel, self.grid, constants)
+            grid = normalise_grid(kernel, self.grid, settled_constants(kernel, arguments, constants))
             ordinal = device_of(kernel, arguments)
             specialisation = specialise(kernel, arguments, constants)
             values = [a.value for a in arguments if a.type is not None]
@@ -227,7 +228,7 @@ def compile(
     with debugging(kernel):
         bound_constants = kernel.bind_constants(constants)
         arguments = read_arguments(kernel, args)
-        normalise_grid(kernel, bound.grid, bound_constants)
+        normalise_grid(kernel, bound.grid, settled_constants(kernel, arguments, bound_constants))
         specialisation = specialise(kernel, arguments, bound_constants)
         watched = wants_watchdog(kernel) if watchdog is None else watchdog
         key = (arch, watched)

@@ -11,7 +11,7 @@ from phalanx.errors import Error
 from phalanx.ir.core import Function
 from phalanx.runtime.checking import copies_of, on_host
 from phalanx.runtime.dispatch import BoundLaunch, debugging
-from phalanx.runtime.specialise import normalise_grid, read_arguments, specialise
+from phalanx.runtime.specialise import normalise_grid, read_arguments, settled_constants, specialise
 from phalanx.runtime.spreading import explore_part, in_order, pack, processes
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def explore(
     with debugging(kernel):
         values = kernel.bind_constants(constants)
         arguments = read_arguments(kernel, args)
-        grid = normalise_grid(kernel, bound.grid, values)
+        grid = normalise_grid(kernel, bound.grid, settled_constants(kernel, arguments, values))
         function = specialise(kernel, arguments, values).prepared
         host = on_host([argument.value for argument in arguments if argument.type is not None])
         if 0 in grid:

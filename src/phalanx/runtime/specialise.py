@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from phalanx.errors import Error, caller_location
@@ -12,6 +12,7 @@ from phalanx.ir.types import DTYPES, ArrayType, DType, ScalarType
 from phalanx.language.capture import CAPTURES, exact, kind_of, still_holds
 from phalanx.language.kernel import Kernel, Reading, call_with_constants, read_kernel, resolve_cluster
 from phalanx.runtime.arrays import ArrayInfo, describe, not_an_argument, scalar_dtype
+from phalanx.runtime.stages import has_auto, settle
 
 MAX_AXIS = 2**31 - 1
 
@@ -137,9 +138,20 @@ def specialise(kernel: Kernel, arguments: list[Argument], constants: dict[str, A
             remedy=f"constants are {CAPTURES}; arrays are positional",
         ) from None
     if found is None or not found.is_current:
-        found = Specialisation(kernel, constants, read_kernel(kernel, types, constants))
+        if has_auto(constants):
+            settled = settle(kernel, types, constants, key)
+            reading = read_kernel(kernel, types, settled.constants)
+            function = replace(reading.function, notes=(*reading.function.notes, settled.note))
+            found = Specialisation(kernel, settled.constants, replace(reading, function=function))
+        else:
+            found = Specialisation(kernel, constants, read_kernel(kernel, types, constants))
         _SPECIALISATIONS[key] = found
     return found
+
+
+def settled_constants(kernel: Kernel, arguments: list[Argument], constants: dict[str, Any]) -> dict[str, Any]:
+    """The constants, with what `px.auto` stands for: what a grid may be a function of."""
+    return specialise(kernel, arguments, constants).constants if has_auto(constants) else constants
 
 
 def forget() -> None:
@@ -211,4 +223,6 @@ def normalise_grid(kernel: Kernel, grid: Any, constants: dict[str, Any]) -> tupl
     return x, y, z
 
 
-__all__ = ["Argument", "Spec", "Specialisation", "normalise_grid", "read_arguments", "spec", "specialise"]
+__all__ = [
+    "Argument", "Spec", "Specialisation", "normalise_grid", "read_arguments", "settled_constants", "spec", "specialise",
+]

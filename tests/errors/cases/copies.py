@@ -176,3 +176,13 @@ def unknown_space_of_a_fence():
         px.fence.async_proxy("shared")
 
     copy[1](X)
+
+
+@case
+def unknown_cache_hint_of_a_store():
+    @px.kernel
+    def copy(X):
+        s = px.shared((64, 64), px.f32)
+        px.tma.store(s, X[0:64, 0:64], cache="stream")
+
+    copy[1](np.zeros((64, 64), np.float32))

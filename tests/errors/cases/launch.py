@@ -182,3 +182,52 @@ def spec_of_a_numpy_dtype():
 @case
 def spec_of_a_negative_size():
     px.spec((64, -1), px.f32)
+
+
+@px.kernel
+def staged(X, *, STAGES=px.auto, SIZE=64):
+    s = px.shared((STAGES, SIZE), px.f32)
+    px.store(s[0], px.load(X[0:SIZE]))
+    px.store(X[0:SIZE], px.load(s[0]))
+
+
+@case
+def two_constants_to_choose():
+    staged[1](X, SIZE=px.auto)
+
+
+@case
+def fewest_stages_do_not_fit():
+    staged[1](X, SIZE=65536)
+
+
+@case
+def nothing_to_choose_stages_by():
+    @px.kernel
+    def plain(X, *, STAGES=px.auto):
+        px.store(X[0:64], px.load(X[0:64]) * STAGES)
+
+    plain[1](X)
+
+
+@case
+def bounds_of_auto():
+    staged[1](X, STAGES=px.auto(least=8, most=4))
+
+
+@case
+def dependent_launch_without_a_wait():
+    @px.kernel(pdl=True)
+    def early(X):
+        px.store(X[0:64], 1.0)
+
+    early[1](X)
+
+
+@case
+def pdl_of_another_type():
+    @px.kernel(pdl="always")
+    def early(X):
+        px.wait_prior()
+
+    early[1](X)

@@ -73,7 +73,7 @@ def instruction_that_the_target_lacks():
     def product(X):
         a = px.shared((64, 64), px.f16)
         acc = px.zeros((64, 64), px.f32)
-        acc = px.dot(a, a.T, acc)
+        px.wgmma(a, a.T, acc)
         px.store(X[0:64, 0:64], acc)
 
     px.compile(product[1], SQUARE, arch="sm_100a")

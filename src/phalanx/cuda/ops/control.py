@@ -9,7 +9,7 @@ from __future__ import annotations
 from phalanx.cuda.control_text import for_header, printf_format
 from phalanx.cuda.elements import for_each_owned
 from phalanx.cuda.literals import atom, bare
-from phalanx.cuda.prelude import SETMAXNREG, STOP
+from phalanx.cuda.prelude import SETMAXNREG, STOP, instruction
 from phalanx.cuda.registry import emit_block, emits
 from phalanx.cuda.writer import Agent, Writer, scalar_dtype
 from phalanx.ir.core import Block
@@ -22,6 +22,7 @@ from phalanx.ir.ops.control import (
     DeviceAssert,
     For,
     If,
+    LaunchDependents,
     Leave,
     NumBlocks,
     Print,
@@ -30,6 +31,7 @@ from phalanx.ir.ops.control import (
     Roles,
     Scope,
     Sync,
+    WaitPrior,
     While,
 )
 from phalanx.ir.ops.tile import Empty
@@ -247,6 +249,16 @@ def _reallocate(w: Writer, role: Role) -> None:
 @emits(Role)
 def emit_role(w: Writer, op: Role) -> None:
     emit_roles(w, Roles((op,), loc=op.loc))
+
+
+@emits(WaitPrior)
+def emit_wait_prior(w: Writer, op: WaitPrior) -> None:
+    w.line(f"{w.use(instruction('griddepcontrol.wait'))}();")
+
+
+@emits(LaunchDependents)
+def emit_launch_dependents(w: Writer, op: LaunchDependents) -> None:
+    w.line(f"{w.use(instruction('griddepcontrol.launch_dependents'))}();")
 
 
 @emits(Sync)

@@ -16,6 +16,7 @@ from phalanx.cuda.tiles.coordinates import first_thread, owner_conditions
 from phalanx.cuda.tiles.facts import facts_of
 from phalanx.cuda.tiles.global_access import VECTOR_BYTES, GlobalAccess, scalar_pointer, vector_elements
 from phalanx.cuda.tiles.index import atom, element, local, slot_loop
+from phalanx.cuda.tiles.matrix_load import emit_matrix_load, loads_matrices
 from phalanx.cuda.tiles.matrix_store import emit_matrix_store, stores_matrices
 from phalanx.cuda.tiles.share import share_scalar, share_tile
 from phalanx.cuda.tiles.shared_access import SharedAccess, scalar_place
@@ -147,10 +148,14 @@ def _vectors_or_elements(
 
 
 def _load_shared(w: Writer, op: Load, view: SharedView) -> None:
-    layout = w.plan.layouts[op.result]
+    layout, shared = w.plan.layouts[op.result], w.plan.buffers[view.buffer].layout
+    how = loads_matrices(view, layout, shared)
+    if how is not None:
+        emit_matrix_load(w, view, op.result, how, shared, facts_of(w))
+        return
     name = w.declare_tile(op.result)
     with w.block():
-        access = SharedAccess(w, view, layout, w.plan.buffers[view.buffer].layout, facts_of(w))
+        access = SharedAccess(w, view, layout, shared, facts_of(w))
         access.declare()
         width = access.vector
         with slot_loop(w, layout.num_registers, width) as i:

@@ -52,28 +52,29 @@ def tensor_load(rank: int, multicast: bool, hint: bool) -> Helper:
 
 
 @cache
-def tensor_store(rank: int, reduction: str = "") -> Helper:
+def tensor_store(rank: int, reduction: str = "", hint: bool = False) -> Helper:
     verb = "cp.reduce" if reduction else "cp"
     fold = f".{reduction}" if reduction else ""
-    mnemonic = f"{verb}.async.bulk.tensor.{rank}d.global.shared::cta{fold}.tile.bulk_group"
+    mnemonic = f"{verb}.async.bulk.tensor.{rank}d.global.shared::cta{fold}.tile.bulk_group" + ".L2::cache_hint" * hint
     coordinates, places = _coordinates(rank)
-    parameters = (_MAP, *coordinates, ("unsigned", "src"))
-    name = function_name(f"{verb}.async.bulk.tensor.{rank}d.global.shared{fold}")
-    return instruction(mnemonic, f"[{{map}}, {{{places}}}], [{{src}}]", parameters, name=name)
+    parameters = (_MAP, *coordinates, ("unsigned", "src"), *[_POLICY] * hint)
+    name = function_name(f"{verb}.async.bulk.tensor.{rank}d.global.shared{fold}") + "_cache_hint" * hint
+    return instruction(mnemonic, f"[{{map}}, {{{places}}}], [{{src}}]" + ", {policy}" * hint, parameters, name=name)
 
 
 @cache
-def tensor_prefetch(rank: int) -> Helper:
+def tensor_prefetch(rank: int, hint: bool = False) -> Helper:
     coordinates, places = _coordinates(rank)
-    mnemonic = f"cp.async.bulk.prefetch.tensor.{rank}d.L2.global.tile"
-    return instruction(mnemonic, f"[{{map}}, {{{places}}}]", (_MAP, *coordinates))
+    mnemonic = f"cp.async.bulk.prefetch.tensor.{rank}d.L2.global.tile" + ".L2::cache_hint" * hint
+    parameters = (_MAP, *coordinates, *[_POLICY] * hint)
+    return instruction(mnemonic, f"[{{map}}, {{{places}}}]" + ", {policy}" * hint, parameters)
 
 
 @emits(TmaLoad)
 def emit_load(w: Writer, op: TmaLoad) -> None:
     plan = w.plan.copies[op]
     bar = w.barrier_address(op.bar)
-    policy = [POLICIES[op.cache]] if op.cache is not None else []
+    policy = _policy(op.cache)
     with w.elected():
         w.comment(f"{plan.path} copy: {plan.reason}")
         if plan.path == "bulk":
@@ -89,21 +90,27 @@ def emit_load(w: Writer, op: TmaLoad) -> None:
         )
 
 
+def _policy(hint: str | None) -> list[str]:
+    """The last argument of an access with a cache hint."""
+    return [] if hint is None else [POLICIES[hint]]
+
+
 @emits(TmaStore)
 def emit_store(w: Writer, op: TmaStore) -> None:
     plan = w.plan.copies[op]
+    policy = _policy(op.cache)
     with w.elected():
         w.comment(f"{plan.path} copy: {plan.reason}")
         if plan.path == "bulk":
-            _call(w, bulk_store(), [*_run(w, op.dst), _shared_pointer(w, op.src)])
+            _call(w, bulk_store(hint=bool(policy)), [*_run(w, op.dst), _shared_pointer(w, op.src), *policy])
             return
         if not plan.guarded:
-            _store_boxes(w, plan, op.src, op.dst, "")
+            _store_boxes(w, plan, op.src, op.dst, "", policy)
             return
         # A store that begins before the array would fault; that rare one is done element by element.
         starts = " && ".join(f"{w.name(op.dst.offsets[axis])} >= 0" for axis in plan.guarded)
         with w.block(f"if ({starts})", footer="} else {"):
-            _store_boxes(w, plan, op.src, op.dst, "")
+            _store_boxes(w, plan, op.src, op.dst, "", policy)
         with w.indent():
             store_elements(w, op.src, op.dst)
         w.line("}")
@@ -114,25 +121,28 @@ def emit_reduce(w: Writer, op: TmaReduce) -> None:
     plan = w.plan.copies[op]
     with w.elected():
         w.comment(f"{plan.path} copy: {plan.reason}")
-        _store_boxes(w, plan, op.src, op.dst, op.op)
+        _store_boxes(w, plan, op.src, op.dst, op.op, _policy(op.cache))
 
 
-def _store_boxes(w: Writer, plan: CopyPlan, src: SharedView, dst: GlobalView, reduction: str) -> None:
-    helper = w.use(tensor_store(len(dst.extents), reduction))
+def _store_boxes(
+    w: Writer, plan: CopyPlan, src: SharedView, dst: GlobalView, reduction: str, policy: list[str]
+) -> None:
+    helper = w.use(tensor_store(len(dst.extents), reduction, bool(policy)))
     base = _shared_base(w, src)
-    _each_box(w, plan, dst, base, lambda place, address: w.line(f"{helper}({', '.join([*place, address])});"))
+    _each_box(w, plan, dst, base, lambda place, address: w.line(f"{helper}({', '.join([*place, address, *policy])});"))
 
 
 @emits(TmaPrefetch)
 def emit_prefetch(w: Writer, op: TmaPrefetch) -> None:
     plan = w.plan.copies[op]
+    policy = _policy(op.cache)
     with w.elected():
         w.comment(f"{plan.path} prefetch: {plan.reason}")
         if plan.path == "bulk":
-            _call(w, bulk_prefetch(), _run(w, op.src))
+            _call(w, bulk_prefetch(hint=bool(policy)), [*_run(w, op.src), *policy])
             return
-        helper = w.use(tensor_prefetch(len(op.src.extents)))
-        _each_box(w, plan, op.src, "0", lambda place, _: w.line(f"{helper}({', '.join(place)});"))
+        helper = w.use(tensor_prefetch(len(op.src.extents), bool(policy)))
+        _each_box(w, plan, op.src, "0", lambda place, _: w.line(f"{helper}({', '.join([*place, *policy])});"))
 
 
 @emits(TmaCommit)

@@ -12,15 +12,16 @@ from functools import cache
 from phalanx.cuda.literals import bare
 from phalanx.cuda.prelude import device_function, instruction
 from phalanx.cuda.registry import emits
+from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.facts import facts_of
 from phalanx.cuda.writer import Helper, Writer
 from phalanx.errors import Error
 from phalanx.ir.ops.control import Assign, ReadVar
 from phalanx.ir.ops.wgmma import ROWS, STEP_BYTES, Wgmma, WgmmaCommit, WgmmaFence, WgmmaWait
-from phalanx.ir.values import Const, Value, constant_of
+from phalanx.ir.values import Value, constant_of
 from phalanx.ir.views import SharedView
-from phalanx.layouts.mma import ATOM_ROWS, Operand, shared_operand, wgmma_accumulator
-from phalanx.layouts.shared import CHUNK
+from phalanx.layouts.mma import Operand, shared_operand, wgmma_accumulator
+from phalanx.passes.operands import is_transposed, operand_problem
 
 WARPGROUP = 4
 NAMES = {
@@ -57,13 +58,15 @@ def keep(ctype: str, constraint: str) -> Helper:
 
 @cache
 def product(
-    n: int, a: str, b: str, integer: bool, registers: bool, negate: bool, trans_a: bool, trans_b: bool
+    n: int, a: str, b: str, d: str, registers: bool, negate: bool, trans_a: bool, trans_b: bool
 ) -> Helper:
-    """One instruction: 64 rows, `n` columns, 32 bytes of K. `a` and `b` are element types by name."""
+    """One instruction: 64 rows, `n` columns, 32 bytes of K. `a`, `b` and `d` are element types by name; two f16
+    accumulators share a register."""
     item = {"bf16": 2, "f16": 2, "f32": 4}.get(a, 1)
-    kind = "s32" if integer else "f32"
+    integer, packed = d == "i32", d == "f16"
+    kind = "s32" if integer else d
     mnemonic = f"wgmma.mma_async.sync.aligned.m64n{n}k{STEP_BYTES // item}.{kind}.{NAMES[a]}.{NAMES[b]}"
-    count = n // 2
+    count = n // 4 if packed else n // 2
     operands = ", ".join(f"%{i}" for i in range(count))
     next_operand = count
     inputs = []
@@ -83,13 +86,15 @@ def product(
         flags += ["-1" if negate else "1", "1"]
     if item == 2:
         flags += ([] if registers else [str(int(trans_a))]) + [str(int(trans_b))]
-    ctype, constraint = ("int", "r") if integer else ("float", "f")
-    outputs = ", ".join(f'"+{constraint}"(d[{i}])' for i in range(count))
+    ctype, constraint = {"i32": ("int", "r"), "f16": ("px_f16", "r")}.get(d, ("float", "f"))
+    outputs = ", ".join(f'"+{constraint}"({"w" if packed else "d"}[{i}])' for i in range(count))
+    words = "  unsigned* const w = reinterpret_cast<unsigned*>(d);\n" if packed else ""
     left_type = "const unsigned*" if registers else "unsigned long long"
     suffix = "_registers" * registers + "_negated" * negate + "_ta" * trans_a + "_tb" * trans_b
     name = f"wgmma_m64n{n}k{STEP_BYTES // item}_{kind}_{NAMES[a]}_{NAMES[b]}{suffix}"
     text = (
         f"__device__ __forceinline__ void {name}({ctype}* d, {left_type} a, unsigned long long b, bool accumulate) {{\n"
+        f"{words}"
         f'  asm volatile("{{ .reg .pred p; setp.ne.b32 p, {condition}, 0;\\n"\n'
         f'    "{mnemonic} {{{operands}}}, {left}, {right}, {", ".join(flags)}; }}"\n'
         f"    : {outputs}\n"
@@ -97,15 +102,6 @@ def product(
         "}"
     )
     return Helper(name, text)
-
-
-@cache
-def pack(item: int) -> Helper:
-    """Neighbouring narrow elements as one 32-bit register."""
-    terms = " | ".join(f"(unsigned)x[{i}]" + (f" << {8 * item * i}" if i else "") for i in range(4 // item))
-    ctype = {1: "unsigned char", 2: "unsigned short", 4: "float"}[item]
-    body = "return __float_as_uint(x[0]);" if item == 4 else f"return {terms};"
-    return device_function(f"pack_{8 * item}_bits", "unsigned", ((f"const {ctype}*", "x"),), body)
 
 
 @emits(WgmmaFence)
@@ -122,14 +118,18 @@ def emit_commit(w: Writer, op: WgmmaCommit) -> None:
 def emit_wait(w: Writer, op: WgmmaWait) -> None:
     w.line(f"{w.use(wait_group(op.n))}();")
     for acc, result in zip(op.accs, op.results, strict=True):
-        _continue(w, acc, result)
+        continue_in_place(w, acc, result)
         if op.n == 0 or _is_read(w, result):
             _keep(w, result)
 
 
 def _keep(w: Writer, tile: Value) -> None:
-    helper = keep("int", "r") if tile.type.dtype.is_integer else keep("float", "f")
-    w.line(f"{w.use(helper)}<{w.registers(tile)}>({w.name(tile)});")
+    dtype, name = tile.type.dtype, w.name(tile)
+    if dtype.bits == 16:
+        w.line(f"{w.use(keep('unsigned', 'r'))}<{w.registers(tile) // 2}>(reinterpret_cast<unsigned*>({name}));")
+        return
+    helper = keep("int", "r") if dtype.is_integer else keep("float", "f")
+    w.line(f"{w.use(helper)}<{w.registers(tile)}>({name});")
 
 
 def _is_read(w: Writer, result: Value) -> bool:
@@ -142,7 +142,7 @@ def _is_read(w: Writer, result: Value) -> bool:
     return False
 
 
-def _continue(w: Writer, old: Value, new: Value) -> bool:
+def continue_in_place(w: Writer, old: Value, new: Value) -> bool:
     """Makes `new` the next version of `old`; True if that took a copy."""
     if w.cells.aliases.get(new) is old:
         return False
@@ -155,21 +155,22 @@ def _continue(w: Writer, old: Value, new: Value) -> bool:
 @emits(Wgmma)
 def emit_wgmma(w: Writer, op: Wgmma) -> None:
     m, n, k = op.shape
-    assert w.plan.layouts[op.result] == wgmma_accumulator(m, n, op.warps)
-    copied = _continue(w, op.acc, op.result)
+    assert w.plan.layouts[op.result] == wgmma_accumulator(m, n, op.warps, op.along)
+    copied = continue_in_place(w, op.acc, op.result)
     groups = op.warps // WARPGROUP
-    tiles, steps = m // (ROWS * groups), k * op.b.dtype.itemsize // STEP_BYTES
-    integer = op.result.type.dtype.is_integer
+    by_rows, by_columns = (groups, 1) if op.along == "m" else (1, groups)
+    width = n // by_columns
+    tiles, steps = m // (ROWS * by_rows), k * op.b.dtype.itemsize // STEP_BYTES
     acc = w.name(op.result)
-    right = _operand(w, op, op.b, op.b.kept[1] == len(op.b.buffer.shape) - 1)
+    right = _operand(w, op, op.b, 0)
     with w.block():
         if isinstance(op.a, SharedView):
-            left = _operand(w, op, op.a, op.a.kept[0] == len(op.a.buffer.shape) - 1)
-            w.line(f"const unsigned long long px_a = {_descriptor(w, op, op.a, left, groups)};")
+            left = _operand(w, op, op.a, 1)
+            w.line(f"const unsigned long long px_a = {_descriptor(w, op.a, left, ROWS if by_rows > 1 else 0)};")
         else:
             left = None
             _pack_registers(w, op, op.a)
-        w.line(f"const unsigned long long px_b = {_descriptor(w, op, op.b, right, 1)};")
+        w.line(f"const unsigned long long px_b = {_descriptor(w, op.b, right, width if by_columns > 1 else 0)};")
         made_here = not isinstance(w.definitions.get(op.acc), Wgmma | WgmmaWait | ReadVar)
         if copied or made_here:
             _keep(w, op.result)  # else the compiler may put off what makes it until after the first instruction
@@ -177,18 +178,18 @@ def emit_wgmma(w: Writer, op: Wgmma) -> None:
             w.line(f"{w.use(FENCE)}();")
         helper = w.use(
             product(
-                n, op.a_dtype.name, op.b.dtype.name, integer, left is None, op.negate,
+                width, op.a_dtype.name, op.b.dtype.name, op.result.type.dtype.name, left is None, op.negate,
                 left is not None and left.transposed, right.transposed,
             )
         )
         for step in range(steps):
             for tile in range(tiles):
-                d = f"{acc} + {tile * n // 2}" if tile else acc
+                d = f"{acc} + {tile * width // 2}" if tile else acc
                 if left is None:
                     at = 4 * (tile * steps + step)
                     a = f"px_a + {at}" if at else "px_a"
                 else:
-                    a = _plus("px_a", left.row_offset(ROWS * groups * tile) + left.step_offset(step))
+                    a = _plus("px_a", left.row_offset(ROWS * by_rows * tile) + left.step_offset(step))
                 b = _plus("px_b", right.step_offset(step))
                 w.line(f"{helper}({d}, {a}, {b}, {_accumulate(w, op) if step == 0 else 'true'});")
 
@@ -202,50 +203,27 @@ def _plus(descriptor: str, offset: int) -> str:
     return f"{descriptor} + {offset >> 4}" if offset else descriptor
 
 
-def _operand(w: Writer, op: Wgmma, view: SharedView, transposed: bool) -> Operand:
-    try:
-        return shared_operand(w.plan.buffers[view.buffer].layout, transposed)
-    except ValueError as problem:
-        raise Error(
-            f"wgmma can't read {view.buffer.name}: {problem}", location=op.loc,
-            remedy="let the buffer be filled by px.tma.load of whole tiles, with rows of a multiple of 32 bytes",
-        ) from None
+def _operand(w: Writer, op: Wgmma, view: SharedView, k_axis: int) -> Operand:
+    layout = w.plan.buffers[view.buffer].layout
+    problem = operand_problem(view, k_axis, layout, facts_of(w))
+    if problem is not None:
+        raise Error(problem[0], location=op.loc, remedy=problem[1])
+    return shared_operand(layout, is_transposed(view, k_axis))
 
 
 def _pack_registers(w: Writer, op: Wgmma, tile: Value) -> None:
     item = tile.type.dtype.itemsize
     count = w.registers(tile) * item // 4
     w.line(f"unsigned px_a[{count}];")
-    w.line("#pragma unroll")
-    packed = f"{w.use(pack(item))}({w.name(tile)} + {4 // item} * px_r)"
-    w.line(f"for (int px_r = 0; px_r < {count}; ++px_r) px_a[px_r] = {packed};")
+    w.line(f"{w.use(h.PACK_WORDS)}<{w.registers(tile)}>(px_a, {w.name(tile)});")
 
 
-def _descriptor(w: Writer, op: Wgmma, view: SharedView, operand: Operand, groups: int) -> str:
-    """The descriptor of a view's first rows and first step along K, as text; of the warpgroup's own rows if they are
-    shared."""
-    _check_start(w, op, view, operand)
+def _descriptor(w: Writer, view: SharedView, operand: Operand, share: int) -> str:
+    """The descriptor of a view's first rows and first step along K, as text; if the warpgroups share its rows (of M or
+    N), `share` of them each, that of the warpgroup's own."""
     layout = operand.layout
     extra = layout.linear_offset_expression([w.name(offset) for offset in view.offsets])
     terms = [w.address(view.buffer)] + ([extra] if extra != "0" else [])
-    if groups > 1:
-        terms.append(f"{w.warp} / {WARPGROUP} * {operand.row_offset(ROWS)}")
+    if share:
+        terms.append(f"{w.warp} / {WARPGROUP} * {operand.row_offset(share)}")
     return f"{w.use(DESCRIPTOR)}({' + '.join(terms)}, {operand.high_word:#x}ull)"
-
-
-def _check_start(w: Writer, op: Wgmma, view: SharedView, operand: Operand) -> None:
-    """A view inside a buffer begins where the swizzle's pattern does, and its columns on a chunk."""
-    facts, layout = facts_of(w), operand.layout
-    row, column = view.offsets[-2:]
-    if not facts.proves(row, 1, ATOM_ROWS):
-        raise Error(
-            f"wgmma reads {view.buffer.name} from a row that is not known to be a multiple of {ATOM_ROWS}",
-            location=op.loc, remedy=f"slice the buffer at multiples of {ATOM_ROWS} rows",
-        )
-    if isinstance(column, Const) and int(column.value) * layout.itemsize % CHUNK == 0:
-        return
-    if not facts.proves(column, layout.itemsize, layout.swizzle):
-        raise Error(
-            f"wgmma reads {view.buffer.name} from a column not known to be a multiple of {layout.swizzle} bytes",
-            location=op.loc, remedy="slice the buffer at multiples of its swizzle, or index whole stages",
-        )

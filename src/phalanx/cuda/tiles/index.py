@@ -17,7 +17,7 @@ def local(w: Writer, hint: str) -> str:
     """A name for a variable of a nested scope, the same each time in one kernel and never a user's."""
     names = _LOCALS.setdefault(w, {})
     if hint not in names:
-        names[hint] = w.unique(hint)
+        names[hint] = w.unique(hint, everywhere=True)
     return names[hint]
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from phalanx.ir.core import Block, Op
-from phalanx.ir.effects import Effects, Rendezvous, Span
+from phalanx.ir.effects import Effects, Neighbour, Rendezvous, Span
 from phalanx.ir.values import Label, Value, Var
 
 
@@ -145,6 +145,26 @@ class Sync(Op):
 
     def effects(self) -> Effects:
         return Effects(rendezvous=(Rendezvous(Span.AGENT),))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class WaitPrior(Op):
+    """Waits until the launch before this one on the stream is over and its writes can be seen."""
+
+    mnemonic: ClassVar[str] = "wait_prior"
+
+    def effects(self) -> Effects:
+        return Effects(launches=(Neighbour.PRIOR,))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LaunchDependents(Op):
+    """Lets the next launch on the stream begin, once all CTAs of this one have come here or are over."""
+
+    mnemonic: ClassVar[str] = "launch_dependents"
+
+    def effects(self) -> Effects:
+        return Effects(launches=(Neighbour.NEXT,))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

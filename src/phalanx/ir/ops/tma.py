@@ -58,6 +58,7 @@ class TmaStore(Op):
     mnemonic: ClassVar[str] = "tma.store"
     src: SharedView
     dst: GlobalView
+    cache: str | None = None
 
     def effects(self) -> Effects:
         return Effects(
@@ -77,6 +78,7 @@ class TmaReduce(Op):
     src: SharedView
     dst: GlobalView
     op: str
+    cache: str | None = None
 
     def effects(self) -> Effects:
         return Effects(
@@ -117,6 +119,7 @@ class TmaPrefetch(Op):
 
     mnemonic: ClassVar[str] = "tma.prefetch"
     src: GlobalView
+    cache: str | None = None
 
     def effects(self) -> Effects:
         return Effects(executor=Executor.ONE)

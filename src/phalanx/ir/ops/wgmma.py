@@ -27,14 +27,14 @@ ROWS = 64
 STEP_BYTES = 32
 """Bytes of K that one instruction takes from each operand, whatever the type."""
 
-ACCUMULATORS: dict[tuple[DType, DType], DType] = {
-    (bf16, bf16): f32,
-    (f16, f16): f32,
-    (f32, f32): f32,  # as tf32: the lowest 13 bits of the mantissa are not looked at
-    **{(a, b): f32 for a in (f8e4m3, f8e5m2) for b in (f8e4m3, f8e5m2)},
-    **{(a, b): i32 for a in (i8, u8) for b in (i8, u8)},
+ACCUMULATORS: dict[tuple[DType, DType], tuple[DType, ...]] = {
+    (bf16, bf16): (f32,),
+    (f16, f16): (f32, f16),
+    (f32, f32): (f32,),  # as tf32: the lowest 13 bits of the mantissa are not looked at
+    **{(a, b): (f32, f16) for a in (f8e4m3, f8e5m2) for b in (f8e4m3, f8e5m2)},
+    **{(a, b): (i32,) for a in (i8, u8) for b in (i8, u8)},
 }
-"""Operand types that the tensor cores take, and the accumulator's type."""
+"""Operand types that the tensor cores take, and the types their accumulator may have; the first if none is given."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -43,7 +43,8 @@ class Wgmma(Op):
 
     `a` is (M, K), in shared memory or a register tile, `b` is (K, N) in shared memory. It runs on until its group is
     waited for: operands and accumulator belong to the tensor cores until then. `warps` run it together: each
-    warpgroup of four does its share of the rows.
+    warpgroup of four does its share of the rows, or of the columns with `along` "n". `fused`: nothing but its commit
+    and its wait follows.
     """
 
     mnemonic: ClassVar[str] = "wgmma"
@@ -54,6 +55,8 @@ class Wgmma(Op):
     warps: int
     result: Value
     negate: bool = False
+    along: str = "m"
+    fused: bool = False
 
     def effects(self) -> Effects:
         operands = [item for item in (self.a, self.b) if isinstance(item, SharedView)]

@@ -16,6 +16,7 @@ from phalanx.ir.ops.control import (
     DeviceAssert,
     For,
     If,
+    LaunchDependents,
     Leave,
     NumBlocks,
     Print,
@@ -23,6 +24,7 @@ from phalanx.ir.ops.control import (
     Roles,
     Scope,
     Sync,
+    WaitPrior,
     While,
 )
 from phalanx.sim.agents import Agent
@@ -135,6 +137,17 @@ def roles(op: Roles, emit: Emitter) -> None:
 
     emit.line(f"{emit.bind('o', prepare)}({', '.join(values for _, values in regions)})")
     emit.line("yield 0")
+
+
+@meaning(WaitPrior)
+def wait_prior(op: WaitPrior, agent: Agent) -> Callable[..., None]:
+    """Launches run one after the other here: the prior one is over before this one begins."""
+    return lambda: None
+
+
+@meaning(LaunchDependents)
+def launch_dependents(op: LaunchDependents, agent: Agent) -> Callable[..., None]:
+    return lambda: None
 
 
 @meaning(Sync)

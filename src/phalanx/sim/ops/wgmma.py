@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from phalanx.errors import Error
-from phalanx.ir.ops.wgmma import Wgmma, WgmmaCommit, WgmmaFence, WgmmaWait
-from phalanx.ir.types import DType, f32
+from phalanx.ir.ops.wgmma import STEP_BYTES, Wgmma, WgmmaCommit, WgmmaFence, WgmmaWait
+from phalanx.ir.types import DType, f16, f32
 from phalanx.sim.agents import Agent
 from phalanx.sim.ops.tile import Unwritten
 from phalanx.sim.places import SharedPlace
@@ -66,6 +66,11 @@ class Product:
         how, flight = self.meaning, self.flight
         a = how.widen_a(self.a.array if isinstance(self.a, SharedPlace) else self.a)
         b = how.widen_b(self.b.array)
+        if how.rounds:
+            flight.array = rounded_sum(a, b, flight.array if self.accumulate else None, how.step, how.op.negate)
+            flight.owned = True
+            flight.pending -= 1
+            return
         product = a @ b
         if how.op.negate:
             np.negative(product, out=product)
@@ -86,6 +91,8 @@ class Multiply:
         self.op = op
         self.widen_a = widen(op.a_dtype)
         self.widen_b = widen(op.b.dtype)
+        self.rounds = op.result.type.dtype == f16
+        self.step = STEP_BYTES // op.b.dtype.itemsize
 
 
 class Groups:
@@ -175,6 +182,21 @@ def landed(acc: Any) -> Any:
     if not isinstance(acc, InFlight) or acc.pending:
         return acc
     return acc.array
+
+
+def rounded_sum(a: np.ndarray, b: np.ndarray, acc: np.ndarray | None, step: int, negate: bool) -> np.ndarray:
+    """`acc + a @ b` in an f16 accumulator: each instruction adds the exact products of its `step` columns of `a` in
+    f32, to the accumulator as f16 left it, and rounds the sum to f16."""
+    with np.errstate(over="ignore"):
+        for k in range(0, a.shape[1], step):
+            product = a[:, k : k + step] @ b[k : k + step]
+            if negate:
+                np.negative(product, out=product)
+            if acc is not None:
+                product += acc
+            acc = product.astype(np.float16)
+    assert acc is not None
+    return acc
 
 
 # --- operands in f32 --------------------------------------------------------------------------------------------------

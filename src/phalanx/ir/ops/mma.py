@@ -1,0 +1,54 @@
+"""Tensor cores that every GPU of the last years has: products of a warp, finished when the instruction is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from phalanx.ir.core import Op
+from phalanx.ir.effects import Access, Effects, Mode
+from phalanx.ir.types import DType
+from phalanx.ir.values import Value
+from phalanx.ir.views import SharedView
+
+ROWS, COLUMNS = 16, 8
+"""Of one instruction; the warps share the tile in steps of them."""
+LEAST_STEP_BYTES = 16
+"""Of K; twice as much where there is as much."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Mma(Op):
+    """`result = acc + a @ b`, without `acc` where there is none; over when the next instruction begins.
+
+    `a` is (M, K) and `b` is (K, N), each in shared memory or a register tile. `warps` run it together, spread over the
+    rows and columns of the tile. `depth` columns of `a` from `starts[0]` and rows of `b` from `starts[1]` take part;
+    0: all.
+    """
+
+    mnemonic: ClassVar[str] = "mma"
+    a: SharedView | Value
+    b: SharedView | Value
+    acc: Value | None
+    warps: int
+    result: Value
+    starts: tuple[int, int] = (0, 0)
+    depth: int = 0
+
+    def effects(self) -> Effects:
+        operands = [item for item in (self.a, self.b) if isinstance(item, SharedView)]
+        return Effects(accesses=tuple(Access(Mode.READ, view) for view in operands))
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(M, N, K), with the K that takes part."""
+        return _shape(self.a)[0], _shape(self.b)[1], self.depth or _shape(self.a)[1]
+
+    @property
+    def dtypes(self) -> tuple[DType, DType]:
+        a, b = (item.dtype if isinstance(item, SharedView) else item.type.dtype for item in (self.a, self.b))
+        return a, b
+
+
+def _shape(item: SharedView | Value) -> tuple[int, ...]:
+    return item.shape if isinstance(item, SharedView) else item.type.shape  # type: ignore[union-attr]

@@ -1,0 +1,51 @@
+"""Whether `wgmma` can read a view of shared memory, given the buffer's layout and where the view begins."""
+
+from __future__ import annotations
+
+from phalanx.ir.values import Const
+from phalanx.ir.views import SharedView
+from phalanx.layouts.mma import ATOM_ROWS, Operand, shared_operand
+from phalanx.layouts.shared import CHUNK, SharedLayout
+from phalanx.passes.divisibility import Divisibility
+
+Problem = tuple[str, str]
+"""What is wrong, and the remedy."""
+
+
+def is_transposed(view: SharedView, k_axis: int) -> bool:
+    """Whether the other axis than K (`k_axis` of the view) is the contiguous one."""
+    return view.kept[1 - k_axis] == len(view.buffer.shape) - 1
+
+
+def operand_problem(view: SharedView, k_axis: int, layout: SharedLayout, facts: Divisibility) -> Problem | None:
+    """Why the tensor cores can't read the view, if they can't.
+
+    For the pass that then takes another instruction, and for the emitter, where it is an error.
+    """
+    try:
+        operand = shared_operand(layout, is_transposed(view, k_axis))
+    except ValueError as problem:
+        return (
+            f"wgmma can't read {view.buffer.name}: {problem}",
+            "let the buffer be filled by px.tma.load of whole tiles, with rows of a multiple of 32 bytes",
+        )
+    return start_problem(view, operand, facts)
+
+
+def start_problem(view: SharedView, operand: Operand, facts: Divisibility) -> Problem | None:
+    """A view inside a buffer begins where the swizzle's pattern does, and its columns on a chunk."""
+    layout = operand.layout
+    row, column = view.offsets[-2:]
+    if not facts.proves(row, 1, ATOM_ROWS):
+        return (
+            f"wgmma reads {view.buffer.name} from a row that is not known to be a multiple of {ATOM_ROWS}",
+            f"slice the buffer at multiples of {ATOM_ROWS} rows",
+        )
+    if isinstance(column, Const) and int(column.value) * layout.itemsize % CHUNK == 0:
+        return None
+    if not facts.proves(column, layout.itemsize, layout.swizzle):
+        return (
+            f"wgmma reads {view.buffer.name} from a column not known to be a multiple of {layout.swizzle} bytes",
+            "slice the buffer at multiples of its swizzle, or index whole stages",
+        )
+    return None

@@ -1,0 +1,39 @@
+"""Products of a warp: operands are read at once, and the sum is there when the instruction is over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from phalanx.ir.ops.mma import Mma
+from phalanx.ir.ops.wgmma import STEP_BYTES
+from phalanx.ir.types import f16
+from phalanx.sim.agents import Agent
+from phalanx.sim.ops.tile import Unwritten
+from phalanx.sim.ops.wgmma import rounded_sum, widen
+from phalanx.sim.places import SharedPlace
+from phalanx.sim.registry import meaning
+
+
+@meaning(Mma)
+def mma(op: Mma, agent: Agent) -> Callable[..., np.ndarray]:
+    """f32 (i32) accumulators as for `wgmma`; f16 ones are rounded after every 32 bytes of K."""
+    widen_a, widen_b = map(widen, op.dtypes)
+    rounds, step = op.result.type.dtype == f16, STEP_BYTES // op.dtypes[0].itemsize
+    (first_a, first_b), depth = op.starts, op.shape[2]
+
+    def run(a: Any, b: Any, acc: Any) -> np.ndarray:
+        left = widen_a(a.array if isinstance(a, SharedPlace) else a)[:, first_a : first_a + depth]
+        right = widen_b(b.array if isinstance(b, SharedPlace) else b)[first_b : first_b + depth]
+        if isinstance(acc, Unwritten):
+            acc.refuse()
+        if rounds:
+            return rounded_sum(left, right, acc, step, negate=False)
+        product = left @ right
+        if acc is not None:
+            np.add(product, acc, out=product)
+        return product
+
+    return run

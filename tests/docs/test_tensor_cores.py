@@ -1,0 +1,48 @@
+"""The kernels of the page on tensor cores run, are right and compile to what it says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import phalanx as px
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "tensor_cores.md"
+
+
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    file = tmp_path_factory.mktemp("page") / "tensor_cores.py"
+    file.write_text("import phalanx as px\n\n" + "\n\n".join(blocks))
+    names: dict[str, Any] = {}
+    exec(compile(file.read_text(), str(file), "exec"), names)
+    return names
+
+
+@pytest.mark.parametrize(
+    "name, shape, instruction", [("small", (32, 16, 64), "mma.sync"), ("wide", (64, 256, 64), "wgmma.mma_async")]
+)
+def test_products(kernels: dict[str, Any], name: str, shape: tuple[int, int, int], instruction: str) -> None:
+    m, n, k = shape
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal((extent, k), np.float32).astype(ml_dtypes.bfloat16) for extent in (m, n))
+    c = np.zeros((m, n), np.float32)
+    launch = kernels[name][1]
+    launch(a, b, c)
+    np.testing.assert_allclose(c, a.astype(np.float32) @ b.astype(np.float32).T, rtol=1e-4, atol=1e-3)
+    assert px.check(launch, a, b, c).ok
+    made = px.compile(launch, a, b, c)
+    assert instruction in made.ptx and made.spills == 0
+    assert any("px.dot runs as mma.sync" in note for note in made.notes) == (name == "small")
+
+
+def test_overlapping_launches(kernels: dict[str, Any]) -> None:
+    x, y = np.arange(2048, dtype=np.float32), np.zeros(2048, np.float32)
+    kernels["add_one"][2](x, y)
+    assert (y == x + 1).all()

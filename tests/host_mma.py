@@ -1,0 +1,112 @@
+"""`ldmatrix`, `stmatrix` and `mma.sync` on the CPU, as the PTX manual says which lane holds what; for `host_cuda`."""
+
+from __future__ import annotations
+
+from host_cuda import HOST_FUNCTIONS
+
+COMMON = r"""
+struct px_fragments { const unsigned* a; const unsigned* b; };
+static inline void px_publish(const void* what) {
+  fibers[current].given = (unsigned long long)what;
+  px_block(1, 32);
+}
+static inline const void* px_of(int lane) { return (const void*)fibers[current / 32 * 32 + lane].given; }
+static inline unsigned char* px_shared(unsigned address) { return px_smem + address - 4096; }
+"""
+
+DECODE = {
+    "bf16": "px_cast<float>((unsigned)*(const unsigned short*)p << 16)",
+    "f16": "(float)*(const _Float16*)p",
+    "tf32": "px_cast<float>(*(const unsigned*)p & 0xffffe000u)",
+    "e4m3": "px_e4m3[*p]",
+    "e5m2": "px_e5m2[*p]",
+    "s8": "(int)*(const signed char*)p",
+    "u8": "(int)*p",
+}
+BYTES = {"bf16": 2, "f16": 2, "tf32": 4, "e4m3": 1, "e5m2": 1, "s8": 1, "u8": 1}
+
+
+def once(name: str, text: str) -> str:
+    return f"#ifndef HOST_{name}\n#define HOST_{name}\n{text}\n#endif\n"
+
+
+def host_mma(a: str, b: str, d: str, k: int) -> tuple[str, str]:
+    """Row g and column pair t of a block are lane 4 g + t's; K goes by four bytes to a register, 16 to four lanes."""
+    item = BYTES[a]
+    name = f"mma_m16n8k{k}_{d}_{a}_{b}"
+    wide = "int" if d == "s32" else "float"
+    ctype = {"s32": "int", "f32": "float", "f16": "px_f16"}[d]
+    add = "s + d[i]"
+    if d == "f16":
+        add = "px_cast<unsigned short>((_Float16)(s + (float)px_cast<_Float16>(d[i])))"
+    text = once("fragments", COMMON) + "".join(
+        once(f"value_{t}", f"static inline {'int' if t in ('s8', 'u8') else 'float'} px_value_{t}"
+                           f"(const unsigned char* p) {{ return {DECODE[t]}; }}")
+        for t in {a, b}
+    )
+    text += f"""
+static void {name}({ctype}* d, const unsigned* a, const unsigned* b) {{
+  px_fragments mine = {{a, b}};
+  px_publish(&mine);
+  int lane = current % 32;
+  {ctype} sums[4];
+  for (int i = 0; i < 4; ++i) {{
+    int row = lane / 4 + 8 * (i / 2), column = 2 * (lane % 4) + i % 2;
+    {wide} s = 0;
+    for (int k = 0; k < {k}; ++k) {{
+      int byte = k * {item};
+      const px_fragments* left = (const px_fragments*)px_of(row % 8 * 4 + byte % 16 / 4);
+      const px_fragments* right = (const px_fragments*)px_of(column * 4 + byte % 16 / 4);
+      s += px_value_{a}((const unsigned char*)(left->a + row / 8 + 2 * (byte / 16)) + byte % 4)
+         * px_value_{b}((const unsigned char*)(right->b + byte / 16) + byte % 4);
+    }}
+    sums[i] = {add};
+  }}
+  px_block(1, 32);
+  for (int i = 0; i < 4; ++i) d[i] = sums[i];
+}}"""
+    return name, text
+
+
+def host_ldmatrix(count: int, transposed: bool) -> tuple[str, str]:
+    name = f"ldmatrix_x{count}" + "_trans" * transposed
+    if transposed:
+        read = """    unsigned short half[2];
+    for (int e = 0; e < 2; ++e)
+      memcpy(half + e, px_shared(*(const unsigned*)px_of(8 * j + 2 * (lane % 4) + e)) + lane / 4 * 2, 2);
+    got[j] = half[0] | (unsigned)half[1] << 16;"""
+    else:
+        read = "    memcpy(got + j, px_shared(*(const unsigned*)px_of(8 * j + lane / 4)) + lane % 4 * 4, 4);"
+    return name, once("fragments", COMMON) + f"""
+static void {name}(unsigned* words, unsigned address) {{
+  px_publish(&address);
+  int lane = current % 32;
+  unsigned got[{count}];
+  for (int j = 0; j < {count}; ++j) {{
+{read}
+  }}
+  px_block(1, 32);
+  memcpy(words, got, sizeof got);
+}}"""
+
+
+STMATRIX = once("fragments", COMMON) + """
+template <class T> static void stmatrix_x4(unsigned address, const T* x) {
+  px_publish(&address);
+  int lane = current % 32;
+  for (int j = 0; j < 4; ++j)
+    memcpy(px_shared(*(const unsigned*)px_of(8 * j + lane / 4)) + lane % 4 * 4, x + 2 * j, 4);
+  px_block(1, 32);
+}"""
+
+PRODUCTS = [
+    *(("bf16", "bf16", "f32", k) for k in (8, 16)),
+    *(("f16", "f16", d, k) for k in (8, 16) for d in ("f32", "f16")),
+    *(("tf32", "tf32", "f32", k) for k in (4, 8)),
+    *((a, b, d, k) for a in ("e4m3", "e5m2") for b in ("e4m3", "e5m2") for d in ("f32", "f16") for k in (16, 32)),
+    *((a, b, "s32", k) for a in ("s8", "u8") for b in ("s8", "u8") for k in (16, 32)),
+]
+HOST_FUNCTIONS.update(host_mma(*product) for product in PRODUCTS)
+HOST_FUNCTIONS.update(host_ldmatrix(count, transposed) for count in (1, 2, 4) for transposed in (False, True))
+HOST_FUNCTIONS["stmatrix_x4"] = STMATRIX
+HOST_FUNCTIONS["fence_proxy_async_shared_cta"] = "static inline void fence_proxy_async_shared_cta() {}"
