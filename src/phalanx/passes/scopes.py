@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 from phalanx.ir.core import Block, Function, Op
 from phalanx.ir.effects import Access, Effects, Mode, Proxy, Span
+from phalanx.ir.memory import unit_of
 from phalanx.ir.ops.control import For, Roles, While
 from phalanx.ir.values import Param
 from phalanx.ir.views import BarrierArray, GlobalView
-from phalanx.passes.regions import memory_owner
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def _sharing_stores(effects: Mapping[Op, Effects]) -> set[Op]:
             if isinstance(region, GlobalView):
                 loaded.add(region.array)
             elif region.cta is not None:
-                visited.add(memory_owner(region.buffer))
+                visited.add(unit_of(region.buffer))
 
     def shares(access: Access) -> bool:
         if access.mode is Mode.READ or access.proxy is not Proxy.GENERIC:
@@ -107,6 +107,6 @@ def _sharing_stores(effects: Mapping[Op, Effects]) -> set[Op]:
         region = access.region
         if isinstance(region, GlobalView):
             return region.array in loaded
-        return region.cta is not None or memory_owner(region.buffer) in visited
+        return region.cta is not None or unit_of(region.buffer) in visited
 
     return {op for op, e in effects.items() if any(map(shares, e.accesses))}
