@@ -4,48 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-import front
 import numpy as np
 import pytest
 
+import front
 import phalanx as px
+from passes.overlaps import clean, data, pair, shared
 from phalanx.ir.core import Function
-from phalanx.ir.memory import may_share_bytes
 from phalanx.ir.ops.control import Sync
 from phalanx.ir.ops.memory import FenceAsyncProxy
 from phalanx.passes.sharing import LIMIT, budget, plan
 from phalanx.runtime.checking import run_checked, schedules_of
 from phalanx.sim.machine import layout
 
-N = 1024  # elements of f32: 4 KiB; 32 CTAs per SM leave 6 KiB for each
-X, Y = front.array(1), front.array(1)
-
-
-def shared(function: Function) -> set[frozenset[str]]:
-    """The pairs of buffers that have bytes in common."""
-    found = set()
-    offsets, _ = layout(function)
-    for a in function.buffers:
-        for b in function.buffers:
-            overlap = offsets[a] < offsets[b] + b.nbytes and offsets[b] < offsets[a] + a.nbytes
-            assert overlap <= may_share_bytes(a, b)
-            if a is not b and overlap:
-                found.add(frozenset((a.name, b.name)))
-    return found
-
-
-def pair(*names: str) -> set[frozenset[str]]:
-    return {frozenset(names)}
-
-
-def data(n: int = N) -> np.ndarray:
-    return np.arange(n, dtype=np.float32)
-
-
-def clean(function: Function, *args: Any, grid: int = 1) -> None:
-    for schedule in schedules_of(4, 0):
-        found = run_checked(function, (grid, 1, 1), [arg.copy() for arg in args], schedule)
-        assert not found, "\n".join(map(str, found))
+X, Y = front.array(1), front.array(1)  # buffers of 1,024 are 4 KiB; 32 CTAs per SM leave 6 KiB for each
 
 
 def reasons(function: Function, kind: type) -> list[str]:
