@@ -56,13 +56,27 @@ class Access:
     mask: Value | None = None
 
 
+class Span(Enum):
+    """The threads that a barrier brings together, or among which a signal orders memory."""
+
+    AGENT = "agent"
+    CTA = "cta"
+    CLUSTER = "cluster"
+
+
 @dataclass(frozen=True)
 class Arrival:
-    """`count` arrivals on a barrier, in each CTA of `mask`."""
+    """`count` arrivals on a barrier, in each CTA of `mask`.
+
+    What its agent did or observed is released to the threads of `scope` that wait for the phase, unless it is relaxed;
+    ordinary stores reach another CTA at cluster scope alone.
+    """
 
     barrier: BarrierRef
     count: Value
     mask: Value | None = None
+    scope: Span = Span.CTA
+    releases: bool = True
 
 
 @dataclass(frozen=True)
@@ -89,11 +103,12 @@ class Complete:
 
 @dataclass(frozen=True)
 class BarrierWait:
-    """Waits for (or, if not `blocking`, asks about) the phase of `parity`."""
+    """Waits for (or, if not `blocking`, asks about) the phase of `parity`, and acquires at `scope`."""
 
     barrier: BarrierRef
     parity: Value
     blocking: bool = True
+    scope: Span = Span.CTA
 
 
 class Life(Enum):
@@ -156,14 +171,6 @@ class Accumulation:
 
     acc: Value
     result: Value
-
-
-class Span(Enum):
-    """The threads a barrier brings together."""
-
-    AGENT = "agent"
-    CTA = "cta"
-    CLUSTER = "cluster"
 
 
 @dataclass(frozen=True)

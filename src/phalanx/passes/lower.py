@@ -1,4 +1,4 @@
-"""From a prepared function to a plan for one GPU: layouts, copy paths, scopes, memory."""
+"""From a prepared function to a plan for one GPU: layouts, copy paths, memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from phalanx.layouts import RegisterLayout, SharedLayout
 from phalanx.passes.copies import plan_copies
 from phalanx.passes.partial_reductions import find_partial_reductions
 from phalanx.passes.pushes import Pushes, plan_pushes
-from phalanx.passes.scopes import choose_scopes
 from phalanx.passes.shared_memory import MemoryPlan, plan_memory
 from phalanx.passes.signs import find_signs
 
@@ -48,7 +47,7 @@ def lower(function: Function, arch: Arch, *, watchdog: bool = False) -> Plan:
         pushes=pushes.plans,
         partial=arranged.partial,
         tensor_maps=copies.tensor_maps,
-        scopes=choose_scopes(function, pushes.credited),
+        credited=pushes.credited,
         signs=find_signs(function),
         shared_bytes=memory.nbytes,
         watchdog=watchdog,

@@ -14,6 +14,7 @@ from phalanx.passes.pipes import lower_releases
 from phalanx.passes.reductions import allocate_reductions
 from phalanx.passes.role_sync import insert_role_syncs
 from phalanx.passes.roles import merge_roles
+from phalanx.passes.scopes import choose_scopes
 from phalanx.passes.sharing import needs_sharing, share_memory
 from phalanx.passes.transactions import lower_transactions
 
@@ -33,7 +34,7 @@ def prepare(function: Function) -> Function:
     function = lower_transactions(function)
     function = insert_barrier_init(function, infer_counts(function))
     function = insert_exit_sync(function)
-    function = choose_active_warps(function)
+    function = choose_scopes(choose_active_warps(function))
     ordered = _keep_order(function)
     if len(function.buffers) > 1 and needs_sharing(ordered):
         shared = share_memory(function)

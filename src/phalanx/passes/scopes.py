@@ -9,9 +9,9 @@ its barrier, carries them. Copies by TMA need none: their bytes are published by
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 
-from phalanx.ir.core import Block, Function, Op
+from phalanx.ir.core import Block, Function, Op, rewrite
 from phalanx.ir.effects import Access, Effects, Mode, Proxy, Span
 from phalanx.ir.memory import unit_of
 from phalanx.ir.ops.control import For, Roles, While
@@ -19,34 +19,26 @@ from phalanx.ir.values import Param
 from phalanx.ir.views import BarrierArray, GlobalView
 
 
-@dataclass(frozen=True)
-class Scopes:
-    """`cluster` holds the barrier arrays whose remote arrivals and whose waits are of cluster scope.
+def choose_scopes(function: Function) -> Function:
+    """The kernel in which signals that carry ordinary stores from one CTA to another are of cluster scope.
 
-    `credited` are those on which a peer credits bytes after ordinary stores, released by a fence: their waits acquire
-    too.
+    For `passes.pipeline`: the choice is part of the prepared kernel, so that the checks run with it.
     """
-
-    cluster: frozenset[BarrierArray] = frozenset()
-    credited: frozenset[BarrierArray] = frozenset()
-
-    def release(self, barrier: BarrierArray, remote: bool) -> str:
-        """The qualifiers of an arrive: "" (release at CTA scope) or ".release.cluster"."""
-        return ".release.cluster" if remote and barrier in self.cluster else ""
-
-    def acquire(self, barrier: BarrierArray) -> str:
-        """The qualifiers of a wait: "" (acquire at CTA scope) or ".acquire.cluster"."""
-        return ".acquire.cluster" if barrier in self.cluster or barrier in self.credited else ""
-
-
-def choose_scopes(function: Function, credited: frozenset[BarrierArray] = frozenset()) -> Scopes:
-    """The barrier arrays that carry ordinary stores from one CTA to another; `credited` are known to."""
     if function.cluster_size == 1:
-        return Scopes()
+        return function
     reach = _Reach(function)
     if reach.sharing:
         reach.block(function.body, False)
-    return Scopes(frozenset(reach.found), credited)
+
+    def visit(op: Op) -> list[Op] | None:
+        effects = op.effects()
+        signals = [arrival.barrier.barrier for arrival in effects.arrivals if arrival.mask is not None]
+        signals += [wait.barrier.barrier for wait in effects.waits]
+        if not any(array in reach.found for array in signals):
+            return None
+        return [replace(op, scope=Span.CLUSTER.value)]  # type: ignore[call-arg]
+
+    return replace(function, body=rewrite(function.body, visit)) if reach.found else function
 
 
 class _Reach:

@@ -90,7 +90,18 @@ class Checker(Monitor):
         self.racing_ops: set[Op] = set()
         self.racing_barriers: set[MBarrier] = set()
         effects = [op.effects() for op in function.walk()]
-        self.relaxed = any(not meeting.releases for e in effects for meeting in e.rendezvous)
+        self.unordered: set[Op] = set()
+        """Arrives that release nothing."""
+        self.wide: set[Op] = set()
+        """Arrives and waits of cluster scope."""
+        for op in function.walk():
+            mine = op.effects()
+            scopes = [arrival.scope for arrival in mine.arrivals] + [wait.scope for wait in mine.waits]
+            if fx.Span.CLUSTER in scopes:
+                self.wide.add(op)
+            if any(not arrival.releases for arrival in mine.arrivals):
+                self.unordered.add(op)
+        self.relaxed = bool(self.unordered) or any(not meeting.releases for e in effects for meeting in e.rendezvous)
         self.tracked = {
             life.barrier for e in effects for life in e.lifecycle if life.life is fx.Life.INVALIDATE
         }
@@ -298,7 +309,7 @@ class Checker(Monitor):
     # --- mbarriers --------------------------------------------------------------------------------------------------
 
     def arrive(self, agent: Agent, op: Op, barrier: MBarrier, count: int) -> None:
-        """Publishes all that the agent did or observed, to the current phase."""
+        """Publishes all that the agent did or observed, to the current phase; stores to another CTA at its scope."""
         clock: AgentClock = agent.watch
         state: BarrierClock = barrier.watch
         if not barrier.live:
@@ -309,7 +320,11 @@ class Checker(Monitor):
         if state.passes:
             self.misses.signalled(state, clock, phase)
         state.note(phase, (ARRIVE, clock, op, clock.now[clock.dim], count))
-        state.publication.add(phase, clock.vector)
+        if clock.layout.seen and barrier.cta is not agent.cta:
+            vector = clock.sent(wide=op in self.wide, releases=op not in self.unordered)
+        else:
+            vector = clock.vector if op not in self.unordered else clock.relaxed()
+        state.publication.add(phase, vector)
         clock.now[clock.dim] += 1
 
     def expect(self, agent: Agent, op: Op, barrier: MBarrier, nbytes: int) -> None:
@@ -333,6 +348,8 @@ class Checker(Monitor):
             published = state.publication.upto(target)
             if published is not None:
                 clock.take(published)
+                if clock.layout.seen:
+                    clock.acquire(op in self.wide)
             clock.now[state.dim] = target + 1
         if target > state.waited:
             state.waited = target
@@ -405,7 +422,7 @@ class Checker(Monitor):
         if not rendezvous.arrives:
             return
         clock: AgentClock = agent.watch
-        vector = clock.vector if rendezvous.releases else clock.relaxed()
+        vector = clock.exposed() if rendezvous.releases else clock.relaxed()
         self.states[agent.cta.cluster].meetings.add(phase, vector)
         clock.tick()
 
