@@ -181,6 +181,8 @@ class Checker(Monitor):
     def visit(self, cta: Cta, record: Record) -> None:
         """A peer, or an engine whose end this CTA need not see, touches the memory of `cta`."""
         shadow: SharedShadow = cta.watch
+        if record.access is not None and not record.clock.knows_start(cta.rank):
+            self.too_soon(record)
         if shadow.exited:
             self.exit_hazard(record)
         else:
@@ -484,6 +486,11 @@ class Checker(Monitor):
     def exit_hazard(self, visit: Record) -> None:
         if not visit.raced:
             self.findings.add("exit-hazard", visit.op.loc, describe=lambda: messages.exit_hazard(visit))
+
+    def too_soon(self, visit: Record) -> None:
+        """The memory of a CTA that may not have started is not there yet: its start is in no order with the access."""
+        visit.raced = True
+        self.findings.add("race", visit.op.loc, cluster=visit.cluster, describe=lambda: messages.too_soon(visit))
 
     def never_waited(self, barrier: BarrierClock, work: CopyWork) -> None:
         """Nobody waited for a load: unfinished; or, where other receivers of the same load did, a write at exit."""

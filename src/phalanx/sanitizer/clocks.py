@@ -106,6 +106,11 @@ class AgentClock:
         """A new epoch: what follows is not part of what was just published or fenced."""
         self.now[self.dim] += 1
 
+    def knows_start(self, rank: int) -> bool:
+        """Whether that CTA is known to have started: something that its own code did, or a relaxed arrive, says so."""
+        first = rank * self.layout.per_cta
+        return bool(self.now[first] or self.now[self.layout.exit + first])
+
     def take(self, published: np.ndarray) -> None:
         np.maximum(self.vector, published, out=self.vector)
 

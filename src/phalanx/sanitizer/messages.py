@@ -298,6 +298,15 @@ def exit_hazard(visit: Record) -> Finding:
     )
 
 
+def too_soon(visit: Record) -> Finding:
+    return Finding(
+        "race",
+        f"{call(visit.op)} {visit.verb} {visit.region()}, and CTA {visit.rank} may not have started; px.cluster.sync() "
+        "before the first access to a peer's memory",
+        visit.op.loc, None, (visit.actor(),), label=label(visit),
+    )
+
+
 def exit_in_flight(barrier: BarrierClock, work: CopyWork) -> Finding:
     cta = barrier.barrier.cta.rank
     return Finding(
