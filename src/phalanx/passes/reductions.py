@@ -14,7 +14,7 @@ from math import prod
 from phalanx.errors import Error
 from phalanx.ir.core import Block, Function, Op, rewrite
 from phalanx.ir.ops.cluster import ClusterReduce
-from phalanx.ir.ops.control import Role, Roles
+from phalanx.ir.ops.control import Break, Continue, Leave, Role, Roles, Scope
 from phalanx.ir.types import u8
 from phalanx.ir.views import BarrierArray, SharedBuffer
 from phalanx.passes.count_table import spans
@@ -63,6 +63,8 @@ def allocate_reductions(function: Function) -> Function:
 
 def _check_everyone(function: Function) -> None:
     """No rank is kept from a reduction by a condition on the rank."""
+    if not any(isinstance(op, Break | Continue | Leave) for op in function.walk()) and _all_come(function.body):
+        return
     reached = [{step.op for step in steps(trace(function, rank))} for rank in ranks(function)]
     for op in function.walk():
         missing = [rank for rank, found in enumerate(reached) if op not in found]
@@ -72,6 +74,16 @@ def _check_everyone(function: Function) -> None:
                 location=op.loc,
                 remedy="every CTA takes part in px.cluster.reduce: move it out of the condition on the rank",
             )
+
+
+def _all_come(block: Block) -> bool:
+    """Whether no condition stands before any reduction, in code that nobody leaves early."""
+    return all(
+        _all_come(inner) if isinstance(op, Scope | Roles | Role) else not any(
+            isinstance(below, ClusterReduce) for below in inner.walk()
+        )
+        for op in block.ops for inner in op.blocks()
+    )
 
 
 def inbox_bytes(op: ClusterReduce, warps: int) -> int:

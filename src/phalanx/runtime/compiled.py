@@ -39,11 +39,8 @@ class Compiled:
     signature: Signature
     sites: tuple[Site, ...] = field(default=(), repr=False)
     from_cache: bool = False
-
-    @property
-    def addresses_cluster(self) -> bool:
-        """Whether it addresses the shared memory of its cluster, if only its own: that needs a launch as a cluster."""
-        return "mapa.shared::cluster" in self.source
+    addresses_cluster: bool = field(default=False, repr=False)
+    """Whether it addresses the shared memory of its cluster, if only its own: that needs a launch as a cluster."""
 
     def load(self, device: int) -> Launcher:
         """The kernel loaded on a CUDA device, ready to be launched."""
@@ -158,6 +155,7 @@ def build(function: Function, arch: Arch, watchdog: bool) -> Compiled:
         cluster=function.cluster,
         signature=module.signature,
         sites=module.sites,
+        addresses_cluster=module.addresses_cluster,
     )
 
 
@@ -168,6 +166,7 @@ def to_meta(made: Compiled) -> dict[str, Any]:
         "shared_bytes": made.shared_bytes,
         "registers": made.registers,
         "spills": made.spills,
+        "addresses_cluster": made.addresses_cluster,
         "signature": made.signature.to_json(),
         "sites": [
             [
@@ -212,6 +211,7 @@ def from_entry(entry: Entry, function: Function, arch: Arch) -> Compiled | None:
             signature=Signature.from_json(meta["signature"]),
             sites=sites,
             from_cache=True,
+            addresses_cluster=bool(meta["addresses_cluster"]),
         )
     except (KeyError, TypeError, ValueError):
         return None
