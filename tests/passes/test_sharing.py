@@ -402,6 +402,24 @@ def test_a_kernel_too_large_without_sharing_compiles_with_it() -> None:
     assert (y == 2).all()
 
 
+@pytest.mark.parametrize("crowd", [1, 32])
+def test_what_another_buffer_left_there_was_never_written(crowd: int) -> None:
+    @px.kernel(warps=2, ctas_per_sm=lambda CROWD: CROWD)
+    def kernel(X, Y, *, CROWD):
+        a = px.shared(1024, px.f32)
+        b = px.shared(1024, px.f32)
+        px.store(a, px.load(X[0:1024]))
+        px.sync()
+        px.store(Y[0:1024], px.load(a))
+        px.sync()
+        px.store(b[0:1000], px.load(X[0:1000]))
+        px.sync()
+        px.store(Y[0:1024], px.load(b))
+
+    report = px.check(kernel[1], data(1024), np.zeros(1024, np.float32), CROWD=crowd)
+    assert [finding.kind for finding in report.findings] == ["uninitialised-read"], report
+
+
 def test_the_plan_is_best_fit() -> None:
     a, b, c, d = (px_buffer(name, size) for name, size in (("a", 4), ("b", 2), ("c", 2), ("d", 1)))
     sizes = {a: 4096, b: 2048, c: 2048, d: 1024}

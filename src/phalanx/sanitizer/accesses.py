@@ -7,13 +7,14 @@ after.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from phalanx.ir.effects import FenceKind, Mode
-from phalanx.ir.views import GlobalView
+from phalanx.ir.memory import Storage
+from phalanx.ir.views import GlobalView, SharedBuffer
 from phalanx.sanitizer.clocks import AgentClock
 from phalanx.sanitizer.globals import GlobalShadow, Tile, distinct, key_of, repeats_rows
 from phalanx.sanitizer.records import Record
@@ -29,8 +30,11 @@ class Conflicts:
     def __init__(
         self, *, strict: bool, race: Callable[[Record, Record], None], proxy: Callable[[Record, Record], None],
         unwritten: Callable[[Record], None], over_barrier: Callable[[Record, Cell], None],
+        units: Mapping[SharedBuffer, Storage] | None = None,
     ) -> None:
         self.strict = strict
+        self.units = units
+        """Where the compiler lets buffers share memory: what each belongs to as the user wrote it."""
         self.race = race
         self.proxy = proxy
         self.unwritten = unwritten
@@ -60,6 +64,8 @@ class Conflicts:
                 self.race(write, record)
             elif engine and not write.engine and not is_fenced(clock, write, record.rank):
                 self.proxy(write, record)
+            elif self.units is not None and self._is_left_over(write, record):
+                self._unwritten(record, cell)
             if cell.atomics:
                 self._after(cell.atomics, record, fenced=True, seen=True)
             reads = cell.reads
@@ -128,6 +134,11 @@ class Conflicts:
                 self.race(other, record)
             elif fenced and engine and not other.engine and not is_fenced(clock, other, record.rank):
                 self.proxy(other, record)
+
+    def _is_left_over(self, write: Record, record: Record) -> bool:
+        """The bytes are another buffer's, which only the compiler put there: to the user, nobody wrote them."""
+        assert self.units is not None
+        return write.access is not None and self.units[write.place.buffer] is not self.units[record.place.buffer]
 
     def _unwritten(self, record: Record, cell: Cell) -> None:
         if cell.unwritten is None:

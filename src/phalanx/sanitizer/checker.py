@@ -11,6 +11,7 @@ from typing import Any
 from phalanx.errors import Error
 from phalanx.ir import effects as fx
 from phalanx.ir.core import Function, Op
+from phalanx.ir.memory import unit_of
 from phalanx.sanitizer import messages
 from phalanx.sanitizer.accesses import Conflicts, covers
 from phalanx.sanitizer.barriers import ARRIVE, COPY, EXPECT, BarrierClock, Event
@@ -81,8 +82,10 @@ class Checker(Monitor):
         self.findings = findings
         self.states: dict[Cluster, ClusterState] = {}
         self.memory = GlobalShadow(function, args)
+        chosen = any(buffer.why for buffer in function.buffers)
         self.conflicts = Conflicts(
             strict=strict, race=self.race, proxy=self.proxy, unwritten=self.unwritten, over_barrier=self.over_barrier,
+            units={buffer: unit_of(buffer) for buffer in function.buffers} if chosen else None,
         )
         self.suspects: dict[Op, int] = {}
         self.outside: dict[Op, tuple[int, str]] = {}
