@@ -6,11 +6,19 @@ from typing import Any
 
 import phalanx as px
 from front import array, prepared
-from phalanx.passes.scopes import choose_scopes
+from phalanx.ir.effects import Span
 
 
 def paying(kernel: Any, *types: Any) -> set[str]:
-    return {barrier.name for barrier in choose_scopes(prepared(kernel, types)).cluster}
+    function = prepared(kernel, types)
+    effects = [op.effects() for op in function.walk()]
+    signals = [part for e in effects for part in (*e.arrivals, *e.waits)]
+    found = {part.barrier.barrier.name for part in signals if part.scope is Span.CLUSTER}
+    local = [part for e in effects for part in e.arrivals if part.mask is None]
+    assert all(part.scope is Span.CTA for part in local)
+    for name in found:  # both sides of it
+        assert {part.scope for part in signals if part.barrier.barrier.name == name and part not in local} == {Span.CLUSTER}
+    return found
 
 
 @px.kernel(cluster=2)
@@ -45,11 +53,6 @@ def push(X):
 
 def test_a_store_to_a_peer_is_released_and_acquired() -> None:
     assert paying(push, array(2)) == {"ready"}
-    scopes = choose_scopes(prepared(push, (array(2),)))
-    (barrier,) = scopes.cluster
-    assert scopes.release(barrier, remote=True) == ".release.cluster"
-    assert scopes.release(barrier, remote=False) == ""
-    assert scopes.acquire(barrier) == ".acquire.cluster"
 
 
 @px.kernel(cluster=2)

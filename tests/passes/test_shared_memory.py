@@ -101,7 +101,8 @@ def test_too_much_is_an_error_with_a_table() -> None:
             "  again (in big)  f32[8]              128  k.py:5",
             "  full            4 barriers           32  k.py:6",
             "  total           with alignment  262,176",
-            "  = help: use fewer stages or smaller tiles, a narrower dtype, "
-            "or reuse= for buffers that are never live together",
+            "  = help: use fewer stages or smaller tiles, or a narrower dtype; buffers share memory by themselves where "
+            "one is over before the other begins: not in one loop, nor in roles that run side by side, with its copies "
+            "waited for (reuse= says so where the compiler can't see it)",
         ]
     )

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 
 import phalanx as px
+from phalanx.cuda import nvrtc
 from phalanx.ir.printer import text
 from phalanx.ir.types import ArrayType, f32
 from phalanx.language.kernel import read_kernel
 from phalanx.passes.pipeline import prepare
+from phalanx.runtime import specialise
 
 
 @px.kernel
@@ -51,3 +54,39 @@ def test_a_push_inside_one_cta_is_launched_as_a_cluster_of_one() -> None:
     x = px.spec((64,), px.f32)
     assert px.compile(to_itself[1], x).addresses_cluster
     assert not px.compile(copy[1], x, x).addresses_cluster
+
+
+def test_the_cache_remembers_that_it_addresses_the_cluster() -> None:
+    x = px.spec((64,), px.f32)
+    px.compile(to_itself[1], x)
+    specialise.forget()
+    again = px.compile(to_itself[1], x)
+    assert again.from_cache and again.addresses_cluster
+
+
+SERIALISED = (
+    "ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized due to insufficient "
+    "register resources for the wgmma pipeline crossing function boundary at a function call in the function 'copy_kernel'"
+)
+HINT = "ptxas info    : (C7519) Potential Performance Loss: 'setmaxnreg' ignored to maintain minimum register requirements."
+
+
+def test_a_loss_of_performance_is_an_error_with_the_whole_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log is NVRTC's own, with two lines of ptxas added where the compiler's log is read."""
+    read = nvrtc._text
+
+    def text_of(size_of: Any, get: Any, program: Any) -> str:
+        log = read(size_of, get, program)
+        return f"{log}\n{SERIALISED}\n{HINT}\n" if "Used" in log else log
+
+    monkeypatch.setattr(nvrtc, "_text", text_of)
+    x = px.spec((64,), px.f32)
+    with pytest.raises(px.Error) as caught:
+        px.compile(copy[1], x, x, N=32)
+    shown = str(caught.value)
+    first, second = (line.split(") ", 1)[1] for line in (SERIALISED, HINT))
+    assert f"kernel 'copy' compiles with a loss of performance: C7510 {first}" in shown
+    assert f"C7519 {second}" in shown and "test_compiled.py" in shown
+    assert caught.value.remedy and "px.wgmma_wait" in caught.value.remedy
+    monkeypatch.undo()
+    assert px.compile(copy[1], x, x, N=32).registers > 0  # nothing of it was kept

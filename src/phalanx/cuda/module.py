@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import phalanx.cuda.ops  # noqa: F401  registers the emitters
 from phalanx.cuda.plan import Plan
-from phalanx.cuda.prelude import ARRAY, TENSOR_MAP, instruction
+from phalanx.cuda.prelude import ARRAY, MAPA, TENSOR_MAP, instruction
 from phalanx.cuda.registry import emit_block
 from phalanx.cuda.writer import TYPEDEFS, Agent, Site, Writer
 from phalanx.ir.printer import text as listing
@@ -33,6 +33,8 @@ class Module:
     threads: int
     cluster: tuple[int, int, int]
     shared_bytes: int
+    addresses_cluster: bool
+    """It maps addresses of its cluster's shared memory, if only its own: that needs a launch as a cluster."""
 
 
 def generate(plan: Plan) -> Module:
@@ -65,6 +67,7 @@ def generate(plan: Plan) -> Module:
         threads=32 * function.warps,
         cluster=function.cluster,
         shared_bytes=plan.shared_bytes,
+        addresses_cluster=MAPA.name in w.helpers,
     )
 
 

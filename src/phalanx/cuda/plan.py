@@ -10,7 +10,6 @@ from phalanx.ir.core import Function, Note, Op
 from phalanx.ir.values import Value
 from phalanx.ir.views import BarrierArray, SharedBuffer
 from phalanx.layouts import RegisterLayout, SharedLayout
-from phalanx.passes.scopes import Scopes
 from phalanx.passes.signs import Signs
 from phalanx.runtime.abi import TensorMapSlot
 
@@ -93,7 +92,8 @@ class Plan:
     partial: frozenset[Op] = frozenset()
     """Reductions of tiles that leave each warp its own part, and those over the cluster that put them together."""
     tensor_maps: tuple[TensorMapSlot, ...] = ()
-    scopes: Scopes = field(default_factory=Scopes)
+    credited: frozenset[BarrierArray] = frozenset()
+    """Barriers on which a peer credits bytes after ordinary stores, released by a fence: their waits acquire them."""
     signs: Signs = field(default_factory=lambda: Signs(set(), set()))
     shared_bytes: int = 0
     watchdog: bool = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -204,8 +204,8 @@ def rewrite(block: Block, visit: Callable[[Op], list[Op] | None]) -> Block:
     return block if same else Block(tuple(out))
 
 
-def substitute(op: Op, mapping: dict[Value, Value]) -> Op:
-    """`op` with its operands (not its results, not nested blocks) replaced by `mapping`."""
+def substitute(op: Op, mapping: Mapping[Any, Any]) -> Op:
+    """`op` with its operands, values or shared buffers (not its results, not nested blocks), replaced by `mapping`."""
     changes = {}
     for name in operand_fields(type(op)):
         item = getattr(op, name)
@@ -215,7 +215,7 @@ def substitute(op: Op, mapping: dict[Value, Value]) -> Op:
     return dataclasses.replace(op, **changes) if changes else op
 
 
-def _substituted(item: Any, mapping: dict[Value, Value]) -> Any:
+def _substituted(item: Any, mapping: Mapping[Any, Any]) -> Any:
     if isinstance(item, Value):
         return mapping.get(item, item)
     if isinstance(item, GlobalView):
@@ -224,9 +224,12 @@ def _substituted(item: Any, mapping: dict[Value, Value]) -> Any:
     if isinstance(item, SharedView):
         offsets = _substituted(item.offsets, mapping)
         cta = _substituted(item.cta, mapping)
-        if offsets is item.offsets and cta is item.cta:
+        buffer = mapping.get(item.buffer, item.buffer)
+        if offsets is item.offsets and cta is item.cta and buffer is item.buffer:
             return item
-        return dataclasses.replace(item, offsets=offsets, cta=cta)
+        return dataclasses.replace(item, buffer=buffer, offsets=offsets, cta=cta)
+    if isinstance(item, SharedBuffer):
+        return mapping.get(item, item)
     if isinstance(item, BarrierRef):
         index = _substituted(item.index, mapping)
         return item if index is item.index else dataclasses.replace(item, index=index)

@@ -61,13 +61,27 @@ class Access:
     exchange: bool = False
 
 
+class Span(Enum):
+    """The threads that a barrier brings together, or among which a signal orders memory."""
+
+    AGENT = "agent"
+    CTA = "cta"
+    CLUSTER = "cluster"
+
+
 @dataclass(frozen=True)
 class Arrival:
-    """`count` arrivals on a barrier, in each CTA of `mask`."""
+    """`count` arrivals on a barrier, in each CTA of `mask`.
+
+    What its agent did or observed is released to the threads of `scope` that wait for the phase, unless it is relaxed;
+    ordinary stores reach another CTA at cluster scope alone.
+    """
 
     barrier: BarrierRef
     count: Value
     mask: Value | None = None
+    scope: Span = Span.CTA
+    releases: bool = True
 
 
 @dataclass(frozen=True)
@@ -94,11 +108,12 @@ class Complete:
 
 @dataclass(frozen=True)
 class BarrierWait:
-    """Waits for (or, if not `blocking`, asks about) the phase of `parity`."""
+    """Waits for (or, if not `blocking`, asks about) the phase of `parity`, and acquires at `scope`."""
 
     barrier: BarrierRef
     parity: Value
     blocking: bool = True
+    scope: Span = Span.CTA
 
 
 class Life(Enum):
@@ -161,14 +176,6 @@ class Accumulation:
 
     acc: Value
     result: Value
-
-
-class Span(Enum):
-    """The threads a barrier brings together."""
-
-    AGENT = "agent"
-    CTA = "cta"
-    CLUSTER = "cluster"
 
 
 @dataclass(frozen=True)

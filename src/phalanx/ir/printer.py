@@ -97,7 +97,13 @@ class _Printer:
             self.lines.append(f"  barrier {self._name(barrier)}[{barrier.n}]: {count}{flags}{self._reuse(barrier)}")
 
     def _reuse(self, storage: SharedBuffer | BarrierArray) -> str:
-        return "" if storage.reuse is None else f", reuses {self._name(storage.reuse)}"
+        if storage.reuse is None:
+            return ""
+        text = f", reuses {self._name(storage.reuse)}"
+        if isinstance(storage, SharedBuffer) and storage.why:
+            behind = "" if storage.after is None else f" behind {self._name(storage.after)}"
+            text += f"{behind}: {storage.why}"
+        return text
 
     def _line(self, depth: int, code: str, loc: Location = NOWHERE) -> None:
         line = "  " * depth + code

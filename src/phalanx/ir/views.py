@@ -12,13 +12,18 @@ from phalanx.ir.values import Param, Value
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SharedBuffer:
-    """A static buffer in the shared memory of every CTA. `reuse`: take over the memory of that buffer or barrier array."""
+    """A static buffer in the shared memory of every CTA. `reuse`: take over the memory of that buffer or barrier array.
+
+    With `why`, the compiler chose to; then `after` may name a buffer behind which this one lies in that memory.
+    """
 
     name: str
     shape: tuple[int, ...]
     dtype: DType
     loc: Location = NOWHERE
     reuse: SharedBuffer | BarrierArray | None = None
+    why: str = ""
+    after: SharedBuffer | None = None
 
     @property
     def nbytes(self) -> int:

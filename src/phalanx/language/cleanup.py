@@ -19,22 +19,18 @@ def seal(block: Block) -> Block:
 def remove_dead(block: Block) -> Block:
     """Drops pure instructions whose results nobody reads, and cells that are never read."""
     while True:
-        used: set[Value] = set()
-        read: set[Var] = set()
-        for op in block.walk():
-            used.update(op.operands())
-            if isinstance(op, ReadVar):
-                read.add(op.var)
-        slim = _without_dead(block, used, read)
+        read = {op.var for op in block.walk() if isinstance(op, ReadVar)}
+        slim = _without_dead(block, set(), read)
         if slim is block:
             return block
         block = slim
 
 
 def _without_dead(block: Block, used: set[Value], read: set[Var]) -> Block:
+    """From the end, so that a chain of instructions nobody needs goes at once; `used` is what follows needs."""
     kept: list[Op] = []
     changed = False
-    for op in block.ops:
+    for op in reversed(block.ops):
         if isinstance(op, Assign):
             if op.var not in read:
                 changed = True
@@ -42,7 +38,17 @@ def _without_dead(block: Block, used: set[Value], read: set[Var]) -> Block:
         elif op.defines is not None and not isinstance(op, For) and op.effects().is_pure and op.defines not in used:
             changed = True
             continue
-        slim = map_blocks(op, lambda inner: _without_dead(inner, used, read))
+        used.update(op.operands())  # before what it holds: a loop's condition is computed inside it
+        slim = _slimmer(op, used, read)
         changed |= slim is not op
         kept.append(slim)
-    return Block(tuple(kept)) if changed else block
+    return Block(tuple(reversed(kept))) if changed else block
+
+
+def _slimmer(op: Op, used: set[Value], read: set[Var]) -> Op:
+    """`op` with what it holds slimmed, its last block first: what one block defines, only later ones read."""
+    blocks = list(op.blocks())
+    if not blocks:
+        return op
+    slim = {id(inner): _without_dead(inner, used, read) for inner in reversed(blocks)}
+    return map_blocks(op, lambda inner: slim[id(inner)])

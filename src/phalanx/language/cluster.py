@@ -55,7 +55,7 @@ def sync(ctx: Builder) -> Any:
     """Waits until all threads of the cluster are here; what they did before is visible after it.
 
     All warps of the CTA; sm_90 and up; PTX ``barrier.cluster.arrive.release`` and ``wait.acquire``.
-    Example: ``px.store(s.at(peer), x); px.cluster.sync(); y = px.load(s)``.
+    Example: ``px.cluster.sync(); px.store(s.at(peer), x); px.cluster.sync(); y = px.load(s)``.
     """
     ctx.emit(ClusterSync(loc=ctx.loc))
 

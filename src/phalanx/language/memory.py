@@ -47,6 +47,8 @@ def require_static(ctx: Builder, what: str) -> None:
 def shared(ctx: Builder, shape: Any, dtype: Any, reuse: Any = None) -> Any:
     """A static buffer in this CTA's shared memory; `reuse=x` takes over the memory of a buffer or barrier array.
 
+    In a kernel that would not fit otherwise (into a CTA's share of the SM, with `ctas_per_sm=`), buffers of which one is
+    over before the other begins share memory by themselves; `Compiled.notes` and the listing say which.
     Outside run-time loops, any agent; any GPU; no PTX. Example: ``s = px.shared((4, 64, 64), px.f32)``; ``s[i]`` is one
     64 x 64 stage, ``s[i].at(1)`` the same stage in CTA 1 of the cluster.
     """

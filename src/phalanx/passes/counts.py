@@ -60,7 +60,9 @@ class Census:
         self.function = function
         self.rounds: list[Rounds] = []
         self.waits: list[tuple[int, BarrierArray, Term, Location]] = []
-        for rank in ranks(function) if function.barriers else ():
+        effects = [op.effects() for op in function.walk()] if function.barriers else []
+        concerned = any(e.arrivals or e.waits for e in effects)
+        for rank in ranks(function) if concerned else ():
             self._collect(trace(function, rank), rank)
 
     def _collect(self, nodes: Nodes, rank: int) -> None:

@@ -1,18 +1,24 @@
-"""From a prepared function to a plan for one GPU: layouts, copy paths, scopes, memory."""
+"""From a prepared function to a plan for one GPU: layouts, copy paths, memory."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 from phalanx.cuda.plan import Plan
 from phalanx.errors import Error
 from phalanx.ir.archs import Arch
-from phalanx.ir.core import Function
+from phalanx.ir.core import Function, Note, Op
 from phalanx.ir.ops.control import Roles
+from phalanx.ir.values import Value
+from phalanx.ir.views import SharedBuffer
+from phalanx.layouts import RegisterLayout, SharedLayout
 from phalanx.passes.copies import plan_copies
 from phalanx.passes.partial_reductions import find_partial_reductions
 from phalanx.passes.protocols import without_protocols
-from phalanx.passes.pushes import plan_pushes
-from phalanx.passes.scopes import choose_scopes
-from phalanx.passes.shared_memory import plan_memory
+from phalanx.passes.pushes import Pushes, plan_pushes
+from phalanx.passes.shared_memory import MemoryPlan, plan_memory
 from phalanx.passes.signs import find_signs
 
 ROLE_BARRIERS = 15
@@ -26,45 +32,79 @@ def lower(function: Function, arch: Arch, *, watchdog: bool = False) -> Plan:
     hardware can't do is a `px.Error` at the user's line.
     Example: ``generate(lower(prepare(function), arch_of("sm_90a"))).source``.
     """
-    from phalanx.cuda.ops.tile import scratch_bytes
-    from phalanx.passes.products import replace_missing_products, replace_unreadable_products, split_products
-    from phalanx.passes.register_layouts import infer_register_layouts
-    from phalanx.passes.shared_layouts import choose_shared_layouts
+    from phalanx.passes.products import replace_missing_products
 
     function = replace_missing_products(function, arch)
     check_target(function, arch)
-    function = without_protocols(function)
-    while True:
-        whole = function
-        function, layouts, register_notes = infer_register_layouts(split_products(whole))
-        shared, shared_notes = choose_shared_layouts(function, layouts)
-        readable = replace_unreadable_products(whole, function, shared)
-        if readable is whole:
-            break
-        function = readable  # without the products that wgmma can't do; once more
-    pushes = plan_pushes(function, shared)
-    function = pushes.function
-    copies = plan_copies(function, shared, arch)
-    partial = find_partial_reductions(function, layouts)
-    scratch = {op: size for op in function.walk() if op not in partial and (size := scratch_bytes(op, layouts)) > 0}
-    memory = plan_memory(function, arch, shared, scratch)
+    arranged = arrange(without_protocols(function))
+    function, pushes = arranged.pushes.function, arranged.pushes
+    copies = plan_copies(function, arranged.shared, arch)
+    memory = place(arranged, arch)
     return Plan(
         function=function,
         arch=arch,
-        layouts=layouts,
+        layouts=arranged.layouts,
         buffers=memory.buffers,
         barriers=memory.barriers,
         scratch=memory.scratch,
         copies=copies.plans,
         pushes=pushes.plans,
-        partial=partial,
+        partial=arranged.partial,
         tensor_maps=copies.tensor_maps,
-        scopes=choose_scopes(function, pushes.credited),
+        credited=pushes.credited,
         signs=find_signs(function),
         shared_bytes=memory.nbytes,
         watchdog=watchdog,
-        notes=(*function.notes, *register_notes, *shared_notes, *copies.notes, *pushes.notes),
+        notes=(*function.notes, *arranged.notes, *copies.notes, *pushes.notes),
     )
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """How a kernel's tiles lie in registers and shared memory, and how its pushes go: the same for every target."""
+
+    pushes: Pushes
+    layouts: Mapping[Value, RegisterLayout]
+    shared: Mapping[SharedBuffer, SharedLayout]
+    partial: frozenset[Op]
+    scratch: Mapping[Op, int]
+    notes: tuple[Note, ...]
+
+
+_ARRANGED: WeakKeyDictionary[Function, Arrangement] = WeakKeyDictionary()
+"""What is wanted twice: by the decision to share memory, and by the target."""
+
+
+def arrange(function: Function) -> Arrangement:
+    """Chooses the layouts of a prepared kernel."""
+    from phalanx.cuda.ops.tile import scratch_bytes
+    from phalanx.passes.products import replace_unreadable_products, split_products
+    from phalanx.passes.register_layouts import infer_register_layouts
+    from phalanx.passes.shared_layouts import choose_shared_layouts
+
+    found = _ARRANGED.get(function)
+    if found is None:
+        whole = function
+        while True:
+            laid_out, layouts, register_notes = infer_register_layouts(split_products(whole))
+            shared, shared_notes = choose_shared_layouts(laid_out, layouts)
+            readable = replace_unreadable_products(whole, laid_out, shared)
+            if readable is whole:
+                break
+            whole = readable  # without the products that wgmma can't do; once more
+        pushes = plan_pushes(laid_out, shared)
+        laid_out = pushes.function
+        partial = find_partial_reductions(laid_out, layouts)
+        sizes = {op: scratch_bytes(op, layouts) for op in laid_out.walk() if op not in partial}
+        scratch = {op: size for op, size in sizes.items() if size > 0}
+        found = Arrangement(pushes, layouts, shared, partial, scratch, (*register_notes, *shared_notes))
+        _ARRANGED[function] = found
+    return found
+
+
+def place(arranged: Arrangement, arch: Arch | None) -> MemoryPlan:
+    """Where everything in shared memory lies; an error where a target does not have so much."""
+    return plan_memory(arranged.pushes.function, arch, arranged.shared, arranged.scratch)
 
 
 def check_target(function: Function, arch: Arch) -> None:

@@ -15,11 +15,13 @@ from phalanx.passes.protocols import write_protocols
 from phalanx.passes.reductions import allocate_reductions
 from phalanx.passes.role_sync import insert_role_syncs
 from phalanx.passes.roles import merge_roles
+from phalanx.passes.scopes import choose_scopes
+from phalanx.passes.sharing import needs_sharing, share_memory
 from phalanx.passes.transactions import lower_transactions
 
 
 def prepare(function: Function) -> Function:
-    """The kernel with its roles formed, bytes and counts inferred, and the promised barriers in place.
+    """The kernel with its roles formed, bytes and counts inferred, the promised barriers in place, memory shared.
 
     Called by the simulator's and the CUDA back end's drivers; no target is involved. Mistakes that only show here
     (roles that overlap, a count that contradicts the arrivals, a slice past a buffer) are `px.Error`s at the line.
@@ -33,9 +35,16 @@ def prepare(function: Function) -> Function:
     function = lower_transactions(function)
     function = insert_barrier_init(function, infer_counts(function))
     function = insert_exit_sync(function)
-    function = choose_active_warps(function)
-    function = insert_role_syncs(function)
-    function = insert_mma_fences(function)
-    function = write_protocols(function)
-    verify(function)
-    return function
+    function = choose_scopes(choose_active_warps(function))
+    ordered = _keep_order(function)
+    if len(function.buffers) > 1 and needs_sharing(ordered):
+        shared = share_memory(function)
+        ordered = ordered if shared is function else _keep_order(shared)
+    ordered = write_protocols(ordered)
+    verify(ordered)
+    return ordered
+
+
+def _keep_order(function: Function) -> Function:
+    """Program order between the threads of an agent, and between its registers and the tensor cores."""
+    return insert_mma_fences(insert_role_syncs(function))

@@ -7,6 +7,7 @@ agent's threads in that text have no counterpart here: an agent's threads are al
 from __future__ import annotations
 
 import dataclasses
+from weakref import WeakKeyDictionary
 
 from phalanx.ir.core import Block, Function, Op, rewrite
 from phalanx.ir.ops.cluster import UNWRITTEN, ClusterRank, ClusterReceive, ClusterSend, ClusterTurn, Exchange
@@ -29,18 +30,30 @@ def write_protocols(function: Function) -> Function:
             return None
         return [dataclasses.replace(op, protocol=protocol(op, function.cluster_size))]  # type: ignore[call-arg]
 
-    return dataclasses.replace(function, body=rewrite(function.body, visit))
+    body = rewrite(function.body, visit)
+    if body is function.body:
+        return function
+    written = dataclasses.replace(function, body=body)
+    _BEFORE[written] = function
+    return written
+
+
+_BEFORE: WeakKeyDictionary[Function, Function] = WeakKeyDictionary()
+"""The kernel that a written one came from: what was found out about it is known under its name."""
 
 
 def without_protocols(function: Function) -> Function:
     """The kernel as a back end wants it."""
+    if function in _BEFORE:
+        return _BEFORE[function]
 
     def visit(op: Op) -> list[Op] | None:
         if not isinstance(op, Exchange) or not op.protocol.ops:
             return None
         return [dataclasses.replace(op, protocol=UNWRITTEN)]  # type: ignore[call-arg]
 
-    return dataclasses.replace(function, body=rewrite(function.body, visit))
+    body = rewrite(function.body, visit)
+    return function if body is function.body else dataclasses.replace(function, body=body)
 
 
 def protocol(op: Exchange, size: int) -> Block:

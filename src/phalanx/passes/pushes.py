@@ -19,12 +19,12 @@ import numpy as np
 from phalanx.cuda.plan import PushPlan, Step
 from phalanx.ir.core import Function, Note, Op, rewrite
 from phalanx.ir.effects import Mode, Proxy
+from phalanx.ir.memory import unit_of
 from phalanx.ir.ops.cluster import ClusterCopy
 from phalanx.ir.values import Const
 from phalanx.ir.views import BarrierArray, SharedBuffer, SharedView
 from phalanx.layouts import SharedLayout
 from phalanx.passes.divisibility import Divisibility, find_divisibility
-from phalanx.passes.regions import memory_owner
 
 CHUNK = 16
 """Bulk copies move multiples of so many bytes, from and to multiples of them; the widest store moves as many."""
@@ -69,7 +69,7 @@ def plan_pushes(function: Function, layouts: Layouts) -> Pushes:
             except Unfit as reason:
                 refused[op] = str(reason)
     engines = {
-        memory_owner(access.region.buffer)
+        unit_of(access.region.buffer)
         for op in function.walk()
         if op not in refused
         for access in op.effects().accesses
@@ -82,7 +82,7 @@ def plan_pushes(function: Function, layouts: Layouts) -> Pushes:
     def visit(op: Op) -> list[Op] | None:
         if not isinstance(op, ClusterCopy):
             return None
-        plan = bulk.get(op) or _stores(op, layouts, facts, refused[op], memory_owner(op.dst.buffer) in engines)
+        plan = bulk.get(op) or _stores(op, layouts, facts, refused[op], unit_of(op.dst.buffer) in engines)
         said = dataclasses.replace(op, how=f"{plan.path}: {plan.reason}")
         plans[said] = plan
         if plan.path == "stores" and op.bar is not None:

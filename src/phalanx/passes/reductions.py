@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from phalanx.errors import Error
 from phalanx.ir.core import Block, Function, Op, rewrite
 from phalanx.ir.ops.cluster import Exchange
-from phalanx.ir.ops.control import Role, Roles
+from phalanx.ir.ops.control import Break, Continue, Leave, Role, Roles, Scope
 from phalanx.ir.types import u8
 from phalanx.ir.views import BarrierArray, SharedBuffer
 from phalanx.passes.count_table import spans
@@ -66,6 +66,8 @@ def allocate_reductions(function: Function) -> Function:
 
 def _check_everyone(function: Function) -> None:
     """No rank is kept from a reduction by a condition on the rank."""
+    if not any(isinstance(op, Break | Continue | Leave) for op in function.walk()) and _all_come(function.body):
+        return
     reached = [{step.op for step in steps(trace(function, rank))} for rank in ranks(function)]
     for op in function.walk():
         missing = [rank for rank, found in enumerate(reached) if op not in found]
@@ -75,6 +77,16 @@ def _check_everyone(function: Function) -> None:
                 location=op.loc,
                 remedy=f"every CTA takes part in px.{op.mnemonic}: move it out of the condition on the rank",
             )
+
+
+def _all_come(block: Block) -> bool:
+    """Whether no condition stands before any exchange, in code that nobody leaves early."""
+    return all(
+        _all_come(inner) if isinstance(op, Scope | Roles | Role) else not any(
+            isinstance(below, Exchange) for below in inner.walk()
+        )
+        for op in block.ops for inner in op.blocks()
+    )
 
 
 def _exchanges(block: Block, agent: Warps) -> Iterator[tuple[Op, Warps]]:

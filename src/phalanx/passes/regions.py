@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from phalanx.ir.memory import may_share_bytes
 from phalanx.ir.views import BarrierArray, GlobalView, SharedBuffer, SharedView, View
 from phalanx.passes.offsets import Loop, Offsets
 
@@ -22,14 +23,7 @@ def may_overlap(first: Region, later: Region, offsets: Offsets, crossed: frozens
         return False
     if isinstance(first, SharedView) and isinstance(later, SharedView) and first.buffer is later.buffer:
         return not _apart(first, later, offsets, crossed)
-    return memory_owner(_storage(first)) is memory_owner(_storage(later))
-
-
-def memory_owner(storage: SharedBuffer | BarrierArray) -> SharedBuffer | BarrierArray:
-    """The buffer or barrier array whose memory this one finally took over with `reuse=`."""
-    while storage.reuse is not None:
-        storage = storage.reuse
-    return storage
+    return may_share_bytes(_storage(first), _storage(later))
 
 
 def region_name(region: Region) -> str:

@@ -16,7 +16,7 @@ from phalanx.cuda.tiles.convert import conversion, how
 from phalanx.cuda.tiles.index import local_slots
 from phalanx.cuda.tiles.matrix_load import matrices_of
 from phalanx.errors import Error
-from phalanx.ir.core import Block, Function, Note, Op, substitute
+from phalanx.ir.core import Block, Function, Note, Op, map_blocks, substitute
 from phalanx.ir.ops.control import For, Role, Roles, While
 from phalanx.ir.ops.tile import ConvertLayout
 from phalanx.ir.types import TileType
@@ -354,15 +354,10 @@ class _Rewriter:
 
     def _inside(self, op: Op) -> Op:
         """`op` with its nested blocks rewritten."""
-        changes: dict[str, object] = {}
-        for item in dataclasses.fields(op):
-            part = getattr(op, item.name)
-            if isinstance(part, Block):
-                warps = op.count if isinstance(op, Role) else self._warps
-                changes[item.name] = self.block(part, warps)
-            elif isinstance(part, tuple) and part and isinstance(part[0], Op):
-                changes[item.name] = tuple(self._inside(inner) for inner in part)
-        return dataclasses.replace(op, **changes) if changes else op  # type: ignore[arg-type]
+        if isinstance(op, Roles):
+            return dataclasses.replace(op, regions=tuple(self._inside(region) for region in op.regions))  # type: ignore[misc]
+        warps = op.count if isinstance(op, Role) else self._warps
+        return map_blocks(op, lambda block: self.block(block, warps))
 
     def _fulfil(self, op: Op, wish: Wish, replaced: dict[Value, Value]) -> list[Op]:
         """Brings operands (in `replaced`) and result into the layouts of a wish; what must follow the instruction."""

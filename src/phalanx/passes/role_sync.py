@@ -412,21 +412,23 @@ class Order:
             return f"the bytes{at} are expected before a role arrives"
         assert pending.region is not None
         name = region_name(pending.region)
-        mode = self._conflict(pending, effects)
-        if mode is None:
+        conflict = self._conflict(pending, effects)
+        if conflict is None:
             return f"all threads are done with {name}{at} before the elected thread arrives"
-        then = f"{name} is {_PAST[mode]}" + (" by a copy" if effects.executor is Executor.ONE else "")
+        mode, region = conflict
+        later = name if region_name(region) == name else f"{region_name(region)}, in its memory,"
+        then = f"{later} is {_PAST[mode]}" + (" by a copy" if effects.executor is Executor.ONE else "")
         if pending.done is Done.ONE_ACCESSED:
             return f"the elected thread is done with {name}{at} before {then}"
         return f"{name} was {_PAST[pending.mode]}{at} before {then}"
 
-    def _conflict(self, pending: Pending, effects: Effects) -> Mode | None:
-        """How the instruction touches bytes of `pending`, where the order matters; None where it does not."""
+    def _conflict(self, pending: Pending, effects: Effects) -> tuple[Mode, Region] | None:
+        """How and as what the instruction touches bytes of `pending`, where the order matters; None where not."""
         assert pending.region is not None
         for mode, region in _touched(effects):
             both_harmless = mode is pending.mode and mode is not Mode.WRITE
             if not both_harmless and may_overlap(pending.region, region, self.offsets, pending.crossed):
-                return mode
+                return mode, region
         return None
 
 

@@ -10,7 +10,7 @@ import dataclasses
 from dataclasses import dataclass, field
 
 from phalanx.errors import Error
-from phalanx.ir.core import Block, Function, Op, rewrite
+from phalanx.ir.core import Block, Function, Op, map_blocks, rewrite
 from phalanx.ir.ops.control import Assign, Break, Continue, For, Leave, ReadVar, Role, Roles, Scope, While
 from phalanx.ir.values import Label, Var
 from phalanx.passes.role_rules import check_cluster_barriers, check_registers, check_warps
@@ -43,12 +43,7 @@ class _Merger:
         is_loop = isinstance(op, (For, While))
         if isinstance(op, Scope) and last:
             ends |= {op.label}
-        changes = {
-            f.name: self.block(getattr(op, f.name), tail=last and not is_loop, ends=ends)
-            for f in dataclasses.fields(op)
-            if isinstance(getattr(op, f.name), Block)
-        }
-        return dataclasses.replace(op, **changes) if changes else op  # type: ignore[arg-type]
+        return map_blocks(op, lambda inner: self.block(inner, tail=last and not is_loop, ends=ends))
 
     def _roles(self, roles: Roles, last: bool, ends: frozenset[Label]) -> Roles:
         check_warps(self.function, roles)

@@ -9,44 +9,36 @@ its barrier, carries them. Copies by TMA need none: their bytes are published by
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 
-from phalanx.ir.core import Block, Function, Op
+from phalanx.ir.core import Block, Function, Op, rewrite
 from phalanx.ir.effects import Access, Effects, Mode, Proxy, Span
+from phalanx.ir.memory import unit_of
 from phalanx.ir.ops.control import For, Roles, While
 from phalanx.ir.values import Param
 from phalanx.ir.views import BarrierArray, GlobalView
-from phalanx.passes.regions import memory_owner
 
 
-@dataclass(frozen=True)
-class Scopes:
-    """`cluster` holds the barrier arrays whose remote arrivals and whose waits are of cluster scope.
+def choose_scopes(function: Function) -> Function:
+    """The kernel in which signals that carry ordinary stores from one CTA to another are of cluster scope.
 
-    `credited` are those on which a peer credits bytes after ordinary stores, released by a fence: their waits acquire
-    too.
+    For `passes.pipeline`: the choice is part of the prepared kernel, so that the checks run with it.
     """
-
-    cluster: frozenset[BarrierArray] = frozenset()
-    credited: frozenset[BarrierArray] = frozenset()
-
-    def release(self, barrier: BarrierArray, remote: bool) -> str:
-        """The qualifiers of an arrive: "" (release at CTA scope) or ".release.cluster"."""
-        return ".release.cluster" if remote and barrier in self.cluster else ""
-
-    def acquire(self, barrier: BarrierArray) -> str:
-        """The qualifiers of a wait: "" (acquire at CTA scope) or ".acquire.cluster"."""
-        return ".acquire.cluster" if barrier in self.cluster or barrier in self.credited else ""
-
-
-def choose_scopes(function: Function, credited: frozenset[BarrierArray] = frozenset()) -> Scopes:
-    """The barrier arrays that carry ordinary stores from one CTA to another; `credited` are known to."""
     if function.cluster_size == 1:
-        return Scopes()
+        return function
     reach = _Reach(function)
     if reach.sharing:
         reach.block(function.body, False)
-    return Scopes(frozenset(reach.found), credited)
+
+    def visit(op: Op) -> list[Op] | None:
+        effects = op.effects()
+        signals = [arrival.barrier.barrier for arrival in effects.arrivals if arrival.mask is not None]
+        signals += [wait.barrier.barrier for wait in effects.waits]
+        if not any(array in reach.found for array in signals):
+            return None
+        return [replace(op, scope=Span.CLUSTER.value)]  # type: ignore[call-arg]
+
+    return replace(function, body=rewrite(function.body, visit)) if reach.found else function
 
 
 class _Reach:
@@ -99,7 +91,7 @@ def _sharing_stores(effects: Mapping[Op, Effects]) -> set[Op]:
             if isinstance(region, GlobalView):
                 loaded.add(region.array)
             elif region.cta is not None:
-                visited.add(memory_owner(region.buffer))
+                visited.add(unit_of(region.buffer))
 
     def shares(access: Access) -> bool:
         if access.mode is Mode.READ or access.proxy is not Proxy.GENERIC:
@@ -107,6 +99,6 @@ def _sharing_stores(effects: Mapping[Op, Effects]) -> set[Op]:
         region = access.region
         if isinstance(region, GlobalView):
             return region.array in loaded
-        return region.cta is not None or memory_owner(region.buffer) in visited
+        return region.cta is not None or unit_of(region.buffer) in visited
 
     return {op for op, e in effects.items() if any(map(shares, e.accesses))}

@@ -62,7 +62,7 @@ def lower_transactions(function: Function) -> Function:
     tracks in one phase, or reach a CTA that does not run the transaction.
     Example: a 64x64 bf16 tile multicast by rank 0 to both CTAs expects 8192 bytes in each.
     """
-    if not function.barriers:
+    if not function.barriers or not any(_counts_bytes(op) for op in function.walk()):
         return function
     traces = [trace(function, rank) for rank in ranks(function)]
     for nodes in traces:
@@ -76,6 +76,11 @@ def lower_transactions(function: Function) -> Function:
         return _lowered(op, next(totals)) if isinstance(op, Transaction) else None
 
     return dataclasses.replace(function, body=rewrite(function.body, visit))
+
+
+def _counts_bytes(op: Op) -> bool:
+    """Whether there is anything to add up or to compare with what a barrier tracks."""
+    return isinstance(op, Transaction) or bool(op.effects().expects)
 
 
 def _in_rewrite_order(function: Function) -> list[Transaction]:

@@ -40,11 +40,8 @@ class Compiled:
     sites: tuple[Site, ...] = field(default=(), repr=False)
     from_cache: bool = False
     pdl: bool = False
-
-    @property
-    def addresses_cluster(self) -> bool:
-        """Whether it addresses the shared memory of its cluster, if only its own: that needs a launch as a cluster."""
-        return "mapa.shared::cluster" in self.source
+    addresses_cluster: bool = field(default=False, repr=False)
+    """Whether it addresses the shared memory of its cluster, if only its own: that needs a launch as a cluster."""
 
     def load(self, device: int) -> Launcher:
         """The kernel loaded on a CUDA device, ready to be launched."""
@@ -161,6 +158,7 @@ def build(function: Function, arch: Arch, watchdog: bool) -> Compiled:
         signature=module.signature,
         sites=module.sites,
         pdl=function.pdl,
+        addresses_cluster=module.addresses_cluster,
     )
 
 
@@ -171,6 +169,7 @@ def to_meta(made: Compiled) -> dict[str, Any]:
         "shared_bytes": made.shared_bytes,
         "registers": made.registers,
         "spills": made.spills,
+        "addresses_cluster": made.addresses_cluster,
         "signature": made.signature.to_json(),
         "sites": [
             [
@@ -216,6 +215,7 @@ def from_entry(entry: Entry, function: Function, arch: Arch) -> Compiled | None:
             sites=sites,
             from_cache=True,
             pdl=function.pdl,
+            addresses_cluster=bool(meta["addresses_cluster"]),
         )
     except (KeyError, TypeError, ValueError):
         return None

@@ -7,13 +7,14 @@ after.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from phalanx.ir.effects import FenceKind, Mode
-from phalanx.ir.views import GlobalView
+from phalanx.ir.memory import Storage
+from phalanx.ir.views import GlobalView, SharedBuffer
 from phalanx.sanitizer.clocks import AgentClock
 from phalanx.sanitizer.globals import GlobalShadow, Tile, distinct, key_of, repeats_rows
 from phalanx.sanitizer.records import Record
@@ -29,8 +30,11 @@ class Conflicts:
     def __init__(
         self, *, strict: bool, race: Callable[[Record, Record], None], proxy: Callable[[Record, Record], None],
         unwritten: Callable[[Record], None], over_barrier: Callable[[Record, Cell], None],
+        units: Mapping[SharedBuffer, Storage] | None = None,
     ) -> None:
         self.strict = strict
+        self.units = units
+        """Where the compiler lets buffers share memory: what each belongs to as the user wrote it."""
         self.race = race
         self.proxy = proxy
         self.unwritten = unwritten
@@ -50,18 +54,20 @@ class Conflicts:
 
     def _read(self, record: Record, cells: Cells) -> None:
         clock = record.clock
-        now, engine = clock.now, record.engine
+        now, engine, peers = clock.now, record.engine, clock.layout.seen
         for cell in cells:
             write = cell.write
             if write is None:
                 if not cell.atomics:
                     self._unwritten(record, cell)
-            elif now[write.dim] < write.epoch:
+            elif now[write.dim] < write.epoch or (peers and not is_seen(write, clock)):
                 self.race(write, record)
             elif engine and not write.engine and not is_fenced(clock, write, record.rank):
                 self.proxy(write, record)
+            elif self.units is not None and self._is_left_over(write, record):
+                self._unwritten(record, cell)
             if cell.atomics:
-                self._after(cell.atomics, record, fenced=True)
+                self._after(cell.atomics, record, fenced=True, seen=True)
             reads = cell.reads
             if not reads:
                 reads.append(record)
@@ -91,7 +97,7 @@ class Conflicts:
                 cell.atomics.clear()
             write = cell.write
             if write is not None:
-                if now[write.dim] < write.epoch:
+                if now[write.dim] < write.epoch or (write.clock.rank != record.rank and not is_seen(write, clock)):
                     self.race(write, record)
                 elif engine and not write.engine and not is_fenced(clock, write, record.rank):
                     self.proxy(write, record)
@@ -101,7 +107,7 @@ class Conflicts:
 
     def _atomic(self, record: Record, cells: Cells) -> None:
         clock = record.clock
-        now, engine = clock.now, record.engine
+        now, engine, peers = clock.now, record.engine, clock.layout.seen
         for cell in cells:
             if cell.reads:  # they stay: an atomic that comes later may be in no order with them
                 self._after(cell.reads, record, fenced=self.strict)
@@ -109,7 +115,7 @@ class Conflicts:
             if write is None:
                 if not cell.atomics:
                     self._unwritten(record, cell)
-            elif now[write.dim] < write.epoch:
+            elif now[write.dim] < write.epoch or (peers and not is_seen(write, clock)):
                 self.race(write, record)
             elif engine and not write.engine and not is_fenced(clock, write, record.rank):
                 self.proxy(write, record)
@@ -118,15 +124,21 @@ class Conflicts:
             cell.atomics[:] = [other for other in cell.atomics if now[other.dim] < other.epoch]
             cell.atomics.append(record)
 
-    def _after(self, before: list[Record], record: Record, *, fenced: bool) -> None:
-        """All of `before` must be over; with `fenced`, generic ones need a proxy fence if an engine follows."""
+    def _after(self, before: list[Record], record: Record, *, fenced: bool, seen: bool = False) -> None:
+        """All of `before` must be over (with `seen`, have reached its CTA); with `fenced`, generic ones need a proxy
+        fence if an engine follows."""
         clock = record.clock
         now, engine = clock.now, record.engine
         for other in before:
-            if now[other.dim] < other.epoch:
+            if now[other.dim] < other.epoch or (seen and not is_seen(other, clock)):
                 self.race(other, record)
             elif fenced and engine and not other.engine and not is_fenced(clock, other, record.rank):
                 self.proxy(other, record)
+
+    def _is_left_over(self, write: Record, record: Record) -> bool:
+        """The bytes are another buffer's, which only the compiler put there: to the user, nobody wrote them."""
+        assert self.units is not None
+        return write.access is not None and self.units[write.place.buffer] is not self.units[record.place.buffer]
 
     def _unwritten(self, record: Record, cell: Cell) -> None:
         if cell.unwritten is None:
@@ -225,8 +237,9 @@ class Conflicts:
 
     def _after_global(self, before: Iterable[Record], record: Record, *, fenced: bool) -> None:
         clock, engine = record.clock, record.engine
+        reads = record.mode is not WRITE
         for other in before:
-            if not is_known(other, clock):
+            if not is_known(other, clock) or (reads and other.mode is not READ and not is_seen(other, clock)):
                 self.race(other, record)
             elif fenced and engine and not other.engine and not is_fenced(clock, other, None):
                 self.proxy(other, record)
@@ -247,6 +260,14 @@ def is_known(record: Record, clock: AgentClock) -> bool:
         return False
     now = clock.now
     return now[record.dim] >= record.epoch or any(now[dim] >= epoch for dim, epoch in record.also)
+
+
+def is_seen(write: Record, clock: AgentClock) -> bool:
+    """Whether a write that is known has reached the agent's CTA: an ordinary store of another needs cluster scope."""
+    layout = clock.layout
+    if not layout.seen or write.engine or write.clock.rank == clock.rank:
+        return True
+    return bool(clock.now[layout.seen + write.dim] >= write.epoch)
 
 
 def is_fenced(clock: AgentClock, before: Record, rank: int | None) -> bool:

@@ -13,6 +13,7 @@ import numpy as np
 from phalanx.errors import Error
 from phalanx.ir import effects as fx
 from phalanx.ir.core import Function, Op
+from phalanx.ir.memory import unit_of
 from phalanx.sanitizer import messages
 from phalanx.sanitizer.accesses import Conflicts, covers
 from phalanx.sanitizer.barriers import ARRIVE, COPY, EXPECT, BarrierClock, Event
@@ -86,8 +87,10 @@ class Checker(Monitor):
         self.findings = findings
         self.states: dict[Cluster, ClusterState] = {}
         self.memory = GlobalShadow(function, args)
+        chosen = any(buffer.why for buffer in function.buffers)
         self.conflicts = Conflicts(
             strict=strict, race=self.race, proxy=self.proxy, unwritten=self.unwritten, over_barrier=self.over_barrier,
+            units={buffer: unit_of(buffer) for buffer in function.buffers} if chosen else None,
         )
         self.suspects: dict[Op, int] = {}
         self.outside: dict[Op, tuple[int, str]] = {}
@@ -95,7 +98,18 @@ class Checker(Monitor):
         self.racing_ops: set[Op] = set()
         self.racing_barriers: set[MBarrier] = set()
         effects = [op.effects() for op in function.walk()]
-        self.relaxed = any(not meeting.releases for e in effects for meeting in e.rendezvous)
+        self.unordered: set[Op] = set()
+        """Arrives that release nothing."""
+        self.wide: set[Op] = set()
+        """Arrives and waits of cluster scope."""
+        for op in function.walk():
+            mine = op.effects()
+            scopes = [arrival.scope for arrival in mine.arrivals] + [wait.scope for wait in mine.waits]
+            if fx.Span.CLUSTER in scopes:
+                self.wide.add(op)
+            if any(not arrival.releases for arrival in mine.arrivals):
+                self.unordered.add(op)
+        self.relaxed = bool(self.unordered) or any(not meeting.releases for e in effects for meeting in e.rendezvous)
         self.tracked = {
             life.barrier for e in effects for life in e.lifecycle if life.life is fx.Life.INVALIDATE
         }
@@ -179,6 +193,8 @@ class Checker(Monitor):
     def visit(self, cta: Cta, record: Record) -> None:
         """A peer, or an engine whose end this CTA need not see, touches the memory of `cta`."""
         shadow: SharedShadow = cta.watch
+        if record.access is not None and not record.clock.knows_start(cta.rank):
+            self.too_soon(record)
         if shadow.exited:
             self.exit_hazard(record)
         else:
@@ -309,7 +325,7 @@ class Checker(Monitor):
     # --- mbarriers --------------------------------------------------------------------------------------------------
 
     def arrive(self, agent: Agent, op: Op, barrier: MBarrier, count: int) -> None:
-        """Publishes all that the agent did or observed, to the current phase."""
+        """Publishes all that the agent did or observed, to the current phase; stores to another CTA at its scope."""
         clock: AgentClock = agent.watch
         state: BarrierClock = barrier.watch
         if not barrier.live:
@@ -320,7 +336,11 @@ class Checker(Monitor):
         if state.passes:
             self.misses.signalled(state, clock, phase)
         state.note(phase, (ARRIVE, clock, op, clock.now[clock.dim], count))
-        state.publication.add(phase, clock.vector)
+        if clock.layout.seen and barrier.cta is not agent.cta:
+            vector = clock.sent(wide=op in self.wide, releases=op not in self.unordered)
+        else:
+            vector = clock.vector if op not in self.unordered else clock.relaxed()
+        state.publication.add(phase, vector)
         clock.now[clock.dim] += 1
 
     def expect(self, agent: Agent, op: Op, barrier: MBarrier, nbytes: int) -> None:
@@ -344,6 +364,8 @@ class Checker(Monitor):
             published = state.publication.upto(target)
             if published is not None:
                 clock.take(published)
+                if clock.layout.seen:
+                    clock.acquire(op in self.wide)
             clock.now[state.dim] = target + 1
         if target > state.waited:
             state.waited = target
@@ -416,7 +438,7 @@ class Checker(Monitor):
         if not rendezvous.arrives:
             return
         clock: AgentClock = agent.watch
-        vector = clock.vector if rendezvous.releases else clock.relaxed()
+        vector = clock.exposed() if rendezvous.releases else clock.relaxed()
         self.states[agent.cta.cluster].meetings.add(phase, vector)
         clock.tick()
 
@@ -478,6 +500,11 @@ class Checker(Monitor):
     def exit_hazard(self, visit: Record) -> None:
         if not visit.raced:
             self.findings.add("exit-hazard", visit.op.loc, describe=lambda: messages.exit_hazard(visit))
+
+    def too_soon(self, visit: Record) -> None:
+        """The memory of a CTA that may not have started is not there yet: its start is in no order with the access."""
+        visit.raced = True
+        self.findings.add("race", visit.op.loc, cluster=visit.cluster, describe=lambda: messages.too_soon(visit))
 
     def never_waited(self, barrier: BarrierClock, work: CopyWork) -> None:
         """Nobody waited for a load: unfinished; or, where other receivers of the same load did, a write at exit."""

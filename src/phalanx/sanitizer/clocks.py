@@ -10,6 +10,9 @@ One vector per agent and per publication, of 64-bit numbers, in sections:
   on.
 - `I`, epochs of each agent before its last `px.fence.barrier_init()`.
 - `P`, for each space of the proxy fence, epochs of each agent before its own last fence.
+- `S` and `R`, only in clusters: epochs of each agent whose ordinary stores have reached this CTA. A signal of CTA scope
+  orders what comes after it, but the stores of another CTA are seen only by way of a release and an acquire at cluster
+  scope. `S` is what is seen; `R`, in publications, is what arrived from another CTA and waits to be acquired.
 
 Taking over a publication is an element-wise maximum of whole vectors.
 """
@@ -35,7 +38,8 @@ class Layout:
     """Where each number of a cluster's vectors stands."""
 
     __slots__ = (
-        "agents", "barrier", "exit", "inbox", "init", "knowledge", "mma", "per_cta", "proxy", "reads", "sends", "size",
+        "agents", "barrier", "exit", "inbox", "init", "knowledge", "mma", "per_cta", "proxy", "reads", "received", "seen",
+        "sends", "size",
         "writes",
     )
 
@@ -54,7 +58,11 @@ class Layout:
         end = self.exit + self.knowledge
         self.init = end
         self.proxy = {kind: end + (1 + i) * self.agents for i, kind in enumerate(PROXY_SPACES)}
-        self.size = end + 4 * self.agents
+        end += 4 * self.agents
+        self.seen = end if ctas > 1 else 0
+        """Where S begins, then R. Without peers there is neither."""
+        self.received = end + self.agents
+        self.size = end + 2 * self.agents * (ctas > 1)
         self.sends: np.ndarray = np.arange(0)
         """What a send over the cluster hands on: reads of inboxes, and phases of the barriers that belong to them."""
 
@@ -63,8 +71,8 @@ class AgentClock:
     """What one agent knows. `now` is a view of `vector` that is cheap to read number by number."""
 
     __slots__ = (
-        "agent", "cluster", "commits", "dim", "fenced", "last_store", "layout", "locally", "mma_commits", "now", "rank",
-        "reads_dim", "vector", "writes_dim",
+        "agent", "cluster", "commits", "dim", "fenced", "last_store", "layout", "locally", "mma_commits", "now", "own",
+        "rank", "reads_dim", "received", "seen", "unacquired", "vector", "writes_dim",
     )
 
     def __init__(self, agent: Agent, dim: int, layout: Layout) -> None:
@@ -75,6 +83,11 @@ class AgentClock:
         self.writes_dim = layout.writes + dim
         self.reads_dim = layout.reads + dim
         self.vector = np.zeros(layout.size, np.int64)
+        first = self.rank * layout.per_cta
+        self.own = slice(first, first + layout.per_cta)
+        """The agents of its CTA."""
+        self.seen = slice(layout.seen, layout.seen + layout.agents)
+        self.received = slice(layout.received, layout.received + layout.agents)
         self.now = memoryview(self.vector)  # type: ignore[arg-type]
         self.cluster = 0
         self.locally: dict[FenceKind, np.ndarray] = {}
@@ -88,12 +101,19 @@ class AgentClock:
         self.commits = self.mma_commits = 0
         self.last_store: Record | None = None
         self.fenced: np.ndarray | None = None
+        self.unacquired: np.ndarray | None = None
+        """Stores of other CTAs that a wait of CTA scope did not acquire; a fence may."""
         if self.locally:
             self.locally.clear()
 
     def tick(self) -> None:
         """A new epoch: what follows is not part of what was just published or fenced."""
         self.now[self.dim] += 1
+
+    def knows_start(self, rank: int) -> bool:
+        """Whether that CTA is known to have started: something that its own code did, or a relaxed arrive, says so."""
+        first = rank * self.layout.per_cta
+        return bool(self.now[first] or self.now[self.layout.exit + first])
 
     def take(self, published: np.ndarray) -> None:
         np.maximum(self.vector, published, out=self.vector)
@@ -107,6 +127,7 @@ class AgentClock:
         child.now[child.dim] = max(own, child.now[child.dim]) + 1
         child.locally = dict(self.locally)
         child.fenced = self.fenced
+        child.unacquired = self.unacquired
         self.tick()
 
     def join(self, child: AgentClock) -> None:
@@ -122,7 +143,10 @@ class AgentClock:
     def fence(self, kind: FenceKind) -> None:
         layout = self.layout
         if kind is FenceKind.ACQ_REL_CLUSTER:
-            self.fenced = self.vector.copy()
+            if self.unacquired is not None:
+                np.maximum(self.vector[self.seen], self.unacquired, out=self.vector[self.seen])
+                self.unacquired = None
+            self.fenced = self.exposed().copy()
         elif kind is FenceKind.BARRIER_INIT:
             self._mark(layout.init)
         else:
@@ -148,6 +172,34 @@ class AgentClock:
         return out
 
     # --- what is published ------------------------------------------------------------------------------------------
+
+    def exposed(self) -> np.ndarray:
+        """All that it knows, what its CTA stored included: a release at cluster scope."""
+        if self.layout.seen:
+            self.vector[self.seen][self.own] = self.vector[self.own]
+        return self.vector
+
+    def sent(self, *, wide: bool, releases: bool) -> np.ndarray:
+        """What an arrive on a barrier of another CTA hands on: stores only at cluster scope, or after a fence."""
+        if not releases:
+            out = self.relaxed()
+            out[self.received] = out[self.seen]
+        else:
+            out = (self.exposed() if wide else self.vector).copy()
+            fenced = None if self.fenced is None else self.fenced[self.seen]
+            out[self.received] = out[self.seen] if wide else 0 if fenced is None else fenced
+        out[self.seen] = 0
+        return out
+
+    def acquire(self, wide: bool) -> None:
+        """A publication was taken over: what other CTAs stored is seen if the wait is of cluster scope."""
+        received = self.vector[self.received]
+        if received.any():
+            if wide:
+                np.maximum(self.vector[self.seen], received, out=self.vector[self.seen])
+            else:
+                self.unacquired = received.copy() if self.unacquired is None else np.maximum(received, self.unacquired)
+            received.fill(0)
 
     def relaxed(self) -> np.ndarray:
         """What a relaxed arrive hands on: fenced inits, what a `px.fence.cluster()` follows, the licence to exit."""

@@ -14,7 +14,7 @@ from phalanx.sanitizer.records import Actor
 KINDS = (
     "race", "proxy", "deadlock", "tx-mismatch", "over-arrival", "count-mismatch", "barrier-uninitialised",
     "barrier-reinitialised", "barrier-invalidated", "barrier-memory", "uninitialised-read", "out-of-bounds",
-    "misaligned", "exit-hazard", "unfinished", "wgmma-hazard",
+    "misaligned", "exit-hazard", "unfinished", "wgmma-hazard", "region-mismatch",
 )
 """Every kind of finding, as in the table of `docs/checks.md`."""
 

@@ -8,6 +8,7 @@ from phalanx.ir.effects import Mode
 from phalanx.ir.location import Location
 from phalanx.ir.ops.mbarrier import BarrierInit
 from phalanx.ir.views import GlobalView
+from phalanx.sanitizer.accesses import is_known, is_seen
 from phalanx.sanitizer.barriers import BarrierClock, Event, PhaseLog
 from phalanx.sanitizer.clocks import AgentClock
 from phalanx.sanitizer.findings import Finding
@@ -48,6 +49,16 @@ def race(before: Record, after: Record) -> Finding:
         what = f"{call(after.op)} stores twice to a row of {after.region()}, and which of the two stays is not known"
         remedy = "name each row once; rows that are to add up take px.tma.reduce"
         return Finding("race", f"{what}; {remedy}", after.op.loc, None, (after.actor(),), label=label(after))
+    if is_known(before, after.clock) and not is_seen(before, after.clock):
+        what = (
+            f"{call(after.op)} {after.verb} {after.region()}, but the signals between it and {call(before.op)} "
+            f"({place(before.op)}), which {before.verb} it, order memory within a CTA only"
+        )
+        remedy = f"an arrive and a wait of cluster scope bring what CTA {before.clock.rank} stores to CTA {after.clock.rank}"
+        return Finding(
+            "race", f"{what}; {remedy}", after.op.loc, before.op.loc, (after.actor(), before.actor()),
+            label=label(after), other_label=label(before),
+        )
     what = (
         f"{call(after.op)} {after.verb} {after.region()} and nothing orders it after {call(before.op)} "
         f"({place(before.op)}), which {before.verb} {'it' if same_bytes(before, after) else before.region()}"
@@ -283,6 +294,15 @@ def exit_hazard(visit: Record) -> Finding:
         "exit-hazard",
         f"{what}, and CTA {visit.rank} may exit before that is over; let it wait for it, end with px.cluster.sync(), "
         "or leave exit_sync on",
+        visit.op.loc, None, (visit.actor(),), label=label(visit),
+    )
+
+
+def too_soon(visit: Record) -> Finding:
+    return Finding(
+        "race",
+        f"{call(visit.op)} {visit.verb} {visit.region()}, and CTA {visit.rank} may not have started; px.cluster.sync() "
+        "before the first access to a peer's memory",
         visit.op.loc, None, (visit.actor(),), label=label(visit),
     )
 

@@ -138,8 +138,12 @@ def changed_fields(op: Op, effects: fx.Effects) -> Iterator[Change]:
                 yield f"{op.mnemonic}: waits for nothing", [replace(op, n=MANY)]
         if group.action is fx.GroupAction.WAIT and "read" in names:
             yield f"{op.mnemonic}: waits for the reads only", [replace(op, read=True)]
-    if any(m.span is fx.Span.CLUSTER and m.arrives and m.releases for m in effects.rendezvous) and "relaxed" in names:
+    meets = any(m.span is fx.Span.CLUSTER and m.arrives and m.releases for m in effects.rendezvous)
+    if "relaxed" in names and (meets or any(arrival.releases for arrival in effects.arrivals)):
         yield f"{op.mnemonic}: relaxed", [replace(op, relaxed=True)]
+    signals: list[Any] = [*effects.arrivals, *effects.waits]
+    if any(signal.scope is fx.Span.CLUSTER for signal in signals):
+        yield f"{op.mnemonic}: of CTA scope", [replace(op, scope=fx.Span.CTA.value)]
 
 
 def changed_stages(op: Op, sizes: set[int]) -> Iterator[Change]:

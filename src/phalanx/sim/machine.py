@@ -14,6 +14,7 @@ import numpy as np
 from phalanx.errors import Error
 from phalanx.ir.core import Function
 from phalanx.ir.location import Location
+from phalanx.ir.memory import pieces
 from phalanx.ir.views import BarrierArray, SharedBuffer
 from phalanx.sim.agents import Agent
 from phalanx.sim.barriers import ClusterBarrier, MBarrier
@@ -160,25 +161,15 @@ class Cta:
 
 
 def layout(function: Function) -> tuple[dict[SharedBuffer | BarrierArray, int], int]:
-    """Byte offsets in shared memory: in declaration order, 1024-byte aligned; `reuse` shares the place of another."""
-    members: dict[SharedBuffer | BarrierArray, list[SharedBuffer | BarrierArray]] = {}
+    """Byte offsets in shared memory: in declaration order, 1024-byte aligned, shared where the function says so."""
     declared: list[SharedBuffer | BarrierArray] = [*function.buffers, *function.barriers]
-    for item in declared:
-        members.setdefault(_root(item), []).append(item)
     offsets: dict[SharedBuffer | BarrierArray, int] = {}
     end = 0
-    for group in members.values():
+    for piece in pieces(declared, {item: item.nbytes for item in declared}, dict.fromkeys(declared, 1024)):
         start = -(-end // 1024) * 1024
-        end = start + max(item.nbytes for item in group)
-        for item in group:
-            offsets[item] = start
+        end = start + piece.nbytes
+        offsets |= {item: start + offset for item, offset in piece.offsets.items()}
     return offsets, end
-
-
-def _root(item: SharedBuffer | BarrierArray) -> SharedBuffer | BarrierArray:
-    while item.reuse is not None:
-        item = item.reuse
-    return item
 
 
 def aligned_bytes(size: int) -> np.ndarray:

@@ -57,23 +57,12 @@ struct bits<double> {
 };
 
 template <int N, class T>
-__device__ __forceinline__ void pack_words(unsigned* words, const T* x) {
-  constexpr int per_word = 4 / sizeof(T);
-  #pragma unroll
-  for (int j = 0; j < N; j += per_word) {
-    unsigned word = 0;
-    #pragma unroll
-    for (int k = 0; k < per_word; ++k) word |= (unsigned)bits<T>::of(x[j + k]) << k * 8 * sizeof(T);
-    words[j / per_word] = word;
-  }
-}
-
-template <int N, class T>
 __device__ __forceinline__ void fill_words(unsigned* words, T value) {
-  T x[N];
+  unsigned word = (unsigned)bits<T>::of(value);
+  if constexpr (sizeof(T) == 2) word *= 0x10001u;
+  if constexpr (sizeof(T) == 1) word *= 0x1010101u;
   #pragma unroll
-  for (int j = 0; j < N; ++j) x[j] = value;
-  pack_words<N>(words, x);
+  for (int j = 0; j < N * (int)sizeof(T) / 4; ++j) words[j] = word;
 }
 
 // N narrow elements from the words that hold them, and back.

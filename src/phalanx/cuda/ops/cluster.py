@@ -94,7 +94,7 @@ def emit_copy(w: Writer, op: ClusterCopy) -> None:
     from phalanx.cuda.ops.mbarrier import arrive_expect_tx
     from phalanx.cuda.push import emit_push
 
-    scope = "" if op.bar is None else w.plan.scopes.release(op.bar.barrier, True)
+    scope = "" if op.scope == "cta" else f".release.{op.scope}"
     emit_push(w, op, arrive_expect_tx("cluster", scope))
 
 

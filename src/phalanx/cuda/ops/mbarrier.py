@@ -42,6 +42,18 @@ _BYTES = ("unsigned", "bytes")
 _COUNT = ("unsigned", "count")
 
 
+def release(op: Arrive | ArriveExpectTx) -> str:
+    """The qualifiers of an arrive: "" is a release at CTA scope."""
+    if op.relaxed:
+        return f".relaxed.{op.scope}"
+    return "" if op.scope == "cta" else f".release.{op.scope}"
+
+
+def acquire(w: Writer, op: Wait | TestWait) -> str:
+    """The qualifiers of a wait: "" is an acquire at CTA scope. What a peer credits after ordinary stores needs more."""
+    return ".acquire.cluster" if op.scope == "cluster" or op.bar.barrier in w.plan.credited else ""
+
+
 def init() -> Helper:
     return instruction("mbarrier.init.shared::cta.b64", "[{bar}], {count}", (_BAR, _COUNT))
 
@@ -177,7 +189,7 @@ def _spread(w: Writer, op: Arrive, by_group: bool, counted: bool, operands: str)
     else:
         text = f"{int(mask):#x}u" if mask is not None else f"(unsigned){atom(w.name(op.ctas))}"
         conditions.append(f"({text} >> {w.lane} & 1)")
-    name = w.use(arrive("cluster", w.plan.scopes.release(op.bar.barrier, True), counted=counted))
+    name = w.use(arrive("cluster", release(op), counted=counted))
     place = f"{w.use(MAPA)}({w.barrier_address(op.bar)}, {w.lane})"
     w.line(f"if ({' && '.join(conditions)}) {name}({place}{operands});")
 
@@ -193,8 +205,7 @@ def _signal(
 ) -> None:
     """An arrive here (`ctas` None), or in each CTA of the mask."""
     address = w.barrier_address(op.bar)
-    remote = op.ctas is not None
-    scope = w.plan.scopes.release(op.bar.barrier, remote)
+    scope = release(op)
     if op.ctas is None:
         w.line(f"{w.use(helper('cta', scope))}({address}{operands});")
     else:
@@ -212,7 +223,7 @@ def emit_expect_tx(w: Writer, op: ExpectTx) -> None:
 def emit_wait(w: Writer, op: Wait) -> None:
     barrier = op.bar.barrier
     address, parity, index = w.barrier_address(op.bar), bare(w.name(op.parity)), w.name(op.bar.index)
-    emit_wait_for(w, op, barrier.name, address, parity, index=index, scope=w.plan.scopes.acquire(barrier))
+    emit_wait_for(w, op, barrier.name, address, parity, index=index, scope=acquire(w, op))
 
 
 def emit_wait_for(
@@ -229,7 +240,7 @@ def emit_wait_for(
 @emits(TestWait)
 def emit_test_wait(w: Writer, op: TestWait) -> None:
     """Threads may see different answers, so they vote: true if all of them have seen the phase complete."""
-    helper = w.use(poll("test_wait", w.plan.scopes.acquire(op.bar.barrier)))
+    helper = w.use(poll("test_wait", acquire(w, op)))
     seen = f"{helper}({w.barrier_address(op.bar)}, {bare(w.name(op.parity))})"
     agent = w.agent
     if agent.warps == 1:

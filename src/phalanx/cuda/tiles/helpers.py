@@ -365,12 +365,13 @@ FILL_WORDS = Helper(
     "fill_words",
     "template <int N, class T>\n"
     "__device__ __forceinline__ void fill_words(unsigned* words, T value) {\n"
-    "  T x[N];\n"
+    "  unsigned word = (unsigned)bits<T>::of(value);\n"
+    "  if constexpr (sizeof(T) == 2) word *= 0x10001u;\n"
+    "  if constexpr (sizeof(T) == 1) word *= 0x1010101u;\n"
     "  #pragma unroll\n"
-    "  for (int j = 0; j < N; ++j) x[j] = value;\n"
-    "  pack_words<N>(words, x);\n"
+    "  for (int j = 0; j < N * (int)sizeof(T) / 4; ++j) words[j] = word;\n"
     "}",
-    (PACK_WORDS,),
+    (BITS,),
 )
 
 LOAD_WORDS_ONCE = Helper(

@@ -87,7 +87,8 @@ class ClusterCopy(Op):
 
     With a barrier, the destination's bytes complete on that CTA's `bar`, and nothing arrives there unless `arm`: then
     the sender also arrives, with those bytes expected. Without one the copy is over for whoever passes the next cluster
-    barrier. An element type or shape that differs is converted, in row-major order. `how` is the compiler's choice.
+    barrier. An element type or shape that differs is converted, in row-major order. `how` is the compiler's choice, and
+    so is the `scope` at which the arrival of `arm` releases.
     """
 
     mnemonic: ClassVar[str] = "cluster.copy"
@@ -97,6 +98,7 @@ class ClusterCopy(Op):
     ctas: Value
     arm: bool = False
     how: str = ""
+    scope: str = "cta"
 
     def effects(self) -> Effects:
         if self.bar is None:
@@ -111,7 +113,7 @@ class ClusterCopy(Op):
                 Access(Mode.WRITE, self.dst, Proxy.ASYNC, When.BARRIER),
             ),
             expects=(Expect(self.bar, Const(nbytes), self.ctas),) * self.arm,
-            arrivals=(Arrival(self.bar, Const(1), self.ctas),) * self.arm,
+            arrivals=(Arrival(self.bar, Const(1), self.ctas, Span(self.scope)),) * self.arm,
             completes=(Complete(self.bar, nbytes, self.ctas),),
             executor=Executor.ONE,
         )

@@ -15,6 +15,7 @@ from phalanx.ir.effects import (
     FenceKind,
     Life,
     Lifecycle,
+    Span,
 )
 from phalanx.ir.values import Const, Value
 from phalanx.ir.views import BarrierArray, BarrierRef
@@ -74,7 +75,8 @@ class Arrive(Op):
     `form` is the compiler's choice: one elected thread, or one thread of each warpgroup. On a barrier with a `factor`,
     an arrival is so many of the hardware's, which the issuing threads share. With `spread`, lane r of the issuing warp
     arrives in CTA r, all at once. `releases`: the arrival gives back a stage that copies fill which complete on that
-    array; without `ctas` the compiler finds out whose.
+    array; without `ctas` the compiler finds out whose. `scope` is the compiler's choice too: "cluster" where ordinary
+    stores must reach another CTA. A `relaxed` one orders nothing.
     """
 
     mnemonic: ClassVar[str] = "mbarrier.arrive"
@@ -85,9 +87,12 @@ class Arrive(Op):
     factor: int = 1
     spread: bool = False
     releases: BarrierArray | None = None
+    scope: str = "cta"
+    relaxed: bool = False
 
     def effects(self) -> Effects:
-        return Effects(arrivals=(Arrival(self.bar, self.count, self.ctas),), executor=Executor.ONE)
+        arrival = Arrival(self.bar, self.count, self.ctas, Span(self.scope), not self.relaxed)
+        return Effects(arrivals=(arrival,), executor=Executor.ONE)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -104,17 +109,22 @@ class ExpectTx(Op):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ArriveExpectTx(Op):
-    """First expects `nbytes`, then arrives once; here or in every CTA of the mask `ctas`."""
+    """First expects `nbytes`, then arrives once; here or in every CTA of the mask `ctas`.
+
+    `scope` and `relaxed` as of `Arrive`.
+    """
 
     mnemonic: ClassVar[str] = "mbarrier.arrive_expect_tx"
     bar: BarrierRef
     nbytes: Value
     ctas: Value | None = None
+    scope: str = "cta"
+    relaxed: bool = False
 
     def effects(self) -> Effects:
         return Effects(
             expects=(Expect(self.bar, self.nbytes, self.ctas),),
-            arrivals=(Arrival(self.bar, Const(1), self.ctas),),
+            arrivals=(Arrival(self.bar, Const(1), self.ctas, Span(self.scope), not self.relaxed),),
             executor=Executor.ONE,
         )
 
@@ -130,14 +140,15 @@ class Transaction(Op):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Wait(Op):
-    """Blocks until the phase of `parity` is complete."""
+    """Blocks until the phase of `parity` is complete. `scope` is the compiler's choice, as of `Arrive`."""
 
     mnemonic: ClassVar[str] = "mbarrier.wait"
     bar: BarrierRef
     parity: Value
+    scope: str = "cta"
 
     def effects(self) -> Effects:
-        return Effects(waits=(BarrierWait(self.bar, self.parity),))
+        return Effects(waits=(BarrierWait(self.bar, self.parity, scope=Span(self.scope)),))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -148,6 +159,7 @@ class TestWait(Op):
     bar: BarrierRef
     parity: Value
     result: Value
+    scope: str = "cta"
 
     def effects(self) -> Effects:
-        return Effects(waits=(BarrierWait(self.bar, self.parity, blocking=False),))
+        return Effects(waits=(BarrierWait(self.bar, self.parity, False, Span(self.scope)),))

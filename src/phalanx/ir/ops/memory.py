@@ -63,10 +63,14 @@ class AtomicAdd(Op):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FenceAsyncProxy(Op):
-    """Generic accesses before it are ordered before asynchronous ones after it, in one space."""
+    """Generic accesses before it are ordered before asynchronous ones after it, in one space.
+
+    `reason` is empty where the user wrote it.
+    """
 
     mnemonic: ClassVar[str] = "fence.async_proxy"
     space: str
+    reason: str = ""
 
     def effects(self) -> Effects:
         kinds = {"cta": FenceKind.PROXY_CTA, "cluster": FenceKind.PROXY_CLUSTER, "global": FenceKind.PROXY_GLOBAL}

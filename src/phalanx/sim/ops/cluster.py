@@ -122,6 +122,7 @@ def cluster_agree(op: ClusterAgree, agent: Agent) -> Callable[..., None]:
     """The n-th time that the CTAs of a mask come here, they name the same region."""
     cta = agent.cta
     cluster, rank, name = cta.cluster, cta.rank, op.src.array.name
+    monitor = cluster.machine.monitor
 
     def run(src: GlobalPlace, ctas: int) -> None:
         ranks = ranks_of(ctas, cta, op.loc)
@@ -131,13 +132,18 @@ def cluster_agree(op: ClusterAgree, agent: Agent) -> Callable[..., None]:
         key = (op, ctas, visits.number(op, rank))
         first, starts, seen = visits.regions.setdefault(key, (rank, src.starts, set()))
         if starts != src.starts:
+            if monitor is not None:
+                monitor.current = agent
             (a, here), (b, there) = sorted([(first, starts), (rank, src.starts)])
-            raise Error(
+            error = Error(
                 f"CTA {a} and CTA {b} share a copy of {name}, but name different regions: they begin at "
                 f"{_point(here)} and at {_point(there)}",
                 location=op.loc,
+                kind="region-mismatch",
                 remedy="all CTAs of the mask receive one tile: compute its place from what they have in common",
             )
+            error.other = op.loc  # where the other one named its own
+            raise error
         seen.add(rank)
         if len(seen) == len(ranks):
             del visits.regions[key]
