@@ -68,7 +68,6 @@ def another_role_waits_for_the_store(X, Y, *, BUG):
 def remote_store_after_the_peer_may_be_gone(X, Y, *, BUG):
     rank = px.cluster.rank()
     s = px.shared((64,), X.dtype)
-    px.cluster.sync()
     px.store(s.at(rank ^ 1), px.load(X[rank, 0:64]))  # bug
     if not BUG:
         px.cluster.sync()
@@ -136,7 +135,6 @@ def remote_read_of_a_peer_that_may_be_gone(X, Y, *, BUG):
 def relaxed_arrive_does_not_cover_a_remote_store(X, Y, *, BUG):
     rank = px.cluster.rank()
     s = px.shared((64,), X.dtype)
-    px.cluster.sync()
     px.store(s.at(rank ^ 1), px.load(X[rank, 0:64]))  # bug
     px.cluster.arrive(relaxed=bool(BUG))
     px.cluster.wait()

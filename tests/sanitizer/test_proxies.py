@@ -91,7 +91,6 @@ def load_over_generic_data(X, Y, *, BUG):
 def remote_write_needs_a_fence_of_the_cluster(X, Y, *, BUG):
     rank = px.cluster.rank()
     s = px.shared((64, 64), X.dtype)
-    px.cluster.sync()
     px.store(s.at(rank ^ 1), px.load(X[rank * 64 : rank * 64 + 64, 0:64]))  # other
     if BUG:
         px.fence.async_proxy()
@@ -108,7 +107,6 @@ def remote_write_needs_a_fence_of_the_cluster(X, Y, *, BUG):
 def receiver_fences_before_it_knows(X, Y, *, BUG):
     rank = px.cluster.rank()
     s = px.shared((64, 64), X.dtype)
-    px.cluster.sync()
     px.store(s.at(rank ^ 1), px.load(X[rank * 64 : rank * 64 + 64, 0:64]))  # other
     px.cluster.sync()
     if not BUG:

@@ -56,7 +56,6 @@ def buffer_of_another_type_in_the_same_memory(X, Y, *, BUG):
 def remote_store_without_order(X, Y, *, BUG):
     rank = px.cluster.rank()
     s = px.shared((64,), X.dtype)
-    px.cluster.sync()
     px.store(s.at(rank ^ 1), px.load(X[rank, 0:64]))  # other
     if not BUG:
         px.cluster.sync()
@@ -68,7 +67,6 @@ def remote_store_without_order(X, Y, *, BUG):
 def both_ctas_write_into_rank_zero(X, Y, *, BUG):
     rank = px.cluster.rank()
     s = px.shared((2, 64), X.dtype)
-    px.cluster.sync()
     px.store(s.at(0)[0 if BUG else rank], px.load(X[rank, 0:64]))  # bug, other
     px.cluster.sync()
     if rank == 0:

@@ -2,58 +2,62 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 import phalanx as px
+from phalanx.ir.core import Block
+from phalanx.ir.ops.cluster import ClusterSync
+from phalanx.runtime.checking import run_checked
+from phalanx.runtime.specialise import read_arguments, specialise
+from phalanx.sim.scheduler import Schedule
 from sanitizer.planted import array, cases, planted
 
 X, Y = array(64, 64), array(64, 64)
 TWO = dict(grid=2, args=(X, Y))
 
 
-@planted("race", **TWO)
-@px.kernel(warps=1, cluster=2)
-def stores_into_a_peer_that_may_not_have_started(X, Y, *, BUG):
+@px.kernel(warps=2, cluster=2)
+def stores_into_a_peer(X, Y, *, ROLE=False, OWN=None):
+    """Nothing comes before the store; with OWN a cluster barrier of the kernel's own, in one piece or in two."""
     rank = px.cluster.rank()
     s = px.shared((64,), X.dtype)
-    if not BUG:
+    x = px.load(X[rank, 0:64])
+    if OWN == "sync":
         px.cluster.sync()
-    px.store(s.at(rank ^ 1), px.load(X[rank, 0:64]))  # bug
-    px.cluster.sync()
-    px.store(Y[rank, 0:64], px.load(s))
-
-
-@planted("race", **TWO)
-@px.kernel(warps=1, cluster=2)
-def pushes_without_a_barrier_before_the_peer_has_started(X, Y, *, BUG):
-    rank = px.cluster.rank()
-    s, inbox = px.shared((64,), X.dtype), px.shared((64,), X.dtype)
-    px.store(s, px.load(X[rank, 0:64]))
-    px.fence.async_proxy()
-    if not BUG:
+    if OWN == "halves":
         px.cluster.arrive(relaxed=True)
         px.cluster.wait()
-    px.cluster.copy(s, inbox, cta=rank ^ 1)  # bug
-    px.cluster.sync()
-    px.store(Y[rank, 0:64], px.load(inbox))
-
-
-@planted("race", grid=4, args=(X, Y))
-@px.kernel(warps=2, cluster=4)
-def one_half_of_the_cluster_starts_late(X, Y, *, BUG):
-    """The barrier's init brings a cluster barrier with it: without one, a role may be ahead of its peers."""
-    rank = px.cluster.rank()
-    s = px.shared((64,), X.dtype)
-    if not BUG:
-        bar = px.barrier(count=1)
-        bar.arrive(ctas=1 << (rank ^ 2))
-        bar.wait(0)
-    with px.warps(0, 1):
-        px.store(s.at(rank ^ 2), px.load(X[rank, 0:64]))  # bug
-    with px.warps(1, 1):
-        px.store(Y[rank + 8, 0:64], px.load(X[rank, 0:64]))
+    if ROLE:
+        with px.warps(0, 1):
+            px.store(s.at(rank ^ 1), px.load(X[rank, 0:64]))
+    else:
+        px.store(s.at(rank ^ 1), x)
     px.cluster.sync()
     px.store(Y[rank, 0:64], px.load(s))
+
+
+def prepared(**constants):
+    return specialise(stores_into_a_peer, read_arguments(stores_into_a_peer, (X, Y)),
+                      stores_into_a_peer.bind_constants(constants)).prepared
+
+
+@pytest.mark.parametrize("role", [False, True])
+def test_the_compiler_waits_for_the_peers_to_start(role):
+    assert px.check(stores_into_a_peer[2], X, Y, ROLE=role).ok
+    first, *rest = prepared(ROLE=role).body.ops
+    assert isinstance(first, ClusterSync) and first.relaxed and first.reason.startswith("entry")
+    without = dataclasses.replace(prepared(ROLE=role), body=Block(tuple(rest)))
+    (finding,) = run_checked(without, (2, 1, 1), [X, Y], Schedule("late"), quiet=True)
+    assert finding.kind == "race"
+    assert "may not have started" in finding.message
+
+
+@pytest.mark.parametrize("own", ["sync", "halves"])
+def test_a_barrier_of_the_kernel_is_enough(own):
+    assert px.check(stores_into_a_peer[2], X, Y, OWN=own).ok
+    assert not any(getattr(op, "reason", "").startswith("entry") for op in prepared(OWN=own).walk())
 
 
 @planted("region-mismatch", **TWO)
@@ -94,5 +98,3 @@ def test_both_ctas_are_named():
     (finding,) = case.check(True).findings
     assert "CTA 0 and CTA 1 share a copy of X, but name different regions" in finding.message
     assert "[0, 0]" in finding.message and "[8, 0]" in finding.message
-    (soon,) = cases(__name__)[0].check(True).findings
-    assert "CTA 1 may not have started" in soon.message or "CTA 0 may not have started" in soon.message

@@ -8,6 +8,7 @@ from phalanx.passes.active_warps import choose_active_warps
 from phalanx.passes.barrier_init import insert_barrier_init
 from phalanx.passes.collectives import lower_collectives
 from phalanx.passes.counts import infer_counts
+from phalanx.passes.entry_sync import insert_entry_sync
 from phalanx.passes.exit_sync import insert_exit_sync
 from phalanx.passes.mma_fences import insert_mma_fences
 from phalanx.passes.pipes import lower_releases
@@ -34,7 +35,7 @@ def prepare(function: Function) -> Function:
     function = lower_releases(function)
     function = lower_transactions(function)
     function = insert_barrier_init(function, infer_counts(function))
-    function = insert_exit_sync(function)
+    function = insert_exit_sync(insert_entry_sync(function))
     function = choose_scopes(choose_active_warps(function))
     ordered = _keep_order(function)
     if len(function.buffers) > 1 and needs_sharing(ordered):

@@ -263,9 +263,12 @@ def is_known(record: Record, clock: AgentClock) -> bool:
 
 
 def is_seen(write: Record, clock: AgentClock) -> bool:
-    """Whether a write that is known has reached the agent's CTA: an ordinary store of another needs cluster scope."""
+    """Whether a write that is known has reached the agent's CTA: an ordinary store of another needs cluster scope.
+
+    What completes on a barrier, by the engine or `st.async`, is published there to the whole cluster.
+    """
     layout = clock.layout
-    if not layout.seen or write.engine or write.clock.rank == clock.rank:
+    if not layout.seen or write.engine or write.work is not None or write.clock.rank == clock.rank:
         return True
     return bool(clock.now[layout.seen + write.dim] >= write.epoch)
 
