@@ -58,7 +58,7 @@ class Work:
         """What the library chooses for it."""
         ring = ring_for(self.x, self.w) if self.kind == "rms_norm" else None
         held = FEWER_HELD if self.kind == "layer_norm" else HELD
-        return ring or choose(self.columns, self.x.element_size(), held)
+        return ring or choose(self.columns, self.x.element_size(), held, weighted=self.kind == "rms_norm")
 
     def function(self) -> Callable[..., Any]:
         """Torch's, of tensors alone, so that it can be compiled."""

@@ -44,6 +44,8 @@ def compare(launch: Any, args: list[np.ndarray], tolerance: float | None = None,
     got = to_host(tensors[-1], args[-1])
     if tolerance is None:
         tolerance = {"int32": 0.0, "float16": 5e-2, "bfloat16": 5e-2}.get(args[-1].dtype.name, 2e-3)
+        if tolerance and args[0].dtype.itemsize == 1:  # the hardware keeps about 13 bits of a sum of fp8 products
+            tolerance = 5e-2
     np.testing.assert_allclose(got.astype(np.float64), want[-1].astype(np.float64), rtol=tolerance, atol=tolerance)
 
 

@@ -154,7 +154,7 @@ def rms_norm(x: Any, weight: Any = None, eps: float = 1e-6, *, config: RowConfig
         require_vector("weight", weight, columns)
     y = empty(x, (count, columns), info.dtype_name)
     if count and columns:
-        config = config or ring_for(rows, weight) or choose(columns, rows.dtype.itemsize)
+        config = config or ring_for(rows, weight) or choose(columns, rows.dtype.itemsize, weighted=weight is not None)
         if isinstance(config, RingConfig):
             launch_ring(norm_ring, config, (rows, weight, None, y, float(eps)), {"CENTERED": False})
         else:
