@@ -1,7 +1,7 @@
 """How times are taken, for `px.tune` and the benchmarks: blocks of launches, contenders that take turns, medians.
 
 A single launch says little: clocks rise and fall with the card's power. So every contender runs a block of launches in each
-round, beginning with another contender each round, and what counts is the median over rounds, or of the ratios to another
+round, in another order each round, and what counts is the median over rounds, or of the ratios to another
 contender of the same round. Three modes: "sustained" runs blocks back to back, so that all share a warm, power-limited
 card; "burst" lets the card rest before each block, which then runs at the boost clock; "cold" empties L2 before each launch.
 """
@@ -9,6 +9,7 @@ card; "burst" lets the card rest before each block, which then runs at the boost
 from __future__ import annotations
 
 import math
+import random
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -51,10 +52,14 @@ def repeats_for(run: Run, timer: Timer, mode: Mode) -> int:
 
 
 def turns(count: int, rounds: int) -> Iterator[tuple[int, int]]:
-    """(round, contender): all of them in each round, beginning with another one each time."""
+    """(round, contender): all of them in each round, in an order of its own.
+
+    On a card at its power limit, who comes after a thirsty kernel is slower: a fixed order would favour somebody.
+    """
+    order, rng = list(range(count)), random.Random(count)
     for turn in range(rounds):
-        for step in range(count):
-            yield turn, (turn + step) % count
+        rng.shuffle(order)
+        yield from ((turn, contender) for contender in order)
 
 
 def take_turns(
