@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise, permutations
 from typing import Any
 
 import pytest
@@ -49,7 +50,7 @@ def test_everyone_runs_once_a_round_after_everyone() -> None:
     for turn in range(60):
         assert sorted(who for number, who in taken if number == turn) == [0, 1, 2, 3]
     order = [who for _, who in taken]
-    assert {pair for pair in zip(order, order[1:]) if len(set(pair)) == 2} == {(a, b) for a in range(4) for b in range(4) if a != b}
+    assert {(a, b) for a, b in pairwise(order) if a != b} == set(permutations(range(4), 2))
     assert taken == list(turns(4, 60)), "the same each time"
 
 
