@@ -80,9 +80,35 @@ def summary() -> list[str]:
             f"| gather and scatter of 131,072 rows of 4,096 bf16 | index_select, index_copy_ | "
             f"{gbs['gather'] / gbs['index_select']:.2f}, {gbs['scatter'] / gbs['index_copy']:.2f} | `benchmarks/gather.py` |"
         )
-    sources = [data for data in (copy, launch, gemm, rows, gather) if data]
+    lines += product_lines()
+    named = ("copy", "launch", "gemm", "matmul", "small_m", "grouped", "rowwise", "gather")
+    sources = [data for data in map(result, named) if data]
     places = dict.fromkeys(where(data) for data in sources)
     return [*lines, "", *(f"{place}." for place in places)]
+
+
+def product_lines() -> list[str]:
+    """The library's products: fp8, few rows, groups."""
+    lines = []
+    matmul, small, grouped = result("matmul"), result("small_m"), result("grouped")
+    if matmul:
+        found = [row for row in matmul["rows"] if row["section"] == "fp8" and row["name"].startswith("per tensor")]
+        shown = ", ".join(f"{row['ratio']:.2f} ({row['name'].partition(', ')[2]})" for row in found)
+        lines.append(f"| `px.kernels.matmul`, fp8 | `torch._scaled_mm`, fast accumulation | {shown} | `benchmarks/matmul.py` |")
+    if small:
+        found = [row for row in small["rows"] if row["cold"] and row["which"] == "chosen"]
+        shown = ", ".join(f"{row['ratio']:.2f} ({' x '.join(map(str, row['shape']))})" for row in found[:3])
+        lines.append(f"| `px.kernels.matmul` of few rows, L2 flushed | cuBLAS | {shown} | `benchmarks/small_m.py` |")
+    if grouped:
+        ratios = [row["ratios"] for row in grouped["rows"]]
+        for name, title in (("cublas loop", "a loop of cuBLAS"), ("torch grouped", "torch's grouped mm")):
+            values = [r[name] for r in ratios if r.get(name)]
+            if values:
+                lines.append(
+                    f"| `grouped_matmul`, {grouped['groups']} uneven groups | {title} | {mean(values):.2f} "
+                    f"(lowest {min(values):.2f}) | `benchmarks/grouped.py` |"
+                )
+    return lines
 
 
 def ladder() -> list[str]:
