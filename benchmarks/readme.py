@@ -94,7 +94,8 @@ def product_lines() -> list[str]:
     if matmul:
         found = [row for row in matmul["rows"] if row["section"] == "fp8" and row["name"].startswith("per tensor")]
         shown = ", ".join(f"{row['ratio']:.2f} ({row['name'].partition(', ')[2]})" for row in found)
-        lines.append(f"| `px.kernels.matmul`, fp8 | `torch._scaled_mm`, fast accumulation | {shown} | `benchmarks/matmul.py` |")
+        peer = "`torch._scaled_mm`, fast accumulation"
+        lines.append(f"| `px.kernels.matmul`, fp8 | {peer} | {shown} | `benchmarks/matmul.py` |")
     if small:
         found = [row for row in small["rows"] if row["cold"] and row["which"] == "chosen"]
         shown = ", ".join(f"{row['ratio']:.2f} ({' x '.join(map(str, row['shape']))})" for row in found[:3])
