@@ -26,6 +26,7 @@ from phalanx.kernels.operands import (
     warn,
 )
 from phalanx.runtime.arrays import DTYPE_NAMES, ITEM_BYTES, ArrayInfo, call_key, dense_strides, describe, scalar_dtype
+from phalanx.runtime.remembered import remembered
 
 NARROW = ("f8e4m3", "f8e5m2")
 OPERANDS = ("bf16", "f16", *NARROW)
@@ -35,6 +36,7 @@ REMEMBERED = 1024
 AS_IT_IS = Recipe()
 
 
+@remembered("a", "b", "bias", "out", "scale_a", "scale_b")
 def matmul(
     a: Any, b: Any, bias: Any = None, activation: str | None = None, out: Any = None, *, scale_a: Any = None,
     scale_b: Any = None, out_dtype: Any = None, config: MatmulConfig | None = None,
