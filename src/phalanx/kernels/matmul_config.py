@@ -12,6 +12,7 @@ from functools import lru_cache
 from math import ceil
 
 from phalanx.errors import Error, caller_location
+from phalanx.kernels.split_k import MOST_ROWS, choose_split, predicted
 from phalanx.runtime.devices import Device
 from phalanx.runtime.devices import device as default_device
 
@@ -32,6 +33,13 @@ STEP = 32  # waiting for a stage and giving it back
 SINGLE_GROUP = 1.15  # one warpgroup alone leaves gaps between its products
 
 MARGIN = 0.95  # the tiles listed first are the ones best measured: others must promise to be that much quicker
+
+# Against the kernel that splits K, whose model counts microseconds of a launch that finds nothing in L2.
+CLOCK = 1750  # cycles of a microsecond where memory is the limit
+HBM = 3.8e6  # bytes of a microsecond
+FIXED = 5.0  # microseconds: launch, first loads, last stores
+STREAMED_BYTES = 8 << 20  # of the larger operand: below that either kernel takes about as long as its launch
+TIE = 1.05  # the split's model is fitted to measurements of few rows, the one of tiles to large products
 
 # Rows, columns and multiplying warpgroups.
 TILES = (
@@ -152,6 +160,36 @@ def choose(problem: Problem, device: Device | None = None) -> MatmulConfig:
     default, *others = candidates(problem)
     best = min(others, key=lambda config: cycles(problem, config, on), default=default)
     return best if cycles(problem, best, on) < MARGIN * cycles(problem, default, on) else default
+
+
+def microseconds(problem: Problem, config: MatmulConfig, device: Device) -> float:
+    """What a product takes that finds nothing in L2: the cycles of its tiles, or its bytes from and to HBM."""
+    operands = problem.batch * problem.k * (problem.m + problem.n) * problem.itemsize
+    moved = operands + problem.batch * problem.m * problem.n * problem.out_itemsize
+    return FIXED + max((cycles(problem, config, device) - LAUNCH) / CLOCK, moved / HBM)
+
+
+@lru_cache(maxsize=1024)
+def split_side(problem: Problem, device: Device | None = None) -> str | None:
+    """Which side of a product has so few rows or columns that the kernel that splits K is the quicker one.
+
+    "rows": C = A @ B by `split_k_matmul(a, b)`; "columns": the transposed product, by `split_k_matmul(b.T, a.T)`; None:
+    tiles. A side qualifies if it has at most `MOST_ROWS`, 16-bit operands contiguous along K on that side, and the other
+    operand has at least `STREAMED_BYTES`. Then the models decide: split if its predicted time is at most `TIE` times
+    that of the best tiles. Anyone may call it; no hardware is involved. Example: ``split_side(Problem(64, 8192, 8192))``.
+    """
+    if problem.batch != 1 or problem.itemsize != 2:
+        return None
+    on = device or default_device()
+    tiles = microseconds(problem, choose(problem, on), on)
+    for side, few, many, by_k in (
+        ("rows", problem.m, problem.n, problem.by_k[0]), ("columns", problem.n, problem.m, problem.by_k[1]),
+    ):  # fmt: skip
+        if few > MOST_ROWS or few > many or not by_k or many * problem.k * problem.itemsize < STREAMED_BYTES:
+            continue
+        if predicted(choose_split(few, many, problem.k), few, many, problem.k) <= TIE * tiles:
+            return side
+    return None
 
 
 def require_fits(config: MatmulConfig, problem: Problem) -> None:

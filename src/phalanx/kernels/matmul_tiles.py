@@ -9,13 +9,8 @@ shared memory by TMA stores, which run while the next tile is being multiplied. 
 from __future__ import annotations
 
 import phalanx as px
+from phalanx.kernels.activations import activate
 from phalanx.kernels.orders import grouped
-
-INVERSE_SQRT2 = 0.7071067811865476
-LOG2E = 1.4426950408889634
-ERF_P = 0.3275911  # Abramowitz and Stegun 7.1.26: an error of at most 1.5e-7, in half of the registers of CUDA's erff
-ERF = (0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429)
-GELU_A, GELU_B = 0.7978845608028654, 0.044715  # sqrt(2 / pi), and the cubic term of the usual approximation
 
 
 @px.func
@@ -52,34 +47,6 @@ def place(tile, rows, columns, GROUP, BATCH):
 
 
 @px.func
-def gelu(x):
-    """x times the normal distribution's integral up to x: half of x (1 + erf(x / sqrt 2))."""
-    u = px.abs(x) * INVERSE_SQRT2
-    root = px.rsqrt(1.0 + ERF_P * u)  # its square is the reciprocal, without a division's branches
-    t = root * root
-    series = ((((ERF[4] * t + ERF[3]) * t + ERF[2]) * t + ERF[1]) * t + ERF[0]) * t
-    tail = 0.5 * series * px.exp2((-LOG2E) * u * u)  # of the distribution, beyond |x|
-    return x * px.where(x < 0.0, tail, 1.0 - tail)
-
-
-@px.func
-def activate(x, ACTIVATION):
-    """The activation of a tile, in f32."""
-    if ACTIVATION == "relu":
-        y = px.maximum(x, 0.0)
-    elif ACTIVATION == "gelu":
-        y = gelu(x)
-    elif ACTIVATION == "gelu_tanh":
-        # 0.5 (1 + tanh u) is sigmoid(2 u)
-        y = x * px.sigmoid((2.0 * GELU_A) * (x + GELU_B * x * x * x))
-    elif ACTIVATION == "silu":
-        y = x * px.sigmoid(x)
-    else:
-        y = x
-    return y
-
-
-@px.func
 def factor_of(alpha, SCALE_A, SCALE_B, SCALE_ROWS, SCALE_COLUMNS):
     """The product of the scales that are one number for the whole result, or None."""
     factor = alpha
@@ -106,7 +73,7 @@ def ahead(z, m, n, BIAS, SCALE_B, HEIGHT, WIDTH, BIAS_KIND, SCALE_COLUMNS):
 
 
 @px.func
-def finish(acc, factor, rows, columns, bias, HEIGHT, WIDTH, BIAS_KIND, ACTIVATION):
+def finish(acc, factor, rows, columns, bias, HEIGHT, WIDTH, BIAS_KIND, ACTIVATION, COARSE):
     """What is done to a part of the product before it is stored: scales, bias, activation."""
     y = acc
     if factor is not None:
@@ -119,7 +86,7 @@ def finish(acc, factor, rows, columns, bias, HEIGHT, WIDTH, BIAS_KIND, ACTIVATIO
         y = y + bias.to(px.f32).reshape(1, WIDTH)
     elif BIAS_KIND is not None:
         y = y + bias.to(px.f32)
-    return activate(y, ACTIVATION)
+    return activate(y, ACTIVATION, COARSE)
 
 
 @px.kernel(
@@ -208,7 +175,8 @@ def matmul_tiles(
                     if TMA_STORE:
                         px.tma.wait(0, read=True)  # the part before has left the buffer
                     result = finish(
-                        acc[:, part : part + width], factor, by_row, by_column, bias, height, width, BIAS_KIND, ACTIVATION
+                        acc[:, part : part + width], factor, by_row, by_column, bias, height, width, BIAS_KIND, ACTIVATION,
+                        C.dtype == px.bf16,
                     ).to(C.dtype)
                     if part + width < BN:
                         by_column, bias = ahead(
