@@ -276,6 +276,27 @@ def test_rings_are_clean(config: MatmulConfig, by_k: bool) -> None:
     assert report.ok, report
 
 
+@pytest.mark.parametrize("groups", [1, 2])
+def test_vectors_of_the_epilogue_are_clean(groups: int) -> None:
+    config = MatmulConfig(64 * groups, 64, stages=2, cluster=(2, 1), group=1, parts=2, groups=groups)
+    a, b, c = numbers(128 * groups, 136), numbers(128, 136), np.zeros((128 * groups, 128), BF16)
+    vectors = [numbers(size, dtype=np.float32) for size in (128, 128 * groups, 128)]
+    constants = {**config.constants(), "BIAS_KIND": "row", "SCALE_ROWS": True, "SCALE_COLUMNS": True}
+    report = px.check(matmul_tiles[2, 1], a, b, c, *vectors, None, schedules=2, **constants)
+    assert report.ok, report
+
+
+def test_vectors_are_read_as_the_sums_lie() -> None:
+    """No tile changes its layout on the way, and all of it fits beside four stages."""
+    arrays = [px.spec((4096, 4096), dtype) for dtype in (px.f8e4m3, px.f8e4m3, px.bf16)]
+    vector = px.spec((4096,), px.f32)
+    config = choose(Problem(4096, 4096, 4096, itemsize=1, vectors=True))
+    constants = {**config.constants(), "BIAS_KIND": "row", "SCALE_ROWS": True, "SCALE_COLUMNS": True}
+    made = px.compile(matmul_tiles[132, 1], *arrays, vector, vector, vector, None, arch="sm_90a", **constants)
+    assert config.stages == 4 and made.spills == 0
+    assert not any("changes its register layout" in str(note) for note in made.notes)
+
+
 def test_batches_are_clean() -> None:
     a, b, c = numbers(3, 128, 128), numbers(64, 128), np.zeros((3, 128, 64), BF16)
     bias = numbers(3, 128, 64, dtype=np.float32)

@@ -190,7 +190,7 @@ def _plan(
     staged = is_copyable(result)
     problem = Problem(
         m, n, k, count, ITEM_BYTES[left.dtype_name], ITEM_BYTES[dtype], (a_by_k, b_by_k),
-        ITEM_BYTES[added.dtype_name] if added is not None and not is_row_bias else 0, staged,
+        ITEM_BYTES[added.dtype_name] if added is not None and not is_row_bias else 0, staged, "vector" in scales,
     )
     on = px.device(left.device) if left.kind == "cuda" else px.device()
     device = on if left.kind == "cuda" else replace(on, sms=SIMULATED_SMS)

@@ -22,6 +22,7 @@ STEP_BYTES = 128  # of K in one stage: a row of the widest swizzle
 MAX_STAGES = 8
 PART_BYTES = 36 * 1024  # of shared memory that the epilogue may use
 WIDTHS = (128, 64, 32)  # of a part of the epilogue, in columns: more would need more registers than there are
+SCALE_BYTES, MOST_GROUPS = 4, 2  # of an f32; warpgroups that multiply, each with columns' scales of its own
 ROW_PADDING = 16  # bytes per row where a tile changes its layout through shared memory
 
 # What the cost model knows of an H200, in cycles and bytes per cycle and SM.
@@ -89,7 +90,8 @@ class Problem:
     """A product as the heuristic sees it: `batch` products of (m, k) and (k, n), and what the epilogue holds.
 
     `by_k` says for each operand whether it is contiguous along K. `matrix` is the size of an element of a bias with a
-    row for each row of the result, else 0; `staged`: the result leaves by TMA stores.
+    row for each row of the result, else 0; `staged`: the result leaves by TMA stores;
+    `vectors`: there are scales of rows or columns, which pass through shared memory.
     """
 
     m: int
@@ -101,11 +103,13 @@ class Problem:
     by_k: tuple[bool, bool] = (True, True)
     matrix: int = 0
     staged: bool = True
+    vectors: bool = False
 
 
 def epilogue_bytes(problem: Problem, bm: int, width: int) -> int:
     """Shared memory of an epilogue that works on `width` columns at a time."""
     total = bm * width * problem.out_itemsize + (0 if problem.staged else bm * ROW_PADDING)
+    total += SCALE_BYTES * (bm + MOST_GROUPS * width) if problem.vectors else 0
     return total + (bm * (width * problem.matrix + ROW_PADDING) if problem.matrix else 0)
 
 
