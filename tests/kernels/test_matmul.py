@@ -325,6 +325,21 @@ def test_tiles_are_as_wide_as_fills_the_last_wave() -> None:
     assert choose(Problem(3000, 3000, 3000)).bn == 192
 
 
+def test_narrower_tiles_instead_of_a_wave_that_is_hardly_used() -> None:
+    problem = Problem(1000, 5000, 2048)
+    found = choose(problem)
+    assert (found.bn, found.cluster) == (160, (2, 1))
+    assert 1.9 < found.tiles(problem) / 66 <= 2.0
+
+
+def test_tiles_of_160_columns_are_clean() -> None:
+    config = MatmulConfig(64, 160, stages=2, cluster=(2, 1), group=1, parts=5, groups=1)
+    a, b, c = numbers(128, 136), numbers(320, 136), np.zeros((128, 320), BF16)
+    report = px.check(matmul_tiles[2, 1], a, b, c, None, None, None, None, schedules=2, **config.constants())
+    assert report.ok, report
+    close(matmul(a, b.T, config=config), product(a, b.T))
+
+
 def test_all_candidates_fit() -> None:
     for out_itemsize in (2, 4):
         for matrix in (0, 2, 4):

@@ -29,6 +29,7 @@ ROW_PADDING = 16  # bytes per row where a tile changes its layout through shared
 SHARED_RATE = 128
 L2_RATE, L2_RATE_ALONE = 40, 64  # with all SMs reading, and with few
 EPILOGUE, EPILOGUE_RATE = 1200, 16  # a tile's last product to its first store; elements per cycle of the rest
+PART = 500  # beyond two parts: the store before has to have read the buffer
 LAUNCH = 4000  # from the launch to the first product, and the last store
 STEP = 32  # waiting for a stage and giving it back
 SINGLE_GROUP = 1.15  # one warpgroup alone leaves gaps between its products
@@ -45,6 +46,7 @@ TIE = 1.05  # the split's model is fitted to measurements of few rows, the one o
 # Rows, columns and multiplying warpgroups.
 TILES = (
     (128, 256, 2), (256, 128, 2), (128, 192, 2), (128, 128, 2), (128, 64, 2), (64, 256, 1), (64, 128, 1), (64, 64, 1),
+    (128, 160, 2),
 )  # fmt: skip
 CLUSTERS = ((2, 1), (1, 2), (1, 1), (2, 2))
 PANEL = 64  # elements of 16 bits in a row of the widest swizzle: what is not contiguous along K is shared in panels
@@ -151,6 +153,7 @@ def cycles(problem: Problem, config: MatmulConfig, device: Device) -> float:
     fetched = (bm / cn + bn / cm) * STEP_BYTES
     step = STEP + max(tensor, fetched / min(L2_RATE_ALONE, L2_RATE * device.sms / busy))
     tile = ceil(problem.k * problem.itemsize / STEP_BYTES) * step + EPILOGUE + bm * bn / EPILOGUE_RATE
+    tile += PART * max(0, config.parts - 2)
     return LAUNCH + ceil(tiles / slots) * tile
 
 

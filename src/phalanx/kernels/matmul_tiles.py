@@ -8,6 +8,8 @@ shared memory by TMA stores, which run while the next tile is being multiplied. 
 
 from __future__ import annotations
 
+from typing import Any
+
 import phalanx as px
 from phalanx.kernels.activations import activate
 from phalanx.kernels.orders import grouped
@@ -61,7 +63,7 @@ def factor_of(alpha, SCALE_A, SCALE_B, SCALE_ROWS, SCALE_COLUMNS):
 def scales_of(m, n, SCALE_A, SCALE_B, HEIGHT, WIDTH, PARTS, SCALE_ROWS, SCALE_COLUMNS):
     """A tile's scales of rows, and of columns for each part of the epilogue: a few registers; None where there are none."""
     rows = px.load(SCALE_A[m : m + HEIGHT]) if SCALE_ROWS else None
-    columns = ()
+    columns: tuple[Any, ...] = ()
     for part in px.static_range(PARTS if SCALE_COLUMNS else 0):
         columns = (*columns, px.load(SCALE_B[n + part * WIDTH : n + part * WIDTH + WIDTH]))
     return rows, columns
