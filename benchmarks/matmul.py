@@ -6,7 +6,13 @@ or gelu, against torch's fused product where it has one, else two kernels), `bat
 back to back, so that both share a warm, power-limited card; a ratio is torch's time over ours in the same round, the
 table shows medians. 2 M N K operations against about 800 TFLOP/s (bf16) or 1,500 (fp8) that an H200 sustains.
 
-`--sweep` instead measures configurations of one type, best first; `--sweep bf16 --at 2048,2048,2048`.
+A call of a small product takes the host longer than the kernel takes the GPU. So products below `SMALL` operations are
+measured twice: by calls, and by replays of a CUDA graph of `GRAPHED` calls, which shows the kernels alone; `host` is what
+a call costs in Python. The section `few_rows` has products that split K where `matmul_config.split_side` says so, and the
+best tiles beside them.
+
+`--sweep` instead measures configurations of one type, best first, by graphs, all compiled side by side before:
+`--sweep bf16 --at 2048,2048,2048 1000,5000,2048 1024,1024,1024 512,512,512`; `64:512,512,512` is a batch.
 """
 
 from __future__ import annotations
@@ -16,11 +22,14 @@ import sys
 sys.path.append(sys.path.pop(0))  # this folder last: its copy.py must not hide Python's
 
 import argparse
+import multiprocessing
+import os
 import statistics
 import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +37,14 @@ import machine
 import torch
 from gemm import SHAPES, geometric_mean, measure
 
+import phalanx as px
 from phalanx.kernels.matmul import CopyWarning, matmul
-from phalanx.kernels.matmul_config import MatmulConfig, Problem, choose, complete
+from phalanx.kernels.matmul_config import MatmulConfig, Problem, candidates, choose, complete, cycles, split_side
+from phalanx.kernels.matmul_tiles import matmul_tiles
 
 BLOCK_MS = 10.0
+GRAPHED = 20
+SMALL = 6e10
 BF16, E4M3 = torch.bfloat16, torch.float8_e4m3fn
 
 
@@ -50,10 +63,48 @@ def product(a: Any, b: Any) -> Any:
 
 
 class Row:
-    """One line of a table: a name, the operations, what torch does, what we do, and the right result."""
+    """One line of a table: a name, the operations, what torch does, what we do, the right result, and other ways of ours."""
 
-    def __init__(self, name: str, flops: float, theirs: Callable[[], Any], ours: Callable[[], Any], want: Any) -> None:
+    def __init__(
+        self, name: str, flops: float, theirs: Callable[[], Any], ours: Callable[[], Any], want: Any,
+        others: dict[str, Callable[[], Any]] | None = None,
+    ) -> None:
         self.name, self.flops, self.theirs, self.ours, self.want = name, flops, theirs, ours, want
+        self.others = others or {}
+
+
+def graphed(run: Callable[[], Any]) -> Callable[[], None]:
+    """`GRAPHED` calls as one graph, on a card that has seen the call before."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        run()
+        run()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(GRAPHED):
+            run()
+    return graph.replay
+
+
+def kernel_times(runs: dict[str, Callable[[], Any]], rounds: int) -> dict[str, list[float]]:
+    """Milliseconds of one launch without the host, the runs taking turns."""
+    times = measure({name: graphed(run) for name, run in runs.items()}, BLOCK_MS / 2, 0.0, rounds)
+    return {name: [took / GRAPHED for took in found] for name, found in times.items()}
+
+
+def host_microseconds(run: Callable[[], Any], calls: int = 200) -> float:
+    """What a call costs the host; the GPU's queue takes them all."""
+    best = float("inf")
+    for _ in range(5):
+        torch.cuda.synchronize()
+        began = time.perf_counter()
+        for _ in range(calls):
+            run()
+        best = min(best, time.perf_counter() - began)
+    torch.cuda.synchronize()
+    return 1e6 * best / calls
 
 
 def shapes() -> Iterator[Row]:
@@ -136,6 +187,22 @@ def others() -> Iterator[Row]:
         )
 
 
+def few_rows() -> Iterator[Row]:
+    for m, n, k in (
+        (1, 4096, 4096), (16, 8192, 8192), (64, 8192, 8192), (128, 4096, 14336), (256, 4096, 4096), (512, 4096, 4096),
+        (4096, 64, 14336),
+    ):  # fmt: skip
+        a, b = randoms(m, k), randoms(n, k).T
+        c = torch.empty(m, n, device="cuda", dtype=BF16)
+        side = split_side(Problem(m, n, k))
+        tiles = choose(Problem(m, n, k))
+        yield Row(
+            f"{m} x {n} x {k} ({'split ' + side if side else 'tiles'})", 2 * m * n * k,
+            lambda a=a, b=b, c=c: torch.matmul(a, b, out=c), lambda a=a, b=b, c=c: matmul(a, b, out=c), product(a, b),
+            {"tiles": lambda a=a, b=b, c=c, tiles=tiles: matmul(a, b, out=c, config=tiles)} if side else None,
+        )
+
+
 def quantised(*shape: int) -> tuple[Any, Any]:
     """Normal numbers as e4m3 that fill its range, and the scale that brings them back."""
     x = randoms(*shape, dtype=torch.float32)
@@ -167,7 +234,8 @@ def fp8() -> Iterator[Row]:
 
 
 SECTIONS: dict[str, Callable[[], Iterator[Row]]] = {
-    "shapes": shapes, "forms": forms, "epilogues": epilogues, "batches": batches, "others": others, "fp8": fp8,
+    "shapes": shapes, "forms": forms, "epilogues": epilogues, "batches": batches, "others": others, "few_rows": few_rows,
+    "fp8": fp8,
 }  # fmt: skip
 
 
@@ -184,6 +252,13 @@ def run_section(name: str, rounds: int) -> list[dict[str, Any]]:
             ratios = [theirs / ours for theirs, ours in zip(times["torch"], times["phalanx"])]
             entry |= {"ms": times, "ratio": statistics.median(ratios)}
             entry["tflops"] = {who: row.flops / statistics.median(took) / 1e9 for who, took in times.items()}
+            if row.flops < SMALL:
+                runs = {"torch": row.theirs, "phalanx": row.ours, **row.others}
+                alone = kernel_times(runs, rounds)
+                entry["kernel_us"] = {who: 1e3 * statistics.median(took) for who, took in alone.items()}
+                ratios = [theirs / ours for theirs, ours in zip(alone["torch"], alone["phalanx"])]
+                entry["kernel_ratio"] = statistics.median(ratios)
+                entry["host_us"] = {"torch": host_microseconds(row.theirs), "phalanx": host_microseconds(row.ours)}
         except Exception as problem:
             entry["problem"] = f"{type(problem).__name__}: {problem}".splitlines()[0]
             traceback.print_exc(limit=2)
@@ -203,86 +278,141 @@ def report(rows: list[dict[str, Any]]) -> None:
             shown = " | ".join(f"{wrong[who][0]:.1e} {wrong[who][1]:.1e}" for who in ("torch", "phalanx"))
             print(f"{row['name']:34} {speed['torch']:7.0f} {speed['phalanx']:8.0f} {row['ratio']:14.3f}   {shown}")
         print(f"{'geometric mean':34} {geometric_mean([row['ratio'] for row in mine if 'ratio' in row]):31.3f}")
+        alone = [row for row in mine if "kernel_us" in row]
+        if alone:
+            print(f"{section}, small ones: microseconds of the kernel alone (graph), ratio; of the host for a call")
+        for row in alone:
+            kernels = ", ".join(f"{who} {took:.1f}" for who, took in row["kernel_us"].items())
+            host = ", ".join(f"{who} {took:.1f}" for who, took in row["host_us"].items())
+            print(f"{row['name']:34} {kernels}: {row['kernel_ratio']:.3f}   host {host}")
 
 
 # Configurations.
 
 
-def variations(problem: Problem) -> Iterator[MatmulConfig]:
-    """What the heuristic would choose, and what else might be better: tiles, clusters, stages, groups, parts."""
-    seen = set()
-    chosen = choose(problem)
+Shape = tuple[int, int, int, int]
+"""Matrices of a batch, M, N, K."""
+
+
+def read_shape(text: str) -> Shape:
+    """`M,N,K`, or `B:M,N,K`."""
+    batch, _, sizes = text.rpartition(":")
+    m, n, k = map(int, sizes.split(","))
+    return int(batch or 1), m, n, k
+
+
+def problem_of(dtype: str, shape: Shape) -> Problem:
+    batch, m, n, k = shape
+    return Problem(m, n, k, batch, itemsize=1 if dtype == "fp8" else 2)
+
+
+def variations(problem: Problem) -> list[MatmulConfig]:
+    """What the heuristic knows, best first by its model, then what else might be better: stages, groups, parts."""
+    on = px.device()
+    known = sorted(candidates(problem), key=lambda config: cycles(problem, config, on))
     base = complete(problem, 128, 256, 2, (2, 1))
-    wide = [
-        complete(problem, bm, bn, groups, cluster)
-        for bm, bn, groups in ((128, 256, 2), (256, 128, 2), (128, 192, 2), (128, 128, 2))
-        for cluster in ((2, 1), (1, 2), (1, 1), (2, 2), (4, 1), (1, 4))
-    ]
+    chosen = choose(problem)
     tuned = [
-        MatmulConfig(**{**vars(base), **change})
-        for change in (
-            {"stages": 3}, {"group": 2}, {"group": 4}, {"group": 16}, {"group": 32}, {"parts": 4}, {"parts": 8},
-            {"stages": 3, "parts": 1},
+        MatmulConfig(**{**vars(config), **change})
+        for config, changes in (
+            (chosen, ({"stages": chosen.stages - 1}, {"group": max(1, chosen.group // 2)}, {"group": 2 * chosen.group})),
+            (base, ({"stages": 3}, {"group": 2}, {"group": 4}, {"group": 16}, {"parts": 4}, {"stages": 3, "parts": 1})),
         )
+        for change in changes
     ]
-    for config in (chosen, base, *tuned, *wide):
-        if config not in seen:
-            seen.add(config)
-            yield config
+    return list(dict.fromkeys((chosen, *known[:14], *tuned, *known[14:])))
+
+
+def compile_one(job: tuple[str, Shape, MatmulConfig]) -> str:
+    """Fills the compiler's cache; runs in a process of its own. Gives what went wrong."""
+    dtype, (batch, m, n, k), config = job
+    lead, kind = (batch,) if batch > 1 else (), px.f8e4m3 if dtype == "fp8" else px.bf16
+    one = px.spec((1,), px.f32) if dtype == "fp8" else None
+    try:
+        made = px.compile(
+            matmul_tiles[config.cluster], px.spec((*lead, m, k), kind), px.spec((*lead, n, k), kind),
+            px.spec((*lead, m, n), px.bf16), None, one, one, None, arch="sm_90a",
+            **config.constants(), A_BATCH=batch > 1, B_BATCH=batch > 1, BATCH=batch > 1,
+        )
+        return f"{made.spills} bytes spilled" if made.spills else ""
+    except Exception as problem:
+        return f"{type(problem).__name__}: {str(problem).splitlines()[0]}"
 
 
 class Sweep:
     """Random operands of one shape and type, and what torch does with them."""
 
-    def __init__(self, dtype: str, m: int, n: int, k: int) -> None:
-        self.shape, self.dtype, self.options = (m, n, k), dtype, {}
+    def __init__(self, dtype: str, shape: Shape) -> None:
+        batch, m, n, k = shape
+        lead = (batch,) if batch > 1 else ()
+        self.shape, self.dtype, self.options = shape, dtype, {}
+        self.c = torch.empty(*lead, m, n, device="cuda", dtype=BF16)
         if dtype == "fp8":
-            (self.a, scale_a), (self.b, scale_b) = quantised(m, k), quantised(n, k)
+            (self.a, scale_a), (self.b, scale_b) = quantised(*lead, m, k), quantised(*lead, n, k)
             self.options = {"scale_a": scale_a, "scale_b": scale_b}
-            self.want = scaled_product(self.a, self.b.T, **self.options)
+            self.want = scaled_product(self.a, self.b.mT, **self.options)
         else:
-            self.a, self.b = randoms(m, k), randoms(n, k)
-            self.want = product(self.a, self.b.T)
+            self.a, self.b = randoms(*lead, m, k), randoms(*lead, n, k)
+            self.want = product(self.a, self.b.mT)
 
     def torch(self) -> Any:
         if self.dtype == "fp8":
-            return torch._scaled_mm(self.a, self.b.T, out_dtype=BF16, use_fast_accum=True, **self.options)
-        return torch.matmul(self.a, self.b.T)
+            return torch._scaled_mm(self.a, self.b.mT, out_dtype=BF16, use_fast_accum=True, **self.options)
+        return torch.matmul(self.a, self.b.mT, out=self.c)
 
     def measure(self, config: MatmulConfig) -> dict[str, Any]:
+        problem = problem_of(self.dtype, self.shape)
         entry: dict[str, Any] = {"shape": list(self.shape), "dtype": self.dtype, "config": vars(config)}
+        entry["model_cycles"] = cycles(problem, config, px.device())
         try:
-            ours = lambda: matmul(self.a, self.b.T, config=config, **self.options)  # noqa: E731
+            ours = lambda: matmul(self.a, self.b.mT, out=self.c, config=config, **self.options)  # noqa: E731
+            self.c.fill_(float("nan"))
             worst, _ = errors(ours(), self.want)
             assert worst <= 0.01, f"error {worst}"
-            times = measure({"torch": self.torch, "phalanx": ours}, BLOCK_MS, 0.0, 5)
+            times = kernel_times({"torch": self.torch, "phalanx": ours}, 3)
             entry["ratio"] = statistics.median(theirs / mine for theirs, mine in zip(times["torch"], times["phalanx"]))
-            m, n, k = self.shape
-            entry["tflops"] = 2 * m * n * k / statistics.median(times["phalanx"]) / 1e9
-        except Exception as problem:
-            entry["problem"] = f"{type(problem).__name__}: {problem}".splitlines()[0]
+            entry["us"] = 1e3 * statistics.median(times["phalanx"])
+            batch, m, n, k = self.shape
+            entry["tflops"] = 2e-6 * batch * m * n * k / entry["us"]
+        except Exception as problem_found:
+            entry["problem"] = f"{type(problem_found).__name__}: {problem_found}".splitlines()[0]
         return entry
 
 
-def sweep(dtype: str, shapes: list[tuple[int, int, int]], seconds: float) -> list[dict[str, Any]]:
-    """Each configuration against torch, in the same rounds; the first shape decides which are tried."""
+def sweep(dtype: str, shapes: list[Shape], seconds: float) -> list[dict[str, Any]]:
+    """Each shape's configurations against torch, in the same rounds, kernels alone; each shape gets its part of the time."""
     began = time.perf_counter()
-    cases = [Sweep(dtype, *shape) for shape in shapes]
+    jobs = [(dtype, shape, config) for shape in shapes for config in variations(problem_of(dtype, shape))]
+    different = {(config, shape[0] > 1): (dtype, shape, config) for dtype, shape, config in jobs}
+    workers = max(1, min(14, (os.cpu_count() or 2) - 1))
+    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+        problems = dict(zip(different, pool.map(compile_one, different.values())))
+    print(f"{len(different)} configurations compiled in {time.perf_counter() - began:.0f} s", flush=True)
     rows = []
-    for config in variations(Problem(*shapes[0], itemsize=cases[0].a.element_size())):
-        if time.perf_counter() - began > seconds:
-            print("the rest is left out: no time")
-            break
-        rows += [case.measure(config) for case in cases]
-    rows.sort(key=lambda row: (row["shape"], -row.get("ratio", 0)))
-    for shape in shapes:
-        print(f"\n{dtype} {' x '.join(map(str, shape))}: ratio to torch, TFLOP/s")
-        for row in (row for row in rows if row["shape"] == list(shape)):
+    for number, shape in enumerate(shapes):
+        case = Sweep(dtype, shape)
+        until = time.perf_counter() + (began + seconds - time.perf_counter()) / (len(shapes) - number)
+        for config in variations(problem_of(dtype, shape)):
+            if time.perf_counter() > until:
+                print(f"{shape}: the rest is left out, no time")
+                break
+            problem = problems[config, shape[0] > 1]
+            if problem:
+                print(f"{shape}, {config}: LEFT OUT, {problem}")
+            else:
+                rows.append(case.measure(config))
+        del case
+        chosen = vars(choose(problem_of(dtype, shape)))
+        mine = sorted((row for row in rows if row["shape"] == list(shape)), key=lambda row: -row.get("ratio", 0))
+        batch, m, n, k = shape
+        print(f"\n{dtype} {f'{batch} of ' if batch > 1 else ''}{m} x {n} x {k}, kernels alone: ratio to torch, us, TFLOP/s")
+        for row in mine:
             c = row["config"]
             tile = f"{c['bm']} x {c['bn']}, stages {c['stages']}, cluster {c['cluster']}"
-            outcome = f"{row['ratio']:6.3f} {row['tflops']:6.0f}" if "ratio" in row else row["problem"][:90]
             rest = f"group {c['group']}, parts {c['parts']}"
-            print(f"{tile:42} {rest:18} {outcome}")
+            told = row["problem"][:90] if "problem" in row else f"{row['ratio']:6.3f} {row['us']:8.1f} {row['tflops']:6.0f}"
+            mark = " <- chosen" if c == chosen else ""
+            print(f"{tile:42} {rest:18} {told}  model {row['model_cycles']:.0f} cycles{mark}", flush=True)
     return rows
 
 
@@ -291,8 +421,8 @@ def main() -> None:
     parser.add_argument("--sections", nargs="*", default=list(SECTIONS), choices=SECTIONS)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--sweep", nargs="?", const="fp8", choices=["fp8", "bf16"])
-    parser.add_argument("--at", nargs="*", default=["4096,4096,4096", "8192,8192,8192"], help="M,N,K of the sweep")
-    parser.add_argument("--seconds", type=float, default=80.0, help="for the whole sweep")
+    parser.add_argument("--at", nargs="*", default=["4096,4096,4096", "8192,8192,8192"], help="M,N,K, or B:M,N,K")
+    parser.add_argument("--seconds", type=float, default=50.0, help="for the whole sweep")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     torch.backends.cuda.matmul.allow_tf32 = False
@@ -300,7 +430,7 @@ def main() -> None:
     warnings.simplefilter("ignore", CopyWarning)
     rows: list[dict[str, Any]] = []
     if options.sweep:
-        rows = sweep(options.sweep, [tuple(map(int, at.split(","))) for at in options.at], options.seconds)
+        rows = sweep(options.sweep, [read_shape(at) for at in options.at], options.seconds)
         machine.save(options.json, {"rows": rows})
         return
     for section in options.sections:

@@ -200,6 +200,8 @@ HOST_FUNCTIONS = {
     "f8e5m2_from_float": """static inline px_f8e5m2 f8e5m2_from_float(float x) {
   return px_encode(px_e5m2, x, 0x7b, 0x7f);
 }""",
+    "reciprocal_approx": "static inline float reciprocal_approx(float x) { return 1.0f / x; }",
+    "tanh_approx": "static inline float tanh_approx(float x) { return tanhf(x); }",
     "exp2_approx": "static inline float exp2_approx(float x) { return exp2f(x); }",
     "shared_address": """static inline unsigned shared_address(const void* p) {
   return (unsigned)((unsigned char*)p - px_smem) + 4096;

@@ -77,8 +77,12 @@ def unary(X, Y, *, FN, N=256):
         y = px.sqrt(px.abs(x))
     elif FN == "rsqrt":
         y = px.rsqrt(px.abs(x) + 0.5)
+    elif FN == "reciprocal":
+        y = px.reciprocal(px.abs(x) + 0.5)
     elif FN == "tanh":
         y = px.tanh(x)
+    elif FN == "tanh_approx":
+        y = px.tanh(x, approx=True)
     elif FN == "erf":
         y = px.erf(x)
     elif FN == "sigmoid":
@@ -105,7 +109,9 @@ UNARY = (
     "log2",
     "sqrt",
     "rsqrt",
+    "reciprocal",
     "tanh",
+    "tanh_approx",
     "erf",
     "sigmoid",
     "sin",
@@ -116,7 +122,8 @@ UNARY = (
     "neg",
 )
 for fn in UNARY:
-    for kind, tolerance in ((np.float32, 2e-6), (np.float64, 1e-12), (np.float16, 2e-3), (BF16, 1.6e-2)):
+    least = 2**-10.9 if fn == "tanh_approx" else 2e-6
+    for kind, tolerance in ((np.float32, least), (np.float64, 1e-12), (np.float16, 2e-3), (BF16, 1.6e-2)):
         case(
             f"unary-{fn}-{np.dtype(kind).name}",
             unary,

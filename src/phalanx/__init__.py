@@ -63,6 +63,7 @@ from phalanx.language.tiles import (
     log2,
     maximum,
     minimum,
+    reciprocal,
     rsqrt,
     sigmoid,
     sin,
@@ -110,7 +111,7 @@ __all__ = [
     "bool", "cdiv", "ceil", "check", "cluster", "compile", "cos", "cumsum", "device", "device_assert", "dot", "empty",
     "erf", "example", "exp", "exp2", "explore", "f16", "f32", "f64", "f8e4m3", "f8e5m2", "fence", "floor", "full",
     "func", "i16", "i32", "i64", "i8", "keep", "kernel", "kernels", "launch_dependents", "load", "log", "log2", "max",
-    "maximum", "min", "minimum", "num_blocks", "pipe", "print", "ring", "rsqrt", "shared", "sigmoid", "sin", "spec",
-    "sqrt", "static_range", "store", "struct", "sum", "sync", "tanh", "tma", "tune", "u16", "u32", "u64", "u8", "unroll",
-    "wait_prior", "warps", "wgmma", "wgmma_commit", "wgmma_wait", "where", "zeros",
+    "maximum", "min", "minimum", "num_blocks", "pipe", "print", "reciprocal", "ring", "rsqrt", "shared", "sigmoid", "sin",
+    "spec", "sqrt", "static_range", "store", "struct", "sum", "sync", "tanh", "tma", "tune", "u16", "u32", "u64", "u8",
+    "unroll", "wait_prior", "warps", "wgmma", "wgmma_commit", "wgmma_wait", "where", "zeros",
 ]

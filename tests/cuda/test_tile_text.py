@@ -118,7 +118,8 @@ def test_conversions_use_ptx_cvt_two_at_a_time() -> None:
 def functions(X, Y, *, N=256):
     x = px.load(X[0:N])
     y = px.exp(x) + px.exp2(x) + px.log(x) + px.log2(x) + px.sqrt(x) + px.rsqrt(x) + px.tanh(x) + px.erf(x)
-    px.store(Y[0:N], y + px.sigmoid(x) + px.sin(x) + px.cos(x) + px.floor(x) + px.ceil(x) + px.abs(x))
+    px.store(Y[0:N], y + px.sigmoid(x) + px.sin(x) + px.cos(x) + px.floor(x) + px.ceil(x) + px.abs(x)
+             + px.reciprocal(x) + px.tanh(x, approx=True))
 
 
 @pytest.mark.parametrize("dtype", [px.f32, px.f64, px.f16], ids=str)

@@ -105,3 +105,20 @@ def test_the_ladder_is_complete() -> None:
     assert {path.stem for path in FOLDER.glob("v*.py")} == set(RUNGS)
     readme = (FOLDER / "README.md").read_text()
     assert all(f"| {rung} |" in readme for rung in RUNGS)
+
+
+def test_the_library_s_plain_product_is_the_last_rung() -> None:
+    """What `px.kernels.matmul` can do beyond it leaves no trace where it is not asked for."""
+    from phalanx.kernels.matmul_tiles import matmul_tiles
+
+    operand = px.spec((4096, 4096), px.bf16)
+    rung = px.compile(importlib.import_module("v7").gemm_v7[132, 1], *[operand] * 3, arch="sm_90a")
+    plain = px.compile(matmul_tiles[132, 1], *[operand] * 3, None, None, None, None, arch="sm_90a")
+    assert (rung.registers, rung.shared_bytes, rung.spills) == (plain.registers, plain.shared_bytes, plain.spills)
+    assert instructions(rung.source) == instructions(plain.source)
+
+
+def instructions(source: str) -> list[str]:
+    """The functions that the kernel's text calls, in order; index arithmetic may have names of its own."""
+    body = re.sub(r" *//.*", "", source[source.index("__global__") :])
+    return [name for name in re.findall(r"ptx::(\w+)", body) if not name.startswith("wrap_")]

@@ -176,3 +176,58 @@ def test_cupy() -> None:
     got = matmul(a, b)
     assert isinstance(got, cupy.ndarray)
     assert bool((got.astype(cupy.float32) == a.astype(cupy.float32) @ b.astype(cupy.float32)).all())
+
+
+# Remembered calls, and other kernels.
+
+
+def test_repeated_calls_have_their_own_arguments() -> None:
+    matmul.remembered.clear()
+    for _ in range(3):
+        for m in (256, 384):
+            a, b, bias = integers(m, 192), integers(320, 192).T, integers(320)
+            same(matmul(a, b, bias), a.float() @ b.float() + bias.float())
+            out = torch.full((m, 320), float("nan"), device="cuda", dtype=torch.bfloat16)
+            assert matmul(a, b, out=out) is out
+            same(out, a.float() @ b.float())
+    assert len(matmul.remembered) == 4 and all(matmul.remembered.values())
+
+
+def test_repeated_calls_run_on_the_current_stream_and_in_graphs() -> None:
+    a, b, out = integers(256, 256), integers(256, 256).T, torch.zeros(256, 256, device="cuda", dtype=torch.bfloat16)
+    matmul(a, b, out=out)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        matmul(a, b, out=out)
+    out.zero_()
+    a.copy_(integers(256, 256))
+    graph.replay()
+    torch.cuda.synchronize()
+    same(out, a.float() @ b.float())
+
+
+@pytest.mark.parametrize("m, n, k", [(128, 4096, 14336), (64, 8192, 8192), (4096, 128, 14336), (1, 8192, 8192)])
+def test_few_rows_or_columns(m: int, n: int, k: int) -> None:
+    a, b = integers(m, k), integers(n, k).T
+    for _ in range(2):
+        same(matmul(a, b), a.float() @ b.float())
+        same(matmul(a, b, activation="relu"), torch.relu(a.float() @ b.float()))
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
+def test_gelu_tanh_is_as_exact_as_it_says(dtype: str) -> None:
+    a = torch.linspace(-8, 8, 4096, device="cuda").to(torch.float16).reshape(4096, 1).repeat(1, 16) / 16
+    b = torch.ones(16, 64, device="cuda", dtype=torch.float16)
+    x = a.double() @ b.double()
+    got = matmul(a, b, activation="gelu_tanh", out_dtype=getattr(torch, dtype)).double()
+    want = functional.gelu(x, approximate="tanh")
+    unit = {"bfloat16": 2**-8, "float16": 2**-11, "float32": 2**-20}[dtype]
+    allowed = unit * want.abs() + (2.6e-4 if dtype == "bfloat16" else 2e-6) * x.abs() + 1e-7
+    assert bool(((got - want).abs() <= allowed).all())
+
+
+@pytest.mark.parametrize("n, k", [(5000, 2048), (4936, 256)])
+def test_tiles_of_160_columns(n: int, k: int) -> None:
+    a, b = integers(1000, k), integers(n, k).T
+    config = MatmulConfig(128, 160, stages=6, parts=5)
+    same(matmul(a, b, config=config), a.float() @ b.float())

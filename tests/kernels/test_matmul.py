@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -13,9 +14,11 @@ import pytest
 
 import phalanx as px
 from phalanx.kernels.matmul import CopyWarning, MatmulConfig, matmul
-from phalanx.kernels.matmul_config import Problem, candidates, choose
+from phalanx.kernels.matmul_config import Problem, candidates, choose, split_side
 from phalanx.kernels.matmul_tiles import matmul_tiles
+from phalanx.kernels.split_k import split_k_matmul
 
+matmul_module = sys.modules["phalanx.kernels.matmul"]  # the name is the function's
 BF16, E4M3, E5M2 = ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
 TOLERANCE = {"bfloat16": 2**-7, "float16": 2**-9, "float32": 2**-16}
 """Of the largest result: one rounding to its type, and sums in another order."""
@@ -273,6 +276,27 @@ def test_rings_are_clean(config: MatmulConfig, by_k: bool) -> None:
     assert report.ok, report
 
 
+@pytest.mark.parametrize("groups", [1, 2])
+def test_vectors_of_the_epilogue_are_clean(groups: int) -> None:
+    config = MatmulConfig(64 * groups, 64, stages=2, cluster=(2, 1), group=1, parts=2, groups=groups)
+    a, b, c = numbers(128 * groups, 136), numbers(128, 136), np.zeros((128 * groups, 128), BF16)
+    vectors = [numbers(size, dtype=np.float32) for size in (128, 128 * groups, 128)]
+    constants = {**config.constants(), "BIAS_KIND": "row", "SCALE_ROWS": True, "SCALE_COLUMNS": True}
+    report = px.check(matmul_tiles[2, 1], a, b, c, *vectors, None, schedules=2, **constants)
+    assert report.ok, report
+
+
+def test_vectors_are_read_as_the_sums_lie() -> None:
+    """No tile changes its layout on the way, and all of it fits beside four stages."""
+    arrays = [px.spec((4096, 4096), dtype) for dtype in (px.f8e4m3, px.f8e4m3, px.bf16)]
+    vector = px.spec((4096,), px.f32)
+    config = choose(Problem(4096, 4096, 4096, itemsize=1, vectors=True))
+    constants = {**config.constants(), "BIAS_KIND": "row", "SCALE_ROWS": True, "SCALE_COLUMNS": True}
+    made = px.compile(matmul_tiles[132, 1], *arrays, vector, vector, vector, None, arch="sm_90a", **constants)
+    assert config.stages == 4 and made.spills == 0
+    assert not any("changes its register layout" in str(note) for note in made.notes)
+
+
 def test_batches_are_clean() -> None:
     a, b, c = numbers(3, 128, 128), numbers(64, 128), np.zeros((3, 128, 64), BF16)
     bias = numbers(3, 128, 64, dtype=np.float32)
@@ -301,6 +325,21 @@ def test_tiles_are_as_wide_as_fills_the_last_wave() -> None:
     assert choose(Problem(3000, 3000, 3000)).bn == 192
 
 
+def test_narrower_tiles_instead_of_a_wave_that_is_hardly_used() -> None:
+    problem = Problem(1000, 5000, 2048)
+    found = choose(problem)
+    assert (found.bn, found.cluster) == (160, (2, 1))
+    assert 1.9 < found.tiles(problem) / 66 <= 2.0
+
+
+def test_tiles_of_160_columns_are_clean() -> None:
+    config = MatmulConfig(64, 160, stages=2, cluster=(2, 1), group=1, parts=5, groups=1)
+    a, b, c = numbers(128, 136), numbers(320, 136), np.zeros((128, 320), BF16)
+    report = px.check(matmul_tiles[2, 1], a, b, c, None, None, None, None, schedules=2, **config.constants())
+    assert report.ok, report
+    close(matmul(a, b.T, config=config), product(a, b.T))
+
+
 def test_all_candidates_fit() -> None:
     for out_itemsize in (2, 4):
         for matrix in (0, 2, 4):
@@ -315,12 +354,96 @@ def test_all_candidates_fit() -> None:
         ({}, (px.bf16, px.bf16, px.bf16), None),
         ({"A_BY_K": False, "B_BY_K": False}, (px.f16, px.f16, px.f16), None),
         ({"BK": 128, "BIAS_KIND": "row", "ACTIVATION": "gelu"}, (px.f8e4m3, px.f8e5m2, px.bf16), px.spec((4096,), px.bf16)),
+        ({"BIAS_KIND": "row", "ACTIVATION": "gelu_tanh"}, (px.f16, px.f16, px.f16), px.spec((4096,), px.f16)),
         ({"PARTS": 4, "BIAS_KIND": "matrix"}, (px.bf16, px.bf16, px.bf16), px.spec((4096, 4096), px.bf16)),
     ],
-    ids=["plain", "transposed", "8 bit, bias, gelu", "matrix"],
+    ids=["plain", "transposed", "8 bit, bias, gelu", "bias, gelu_tanh", "matrix"],
 )
 def test_compiles_without_spills(constants: dict[str, Any], dtypes: tuple[Any, ...], bias: Any) -> None:
     arrays = [px.spec((4096, 4096), dtype) for dtype in dtypes]
     made = px.compile(matmul_tiles[132, 1], *arrays, bias, None, None, None, arch="sm_90a", **constants)
     assert made.spills == 0
     assert not any("serial" in str(note) for note in made.notes)
+
+
+# Few rows.
+
+
+def test_few_rows_and_large_weights_split_k() -> None:
+    assert split_side(Problem(128, 4096, 14336)) == "rows"
+    assert split_side(Problem(4096, 128, 14336)) == "columns"
+    assert split_side(Problem(128, 4096, 14336, by_k=(True, False))) == "rows"  # weights lie either way
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        Problem(4096, 4096, 4096), Problem(513, 4096, 14336), Problem(128, 512, 512), Problem(128, 4096, 14336, batch=2),
+        Problem(128, 4096, 14336, itemsize=1), Problem(128, 4096, 14336, by_k=(False, True)),
+    ],
+    ids=["large", "too many rows", "small weights", "a batch", "8 bit", "rows along M"],
+)  # fmt: skip
+def test_others_take_tiles(problem: Problem) -> None:
+    assert split_side(problem) is None
+
+
+@pytest.fixture
+def always_split(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Every product that may goes to the kernel that splits K; gives what it was called with."""
+    calls = []
+
+    def split(a: Any, b: Any, *rest: Any) -> Any:
+        calls.append((a.shape, b.shape))
+        return split_k_matmul(a, b, *rest)
+
+    def side(problem: Problem, device: Any) -> str | None:
+        few = [which for which, by_k in zip(("rows", "columns"), problem.by_k) if by_k and problem.itemsize == 2]
+        return few[0] if few and problem.batch == 1 else None
+
+    monkeypatch.setattr(matmul_module, "split_k_matmul", split)
+    monkeypatch.setattr(matmul_module, "split_side", side)
+    matmul_module._PLANS.clear()
+    yield calls
+    matmul_module._PLANS.clear()
+
+
+@pytest.mark.parametrize("dtype", [BF16, np.float16])
+@pytest.mark.parametrize("b_form", [as_is, by_columns])
+def test_split_products(always_split: Any, dtype: Any, b_form: Callable) -> None:
+    a, b, bias = numbers(24, 136, dtype=dtype), b_form(numbers(136, 72, dtype=dtype)), numbers(72)
+    close(matmul(a, b, bias, "relu"), ACTIVATIONS["relu"](product(a, b) + bias.astype(np.float32)))
+    close(matmul(a, b, activation="silu", out_dtype=px.f32), ACTIVATIONS["silu"](product(a, b)))
+    assert always_split == [((24, 136), (136, 72))] * 2
+
+
+def test_a_folded_batch_is_split(always_split: Any) -> None:
+    a, b = numbers(3, 2, 5, 136), numbers(136, 72)
+    got = matmul(a, b, activation="gelu")
+    assert got.shape == (3, 2, 5, 72)
+    close(got, ACTIVATIONS["gelu"](product(a, b)))
+    assert always_split == [((30, 136), (136, 72))]
+
+
+def test_few_columns_are_split_as_rows_of_the_transposed_product(always_split: Any) -> None:
+    a, b = by_columns(numbers(72, 136)), by_columns(numbers(136, 24))
+    out = np.zeros((72, 24), BF16)
+    assert matmul(a, b, out=out) is out
+    close(out, product(a, b))
+    assert always_split == [((24, 136), (136, 72))]
+    close(matmul(a, b, numbers(24)), product(a, b) + numbers(24).astype(np.float32))  # a bias along the other axis: tiles
+    assert len(always_split) == 1
+
+
+@pytest.mark.filterwarnings("ignore::phalanx.kernels.matmul.CopyWarning")
+def test_what_the_split_does_not_take_goes_to_tiles(always_split: Any) -> None:
+    a, b = numbers(24, 40), numbers(40, 72)
+    other = np.float16
+    for got, want in (
+        (matmul(a, b, scale_a=0.5), 0.5 * product(a, b)),
+        (matmul(a, b, out_dtype=other), product(a, b)),
+        (matmul(a, b, numbers(24, 72)), product(a, b) + numbers(24, 72).astype(np.float32)),
+        (matmul(numbers(24, 39), b[:39]), product(numbers(24, 39), b[:39])),  # copied first
+        (matmul(a, b, config=MatmulConfig(64, 64, cluster=(1, 1), groups=1, parts=1)), product(a, b)),
+    ):
+        close(got, want)
+    assert not always_split

@@ -31,8 +31,9 @@ def experts(*, gathers: bool, scatters: bool) -> Callable[[], Case]:
     return make
 
 
-def multiplying(by_k: bool, **constants: Any) -> Callable[[], Case]:
-    """Two tiles on one cluster of two, 3 steps along K through a ring of 2."""
+def multiplying(by_k: bool, *, scaled: bool = False, **constants: Any) -> Callable[[], Case]:
+    """Two tiles on one cluster of two, 3 steps along K through a ring of 2; `scaled`: with a bias, and scales of rows and
+    columns."""
 
     def make() -> Case:
         rng = np.random.default_rng(0)
@@ -41,7 +42,8 @@ def multiplying(by_k: bool, **constants: Any) -> Callable[[], Case]:
         c = np.zeros((128, 128), ml_dtypes.bfloat16)
         config = MatmulConfig(64, 64 if by_k else 128, stages=2, cluster=(2, 1), group=1, parts=2, groups=1)
         settings = {**config.constants(), "A_BY_K": by_k, "B_BY_K": by_k, **constants}
-        return Case("matmul_tiles", matmul_tiles[2, 1], [a, b, c, None, None, None, None], settings)
+        vectors = [rng.standard_normal(128, np.float32) for _ in range(3)] if scaled else [None] * 3
+        return Case("matmul_tiles", matmul_tiles[2, 1], [a, b, c, *vectors, None], settings)
 
     return make
 
@@ -80,6 +82,9 @@ PRODUCTS: dict[str, Callable[[], Case]] = {
     "expert_ring, scattering": experts(gathers=False, scatters=True),
     "matmul_tiles": multiplying(by_k=True),
     "matmul_tiles, transposed": multiplying(by_k=False, TMA_STORE=False),
+    "matmul_tiles, scaled": multiplying(
+        by_k=True, scaled=True, BIAS_KIND="row", SCALE_ROWS=True, SCALE_COLUMNS=True, ACTIVATION="relu"
+    ),
     "split_ring": splitting(),
     "split_ring, 3 into the ring": splitting(bm=32, pieces=4, split=3, stages=3, reuse=True, lag=1),
     "split_ring, sharing": splitting(cn=2, lag=1),

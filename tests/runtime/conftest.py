@@ -185,6 +185,7 @@ class DType:
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.itemsize = arrays.ITEM_BYTES.get(arrays.DTYPE_NAMES.get(name, ""), 8)
 
     def __str__(self) -> str:
         return f"torch.{self.name}"

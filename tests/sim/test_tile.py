@@ -184,7 +184,8 @@ def test_unary_functions(fn):
     got = apply(lambda b, v: b.unary(fn, v), [ty.f32], [x], ty.f32, (16,))
     reference = {
         "neg": np.negative, "abs": np.abs, "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2,
-        "sqrt": np.sqrt, "rsqrt": lambda v: 1 / np.sqrt(v), "tanh": np.tanh, "erf": np.vectorize(math.erf),
+        "sqrt": np.sqrt, "rsqrt": lambda v: 1 / np.sqrt(v), "reciprocal": lambda v: 1 / v, "tanh": np.tanh,
+        "tanh_approx": np.tanh, "erf": np.vectorize(math.erf),
         "sigmoid": lambda v: 1 / (1 + np.exp(-v)), "sin": np.sin, "cos": np.cos, "floor": np.floor, "ceil": np.ceil,
     }[fn]
     assert got.dtype == np.float32

@@ -17,6 +17,7 @@ import phalanx as px
 from phalanx.errors import Error, caller_location
 from phalanx.kernels.matrices import info_of
 from phalanx.runtime.arrays import ITEM_BYTES, ArgumentKind, ArrayInfo, describe, kind_of
+from phalanx.runtime.remembered import remembered
 
 ELEMENTS = tuple(ITEM_BYTES)
 INDICES = ("i32", "i64")
@@ -175,6 +176,7 @@ def scatter_tiles(X, I, Y, *, BM=16, BN=128, ADD=False):
         px.store(Y[rows, n : n + BN], px.load(X[m : m + BM, n : n + BN]))
 
 
+@remembered("x", "idx", "out")
 def gather_rows(x: Any, idx: Any, *, out: Any = None, config: MoveConfig | None = None) -> Any:
     """Row idx[i] of `x` as row i of the result; rows outside `x`, negative ones included, are zeros.
 
@@ -201,6 +203,7 @@ def gather_rows(x: Any, idx: Any, *, out: Any = None, config: MoveConfig | None 
     return out
 
 
+@remembered("x", "idx", "out")
 def scatter_rows(x: Any, idx: Any, out: Any, *, config: MoveConfig | None = None) -> Any:
     """Stores row i of `x` as row idx[i] of `out`, and returns `out`.
 
@@ -210,6 +213,7 @@ def scatter_rows(x: Any, idx: Any, out: Any, *, config: MoveConfig | None = None
     return _scatter(x, idx, out, config, adds=False)
 
 
+@remembered("x", "idx", "out")
 def scatter_add_rows(x: Any, idx: Any, out: Any, *, config: MoveConfig | None = None) -> Any:
     """Adds row i of `x` to row idx[i] of `out`, and returns `out`. Rows named several times add up, in any order.
 
@@ -219,6 +223,7 @@ def scatter_add_rows(x: Any, idx: Any, out: Any, *, config: MoveConfig | None = 
     return _scatter(x, idx, out, config, adds=True)
 
 
+@remembered("weight", "ids")
 def embedding(weight: Any, ids: Any) -> Any:
     """Row ids[...] of the table `weight` for every id: the shape of `ids` and one more axis.
 

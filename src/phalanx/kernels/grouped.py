@@ -136,7 +136,7 @@ def grouped_ring(
                             if BIASED:
                                 bias = px.load(BIAS[px.load(TABLE[0, i]), n + part + q : n + part + q + piece])
                                 result = result + bias.to(px.f32).reshape(1, piece)
-                            px.store(out[c][:, q : q + piece], activate(result, ACTIVATION).to(Y.dtype))
+                            px.store(out[c][:, q : q + piece], activate(result, ACTIVATION, Y.dtype == px.bf16).to(Y.dtype))
                         px.fence.async_proxy()
                         if m + height <= end:
                             px.tma.store(out[c], Y[m : m + height, n + part : n + part + width])
@@ -201,14 +201,14 @@ def grouped_matmul(
     The first group_sizes[0] rows are group 0, the next group_sizes[1] group 1, and so on; sizes may be 0, and rows
     behind the last group are left as they are. `x` (rows, K) and `w` (groups, N, K) bf16 or f16; `group_sizes` a list
     of ints or an i32 or i64 array on their device (not read by the host: nothing waits for the GPU); `bias` (groups, N)
-    of any float type; `activation` "relu", "silu" or "gelu". Sums are f32. sm_90a, or the simulator.
+    of any float type; `activation` "relu", "gelu", "gelu_tanh" or "silu". Sums are f32. sm_90a, or the simulator.
     Example: ``y = grouped_matmul(x_sorted, w, [1000, 0, 24])``.
     """
     rows, weights = info_of("x", x, OPERANDS), info_of("w", w, OPERANDS)
     _require(rows, weights)
     (height, k), (groups, n) = rows.shape, weights.shape[:2]
     if activation not in ACTIVATIONS:
-        raise _refused(f"unknown activation {activation!r}", "use one of relu, silu, gelu, or None")
+        raise _refused(f"unknown activation {activation!r}", f"use one of {', '.join(map(str, ACTIVATIONS[1:]))}, or None")
     if bias is not None and info_of("bias", bias, FLOATS).shape != (groups, n):
         raise _refused(f"bias has shape {tuple(bias.shape)}", f"pass one number per group and column: {(groups, n)}")
     sizes = _sizes(group_sizes, groups, height, x)

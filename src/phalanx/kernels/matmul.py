@@ -11,7 +11,8 @@ import numpy as np
 import phalanx as px
 from phalanx.errors import Error, caller_location
 from phalanx.ir.types import DType
-from phalanx.kernels.matmul_config import MatmulConfig, Problem, choose, require_fits
+from phalanx.kernels.activations import ACTIVATIONS
+from phalanx.kernels.matmul_config import MatmulConfig, Problem, choose, require_fits, split_side
 from phalanx.kernels.matmul_tiles import matmul_tiles
 from phalanx.kernels.matrices import FLOATS, empty, info_of
 from phalanx.kernels.operands import (
@@ -25,16 +26,18 @@ from phalanx.kernels.operands import (
     lying,
     warn,
 )
+from phalanx.kernels.split_k import split_k_matmul
 from phalanx.runtime.arrays import DTYPE_NAMES, ITEM_BYTES, ArrayInfo, call_key, dense_strides, describe, scalar_dtype
+from phalanx.runtime.remembered import remembered
 
 NARROW = ("f8e4m3", "f8e5m2")
 OPERANDS = ("bf16", "f16", *NARROW)
-ACTIVATIONS = (None, "relu", "gelu", "gelu_tanh", "silu")
 SIMULATED_SMS = 4
 REMEMBERED = 1024
 AS_IT_IS = Recipe()
 
 
+@remembered("a", "b", "bias", "out", "scale_a", "scale_b")
 def matmul(
     a: Any, b: Any, bias: Any = None, activation: str | None = None, out: Any = None, *, scale_a: Any = None,
     scale_b: Any = None, out_dtype: Any = None, config: MatmulConfig | None = None,
@@ -51,7 +54,9 @@ def matmul(
     - `scale_a`, `scale_b`: a number, an array of one f32, or a vector of f32: (M, 1) for a, (1, N) for b.
     - `out` receives the result, whatever its strides; else it has `out_dtype` (px.f32, px.bf16, px.f16), by default the
       operands' type, bf16 for 8-bit ones.
-    - `config` overrides the choice of tiles, clusters and stages, which `matmul_config.choose` documents.
+    - `config` overrides the choice of tiles, clusters and stages, which `matmul_config.choose` documents. Without it
+      16-bit products with few rows or columns and a large other operand may go to `split_k_matmul`
+      (`matmul_config.split_side` has the rule).
 
     sm_90a, on the current stream, or the simulator for NumPy. Example: ``y = px.kernels.matmul(x, w.T, bias, "gelu")``.
     """
@@ -69,7 +74,7 @@ def matmul(
     for note in plan.notes:
         warn(note)
     result = empty(a, plan.shape, plan.dtype) if out is None else out
-    if plan.bound is not None:
+    if plan.bound is not None or plan.split is not None:
         plan.run(a, b, bias, result, scale_a, scale_b)
     elif plan.loop:
         for i in range(plan.shape[0]):
@@ -86,7 +91,7 @@ class Plan:
     """All that a product's arguments decide, but for their addresses.
 
     Without a kernel (`bound`) there is nothing to multiply, or (`loop`) the product is one of each matrix along the
-    batch's first axis.
+    batch's first axis, or (`split`) another kernel multiplies, for which the recipes are then.
     """
 
     shape: tuple[int, ...]
@@ -100,9 +105,14 @@ class Plan:
     constants: dict[str, Any] = field(default_factory=dict)
     loop: bool = False
     notes: tuple[str, ...] = ()
+    split: str | None = None
+    activation: str | None = None
 
     def run(self, a: Any, b: Any, bias: Any, out: Any, scale_a: Any, scale_b: Any) -> None:
         """Launches the kernel. Scales that are numbers travel as one argument, the others as vectors."""
+        if self.split is not None:
+            self.run_split(a, b, bias, out)
+            return
         alpha = None
         vectors = []
         for scale, is_number in zip((scale_a, scale_b), self.numbers):
@@ -111,6 +121,14 @@ class Plan:
             vectors.append(None if scale is None or is_number else scale.reshape(-1))
         added = None if bias is None else self.bias.make(bias)
         self.bound(self.a.make(a), self.b.make(b), self.c.make(out), added, *vectors, alpha, **self.constants)
+
+
+    def run_split(self, a: Any, b: Any, bias: Any, out: Any) -> None:
+        """Few rows of A, or few columns of B: then the transposed product, which has few rows."""
+        left, right, result = self.a.make(a), self.b.make(b), self.c.make(out)
+        if self.split == "columns":
+            left, right, result = (x.swapaxes(-1, -2) for x in (right, left, result))
+        split_k_matmul(left, right, bias, self.activation, result)
 
 
 _PLANS: dict[Any, Plan] = {}
@@ -166,17 +184,22 @@ def _plan(
     is_row_bias = added is None or len(added.shape) == 1
     if step_b == 0 and _stacked(left, step_a) and _stacked(result, step_c) and is_row_bias and scales[0] != "vector":
         m, count, step_a, step_c = m * count, 1, 0, 0  # one tall matrix
-    a_recipe, b_recipe = _matrices(left, step_a, (m, k)), _matrices(right, step_b, (k, n))
-    a_recipe, a_by_k, a_note = lying("a", a, a_recipe, -1)
-    b_recipe, b_by_k, b_note = lying("b", b, b_recipe, -2)
+    plain = _matrices(left, step_a, (m, k)), _matrices(right, step_b, (k, n)), _matrices(result, step_c, (m, n))
+    a_recipe, a_by_k, a_note = lying("a", a, plain[0], -1)
+    b_recipe, b_by_k, b_note = lying("b", b, plain[1], -2)
     staged = is_copyable(result)
     problem = Problem(
         m, n, k, count, ITEM_BYTES[left.dtype_name], ITEM_BYTES[dtype], (a_by_k, b_by_k),
-        ITEM_BYTES[added.dtype_name] if added is not None and not is_row_bias else 0, staged,
+        ITEM_BYTES[added.dtype_name] if added is not None and not is_row_bias else 0, staged, "vector" in scales,
     )
-    # A place for other ways: products of few rows and a long K are better cut along K, by a kernel of its own.
-    device = px.device(left.device) if left.kind == "cuda" else replace(px.device(), sms=SIMULATED_SMS)
+    on = px.device(left.device) if left.kind == "cuda" else px.device()
+    device = on if left.kind == "cuda" else replace(on, sms=SIMULATED_SMS)
     if config is None:
+        splittable = is_row_bias and scales == ["none", "none"] and dtype in (left.dtype_name, "f32")
+        if splittable and not a_note and not b_note:
+            side = split_side(problem, on)
+            if side == "rows" or (side == "columns" and added is None):
+                return Plan(shape, dtype, *plain, split=side, activation=activation)
         config = choose(problem, device)
     else:
         require_fits(config, problem)
@@ -188,7 +211,7 @@ def _plan(
         "SCALE_ROWS": scales[0] == "vector", "SCALE_COLUMNS": scales[1] == "vector", "ACTIVATION": activation,
     }  # fmt: skip
     return Plan(
-        shape, dtype, a_recipe, b_recipe, _matrices(result, step_c, (m, n)),
+        shape, dtype, a_recipe, b_recipe, plain[2],
         AS_IT_IS if added is None or is_row_bias else _matrices(added, axes[0][4] if per_matrix and axes else 0, (m, n)),
         (scales[0] == "number", scales[1] == "number"), matmul_tiles[cm * clusters, cn], {**config.constants(), **constants},
         notes=tuple(note for note in (a_note, b_note) if note),

@@ -12,6 +12,7 @@ from functools import lru_cache
 from math import ceil
 
 from phalanx.errors import Error, caller_location
+from phalanx.kernels.split_k import MOST_ROWS, choose_split, predicted
 from phalanx.runtime.devices import Device
 from phalanx.runtime.devices import device as default_device
 
@@ -21,21 +22,33 @@ STEP_BYTES = 128  # of K in one stage: a row of the widest swizzle
 MAX_STAGES = 8
 PART_BYTES = 36 * 1024  # of shared memory that the epilogue may use
 WIDTHS = (128, 64, 32)  # of a part of the epilogue, in columns: more would need more registers than there are
+SCALE_BYTES, MOST_GROUPS = 4, 2  # of an f32; warpgroups that multiply, each with columns' scales of its own
 ROW_PADDING = 16  # bytes per row where a tile changes its layout through shared memory
 
 # What the cost model knows of an H200, in cycles and bytes per cycle and SM.
 SHARED_RATE = 128
 L2_RATE, L2_RATE_ALONE = 40, 64  # with all SMs reading, and with few
 EPILOGUE, EPILOGUE_RATE = 1200, 16  # a tile's last product to its first store; elements per cycle of the rest
+PART = 500  # beyond two parts: the store before has to have read the buffer
 LAUNCH = 4000  # from the launch to the first product, and the last store
 STEP = 32  # waiting for a stage and giving it back
 SINGLE_GROUP = 1.15  # one warpgroup alone leaves gaps between its products
 
 MARGIN = 0.95  # the tiles listed first are the ones best measured: others must promise to be that much quicker
 
+# Against the kernel that splits K, whose model counts microseconds of a launch that finds nothing in L2.
+CLOCK = 1750  # cycles of a microsecond where memory is the limit
+HBM = 3.8e6  # bytes of a microsecond
+FIXED = 5.0  # microseconds: launch, first loads, last stores
+STREAMED_BYTES = 8 << 20  # of the larger operand: below that either kernel takes about as long as its launch
+# Of the tiles' time, what the split's may be. Its model is fitted to measurements of few rows, the one of tiles to large
+# products; but it knows nothing of results that are stored transposed.
+ALLOWED = {"rows": 1.05, "columns": 0.95}
+
 # Rows, columns and multiplying warpgroups.
 TILES = (
     (128, 256, 2), (256, 128, 2), (128, 192, 2), (128, 128, 2), (128, 64, 2), (64, 256, 1), (64, 128, 1), (64, 64, 1),
+    (128, 160, 2),
 )  # fmt: skip
 CLUSTERS = ((2, 1), (1, 2), (1, 1), (2, 2))
 PANEL = 64  # elements of 16 bits in a row of the widest swizzle: what is not contiguous along K is shared in panels
@@ -81,7 +94,8 @@ class Problem:
     """A product as the heuristic sees it: `batch` products of (m, k) and (k, n), and what the epilogue holds.
 
     `by_k` says for each operand whether it is contiguous along K. `matrix` is the size of an element of a bias with a
-    row for each row of the result, else 0; `staged`: the result leaves by TMA stores.
+    row for each row of the result, else 0; `staged`: the result leaves by TMA stores;
+    `vectors`: there are scales of rows or columns, which pass through shared memory.
     """
 
     m: int
@@ -93,11 +107,13 @@ class Problem:
     by_k: tuple[bool, bool] = (True, True)
     matrix: int = 0
     staged: bool = True
+    vectors: bool = False
 
 
 def epilogue_bytes(problem: Problem, bm: int, width: int) -> int:
     """Shared memory of an epilogue that works on `width` columns at a time."""
     total = bm * width * problem.out_itemsize + (0 if problem.staged else bm * ROW_PADDING)
+    total += SCALE_BYTES * (bm + MOST_GROUPS * width) if problem.vectors else 0
     return total + (bm * (width * problem.matrix + ROW_PADDING) if problem.matrix else 0)
 
 
@@ -139,6 +155,7 @@ def cycles(problem: Problem, config: MatmulConfig, device: Device) -> float:
     fetched = (bm / cn + bn / cm) * STEP_BYTES
     step = STEP + max(tensor, fetched / min(L2_RATE_ALONE, L2_RATE * device.sms / busy))
     tile = ceil(problem.k * problem.itemsize / STEP_BYTES) * step + EPILOGUE + bm * bn / EPILOGUE_RATE
+    tile += PART * max(0, config.parts - 2)
     return LAUNCH + ceil(tiles / slots) * tile
 
 
@@ -152,6 +169,37 @@ def choose(problem: Problem, device: Device | None = None) -> MatmulConfig:
     default, *others = candidates(problem)
     best = min(others, key=lambda config: cycles(problem, config, on), default=default)
     return best if cycles(problem, best, on) < MARGIN * cycles(problem, default, on) else default
+
+
+def microseconds(problem: Problem, config: MatmulConfig, device: Device) -> float:
+    """What a product takes that finds nothing in L2: the cycles of its tiles, or its bytes from and to HBM."""
+    operands = problem.batch * problem.k * (problem.m + problem.n) * problem.itemsize
+    moved = operands + problem.batch * problem.m * problem.n * problem.out_itemsize
+    return FIXED + max((cycles(problem, config, device) - LAUNCH) / CLOCK, moved / HBM)
+
+
+@lru_cache(maxsize=1024)
+def split_side(problem: Problem, device: Device | None = None) -> str | None:
+    """Which side of a product has so few rows or columns that the kernel that splits K is the quicker one.
+
+    "rows": C = A @ B by `split_k_matmul(a, b)`; "columns": the transposed product, by `split_k_matmul(b.T, a.T)`; None:
+    tiles. A side qualifies if it has at most `MOST_ROWS`, 16-bit operands contiguous along K on that side, and the other
+    operand has at least `STREAMED_BYTES`. Then the models decide: split if its predicted time is at most `ALLOWED`
+    times that of the best tiles. Anyone may call it; no hardware is involved.
+    Example: ``split_side(Problem(64, 8192, 8192))``.
+    """
+    if problem.batch != 1 or problem.itemsize != 2:
+        return None
+    on = device or default_device()
+    tiles = microseconds(problem, choose(problem, on), on)
+    for side, few, many, by_k in (
+        ("rows", problem.m, problem.n, problem.by_k[0]), ("columns", problem.n, problem.m, problem.by_k[1]),
+    ):  # fmt: skip
+        if few > MOST_ROWS or few > many or not by_k or many * problem.k * problem.itemsize < STREAMED_BYTES:
+            continue
+        if predicted(choose_split(few, many, problem.k), few, many, problem.k) <= ALLOWED[side] * tiles:
+            return side
+    return None
 
 
 def require_fits(config: MatmulConfig, problem: Problem) -> None:

@@ -8,14 +8,11 @@ shared memory by TMA stores, which run while the next tile is being multiplied. 
 
 from __future__ import annotations
 
-import phalanx as px
-from phalanx.kernels.orders import grouped
+from typing import Any
 
-INVERSE_SQRT2 = 0.7071067811865476
-LOG2E = 1.4426950408889634
-ERF_P = 0.3275911  # Abramowitz and Stegun 7.1.26: an error of at most 1.5e-7, in half of the registers of CUDA's erff
-ERF = (0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429)
-GELU_A, GELU_B = 0.7978845608028654, 0.044715  # sqrt(2 / pi), and the cubic term of the usual approximation
+import phalanx as px
+from phalanx.kernels.activations import activate
+from phalanx.kernels.orders import grouped
 
 
 @px.func
@@ -52,34 +49,6 @@ def place(tile, rows, columns, GROUP, BATCH):
 
 
 @px.func
-def gelu(x):
-    """x times the normal distribution's integral up to x: half of x (1 + erf(x / sqrt 2))."""
-    u = px.abs(x) * INVERSE_SQRT2
-    root = px.rsqrt(1.0 + ERF_P * u)  # its square is the reciprocal, without a division's branches
-    t = root * root
-    series = ((((ERF[4] * t + ERF[3]) * t + ERF[2]) * t + ERF[1]) * t + ERF[0]) * t
-    tail = 0.5 * series * px.exp2((-LOG2E) * u * u)  # of the distribution, beyond |x|
-    return x * px.where(x < 0.0, tail, 1.0 - tail)
-
-
-@px.func
-def activate(x, ACTIVATION):
-    """The activation of a tile, in f32."""
-    if ACTIVATION == "relu":
-        y = px.maximum(x, 0.0)
-    elif ACTIVATION == "gelu":
-        y = gelu(x)
-    elif ACTIVATION == "gelu_tanh":
-        # 0.5 (1 + tanh u) is sigmoid(2 u)
-        y = x * px.sigmoid((2.0 * GELU_A) * (x + GELU_B * x * x * x))
-    elif ACTIVATION == "silu":
-        y = x * px.sigmoid(x)
-    else:
-        y = x
-    return y
-
-
-@px.func
 def factor_of(alpha, SCALE_A, SCALE_B, SCALE_ROWS, SCALE_COLUMNS):
     """The product of the scales that are one number for the whole result, or None."""
     factor = alpha
@@ -91,9 +60,18 @@ def factor_of(alpha, SCALE_A, SCALE_B, SCALE_ROWS, SCALE_COLUMNS):
 
 
 @px.func
-def ahead(z, m, n, BIAS, SCALE_B, HEIGHT, WIDTH, BIAS_KIND, SCALE_COLUMNS):
-    """What a part of the epilogue reads of the columns' scales and of the bias; None where there is none."""
-    columns = px.load(SCALE_B[n : n + WIDTH]) if SCALE_COLUMNS else None
+def scales_of(m, n, SCALE_A, SCALE_B, HEIGHT, WIDTH, PARTS, SCALE_ROWS, SCALE_COLUMNS):
+    """A tile's scales of rows, and of columns for each part of the epilogue: a few registers; None where there are none."""
+    rows = px.load(SCALE_A[m : m + HEIGHT]) if SCALE_ROWS else None
+    columns: tuple[Any, ...] = ()
+    for part in px.static_range(PARTS if SCALE_COLUMNS else 0):
+        columns = (*columns, px.load(SCALE_B[n + part * WIDTH : n + part * WIDTH + WIDTH]))
+    return rows, columns
+
+
+@px.func
+def ahead(z, m, n, BIAS, HEIGHT, WIDTH, BIAS_KIND):
+    """What a part of the epilogue reads of the bias; None where there is none."""
     if BIAS_KIND == "row":
         bias = px.load(BIAS[n : n + WIDTH])
     elif BIAS_KIND == "matrix":
@@ -102,24 +80,24 @@ def ahead(z, m, n, BIAS, SCALE_B, HEIGHT, WIDTH, BIAS_KIND, SCALE_COLUMNS):
         bias = px.load(block(BIAS, z, m, n, HEIGHT, WIDTH))
     else:
         bias = None
-    return columns, bias
+    return bias
 
 
 @px.func
-def finish(acc, factor, rows, columns, bias, HEIGHT, WIDTH, BIAS_KIND, ACTIVATION):
+def finish(acc, factor, rows, columns, bias, HEIGHT, WIDTH, BIAS_KIND, ACTIVATION, COARSE):
     """What is done to a part of the product before it is stored: scales, bias, activation."""
     y = acc
     if factor is not None:
         y = y * factor
     if rows is not None:
-        y = y * rows.reshape(HEIGHT, 1)
+        y = y * rows
     if columns is not None:
-        y = y * columns.reshape(1, WIDTH)
+        y = y * columns
     if BIAS_KIND == "row":
-        y = y + bias.to(px.f32).reshape(1, WIDTH)
+        y = y + (bias if len(bias.shape) == 2 else bias.reshape(1, WIDTH)).to(px.f32)
     elif BIAS_KIND is not None:
         y = y + bias.to(px.f32)
-    return activate(y, ACTIVATION)
+    return activate(y, ACTIVATION, COARSE)
 
 
 @px.kernel(
@@ -137,6 +115,12 @@ def matmul_tiles(
     b = px.shared((STAGES, BN, BK) if B_BY_K else (STAGES, BK, BN), B.dtype)
     if TMA_STORE:
         out = px.shared((GROUPS, BM // GROUPS, BN // PARTS), C.dtype)
+    if SCALE_ROWS:
+        row_scales = px.shared((GROUPS, BM // GROUPS, 1), px.f32)  # as a column, so that it is read as the sums lie
+    if SCALE_COLUMNS:
+        column_scales = px.shared((GROUPS, 1, BN // PARTS), px.f32)
+    if BIAS_KIND == "row" and TMA_STORE:
+        row_bias = px.shared((GROUPS, 1, BN // PARTS), px.f32)
     full, empty = px.barrier(STAGES), px.barrier(STAGES)
     axis = 1 if BATCH else 0  # of C's rows
     steps = px.cdiv(A.shape[(1 if A_BATCH else 0) + (1 if A_BY_K else 0)], BK)
@@ -187,6 +171,9 @@ def matmul_tiles(
             for tile in range(first, tiles, step):
                 z, i, j = place(tile, rows, columns, GROUP, BATCH)
                 m, n = (i * CM + x) * BM + top, (j * CN + y) * BN
+                rows_ahead, columns_ahead = scales_of(  # held in the loads' own layout during the products
+                    m, n, SCALE_A, SCALE_B, height, width, PARTS, SCALE_ROWS, SCALE_COLUMNS
+                )
                 acc = px.empty((height, BN), px.f32)
                 last = 0
                 for k in range(steps):
@@ -200,20 +187,30 @@ def matmul_tiles(
                         empty[last].arrive(ctas=row | column)
                     last = s
                     ring.advance()
-                by_row = px.load(SCALE_A[m : m + height]) if SCALE_ROWS else None  # on its way during the last product
-                by_column, bias = ahead(z, m, n, BIAS, SCALE_B, height, width, BIAS_KIND, SCALE_COLUMNS)
+                bias = ahead(z, m, n, BIAS, height, width, BIAS_KIND)  # on its way during the last product
+                by_row, by_column = None, None
                 px.wgmma_wait(0)
                 empty[last].arrive(ctas=row | column)
                 for part in px.static_range(0, BN, width):
                     if TMA_STORE:
                         px.tma.wait(0, read=True)  # the part before has left the buffer
+                    # Vectors pass through shared memory into the sums' layout, behind the same barrier as the buffer.
+                    if SCALE_ROWS and part == 0:
+                        px.store(row_scales[c, :, 0], rows_ahead)
+                    if SCALE_COLUMNS:
+                        px.store(column_scales[c, 0], columns_ahead[part // width])
+                        by_column = px.load(column_scales[c])
+                    if BIAS_KIND == "row" and TMA_STORE:
+                        px.store(row_bias[c, 0], bias.to(px.f32))
+                        bias = px.load(row_bias[c])
+                    if SCALE_ROWS and part == 0:
+                        by_row = px.load(row_scales[c])
                     result = finish(
-                        acc[:, part : part + width], factor, by_row, by_column, bias, height, width, BIAS_KIND, ACTIVATION
+                        acc[:, part : part + width], factor, by_row, by_column, bias, height, width, BIAS_KIND, ACTIVATION,
+                        C.dtype == px.bf16,
                     ).to(C.dtype)
                     if part + width < BN:
-                        by_column, bias = ahead(
-                            z, m, n + part + width, BIAS, SCALE_B, height, width, BIAS_KIND, SCALE_COLUMNS
-                        )
+                        bias = ahead(z, m, n + part + width, BIAS, height, width, BIAS_KIND)
                     if TMA_STORE:
                         px.store(out[c], result)
                         px.fence.async_proxy()

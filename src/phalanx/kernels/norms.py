@@ -21,6 +21,7 @@ from phalanx.kernels.rows import (
 )
 from phalanx.kernels.rows_ring import RingConfig, choose_ring, launch_ring
 from phalanx.runtime.arrays import describe
+from phalanx.runtime.remembered import remembered
 
 GROUP = 4
 """Weights that are not loaded ahead of the sum are loaded for so many tiles at a time."""
@@ -140,6 +141,7 @@ def ring_for(rows: Any, weight: Any) -> RingConfig | None:
     return ring
 
 
+@remembered("x", "weight")
 def rms_norm(x: Any, weight: Any = None, eps: float = 1e-6, *, config: RowConfig | RingConfig | None = None) -> Any:
     """x / sqrt(mean(x^2) + eps) * weight along the last axis.
 
@@ -163,6 +165,7 @@ def rms_norm(x: Any, weight: Any = None, eps: float = 1e-6, *, config: RowConfig
     return y.reshape(info.shape)
 
 
+@remembered("x", "weight", "bias")
 def layer_norm(
     x: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5, *, config: RowConfig | RingConfig | None = None
 ) -> Any:

@@ -23,6 +23,7 @@ from phalanx.kernels.rows import (
     zeros,
 )
 from phalanx.kernels.rows_ring import RingConfig
+from phalanx.runtime.remembered import remembered
 
 LOG2E = 1.4426950408889634
 LN2 = 0.6931471805599453
@@ -98,6 +99,7 @@ def softmax_rows(X, Y, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, SHARED=0, 
             px.store(piece(Y, row, first + (PARTS + part) * WIDTH, ROWS, WIDTH), y.to(Y.dtype), once=ONCE)
 
 
+@remembered("x")
 def softmax(x: Any, *, config: RowConfig | RingConfig | None = None) -> Any:
     """Softmax along the last axis.
 
@@ -108,6 +110,7 @@ def softmax(x: Any, *, config: RowConfig | RingConfig | None = None) -> Any:
     return _launch(x, config, log=False)
 
 
+@remembered("x")
 def log_softmax(x: Any, *, config: RowConfig | RingConfig | None = None) -> Any:
     """The logarithm of the softmax along the last axis; see `softmax`. Example: ``y = px.kernels.log_softmax(x)``."""
     return _launch(x, config, log=True)

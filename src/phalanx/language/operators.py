@@ -380,7 +380,9 @@ _PY_UNARY: dict[str, Any] = {
     "log2": math.log2,
     "sqrt": math.sqrt,
     "rsqrt": lambda x: 1 / math.sqrt(x),
+    "reciprocal": lambda x: 1 / x,
     "tanh": math.tanh,
+    "tanh_approx": math.tanh,
     "erf": math.erf,
     "sigmoid": lambda x: 1 / (1 + math.exp(-x)),
     "sin": math.sin,
@@ -392,7 +394,7 @@ _PY_UNARY: dict[str, Any] = {
 
 def unary(ctx: Builder, fn: str, x: Any) -> Any:
     """One of the one-operand operations; math functions take floats."""
-    name = {"neg": "'-'", "not": "'not'"}.get(fn, f"px.{fn}")
+    name = {"neg": "'-'", "not": "'not'", "tanh_approx": "px.tanh"}.get(fn, f"px.{fn}")
     require_numeric(ctx, name, x)
     if isinstance(x, Number):
         return not x if fn == "not" else folding(ctx, name, _PY_UNARY[fn], x)
@@ -407,7 +409,7 @@ def unary(ctx: Builder, fn: str, x: Any) -> Any:
         if dtype == bool_:
             x, dtype = cast(ctx, x, i32), i32
     elif not dtype.is_float or dtype.is_fp8:
-        ctx.fail(f"px.{fn} needs a float, not {dtype}", "convert it first: x.to(px.f32)")
+        ctx.fail(f"{name} needs a float, not {dtype}", "convert it first: x.to(px.f32)")
     result = Value(make_type(shape_of(x), dtype_of(x), is_tile(x)))
     ctx.emit(Unary(fn, x, result, loc=ctx.loc))
     if fn == "neg" and is_scalar(x) and dtype in (i32, i64):

@@ -145,7 +145,24 @@ log = _elementwise("log", "Natural logarithm", "``lg2.approx`` and a multiplicat
 log2 = _elementwise("log2", "Logarithm to base 2", "``lg2.approx``")
 sqrt = _elementwise("sqrt", "Square root", "``sqrt.rn``")
 rsqrt = _elementwise("rsqrt", "Reciprocal square root", "``rsqrt.approx``")
-tanh = _elementwise("tanh", "Hyperbolic tangent", "the CUDA math library's")
+reciprocal = _elementwise(
+    "reciprocal", "1 / x without a division's steps, off by at most one in the last place,", "``rcp.approx.ftz``"
+)
+
+
+@builtin("tanh")
+def tanh(ctx: Builder, x: Any, *, approx: bool = False) -> Any:
+    """Hyperbolic tangent of a float scalar or tile, elementwise.
+
+    With `approx` it is one instruction with a relative error of at most 2**-10.9 (the simulator's is exact): enough
+    where the result is rounded to bf16. Any agent; any GPU; PTX the CUDA math library's, or ``tanh.approx``.
+    Example: ``y = px.tanh(x, approx=True)``.
+    """
+    if not isinstance(approx, bool):
+        ctx.fail("approx= of px.tanh is a constant of the kernel, True or False", "write px.tanh(x, approx=True)")
+    return unary(ctx, "tanh_approx" if approx else "tanh", load_scalar(ctx, x))
+
+
 erf = _elementwise("erf", "Error function", "the CUDA math library's")
 sigmoid = _elementwise("sigmoid", "1 / (1 + exp(-x))", "``ex2.approx`` and ``div``")
 sin = _elementwise("sin", "Sine", "the CUDA math library's")

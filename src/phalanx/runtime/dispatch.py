@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 from phalanx.errors import Error, caller_location, internal_error, wants_traceback
@@ -43,6 +47,49 @@ class FastLaunch:
 _FAST: dict[tuple[Any, ...], FastLaunch] = {}
 
 
+@dataclass(frozen=True)
+class Recorded:
+    """A launch on a GPU: `values` are its arguments but for those that are None."""
+
+    specialisation: Specialisation
+    launcher: Any
+    grid: tuple[int, int, int]
+    values: list[Any]
+
+
+@dataclass
+class Record:
+    """What one thread launches. `refused`: some of it was no plain launch on a GPU, which a list can't say."""
+
+    thread: int = field(default_factory=threading.get_ident)
+    launches: list[Recorded] = field(default_factory=list)
+    refused: bool = False
+
+
+RECORDS: list[Record] = []
+
+
+@contextmanager
+def recording() -> Iterator[Record]:
+    """Collects the launches of this thread. While anyone records, every launch goes the whole way."""
+    record = Record()
+    RECORDS.append(record)
+    try:
+        yield record
+    finally:
+        RECORDS.remove(record)
+
+
+def take_down(launch: Recorded | None) -> None:
+    """Adds a launch, or one that no record can hold, to the records of this thread."""
+    for record in RECORDS:
+        if record.thread == threading.get_ident():
+            if launch is None:
+                record.refused = True
+            else:
+                record.launches.append(launch)
+
+
 class BoundLaunch:
     """A kernel with its grid, ready to be called with arguments."""
 
@@ -57,6 +104,9 @@ class BoundLaunch:
         self.plain_grid: tuple[int, int, int] | None = (*plain, 1, 1)[:3] if is_plain else None
 
     def __call__(self, *args: Any, **constants: Any) -> None:
+        if RECORDS:
+            self.launch(args, constants)
+            return
         if self.last is not None and not constants and self.last(self.plain_grid, args):
             return
         if _FAST:
@@ -98,17 +148,21 @@ class BoundLaunch:
             specialisation = specialise(kernel, arguments, constants)
             values = [a.value for a in arguments if a.type is not None]
             if ordinal is None:
+                take_down(None)
                 run_simulated(specialisation, grid, values)
                 return
             launcher, compiled = load_launcher(specialisation, ordinal)
             if 0 in grid:
+                take_down(None)
                 return
             if compiled.signature.debug:
+                take_down(None)
                 from phalanx.runtime.watchdog import run_watched
 
                 run_watched(launcher, compiled, grid, values, ordinal)
                 return
             launcher.launch(grid, values)
+            take_down(Recorded(specialisation, launcher, grid, values))
             none_at = tuple(n for n, a in enumerate(arguments) if a.type is None)
             if not (given or none_at or specialisation.reading.captured) and self.plain_grid is not None:
                 self.last = launcher.try_launch  # this grid was launched, so it is a good one

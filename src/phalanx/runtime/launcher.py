@@ -25,6 +25,7 @@ from phalanx.runtime.arrays import (
     torch_current_stream,
 )
 from phalanx.runtime.matcher import Matcher, make_matcher
+from phalanx.runtime.prepared import PreparedLaunch
 from phalanx.runtime.tensormap import AddressedMaps, TensorMapCache, geometry
 
 _PORTABLE_CLUSTER = 8
@@ -68,7 +69,7 @@ class Launcher:
         self._lock = threading.Lock()
         self._prepare_config(threads, shared_bytes, overlap)
         self._prepare_parameters()
-        self._module, self._function = self.driver.load_function(device, cubin, name)
+        self._module, self.function = self.driver.load_function(device, cubin, name)
         self._prepare_function(shared_bytes)
         self._enqueue = self.driver.functions["cuLaunchKernelEx"]
 
@@ -133,9 +134,9 @@ class Launcher:
                         f"device {self.device} has {limit} per CTA",
                         remedy="use fewer pipeline stages or smaller tiles",
                     )
-                self.driver.set_function_attribute(self._function, "max_dynamic_shared_bytes", shared_bytes)
+                self.driver.set_function_attribute(self.function, "max_dynamic_shared_bytes", shared_bytes)
             if self.cluster[0] * self.cluster[1] * self.cluster[2] > _PORTABLE_CLUSTER:
-                self.driver.set_function_attribute(self._function, "non_portable_cluster_size", 1)
+                self.driver.set_function_attribute(self.function, "non_portable_cluster_size", 1)
 
     # Launching ---------------------------------------------------------------------------------------------
 
@@ -170,9 +171,9 @@ class Launcher:
             if stream is None and self._torch_stream is not None:  # the common case of _submit, without the call
                 stream = self._torch_stream(self.device)
                 if stream == self._stream and grid == self._grid and debug == self._debug:
-                    status = self._enqueue(self._config_address, self._function, self._parameters_address, None)
+                    status = self._enqueue(self._config_address, self.function, self._parameters_address, None)
                     if status:
-                        self._retry(status)
+                        self.retry(status, self._config_address, self._parameters_address)
                     return True
             self._submit(grid, args, stream, debug)
             return True
@@ -200,9 +201,27 @@ class Launcher:
         if 0 in grid:
             self._grid = _NO_GRID
             return  # nothing to do, and the driver would call it an error
-        status = self._enqueue(self._config_address, self._function, self._parameters_address, None)
+        status = self._enqueue(self._config_address, self.function, self._parameters_address, None)
         if status:
-            self._retry(status)
+            self.retry(status, self._config_address, self._parameters_address)
+
+    def prepare(
+        self, grid: tuple[int, int, int], args: Sequence[Any], sources: Sequence[int | None]
+    ) -> PreparedLaunch:
+        """This launch of torch tensors, to be repeated with other pointers.
+
+        `sources` says for each argument which of the pointers it takes that are passed then; None for scalars.
+        """
+        with self._lock:
+            self._bind(args)
+            self._set_grid(grid)
+            config = cuda.LaunchConfig.from_buffer_copy(self._config)
+            places = [
+                (source, word, tuple(maps))
+                for source, word, maps in zip(sources, self._pointer_words, self._maps_of)
+                if source is not None and word is not None
+            ]
+            return PreparedLaunch(self, config, bytes(self._bytes[: self.signature.layout.nbytes]), places)
 
     def _bind(self, args: Sequence[Any]) -> None:
         """Check and pack all arguments: the first launch, or one with other shapes, strides or types."""
@@ -295,11 +314,11 @@ class Launcher:
             self._words[offset // 8] = pointer
         self._debug = pointer
 
-    def _retry(self, status: int) -> None:
+    def retry(self, status: int, config: int, parameters: int) -> None:
         """A launch failed. In a thread without a context, or with another device's, try with ours."""
         if status in (cuda.INVALID_CONTEXT, cuda.INVALID_HANDLE):
             with self.driver.context(self.device):
-                status = self._enqueue(self._config_address, self._function, self._parameters_address, None)
+                status = self._enqueue(config, self.function, parameters, None)
         if status:
             raise self.driver.error(status, f"launch of {self.name}")
 
@@ -308,7 +327,7 @@ class Launcher:
     def attribute(self, name: str) -> int:
         """An attribute of the loaded kernel: "registers", "local_bytes", "static_shared_bytes"."""
         with self.driver.context(self.device):
-            return self.driver.function_attribute(self._function, name)
+            return self.driver.function_attribute(self.function, name)
 
     def max_active_clusters(self) -> int:
         """How many clusters of this kernel (CTAs, without a cluster) the device holds at once."""
@@ -316,8 +335,8 @@ class Launcher:
         config.grid[:] = self.cluster
         with self.driver.context(self.device):
             if self.cluster != (1, 1, 1):
-                return self.driver.max_active_clusters(self._function, config)
-            per_sm = self.driver.max_active_blocks(self._function, config.block[0], config.shared_bytes)
+                return self.driver.max_active_clusters(self.function, config)
+            per_sm = self.driver.max_active_blocks(self.function, config.block[0], config.shared_bytes)
         return per_sm * self.driver.device(self.device).sm_count
 
 

@@ -7,6 +7,7 @@ first.
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -114,46 +115,58 @@ def _broken(what: str, rule: str, remedy: str) -> Error:
     return Error(f"{what} {rule}", remedy=remedy)
 
 
-def encode(driver: Any, pointer: int, shape: Geometry) -> bytes:
-    """The 128 bytes of a descriptor. Needs a driver, no context; the address is not looked at."""
-    if pointer % 16 or not pointer:
-        raise Error(
-            f"the address {pointer:#x} is not a multiple of 16 bytes, which a TMA descriptor needs",
-            remedy="pass an array that starts on a 16-byte boundary (a copy of a slice does)",
+class Encoder:
+    """Makes the descriptors of one geometry; all but the address is put into C's layout once.
+
+    Needs a driver, no context; the memory at the address is not looked at.
+    """
+
+    def __init__(self, driver: Any, shape: Geometry) -> None:
+        rank = len(shape.dims)
+        self._driver = driver
+        self._scratch = (ctypes.c_char * (TENSOR_MAP_BYTES * 2))()  # the driver wants the result aligned
+        address = ctypes.addressof(self._scratch)
+        self._address = address + -address % TENSOR_MAP_BYTES
+        self._before = (self._address, _DATA_TYPES[shape.dtype], rank)
+        self._after = (
+            (ctypes.c_uint64 * rank)(*shape.dims),
+            (ctypes.c_uint64 * max(rank - 1, 1))(*shape.byte_strides),
+            (ctypes.c_uint32 * rank)(*shape.box),
+            (ctypes.c_uint32 * rank)(*(1,) * rank),
+            0,  # no interleave
+            _SWIZZLES[shape.swizzle],
+            _L2_PROMOTIONS[shape.l2_promotion],
+            int(shape.fill_nan),
         )
-    rank = len(shape.dims)
-    scratch = (ctypes.c_char * (TENSOR_MAP_BYTES * 2))()  # the driver wants the result aligned
-    address = ctypes.addressof(scratch)
-    address += -address % TENSOR_MAP_BYTES
-    driver.call(
-        "cuTensorMapEncodeTiled",
-        address,
-        _DATA_TYPES[shape.dtype],
-        rank,
-        pointer,
-        (ctypes.c_uint64 * rank)(*shape.dims),
-        (ctypes.c_uint64 * max(rank - 1, 1))(*shape.byte_strides),
-        (ctypes.c_uint32 * rank)(*shape.box),
-        (ctypes.c_uint32 * rank)(*(1,) * rank),
-        0,  # no interleave
-        _SWIZZLES[shape.swizzle],
-        _L2_PROMOTIONS[shape.l2_promotion],
-        int(shape.fill_nan),
-    )
-    return ctypes.string_at(address, TENSOR_MAP_BYTES)
+        self._lock = threading.Lock()  # of the scratch: launches of several threads may share a geometry
+
+    def __call__(self, pointer: int) -> bytes:
+        """The 128 bytes of the descriptor of an array that begins at `pointer`."""
+        if pointer % 16 or not pointer:
+            raise Error(
+                f"the address {pointer:#x} is not a multiple of 16 bytes, which a TMA descriptor needs",
+                remedy="pass an array that starts on a 16-byte boundary (a copy of a slice does)",
+            )
+        with self._lock:
+            self._driver.call("cuTensorMapEncodeTiled", *self._before, pointer, *self._after)
+            return ctypes.string_at(self._address, TENSOR_MAP_BYTES)
+
+
+def encode(driver: Any, pointer: int, shape: Geometry) -> bytes:
+    """The 128 bytes of one descriptor; see `Encoder`."""
+    return Encoder(driver, shape)(pointer)
 
 
 class AddressedMaps(dict[int, bytes]):
     """The descriptors of one geometry by address, encoded when they are first asked for."""
 
     def __init__(self, driver: Any, shape: Geometry) -> None:
-        self._driver = driver
-        self._shape = shape
+        self._encode = Encoder(driver, shape)
 
     def __missing__(self, pointer: int) -> bytes:
         if len(self) >= _ADDRESSES:
             self.clear()  # simple, and rare: hundreds of distinct arrays of one shape
-        self[pointer] = found = encode(self._driver, pointer, self._shape)
+        self[pointer] = found = self._encode(pointer)
         return found
 
 

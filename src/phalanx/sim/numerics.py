@@ -54,7 +54,8 @@ def _shift_right(a: Any, b: Any) -> Any:
 
 UNARY: dict[str, Function] = {
     "neg": np.negative, "not": _not, "abs": np.abs, "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2,
-    "sqrt": np.sqrt, "rsqrt": _rsqrt, "tanh": np.tanh, "erf": _erf_tile, "sigmoid": _sigmoid, "sin": np.sin,
+    "sqrt": np.sqrt, "rsqrt": _rsqrt, "reciprocal": np.reciprocal, "tanh": np.tanh,
+    "tanh_approx": np.tanh, "erf": _erf_tile, "sigmoid": _sigmoid, "sin": np.sin,
     "cos": np.cos, "floor": np.floor, "ceil": np.ceil,
 }
 BINARY: dict[str, Function] = {

@@ -228,3 +228,21 @@ def conversion_to_something_else():
         px.store(X[0:8, 0:8], px.load(X[0:8, 0:8]).to(float))
 
     add[1](X)
+
+
+@case
+def tanh_of_integers():
+    @px.kernel
+    def add(X):
+        px.store(X[0:8, 0:8], px.tanh(px.load(X[0:8, 0:8]), approx=True))
+
+    add[1](BYTES)
+
+
+@case
+def tanh_with_an_error():
+    @px.kernel
+    def add(X):
+        px.store(X[0:8, 0:8], px.tanh(px.load(X[0:8, 0:8]), approx=1e-3))
+
+    add[1](X)

@@ -79,6 +79,10 @@ def unary_text(w: Writer, fn: str, x: str, dtype: DType) -> str:
         return f"exp2({x})" if double else f"{w.use(h.EXP2)}({x})"
     if fn == "rsqrt":
         return f"rsqrt({x})" if double else f"rsqrtf({x})"
+    if fn == "reciprocal":
+        return f"1.0 / {atom(x)}" if double else f"{w.use(h.RECIPROCAL)}({x})"
+    if fn == "tanh_approx":
+        return f"tanh({x})" if double else f"{w.use(h.TANH_APPROX)}({x})"
     if fn == "sigmoid":
         return f"{w.use(h.SIGMOID_F64 if double else h.SIGMOID)}({x})"
     if fn not in _FUNCTIONS:

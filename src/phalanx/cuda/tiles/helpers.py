@@ -110,6 +110,22 @@ EXP2 = device_function(
 )
 """Relative error below 2**-22; results below the normal range are 0."""
 
+RECIPROCAL = device_function(
+    "reciprocal_approx",
+    "float",
+    (("float", "x"),),
+    'float y;\nasm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));\nreturn y;',
+)
+"""Off by at most one in the last place; results below the normal range are 0."""
+
+TANH_APPROX = device_function(
+    "tanh_approx",
+    "float",
+    (("float", "x"),),
+    'float y;\nasm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));\nreturn y;',
+)
+"""Relative error below 2**-10.9."""
+
 SIGMOID = device_function(
     "sigmoid", "float", (("float", "x"),), "return __fdividef(1.0f, 1.0f + expf(-x));"
 )

@@ -8,8 +8,8 @@ from typing import ClassVar
 from phalanx.ir.core import Op
 from phalanx.ir.values import Value
 
-UNARY = ("neg", "not", "abs", "exp", "exp2", "log", "log2", "sqrt", "rsqrt", "tanh", "erf", "sigmoid", "sin", "cos",
-         "floor", "ceil")
+UNARY = ("neg", "not", "abs", "exp", "exp2", "log", "log2", "sqrt", "rsqrt", "reciprocal", "tanh",
+         "tanh_approx", "erf", "sigmoid", "sin", "cos", "floor", "ceil")
 BINARY = ("add", "sub", "mul", "div", "floordiv", "mod", "and", "or", "xor", "shl", "shr", "max", "min")
 COMPARE = ("eq", "ne", "lt", "le", "gt", "ge")
 REDUCE = ("sum", "max", "min", "argmax")

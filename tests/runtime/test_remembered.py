@@ -1,0 +1,348 @@
+"""Remembered calls: what is launched when a geometry comes again, and when it does not."""
+
+from __future__ import annotations
+
+import struct
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import phalanx as px
+from phalanx.kernels.matmul import matmul
+from phalanx.kernels.matrices import empty
+from phalanx.kernels.norms import rms_norm
+from phalanx.kernels.softmax import softmax
+from phalanx.runtime import driver as cuda
+from phalanx.runtime import remembered as module
+from phalanx.runtime.remembered import remembered
+
+
+class Tensor:
+    """A torch tensor on a GPU, as far as the library's functions look at it: the memory is NumPy's."""
+
+    requires_grad = False
+
+    def __init__(self, array: np.ndarray, dtype: Any, device: int = 0) -> None:
+        self.array, self.dtype, self.device = array, dtype, device
+        self.shape = array.shape
+
+    def data_ptr(self) -> int:
+        return self.array.ctypes.data
+
+    def stride(self) -> tuple[int, ...]:
+        return tuple(step // self.array.itemsize for step in self.array.strides)
+
+    def get_device(self) -> int:
+        return self.device
+
+    def _with(self, array: np.ndarray) -> Tensor:
+        return type(self)(array, self.dtype, self.device)
+
+    def __getitem__(self, index: Any) -> Tensor:
+        return self._with(self.array[index])
+
+    def reshape(self, *shape: Any) -> Tensor:
+        return self._with(self.array.reshape(*shape))
+
+    def swapaxes(self, a: int, b: int) -> Tensor:
+        return self._with(self.array.swapaxes(a, b))
+
+    def contiguous(self) -> Tensor:
+        return self._with(aligned(self.array.shape, self.array.dtype))
+
+    def numel(self) -> int:
+        return self.array.size
+
+    def element_size(self) -> int:
+        return self.array.itemsize
+
+
+Tensor.__module__ = "torch"
+
+
+def aligned(shape: tuple[int, ...], dtype: Any, offset: int = 0) -> np.ndarray:
+    """Uninitialised memory whose address is `offset` beyond a multiple of 64."""
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    room = np.empty(size + 192, np.uint8)
+    start = -room.ctypes.data % 64 + offset
+    return room[start : start + size].view(dtype).reshape(shape)
+
+
+@pytest.fixture
+def gpu(torch: Any, library: Any, driver: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The fake torch with tensors that have views, on the fake driver; nothing is remembered before or after."""
+    torch.Tensor = Tensor
+
+    def new(shape: tuple[int, ...], dtype: Any = None, device: int = 0, offset: int = 0) -> Tensor:
+        kind = {"float32": np.float32, "float16": np.float16, "bfloat16": np.int16}[dtype.name]
+        return Tensor(aligned(shape, kind, offset), dtype, device)
+
+    torch.empty = new
+    torch.library = library
+    monkeypatch.setattr(cuda, "get_driver", lambda: driver)
+    monkeypatch.setattr("phalanx.runtime.launcher.cuda.get_driver", lambda: driver)
+    functions = (matmul, rms_norm, softmax)
+    for function in functions:
+        function.remembered.clear()
+    from phalanx.runtime import specialise
+
+    specialise.forget()
+    yield torch
+    specialise.forget()
+    for function in functions:
+        function.remembered.clear()
+
+
+@px.kernel(warps=1)
+def scale_rows(X, Y, factor, *, B=16):
+    i = px.block_id(0) * B
+    px.store(Y[i : i + B], px.load(X[i : i + B]) * factor)
+
+
+CALLS: list[Any] = []
+
+
+@remembered("x", "out")
+def scaled(x: Any, factor: float = 2.0, *, out: Any = None) -> Any:
+    """A library function as small as can be."""
+    CALLS.append(x)
+    result = empty(x, tuple(x.shape), "f32") if out is None else out
+    scale_rows[px.cdiv(x.shape[0], 16)](x, result, float(factor))
+    return result
+
+
+@pytest.fixture
+def calls(gpu: Any) -> Iterator[list[Any]]:
+    CALLS.clear()
+    scaled.remembered.clear()
+    yield CALLS
+    scaled.remembered.clear()
+
+
+def vector(torch: Any, size: int = 64, **how: Any) -> Tensor:
+    return torch.empty((size,), torch.float32, **how)
+
+
+def pointers(launch: Any, *numbers: int) -> list[int]:
+    """The addresses of a launch's arguments, as the driver reads them."""
+    return [struct.unpack("Q", launch.parameter(number, 8))[0] for number in numbers]
+
+
+def test_a_known_geometry_launches_without_the_function(gpu: Any, calls: list[Any]) -> None:
+    for _ in range(3):
+        x = vector(gpu)
+        y = scaled(x)
+        launch = gpu.library.launches[-1]
+        assert pointers(launch, 0, 1) == [x.data_ptr(), y.data_ptr()]
+        assert struct.unpack("f", launch.parameter(2, 4)) == (2.0,)
+        assert (launch.grid, y.shape, y.dtype) == ((4, 1, 1), (64,), gpu.float32)
+    assert len(calls) == 1 and len(gpu.library.launches) == 3
+
+
+def test_out_is_given_back(gpu: Any, calls: list[Any]) -> None:
+    for _ in range(2):
+        x, out = vector(gpu), vector(gpu)
+        assert scaled(x, out=out) is out
+        assert pointers(gpu.library.launches[-1], 0, 1) == [x.data_ptr(), out.data_ptr()]
+    assert len(calls) == 1
+
+
+def test_geometries_do_not_disturb_each_other(gpu: Any, calls: list[Any]) -> None:
+    for _ in range(2):
+        for size in (64, 80):
+            x = vector(gpu, size)
+            y = scaled(x)
+            assert gpu.library.launches[-1].grid == (size // 16, 1, 1)
+            assert pointers(gpu.library.launches[-1], 0, 1) == [x.data_ptr(), y.data_ptr()]
+    assert len(calls) == 2
+
+
+@pytest.mark.parametrize("change", ["size", "stride", "alignment", "device", "option", "type of option", "out"])
+def test_another_geometry_goes_the_whole_way(gpu: Any, calls: list[Any], change: str) -> None:
+    scaled(vector(gpu))
+    x, options = vector(gpu), {}
+    if change == "size":
+        x = vector(gpu, 48)
+    elif change == "stride":
+        x = vector(gpu, 128)[::2]
+    elif change == "alignment":
+        x = vector(gpu, offset=4)
+    elif change == "device":
+        x = vector(gpu, device=1)
+    elif change == "option":
+        options = {"factor": 3.0}
+    elif change == "type of option":
+        options = {"factor": 2}
+    elif change == "out":
+        options = {"out": vector(gpu)}
+    scaled(x, **options)
+    assert len(calls) == 2
+    scaled(x, **options)
+    assert len(calls) == 2
+
+
+def test_another_element_type(gpu: Any) -> None:
+    x = gpu.empty((8, 64), gpu.float32)
+    softmax(x)
+    y = softmax(gpu.empty((8, 64), gpu.float16))
+    assert y.dtype is gpu.float16
+    assert len(softmax.remembered) == 2 and all(softmax.remembered.values())
+
+
+def test_arguments_that_begin_at_one_address_are_told_apart_each_time(gpu: Any, calls: list[Any]) -> None:
+    x = vector(gpu)
+    for _ in range(2):
+        assert scaled(x, out=x) is x
+    assert len(calls) == 2 and not scaled.remembered
+    other = vector(gpu)
+    for _ in range(2):  # the same geometry with two addresses is remembered
+        scaled(x, out=other)
+    assert len(calls) == 3
+    scaled(x, out=x)  # and then one address is no question any more
+    assert len(calls) == 3 and pointers(gpu.library.launches[-1], 0, 1) == [x.data_ptr()] * 2
+
+
+@pytest.mark.parametrize("factor", [0.0, float("nan")])
+def test_options_that_equal_others_are_not_looked_up(gpu: Any, calls: list[Any], factor: float) -> None:
+    for value in (factor, -factor):
+        scaled(vector(gpu), value)
+        assert gpu.library.launches[-1].parameter(2, 4) == struct.pack("f", value)
+    assert len(calls) == 2
+
+
+def test_copies_are_made_each_time(gpu: Any) -> None:
+    x = gpu.empty((64, 40), gpu.float32)[:, ::2]
+    for _ in range(2):
+        softmax(x)
+        assert pointers(gpu.library.launches[-1], 0) != [x.data_ptr()]
+    assert list(softmax.remembered.values()) == [False]
+
+
+def test_gradients_are_nobody_s_concern(gpu: Any, calls: list[Any]) -> None:
+    x = vector(gpu)
+    scaled(x)
+    x.requires_grad = True
+    assert not scaled(x).requires_grad
+    assert len(calls) == 1
+
+
+def test_streams(gpu: Any, calls: list[Any]) -> None:
+    for stream in (0, 0, 77, 77, 0):
+        gpu.streams[0] = stream
+        scaled(vector(gpu))
+        assert gpu.library.launches[-1].stream == stream
+    assert len(calls) == 1
+
+
+def test_simulated_arrays_are_not_remembered(gpu: Any, calls: list[Any]) -> None:
+    x = np.ones(32, np.float32)
+    assert np.array_equal(scaled(x), 2 * x)
+    assert not scaled.remembered
+
+
+def test_errors_name_the_caller(gpu: Any) -> None:
+    with pytest.raises(px.Error) as caught:
+        rms_norm(gpu.empty((8, 64), gpu.float32), gpu.empty((63,), gpu.float32))
+    assert caught.value.location.file == __file__
+
+
+def test_a_failed_launch_is_tried_in_the_right_context(gpu: Any, calls: list[Any]) -> None:
+    scaled(vector(gpu))
+    gpu.library.failures["cuLaunchKernelEx"] = [cuda.INVALID_CONTEXT]
+    scaled(vector(gpu))
+    assert len(gpu.library.launches) == 2
+    gpu.library.failures["cuLaunchKernelEx"] = [700]
+    with pytest.raises(px.Error, match="launch of scale_rows"):
+        scaled(vector(gpu))
+
+
+def test_only_so_many_are_kept(gpu: Any, calls: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "REMEMBERED", 2)
+    for size in (16, 32, 48):
+        scaled(vector(gpu, size))
+    assert len(scaled.remembered) == 1
+
+
+def test_threads(gpu: Any, calls: list[Any]) -> None:
+    """Every launch has the pointers of its own call."""
+    pairs, seen = [], []
+    lock = threading.Lock()
+
+    def record(config: int, function: int, parameters: int, extra: Any) -> None:
+        from runtime.conftest import Launch
+
+        seen.append(tuple(pointers(Launch(config, function, parameters), 0, 1)))
+
+    scaled(vector(gpu))
+    gpu.library._cuLaunchKernelEx = record
+
+    def work() -> None:
+        for _ in range(50):
+            x, out = vector(gpu), vector(gpu)
+            scaled(x, out=out)
+            with lock:
+                pairs.append((x, out))
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(seen) == sorted((x.data_ptr(), out.data_ptr()) for x, out in pairs)
+
+
+FACTOR = 3.0
+
+
+@px.kernel(warps=1)
+def scale_captured(X, Y, *, B=16):
+    i = px.block_id(0) * B
+    px.store(Y[i : i + B], px.load(X[i : i + B]) * FACTOR)
+
+
+def test_captured_constants_are_looked_at(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = []
+
+    @remembered("x")
+    def scaled_captured(x: Any) -> Any:
+        runs.append(x)
+        result = empty(x, tuple(x.shape), "f32")
+        scale_captured[1](x, result)
+        return result
+
+    for _ in range(2):
+        scaled_captured(vector(gpu, 16))
+    assert len(runs) == 1
+    monkeypatch.setattr(f"{__name__}.FACTOR", 4.0)
+    for _ in range(3):
+        scaled_captured(vector(gpu, 16))
+    assert len(runs) == 3
+
+
+def test_rows(gpu: Any) -> None:
+    """Views of the arguments are no copies: a call is remembered with them."""
+    for _ in range(2):
+        x, weight = gpu.empty((2, 3, 64), gpu.float32), gpu.empty((64,), gpu.float32)
+        y = rms_norm(x, weight)
+        assert y.shape == (2, 3, 64)
+        assert pointers(gpu.library.launches[-1], 0, 1, 2) == [x.data_ptr(), weight.data_ptr(), y.data_ptr()]
+    assert len(rms_norm.remembered) == 1 and all(rms_norm.remembered.values())
+    rms_norm(gpu.empty((2, 3, 64), gpu.float32))  # without the weight
+    assert len(rms_norm.remembered) == 2
+
+
+def test_products(gpu: Any) -> None:
+    """A transposed operand is passed as it lies, and each array's descriptor is of its own address."""
+    for turn in range(3):
+        a, b = gpu.empty((64, 64), gpu.bfloat16), gpu.empty((64, 64), gpu.bfloat16).swapaxes(0, 1)
+        bias = gpu.empty((64,), gpu.bfloat16)
+        before = len(gpu.library.encoded)
+        c = matmul(a, b, bias)
+        assert pointers(gpu.library.launches[-1], 0, 1, 2, 3) == [x.data_ptr() for x in (a, b, c, bias)]
+        if turn:
+            encoded = {entry["pointer"] for entry in gpu.library.encoded[before:]}
+            assert encoded <= {x.data_ptr() for x in (a, b, c)}
+    assert len(matmul.remembered) == 1 and all(matmul.remembered.values())
