@@ -22,6 +22,8 @@ from phalanx.runtime.arrays import ITEM_BYTES, ArgumentKind, ArrayInfo, describe
 OPERANDS = ("bf16", "f16")
 RESULTS = ("bf16", "f16", "f32")
 MOST_ROWS = 512
+ROWS_AT_ONCE = 8
+"""Of a result that the copy engine can't write: as few as keep small what changes from thread to thread on the way."""
 
 
 @px.func
@@ -168,7 +170,9 @@ def split_ring(
                     px.tma.store(out[q], C[top : top + width, n : n + BN])
                     px.tma.commit()
                 else:
-                    px.store(C[top : top + width, n : n + BN], px.load(out[q]))
+                    for row in px.static_range(0, width, ROWS_AT_ONCE):
+                        stored = px.load(out[q, row : row + ROWS_AT_ONCE])
+                        px.store(C[top + row : top + row + ROWS_AT_ONCE, n : n + BN], stored)
         px.tma.wait(0)
 
 
@@ -213,9 +217,9 @@ class SplitConfig:
 
     @property
     def shared_bytes(self) -> int:
-        """About: barriers and padding are counted with 1 KB."""
+        """At most: barriers and padding are counted with 1 KB; then what the epilogue exchanges between threads."""
         ring, rows = self.stages * self.stage_bytes, 2 * self.stages * self.bk * self.bm
-        return 1024 + ring + (max(0, self.inbox_bytes - rows) if self.reuse else self.inbox_bytes)
+        return 1024 + 2 * ROWS_AT_ONCE * self.bn + ring + (max(0, self.inbox_bytes - rows) if self.reuse else self.inbox_bytes)
 
     def constants(self) -> dict[str, Any]:
         """The kernel's constants of the same names, in capitals. Not to be changed: all callers get the same."""
@@ -232,10 +236,14 @@ def _constants(config: SplitConfig) -> dict[str, Any]:
     return {name.upper(): value for name, value in asdict(config).items()}
 
 
-# The H200 in bytes and operations per microsecond: HBM; L2, all and per SM; SM to SM, per SM; tensor cores per SM.
-HBM, L2, L2_SM, PEER, TENSOR = 4.2e6, 6.0e6, 70e3, 28e3, 6.4e6
-LATENCY, SIGNAL, RESTART = 1.5, 1.0, 3.0
-"""Microseconds: a load while all are loading; a signal between CTAs with what it publishes; a wave after the first."""
+# The H200 in bytes and operations per microsecond, with a cold L2, as far as this kernel reaches: HBM, all and for one SM;
+# L2, all and to one SM; SM to SM; tensor cores of an SM. Fitted to measured times of 45 configurations of three shapes.
+HBM, HBM_SM, L2, L2_SM, PEER, TENSOR = 3.8e6, 37e3, 12e6, 115e3, 28e3, 5.2e6
+AGAIN = 0.9
+"""Part of HBM's time that weights cost when another row tile reads them too: L2 saves little of it, multicast all."""
+FIXED, LATENCY, SIGNAL, SHARING, RESTART = 5.0, 1.5, 1.0, 0.7, 3.0
+"""Microseconds: launch, first loads and last stores; a load while all are loading; a signal between CTAs with what it
+publishes; CTAs that share loads and so wait for each other; a wave after the first."""
 PIECES = {1: 1, 2: 2, 3: 8, 4: 4, 6: 16, 8: 8}
 """Of the rows, per split: powers of two that its CTAs share about evenly."""
 SHARED_LIMIT, SHARED_TWO = 232448, 115712
@@ -243,41 +251,50 @@ SHARED_LIMIT, SHARED_TWO = 232448, 115712
 
 
 def predicted(config: SplitConfig, m: int, n: int, k: int) -> float:
-    """Microseconds from the first load to the last store, launch and latency left out.
+    """Microseconds of a launch that finds nothing in L2.
 
-    The slowest of five streams (weights from HBM, as many as the rings can hold, operands from L2 to all SMs and to
-    one, products), times the waves of clusters; then the partial sums from SM to SM, and the signals around them.
+    The slowest of six streams (weights from HBM to all and to one SM, as many as the rings can hold, operands from L2
+    to all SMs and to one, products), times the waves of clusters; then the partial sums from SM to SM, and the signals
+    around them.
     """
-    tiles = px.cdiv(n, config.bn) * px.cdiv(m, config.bm)
-    ctas = config.split * px.cdiv(tiles, config.cn * config.cm) * config.cn * config.cm
+    across, down = px.cdiv(n, config.bn), px.cdiv(m, config.bm)
+    ctas = config.split * px.cdiv(across, config.cn) * config.cn * px.cdiv(down, config.cm) * config.cm
     per_sm = 2 if config.shared_bytes <= SHARED_TWO and config.bm * config.bn // (64 * config.groups) <= 128 else 1
-    waves = px.cdiv(ctas // config.cluster, px.device().clusters(config.cluster) * per_sm)
-    doubled = 2 if ctas > waves * px.device().clusters(config.cluster) * config.cluster else 1  # on some SM
+    at_once = px.device().clusters(config.cluster)
+    waves = px.cdiv(ctas // config.cluster, at_once * per_sm)
+    doubled = 2 if ctas > waves * at_once * config.cluster else 1  # on some SM
     part = px.cdiv(px.cdiv(k, config.bk), config.split) * config.bk
     fetched = 2 * part * (config.bn / config.cm + config.bm / config.cn)
+    readers = px.cdiv(down, config.cm)  # of the same weights
     streams = (
-        2 * n * k / HBM / waves,
+        2 * n * k * (1 + AGAIN * (readers - 1)) / HBM / waves,
+        2 * part * config.bn / config.cm * doubled / HBM_SM,
         part / config.bk / config.stages * LATENCY,
         ctas * fetched / L2 / waves,
-        fetched * doubled / L2_SM,
+        2 * part * (config.bn + config.bm) * doubled / L2_SM,
         2 * config.bm * config.bn * part * doubled / TENSOR,
     )
     sums = config.inbox_bytes / PEER + SIGNAL * (1 + config.reuse) if config.split > 1 else 0.0
-    return waves * max(streams) + (waves - 1) * RESTART + sums
+    shared = SHARING if config.cn * config.cm > 1 else 0.0
+    return FIXED + waves * max(streams) + (waves - 1) * RESTART + sums + shared
 
 
 def candidates(m: int, k: int) -> Iterator[SplitConfig]:
-    """Configurations worth comparing for a product with `m` rows."""
+    """Configurations worth comparing for a product with `m` rows.
+
+    Steps of 128 along K halve the signals where HBM is the limit; steps of 64 with a product in flight keep the tensor
+    cores busy where they are.
+    """
     whole = min(256, max(8, 1 << (m - 1).bit_length()))
     heights = (whole,) if m <= 128 else (whole, 128)
     for bm, bn, split, cn, cm in product(heights, (64, 128, 256), (1, 2, 3, 4, 6, 8), (1, 2), (1, 2)):
-        if bn * bm > 128 * 256 or split > px.cdiv(k, 64) or split * cn * cm > 8:
+        bk, lag = (128, 0) if m <= 128 else (64, 1)
+        if bn * bm > 128 * 256 or split > px.cdiv(k, bk) or split * cn * cm > 8:
             continue
         if bm // cn < 8 or (cm > 1 and m <= bm):
             continue
         made = SplitConfig(
-            bm, bn, split, 2, cn=cn, cm=cm, groups=1 if bn == 64 else 2, pieces=min(bm // 8, PIECES[split]),
-            lag=1 if m > 128 else 0,
+            bm, bn, split, 2, bk=bk, cn=cn, cm=cm, groups=1 if bn == 64 else 2, pieces=min(bm // 8, PIECES[split]), lag=lag
         )
         for limit, reuse in product((SHARED_LIMIT, SHARED_TWO), (False, True)):
             found = _deepest(replace(made, reuse=reuse), limit)
@@ -287,24 +304,29 @@ def candidates(m: int, k: int) -> Iterator[SplitConfig]:
 
 def _deepest(config: SplitConfig, limit: int) -> SplitConfig | None:
     """With as many stages as fit; None if those are fewer than hide the latency of a load."""
-    least = 3 if limit == SHARED_TWO else 4
+    least = (3 if limit == SHARED_TWO else 4) * 64 // config.bk
     if config.reuse and config.split == 1:
         return None
-    for stages in range(12, least - 1, -1):
+    for stages in range(12 * 64 // config.bk, least - 1, -1):
         found = replace(config, stages=stages)
         if found.shared_bytes <= limit:
             return found
     return None
 
 
-@cache
 def choose_split(m: int, n: int, k: int) -> SplitConfig:
     """The configuration for a product of (m, k) by (k, n), of `candidates` the one with the least `predicted` time.
 
-    In words: as few CTAs as cover the SMs, since each of them reads its part of A again; K split so far that they
-    do; no further than that, since partial sums travel at a tenth of the speed of the operands.
+    In words: K split so far that the CTAs cover the SMs, and no further, since partial sums travel at a tenth of the
+    speed of the operands; row tiles share the weights they read.
     Example: ``choose_split(64, 8192, 8192).split``.
     """
+    return _chosen(max(8, 1 << (m - 1).bit_length()) if m <= 128 else px.cdiv(m, 128) * 128, n, k)
+
+
+@cache
+def _chosen(m: int, n: int, k: int) -> SplitConfig:
+    """For a number of rows that fills the tiles: any other has the same candidates, and the same predictions."""
     return min(candidates(m, k), key=lambda c: (predicted(c, m, n, k), c.cluster, c.reuse, -c.stages * c.stage_bytes))
 
 
