@@ -219,7 +219,8 @@ class SplitConfig:
     def shared_bytes(self) -> int:
         """At most: barriers and padding are counted with 1 KB; then what the epilogue exchanges between threads."""
         ring, rows = self.stages * self.stage_bytes, 2 * self.stages * self.bk * self.bm
-        return 1024 + 2 * ROWS_AT_ONCE * self.bn + ring + (max(0, self.inbox_bytes - rows) if self.reuse else self.inbox_bytes)
+        landing = max(0, self.inbox_bytes - rows) if self.reuse else self.inbox_bytes
+        return 1024 + 2 * ROWS_AT_ONCE * self.bn + ring + landing
 
     def constants(self) -> dict[str, Any]:
         """The kernel's constants of the same names, in capitals. Not to be changed: all callers get the same."""
