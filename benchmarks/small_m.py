@@ -6,7 +6,7 @@ operations over about 800 TFLOP/s, which comes near it at M = 256.
 Cold: a buffer of 256 MB is written before each launch, and only the product is timed, by events around it; the host
 is ahead, because the flush takes longer than a launch. Warm: the same with a pause instead of the flush. In each round
 every contender runs once; the table shows medians, and the median of the ratios within rounds. `--sweep` measures
-configurations of the split around the predicted best, then variants of the fastest ones.
+the configurations of the split with the best predictions, with variants of each, then variants of the fastest ones.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ from phalanx.kernels.split_k import SHARED_LIMIT, SplitConfig, candidates, choos
 from phalanx.runtime.dispatch import BoundLaunch
 
 SHAPES = ((64, 8192, 8192), (128, 4096, 14336), (256, 4096, 4096))
-MORE_SHAPES = ((1, 4096, 4096), (8, 14336, 4096), (16, 8192, 8192), (32, 4096, 14336), (128, 8192, 8192), (512, 4096, 4096))
+MORE_SHAPES = (
+    *((m, size, size) for size in (4096, 8192) for m in (1, 16, 32, 512)),
+    (8, 14336, 4096), (32, 4096, 14336), (128, 4096, 4096), (128, 8192, 8192), (256, 8192, 8192), (256, 4096, 14336),
+)
 FLUSH_BYTES = 256 << 20
 PAUSE_CYCLES = 200_000
 TOLERANCE = 0.01
@@ -191,6 +194,7 @@ class Bench:
         best: dict[SplitConfig, float] = {}
         every = dict.fromkeys(candidates(shape[0], shape[2]))
         near = sorted(every, key=lambda c: predicted(c, *shape))[: self.options.configs]
+        near += [c for leader in near[: self.options.leaders] for c in variants(leader) if c not in near]
         for configs in (near, None):
             if configs is None:
                 fastest = sorted(best, key=lambda c: best[c])[: self.options.leaders]
@@ -208,12 +212,13 @@ class Bench:
 
 def variants(config: SplitConfig) -> list[SplitConfig]:
     """Changes of one setting, and of several that may go together."""
+    finer, coarser = replace(config, bk=64, stages=config.stages * 2), replace(config, bk=128, stages=config.stages // 2)
+    other = finer if config.bk == 128 else coarser
     found = [
-        replace(config, stagger=not config.stagger), replace(config, hints=not config.hints),
-        replace(config, lag=1 - config.lag), replace(config, stages=config.stages - 1),
+        replace(config, stagger=not config.stagger), replace(config, lag=1 - config.lag),
+        replace(config, stages=config.stages - 1), replace(config, hints=not config.hints),
+        other, replace(other, lag=1 - config.lag), replace(other, lag=1 - config.lag, stages=other.stages + 1),
     ]
-    if config.stages >= 4 and config.bk == 64:
-        found.append(replace(config, bk=128, stages=config.stages // 2))
     if config.bn >= 128:
         found.append(replace(config, groups=1 if config.bn == 128 and config.bm <= 64 else config.bn // 64))
     if config.split > 1 and not config.reuse:
@@ -227,7 +232,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--sweep", action="store_true")
-    parser.add_argument("--configs", type=int, default=100, help="of the sweep, per shape, before variants")
+    parser.add_argument("--configs", type=int, default=16, help="of the sweep, per shape, before variants")
     parser.add_argument("--leaders", type=int, default=3, help="whose variants are measured too")
     parser.add_argument("--sweep-rounds", type=int, default=40)
     parser.add_argument("--shown", type=int, default=14)
