@@ -124,7 +124,8 @@ def test_partial_sums_travel_16_bytes_at_a_time() -> None:
         split_ring[config.grid(m, n)], spec((m, k), px.bf16), spec((n, k), px.bf16), spec((m, n), px.bf16),
         spec((n,), px.bf16), arch="sm_90a", **config.constants(),
     )
-    assert "store_remote<4>" in made.source and "convert_layout" not in made.ir
+    assert "st_async<4>" in made.source and "convert_layout" not in made.ir
+    assert "arrive.release.cluster" not in made.ptx and "try_wait.parity.acquire" not in made.ptx
     assert "stmatrix.sync.aligned.m8n8.x4.trans" in made.ptx
 
 

@@ -138,18 +138,16 @@ def split_ring(
             if REUSE:  # every CTA's ring has had its last use: its memory may take what the others send
                 drained.arrive(ctas=same_tile)
                 drained.wait(0)
-            for me in px.static_range(SPLIT):
-                if s == me:
-                    for turn in px.static_range(1, PIECES + 1):  # each begins with another owner: all are sent to at once
-                        piece = (me + turn) % PIECES
-                        owner = piece % SPLIT
-                        if owner != me:
-                            there = inbox[me - 1 if me > owner else me, piece // SPLIT].at(owner + SPLIT * (y + CN * z))
-                            px.store(there, by_thread(acc[:, piece * width : piece * width + width]).to(wire))
-            owners = 0
-            for owner in px.static_range(min(PIECES, SPLIT)):
-                owners = owners | (0 if s == owner else 1 << (owner + SPLIT * (y + CN * z)))
-            landed.arrive(ctas=owners)
+            with landed.transaction():
+                for me in px.static_range(SPLIT):
+                    if s == me:
+                        for turn in px.static_range(1, PIECES + 1):  # each begins with another owner: all get some at once
+                            piece = (me + turn) % PIECES
+                            owner = piece % SPLIT
+                            if owner != me:
+                                there = inbox[me - 1 if me > owner else me, piece // SPLIT]
+                                sums = by_thread(acc[:, piece * width : piece * width + width]).to(wire)
+                                px.cluster.store(there, sums, landed, cta=owner + SPLIT * (y + CN * z))
             if s < PIECES:
                 landed.wait(0)
         for q in px.static_range(most):

@@ -12,6 +12,7 @@ from phalanx.ir.ops.cluster import (
     ClusterId,
     ClusterRank,
     ClusterReduce,
+    ClusterStore,
     ClusterSync,
     ClusterWait,
 )
@@ -89,6 +90,13 @@ def emit_copy(w: Writer, op: ClusterCopy) -> None:
 
     scope = "" if op.bar is None else w.plan.scopes.release(op.bar.barrier, True)
     emit_push(w, op, arrive_expect_tx("cluster", scope))
+
+
+@emits(ClusterStore)
+def emit_cluster_store(w: Writer, op: ClusterStore) -> None:
+    from phalanx.cuda.push import emit_register_push
+
+    emit_register_push(w, op)
 
 
 @emits(ClusterAgree)
