@@ -110,7 +110,7 @@ def _receiver(ctx: Builder, what: str, dst: Any, cta: Any) -> tuple[SharedView, 
             ctx.fail("the rank is named twice, by .at() and by cta=", f"write {what}(s, d, bar, cta=r)")
         cta = target.cta
     if cta is None:
-        ctx.fail(f"{what} of shared memory needs cta=", "name the rank that receives it: cta=px.cluster.rank() ^ 1")
+        ctx.fail(f"{what} into shared memory needs cta=", "name the rank that receives it: cta=px.cluster.rank() ^ 1")
     rank = rank_operand(ctx, "the rank cta=", cta)
     return dataclasses.replace(target, cta=operand(rank)), rank
 
