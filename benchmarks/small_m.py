@@ -51,7 +51,8 @@ def short(config: SplitConfig) -> str:
     text = f"{config.bm}x{config.bn} s{config.split} st{config.stages}"
     marks = (
         (config.bk != 64, f"bk{config.bk}"), (config.cn > 1, f"cn{config.cn}"), (config.cm > 1, f"cm{config.cm}"),
-        (config.groups != 2, f"g{config.groups}"), (config.pieces != config.split, f"p{config.pieces}"),
+        (config.ahead, f"ahead{config.ahead}"), (config.groups != 2, f"g{config.groups}"),
+        (config.pieces != config.split, f"p{config.pieces}"),
         (config.lag, f"lag{config.lag}"), (config.reuse, "reuse"), (config.half, "HALF"), (config.stagger, "stagger"),
         (not config.hints, "nohint"),
     )
@@ -161,7 +162,9 @@ class Bench:
         """
         watched: dict[tuple[Any, ...], SplitConfig] = {}
         for config in configs:
-            kind = (config.split, config.cn, config.cm, config.pieces, config.lag, config.reuse, config.stagger)
+            kind = (
+                config.split, config.cn, config.cm, config.pieces, config.lag, config.reuse, config.stagger, config.ahead > 0
+            )
             watched.setdefault(kind, config)
         bounded = set(watched.values())
         jobs = [(config, product.shape, False) for config in configs]
@@ -194,7 +197,7 @@ class Bench:
         best: dict[SplitConfig, float] = {}
         every = dict.fromkeys(candidates(shape[0], shape[2]))
         near = sorted(every, key=lambda c: predicted(c, *shape))[: self.options.configs]
-        near += [c for leader in near[: self.options.leaders] for c in variants(leader) if c not in near]
+        near += [c for leader in near[: self.options.first_leaders] for c in variants(leader) if c not in near]
         for configs in (near, None):
             if configs is None:
                 fastest = sorted(best, key=lambda c: best[c])[: self.options.leaders]
@@ -225,15 +228,25 @@ def variants(config: SplitConfig) -> list[SplitConfig]:
         found.append(replace(config, reuse=True, stages=config.stages + 1))
     if config.split > 1:
         found.append(replace(config, half=True))
+    bases = config, other, replace(other, lag=1 - config.lag)
+    found += [ahead(base, columns) for base in bases for columns in (384, 512) if not config.ahead]
     return [c for c in found if c.shared_bytes <= SHARED_LIMIT and c.stages >= 2]
+
+
+def ahead(config: SplitConfig, columns: int) -> SplitConfig:
+    """With so many columns of A in its ring, and the rest of the memory for the weights."""
+    depth = columns // config.bk
+    made = [replace(config, stages=stages, ahead=stages - depth) for stages in range(depth, 25)]
+    return max((c for c in made if c.shared_bytes <= SHARED_LIMIT), key=lambda c: c.stages, default=config)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--sweep", action="store_true")
-    parser.add_argument("--configs", type=int, default=16, help="of the sweep, per shape, before variants")
-    parser.add_argument("--leaders", type=int, default=3, help="whose variants are measured too")
+    parser.add_argument("--configs", type=int, default=12, help="of the sweep, per shape, before variants")
+    parser.add_argument("--leaders", type=int, default=2, help="whose variants are measured too")
+    parser.add_argument("--first-leaders", type=int, default=2, help="by prediction, whose variants are measured first")
     parser.add_argument("--sweep-rounds", type=int, default=40)
     parser.add_argument("--shown", type=int, default=14)
     parser.add_argument("--more", action="store_true", help="other shapes too")
@@ -246,7 +259,7 @@ def main() -> None:
     for shape in (*SHAPES, *(MORE_SHAPES if options.more else ())):
         product = Product(shape)
         configs = {"chosen": choose_split(*shape)}
-        if options.sweep:
+        if options.sweep and shape in SHAPES:
             configs["fastest"] = bench.sweep(product)
         kept = bench.usable(product, list(dict.fromkeys(configs.values())))
         for cold in (True, False):

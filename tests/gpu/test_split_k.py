@@ -24,6 +24,8 @@ CONFIGS = (
     replace(BASE, split=3, pieces=8, cn=2, reuse=True),
     replace(BASE, cn=2, cm=2, lag=1),
     replace(BASE, stagger=True, hints=False),
+    replace(BASE, stages=7, ahead=4, lag=1),
+    replace(BASE, stages=6, ahead=2, cn=2, cm=2, reuse=True),
     replace(BASE, bk=128, stages=3),
     replace(BASE, bn=64, groups=1),
     replace(BASE, bn=256, groups=4),

@@ -24,6 +24,8 @@ CONFIGS = {
     "split 2 x 2 x 2": replace(BASE, cn=2, cm=2, reuse=True, stages=4),
     "into the ring": replace(BASE, split=3, reuse=True),
     "partial sums in bf16": replace(BASE, half=True),
+    "weights ahead": replace(BASE, stages=5, ahead=3, lag=1),
+    "weights ahead, sharing": replace(BASE, stages=4, ahead=1, cn=2, cm=2, reuse=True),
     "staggered": replace(BASE, stagger=True, hints=False),
     "one warpgroup": replace(BASE, bn=64, groups=1),
     "wide": replace(BASE, bn=256, bk=128, stages=2),

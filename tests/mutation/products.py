@@ -83,6 +83,7 @@ PRODUCTS: dict[str, Callable[[], Case]] = {
     "split_ring": splitting(),
     "split_ring, 3 into the ring": splitting(bm=32, pieces=4, split=3, stages=3, reuse=True, lag=1),
     "split_ring, sharing": splitting(cn=2, lag=1),
+    "split_ring, weights ahead": splitting(cm=2, stages=3, ahead=1),
     "grouped_ring, columns": groups(1, 2),
     "grouped_ring, rows": groups(2, 1),
 }

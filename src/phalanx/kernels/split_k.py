@@ -41,6 +41,15 @@ def sharers(s, y, z, SPLIT, CN, CM):
 
 
 @px.func
+def column(step, turn, first, end, BK, STAGGER):
+    """Where a step along K begins; with STAGGER the steps from `first` to `end` begin with another, `turn` further."""
+    k = step + turn
+    if STAGGER:
+        k = k - (end - first if k >= end else 0)
+    return k * BK
+
+
+@px.func
 def by_thread(tile):
     """An f32 accumulator in the order in which threads hold it: 16 bytes of each next to those of its neighbour."""
     rows, columns = tile.shape
@@ -56,19 +65,23 @@ def by_place(pieces, rows, columns):
 
 
 @px.kernel(
-    warps=lambda GROUPS: 4 * GROUPS + 1, cluster=lambda SPLIT, CN, CM: (SPLIT, CN, CM), exit_sync=False
+    warps=lambda GROUPS: 4 * GROUPS + 2, cluster=lambda SPLIT, CN, CM: (SPLIT, CN, CM), exit_sync=False
 )
 def split_ring(
-    A, B, C, BIAS, *, BM=64, BN=128, BK=64, STAGES=8, SPLIT=2, CN=1, CM=1, GROUPS=2, PIECES=2, LAG=0, REUSE=False,
-    HALF=False, STAGGER=False, HINTS=True, ROWS=True, COPIED=True, BIASED=False, ACTIVATION=None
+    A, B, C, BIAS, *, BM=64, BN=128, BK=64, STAGES=8, AHEAD=0, SPLIT=2, CN=1, CM=1, GROUPS=2, PIECES=2, LAG=0,
+    REUSE=False, HALF=False, STAGGER=False, HINTS=True, ROWS=True, COPIED=True, BIASED=False, ACTIVATION=None
 ):
-    """A tile (BM, BN) of C = A @ B.T per cluster of SPLIT CTAs (times CN x CM that share what they load)."""
+    """A tile (BM, BN) of C = A @ B.T per cluster of SPLIT CTAs (times CN x CM that share what they load).
+
+    The weights have a ring of STAGES and a warp that fills it, A has one of AHEAD stages less: it comes from L2, sooner.
+    """
     s, y, z = px.cluster.rank(0), px.cluster.rank(1), px.cluster.rank(2)
     same_rows, same_columns, same_tile = sharers(s, y, z, SPLIT, CN, CM)
     n, m = px.block_id(1) * BN, px.block_id(2) * BM
     w = px.shared((STAGES, BN, BK) if ROWS else (STAGES, BK, BN), B.dtype)
-    a = px.shared((STAGES, BM, BK), A.dtype)
-    full, empty = px.barrier(STAGES), px.barrier(STAGES)
+    a = px.shared((STAGES - AHEAD, BM, BK), A.dtype)
+    w_full, w_empty = px.barrier(STAGES), px.barrier(STAGES)
+    a_full, a_empty = px.barrier(STAGES - AHEAD), px.barrier(STAGES - AHEAD)
     steps = px.cdiv(A.shape[1], BK)
     first, end = s * steps // SPLIT, (s + 1) * steps // SPLIT
     turn = 0
@@ -82,57 +95,73 @@ def split_ring(
         landed = px.barrier()
         if REUSE:
             drained = px.barrier()
-    ring = px.ring(STAGES)
+    w_ring, a_ring = px.ring(STAGES), px.ring(STAGES - AHEAD)
 
     with px.warps(4 * GROUPS, 1):
-        high, wide = BM // CN, BN // CM  # this CTA's share of what it loads for itself and others
+        wide = BN // CM  # this CTA's share of what it loads for itself and others
+        top = n + z * wide
         for step in range(first, end):
-            k = step + turn
-            if STAGGER:
-                k = k - (end - first if k >= end else 0)
-            k = k * BK
-            stage = ring.stage
-            empty[stage].wait(ring.parity ^ 1)
-            with full[stage].transaction():
-                top, left = n + z * wide, m + y * high
+            k = column(step, turn, first, end, BK, STAGGER)
+            stage = w_ring.stage
+            w_empty[stage].wait(w_ring.parity ^ 1)
+            with w_full[stage].transaction():
                 if ROWS:
                     px.tma.load(
-                        B[top : top + wide, k : k + BK], w[stage][z * wide : z * wide + wide], full[stage],
+                        B[top : top + wide, k : k + BK], w[stage][z * wide : z * wide + wide], w_full[stage],
                         multicast=same_columns if CM > 1 else None, cache="evict_first" if HINTS else None,
                     )
                 else:
                     px.tma.load(
-                        B[k : k + BK, top : top + wide], w[stage][:, z * wide : z * wide + wide], full[stage],
+                        B[k : k + BK, top : top + wide], w[stage][:, z * wide : z * wide + wide], w_full[stage],
                         multicast=same_columns if CM > 1 else None, cache="evict_first" if HINTS else None,
                     )
+            w_ring.advance()
+        if CM > 1:  # the peers' last releases have arrived: no CTA leaves while a signal is on its way to it
+            for _ in range(STAGES):
+                w_empty[w_ring.stage].wait(w_ring.parity ^ 1)
+                w_ring.advance()
+
+    with px.warps(4 * GROUPS + 1, 1):
+        high = BM // CN
+        left = m + y * high
+        for step in range(first, end):
+            k = column(step, turn, first, end, BK, STAGGER)
+            stage = a_ring.stage
+            a_empty[stage].wait(a_ring.parity ^ 1)
+            with a_full[stage].transaction():
                 px.tma.load(
-                    A[left : left + high, k : k + BK], a[stage][y * high : y * high + high], full[stage],
+                    A[left : left + high, k : k + BK], a[stage][y * high : y * high + high], a_full[stage],
                     multicast=same_rows if CN > 1 else None, cache="evict_last" if HINTS else None,
                 )
-            ring.advance()
-        if CN * CM > 1:  # the peers' last releases have arrived: no CTA leaves while a signal is on its way to it
-            for _ in range(STAGES):
-                empty[ring.stage].wait(ring.parity ^ 1)
-                ring.advance()
+            a_ring.advance()
+        if CN > 1:
+            for _ in range(STAGES - AHEAD):
+                a_empty[a_ring.stage].wait(a_ring.parity ^ 1)
+                a_ring.advance()
 
     with px.warps(0, 4 * GROUPS):
         acc = px.empty((BN, BM), px.f32)
-        before = 0
+        w_before, a_before = 0, 0
         for step in range(first, end):
-            stage = ring.stage
-            full[stage].wait(ring.parity)
-            px.wgmma(w[stage] if ROWS else w[stage].T, a[stage].T, acc, accumulate=step > first)
+            w_stage, a_stage = w_ring.stage, a_ring.stage
+            w_full[w_stage].wait(w_ring.parity)
+            a_full[a_stage].wait(a_ring.parity)
+            px.wgmma(w[w_stage] if ROWS else w[w_stage].T, a[a_stage].T, acc, accumulate=step > first)
             px.wgmma_commit()
             px.wgmma_wait(LAG)
             if LAG == 0:
-                empty[stage].arrive(ctas=same_rows | same_columns if CN * CM > 1 else None)
+                w_empty[w_stage].arrive(ctas=same_columns if CM > 1 else None)
+                a_empty[a_stage].arrive(ctas=same_rows if CN > 1 else None)
             elif step > first:
-                empty[before].arrive(ctas=same_rows | same_columns if CN * CM > 1 else None)
-            before = stage
-            ring.advance()
+                w_empty[w_before].arrive(ctas=same_columns if CM > 1 else None)
+                a_empty[a_before].arrive(ctas=same_rows if CN > 1 else None)
+            w_before, a_before = w_stage, a_stage
+            w_ring.advance()
+            a_ring.advance()
         px.wgmma_wait(0)
         if LAG > 0:
-            empty[before].arrive(ctas=same_rows | same_columns if CN * CM > 1 else None)
+            w_empty[w_before].arrive(ctas=same_columns if CM > 1 else None)
+            a_empty[a_before].arrive(ctas=same_rows if CN > 1 else None)
 
         if SPLIT > 1:
             if REUSE:  # every CTA's ring has had its last use: its memory may take what the others send
@@ -179,9 +208,10 @@ class SplitConfig:
     """How a product is spread: a CTA makes partial sums of a tile of `bm` rows of A by `bn` rows of the weights.
 
     `split` CTAs of a cluster share K, `cn` column tiles share what they load of A, `cm` row tiles what they load of B.
-    The tile's rows are summed up in `pieces`, in turn by the CTAs of the split. `lag`: products in flight when a stage
-    is released; `reuse`: partial sums land in the ring's memory, after a signal that it is free; `half`: they travel in
-    the operands' type, half the bytes, each rounded once (never chosen by itself).
+    The tile's rows are summed up in `pieces`, in turn by the CTAs of the split. The ring of the weights has `stages`,
+    that of A `ahead` fewer. `lag`: products in flight when a stage is released; `reuse`: partial sums land in the
+    memory of A's ring, after a signal that it is free; `half`: they travel in the operands' type, half the bytes, each
+    rounded once (never chosen by itself).
     """
 
     bm: int
@@ -196,6 +226,7 @@ class SplitConfig:
     lag: int = 0
     reuse: bool = False
     half: bool = False
+    ahead: int = 0
     stagger: bool = False
     hints: bool = True
 
@@ -204,8 +235,14 @@ class SplitConfig:
         return self.split * self.cn * self.cm
 
     @property
-    def stage_bytes(self) -> int:
-        return 2 * self.bk * (self.bm + self.bn)
+    def weight_bytes(self) -> int:
+        """Of their ring."""
+        return 2 * self.bk * self.bn * self.stages
+
+    @property
+    def row_bytes(self) -> int:
+        """Of A's ring."""
+        return 2 * self.bk * self.bm * (self.stages - self.ahead)
 
     @property
     def inbox_bytes(self) -> int:
@@ -216,9 +253,8 @@ class SplitConfig:
     @property
     def shared_bytes(self) -> int:
         """At most: barriers and padding are counted with 1 KB; then what the epilogue exchanges between threads."""
-        ring, rows = self.stages * self.stage_bytes, 2 * self.stages * self.bk * self.bm
-        landing = max(0, self.inbox_bytes - rows) if self.reuse else self.inbox_bytes
-        return 1024 + 2 * ROWS_AT_ONCE * self.bn + ring + landing
+        landing = max(0, self.inbox_bytes - self.row_bytes) if self.reuse else self.inbox_bytes
+        return 1024 + 2 * ROWS_AT_ONCE * self.bn + self.weight_bytes + self.row_bytes + landing
 
     def constants(self) -> dict[str, Any]:
         """The kernel's constants of the same names, in capitals. Not to be changed: all callers get the same."""
@@ -303,7 +339,7 @@ def candidates(m: int, k: int) -> Iterator[SplitConfig]:
 
 def _deepest(config: SplitConfig, limit: int) -> SplitConfig | None:
     """With as many stages as fit; None if those are fewer than hide the latency of a load."""
-    least = (3 if limit == SHARED_TWO else 4) * 64 // config.bk
+    least = max(2, (3 if limit == SHARED_TWO else 4) * 64 // config.bk)
     if config.reuse and config.split == 1:
         return None
     for stages in range(12 * 64 // config.bk, least - 1, -1):
@@ -326,7 +362,7 @@ def choose_split(m: int, n: int, k: int) -> SplitConfig:
 @cache
 def _chosen(m: int, n: int, k: int) -> SplitConfig:
     """For a number of rows that fills the tiles: any other has the same candidates, and the same predictions."""
-    return min(candidates(m, k), key=lambda c: (predicted(c, m, n, k), c.cluster, c.reuse, -c.stages * c.stage_bytes))
+    return min(candidates(m, k), key=lambda c: (predicted(c, m, n, k), c.cluster, c.reuse, -c.weight_bytes))
 
 
 def split_k_matmul(
