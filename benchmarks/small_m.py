@@ -6,7 +6,8 @@ operations over about 800 TFLOP/s, which comes near it at M = 256.
 Cold: a buffer of 256 MB is written before each launch, and only the product is timed, by events around it; the host
 is ahead, because the flush takes longer than a launch. Warm: the same with a pause instead of the flush. In each round
 every contender runs once; the table shows medians, and the median of the ratios within rounds. `--sweep` measures
-the configurations of the split with the best predictions, with variants of each, then variants of the fastest ones.
+the configurations of the split with the best predictions, ways to share the memory of the first between its rings,
+and variants; then variants of the fastest ones.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import traceback
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +53,8 @@ def short(config: SplitConfig) -> str:
     text = f"{config.bm}x{config.bn} s{config.split} st{config.stages}"
     marks = (
         (config.bk != 64, f"bk{config.bk}"), (config.cn > 1, f"cn{config.cn}"), (config.cm > 1, f"cm{config.cm}"),
-        (config.ahead, f"ahead{config.ahead}"), (config.groups != 2, f"g{config.groups}"),
+        (config.ahead, f"ahead{config.ahead}"), (config.parts > 1, f"parts{config.parts}"),
+        (config.groups != 2, f"g{config.groups}"),
         (config.pieces != config.split, f"p{config.pieces}"),
         (config.lag, f"lag{config.lag}"), (config.reuse, "reuse"), (config.half, "HALF"), (config.stagger, "stagger"),
         (not config.hints, "nohint"),
@@ -149,6 +152,7 @@ class Bench:
         import torch
 
         self.options = options
+        self.swept: list[dict[str, Any]] = []
         self.buffer = torch.empty(FLUSH_BYTES, dtype=torch.uint8, device="cuda")
         self.flush: Run = self.buffer.zero_
         self.pause: Run = lambda: torch.cuda._sleep(PAUSE_CYCLES)
@@ -163,7 +167,8 @@ class Bench:
         watched: dict[tuple[Any, ...], SplitConfig] = {}
         for config in configs:
             kind = (
-                config.split, config.cn, config.cm, config.pieces, config.lag, config.reuse, config.stagger, config.ahead > 0
+                config.split, config.cn, config.cm, config.pieces, config.lag, config.reuse, config.stagger,
+                config.ahead > 0, config.parts,
             )
             watched.setdefault(kind, config)
         bounded = set(watched.values())
@@ -197,6 +202,7 @@ class Bench:
         best: dict[SplitConfig, float] = {}
         every = dict.fromkeys(candidates(shape[0], shape[2]))
         near = sorted(every, key=lambda c: predicted(c, *shape))[: self.options.configs]
+        near += rings(near[0])
         near += [c for leader in near[: self.options.first_leaders] for c in variants(leader) if c not in near]
         for configs in (near, None):
             if configs is None:
@@ -210,6 +216,8 @@ class Bench:
         for config in sorted(best, key=lambda c: best[c])[: self.options.shown]:
             told = f"{best[config]:7.1f} ({predicted(config, *shape):5.1f}) {theirs / best[config]:6.3f}"
             print(f"  {short(config):42} {told}", flush=True)
+        for config, us in best.items():
+            self.swept.append({"shape": shape, "config": dataclasses.asdict(config), "us": us, "cublas_us": theirs})
         return min((c for c in best if not c.half), key=lambda c: best[c])
 
 
@@ -228,16 +236,21 @@ def variants(config: SplitConfig) -> list[SplitConfig]:
         found.append(replace(config, reuse=True, stages=config.stages + 1))
     if config.split > 1:
         found.append(replace(config, half=True))
-    bases = config, other, replace(other, lag=1 - config.lag)
-    found += [ahead(base, columns) for base in bases for columns in (384, 512) if not config.ahead]
     return [c for c in found if c.shared_bytes <= SHARED_LIMIT and c.stages >= 2]
 
 
-def ahead(config: SplitConfig, columns: int) -> SplitConfig:
-    """With so many columns of A in its ring, and the rest of the memory for the weights."""
-    depth = columns // config.bk
-    made = [replace(config, stages=stages, ahead=stages - depth) for stages in range(depth, 25)]
-    return max((c for c in made if c.shared_bytes <= SHARED_LIMIT), key=lambda c: c.stages, default=config)
+def rings(config: SplitConfig) -> list[SplitConfig]:
+    """Ways to share the memory between A, of which so many columns are in its ring, and the weights."""
+    found = []
+    for bk, step, columns, lag in product((64, 128, 256), (64, 128), (256, 384, 512), (0, 1)):
+        depth, parts = columns // step, bk // step
+        if parts < 1 or depth < 2 + lag:
+            continue
+        made = [
+            replace(config, bk=bk, parts=parts, lag=lag, stages=stages, ahead=stages - depth) for stages in range(2 + lag, 25)
+        ]
+        found += [c for c in made if c.shared_bytes <= SHARED_LIMIT][-1:]
+    return found
 
 
 def main() -> None:
@@ -248,7 +261,7 @@ def main() -> None:
     parser.add_argument("--leaders", type=int, default=2, help="whose variants are measured too")
     parser.add_argument("--first-leaders", type=int, default=2, help="by prediction, whose variants are measured first")
     parser.add_argument("--sweep-rounds", type=int, default=40)
-    parser.add_argument("--shown", type=int, default=14)
+    parser.add_argument("--shown", type=int, default=20)
     parser.add_argument("--more", action="store_true", help="other shapes too")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
@@ -277,7 +290,7 @@ def main() -> None:
                     }
                 )
         del product
-    machine.save(options.json, {"rows": rows})
+    machine.save(options.json, {"rows": rows, "swept": bench.swept})
     print(f"\n{'M x N x K':>20} {'':5} {'':8} {'us':>7} {'GB/s':>6} {'cuBLAS':>7} {'ratio':>6}  configuration")
     for row in rows:
         text = f"{' x '.join(map(str, row['shape'])):>20} {'cold' if row['cold'] else 'warm':5} {row['which']:8}"

@@ -25,6 +25,8 @@ CONFIGS = (
     replace(BASE, cn=2, cm=2, lag=1),
     replace(BASE, stagger=True, hints=False),
     replace(BASE, stages=7, ahead=4, lag=1),
+    replace(BASE, bk=256, stages=2, ahead=-2, parts=4, lag=1),
+    replace(BASE, bk=128, stages=3, ahead=-1, parts=2, cm=2),
     replace(BASE, stages=6, ahead=2, cn=2, cm=2, reuse=True),
     replace(BASE, bk=128, stages=3),
     replace(BASE, bn=64, groups=1),

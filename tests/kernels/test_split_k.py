@@ -26,6 +26,8 @@ CONFIGS = {
     "partial sums in bf16": replace(BASE, half=True),
     "weights ahead": replace(BASE, stages=5, ahead=3, lag=1),
     "weights ahead, sharing": replace(BASE, stages=4, ahead=1, cn=2, cm=2, reuse=True),
+    "weights in longer rows": replace(BASE, stages=2, ahead=-1, bk=128, parts=2, lag=1),
+    "weights in rows of 256": replace(BASE, bk=256, stages=2, ahead=-2, parts=4, cm=2),
     "staggered": replace(BASE, stagger=True, hints=False),
     "one warpgroup": replace(BASE, bn=64, groups=1),
     "wide": replace(BASE, bn=256, bk=128, stages=2),

@@ -68,18 +68,20 @@ def by_place(pieces, rows, columns):
     warps=lambda GROUPS: 4 * GROUPS + 2, cluster=lambda SPLIT, CN, CM: (SPLIT, CN, CM), exit_sync=False
 )
 def split_ring(
-    A, B, C, BIAS, *, BM=64, BN=128, BK=64, STAGES=8, AHEAD=0, SPLIT=2, CN=1, CM=1, GROUPS=2, PIECES=2, LAG=0,
-    REUSE=False, HALF=False, STAGGER=False, HINTS=True, ROWS=True, COPIED=True, BIASED=False, ACTIVATION=None
+    A, B, C, BIAS, *, BM=64, BN=128, BK=64, STAGES=8, AHEAD=0, PARTS=1, SPLIT=2, CN=1, CM=1, GROUPS=2, PIECES=2,
+    LAG=0, REUSE=False, HALF=False, STAGGER=False, HINTS=True, ROWS=True, COPIED=True, BIASED=False, ACTIVATION=None
 ):
     """A tile (BM, BN) of C = A @ B.T per cluster of SPLIT CTAs (times CN x CM that share what they load).
 
-    The weights have a ring of STAGES and a warp that fills it, A has one of AHEAD stages less: it comes from L2, sooner.
+    The weights have a ring of STAGES, each of BK columns, and a warp that fills it. That of A has AHEAD stages less, since
+    A comes from L2, sooner, and of a part of the columns each: only HBM needs long rows to be fast.
     """
     s, y, z = px.cluster.rank(0), px.cluster.rank(1), px.cluster.rank(2)
     same_rows, same_columns, same_tile = sharers(s, y, z, SPLIT, CN, CM)
     n, m = px.block_id(1) * BN, px.block_id(2) * BM
     w = px.shared((STAGES, BN, BK) if ROWS else (STAGES, BK, BN), B.dtype)
-    a = px.shared((STAGES - AHEAD, BM, BK), A.dtype)
+    AK = BK // PARTS
+    a = px.shared((STAGES - AHEAD, BM, AK), A.dtype)
     w_full, w_empty = px.barrier(STAGES), px.barrier(STAGES)
     a_full, a_empty = px.barrier(STAGES - AHEAD), px.barrier(STAGES - AHEAD)
     steps = px.cdiv(A.shape[1], BK)
@@ -126,14 +128,15 @@ def split_ring(
         left = m + y * high
         for step in range(first, end):
             k = column(step, turn, first, end, BK, STAGGER)
-            stage = a_ring.stage
-            a_empty[stage].wait(a_ring.parity ^ 1)
-            with a_full[stage].transaction():
-                px.tma.load(
-                    A[left : left + high, k : k + BK], a[stage][y * high : y * high + high], a_full[stage],
-                    multicast=same_rows if CN > 1 else None, cache="evict_last" if HINTS else None,
-                )
-            a_ring.advance()
+            for part in px.static_range(PARTS):
+                stage, start = a_ring.stage, k + part * AK
+                a_empty[stage].wait(a_ring.parity ^ 1)
+                with a_full[stage].transaction():
+                    px.tma.load(
+                        A[left : left + high, start : start + AK], a[stage][y * high : y * high + high], a_full[stage],
+                        multicast=same_rows if CN > 1 else None, cache="evict_last" if HINTS else None,
+                    )
+                a_ring.advance()
         if CN > 1:
             for _ in range(STAGES - AHEAD):
                 a_empty[a_ring.stage].wait(a_ring.parity ^ 1)
@@ -143,21 +146,28 @@ def split_ring(
         acc = px.empty((BN, BM), px.f32)
         w_before, a_before = 0, 0
         for step in range(first, end):
-            w_stage, a_stage = w_ring.stage, a_ring.stage
+            w_stage = w_ring.stage
             w_full[w_stage].wait(w_ring.parity)
-            a_full[a_stage].wait(a_ring.parity)
-            px.wgmma(w[w_stage] if ROWS else w[w_stage].T, a[a_stage].T, acc, accumulate=step > first)
-            px.wgmma_commit()
-            px.wgmma_wait(LAG)
+            for part in px.static_range(PARTS):
+                a_stage, k = a_ring.stage, part * AK
+                a_full[a_stage].wait(a_ring.parity)
+                weights = w[w_stage][:, k : k + AK] if ROWS else w[w_stage][k : k + AK].T
+                px.wgmma(weights, a[a_stage].T, acc, accumulate=True if part > 0 else step > first)
+                px.wgmma_commit()
+                px.wgmma_wait(LAG)
+                if LAG == 0:
+                    a_empty[a_stage].arrive(ctas=same_rows if CN > 1 else None)
+                elif part > 0:
+                    a_empty[a_before].arrive(ctas=same_rows if CN > 1 else None)
+                elif step > first:
+                    a_empty[a_before].arrive(ctas=same_rows if CN > 1 else None)
+                    w_empty[w_before].arrive(ctas=same_columns if CM > 1 else None)
+                a_before = a_stage
+                a_ring.advance()
             if LAG == 0:
                 w_empty[w_stage].arrive(ctas=same_columns if CM > 1 else None)
-                a_empty[a_stage].arrive(ctas=same_rows if CN > 1 else None)
-            elif step > first:
-                w_empty[w_before].arrive(ctas=same_columns if CM > 1 else None)
-                a_empty[a_before].arrive(ctas=same_rows if CN > 1 else None)
-            w_before, a_before = w_stage, a_stage
+            w_before = w_stage
             w_ring.advance()
-            a_ring.advance()
         px.wgmma_wait(0)
         if LAG > 0:
             w_empty[w_before].arrive(ctas=same_columns if CM > 1 else None)
@@ -209,9 +219,9 @@ class SplitConfig:
 
     `split` CTAs of a cluster share K, `cn` column tiles share what they load of A, `cm` row tiles what they load of B.
     The tile's rows are summed up in `pieces`, in turn by the CTAs of the split. The ring of the weights has `stages`,
-    that of A `ahead` fewer. `lag`: products in flight when a stage is released; `reuse`: partial sums land in the
-    memory of A's ring, after a signal that it is free; `half`: they travel in the operands' type, half the bytes, each
-    rounded once (never chosen by itself).
+    that of A `ahead` fewer (or more, below 0), each of a fraction 1 / `parts` of the columns. `lag`: products in flight
+    when a stage is released; `reuse`: partial sums land in the memory of A's ring, after a signal that it is free;
+    `half`: they travel in the operands' type, half the bytes, each rounded once (never chosen by itself).
     """
 
     bm: int
@@ -227,6 +237,7 @@ class SplitConfig:
     reuse: bool = False
     half: bool = False
     ahead: int = 0
+    parts: int = 1
     stagger: bool = False
     hints: bool = True
 
@@ -242,7 +253,7 @@ class SplitConfig:
     @property
     def row_bytes(self) -> int:
         """Of A's ring."""
-        return 2 * self.bk * self.bm * (self.stages - self.ahead)
+        return 2 * self.bk // self.parts * self.bm * (self.stages - self.ahead)
 
     @property
     def inbox_bytes(self) -> int:
