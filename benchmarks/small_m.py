@@ -246,9 +246,8 @@ def rings(config: SplitConfig) -> list[SplitConfig]:
         depth, parts = columns // step, bk // step
         if parts < 1 or depth < 2 + lag:
             continue
-        made = [
-            replace(config, bk=bk, parts=parts, lag=lag, stages=stages, ahead=stages - depth) for stages in range(2 + lag, 25)
-        ]
+        first = replace(config, bk=bk, parts=parts, lag=lag)
+        made = [replace(first, stages=stages, ahead=stages - depth) for stages in range(2 + lag, 25)]
         found += [c for c in made if c.shared_bytes <= SHARED_LIMIT][-1:]
     return found
 
