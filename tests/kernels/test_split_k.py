@@ -158,7 +158,7 @@ def test_the_choice_fits_the_memory_for_any_number_of_rows(n: int, k: int) -> No
     chosen = {choose_split(m, n, k): m for m in range(1, split_k.MOST_ROWS + 1)}
     copied = n % 8 == 0
     for config, m in chosen.items():
-        c = spec((m, n), px.f16, aligned=copied)
+        c = spec((m, n), px.f32 if copied else px.f16, aligned=copied)
         arguments = read_arguments(split_ring, (spec((m, depth), px.f16), spec((n, depth), px.f16), c, spec((n,), px.f32)))
         settings = {"ROWS": True, "COPIED": copied, "BIASED": True, "ACTIVATION": None, **config.constants()}
         plan = lower(specialise(split_ring, arguments, settings).prepared, arch)

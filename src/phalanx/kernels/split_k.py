@@ -256,16 +256,22 @@ class SplitConfig:
         return 2 * self.bk // self.parts * self.bm * (self.stages - self.ahead)
 
     @property
+    def summed_rows(self) -> int:
+        """By one owner."""
+        return self.bm // self.pieces * px.cdiv(self.pieces, self.split)
+
+    @property
     def inbox_bytes(self) -> int:
         """What the others send to one owner."""
-        rows = self.bm // self.pieces * px.cdiv(self.pieces, self.split)
-        return (2 if self.half else 4) * (self.split - 1) * self.bn * rows
+        return (2 if self.half else 4) * (self.split - 1) * self.bn * self.summed_rows
 
     @property
     def shared_bytes(self) -> int:
-        """At most: barriers and padding are counted with 1 KB; then what the epilogue exchanges between threads."""
+        """At most: barriers and padding are counted with 1 KB; then what the epilogue exchanges between threads, and
+        holds of an f32 result beyond the memory of the weights."""
         landing = max(0, self.inbox_bytes - self.row_bytes) if self.reuse else self.inbox_bytes
-        return 1024 + 2 * ROWS_AT_ONCE * self.bn + self.weight_bytes + self.row_bytes + landing
+        weights = max(self.weight_bytes, 4 * self.bn * self.summed_rows)
+        return 1024 + 2 * ROWS_AT_ONCE * self.bn + weights + self.row_bytes + landing
 
     def constants(self) -> dict[str, Any]:
         """The kernel's constants of the same names, in capitals. Not to be changed: all callers get the same."""
