@@ -210,7 +210,7 @@ def split_ring(
                     for row in px.static_range(0, width, ROWS_AT_ONCE):
                         stored = px.load(out[q, row : row + ROWS_AT_ONCE])
                         px.store(C[top + row : top + row + ROWS_AT_ONCE, n : n + BN], stored)
-        px.tma.wait(0)
+        px.tma.wait(0, read=True)
 
 
 @dataclass(frozen=True)
