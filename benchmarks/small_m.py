@@ -6,7 +6,8 @@ operations over about 800 TFLOP/s, which comes near it at M = 256.
 Cold: a buffer of 256 MB is written before each launch, and only the product is timed, by events around it; the host
 is ahead, because the flush takes longer than a launch. Warm: the same with a pause instead of the flush. In each round
 every contender runs once; the table shows medians, and the median of the ratios within rounds. `--sweep` measures
-configurations of the split around the predicted best, then variants of the fastest ones.
+the configurations of the split with the best predictions, ways to share the memory of the first between its rings,
+and variants; then variants of the fastest ones.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import traceback
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +37,10 @@ from phalanx.kernels.split_k import SHARED_LIMIT, SplitConfig, candidates, choos
 from phalanx.runtime.dispatch import BoundLaunch
 
 SHAPES = ((64, 8192, 8192), (128, 4096, 14336), (256, 4096, 4096))
-MORE_SHAPES = ((1, 4096, 4096), (8, 14336, 4096), (16, 8192, 8192), (32, 4096, 14336), (128, 8192, 8192), (512, 4096, 4096))
+MORE_SHAPES = (
+    *((m, size, size) for size in (4096, 8192) for m in (1, 16, 32, 512)),
+    (8, 14336, 4096), (32, 4096, 14336), (128, 4096, 4096), (128, 8192, 8192), (256, 8192, 8192), (256, 4096, 14336),
+)
 FLUSH_BYTES = 256 << 20
 PAUSE_CYCLES = 200_000
 TOLERANCE = 0.01
@@ -48,7 +53,9 @@ def short(config: SplitConfig) -> str:
     text = f"{config.bm}x{config.bn} s{config.split} st{config.stages}"
     marks = (
         (config.bk != 64, f"bk{config.bk}"), (config.cn > 1, f"cn{config.cn}"), (config.cm > 1, f"cm{config.cm}"),
-        (config.groups != 2, f"g{config.groups}"), (config.pieces != config.split, f"p{config.pieces}"),
+        (config.ahead, f"ahead{config.ahead}"), (config.parts > 1, f"parts{config.parts}"),
+        (config.groups != 2, f"g{config.groups}"),
+        (config.pieces != config.split, f"p{config.pieces}"),
         (config.lag, f"lag{config.lag}"), (config.reuse, "reuse"), (config.half, "HALF"), (config.stagger, "stagger"),
         (not config.hints, "nohint"),
     )
@@ -145,6 +152,7 @@ class Bench:
         import torch
 
         self.options = options
+        self.swept: list[dict[str, Any]] = []
         self.buffer = torch.empty(FLUSH_BYTES, dtype=torch.uint8, device="cuda")
         self.flush: Run = self.buffer.zero_
         self.pause: Run = lambda: torch.cuda._sleep(PAUSE_CYCLES)
@@ -158,7 +166,10 @@ class Bench:
         """
         watched: dict[tuple[Any, ...], SplitConfig] = {}
         for config in configs:
-            kind = (config.split, config.cn, config.cm, config.pieces, config.lag, config.reuse, config.stagger)
+            kind = (
+                config.split, config.cn, config.cm, config.pieces, config.lag, config.reuse, config.stagger,
+                config.ahead > 0, config.parts,
+            )
             watched.setdefault(kind, config)
         bounded = set(watched.values())
         jobs = [(config, product.shape, False) for config in configs]
@@ -191,6 +202,8 @@ class Bench:
         best: dict[SplitConfig, float] = {}
         every = dict.fromkeys(candidates(shape[0], shape[2]))
         near = sorted(every, key=lambda c: predicted(c, *shape))[: self.options.configs]
+        near += rings(near[0])
+        near += [c for leader in near[: self.options.first_leaders] for c in variants(leader) if c not in near]
         for configs in (near, None):
             if configs is None:
                 fastest = sorted(best, key=lambda c: best[c])[: self.options.leaders]
@@ -203,17 +216,20 @@ class Bench:
         for config in sorted(best, key=lambda c: best[c])[: self.options.shown]:
             told = f"{best[config]:7.1f} ({predicted(config, *shape):5.1f}) {theirs / best[config]:6.3f}"
             print(f"  {short(config):42} {told}", flush=True)
+        for config, us in best.items():
+            self.swept.append({"shape": shape, "config": dataclasses.asdict(config), "us": us, "cublas_us": theirs})
         return min((c for c in best if not c.half), key=lambda c: best[c])
 
 
 def variants(config: SplitConfig) -> list[SplitConfig]:
     """Changes of one setting, and of several that may go together."""
+    finer, coarser = replace(config, bk=64, stages=config.stages * 2), replace(config, bk=128, stages=config.stages // 2)
+    other = finer if config.bk == 128 else coarser
     found = [
-        replace(config, stagger=not config.stagger), replace(config, hints=not config.hints),
-        replace(config, lag=1 - config.lag), replace(config, stages=config.stages - 1),
+        replace(config, stagger=not config.stagger), replace(config, lag=1 - config.lag),
+        replace(config, stages=config.stages - 1), replace(config, hints=not config.hints),
+        other, replace(other, lag=1 - config.lag), replace(other, lag=1 - config.lag, stages=other.stages + 1),
     ]
-    if config.stages >= 4 and config.bk == 64:
-        found.append(replace(config, bk=128, stages=config.stages // 2))
     if config.bn >= 128:
         found.append(replace(config, groups=1 if config.bn == 128 and config.bm <= 64 else config.bn // 64))
     if config.split > 1 and not config.reuse:
@@ -223,14 +239,28 @@ def variants(config: SplitConfig) -> list[SplitConfig]:
     return [c for c in found if c.shared_bytes <= SHARED_LIMIT and c.stages >= 2]
 
 
+def rings(config: SplitConfig) -> list[SplitConfig]:
+    """Ways to share the memory between A, of which so many columns are in its ring, and the weights."""
+    found = []
+    for bk, step, columns, lag in product((64, 128, 256), (64, 128), (256, 384, 512), (0, 1)):
+        depth, parts = columns // step, bk // step
+        if parts < 1 or depth < 2 + lag:
+            continue
+        first = replace(config, bk=bk, parts=parts, lag=lag)
+        made = [replace(first, stages=stages, ahead=stages - depth) for stages in range(2 + lag, 25)]
+        found += [c for c in made if c.shared_bytes <= SHARED_LIMIT][-1:]
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--sweep", action="store_true")
-    parser.add_argument("--configs", type=int, default=100, help="of the sweep, per shape, before variants")
-    parser.add_argument("--leaders", type=int, default=3, help="whose variants are measured too")
+    parser.add_argument("--configs", type=int, default=12, help="of the sweep, per shape, before variants")
+    parser.add_argument("--leaders", type=int, default=2, help="whose variants are measured too")
+    parser.add_argument("--first-leaders", type=int, default=2, help="by prediction, whose variants are measured first")
     parser.add_argument("--sweep-rounds", type=int, default=40)
-    parser.add_argument("--shown", type=int, default=14)
+    parser.add_argument("--shown", type=int, default=20)
     parser.add_argument("--more", action="store_true", help="other shapes too")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
@@ -241,7 +271,7 @@ def main() -> None:
     for shape in (*SHAPES, *(MORE_SHAPES if options.more else ())):
         product = Product(shape)
         configs = {"chosen": choose_split(*shape)}
-        if options.sweep:
+        if options.sweep and shape in SHAPES:
             configs["fastest"] = bench.sweep(product)
         kept = bench.usable(product, list(dict.fromkeys(configs.values())))
         for cold in (True, False):
@@ -259,7 +289,7 @@ def main() -> None:
                     }
                 )
         del product
-    machine.save(options.json, {"rows": rows})
+    machine.save(options.json, {"rows": rows, "swept": bench.swept})
     print(f"\n{'M x N x K':>20} {'':5} {'':8} {'us':>7} {'GB/s':>6} {'cuBLAS':>7} {'ratio':>6}  configuration")
     for row in rows:
         text = f"{' x '.join(map(str, row['shape'])):>20} {'cold' if row['cold'] else 'warm':5} {row['which']:8}"

@@ -414,8 +414,45 @@ def _turned(x: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(np.swapaxes(x, 1, 2))
 
 
+@px.kernel(warps=4, cluster=cluster_of)
+def from_registers(X, Y, *, CLUSTER, BM=16, BN=64):
+    """All threads send what they hold."""
+    size = px.cluster.size()
+    me, to = px.cluster.id() * size + px.cluster.rank(), (px.cluster.rank() + 1) % size
+    inbox, full = px.shared((2, BM, BN), X.dtype), px.barrier()
+    with full.transaction():
+        px.cluster.store(inbox[1], px.load(X[me, 0:BM, 0:BN]), full, cta=to)
+    full.wait(0)
+    px.store(Y[me, 0:BM, 0:BN], px.load(inbox[1]))
+
+
+@px.kernel(warps=5, cluster=cluster_of)
+def from_a_role(X, Y, *, CLUSTER, BM=16, BN=64):
+    """A role sends to the next rank, twice through the same memory, another role takes it and says so."""
+    size = px.cluster.size()
+    me, to = px.cluster.id() * size + px.cluster.rank(), (px.cluster.rank() + 1) % size
+    before = (px.cluster.rank() + size - 1) % size
+    inbox, full, empty = px.shared((BM // 2, BN), X.dtype), px.barrier(2), px.barrier()
+    with px.warps(0, 4):
+        for turn in px.static_range(2):
+            if turn > 0:
+                empty.wait(turn - 1)
+            with full[turn].transaction():
+                top = turn * BM // 2
+                px.cluster.store(inbox.at(to), px.load(X[me, top : top + BM // 2, 0:BN]), full[turn])
+    with px.warps(4, 1):
+        for turn in px.static_range(2):
+            full[turn].wait(0)
+            top = turn * BM // 2
+            px.store(Y[me, top : top + BM // 2, 0:BN], px.load(inbox))
+            empty.arrive(ctas=1 << before)
+
+
 MAKERS: dict[str, Callable[[np.random.Generator, Shape], Case]] = {
     "whole": _push(whole, 16, 64),
+    "from_registers": _push(from_registers, 16, 64),
+    "from_registers_narrow": _push(from_registers, 16, 64, dtype=np.float16),
+    "from_a_role": _push(from_a_role, 16, 64),
     "parts": _push(parts, 48, 64, out=lambda x: np.ascontiguousarray(x[:, :, :32])),
     "converted": _push(converted, 16, 32, out=lambda x: x.reshape(-1, 32, 16).astype(ml_dtypes.bfloat16)),
     "transposed": _push(transposed, 16, 32, out=_turned),

@@ -49,12 +49,12 @@ def multiplying(by_k: bool, *, scaled: bool = False, **constants: Any) -> Callab
 
 
 def splitting(**settings: Any) -> Callable[[], Case]:
-    """A tile of 16 or 32 rows and 64 columns, 4 or 5 steps along K for each CTA through a ring of 2 or 3."""
+    """A tile of 16 or 32 rows and 64 columns, 3 or 4 steps along K for each CTA through rings of 2 or 3."""
 
     def make() -> Case:
         config = split_k.SplitConfig(**{"bm": 16, "bn": 64, "split": 2, "stages": 2, "groups": 1, "pieces": 2, **settings})
         rng = np.random.default_rng(0)
-        rows, columns, steps = config.bm * config.cm, 64 * config.cn, 4 * config.split + 1
+        rows, columns, steps = config.bm * config.cm, 64 * config.cn, 3 * config.split + 1
         a, b = (rng.integers(-3, 4, (size, 64 * steps)).astype(ml_dtypes.bfloat16) for size in (rows, columns))
         c = np.zeros((rows, columns), a.dtype)
         return Case("split_ring", split_k.split_ring[config.grid(rows, columns)], [a, b, c, c], config.constants())
@@ -85,7 +85,7 @@ PRODUCTS: dict[str, Callable[[], Case]] = {
     "matmul_tiles, scaled": multiplying(
         by_k=True, scaled=True, BIAS_KIND="row", SCALE_ROWS=True, SCALE_COLUMNS=True, ACTIVATION="relu"
     ),
-    "split_ring": splitting(),
+    "split_ring": splitting(stages=3, ahead=1),
     "split_ring, 3 into the ring": splitting(bm=32, pieces=4, split=3, stages=3, reuse=True, lag=1),
     "split_ring, sharing": splitting(cn=2, lag=1),
     "grouped_ring, columns": groups(1, 2),

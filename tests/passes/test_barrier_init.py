@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
-from hand_ir import array, arrive, bar, box, const, fetch, kernel, part, store, wait, whole
+from hand_ir import array, arrive, bar, box, const, fetch, kernel, part, role, store, wait, whole
 from phalanx.ir.core import Function
-from phalanx.ir.ops.cluster import ClusterRank, ClusterSync
-from phalanx.ir.ops.control import Sync
+from phalanx.ir.ops.cluster import ClusterArrive, ClusterRank, ClusterSync, ClusterWait
+from phalanx.ir.ops.control import Leave, Role, Roles, Sync
 from phalanx.ir.ops.mbarrier import ArriveExpectTx, BarrierInit, FenceBarrierInit
 from phalanx.ir.types import I32, f32
-from phalanx.ir.values import Value
+from phalanx.ir.values import Label, Value
 from phalanx.ir.views import BarrierArray, SharedBuffer
 from phalanx.passes.barrier_init import insert_barrier_init
 
@@ -65,3 +67,41 @@ def test_the_cluster_waits_only_if_something_reaches_a_peer(op, reaches_out):
 
 def test_a_cluster_of_one_has_no_peers():
     assert prologue(kernel(arrive(FULL, ctas=1), barriers=(FULL,)), 1)[-1] is Sync
+
+
+def in_roles(*regions: Role, warps: int) -> list[list[type]]:
+    """The instructions of each role, and those before them."""
+    function = kernel(ClusterRank(None, RANK), Roles(regions), params=(X,), buffers=(SMEM,), barriers=(FULL,), cluster=2)
+    function = dataclasses.replace(function, warps=warps)
+    made = insert_barrier_init(function, {FULL: ((1, 1),) * 2})
+    *before, roles = made.body.ops
+    assert isinstance(roles, Roles)
+    return [[type(op) for op in before], *([type(op) for op in region.body.ops] for region in roles.regions)]
+
+
+LOADS, SENDS, WAITS = fetch(box(X, (0,), (64,)), part(SMEM, 0), FULL), arrive(FULL, ctas=2), wait(FULL)
+START = [BarrierInit, FenceBarrierInit]
+
+
+def test_a_role_that_loads_for_its_own_cta_does_not_wait_for_the_cluster():
+    before, loads, sends = in_roles(role(4, 1, LOADS), role(0, 4, store(whole(SMEM)), WAITS, SENDS), warps=5)
+    assert before == [*START, ClusterArrive, ClusterRank, Sync]
+    assert loads == [type(LOADS), ClusterWait]
+    assert sends[0] is ClusterWait and sends[-1] is type(SENDS)
+
+
+@pytest.mark.parametrize(
+    ("producer", "consumer", "warps"),
+    [
+        (role(4, 1, fetch(box(X, (0,), (64,)), part(SMEM, 0), FULL, multicast=3)), role(0, 4, WAITS, SENDS), 5),
+        (role(4, 1, WAITS), role(0, 4, store(whole(SMEM)), SENDS), 5),  # starts no copies: nothing to gain
+        (role(4, 1, LOADS), role(0, 4, store(whole(SMEM)), SENDS), 6),  # a warp without a role
+        (role(4, 4, LOADS), role(0, 4, store(whole(SMEM)), SENDS), 8),  # of which one warp will run
+        (role(4, 1, LOADS, Leave(Label("out"))), role(0, 4, store(whole(SMEM)), SENDS), 5),
+        (role(4, 1, LOADS, ClusterSync()), role(0, 4, store(whole(SMEM)), SENDS, ClusterSync()), 5),
+    ],
+)
+def test_otherwise_all_wait_before_the_roles(producer, consumer, warps):
+    before, *inside = in_roles(producer, consumer, warps=warps)
+    assert before == [*START, ClusterSync, ClusterRank]
+    assert inside == [[type(op) for op in region.body.ops] for region in (producer, consumer)]

@@ -9,14 +9,20 @@ from phalanx.cuda.plan import PushPlan
 from phalanx.cuda.prelude import MAPA, instruction
 from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.arithmetic import cast_text
-from phalanx.cuda.tiles.index import local, plus, times
+from phalanx.cuda.tiles.coordinates import owner_conditions
+from phalanx.cuda.tiles.facts import facts_of
+from phalanx.cuda.tiles.index import local, plus, slot_loop, times
+from phalanx.cuda.tiles.shared_access import SharedAccess
 from phalanx.cuda.writer import Helper, Writer
-from phalanx.ir.ops.cluster import ClusterCopy
+from phalanx.errors import Error
+from phalanx.ir.ops.cluster import ClusterCopy, ClusterStore
 from phalanx.ir.values import Const
 from phalanx.ir.views import SharedView
 
 UNROLLED = 8
 """As many copies are written one after the other; more are shared out over the lanes of a warp."""
+SMALLEST_ASYNC = 4
+"""`st.async` moves 4, 8 or 16 bytes."""
 
 
 @cache
@@ -78,9 +84,33 @@ def emit_push(w: Writer, op: ClusterCopy, arm: Helper) -> None:
         _stores(w, op, plan, arm)
 
 
-def _remote(w: Writer, op: ClusterCopy, address: str) -> str:
-    assert op.dst.cta is not None
-    return f"{w.use(MAPA)}({address}, {bare(w.name(op.dst.cta))})"
+def emit_register_push(w: Writer, op: ClusterStore) -> None:
+    """Every thread sends what it holds, as many consecutive elements at a time as it has."""
+    view, layout, shared = op.view, w.plan.layouts[op.value], w.plan.buffers[op.view.buffer].layout
+    name, owner = w.name(op.value), owner_conditions(w, layout)
+    with w.block(f"if ({' && '.join(owner)})" if owner else ""):
+        bar = local(w, "there_bar")
+        w.line(f"const unsigned {bar} = {_remote(w, view, w.barrier_address(op.bar))};")
+        access = SharedAccess(w, view, layout, shared, facts_of(w))
+        access.declare()
+        width = access.vector
+        if width * view.dtype.itemsize < SMALLEST_ASYNC:
+            raise Error(
+                f"a thread holds {width} consecutive element{'s' * (width > 1)} of {view.dtype}: st.async moves at least "
+                f"{SMALLEST_ASYNC} bytes",
+                location=op.loc,
+                remedy="send a wider element type, or px.store(view.at(cta), tile) and bar.arrive(ctas=...)",
+            )
+        with slot_loop(w, layout.num_registers, width) as i:
+            source = f"{name} + {i}" if i != "0" else name
+            text = f"{w.use(ST_ASYNC)}<{width}>({access.place(i, width)}, {source}, {bar});"
+            alive = " && ".join(access.alive(i, width))
+            w.line(f"if ({alive}) {text}" if alive else text)
+
+
+def _remote(w: Writer, view: SharedView, address: str) -> str:
+    assert view.cta is not None
+    return f"{w.use(MAPA)}({address}, {bare(w.name(view.cta))})"
 
 
 def _arm(w: Writer, op: ClusterCopy, bar: str, arm: Helper) -> None:
@@ -109,13 +139,13 @@ def _bulk(w: Writer, op: ClusterCopy, plan: PushPlan, arm: Helper) -> None:
         with w.elected():
             here, there, bar = local(w, "here"), local(w, "there"), local(w, "there_bar")
             with w.block():
-                w.line(f"const unsigned {bar} = {_remote(w, op, w.barrier_address(op.bar))};")
+                w.line(f"const unsigned {bar} = {_remote(w, op.dst, w.barrier_address(op.bar))};")
                 _arm(w, op, bar, arm)
                 if count == 1:
-                    start, end = plus(src, str(plan.src)), _remote(w, op, plus(dst, str(plan.dst)))
+                    start, end = plus(src, str(plan.src)), _remote(w, op.dst, plus(dst, str(plan.dst)))
                     w.line(f"{copy}({end}, {start}, {plan.nbytes}, {bar});")
                     return
-                w.line(f"const unsigned {here} = {src}, {there} = {_remote(w, op, dst)};")
+                w.line(f"const unsigned {here} = {src}, {there} = {_remote(w, op.dst, dst)};")
                 for a, b in plan.places or _places(plan):
                     w.line(f"{copy}({plus(there, str(b))}, {plus(here, str(a))}, {plan.nbytes}, {bar});")
         return
@@ -136,12 +166,12 @@ def _by_lanes(w: Writer, op: ClusterCopy, plan: PushPlan, count: int, src: str, 
     with w.block("" if w.agent.warps == 1 else f"if ({w.warp} == 0)"):
         w.line("__syncwarp();")
         here, there, bar, i = local(w, "here"), local(w, "there"), local(w, "there_bar"), local(w, "i")
-        w.line(f"const unsigned {bar} = {_remote(w, op, w.barrier_address(op.bar))};")
+        w.line(f"const unsigned {bar} = {_remote(w, op.dst, w.barrier_address(op.bar))};")
         if op.arm:
             with w.elected():
                 _arm(w, op, bar, arm)
         w.line(f"const unsigned {here} = {plus(src, str(plan.src))};")
-        w.line(f"const unsigned {there} = {_remote(w, op, plus(dst, str(plan.dst)))};")
+        w.line(f"const unsigned {there} = {_remote(w, op.dst, plus(dst, str(plan.dst)))};")
         with w.block(f"for (int {i} = {w.lane}; {i} < {count}; {i} += 32)"):
             terms_here, terms_there = [here], [there]
             inner = count
@@ -169,12 +199,12 @@ def _stores(w: Writer, op: ClusterCopy, plan: PushPlan, arm: Helper) -> None:
     with w.block():
         bar = local(w, "there_bar")
         if op.bar is not None:
-            w.line(f"const unsigned {bar} = {_remote(w, op, w.barrier_address(op.bar))};")
+            w.line(f"const unsigned {bar} = {_remote(w, op.dst, w.barrier_address(op.bar))};")
             if op.arm:
                 with w.elected():
                     _arm(w, op, bar, arm)
         there = local(w, "there")
-        w.line(f"const unsigned {there} = {_remote(w, op, w.address(op.dst.buffer))};")
+        w.line(f"const unsigned {there} = {_remote(w, op.dst, w.address(op.dst.buffer))};")
         _store_loop(w, op, plan, there, bar if async_path else None)
         if async_path:
             return

@@ -17,7 +17,7 @@ from phalanx.errors import Error
 from phalanx.ir.core import Block, Function, Op
 from phalanx.ir.effects import Arrival, BarrierWait, Complete, Effects, Expect
 from phalanx.ir.location import Location
-from phalanx.ir.ops import control, gather, mbarrier, memory, tile, tma
+from phalanx.ir.ops import cluster, control, gather, mbarrier, memory, tile, tma
 from phalanx.ir.ops.control import Assign, Break, Continue, For, Leave, ReadVar, Role, Roles, Scope, While
 from phalanx.ir.ops.mbarrier import MAX_COUNT, BarrierInit
 from phalanx.ir.types import ArrayType, DType, ScalarType, TileType, bool_, i32
@@ -397,7 +397,7 @@ def _check_load(op: memory.Load) -> None:
     _need(_shape(op.fill) == () and _dtype(op.fill) == op.view.dtype, op, f"fill is {op.fill.type}")
 
 
-def _check_written(op: memory.Store | memory.AtomicAdd) -> None:
+def _check_written(op: memory.Store | memory.AtomicAdd | cluster.ClusterStore) -> None:
     value = op.value
     if _dtype(value) != op.view.dtype:
         raise Error(
@@ -495,6 +495,7 @@ _TYPES: dict[type[Op], Callable[..., None]] = {
     memory.Load: _check_load,
     memory.Store: _check_written,
     memory.AtomicAdd: _check_written,
+    cluster.ClusterStore: _check_written,
     memory.Extent: _check_extent,
     tma.TmaLoad: _check_copy,
     tma.TmaStore: _check_copy,

@@ -22,6 +22,8 @@ from phalanx.runtime.arrays import ITEM_BYTES, ArgumentKind, ArrayInfo, describe
 OPERANDS = ("bf16", "f16")
 RESULTS = ("bf16", "f16", "f32")
 MOST_ROWS = 512
+ROWS_AT_ONCE = 8
+"""Of a result that the copy engine can't write: as few as keep small what changes from thread to thread on the way."""
 
 
 @px.func
@@ -36,6 +38,15 @@ def sharers(s, y, z, SPLIT, CN, CM):
     for other in px.static_range(SPLIT):
         same_tile = same_tile | (1 << (other + SPLIT * (y + CN * z)))
     return same_rows, same_columns, same_tile
+
+
+@px.func
+def column(step, turn, first, end, BK, STAGGER):
+    """Where a step along K begins; with STAGGER the steps from `first` to `end` begin with another, `turn` further."""
+    k = step + turn
+    if STAGGER:
+        k = k - (end - first if k >= end else 0)
+    return k * BK
 
 
 @px.func
@@ -54,19 +65,25 @@ def by_place(pieces, rows, columns):
 
 
 @px.kernel(
-    warps=lambda GROUPS: 4 * GROUPS + 1, cluster=lambda SPLIT, CN, CM: (SPLIT, CN, CM), exit_sync=False
+    warps=lambda GROUPS: 4 * GROUPS + 2, cluster=lambda SPLIT, CN, CM: (SPLIT, CN, CM), exit_sync=False
 )
 def split_ring(
-    A, B, C, BIAS, *, BM=64, BN=128, BK=64, STAGES=8, SPLIT=2, CN=1, CM=1, GROUPS=2, PIECES=2, LAG=0, REUSE=False,
-    HALF=False, STAGGER=False, HINTS=True, ROWS=True, COPIED=True, BIASED=False, ACTIVATION=None
+    A, B, C, BIAS, *, BM=64, BN=128, BK=64, STAGES=8, AHEAD=0, PARTS=1, SPLIT=2, CN=1, CM=1, GROUPS=2, PIECES=2,
+    LAG=0, REUSE=False, HALF=False, STAGGER=False, HINTS=True, ROWS=True, COPIED=True, BIASED=False, ACTIVATION=None
 ):
-    """A tile (BM, BN) of C = A @ B.T per cluster of SPLIT CTAs (times CN x CM that share what they load)."""
+    """A tile (BM, BN) of C = A @ B.T per cluster of SPLIT CTAs (times CN x CM that share what they load).
+
+    The weights have a ring of STAGES, each of BK columns, and a warp that fills it. That of A has AHEAD stages less, since
+    A comes from L2, sooner, and of a part of the columns each: only HBM needs long rows to be fast.
+    """
     s, y, z = px.cluster.rank(0), px.cluster.rank(1), px.cluster.rank(2)
     same_rows, same_columns, same_tile = sharers(s, y, z, SPLIT, CN, CM)
     n, m = px.block_id(1) * BN, px.block_id(2) * BM
     w = px.shared((STAGES, BN, BK) if ROWS else (STAGES, BK, BN), B.dtype)
-    a = px.shared((STAGES, BM, BK), A.dtype)
-    full, empty = px.barrier(STAGES), px.barrier(STAGES)
+    AK = BK // PARTS
+    a = px.shared((STAGES - AHEAD, BM, AK), A.dtype)
+    w_full, w_empty = px.barrier(STAGES), px.barrier(STAGES)
+    a_full, a_empty = px.barrier(STAGES - AHEAD), px.barrier(STAGES - AHEAD)
     steps = px.cdiv(A.shape[1], BK)
     first, end = s * steps // SPLIT, (s + 1) * steps // SPLIT
     turn = 0
@@ -80,74 +97,96 @@ def split_ring(
         landed = px.barrier()
         if REUSE:
             drained = px.barrier()
-    ring = px.ring(STAGES)
+    w_ring, a_ring = px.ring(STAGES), px.ring(STAGES - AHEAD)
 
     with px.warps(4 * GROUPS, 1):
-        high, wide = BM // CN, BN // CM  # this CTA's share of what it loads for itself and others
+        wide = BN // CM  # this CTA's share of what it loads for itself and others
+        top = n + z * wide
         for step in range(first, end):
-            k = step + turn
-            if STAGGER:
-                k = k - (end - first if k >= end else 0)
-            k = k * BK
-            stage = ring.stage
-            empty[stage].wait(ring.parity ^ 1)
-            with full[stage].transaction():
-                top, left = n + z * wide, m + y * high
+            k = column(step, turn, first, end, BK, STAGGER)
+            stage = w_ring.stage
+            w_empty[stage].wait(w_ring.parity ^ 1)
+            with w_full[stage].transaction():
                 if ROWS:
                     px.tma.load(
-                        B[top : top + wide, k : k + BK], w[stage][z * wide : z * wide + wide], full[stage],
+                        B[top : top + wide, k : k + BK], w[stage][z * wide : z * wide + wide], w_full[stage],
                         multicast=same_columns if CM > 1 else None, cache="evict_first" if HINTS else None,
                     )
                 else:
                     px.tma.load(
-                        B[k : k + BK, top : top + wide], w[stage][:, z * wide : z * wide + wide], full[stage],
+                        B[k : k + BK, top : top + wide], w[stage][:, z * wide : z * wide + wide], w_full[stage],
                         multicast=same_columns if CM > 1 else None, cache="evict_first" if HINTS else None,
                     )
-                px.tma.load(
-                    A[left : left + high, k : k + BK], a[stage][y * high : y * high + high], full[stage],
-                    multicast=same_rows if CN > 1 else None, cache="evict_last" if HINTS else None,
-                )
-            ring.advance()
-        if CN * CM > 1:  # the peers' last releases have arrived: no CTA leaves while a signal is on its way to it
+            w_ring.advance()
+        if CM > 1:  # the peers' last releases have arrived: no CTA leaves while a signal is on its way to it
             for _ in range(STAGES):
-                empty[ring.stage].wait(ring.parity ^ 1)
-                ring.advance()
+                w_empty[w_ring.stage].wait(w_ring.parity ^ 1)
+                w_ring.advance()
+
+    with px.warps(4 * GROUPS + 1, 1):
+        high = BM // CN
+        left = m + y * high
+        for step in range(first, end):
+            k = column(step, turn, first, end, BK, STAGGER)
+            for part in px.static_range(PARTS):
+                stage, start = a_ring.stage, k + part * AK
+                a_empty[stage].wait(a_ring.parity ^ 1)
+                with a_full[stage].transaction():
+                    px.tma.load(
+                        A[left : left + high, start : start + AK], a[stage][y * high : y * high + high], a_full[stage],
+                        multicast=same_rows if CN > 1 else None, cache="evict_last" if HINTS else None,
+                    )
+                a_ring.advance()
+        if CN > 1:
+            for _ in range(STAGES - AHEAD):
+                a_empty[a_ring.stage].wait(a_ring.parity ^ 1)
+                a_ring.advance()
 
     with px.warps(0, 4 * GROUPS):
         acc = px.empty((BN, BM), px.f32)
-        before = 0
+        w_before, a_before = 0, 0
         for step in range(first, end):
-            stage = ring.stage
-            full[stage].wait(ring.parity)
-            px.wgmma(w[stage] if ROWS else w[stage].T, a[stage].T, acc, accumulate=step > first)
-            px.wgmma_commit()
-            px.wgmma_wait(LAG)
+            w_stage = w_ring.stage
+            w_full[w_stage].wait(w_ring.parity)
+            for part in px.static_range(PARTS):
+                a_stage, k = a_ring.stage, part * AK
+                a_full[a_stage].wait(a_ring.parity)
+                weights = w[w_stage][:, k : k + AK] if ROWS else w[w_stage][k : k + AK].T
+                px.wgmma(weights, a[a_stage].T, acc, accumulate=True if part > 0 else step > first)
+                px.wgmma_commit()
+                px.wgmma_wait(LAG)
+                if LAG == 0:
+                    a_empty[a_stage].arrive(ctas=same_rows if CN > 1 else None)
+                elif part > 0:
+                    a_empty[a_before].arrive(ctas=same_rows if CN > 1 else None)
+                elif step > first:
+                    a_empty[a_before].arrive(ctas=same_rows if CN > 1 else None)
+                    w_empty[w_before].arrive(ctas=same_columns if CM > 1 else None)
+                a_before = a_stage
+                a_ring.advance()
             if LAG == 0:
-                empty[stage].arrive(ctas=same_rows | same_columns if CN * CM > 1 else None)
-            elif step > first:
-                empty[before].arrive(ctas=same_rows | same_columns if CN * CM > 1 else None)
-            before = stage
-            ring.advance()
+                w_empty[w_stage].arrive(ctas=same_columns if CM > 1 else None)
+            w_before = w_stage
+            w_ring.advance()
         px.wgmma_wait(0)
         if LAG > 0:
-            empty[before].arrive(ctas=same_rows | same_columns if CN * CM > 1 else None)
+            w_empty[w_before].arrive(ctas=same_columns if CM > 1 else None)
+            a_empty[a_before].arrive(ctas=same_rows if CN > 1 else None)
 
         if SPLIT > 1:
             if REUSE:  # every CTA's ring has had its last use: its memory may take what the others send
                 drained.arrive(ctas=same_tile)
                 drained.wait(0)
-            for me in px.static_range(SPLIT):
-                if s == me:
-                    for turn in px.static_range(1, PIECES + 1):  # each begins with another owner: all are sent to at once
-                        piece = (me + turn) % PIECES
-                        owner = piece % SPLIT
-                        if owner != me:
-                            there = inbox[me - 1 if me > owner else me, piece // SPLIT].at(owner + SPLIT * (y + CN * z))
-                            px.store(there, by_thread(acc[:, piece * width : piece * width + width]).to(wire))
-            owners = 0
-            for owner in px.static_range(min(PIECES, SPLIT)):
-                owners = owners | (0 if s == owner else 1 << (owner + SPLIT * (y + CN * z)))
-            landed.arrive(ctas=owners)
+            with landed.transaction():
+                for me in px.static_range(SPLIT):
+                    if s == me:
+                        for turn in px.static_range(1, PIECES + 1):  # each begins with another owner: all get some at once
+                            piece = (me + turn) % PIECES
+                            owner = piece % SPLIT
+                            if owner != me:
+                                there = inbox[me - 1 if me > owner else me, piece // SPLIT]
+                                sums = by_thread(acc[:, piece * width : piece * width + width]).to(wire)
+                                px.cluster.store(there, sums, landed, cta=owner + SPLIT * (y + CN * z))
             if s < PIECES:
                 landed.wait(0)
         for q in px.static_range(most):
@@ -168,8 +207,10 @@ def split_ring(
                     px.tma.store(out[q], C[top : top + width, n : n + BN])
                     px.tma.commit()
                 else:
-                    px.store(C[top : top + width, n : n + BN], px.load(out[q]))
-        px.tma.wait(0)
+                    for row in px.static_range(0, width, ROWS_AT_ONCE):
+                        stored = px.load(out[q, row : row + ROWS_AT_ONCE])
+                        px.store(C[top + row : top + row + ROWS_AT_ONCE, n : n + BN], stored)
+        px.tma.wait(0, read=True)
 
 
 @dataclass(frozen=True)
@@ -177,9 +218,10 @@ class SplitConfig:
     """How a product is spread: a CTA makes partial sums of a tile of `bm` rows of A by `bn` rows of the weights.
 
     `split` CTAs of a cluster share K, `cn` column tiles share what they load of A, `cm` row tiles what they load of B.
-    The tile's rows are summed up in `pieces`, in turn by the CTAs of the split. `lag`: products in flight when a stage
-    is released; `reuse`: partial sums land in the ring's memory, after a signal that it is free; `half`: they travel in
-    the operands' type, half the bytes, each rounded once (never chosen by itself).
+    The tile's rows are summed up in `pieces`, in turn by the CTAs of the split. The ring of the weights has `stages`,
+    that of A `ahead` fewer (or more, below 0), each of a fraction 1 / `parts` of the columns. `lag`: products in flight
+    when a stage is released; `reuse`: partial sums land in the memory of A's ring, after a signal that it is free;
+    `half`: they travel in the operands' type, half the bytes, each rounded once (never chosen by itself).
     """
 
     bm: int
@@ -194,6 +236,8 @@ class SplitConfig:
     lag: int = 0
     reuse: bool = False
     half: bool = False
+    ahead: int = 0
+    parts: int = 1
     stagger: bool = False
     hints: bool = True
 
@@ -202,20 +246,32 @@ class SplitConfig:
         return self.split * self.cn * self.cm
 
     @property
-    def stage_bytes(self) -> int:
-        return 2 * self.bk * (self.bm + self.bn)
+    def weight_bytes(self) -> int:
+        """Of their ring."""
+        return 2 * self.bk * self.bn * self.stages
+
+    @property
+    def row_bytes(self) -> int:
+        """Of A's ring."""
+        return 2 * self.bk // self.parts * self.bm * (self.stages - self.ahead)
+
+    @property
+    def summed_rows(self) -> int:
+        """By one owner."""
+        return self.bm // self.pieces * px.cdiv(self.pieces, self.split)
 
     @property
     def inbox_bytes(self) -> int:
         """What the others send to one owner."""
-        rows = self.bm // self.pieces * px.cdiv(self.pieces, self.split)
-        return (2 if self.half else 4) * (self.split - 1) * self.bn * rows
+        return (2 if self.half else 4) * (self.split - 1) * self.bn * self.summed_rows
 
     @property
     def shared_bytes(self) -> int:
-        """About: barriers and padding are counted with 1 KB."""
-        ring, rows = self.stages * self.stage_bytes, 2 * self.stages * self.bk * self.bm
-        return 1024 + ring + (max(0, self.inbox_bytes - rows) if self.reuse else self.inbox_bytes)
+        """At most: barriers and padding are counted with 1 KB; then what the epilogue exchanges between threads, and
+        holds of an f32 result beyond the memory of the weights."""
+        landing = max(0, self.inbox_bytes - self.row_bytes) if self.reuse else self.inbox_bytes
+        weights = max(self.weight_bytes, 4 * self.bn * self.summed_rows)
+        return 1024 + 2 * ROWS_AT_ONCE * self.bn + weights + self.row_bytes + landing
 
     def constants(self) -> dict[str, Any]:
         """The kernel's constants of the same names, in capitals. Not to be changed: all callers get the same."""
@@ -232,10 +288,14 @@ def _constants(config: SplitConfig) -> dict[str, Any]:
     return {name.upper(): value for name, value in asdict(config).items()}
 
 
-# The H200 in bytes and operations per microsecond: HBM; L2, all and per SM; SM to SM, per SM; tensor cores per SM.
-HBM, L2, L2_SM, PEER, TENSOR = 4.2e6, 6.0e6, 70e3, 28e3, 6.4e6
-LATENCY, SIGNAL, RESTART = 1.5, 1.0, 3.0
-"""Microseconds: a load while all are loading; a signal between CTAs with what it publishes; a wave after the first."""
+# The H200 in bytes and operations per microsecond, with a cold L2, as far as this kernel reaches: HBM, all and for one SM;
+# L2, all and to one SM; SM to SM; tensor cores of an SM. Fitted to measured times of 45 configurations of three shapes.
+HBM, HBM_SM, L2, L2_SM, PEER, TENSOR = 3.8e6, 37e3, 12e6, 115e3, 28e3, 5.2e6
+AGAIN = 0.9
+"""Part of HBM's time that weights cost when another row tile reads them too: L2 saves little of it, multicast all."""
+FIXED, LATENCY, SIGNAL, SHARING, RESTART = 5.0, 1.5, 1.0, 0.7, 3.0
+"""Microseconds: launch, first loads and last stores; a load while all are loading; a signal between CTAs with what it
+publishes; CTAs that share loads and so wait for each other; a wave after the first."""
 PIECES = {1: 1, 2: 2, 3: 8, 4: 4, 6: 16, 8: 8}
 """Of the rows, per split: powers of two that its CTAs share about evenly."""
 SHARED_LIMIT, SHARED_TWO = 232448, 115712
@@ -243,41 +303,50 @@ SHARED_LIMIT, SHARED_TWO = 232448, 115712
 
 
 def predicted(config: SplitConfig, m: int, n: int, k: int) -> float:
-    """Microseconds from the first load to the last store, launch and latency left out.
+    """Microseconds of a launch that finds nothing in L2.
 
-    The slowest of five streams (weights from HBM, as many as the rings can hold, operands from L2 to all SMs and to
-    one, products), times the waves of clusters; then the partial sums from SM to SM, and the signals around them.
+    The slowest of six streams (weights from HBM to all and to one SM, as many as the rings can hold, operands from L2
+    to all SMs and to one, products), times the waves of clusters; then the partial sums from SM to SM, and the signals
+    around them.
     """
-    tiles = px.cdiv(n, config.bn) * px.cdiv(m, config.bm)
-    ctas = config.split * px.cdiv(tiles, config.cn * config.cm) * config.cn * config.cm
+    across, down = px.cdiv(n, config.bn), px.cdiv(m, config.bm)
+    ctas = config.split * px.cdiv(across, config.cn) * config.cn * px.cdiv(down, config.cm) * config.cm
     per_sm = 2 if config.shared_bytes <= SHARED_TWO and config.bm * config.bn // (64 * config.groups) <= 128 else 1
-    waves = px.cdiv(ctas // config.cluster, px.device().clusters(config.cluster) * per_sm)
-    doubled = 2 if ctas > waves * px.device().clusters(config.cluster) * config.cluster else 1  # on some SM
+    at_once = px.device().clusters(config.cluster)
+    waves = px.cdiv(ctas // config.cluster, at_once * per_sm)
+    doubled = 2 if ctas > waves * at_once * config.cluster else 1  # on some SM
     part = px.cdiv(px.cdiv(k, config.bk), config.split) * config.bk
     fetched = 2 * part * (config.bn / config.cm + config.bm / config.cn)
+    readers = px.cdiv(down, config.cm)  # of the same weights
     streams = (
-        2 * n * k / HBM / waves,
+        2 * n * k * (1 + AGAIN * (readers - 1)) / HBM / waves,
+        2 * part * config.bn / config.cm * doubled / HBM_SM,
         part / config.bk / config.stages * LATENCY,
         ctas * fetched / L2 / waves,
-        fetched * doubled / L2_SM,
+        2 * part * (config.bn + config.bm) * doubled / L2_SM,
         2 * config.bm * config.bn * part * doubled / TENSOR,
     )
     sums = config.inbox_bytes / PEER + SIGNAL * (1 + config.reuse) if config.split > 1 else 0.0
-    return waves * max(streams) + (waves - 1) * RESTART + sums
+    shared = SHARING if config.cn * config.cm > 1 else 0.0
+    return FIXED + waves * max(streams) + (waves - 1) * RESTART + sums + shared
 
 
 def candidates(m: int, k: int) -> Iterator[SplitConfig]:
-    """Configurations worth comparing for a product with `m` rows."""
+    """Configurations worth comparing for a product with `m` rows.
+
+    Steps of 128 along K halve the signals where HBM is the limit; steps of 64 with a product in flight keep the tensor
+    cores busy where they are.
+    """
     whole = min(256, max(8, 1 << (m - 1).bit_length()))
     heights = (whole,) if m <= 128 else (whole, 128)
     for bm, bn, split, cn, cm in product(heights, (64, 128, 256), (1, 2, 3, 4, 6, 8), (1, 2), (1, 2)):
-        if bn * bm > 128 * 256 or split > px.cdiv(k, 64) or split * cn * cm > 8:
+        bk, lag = (128, 0) if m <= 128 else (64, 1)
+        if bn * bm > 128 * 256 or split > px.cdiv(k, bk) or split * cn * cm > 8:
             continue
         if bm // cn < 8 or (cm > 1 and m <= bm):
             continue
         made = SplitConfig(
-            bm, bn, split, 2, cn=cn, cm=cm, groups=1 if bn == 64 else 2, pieces=min(bm // 8, PIECES[split]),
-            lag=1 if m > 128 else 0,
+            bm, bn, split, 2, bk=bk, cn=cn, cm=cm, groups=1 if bn == 64 else 2, pieces=min(bm // 8, PIECES[split]), lag=lag
         )
         for limit, reuse in product((SHARED_LIMIT, SHARED_TWO), (False, True)):
             found = _deepest(replace(made, reuse=reuse), limit)
@@ -287,25 +356,30 @@ def candidates(m: int, k: int) -> Iterator[SplitConfig]:
 
 def _deepest(config: SplitConfig, limit: int) -> SplitConfig | None:
     """With as many stages as fit; None if those are fewer than hide the latency of a load."""
-    least = 3 if limit == SHARED_TWO else 4
+    least = max(2, (3 if limit == SHARED_TWO else 4) * 64 // config.bk)
     if config.reuse and config.split == 1:
         return None
-    for stages in range(12, least - 1, -1):
+    for stages in range(12 * 64 // config.bk, least - 1, -1):
         found = replace(config, stages=stages)
         if found.shared_bytes <= limit:
             return found
     return None
 
 
-@cache
 def choose_split(m: int, n: int, k: int) -> SplitConfig:
     """The configuration for a product of (m, k) by (k, n), of `candidates` the one with the least `predicted` time.
 
-    In words: as few CTAs as cover the SMs, since each of them reads its part of A again; K split so far that they
-    do; no further than that, since partial sums travel at a tenth of the speed of the operands.
+    In words: K split so far that the CTAs cover the SMs, and no further, since partial sums travel at a tenth of the
+    speed of the operands; row tiles share the weights they read.
     Example: ``choose_split(64, 8192, 8192).split``.
     """
-    return min(candidates(m, k), key=lambda c: (predicted(c, m, n, k), c.cluster, c.reuse, -c.stages * c.stage_bytes))
+    return _chosen(max(8, 1 << (m - 1).bit_length()) if m <= 128 else px.cdiv(m, 128) * 128, n, k)
+
+
+@cache
+def _chosen(m: int, n: int, k: int) -> SplitConfig:
+    """For a number of rows that fills the tiles: any other has the same candidates, and the same predictions."""
+    return min(candidates(m, k), key=lambda c: (predicted(c, m, n, k), c.cluster, c.reuse, -c.weight_bytes))
 
 
 def split_k_matmul(

@@ -7,7 +7,7 @@ from typing import Any
 from phalanx.ir.ops.cluster import ClusterArrive, ClusterSync, ClusterWait
 from phalanx.language.builder import Builder
 from phalanx.language.builtin import builtin
-from phalanx.language.collectives import copy, gather, load, reduce
+from phalanx.language.collectives import copy, gather, load, reduce, store
 from phalanx.language.operators import describe
 
 
@@ -81,4 +81,4 @@ def wait(ctx: Builder) -> Any:
     ctx.emit(ClusterWait(loc=ctx.loc))
 
 
-__all__ = ["arrive", "copy", "gather", "id", "load", "rank", "reduce", "size", "sync", "wait"]
+__all__ = ["arrive", "copy", "gather", "id", "load", "rank", "reduce", "size", "store", "sync", "wait"]

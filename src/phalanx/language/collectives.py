@@ -1,4 +1,4 @@
-"""`px.cluster`'s `copy`, `load`, `reduce` and `gather`: data that moves between the CTAs of a cluster."""
+"""`px.cluster`'s `copy`, `store`, `load`, `reduce` and `gather`: data that moves between the CTAs of a cluster."""
 
 from __future__ import annotations
 
@@ -6,7 +6,14 @@ import dataclasses
 from math import prod
 from typing import Any
 
-from phalanx.ir.ops.cluster import ClusterCopy, ClusterGather, ClusterLoad, ClusterMulticast, ClusterReduce
+from phalanx.ir.ops.cluster import (
+    ClusterCopy,
+    ClusterGather,
+    ClusterLoad,
+    ClusterMulticast,
+    ClusterReduce,
+    ClusterStore,
+)
 from phalanx.ir.ops.tma import CACHE_HINTS
 from phalanx.ir.types import TileType, bool_
 from phalanx.ir.values import Value
@@ -14,7 +21,7 @@ from phalanx.ir.views import BarrierRef, GlobalView, SharedView
 from phalanx.language.builder import Builder, operand
 from phalanx.language.builtin import builtin
 from phalanx.language.mbarrier import mask_operand
-from phalanx.language.memory import require_view
+from phalanx.language.memory import require_view, stored_value
 from phalanx.language.operators import binary, describe, dtype_of, is_scalar, is_tile
 from phalanx.language.tma import global_side, require_match, shared_side
 from phalanx.language.values import BarrierValue, load_scalar, require_index
@@ -83,35 +90,55 @@ def copy(
     _push(ctx, source, dst, bar, cta, arm)
 
 
-def _push(ctx: Builder, source: SharedView, dst: Any, bar: Any, cta: Any, arm: bool) -> None:
-    target = require_view(ctx, "the destination of px.cluster.copy", dst)
+@builtin("cluster.store")
+def store(ctx: Builder, dst: Any, tile: Any, bar: Any, *, cta: Any = None) -> Any:
+    """Registers into the shared region `dst` of rank `cta`; their bytes complete on that rank's `bar`.
+
+    Any agent, all its threads; sm_90 and up; PTX ``st.async``. `dst` is this CTA's name of the region, or ``dst.at(r)``
+    without `cta`. Nothing arrives: the receiver arms its barrier with the bytes, as ``bar.transaction()`` around the
+    stores of all ranks does. No fence and no signal follow, as they do after ``px.store(dst.at(r), tile)``.
+    Example: ``with landed.transaction(): px.cluster.store(inbox, x, landed, cta=px.cluster.rank() ^ 1)``.
+    """
+    target, rank = _receiver(ctx, "px.cluster.store", dst, cta)
+    value = stored_value(ctx, "px.cluster.store", target, tile)
+    if not is_tile(value):
+        ctx.fail("px.cluster.store sends a tile", "px.store(view.at(cta), x) writes one element; bar.arrive(ctas=) tells")
+    barrier = barrier_operand(ctx, "px.cluster.store", bar)
+    ctx.emit(ClusterStore(target, value, barrier, operand(binary(ctx, "shl", 1, rank)), loc=ctx.loc))
+
+
+def _receiver(ctx: Builder, what: str, dst: Any, cta: Any) -> tuple[SharedView, Any]:
+    """The region in the CTA that receives, and its rank: named by `cta`, or by the region itself."""
+    target = require_view(ctx, f"the destination of {what}", dst)
     if not isinstance(target, SharedView):
-        ctx.fail("px.cluster.copy with cta= goes to shared memory", "px.tma.store copies to global memory")
+        ctx.fail(f"{what} with cta= goes to shared memory", "px.tma.store copies to global memory")
+    if target.cta is not None:
+        if cta is not None:
+            ctx.fail("the rank is named twice, by .at() and by cta=", f"write {what}(s, d, bar, cta=r)")
+        cta = target.cta
+    if cta is None:
+        ctx.fail(f"{what} into shared memory needs cta=", "name the rank that receives it: cta=px.cluster.rank() ^ 1")
+    rank = rank_operand(ctx, "the rank cta=", cta)
+    return dataclasses.replace(target, cta=operand(rank)), rank
+
+
+def _push(ctx: Builder, source: SharedView, dst: Any, bar: Any, cta: Any, arm: bool) -> None:
     if source.cta is not None:
         ctx.fail(
             "the source of px.cluster.copy is in another CTA",
             "a push starts in this CTA's memory: let the other CTA push, or px.load(view.at(r))",
         )
-    if target.cta is not None:
-        if cta is not None:
-            ctx.fail("the rank is named twice, by .at() and by cta=", "write px.cluster.copy(s, d, bar, cta=r)")
-        cta = target.cta
-    if cta is None:
-        ctx.fail(
-            "px.cluster.copy of shared memory needs cta=", "name the rank that receives it: cta=px.cluster.rank() ^ 1"
-        )
+    target, rank = _receiver(ctx, "px.cluster.copy", dst, cta)
     if prod(source.shape) != prod(target.shape):
         ctx.fail(
             f"px.cluster.copy: the source has shape {source.shape}, the destination {target.shape}",
             "both have as many elements: change one of the slices",
         )
-    rank = rank_operand(ctx, "the rank cta=", cta)
     if bar is None and arm:
         ctx.fail(
             "arm=True without a barrier", "name the receiver's barrier: px.cluster.copy(s, d, bar, cta=r, arm=True)"
         )
     barrier = None if bar is None else barrier_operand(ctx, "px.cluster.copy", bar)
-    target = dataclasses.replace(target, cta=operand(rank))
     ctas = operand(binary(ctx, "shl", 1, rank))
     ctx.emit(ClusterCopy(source, target, barrier, ctas, arm, loc=ctx.loc))
 

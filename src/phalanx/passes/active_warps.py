@@ -22,7 +22,7 @@ def choose_active_warps(function: Function) -> Function:
         if not isinstance(op, Roles):
             return None
         regions = tuple(
-            dataclasses.replace(role, active=1) if role.count > 1 and _needs_one_warp(role) else role
+            dataclasses.replace(role, active=1) if role.count > 1 and needs_one_warp(role) else role
             for role in op.regions
         )
         return [dataclasses.replace(op, regions=regions)]
@@ -32,7 +32,8 @@ def choose_active_warps(function: Function) -> Function:
     return dataclasses.replace(function, body=rewrite(function.body, visit))
 
 
-def _needs_one_warp(role: Role) -> bool:
+def needs_one_warp(role: Role) -> bool:
+    """Whether the first warp can run the body for all of them."""
     return all(_is_narrow(op) for op in role.body.walk())
 
 

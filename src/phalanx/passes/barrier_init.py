@@ -6,12 +6,13 @@ import dataclasses
 from collections.abc import Mapping
 
 from phalanx.ir.core import Block, Function, Op
-from phalanx.ir.effects import Executor, Mode, When
+from phalanx.ir.effects import Executor, Mode, Span, When
 from phalanx.ir.ops.cluster import ClusterArrive, ClusterSync, ClusterWait
-from phalanx.ir.ops.control import Sync
+from phalanx.ir.ops.control import Leave, Role, Roles, Sync
 from phalanx.ir.ops.mbarrier import BarrierInit, FenceBarrierInit
 from phalanx.ir.views import BarrierArray, GlobalView
-from phalanx.passes.peers import touches_peers
+from phalanx.passes.active_warps import needs_one_warp
+from phalanx.passes.peers import reaches_out, touches_peers
 
 Counts = tuple[tuple[int, ...], ...]
 """Arrival counts: one row per CTA rank, one number per barrier of the array."""
@@ -25,7 +26,8 @@ def insert_barrier_init(function: Function, counts: Mapping[BarrierArray, Counts
 
     A cluster sync follows where any instruction reaches into another CTA: its barriers must be ready before this
     CTA's first signal gets there; arithmetic and loads of global memory that come first go between its two halves.
-    Otherwise the CTA's own threads are all that can be early.
+    Where roles come next and one of them keeps to this CTA, as a producer does that loads for no other, the second half
+    goes into the roles, in that one to its end. Otherwise the CTA's own threads are all that can be early.
     """
     inits: list[Op] = [
         BarrierInit(barrier=barrier, counts=counts[barrier], loc=barrier.loc)
@@ -39,11 +41,44 @@ def insert_barrier_init(function: Function, counts: Mapping[BarrierArray, Counts
     prologue = (*inits, FenceBarrierInit(loc=loc))
     if not touches_peers(function):
         return dataclasses.replace(function, body=Block((*prologue, Sync(LOCAL, loc=loc), *ops)))
+    arrive, wait = ClusterArrive(relaxed=True, reason=CLUSTER, loc=loc), ClusterWait(CLUSTER, loc=loc)
     early = next((n for n, op in enumerate(ops) if not _needs_no_barrier(op)), len(ops))
+    if early < len(ops) and (roles := _waiting_inside(ops[early], wait, function.warps)):
+        start = (*prologue, arrive, *ops[:early], Sync(LOCAL, loc=loc), roles)
+        return dataclasses.replace(function, body=Block((*start, *ops[early + 1 :])))
     if not any(op.effects().accesses for op in ops[:early]):  # nothing that takes time
         return dataclasses.replace(function, body=Block((*prologue, ClusterSync(CLUSTER, relaxed=True, loc=loc), *ops)))
-    halves = ClusterArrive(relaxed=True, reason=CLUSTER, loc=loc), ClusterWait(CLUSTER, loc=loc)
-    return dataclasses.replace(function, body=Block((*prologue, halves[0], *ops[:early], halves[1], *ops[early:])))
+    return dataclasses.replace(function, body=Block((*prologue, arrive, *ops[:early], wait, *ops[early:])))
+
+
+def _waiting_inside(op: Op, wait: ClusterWait, warps: int) -> Roles | None:
+    """The roles, each with the wait: at its end where it keeps to this CTA, else at its start.
+
+    None where that is no gain, since no role that starts copies keeps to this CTA, or where a warp would come past the
+    wait: one without a role, one of a role that one of its warps runs for all, or one that leaves early.
+    """
+    if not isinstance(op, Roles) or not any(_loads_for_itself(role) for role in op.regions):
+        return None
+    if sum(role.count for role in op.regions) != warps or any(needs_one_warp(r) for r in op.regions if r.count > 1):
+        return None
+    if any(isinstance(inner, Leave) for role in op.regions for inner in role.body.walk()):
+        return None
+    regions = []
+    for role in op.regions:
+        ops, late = role.body.ops, dataclasses.replace(wait)
+        body = Block((*ops, late) if _keeps_to_itself(role) else (late, *ops))
+        regions.append(dataclasses.replace(role, body=body))
+    return dataclasses.replace(op, regions=tuple(regions))
+
+
+def _loads_for_itself(role: Role) -> bool:
+    return _keeps_to_itself(role) and any(op.effects().completes for op in role.body.walk())
+
+
+def _keeps_to_itself(role: Role) -> bool:
+    """It neither touches a peer's memory nor meets it at a barrier of the cluster."""
+    meetings = (meeting for op in role.body.walk() for meeting in op.effects().rendezvous)
+    return not reaches_out(role) and not any(meeting.span is Span.CLUSTER for meeting in meetings)
 
 
 def _needs_no_barrier(op: Op) -> bool:

@@ -12,7 +12,7 @@ from math import prod
 from typing import Any
 
 from phalanx.ir.core import Op
-from phalanx.ir.ops.cluster import ClusterGather, ClusterReduce
+from phalanx.ir.ops.cluster import ClusterGather, ClusterReduce, ClusterStore
 from phalanx.ir.ops.control import Assign, ReadVar
 from phalanx.ir.ops.gather import TmaGather, TmaScatter
 from phalanx.ir.ops.memory import AtomicAdd, Load, Store
@@ -152,7 +152,7 @@ def _load(op: Load) -> list[Wish]:
     return [Touch(op.result, op.view, False), *_rows(op.view, op.result)]
 
 
-def _store(op: Store) -> list[Wish]:
+def _store(op: Store | ClusterStore) -> list[Wish]:
     if not is_tile(op.value):
         return []
     return [Touch(op.value, op.view, True), *_rows(op.view, op.value)]
@@ -268,6 +268,7 @@ RULES: dict[type[Op], Rule] = {
     ConvertLayout: lambda op: [],
     Load: _load,
     Store: _store,
+    ClusterStore: _store,
     AtomicAdd: _atomic,
     Assign: _cell,
     ReadVar: _cell,

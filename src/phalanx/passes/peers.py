@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from phalanx.ir.core import Function
+from phalanx.ir.core import Function, Op
 from phalanx.ir.effects import Arrival, Complete, Effects, Expect
 from phalanx.ir.views import SharedView
 
@@ -28,8 +28,12 @@ def leaves_work_behind(effects: Effects) -> bool:
     return accesses_peer(effects) or any(signal.mask is not None for signal in lasting)
 
 
+def reaches_out(op: Op) -> bool:
+    """An instruction, or one inside it, touches a peer's shared memory."""
+    own = op.effects()
+    return signals_peer(own) or accesses_peer(own) or any(reaches_out(inner) for b in op.blocks() for inner in b.ops)
+
+
 def touches_peers(function: Function) -> bool:
     """Any instruction of the kernel touches a peer's shared memory. A cluster of one CTA has no peers."""
-    if function.cluster_size == 1:
-        return False
-    return any(signals_peer(effects) or accesses_peer(effects) for effects in (op.effects() for op in function.walk()))
+    return function.cluster_size > 1 and any(reaches_out(op) for op in function.body.ops)

@@ -17,6 +17,7 @@ from math import prod
 import numpy as np
 
 from phalanx.cuda.plan import PushPlan, Step
+from phalanx.cuda.push import SMALLEST_ASYNC
 from phalanx.ir.core import Function, Note, Op, rewrite
 from phalanx.ir.effects import Mode, Proxy
 from phalanx.ir.memory import unit_of
@@ -32,8 +33,6 @@ WIDE_RUN = 128
 """Runs shorter than a row are bulk copies only from this size on."""
 FEW = 64
 """Runs at irregular places, of which each takes an instruction of its own."""
-SMALLEST_ASYNC = 4
-"""`st.async` moves 4, 8 or 16 bytes."""
 
 Layouts = Mapping[SharedBuffer, SharedLayout]
 

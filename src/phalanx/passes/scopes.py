@@ -3,7 +3,8 @@
 An unqualified arrive or wait orders memory within its CTA and costs one instruction; `.release.cluster` and
 `.acquire.cluster` cost memory barriers and an invalidated cache. They are owed where ordinary stores write memory that
 another CTA reads in this kernel, and can come before an arrive that goes to another CTA: that arrive, and every wait on
-its barrier, carries them. Copies by TMA need none: their bytes are published by the barrier they complete on.
+its barrier, carries them. Copies by TMA need none: their bytes are published by the barrier they complete on, and so
+are stores that complete bytes.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from phalanx.ir.core import Block, Function, Op, rewrite
-from phalanx.ir.effects import Access, Effects, Mode, Proxy, Span
+from phalanx.ir.effects import Access, Effects, Mode, Proxy, Span, When
 from phalanx.ir.memory import unit_of
 from phalanx.ir.ops.control import For, Roles, While
 from phalanx.ir.values import Param
@@ -94,7 +95,7 @@ def _sharing_stores(effects: Mapping[Op, Effects]) -> set[Op]:
                 visited.add(unit_of(region.buffer))
 
     def shares(access: Access) -> bool:
-        if access.mode is Mode.READ or access.proxy is not Proxy.GENERIC:
+        if access.mode is Mode.READ or access.proxy is not Proxy.GENERIC or access.when is When.BARRIER:
             return False
         region = access.region
         if isinstance(region, GlobalView):

@@ -8,6 +8,7 @@ from typing import Any
 
 from phalanx.ir.core import Function, Note, Op
 from phalanx.ir.effects import Proxy, When
+from phalanx.ir.ops.cluster import ClusterStore
 from phalanx.ir.ops.gather import RowCopy
 from phalanx.ir.ops.memory import AtomicAdd, Load, Store
 from phalanx.ir.types import TileType
@@ -28,6 +29,7 @@ _SAMPLE = 8
 _TILES: dict[type[Op], Callable[[Any], Value]] = {
     Load: lambda op: op.result,
     Store: lambda op: op.value,
+    ClusterStore: lambda op: op.value,
     AtomicAdd: lambda op: op.value,
 }
 

@@ -180,9 +180,9 @@ class Launcher:
 
     def launch_again(self) -> None:
         """The last launch once more, same grid, arguments and stream: nothing is looked at."""
-        status = self._enqueue(self._config_address, self._function, self._parameters_address, None)
+        status = self._enqueue(self._config_address, self.function, self._parameters_address, None)
         if status:
-            self._retry(status)
+            self.retry(status, self._config_address, self._parameters_address)
 
     def _submit(
         self, grid: tuple[int, int, int], args: Sequence[Any], stream: int | None, debug: int

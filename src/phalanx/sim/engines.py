@@ -73,7 +73,8 @@ class LoadCopy(Copy):
 
 
 class PushCopy(Copy):
-    """Shared memory of one CTA into another's, its bytes on that one's barrier; `convert` makes what arrives."""
+    """One CTA's shared memory or registers into another's shared memory, its bytes on that one's barrier; `convert`
+    makes what arrives."""
 
     __slots__ = ("barriers", "convert", "destination", "nbytes", "source")
 

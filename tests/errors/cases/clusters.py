@@ -85,6 +85,58 @@ def push_into_global_memory():
 
 
 @case
+def registers_into_no_rank():
+    @px.kernel(cluster=2)
+    def push(X):
+        d, b = px.shared((8, 8), px.f32), px.barrier()
+        px.cluster.store(d, px.load(X[0:8, 0:8]), b)
+
+    push[2](X)
+
+
+@case
+def registers_into_global_memory_of_a_peer():
+    @px.kernel(cluster=2)
+    def push(X):
+        b = px.barrier()
+        px.cluster.store(X[0:8, 0:8], px.load(X[0:8, 0:8]), b, cta=1)
+
+    push[2](X)
+
+
+@case
+def registers_of_another_shape():
+    @px.kernel(cluster=2)
+    def push(X):
+        d, b = px.shared((8, 16), px.f32), px.barrier()
+        px.cluster.store(d, px.load(X[0:8, 0:8]), b, cta=1)
+
+    push[2](X)
+
+
+@case
+def a_number_for_a_peer():
+    @px.kernel(cluster=2)
+    def push(X):
+        d, b = px.shared((8, 8), px.f32), px.barrier()
+        px.cluster.store(d[0, 0], 1.0, b, cta=1)
+
+    push[2](X)
+
+
+@case
+def registers_that_are_too_narrow_to_send():
+    @px.kernel(cluster=2)
+    def push(X):
+        d, b = px.shared((8, 8, 3), px.i8), px.barrier()
+        with b.transaction():
+            px.cluster.store(d[:, :, 1], px.load(X[0:8, 0:8]).to(px.i8), b, cta=px.cluster.rank() ^ 1)
+        b.wait(0)
+
+    px.compile(push[2], X, arch="sm_90a")
+
+
+@case
 def push_that_arms_nothing():
     @px.kernel(cluster=2)
     def push(X):

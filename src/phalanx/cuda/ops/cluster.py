@@ -15,6 +15,7 @@ from phalanx.ir.ops.cluster import (
     ClusterId,
     ClusterRank,
     ClusterReduce,
+    ClusterStore,
     ClusterSync,
     ClusterWait,
     Exchange,
@@ -96,6 +97,13 @@ def emit_copy(w: Writer, op: ClusterCopy) -> None:
 
     scope = "" if op.scope == "cta" else f".release.{op.scope}"
     emit_push(w, op, arrive_expect_tx("cluster", scope))
+
+
+@emits(ClusterStore)
+def emit_cluster_store(w: Writer, op: ClusterStore) -> None:
+    from phalanx.cuda.push import emit_register_push
+
+    emit_register_push(w, op)
 
 
 @emits(ClusterAgree)

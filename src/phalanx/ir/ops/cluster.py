@@ -120,6 +120,26 @@ class ClusterCopy(Op):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class ClusterStore(Op):
+    """Registers into the shared memory of the CTA that `view` names; their bytes complete on that CTA's `bar`.
+
+    `ctas` is the mask with that CTA's bit. All threads store, each its share; nothing arrives.
+    """
+
+    mnemonic: ClassVar[str] = "cluster.store"
+    view: SharedView
+    value: Value
+    bar: BarrierRef
+    ctas: Value
+
+    def effects(self) -> Effects:
+        return Effects(
+            accesses=(Access(Mode.WRITE, self.view, when=When.BARRIER),),
+            completes=(Complete(self.bar, self.view.nbytes, self.ctas),),
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class _Collective(Op):
     """A copy from global memory into all CTAs of the mask `ctas`; a pass turns it into what each rank issues."""
 

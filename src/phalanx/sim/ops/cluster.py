@@ -20,6 +20,7 @@ from phalanx.ir.ops.cluster import (
     ClusterReceive,
     ClusterReduce,
     ClusterSend,
+    ClusterStore,
     ClusterSync,
     ClusterTurn,
     ClusterWait,
@@ -115,6 +116,18 @@ def cluster_copy(op: ClusterCopy, agent: Agent) -> Callable[..., None]:
         issue(PushCopy(agent, op, src.array, dst.array, convert, barrier, nbytes))
 
     return now if op.bar is None else later
+
+
+@meaning(ClusterStore)
+def cluster_store(op: ClusterStore, agent: Agent) -> Callable[..., None]:
+    """Lands when the schedule says so, with what the registers hold now."""
+    nbytes = op.view.nbytes
+
+    def later(view: SharedPlace, value: Any, bar: MBarrier, ctas: int) -> None:
+        held = np.array(value, dtype=view.array.dtype).reshape(view.array.shape)
+        issue(PushCopy(agent, op, held, view.array, lambda source: source, bar.peer(view.cta.rank), nbytes))
+
+    return later
 
 
 @meaning(ClusterAgree)
