@@ -120,3 +120,26 @@ def test_exploration_misses_nothing(folder: Path, text: str) -> None:
 @given(programs())
 def test_exploration_misses_nothing_in_many_programs(folder: Path, text: str) -> None:
     compare_with_everything(text, folder, 3000)
+
+
+RAN_AHEAD = """import phalanx as px
+
+
+@px.kernel(warps=2)
+def program(X, Y):
+    bar, own = px.barrier(count=1, checked=False), px.barrier(count=1, checked=False)
+    with px.warps(0, 1):
+        bar.arrive()
+        bar.arrive()
+        bar.arrive()
+    with px.warps(1, 1):
+        bar.wait(0)
+        own.arrive()
+        own.wait(0)
+        bar.wait(1)
+"""
+
+
+def test_exploration_goes_back_to_a_phase_that_ran_ahead(folder: Path) -> None:
+    """The third arrival may come before the second wait (a deadlock) or after it, both times after the first wait."""
+    assert compare_with_everything(RAN_AHEAD, folder, 3000)

@@ -142,6 +142,10 @@ class Search:
             self.found.clashes.add(frozenset((line(one.loc), line(two.loc))))
         for before in self.steps.races:
             self.reverse(before, event)
+        if any(touch.flips for touch in event.touches):  # a phase that a wait may have been for is past
+            for wait in self.steps.blocked():
+                if not wait.follows(event) and orders(event, wait) is Order.RACE:
+                    self.reverse(event, wait)
 
     def end(self) -> None:
         steps, found = self.steps, self.found
