@@ -35,17 +35,24 @@ from typing import Any
 
 import machine
 import torch
-from gemm import SHAPES, geometric_mean, measure
 
 import phalanx as px
 from phalanx.kernels.matmul import CopyWarning, matmul
 from phalanx.kernels.matmul_config import MatmulConfig, Problem, candidates, choose, complete, cycles, split_side
 from phalanx.kernels.matmul_tiles import matmul_tiles
+from phalanx.runtime.timing import Mode, geometric_mean, take_turns
+from phalanx.tools.bench.device import TorchDevice
+from phalanx.tools.bench.shapes import LARGE
 
 BLOCK_MS = 10.0
 GRAPHED = 20
 SMALL = 6e10
 BF16, E4M3 = torch.bfloat16, torch.float8_e4m3fn
+
+
+def measure(contenders: dict[str, Callable[[], Any]], block_ms: float, rounds: int) -> dict[str, list[float]]:
+    """Milliseconds per contender and round, in blocks of so many."""
+    return take_turns(contenders, TorchDevice().milliseconds, Mode("block", block_ms, 0.0, rounds))
 
 
 def randoms(*shape: int, dtype: Any = BF16) -> Any:
@@ -90,7 +97,7 @@ def graphed(run: Callable[[], Any]) -> Callable[[], None]:
 
 def kernel_times(runs: dict[str, Callable[[], Any]], rounds: int) -> dict[str, list[float]]:
     """Milliseconds of one launch without the host, the runs taking turns."""
-    times = measure({name: graphed(run) for name, run in runs.items()}, BLOCK_MS / 2, 0.0, rounds)
+    times = measure({name: graphed(run) for name, run in runs.items()}, BLOCK_MS / 2, rounds)
     return {name: [took / GRAPHED for took in found] for name, found in times.items()}
 
 
@@ -108,7 +115,7 @@ def host_microseconds(run: Callable[[], Any], calls: int = 200) -> float:
 
 
 def shapes() -> Iterator[Row]:
-    for m, n, k in SHAPES:
+    for m, n, k in (shape.sizes for shape in LARGE):
         a, b, c = randoms(m, k), randoms(n, k).T, torch.empty(m, n, device="cuda", dtype=BF16)
         yield Row(
             f"{m} x {n} x {k}", 2 * m * n * k, lambda a=a, b=b, c=c: torch.matmul(a, b, out=c),
@@ -248,7 +255,7 @@ def run_section(name: str, rounds: int) -> list[dict[str, Any]]:
             row.want = None
             if not entry["errors"]["phalanx"][0] <= max(0.01, 2 * entry["errors"]["torch"][0]):
                 raise AssertionError(f"errors {entry['errors']}")
-            times = measure({"torch": row.theirs, "phalanx": row.ours}, BLOCK_MS, 0.0, rounds)
+            times = measure({"torch": row.theirs, "phalanx": row.ours}, BLOCK_MS, rounds)
             ratios = [theirs / ours for theirs, ours in zip(times["torch"], times["phalanx"])]
             entry |= {"ms": times, "ratio": statistics.median(ratios)}
             entry["tflops"] = {who: row.flops / statistics.median(took) / 1e9 for who, took in times.items()}

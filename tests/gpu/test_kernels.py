@@ -92,7 +92,7 @@ def test_every_ring(config: RingConfig, missing: int) -> None:
     verify_rings(777, config.columns - missing, torch.bfloat16, config)
 
 
-@pytest.mark.parametrize("columns", (65536, 131072, 262144, 1 << 19))
+@pytest.mark.parametrize("columns", (131072, 262144, 1 << 19))
 @pytest.mark.parametrize("rows", (1, 300))
 def test_the_chosen_rings(rows: int, columns: int) -> None:
     config = choose_ring(columns, 2)

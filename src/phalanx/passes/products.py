@@ -22,6 +22,7 @@ from phalanx.ir.views import SharedBuffer, SharedView
 from phalanx.layouts.fragments import mma_spread
 from phalanx.layouts.shared import SharedLayout
 from phalanx.passes.divisibility import find_divisibility
+from phalanx.passes.mma_fences import insert_mma_fences
 from phalanx.passes.operands import operand_problem
 from phalanx.passes.role_sync import insert_role_syncs
 
@@ -139,14 +140,14 @@ def _replace(function: Function, reasons: Mapping[Wgmma, str]) -> Function:
     body = _without_groups(function.body, reasons, {})
     notes = tuple(Note(f"px.dot runs as mma.sync: {reason}", op.loc) for op, reason in reasons.items())
     replaced = dataclasses.replace(function, body=body, notes=(*function.notes, *notes))
-    return insert_role_syncs(_plain_arrivals(replaced))
+    return insert_mma_fences(insert_role_syncs(_plain_arrivals(replaced)))
 
 
 def _without_groups(block: Block, gone: Container[Op], outer: Mapping[Value, Value]) -> Block:
     """Each fused product that is gone as a product of warps.
 
-    Its fence, commit and wait go too, and what the wait gave is the product. (A wait that other products of the role are
-    in flight at covers them as well; it stays then, and so does the commit.)
+    Its commit and wait go too, and what the wait gave is the product. (A wait that other products of the role are in
+    flight at covers them as well; it stays then, and so does the commit.) Fences are put anew.
     """
     out: list[Op] = []
     renamed = dict(outer)
@@ -159,7 +160,7 @@ def _without_groups(block: Block, gone: Container[Op], outer: Mapping[Value, Val
                 acc = op.acc if constant_of(op.accumulate) else None
                 out.append(Mma(op.a, op.b, acc, op.warps, op.result, loc=op.loc))
                 last = op
-            case WgmmaFence() if alone:
+            case WgmmaFence():
                 continue
             case WgmmaCommit() if last is not None and alone:
                 continue
@@ -167,7 +168,11 @@ def _without_groups(block: Block, gone: Container[Op], outer: Mapping[Value, Val
                 if alone:
                     renamed.update(zip(op.results, op.accs, strict=True))
                 else:
-                    out.append(_wait_for_others(op, last, renamed))
+                    wait = _wait_for_others(op, last, renamed)
+                    if wait.accs or not isinstance(out[-1], WgmmaCommit):
+                        out.append(wait)
+                    else:  # it was for this product alone
+                        out.pop()
                 last = None
             case _:
                 out.append(map_blocks(op, lambda inner: _without_groups(inner, gone, renamed)))
