@@ -85,8 +85,9 @@ def test_compiles_without_spills(shape: tuple[int, int], activation: str | None)
 
 
 def test_choosing() -> None:
-    assert choose_grouped(16384, 32, 4096) == GroupedConfig()
-    assert choose_grouped(32768, 8, 4096).cm == 2
+    assert choose_grouped(2048, 32, 4096) == GroupedConfig()
+    assert choose_grouped(16384, 32, 4096) == GroupedConfig(cm=2, cn=1, band=4)
+    assert choose_grouped(32768, 8, 4096) == GroupedConfig(cm=2, cn=1)
     assert choose_grouped(100, 8, 256).cm == 2
 
 

@@ -136,8 +136,8 @@ def test_partial_sums_travel_16_bytes_at_a_time() -> None:
 @pytest.mark.parametrize(
     "shape, config",
     [
-        ((64, 8192, 8192), SplitConfig(64, 64, 1, 6, bk=128, groups=1)),
-        ((128, 4096, 14336), SplitConfig(128, 64, 2, 4, bk=128, groups=1, pieces=2)),
+        ((64, 8192, 8192), SplitConfig(64, 64, 1, 6, bk=128, groups=1, lag=1)),
+        ((128, 4096, 14336), SplitConfig(128, 64, 2, 7, bk=128, groups=1, pieces=2, lag=1, ahead=4)),
         ((256, 4096, 4096), SplitConfig(128, 64, 1, 9, cm=2, groups=1, lag=1)),
     ],
 )
