@@ -72,12 +72,22 @@ def row_statistics(X, x, kept, first, also, ROWS, WIDTH, PARTS, SHARED, WARPS):
 
 
 @px.func
-def softmax_tile(tile, largest, total, LOG):
+def softmax_terms(largest, total, LOG):
+    """What each tile of the result is made with: what is subtracted, and the factor of its exponentials."""
+    if LOG:
+        terms = largest + px.log2(total) * LN2, 1.0
+    else:
+        terms = largest, 1.0 / total
+    return terms
+
+
+@px.func
+def softmax_tile(tile, base, factor, LOG):
     """One tile of the result."""
     if LOG:
-        y = tile - (largest + px.log2(total) * LN2)
+        y = tile - base
     else:
-        y = px.exp2((tile - largest) * LOG2E) * (1.0 / total)
+        y = px.exp2((tile - base) * LOG2E) * factor
     return y
 
 
@@ -88,14 +98,15 @@ def softmax_rows(X, Y, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, SHARED=0, 
     kept = shared_parts(X, ROWS, WIDTH, SHARED)
     x = load_row(X, row, first, kept, -float("inf"), ROWS, WIDTH, PARTS, SHARED, ONCE)
     largest, total, _, x = row_statistics(X, x, kept, first, None, ROWS, WIDTH, PARTS, SHARED, WARPS)
+    base, factor = softmax_terms(largest, total, LOG)
     for part in px.static_range(PARTS):
         at = first + part * WIDTH
         if at < X.shape[1]:
-            y = softmax_tile(x[part].to(px.f32), largest, total, LOG)
+            y = softmax_tile(x[part].to(px.f32), base, factor, LOG)
             px.store(piece(Y, row, at, ROWS, WIDTH), y.to(Y.dtype), once=ONCE)
     if SHARED > 0:
         for part in range(SHARED):
-            y = softmax_tile(px.load(kept[part]).to(px.f32), largest, total, LOG)
+            y = softmax_tile(px.load(kept[part]).to(px.f32), base, factor, LOG)
             px.store(piece(Y, row, first + (PARTS + part) * WIDTH, ROWS, WIDTH), y.to(Y.dtype), once=ONCE)
 
 

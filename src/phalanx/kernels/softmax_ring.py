@@ -7,7 +7,7 @@ from typing import Any
 import phalanx as px
 from phalanx.kernels.rows import by_warp, fold_max, fold_sum, row_gather
 from phalanx.kernels.rows_ring import RingConfig, check_ring, launch_ring, ring_kernel, stream
-from phalanx.kernels.softmax import LOG2E, finite, softmax_tile
+from phalanx.kernels.softmax import LOG2E, finite, softmax_terms, softmax_tile
 
 
 @px.func
@@ -49,11 +49,12 @@ def exponentiate(rows, Y, WARPS, LOG, MASKED, EARLY, ONCE):
             rows.done(row)
         largest = fold_max(peaks, 1)
         total = fold_sum(masses * px.exp2((peaks - finite(largest)) * LOG2E), 1)
+        base, factor = softmax_terms(largest, total, LOG)
         x = rows.keep(x)
         for part in px.static_range(rows.PARTS):
             at = first + part * WIDTH
             if at < Y.shape[1]:
-                y = softmax_tile(rows.part(x, slot, part), largest, total, LOG)
+                y = softmax_tile(rows.part(x, slot, part), base, factor, LOG)
                 px.store(Y[row, at : at + WIDTH], y.to(Y.dtype), once=ONCE)
         if not rows.HELD:
             rows.done(row)

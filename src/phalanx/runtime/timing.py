@@ -40,7 +40,7 @@ class Mode:
 
 MODES = {
     mode.name: mode
-    for mode in (Mode("sustained", 20.0, 0.0, 7), Mode("burst", 6.0, 0.25, 5), Mode("cold", 20.0, 0.0, 7, flushes=True))
+    for mode in (Mode("sustained", 20.0, 0.0, 15), Mode("burst", 6.0, 0.25, 5), Mode("cold", 20.0, 0.0, 7, flushes=True))
 }
 
 
