@@ -44,6 +44,7 @@ STREAMED_BYTES = 8 << 20  # of the larger operand: below that either kernel take
 # Of the tiles' time, what the split's may be. Its model is fitted to measurements of few rows, the one of tiles to large
 # products; but it knows nothing of results that are stored transposed.
 ALLOWED = {"rows": 1.05, "columns": 0.95}
+FEW_ROWS = 128  # as many or fewer always split: 16, 64 and 128 rows measured 0.70, 0.94 and 0.65 of the tiles' time
 
 # Rows, columns and multiplying warpgroups.
 TILES = (
@@ -184,8 +185,8 @@ def split_side(problem: Problem, device: Device | None = None) -> str | None:
 
     "rows": C = A @ B by `split_k_matmul(a, b)`; "columns": the transposed product, by `split_k_matmul(b.T, a.T)`; None:
     tiles. A side qualifies if it has at most `MOST_ROWS`, 16-bit operands contiguous along K on that side, and the other
-    operand has at least `STREAMED_BYTES`. Then the models decide: split if its predicted time is at most `ALLOWED`
-    times that of the best tiles. Anyone may call it; no hardware is involved.
+    operand has at least `STREAMED_BYTES`. Up to `FEW_ROWS` rows are split; else the models decide: split if its
+    predicted time is at most `ALLOWED` times that of the best tiles. Anyone may call it; no hardware is involved.
     Example: ``split_side(Problem(64, 8192, 8192))``.
     """
     if problem.batch != 1 or problem.itemsize != 2:
@@ -197,6 +198,8 @@ def split_side(problem: Problem, device: Device | None = None) -> str | None:
     ):  # fmt: skip
         if few > MOST_ROWS or few > many or not by_k or many * problem.k * problem.itemsize < STREAMED_BYTES:
             continue
+        if side == "rows" and few <= FEW_ROWS:
+            return side
         if predicted(choose_split(few, many, problem.k), few, many, problem.k) <= ALLOWED[side] * tiles:
             return side
     return None
