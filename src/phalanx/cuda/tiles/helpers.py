@@ -559,6 +559,8 @@ SHUFFLE = Helper(
     "}",
     (BITS,),
 )
+
+
 def warp_extreme(fn: str) -> Helper:
     """The largest ("max") or smallest ("min") of the 32 lanes, in all of them, by one `redux.sync`."""
     worst = "0xff800000" if fn == "max" else "0x7f800000"
