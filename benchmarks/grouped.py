@@ -17,9 +17,8 @@ sys.path.append(sys.path.pop(0))  # this folder last: its copy.py must not hide 
 import argparse
 import statistics
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, replace
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +26,10 @@ import machine
 import torch
 from gather import milliseconds
 
-from phalanx.kernels import grouped
 from phalanx.kernels.grouped import GroupedConfig, choose_grouped, grouped_matmul
 from phalanx.kernels.moe import moe_matmul
+from phalanx.runtime.timing import Mode, take_turns
+from phalanx.runtime.watchdog import bounded_waits
 
 GROUPS = 32
 SHAPES = ((16384, 4096, 14336), (16384, 14336, 4096), (16384, 4096, 4096), (65536, 4096, 2048), (2048, 4096, 4096))
@@ -68,38 +68,12 @@ def torch_grouped(x: Any, w: Any, sizes: list[int]) -> Run | None:
     return None
 
 
-@contextmanager
-def bounded_waits() -> Iterator[None]:
-    """The product's kernel gives up and says where, instead of waiting for ever."""
-    plain = grouped.grouped_ring
-    grouped.grouped_ring = replace(plain, watchdog=True)
-    try:
-        yield
-    finally:
-        grouped.grouped_ring = plain
-
-
 def error_of(run: Run, out: Any, want: Any) -> float:
     """The largest difference, relative to the largest element."""
     out.fill_(float("nan"))
     run()
     torch.cuda.synchronize()
     return float((out.float() - want).abs().max() / want.abs().max())
-
-
-def alternate(runs: dict[str, Run], rounds: int, block_ms: float) -> dict[str, list[float]]:
-    """Milliseconds per round; each runs in blocks, back to back with the others."""
-    repeats = {}
-    for name, run in runs.items():
-        run()
-        torch.cuda.synchronize()
-        repeats[name] = max(2, round(block_ms / max(1e-3, milliseconds(run, 2))))
-    names, times = list(runs), {name: [] for name in runs}
-    for turn in range(rounds):
-        for step in range(len(names)):
-            name = names[(turn + step) % len(names)]
-            times[name].append(milliseconds(runs[name], repeats[name]))
-    return times
 
 
 def measure(rows: int, n: int, k: int, options: argparse.Namespace) -> dict[str, Any]:
@@ -139,7 +113,7 @@ def measure(rows: int, n: int, k: int, options: argparse.Namespace) -> dict[str,
     theirs = torch_grouped(x, w, sizes)
     if theirs is not None:
         runs["torch grouped"] = theirs
-    times = alternate(runs, options.rounds, options.block)
+    times = take_turns(runs, milliseconds, Mode("block", options.block, 0.0, options.rounds))
     result: dict[str, Any] = {"rows": rows, "n": n, "k": k, "sizes": sizes, "config": asdict(chosen)}
     result["tflops"] = {name: 2e-9 * rows * n * k / statistics.median(took) for name, took in times.items()}
     result["ratios"] = {

@@ -99,7 +99,7 @@ def product_lines() -> list[str]:
     if small:
         found = [row for row in small["rows"] if row["cold"] and row["which"] == "chosen"]
         shown = ", ".join(f"{row['ratio']:.2f} ({' x '.join(map(str, row['shape']))})" for row in found[:3])
-        lines.append(f"| `px.kernels.matmul` of few rows, L2 flushed | cuBLAS | {shown} | `benchmarks/small_m.py` |")
+        lines.append(f"| `split_k_matmul`'s kernel, few rows, L2 flushed | cuBLAS | {shown} | `benchmarks/small_m.py` |")
     if grouped:
         ratios = [row["ratios"] for row in grouped["rows"]]
         for name, title in (("cublas loop", "a loop of cuBLAS"), ("torch grouped", "torch's grouped mm")):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import math
+import statistics
 from collections.abc import Callable
 from typing import Any
 
 from phalanx.kernels.rows import RowConfig
 from phalanx.kernels.rows_ring import RingConfig
+from phalanx.runtime.timing import Mode, take_turns
 
 SIZES = ((32768, 4096), (16384, 16384), (8192, 65536), (4096, 131072), (2048, 262144))
 Config = RowConfig | RingConfig
@@ -43,15 +44,5 @@ def milliseconds(run: Run, repeats: int) -> float:
 
 def alternate(runs: dict[str, Run], rounds: int, budget_ms: float) -> dict[str, float]:
     """The median milliseconds of each, measured in turns of about `budget_ms`."""
-    import torch
-
-    repeats = {}
-    for name, run in runs.items():
-        run()
-        torch.cuda.synchronize()
-        repeats[name] = max(3, math.ceil(budget_ms / max(1e-3, milliseconds(run, 2))))
-    times: dict[str, list[float]] = {name: [] for name in runs}
-    for _ in range(rounds):
-        for name, run in runs.items():
-            times[name].append(milliseconds(run, repeats[name]))
-    return {name: sorted(found)[rounds // 2] for name, found in times.items()}
+    times = take_turns(runs, milliseconds, Mode("block", budget_ms, 0.0, rounds))
+    return {name: statistics.median(found) for name, found in times.items()}

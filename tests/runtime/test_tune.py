@@ -121,6 +121,22 @@ def test_a_hang_while_it_is_timed_leaves_the_others() -> None:
     assert tuned.table[1].ms is None
 
 
+def test_a_grid_of_what_px_auto_stands_for() -> None:
+    @px.kernel(warps=1)
+    def staged(X, Y, *, BM=32, STAGES=px.auto):
+        s = px.shared((STAGES, BM), X.dtype)
+        for stage in px.static_range(STAGES):
+            i = (px.block_id(0) * STAGES + stage) * BM
+            px.store(s[stage], px.load(X[i : i + BM]))
+            px.store(Y[i : i + BM], px.load(s[stage]) * 2)
+
+    tuned = px.tune(
+        staged, [dict(BM=32, STAGES=px.auto(most=4)), dict(BM=64, STAGES=2)], (X, X.copy()),
+        grid=lambda BM, STAGES: px.cdiv(256, BM * STAGES), measure=fakes.by_width, reference=fakes.doubled, rounds=1,
+    )
+    assert [row.status for row in tuned.table] == ["ok", "ok"], tuned
+
+
 def test_what_another_candidate_left_is_no_result() -> None:
     tuned = px.tune(
         fakes.in_place, [dict(lazy=False), dict(lazy=True)], (SQUARE, SQUARE.copy()), measure=fakes.one,

@@ -450,10 +450,6 @@ class Writer:
         """A pointer (unsigned char*) to the agent's scratch memory for `op`, as the plan placed it."""
         return f"({self.smem} + {self.plan.scratch[op]})"
 
-    def scratch_address(self, op: Op) -> str:
-        """The same as a 32-bit shared address."""
-        return f"({self.base} + {self.plan.scratch[op]})"
-
     def counter(self, key: object, hint: str, comment: str) -> str:
         """A variable of the whole kernel that every thread counts up by itself, the same for the same key."""
         return self._once(key, hint, lambda name: f"unsigned {name} = 0;  // {comment}")

@@ -55,6 +55,7 @@ def cross_entropy(
 
     `logits`: a torch, CuPy or NumPy array of bf16, f16 or f32, the classes along its last axis; `targets`: one i32 or
     i64 per row. Rows whose target is `ignore_index` count for nothing; a target outside the classes gives NaN.
+    Any GPU from sm_90, on the current stream, or the simulator for NumPy.
     Example: ``loss = px.kernels.cross_entropy(logits, targets)``.
     """
     if reduction not in REDUCTIONS:

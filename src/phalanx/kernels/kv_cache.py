@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 import phalanx as px
-from phalanx.errors import Error, caller_location
 from phalanx.kernels.gather import CHUNK, INDICES, MoveConfig, choose, gather_rows, sms_of
-from phalanx.kernels.matrices import info_of
+from phalanx.kernels.matrices import info_of, refused
 from phalanx.runtime.arrays import ITEM_BYTES, ArgumentKind, ArrayInfo, kind_of
 
 NARROWEST = 128  # bytes of a row that a CTA moves at least
@@ -88,7 +87,7 @@ def kv_compact(cache: Any, keep: Any, *, pages: Any = None, inplace: bool = Fals
     if pages is None and len(names.shape) == 1:
         return kv_compact(cache[None], keep[None], inplace=inplace)[0]
     if len(names.shape) != 2 or len(info.shape) < 3:
-        raise _refused(
+        raise refused(
             f"a cache of shape {info.shape} and tokens of shape {names.shape}",
             "pass (sequences, tokens, ...) and (sequences, kept), or (tokens, ...) and (kept,)",
         )
@@ -97,12 +96,12 @@ def kv_compact(cache: Any, keep: Any, *, pages: Any = None, inplace: bool = Fals
     if pages is not None:
         table = info_of("pages", pages, INDICES)
         if len(table.shape) != 2 or table.shape[0] != sequences:
-            raise _refused(f"a page table of shape {table.shape} for {sequences} sequences", "pass (sequences, pages)")
+            raise refused(f"a page table of shape {table.shape} for {sequences} sequences", "pass (sequences, pages)")
         tokens = table.shape[1] * size
     else:
         tokens = size
         if info.shape[0] != sequences:
-            raise _refused(f"{sequences} lists of tokens for {info.shape[0]} sequences", "pass one list per sequence")
+            raise refused(f"{sequences} lists of tokens for {info.shape[0]} sequences", "pass one list per sequence")
     columns = prod(info.shape[2:])
     flat = cache.reshape(info.shape[0] * size, columns)
     if not inplace:
@@ -154,19 +153,15 @@ def _require_in_place(info: ArrayInfo, columns: int, kept: int, tokens: int) -> 
     expected = 1
     for extent, stride in zip(reversed(info.shape), reversed(info.strides), strict=True):
         if extent > 1 and stride != expected:
-            raise _refused("the cache is not contiguous", "compact a contiguous array, or not in place")
+            raise refused("the cache is not contiguous", "compact a contiguous array, or not in place")
         expected *= extent
     if not info.aligned16 or columns * ITEM_BYTES[info.dtype_name] % CHUNK:
-        raise _refused(
+        raise refused(
             f"tokens of {columns} {info.dtype_name} do not start on multiples of {CHUNK} bytes",
             "compact it not in place",
         )
     if kept > tokens:
-        raise _refused(f"{kept} tokens to keep in sequences of {tokens}", "keep at most as many as there are")
-
-
-def _refused(message: str, remedy: str) -> Error:
-    return Error(message, location=caller_location(), remedy=remedy)
+        raise refused(f"{kept} tokens to keep in sequences of {tokens}", "keep at most as many as there are")
 
 
 __all__ = ["choose_slices", "kv_compact"]

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 import phalanx as px
-from phalanx.errors import Error, caller_location
+from phalanx.errors import Error
 from phalanx.ir.types import DType
 from phalanx.kernels.activations import ACTIVATIONS
 from phalanx.kernels.matmul_config import MatmulConfig, Problem, choose, require_fits, split_side
 from phalanx.kernels.matmul_tiles import matmul_tiles
-from phalanx.kernels.matrices import FLOATS, empty, info_of
+from phalanx.kernels.matrices import FLOATS, empty, info_of, refused
 from phalanx.kernels.operands import (
     CopyWarning,
     Recipe,
@@ -122,7 +122,6 @@ class Plan:
         added = None if bias is None else self.bias.make(bias)
         self.bound(self.a.make(a), self.b.make(b), self.c.make(out), added, *vectors, alpha, **self.constants)
 
-
     def run_split(self, a: Any, b: Any, bias: Any, out: Any) -> None:
         """Few rows of A, or few columns of B: then the transposed product, which has few rows."""
         left, right, result = self.a.make(a), self.b.make(b), self.c.make(out)
@@ -149,23 +148,23 @@ def _plan(
 ) -> Plan:
     left, right = infos
     if left.dtype_name != right.dtype_name and not {left.dtype_name, right.dtype_name} <= set(NARROW):
-        raise _refused(
+        raise refused(
             f"a is {left.dtype_name}, b is {right.dtype_name}", "pass both bf16, both f16, or 8-bit floats in any mix"
         )
     if not left.shape or not right.shape or left.shape[-1] != right.shape[-2]:
-        raise _refused(
+        raise refused(
             f"a of shape {left.shape} and b of shape {right.shape} do not multiply",
             "the last axis of a is as long as the last but one of b: (..., M, K) and (..., K, N)",
         )
     if activation not in ACTIVATIONS:
-        raise _refused(f"unknown activation {activation!r}", f"use one of {', '.join(map(repr, ACTIVATIONS))}")
+        raise refused(f"unknown activation {activation!r}", f"use one of {', '.join(map(repr, ACTIVATIONS))}")
     (m, k), n = left.shape[-2:], right.shape[-1]
     batch = broadcast_batch(left.shape[:-2], right.shape[:-2])
     shape = (*batch, m, n)
     dtype = _result_dtype(left, out, out_dtype)
     result = describe(out) if out is not None else None
     if result is not None and result.shape != shape:
-        raise _refused(f"out has shape {result.shape}, the result {shape}", "pass an out= of the result's shape")
+        raise refused(f"out has shape {result.shape}, the result {shape}", "pass an out= of the result's shape")
     scales = [_scale_kind(*args) for args in (("scale_a", scale_a, m, (m, 1)), ("scale_b", scale_b, n, (1, n)))]
     added = None if bias is None else _bias_info(bias, shape)
     if 0 in shape or k == 0:
@@ -237,12 +236,12 @@ def _result_dtype(left: ArrayInfo, out: Any, asked: Any) -> str:
     if asked is not None:
         name = _dtype_name(asked)
         if name not in FLOATS:
-            raise _refused(f"out_dtype={asked!r} is no type of a result", f"use one of {', '.join(FLOATS)}")
+            raise refused(f"out_dtype={asked!r} is no type of a result", f"use one of {', '.join(FLOATS)}")
     if out is None:
         return name
     found = info_of("out", out, FLOATS).dtype_name
     if asked is not None and found != name:
-        raise _refused(f"out is {found}, out_dtype is {name}", "leave out_dtype= out: the result has the type of out")
+        raise refused(f"out is {found}, out_dtype is {name}", "leave out_dtype= out: the result has the type of out")
     return found
 
 
@@ -271,7 +270,7 @@ def _scale_kind(what: str, scale: Any, size: int, shape: tuple[int, int]) -> str
     if all(extent == 1 for extent in info.shape):
         return "one"
     if info.shape not in (shape, (size,)):
-        raise _refused(f"{what} has shape {info.shape}", f"pass a number, an array of one, or one of shape {shape}")
+        raise refused(f"{what} has shape {info.shape}", f"pass a number, an array of one, or one of shape {shape}")
     return "vector"
 
 
@@ -279,7 +278,7 @@ def _bias_info(bias: Any, shape: tuple[int, ...]) -> ArrayInfo:
     info = info_of("bias", bias)
     known = dict.fromkeys((shape[-1:], shape[-2:], shape))
     if info.shape not in known:
-        raise _refused(
+        raise refused(
             f"bias has shape {info.shape}, the result {shape}", f"pass a bias of shape {' or '.join(map(str, known))}"
         )
     return info
@@ -313,10 +312,6 @@ def _of_batch(x: Any, i: int, rank: int) -> Any:
     if x is None or x.ndim < rank:
         return x
     return x[i if x.shape[0] > 1 else 0]
-
-
-def _refused(message: str, remedy: str) -> Error:
-    return Error(message, location=caller_location(), remedy=remedy)
 
 
 __all__ = ["ACTIVATIONS", "CopyWarning", "MatmulConfig", "Problem", "choose", "matmul"]

@@ -187,7 +187,7 @@ def split_side(problem: Problem, device: Device | None = None) -> str | None:
     tiles. A side qualifies if it has at most `MOST_ROWS`, 16-bit operands contiguous along K on that side, and the other
     operand has at least `STREAMED_BYTES`. Up to `FEW_ROWS` rows are split; else the models decide: split if its
     predicted time is at most `ALLOWED` times that of the best tiles. Anyone may call it; no hardware is involved.
-    Example: ``split_side(Problem(64, 8192, 8192))``.
+    Example: ``split_side(Problem(64, 8192, 8192)) == "rows"``.
     """
     if problem.batch != 1 or problem.itemsize != 2:
         return None

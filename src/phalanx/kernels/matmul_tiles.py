@@ -84,7 +84,7 @@ def ahead(z, m, n, BIAS, HEIGHT, WIDTH, BIAS_KIND):
 
 
 @px.func
-def finish(acc, factor, rows, columns, bias, HEIGHT, WIDTH, BIAS_KIND, ACTIVATION, COARSE):
+def finish(acc, factor, rows, columns, bias, WIDTH, BIAS_KIND, ACTIVATION, COARSE):
     """What is done to a part of the product before it is stored: scales, bias, activation."""
     y = acc
     if factor is not None:
@@ -206,7 +206,7 @@ def matmul_tiles(
                     if SCALE_ROWS and part == 0:
                         by_row = px.load(row_scales[c])
                     result = finish(
-                        acc[:, part : part + width], factor, by_row, by_column, bias, height, width, BIAS_KIND, ACTIVATION,
+                        acc[:, part : part + width], factor, by_row, by_column, bias, width, BIAS_KIND, ACTIVATION,
                         C.dtype == px.bf16,
                     ).to(C.dtype)
                     if part + width < BN:

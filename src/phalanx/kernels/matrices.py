@@ -13,6 +13,11 @@ from phalanx.runtime.arrays import ArgumentKind, ArrayInfo, describe, kind_of, n
 FLOATS = ("bf16", "f16", "f32")
 
 
+def refused(message: str, remedy: str) -> Error:
+    """A mistake in a call of the library, at the line of the user's code that made it."""
+    return Error(message, location=caller_location(), remedy=remedy)
+
+
 def info_of(what: str, x: Any, dtypes: tuple[str, ...] = FLOATS) -> ArrayInfo:
     """What an array is; anything else, or another element type, is an error that names `what`."""
     info = describe(x)

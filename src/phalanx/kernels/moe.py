@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 import phalanx as px
-from phalanx.errors import Error, caller_location
 from phalanx.kernels.gather import INDICES, new, sms_of
-from phalanx.kernels.matrices import info_of
+from phalanx.kernels.matrices import info_of, refused
 from phalanx.runtime.arrays import ArgumentKind, describe, kind_of
 
 OPERANDS = ("bf16", "f16")
@@ -161,7 +160,7 @@ def moe_matmul_scatter(h: Any, w: Any, group_sizes: Any, idx: Any, weight: Any, 
     _require(rows.shape, weights.shape, rows.dtype_name, weights.dtype_name)
     for what, array, kinds in (("idx", idx, INDICES), ("weight", weight, SUMS)):
         if info_of(what, array, kinds).shape != (rows.shape[0],):
-            raise _refused(f"{what} has shape {tuple(array.shape)}", f"pass one per row of h: ({rows.shape[0]},)")
+            raise refused(f"{what} has shape {tuple(array.shape)}", f"pass one per row of h: ({rows.shape[0]},)")
     info_of("out", out, SUMS)
     _launch(h, idx, w, out, group_sizes, weight, rows.shape[0], {**options, "GATHER": False, "SCATTER": True})
     return out
@@ -173,7 +172,7 @@ def _launch(
     groups = info_of("group_sizes", sizes, INDICES)
     experts, columns = w.shape[0], w.shape[1]
     if groups.shape != (experts,):
-        raise _refused(f"group_sizes has shape {groups.shape}", f"pass one size per expert: ({experts},)")
+        raise refused(f"group_sizes has shape {groups.shape}", f"pass one size per expert: ({experts},)")
     if 0 in (rows, columns, experts, a.shape[1]):
         return
     height = options.get("BM", ROWS)
@@ -201,14 +200,10 @@ def _clusters(x: Any) -> int:
 
 def _require(rows: tuple[int, ...], weights: tuple[int, ...], left: str, right: str) -> None:
     if len(rows) != 2 or len(weights) != 3 or rows[1] != weights[2] or left != right:
-        raise _refused(
+        raise refused(
             f"rows of shape {rows} {left} and weights of shape {weights} {right}",
             "pass (rows, K) and (experts, N, K) of one element type",
         )
-
-
-def _refused(message: str, remedy: str) -> Error:
-    return Error(message, location=caller_location(), remedy=remedy)
 
 
 __all__ = ["moe_gather_matmul", "moe_matmul", "moe_matmul_scatter"]

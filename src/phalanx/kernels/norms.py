@@ -147,7 +147,8 @@ def rms_norm(x: Any, weight: Any = None, eps: float = 1e-6, *, config: RowConfig
 
     Of a torch, CuPy or NumPy array of bf16, f16 or f32; the result has its type and shape. Computed in f32. `weight` is
     a vector or None. Many long rows pass through a ring (`ring_for` has the rule), others lie in the registers of a
-    cluster as `rows.choose` says; `config` overrides either. Example: ``y = px.kernels.rms_norm(x, w)``.
+    cluster as `rows.choose` says; `config` overrides either. Any GPU from sm_90, on the current stream, or the
+    simulator for NumPy. Example: ``y = px.kernels.rms_norm(x, w)``.
     """
     info = info_of("the argument", x)
     rows = as_rows(x, info)

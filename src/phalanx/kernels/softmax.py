@@ -115,7 +115,8 @@ def softmax(x: Any, *, config: RowConfig | RingConfig | None = None) -> Any:
     """Softmax along the last axis.
 
     Of a torch, CuPy or NumPy array of bf16, f16 or f32; the result has its type and shape. Computed in f32. `config`
-    overrides how a row is spread over a cluster; a `RingConfig` lets the rows pass through a ring. Example:
+    overrides how a row is spread over a cluster; a `RingConfig` lets the rows pass through a ring.
+    Any GPU from sm_90, on the current stream, or the simulator for NumPy. Example:
     ``y = px.kernels.softmax(x)``.
     """
     return _launch(x, config, log=False)

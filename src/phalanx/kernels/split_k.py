@@ -14,13 +14,12 @@ from itertools import product
 from typing import Any
 
 import phalanx as px
-from phalanx.errors import Error, caller_location
 from phalanx.kernels.activations import ACTIVATIONS, activate
-from phalanx.kernels.matrices import empty, info_of, require_vector
-from phalanx.runtime.arrays import ITEM_BYTES, ArgumentKind, ArrayInfo, describe, kind_of
+from phalanx.kernels.matrices import empty, info_of, refused, require_vector
+from phalanx.kernels.operands import padded_copy
+from phalanx.runtime.arrays import ITEM_BYTES, ArrayInfo, describe
 
 OPERANDS = ("bf16", "f16")
-RESULTS = ("bf16", "f16", "f32")
 MOST_ROWS = 512
 ROWS_AT_ONCE = 8
 """Of a result that the copy engine can't write: as few as keep small what changes from thread to thread on the way."""
@@ -376,7 +375,7 @@ def choose_split(m: int, n: int, k: int) -> SplitConfig:
 
     In words: K split so far that the CTAs cover the SMs, and no further, since partial sums travel at a tenth of the
     speed of the operands; row tiles share the weights they read.
-    Example: ``choose_split(64, 8192, 8192).split``.
+    Anyone may call it; no hardware is involved. Example: ``choose_split(64, 8192, 8192).split == 1``.
     """
     return _chosen(max(8, 1 << (m - 1).bit_length()) if m <= 128 else px.cdiv(m, 128) * 128, n, k)
 
@@ -393,20 +392,21 @@ def split_k_matmul(
     """``activation(a @ b + bias)`` for an `a` of few rows (1 to 512): the weights `b` stream in once.
 
     `a` (M, K) and `b` (K, N) bf16 or f16, on one device; `b` as the `.T` of contiguous (N, K) weights, or contiguous
-    itself. `bias` (N,) of any float type, `activation` "relu", "silu" or "gelu". `out` (M, N) of the operands' type or
-    f32. Sums are f32 all the way. Operands that the copy engine can't read (rows that do not begin at multiples of 16
-    bytes) are copied first. sm_90a, or the simulator. Example: ``y = split_k_matmul(x, weight.T, bias, "silu")``.
+    itself. `bias` (N,) of any float type, `activation` "relu", "gelu", "gelu_tanh" or "silu". `out` (M, N) of the
+    operands' type or f32. Sums are f32 all the way. Operands that the copy engine can't read (rows that do not begin at
+    multiples of 16 bytes) are copied first. sm_90a, or the simulator.
+    Example: ``y = split_k_matmul(x, weight.T, bias, "silu")``.
     """
     left, right = info_of("a", a, OPERANDS), info_of("b", b, OPERANDS)
     if len(left.shape) != 2 or len(right.shape) != 2 or left.shape[1] != right.shape[0]:
-        raise _refused(f"a has shape {left.shape}, b {right.shape}", "pass (M, K) and (K, N)")
+        raise refused(f"a has shape {left.shape}, b {right.shape}", "pass (M, K) and (K, N)")
     if left.dtype_name != right.dtype_name:
-        raise _refused(f"a is {left.dtype_name}, b is {right.dtype_name}", "pass operands of one element type")
+        raise refused(f"a is {left.dtype_name}, b is {right.dtype_name}", "pass operands of one element type")
     (m, k), n = left.shape, right.shape[1]
     if m > MOST_ROWS:
-        raise _refused(f"a has {m} rows", f"this kernel is for at most {MOST_ROWS}")
+        raise refused(f"a has {m} rows", f"this kernel is for at most {MOST_ROWS}")
     if activation not in ACTIVATIONS:
-        raise _refused(
+        raise refused(
             f"unknown activation {activation!r}", f"use one of {', '.join(map(str, ACTIVATIONS[1:]))}, or None"
         )
     if bias is not None:
@@ -415,19 +415,19 @@ def split_k_matmul(
         out = empty(a, (m, n), left.dtype_name)
     result = info_of("out", out, (left.dtype_name, "f32"))
     if result.shape != (m, n):
-        raise _refused(f"out has shape {result.shape}", f"pass one of shape {(m, n)}")
+        raise refused(f"out has shape {result.shape}", f"pass one of shape {(m, n)}")
     if 0 in (m, n):
         return out
     if k == 0:
-        raise _refused("a has no columns", "the sum over none of them is the bias alone: write that")
+        raise refused("a has no columns", "the sum over none of them is the bias alone: write that")
     settings = choose_split(m, n, k) if config is None else config
     rows = right.strides[0] == 1 or (k == 1 and right.strides[1] != 1)
     weights = _copyable(b.T if rows else b)
     if weights is None:
-        rows, weights = True, _copied(b.T)
+        rows, weights = True, padded_copy(b.T)
     direct = not (result.contiguous_inner and result.aligned16)
     split_ring[settings.grid(m, n)](
-        _copyable(a) if _copyable(a) is not None else _copied(a), weights, out, out if bias is None else bias,
+        _copyable(a) if _copyable(a) is not None else padded_copy(a), weights, out, out if bias is None else bias,
         ROWS=rows, COPIED=not direct, BIASED=bias is not None, ACTIVATION=activation, **settings.constants(),
     )
     return out
@@ -443,25 +443,6 @@ def _copyable(x: Any) -> Any:
 def _long_enough(info: ArrayInfo) -> bool:
     """A matrix of one row has no stride of its own: the engine takes its length."""
     return info.shape[0] > 1 or info.shape[1] * ITEM_BYTES[info.dtype_name] % 16 == 0
-
-
-def _copied(x: Any) -> Any:
-    """A copy with rows at multiples of 16 bytes."""
-    info = describe(x)
-    assert info is not None
-    rows, columns = info.shape
-    wide = px.cdiv(columns, 8) * 8
-    room = empty(x, (rows, wide), info.dtype_name)
-    view = room[:, :columns]
-    if kind_of(x) is ArgumentKind.TORCH:
-        view.copy_(x)
-    else:
-        view[...] = x
-    return view
-
-
-def _refused(message: str, remedy: str) -> Error:
-    return Error(message, location=caller_location(), remedy=remedy)
 
 
 __all__ = ["SplitConfig", "choose_split", "split_k_matmul"]

@@ -251,4 +251,4 @@ def gather(ctx: Builder, x: Any) -> Any:
     return results if several else results[0]
 
 
-__all__ = ["copy", "gather", "load", "reduce"]
+__all__ = ["copy", "gather", "load", "reduce", "store"]

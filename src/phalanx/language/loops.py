@@ -82,6 +82,13 @@ class StatefulTest(Exception):
     """The test of a `while` changes variables: it has to be read as a part of the body."""
 
 
+def length_of(items: Any) -> int:
+    """As `len`, which gives up on ranges longer than a machine word counts."""
+    if isinstance(items, range):
+        return max(0, -((items.start - items.stop) // items.step))
+    return len(items)
+
+
 class Loops(Expressions):
     """The part of the reader that reads loops."""
 
@@ -132,8 +139,9 @@ class Loops(Expressions):
 
     def unrolled(self, node: ast.For, items: Any) -> None:
         loc = self.ctx.loc
-        if len(items) > MAX_UNROLLED:
-            self.ctx.fail(f"a loop of {len(items)} iterations is not unrolled", "use range(...) for a run-time loop")
+        count = length_of(items)
+        if count > MAX_UNROLLED:
+            self.ctx.fail(f"a loop of {count} iterations is not unrolled", "use range(...) for a run-time loop")
         base = dict(self.state)
         name = f"unrolled{loc.line}"
         loop = Unrolled(Label(name), Label(name), self.control_depth, self.transactions)

@@ -341,7 +341,7 @@ class Reader(Loops):
             ops.extend(casts)
         return out
 
-    def leave_loop(self, kind: str, node: ast.stmt) -> None:
+    def leave_loop(self, kind: str) -> None:
         if not self.loops:
             self.ctx.fail(f"{kind} leaves the role", "a role runs to its end: put the loop inside the role")
         loop = self.loops[-1]
@@ -359,10 +359,10 @@ class Reader(Loops):
             self.ctx.emit((Break if kind == "break" else Continue)(loop.label, loc=self.ctx.loc))
 
     def do_Break(self, node: ast.Break) -> None:
-        self.leave_loop("break", node)
+        self.leave_loop("break")
 
     def do_Continue(self, node: ast.Continue) -> None:
-        self.leave_loop("continue", node)
+        self.leave_loop("continue")
 
     def do_Return(self, node: ast.Return) -> None:
         frame = self.frame

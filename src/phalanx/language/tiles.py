@@ -279,14 +279,17 @@ class TileMembers:
 
     @attribute
     def shape(self: Any, ctx: Builder) -> Any:
+        """Its extents, a tuple of constants; () for a scalar."""
         return shape_of(self)
 
     @attribute
     def dtype(self: Any, ctx: Builder) -> Any:
+        """Its element type."""
         return dtype_of(self)
 
     @attribute
     def T(self: Any, ctx: Builder) -> Any:
+        """The axes in reverse order."""
         if not isinstance(self.type, TileType):
             ctx.fail("a scalar has no transpose", "it has no axes: use it as it is")
         perm = tuple(reversed(range(len(self.type.shape))))

@@ -256,10 +256,12 @@ class ArrayMembers:
 
     @attribute
     def shape(self: Any, ctx: Builder) -> Any:
+        """Its extents, run-time values."""
         return tuple(ctx.extent(self, axis) for axis in range(self.type.rank))
 
     @attribute
     def dtype(self: Any, ctx: Builder) -> Any:
+        """Its element type."""
         return self.type.dtype
 
     @attribute

@@ -198,4 +198,3 @@ def _plain_arrivals(function: Function) -> Function:
         return None
 
     return dataclasses.replace(function, body=rewrite(function.body, visit))
-

@@ -250,7 +250,7 @@ def _candidates(group: _Group, groups: _Groups) -> Iterator[RegisterLayout]:
 def _cost(layout: RegisterLayout, group: _Group, groups: _Groups) -> float:
     total = 0.01 * costs.register_pressure(layout)
     for touch, weight in group.touches:
-        total += weight * _touch_cost(touch, layout, group)
+        total += weight * _touch_cost(touch, layout)
     for along, weight in group.axes:
         total += weight * costs.along_cost(layout, along.axis, along.scan)
     for operand, weight in group.operands:
@@ -273,7 +273,7 @@ def _move_cost(have: RegisterLayout, want: RegisterLayout, itemsize: int) -> flo
     return 0.0 if local_slots(have, want) is not None else costs.conversion_cost(have, want, itemsize)
 
 
-def _touch_cost(touch: Touch, layout: RegisterLayout, group: _Group) -> float:
+def _touch_cost(touch: Touch, layout: RegisterLayout) -> float:
     """Touching memory in this layout, or in the best one with a conversion, whichever is cheaper."""
     if _moves_fragment(touch, layout):
         return layout.num_registers * layout.warps / 2

@@ -26,6 +26,8 @@ from phalanx.passes.lives import Lives, Order
 SM_BYTES = 228 * 1024
 """Shared memory of an SM, of which every CTA on it takes 1,024 bytes more than it uses."""
 RESERVED = 1024
+GRAIN = 128
+"""Bytes of shared memory that are handed out at a time."""
 LIMIT = min(arch.shared_limit for arch in ARCHS.values())
 WIDEST_ROW = 128
 """Rows of a buffer are padded to a multiple of at most so many bytes."""
@@ -33,7 +35,7 @@ WIDEST_ROW = 128
 
 def budget(function: Function) -> int:
     """Bytes of shared memory that a CTA may use, so that as many as were asked for are on an SM."""
-    return min(LIMIT, SM_BYTES // function.ctas_per_sm - RESERVED)
+    return min(LIMIT, SM_BYTES // function.ctas_per_sm // GRAIN * GRAIN - RESERVED)
 
 
 def needs_sharing(function: Function) -> bool:

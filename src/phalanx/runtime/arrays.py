@@ -91,12 +91,11 @@ class ArgumentKind(Enum):
 
 
 # Enum members as plain names: the launch path compares them, and a global is quicker than an attribute.
-_TORCH, _INTEGER, _FLOAT, _BOOL, _OTHER = (
+_TORCH, _INTEGER, _FLOAT, _BOOL = (
     ArgumentKind.TORCH,
     ArgumentKind.INTEGER,
     ArgumentKind.FLOAT,
     ArgumentKind.BOOL,
-    ArgumentKind.OTHER,
 )
 
 

@@ -253,11 +253,6 @@ class Driver:
             module = self._pointer("cuModuleLoadData", cubin)
             return module, self._pointer("cuModuleGetFunction", module, name.encode())
 
-    def unload(self, device: int, module: int) -> None:
-        """Unload a module."""
-        with self.context(device):
-            self.call("cuModuleUnload", module)
-
     def set_function_attribute(self, function: int, name: str, value: int) -> None:
         """Set "max_dynamic_shared_bytes" or "non_portable_cluster_size" of a kernel."""
         self.call("cuFuncSetAttribute", function, _FUNCTION_ATTRIBUTES[name], value)

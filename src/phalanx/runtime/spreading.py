@@ -78,5 +78,3 @@ def explore_part(packed: bytes, grid: Any, args: list[Any], start: Any, limit: i
     from phalanx.sim.steps import Steps
 
     return Search(Steps(unpack(packed), grid, copies_of(args)), start, limit).run()
-
-

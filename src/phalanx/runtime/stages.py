@@ -15,10 +15,9 @@ from phalanx.language.auto import Auto
 from phalanx.language.capture import still_holds
 from phalanx.language.kernel import Kernel, Reading, read_kernel
 
-SM_BYTES = 233472
-"""Shared memory of an SM; each CTA on it takes `RESERVED` of them for the system."""
-RESERVED = 1024
 UNLIMITED = 1 << 40
+PADDING = 1024
+"""What a buffer or a barrier array is rounded up to, where no plan says how they lie."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +49,8 @@ def settle(kernel: Kernel, types: Sequence[Any], constants: dict[str, Any], key:
 
 
 def _settle(kernel: Kernel, types: Sequence[Any], constants: dict[str, Any]) -> Settled:
+    from phalanx.passes.sharing import budget
+
     names = [name for name, value in constants.items() if isinstance(value, Auto)]
     if len(names) > 1:
         raise Error(
@@ -66,7 +67,7 @@ def _settle(kernel: Kernel, types: Sequence[Any], constants: dict[str, Any]) -> 
         return shared_bytes(readings[number].function)
 
     first = nbytes(auto.least)
-    limit = limit_of(readings[auto.least].function)
+    limit = budget(readings[auto.least].function)
     number, each = auto.least, 0
     if auto.most > auto.least:
         each = nbytes(auto.least + 1) - first
@@ -95,12 +96,6 @@ def _settle(kernel: Kernel, types: Sequence[Any], constants: dict[str, Any]) -> 
     return Settled({**constants, name: number}, note, captured)
 
 
-def limit_of(function: Function) -> int:
-    """Bytes of shared memory that a CTA may have, the same for all targets."""
-    least = min(arch.shared_limit for arch in ARCHS.values())
-    return min(least, SM_BYTES // function.ctas_per_sm // 128 * 128 - RESERVED)
-
-
 def shared_bytes(function: Function) -> int:
     """Shared memory of a kernel as it is planned for a GPU, however much that is.
 
@@ -115,4 +110,4 @@ def shared_bytes(function: Function) -> int:
         return lower(prepared, dataclasses.replace(arch, shared_limit=UNLIMITED)).shared_bytes
     except Error:
         items: tuple[SharedBuffer | BarrierArray, ...] = (*prepared.buffers, *prepared.barriers)
-        return sum(-(-item.nbytes // RESERVED) * RESERVED for item in items if item.reuse is None)
+        return sum(-(-item.nbytes // PADDING) * PADDING for item in items if item.reuse is None)

@@ -13,6 +13,7 @@ from typing import Any
 
 from phalanx.errors import Error
 from phalanx.runtime.compiled import Compiled
+from phalanx.runtime.dispatch import recording
 from phalanx.runtime.driver import DriverError, HostBuffer
 
 RECORD_WORDS = 16
@@ -21,11 +22,15 @@ _BUFFERS: dict[int, HostBuffer] = {}
 
 @contextmanager
 def bounded_waits() -> Iterator[None]:
-    """Kernels that are launched meanwhile have their waits bounded, unless their own `watchdog=False` forbids it."""
+    """Kernels that are launched meanwhile have their waits bounded, unless their own `watchdog=False` forbids it.
+
+    Recording keeps launches from the short ways, which would repeat what an earlier one compiled without bounds.
+    """
     former = os.environ.get("PHALANX_WATCHDOG")
     os.environ["PHALANX_WATCHDOG"] = "1"
     try:
-        yield
+        with recording():
+            yield
     finally:
         if former is None:
             del os.environ["PHALANX_WATCHDOG"]

@@ -37,7 +37,7 @@ SKIPPED = frozenset({
 })
 """Errors of the simulator after which the run goes on without the instruction."""
 SUSPECTS_PER_LINE = 16
-READ, BY_BARRIER, BY_MMA_GROUP, BY_BULK_GROUP = fx.Mode.READ, fx.When.BARRIER, fx.When.MMA_GROUP, fx.When.BULK_GROUP
+READ, BY_MMA_GROUP, BY_BULK_GROUP = fx.Mode.READ, fx.When.MMA_GROUP, fx.When.BULK_GROUP
 
 
 class ClusterState:

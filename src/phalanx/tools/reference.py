@@ -7,37 +7,54 @@ import sys
 from pathlib import Path
 
 import phalanx.ir.ops
-import phalanx.language.fence  # noqa: F401
+import phalanx.kernels
+import phalanx.language.fence
 from phalanx.ir.core import INSTRUCTIONS
-from phalanx.language.builtin import BUILTINS, Builtin
+from phalanx.language.builtin import BUILTINS
 from phalanx.language.mbarrier import BarrierMembers
-from phalanx.language.values import exposed_names
+from phalanx.language.tiles import TileMembers
+from phalanx.language.values import ArrayMembers, exposed_names
 
 HEAD = """# Reference
 
-Written by `make golden` from the docstrings; do not edit. The first part is what kernels call, the second what the
-compiler makes of it: one instruction a row, with the same family name in `ir/ops`, `sim/ops` and `cuda/ops`.
+Written by `make golden` from the docstrings; do not edit. First what kernels call; then what is called outside them, and
+the library; last what the compiler makes of a kernel: one instruction a row, with the same family name in `ir/ops`,
+`sim/ops` and `cuda/ops`.
 """
+OUTSIDE = ("kernel", "func", "struct", "auto", "compile", "spec", "device", "check", "explore", "example", "tune")
 
 
-def signature(entry: Builtin) -> str:
+def signature(found: inspect.Signature, skipped: int = 0) -> str:
     """The signature as users call it, without annotations."""
-    parameters = [p.replace(annotation=inspect.Parameter.empty) for p in entry.signature.parameters.values()]
-    return str(inspect.Signature(parameters))
+    parameters = list(found.parameters.values())[skipped:]
+    return str(inspect.Signature([p.replace(annotation=inspect.Parameter.empty) for p in parameters]))
 
 
 def functions() -> list[str]:
     lines = ["## Functions", ""]
     for entry in sorted(BUILTINS, key=lambda b: (b.impl.__module__, b.name)):
         text = inspect.cleandoc(entry.__doc__ or "")
-        lines += [f"### `px.{entry.name}{signature(entry)}`", "", text, ""]
-    lines += ["### Barriers", ""]
-    for name in exposed_names(BarrierMembers):
-        member = getattr(BarrierMembers, name)
-        parameters = list(inspect.signature(member).parameters.values())[2:]
-        plain = inspect.Signature([p.replace(annotation=inspect.Parameter.empty) for p in parameters])
-        lines.append(f"- `.{name}{plain}`: {first_line(member)}")
-    return [*lines, ""]
+        lines += [f"### `px.{entry.name}{signature(entry.signature)}`", "", text, ""]
+    for title, members in (("Barriers", BarrierMembers), ("Tiles", TileMembers), ("Arrays", ArrayMembers)):
+        lines += [f"### {title}", ""]
+        for name in exposed_names(members):
+            member = getattr(members, name)
+            called = signature(inspect.signature(member), 2) if member.__exposed__ == "method" else ""
+            lines.append(f"- `.{name}{called}`: {first_line(member)}")
+        lines.append("")
+    return lines
+
+
+def outside() -> list[str]:
+    """What is called outside kernels, and the functions of the library."""
+    lines = ["## Outside kernels", ""]
+    for prefix, names, home in (("px", OUTSIDE, phalanx), ("px.kernels", phalanx.kernels.__all__, phalanx.kernels)):
+        if home is phalanx.kernels:
+            lines += ["## The library", ""]
+        for name in names:
+            item = getattr(home, name)
+            lines += [f"### `{prefix}.{name}{signature(inspect.signature(item))}`", "", inspect.getdoc(item) or "", ""]
+    return lines
 
 
 def first_line(item: object) -> str:
@@ -57,7 +74,7 @@ def instructions() -> list[str]:
 
 def text() -> str:
     """The whole page."""
-    return "\n".join([HEAD, *functions(), *instructions()]).rstrip() + "\n"
+    return "\n".join([HEAD, *functions(), *outside(), *instructions()]).rstrip() + "\n"
 
 
 if __name__ == "__main__":

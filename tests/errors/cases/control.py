@@ -303,3 +303,13 @@ def unrolling_too_much():
             px.store(X[k], 1.0)
 
     step[1](X)
+
+
+@case
+def unrolling_without_end():
+    @px.kernel
+    def step(X):
+        for k in px.static_range(2**70):
+            px.store(X[k], 1.0)
+
+    step[1](X)

@@ -307,4 +307,3 @@ def emit_device_assert(w: Writer, op: DeviceAssert) -> None:
         for_each_owned(w, op.cond, lambda index, element: w.line(f"if (!{element}) {stop}"))
     else:
         w.line(f"if (!{atom(w.name(op.cond))}) {stop}")
-

@@ -38,15 +38,10 @@ from phalanx.ir.ops.tile import (
     Transpose,
     Unary,
 )
-from phalanx.ir.types import DType, TileType
+from phalanx.ir.types import TileType
 from phalanx.ir.values import Const, Value, constant_of
 from phalanx.layouts.parts import part_slots
 from phalanx.layouts.registers import RegisterLayout
-
-
-def as_float(w: Writer, text: str, dtype: DType) -> str:
-    """An element of a narrow float type as a `float` expression; other types stay as they are."""
-    return arithmetic.widen(w, text, dtype)
 
 
 def scratch_bytes(op: Op, layouts: Mapping[Value, RegisterLayout]) -> int:

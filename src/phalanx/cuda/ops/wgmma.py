@@ -169,7 +169,7 @@ def emit_wgmma(w: Writer, op: Wgmma) -> None:
             w.line(f"const unsigned long long px_a = {_descriptor(w, op.a, left, ROWS if by_rows > 1 else 0)};")
         else:
             left = None
-            _pack_registers(w, op, op.a)
+            _pack_registers(w, op.a)
         w.line(f"const unsigned long long px_b = {_descriptor(w, op.b, right, width if by_columns > 1 else 0)};")
         made_here = not isinstance(w.definitions.get(op.acc), Wgmma | WgmmaWait | ReadVar)
         if copied or made_here:
@@ -211,7 +211,7 @@ def _operand(w: Writer, op: Wgmma, view: SharedView, k_axis: int) -> Operand:
     return shared_operand(layout, is_transposed(view, k_axis))
 
 
-def _pack_registers(w: Writer, op: Wgmma, tile: Value) -> None:
+def _pack_registers(w: Writer, tile: Value) -> None:
     item = tile.type.dtype.itemsize
     count = w.registers(tile) * item // 4
     w.line(f"unsigned px_a[{count}];")

@@ -25,10 +25,6 @@ def compute_dtype(dtype: DType) -> DType:
     return f32 if dtype.is_float and dtype.bits < 32 else dtype
 
 
-def compute_ctype(w: Writer, dtype: DType) -> str:
-    return w.ctype(compute_dtype(dtype))
-
-
 def widen(w: Writer, text: str, dtype: DType) -> str:
     """An element in its computing type: `px_bf16_to_float(x[i])`, or the text itself."""
     if compute_dtype(dtype) == dtype:

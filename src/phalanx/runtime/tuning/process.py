@@ -117,4 +117,3 @@ class Here:
     def kill(self) -> None:
         self.session = None
         self.is_running = False
-

@@ -247,8 +247,8 @@ class Search:
         try:
             constants = kernel.bind_constants(candidate.config)
             with debugging(kernel):
-                candidate.grid = normalise_grid(kernel, self.grid, constants)
                 specialisation = specialise(kernel, read_arguments(kernel, self.args), constants)
+                candidate.grid = normalise_grid(kernel, self.grid, specialisation.constants)
             candidate.function = specialisation
             return f"{candidate.grid} {text(specialisation.reading.function)}"
         except Error as error:

@@ -24,7 +24,6 @@ TOLERANCES = {"f64": 1e-9, "f32": 2**-10, "f16": 2**-8, "bf16": 2**-6, "f8e4m3":
 KNOWN_RESULTS = 4
 
 
-
 @dataclass(frozen=True)
 class MachineCode:
     """A kernel compiled for the GPU; `watched` has bounded waits, None where only that version does not compile."""

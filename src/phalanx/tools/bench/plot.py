@@ -8,8 +8,8 @@ from typing import Any
 
 from phalanx.errors import Error
 from phalanx.runtime.timing import geometric_mean
+from phalanx.tools.bench.peers import BASELINE
 
-BASELINE = "cublas"
 COLOURS = {"cublas": "#767676", "triton": "#e69f00", "tilelang": "#009e73", "reference": "#000000", "matmul": "#b2182b"}
 LADDER = ("#d6e6f4", "#abcfe6", "#6aaed6", "#3787c0", "#1f6eb3", "#105ba4", "#08488e", "#08306b")
 
