@@ -23,7 +23,7 @@ from rowwise_common import SIZES, Run, alternate, shown
 
 import phalanx as px
 from phalanx.kernels.norms import ring_for
-from phalanx.kernels.rows import FEWER_HELD, HELD, RowConfig, choose
+from phalanx.kernels.rows import RowConfig, choose
 from phalanx.kernels.rows_ring import RingConfig
 
 KINDS = ("softmax", "rms_norm", "layer_norm", "cross_entropy")
@@ -56,9 +56,10 @@ class Work:
 
     def config(self) -> RowConfig | RingConfig:
         """What the library chooses for it."""
-        ring = ring_for(self.x, self.w) if self.kind == "rms_norm" else None
-        held = FEWER_HELD if self.kind == "layer_norm" else HELD
-        return ring or choose(self.columns, self.x.element_size(), held, weighted=self.kind == "rms_norm")
+        vectors = {"rms_norm": (self.w,), "layer_norm": (self.w, self.b)}.get(self.kind)
+        ring = ring_for(self.x, *vectors) if vectors else None
+        weighted, centered = self.kind == "rms_norm", self.kind == "layer_norm"
+        return ring or choose(self.columns, self.x.element_size(), weighted=weighted, centered=centered)
 
     def function(self) -> Callable[..., Any]:
         """Torch's, of tensors alone, so that it can be compiled."""

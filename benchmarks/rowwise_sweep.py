@@ -27,7 +27,7 @@ from rowwise_common import SIZES, Config, alternate, shown
 import phalanx as px
 from phalanx.kernels.norms import layer_norm_rows, rms_norm_rows
 from phalanx.kernels.norms_ring import norm_ring
-from phalanx.kernels.rows import AHEAD, FEWER_HELD, HELD, MAX_CLUSTER, STREAMED_FROM, VECTOR_BYTES, RowConfig, choose
+from phalanx.kernels.rows import AHEAD, MAX_CLUSTER, STREAMED_FROM, VECTOR_BYTES, RowConfig, choose
 from phalanx.kernels.rows_ring import LOADED, REGISTERS, SHARED, RingConfig, choose_ring
 from phalanx.kernels.softmax import softmax_rows
 from phalanx.kernels.softmax_ring import softmax_ring
@@ -61,10 +61,10 @@ class Trial:
 # ---------------------------------------------------------------------- what is tried
 
 
-def spread_rows(columns: int, itemsize: int, held: int) -> Iterator[RowConfig]:
+def spread_rows(kind: str, columns: int, itemsize: int) -> Iterator[RowConfig]:
     """Rows in registers: the chosen one, then other clusters, threads and numbers of CTAs on an SM."""
     vector = VECTOR_BYTES // itemsize
-    chosen = choose(columns, itemsize, held)
+    chosen = choose(columns, itemsize, weighted=kind == "rms_norm", centered=kind == "layer_norm")
     yield chosen
     warp = 32 * vector
     if columns <= 16 * warp:  # a warp to a row
@@ -83,8 +83,8 @@ def spread_rows(columns: int, itemsize: int, held: int) -> Iterator[RowConfig]:
 
 def row_trials(kind: str, columns: int, itemsize: int) -> Iterator[RowConfig]:
     """Each with its flags as `choose` would set them, and with one of them the other way."""
-    has_ahead = kind == "rms_norm"
-    for plain in spread_rows(columns, itemsize, FEWER_HELD if kind == "layer_norm" else HELD):
+    has_ahead = VECTORS[kind] > 0
+    for plain in spread_rows(kind, columns, itemsize):
         config = replace(plain, once=plain.cluster >= STREAMED_FROM, ahead=has_ahead and plain.parts <= AHEAD)
         yield config
         yield replace(config, once=not config.once)
@@ -107,8 +107,8 @@ def fits(config: RingConfig, itemsize: int, vectors: int) -> bool:
 
 def ring_trials(columns: int, itemsize: int, vectors: int) -> Iterator[RingConfig]:
     """Rows through a ring: the chosen one, then clusters and threads, and for each who fills it and what is kept."""
-    chosen = choose_ring(columns, itemsize)
-    if chosen is not None and vectors == 1:
+    chosen = choose_ring(columns, itemsize, vectors)
+    if chosen is not None and vectors:
         yield chosen
         yield replace(chosen, once=False)
         yield replace(chosen, streamed=True)
@@ -179,7 +179,7 @@ def build(trial: Trial) -> str:
         constants |= {"LOG": False}
     elif centered:
         launch, args = layer_norm_rows[config.grid(trial.rows)], (x, w, w, x, EPS)
-        constants |= {"MASKED": masked}
+        constants |= {"AHEAD": config.ahead, "MASKED": masked}
     else:
         launch, args = rms_norm_rows[config.grid(trial.rows)], (x, w, x, EPS)
         constants |= {"AHEAD": config.ahead}

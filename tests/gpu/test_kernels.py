@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import phalanx as px
+from phalanx.kernels.norms import ring_for
 from phalanx.kernels.rows import RowConfig, choose
 from phalanx.kernels.rows_ring import LOADED, SHARED, RingConfig, choose_ring
 
@@ -29,14 +30,18 @@ def exact_rms_norm(wide: Any, w: Any) -> Any:
     return wide * torch.rsqrt((wide * wide).mean(-1, keepdim=True) + EPS) * w.double()
 
 
+def exact_layer_norm(wide: Any, w: Any, b: Any) -> Any:
+    vectors = (None if vector is None else vector.double() for vector in (w, b))
+    return torch.nn.functional.layer_norm(wide, wide.shape[1:], *vectors, EPS)
+
+
 def verify_rings(rows: int, columns: int, dtype: Any, config: RingConfig) -> None:
     torch.manual_seed(columns)
     x = (3 * torch.randn(rows, columns, device="cuda")).to(dtype)
     w, b = (torch.randn(columns, device="cuda").to(dtype) for _ in range(2))
     wide = x.double()
     near(px.kernels.rms_norm(x, w, EPS, config=config), exact_rms_norm(wide, w))
-    want = torch.nn.functional.layer_norm(wide, (columns,), w.double(), b.double(), EPS)
-    near(px.kernels.layer_norm(x, w, b, EPS, config=config), want)
+    near(px.kernels.layer_norm(x, w, b, EPS, config=config), exact_layer_norm(wide, w, b))
     near(px.kernels.softmax(x, config=config), torch.softmax(wide, -1))
 
 
@@ -50,10 +55,7 @@ def verify(rows: int, columns: int, dtype: Any, config: RowConfig | None = None)
         (px.kernels.softmax(x, config=config), torch.softmax(wide, -1)),
         (px.kernels.log_softmax(x, config=config), torch.log_softmax(wide, -1)),
         (px.kernels.rms_norm(x, w, EPS, config=config), exact_rms_norm(wide, w)),
-        (
-            px.kernels.layer_norm(x, w, b, EPS, config=config),
-            functional.layer_norm(wide, (columns,), w.double(), b.double(), EPS),
-        ),
+        (px.kernels.layer_norm(x, w, b, EPS, config=config), exact_layer_norm(wide, w, b)),
     ):
         assert got.dtype == dtype and got.shape == x.shape and got.device == x.device
         near(got, want)
@@ -104,6 +106,35 @@ def test_the_chosen_rings(rows: int, columns: int) -> None:
     near(got, exact_rms_norm(x.double(), w))
     for _ in range(5):
         assert torch.equal(got, px.kernels.rms_norm(x, w, EPS, config=config))
+
+
+@pytest.mark.parametrize("dtype", ("float16", "bfloat16", "float32"))
+@pytest.mark.parametrize("row_bytes", (1 << 18, 1 << 19, 1 << 20))
+@pytest.mark.parametrize("biased", (False, True))
+def test_layer_norm_by_the_ring_that_is_chosen(biased: bool, row_bytes: int, dtype: str) -> None:
+    kind = getattr(torch, dtype)
+    columns = row_bytes // kind.itemsize
+    torch.manual_seed(columns)
+    x = (3 * torch.randn(150, columns, device="cuda")).to(kind)
+    w, b = (torch.randn(columns, device="cuda").to(kind) for _ in range(2))
+    assert ring_for(x, w, b if biased else None) == choose_ring(columns, kind.itemsize, 1 + biased)
+    got = px.kernels.layer_norm(x, w, b if biased else None, EPS)
+    near(got, exact_layer_norm(x.double(), w, b if biased else None))
+    for _ in range(5):
+        assert torch.equal(got, px.kernels.layer_norm(x, w, b if biased else None, EPS))
+
+
+@pytest.mark.parametrize("columns", (37, 1024, 4096, 5001, 16384, 30001, 65536, 65000, 131072, 131000, 262144, 1 << 20))
+@pytest.mark.parametrize("rows", (5, 133))
+def test_a_large_mean_costs_no_digits(rows: int, columns: int) -> None:
+    """The mean itself is known to a few roundings of f32 at 1,000, 6e-5 each; x^2 and its mean squared would not do."""
+    torch.manual_seed(columns)
+    x = 1000 + torch.randn(rows, columns, device="cuda")
+    got = px.kernels.layer_norm(x, None, None, EPS).double()
+    want = exact_layer_norm(x.double(), None, None)
+    assert float((got - want).abs().max()) < 2.5e-4
+    slope = (got * want).mean(-1) - got.mean(-1) * want.mean(-1)
+    assert float((slope / want.var(-1, correction=0) - 1).abs().max()) < 1e-5
 
 
 def test_part_of_the_row_in_shared_memory() -> None:

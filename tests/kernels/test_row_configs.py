@@ -24,7 +24,7 @@ def test_the_cluster_that_holds_a_row(columns: int, cluster: int) -> None:
 def test_every_row_is_held_whole() -> None:
     for itemsize in (2, 4):
         for columns in [*range(1, 3000), *range(3000, 1 << 20, 9973), 1 << 20]:
-            config = choose(columns, itemsize, weighted=columns % 2 == 0)
+            config = choose(columns, itemsize, weighted=columns % 2 == 0, centered=columns % 3 == 0)
             assert config.columns >= columns
             assert config.columns - columns < config.cluster * config.width, "a whole tile of every CTA is empty"
             assert config.width * itemsize <= 16 * 32 * config.warps
@@ -35,6 +35,14 @@ def test_large_clusters_stream_and_short_rows_have_their_weights_ahead() -> None
     assert choose(4096, 2).ahead and not choose(65536, 2).ahead
     halved = choose(65536, 2, weighted=True)
     assert (halved.cluster, halved.warps, halved.per_sm, halved.ahead) == (4, 8, 3, True)
+    centered = choose(65536, 2, centered=True)
+    assert (centered.cluster, centered.warps, centered.per_sm, centered.ahead) == (4, 8, 4, False)
+
+
+def test_a_mean_takes_no_larger_clusters() -> None:
+    for columns in range(1000, 1 << 20, 9973):
+        weighted, centered = choose(columns, 2, weighted=True), choose(columns, 2, centered=True)
+        assert (weighted.cluster, weighted.warps, weighted.parts) == (centered.cluster, centered.warps, centered.parts)
 
 
 def test_once_and_ahead_reach_the_kernel() -> None:
@@ -65,8 +73,8 @@ REPRESENTATIVE = (
 @pytest.mark.parametrize("kind", ("softmax", "log_softmax", "rms_norm", "layer_norm", "cross_entropy"))
 @pytest.mark.parametrize("dtype, columns", REPRESENTATIVE)
 def test_compiles_without_spills(dtype: Any, columns: int, kind: str) -> None:
-    held = FEWER_HELD if kind in ("log_softmax", "layer_norm") else HELD
-    config = choose(columns, dtype.itemsize, held, weighted=kind == "rms_norm")
+    held = FEWER_HELD if kind == "log_softmax" else HELD
+    config = choose(columns, dtype.itemsize, held, weighted=kind == "rms_norm", centered=kind == "layer_norm")
     x, vector, rows = px.spec((64, columns), dtype), px.spec((columns,), dtype), px.spec((64,), px.f32)
     grid, constants = config.grid(64), dict(config.constants())
     if kind in ("softmax", "log_softmax"):
@@ -75,7 +83,8 @@ def test_compiles_without_spills(dtype: Any, columns: int, kind: str) -> None:
         made = px.compile(rms_norm_rows[grid], x, vector, x, 1e-6, **constants, AHEAD=config.ahead)
     elif kind == "layer_norm":
         masked = config.columns != columns
-        made = px.compile(layer_norm_rows[grid], x, vector, vector, x, 1e-6, **constants, MASKED=masked)
+        constants |= {"AHEAD": config.ahead, "MASKED": masked}
+        made = px.compile(layer_norm_rows[grid], x, vector, vector, x, 1e-6, **constants)
     else:
         made = px.compile(cross_entropy_rows[grid], x, px.spec((64,), px.i64), rows, -100, **constants)
     assert made.spills == 0

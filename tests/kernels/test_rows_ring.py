@@ -10,7 +10,16 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from kernels.test_rowwise import EPS, exact_layer_norm, exact_rms_norm, exact_softmax, near, sample
+from kernels.test_rowwise import (
+    EPS,
+    exact_layer_norm,
+    exact_rms_norm,
+    exact_softmax,
+    near,
+    near_with_large_mean,
+    sample,
+    with_large_mean,
+)
 from phalanx.kernels.norms import ring_for
 from phalanx.kernels.norms_ring import norm_ring
 from phalanx.kernels.rows_ring import LOADED, REGISTERS, SHARED, RingConfig, choose_ring
@@ -66,6 +75,15 @@ def test_rows_that_do_not_fill_the_cluster(missing: int) -> None:
     verify(*sample(5, config.columns - missing, ml_dtypes.bfloat16), config)
 
 
+@pytest.mark.parametrize("missing", (0, 8, 696, 2048 - 8))
+@pytest.mark.parametrize("variant", ("producer", "no producer, a stage a row", "in the ring"))
+def test_a_large_mean_costs_no_digits(variant: str, missing: int) -> None:
+    config = ring(2, np.float32, **VARIANTS[variant])
+    columns = config.columns - missing // 2
+    x, w, b = with_large_mean(5, columns)
+    near_with_large_mean(px.kernels.layer_norm(x, w, b, EPS, config=config), x, w, b)
+
+
 @pytest.mark.parametrize("weights", (REGISTERS, SHARED, LOADED))
 def test_weights_of_another_type_and_none(weights: str) -> None:
     config = ring(2, ml_dtypes.bfloat16, stages=4, weights=weights)
@@ -100,12 +118,20 @@ def test_the_smallest_cluster_that_holds_row_and_weights(columns: int, cluster: 
     assert config.stages * config.step >= 2 * config.parts, "a row in use, and the next one on its way"
 
 
+def test_two_vectors_and_the_row_in_registers() -> None:
+    assert choose_ring(131072, 2, 2) == choose_ring(131072, 2)
+    config = choose_ring(262144, 2, 2)
+    assert config is not None and not config.producer and (config.stages, config.step) == (3, config.parts)
+
+
 def test_rows_that_are_not_for_a_ring() -> None:
     assert choose_ring(16384, 2) is None, "short"
     assert choose_ring(65544, 2) is None and choose_ring(5 * 4096 * 8, 2) is not None
     assert choose_ring(1 << 20, 2) is None, "more than the registers of 16 CTAs hold"
     x = np.zeros((80, 131072), ml_dtypes.bfloat16)
     assert ring_for(x, x[0]) == choose_ring(131072, 2) == ring_for(x, None)
+    assert ring_for(x, x[0], x[1]) == choose_ring(131072, 2, 2)
+    assert ring_for(x, x[0], np.zeros(131072, np.float32)) is None, "biases of another type"
     assert ring_for(x[:60], x[0]) is None, "too few of them"
     assert ring_for(x, np.zeros(131072, np.float32)) is None, "weights of another type"
     odd = np.zeros((80, 131073), ml_dtypes.bfloat16)[:, :131072]
@@ -129,6 +155,21 @@ def test_compiles_without_spills(name: str) -> None:
     assert made.registers * 32 * (config.warps + config.producer) * config.per_sm <= 65536
     assert made.shared_bytes * config.per_sm <= 227 * 1024
     assert px.compile(softmax_ring[config.cluster], x, x, **config.constants(), MASKED=False).spills == 0
+
+
+@pytest.mark.parametrize("dtype", (px.bf16, px.f16, px.f32))
+@pytest.mark.parametrize("vectors", (1, 2))
+@pytest.mark.parametrize("row_bytes", (1 << 18, 1 << 19, 1 << 20))
+def test_layer_norm_compiles_without_spills(row_bytes: int, vectors: int, dtype: Any) -> None:
+    columns = row_bytes // dtype.itemsize
+    config = choose_ring(columns, dtype.itemsize, vectors)
+    assert config is not None and config.weights == REGISTERS
+    x, vector = px.spec((64, columns), dtype), px.spec((columns,), dtype)
+    args = (x, vector, vector if vectors == 2 else None, x, 1e-6)
+    made = px.compile(norm_ring[config.cluster], *args, **config.constants(), CENTERED=True, MASKED=False)
+    assert made.spills == 0 and made.shared_bytes <= 227 * 1024
+    assert made.ptx.count("st.async") == 1, "sums and squares travel together"
+    assert "bar_sync<" not in made.source.split("__global__")[1]
 
 
 def test_no_barrier_of_the_cta_between_the_rows() -> None:

@@ -143,6 +143,53 @@ def test_large_offsets_cancel() -> None:
     np.testing.assert_allclose(got, exact_layer_norm(x + np.float32(4096), weight, bias), atol=2e-4)
 
 
+def with_large_mean(rows: int, columns: int) -> tuple[np.ndarray, ...]:
+    """Around 1,000, a standard deviation of 1: x^2 and its mean squared agree in six digits, of the seven that f32 has."""
+    rng = np.random.default_rng(1)
+    x = (1000 + rng.standard_normal((rows, columns))).astype(np.float32)
+    return x, *(rng.standard_normal((2, columns)).astype(np.float32))
+
+
+def near_with_large_mean(got: np.ndarray, x: np.ndarray, w: np.ndarray, b: np.ndarray) -> None:
+    """The mean itself is known to one rounding of f32 at 1,000, 6e-5; of the variance's digits none is lost to it."""
+    np.testing.assert_allclose(got, exact_layer_norm(x, w, b), rtol=0, atol=1.5e-4 * float(np.abs(w).max()))
+    scaled = (got.astype(np.float64) - b)[:, np.abs(w) > 0.1] / w[np.abs(w) > 0.1]
+    wide = x.astype(np.float64)[:, np.abs(w) > 0.1]
+    slope = ((scaled - scaled.mean(1, keepdims=True)) * (wide - wide.mean(1, keepdims=True))).sum(1)
+    slope /= ((wide - wide.mean(1, keepdims=True)) ** 2).sum(1)
+    np.testing.assert_allclose(slope, 1 / np.sqrt(x.astype(np.float64).var(axis=1) + EPS), rtol=5e-6)
+
+
+@pytest.mark.parametrize(
+    "config, columns",
+    [
+        (RowConfig(1, 4, 1, 512, 2), 1024), (RowConfig(1, 4, 1, 512, 2), 1001), (RowConfig(2, 4, 1, 512, 2), 1500),
+        (RowConfig(4, 2, 1, 256, 2), 2048), (RowConfig(4, 2, 1, 256, 2), 1156), (RowConfig(4, 2, 1, 256, 2), 1037),
+        (RowConfig(2, 2, 1, 256, 1, shared=2), 1300), (RowConfig(1, 2, 4, 64, 2), 100), (RowConfig(2, 2, 4, 64, 2), 190),
+        (RowConfig(2, 2, 4, 64, 2), 256), (RowConfig(2, 2, 4, 64, 2), 100),
+    ],
+)  # fmt: skip
+def test_a_large_mean_costs_no_digits(config: RowConfig, columns: int) -> None:
+    """Also where warps, or whole CTAs, have no column of the row, and where rows begin anywhere."""
+    x, w, b = with_large_mean(6, columns)
+    near_with_large_mean(px.kernels.layer_norm(x, w, b, EPS, config=config), x, w, b)
+    padded = np.zeros((6, columns + 3), np.float32)
+    padded[:, 3:] = x
+    near_with_large_mean(px.kernels.layer_norm(padded[:, 3:], w, b, EPS, config=config), x, w, b)
+
+
+@pytest.mark.parametrize("warps, first", ((1, 1), (4, 512), (4, 700)))
+def test_parts_of_a_row_with_means_far_apart(warps: int, first: int) -> None:
+    """What is folded is mostly the distance of the warps' means from the row's."""
+    x, w, b = sample(3, 2000, np.float32)
+    x[:, :first] += 3000
+    for cluster in (1, 2):
+        config = RowConfig(cluster, warps, 1, 128 * warps, px.cdiv(2000, 128 * warps * cluster))
+        np.testing.assert_allclose(
+            px.kernels.layer_norm(x, w, b, EPS, config=config), exact_layer_norm(x, w, b), rtol=1e-5, atol=1e-5
+        )
+
+
 def test_losses_reductions_and_ignored_rows() -> None:
     x, _, _ = sample(6, 50, np.float32)
     targets = np.array([3, -100, 49, 0, 50, 7])
@@ -210,11 +257,15 @@ def test_a_nan_makes_its_row_nan_and_no_other() -> None:
         assert np.isnan(got[1]).all() and np.isfinite(got[[0, 2]]).all()
 
 
+@pytest.mark.parametrize("kind", ("softmax", "layer_norm"))
 @pytest.mark.parametrize("cluster, waits", ((1, 0), (2, 1), (8, 1)))
-def test_a_row_takes_one_exchange(cluster: int, waits: int) -> None:
-    """Each warp's maximum and sum travel together; a CTA alone has one barrier of its threads."""
+def test_a_row_takes_one_exchange(cluster: int, waits: int, kind: str) -> None:
+    """Each warp's maximum and sum, or sum and squares, travel together; a CTA alone has one barrier of its threads."""
     config = RowConfig(cluster, 16, 1, 4096, 2)
-    x = px.spec((64, cluster * 8192), px.bf16)
-    made = px.compile(softmax_rows[config.grid(64)], x, x, **config.constants())
+    x, vector = px.spec((64, cluster * 8192), px.bf16), px.spec((cluster * 8192,), px.bf16)
+    launch, args = softmax_rows[config.grid(64)], (x, x)
+    if kind == "layer_norm":
+        launch, args = layer_norm_rows[config.grid(64)], (x, vector, vector, x, EPS)
+    made = px.compile(launch, *args, **config.constants())
     assert made.ptx.count("st.async") == waits and made.ptx.count("try_wait") == waits
     assert made.ptx.count("bar.sync") + made.ptx.count("barrier.sync") == (cluster == 1)

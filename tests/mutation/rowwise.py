@@ -21,14 +21,15 @@ from phalanx.kernels.softmax import softmax_rows
 from phalanx.kernels.softmax_ring import softmax_ring
 
 
-def norms(cluster: int, **variant: Any) -> Callable[[], Case]:
+def norms(cluster: int, centered: bool = False, **variant: Any) -> Callable[[], Case]:
     """Five rows on one cluster, of two tiles a CTA: the ring wraps."""
 
     def make() -> Case:
         rng = np.random.default_rng(0)
         config = RingConfig(cluster, 1, 128, 2, **variant)
         x, vectors = rng.standard_normal((5, config.columns), np.float32), np.ones((2, config.columns), np.float32)
-        return Case("norm_ring", norm_ring[cluster], [x, *vectors, np.zeros_like(x), 1e-6], config.constants())
+        constants = {**config.constants(), "CENTERED": centered}
+        return Case("norm_ring", norm_ring[cluster], [x, *vectors, np.zeros_like(x), 1e-6], constants)
 
     return make
 
@@ -89,5 +90,7 @@ ROWWISE: dict[str, Callable[[], Case]] = {
     "norm_ring, early": norms(1, stages=3, early=True),
     "norm_ring, without a producer": norms(2, stages=4, producer=False),
     "norm_ring, in the ring": norms(2, stages=2, step=2, held=False),
+    "norm_ring, centered": norms(2, centered=True, stages=3),
+    "norm_ring, centered, without a producer": norms(2, centered=True, stages=3, step=2, producer=False),
     "softmax_ring": softmax_stream,
 }

@@ -6,10 +6,11 @@ from typing import Any
 
 import phalanx as px
 from phalanx.kernels.matrices import as_rows, empty, info_of, require_vector
+from phalanx.kernels.moments import counts_of_warps, gather_moments, mean_of_count, squared_distance, total_of_warp
 from phalanx.kernels.norms_ring import norm_ring
 from phalanx.kernels.rows import (
-    FEWER_HELD,
     RowConfig,
+    by_warp,
     choose,
     keep_row,
     load_row,
@@ -37,15 +38,6 @@ def affine(y, W, B, at, WIDTH):
     if B is not None:
         y = y + px.load(B[at : at + WIDTH]).to(px.f32)
     return y
-
-
-@px.func
-def squared_distance(tile, mean, columns, at, WIDTH, MASKED):
-    """(x - mean)^2; columns past the row's end, which are as far from the mean as 0 is, count nothing."""
-    apart = tile - mean
-    if MASKED:
-        apart = px.where(px.arange(WIDTH) < columns - at, apart, 0.0)
-    return apart * apart
 
 
 @row_kernel
@@ -87,37 +79,63 @@ def rms_norm_rows(X, W, Y, eps, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, S
             px.store(piece(Y, row, at, ROWS, WIDTH), y.to(Y.dtype), once=ONCE)
 
 
-@row_kernel
-def layer_norm_rows(X, W, B, Y, eps, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, SHARED=0, ONCE=False, MASKED=True):
-    row = px.cluster.id() * ROWS
-    first = px.cluster.rank() * ((PARTS + SHARED) * WIDTH)
-    columns = X.shape[1]
-    kept = shared_parts(X, ROWS, WIDTH, SHARED)
-    x = load_row(X, row, first, kept, 0.0, ROWS, WIDTH, PARTS, SHARED, ONCE)
+@px.func
+def own_moments(X, x, kept, first, ROWS, WIDTH, PARTS, SHARED, WARPS, MASKED):
+    """Each warp's sum of its columns, and of their squared distances from its own mean.
+
+    Asking whether a tile lies past the row's end saves its work there, and keeps ptxas from interleaving tiles until it
+    runs out of registers.
+    """
     sums = zeros(ROWS, WIDTH)
     for part in px.static_range(PARTS):
         sums = sums + x[part].to(px.f32)
     if SHARED > 0:
         for part in range(SHARED):
             sums = sums + px.load(kept[part]).to(px.f32)
-    mean = row_sum(sums, ROWS) / columns
+    sums = total_of_warp(by_warp(X, sums, ROWS, WARPS))
+    count = counts_of_warps(X, px.cluster.rank(), (PARTS + SHARED) * WIDTH, ROWS, WIDTH, WARPS, MASKED)
+    own = mean_of_count(sums, count, MASKED)
     x = keep_row(x, PARTS)
-    squares = zeros(ROWS, WIDTH)
+    squares = by_warp(X, zeros(ROWS, WIDTH), ROWS, WARPS)
     for part in px.static_range(PARTS):
         at = first + part * WIDTH
-        if at < columns:
-            squares = squares + squared_distance(x[part].to(px.f32), mean, columns, at, WIDTH, MASKED)
+        if at < X.shape[1]:
+            squares = squares + squared_distance(X, x[part], own, at, ROWS, WIDTH, WARPS, MASKED)
     if SHARED > 0:
         for part in range(SHARED):
             at = first + (PARTS + part) * WIDTH
-            squares = squares + squared_distance(px.load(kept[part]).to(px.f32), mean, columns, at, WIDTH, MASKED)
-    scale = px.rsqrt(row_sum(squares, ROWS) / columns + eps)
+            squares = squares + squared_distance(X, px.load(kept[part]), own, at, ROWS, WIDTH, WARPS, MASKED)
+    return sums, total_of_warp(squares)
+
+
+@row_kernel
+def layer_norm_rows(
+    X, W, B, Y, eps, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, SHARED=0, ONCE=False, AHEAD=False, MASKED=True
+):
+    SPAN = (PARTS + SHARED) * WIDTH
+    row, first = px.cluster.id() * ROWS, px.cluster.rank() * SPAN
+    kept = shared_parts(X, ROWS, WIDTH, SHARED)
+    x = load_row(X, row, first, kept, 0.0, ROWS, WIDTH, PARTS, SHARED, ONCE)
+    sums, squares = own_moments(X, x, kept, first, ROWS, WIDTH, PARTS, SHARED, WARPS, MASKED)
     x = keep_row(x, PARTS)
-    for part in px.static_range(PARTS):
-        at = first + part * WIDTH
-        if at < columns:
-            y = affine((x[part].to(px.f32) - mean) * scale, W, B, at, WIDTH)
-            px.store(piece(Y, row, at, ROWS, WIDTH), y.to(Y.dtype), once=ONCE)
+    weights: tuple[Any, ...] = ()
+    if W is not None and AHEAD:
+        for part in px.static_range(PARTS):  # on their way while the cluster exchanges what it knows
+            at = first + part * WIDTH
+            weights = (*weights, px.load(W[at : at + WIDTH]))
+    mean, squares = gather_moments(X, sums, squares, SPAN, ROWS, WIDTH, WARPS, MASKED)
+    scale = px.rsqrt(squares / X.shape[1] + eps)
+    x = keep_row(x, PARTS)
+    for group in px.static_range(0, PARTS, GROUP):
+        if first + group * WIDTH < X.shape[1]:
+            for part in px.static_range(group, min(group + GROUP, PARTS)):
+                at = first + part * WIDTH
+                y = (x[part].to(px.f32) - mean) * scale
+                if W is not None and AHEAD:
+                    y = affine(y * weights[part].to(px.f32), None, B, at, WIDTH)
+                else:
+                    y = affine(y, W, B, at, WIDTH)
+                px.store(piece(Y, row, at, ROWS, WIDTH), y.to(Y.dtype), once=ONCE)
     if SHARED > 0:
         for part in range(SHARED):
             at = first + (PARTS + part) * WIDTH
@@ -125,18 +143,19 @@ def layer_norm_rows(X, W, B, Y, eps, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PAR
             px.store(piece(Y, row, at, ROWS, WIDTH), y.to(Y.dtype), once=ONCE)
 
 
-def ring_for(rows: Any, weight: Any) -> RingConfig | None:
-    """The ring for a matrix, where there is one and it pays.
+def ring_for(rows: Any, *vectors: Any) -> RingConfig | None:
+    """The ring for a matrix with these weights and biases, or None for each, where there is one and it pays.
 
     Long rows of whole vectors (see `choose_ring`) that begin at multiples of 16 bytes, four or more for each cluster
     of an H200, and no weights of another type, which would take more registers.
     """
     info = describe(rows)
     assert info is not None
-    ring = choose_ring(info.shape[1], rows.dtype.itemsize)
+    given = [vector for vector in vectors if vector is not None]
+    ring = choose_ring(info.shape[1], rows.dtype.itemsize, len(given))
     if ring is None or not info.aligned16 or info.shape[0] * ring.cluster < MANY_ROWS * px.device().sms:
         return None
-    if weight is not None and info_of("weight", weight).dtype_name != info.dtype_name:
+    if any(info_of("weight", vector).dtype_name != info.dtype_name for vector in given):
         return None
     return ring
 
@@ -172,9 +191,9 @@ def layer_norm(
 ) -> Any:
     """(x - mean) / sqrt(variance + eps) * weight + bias along the last axis.
 
-    As `rms_norm`; the variance is computed around the mean, in a second pass over the registers. `weight` and `bias`
-    are vectors or None. A `RingConfig` lets the rows pass through a ring. Example: ``y = px.kernels.layer_norm(x, w,
-    b)``.
+    As `rms_norm`; the variance is computed around means, in a second pass over the registers (see `moments`), so that
+    a large mean costs no digits. `weight` and `bias` are vectors or None.
+    Example: ``y = px.kernels.layer_norm(x, w, b)``.
     """
     info = info_of("the argument", x)
     rows = as_rows(x, info)
@@ -184,11 +203,11 @@ def layer_norm(
             require_vector(name, vector, columns)
     y = empty(x, (count, columns), info.dtype_name)
     if count and columns:
-        config = config or choose(columns, rows.dtype.itemsize, FEWER_HELD)
+        config = config or ring_for(rows, weight, bias) or choose(columns, rows.dtype.itemsize, centered=True)
         if isinstance(config, RingConfig):
             launch_ring(norm_ring, config, (rows, weight, bias, y, float(eps)), {"CENTERED": True})
         else:
             masked = columns != config.columns
             launch = layer_norm_rows[config.grid(count)]
-            launch(rows, weight, bias, y, float(eps), **config.constants(), MASKED=masked)
+            launch(rows, weight, bias, y, float(eps), **config.constants(), AHEAD=config.ahead, MASKED=masked)
     return y.reshape(info.shape)

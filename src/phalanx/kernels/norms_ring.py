@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import phalanx as px
-from phalanx.kernels.rows import row_sum
+from phalanx.kernels.moments import counts_of_warps, gather_moments, mean_of_count, squared_distance, total_of_warp
+from phalanx.kernels.rows import by_warp, row_sum
 from phalanx.kernels.rows_ring import REGISTERS, SHARED, check_ring, ring_kernel, stream
 
 
@@ -38,30 +39,35 @@ def vector_part(V, kept, first, part, WIDTH, WEIGHTS):
 
 
 @px.func
-def mean_of(rows, x, slot):
-    total = px.zeros((rows.WIDTH,), px.f32)
-    for part in px.static_range(rows.PARTS):
-        total = total + rows.part(x, slot, part)
-    return row_sum(total, 1) / rows.X.shape[1]
-
-
-@px.func
-def squares_around(mean, rows, x, slot, MASKED):
-    """The sum of (x - mean)^2 over the row, in every CTA; of x^2 where `mean` is None."""
+def squares_of(rows, x, slot):
+    """The sum of x^2 over the row, in every CTA."""
     squares = px.zeros((rows.WIDTH,), px.f32)
     for part in px.static_range(rows.PARTS):
         tile = rows.part(x, slot, part)
-        if mean is not None:
-            tile = tile - mean
-            if MASKED:  # columns past the row's end are zeros, as far from the mean as any
-                left = rows.X.shape[1] - (rows.first + part * rows.WIDTH)
-                tile = px.where(px.arange(rows.WIDTH) < left, tile, 0.0)
         squares = squares + tile * tile
     return row_sum(squares, 1)
 
 
 @px.func
-def normalise(rows, W, B, Y, eps, CENTERED, MASKED, EARLY, WEIGHTS, ONCE):
+def moments_of(rows, x, slot, WARPS, MASKED):
+    """The mean of the row and the sum of (x - mean)^2, in every CTA."""
+    X, SPAN, WIDTH = rows.X, rows.PARTS * rows.WIDTH, rows.WIDTH
+    sums = px.zeros((WIDTH,), px.f32)
+    for part in px.static_range(rows.PARTS):
+        sums = sums + rows.part(x, slot, part)
+    sums = total_of_warp(by_warp(X, sums, 1, WARPS))
+    count = counts_of_warps(X, px.cluster.rank(), SPAN, 1, WIDTH, WARPS, MASKED)
+    own = mean_of_count(sums, count, MASKED)
+    x = rows.keep(x)
+    squares = by_warp(X, px.zeros((WIDTH,), px.f32), 1, WARPS)
+    for part in px.static_range(rows.PARTS):
+        at = rows.first + part * WIDTH
+        squares = squares + squared_distance(X, rows.part(x, slot, part), own, at, 1, WIDTH, WARPS, MASKED)
+    return gather_moments(X, sums, total_of_warp(squares), SPAN, 1, WIDTH, WARPS, MASKED)
+
+
+@px.func
+def normalise(rows, W, B, Y, eps, WARPS, CENTERED, MASKED, EARLY, WEIGHTS, ONCE):
     """The role that computes: row after row out of the ring."""
     first, PARTS, WIDTH = rows.first, rows.PARTS, rows.WIDTH
     rows.begin()
@@ -73,9 +79,10 @@ def normalise(rows, W, B, Y, eps, CENTERED, MASKED, EARLY, WEIGHTS, ONCE):
             rows.done(row)
         mean = None
         if CENTERED:
-            mean = mean_of(rows, x, slot)
-            x = rows.keep(x)
-        scale = px.rsqrt(squares_around(mean, rows, x, slot, MASKED) / Y.shape[1] + eps)
+            mean, squares = moments_of(rows, x, slot, WARPS, MASKED)
+        else:
+            squares = squares_of(rows, x, slot)
+        scale = px.rsqrt(squares / Y.shape[1] + eps)
         x = rows.keep(x)
         if rows.HELD and not EARLY:
             rows.done(row)
@@ -104,9 +111,9 @@ def norm_ring(
         empty = px.barrier(STAGES)
         with px.warps(0, WARPS):
             rows = stream(X, ring, full, empty, STAGES, STEP, PARTS, WIDTH, HELD, STREAMED)
-            normalise(rows, W, B, Y, eps, CENTERED, MASKED, EARLY, WEIGHTS, ONCE)
+            normalise(rows, W, B, Y, eps, WARPS, CENTERED, MASKED, EARLY, WEIGHTS, ONCE)
         with px.warps(WARPS, 1):
             stream(X, ring, full, empty, STAGES, STEP, PARTS, WIDTH, HELD, STREAMED).fetch_all()
     else:
         rows = stream(X, ring, full, None, STAGES, STEP, PARTS, WIDTH, HELD, STREAMED)
-        normalise(rows, W, B, Y, eps, CENTERED, MASKED, EARLY, WEIGHTS, ONCE)
+        normalise(rows, W, B, Y, eps, WARPS, CENTERED, MASKED, EARLY, WEIGHTS, ONCE)

@@ -63,7 +63,9 @@ def _constants(config: RowConfig) -> dict[str, int]:
 
 
 @cache
-def choose(columns: int, itemsize: int, held: int = HELD, *, weighted: bool = False) -> RowConfig:
+def choose(
+    columns: int, itemsize: int, held: int = HELD, *, weighted: bool = False, centered: bool = False
+) -> RowConfig:
     """The configuration for a row of `columns` elements: about the smallest cluster that holds it, 1,024 threads an SM.
 
     - Up to 4 vectors a lane: a warp holds a row, and there is no barrier at all; shorter rows share a warp.
@@ -71,16 +73,16 @@ def choose(columns: int, itemsize: int, held: int = HELD, *, weighted: bool = Fa
     - Longer: the smallest cluster of such CTAs, two on each SM, so that one loads while the other reduces. In place of
       4 of them 8 of half the threads, of which four share an SM (softmax of 131,072 columns: 0.95 of the device copy,
       against 0.93); likewise `weighted`, 4 in place of 2, with room for the weights ahead (rms_norm of 65,536: 0.98,
-      against 0.94).
+      against 0.94). `centered`, for a kernel that subtracts the mean, 4 in place of 2 without: there is no such room.
     - Beyond 16 of them: 10 vectors a thread, one CTA on each SM; what is left of the row lies in shared memory.
 
     Rows of 8 large CTAs and more pass the SM's cache by; up to `AHEAD` vectors a thread have their weights ahead.
     Anyone may call it; no hardware is involved. Example: ``choose(65536, 2).cluster == 2``.
     """
     config = _spread(columns, itemsize, held)
-    if config.cluster == 2 and weighted:
+    if config.cluster == 2 and weighted and not centered:
         return replace(_halved(config, columns), per_sm=3, ahead=True)
-    if config.cluster == 4:
+    if config.cluster == 4 or (config.cluster == 2 and centered):
         return _halved(config, columns)
     return replace(config, once=config.cluster >= STREAMED_FROM, ahead=config.parts <= AHEAD)
 
@@ -202,6 +204,13 @@ def row_sum(tile, ROWS):
 
 
 @px.func
+def run_of_warp(X, WIDTH, WARPS):
+    """How many columns next to each other a warp has of a piece of `X`, before the next warp's."""
+    width = WIDTH // WARPS
+    return min(width, 32 * (VECTOR_BYTES // X.dtype.itemsize)) if X.aligned else min(width, 32)
+
+
+@px.func
 def by_warp(X, tile, ROWS, WARPS):
     """A piece of `X` as (runs, warps, what a warp holds of each run); rows that share a CTA as (1, rows, columns).
 
@@ -210,9 +219,8 @@ def by_warp(X, tile, ROWS, WARPS):
     """
     tile = tile.to(px.f32)
     if ROWS == 1:
-        width = tile.shape[0] // WARPS
-        run = min(width, 32 * (VECTOR_BYTES // X.dtype.itemsize)) if X.aligned else min(width, 32)
-        tile = tile.reshape(width // run, WARPS, run)
+        run = run_of_warp(X, tile.shape[0], WARPS)
+        tile = tile.reshape(tile.shape[0] // (WARPS * run), WARPS, run)
     else:
         tile = tile.reshape(1, *tile.shape)
     return tile

@@ -196,13 +196,16 @@ def check_ring(STAGES, STEP, PARTS, HELD, PRODUCER, EARLY):
 
 
 @cache
-def choose_ring(columns: int, itemsize: int) -> RingConfig | None:
+def choose_ring(columns: int, itemsize: int, vectors: int = 1) -> RingConfig | None:
     """The ring for rows of `columns` elements with weights of the same type, or None where rows are not for it.
 
     It takes rows of 256 KiB to 1 MiB that fill the threads of a cluster to the last vector. The smallest cluster, of 8
     or 16, with at most 64 KiB of a row in each CTA: 512 threads hold them and their weights in registers. Three rows
     are on their way in the 192 KiB of the ring, tile by tile; four where a slice is half as long, each in one piece.
-    Measured on an H200: 0.93 of the device copy for 131,072 and 262,144 columns of bf16. Anyone may call it; no
+    Measured on an H200: 0.93 of the device copy for 131,072 and 262,144 columns of bf16. A long slice with two
+    `vectors`, weights and biases, needs more registers than the warps have beside a producer (96 a thread): there they
+    fill the ring themselves (128), with a whole slice at a time. Shared memory would hold both vectors only in the place
+    of half the ring, and loading them again for each row reads three times as much as the row. Anyone may call it; no
     hardware is involved. Example: ``choose_ring(131072, 2).cluster == 8``.
     """
     row = columns * itemsize
@@ -215,6 +218,8 @@ def choose_ring(columns: int, itemsize: int) -> RingConfig | None:
     parts = columns // (cluster * width)
     if parts <= SHORT_PARTS:
         return RingConfig(cluster, WARPS, width, parts, SHORT_STAGES, parts)
+    if vectors > 1:
+        return RingConfig(cluster, WARPS, width, parts, STAGES // parts, parts, producer=False, once=False)
     return RingConfig(cluster, WARPS, width, parts, STAGES, once=False)
 
 
