@@ -22,7 +22,7 @@ import torch
 from rowwise_common import SIZES, Run, alternate, shown
 
 import phalanx as px
-from phalanx.kernels.norms import ring_for
+from phalanx.kernels.norms import choose_centered, ring_for
 from phalanx.kernels.rows import RowConfig, choose
 from phalanx.kernels.rows_ring import RingConfig
 
@@ -58,8 +58,9 @@ class Work:
         """What the library chooses for it."""
         vectors = {"rms_norm": (self.w,), "layer_norm": (self.w, self.b)}.get(self.kind)
         ring = ring_for(self.x, *vectors) if vectors else None
-        weighted, centered = self.kind == "rms_norm", self.kind == "layer_norm"
-        return ring or choose(self.columns, self.x.element_size(), weighted=weighted, centered=centered)
+        if ring is None and self.kind == "layer_norm":
+            return choose_centered(self.x)
+        return ring or choose(self.columns, self.x.element_size(), weighted=self.kind == "rms_norm")
 
     def function(self) -> Callable[..., Any]:
         """Torch's, of tensors alone, so that it can be compiled."""

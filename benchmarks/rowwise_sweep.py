@@ -112,7 +112,7 @@ def ring_trials(columns: int, itemsize: int, vectors: int) -> Iterator[RingConfi
         yield chosen
         yield replace(chosen, once=False)
         yield replace(chosen, streamed=True)
-        yield replace(chosen, stages=2 * chosen.parts)
+        yield replace(chosen, stages=2 * chosen.parts // chosen.step)
     row = columns * itemsize
     for cluster in (1, 2, 4, 8, 16):
         if not row // MOST_SLICE <= cluster <= max(2, row // LEAST_SLICE):

@@ -1,6 +1,6 @@
 """Small launches of the library's row-wise kernels, for their mutants.
 
-They exchange once or twice for each row; `exchanges` takes enough turns for the inboxes to be used again.
+They exchange once for each row; `exchanges` takes enough turns for the inboxes to be used again.
 """
 
 from __future__ import annotations

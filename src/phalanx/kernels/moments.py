@@ -30,13 +30,15 @@ def counts_of_warps(X, ranks, SPAN, ROWS, WIDTH, WARPS, MASKED):
 
 
 @px.func
-def mean_of_count(sums, count, MASKED):
-    """Of no columns, 0."""
+def means_of_warps(X, tile, SPAN, ROWS, WIDTH, WARPS, MASKED):
+    """Each warp's mean of its own columns, from the sums in a tile; of no columns, 0."""
+    sums = total_of_warp(by_warp(X, tile, ROWS, WARPS))
+    count = counts_of_warps(X, px.cluster.rank(), SPAN, ROWS, WIDTH, WARPS, MASKED)
     if MASKED:
-        mean = sums / px.maximum(count, 1.0)
+        means = sums / px.maximum(count, 1.0)
     else:
-        mean = sums * (1.0 / count)
-    return mean
+        means = sums * (1.0 / count)
+    return means
 
 
 @px.func
@@ -61,15 +63,14 @@ def squared_distance(X, tile, own, at, ROWS, WIDTH, WARPS, MASKED):
 
 
 @px.func
-def gather_moments(X, sums, squares, SPAN, ROWS, WIDTH, WARPS, MASKED):
-    """The mean of each row and the sum of (x - mean)^2, from the warps' own sums and squares around their own means."""
-    if ROWS > 1 and px.cluster.size() == 1:
-        mean = sums / X.shape[1]
-    else:
-        sums, squares = row_gather((sums, squares), ROWS)
-        mean = fold_sum(sums, ROWS) / X.shape[1]
+def gather_moments(X, own, squares, SPAN, ROWS, WIDTH, WARPS, MASKED):
+    """The mean of each row and the sum of (x - mean)^2, from the warps' own means and the squares around them."""
+    mean = own
+    if ROWS == 1 or px.cluster.size() > 1:
+        means, squares = row_gather((own, squares), ROWS)
         ranks = px.arange(px.cluster.size()).reshape(px.cluster.size(), 1, 1)
         counts = counts_of_warps(X, ranks, SPAN, ROWS, WIDTH, WARPS, MASKED)
-        apart = mean_of_count(sums, counts, MASKED) - mean
+        mean = fold_sum(means * counts, ROWS) / X.shape[1]
+        apart = means - mean
         squares = fold_sum(squares + apart * apart * counts, ROWS)
     return mean, squares

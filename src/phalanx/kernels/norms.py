@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import phalanx as px
 from phalanx.kernels.matrices import as_rows, empty, info_of, require_vector
-from phalanx.kernels.moments import counts_of_warps, gather_moments, mean_of_count, squared_distance, total_of_warp
+from phalanx.kernels.moments import gather_moments, means_of_warps, squared_distance, total_of_warp
 from phalanx.kernels.norms_ring import norm_ring
 from phalanx.kernels.rows import (
+    FEWER_HELD,
     RowConfig,
     by_warp,
     choose,
@@ -81,7 +83,7 @@ def rms_norm_rows(X, W, Y, eps, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, S
 
 @px.func
 def own_moments(X, x, kept, first, ROWS, WIDTH, PARTS, SHARED, WARPS, MASKED):
-    """Each warp's sum of its columns, and of their squared distances from its own mean.
+    """Each warp's mean of its own columns, and the sum of their squared distances from it.
 
     Asking whether a tile lies past the row's end saves its work there, and keeps ptxas from interleaving tiles until it
     runs out of registers.
@@ -92,9 +94,7 @@ def own_moments(X, x, kept, first, ROWS, WIDTH, PARTS, SHARED, WARPS, MASKED):
     if SHARED > 0:
         for part in range(SHARED):
             sums = sums + px.load(kept[part]).to(px.f32)
-    sums = total_of_warp(by_warp(X, sums, ROWS, WARPS))
-    count = counts_of_warps(X, px.cluster.rank(), (PARTS + SHARED) * WIDTH, ROWS, WIDTH, WARPS, MASKED)
-    own = mean_of_count(sums, count, MASKED)
+    own = means_of_warps(X, sums, (PARTS + SHARED) * WIDTH, ROWS, WIDTH, WARPS, MASKED)
     x = keep_row(x, PARTS)
     squares = by_warp(X, zeros(ROWS, WIDTH), ROWS, WARPS)
     for part in px.static_range(PARTS):
@@ -105,7 +105,7 @@ def own_moments(X, x, kept, first, ROWS, WIDTH, PARTS, SHARED, WARPS, MASKED):
         for part in range(SHARED):
             at = first + (PARTS + part) * WIDTH
             squares = squares + squared_distance(X, px.load(kept[part]), own, at, ROWS, WIDTH, WARPS, MASKED)
-    return sums, total_of_warp(squares)
+    return own, total_of_warp(squares)
 
 
 @row_kernel
@@ -116,14 +116,14 @@ def layer_norm_rows(
     row, first = px.cluster.id() * ROWS, px.cluster.rank() * SPAN
     kept = shared_parts(X, ROWS, WIDTH, SHARED)
     x = load_row(X, row, first, kept, 0.0, ROWS, WIDTH, PARTS, SHARED, ONCE)
-    sums, squares = own_moments(X, x, kept, first, ROWS, WIDTH, PARTS, SHARED, WARPS, MASKED)
+    own, squares = own_moments(X, x, kept, first, ROWS, WIDTH, PARTS, SHARED, WARPS, MASKED)
     x = keep_row(x, PARTS)
     weights: tuple[Any, ...] = ()
     if W is not None and AHEAD:
         for part in px.static_range(PARTS):  # on their way while the cluster exchanges what it knows
             at = first + part * WIDTH
             weights = (*weights, px.load(W[at : at + WIDTH]))
-    mean, squares = gather_moments(X, sums, squares, SPAN, ROWS, WIDTH, WARPS, MASKED)
+    mean, squares = gather_moments(X, own, squares, SPAN, ROWS, WIDTH, WARPS, MASKED)
     scale = px.rsqrt(squares / X.shape[1] + eps)
     x = keep_row(x, PARTS)
     for group in px.static_range(0, PARTS, GROUP):
@@ -158,6 +158,16 @@ def ring_for(rows: Any, *vectors: Any) -> RingConfig | None:
     if any(info_of("weight", vector).dtype_name != info.dtype_name for vector in given):
         return None
     return ring
+
+
+def choose_centered(rows: Any) -> RowConfig:
+    """The clusters of `rms_norm`; rows that begin anywhere take more registers: fewer vectors a thread, none ahead."""
+    info = describe(rows)
+    assert info is not None
+    columns, itemsize = info.shape[1], rows.dtype.itemsize
+    if info.aligned16:
+        return choose(columns, itemsize, centered=True)
+    return replace(choose(columns, itemsize, FEWER_HELD, centered=True), ahead=False)
 
 
 @remembered("x", "weight")
@@ -203,7 +213,7 @@ def layer_norm(
             require_vector(name, vector, columns)
     y = empty(x, (count, columns), info.dtype_name)
     if count and columns:
-        config = config or ring_for(rows, weight, bias) or choose(columns, rows.dtype.itemsize, centered=True)
+        config = config or ring_for(rows, weight, bias) or choose_centered(rows)
         if isinstance(config, RingConfig):
             launch_ring(norm_ring, config, (rows, weight, bias, y, float(eps)), {"CENTERED": True})
         else:

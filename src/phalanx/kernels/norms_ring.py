@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import phalanx as px
-from phalanx.kernels.moments import counts_of_warps, gather_moments, mean_of_count, squared_distance, total_of_warp
+from phalanx.kernels.moments import gather_moments, means_of_warps, squared_distance, total_of_warp
 from phalanx.kernels.rows import by_warp, row_sum
 from phalanx.kernels.rows_ring import REGISTERS, SHARED, check_ring, ring_kernel, stream
 
@@ -55,15 +55,13 @@ def moments_of(rows, x, slot, WARPS, MASKED):
     sums = px.zeros((WIDTH,), px.f32)
     for part in px.static_range(rows.PARTS):
         sums = sums + rows.part(x, slot, part)
-    sums = total_of_warp(by_warp(X, sums, 1, WARPS))
-    count = counts_of_warps(X, px.cluster.rank(), SPAN, 1, WIDTH, WARPS, MASKED)
-    own = mean_of_count(sums, count, MASKED)
+    own = means_of_warps(X, sums, SPAN, 1, WIDTH, WARPS, MASKED)
     x = rows.keep(x)
     squares = by_warp(X, px.zeros((WIDTH,), px.f32), 1, WARPS)
     for part in px.static_range(rows.PARTS):
         at = rows.first + part * WIDTH
         squares = squares + squared_distance(X, rows.part(x, slot, part), own, at, 1, WIDTH, WARPS, MASKED)
-    return gather_moments(X, sums, total_of_warp(squares), SPAN, 1, WIDTH, WARPS, MASKED)
+    return gather_moments(X, own, total_of_warp(squares), SPAN, 1, WIDTH, WARPS, MASKED)
 
 
 @px.func
