@@ -120,8 +120,7 @@ def test_the_smallest_cluster_that_holds_row_and_weights(columns: int, cluster: 
 
 def test_two_vectors_and_the_row_in_registers() -> None:
     assert choose_ring(131072, 2, 2) == choose_ring(131072, 2)
-    config = choose_ring(262144, 2, 2)
-    assert config is not None and not config.producer and (config.stages, config.step) == (3, config.parts)
+    assert choose_ring(262144, 2, 1) is not None and choose_ring(262144, 2, 2) is None
 
 
 def test_rows_that_are_not_for_a_ring() -> None:
@@ -158,8 +157,7 @@ def test_compiles_without_spills(name: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", (px.bf16, px.f16, px.f32))
-@pytest.mark.parametrize("vectors", (1, 2))
-@pytest.mark.parametrize("row_bytes", (1 << 18, 1 << 19, 1 << 20))
+@pytest.mark.parametrize("row_bytes, vectors", ((1 << 18, 1), (1 << 18, 2), (1 << 19, 1), (1 << 20, 1)))
 def test_layer_norm_compiles_without_spills(row_bytes: int, vectors: int, dtype: Any) -> None:
     columns = row_bytes // dtype.itemsize
     config = choose_ring(columns, dtype.itemsize, vectors)

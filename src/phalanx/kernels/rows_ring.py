@@ -203,10 +203,9 @@ def choose_ring(columns: int, itemsize: int, vectors: int = 1) -> RingConfig | N
     or 16, with at most 64 KiB of a row in each CTA: 512 threads hold them and their weights in registers. Three rows
     are on their way in the 192 KiB of the ring, tile by tile; four where a slice is half as long, each in one piece.
     Measured on an H200: 0.93 of the device copy for 131,072 and 262,144 columns of bf16. A long slice with two
-    `vectors`, weights and biases, needs more registers than the warps have beside a producer (96 a thread): there they
-    fill the ring themselves (128), with a whole slice at a time. Shared memory would hold both vectors only in the place
-    of half the ring, and loading them again for each row reads three times as much as the row. Anyone may call it; no
-    hardware is involved. Example: ``choose_ring(131072, 2).cluster == 8``.
+    `vectors`, weights and biases, is not for it: it needs more registers than the warps have beside a producer, shared
+    memory would hold both only in the place of half the ring, and loading them again for each row reads three times as
+    much as the row. Anyone may call it; no hardware is involved. Example: ``choose_ring(131072, 2).cluster == 8``.
     """
     row = columns * itemsize
     width = 32 * WARPS * VECTOR_BYTES // itemsize
@@ -218,9 +217,7 @@ def choose_ring(columns: int, itemsize: int, vectors: int = 1) -> RingConfig | N
     parts = columns // (cluster * width)
     if parts <= SHORT_PARTS:
         return RingConfig(cluster, WARPS, width, parts, SHORT_STAGES, parts)
-    if vectors > 1:
-        return RingConfig(cluster, WARPS, width, parts, STAGES // parts, parts, producer=False, once=False)
-    return RingConfig(cluster, WARPS, width, parts, STAGES, once=False)
+    return RingConfig(cluster, WARPS, width, parts, STAGES, once=False) if vectors <= 1 else None
 
 
 def launch_ring(kernel: Any, config: RingConfig, args: tuple[Any, ...], constants: dict[str, Any]) -> None:
