@@ -47,7 +47,8 @@ def test_large_clusters_stream_and_short_rows_have_their_weights_ahead() -> None
 def test_a_mean_takes_no_larger_clusters() -> None:
     for columns in range(1000, 1 << 20, 9973):
         weighted, centered = choose(columns, 2, weighted=True), choose(columns, 2, centered=True)
-        assert (weighted.cluster, weighted.warps, weighted.parts) == (centered.cluster, centered.warps, centered.parts)
+        assert (weighted.cluster, weighted.warps, weighted.columns) == (centered.cluster, centered.warps, centered.columns)
+        assert centered.parts <= weighted.parts
 
 
 def test_once_and_ahead_reach_the_kernel() -> None:

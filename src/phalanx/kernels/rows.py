@@ -84,6 +84,9 @@ def choose(
         return replace(_halved(config, columns), per_sm=3, ahead=True)
     if config.cluster == 4 or (config.cluster == 2 and centered):
         return _halved(config, columns)
+    if config.shared and centered:  # fewer tiles that are written out one by one: the text compiles in under a second
+        fewer = replace(config, parts=HELD, shared=config.shared + config.parts - HELD)
+        config = fewer if fewer.shared * fewer.width * itemsize <= SHARED_BYTES else config
     return replace(config, once=config.cluster >= STREAMED_FROM, ahead=config.parts <= AHEAD)
 
 
