@@ -87,16 +87,9 @@ def push(Y, rounds, *, COUNT=1024, STAGES=4, SHIFT=0):
 
 
 def milliseconds(run: Callable[[], Any], repeats: int) -> float:
-    import torch
-
-    start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    """The same after a run that warms up: what is timed was only just made."""
     run()
-    start.record()
-    for _ in range(repeats):
-        run()
-    stop.record()
-    torch.cuda.synchronize()
-    return start.elapsed_time(stop) / repeats
+    return machine.milliseconds(run, repeats)
 
 
 def median(numbers: list[float]) -> float:

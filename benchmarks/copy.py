@@ -33,16 +33,6 @@ CONFIGS = (
 )
 
 
-def milliseconds(run: object, repeats: int) -> float:
-    start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    start.record()
-    for _ in range(repeats):
-        run()  # type: ignore[operator]
-    stop.record()
-    torch.cuda.synchronize()
-    return start.elapsed_time(stop) / repeats
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=7)
@@ -73,8 +63,8 @@ def main() -> None:
                 assert torch.equal(x, y), (config, "wrong result")
                 ratios, mine, theirs = [], [], []
                 for _ in range(options.rounds):
-                    theirs.append(milliseconds(theirs_once, repeats))
-                    mine.append(milliseconds(ours, repeats))
+                    theirs.append(machine.milliseconds(theirs_once, repeats))
+                    mine.append(machine.milliseconds(ours, repeats))
                     ratios.append(theirs[-1] / mine[-1])
                 middle = options.rounds // 2
                 row = {

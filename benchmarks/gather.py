@@ -7,7 +7,6 @@ bandwidth; the device copy of as many bytes, measured beside, is what the memory
 from __future__ import annotations
 
 import argparse
-import random
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -18,21 +17,12 @@ import machine
 import torch
 
 from phalanx.kernels.gather import MoveConfig, choose, gather_rows, scatter_add_rows, scatter_rows
+from phalanx.runtime.timing import turns
 
 Run = Callable[[], object]
 SHAPES = ((262144, 131072, 4096), (262144, 131072, 1024), (1048576, 262144, 256), (65536, 32768, 16384))
 RINGS = ((1, 24, 8), (2, 12, 3), (2, 12, 6), (4, 6, 2), (4, 6, 3), (2, 6, 2, 2), (1, 12, 4, 2), (1, 6, 2, 4))
 """Rows of 8 KiB a stage, stages, lag, CTAs of an SM; for shorter rows as many more."""
-
-
-def milliseconds(run: Run, repeats: int) -> float:
-    start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    start.record()
-    for _ in range(repeats):
-        run()
-    stop.record()
-    torch.cuda.synchronize()
-    return start.elapsed_time(stop) / repeats
 
 
 def medians(runs: dict[str, Run], rounds: int, repeats: int) -> dict[str, float]:
@@ -43,11 +33,9 @@ def medians(runs: dict[str, Run], rounds: int, repeats: int) -> dict[str, float]
     for run in runs.values():
         run()
     times: dict[str, list[float]] = {name: [] for name in runs}
-    order, rng = list(runs), random.Random(0)
-    for _ in range(rounds):
-        rng.shuffle(order)
-        for name in order:
-            times[name].append(milliseconds(runs[name], repeats))
+    names = list(runs)
+    for _, index in turns(len(names), rounds):
+        times[names[index]].append(machine.milliseconds(runs[names[index]], repeats))
     return {name: sorted(values)[rounds // 2] for name, values in times.items()}
 
 

@@ -24,7 +24,6 @@ from typing import Any
 
 import machine
 import torch
-from gather import milliseconds
 
 from phalanx.kernels.grouped import GroupedConfig, choose_grouped, grouped_matmul
 from phalanx.kernels.moe import moe_matmul
@@ -113,7 +112,7 @@ def measure(rows: int, n: int, k: int, options: argparse.Namespace) -> dict[str,
     theirs = torch_grouped(x, w, sizes)
     if theirs is not None:
         runs["torch grouped"] = theirs
-    times = take_turns(runs, milliseconds, Mode("block", options.block, 0.0, options.rounds))
+    times = take_turns(runs, machine.milliseconds, Mode("block", options.block, 0.0, options.rounds))
     result: dict[str, Any] = {"rows": rows, "n": n, "k": k, "sizes": sizes, "config": asdict(chosen)}
     result["tflops"] = {name: 2e-9 * rows * n * k / statistics.median(took) for name, took in times.items()}
     result["ratios"] = {

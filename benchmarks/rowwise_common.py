@@ -6,6 +6,8 @@ import statistics
 from collections.abc import Callable
 from typing import Any
 
+import machine
+
 from phalanx.kernels.rows import RowConfig
 from phalanx.kernels.rows_ring import RingConfig
 from phalanx.runtime.timing import Mode, take_turns
@@ -30,19 +32,7 @@ def shown(config: Config) -> str:
     return " ".join([shape, *(name for name, on in flags.items() if on)])
 
 
-def milliseconds(run: Run, repeats: int) -> float:
-    import torch
-
-    start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    start.record()
-    for _ in range(repeats):
-        run()
-    stop.record()
-    torch.cuda.synchronize()
-    return start.elapsed_time(stop) / repeats
-
-
 def alternate(runs: dict[str, Run], rounds: int, budget_ms: float) -> dict[str, float]:
     """The median milliseconds of each, measured in turns of about `budget_ms`."""
-    times = take_turns(runs, milliseconds, Mode("block", budget_ms, 0.0, rounds))
+    times = take_turns(runs, machine.milliseconds, Mode("block", budget_ms, 0.0, rounds))
     return {name: statistics.median(found) for name, found in times.items()}

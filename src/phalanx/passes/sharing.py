@@ -18,6 +18,7 @@ from phalanx.errors import Error
 from phalanx.ir.archs import ARCHS
 from phalanx.ir.core import Block, Function, Note, Op, map_blocks, rewrite, substitute
 from phalanx.ir.memory import Storage, unit_of
+from phalanx.ir.ops.control import Roles
 from phalanx.ir.ops.memory import FenceAsyncProxy
 from phalanx.ir.types import TileType
 from phalanx.ir.views import SharedBuffer
@@ -67,7 +68,7 @@ def _at_most(function: Function) -> int:
         ),
         default=0,
     )
-    agents = 1 + sum(1 for op in function.walk() if op.mnemonic == "roles" for _ in op.blocks())
+    agents = 1 + sum(len(op.regions) for op in function.walk() if isinstance(op, Roles))
     return buffers + agents * largest + sum(barrier.nbytes for barrier in function.barriers)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from phalanx.ir.archs import ARCHS
 from phalanx.ir.core import Block, Op
 from phalanx.ir.effects import (
     Arrival,
@@ -22,8 +23,8 @@ from phalanx.ir.views import BarrierArray, BarrierRef
 
 MAX_COUNT = 2**20 - 1
 """Largest arrival count, and largest number of outstanding bytes, of one phase."""
-MAX_BARRIERS = 232448 // 8
-"""As many fill the shared memory of a CTA on every target."""
+MAX_BARRIERS = max(arch.shared_limit for arch in ARCHS.values()) // 8
+"""As many fill the shared memory of a CTA."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
