@@ -10,6 +10,7 @@ import pytest
 
 import phalanx as px
 from phalanx.kernels import grouped
+from phalanx.kernels.group_tiles import planned
 from phalanx.kernels.grouped import GroupedConfig, choose_grouped, grouped_matmul
 
 SMALL = GroupedConfig(bn=64, stages=3, band=2)
@@ -52,19 +53,11 @@ def test_bias_and_activation() -> None:
     assert np.array_equal(got, expected.astype(x.dtype))
 
 
-def test_the_plan() -> None:
-    table = np.full((4, 32), -9, np.int32)
-    grouped.plan_groups[1](np.array([150, 0, 70, 128]), table, GROUPS=4, BM=128)
-    assert table[:, :4].tolist() == [[0, 0, 2, 3], [0, 128, 150, 220], [150, 150, 220, 348], [4] * 4]
-    assert (table[3] == 4).all()
-
-
 @pytest.mark.parametrize("shape", CLUSTERS, ids=str)
 def test_is_clean(shape: tuple[int, int]) -> None:
     x, w, _ = make([150, 0, 70], behind=0)
-    table = np.zeros((4, 32), np.int32)
+    table = planned(np.array([150, 0, 70], np.int32), x, 220, 3, 128 * shape[0])
     config = replace(SMALL, cm=shape[0], cn=shape[1])
-    grouped.plan_groups[1](np.array([150, 0, 70], np.int32), table, GROUPS=3, BM=128 * shape[0])
     y = np.zeros((220, 192), x.dtype)
     ring = grouped.grouped_ring[2 * shape[0], shape[1]]
     report = px.check(ring, x, w, y, table, table, schedules=2, **config.constants())

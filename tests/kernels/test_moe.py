@@ -8,6 +8,7 @@ import pytest
 
 import phalanx as px
 from phalanx.kernels import moe
+from phalanx.kernels.group_tiles import planned
 from phalanx.kernels.moe import moe_gather_matmul, moe_matmul, moe_matmul_scatter
 
 SMALL = {"BM": 128, "BN": 64, "STAGES": 3}
@@ -44,21 +45,14 @@ def test_matmul_scatter_adds_what_the_gates_weigh() -> None:
     assert np.array_equal(out, expected)
 
 
-def test_the_plan_knows_where_each_expert_ends() -> None:
-    table = np.zeros((3, 32), np.int32)
-    moe.plan_tiles[1](np.array([150, 0, 70, 128]), table[0], table[1], table[2], EXPERTS=4, BM=128)
-    assert table[:, :5].tolist() == [[0, 0, 2, 3, -1], [0, 128, 150, 220, 512], [150, 150, 220, 348, 0]]
-
-
 @pytest.mark.parametrize("gather, scatter", [(True, False), (False, False), (False, True)])
 def test_rings_are_clean(gather: bool, scatter: bool) -> None:
     x, w, idx, counts = make([100, 50])
     rows = x if gather else x[:150]
-    table = np.zeros((3, 32), np.int32)
-    moe.plan_tiles[1](counts, table[0], table[1], table[2], EXPERTS=2, BM=128)
+    table = planned(counts, x, 150, 2, 128)
     y = np.zeros((200, 128), np.float32 if scatter else rows.dtype)
     gate = np.ones(150, np.float32)
-    args = (rows, idx, w, y, table[0], table[1], table[2], gate)
+    args = (rows, idx, w, y, table, gate)
     report = px.check(moe.expert_ring[4], *args, GATHER=gather, SCATTER=scatter, schedules=2, **SMALL)
     assert report.ok, report
 
@@ -66,10 +60,10 @@ def test_rings_are_clean(gather: bool, scatter: bool) -> None:
 @pytest.mark.parametrize("gather, scatter", [(True, False), (False, True)])
 def test_compiles(gather: bool, scatter: bool) -> None:
     s = px.spec
-    table, y = s((512,), px.i32), s((32768, 2048), px.f32 if scatter else px.bf16)
+    table, y = s((4, 512), px.i32), s((32768, 2048), px.f32 if scatter else px.bf16)
     made = px.compile(
         moe.expert_ring[132], s((16384, 4096), px.bf16), s((32768,), px.i32), s((8, 2048, 4096), px.bf16), y, table,
-        table, table, s((32768,), px.f32), arch="sm_90a", GATHER=gather, SCATTER=scatter,
+        s((32768,), px.f32), arch="sm_90a", GATHER=gather, SCATTER=scatter,
     )
     assert made.spills == 0
     if gather:

@@ -10,6 +10,7 @@ import numpy as np
 
 from mutation.launches import Case
 from phalanx.kernels import grouped, moe, split_k
+from phalanx.kernels.group_tiles import planned
 from phalanx.kernels.matmul_config import MatmulConfig
 from phalanx.kernels.matmul_tiles import matmul_tiles
 
@@ -20,11 +21,10 @@ def experts(*, gathers: bool, scatters: bool) -> Callable[[], Case]:
     def make() -> Case:
         rng = np.random.default_rng(0)
         x, w = (rng.integers(-3, 4, shape).astype(ml_dtypes.bfloat16) for shape in ((150, 192), (2, 128, 192)))
-        sizes, table = np.array([100, 50], np.int32), np.zeros((3, 32), np.int32)
-        moe.plan_tiles[1](sizes, table[0], table[1], table[2], EXPERTS=2, BM=128)
+        table = planned(np.array([100, 50], np.int32), x, 150, 2, 128)
         rows = rng.permutation(150).astype(np.int32)
         y = np.zeros((150, 128), np.float32 if scatters else x.dtype)
-        args = [x, rows, w, y, table[0, :3].copy(), table[1, :3].copy(), table[2, :3].copy(), np.ones(150, np.float32)]
+        args = [x, rows, w, y, table[:, :3].copy(), np.ones(150, np.float32)]
         constants = {"BM": 128, "BN": 64, "STAGES": 2, "GATHER": gathers, "SCATTER": scatters}
         return Case("expert_ring", moe.expert_ring[2], args, constants)
 
@@ -68,8 +68,7 @@ def groups(cm: int, cn: int) -> Callable[[], Case]:
     def make() -> Case:
         rng = np.random.default_rng(0)
         x, w = (rng.integers(-3, 4, shape).astype(ml_dtypes.bfloat16) for shape in ((270, 192), (3, 64, 192)))
-        table = np.zeros((4, 32), np.int32)
-        grouped.plan_groups[1](np.array([200, 0, 70], np.int32), table, GROUPS=3, BM=128 * cm)
+        table = planned(np.array([200, 0, 70], np.int32), x, 270, 3, 128 * cm)
         config = grouped.GroupedConfig(bn=64, stages=2, cm=cm, cn=cn, band=2)
         args = [x, w, np.zeros((270, 64), x.dtype), table[:, :4].copy(), table]
         return Case("grouped_ring", grouped.grouped_ring[cm, cn], args, config.constants())

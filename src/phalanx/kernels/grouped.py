@@ -16,35 +16,16 @@ import numpy as np
 
 import phalanx as px
 from phalanx.kernels.activations import ACTIVATIONS, activate
-from phalanx.kernels.gather import INDICES, sms_of
+from phalanx.kernels.gather import INDICES
+from phalanx.kernels.group_tiles import clusters_at_once, most_tiles, planned
 from phalanx.kernels.matmul_tiles import peers
 from phalanx.kernels.matrices import FLOATS, empty, info_of, refused
 from phalanx.kernels.orders import grouped
 from phalanx.runtime.arrays import ArgumentKind, ArrayInfo, kind_of
 
 OPERANDS = ("bf16", "f16")
-ENTRIES = 32
 PIECE = 16
 """Columns that pass through an epilogue at a time: their f32 values are held beside the accumulator."""
-
-
-@px.kernel(warps=4)
-def plan_groups(SIZES, TABLE, *, GROUPS, BM, BT=ENTRIES):
-    """TABLE[:, t] of tile t: its group, its first row, the row behind the group's last, and the number of tiles."""
-    sizes = px.load(SIZES[0:GROUPS]).to(px.i32)
-    tiles = (sizes + (BM - 1)) // BM
-    upto, ends = px.cumsum(tiles, 0), px.cumsum(sizes, 0)
-    start = px.block_id(0) * BT
-    tile = start + px.arange(BT)
-    group = px.sum(px.where(upto.reshape(1, GROUPS) <= tile.reshape(BT, 1), 1, 0), axis=1)
-    mine = group.reshape(BT, 1) == px.arange(GROUPS).reshape(1, GROUPS)
-    end = px.sum(px.where(mine, ends.reshape(1, GROUPS), 0), axis=1)
-    # The group's first row, and BM for each of its tiles before this one.
-    origin = px.sum(px.where(mine, (ends - sizes - (upto - tiles) * BM).reshape(1, GROUPS), 0), axis=1)
-    px.store(TABLE[0, start : start + BT], group)
-    px.store(TABLE[1, start : start + BT], origin + tile * BM)
-    px.store(TABLE[2, start : start + BT], end)
-    px.store(TABLE[3, start : start + BT], px.full((BT,), px.sum(tiles), px.i32))
 
 
 @px.kernel(warps=12, cluster=lambda CM, CN: (CM, CN), exit_sync=False)
@@ -203,10 +184,8 @@ def grouped_matmul(
         return out
     settings = choose_grouped(height, groups, n) if config is None else config
     tall, wide, size = settings.cm * settings.bm, settings.cn * settings.bn, settings.cm * settings.cn
-    count = px.cdiv(min(height // tall + groups, height), ENTRIES) * ENTRIES
-    table = _table(x, count)
-    plan_groups[count // ENTRIES](sizes, table, GROUPS=groups, BM=tall)
-    clusters = min(_clusters(rows, x, size), min(height // tall + groups, height) * px.cdiv(n, wide))
+    table = planned(sizes, x, height, groups, tall)
+    clusters = min(clusters_at_once(x, size), most_tiles(height, groups, tall) * px.cdiv(n, wide))
     grouped_ring[settings.cm * clusters, settings.cn](
         x, w, out, table, table if bias is None else bias, BIASED=bias is not None, ACTIVATION=activation,
         **settings.constants(),
@@ -231,17 +210,6 @@ def _sizes(given: Any, groups: int, rows: int, x: Any) -> Any:
     if found.shape != (groups,):
         raise refused(f"group_sizes has shape {found.shape}", f"pass one size per group of w: ({groups},)")
     return given
-
-
-def _table(like: Any, count: int) -> Any:
-    """Room for what `plan_groups` finds, on the same device."""
-    if kind_of(like) is ArgumentKind.TORCH:
-        return like.new_empty((4, count), dtype=sys.modules["torch"].int32)
-    return np.empty_like(like, np.int32, shape=(4, count), order="C", subok=False)
-
-
-def _clusters(info: ArrayInfo, x: Any, size: int) -> int:
-    return px.device().clusters(size) if info.kind == "cuda" else max(1, sms_of(x) // size)
 
 
 def _require(rows: ArrayInfo, weights: ArrayInfo) -> None:

@@ -6,43 +6,21 @@ cluster take two column tiles of the same rows, each fetches half of the rows fo
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
-import numpy as np
-
 import phalanx as px
-from phalanx.kernels.gather import INDICES, new, sms_of
+from phalanx.kernels.gather import INDICES, new
+from phalanx.kernels.group_tiles import clusters_at_once, most_tiles, planned
 from phalanx.kernels.matrices import info_of, refused
-from phalanx.runtime.arrays import ArgumentKind, describe, kind_of
 
 OPERANDS = ("bf16", "f16")
 SUMS = ("f32", "bf16", "f16")
 ROWS = 128
-ENTRIES = 32
 
 
-@px.kernel(warps=4)
-def plan_tiles(SIZES, EXPERT, FIRST, END, *, EXPERTS, BM, BT=ENTRIES):
-    """For each tile of BM rows: its expert (-1: no tile), its first row, and the row behind the expert's last."""
-    sizes = px.load(SIZES[0:EXPERTS]).to(px.i32)
-    tiles = (sizes + (BM - 1)) // BM
-    upto, ends = px.cumsum(tiles, 0), px.cumsum(sizes, 0)
-    start = px.block_id(0) * BT
-    tile = start + px.arange(BT)
-    expert = px.sum(px.where(upto.reshape(1, EXPERTS) <= tile.reshape(BT, 1), 1, 0), axis=1)
-    mine = expert.reshape(BT, 1) == px.arange(EXPERTS).reshape(1, EXPERTS)
-    end = px.sum(px.where(mine, ends.reshape(1, EXPERTS), 0), axis=1)
-    # Row of the tile: the expert's first row, and BM for each of its tiles before this one.
-    origin = px.sum(px.where(mine, (ends - sizes - (upto - tiles) * BM).reshape(1, EXPERTS), 0), axis=1)
-    px.store(EXPERT[start : start + BT], px.where(expert < EXPERTS, expert, -1))
-    px.store(FIRST[start : start + BT], origin + tile * BM)
-    px.store(END[start : start + BT], end)
-
-
-@px.kernel(warps=12, cluster=2)
+@px.kernel(warps=12, cluster=2, exit_sync=False)
 def expert_ring(
-    A, I, W, Y, EXPERT, FIRST, END, WEIGHT, *, BM=ROWS, BN=256, BK=64, STAGES=4, PARTS=2, GATHER=True, SCATTER=False
+    A, I, W, Y, TABLE, WEIGHT, *, BM=ROWS, BN=256, BK=64, STAGES=4, PARTS=2, GATHER=True, SCATTER=False
 ):
     """Y[i] = A[I[i]] @ W[e].T with GATHER, or A[i] @ W[e].T; with SCATTER Y[I[i]] += WEIGHT[i] * (A[i] @ W[e].T)."""
     rank = px.cluster.rank()
@@ -52,7 +30,7 @@ def expert_ring(
     full, empty = px.barrier(STAGES), px.barrier(STAGES)
     steps = px.cdiv(A.shape[1], BK)
     columns = px.cdiv(W.shape[1], 2 * BN)
-    total = EXPERT.shape[0] * columns
+    total = px.load(TABLE[3, 0]) * columns
     first, step = px.cluster.id(), px.num_blocks(0) // 2
     ring = px.ring(STAGES)
     if not SCATTER:
@@ -61,61 +39,61 @@ def expert_ring(
     with px.warps(0, 4, regs=40):
         for tile in range(first, total, step):
             t = tile // columns
-            e = px.load(EXPERT[t])
-            n = (tile % columns * 2 + rank) * BN
-            if e >= 0:
-                m = px.load(FIRST[t]) + rank * half
-                if GATHER:
-                    rows = px.load(I[m : m + half], fill=-1)
-                for k in range(0, steps * BK, BK):
-                    s = ring.stage
-                    empty[s].wait(ring.parity ^ 1)
-                    with full[s].transaction():
-                        mine = a[s][rank * half : rank * half + half]
-                        if GATHER:
-                            px.tma.gather(A, rows, k, mine, full[s], multicast=0b11)
-                        else:
-                            px.tma.load(A[m : m + half, k : k + BK], mine, full[s], multicast=0b11)
-                        px.tma.load(W[e, n : n + BN, k : k + BK], b[s], full[s])
-                    ring.advance()
+            e, m, n = px.load(TABLE[0, t]), px.load(TABLE[1, t]) + rank * half, (tile % columns * 2 + rank) * BN
+            if GATHER:
+                rows = px.load(I[m : m + half], fill=-1)
+            for k in range(0, steps * BK, BK):
+                s = ring.stage
+                empty[s].wait(ring.parity ^ 1)
+                with full[s].transaction():
+                    mine = a[s][rank * half : rank * half + half]
+                    if GATHER:
+                        px.tma.gather(A, rows, k, mine, full[s], multicast=0b11)
+                    else:
+                        px.tma.load(A[m : m + half, k : k + BK], mine, full[s], multicast=0b11)
+                    px.tma.load(W[e, n : n + BN, k : k + BK], b[s], full[s])
+                ring.advance()
+        for _ in range(STAGES):  # the peer's last releases have arrived: no CTA leaves while a signal is on its way to it
+            empty[ring.stage].wait(ring.parity ^ 1)
+            ring.advance()
 
     for c in px.static_range(2):
         with px.warps(4 + 4 * c, 4, regs=232):
             for tile in range(first, total, step):
                 t = tile // columns
-                n = (tile % columns * 2 + rank) * BN
-                if px.load(EXPERT[t]) >= 0:
-                    m, end = px.load(FIRST[t]) + c * half, px.load(END[t])
-                    acc = px.empty((half, BN), px.f32)
-                    last = 0
-                    for k in range(steps):
-                        s = ring.stage
-                        full[s].wait(ring.parity)
-                        px.wgmma(a[s][c * half : c * half + half], b[s].T, acc, accumulate=k > 0)
-                        px.wgmma_commit()
-                        px.wgmma_wait(1)
-                        if k > 0:
-                            empty[last].arrive(ctas=0b11)
-                        last = s
-                        ring.advance()
-                    px.wgmma_wait(0)
-                    empty[last].arrive(ctas=0b11)
-                    place = m + px.arange(half)
-                    if SCATTER:
-                        token = px.where(place < end, px.load(I[m : m + half], fill=-1).to(px.i32), -1)
-                        weight = px.load(WEIGHT[m : m + half]).to(px.f32).reshape(half, 1)
-                        for part in px.static_range(0, BN, 64):
-                            y = (acc[:, part : part + 64] * weight).to(Y.dtype)
-                            px.atomic_add(Y[token, n + part : n + part + 64], y)
-                    else:
-                        width = BN // PARTS
-                        kept = px.where(place < end, place, -1)
-                        for part in px.static_range(0, BN, width):
-                            px.tma.wait(0, read=True)
-                            px.store(out[c], acc[:, part : part + width].to(Y.dtype))
-                            px.fence.async_proxy()
-                            px.tma.scatter(out[c], kept, n + part, Y)
-                            px.tma.commit()
+                m, n, end = px.load(TABLE[1, t]) + c * half, (tile % columns * 2 + rank) * BN, px.load(TABLE[2, t])
+                acc = px.empty((half, BN), px.f32)
+                last = 0
+                for k in range(steps):
+                    s = ring.stage
+                    full[s].wait(ring.parity)
+                    px.wgmma(a[s][c * half : c * half + half], b[s].T, acc, accumulate=k > 0)
+                    px.wgmma_commit()
+                    px.wgmma_wait(1)
+                    if k > 0:
+                        empty[last].arrive(ctas=0b11)
+                    last = s
+                    ring.advance()
+                px.wgmma_wait(0)
+                empty[last].arrive(ctas=0b11)
+                place = m + px.arange(half)
+                if SCATTER:
+                    token = px.where(place < end, px.load(I[m : m + half], fill=-1).to(px.i32), -1)
+                    weight = px.load(WEIGHT[m : m + half]).to(px.f32).reshape(half, 1)
+                    for part in px.static_range(0, BN, 64):
+                        y = (acc[:, part : part + 64] * weight).to(Y.dtype)
+                        px.atomic_add(Y[token, n + part : n + part + 64], y)
+                else:
+                    width = BN // PARTS
+                    for part in px.static_range(0, BN, width):
+                        px.tma.wait(0, read=True)
+                        px.store(out[c], acc[:, part : part + width].to(Y.dtype))
+                        px.fence.async_proxy()
+                        if m + half <= end:
+                            px.tma.store(out[c], Y[m : m + half, n + part : n + part + width])
+                        else:  # the next expert's rows are not this tile's to write
+                            px.tma.scatter(out[c], px.where(place < end, place, -1), n + part, Y)
+                        px.tma.commit()
             px.tma.wait(0)
 
 
@@ -176,26 +154,10 @@ def _launch(
     if 0 in (rows, columns, experts, a.shape[1]):
         return
     height = options.get("BM", ROWS)
-    count = px.cdiv(min(rows // height + experts, rows), ENTRIES) * ENTRIES
-    table = _table(a, count)
-    plan_tiles[count // ENTRIES](sizes, table[0], table[1], table[2], EXPERTS=experts, BM=height)
+    table = planned(sizes, a, rows, experts, height)
     pairs = px.cdiv(columns, 2 * options.get("BN", 256))
-    clusters = min(_clusters(a), count * pairs)
-    expert_ring[2 * clusters](
-        a, idx, w, out, table[0], table[1], table[2], idx if weight is None else weight, **options
-    )
-
-
-def _table(like: Any, count: int) -> Any:
-    """Room for what `plan_tiles` finds, on the same device."""
-    if kind_of(like) is ArgumentKind.TORCH:
-        return like.new_empty((3, count), dtype=sys.modules["torch"].int32)
-    return np.empty_like(like, np.int32, shape=(3, count), order="C", subok=False)
-
-
-def _clusters(x: Any) -> int:
-    info = describe(x)
-    return px.device().clusters(2) if info is not None and info.kind == "cuda" else sms_of(x) // 2
+    clusters = min(clusters_at_once(a, 2), most_tiles(rows, experts, height) * pairs)
+    expert_ring[2 * clusters](a, idx, w, out, table, idx if weight is None else weight, **options)
 
 
 def _require(rows: tuple[int, ...], weights: tuple[int, ...], left: str, right: str) -> None:
