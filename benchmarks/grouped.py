@@ -34,7 +34,8 @@ GROUPS = 32
 SHAPES = ((16384, 4096, 14336), (16384, 14336, 4096), (16384, 4096, 4096), (65536, 4096, 2048), (2048, 4096, 4096))
 """Rows, N, K."""
 SWEEP = (
-    *(GroupedConfig(band=band) for band in (1, 2, 4, 8, 16)), *(GroupedConfig(cm=2, cn=1, band=band) for band in (1, 2, 4, 8)),
+    *(GroupedConfig(band=band) for band in (1, 2, 4, 8, 16)),
+    *(GroupedConfig(cm=2, cn=1, band=band) for band in (1, 2, 4, 8)),
     GroupedConfig(cm=1, cn=1), GroupedConfig(bn=128, stages=6, parts=1),
 )
 Run = Callable[[], Any]

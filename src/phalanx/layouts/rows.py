@@ -18,6 +18,8 @@ from .shared import CHUNK, TMA_ALIGNMENT, SharedLayout
 from .tma import BoxPiece, _box_shape, _plain_offset, check_descriptor
 
 FOUR = 4
+UNIFORM_ROWS = 16
+"""Rows by index that one warp asks for with indices in uniform registers."""
 
 
 @dataclass(frozen=True)
@@ -91,5 +93,34 @@ def index_layout(rows: int, warps: int) -> RegisterLayout:
         "register": images[:2] + images[7:],
         "lane": lanes + nothing * (LANES.bit_length() - 1 - len(lanes)),
         "warp": nothing * (warps - 1).bit_length(),
+    }
+    return RegisterLayout(LinearLayout.make(bases, padded((rows,))), (rows,), warps)
+
+
+def issued_by_warp(rows: int, warps: int) -> int:
+    """How many of `rows` rows each of so many warps asks for when they share them; a multiple of four."""
+    return max(FOUR, padded((rows,))[0] >> (warps.bit_length() - 1))
+
+
+@lru_cache(maxsize=128)
+def issue_layout(rows: int, warps: int) -> RegisterLayout:
+    """The registers of a tile of `rows` indices whose rows are loaded: all lanes of a warp hold those that it asks for.
+
+    They are the same in all lanes, so they move to uniform registers once, and the copies of a step follow each other
+    without a gap; lanes with indices of their own take turns, some sixty cycles each. More than `UNIFORM_ROWS` a warp
+    would take too many registers: then lanes hold them, as for stores.
+    """
+    share = issued_by_warp(rows, warps)
+    if share > UNIFORM_ROWS:
+        return index_layout(rows, warps)
+    size = padded((rows,))[0]
+    images: list[tuple[int, ...]] = [(1 << bit,) for bit in range(size.bit_length() - 1)]
+    held = share.bit_length() - 1
+    nothing: list[tuple[int, ...]] = [(0,)]
+    between = images[held:]
+    bases: dict[str, list[tuple[int, ...]]] = {
+        "register": images[:held],
+        "lane": nothing * (LANES.bit_length() - 1),
+        "warp": between + nothing * ((warps - 1).bit_length() - len(between)),
     }
     return RegisterLayout(LinearLayout.make(bases, padded((rows,))), (rows,), warps)

@@ -28,6 +28,9 @@ from phalanx.passes.signs import Signs, find_signs
 from phalanx.runtime.abi import TensorMapSlot
 
 CHUNK = 16
+WHOLE_LINES = 256  # bytes that a miss brings into L2: a neighbour is asked for soon
+PROMOTIONS: dict[str | None, int] = {"evict_first": 128}
+"""A stream brings what is asked for: what else came would push other data out."""
 TmaOp = TmaLoad | TmaStore | TmaReduce | TmaPrefetch
 
 UNKNOWN_START = f"its start along the last axis is not known to be a multiple of {CHUNK} bytes"
@@ -134,7 +137,7 @@ class _Planner:
             box, pieces, swizzle = self._free_boxes(view)
         else:
             box, pieces, swizzle = self._shared_boxes(view, shared)
-        slot = TensorMapSlot(view.array.index, box, swizzle)
+        slot = TensorMapSlot(view.array.index, box, swizzle, l2_promotion=PROMOTIONS.get(op.cache, WHOLE_LINES))
         index = self.tensor_maps.setdefault(slot, len(self.tensor_maps))
         count = f"{len(pieces)} boxes" if len(pieces) > 1 else "a box"
         swizzled = f", {swizzle}-byte swizzle" if swizzle else ""

@@ -43,7 +43,7 @@ from phalanx.layouts.fragments import mma_accumulator, mma_left, mma_right
 from phalanx.layouts.mma import wgmma_accumulator, wgmma_operand
 from phalanx.layouts.parts import part_layout
 from phalanx.layouts.registers import LANES, RegisterLayout
-from phalanx.layouts.rows import index_layout
+from phalanx.layouts.rows import index_layout, issue_layout
 
 Transform = Callable[[RegisterLayout], RegisterLayout]
 GATHERED_WHOLE = 8
@@ -228,7 +228,11 @@ def _block_product(op: Mma) -> list[Wish]:
 
 
 def _row_copy(op: TmaGather | TmaScatter) -> list[Wish]:
-    rows = (op.src if isinstance(op, TmaGather) else op.dst).offsets[0]
+    """The indices of loads with the warps that issue them, those of stores with the lanes of every warp."""
+    if isinstance(op, TmaGather):
+        rows = op.src.offsets[0]
+        return [Fixed(rows, issue_layout(shape_of(rows)[0], op.warps))]
+    rows = op.dst.offsets[0]
     return [Fixed(rows, index_layout(shape_of(rows)[0], op.warps))]
 
 

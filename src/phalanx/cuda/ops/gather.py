@@ -1,27 +1,27 @@
 """Rows by index in PTX: the four-row instructions where the target has them, copies of single rows elsewhere.
 
-Loads by a tile of indices are issued by all warps of the agent, whose lanes hold the indices: a copy takes its issuer
-some time. Stores belong to the bulk groups of one thread, so that thread issues them all; the indices come to it
-through its warp.
+Loads by a tile of indices are issued by all warps of the agent: up to 16 each by one lane, from uniform registers, more
+by the lanes that hold the indices. Stores belong to the bulk groups of one thread, so that thread issues them all; the
+indices come to it through its warp.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache
 
 from phalanx.cuda.bulk import bulk_load, bulk_store
 from phalanx.cuda.ops.tma import LOOP_FROM, POLICIES, _even_step, _mask, _shared_base, tensor_load, tensor_store
 from phalanx.cuda.plan import CopyPlan
-from phalanx.cuda.prelude import Parameter, instruction
+from phalanx.cuda.prelude import ELECT, Parameter, instruction
 from phalanx.cuda.registry import emits
 from phalanx.cuda.tiles.index import local_slots
 from phalanx.cuda.writer import Helper, Writer, scalar_dtype
 from phalanx.ir.ops.gather import RowCopy, TmaGather, TmaGather4, TmaScatter, TmaScatter4, row_views
 from phalanx.ir.values import Const, Value
 from phalanx.ir.views import SharedView
-from phalanx.layouts.rows import FOUR, index_layout
+from phalanx.layouts.rows import FOUR, UNIFORM_ROWS, index_layout, issue_layout, issued_by_warp
 from phalanx.layouts.shared import SWIZZLE_MASKS
 
 LANES = 32
@@ -66,6 +66,9 @@ def emit_gather4(w: Writer, op: TmaGather4) -> None:
 @emits(TmaGather)
 def emit_gather(w: Writer, op: TmaGather) -> None:
     tile = w.name(op.src.offsets[0])
+    if issued_by_warp(op.dst.shape[0], op.warps) <= UNIFORM_ROWS:
+        _emit_uniform(w, op, tile)
+        return
     with w.block():
         if op.warps == 1:
             w.line("__syncwarp();  // all that the elected lane did is done")
@@ -74,6 +77,28 @@ def emit_gather(w: Writer, op: TmaGather) -> None:
             with w.block(_share(w, lanes)):
                 first = f"{w.lane} * {FOUR}" + (f" + {group * LANES * FOUR}" if group else "")
                 gather.four([f"{tile}[{slot}]" for slot in slots], first)
+
+
+def _emit_uniform(w: Writer, op: TmaGather, tile: str) -> None:
+    """One lane of each warp issues the warp's copies, back to back, with indices that all its lanes hold.
+
+    The lane is elected here, not where the role begins: so the assembler knows that it is alone, and needs no loop over
+    the lanes that might be active.
+    """
+    rows = op.dst.shape[0]
+    share = issued_by_warp(rows, op.warps)
+    slots = local_slots(w.plan.layouts[op.src.offsets[0]], issue_layout(rows, op.warps))
+    assert slots is not None, "the indices are not where their copies are issued"
+    issuers = -(-rows // share)
+    with w.block():
+        gather = _Gather(w, op)
+        alone = f"{w.use(ELECT)}()"
+        with w.block(f"if ({w.warp} < {issuers} && {alone})" if issuers < op.warps else f"if ({alone})"):
+            for start in range(0, min(share, rows), FOUR):
+                holders = -(-(rows - start) // share)
+                with w.block(f"if ({w.warp} < {holders})") if holders < issuers else nullcontext():
+                    first = _sum(_times(w.warp, share) if op.warps > 1 else "0", str(start))
+                    gather.four([f"{tile}[{slots[start + i]}]" for i in range(FOUR)], first)
 
 
 @emits(TmaScatter4)
