@@ -90,7 +90,7 @@ def measure(rows: int, n: int, k: int, options: argparse.Namespace) -> dict[str,
             torch.matmul(rows_of, weights.T, out=result)
 
     loop()
-    chosen = choose_grouped(rows, GROUPS, n)
+    chosen = choose_grouped(rows, GROUPS, n, k)
     configs = {"ours": chosen}
     if options.sweep:
         configs |= {" ".join(f"{k}={v}" for k, v in asdict(c).items()): c for c in SWEEP if c != chosen}

@@ -68,6 +68,19 @@ def test_single_rows_on_hopper(kernel: Any) -> None:
     assert copies(compiled(kernel, "sm_90a")) == [LOAD, STORE, *GROUPS]
 
 
+def test_one_lane_of_each_warp_asks_for_its_rows_back_to_back() -> None:
+    text = compiled(move, "sm_90a", R=64).source
+    issue = text[text.index("if (ptx::elect_sync()) {") :]
+    block = issue[: issue.index("}")].splitlines()[1:-1]
+    assert len(block) == 16 and all("cp_async_bulk_tensor_2d_shared_global(" in line for line in block)
+    assert "px_lane" not in "".join(block)
+
+
+def test_more_rows_than_uniform_registers_come_from_the_lanes_that_hold_their_indices() -> None:
+    text = compiled(move, "sm_90a", R=128).source
+    assert "if (px_lane % 4 == px_warp_id) {" in text
+
+
 def test_multicast_and_hint_are_modifiers() -> None:
     wide = compiled(move, "sm_100a", MASK=0b11, HINT="evict_first", CLUSTER=2)
     assert copies(wide)[0] == (

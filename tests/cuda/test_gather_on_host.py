@@ -17,8 +17,8 @@ pytestmark = pytest.mark.skipif(host_cuda.COMPILER is None, reason="needs a C++ 
 ARCHS = ("sm_90a", "sm_100a")
 
 
-@px.kernel(warps=2)
-def there_and_back(X, I, J, Y, *, R, K, COL=0):
+@px.kernel(warps=lambda WARPS: WARPS)
+def there_and_back(X, I, J, Y, *, R, K, COL=0, WARPS=2):
     s, bar = px.shared((2, R, K), X.dtype), px.barrier()
     i = px.block_id(0) * R
     with bar.transaction():
@@ -83,6 +83,16 @@ def test_every_path(dtype: Any, k: int, rows: int, arch: str) -> None:
     x, y = random((50, k + 16), dtype), random((300, k), dtype, 1)
     i, j = rng.integers(-5, 55, 2 * rows - 3), rng.permutation(320)[: 2 * rows].astype(np.int32) - 10
     compare(there_and_back, 2, [x, i, j, y], arch, R=rows, K=k, COL=16)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("rows, warps", [(4, 4), (12, 1), (20, 4), (32, 3), (48, 4), (64, 4), (64, 1)])
+def test_warps_share_the_rows(rows: int, warps: int, arch: str) -> None:
+    """Also where some ask for fewer than others, or for none."""
+    rng = np.random.default_rng(5)
+    x, y = random((50, 64), np.float16), random((300, 64), np.float16, 1)
+    i, j = rng.integers(-5, 55, 2 * rows - 3), rng.permutation(320)[: 2 * rows].astype(np.int32) - 10
+    compare(there_and_back, 2, [x, i, j, y], arch, R=rows, K=64, WARPS=warps)
 
 
 @pytest.mark.parametrize("arch", ARCHS)

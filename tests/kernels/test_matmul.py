@@ -373,6 +373,8 @@ def test_few_rows_and_large_weights_split_k() -> None:
     assert split_side(Problem(128, 4096, 14336)) == "rows"
     assert split_side(Problem(1, 4096, 4096)) == "rows"
     assert split_side(Problem(4096, 128, 14336)) == "columns"
+    assert split_side(Problem(4096, 1, 4096)) == "columns"
+    assert split_side(Problem(8192, 128, 8192)) is None  # storing the transposed result takes longer than it saves
     assert split_side(Problem(128, 4096, 14336, by_k=(True, False))) == "rows"  # weights lie either way
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from phalanx.layouts.rows import index_layout, row_boxes
+from phalanx.layouts.rows import UNIFORM_ROWS, index_layout, issue_layout, issued_by_warp, row_boxes
 from phalanx.layouts.shared import SharedLayout
 
 LAYOUTS = [
@@ -97,3 +97,20 @@ def test_lane_l_holds_four_indices(rows: int, warps: int) -> None:
                 if 128 * group + 4 * lane < rows:
                     held = [int(layout.elements[4 * group + i, lane, warp]) for i in range(4)]
                     assert held == [128 * group + 4 * lane + i for i in range(4)]
+
+
+@pytest.mark.parametrize("rows", [4, 8, 12, 16, 20, 48, 64])
+@pytest.mark.parametrize("warps", [1, 2, 3, 4])
+def test_all_lanes_of_a_warp_hold_what_it_asks_for(rows: int, warps: int) -> None:
+    share, layout = issued_by_warp(rows, warps), issue_layout(rows, warps)
+    if share > UNIFORM_ROWS:
+        assert layout == index_layout(rows, warps)
+        return
+    asked = []
+    for warp in range(-(-rows // share)):
+        assert warp < warps
+        mine = list(range(share * warp, min(share * warp + share, rows)))
+        asked += mine
+        for lane in range(32):
+            assert layout.elements[: len(mine), lane, warp].tolist() == mine
+    assert asked == list(range(rows))

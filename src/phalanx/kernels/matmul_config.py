@@ -42,9 +42,12 @@ HBM = 3.8e6  # bytes of a microsecond
 FIXED = 5.0  # microseconds: launch, first loads, last stores
 STREAMED_BYTES = 8 << 20  # of the larger operand: below that either kernel takes about as long as its launch
 # Of the tiles' time, what the split's may be. Its model is fitted to measurements of few rows, the one of tiles to large
-# products; but it knows nothing of results that are stored transposed.
-ALLOWED = {"rows": 1.05, "columns": 0.95}
-FEW_ROWS = 128  # as many or fewer always split: 16, 64 and 128 rows measured 0.70, 0.94 and 0.65 of the tiles' time
+# products.
+ALLOWED = {"rows": 1.05, "columns": 1.0}
+TRANSPOSED = {"rows": 0.0, "columns": 6.5e-6}  # microseconds per element of a result that is stored transposed
+# As many or fewer always split: 1, 16, 64 and 128 rows measured 0.40, 0.70, 0.94 and 0.65 of the tiles' time, 1 and 16
+# columns 0.38 and 0.49.
+FEW = {"rows": 128, "columns": 16}
 
 # Rows, columns and multiplying warpgroups.
 TILES = (
@@ -185,7 +188,7 @@ def split_side(problem: Problem, device: Device | None = None) -> str | None:
 
     "rows": C = A @ B by `split_k_matmul(a, b)`; "columns": the transposed product, by `split_k_matmul(b.T, a.T)`; None:
     tiles. A side qualifies if it has at most `MOST_ROWS`, 16-bit operands contiguous along K on that side, and the other
-    operand has at least `STREAMED_BYTES`. Up to `FEW_ROWS` rows are split; else the models decide: split if its
+    operand has at least `STREAMED_BYTES`. Up to `FEW` rows or columns are split; else the models decide: split if its
     predicted time is at most `ALLOWED` times that of the best tiles. Anyone may call it; no hardware is involved.
     Example: ``split_side(Problem(64, 8192, 8192)) == "rows"``.
     """
@@ -198,9 +201,10 @@ def split_side(problem: Problem, device: Device | None = None) -> str | None:
     ):  # fmt: skip
         if few > MOST_ROWS or few > many or not by_k or many * problem.k * problem.itemsize < STREAMED_BYTES:
             continue
-        if side == "rows" and few <= FEW_ROWS:
+        if few <= FEW[side]:
             return side
-        if predicted(choose_split(few, many, problem.k), few, many, problem.k) <= ALLOWED[side] * tiles:
+        split = predicted(choose_split(few, many, problem.k), few, many, problem.k) + TRANSPOSED[side] * few * many
+        if split <= ALLOWED[side] * tiles:
             return side
     return None
 
