@@ -48,6 +48,18 @@ def in_place(x: np.ndarray, y: np.ndarray, *, lazy: bool) -> None:
         y[:] = x * 2
 
 
+def pair(x: np.ndarray, y: np.ndarray, *, kind: str) -> Any:
+    """Returns two arrays, or what can't be compared with them."""
+    if kind == "object":
+        return object()
+    parts = (x * 2, x + (2 if kind == "second wrong" else 1))
+    return parts[:1] if kind == "one" else parts
+
+
+def counted(x: float, *, kind: int) -> None:
+    """Leaves nothing to compare."""
+
+
 COSTS = {"good": 2.0, "better": 1.0, "slow": 9.0}
 
 

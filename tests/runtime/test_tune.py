@@ -19,7 +19,7 @@ from phalanx.runtime.arrays import numpy_dtype
 from phalanx.runtime.cache import DiskCache
 from phalanx.runtime.dispatch import spec
 from phalanx.runtime.timing import MODES
-from phalanx.runtime.tuning import keys, process, search
+from phalanx.runtime.tuning import keys, process, search, worker
 from phalanx.runtime.tuning.arguments import ArrayPlan, PlannedArguments, plan_arguments
 from phalanx.runtime.tuning.process import Worker
 from phalanx.runtime.tuning.worker import Failed, distance, first_line, same_bytes
@@ -332,6 +332,104 @@ def test_a_reference_by_name() -> None:
     assert [row.status for row in tuned.table] == ["ok", "is wrong"]
 
 
+@pytest.mark.parametrize("known", [dict(BM=64), dict(BM=64, COUNT=1), dict(BM=128)], ids=["listed", "in full", "another"])
+def test_a_reference_configuration(known: dict[str, int]) -> None:
+    """Of a kernel: one of the list, one of it with its defaults written out, or one that is not measured."""
+    configs = [dict(BM=64), dict(BM=32), dict(BM=32, FACTOR=3)]
+    tuned = px.tune(double, configs, (X, X.copy()), grid=blocks, measure=fakes.by_width, reference=known)
+    assert [(row.config, row.status) for row in tuned.table] == [
+        (dict(BM=32), "ok"), (dict(BM=64), "ok"), (dict(BM=32, FACTOR=3), "is wrong"),
+    ]  # fmt: skip
+    assert tuned.table[2].note == "argument Y is off by 0.5 of the largest element, 0.00098 is allowed"
+
+
+def test_every_array_of_a_reference_configuration_counts() -> None:
+    @px.kernel(warps=1)
+    def two(X, Y, Z, *, FIRST=2, SECOND=3):
+        px.store(Y[0:64], px.load(X[0:64]) * FIRST)
+        px.store(Z[0:64], px.load(X[0:64]) * SECOND)
+
+    args = (X, X.copy(), X.copy())
+    configs = [dict(FIRST=2), dict(FIRST=4), dict(SECOND=6)]
+    tuned = px.tune(two[1], configs, args, measure=fakes.one, reference=configs[0], isolate=False)
+    assert [(row.status, row.note.partition(" is off")[0]) for row in tuned.table] == [
+        ("ok", ""), ("is wrong", "argument Y"), ("is wrong", "argument Z"),
+    ]  # fmt: skip
+
+
+def test_a_kernel_is_compiled_once_for_a_reference_of_the_list(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "_host", lambda value: np.zeros(4, np.float32))  # this GPU's memory holds nothing
+    args = (spec((256,), px.f32), spec((256,), px.f32))
+    options: Any = dict(grid=blocks, isolate=False, rounds=1, keep=9)
+    asked: list[str] = []
+    ask = Worker.ask
+
+    def noted(self: Worker, name: str, *arguments: Any, limit: float) -> Any:
+        asked.append(name)
+        return ask(self, name, *arguments, limit=limit)
+
+    monkeypatch.setattr(Worker, "ask", noted)
+    px.tune(double, [dict(BM=32), dict(BM=64)], args, reference=dict(BM=64), **options)
+    assert asked == ["build", "build"]
+    assert [launch.grid[0] for launch in gpu.launches[:2]] == [4, 4], "the reference first, with bounded waits and without"
+
+
+def test_a_reference_configuration_of_a_function() -> None:
+    """Another process takes over after one that dies, and makes what is expected again."""
+    configs = kinds("dies", "good", "wrong")
+    tuned = px.tune(
+        fakes.candidate, configs, (SQUARE, SQUARE), measure=fakes.one, reference=dict(kind="better"), timeout=20
+    )
+    assert statuses(tuned) == {"good": "ok", "dies": "crashes", "wrong": "is wrong"}
+    tuned = px.tune(
+        fakes.in_place, [dict(lazy=False), dict(lazy=True)], (SQUARE, SQUARE.copy()), measure=fakes.one,
+        reference=dict(lazy=False), isolate=False,
+    )
+    assert [row.status for row in tuned.table] == ["ok", "is wrong"]
+
+
+def test_each_part_of_a_result_is_compared() -> None:
+    configs = kinds("both", "second wrong", "one")
+    tuned = px.tune(fakes.pair, configs, (SQUARE, SQUARE), measure=fakes.one, reference=configs[0], isolate=False)
+    notes = {row.config["kind"]: (row.status, row.note.partition(" is off")[0]) for row in tuned.table}
+    assert notes == {
+        "both": ("ok", ""), "second wrong": ("is wrong", "part 1 of the result"),
+        "one": ("is wrong", "part 1 of the result is missing"),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("raises", "{'kind': 'raises'} of 'candidate' fails: ValueError: no such thing"),
+        ("dies", "{'kind': 'dies'} of 'candidate' crashes: its process ended with status 7"),
+    ],
+)
+def test_a_reference_that_does_not_run(kind: str, message: str) -> None:
+    with pytest.raises(px.Error) as error:
+        px.tune(fakes.candidate, kinds("good"), (SQUARE, SQUARE), measure=fakes.one, reference=dict(kind=kind))
+    assert error.value.message == f"the reference configuration {message}"
+    assert error.value.location.file == __file__ and "a function" in (error.value.remedy or "")
+
+
+def test_a_reference_with_nothing_to_compare() -> None:
+    with pytest.raises(px.Error, match="fails: it returns an object, which can't be compared"):
+        px.tune(
+            fakes.pair, kinds("both"), (SQUARE, SQUARE), measure=fakes.one, reference=dict(kind="object"), isolate=False
+        )
+    with pytest.raises(px.Error, match="fails: it has no array and returns nothing"):
+        px.tune(fakes.counted, [dict(kind=1)], (1.0,), measure=fakes.one, reference=dict(kind=2), isolate=False)
+
+
+def test_a_reference_whose_runs_differ(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing comes back the same from this GPU: a configuration with a race is no reference."""
+    runs = iter(range(100))
+    monkeypatch.setattr(worker, "_host", lambda value: np.full(4, next(runs), np.float32))
+    args = (spec((256,), px.f32), spec((256,), px.f32))
+    with pytest.raises(px.Error, match=r"{'BM': 64} of 'double' differs from run to run: argument X is off"):
+        px.tune(double, [dict(BM=32)], args, grid=blocks, isolate=False, reference=dict(BM=64))
+
+
 @pytest.mark.parametrize(
     ("got", "want", "expected"),
     [
@@ -421,21 +519,21 @@ def test_in_this_process() -> None:
 
 
 def test_a_worker_answers_again_after_it_was_killed() -> None:
-    worker = Worker()
+    mine = Worker()
     try:
         with pytest.raises(Failed, match="AttributeError"):
-            worker.ask("no_such_request", limit=60)
-        assert worker.is_running, "a failure is not the end"
-        assert worker.process is not None
-        worker.process.kill()
+            mine.ask("no_such_request", limit=60)
+        assert mine.is_running, "a failure is not the end"
+        assert mine.process is not None
+        mine.process.kill()
         with pytest.raises(process.WorkerLost) as lost:
-            worker.ask("is_lost", limit=60)
-        assert lost.value.status == "crashes" and not worker.is_running
+            mine.ask("is_lost", limit=60)
+        assert lost.value.status == "crashes" and not mine.is_running
         with pytest.raises(Failed):
-            worker.ask("no_such_request", limit=60)
+            mine.ask("no_such_request", limit=60)
     finally:
-        worker.kill()
-    assert not worker.is_running
+        mine.kill()
+    assert not mine.is_running
 
 
 def test_first_lines() -> None:

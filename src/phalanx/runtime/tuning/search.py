@@ -15,9 +15,10 @@ from typing import Any
 
 from phalanx.errors import Error, caller_location
 from phalanx.ir.printer import text
+from phalanx.language.capture import kind_of
 from phalanx.language.kernel import Kernel
 from phalanx.runtime.dispatch import BoundLaunch, debugging, device_of
-from phalanx.runtime.specialise import Spec, normalise_grid, read_arguments, specialise
+from phalanx.runtime.specialise import Spec, constants_key, normalise_grid, read_arguments, specialise
 from phalanx.runtime.timing import MODES, turns
 from phalanx.runtime.tuning.arguments import ArrayPlan, plan_arguments, type_texts
 from phalanx.runtime.tuning.keys import load_rows, search_key, store_rows
@@ -35,7 +36,8 @@ NOTED_FAILURES = 8
 
 def tune(
     kernel: Any, configs: Iterable[dict[str, Any]], args: Sequence[Any] = (), *, grid: Any = None,
-    make_args: Callable[[], Sequence[Any]] | None = None, reference: Callable[..., Any] | None = None,
+    make_args: Callable[[], Sequence[Any]] | None = None,
+    reference: Callable[..., Any] | dict[str, Any] | None = None,
     tolerance: float | None = None, check: bool | Sequence[Any] = False,
     measure: Callable[[Callable[[], Any], dict[str, Any]], float] | None = None, mode: str = "sustained",
     rounds: int | None = None, keep: float = 1.25, timeout: float = 30.0, seed: int = 0,
@@ -54,12 +56,14 @@ def tune(
     tuned must be defined at the top of a file too; with ``isolate=False`` everything runs in this process, and a hang stays.
 
     `reference`, a function of the arguments as NumPy arrays, returns what the last array must be afterwards (for a tuned
-    function: what it must return), or a dict of arrays by parameter; an error above `tolerance` of the largest element (by
-    default a rounding of its dtype) is wrong. ``check=True`` first runs `px.check` on each candidate, ``check=(x, y)`` on
-    these, smaller, arguments. The survivors take turns: blocks of launches as `mode` says ("sustained": 20 ms back to
-    back, "burst": 6 ms after a rest, "cold": L2 emptied before each launch), `rounds` of them, medians; who is `keep`
-    times slower than the best after a round is not measured further. `timeout` is what one candidate may take, in seconds.
-    `measure(run, config)` replaces the clock: it returns milliseconds. ``force=True`` searches again. Example::
+    function: what it must return), or a dict of arrays by parameter. Or it is a configuration known to be right, one of
+    `configs` or another dict of constants: it runs first, and what it leaves in every array (and returns) is what all
+    others must. An error above `tolerance` of the largest element (by default a rounding of its dtype) is wrong.
+    ``check=True`` first runs `px.check` on each candidate, ``check=(x, y)`` on these, smaller, arguments. The survivors
+    take turns: blocks of launches as `mode` says ("sustained": 20 ms back to back, "burst": 6 ms after a rest, "cold": L2
+    emptied before each launch), `rounds` of them, medians; who is `keep` times slower than the best after a round is not
+    measured further. `timeout` is what one candidate may take, in seconds. `measure(run, config)` replaces the clock: it
+    returns milliseconds. ``force=True`` searches again. Example::
 
         configs = [dict(BM=bm, STAGES=s) for bm in (64, 128) for s in (2, 3, 4)]
         tuned = px.tune(copy, configs, (x, y), grid=lambda BM: px.cdiv(4096, BM))
@@ -74,6 +78,7 @@ def tune(
         )
     target, grid = target_of(kernel, grid)
     chosen = list_of_configs(target, configs)
+    check_reference(target, reference)
     if mode not in MODES:
         raise _mistake(f"px.tune has no mode {mode!r}", f"the modes are {', '.join(MODES)}")
     if rounds is not None and (not isinstance(rounds, int) or rounds < 1):
@@ -123,11 +128,26 @@ def list_of_configs(target: Any, configs: Iterable[dict[str, Any]]) -> list[dict
     if not chosen:
         raise _mistake("px.tune has no configuration to try", "pass a list of dicts: [dict(BM=64), dict(BM=128)]")
     for config in chosen:
-        if not isinstance(config, dict) or not all(isinstance(name, str) for name in config):
-            raise _mistake(f"a configuration is {config!r}", "a configuration is a dict of constants: dict(BM=64)")
-        if isinstance(target, Kernel):
-            target.bind_constants(config)  # raises for a constant that the kernel does not have
+        check_config(target, config, "a configuration")
     return chosen
+
+
+def check_config(target: Any, config: Any, what: str) -> None:
+    if not isinstance(config, dict) or not all(isinstance(name, str) for name in config):
+        raise _mistake(f"{what} is {config!r}", "a configuration is a dict of constants: dict(BM=64)")
+    if isinstance(target, Kernel):
+        target.bind_constants(config)  # raises for a constant that the kernel does not have
+
+
+def check_reference(target: Any, reference: Any) -> None:
+    """A function, or a configuration that is known to be right."""
+    if isinstance(reference, dict):
+        check_config(target, reference, "the reference configuration")
+    elif reference is not None and not callable(reference):
+        raise _mistake(
+            f"reference= is {kind_of(reference)}, neither a function nor a configuration",
+            "pass a function that returns what is expected, or a configuration that is known to be right: dict(BM=64)",
+        )
 
 
 @dataclass
@@ -181,6 +201,8 @@ class Search:
     setup: Setup | None = None
     loaded: set[int] = field(default_factory=set)
     prepared: bool = False
+    known: Candidate | None = None
+    """The configuration that the others are compared with: one of the candidates, or one more of its own."""
 
     @property
     def is_kernel(self) -> bool:
@@ -196,6 +218,10 @@ class Search:
         with progress_bar(self.quiet) as bar:
             stage = bar(f"{self.name}: reading", len(candidates))
             listings = [self.read(candidate, stage) for candidate in candidates]
+            if isinstance(self.reference, dict):
+                self.known = self.known_candidate(candidates)
+                listings.append(self.read(self.known, lambda: None))
+                self.require_known()
             key = self.key(listings)
             rows = None if force else load_rows(key, self.configs)
             from_cache = rows is not None
@@ -265,12 +291,32 @@ class Search:
 
     # The search --------------------------------------------------------------------------------------------
 
+    def known_candidate(self, candidates: list[Candidate]) -> Candidate:
+        """The candidate of the reference configuration; a kernel is not compiled twice for it."""
+        if self.is_kernel:
+            wanted = constants_key(self.target.bind_constants(self.reference))
+            for candidate in candidates:
+                if constants_key(self.target.bind_constants(candidate.config)) == wanted:
+                    return candidate
+        return Candidate(len(candidates), self.reference)
+
+    def require_known(self) -> None:
+        """Without its reference nothing can be compared: what is wrong with it ends the search."""
+        if self.known is not None and not self.known.alive:
+            raise Error(
+                f"the reference configuration {self.known.config} of '{self.name}' {self.known.status}: {self.known.note}",
+                location=caller_location(),
+                remedy="pass a configuration that runs by itself, or a function that returns what is expected",
+            )
+
     def search(self, candidates: list[Candidate], bar: Any) -> None:
         make = Worker if self.isolate else Here
         self.worker = make()
         self.setup = self.make_setup()
         try:
-            self.build(candidates, bar)
+            more = [] if self.known is None or self.known in candidates else [self.known]
+            self.build([*candidates, *more], bar)
+            self.require_known()
             alive = [c for c in candidates if c.alive]
             stage = bar(f"{self.name}: trying", len(alive))
             for candidate in alive:
@@ -289,10 +335,11 @@ class Search:
 
         return Setup(
             plans=tuple(plan_arguments(self.args, self.ordinal)) if self.make_args is None else (),
-            make_args=sent(self.make_args, "make_args"), reference=sent(self.reference, "reference"),
+            make_args=sent(self.make_args, "make_args"),
+            reference=sent(self.reference, "reference") if self.known is None else None,
             measure=sent(self.measure, "measure"), names=self.target.parameters if self.is_kernel else (),
             ordinal=self.ordinal, mode=self.mode, tolerance=self.tolerance, seed=self.seed,
-            is_kernel=self.is_kernel,
+            is_kernel=self.is_kernel, compares=self.reference is not None,
         )
 
     def send(self, value: Any, what: str) -> Any:
@@ -381,17 +428,20 @@ class Search:
             if not self.worker.is_running or not self.prepared:
                 self.loaded.clear()
                 self.start()
-            if candidate.number not in self.loaded:
-                config = candidate.config if self.is_kernel else self.send(candidate.config, "a configuration")
-                self.worker.ask("load", candidate.number, candidate.payload, config, limit=self.timeout)
-                self.loaded.add(candidate.number)
-            return self.worker.ask(what, candidate.number, limit=self.timeout)
+            return self.request(candidate, what)
         except Failed as failure:
             candidate.fail(failure)
             return None
 
+    def request(self, candidate: Candidate, what: str) -> Any:
+        if candidate.number not in self.loaded:
+            config = candidate.config if self.is_kernel else self.send(candidate.config, "a configuration")
+            self.worker.ask("load", candidate.number, candidate.payload, config, limit=self.timeout)
+            self.loaded.add(candidate.number)
+        return self.worker.ask(what, candidate.number, limit=self.timeout)
+
     def start(self) -> None:
-        """A process with the arguments; that this fails is nobody's candidate's fault."""
+        """A process with the arguments and what is expected; that this fails is nobody's candidate's fault."""
         try:
             self.worker.ask("prepare", self.setup, limit=START_LIMIT_S)
             self.prepared = True
@@ -401,6 +451,12 @@ class Search:
                 location=caller_location(),
                 remedy="check make_args=, reference= and the GPU's free memory: the arrays are made a second time",
             ) from None
+        if self.known is not None:
+            try:
+                self.request(self.known, "refer")
+            except Failed as failure:
+                self.known.fail(failure)
+            self.require_known()
 
     def take_turns(self, alive: list[Candidate], bar: Any) -> None:
         """Rounds of blocks; those that fall behind are not measured further."""
