@@ -39,7 +39,7 @@ def candidate(x: np.ndarray, y: np.ndarray, *, kind: str = "good", mark: str | N
         os._exit(7)
     if kind == "raises":
         raise ValueError("no such thing\nat all")
-    return x * (3 if kind == "wrong" else 2)
+    return x * (WRONG if kind == "wrong" else 2)
 
 
 def in_place(x: np.ndarray, y: np.ndarray, *, lazy: bool) -> None:
@@ -60,6 +60,7 @@ def counted(x: float, *, kind: int) -> None:
     """Leaves nothing to compare."""
 
 
+WRONG = 3
 COSTS = {"good": 2.0, "better": 1.0, "slow": 9.0}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ import pytest
 
 import phalanx as px
 import tuning_fakes as fakes
-from phalanx.runtime import device_array
+from phalanx.cuda import nvrtc
+from phalanx.runtime import compiled, device_array
 from phalanx.runtime import driver as cuda
 from phalanx.runtime.arrays import numpy_dtype
 from phalanx.runtime.cache import DiskCache
@@ -234,22 +236,17 @@ def test_a_search_is_made_once(started: list[Worker]) -> None:
         dict(rounds=2),
         dict(measure=fakes.hangs_when_timed, timeout=0.5),
         dict(reference=fakes.doubled),
+        dict(reference=dict(kind="good")),
     ],
-    ids=["shape", "dtype", "strides", "configs", "rounds", "clock", "reference"],
+    ids=["shape", "dtype", "strides", "configs", "rounds", "clock", "reference", "reference configuration"],
 )
-def test_another_search_has_another_key(change: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str | None] = []
-    monkeypatch.setattr(search, "load_rows", lambda key, configs: asked.append(key) or [])
-    monkeypatch.setattr(search.Search, "sorted", lambda self, rows: ())
+def test_another_search_has_another_key(change: dict[str, Any], asked: list[str | None]) -> None:
     find()
     find(**change)
     assert asked[0] is not None and asked[1] is not None and asked[0] != asked[1]
 
 
-def test_a_changed_kernel_has_another_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str | None] = []
-    monkeypatch.setattr(search, "load_rows", lambda key, configs: asked.append(key) or [])
-    monkeypatch.setattr(search.Search, "sorted", lambda self, rows: ())
+def test_a_changed_kernel_has_another_key(asked: list[str | None]) -> None:
     for factor in (2, 3):
 
         @px.kernel(warps=1)
@@ -261,14 +258,85 @@ def test_a_changed_kernel_has_another_key(monkeypatch: pytest.MonkeyPatch) -> No
     assert len(set(asked)) == 4 and None not in asked
 
 
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
+    """The keys that searches ask for; none is made."""
+    found: list[str | None] = []
+    monkeypatch.setattr(search, "load_rows", lambda key, configs: found.append(key) or [])
+    monkeypatch.setattr(search.Search, "sorted", lambda self, rows: ())
+    return found
+
+
+def test_what_a_function_names_is_in_the_key(asked: list[str | None], monkeypatch: pytest.MonkeyPatch) -> None:
+    find()
+    find()
+    monkeypatch.setitem(fakes.COSTS, "good", 3.0)  # of the clock
+    find()
+    monkeypatch.setattr(fakes, "WRONG", 4)  # of the function
+    find()
+    assert None not in asked and asked[0] == asked[1] and len(set(asked)) == 3
+
+
+@pytest.mark.parametrize("captured", ["helper", "factor"])
+def test_what_a_kernel_captures_is_in_the_key(asked: list[str | None], captured: str) -> None:
+    """Whether the kernel is tuned, or a function that launches it."""
+    for value in (2, 3):
+        factor = value if captured == "factor" else 1
+        if value == 2 or captured == "factor":
+
+            @px.func
+            def helper(x):
+                return x * factor  # noqa: B023  (read before the next round)
+        else:
+
+            @px.func
+            def helper(x):
+                return x * 3
+
+        @px.kernel(warps=1)
+        def scale(X, *, BM):
+            px.store(X[0:BM], helper(px.load(X[0:BM])))
+
+        def launch(x: Any, *, BM: int) -> None:
+            scale[1](x, BM=BM)
+
+        px.tune(scale[1], [dict(BM=32)], (X.copy(),), measure=fakes.one)
+        px.tune(launch, [dict(BM=32)], (X.copy(),), measure=fakes.one, isolate=False)
+    assert len(set(asked)) == 4 and None not in asked
+
+
+@pytest.mark.parametrize("what", ["compiler_fingerprint", "nvrtc_version"])
+def test_another_compiler_has_another_key(asked: list[str | None], monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    """For kernels and for functions."""
+    for version in ("1", "2"):
+        monkeypatch.setattr(compiled if what == "compiler_fingerprint" else nvrtc, what, lambda version=version: version)
+        find()
+        px.tune(double, [dict(BM=32)], (X, X.copy()), grid=blocks, measure=fakes.one)
+    assert len(set(asked)) == 4 and None not in asked
+
+
+def test_a_function_may_do_without_a_compiler(asked: list[str | None], monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> str:
+        raise nvrtc.CompilerMissing("no such library")
+
+    find()
+    monkeypatch.setattr(nvrtc, "nvrtc_version", missing)
+    find()
+    assert None not in asked and asked[0] != asked[1]
+
+
 def test_what_has_no_text_is_not_kept(cache: DiskCache) -> None:
-    offset = 3
+    lock = threading.Lock()
 
     def local(x: Any, y: Any, *, kind: str) -> Any:
-        return x + offset
+        with lock:
+            return x * 2
 
-    px.tune(local, kinds("good"), (SQUARE, SQUARE), measure=fakes.by_kind, isolate=False)
+    tuned = px.tune(local, kinds("good"), (SQUARE, SQUARE), measure=fakes.by_kind, isolate=False)
     assert cache.size_bytes() == 0
+    assert tuned.unkept == "the function: lock is a lock"
+    assert "not kept on disk: the function: lock is a lock" in " ".join(str(tuned).split())
+    assert not find().unkept
 
 
 def test_a_damaged_entry_is_a_miss(cache: DiskCache, started: list[Worker]) -> None:

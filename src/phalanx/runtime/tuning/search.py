@@ -222,7 +222,7 @@ class Search:
                 self.known = self.known_candidate(candidates)
                 listings.append(self.read(self.known, lambda: None))
                 self.require_known()
-            key = self.key(listings)
+            key, unkept = self.key(listings)
             rows = None if force else load_rows(key, self.configs)
             from_cache = rows is not None
             if rows is None:
@@ -230,7 +230,7 @@ class Search:
                 rows = [Row(c.config, c.ms, None, c.status, c.note, len(c.times)) for c in candidates]
                 if any(row.ok for row in rows):
                     store_rows(key, rows)
-        return Tuned(self.target, self.grid, self.sorted(rows), self.device, from_cache)
+        return Tuned(self.target, self.grid, self.sorted(rows), self.device, from_cache, unkept)
 
     # What runs where ---------------------------------------------------------------------------------------
 
@@ -281,12 +281,14 @@ class Search:
             candidate.fail(Failed("does not compile", first_line(error)))
             return candidate.note
 
-    def key(self, listings: list[str]) -> str | None:
-        parts = (
-            None if self.is_kernel else self.target, self.configs, type_texts(self.args), self.device,
-            self.make_args, self.reference, self.tolerance, bool(self.check), self.measure, self.mode,
-            self.rounds, self.keep, self.seed,
-        )
+    def key(self, listings: list[str]) -> tuple[str | None, str]:
+        """What the search is kept under: a kernel's IR tells all that it would compile, a function is followed."""
+        parts = {
+            "the function": None if self.is_kernel else self.target, "the configurations": self.configs,
+            "args": type_texts(self.args), "device": self.device, "make_args": self.make_args,
+            "reference": self.reference, "tolerance": self.tolerance, "check": bool(self.check), "measure": self.measure,
+            "options": [self.mode, self.rounds, self.keep, self.seed],
+        }  # fmt: skip
         return search_key(parts, listings)
 
     # The search --------------------------------------------------------------------------------------------
