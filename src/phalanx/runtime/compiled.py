@@ -74,14 +74,7 @@ def disk_cache() -> DiskCache:
 def compile_function(function: Function, arch_name: str | Arch, *, watchdog: bool = False) -> Compiled:
     """Compiles a prepared function for a target, or takes the result from the disk cache."""
     arch = arch_of(arch_name)
-    listing = text(function)
-    key = digest(
-        listing,
-        source_digest(function),
-        compiler_identity(),
-        arch.name,
-        "watchdog" if watchdog else "",
-    )
+    key = program_key(function, arch, watchdog=watchdog)
     cache = disk_cache()
     entry = cache.load(key)
     if entry is not None:
@@ -100,6 +93,13 @@ def compile_function(function: Function, arch_name: str | Arch, *, watchdog: boo
         },
     )
     return made
+
+
+def program_key(function: Function, arch: Arch, *, watchdog: bool = False) -> str:
+    """What a function would compile to, for a cache: its IR, the user's lines, the compiler, the target."""
+    return digest(
+        text(function), source_digest(function), compiler_identity(), arch.name, "watchdog" if watchdog else ""
+    )
 
 
 def compiler_identity() -> str:

@@ -36,7 +36,7 @@ def compiler_text() -> str:
 
 
 def search_key(parts: Mapping[str, Any], listings: Sequence[str]) -> tuple[str | None, str]:
-    """The key of a search, from what it is given and the IR of its kernels; or None, and which part has no text."""
+    """The key of a search, from what it is given and the keys of its kernels; or None, and which part has no text."""
     texts = []
     for name, part in parts.items():
         try:

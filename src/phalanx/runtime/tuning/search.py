@@ -14,9 +14,10 @@ from queue import SimpleQueue
 from typing import Any
 
 from phalanx.errors import Error, caller_location
-from phalanx.ir.printer import text
+from phalanx.ir.archs import arch_of
 from phalanx.language.capture import kind_of
 from phalanx.language.kernel import Kernel
+from phalanx.runtime.compiled import program_key
 from phalanx.runtime.dispatch import BoundLaunch, debugging, device_of
 from phalanx.runtime.specialise import Spec, constants_key, normalise_grid, read_arguments, specialise
 from phalanx.runtime.timing import MODES, turns
@@ -265,7 +266,7 @@ class Search:
         self.device = device(self.ordinal).name if self.ordinal is not None else "the simulator"
 
     def read(self, candidate: Candidate, stage: Callable[[], None]) -> str:
-        """The kernel's IR for a configuration, as text: what the search depends on."""
+        """What the kernel would compile to for a configuration, as a key: what the search depends on."""
         stage()
         if not self.is_kernel:
             return ""
@@ -276,13 +277,13 @@ class Search:
                 specialisation = specialise(kernel, read_arguments(kernel, self.args), constants)
                 candidate.grid = normalise_grid(kernel, self.grid, specialisation.constants)
             candidate.function = specialisation
-            return f"{candidate.grid} {text(specialisation.reading.function)}"
+            return f"{candidate.grid} {program_key(specialisation.reading.function, arch_of(self.arch()))}"
         except Error as error:
             candidate.fail(Failed("does not compile", first_line(error)))
             return candidate.note
 
     def key(self, listings: list[str]) -> tuple[str | None, str]:
-        """What the search is kept under: a kernel's IR tells all that it would compile, a function is followed."""
+        """What the search is kept under: kernels by what they would compile to, functions by all that they name."""
         parts = {
             "the function": None if self.is_kernel else self.target, "the configurations": self.configs,
             "args": type_texts(self.args), "device": self.device, "make_args": self.make_args,
