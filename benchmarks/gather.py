@@ -17,7 +17,7 @@ import machine
 import torch
 
 from phalanx.kernels.gather import MoveConfig, choose, gather_rows, scatter_add_rows, scatter_rows
-from phalanx.runtime.timing import turns
+from phalanx.runtime.timing import in_turns
 
 Run = Callable[[], object]
 SHAPES = ((262144, 131072, 4096), (262144, 131072, 1024), (1048576, 262144, 256), (65536, 32768, 16384))
@@ -32,10 +32,7 @@ def medians(runs: dict[str, Run], rounds: int, repeats: int) -> dict[str, float]
     """
     for run in runs.values():
         run()
-    times: dict[str, list[float]] = {name: [] for name in runs}
-    names = list(runs)
-    for _, index in turns(len(names), rounds):
-        times[names[index]].append(machine.milliseconds(runs[names[index]], repeats))
+    times = in_turns(list(runs), rounds, lambda name: machine.milliseconds(runs[name], repeats))
     return {name: sorted(values)[rounds // 2] for name, values in times.items()}
 
 

@@ -5,9 +5,9 @@ operations over about 800 TFLOP/s, which comes near it at M = 256.
 
 Cold: a buffer of 256 MB is written before each launch, and only the product is timed, by events around it; the host
 is ahead, because the flush takes longer than a launch. Warm: the same with a pause instead of the flush. In each round
-every contender runs once; the table shows medians, and the median of the ratios within rounds. `--sweep` measures
-the configurations of the split with the best predictions, ways to share the memory of the first between its rings,
-and variants; then variants of the fastest ones.
+every contender runs once, in another order each time; the table shows medians, and the median of the ratios within
+rounds. `--sweep` measures the configurations of the split with the best predictions, ways to share the memory of the
+first between its rings, and variants; then variants of the fastest ones.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ sys.path.append(sys.path.pop(0))  # this folder last: its copy.py must not hide 
 
 import argparse
 import dataclasses
+import itertools
 import multiprocessing
 import os
 import statistics
 import time
 import traceback
-from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from itertools import product
@@ -35,6 +35,7 @@ import machine
 import phalanx as px
 from phalanx.kernels.split_k import SHARED_LIMIT, SplitConfig, candidates, choose_split, predicted, split_ring
 from phalanx.runtime.dispatch import BoundLaunch
+from phalanx.runtime.timing import Run, in_turns, median_ratio
 
 SHAPES = ((64, 8192, 8192), (128, 4096, 14336), (256, 4096, 4096))
 MORE_SHAPES = (
@@ -43,9 +44,9 @@ MORE_SHAPES = (
 )
 FLUSH_BYTES = 256 << 20
 PAUSE_CYCLES = 200_000
+AHEAD = 8
 TOLERANCE = 0.01
 Shape = tuple[int, int, int]
-Run = Callable[[], Any]
 
 
 def short(config: SplitConfig) -> str:
@@ -119,32 +120,27 @@ class Product:
 
 
 def microseconds(contenders: dict[str, Run], prepare: Run, rounds: int) -> dict[str, list[float]]:
-    """Times per contender and round; each round begins with another one."""
+    """Times per contender and round. The host runs ahead of the GPU, but not by more than `AHEAD` rounds."""
     import torch
 
-    names = list(contenders)
-    for name in names:
-        contenders[name]()
+    for run in contenders.values():
+        run()
     torch.cuda.synchronize()
-    events: dict[str, list[tuple[Any, Any]]] = {name: [] for name in names}
-    for turn in range(rounds):
-        for step in range(len(names)):
-            name = names[(turn + step) % len(names)]
-            start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            prepare()
-            start.record()
-            contenders[name]()
-            stop.record()
-            events[name].append((start, stop))
-        if turn % 8 == 7:
+    launches = itertools.count(1)
+
+    def launch(name: str) -> tuple[Any, Any]:
+        start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        prepare()
+        start.record()
+        contenders[name]()
+        stop.record()
+        if next(launches) % (AHEAD * len(contenders)) == 0:
             torch.cuda.synchronize()
+        return start, stop
+
+    events = in_turns(list(contenders), rounds, launch)
     torch.cuda.synchronize()
     return {name: [1e3 * start.elapsed_time(stop) for start, stop in found] for name, found in events.items()}
-
-
-def ratio(times: dict[str, list[float]], name: str) -> float:
-    """How much faster than torch, the median over rounds."""
-    return statistics.median(theirs / ours for theirs, ours in zip(times["cublas"], times[name]))
 
 
 class Bench:
@@ -283,7 +279,7 @@ def main() -> None:
                 rows.append(
                     {
                         "shape": shape, "cold": cold, "which": name, "config": dataclasses.asdict(config), "us": took,
-                        "cublas_us": theirs, "ratio": ratio(times, short(config)),
+                        "cublas_us": theirs, "ratio": median_ratio(times["cublas"], times[short(config)]),
                         "gbs": 2e-3 * (shape[1] * shape[2] + shape[0] * shape[2] + shape[0] * shape[1]) / took,
                         "predicted_us": predicted(config, *shape),
                     }

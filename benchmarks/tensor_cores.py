@@ -7,7 +7,8 @@
 
 Operations are 2 M N K against a ceiling of about 800 TFLOP/s on an H200 (mma.sync reaches about 60 % of it on Hopper);
 a launch of the chain moves 2 x 4 bytes an element, 1 MB, and is bound by latency. In each round every contender runs
-once; the table has medians over rounds of the times, and of the ratio to the first contender in the same round.
+a block, in another order each time; the table has medians over rounds of the times, and of the ratio to the first
+contender in the same round.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ import v7  # noqa: E402
 
 import phalanx as px  # noqa: E402
 from phalanx.kernels.orders import by_rows, grouped, hilbert  # noqa: E402
+from phalanx.runtime.timing import in_turns, median_ratio  # noqa: E402
 
 Contenders = dict[str, Callable[[], None]]
 
@@ -204,20 +206,14 @@ def launches(blocks: int = 128, count: int = 200) -> Contenders:
 
 def measure(contenders: Contenders, rounds: int, repeats: int) -> dict[str, list[float]]:
     """Milliseconds of one call, per round."""
-    times: dict[str, list[float]] = {name: [] for name in contenders}
     for go in contenders.values():
         go()
-    for _ in range(rounds):
-        for name, go in contenders.items():
-            go()
-            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            begin.record()
-            for _ in range(repeats):
-                go()
-            end.record()
-            end.synchronize()
-            times[name].append(begin.elapsed_time(end) / repeats)
-    return times
+
+    def block(name: str) -> float:
+        contenders[name]()  # a kernel whose captured names changed is read anew: before the clock runs
+        return machine.milliseconds(contenders[name], repeats)
+
+    return in_turns(list(contenders), rounds, block)
 
 
 def main() -> None:
@@ -239,7 +235,7 @@ def main() -> None:
         plain = next(iter(times.values()))
         for contender, found in times.items():
             middle = statistics.median(found)
-            ratio = statistics.median(p / t for p, t in zip(plain, found, strict=True))
+            ratio = median_ratio(plain, found)
             results.setdefault(name, {})[contender] = {"ms": middle, "ratio": ratio}
             speed = f"{work / middle / 1e9:7.0f} TFLOP/s" if work else ""
             lines.append(f"{name:24} {contender:20} {middle:8.3f} ms  {ratio:5.3f}  {speed}")

@@ -39,7 +39,7 @@ def candidate(x: np.ndarray, y: np.ndarray, *, kind: str = "good", mark: str | N
         os._exit(7)
     if kind == "raises":
         raise ValueError("no such thing\nat all")
-    return x * (3 if kind == "wrong" else 2)
+    return x * (WRONG if kind == "wrong" else 2)
 
 
 def in_place(x: np.ndarray, y: np.ndarray, *, lazy: bool) -> None:
@@ -48,6 +48,19 @@ def in_place(x: np.ndarray, y: np.ndarray, *, lazy: bool) -> None:
         y[:] = x * 2
 
 
+def pair(x: np.ndarray, y: np.ndarray, *, kind: str) -> Any:
+    """Returns two arrays, or what can't be compared with them."""
+    if kind == "object":
+        return object()
+    parts = (x * 2, x + (2 if kind == "second wrong" else 1))
+    return parts[:1] if kind == "one" else parts
+
+
+def counted(x: float, *, kind: int) -> None:
+    """Leaves nothing to compare."""
+
+
+WRONG = 3
 COSTS = {"good": 2.0, "better": 1.0, "slow": 9.0}
 
 

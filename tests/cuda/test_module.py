@@ -50,8 +50,8 @@ def test_parameters_follow_the_launchers_contract() -> None:
     ]
     assert (module.entry, module.threads, module.cluster) == ("parameters_kernel", 64, (1, 1, 1))
     assert module.signature.slots == (
-        ArraySlot(2, "bf16", True, True), ArraySlot(1, "f32", True, False),
-        ScalarSlot("f32"), ScalarSlot("i64"), ScalarSlot("bool"),
+        ArraySlot(2, "bf16", True, True, "X"), ArraySlot(1, "f32", True, False, "Y"),
+        ScalarSlot("f32", "alpha"), ScalarSlot("i64", "n"), ScalarSlot("bool", "flag"),
     )
     (slot,) = module.signature.tensor_maps
     assert isinstance(slot, TensorMapSlot) and (slot.array, slot.box) == (0, (32, 32))

@@ -9,7 +9,7 @@ import pytest
 
 from phalanx.kernels.split_k import SplitConfig, choose_split, split_k_matmul
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore::phalanx.kernels.matmul.CopyWarning")]
 torch: Any = pytest.importorskip("torch")
 
 BASE = SplitConfig(64, 128, 2, 4, pieces=2)

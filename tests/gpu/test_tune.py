@@ -116,3 +116,13 @@ def test_a_function_of_the_library() -> None:
     print(tuned)
     assert all(row.ok for row in tuned.table), str(tuned)
     assert torch.allclose(tuned(x), torch.softmax(x, -1), atol=1e-6)
+
+
+def test_a_reference_configuration() -> None:
+    """The worker is lost on the way, so that what is expected is computed twice."""
+    x = torch.randn(ROWS, device="cuda")
+    configs = [dict(BM=1024, COUNT=2), dict(BM=256), dict(BM=1024, FACTOR=3), dict(BM=4096)]
+    tuned = px.tune(double, configs, (x, torch.zeros_like(x)), grid=blocks, reference=dict(BM=512), rounds=2)
+    print(tuned)
+    found = {tuple(row.config.items()): row.status for row in tuned.table}
+    assert [found[tuple(config.items())] for config in configs] == ["hangs", "ok", "is wrong", "ok"]

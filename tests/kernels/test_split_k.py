@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 import phalanx as px
 from phalanx.kernels import split_k
+from phalanx.kernels.operands import CopyWarning
 from phalanx.kernels.split_k import SplitConfig, choose_split, split_k_matmul, split_ring
 
 BASE = SplitConfig(16, 128, 2, 3, pieces=2)
@@ -61,12 +63,57 @@ def test_weights_in_rows_of_k(name: str) -> None:
 
 
 @pytest.mark.parametrize("m, n, k", [(1, 72, 573), (3, 67, 128), (130, 64, 64), (257, 64, 192)])
+@pytest.mark.filterwarnings("ignore::phalanx.kernels.matmul.CopyWarning")
 def test_any_shape(m: int, n: int, k: int) -> None:
     a, b, want = make(m, n, k, np.float16)
     out = np.full((m, n), np.nan, np.float32)
     assert split_k_matmul(a, b.T, out=out) is out
     assert np.array_equal(out, want)
     assert np.array_equal(split_k_matmul(a, np.ascontiguousarray(b.T)), want.astype(np.float16))
+
+
+ROWS_AT_ODD_PLACES = "its rows do not begin at multiples of 16 bytes"
+
+
+@pytest.mark.parametrize(
+    "a_form, b_form, notes",
+    [
+        (lambda a: a, lambda b: b.T, []),
+        (lambda a: a, lambda b: np.ascontiguousarray(b.T), []),
+        (lambda a: a[:, :76], lambda b: b[:, :76].T, []),
+        (lambda a: a[:1, :77], lambda b: np.ascontiguousarray(b[:, :77].T), []),  # one row begins at one place
+        (
+            lambda a: np.asfortranarray(a), lambda b: b.T,
+            ["a, of shape (16, 80) and strides (1, 16): it is read along K only"],
+        ),
+        (
+            lambda a: np.ascontiguousarray(a[:, :77]), lambda b: b[:, :77].T,
+            [f"a, of shape (16, 77) and strides (77, 1): {ROWS_AT_ODD_PLACES}"],
+        ),
+        (
+            lambda a: a[:, 1:78], lambda b: np.ascontiguousarray(b[:, 1:78]).T,
+            [
+                f"a, of shape (16, 77) and strides (80, 1): {ROWS_AT_ODD_PLACES}",
+                f"b, of shape (77, 72) and strides (1, 77): {ROWS_AT_ODD_PLACES}",
+            ],
+        ),
+        (
+            lambda a: a, lambda b: b.T[:, :67].copy(),
+            [f"b, of shape (80, 67) and strides (67, 1): {ROWS_AT_ODD_PLACES}"],
+        ),
+        (lambda a: a, lambda b: b.T[::-1], [f"b, of shape (80, 72) and strides (-1, 80): {ROWS_AT_ODD_PLACES}"]),
+    ],
+    ids=["along K", "along N", "cut", "one row", "a along M", "rows of a", "rows of both", "rows of b", "backwards"],
+)  # fmt: skip
+def test_what_is_copied_is_told(a_form: Any, b_form: Any, notes: list[str]) -> None:
+    a, b, _ = make(16, 72, 80)
+    a, b = a_form(a), b_form(b)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", CopyWarning)
+        got = split_k_matmul(a, b, out=np.zeros((a.shape[0], b.shape[1]), np.float32), config=BASE)
+    assert np.array_equal(got, a.astype(np.float32) @ b.astype(np.float32))
+    assert [str(warning.message) for warning in caught] == [f"split_k_matmul copies {note}" for note in notes]
+    assert all(warning.filename == __file__ for warning in caught)
 
 
 @pytest.mark.parametrize("activation", ["relu", "silu", "gelu"])

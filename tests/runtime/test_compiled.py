@@ -66,6 +66,19 @@ def test_the_cache_remembers_that_it_addresses_the_cluster() -> None:
     assert again.from_cache and again.addresses_cluster
 
 
+def test_without_nvrtc(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> str:
+        raise nvrtc.CompilerMissing("NVRTC can't be loaded: no such file")
+
+    monkeypatch.setattr(nvrtc, "nvrtc_version", missing)
+    specialise.forget()
+    with pytest.raises(px.Error) as error:
+        px.compile(copy[1], px.spec((64,), px.f32), px.spec((64,), px.f32))
+    assert error.value.message == "NVRTC is not available: NVRTC can't be loaded: no such file"
+    assert error.value.remedy == "install the package nvidia-cuda-nvrtc; the simulator works without it"
+    assert error.value.location.file == __file__
+
+
 SERIALISED = (
     "ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized due to insufficient "
     "register resources for the wgmma pipeline crossing function boundary at a function call in the function 'copy_kernel'"

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import ctypes
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from phalanx.errors import Error
 from phalanx.runtime import driver as cuda
+from phalanx.runtime import statuses
 
 
 def test_missing_library_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,6 +36,35 @@ def test_failed_call_carries_name_and_text(library: Any, driver: cuda.Driver) ->
     assert error.value.name == "CUDA_ERROR_NUMBER_719"
     assert error.value.text == "something about 719"
     assert error.value.message == "cuCtxSynchronize: CUDA_ERROR_NUMBER_719 (something about 719)"
+
+
+def test_every_status_has_a_remedy(driver: cuda.Driver) -> None:
+    for status in (*statuses.STATUSES.values(), 777):
+        remedy = driver.error(status, "cuInit").remedy
+        assert remedy and len(remedy) < 150 and remedy[-1] != ".", status
+    assert set(statuses.REMEDIES) == set(statuses.STATUSES)
+    assert driver.error(2, "cuMemAlloc_v2").remedy == statuses.REMEDIES["out_of_memory"]
+
+
+def test_every_error_of_the_runtime_has_a_remedy() -> None:
+    """Also those that nothing here provokes; an assertion of the user's own says itself what is wrong."""
+    bare = [
+        f"{file.name}:{call.lineno}"
+        for file in sorted(Path(cuda.__file__).parent.rglob("*.py"))
+        for call in ast.walk(ast.parse(file.read_text()))
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in ("Error", "DriverError")
+        if not any(k.arg == "remedy" or (k.arg == "kind" and ast.unparse(k.value) == "'assert'") for k in call.keywords)
+    ]
+    assert bare == []
+
+
+def test_a_driver_too_old_to_name_its_errors() -> None:
+    class Old:
+        cuInit = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint)(lambda _: 100)
+
+    with pytest.raises(cuda.DriverError) as error:
+        cuda.Driver(Old())
+    assert error.value.message == "cuInit: CUDA_ERROR_100 (unknown error)"
 
 
 def test_old_driver_without_a_call() -> None:
@@ -116,6 +148,8 @@ def test_enumerators_are_the_header_s() -> None:
     assert ours["cluster_launch"] == device.CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH
     assert ours["l2_bytes"] == device.CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE
     result = bindings.CUresult
+    named = {name: getattr(result, f"CUDA_ERROR_{name.upper()}").value for name in statuses.STATUSES}
+    assert named == statuses.STATUSES
     assert result.CUDA_ERROR_INVALID_CONTEXT == cuda.INVALID_CONTEXT
     assert result.CUDA_ERROR_INVALID_HANDLE == cuda.INVALID_HANDLE
     ordinal = bindings.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL

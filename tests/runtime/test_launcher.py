@@ -13,6 +13,7 @@ from phalanx.errors import Error
 from phalanx.runtime.abi import ArraySlot, ScalarSlot, Signature, TensorMapSlot
 from phalanx.runtime.driver import Driver, DriverError
 from phalanx.runtime.launcher import Launcher
+from phalanx.runtime.statuses import REMEDIES
 
 SIGNATURE = Signature(
     (
@@ -134,30 +135,52 @@ SHAPED = (0x10000, (100, 200), (256, 1))
 ELSEWHERE = (0x50000, (100, 200), (256, 1))  # an address belongs to one device
 
 
+AGAIN = "or compile the kernel for arrays like this one"
+UNALIGNED = "argument X is not aligned to 16 bytes, the kernel was compiled for arrays that are"
+COPY = f"pass a contiguous copy whose rows are multiples of 16 bytes, {AGAIN}"
+
+
 @pytest.mark.parametrize(
-    ("position", "value", "message"),
+    ("position", "value", "message", "remedy"),
     [
         (
-            0,
-            (SHAPED, {"dtype": "int32"}),
-            "argument X is i32 of rank 2, the kernel was compiled for f32 of rank 2",
+            0, (SHAPED, {"dtype": "int32"}), "argument X is i32 of rank 2, the kernel was compiled for f32 of rank 2",
+            f"convert or reshape it, {AGAIN}",
         ),
-        (0, ((0x10000, (100,), (1,)), {}), "argument X is f32 of rank 1, the kernel was compiled for f32"),
-        (0, (ELSEWHERE, {"device": 1}), "argument X is on CUDA device 1, the kernel runs on device 0"),
-        (0, (ELSEWHERE, {"device": -1}), "argument X is in host memory"),
-        (0, ((0x10000, (100, 200), (512, 2)), {}), "argument X has inner stride 2, the kernel was compiled"),
-        (0, ((0x10004, (100, 200), (256, 1)), {}), "argument X is not aligned to 16 bytes"),
-        (0, ((0x10000, (100, 200), (255, 1)), {}), "argument X is not aligned to 16 bytes"),
-        (0, ((0x10000, (0, 200), (256, 1)), {}), "array X is empty"),
-        (0, 3, "argument X is an array of rank 2, got a scalar"),
-        (1, ((0x10000, (), ()), {}), "argument n is a scalar, got an array"),
-        (1, 2**31, "argument n is i32, which can't hold 2147483648"),
-        (1, 2.5, "argument n is i32, which can't hold 2.5"),
-        (2, ((0x10000, (2**31,), (1,)), {"dtype": "bfloat16"}), "argument Y has an axis of 2**31 elements"),
-        (3, 1e300, "argument 3 is f32, which can't hold 1e+300"),
-        (3, "text", "argument 3 is f32, which can't hold 'text'"),
+        (
+            0, ((0x10000, (100,), (1,)), {}), "argument X is f32 of rank 1, the kernel was compiled for f32 of rank 2",
+            f"convert or reshape it, {AGAIN}",
+        ),
+        (
+            0, (ELSEWHERE, {"device": 1}), "argument X is on CUDA device 1, the kernel runs on device 0",
+            "put all arguments on one device",
+        ),
+        (
+            0, (ELSEWHERE, {"device": -1}), "argument X is in host memory, the kernel runs on CUDA device 0",
+            "copy it there",
+        ),
+        (
+            0, ((0x10000, (100, 200), (512, 2)), {}), "argument X has inner stride 2, the kernel was compiled for 1",
+            f"pass a contiguous copy, {AGAIN}",
+        ),
+        (0, ((0x10004, (100, 200), (256, 1)), {}), UNALIGNED, COPY),
+        (0, ((0x10000, (100, 200), (255, 1)), {}), UNALIGNED, COPY),
+        (
+            0, ((0x10000, (0, 200), (256, 1)), {}), "array X is empty, which a TMA descriptor can't express",
+            "do not launch for an empty array",
+        ),
+        (0, 3, "argument X is an array of rank 2, got a scalar", "pass an array of f32 on CUDA device 0"),
+        (1, ((0x10000, (), ()), {}), "argument n is a scalar, got an array", "pass a number"),
+        (1, 2**31, "argument n is i32, which can't hold 2147483648", "pass a number that fits i32"),
+        (1, 2.5, "argument n is i32, which can't hold 2.5", "pass a number that fits i32"),
+        (
+            2, ((0x10000, (2**31,), (1,)), {"dtype": "bfloat16"}), "argument Y has an axis of 2**31 elements or more",
+            "split the array",
+        ),
+        (3, 1e300, "argument 3 is f32, which can't hold 1e+300", "pass a number that fits f32"),
+        (3, "text", "argument 3 is f32, which can't hold 'text'", "pass a number that fits f32"),
     ],
-)
+)  # fmt: skip
 def test_refusals(
     library: Any,
     launcher: Launcher,
@@ -166,6 +189,7 @@ def test_refusals(
     position: int,
     value: Any,
     message: str,
+    remedy: str,
 ) -> None:
     if isinstance(value, tuple):
         value = torch.Tensor(*value[0], **value[1])
@@ -175,7 +199,7 @@ def test_refusals(
             launcher.launch((2, 1, 1), args)
         with pytest.raises(Error) as error:
             launcher.launch((2, 1, 1), bad)
-        assert error.value.message.startswith(message)
+        assert (error.value.message, error.value.remedy) == (message, remedy)
     assert len(library.launches) == 1
     launcher.launch((2, 1, 1), args)  # and the next good one is whole again
     assert struct.unpack("<Qqqii", library.launches[-1].parameter(0, 32)) == (0x10000, 256, 1, 100, 200)
@@ -184,8 +208,25 @@ def test_refusals(
 
 
 def test_number_of_arguments(launcher: Launcher, args: tuple[Any, ...]) -> None:
-    with pytest.raises(Error, match="kernel k takes 4 run-time arguments, got 3"):
+    with pytest.raises(Error, match="kernel k takes 4 run-time arguments, got 3") as error:
         launcher.launch((2, 1, 1), args[:3])
+    assert error.value.remedy == "pass argument X, argument n, argument Y, argument 3"
+
+
+def test_a_kernel_that_takes_nothing(driver: Driver, args: tuple[Any, ...]) -> None:
+    launcher = Launcher(b"", "k", Signature(()), device=0, threads=32, driver=driver)
+    with pytest.raises(Error, match="kernel k takes 0 run-time arguments, got 1") as error:
+        launcher.launch((1, 1, 1), args[:1])
+    assert error.value.remedy == "pass none: constants were settled when it was compiled"
+
+
+def test_rows_that_are_not_whole(driver: Driver, torch: Any) -> None:
+    slot = ArraySlot(2, "bf16", True, True, "W", whole_rows=True)
+    launcher = Launcher(b"", "k", Signature((slot,)), device=0, threads=32, driver=driver)
+    with pytest.raises(Error) as error:
+        launcher.launch((1, 1, 1), (torch.Tensor(0x10000, (4, 30), (32, 1), "bfloat16"),))
+    assert error.value.message == "argument W has 30 columns, the kernel was compiled for a multiple of 16 bytes"
+    assert error.value.remedy == f"pad its rows to a multiple of 8 columns, {AGAIN}"
 
 
 @pytest.mark.parametrize(
@@ -272,6 +313,8 @@ def test_failed_launch(library: Any, launcher: Launcher, args: tuple[Any, ...]) 
     with pytest.raises(DriverError) as error:
         launcher.launch((2, 1, 1), args)
     assert error.value.message == "launch of k: CUDA_ERROR_NUMBER_701 (something about 701)"
+    assert error.value.remedy == REMEDIES["launch_out_of_resources"]
+    assert error.value.location.file == __file__, "the line that launches"
 
 
 def test_threads_do_not_mix_their_arguments(library: Any, driver: Driver) -> None:

@@ -272,7 +272,7 @@ def test_threads(gpu: Any, calls: list[Any]) -> None:
     lock = threading.Lock()
 
     def record(config: int, function: int, parameters: int, extra: Any) -> None:
-        from runtime.conftest import Launch
+        from fake_driver import Launch
 
         seen.append(tuple(pointers(Launch(config, function, parameters), 0, 1)))
 

@@ -16,6 +16,7 @@ from phalanx.runtime.timing import (
     EventTimer,
     Mode,
     geometric_mean,
+    in_turns,
     median_ratio,
     repeats_for,
     take_turns,
@@ -52,6 +53,21 @@ def test_everyone_runs_once_a_round_after_everyone() -> None:
     order = [who for _, who in taken]
     assert {(a, b) for a, b in pairwise(order) if a != b} == set(permutations(range(4), 2))
     assert taken == list(turns(4, 60)), "the same each time"
+
+
+def test_whatever_is_measured_in_turns() -> None:
+    asked: list[str] = []
+
+    def measure(name: str) -> tuple[str, int]:
+        asked.append(name)
+        return name, len(asked)
+
+    found = in_turns(["a", "b", "c"], 5, measure)
+    assert asked == ["abc"[who] for _, who in turns(3, 5)]
+    assert {name: [number for _, number in values] for name, values in found.items()} == {
+        name: [n for n, who in enumerate(asked, 1) if who == name] for name in "abc"
+    }
+    assert in_turns([], 5, measure) == {}
 
 
 def test_blocks_are_as_long_as_the_mode_says() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,14 @@ import pytest
 
 import phalanx as px
 import tuning_fakes as fakes
-from phalanx.runtime import device_array
+from phalanx.cuda import nvrtc
+from phalanx.runtime import compiled, device_array
 from phalanx.runtime import driver as cuda
 from phalanx.runtime.arrays import numpy_dtype
 from phalanx.runtime.cache import DiskCache
 from phalanx.runtime.dispatch import spec
 from phalanx.runtime.timing import MODES
-from phalanx.runtime.tuning import keys, process, search
+from phalanx.runtime.tuning import keys, process, search, worker
 from phalanx.runtime.tuning.arguments import ArrayPlan, PlannedArguments, plan_arguments
 from phalanx.runtime.tuning.process import Worker
 from phalanx.runtime.tuning.worker import Failed, distance, first_line, same_bytes
@@ -234,22 +236,17 @@ def test_a_search_is_made_once(started: list[Worker]) -> None:
         dict(rounds=2),
         dict(measure=fakes.hangs_when_timed, timeout=0.5),
         dict(reference=fakes.doubled),
+        dict(reference=dict(kind="good")),
     ],
-    ids=["shape", "dtype", "strides", "configs", "rounds", "clock", "reference"],
+    ids=["shape", "dtype", "strides", "configs", "rounds", "clock", "reference", "reference configuration"],
 )
-def test_another_search_has_another_key(change: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str | None] = []
-    monkeypatch.setattr(search, "load_rows", lambda key, configs: asked.append(key) or [])
-    monkeypatch.setattr(search.Search, "sorted", lambda self, rows: ())
+def test_another_search_has_another_key(change: dict[str, Any], asked: list[str | None]) -> None:
     find()
     find(**change)
     assert asked[0] is not None and asked[1] is not None and asked[0] != asked[1]
 
 
-def test_a_changed_kernel_has_another_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str | None] = []
-    monkeypatch.setattr(search, "load_rows", lambda key, configs: asked.append(key) or [])
-    monkeypatch.setattr(search.Search, "sorted", lambda self, rows: ())
+def test_a_changed_kernel_has_another_key(asked: list[str | None]) -> None:
     for factor in (2, 3):
 
         @px.kernel(warps=1)
@@ -261,14 +258,85 @@ def test_a_changed_kernel_has_another_key(monkeypatch: pytest.MonkeyPatch) -> No
     assert len(set(asked)) == 4 and None not in asked
 
 
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
+    """The keys that searches ask for; none is made."""
+    found: list[str | None] = []
+    monkeypatch.setattr(search, "load_rows", lambda key, configs: found.append(key) or [])
+    monkeypatch.setattr(search.Search, "sorted", lambda self, rows: ())
+    return found
+
+
+def test_what_a_function_names_is_in_the_key(asked: list[str | None], monkeypatch: pytest.MonkeyPatch) -> None:
+    find()
+    find()
+    monkeypatch.setitem(fakes.COSTS, "good", 3.0)  # of the clock
+    find()
+    monkeypatch.setattr(fakes, "WRONG", 4)  # of the function
+    find()
+    assert None not in asked and asked[0] == asked[1] and len(set(asked)) == 3
+
+
+@pytest.mark.parametrize("captured", ["helper", "factor"])
+def test_what_a_kernel_captures_is_in_the_key(asked: list[str | None], captured: str) -> None:
+    """Whether the kernel is tuned, or a function that launches it."""
+    for value in (2, 3):
+        factor = value if captured == "factor" else 1
+        if value == 2 or captured == "factor":
+
+            @px.func
+            def helper(x):
+                return x * factor  # noqa: B023  (read before the next round)
+        else:
+
+            @px.func
+            def helper(x):
+                return x * 3
+
+        @px.kernel(warps=1)
+        def scale(X, *, BM):
+            px.store(X[0:BM], helper(px.load(X[0:BM])))
+
+        def launch(x: Any, *, BM: int) -> None:
+            scale[1](x, BM=BM)
+
+        px.tune(scale[1], [dict(BM=32)], (X.copy(),), measure=fakes.one)
+        px.tune(launch, [dict(BM=32)], (X.copy(),), measure=fakes.one, isolate=False)
+    assert len(set(asked)) == 4 and None not in asked
+
+
+@pytest.mark.parametrize("what", ["compiler_fingerprint", "nvrtc_version"])
+def test_another_compiler_has_another_key(asked: list[str | None], monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    """For kernels and for functions."""
+    for version in ("1", "2"):
+        monkeypatch.setattr(compiled if what == "compiler_fingerprint" else nvrtc, what, lambda version=version: version)
+        find()
+        px.tune(double, [dict(BM=32)], (X, X.copy()), grid=blocks, measure=fakes.one)
+    assert len(set(asked)) == 4 and None not in asked
+
+
+def test_a_function_may_do_without_a_compiler(asked: list[str | None], monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> str:
+        raise nvrtc.CompilerMissing("no such library")
+
+    find()
+    monkeypatch.setattr(nvrtc, "nvrtc_version", missing)
+    find()
+    assert None not in asked and asked[0] != asked[1]
+
+
 def test_what_has_no_text_is_not_kept(cache: DiskCache) -> None:
-    offset = 3
+    lock = threading.Lock()
 
     def local(x: Any, y: Any, *, kind: str) -> Any:
-        return x + offset
+        with lock:
+            return x * 2
 
-    px.tune(local, kinds("good"), (SQUARE, SQUARE), measure=fakes.by_kind, isolate=False)
+    tuned = px.tune(local, kinds("good"), (SQUARE, SQUARE), measure=fakes.by_kind, isolate=False)
     assert cache.size_bytes() == 0
+    assert tuned.unkept == "the function: lock is a lock"
+    assert "not kept on disk: the function: lock is a lock" in " ".join(str(tuned).split())
+    assert not find().unkept
 
 
 def test_a_damaged_entry_is_a_miss(cache: DiskCache, started: list[Worker]) -> None:
@@ -330,6 +398,104 @@ def test_a_reference_by_name() -> None:
         double, configs, (X, X.copy()), grid=blocks, measure=fakes.one, reference=fakes.doubled_by_name, isolate=False
     )
     assert [row.status for row in tuned.table] == ["ok", "is wrong"]
+
+
+@pytest.mark.parametrize("known", [dict(BM=64), dict(BM=64, COUNT=1), dict(BM=128)], ids=["listed", "in full", "another"])
+def test_a_reference_configuration(known: dict[str, int]) -> None:
+    """Of a kernel: one of the list, one of it with its defaults written out, or one that is not measured."""
+    configs = [dict(BM=64), dict(BM=32), dict(BM=32, FACTOR=3)]
+    tuned = px.tune(double, configs, (X, X.copy()), grid=blocks, measure=fakes.by_width, reference=known)
+    assert [(row.config, row.status) for row in tuned.table] == [
+        (dict(BM=32), "ok"), (dict(BM=64), "ok"), (dict(BM=32, FACTOR=3), "is wrong"),
+    ]  # fmt: skip
+    assert tuned.table[2].note == "argument Y is off by 0.5 of the largest element, 0.00098 is allowed"
+
+
+def test_every_array_of_a_reference_configuration_counts() -> None:
+    @px.kernel(warps=1)
+    def two(X, Y, Z, *, FIRST=2, SECOND=3):
+        px.store(Y[0:64], px.load(X[0:64]) * FIRST)
+        px.store(Z[0:64], px.load(X[0:64]) * SECOND)
+
+    args = (X, X.copy(), X.copy())
+    configs = [dict(FIRST=2), dict(FIRST=4), dict(SECOND=6)]
+    tuned = px.tune(two[1], configs, args, measure=fakes.one, reference=configs[0], isolate=False)
+    assert [(row.status, row.note.partition(" is off")[0]) for row in tuned.table] == [
+        ("ok", ""), ("is wrong", "argument Y"), ("is wrong", "argument Z"),
+    ]  # fmt: skip
+
+
+def test_a_kernel_is_compiled_once_for_a_reference_of_the_list(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "_host", lambda value: np.zeros(4, np.float32))  # this GPU's memory holds nothing
+    args = (spec((256,), px.f32), spec((256,), px.f32))
+    options: Any = dict(grid=blocks, isolate=False, rounds=1, keep=9)
+    asked: list[str] = []
+    ask = Worker.ask
+
+    def noted(self: Worker, name: str, *arguments: Any, limit: float) -> Any:
+        asked.append(name)
+        return ask(self, name, *arguments, limit=limit)
+
+    monkeypatch.setattr(Worker, "ask", noted)
+    px.tune(double, [dict(BM=32), dict(BM=64)], args, reference=dict(BM=64), **options)
+    assert asked == ["build", "build"]
+    assert [launch.grid[0] for launch in gpu.launches[:2]] == [4, 4], "the reference first, with bounded waits and without"
+
+
+def test_a_reference_configuration_of_a_function() -> None:
+    """Another process takes over after one that dies, and makes what is expected again."""
+    configs = kinds("dies", "good", "wrong")
+    tuned = px.tune(
+        fakes.candidate, configs, (SQUARE, SQUARE), measure=fakes.one, reference=dict(kind="better"), timeout=20
+    )
+    assert statuses(tuned) == {"good": "ok", "dies": "crashes", "wrong": "is wrong"}
+    tuned = px.tune(
+        fakes.in_place, [dict(lazy=False), dict(lazy=True)], (SQUARE, SQUARE.copy()), measure=fakes.one,
+        reference=dict(lazy=False), isolate=False,
+    )
+    assert [row.status for row in tuned.table] == ["ok", "is wrong"]
+
+
+def test_each_part_of_a_result_is_compared() -> None:
+    configs = kinds("both", "second wrong", "one")
+    tuned = px.tune(fakes.pair, configs, (SQUARE, SQUARE), measure=fakes.one, reference=configs[0], isolate=False)
+    notes = {row.config["kind"]: (row.status, row.note.partition(" is off")[0]) for row in tuned.table}
+    assert notes == {
+        "both": ("ok", ""), "second wrong": ("is wrong", "part 1 of the result"),
+        "one": ("is wrong", "part 1 of the result is missing"),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("raises", "{'kind': 'raises'} of 'candidate' fails: ValueError: no such thing"),
+        ("dies", "{'kind': 'dies'} of 'candidate' crashes: its process ended with status 7"),
+    ],
+)
+def test_a_reference_that_does_not_run(kind: str, message: str) -> None:
+    with pytest.raises(px.Error) as error:
+        px.tune(fakes.candidate, kinds("good"), (SQUARE, SQUARE), measure=fakes.one, reference=dict(kind=kind))
+    assert error.value.message == f"the reference configuration {message}"
+    assert error.value.location.file == __file__ and "a function" in (error.value.remedy or "")
+
+
+def test_a_reference_with_nothing_to_compare() -> None:
+    with pytest.raises(px.Error, match="fails: it returns an object, which can't be compared"):
+        px.tune(
+            fakes.pair, kinds("both"), (SQUARE, SQUARE), measure=fakes.one, reference=dict(kind="object"), isolate=False
+        )
+    with pytest.raises(px.Error, match="fails: it has no array and returns nothing"):
+        px.tune(fakes.counted, [dict(kind=1)], (1.0,), measure=fakes.one, reference=dict(kind=2), isolate=False)
+
+
+def test_a_reference_whose_runs_differ(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing comes back the same from this GPU: a configuration with a race is no reference."""
+    runs = iter(range(100))
+    monkeypatch.setattr(worker, "_host", lambda value: np.full(4, next(runs), np.float32))
+    args = (spec((256,), px.f32), spec((256,), px.f32))
+    with pytest.raises(px.Error, match=r"{'BM': 64} of 'double' differs from run to run: argument X is off"):
+        px.tune(double, [dict(BM=32)], args, grid=blocks, isolate=False, reference=dict(BM=64))
 
 
 @pytest.mark.parametrize(
@@ -421,21 +587,21 @@ def test_in_this_process() -> None:
 
 
 def test_a_worker_answers_again_after_it_was_killed() -> None:
-    worker = Worker()
+    mine = Worker()
     try:
         with pytest.raises(Failed, match="AttributeError"):
-            worker.ask("no_such_request", limit=60)
-        assert worker.is_running, "a failure is not the end"
-        assert worker.process is not None
-        worker.process.kill()
+            mine.ask("no_such_request", limit=60)
+        assert mine.is_running, "a failure is not the end"
+        assert mine.process is not None
+        mine.process.kill()
         with pytest.raises(process.WorkerLost) as lost:
-            worker.ask("is_lost", limit=60)
-        assert lost.value.status == "crashes" and not worker.is_running
+            mine.ask("is_lost", limit=60)
+        assert lost.value.status == "crashes" and not mine.is_running
         with pytest.raises(Failed):
-            worker.ask("no_such_request", limit=60)
+            mine.ask("no_such_request", limit=60)
     finally:
-        worker.kill()
-    assert not worker.is_running
+        mine.kill()
+    assert not mine.is_running
 
 
 def test_first_lines() -> None:

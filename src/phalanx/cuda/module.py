@@ -77,10 +77,11 @@ def signature(plan: Plan, *, debug: bool) -> Signature:
     for param in plan.function.params:
         kind = param.type
         if isinstance(kind, ArrayType):
-            slots.append(ArraySlot(kind.rank, kind.dtype.name, kind.unit_inner, kind.aligned, whole_rows=kind.whole))
+            facts = kind.unit_inner, kind.aligned
+            slots.append(ArraySlot(kind.rank, kind.dtype.name, *facts, name=param.name, whole_rows=kind.whole))
         else:
             assert isinstance(kind, ScalarType)
-            slots.append(ScalarSlot(kind.dtype.name))
+            slots.append(ScalarSlot(kind.dtype.name, param.name))
     return Signature(tuple(slots), plan.tensor_maps, debug)
 
 

@@ -16,6 +16,7 @@ from phalanx.kernels.matmul_config import MatmulConfig, Problem, choose, require
 from phalanx.kernels.matmul_tiles import matmul_tiles
 from phalanx.kernels.matrices import FLOATS, empty, info_of, refused
 from phalanx.kernels.operands import (
+    AS_IT_IS,
     CopyWarning,
     Recipe,
     batch_strides,
@@ -34,7 +35,6 @@ NARROW = ("f8e4m3", "f8e5m2")
 OPERANDS = ("bf16", "f16", *NARROW)
 SIMULATED_SMS = 4
 REMEMBERED = 1024
-AS_IT_IS = Recipe()
 
 
 @remembered("a", "b", "bias", "out", "scale_a", "scale_b")

@@ -39,6 +39,9 @@ class Recipe:
         return padded_copy(x) if self.copied else x
 
 
+AS_IT_IS = Recipe()
+
+
 def batch_strides(info: ArrayInfo, batch: tuple[int, ...], matrix_axes: int = 2) -> tuple[int, ...]:
     """Strides of an array along the axes of a batch; 0 where it has only one matrix for all of them."""
     own = len(info.shape) - matrix_axes
@@ -66,26 +69,31 @@ def is_copyable(info: ArrayInfo) -> bool:
     return steps and info.contiguous_inner and info.aligned16
 
 
-def lying(what: str, x: Any, recipe: Recipe, k_axis: int) -> tuple[Recipe, bool, str | None]:
+def lying(
+    what: str, x: Any, recipe: Recipe, k_axis: int, *, by: str = "matmul", along_k_only: bool = False
+) -> tuple[Recipe, bool, str | None]:
     """The recipe for an operand whose axis `k_axis` (-1 or -2) is K, whether it is contiguous along K, and a note on a copy.
 
-    The kernel takes (rows, K) or (K, rows): the one that needs no copy. 8-bit types are read along K only.
+    The kernel takes (rows, K) or (K, rows): the one that needs no copy. 8-bit types are read along K only, and so is
+    what the caller says so of. The note names the function that copies, `by`.
     """
     made = recipe.make(x)
     straight, other = describe(made), describe(made.swapaxes(-1, -2))
     assert straight is not None and other is not None
     along_k, along_rows = (straight, other) if k_axis == -1 else (other, straight)
     narrow = ITEM_BYTES[straight.dtype_name] == 1
+    fixed = narrow or along_k_only
     by_k, note = True, None
     if not is_copyable(along_k):
-        if not narrow and is_copyable(along_rows):
+        if not fixed and is_copyable(along_rows):
             by_k = False
         else:
-            # Copied as it lies where the tensor cores allow that: a copy that does not transpose is the quicker one.
-            by_k = narrow or abs(along_k.strides[-1]) <= abs(along_rows.strides[-1])
-            turned = narrow and not along_k.contiguous_inner
-            reason = "8-bit types are read along K only" if turned else "its rows do not begin at multiples of 16 bytes"
-            note = f"matmul copies {what}, of shape {straight.shape} and strides {straight.strides}: {reason}"
+            # Copied as it lies where the kernel allows that: a copy that does not transpose is the quicker one.
+            by_k = fixed or abs(along_k.strides[-1]) <= abs(along_rows.strides[-1])
+            reason = "its rows do not begin at multiples of 16 bytes"
+            if fixed and not along_k.contiguous_inner:
+                reason = f"{'8-bit types are' if narrow else 'it is'} read along K only"
+            note = f"{by} copies {what}, of shape {straight.shape} and strides {straight.strides}: {reason}"
     return replace(recipe, transposed=by_k != (k_axis == -1), copied=note is not None), by_k, note
 
 

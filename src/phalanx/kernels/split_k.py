@@ -16,8 +16,7 @@ from typing import Any
 import phalanx as px
 from phalanx.kernels.activations import ACTIVATIONS, activate
 from phalanx.kernels.matrices import empty, info_of, refused, require_vector
-from phalanx.kernels.operands import padded_copy
-from phalanx.runtime.arrays import ITEM_BYTES, ArrayInfo, describe
+from phalanx.kernels.operands import AS_IT_IS, lying, warn
 
 OPERANDS = ("bf16", "f16")
 MOST_ROWS = 512
@@ -393,8 +392,8 @@ def split_k_matmul(
 
     `a` (M, K) and `b` (K, N) bf16 or f16, on one device; `b` as the `.T` of contiguous (N, K) weights, or contiguous
     itself. `bias` (N,) of any float type, `activation` "relu", "gelu", "gelu_tanh" or "silu". `out` (M, N) of the
-    operands' type or f32. Sums are f32 all the way. Operands that the copy engine can't read (rows that do not begin at
-    multiples of 16 bytes) are copied first. sm_90a, or the simulator.
+    operands' type or f32. Sums are f32 all the way. What the copy engine can't read (rows that do not begin at multiples
+    of 16 bytes, an `a` that is not contiguous along K) is copied first, with a `CopyWarning`. sm_90a, or the simulator.
     Example: ``y = split_k_matmul(x, weight.T, bias, "silu")``.
     """
     left, right = info_of("a", a, OPERANDS), info_of("b", b, OPERANDS)
@@ -421,28 +420,17 @@ def split_k_matmul(
     if k == 0:
         raise refused("a has no columns", "the sum over none of them is the bias alone: write that")
     settings = choose_split(m, n, k) if config is None else config
-    rows = right.strides[0] == 1 or (k == 1 and right.strides[1] != 1)
-    weights = _copyable(b.T if rows else b)
-    if weights is None:
-        rows, weights = True, padded_copy(b.T)
+    a_recipe, _, a_note = lying("a", a, AS_IT_IS, -1, by="split_k_matmul", along_k_only=True)
+    b_recipe, rows, b_note = lying("b", b, AS_IT_IS, -2, by="split_k_matmul")
+    for note in (a_note, b_note):
+        if note is not None:
+            warn(note)
     direct = not (result.contiguous_inner and result.aligned16)
     split_ring[settings.grid(m, n)](
-        _copyable(a) if _copyable(a) is not None else padded_copy(a), weights, out, out if bias is None else bias,
+        a_recipe.make(a), b_recipe.make(b), out, out if bias is None else bias,
         ROWS=rows, COPIED=not direct, BIASED=bias is not None, ACTIVATION=activation, **settings.constants(),
     )
     return out
-
-
-def _copyable(x: Any) -> Any:
-    """`x` if the copy engine reads it as it is."""
-    info = describe(x)
-    assert info is not None
-    return x if info.contiguous_inner and info.aligned16 and _long_enough(info) else None
-
-
-def _long_enough(info: ArrayInfo) -> bool:
-    """A matrix of one row has no stride of its own: the engine takes its length."""
-    return info.shape[0] > 1 or info.shape[1] * ITEM_BYTES[info.dtype_name] % 16 == 0
 
 
 __all__ = ["SplitConfig", "choose_split", "split_k_matmul"]

@@ -73,18 +73,8 @@ def disk_cache() -> DiskCache:
 
 def compile_function(function: Function, arch_name: str | Arch, *, watchdog: bool = False) -> Compiled:
     """Compiles a prepared function for a target, or takes the result from the disk cache."""
-    from phalanx.cuda.nvrtc import nvrtc_version
-
     arch = arch_of(arch_name)
-    listing = text(function)
-    key = digest(
-        listing,
-        source_digest(function),
-        compiler_fingerprint(),
-        nvrtc_version(),
-        arch.name,
-        "watchdog" if watchdog else "",
-    )
+    key = program_key(function, arch, watchdog=watchdog)
     cache = disk_cache()
     entry = cache.load(key)
     if entry is not None:
@@ -105,6 +95,30 @@ def compile_function(function: Function, arch_name: str | Arch, *, watchdog: boo
     return made
 
 
+def program_key(function: Function, arch: Arch, *, watchdog: bool = False) -> str:
+    """What a function would compile to, for a cache: its IR, the user's lines, the compiler, the target."""
+    return digest(
+        text(function), source_digest(function), compiler_identity(), arch.name, "watchdog" if watchdog else ""
+    )
+
+
+def compiler_identity() -> str:
+    """What makes machine code of IR, as part of every key: the sources of this package, and NVRTC's version."""
+    from phalanx.cuda.nvrtc import CompilerMissing, nvrtc_version
+
+    try:
+        return digest(compiler_fingerprint(), nvrtc_version())
+    except CompilerMissing as problem:
+        raise nvrtc_is_missing(problem) from None
+
+
+def nvrtc_is_missing(problem: Exception) -> Error:
+    return Error(
+        f"NVRTC is not available: {problem}",
+        remedy="install the package nvidia-cuda-nvrtc; the simulator works without it",
+    )
+
+
 def source_digest(function: Function) -> str:
     """The user's lines behind the instructions: they appear in the CUDA text and in messages from the GPU."""
     lines = {(op.loc.short, op.loc.text.strip()) for op in function.walk()}
@@ -122,11 +136,7 @@ def build(function: Function, arch: Arch, watchdog: bool) -> Compiled:
     try:
         image = compile_cuda(module.source, arch.name, name=f"{function.name}.cu")
     except CompilerMissing as problem:
-        raise Error(
-            f"NVRTC is not available: {problem}",
-            location=function.loc,
-            remedy="install the package nvidia-cuda-nvrtc; the simulator works without it",
-        ) from None
+        raise nvrtc_is_missing(problem).at(function.loc) from None
     except CompileFailure as failure:
         if failure.warnings:
             raise Error(

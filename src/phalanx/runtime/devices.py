@@ -57,9 +57,12 @@ def device(ordinal: int = 0) -> Device:
 
     Anyone may call it, outside kernels. Example: ``kernel[px.device().sms](...)``.
     """
-    from phalanx.runtime.driver import get_driver, has_gpu
+    from phalanx.runtime.driver import DriverError, get_driver, has_gpu
 
     if not has_gpu():
         return Device("simulated H200", "sm_90a", 132, 60 << 20, 232448, None)
-    info = get_driver().device(ordinal)
+    try:
+        info = get_driver().device(ordinal)
+    except DriverError as error:
+        raise error.at(caller_location()) from None
     return Device(info.name, info.arch, info.sm_count, info.l2_bytes, info.shared_bytes_per_block, ordinal)

@@ -107,15 +107,19 @@ class BoundLaunch:
         if RECORDS:
             self.launch(args, constants)
             return
-        if self.last is not None and not constants and self.last(self.plain_grid, args):
-            return
-        if _FAST:
-            try:
-                fast = _FAST.get((self.kernel, *constants.items()) if constants else (self.kernel,))
-            except TypeError:
-                fast = None  # an unhashable constant: refused below, with a message
-            if fast is not None and self.try_fast(fast, args, constants):
+        try:
+            if self.last is not None and not constants and self.last(self.plain_grid, args):
                 return
+            if _FAST:
+                try:
+                    fast = _FAST.get((self.kernel, *constants.items()) if constants else (self.kernel,))
+                except TypeError:
+                    fast = None  # an unhashable constant: refused below, with a message
+                if fast is not None and self.try_fast(fast, args, constants):
+                    return
+        except Error:
+            with debugging(self.kernel):
+                raise
         self.launch(args, constants)
 
     def try_fast(self, fast: FastLaunch, args: tuple[Any, ...], given: dict[str, Any]) -> bool:

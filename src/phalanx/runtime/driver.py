@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from phalanx.errors import Error
+from phalanx.runtime.statuses import STATUSES, remedy_for
 
 _int, _uint, _size, _ptr = ctypes.c_int, ctypes.c_uint, ctypes.c_size_t, ctypes.c_void_p
 
@@ -59,7 +60,7 @@ PROTOTYPES: dict[str, tuple[Any, ...]] = {
 }
 
 # Enumerators of cuda.h.
-INVALID_CONTEXT, INVALID_HANDLE = 201, 400
+INVALID_CONTEXT, INVALID_HANDLE = STATUSES["invalid_context"], STATUSES["invalid_handle"]
 _CAPTURE_RELAXED = 2
 _POINTER_DEVICE_ORDINAL = 9
 _HOST_PORTABLE, _HOST_MAPPED = 1, 2
@@ -106,7 +107,7 @@ class LaunchConfig(ctypes.Structure):
 class DriverError(Error):
     """A CUDA driver call failed. `name` is the driver's code ("CUDA_ERROR_..."), `text` its explanation."""
 
-    def __init__(self, name: str, text: str, *, call: str = "", remedy: str | None = None) -> None:
+    def __init__(self, name: str, text: str, *, call: str = "", remedy: str) -> None:
         super().__init__(f"{call + ': ' if call else ''}{name} ({text})", remedy=remedy)
         self.name = name
         self.text = text
@@ -173,24 +174,28 @@ class Driver:
 
     def call(self, name: str, *arguments: Any) -> None:
         """Make one call; anything but success is a DriverError."""
-        function = self.functions.get(name)
-        if function is None:
-            raise DriverError(
-                "CUDA_ERROR_NOT_FOUND", f"this CUDA driver has no {name}", remedy="update the driver"
-            )
-        status = function(*arguments)
+        status = self.function(name)(*arguments)
         if status:
             raise self.error(status, name)
+
+    def function(self, name: str) -> Any:
+        """A function of the driver; a DriverError where it is too old to have it."""
+        found = self.functions.get(name)
+        if found is None:
+            raise DriverError("CUDA_ERROR_NOT_FOUND", f"this CUDA driver has no {name}", remedy="update the driver")
+        return found
 
     def error(self, status: int, call: str) -> DriverError:
         """The exception for a status that a call returned."""
         name, text = ctypes.c_char_p(), ctypes.c_char_p()
-        self.functions["cuGetErrorName"](status, ctypes.byref(name))
-        self.functions["cuGetErrorString"](status, ctypes.byref(text))
+        for function, out in (("cuGetErrorName", name), ("cuGetErrorString", text)):
+            if function in self.functions:
+                self.functions[function](status, ctypes.byref(out))
         return DriverError(
             (name.value or b"CUDA_ERROR_%d" % status).decode(),
             (text.value or b"unknown error").decode(),
             call=call,
+            remedy=remedy_for(status),
         )
 
     def version(self) -> tuple[int, int]:

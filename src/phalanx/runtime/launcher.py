@@ -13,10 +13,11 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from phalanx.errors import Error
+from phalanx.errors import Error, caller_location
 from phalanx.runtime import driver as cuda
 from phalanx.runtime.abi import TENSOR_MAP_BYTES, ArraySlot, ScalarSlot, Signature
 from phalanx.runtime.arrays import (
+    ITEM_BYTES,
     ArgumentKind,
     ArrayInfo,
     current_stream,
@@ -32,6 +33,7 @@ _PORTABLE_CLUSTER = 8
 _GRID_LIMITS = (2**31 - 1, 65535, 65535)
 _DEFAULT_SHARED_BYTES = 48 << 10  # what a kernel may use without asking
 _NO_GRID = (-1, -1, -1)  # no launch has this grid
+_COMPILE_AGAIN = "or compile the kernel for arrays like this one"
 
 
 class Launcher:
@@ -71,7 +73,7 @@ class Launcher:
         self._prepare_parameters()
         self._module, self.function = self.driver.load_function(device, cubin, name)
         self._prepare_function(shared_bytes)
-        self._enqueue = self.driver.functions["cuLaunchKernelEx"]
+        self._enqueue = self.driver.function("cuLaunchKernelEx")
 
     # Preparation -------------------------------------------------------------------------------------------
 
@@ -228,7 +230,11 @@ class Launcher:
         self._match = _match_nothing  # if a check fails, the buffer holds a mixture
         slots = self.signature.slots
         if len(args) != len(slots):
-            raise Error(f"kernel {self.name} takes {len(slots)} run-time arguments, got {len(args)}")
+            named = ", ".join(_called(slot, number) for number, slot in enumerate(slots))
+            raise Error(
+                f"kernel {self.name} takes {len(slots)} run-time arguments, got {len(args)}",
+                remedy=f"pass {named}" if slots else "pass none: constants were settled when it was compiled",
+            )
         infos = [describe(x) for x in args]
         values: list[Any] = []
         for number, (slot, info) in enumerate(zip(slots, infos)):
@@ -283,15 +289,15 @@ class Launcher:
     def _pack(self, number: int, slot: ArraySlot | ScalarSlot, *fields: Any) -> None:
         try:
             self._packers[number].pack_into(self._bytes, self.signature.layout.slots[number], *fields)
-        except (struct.error, OverflowError, TypeError, ValueError) as cause:
+        except (struct.error, OverflowError, TypeError, ValueError):
             if isinstance(slot, ArraySlot):
                 raise Error(
                     f"{_called(slot, number)} has an axis of 2**31 elements or more", remedy="split the array"
-                ) from cause
+                ) from None
             raise Error(
                 f"{_called(slot, number)} is {slot.dtype}, which can't hold {fields[0]!r}",
                 remedy=f"pass a number that fits {slot.dtype}",
-            ) from cause
+            ) from None
 
     def _set_grid(self, grid: tuple[int, int, int]) -> None:
         for axis, (count, limit, size) in enumerate(zip(grid, _GRID_LIMITS, self.cluster)):
@@ -320,7 +326,7 @@ class Launcher:
             with self.driver.context(self.device):
                 status = self._enqueue(config, self.function, parameters, None)
         if status:
-            raise self.driver.error(status, f"launch of {self.name}")
+            raise self.driver.error(status, f"launch of {self.name}").at(caller_location())
 
     # Questions ---------------------------------------------------------------------------------------------
 
@@ -352,7 +358,10 @@ def _check_array(slot: ArraySlot, info: ArrayInfo | None, number: int, device: i
     """The compiled kernel relies on these; a dispatcher that specialises by them never sees the errors."""
     what = _called(slot, number)
     if info is None:
-        raise Error(f"{what} is an array of rank {slot.rank}, got a scalar")
+        raise Error(
+            f"{what} is an array of rank {slot.rank}, got a scalar",
+            remedy=f"pass an array of {slot.dtype} on CUDA device {device}",
+        )
     if info.kind != "cuda":
         raise Error(
             f"{what} is in host memory, the kernel runs on CUDA device {device}", remedy="copy it there"
@@ -365,12 +374,22 @@ def _check_array(slot: ArraySlot, info: ArrayInfo | None, number: int, device: i
     if (info.dtype_name, len(info.shape)) != (slot.dtype, slot.rank):
         raise Error(
             f"{what} is {info.dtype_name} of rank {len(info.shape)}, "
-            f"the kernel was compiled for {slot.dtype} of rank {slot.rank}"
+            f"the kernel was compiled for {slot.dtype} of rank {slot.rank}",
+            remedy=f"convert or reshape it, {_COMPILE_AGAIN}",
         )
     if slot.contiguous_inner and not info.contiguous_inner:
-        raise Error(f"{what} has inner stride {info.strides[-1]}, the kernel was compiled for 1")
+        raise Error(
+            f"{what} has inner stride {info.strides[-1]}, the kernel was compiled for 1",
+            remedy=f"pass a contiguous copy, {_COMPILE_AGAIN}",
+        )
     if slot.aligned16 and not info.aligned16:
-        raise Error(f"{what} is not aligned to 16 bytes, the kernel was compiled for arrays that are")
+        raise Error(
+            f"{what} is not aligned to 16 bytes, the kernel was compiled for arrays that are",
+            remedy=f"pass a contiguous copy whose rows are multiples of 16 bytes, {_COMPILE_AGAIN}",
+        )
     if slot.whole_rows and not info.whole_rows:
-        raise Error(f"{what} has {info.shape[-1]} columns, the kernel was compiled for a multiple of 16 bytes")
+        raise Error(
+            f"{what} has {info.shape[-1]} columns, the kernel was compiled for a multiple of 16 bytes",
+            remedy=f"pad its rows to a multiple of {16 // ITEM_BYTES[slot.dtype]} columns, {_COMPILE_AGAIN}",
+        )
     return info

@@ -50,7 +50,7 @@ class PreparedLaunch:
         self._pointers: tuple[int, ...] | None = None
         self._stream_of = torch_current_stream()
         self._function = launcher.function
-        self._enqueue = launcher.driver.functions["cuLaunchKernelEx"]
+        self._enqueue = launcher.driver.function("cuLaunchKernelEx")
 
     def __call__(self, pointers: tuple[int, ...]) -> None:
         with self._lock:

@@ -14,8 +14,9 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
+Measured = TypeVar("Measured")
 Run = Callable[[], Any]
 Timer = Callable[[Run, int], float]
 """(run, repeats) -> milliseconds per run."""
@@ -62,21 +63,29 @@ def turns(count: int, rounds: int) -> Iterator[tuple[int, int]]:
         yield from ((turn, contender) for contender in order)
 
 
+def in_turns(names: Sequence[str], rounds: int, measure: Callable[[str], Measured]) -> dict[str, list[Measured]]:
+    """What `measure` gives for each contender and round, in the order of `turns`."""
+    found: dict[str, list[Measured]] = {name: [] for name in names}
+    for _, index in turns(len(names), rounds):
+        found[names[index]].append(measure(names[index]))
+    return found
+
+
 def take_turns(
     contenders: Mapping[str, Run], timer: Timer, mode: Mode, *, rounds: int | None = None,
     rest: Callable[[float], None] = time.sleep, progress: Callable[[], None] = lambda: None,
 ) -> dict[str, list[float]]:
     """Milliseconds per contender and round."""
-    names = list(contenders)
-    repeats = {name: repeats_for(contenders[name], timer, mode) for name in names}
-    times: dict[str, list[float]] = {name: [] for name in names}
-    for _, index in turns(len(names), mode.rounds if rounds is None else rounds):
+    repeats = {name: repeats_for(run, timer, mode) for name, run in contenders.items()}
+
+    def block(name: str) -> float:
         if mode.rest_s:
             rest(mode.rest_s)
-        name = names[index]
-        times[name].append(timer(contenders[name], repeats[name]))
+        took = timer(contenders[name], repeats[name])
         progress()
-    return times
+        return took
+
+    return in_turns(list(contenders), mode.rounds if rounds is None else rounds, block)
 
 
 def median_ratio(reference: Sequence[float], times: Sequence[float]) -> float:

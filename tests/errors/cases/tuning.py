@@ -119,3 +119,23 @@ def tuning_inside_a_worker():
         px.tune(fill[1], [dict(BLOCK=32)], (X,), measure=clock)
     finally:
         del os.environ["PHALANX_TUNING_WORKER"]
+
+
+@case
+def a_reference_that_is_an_array():
+    px.tune(fill[1], [dict(BLOCK=32)], (X,), measure=clock, reference=X)
+
+
+@case
+def a_reference_with_an_unknown_constant():
+    px.tune(fill[1], [dict(BLOCK=32)], (X,), measure=clock, reference=dict(BLOK=32))
+
+
+@case
+def a_reference_by_numbers():
+    px.tune(touch, [dict(by=1)], (X,), measure=clock, reference={1: 2})
+
+
+@case
+def a_reference_that_does_not_compile():
+    px.tune(fill[1], [dict(BLOCK=32)], (X,), measure=clock, reference=dict(BLOCK=-3))

@@ -2,49 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
-import inspect
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from phalanx.ir.types import DType
-from phalanx.language.capture import InlinedFunction
+from phalanx.errors import Error
 from phalanx.runtime.cache import compiler_fingerprint, digest
-from phalanx.runtime.compiled import disk_cache
+from phalanx.runtime.compiled import compiler_identity, disk_cache
 from phalanx.runtime.tuning.result import Row
-
-
-class NoKey(Exception):
-    """The search depends on something that has no text: it is not kept."""
-
-
-def text_of(value: Any) -> str:
-    """A text that differs wherever two values do; `NoKey` for what has none."""
-    if isinstance(value, (bool, int, str)) or value is None:
-        return repr(value)
-    if isinstance(value, float):
-        return value.hex()
-    if isinstance(value, DType):
-        return f"dtype {value.name}"
-    if isinstance(value, (tuple, list)):
-        return f"[{', '.join(map(text_of, value))}]"
-    if isinstance(value, dict):
-        return f"{{{', '.join(f'{key!r}: {text_of(item)}' for key, item in value.items())}}}"
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        parts = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-        return f"{type(value).__qualname__}{text_of(parts)}"
-    if isinstance(value, InlinedFunction):
-        return text_of(value.fn)
-    if inspect.isfunction(value):
-        if value.__closure__:
-            raise NoKey
-        try:
-            return f"{value.__module__}.{value.__qualname__}\n{inspect.getsource(value)}"
-        except (OSError, TypeError):
-            raise NoKey from None
-    raise NoKey
+from phalanx.runtime.tuning.sources import NoText, text_of
 
 
 def driver_text() -> str:
@@ -60,15 +27,23 @@ def driver_text() -> str:
     return f"{get_driver().version()} {version}"
 
 
-def search_key(parts: Sequence[Any], listings: Sequence[str]) -> str | None:
-    """The key of a search; None where it has none."""
-    import phalanx
-
+def compiler_text() -> str:
+    """What would compile the kernels, as `compile_function` has it in its keys; functions may do without NVRTC."""
     try:
-        texts = [text_of(part) for part in parts]
-    except NoKey:
-        return None
-    return digest("tune", phalanx.__version__, compiler_fingerprint(), driver_text(), *texts, *listings)
+        return compiler_identity()
+    except Error:
+        return f"{compiler_fingerprint()} without NVRTC"
+
+
+def search_key(parts: Mapping[str, Any], listings: Sequence[str]) -> tuple[str | None, str]:
+    """The key of a search, from what it is given and the keys of its kernels; or None, and which part has no text."""
+    texts = []
+    for name, part in parts.items():
+        try:
+            texts.append(text_of(part))
+        except NoText as problem:
+            return None, f"{name}: {problem}"
+    return digest("tune", compiler_text(), driver_text(), *texts, *listings), ""
 
 
 def load_rows(key: str | None, configs: Sequence[dict[str, Any]]) -> list[Row] | None:

@@ -35,7 +35,7 @@ class Tuned:
     """A kernel (or function) with its best configuration; call it, or index it with a grid, like the kernel.
 
     `.best` is that configuration, `.table` a `Row` for each, fastest first; `print(tuned)` shows them. `.from_cache` tells
-    whether the search was made by an earlier call.
+    whether the search was made by an earlier call, `.unkept` why this one can't be kept on disk, if so.
     """
 
     target: Any
@@ -43,6 +43,7 @@ class Tuned:
     table: tuple[Row, ...]
     device: str
     from_cache: bool = False
+    unkept: str = ""
 
     @property
     def best(self) -> dict[str, Any]:
@@ -78,6 +79,8 @@ class Tuned:
             cells = [str(row.config.get(name, "")) for name in names]
             cells += [f"{row.ms:.4f}" if row.ms is not None else "", f"{row.ratio:.3f}" if row.ratio is not None else ""]
             shown.add_row(*cells, row.status, row.note, style=None if row.ok else "dim")
+        if self.unkept:
+            shown.caption, shown.caption_justify = f"not kept on disk: {self.unkept}", "left"
         return shown
 
     def __str__(self) -> str:

@@ -14,10 +14,12 @@ from queue import SimpleQueue
 from typing import Any
 
 from phalanx.errors import Error, caller_location
-from phalanx.ir.printer import text
+from phalanx.ir.archs import arch_of
+from phalanx.language.capture import kind_of
 from phalanx.language.kernel import Kernel
+from phalanx.runtime.compiled import program_key
 from phalanx.runtime.dispatch import BoundLaunch, debugging, device_of
-from phalanx.runtime.specialise import Spec, normalise_grid, read_arguments, specialise
+from phalanx.runtime.specialise import Spec, constants_key, normalise_grid, read_arguments, specialise
 from phalanx.runtime.timing import MODES, turns
 from phalanx.runtime.tuning.arguments import ArrayPlan, plan_arguments, type_texts
 from phalanx.runtime.tuning.keys import load_rows, search_key, store_rows
@@ -35,7 +37,8 @@ NOTED_FAILURES = 8
 
 def tune(
     kernel: Any, configs: Iterable[dict[str, Any]], args: Sequence[Any] = (), *, grid: Any = None,
-    make_args: Callable[[], Sequence[Any]] | None = None, reference: Callable[..., Any] | None = None,
+    make_args: Callable[[], Sequence[Any]] | None = None,
+    reference: Callable[..., Any] | dict[str, Any] | None = None,
     tolerance: float | None = None, check: bool | Sequence[Any] = False,
     measure: Callable[[Callable[[], Any], dict[str, Any]], float] | None = None, mode: str = "sustained",
     rounds: int | None = None, keep: float = 1.25, timeout: float = 30.0, seed: int = 0,
@@ -54,12 +57,14 @@ def tune(
     tuned must be defined at the top of a file too; with ``isolate=False`` everything runs in this process, and a hang stays.
 
     `reference`, a function of the arguments as NumPy arrays, returns what the last array must be afterwards (for a tuned
-    function: what it must return), or a dict of arrays by parameter; an error above `tolerance` of the largest element (by
-    default a rounding of its dtype) is wrong. ``check=True`` first runs `px.check` on each candidate, ``check=(x, y)`` on
-    these, smaller, arguments. The survivors take turns: blocks of launches as `mode` says ("sustained": 20 ms back to
-    back, "burst": 6 ms after a rest, "cold": L2 emptied before each launch), `rounds` of them, medians; who is `keep`
-    times slower than the best after a round is not measured further. `timeout` is what one candidate may take, in seconds.
-    `measure(run, config)` replaces the clock: it returns milliseconds. ``force=True`` searches again. Example::
+    function: what it must return), or a dict of arrays by parameter. Or it is a configuration known to be right, one of
+    `configs` or another dict of constants: it runs first, and what it leaves in every array (and returns) is what all
+    others must. An error above `tolerance` of the largest element (by default a rounding of its dtype) is wrong.
+    ``check=True`` first runs `px.check` on each candidate, ``check=(x, y)`` on these, smaller, arguments. The survivors
+    take turns: blocks of launches as `mode` says ("sustained": 20 ms back to back, "burst": 6 ms after a rest, "cold": L2
+    emptied before each launch), `rounds` of them, medians; who is `keep` times slower than the best after a round is not
+    measured further. `timeout` is what one candidate may take, in seconds. `measure(run, config)` replaces the clock: it
+    returns milliseconds. ``force=True`` searches again. Example::
 
         configs = [dict(BM=bm, STAGES=s) for bm in (64, 128) for s in (2, 3, 4)]
         tuned = px.tune(copy, configs, (x, y), grid=lambda BM: px.cdiv(4096, BM))
@@ -74,6 +79,7 @@ def tune(
         )
     target, grid = target_of(kernel, grid)
     chosen = list_of_configs(target, configs)
+    check_reference(target, reference)
     if mode not in MODES:
         raise _mistake(f"px.tune has no mode {mode!r}", f"the modes are {', '.join(MODES)}")
     if rounds is not None and (not isinstance(rounds, int) or rounds < 1):
@@ -123,11 +129,26 @@ def list_of_configs(target: Any, configs: Iterable[dict[str, Any]]) -> list[dict
     if not chosen:
         raise _mistake("px.tune has no configuration to try", "pass a list of dicts: [dict(BM=64), dict(BM=128)]")
     for config in chosen:
-        if not isinstance(config, dict) or not all(isinstance(name, str) for name in config):
-            raise _mistake(f"a configuration is {config!r}", "a configuration is a dict of constants: dict(BM=64)")
-        if isinstance(target, Kernel):
-            target.bind_constants(config)  # raises for a constant that the kernel does not have
+        check_config(target, config, "a configuration")
     return chosen
+
+
+def check_config(target: Any, config: Any, what: str) -> None:
+    if not isinstance(config, dict) or not all(isinstance(name, str) for name in config):
+        raise _mistake(f"{what} is {config!r}", "a configuration is a dict of constants: dict(BM=64)")
+    if isinstance(target, Kernel):
+        target.bind_constants(config)  # raises for a constant that the kernel does not have
+
+
+def check_reference(target: Any, reference: Any) -> None:
+    """A function, or a configuration that is known to be right."""
+    if isinstance(reference, dict):
+        check_config(target, reference, "the reference configuration")
+    elif reference is not None and not callable(reference):
+        raise _mistake(
+            f"reference= is {kind_of(reference)}, neither a function nor a configuration",
+            "pass a function that returns what is expected, or a configuration that is known to be right: dict(BM=64)",
+        )
 
 
 @dataclass
@@ -181,6 +202,8 @@ class Search:
     setup: Setup | None = None
     loaded: set[int] = field(default_factory=set)
     prepared: bool = False
+    known: Candidate | None = None
+    """The configuration that the others are compared with: one of the candidates, or one more of its own."""
 
     @property
     def is_kernel(self) -> bool:
@@ -196,7 +219,11 @@ class Search:
         with progress_bar(self.quiet) as bar:
             stage = bar(f"{self.name}: reading", len(candidates))
             listings = [self.read(candidate, stage) for candidate in candidates]
-            key = self.key(listings)
+            if isinstance(self.reference, dict):
+                self.known = self.known_candidate(candidates)
+                listings.append(self.read(self.known, lambda: None))
+                self.require_known()
+            key, unkept = self.key(listings)
             rows = None if force else load_rows(key, self.configs)
             from_cache = rows is not None
             if rows is None:
@@ -204,7 +231,7 @@ class Search:
                 rows = [Row(c.config, c.ms, None, c.status, c.note, len(c.times)) for c in candidates]
                 if any(row.ok for row in rows):
                     store_rows(key, rows)
-        return Tuned(self.target, self.grid, self.sorted(rows), self.device, from_cache)
+        return Tuned(self.target, self.grid, self.sorted(rows), self.device, from_cache, unkept)
 
     # What runs where ---------------------------------------------------------------------------------------
 
@@ -239,7 +266,7 @@ class Search:
         self.device = device(self.ordinal).name if self.ordinal is not None else "the simulator"
 
     def read(self, candidate: Candidate, stage: Callable[[], None]) -> str:
-        """The kernel's IR for a configuration, as text: what the search depends on."""
+        """What the kernel would compile to for a configuration, as a key: what the search depends on."""
         stage()
         if not self.is_kernel:
             return ""
@@ -250,27 +277,49 @@ class Search:
                 specialisation = specialise(kernel, read_arguments(kernel, self.args), constants)
                 candidate.grid = normalise_grid(kernel, self.grid, specialisation.constants)
             candidate.function = specialisation
-            return f"{candidate.grid} {text(specialisation.reading.function)}"
+            return f"{candidate.grid} {program_key(specialisation.reading.function, arch_of(self.arch()))}"
         except Error as error:
             candidate.fail(Failed("does not compile", first_line(error)))
             return candidate.note
 
-    def key(self, listings: list[str]) -> str | None:
-        parts = (
-            None if self.is_kernel else self.target, self.configs, type_texts(self.args), self.device,
-            self.make_args, self.reference, self.tolerance, bool(self.check), self.measure, self.mode,
-            self.rounds, self.keep, self.seed,
-        )
+    def key(self, listings: list[str]) -> tuple[str | None, str]:
+        """What the search is kept under: kernels by what they would compile to, functions by all that they name."""
+        parts = {
+            "the function": None if self.is_kernel else self.target, "the configurations": self.configs,
+            "args": type_texts(self.args), "device": self.device, "make_args": self.make_args,
+            "reference": self.reference, "tolerance": self.tolerance, "check": bool(self.check), "measure": self.measure,
+            "options": [self.mode, self.rounds, self.keep, self.seed],
+        }  # fmt: skip
         return search_key(parts, listings)
 
     # The search --------------------------------------------------------------------------------------------
+
+    def known_candidate(self, candidates: list[Candidate]) -> Candidate:
+        """The candidate of the reference configuration; a kernel is not compiled twice for it."""
+        if self.is_kernel:
+            wanted = constants_key(self.target.bind_constants(self.reference))
+            for candidate in candidates:
+                if constants_key(self.target.bind_constants(candidate.config)) == wanted:
+                    return candidate
+        return Candidate(len(candidates), self.reference)
+
+    def require_known(self) -> None:
+        """Without its reference nothing can be compared: what is wrong with it ends the search."""
+        if self.known is not None and not self.known.alive:
+            raise Error(
+                f"the reference configuration {self.known.config} of '{self.name}' {self.known.status}: {self.known.note}",
+                location=caller_location(),
+                remedy="pass a configuration that runs by itself, or a function that returns what is expected",
+            )
 
     def search(self, candidates: list[Candidate], bar: Any) -> None:
         make = Worker if self.isolate else Here
         self.worker = make()
         self.setup = self.make_setup()
         try:
-            self.build(candidates, bar)
+            more = [] if self.known is None or self.known in candidates else [self.known]
+            self.build([*candidates, *more], bar)
+            self.require_known()
             alive = [c for c in candidates if c.alive]
             stage = bar(f"{self.name}: trying", len(alive))
             for candidate in alive:
@@ -289,10 +338,11 @@ class Search:
 
         return Setup(
             plans=tuple(plan_arguments(self.args, self.ordinal)) if self.make_args is None else (),
-            make_args=sent(self.make_args, "make_args"), reference=sent(self.reference, "reference"),
+            make_args=sent(self.make_args, "make_args"),
+            reference=sent(self.reference, "reference") if self.known is None else None,
             measure=sent(self.measure, "measure"), names=self.target.parameters if self.is_kernel else (),
             ordinal=self.ordinal, mode=self.mode, tolerance=self.tolerance, seed=self.seed,
-            is_kernel=self.is_kernel,
+            is_kernel=self.is_kernel, compares=self.reference is not None,
         )
 
     def send(self, value: Any, what: str) -> Any:
@@ -381,17 +431,20 @@ class Search:
             if not self.worker.is_running or not self.prepared:
                 self.loaded.clear()
                 self.start()
-            if candidate.number not in self.loaded:
-                config = candidate.config if self.is_kernel else self.send(candidate.config, "a configuration")
-                self.worker.ask("load", candidate.number, candidate.payload, config, limit=self.timeout)
-                self.loaded.add(candidate.number)
-            return self.worker.ask(what, candidate.number, limit=self.timeout)
+            return self.request(candidate, what)
         except Failed as failure:
             candidate.fail(failure)
             return None
 
+    def request(self, candidate: Candidate, what: str) -> Any:
+        if candidate.number not in self.loaded:
+            config = candidate.config if self.is_kernel else self.send(candidate.config, "a configuration")
+            self.worker.ask("load", candidate.number, candidate.payload, config, limit=self.timeout)
+            self.loaded.add(candidate.number)
+        return self.worker.ask(what, candidate.number, limit=self.timeout)
+
     def start(self) -> None:
-        """A process with the arguments; that this fails is nobody's candidate's fault."""
+        """A process with the arguments and what is expected; that this fails is nobody's candidate's fault."""
         try:
             self.worker.ask("prepare", self.setup, limit=START_LIMIT_S)
             self.prepared = True
@@ -401,6 +454,12 @@ class Search:
                 location=caller_location(),
                 remedy="check make_args=, reference= and the GPU's free memory: the arrays are made a second time",
             ) from None
+        if self.known is not None:
+            try:
+                self.request(self.known, "refer")
+            except Failed as failure:
+                self.known.fail(failure)
+            self.require_known()
 
     def take_turns(self, alive: list[Candidate], bar: Any) -> None:
         """Rounds of blocks; those that fall behind are not measured further."""

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from phalanx.errors import Error
+from phalanx.language.capture import kind_of
 from phalanx.runtime.compiled import Compiled
 from phalanx.runtime.timing import MODES, EventTimer, repeats_for
 from phalanx.runtime.tuning.arguments import MadeArguments, Plan, PlannedArguments
@@ -62,6 +64,8 @@ class Setup:
     tolerance: float | None
     seed: int
     is_kernel: bool
+    compares: bool = False
+    """Whether something is expected of the candidates, so that each begins with fresh arguments."""
 
 
 class Failed(Exception):
@@ -160,12 +164,12 @@ class Session:
             self.timer = EventTimer(setup.ordinal, flush_bytes=flush)
 
     def _expectation(self, found: Any) -> dict[int, np.ndarray]:
-        """A reference's answer by argument (-1: what the function returns): {position or name: array}, or one array."""
+        """A reference's answer by argument (see `returned` for negative ones): {position or name: array}, or one array."""
         assert self.setup is not None
         if isinstance(found, dict):
             names = self.setup.names
             return {names.index(key) if isinstance(key, str) else int(key): _host(value) for key, value in found.items()}
-        return {self._last_array() if self.setup.is_kernel else -1: _host(found)}
+        return {self._last_array(): _host(found)} if self.setup.is_kernel else returned(found)
 
     def _last_array(self) -> int:
         from phalanx.runtime.arrays import describe
@@ -188,15 +192,45 @@ class Session:
 
     def trial(self, number: int) -> None:
         """Runs a candidate, first with bounded waits, and compares what it computes."""
+        for result in self._results(number):
+            self._compare(result)
+
+    def refer(self, number: int) -> None:
+        """Runs a candidate likewise, and takes what it computes for what is expected of the others."""
+        self.expected, self.accepted = {}, {}
+        for result in self._results(number):
+            if self.expected:
+                try:
+                    self._compare(result)
+                except Failed as failure:
+                    raise Failed("differs from run to run", failure.note) from None
+            else:
+                self.expected = self._outcome(result)
+                self.accepted = {position: [found] for position, found in self.expected.items()}
+
+    def _results(self, number: int) -> Iterator[Any]:
+        """What a candidate returns, run with bounded waits and then as it is, each time on fresh arguments."""
         run = self.runs[number]
         for watched in (True, False):
             if watched and not run.can_be_watched:
                 continue
-            if self.expected:
+            assert self.setup is not None
+            if self.setup.compares:
                 self.arguments.reset()
             result = run.watched() if watched else run.first()
             self._synchronize()
-            self._compare(result)
+            yield result
+
+    def _outcome(self, result: Any) -> dict[int, np.ndarray]:
+        """Every array after a run, and what the run returned: copies, since the next run writes over them."""
+        from phalanx.runtime.arrays import describe
+
+        values = self.arguments.values
+        found = {n: _host(value).copy() for n, value in enumerate(values) if describe(value) is not None}
+        found |= {position: part.copy() for position, part in returned(result).items()}
+        if not found:
+            raise Failed("fails", "it has no array and returns nothing: there is nothing to compare")
+        return found
 
     def _synchronize(self) -> None:
         assert self.setup is not None
@@ -209,11 +243,14 @@ class Session:
 
     def _compare(self, result: Any) -> None:
         assert self.setup is not None
+        parts = returned(result) if min(self.expected, default=0) < 0 else {}
         for position, want in self.expected.items():
             if position == -1 and result is None:
                 position = self._last_array()
-            got = _host(result if position == -1 else self.arguments.values[position])
-            what = "the result" if position == -1 else f"argument {self._name(position)}"
+            what = self._name(position)
+            if position < 0 and position not in parts:
+                raise Failed("is wrong", f"{what} is missing")
+            got = parts[position] if position < 0 else _host(self.arguments.values[position])
             if got.shape != want.shape:
                 raise Failed("is wrong", f"{what} has shape {got.shape}, the reference {want.shape}")
             known = self.accepted.setdefault(position, [])
@@ -229,7 +266,9 @@ class Session:
 
     def _name(self, position: int) -> str:
         assert self.setup is not None
-        return self.setup.names[position] if position < len(self.setup.names) else str(position)
+        if position < 0:
+            return f"part {-1 - position} of the result" if min(self.expected) < -1 else "the result"
+        return f"argument {self.setup.names[position] if position < len(self.setup.names) else position}"
 
     def time(self, number: int) -> float:
         """Milliseconds of one launch, from one block of them."""
@@ -322,6 +361,16 @@ class CalledRun:
         return self.function(*self.arguments.values, **self.config)
 
     first = again
+
+
+def returned(result: Any) -> dict[int, np.ndarray]:
+    """The arrays that a function returned, by numbers that no argument has: -1, and -2, -3, ... for those of a tuple."""
+    parts = result if isinstance(result, (tuple, list)) else (result,)
+    found = {-1 - number: _host(part) for number, part in enumerate(parts) if part is not None}
+    for part in found.values():
+        if part.dtype.kind == "O":
+            raise Failed("fails", f"it returns {kind_of(result)}, which can't be compared")
+    return found
 
 
 def same_bytes(a: np.ndarray, b: np.ndarray) -> bool:

@@ -1,0 +1,113 @@
+"""The clocks of single scripts in benchmarks/, on a torch made of Python that writes down what it is asked for."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import types
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from phalanx.runtime.timing import turns
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class FakeTorch(types.ModuleType):
+    """A GPU on which contender number n takes n + 1 milliseconds, a flush a hundred."""
+
+    def __init__(self) -> None:
+        super().__init__("torch")
+        self.log: list[str] = []
+        self.now = 0.0
+        self.cuda = types.SimpleNamespace(Event=self.event, synchronize=lambda: self.log.append("synchronize"))
+        self.Generator = self.bfloat16 = self.float16 = None
+
+    def event(self, enable_timing: bool) -> Any:
+        assert enable_timing
+        made = types.SimpleNamespace(at=0.0)
+
+        def record() -> None:
+            self.log.append("record")
+            made.at = self.now
+
+        made.record, made.elapsed_time = record, lambda stop: stop.at - made.at
+        return made
+
+    def contender(self, number: int) -> Callable[[], None]:
+        def run() -> None:
+            self.log.append(f"run {number}")
+            self.now += number + 1
+
+        return run
+
+    def flush(self) -> None:
+        self.log.append("flush")
+        self.now += 100
+
+
+@pytest.fixture
+def torch(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeTorch]:
+    fake, before = FakeTorch(), set(sys.modules)
+    monkeypatch.setitem(sys.modules, "torch", fake)
+    yield fake
+    for name in set(sys.modules) - before:
+        file = getattr(sys.modules[name], "__file__", None) or ""
+        if Path(file).is_relative_to(ROOT / "examples"):
+            del sys.modules[name]
+
+
+def script(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A file of benchmarks/ as a module; the folder itself must not be on the path, for it has a copy.py."""
+    for module in dict.fromkeys(("machine", name)):
+        spec = importlib.util.spec_from_file_location(module, ROOT / "benchmarks" / f"{module}.py")
+        assert spec is not None and spec.loader is not None
+        made = importlib.util.module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, module, made)
+        monkeypatch.setattr(sys, "path", ["", *sys.path])  # which scripts turn around
+        spec.loader.exec_module(made)
+    return made
+
+
+def test_a_block_is_timed_by_events_around_it(torch: FakeTorch, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = script("machine", monkeypatch)
+    assert machine.milliseconds(torch.contender(3), 2) == 4.0
+    assert torch.log == ["record", "run 3", "run 3", "record", "synchronize"]
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_small_m_flushes_before_each_launch_and_times_the_launch_alone(
+    torch: FakeTorch, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    small_m = script("small_m", monkeypatch)
+    contenders = {f"c{number}": torch.contender(number) for number in range(count)}
+    times = small_m.microseconds(contenders, torch.flush, 20)
+    assert times == {f"c{number}": [1000.0 * (number + 1)] * 20 for number in range(count)}
+    want = [f"run {number}" for number in range(count)] + ["synchronize"]
+    for place, (turn, number) in enumerate(turns(count, 20), 1):
+        want += ["flush", "record", f"run {number}", "record"]
+        if turn % 8 == 7 and place % count == 0:
+            want.append("synchronize")
+    assert torch.log == [*want, "synchronize"]
+    assert small_m.FLUSH_BYTES == 256 << 20
+
+
+def test_tensor_cores_run_once_before_the_clock(torch: FakeTorch, monkeypatch: pytest.MonkeyPatch) -> None:
+    tensor_cores = script("tensor_cores", monkeypatch)
+    contenders = {f"c{number}": torch.contender(number) for number in range(3)}
+    times = tensor_cores.measure(contenders, 4, 2)
+    assert times == {f"c{number}": [number + 1.0] * 4 for number in range(3)}
+    want = ["run 0", "run 1", "run 2"]
+    for _, number in turns(3, 4):
+        want += [f"run {number}", "record", f"run {number}", f"run {number}", "record", "synchronize"]
+    assert torch.log == want
+
+
+def test_gather_takes_the_same_turns(torch: FakeTorch, monkeypatch: pytest.MonkeyPatch) -> None:
+    gather = script("gather", monkeypatch)
+    contenders = {f"c{number}": torch.contender(number) for number in range(2)}
+    assert gather.medians(contenders, 3, 2) == {"c0": 1.0, "c1": 2.0}
+    assert torch.log[2:7] == ["record", *[f"run {next(who for _, who in turns(2, 3))}"] * 2, "record", "synchronize"]
