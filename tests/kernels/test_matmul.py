@@ -322,7 +322,12 @@ def test_small_products_use_more_sms() -> None:
 
 
 def test_tiles_are_as_wide_as_fills_the_last_wave() -> None:
-    assert choose(Problem(3000, 3000, 3000)).bn == 192
+    assert choose(Problem(3008, 3008, 3008)).bn == 192
+
+
+def test_more_ctas_share_what_takes_two_lines_of_l2() -> None:
+    assert choose(Problem(3008, 3008, 3008)).cluster == (2, 1)
+    assert choose(Problem(3000, 3000, 3000)).cluster == (2, 2)  # rows of 6,000 bytes: 85.7 us instead of 91.5
 
 
 def test_narrower_tiles_instead_of_a_wave_that_is_hardly_used() -> None:

@@ -28,6 +28,7 @@ ROW_PADDING = 16  # bytes per row where a tile changes its layout through shared
 # What the cost model knows of an H200, in cycles and bytes per cycle and SM.
 SHARED_RATE = 128
 L2_RATE, L2_RATE_ALONE = 40, 64  # with all SMs reading, and with few
+LINE, ASTRIDE = 128, 1.5  # bytes of a line of L2; what rows cost that do not begin at lines, so that a piece takes two
 EPILOGUE, EPILOGUE_RATE = 1200, 16  # a tile's last product to its first store; elements per cycle of the rest
 PART = 500  # beyond two parts: the store before has to have read the buffer
 LAUNCH = 4000  # from the launch to the first product, and the last store
@@ -156,7 +157,10 @@ def cycles(problem: Problem, config: MatmulConfig, device: Device) -> float:
     busy = min(tiles, slots) * cm * cn
     products = bm // 64 * STEP_BYTES // 32  # instructions of 64 rows and 32 bytes of K
     tensor = products * max(bn / 2, (64 + bn) * 32 / SHARED_RATE) * (SINGLE_GROUP if config.groups == 1 else 1.0)
-    fetched = (bm / cn + bn / cm) * STEP_BYTES
+    fetched = 0.0
+    for share, by_k, size in ((bm / cn, problem.by_k[0], problem.m), (bn / cm, problem.by_k[1], problem.n)):
+        pitch = (problem.k if by_k else size) * problem.itemsize
+        fetched += share * STEP_BYTES * (ASTRIDE if pitch % LINE else 1.0)
     step = STEP + max(tensor, fetched / min(L2_RATE_ALONE, L2_RATE * device.sms / busy))
     tile = ceil(problem.k * problem.itemsize / STEP_BYTES) * step + EPILOGUE + bm * bn / EPILOGUE_RATE
     tile += PART * max(0, config.parts - 2)
