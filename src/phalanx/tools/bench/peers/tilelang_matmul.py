@@ -83,6 +83,7 @@ class TileLang:
 
         shape = (a.shape[0], b.shape[0], a.shape[1])
         if (shape, setting) not in self.compiled:
+            tilelang.set_log_level("WARNING")  # it announces each compilation else
             self.compiled[shape, setting] = tilelang.compile(program(*shape, setting), target="cuda")
         kernel = self.compiled[shape, setting]
         return lambda: kernel(a, b, c)
