@@ -150,7 +150,7 @@ def test_blackwell_has_none_and_says_what_to_use() -> None:
     with pytest.raises(px.Error) as caught:
         module_of(product, types(bf16, bf16), arch="sm_100a")
     assert "px.wgmma(" in caught.value.location.text
-    assert "tcgen05" in caught.value.remedy
+    assert "px.dot" in caught.value.remedy
 
 
 @px.kernel(warps=4)

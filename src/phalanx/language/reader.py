@@ -160,6 +160,7 @@ class Reader(Loops):
     def do_Expr(self, node: ast.Expr) -> None:
         if isinstance(node.value, ast.Constant):
             return  # a docstring
+        self.unused.add(node.value)
         self.eval(node.value)
 
     def do_Assert(self, node: ast.Assert) -> None:

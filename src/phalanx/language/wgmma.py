@@ -246,9 +246,12 @@ def shape_objection(ctx: Builder, what: str, m: int, n: int, k: int, dtype: DTyp
     step = 16 if dtype.is_integer and n // wide > 32 else 8
     if n // wide % step or not 8 <= n // wide <= MAX_N:
         each = " for each warpgroup" if wide > 1 else ""
+        multiples = f"a multiple of {step} from 8 to {MAX_N}"
+        if step > 8:
+            multiples = f"8 or 24, or a multiple of {step} up to {MAX_N}, for 8-bit integers"
         return (
             f"{what}: N = {n}" + f" over {groups} warpgroups" * (wide > 1),
-            f"N is a multiple of {step} from 8 to {MAX_N}{each}: use several accumulators for wider tiles",
+            f"N is {multiples}{each}: use several accumulators for wider tiles",
         )
     least = STEP_BYTES // dtype.itemsize
     if k % least:

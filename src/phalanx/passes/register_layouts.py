@@ -212,14 +212,16 @@ def _decide(groups: _Groups) -> None:
 
 def _candidates(group: _Group, groups: _Groups) -> Iterator[RegisterLayout]:
     if group.fixed:
-        firm = list(dict.fromkeys(wish.layout for wish in group.fixed if wish.firm))
+        firm = {wish.layout: wish.loc for wish in reversed(group.fixed) if wish.firm}
         if len(firm) > 1:
             name = next((value.name for value in group.values if value.name), "of a product")
+            first, second = sorted((loc for loc in firm.values() if loc is not None), key=lambda loc: loc.line)[:2]
             raise Error(
-                f"the accumulator '{name}' is spread over the warpgroups in two ways",
+                f"the accumulator '{name}' is spread over the warpgroups in another way than at {first.short}",
+                location=second,
                 remedy="give all products of an accumulator the same along=",
             )
-        yield firm[0] if firm else group.fixed[0].layout
+        yield next(iter(firm), group.fixed[0].layout)
         return
     if group.preferred:
         yield group.preferred[0]
