@@ -327,3 +327,32 @@ def test_slices_that_no_descriptor_names(constants: dict[str, object], message: 
     with pytest.raises(px.Error, match=message) as caught:
         module_of(slices, types(bf16, bf16), **constants)
     assert "px.wgmma(" in caught.value.location.text
+
+
+@px.kernel(warps=4)
+def two_accumulators(A, B, C, *, FORM):
+    """Two products with accumulators of their own, in flight together."""
+    a, b, full = px.shared((64, 64), A.dtype), px.shared((64, 64), B.dtype), px.barrier()
+    with full.transaction():
+        px.tma.load(A[0:64, 0:64], a, full)
+        px.tma.load(B[0:64, 0:64], b, full)
+    full.wait(0)
+    x = px.load(C[0:64, 0:32]) if FORM == "loaded" else px.zeros((64, 32), px.f32)
+    y = px.load(C[0:64, 32:64]) * 2.0 if FORM == "loaded" else px.zeros((64, 32), px.f32)
+    px.wgmma(a, b[0:32].T, x)
+    if FORM != "one group":
+        px.wgmma_commit()
+    px.wgmma(a, b[32:64].T, y)
+    px.wgmma_commit()
+    px.wgmma_wait(0)
+    px.store(C[0:64, 0:32], x)
+    px.store(C[0:64, 32:64], y)
+
+
+@pytest.mark.parametrize("form", ["one group", "two groups", "loaded"])
+def test_accumulators_are_made_before_products_are_in_flight(form: str) -> None:
+    """Else ptxas waits for the first product before it touches the second one's registers, which is an error here."""
+    module, ptx = compiled(two_accumulators, types(bf16, bf16), FORM=form)
+    text = body(module)
+    assert text.index("keep_float<16>(y)") < text.index("wgmma_m64n32k16_f32_bf16_bf16(x")
+    assert ptx.count("wgmma.wait_group") == 1

@@ -86,12 +86,16 @@ def _sites(block: Block, warps: int, weight: float) -> Iterator[_Site]:
 
 
 def _free_values(sites: list[_Site]) -> dict[Value, Op]:
-    """Tiles that are computed again wherever they are needed, with the instruction that does."""
+    """Tiles that are computed again wherever they are needed, with the instruction that does.
+
+    Not accumulators: they stay where they were made, before the products that may be in flight where they are used.
+    """
     free: dict[Value, Op] = {}
     depth: dict[Value, int] = {}
+    accumulators = {item.acc for site in sites for item in site.op.effects().accumulations}
     for site in sites:
         result = site.op.defines
-        if result is None or not is_tile(result) or not is_cheap(site.op):
+        if result is None or not is_tile(result) or result in accumulators or not is_cheap(site.op):
             continue
         tiles = [operand for operand in site.op.operands() if is_tile(operand)]
         level = sum(depth.get(tile, 0) for tile in tiles) + 1

@@ -11,12 +11,14 @@ from functools import cache
 
 from phalanx.cuda.literals import bare
 from phalanx.cuda.prelude import device_function, instruction
-from phalanx.cuda.registry import emits
+from phalanx.cuda.registry import emits, follows
 from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.facts import facts_of
 from phalanx.cuda.writer import Helper, Writer
 from phalanx.errors import Error
+from phalanx.ir.core import Op
 from phalanx.ir.ops.control import Assign, ReadVar
+from phalanx.ir.ops.tile import Empty
 from phalanx.ir.ops.wgmma import ROWS, STEP_BYTES, Wgmma, WgmmaCommit, WgmmaFence, WgmmaWait
 from phalanx.ir.values import Value, constant_of
 from phalanx.ir.views import SharedView
@@ -102,6 +104,13 @@ def product(
         "}"
     )
     return Helper(name, text)
+
+
+@follows
+def hold_new_accumulator(w: Writer, op: Op) -> None:
+    """A tile that a product begins with is made where it was written: no later, between products in flight."""
+    if op.defines in w.accumulators and not isinstance(op, Wgmma | WgmmaWait | ReadVar | Empty):
+        _keep(w, op.defines)
 
 
 @emits(WgmmaFence)
