@@ -11,10 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 import phalanx as px
-from phalanx.kernels.matrices import info_of, refused, result_info
+from phalanx.kernels.matrices import empty, info_of, refused, result_info
 from phalanx.runtime.arrays import ITEM_BYTES, ArgumentKind, ArrayInfo, describe, kind_of
 from phalanx.runtime.remembered import remembered
 
@@ -269,7 +267,7 @@ def new(like: Any, shape: tuple[int, ...]) -> Any:
     """A new contiguous array of the same kind and element type, on the same device."""
     if kind_of(like) is ArgumentKind.TORCH:
         return like.new_empty(shape)
-    return np.empty_like(like, shape=shape, order="C", subok=False)
+    return empty(like, shape, info_of("x", like, ELEMENTS).dtype_name)
 
 
 def _matrix(what: str, x: Any, elements: tuple[str, ...] = ELEMENTS, like: ArrayInfo | None = None) -> ArrayInfo:

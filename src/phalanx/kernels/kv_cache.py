@@ -137,19 +137,28 @@ def choose_slices(columns: int, itemsize: int, sequences: int, sms: int) -> tupl
 
 def _rows(keep: Any, pages: Any, size: int, tokens: int) -> Any:
     """The rows of the cache that hold the kept tokens, -1 where there is none."""
-    library: Any = sys.modules["torch"] if kind_of(keep) is ArgumentKind.TORCH else np
     there = (keep >= 0) & (keep < tokens)
     token = keep * there
-    place = {"device": keep.device} if library is not np else {}
-    sequence = library.arange(keep.shape[0], **place)[:, None]
+    sequence = _numbers(keep)[:, None]
     if pages is None:
         rows = sequence * size + token
     else:
         position = token // size
-        page = pages[sequence, position if library is np else position.long()]
+        page = pages[sequence, position.long() if kind_of(keep) is ArgumentKind.TORCH else position]
         there = there & (page >= 0)
         rows = page * size + token % size
     return (rows + 1) * there - 1
+
+
+def _numbers(keep: Any) -> Any:
+    """0, 1, 2 ... for the sequences of `keep`, as an array of its kind, on its device."""
+    kind = kind_of(keep)
+    if kind is ArgumentKind.TORCH:
+        return sys.modules["torch"].arange(keep.shape[0], device=keep.device)
+    if kind is ArgumentKind.CUPY:
+        with keep.device:
+            return sys.modules["cupy"].arange(keep.shape[0])
+    return np.arange(keep.shape[0])
 
 
 def _require_ascending(keep: Any, tokens: int) -> None:

@@ -66,7 +66,7 @@ def empty(like: Any, shape: tuple[int, ...], dtype: str) -> Any:
     kind = kind_of(like)
     if kind is ArgumentKind.TORCH:
         torch = sys.modules["torch"]
-        names = {"bf16": "bfloat16", "f16": "float16", "f32": "float32"}
+        names = {"bf16": "bfloat16", "f16": "float16", "f32": "float32", "i32": "int32"}
         return torch.empty(shape, dtype=getattr(torch, names[dtype]), device=like.device)
     if kind is ArgumentKind.CUPY:
         cupy = sys.modules["cupy"]
