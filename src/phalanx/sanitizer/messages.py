@@ -14,7 +14,7 @@ from phalanx.sanitizer.accesses import is_known, is_seen
 from phalanx.sanitizer.barriers import BarrierClock, Event, PhaseLog
 from phalanx.sanitizer.clocks import AgentClock
 from phalanx.sanitizer.findings import Finding
-from phalanx.sanitizer.records import CopyWork, Record, actor_of
+from phalanx.sanitizer.records import CopyWork, Record, actor_of, does
 from phalanx.sim.agents import Agent
 from phalanx.sim.barriers import MBarrier
 from phalanx.sim.places import RowsPlace
@@ -155,7 +155,7 @@ def phase_notes(*records: Record) -> list[str]:
                 for other in others:
                     known = other.clock.now[state.dim] - 1
                     if other.cluster == record.cluster and 0 <= known < phase:
-                        note += f"; {other.actor().role} knows phase {known} to be complete, no later one"
+                        note += f"; {does(other.actor().role, 'know')} phase {known} to be complete, no later one"
                 notes.append(note)
     return list(dict.fromkeys(notes))
 
