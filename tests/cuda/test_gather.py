@@ -1,4 +1,4 @@
-"""Rows by index in CUDA and PTX: the four-row instructions on sm_100a, single rows on sm_90a, the same shared image."""
+"""Rows by index in CUDA and PTX: four-row instructions on sm_100a, single rows on sm_90a, the same shared image."""
 
 from __future__ import annotations
 
@@ -107,6 +107,16 @@ def test_multicast_and_hint_are_modifiers() -> None:
 def test_every_shape_compiles_for_both(dtype: Any, k: int, rows: int, arch: str) -> None:
     made = compiled(move, arch, dtype, R=rows, K=k)
     assert made.cubin[:4] == b"\x7fELF" and made.spills == 0
+
+
+def test_gathers_alone_have_four_rows_on_sm_120a() -> None:
+    """It has no scatter4, and gather4 only into the CTA's own shared memory."""
+    for kernel in (move, move4):
+        assert copies(compiled(kernel, "sm_120a")) == [LOAD4, STORE, *GROUPS]
+    notes = [str(note) for note in compiled(move, "sm_120a").notes]
+    assert any("tma.scatter of 4 rows of Y: rows, single rows of a box of 1 x 64" in note for note in notes), notes
+    wide = copies(compiled(move, "sm_120a", MASK=0b11, CLUSTER=2))
+    assert not any("gather4" in line for line in wide) and any("multicast::cluster" in line for line in wide)
 
 
 @pytest.mark.parametrize("k, sm_90, sm_100", [

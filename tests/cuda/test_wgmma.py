@@ -150,7 +150,7 @@ def test_blackwell_has_none_and_says_what_to_use() -> None:
     with pytest.raises(px.Error) as caught:
         module_of(product, types(bf16, bf16), arch="sm_100a")
     assert "px.wgmma(" in caught.value.location.text
-    assert "tcgen05" in caught.value.remedy
+    assert "px.dot" in caught.value.remedy
 
 
 @px.kernel(warps=4)
@@ -275,3 +275,84 @@ def test_both_tiles_along_m_and_n_take_the_same_number_of_instructions() -> None
         _, ptx = compiled(halves, types(bf16, bf16, f32), ALONG=along, M=128, N=128, STAGES=2)
         rows = 1 if along == "m" else 2
         assert instructions(ptx) == [f"{shape}.f32.bf16.bf16"] * (4 * rows)
+
+
+@px.kernel(warps=lambda WARPS: WARPS)
+def slices(A, B, C, *, K0=0, N0=0, N=64, K=64, TB=False, WARPS=4, ALONG="m"):
+    """A product of slices of wider buffers."""
+    a = px.shared((64, 128), A.dtype)
+    b = px.shared((64, 128) if TB else (N, 128), B.dtype)
+    full = px.barrier()
+    with full.transaction():
+        px.tma.load(A.tile((0, 0), a.shape), a, full)
+        px.tma.load(B.tile((0, 0), b.shape), b, full)
+    full.wait(0)
+    acc = px.zeros((64, N), px.f32)
+    px.wgmma(a[:, K0 : K0 + K], b[:K, N0 : N0 + N] if TB else b[:, K0 : K0 + K].T, acc, along=ALONG)
+    px.wgmma_commit()
+    px.wgmma_wait(0)
+    px.store(C[0:64, 0:N], acc)
+
+
+def operands_of(module) -> list[str]:
+    return re.findall(r"\(acc, px_a(.*?), px_b(.*?), true\)", body(module))
+
+
+def test_the_steps_of_a_slice_go_on_in_the_next_panel() -> None:
+    """From column 48 on: one step of 16 in the first panel, then 64 rows of 128 bytes further, at its start."""
+    module, _ = compiled(slices, types(bf16, bf16), K0=48)
+    assert re.search(r"px_a = ptx::wgmma_descriptor\(a_addr \+ 96,", body(module))
+    steps = ["", *(f" + {(64 * 128 - 96 + 32 * step) // 16}" for step in range(3))]
+    assert operands_of(module) == list(zip(steps, steps, strict=True))
+
+
+def test_several_warpgroups_share_a_panel_of_columns() -> None:
+    """Four groups of 32 columns: two in each panel of 64."""
+    module, _ = compiled(slices, types(bf16, bf16), N=128, TB=True, WARPS=16, ALONG="n")
+    text = re.search(r"px_b = ptx::wgmma_descriptor\(b_addr \+ (.*), 0x", body(module))
+    assert text is not None
+    places = [eval(text[1].replace("/", "//"), {"px_warp_id": 4 * group}) for group in range(4)]
+    assert places == [0, 64, 8192, 8192 + 64]
+
+
+@pytest.mark.parametrize(
+    "constants, message",
+    [
+        ({"K0": 8}, "wgmma can't read b from byte 16 of its rows on, no multiple of 32"),
+        ({"TB": True, "N0": 32}, "wgmma can't read b from byte 64 of its rows on, across the edge of a panel"),
+        ({"TB": True, "N0": 4, "N": 8}, "wgmma can't read b from byte 8 of its rows on, no multiple of 16"),
+    ],
+)
+def test_slices_that_no_descriptor_names(constants: dict[str, object], message: str) -> None:
+    with pytest.raises(px.Error, match=message) as caught:
+        module_of(slices, types(bf16, bf16), **constants)
+    assert "px.wgmma(" in caught.value.location.text
+
+
+@px.kernel(warps=4)
+def two_accumulators(A, B, C, *, FORM):
+    """Two products with accumulators of their own, in flight together."""
+    a, b, full = px.shared((64, 64), A.dtype), px.shared((64, 64), B.dtype), px.barrier()
+    with full.transaction():
+        px.tma.load(A[0:64, 0:64], a, full)
+        px.tma.load(B[0:64, 0:64], b, full)
+    full.wait(0)
+    x = px.load(C[0:64, 0:32]) if FORM == "loaded" else px.zeros((64, 32), px.f32)
+    y = px.load(C[0:64, 32:64]) * 2.0 if FORM == "loaded" else px.zeros((64, 32), px.f32)
+    px.wgmma(a, b[0:32].T, x)
+    if FORM != "one group":
+        px.wgmma_commit()
+    px.wgmma(a, b[32:64].T, y)
+    px.wgmma_commit()
+    px.wgmma_wait(0)
+    px.store(C[0:64, 0:32], x)
+    px.store(C[0:64, 32:64], y)
+
+
+@pytest.mark.parametrize("form", ["one group", "two groups", "loaded"])
+def test_accumulators_are_made_before_products_are_in_flight(form: str) -> None:
+    """Else ptxas waits for the first product before it touches the second one's registers, which is an error here."""
+    module, ptx = compiled(two_accumulators, types(bf16, bf16), FORM=form)
+    text = body(module)
+    assert text.index("keep_float<16>(y)") < text.index("wgmma_m64n32k16_f32_bf16_bf16(x")
+    assert ptx.count("wgmma.wait_group") == 1

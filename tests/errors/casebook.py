@@ -14,7 +14,7 @@ import phalanx as px
 HERE = Path(__file__).parent
 TOPICS = (
     "names", "expressions", "tiles", "views", "control", "functions", "roles", "barriers", "copies", "clusters",
-    "gather", "products", "launch", "device", "matmul", "targets", "tensor_cores", "tuning",
+    "gather", "rows", "products", "launch", "device", "matmul", "targets", "tensor_cores", "tuning",
 )  # fmt: skip
 
 

@@ -91,7 +91,7 @@ def test_blackwell_refuses_with_an_alternative(rung: str) -> None:
     made = case(rung)
     with pytest.raises(px.Error) as caught:
         px.compile(made.launch, *made.args, arch="sm_100a", **made.constants)
-    assert "tcgen05" in caught.value.remedy
+    assert "px.dot" in caught.value.remedy
 
 
 def test_grouped_visits_every_tile_once() -> None:

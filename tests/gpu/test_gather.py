@@ -198,3 +198,20 @@ def test_kv_compact(paged: bool, inplace: bool) -> None:
     if inplace and table is not None:
         result = given[table.long()].reshape(sequences, tokens, 8, 128)
     assert torch.equal(result[:, :kept], expected)
+
+
+def test_cupy() -> None:
+    cupy = pytest.importorskip("cupy")
+    x, rows = cupy.arange(64 * 128, dtype=cupy.float32).reshape(64, 128), cupy.asarray([5, 63, 0, 5, 64, -1, 7, 8])
+    expected = cupy.where(((rows >= 0) & (rows < 64))[:, None], x[cupy.clip(rows, 0, 63)], 0)
+    got = gather_rows(x, rows)
+    assert isinstance(got, cupy.ndarray) and bool((got == expected).all())
+    assert bool((embedding(x, rows[None, :4]) == x[rows[:4]][None]).all())
+    assert bool((scatter_rows(x[:4], cupy.arange(4, 8), cupy.zeros_like(x))[4:8] == x[:4]).all())
+    assert bool((scatter_add_rows(x[:4], cupy.zeros(4, int), cupy.zeros_like(x))[0] == x[:4].sum(axis=0)).all())
+    cache, keep = x.reshape(4, 16, 128), cupy.asarray([[1, 3], [0, 15], [2, 9], [4, 5]])
+    want = cupy.stack([cache[s, keep[s]] for s in range(4)])
+    assert bool((kv_compact(cache, keep) == want).all())
+    pages = cupy.asarray([[1], [0], [3], [2]])
+    assert bool((kv_compact(cache[pages[:, 0]], keep, pages=pages) == want).all())
+    assert bool((kv_compact(cache.copy(), keep, inplace=True)[:, :2] == want).all())

@@ -207,3 +207,41 @@ def by_rows(A, B, C, *, M=64, N=64, K=64):
 def test_both_instructions_on_one_accumulator() -> None:
     rng = np.random.default_rng(0)
     compare(by_rows[1], [numbers(rng, (64, 64), BF16), numbers(rng, (64, 64), BF16), np.zeros((64, 64), F32)])
+
+
+@px.kernel(warps=lambda WARPS: WARPS)
+def slices(A, B, C, *, K0=0, N0=0, N=64, K=64, TB=False, WARPS=4, ALONG="m"):
+    """Slices of wider buffers, across the panels that the swizzle cuts them into."""
+    a = px.shared((64, 128), A.dtype)
+    b = px.shared((64, 256) if TB else (N, 128), B.dtype)
+    full = px.barrier()
+    with full.transaction():
+        px.tma.load(A.tile((0, 0), a.shape), a, full)
+        px.tma.load(B.tile((0, 0), b.shape), b, full)
+    full.wait(0)
+    acc = px.zeros((64, N), px.f32)
+    px.wgmma(a[:, K0 : K0 + K], b[:K, N0 : N0 + N] if TB else b[:, K0 : K0 + K].T, acc, along=ALONG)
+    px.wgmma_commit()
+    px.wgmma_wait(0)
+    px.store(C[0:64, 0:N], acc)
+
+
+@pytest.mark.parametrize("start, depth", [(16, 64), (48, 64), (32, 96), (96, 32)])
+def test_slices_along_k(start: int, depth: int) -> None:
+    rng = np.random.default_rng(0)
+    args = [numbers(rng, (64, 128), BF16), numbers(rng, (64, 128), BF16), np.zeros((64, 64), F32)]
+    compare(slices[1], args, K0=start, K=depth)
+
+
+@pytest.mark.parametrize("start, columns", [(64, 64), (64, 192), (16, 16), (8, 8), (40, 24), (96, 32)])
+def test_slices_across_k(start: int, columns: int) -> None:
+    rng = np.random.default_rng(0)
+    args = [numbers(rng, (64, 128), BF16), numbers(rng, (64, 256), BF16), np.zeros((64, columns), F32)]
+    compare(slices[1], args, N0=start, N=columns, TB=True)
+
+
+@pytest.mark.parametrize("warps, columns", [(8, 64), (16, 64), (16, 128), (8, 16), (16, 256)])
+def test_warpgroups_that_share_a_panel_of_columns(warps: int, columns: int) -> None:
+    rng = np.random.default_rng(0)
+    args = [numbers(rng, (64, 128), BF16), numbers(rng, (64, 256), BF16), np.zeros((64, columns), F32)]
+    compare(slices[1], args, N=columns, TB=True, WARPS=warps, ALONG="n")

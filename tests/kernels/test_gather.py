@@ -127,10 +127,10 @@ def test_whole_rows_travel_as_bulk_copies() -> None:
             lambda: gather_rows(np.zeros((4, 4)), np.zeros(3, int), out=np.zeros((2, 4))),
             "out has shape (2, 4), the result (3, 4)",
         ),
-        (lambda: scatter_rows(np.zeros((4, 4)), np.zeros(3, int), np.zeros((9, 4))), "3 indices for 4 rows"),
+        (lambda: scatter_rows(np.zeros((4, 4)), np.zeros(3, int), np.zeros((9, 4))), "idx has 3 entries, x has 4 rows"),
         (
             lambda: scatter_rows(np.zeros((3, 4)), np.zeros(3, int), np.zeros((9, 8))),
-            "x has rows of 4 f64, out of 8 f64",
+            "a row of x is 4 f64, a row of out 8 f64",
         ),
         (
             lambda: scatter_add_rows(np.zeros((3, 4), np.int8), np.zeros(3, int), np.zeros((9, 4), np.int8)),

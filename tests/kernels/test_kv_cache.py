@@ -110,7 +110,7 @@ def test_compiles(arch: str, page: int) -> None:
 
 def test_mistakes() -> None:
     cache, keep = make()
-    with pytest.raises(px.Error, match="lists of tokens for"):
+    with pytest.raises(px.Error, match="for a cache of"):
         kv_compact(cache, keep[:2])
     with pytest.raises(px.Error, match="not contiguous"):
         kv_compact(cache[:, ::2], keep, inplace=True)
@@ -118,3 +118,5 @@ def test_mistakes() -> None:
         kv_compact(cache, np.zeros((SEQUENCES, 50), int), inplace=True)
     with pytest.raises(px.Error, match="a page table of shape"):
         kv_compact(cache, keep, pages=np.zeros(4, int))
+    with pytest.raises(px.Error, match=r"keep\[0, 1\] is token 0, which would move back"):
+        kv_compact(cache, np.array([[1, 0]] * SEQUENCES), inplace=True)

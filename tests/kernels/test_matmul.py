@@ -127,6 +127,28 @@ def test_bias(shape: tuple[int, ...], dtype: Any) -> None:
     close(matmul(a, b, bias, "silu"), ACTIVATIONS["silu"](product(a, b) + bias.astype(np.float32)))
 
 
+@pytest.mark.parametrize("a_shape, b_shape", [((40, 24), (24,)), ((3, 40, 24), (24,)), ((24,), (3, 24, 72)), ((24,), (24,))])
+def test_a_bias_of_the_results_shape_where_there_are_vectors(a_shape: tuple[int, ...], b_shape: tuple[int, ...]) -> None:
+    a, b = numbers(*a_shape), numbers(*b_shape)
+    want = product(a, b)
+    bias = np.asarray(numbers(*want.shape, dtype=np.float32))
+    close(matmul(a, b, bias), want + bias)
+
+
+def test_the_result_may_take_the_place_of_the_bias() -> None:
+    a, b, c = numbers(200, 72), numbers(72, 136), numbers(200, 136)
+    want = product(a, b) + c.astype(np.float32)
+    close(matmul(a, b, c, out=c), want)
+
+
+def test_an_operand_is_refused_as_out_whatever_was_planned_before() -> None:
+    a, b, out = numbers(64, 64), numbers(64, 64), np.zeros((64, 64), BF16)
+    matmul(a, b, out=out)
+    with pytest.raises(px.Error, match="out is where b is"):
+        matmul(a, b, out=b)
+    close(matmul(a, b, out=out), product(a, b))
+
+
 @pytest.mark.parametrize("dtype", [px.f32, np.float16, "bf16", "float32"])
 def test_types_of_results(dtype: Any) -> None:
     a, b = numbers(80, 40), numbers(40, 264)

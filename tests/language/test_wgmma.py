@@ -1,7 +1,8 @@
-"""What px.wgmma refuses, where, and what it says to do instead."""
+"""What px.wgmma refuses, where, and what it says to do instead; which variables a wait covers."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import phalanx as px
@@ -116,3 +117,71 @@ def test_parts_of_tiles_have_constant_bounds_inside_the_tile() -> None:
         px.store(B[0, 0:8], px.load(A[0:8, 0:8])[0])
 
     assert "slices" in refusal(element, bf16, bf16).remedy
+
+
+@px.func
+def begin(a, b, acc):
+    px.wgmma(a, b, acc)
+    px.wgmma_commit()
+    return acc
+
+
+@px.func
+def begin_unless(a, b, acc, skipped):
+    if skipped:
+        return acc
+    return begin(a, b, acc)
+
+
+@px.func
+def begin_halves(a, b, x, y):
+    px.wgmma(a, b[0:32].T, x)
+    px.wgmma(a, b[32:64].T, y)
+    px.wgmma_commit()
+    return x, y
+
+
+@px.kernel(warps=4)
+def by_functions(A, B, C, n, *, FORM):
+    """Accumulators that functions are given and give back."""
+    a, b, full = px.shared((64, 64), A.dtype), px.shared((64, 64), B.dtype), px.barrier()
+    with full.transaction():
+        px.tma.load(A[0:64, 0:64], a, full)
+        px.tma.load(B[0:64, 0:64], b, full)
+    full.wait(0)
+    acc = px.zeros((64, 64), px.f32)
+    x, y = px.zeros((64, 32), px.f32), px.zeros((64, 32), px.f32)
+    if FORM == "one by one":
+        for _ in range(n):
+            acc = begin(a, b.T, acc)
+            px.wgmma_wait(1)
+        px.wgmma_wait(0)
+        x, y = acc[:, 0:32], acc[:, 32:64]
+    if FORM == "early return":
+        for i in range(n):
+            acc = begin_unless(a, b.T, acc, i > n)
+        px.wgmma_wait(0)
+        x, y = acc[:, 0:32], acc[:, 32:64]
+    if FORM == "two":
+        for _ in range(n):
+            x, y = begin_halves(a, b, x, y)
+        px.wgmma_wait(0)
+    if FORM == "a tuple":
+        pair = begin_halves(a, b, x, y)
+        px.wgmma_wait(0)
+        pair = begin_halves(a, b, pair[0], pair[1])
+        px.wgmma_wait(0)
+        x, y = pair
+    px.store(C[0:64, 0:32], x)
+    px.store(C[0:64, 32:64], y)
+
+
+@pytest.mark.parametrize("form", ["one by one", "early return", "two", "a tuple"])
+def test_a_wait_covers_accumulators_that_a_function_gave_back(form: str) -> None:
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-4, 5, (64, 64)).astype(np.float16) for _ in range(2))
+    c = np.zeros((64, 64), np.float32)
+    assert px.check(by_functions[1], a, b, c, 2, FORM=form).ok
+    by_functions[1](a, b, c, 2, FORM=form)
+    assert np.array_equal(c, 2 * (a.astype(np.float32) @ b.astype(np.float32).T))
+    assert px.compile(by_functions[1], a, b, c, 2, FORM=form).spills == 0

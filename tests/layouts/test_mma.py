@@ -63,9 +63,36 @@ def test_mn_major_steps_lie_where_the_descriptor_says() -> None:
             assert layout.swizzled(start) == layout.offset((16 * step, column))
 
 
+@pytest.mark.parametrize("swizzle", [32, 64, 128])
+@pytest.mark.parametrize("itemsize", [1, 2, 4])
+def test_steps_of_a_slice_along_k_go_on_in_the_next_panel(swizzle: int, itemsize: int) -> None:
+    layout = SharedLayout((64, 256 // itemsize), itemsize, swizzle, swizzle // itemsize)
+    operand, step = shared_operand(layout, transposed=False), 32 // itemsize
+    for column in range(0, 4 * step, step):
+        assert operand.reach_problem(column, 64) is None
+        begin = layout.linear_offset_expression(["0", str(column)])
+        for number in range(4):
+            start = int(begin) + operand.row_offset(8, column) + operand.step_offset(number, column)
+            assert layout.swizzled(start) == layout.offset((8, column + number * step))
+    assert operand.reach_problem(step // 2, 64) == ("from byte 16 of its rows on, no multiple of 32", step)
+
+
+def test_slices_across_k_begin_with_a_panel_or_lie_inside_one() -> None:
+    layout = SharedLayout((64, 256), 2, 128, 64)  # K x N
+    operand = shared_operand(layout, transposed=True)
+    for column, rows in ((64, 192), (128, 128), (16, 48), (8, 8)):
+        assert operand.reach_problem(column, rows) is None
+        begin = int(layout.linear_offset_expression(["0", str(column)]))
+        for row in range(0, rows, 64):
+            assert layout.swizzled(begin + operand.row_offset(row, column)) == layout.offset((0, column + row))
+    assert operand.reach_problem(32, 64) == ("from byte 64 of its rows on, across the edge of a panel of 64 columns", 64)
+    assert operand.reach_problem(4, 8) == ("from byte 8 of its rows on, no multiple of 16", 8)
+
+
 @pytest.mark.parametrize(
     "layout, transposed, message",
     [
+        (SharedLayout((64, 24), 2), True, "rows of 48 bytes"),
         (SharedLayout((64, 64), 2), False, "swizzle"),
         (SharedLayout((64, 64), 2, 64, 64), False, "as wide as the swizzle"),
         (SharedLayout((64, 64), 1, 64, 64), True, "16-bit"),

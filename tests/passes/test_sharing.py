@@ -10,10 +10,11 @@ import pytest
 import front
 import phalanx as px
 from passes.overlaps import clean, data, pair, shared
+from phalanx.ir.archs import SHARED_LIMIT
 from phalanx.ir.core import Function
 from phalanx.ir.ops.control import Sync
 from phalanx.ir.ops.memory import FenceAsyncProxy
-from phalanx.passes.sharing import LIMIT, budget, plan
+from phalanx.passes.sharing import budget, plan
 from phalanx.runtime.checking import run_checked, schedules_of
 from phalanx.sim.machine import layout
 
@@ -395,7 +396,7 @@ def test_a_kernel_too_large_without_sharing_compiles_with_it() -> None:
         px.store(Y[0:128, 0:256], px.load(b) + px.load(Y[0:128, 0:256]))
 
     spec = px.spec((128, 256), px.f32)
-    assert px.compile(kernel[1], spec, spec, arch="sm_90a").shared_bytes <= LIMIT
+    assert px.compile(kernel[1], spec, spec, arch="sm_90a").shared_bytes <= SHARED_LIMIT
     x, y = np.ones((128, 256), np.float32), np.zeros((128, 256), np.float32)
     assert px.check(kernel[1], x, y).ok
     kernel[1](x, y)

@@ -38,6 +38,16 @@ def emits(*instructions: type[Op]) -> Callable[[F], F]:
     return register
 
 
+FOLLOWERS: list[Emitter] = []
+"""What families write after instructions of others; each decides by itself whether it has something to add."""
+
+
+def follows(function: F) -> F:
+    """Registers a function that is called after every instruction has been written."""
+    FOLLOWERS.append(function)
+    return function
+
+
 def emit_block(w: Writer, block: Block) -> None:
     """Writes every instruction of a block, each after a comment with its source line; its cells are declared first."""
     w.declare_cells(block)
@@ -48,5 +58,7 @@ def emit_block(w: Writer, block: Block) -> None:
         w.comment_source(op.loc)
         try:
             emitter(w, op)
+            for follower in FOLLOWERS:
+                follower(w, op)
         except Error as error:
             raise error.at(op.loc) from None

@@ -106,6 +106,7 @@ class Writer:
         self.tensor_maps: list[str] = []
         self.labels: dict[tuple[str, Label], str] = {}
         self.definitions = {value: op for op in plan.function.walk() for value in op.defined_values()}
+        self.accumulators = {item.acc for op in plan.function.walk() for item in op.effects().accumulations}
         self.loops: list[Label] = []
         self.agent = Agent("", 0, plan.function.warps, 0)
         self._lines: list[str | list[str]] = []

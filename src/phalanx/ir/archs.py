@@ -20,7 +20,14 @@ class Arch:
         return self.name
 
 
-ARCHS = {"sm_90a": Arch("sm_90a", 90), "sm_100a": Arch("sm_100a", 100)}
+ARCHS = {
+    "sm_90a": Arch("sm_90a", 90),
+    "sm_100a": Arch("sm_100a", 100),
+    "sm_120a": Arch("sm_120a", 120, shared_limit=101376, max_cluster=8),
+}
+SHARED_LIMIT = ARCHS["sm_90a"].shared_limit
+"""What kernels are fitted to before a target is named (buffers that share memory, `px.auto`): Hopper's. A smaller target
+refuses what it can't hold."""
 
 
 def arch_of(name: str | Arch) -> Arch:

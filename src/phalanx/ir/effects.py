@@ -197,11 +197,15 @@ class Neighbour(Enum):
 
 @dataclass(frozen=True)
 class Target:
-    """Which GPUs have the instruction, and what to write instead on the others."""
+    """Which GPUs have the instruction, and what to write instead on the others.
+
+    `family` is what users call it, where the compiler has several instructions for one of theirs.
+    """
 
     minimum: int = 90
     only: tuple[int, ...] | None = None
     alternative: str | None = None
+    family: str | None = None
 
     def supports(self, sm: int) -> bool:
         return sm >= self.minimum and (self.only is None or sm in self.only)

@@ -11,10 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 import phalanx as px
-from phalanx.kernels.matrices import info_of, refused
+from phalanx.kernels.matrices import empty, info_of, refused, result_info
 from phalanx.runtime.arrays import ITEM_BYTES, ArgumentKind, ArrayInfo, describe, kind_of
 from phalanx.runtime.remembered import remembered
 
@@ -237,10 +235,10 @@ def _scatter(x: Any, idx: Any, out: Any, config: MoveConfig | None, *, adds: boo
     elements = SUMMABLE if adds else ELEMENTS
     source, rows, target = _matrix("x", x, elements), _vector("idx", idx), _matrix("out", out, elements)
     if rows.shape[0] != source.shape[0]:
-        raise refused(f"{rows.shape[0]} indices for {source.shape[0]} rows", "pass one index per row of x")
+        raise refused(f"idx has {rows.shape[0]} entries, x has {source.shape[0]} rows", "pass one index per row of x")
     if target.dtype_name != source.dtype_name or target.shape[1] != source.shape[1]:
         raise refused(
-            f"x has rows of {source.shape[1]} {source.dtype_name}, out of {target.shape[1]} {target.dtype_name}",
+            f"a row of x is {source.shape[1]} {source.dtype_name}, a row of out {target.shape[1]} {target.dtype_name}",
             "both have the same columns and element type",
         )
     if 0 in source.shape or 0 in target.shape:
@@ -269,11 +267,11 @@ def new(like: Any, shape: tuple[int, ...]) -> Any:
     """A new contiguous array of the same kind and element type, on the same device."""
     if kind_of(like) is ArgumentKind.TORCH:
         return like.new_empty(shape)
-    return np.empty_like(like, shape=shape, order="C", subok=False)
+    return empty(like, shape, info_of("x", like, ELEMENTS).dtype_name)
 
 
 def _matrix(what: str, x: Any, elements: tuple[str, ...] = ELEMENTS, like: ArrayInfo | None = None) -> ArrayInfo:
-    info = info_of(what, x, elements)
+    info = (result_info if what == "out" else info_of)(what, x, elements)
     if len(info.shape) != 2:
         raise refused(f"{what} has shape {info.shape}", "pass a matrix; x.reshape(-1, columns) makes one")
     if like is not None and info.dtype_name != like.dtype_name:

@@ -10,7 +10,7 @@ import numpy as np
 
 import phalanx as px
 from phalanx.kernels.gather import CHUNK, INDICES, MoveConfig, choose, gather_rows, sms_of
-from phalanx.kernels.matrices import info_of, refused
+from phalanx.kernels.matrices import info_of, refused, result_info
 from phalanx.runtime.arrays import ITEM_BYTES, ArgumentKind, ArrayInfo, kind_of
 
 NARROWEST = 128  # bytes of a row that a CTA moves at least
@@ -83,7 +83,8 @@ def kv_compact(cache: Any, keep: Any, *, pages: Any = None, inplace: bool = Fals
     sequences. A token that a sequence does not have, -1 for instance, gives zeros. sm_90 and up, or the simulator.
     Example: ``kv_compact(cache, keep, inplace=True)``.
     """
-    info, names = info_of("cache", cache, tuple(ITEM_BYTES)), info_of("keep", keep, INDICES)
+    info = (result_info if inplace else info_of)("cache", cache, tuple(ITEM_BYTES))
+    names = info_of("keep", keep, INDICES)
     if pages is None and len(names.shape) == 1:
         return kv_compact(cache[None], keep[None], inplace=inplace)[0]
     if len(names.shape) != 2 or len(info.shape) < 3:
@@ -101,13 +102,15 @@ def kv_compact(cache: Any, keep: Any, *, pages: Any = None, inplace: bool = Fals
     else:
         tokens = size
         if info.shape[0] != sequences:
-            raise refused(f"{sequences} lists of tokens for {info.shape[0]} sequences", "pass one list per sequence")
+            raise refused(f"tokens of {sequences} for a cache of {info.shape[0]} sequences", "pass one list per sequence")
     columns = prod(info.shape[2:])
     flat = cache.reshape(info.shape[0] * size, columns)
     if not inplace:
         rows = _rows(keep, pages, size, tokens)
         return gather_rows(flat, rows.reshape(-1)).reshape((sequences, kept, *info.shape[2:]))
     _require_in_place(info, columns, kept, tokens)
+    if kind_of(keep) is ArgumentKind.NUMPY:
+        _require_ascending(keep, tokens)
     if 0 not in (sequences, kept, columns):
         slices, config = choose_slices(columns, ITEM_BYTES[info.dtype_name], sequences, sms_of(cache))
         constants = config.constants(columns)
@@ -134,19 +137,42 @@ def choose_slices(columns: int, itemsize: int, sequences: int, sms: int) -> tupl
 
 def _rows(keep: Any, pages: Any, size: int, tokens: int) -> Any:
     """The rows of the cache that hold the kept tokens, -1 where there is none."""
-    library: Any = sys.modules["torch"] if kind_of(keep) is ArgumentKind.TORCH else np
     there = (keep >= 0) & (keep < tokens)
     token = keep * there
-    place = {"device": keep.device} if library is not np else {}
-    sequence = library.arange(keep.shape[0], **place)[:, None]
+    sequence = _numbers(keep)[:, None]
     if pages is None:
         rows = sequence * size + token
     else:
         position = token // size
-        page = pages[sequence, position if library is np else position.long()]
+        page = pages[sequence, position.long() if kind_of(keep) is ArgumentKind.TORCH else position]
         there = there & (page >= 0)
         rows = page * size + token % size
     return (rows + 1) * there - 1
+
+
+def _numbers(keep: Any) -> Any:
+    """0, 1, 2 ... for the sequences of `keep`, as an array of its kind, on its device."""
+    kind = kind_of(keep)
+    if kind is ArgumentKind.TORCH:
+        return sys.modules["torch"].arange(keep.shape[0], device=keep.device)
+    if kind is ArgumentKind.CUPY:
+        with keep.device:
+            return sys.modules["cupy"].arange(keep.shape[0])
+    return np.arange(keep.shape[0])
+
+
+def _require_ascending(keep: Any, tokens: int) -> None:
+    """Tokens only move to the front: what a place held has moved before another token is stored there.
+
+    For indices on the host; those of a GPU are not read.
+    """
+    back = (keep >= 0) & (keep < tokens) & (keep < np.arange(keep.shape[1]))
+    if back.any():
+        sequence, place = (int(x) for x in np.argwhere(back)[0])
+        raise refused(
+            f"keep[{sequence}, {place}] is token {keep[sequence, place]}, which would move back",
+            "sort the tokens of each sequence and name each once, or compact not in place",
+        )
 
 
 def _require_in_place(info: ArrayInfo, columns: int, kept: int, tokens: int) -> None:

@@ -14,7 +14,7 @@ from phalanx.ir.types import DType
 from phalanx.kernels.activations import ACTIVATIONS
 from phalanx.kernels.matmul_config import MatmulConfig, Problem, choose, require_fits, split_side
 from phalanx.kernels.matmul_tiles import matmul_tiles
-from phalanx.kernels.matrices import FLOATS, empty, info_of, refused
+from phalanx.kernels.matrices import FLOATS, empty, info_of, refused, result_info
 from phalanx.kernels.operands import (
     AS_IT_IS,
     CopyWarning,
@@ -52,8 +52,8 @@ def matmul(
     - `bias`: (N,), (M, N) or the shape of the result, bf16, f16 or f32; `activation`: "relu", "gelu" (by erf),
       "gelu_tanh" or "silu". Both are applied in f32, before the result is rounded.
     - `scale_a`, `scale_b`: a number, an array of one f32, or a vector of f32: (M, 1) for a, (1, N) for b.
-    - `out` receives the result, whatever its strides; else it has `out_dtype` (px.f32, px.bf16, px.f16), by default the
-      operands' type, bf16 for 8-bit ones.
+    - `out` receives the result, whatever its strides; it may be the bias, and overlaps neither `a` nor `b`. Else the
+      result has `out_dtype` (px.f32, px.bf16, px.f16), by default the operands' type, bf16 for 8-bit ones.
     - `config` overrides the choice of tiles, clusters and stages, which `matmul_config.choose` documents. Without it
       16-bit products with few rows or columns and a large other operand may go to `split_k_matmul`
       (`matmul_config.split_side` has the rule).
@@ -136,7 +136,10 @@ _PLANS: dict[Any, Plan] = {}
 def _known(arrays: tuple[Any, ...], rest: tuple[Any, ...]) -> tuple[Any, Plan | None]:
     """What a plan depends on (None where that can't be looked up), and the plan if there is one already."""
     try:
-        key = (call_key([x for x in arrays if x is not None])[0], tuple([x is None for x in arrays]), rest)
+        geometry, pointers = call_key([x for x in arrays if x is not None])
+        missing = tuple([x is None for x in arrays])
+        overlaps = not missing[3] and pointers[3 - missing[2]] in pointers[:2]  # out and an operand: refused
+        key = (geometry, missing, overlaps, rest)
         return key, _PLANS.get(key)
     except (Error, TypeError):
         return None, None
@@ -165,6 +168,9 @@ def _plan(
     result = describe(out) if out is not None else None
     if result is not None and result.shape != shape:
         raise refused(f"out has shape {result.shape}, the result {shape}", "pass an out= of the result's shape")
+    if result is not None and 0 not in shape and result.pointer in (left.pointer, right.pointer):
+        taken = "a" if result.pointer == left.pointer else "b"
+        raise refused(f"out is where {taken} is, which is read while the result is written", "pass another array as out=")
     scales = [_scale_kind(*args) for args in (("scale_a", scale_a, m, (m, 1)), ("scale_b", scale_b, n, (1, n)))]
     added = None if bias is None else _bias_info(bias, shape)
     if 0 in shape or k == 0:
@@ -239,7 +245,7 @@ def _result_dtype(left: ArrayInfo, out: Any, asked: Any) -> str:
             raise refused(f"out_dtype={asked!r} is no type of a result", f"use one of {', '.join(FLOATS)}")
     if out is None:
         return name
-    found = info_of("out", out, FLOATS).dtype_name
+    found = result_info("out", out, FLOATS).dtype_name
     if asked is not None and found != name:
         raise refused(f"out is {found}, out_dtype is {name}", "leave out_dtype= out: the result has the type of out")
     return found
@@ -266,6 +272,8 @@ def _scale_kind(what: str, scale: Any, size: int, shape: tuple[int, int]) -> str
         return "none"
     if scalar_dtype(scale) is not None:
         return "number"
+    if describe(scale) is None:
+        raise refused(f"{what} is a {type(scale).__name__}", f"pass a number, an array of one, or one of shape {shape}")
     info = info_of(what, scale, ("f32",))
     if all(extent == 1 for extent in info.shape):
         return "one"
@@ -295,8 +303,16 @@ def _bias_kind(info: ArrayInfo | None, batched: bool) -> str | None:
 def _with_vectors(
     a: Any, b: Any, bias: Any, activation: str | None, out: Any, infos: tuple[ArrayInfo, ArrayInfo], options: dict[str, Any]
 ) -> Any:
-    """Vectors as matrices of one row or column, which the result then loses again."""
+    """Vectors as matrices of one row or column, which the result then loses again; a bias of its shape likewise."""
     rows, columns = (len(info.shape) == 1 for info in infos)
+    if bias is not None:
+        axes = len(info_of("bias", bias).shape)
+        if rows and columns:
+            bias = bias.reshape(1) if axes == 0 else bias
+        elif columns:
+            bias = bias[..., None]
+        elif axes > 1:
+            bias = bias[..., None, :]
     into = out
     if into is not None:
         into = into[..., None, :] if rows and not columns else into[..., None] if not rows else into[None, None]

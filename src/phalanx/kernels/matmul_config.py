@@ -215,6 +215,11 @@ def split_side(problem: Problem, device: Device | None = None) -> str | None:
 
 def require_fits(config: MatmulConfig, problem: Problem) -> None:
     """What a configuration given by hand must obey; `px.Error` says what it breaks."""
+    if not isinstance(config, MatmulConfig):
+        raise Error(
+            f"config is a {type(config).__name__}, not a MatmulConfig", location=caller_location(),
+            remedy="pass config=phalanx.kernels.matmul_config.MatmulConfig(bm=128, bn=128, stages=4)",
+        )
     bm, bn, groups, (cm, cn) = config.bm, config.bn, config.groups, config.cluster
     step = STEP_BYTES // problem.itemsize
     broken = ""
@@ -236,6 +241,11 @@ def require_fits(config: MatmulConfig, problem: Problem) -> None:
         broken = f"{cn} CTAs do not share {bm} rows, or {cm} do not share {bn} columns, in multiples of 8"
     elif cuts_panels(problem, bm // cn, bn // cm):
         broken = f"a share of an operand that is not contiguous along K is not a multiple of {PANEL}"
+    else:
+        stage = (bm + bn) * config.bk * problem.itemsize
+        room = SHARED_BYTES - epilogue_bytes(problem, bm, bn // config.parts)
+        if config.stages * stage > room:
+            broken = f"{config.stages} stages of {stage:,} bytes do not fit the {max(room, 0):,} that the epilogue leaves"
     if broken:
         raise Error(
             f"a configuration that matmul can't use: {broken}", location=caller_location(),

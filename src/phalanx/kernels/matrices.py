@@ -29,7 +29,20 @@ def info_of(what: str, x: Any, dtypes: tuple[str, ...] = FLOATS) -> ArrayInfo:
     if info.dtype_name not in dtypes:
         raise Error(
             f"{what} has the element type {info.dtype_name}", location=caller_location(),
-            remedy=f"convert it to one of {', '.join(dtypes)}",
+            remedy=f"convert it to {'one of ' * (len(dtypes) > 1)}{', '.join(dtypes)}",
+        )
+    return info
+
+
+def result_info(what: str, x: Any, dtypes: tuple[str, ...] = FLOATS) -> ArrayInfo:
+    """The same of an array that a kernel is to write: it can be written, and each element has a place of its own."""
+    info = info_of(what, x, dtypes)
+    if kind_of(x) is ArgumentKind.NUMPY and not x.flags.writeable:
+        raise refused(f"{what} is a read-only array", "pass a writable array")
+    if 0 not in info.shape and any(size > 1 and stride == 0 for size, stride in zip(info.shape, info.strides)):
+        raise refused(
+            f"{what}, of shape {info.shape} and strides {info.strides}, has several elements in one place",
+            "pass an array that was not made by broadcasting",
         )
     return info
 
@@ -53,7 +66,7 @@ def empty(like: Any, shape: tuple[int, ...], dtype: str) -> Any:
     kind = kind_of(like)
     if kind is ArgumentKind.TORCH:
         torch = sys.modules["torch"]
-        names = {"bf16": "bfloat16", "f16": "float16", "f32": "float32"}
+        names = {"bf16": "bfloat16", "f16": "float16", "f32": "float32", "i32": "int32"}
         return torch.empty(shape, dtype=getattr(torch, names[dtype]), device=like.device)
     if kind is ArgumentKind.CUPY:
         cupy = sys.modules["cupy"]

@@ -52,6 +52,8 @@ class Builder:
     affine: dict[Value, Affine] = field(default_factory=dict)
     accumulators: dict[Any, None] = field(default_factory=dict)
     """The variables (as the reader's keys) that were ever the accumulator of an asynchronous product, in order."""
+    products: set[Value] = field(default_factory=set)
+    """What asynchronous products leave: a variable that such a tile is assigned to is an accumulator, too."""
     notes: list[Note] = field(default_factory=list)
     """Choices that the user may want to know of."""
     variables: Callable[[], dict[Any, Any]] = dict

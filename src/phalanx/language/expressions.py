@@ -95,6 +95,8 @@ class Expressions:
         self.role_depth = 0
         self.captured: dict[tuple[Any, str], Any] = {}
         self.frames: list[Any] = []
+        self.unused: set[ast.expr] = set()
+        """Expressions whose value nobody takes."""
 
     # Provided by the reader.
 
@@ -489,6 +491,11 @@ class Expressions:
         self.ctx.name_hint = hint
         result = self.call(fn, tuple(args), kwargs)
         if isinstance(fn, Builtin) and fn.inout is not None:
+            if node not in self.unused:
+                self.ctx.fail(
+                    f"px.{fn.name} updates the variable given as '{fn.inout}' and has no value",
+                    f"call it by itself: px.{fn.name}(...)",
+                )
             self.update_argument(node, fn, result)
             return None
         return result

@@ -42,7 +42,8 @@ def dot(ctx: Builder, a: Any, b: Any, acc: Any = None, along: Any = "m") -> Any:
     against = block_objection(product)
     if against is not None:
         ctx.fail(against[0], against[1], details=f"wgmma can't do it either: {reason}")
-    ctx.notes.append(Note(f"px.dot runs as mma.sync: {reason}", ctx.loc))
+    remedy = f" (for wgmma: {objection[1]})" if objection[1] else ""
+    ctx.notes.append(Note(f"px.dot runs as mma.sync: {reason}{remedy}", ctx.loc))
     result = Value(product.acc.type, product.acc.name)
     ctx.emit(
         Mma(product.a, product.b, None if acc is None else product.acc, ctx.agent.warps, result, loc=ctx.loc)

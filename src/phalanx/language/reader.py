@@ -134,6 +134,8 @@ class Reader(Loops):
         result = self.state.pop(result_key)
         if isinstance(result, Unavailable):
             self.ctx.fail(result.reason, result.remedy)
+        if isinstance(result, Value) and any(isinstance(r, Value) and r in self.ctx.products for _, r in exits):
+            self.ctx.products.add(result)
         return result
 
     # Statements.
@@ -160,6 +162,7 @@ class Reader(Loops):
     def do_Expr(self, node: ast.Expr) -> None:
         if isinstance(node.value, ast.Constant):
             return  # a docstring
+        self.unused.add(node.value)
         self.eval(node.value)
 
     def do_Assert(self, node: ast.Assert) -> None:
@@ -213,9 +216,7 @@ class Reader(Loops):
         if isinstance(target, ast.Name):
             if isinstance(value, Value) and not value.name:
                 value.name = target.id
-            key = (self.frame.ident, target.id)
-            self.state[key] = value
-            self.assigned_at[key] = self.ctx.loc
+            self.set_variable((self.frame.ident, target.id), value)
         elif isinstance(target, (ast.Tuple, ast.List)):
             self.unpack(target, value)
         elif isinstance(target, ast.Attribute):
@@ -229,15 +230,19 @@ class Reader(Loops):
                 self.ctx.fail(
                     f"{owner.cls.name} has no field '{target.attr}'", f"its fields are {', '.join(owner.cls.fields)}"
                 )
-            key = (owner.ident, target.attr)
-            self.state[key] = value
-            self.assigned_at[key] = self.ctx.loc
+            self.set_variable((owner.ident, target.attr), value)
         elif isinstance(target, ast.Subscript):
             self.refuse_item(target)
         else:
             self.ctx.fail(
                 "can't assign to this", "assign to names, fields of structs, or tuples of them", loc=self.locate(target)
             )
+
+    def set_variable(self, key: Key, value: Any) -> None:
+        self.state[key] = value
+        self.assigned_at[key] = self.ctx.loc
+        if isinstance(value, Value) and value in self.ctx.products:  # also one that a function gave back
+            self.ctx.accumulators[key] = None
 
     def unpack(self, target: ast.Tuple | ast.List, value: Any) -> None:
         loc = self.locate(target)

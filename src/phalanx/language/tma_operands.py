@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from phalanx.ir.ops.tma import CACHE_HINTS
+from phalanx.ir.values import Param
 from phalanx.ir.views import BarrierRef, GlobalView, SharedView
 from phalanx.language.builder import Builder
 from phalanx.language.memory import require_view
@@ -25,6 +26,8 @@ def global_side(ctx: Builder, what: str, view: Any) -> GlobalView:
 
 
 def shared_side(ctx: Builder, what: str, view: Any) -> SharedView:
+    if isinstance(view, Param):
+        ctx.fail(f"{what} must be a shared buffer, not {describe(view)}", "make one with px.shared(shape, dtype)")
     region = require_view(ctx, what, view)
     if not isinstance(region, SharedView):
         ctx.fail(f"{what} must be a shared buffer", "make one with px.shared(shape, dtype)")

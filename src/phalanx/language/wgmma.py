@@ -119,6 +119,7 @@ class Product:
         if negate and dtype_of(self.acc).is_integer:
             ctx.fail(f"{self.what}: negate is for floating-point products", "subtract the tiles after the wait")
         result = Value(self.acc.type, self.acc.name)
+        ctx.products.add(result)
         condition = Const(use, BOOL) if isinstance(use, bool) else use
         ctx.emit(
             Wgmma(self.a, self.b, self.acc, condition, ctx.agent.warps, result, negate, along, fused, loc=ctx.loc)
@@ -158,14 +159,24 @@ def wait_for_groups(ctx: Builder, n: int, also: Value | None = None) -> Value | 
     """The wait, with all variables that hold an accumulator bound to its results; the one of `also` is returned."""
     names = ctx.variables()
     accs = dict.fromkeys(names[key] for key in ctx.accumulators if is_tile(names.get(key)))
+    held = (item for value in names.values() if type(value) is tuple for item in value)
+    accs |= dict.fromkeys(item for item in held if isinstance(item, Value) and item in ctx.products)
     if also is not None:
         accs[also] = None
     results = {acc: Value(acc.type, acc.name) for acc in accs}
     ctx.emit(WgmmaWait(n, tuple(results), tuple(results.values()), loc=ctx.loc))
     for key, value in names.items():
-        if isinstance(value, Value) and value in results:
-            names[key] = results[value]
+        names[key] = _after(value, results)
     return results[also] if also is not None else None
+
+
+def _after(value: Any, results: dict[Value, Value]) -> Any:
+    """What a variable holds after a wait; tuples may hold accumulators."""
+    if isinstance(value, Value):
+        return results.get(value, value)
+    if type(value) is tuple and any(item in results for item in value if isinstance(item, Value)):
+        return tuple(_after(item, results) for item in value)
+    return value
 
 
 def empty_tile(ctx: Builder, shape: tuple[int, ...], dtype: DType) -> Value:
@@ -246,9 +257,12 @@ def shape_objection(ctx: Builder, what: str, m: int, n: int, k: int, dtype: DTyp
     step = 16 if dtype.is_integer and n // wide > 32 else 8
     if n // wide % step or not 8 <= n // wide <= MAX_N:
         each = " for each warpgroup" if wide > 1 else ""
+        multiples = f"a multiple of {step} from 8 to {MAX_N}"
+        if step > 8:
+            multiples = f"8 or 24, or a multiple of {step} up to {MAX_N}, for 8-bit integers"
         return (
             f"{what}: N = {n}" + f" over {groups} warpgroups" * (wide > 1),
-            f"N is a multiple of {step} from 8 to {MAX_N}{each}: use several accumulators for wider tiles",
+            f"N is {multiples}{each}: use several accumulators for wider tiles",
         )
     least = STEP_BYTES // dtype.itemsize
     if k % least:

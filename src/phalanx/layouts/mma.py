@@ -9,7 +9,7 @@ from .bits import log2, next_power_of_two
 from .fragments import WARPGROUP, WGMMA_ROWS, wgmma_accumulator
 from .linear import LinearLayout
 from .registers import RegisterLayout, padded
-from .shared import SharedLayout
+from .shared import CHUNK, SharedLayout
 
 STEP_BYTES = 32  # of K per instruction, whatever the type
 ATOM_ROWS = 8  # rows after which a swizzle pattern repeats
@@ -52,8 +52,8 @@ class Operand:
     """How `wgmma` finds a tile in shared memory: descriptor fields, and where each piece of it begins.
 
     Offsets are bytes before the swizzle. `leading` and `stride` are the descriptor's two byte offsets; `transposed`
-    says that the tile is MN-major. Row block r (of `rows` rows) and K step s of the tile begin at `row_offset(r) +
-    step_offset(s)`.
+    says that the tile is MN-major. Row block r (of `rows` rows) and K step s of a tile that begins at column `column`
+    of the buffer begin at `row_offset(r, column) + step_offset(s, column)` from there.
     """
 
     swizzle: int
@@ -69,20 +69,41 @@ class Operand:
         fields = (self.leading >> 4 & 0x3FFF) << 16 | (self.stride >> 4 & 0x3FFF) << 32
         return fields | SWIZZLE_CODES[self.swizzle] << 62
 
-    def row_offset(self, row: int) -> int:
-        """Bytes from the tile's start to its row (of M or N) `row`."""
-        layout = self.layout
+    def row_offset(self, row: int, column: int = 0) -> int:
+        """Bytes from the tile's start, in column `column`, to its row (of M or N) `row`."""
         if self.transposed:
-            return row // layout.panel_columns * layout.panel_bytes + row % layout.panel_columns * layout.itemsize
-        return row * layout.row_pitch
+            return self._place(column + row) - self._place(column)
+        return row * self.layout.row_pitch
 
-    def step_offset(self, step: int) -> int:
-        """Bytes from the tile's start to K step `step`."""
-        layout = self.layout
+    def step_offset(self, step: int, column: int = 0) -> int:
+        """Bytes from the tile's start, in column `column`, to K step `step`."""
         element = step * self.step
         if self.transposed:
-            return element * layout.row_pitch
-        return element // layout.panel_columns * layout.panel_bytes + element % layout.panel_columns * layout.itemsize
+            return element * self.layout.row_pitch
+        return self._place(column + element) - self._place(column)
+
+    def _place(self, column: int) -> int:
+        """Bytes from a row's start to its column: panel after panel."""
+        layout = self.layout
+        return column // layout.panel_columns * layout.panel_bytes + column % layout.panel_columns * layout.itemsize
+
+    def reach_problem(self, column: int, rows: int) -> tuple[str, int] | None:
+        """Why a tile of `rows` rows (of M or N) that begins in column `column` can't be read, and of how many columns
+        its start should be a multiple; None if it can.
+
+        What one instruction takes of a row lies in one panel (32 bytes of K), or in whole ones (MN-major), but for a
+        tile that is all inside one.
+        """
+        layout = self.layout
+        start = f"from byte {column * layout.itemsize} of its rows on"
+        if not self.transposed:
+            return (f"{start}, no multiple of {STEP_BYTES}", self.step) if column % self.step else None
+        chunk, inside = CHUNK // layout.itemsize, column % layout.panel_columns
+        if column % chunk:
+            return f"{start}, no multiple of {CHUNK}", chunk
+        if inside and inside + rows > layout.panel_columns:
+            return f"{start}, across the edge of a panel of {layout.panel_columns} columns", layout.panel_columns
+        return None
 
 
 def shared_operand(layout: SharedLayout, transposed: bool) -> Operand:
@@ -94,7 +115,9 @@ def shared_operand(layout: SharedLayout, transposed: bool) -> Operand:
     """
     item = layout.itemsize
     if not layout.swizzle:
-        raise ValueError("wgmma reads tiles with a swizzle of 32, 64 or 128 bytes")
+        row = layout.columns * item
+        why = f": rows of {row} bytes can't have one" if row % STEP_BYTES else ""
+        raise ValueError(f"wgmma reads tiles with a swizzle of 32, 64 or 128 bytes{why}")
     if layout.panel_columns * item != layout.swizzle or layout.row_pitch != layout.swizzle:
         raise ValueError(f"a panel is to be as wide as the swizzle of {layout.swizzle} bytes")
     if layout.rows % ATOM_ROWS:

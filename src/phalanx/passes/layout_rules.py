@@ -12,6 +12,7 @@ from math import prod
 from typing import Any
 
 from phalanx.ir.core import Op
+from phalanx.ir.location import Location
 from phalanx.ir.ops.cluster import ClusterGather, ClusterReduce, ClusterStore
 from phalanx.ir.ops.control import Assign, ReadVar
 from phalanx.ir.ops.gather import TmaGather, TmaScatter
@@ -106,6 +107,7 @@ class Fixed:
     value: Value
     layout: RegisterLayout
     firm: bool = False
+    loc: Location | None = None
 
 
 @dataclass(frozen=True)
@@ -209,7 +211,8 @@ def _part(op: Part) -> list[Wish]:
 def _product(op: Wgmma) -> list[Wish]:
     m, n, k = op.shape
     layout = wgmma_accumulator(m, n, op.warps, op.along)
-    wishes: list[Wish] = [Fixed(op.acc, layout, True), Fixed(op.result, layout, True), Same((op.result, op.acc))]
+    wishes: list[Wish] = [Fixed(tile, layout, True, op.loc) for tile in (op.acc, op.result)]
+    wishes.append(Same((op.result, op.acc)))
     if isinstance(op.a, Value):
         wishes.append(Fixed(op.a, wgmma_operand(m, k, op.warps, op.a_dtype.itemsize, op.along)))
     return wishes

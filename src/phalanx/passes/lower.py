@@ -121,7 +121,7 @@ def check_target(function: Function, arch: Arch) -> None:
         target = op.effects().target
         if not target.supports(arch.sm):
             raise Error(
-                f"{arch} has no {op.mnemonic}",
+                f"{arch} has no {target.family or op.mnemonic}",
                 location=op.loc,
                 remedy=target.alternative or f"compile for a GPU that has it ({_where(target.minimum, target.only)})",
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from phalanx.ir.values import Const
 from phalanx.ir.views import SharedView
 from phalanx.layouts.mma import ATOM_ROWS, Operand, shared_operand
-from phalanx.layouts.shared import CHUNK, SharedLayout
+from phalanx.layouts.shared import SharedLayout
 from phalanx.passes.divisibility import Divisibility
 
 Problem = tuple[str, str]
@@ -32,8 +32,17 @@ def operand_problem(view: SharedView, k_axis: int, layout: SharedLayout, facts: 
     return start_problem(view, operand, facts)
 
 
+def first_column(view: SharedView) -> int:
+    """The column of the buffer that a readable view begins in, as far as its place in a panel goes.
+
+    For the emitter: a column that is not a constant is a multiple of the panel's width (`start_problem`).
+    """
+    column = view.offsets[-1]
+    return int(column.value) if isinstance(column, Const) else 0
+
+
 def start_problem(view: SharedView, operand: Operand, facts: Divisibility) -> Problem | None:
-    """A view inside a buffer begins where the swizzle's pattern does, and its columns on a chunk."""
+    """A view inside a buffer begins where the swizzle's pattern does, and no instruction reaches over a panel's edge."""
     layout = operand.layout
     row, column = view.offsets[-2:]
     if not facts.proves(row, 1, ATOM_ROWS):
@@ -41,8 +50,11 @@ def start_problem(view: SharedView, operand: Operand, facts: Divisibility) -> Pr
             f"wgmma reads {view.buffer.name} from a row that is not known to be a multiple of {ATOM_ROWS}",
             f"slice the buffer at multiples of {ATOM_ROWS} rows",
         )
-    if isinstance(column, Const) and int(column.value) * layout.itemsize % CHUNK == 0:
-        return None
+    if isinstance(column, Const):
+        problem = operand.reach_problem(int(column.value), view.extents[-1])
+        if problem is None:
+            return None
+        return f"wgmma can't read {view.buffer.name} {problem[0]}", f"slice the buffer at multiples of {problem[1]} columns"
     if not facts.proves(column, layout.itemsize, layout.swizzle):
         return (
             f"wgmma reads {view.buffer.name} from a column not known to be a multiple of {layout.swizzle} bytes",

@@ -86,12 +86,16 @@ def _sites(block: Block, warps: int, weight: float) -> Iterator[_Site]:
 
 
 def _free_values(sites: list[_Site]) -> dict[Value, Op]:
-    """Tiles that are computed again wherever they are needed, with the instruction that does."""
+    """Tiles that are computed again wherever they are needed, with the instruction that does.
+
+    Not accumulators: they stay where they were made, before the products that may be in flight where they are used.
+    """
     free: dict[Value, Op] = {}
     depth: dict[Value, int] = {}
+    accumulators = {item.acc for site in sites for item in site.op.effects().accumulations}
     for site in sites:
         result = site.op.defines
-        if result is None or not is_tile(result) or not is_cheap(site.op):
+        if result is None or not is_tile(result) or result in accumulators or not is_cheap(site.op):
             continue
         tiles = [operand for operand in site.op.operands() if is_tile(operand)]
         level = sum(depth.get(tile, 0) for tile in tiles) + 1
@@ -212,14 +216,16 @@ def _decide(groups: _Groups) -> None:
 
 def _candidates(group: _Group, groups: _Groups) -> Iterator[RegisterLayout]:
     if group.fixed:
-        firm = list(dict.fromkeys(wish.layout for wish in group.fixed if wish.firm))
+        firm = {wish.layout: wish.loc for wish in reversed(group.fixed) if wish.firm}
         if len(firm) > 1:
             name = next((value.name for value in group.values if value.name), "of a product")
+            first, second = sorted((loc for loc in firm.values() if loc is not None), key=lambda loc: loc.line)[:2]
             raise Error(
-                f"the accumulator '{name}' is spread over the warpgroups in two ways",
+                f"the accumulator '{name}' is spread over the warpgroups in another way than at {first.short}",
+                location=second,
                 remedy="give all products of an accumulator the same along=",
             )
-        yield firm[0] if firm else group.fixed[0].layout
+        yield next(iter(firm), group.fixed[0].layout)
         return
     if group.preferred:
         yield group.preferred[0]

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from phalanx.errors import Error
-from phalanx.ir.archs import ARCHS
+from phalanx.ir.archs import SHARED_LIMIT
 from phalanx.ir.core import Block, Function, Note, Op, map_blocks, rewrite, substitute
 from phalanx.ir.memory import Storage, unit_of
 from phalanx.ir.ops.control import Roles
@@ -29,14 +29,13 @@ SM_BYTES = 228 * 1024
 RESERVED = 1024
 GRAIN = 128
 """Bytes of shared memory that are handed out at a time."""
-LIMIT = min(arch.shared_limit for arch in ARCHS.values())
 WIDEST_ROW = 128
 """Rows of a buffer are padded to a multiple of at most so many bytes."""
 
 
 def budget(function: Function) -> int:
     """Bytes of shared memory that a CTA may use, so that as many as were asked for are on an SM."""
-    return min(LIMIT, SM_BYTES // function.ctas_per_sm // GRAIN * GRAIN - RESERVED)
+    return min(SHARED_LIMIT, SM_BYTES // function.ctas_per_sm // GRAIN * GRAIN - RESERVED)
 
 
 def needs_sharing(function: Function) -> bool:

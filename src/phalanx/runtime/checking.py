@@ -17,6 +17,8 @@ import numpy as np
 
 from phalanx.errors import Error
 from phalanx.ir.core import Function, Op
+from phalanx.ir.effects import Mode
+from phalanx.ir.views import GlobalView
 from phalanx.runtime.dispatch import BoundLaunch, debugging
 from phalanx.runtime.specialise import normalise_grid, read_arguments, settled_constants, specialise
 
@@ -197,8 +199,11 @@ def run_checked(
 
 def outside_note(op: Op, rows: int, array: str) -> str:
     """Rows by index that are none: legal, and often a mistake."""
-    count = f"{rows} row{'s' * (rows != 1)}"
-    return f"{op.loc.short}: px.{op.mnemonic} named {count} outside {array}: they load as zeros and are not stored"
+    several = rows != 1
+    stores = any(access.mode is Mode.WRITE and isinstance(access.region, GlobalView) for access in op.effects().accesses)
+    fate = ("are" if several else "is") + " not stored" if stores else f"load{'' if several else 's'} as zeros"
+    what = f"{rows} row{'s' * several} outside {array}: {'they' if several else 'it'} {fate}"
+    return f"{op.loc.short}: px.{op.mnemonic} named {what}"
 
 
 def finding_of(error: Error, agent: Any = None) -> Finding:

@@ -8,7 +8,7 @@ from phalanx.ir.core import Function, Op
 from phalanx.ir.ops.control import Roles
 from phalanx.ir.views import BarrierArray
 from phalanx.sanitizer.findings import Finding
-from phalanx.sanitizer.records import actor_of, role_of
+from phalanx.sanitizer.records import actor_of, does, role_of
 from phalanx.sim.agents import Agent
 from phalanx.sim.barriers import ClusterBarrier, MBarrier
 from phalanx.sim.engines import GroupWait
@@ -166,17 +166,18 @@ def story(chain: list[Blocked], function: Function) -> str:
     parts = []
     for item in chain[:4]:
         role = f"{role_of(item.agent)} of CTA {item.agent.cta.rank}"
+        waits, spins = does(role, "wait"), does(role, "spin")
         thing = item.thing
         if isinstance(thing, MBarrier) and thing.array.exchange:
             parts.append(f"{role} {in_exchange(thing)}")
         elif isinstance(thing, MBarrier):
-            parts.append(f"{role} waits for {named_here(thing, item.agent)}, {lack(thing, item.agent)}")
+            parts.append(f"{waits} for {named_here(thing, item.agent)}, {lack(thing, item.agent)}")
         elif isinstance(thing, ClusterBarrier):
-            parts.append(f"{role} waits for the cluster")
+            parts.append(f"{waits} for the cluster")
         elif thing is None:
-            parts.append(f"{role} spins")
+            parts.append(spins)
         elif isinstance(thing, GroupWait):
-            parts.append(f"{role} waits for its bulk groups")
+            parts.append(f"{waits} for {'its' if waits.endswith('s') else 'their'} bulk groups")
     text = ", and ".join(parts)
     last = chain[-1]
     back = [agent for agent in helpers(last, function)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from phalanx.errors import Error
 from phalanx.ir.core import Function, Op
 from phalanx.ir.effects import Mode
@@ -12,9 +14,10 @@ from phalanx.sanitizer.accesses import is_known, is_seen
 from phalanx.sanitizer.barriers import BarrierClock, Event, PhaseLog
 from phalanx.sanitizer.clocks import AgentClock
 from phalanx.sanitizer.findings import Finding
-from phalanx.sanitizer.records import CopyWork, Record, actor_of
+from phalanx.sanitizer.records import CopyWork, Record, actor_of, does
 from phalanx.sim.agents import Agent
 from phalanx.sim.barriers import MBarrier
+from phalanx.sim.places import RowsPlace
 from phalanx.sim.report import barrier_state
 
 
@@ -46,7 +49,9 @@ def place(op: Op) -> str:
 
 def race(before: Record, after: Record) -> Finding:
     if before.work is not None and before.work is after.work and before.mode is after.mode is Mode.WRITE:
-        what = f"{call(after.op)} stores twice to a row of {after.region()}, and which of the two stays is not known"
+        twice = repeated_row(after)
+        row = after.region() if twice is None else f"row {twice} of {after.region()}"
+        what = f"{call(after.op)} stores twice to {row}, and which of the two stays is not known"
         remedy = "name each row once; rows that are to add up take px.tma.reduce"
         return Finding("race", f"{what}; {remedy}", after.op.loc, None, (after.actor(),), label=label(after))
     if is_known(before, after.clock) and not is_seen(before, after.clock):
@@ -65,8 +70,24 @@ def race(before: Record, after: Record) -> Finding:
     )
     return Finding(
         "race", f"{what}; {race_remedy(before, after)}", after.op.loc, before.op.loc, (after.actor(), before.actor()),
-        notes=tuple(phase_notes(before, after)), label=label(after), other_label=label(before),
+        notes=(*common_row(before, after), *phase_notes(before, after)), label=label(after), other_label=label(before),
     )
+
+
+def repeated_row(record: Record) -> int | None:
+    """The first row that an index tile names twice; None where each row is an access of its own."""
+    if not isinstance(record.place, RowsPlace):
+        return None
+    rows, counts = np.unique(record.place.rows, return_counts=True)
+    return int(rows[counts > 1][0])
+
+
+def common_row(before: Record, after: Record) -> tuple[str, ...]:
+    """A row that two index tiles have in common, as a note."""
+    if not isinstance(before.place, RowsPlace) or not isinstance(after.place, RowsPlace):
+        return ()
+    rows = np.intersect1d(before.place.rows, after.place.rows)
+    return (f"both name row {rows[0]}",) if len(rows) else ()
 
 
 def hazard(before: Record, after: Record) -> Finding:
@@ -134,7 +155,7 @@ def phase_notes(*records: Record) -> list[str]:
                 for other in others:
                     known = other.clock.now[state.dim] - 1
                     if other.cluster == record.cluster and 0 <= known < phase:
-                        note += f"; {other.actor().role} knows phase {known} to be complete, no later one"
+                        note += f"; {does(other.actor().role, 'know')} phase {known} to be complete, no later one"
                 notes.append(note)
     return list(dict.fromkeys(notes))
 

@@ -40,6 +40,11 @@ def role_of(agent: Agent) -> str:
     return "all warps" if agent.parent is None else agent.name
 
 
+def does(role: str, verb: str) -> str:
+    """What a role does: `warp 1 waits`, `warps 0-3 wait`."""
+    return f"{role} {verb}{'s' if role.startswith('warp ') else ''}"
+
+
 def actor_of(agent: Agent, cluster: int | None = None, engine: str | None = None) -> Actor:
     """The words for an agent; `cluster` where its slot may have moved on to another one."""
     cta = agent.cta

@@ -114,3 +114,35 @@ def product_with_one_stage():
 @case
 def product_with_shares_of_half_a_panel():
     px.kernels.matmul(A, B, config=MatmulConfig(bm=64, bn=64, groups=1, parts=1))
+
+
+@case
+def product_into_a_read_only_array():
+    px.kernels.matmul(A, B, out=np.broadcast_to(np.zeros(48, A.dtype), (64, 48)))
+
+
+@case
+def product_into_elements_in_one_place():
+    row = np.zeros(48, A.dtype)
+    px.kernels.matmul(A, B, out=np.lib.stride_tricks.as_strided(row, (64, 48), (0, 2)))
+
+
+@case
+def product_into_its_operand():
+    x = np.zeros((64, 64), A.dtype)
+    px.kernels.matmul(x, np.zeros_like(x), out=x)
+
+
+@case
+def product_with_a_scale_in_words():
+    px.kernels.matmul(A, B, scale_a="2")
+
+
+@case
+def product_with_a_dict():
+    px.kernels.matmul(A, B, config={"bm": 64})
+
+
+@case
+def product_with_more_stages_than_fit():
+    px.kernels.matmul(A, B, config=MatmulConfig(stages=20))

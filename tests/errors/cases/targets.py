@@ -68,6 +68,15 @@ def copy_into_part_of_a_row():
 
 
 @case
+def cluster_that_the_target_lacks():
+    @px.kernel(cluster=16)
+    def wide(X):
+        px.cluster.sync()
+
+    px.compile(wide[16], SQUARE, arch="sm_120a")
+
+
+@case
 def instruction_that_the_target_lacks():
     @px.kernel(warps=4)
     def product(X):

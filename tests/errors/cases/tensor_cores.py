@@ -31,6 +31,66 @@ def accumulator_that_f16_may_have():
 
 
 @case
+def columns_that_integers_can_not_have():
+    @px.kernel(warps=4)
+    def product(X):
+        a, b = px.shared((64, 64), px.i8), px.shared((40, 64), px.i8)
+        acc = px.zeros((64, 40), px.i32)
+        px.wgmma(a, b.T, acc)
+
+    product[1](X)
+
+
+@case
+def value_of_a_product_in_flight():
+    @px.kernel(warps=4)
+    def product(X):
+        a = px.shared((64, 64), px.f16)
+        acc = px.zeros((64, 64), px.f32)
+        acc = px.wgmma(a, a.T, acc)
+
+    product[1](X)
+
+
+@case
+def slice_across_panels():
+    @px.kernel(warps=4)
+    def product(X):
+        a, b = px.shared((64, 64), px.f16), px.shared((64, 128), px.f16)
+        full = px.barrier()
+        with full.transaction():
+            px.tma.load(X[0:64, 0:64], a, full)
+            px.tma.load(X[0:64, 0:128], b, full)
+        full.wait(0)
+        acc = px.zeros((64, 64), px.f32)
+        px.wgmma(a, b[:, 32:96], acc)
+        px.wgmma_commit()
+        px.wgmma_wait(0)
+        px.store(X[0:64, 0:64], acc.to(px.f16))
+
+    px.compile(product[1], px.spec((64, 128), px.f16))
+
+
+@case
+def columns_of_no_swizzle():
+    @px.kernel(warps=4)
+    def product(X):
+        a, b = px.shared((64, 64), px.f16), px.shared((64, 24), px.f16)
+        full = px.barrier()
+        with full.transaction():
+            px.tma.load(X[0:64, 0:64], a, full)
+            px.tma.load(X[0:64, 0:24], b, full)
+        full.wait(0)
+        acc = px.zeros((64, 24), px.f32)
+        px.wgmma(a, b, acc)
+        px.wgmma_commit()
+        px.wgmma_wait(0)
+        px.store(X[0:64, 0:24], acc.to(px.f16))
+
+    px.compile(product[1], px.spec((64, 64), px.f16))
+
+
+@case
 def warpgroups_along_k():
     @px.kernel(warps=8)
     def product(X):

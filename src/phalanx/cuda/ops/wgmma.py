@@ -11,17 +11,19 @@ from functools import cache
 
 from phalanx.cuda.literals import bare
 from phalanx.cuda.prelude import device_function, instruction
-from phalanx.cuda.registry import emits
+from phalanx.cuda.registry import emits, follows
 from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.facts import facts_of
 from phalanx.cuda.writer import Helper, Writer
 from phalanx.errors import Error
+from phalanx.ir.core import Op
 from phalanx.ir.ops.control import Assign, ReadVar
+from phalanx.ir.ops.tile import Empty
 from phalanx.ir.ops.wgmma import ROWS, STEP_BYTES, Wgmma, WgmmaCommit, WgmmaFence, WgmmaWait
 from phalanx.ir.values import Value, constant_of
 from phalanx.ir.views import SharedView
 from phalanx.layouts.mma import Operand, shared_operand, wgmma_accumulator
-from phalanx.passes.operands import is_transposed, operand_problem
+from phalanx.passes.operands import first_column, is_transposed, operand_problem
 
 WARPGROUP = 4
 NAMES = {
@@ -104,6 +106,13 @@ def product(
     return Helper(name, text)
 
 
+@follows
+def hold_new_accumulator(w: Writer, op: Op) -> None:
+    """A tile that a product begins with is made where it was written: no later, between products in flight."""
+    if op.defines in w.accumulators and not isinstance(op, Wgmma | WgmmaWait | ReadVar | Empty):
+        _keep(w, op.defines)
+
+
 @emits(WgmmaFence)
 def emit_fence(w: Writer, op: WgmmaFence) -> None:
     w.line(f"{w.use(FENCE)}();")
@@ -182,6 +191,8 @@ def emit_wgmma(w: Writer, op: Wgmma) -> None:
                 left is not None and left.transposed, right.transposed,
             )
         )
+        a_column = first_column(op.a) if isinstance(op.a, SharedView) else 0
+        b_column = first_column(op.b)
         for step in range(steps):
             for tile in range(tiles):
                 d = f"{acc} + {tile * width // 2}" if tile else acc
@@ -189,8 +200,9 @@ def emit_wgmma(w: Writer, op: Wgmma) -> None:
                     at = 4 * (tile * steps + step)
                     a = f"px_a + {at}" if at else "px_a"
                 else:
-                    a = _plus("px_a", left.row_offset(ROWS * by_rows * tile) + left.step_offset(step))
-                b = _plus("px_b", right.step_offset(step))
+                    row = left.row_offset(ROWS * by_rows * tile, a_column)
+                    a = _plus("px_a", row + left.step_offset(step, a_column))
+                b = _plus("px_b", right.step_offset(step, b_column))
                 w.line(f"{helper}({d}, {a}, {b}, {_accumulate(w, op) if step == 0 else 'true'});")
 
 
@@ -225,5 +237,14 @@ def _descriptor(w: Writer, view: SharedView, operand: Operand, share: int) -> st
     extra = layout.linear_offset_expression([w.name(offset) for offset in view.offsets])
     terms = [w.address(view.buffer)] + ([extra] if extra != "0" else [])
     if share:
-        terms.append(f"{w.warp} / {WARPGROUP} * {operand.row_offset(share)}")
+        terms.append(_share_offset(f"{w.warp} / {WARPGROUP}", operand, share))
     return f"{w.use(DESCRIPTOR)}({' + '.join(terms)}, {operand.high_word:#x}ull)"
+
+
+def _share_offset(group: str, operand: Operand, share: int) -> str:
+    """Bytes to the rows of warpgroup `group`; several of them may have parts of one panel."""
+    panel = operand.layout.panel_columns
+    if not operand.transposed or share >= panel:
+        return f"{group} * {operand.row_offset(share)}"
+    per_panel = panel // share
+    return f"{group} / {per_panel} * {operand.row_offset(panel)} + {group} % {per_panel} * {operand.row_offset(share)}"

@@ -21,7 +21,7 @@ from phalanx.ir.types import DType, bf16, f8e4m3, f8e5m2, f16, f32, i8, i32, u8
 from phalanx.ir.values import Value
 from phalanx.ir.views import SharedView
 
-HOPPER = Target(only=(90,), alternative="use px.tcgen05.mma, which accumulates in tensor memory")
+HOPPER = Target(only=(90,), alternative="use px.dot: where there is no wgmma it runs as mma.sync", family="wgmma")
 ROWS = 64
 """Rows of one instruction; a role's warpgroups share the rows of a tile in steps of it."""
 STEP_BYTES = 32
