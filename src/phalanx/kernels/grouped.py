@@ -6,24 +6,17 @@ it begins and where the group ends; a cluster works on one tile of one group at 
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
 
-import numpy as np
-
 import phalanx as px
 from phalanx.kernels.activations import ACTIVATIONS, activate
-from phalanx.kernels.gather import INDICES
-from phalanx.kernels.group_tiles import clusters_at_once, most_tiles, planned
+from phalanx.kernels.group_tiles import clusters_at_once, most_tiles, operands_of, planned, sizes_of, stored_result
 from phalanx.kernels.matmul_tiles import peers
-from phalanx.kernels.matrices import FLOATS, empty, info_of, refused
+from phalanx.kernels.matrices import FLOATS, info_of, refused
 from phalanx.kernels.orders import grouped
-from phalanx.runtime.arrays import ArgumentKind, ArrayInfo, kind_of
 
-OPERANDS = ("bf16", "f16")
 WEIGHT_BYTES = 2
 PIECE = 16
 """Columns that pass through an epilogue at a time: their f32 values are held beside the accumulator."""
@@ -169,19 +162,15 @@ def grouped_matmul(
     of any float type; `activation` "relu", "gelu", "gelu_tanh" or "silu". Sums are f32. sm_90a, or the simulator.
     Example: ``y = grouped_matmul(x_sorted, w, [1000, 0, 24])``.
     """
-    rows, weights = info_of("x", x, OPERANDS), info_of("w", w, OPERANDS)
-    _require(rows, weights)
+    rows, weights = operands_of("x", x, w)
     (height, k), (groups, n) = rows.shape, weights.shape[:2]
     if activation not in ACTIVATIONS:
         raise refused(f"unknown activation {activation!r}", f"use one of {', '.join(map(str, ACTIVATIONS[1:]))}, or None")
     if bias is not None and info_of("bias", bias, FLOATS).shape != (groups, n):
         raise refused(f"bias has shape {tuple(bias.shape)}", f"pass one number per group and column: {(groups, n)}")
-    sizes = _sizes(group_sizes, groups, height, x)
-    if out is None:
-        out = empty(x, (height, n), rows.dtype_name)
-    elif info_of("out", out, (rows.dtype_name,)).shape != (height, n):
-        raise refused(f"out has shape {tuple(out.shape)}", f"pass one of shape {(height, n)}")
-    if 0 in (height, k, groups, n):
+    sizes = sizes_of(group_sizes, groups, height, x)
+    out = stored_result(x, out, (height, n), rows.dtype_name)
+    if 0 in (height, groups, n):
         return out
     settings = choose_grouped(height, groups, n, k) if config is None else config
     tall, wide, size = settings.cm * settings.bm, settings.cn * settings.bn, settings.cm * settings.cn
@@ -192,34 +181,6 @@ def grouped_matmul(
         **settings.constants(),
     )
     return out
-
-
-def _sizes(given: Any, groups: int, rows: int, x: Any) -> Any:
-    """The sizes as an array on x's device."""
-    if isinstance(given, Sequence) and not isinstance(given, str):
-        if len(given) != groups or not all(isinstance(size, int | np.integer) and size >= 0 for size in given):
-            raise refused(f"group_sizes is a list of {len(given)}", f"pass {groups} numbers of rows, one per group of w")
-        if sum(given) > rows:
-            raise refused(f"the groups have {sum(given)} rows, x has {rows}", "every row belongs to at most one group")
-        if kind_of(x) is ArgumentKind.TORCH:
-            torch = sys.modules["torch"]
-            return torch.tensor(given, dtype=torch.int32, device=x.device)
-        if kind_of(x) is ArgumentKind.CUPY:
-            return sys.modules["cupy"].asarray(given, np.int32)
-        return np.array(given, np.int32)
-    found = info_of("group_sizes", given, INDICES)
-    if found.shape != (groups,):
-        raise refused(f"group_sizes has shape {found.shape}", f"pass one size per group of w: ({groups},)")
-    return given
-
-
-def _require(rows: ArrayInfo, weights: ArrayInfo) -> None:
-    if len(rows.shape) != 2 or len(weights.shape) != 3 or rows.shape[1] != weights.shape[2]:
-        raise refused(
-            f"x has shape {rows.shape}, w {weights.shape}", "pass rows (rows, K) and weights (groups, N, K)"
-        )
-    if rows.dtype_name != weights.dtype_name:
-        raise refused(f"x is {rows.dtype_name}, w is {weights.dtype_name}", "pass operands of one element type")
 
 
 __all__ = ["GroupedConfig", "choose_grouped", "grouped_matmul"]

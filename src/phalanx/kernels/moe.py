@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 import phalanx as px
-from phalanx.kernels.gather import INDICES, new
-from phalanx.kernels.group_tiles import clusters_at_once, most_tiles, planned
-from phalanx.kernels.matrices import info_of, refused
+from phalanx.kernels.gather import INDICES
+from phalanx.kernels.group_tiles import clusters_at_once, most_tiles, operands_of, planned, sizes_of, stored_result
+from phalanx.kernels.matrices import info_of, refused, result_info
 
-OPERANDS = ("bf16", "f16")
 SUMS = ("f32", "bf16", "f16")
 ROWS = 128
+OPTIONS = frozenset({"BM", "BN", "BK", "STAGES", "PARTS"})
 
 
 @px.kernel(warps=12, cluster=2, exit_sync=False)
@@ -105,12 +105,10 @@ def moe_gather_matmul(x: Any, idx: Any, w: Any, group_sizes: Any, *, out: Any = 
     gathered rows go straight to shared memory: there is no gathered copy of `x`. A row outside `x` counts as zeros.
     Sums are f32. sm_90, or the simulator. Example: ``h = moe_gather_matmul(x, order, w1, counts)``.
     """
-    rows, weights = info_of("x", x, OPERANDS), info_of("w", w, OPERANDS)
-    names = info_of("idx", idx, INDICES)
-    _require(rows.shape, weights.shape, rows.dtype_name, weights.dtype_name)
-    if out is None:
-        out = new(x, (names.shape[0], weights.shape[1]))
-    _launch(x, idx, w, out, group_sizes, None, names.shape[0], {**options, "GATHER": True})
+    rows, weights = operands_of("x", x, w)
+    names = _indices(idx)
+    out = stored_result(x, out, (names, weights.shape[1]), rows.dtype_name)
+    _launch(x, idx, w, out, group_sizes, None, names, {**options, "GATHER": True})
     return out
 
 
@@ -119,11 +117,9 @@ def moe_matmul(x: Any, w: Any, group_sizes: Any, *, out: Any = None, **options: 
 
     Arrays as in `moe_gather_matmul`. sm_90, or the simulator. Example: ``y = moe_matmul(x_sorted, w, counts)``.
     """
-    rows, weights = info_of("x", x, OPERANDS), info_of("w", w, OPERANDS)
-    _require(rows.shape, weights.shape, rows.dtype_name, weights.dtype_name)
-    if out is None:
-        out = new(x, (rows.shape[0], weights.shape[1]))
-    _launch(x, group_sizes, w, out, group_sizes, None, rows.shape[0], {**options, "GATHER": False})
+    rows, weights = operands_of("x", x, w)
+    out = stored_result(x, out, (rows.shape[0], weights.shape[1]), rows.dtype_name)
+    _launch(x, None, w, out, group_sizes, None, rows.shape[0], {**options, "GATHER": False})
     return out
 
 
@@ -134,38 +130,43 @@ def moe_matmul_scatter(h: Any, w: Any, group_sizes: Any, idx: Any, weight: Any, 
     or f16, summed atomically in its type. Rows outside `out` are left out. sm_90, or the simulator. Example:
     ``moe_matmul_scatter(h, w2, counts, order, gates, y)``.
     """
-    rows, weights = info_of("h", h, OPERANDS), info_of("w", w, OPERANDS)
-    _require(rows.shape, weights.shape, rows.dtype_name, weights.dtype_name)
-    for what, array, kinds in (("idx", idx, INDICES), ("weight", weight, SUMS)):
-        if info_of(what, array, kinds).shape != (rows.shape[0],):
-            raise refused(f"{what} has shape {tuple(array.shape)}", f"pass one per row of h: ({rows.shape[0]},)")
-    info_of("out", out, SUMS)
-    _launch(h, idx, w, out, group_sizes, weight, rows.shape[0], {**options, "GATHER": False, "SCATTER": True})
+    rows, weights = operands_of("h", h, w)
+    names = _indices(idx)
+    if names != rows.shape[0]:
+        raise refused(f"idx has {names} entries", f"pass one per row of h: {rows.shape[0]}")
+    if info_of("weight", weight, SUMS).shape != (names,):
+        raise refused(f"weight has shape {tuple(weight.shape)}", f"pass one per row of h: ({names},)")
+    found = result_info("out", out, SUMS)
+    if len(found.shape) != 2 or found.shape[1] != weights.shape[1]:
+        raise refused(f"out has shape {found.shape}", f"pass a matrix of {weights.shape[1]} columns, one per row of w[e]")
+    _launch(h, idx, w, out, group_sizes, weight, names, {**options, "GATHER": False, "SCATTER": True})
     return out
 
 
+def _indices(idx: Any) -> int:
+    """How many there are."""
+    shape = info_of("idx", idx, INDICES).shape
+    if len(shape) != 1:
+        raise refused(f"idx has shape {shape}", "pass a vector; idx.reshape(-1) makes one")
+    return shape[0]
+
+
 def _launch(
-    a: Any, idx: Any, w: Any, out: Any, sizes: Any, weight: Any, rows: int, options: dict[str, int]
+    a: Any, idx: Any, w: Any, out: Any, group_sizes: Any, weight: Any, rows: int, options: dict[str, int]
 ) -> None:
-    groups = info_of("group_sizes", sizes, INDICES)
+    unknown = sorted(options.keys() - OPTIONS - {"GATHER", "SCATTER"})
+    if unknown:
+        raise refused(f"unknown option {unknown[0]}", f"there are {', '.join(sorted(OPTIONS))}")
     experts, columns = w.shape[0], w.shape[1]
-    if groups.shape != (experts,):
-        raise refused(f"group_sizes has shape {groups.shape}", f"pass one size per expert: ({experts},)")
-    if 0 in (rows, columns, experts, a.shape[1]):
+    sizes = sizes_of(group_sizes, experts, rows, a)
+    if 0 in (rows, columns, experts):
         return
     height = options.get("BM", ROWS)
     table = planned(sizes, a, rows, experts, height)
     pairs = px.cdiv(columns, 2 * options.get("BN", 256))
     clusters = min(clusters_at_once(a, 2), most_tiles(rows, experts, height) * pairs)
-    expert_ring[2 * clusters](a, idx, w, out, table, idx if weight is None else weight, **options)
-
-
-def _require(rows: tuple[int, ...], weights: tuple[int, ...], left: str, right: str) -> None:
-    if len(rows) != 2 or len(weights) != 3 or rows[1] != weights[2] or left != right:
-        raise refused(
-            f"rows of shape {rows} {left} and weights of shape {weights} {right}",
-            "pass (rows, K) and (experts, N, K) of one element type",
-        )
+    index = sizes if idx is None else idx
+    expert_ring[2 * clusters](a, index, w, out, table, index if weight is None else weight, **options)
 
 
 __all__ = ["moe_gather_matmul", "moe_matmul", "moe_matmul_scatter"]

@@ -8,12 +8,14 @@ import numpy as np
 import phalanx as px
 from errors.casebook import case
 from phalanx.kernels.grouped import grouped_matmul
+from phalanx.kernels.moe import moe_gather_matmul, moe_matmul, moe_matmul_scatter
 from phalanx.kernels.split_k import split_k_matmul
 
 A = np.zeros((4, 64), ml_dtypes.bfloat16)
 B = np.zeros((64, 32), ml_dtypes.bfloat16)
 X = np.zeros((100, 64), ml_dtypes.bfloat16)
 W = np.zeros((3, 32, 64), ml_dtypes.bfloat16)
+ROWS = np.arange(100, dtype=np.int32)
 
 
 @case
@@ -104,6 +106,56 @@ def groups_with_an_unknown_activation():
 @case
 def groups_with_one_bias():
     grouped_matmul(X, W, [50, 50, 0], bias=np.zeros(32, np.float32))
+
+
+@case
+def groups_without_columns():
+    grouped_matmul(X[:, :0], W[..., :0], [50, 50, 0])
+
+
+@case
+def groups_of_odd_columns():
+    grouped_matmul(X[:, :-1].copy(), W[..., :-1].copy(), [50, 50, 0])
+
+
+@case
+def groups_with_weights_of_odd_rows():
+    grouped_matmul(X, W[:, :31].copy(), [50, 50, 0])
+
+
+@case
+def experts_with_a_matrix_of_indices():
+    moe_gather_matmul(X, ROWS[None], W, [50, 50, 0])
+
+
+@case
+def experts_into_another_shape():
+    moe_gather_matmul(X, ROWS, W, [50, 50, 0], out=np.zeros((99, 32), X.dtype))
+
+
+@case
+def experts_into_integers():
+    moe_matmul(X, W, [50, 50, 0], out=np.zeros((100, 32), np.int32))
+
+
+@case
+def experts_with_an_unknown_option():
+    moe_matmul(X, W, [50, 50, 0], BLOCK=64)
+
+
+@case
+def experts_with_weights_for_other_rows():
+    moe_matmul_scatter(X, W, [50, 50, 0], ROWS, np.ones(3, np.float32), np.zeros((100, 32), np.float32))
+
+
+@case
+def experts_with_indices_for_other_rows():
+    moe_matmul_scatter(X, W, [50, 50, 0], ROWS[:-1], np.ones(99, np.float32), np.zeros((100, 32), np.float32))
+
+
+@case
+def experts_into_sums_of_other_columns():
+    moe_matmul_scatter(X, W, [50, 50, 0], ROWS, np.ones(100, np.float32), np.zeros((100, 31), np.float32))
 
 
 @case
