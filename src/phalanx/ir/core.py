@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from phalanx.frozen import frozen
 from phalanx.ir.effects import PURE, Effects
 from phalanx.ir.location import NOWHERE, Location
 from phalanx.ir.values import Param, Value, Var
@@ -16,7 +16,7 @@ INSTRUCTIONS: list[type[Op]] = []
 """Every instruction class, in order of definition: what the floors are checked against."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class Op:
     """An instruction: a frozen dataclass whose fields are its operands and attributes; `result` is what it defines.
 
@@ -40,7 +40,7 @@ class Op:
         return PURE
 
     def __repr__(self) -> str:
-        return f"<{self.mnemonic} at {self.loc.short}>"  # `ir.printer` shows operands; dataclass reprs slow the import
+        return f"<{self.mnemonic} at {self.loc.short}>"  # `ir.printer` shows the operands
 
     @property
     def defines(self) -> Value | None:
@@ -68,7 +68,7 @@ class Op:
                     yield from part.blocks()
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class Block:
     """Instructions in order."""
 
@@ -85,7 +85,7 @@ class Block:
                 yield from block.walk()
 
 
-@dataclass(frozen=True)
+@frozen
 class Note:
     """A choice of the compiler that the user may want to know of."""
 
@@ -96,7 +96,7 @@ class Note:
         return f"{self.loc.short}: {self.message}" if self.loc is not NOWHERE else self.message
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class Function:
     """A kernel, specialised to its argument types and constants."""
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 import phalanx as px
+from phalanx.frozen import frozen
 from phalanx.kernels.activations import ACTIVATIONS, activate
 from phalanx.kernels.gather import INDICES
 from phalanx.kernels.group_tiles import clusters_at_once, most_tiles, planned
@@ -113,7 +114,7 @@ def grouped_ring(
             px.tma.wait(0)
 
 
-@dataclass(frozen=True)
+@frozen
 class GroupedConfig:
     """Tiles of `bm` x `bn` a CTA, clusters of `cm` x `cn` that share rows of the weights and of x; see `grouped_ring`."""
 

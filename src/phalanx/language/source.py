@@ -6,14 +6,15 @@ import ast
 import builtins
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from phalanx.errors import Error
+from phalanx.frozen import frozen
 from phalanx.ir.location import NOWHERE, Location
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class FunctionSource:
     """The parsed text of one function; line numbers and columns refer to the user's file."""
 

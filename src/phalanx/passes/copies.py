@@ -8,11 +8,11 @@ Where neither works the error says why, for both.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import prod
 
 from phalanx.cuda.plan import Box, CopyPlan
 from phalanx.errors import Error
+from phalanx.frozen import frozen
 from phalanx.ir.archs import Arch
 from phalanx.ir.core import Function, Note, Op
 from phalanx.ir.ops.gather import RowCopy
@@ -40,7 +40,7 @@ class Impossible(Exception):
     """A path that does not work for a copy; the text is the reason."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Copies:
     """The plan of every TMA instruction, the descriptors they use, and what the user may want to know."""
 

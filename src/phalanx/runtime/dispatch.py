@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from phalanx.errors import Error, caller_location, internal_error, wants_traceback
+from phalanx.frozen import frozen
 from phalanx.language.kernel import Kernel
 from phalanx.runtime.compiled import Compiled, compile_function
 from phalanx.runtime.devices import Device, device
@@ -47,7 +48,7 @@ class FastLaunch:
 _FAST: dict[tuple[Any, ...], FastLaunch] = {}
 
 
-@dataclass(frozen=True)
+@frozen
 class Recorded:
     """A launch on a GPU: `values` are its arguments but for those that are None."""
 
