@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -32,6 +33,38 @@ def test_what_kernels_need_when_they_run_is_loaded_then() -> None:
 def test_defining_a_kernel_loads_nothing() -> None:
     loaded = loaded_by("import phalanx as px\nbefore = set(sys.modules)\n@px.kernel\ndef nothing(X, *, N=1): pass")
     assert not loaded
+
+
+RUN = """
+import numpy as np, phalanx as px, sys
+sys.path.insert(0, {folder!r})
+from small_copy import copy
+x = np.ones((8, 64), np.float32)
+y = np.zeros_like(x)
+{use}
+"""
+KERNEL = """
+import phalanx as px
+
+
+@px.kernel(warps=1)
+def copy(X, Y):
+    tile, full = px.shared((8, 64), X.dtype), px.barrier()
+    full.arrive_and_expect_tx(tile.nbytes)
+    px.tma.load(X[0:8, 0:64], tile, full)
+    full.wait(0)
+    px.store(Y[0:8, 0:64], px.load(tile))
+"""
+
+
+@pytest.mark.parametrize("use", ["copy[1](x, y); assert (x == y).all()", "assert px.check(copy[1], x, y).ok"])
+def test_the_simulator_and_the_checks_load_no_compiler(use: str, tmp_path: Path) -> None:
+    (tmp_path / "small_copy.py").write_text(KERNEL)
+    loaded = loaded_by(RUN.format(folder=str(tmp_path), use=use))
+    assert "phalanx.sim.run" in loaded
+    parts = ("phalanx.cuda", "phalanx.layouts", "phalanx.passes.lower", "phalanx.runtime.compiled")
+    costly = ("cuda", "concurrent", "hashlib", "multiprocessing", "subprocess", "tempfile")
+    assert not [name for name in loaded if name.startswith(parts) or name.partition(".")[0] in costly]
 
 
 def test_names_can_be_discovered() -> None:

@@ -80,18 +80,21 @@ from phalanx.language.wgmma import wgmma, wgmma_commit, wgmma_wait
 if TYPE_CHECKING:
     from phalanx import kernels
     from phalanx.runtime.checking import check
-    from phalanx.runtime.dispatch import Compiled, compile, device, spec
+    from phalanx.runtime.compiled import Compiled
+    from phalanx.runtime.devices import device
+    from phalanx.runtime.dispatch import compile
     from phalanx.runtime.exploring import explore
+    from phalanx.runtime.specialise import spec
     from phalanx.runtime.tuning import tune
 
 _LAZY = {
-    "Compiled": "phalanx.runtime.dispatch",
+    "Compiled": "phalanx.runtime.compiled",
     "check": "phalanx.runtime.checking",
     "compile": "phalanx.runtime.dispatch",
-    "device": "phalanx.runtime.dispatch",
+    "device": "phalanx.runtime.devices",
     "explore": "phalanx.runtime.exploring",
     "kernels": "phalanx.kernels",
-    "spec": "phalanx.runtime.dispatch",
+    "spec": "phalanx.runtime.specialise",
     "tune": "phalanx.runtime.tuning",
 }
 
