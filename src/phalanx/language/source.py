@@ -7,6 +7,7 @@ import builtins
 import inspect
 from collections.abc import Callable
 from dataclasses import field
+from functools import cached_property
 from typing import Any
 
 from phalanx.errors import Error
@@ -28,6 +29,10 @@ class FunctionSource:
     @property
     def name(self) -> str:
         return self.fn.__name__
+
+    @cached_property
+    def signature(self) -> inspect.Signature:
+        return inspect.signature(self.fn)
 
     def locate(self, node: ast.AST, caller: Location | None = None) -> Location:
         """Where `node` stands in the file; asked for every expression, so the answers are kept."""

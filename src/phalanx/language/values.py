@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +11,7 @@ from phalanx.ir.types import ArrayType, i32, i64
 from phalanx.ir.values import Param, Value
 from phalanx.ir.views import BarrierArray, BarrierRef, GlobalView, SharedView
 from phalanx.language.builder import Builder, operand
-from phalanx.language.builtin import check_arguments
+from phalanx.language.builtin import check_arguments, signature_after
 from phalanx.language.operators import binary, describe, is_scalar, is_tile, plural
 
 
@@ -42,8 +41,7 @@ class BoundMethod:
     fn: Callable[..., Any]
 
     def invoke(self, ctx: Builder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        parameters = list(inspect.signature(self.fn).parameters.values())[2:]
-        check_arguments(ctx, f".{self.name}", inspect.Signature(parameters), args, kwargs)
+        check_arguments(ctx, f".{self.name}", signature_after(2, self.fn), args, kwargs)
         return self.fn(self.owner, ctx, *args, **kwargs)
 
 
