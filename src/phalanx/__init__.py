@@ -76,24 +76,31 @@ from phalanx.language.tiles import max_ as max
 from phalanx.language.tiles import min_ as min
 from phalanx.language.tiles import sum_ as sum
 from phalanx.language.wgmma import wgmma, wgmma_commit, wgmma_wait
-from phalanx.runtime.dispatch import Compiled, compile, device, spec
 
 if TYPE_CHECKING:
     from phalanx import kernels
     from phalanx.runtime.checking import check
+    from phalanx.runtime.compiled import Compiled
+    from phalanx.runtime.devices import device
+    from phalanx.runtime.dispatch import compile
     from phalanx.runtime.exploring import explore
+    from phalanx.runtime.specialise import spec
     from phalanx.runtime.tuning import tune
 
 _LAZY = {
+    "Compiled": "phalanx.runtime.compiled",
     "check": "phalanx.runtime.checking",
+    "compile": "phalanx.runtime.dispatch",
+    "device": "phalanx.runtime.devices",
     "explore": "phalanx.runtime.exploring",
     "kernels": "phalanx.kernels",
+    "spec": "phalanx.runtime.specialise",
     "tune": "phalanx.runtime.tuning",
 }
 
 
 def __getattr__(name: str) -> object:
-    """The checker, the explorer, the tuner and the kernels are imported when they are first used."""
+    """What compiles, runs, checks and tunes, and the library of kernels: imported when first used."""
     if name not in _LAZY:
         raise AttributeError(f"module 'phalanx' has no attribute {name!r}")
     import importlib
@@ -102,6 +109,10 @@ def __getattr__(name: str) -> object:
     found = module if name == "kernels" else getattr(module, name)
     globals()[name] = found
     return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})
 
 
 __version__ = "0.1.0"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hand_ir import array, at, bar, block, box, const, expect, fetch, kernel, load, part, role, store, tile, wait, whole
+from phalanx.frozen import frozen
 from phalanx.ir import core
 from phalanx.ir.core import Note, Op
 from phalanx.ir.ops.cluster import ClusterSync
@@ -215,7 +215,7 @@ def test_layouts_are_numbered_and_listed():
 def test_a_new_instruction_needs_nothing_here(monkeypatch):
     monkeypatch.setattr(core, "INSTRUCTIONS", list(core.INSTRUCTIONS))
 
-    @dataclass(frozen=True, eq=False)
+    @frozen(eq=False)
     class Swizzle(Op):
         mnemonic: ClassVar[str] = "swizzle"
         x: Value

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pytest
 
 import phalanx as px
 from front import array, prepared
 from phalanx.errors import Error
+from phalanx.frozen import frozen
 from phalanx.ir.archs import arch_of
 from phalanx.ir.core import Block, Function
 from phalanx.ir.effects import Effects, Target
@@ -17,7 +16,7 @@ from phalanx.ir.ops.tma import TmaCommit
 from phalanx.passes.lower import check_target, lower
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class NewInstruction(TmaCommit):
     """An instruction of a later GPU; no mnemonic of its own, so it is not registered."""
 

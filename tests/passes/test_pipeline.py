@@ -10,7 +10,8 @@ import phalanx as px
 from phalanx.ir.core import Function
 from phalanx.ir.printer import text
 from phalanx.ir.types import ArrayType, ScalarType, f32, i32
-from phalanx.language.kernel import Kernel, read_kernel
+from phalanx.language.kernel import Kernel
+from phalanx.language.reading import read_kernel
 from phalanx.passes.pipeline import prepare
 
 ARRAY = ArrayType(1, f32)

@@ -19,7 +19,7 @@ from phalanx.runtime import compiled, device_array
 from phalanx.runtime import driver as cuda
 from phalanx.runtime.arrays import numpy_dtype
 from phalanx.runtime.cache import DiskCache
-from phalanx.runtime.dispatch import spec
+from phalanx.runtime.specialise import spec
 from phalanx.runtime.timing import MODES
 from phalanx.runtime.tuning import keys, process, search, worker
 from phalanx.runtime.tuning.arguments import ArrayPlan, PlannedArguments, plan_arguments

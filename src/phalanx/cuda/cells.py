@@ -11,8 +11,8 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from phalanx.frozen import frozen
 from phalanx.ir.core import Block, Op
 from phalanx.ir.ops.cluster import ClusterRank
 from phalanx.ir.ops.control import Assign, BlockId, For, NumBlocks, ReadVar, While
@@ -26,7 +26,7 @@ from phalanx.ir.values import Value, Var
 MOVABLE = (Binary, Unary, Compare, Select, Cast, BlockId, NumBlocks, ClusterRank, Extent)
 
 
-@dataclass(frozen=True)
+@frozen
 class Cells:
     """`declared[block]`: the cells declared at that block's start; `declaring`: the assignments that declare theirs.
 
@@ -91,7 +91,7 @@ def _common_paths(block: Block, path: tuple[Block, ...], paths: dict[Var, tuple[
             _common_paths(inner, (*path, inner), paths)
 
 
-@dataclass(frozen=True)
+@frozen
 class _Summary:
     """All values an instruction reads, all cells it writes, all cells it names; nested blocks included."""
 

@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from phalanx.cuda.tiles.index import local, plus
 from phalanx.cuda.writer import Writer
+from phalanx.frozen import frozen
 from phalanx.ir.ops.cluster import Exchange
 
 
-@dataclass(frozen=True)
+@frozen
 class Signals:
     """How mbarriers are spoken to: text of this CTA's rank, who waits for a phase, the arrival that names the bytes."""
 

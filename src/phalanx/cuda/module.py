@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import phalanx.cuda.ops  # noqa: F401  registers the emitters
 from phalanx.cuda.plan import Plan
 from phalanx.cuda.prelude import ARRAY, MAPA, TENSOR_MAP, instruction
 from phalanx.cuda.registry import emit_block
 from phalanx.cuda.writer import TYPEDEFS, Agent, Site, Writer
+from phalanx.frozen import frozen
 from phalanx.ir.printer import text as listing
 from phalanx.ir.types import ArrayType, ScalarType
 from phalanx.runtime.abi import ArraySlot, ScalarSlot, Signature
@@ -17,7 +17,7 @@ from phalanx.runtime.abi import ArraySlot, ScalarSlot, Signature
 SHARED_ALIGNMENT = 1024
 
 
-@dataclass(frozen=True)
+@frozen
 class Module:
     """CUDA C++ text and what the host must know to launch it and to read its debug records.
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass
 from typing import Any
+
+from phalanx.frozen import frozen
 
 # ptxas says "Potential Performance Loss" with these, then compiles something slower than what was written:
 # 7507 setmaxnreg below what the code needs, 7508 setmaxnreg ignored, 7510 wgmma serialised by a call, 7514 by
@@ -26,7 +27,7 @@ BASE_OPTIONS = (
 )
 
 
-@dataclass(frozen=True)
+@frozen
 class Resources:
     """What ptxas reports of one kernel. `shared_bytes` is the static part only."""
 
@@ -39,7 +40,7 @@ class Resources:
     barriers: int
 
 
-@dataclass(frozen=True)
+@frozen
 class Image:
     """A compiled text: machine code, the PTX it came from, the compiler's log, what each kernel uses."""
 

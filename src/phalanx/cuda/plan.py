@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from phalanx.frozen import frozen
 from phalanx.ir.archs import Arch
 from phalanx.ir.core import Function, Note, Op
 from phalanx.ir.values import Value
@@ -14,7 +15,7 @@ from phalanx.passes.signs import Signs
 from phalanx.runtime.abi import TensorMapSlot
 
 
-@dataclass(frozen=True)
+@frozen
 class Placement:
     """Where a shared buffer lies (bytes from the start of dynamic shared memory), and how its elements are arranged."""
 
@@ -22,7 +23,7 @@ class Placement:
     layout: SharedLayout
 
 
-@dataclass(frozen=True)
+@frozen
 class Box:
     """One hardware copy of a tensor path: its offset in the tile per array axis, and in bytes in the shared tile."""
 
@@ -30,7 +31,7 @@ class Box:
     shared_offset: int
 
 
-@dataclass(frozen=True)
+@frozen
 class CopyPlan:
     """How a TMA instruction is carried out: `path` "tensor", in `boxes` of a descriptor, or "bulk", in one run.
 
@@ -48,7 +49,7 @@ class CopyPlan:
     columns: int = 0
 
 
-@dataclass(frozen=True)
+@frozen
 class Step:
     """One level of regular places: how many, and the bytes from one to the next on both sides."""
 
@@ -57,7 +58,7 @@ class Step:
     dst: int
 
 
-@dataclass(frozen=True)
+@frozen
 class PushPlan:
     """How a push is carried out: `path` "bulk", "bulk rows", "st.async" or "stores".
 
@@ -77,7 +78,7 @@ class PushPlan:
     fenced: bool = False
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Plan:
     """A function with all choices made for one target."""
 

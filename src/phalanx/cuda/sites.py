@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from phalanx.frozen import frozen
 from phalanx.ir.location import Location
 
 
-@dataclass(frozen=True)
+@frozen
 class Site:
     """A place that can stop the kernel: what a record in the debug buffer refers to.
 

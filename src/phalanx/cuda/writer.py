@@ -6,13 +6,13 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from phalanx.cuda.cells import Cells, find_cells
 from phalanx.cuda.literals import atom, bare, literal, plus
 from phalanx.cuda.plan import Plan
 from phalanx.cuda.sites import Site
 from phalanx.errors import Error
+from phalanx.frozen import frozen
 from phalanx.ir.core import Block, Op
 from phalanx.ir.location import NOWHERE, Location
 from phalanx.ir.types import DType, ScalarType, TileType
@@ -64,7 +64,7 @@ LONGEST_INLINE = 48
 """Longer expressions get a variable of their own."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Helper:
     """A device function (or struct) of the generated text, written once before the kernel if anything uses it."""
 
@@ -73,7 +73,7 @@ class Helper:
     needs: tuple[Helper, ...] = ()
 
 
-@dataclass(frozen=True)
+@frozen
 class Agent:
     """The warps that run the code being written: all of the CTA, or one role's."""
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from phalanx.errors import Error
+from phalanx.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen
 class Arch:
     """A compilation target. `shared_limit` is the dynamic shared memory a CTA may use, `max_cluster` its largest cluster."""
 

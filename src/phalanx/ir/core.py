@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from phalanx.frozen import frozen
 from phalanx.ir.effects import PURE, Effects
 from phalanx.ir.location import NOWHERE, Location
 from phalanx.ir.values import Param, Value, Var
@@ -16,7 +17,7 @@ INSTRUCTIONS: list[type[Op]] = []
 """Every instruction class, in order of definition: what the floors are checked against."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class Op:
     """An instruction: a frozen dataclass whose fields are its operands and attributes; `result` is what it defines.
 
@@ -40,7 +41,7 @@ class Op:
         return PURE
 
     def __repr__(self) -> str:
-        return f"<{self.mnemonic} at {self.loc.short}>"  # `ir.printer` shows operands; dataclass reprs slow the import
+        return f"<{self.mnemonic} at {self.loc.short}>"  # `ir.printer` shows the operands
 
     @property
     def defines(self) -> Value | None:
@@ -54,8 +55,12 @@ class Op:
 
     def operands(self) -> Iterator[Value]:
         """Every value it reads, those inside views included, in field order."""
-        for name in operand_fields(type(self)):
-            yield from values_in(getattr(self, name))
+        for name in value_fields(type(self)):
+            item = getattr(self, name)
+            if isinstance(item, Value):
+                yield item
+            elif item is not None:
+                yield from values_in(item)
 
     def blocks(self) -> Iterator[Block]:
         """Nested blocks, in field order."""
@@ -68,7 +73,7 @@ class Op:
                     yield from part.blocks()
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class Block:
     """Instructions in order."""
 
@@ -81,11 +86,12 @@ class Block:
         """Every instruction below this block, outer before inner."""
         for op in self.ops:
             yield op
-            for block in op.blocks():
-                yield from block.walk()
+            if block_fields(type(op)):
+                for block in op.blocks():
+                    yield from block.walk()
 
 
-@dataclass(frozen=True)
+@frozen
 class Note:
     """A choice of the compiler that the user may want to know of."""
 
@@ -96,7 +102,7 @@ class Note:
         return f"{self.loc.short}: {self.message}" if self.loc is not NOWHERE else self.message
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class Function:
     """A kernel, specialised to its argument types and constants."""
 
@@ -140,11 +146,25 @@ _NOT_OPERANDS = {"loc", "result", "results", "var"}
 
 
 def operand_fields(cls: type[Op]) -> tuple[str, ...]:
-    """Names of the fields that may hold values."""
+    """Names of the fields that hold operands and attributes."""
     names = _OPERAND_FIELDS.get(cls)
     if names is None:
         names = tuple(f.name for f in dataclasses.fields(cls) if f.name not in _NOT_OPERANDS)
         _OPERAND_FIELDS[cls] = names
+    return names
+
+
+_VALUE_FIELDS: dict[type, tuple[str, ...]] = {}
+_WITHOUT_VALUES = {"int", "bool", "str", "None", "tuple", "Label", "Block", "Role"}
+
+
+def value_fields(cls: type[Op]) -> tuple[str, ...]:
+    """Names of those among them that may hold values; by how they are annotated, numbers and labels do not."""
+    names = _VALUE_FIELDS.get(cls)
+    if names is None:
+        types = {f.name: set(re.findall(r"\w+", str(f.type))) for f in dataclasses.fields(cls)}
+        names = tuple(name for name in operand_fields(cls) if not types[name] <= _WITHOUT_VALUES)
+        _VALUE_FIELDS[cls] = names
     return names
 
 

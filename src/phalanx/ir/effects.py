@@ -7,9 +7,9 @@ rank of the cluster; None means the executing CTA alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
+from phalanx.frozen import frozen
 from phalanx.ir.values import Value
 from phalanx.ir.views import BarrierArray, BarrierRef, View
 
@@ -45,7 +45,7 @@ class Executor(Enum):
     ONE = "one"
 
 
-@dataclass(frozen=True)
+@frozen
 class Access:
     """A read or write of a region; `mask` names the CTAs in whose shared memory it lands (multicast).
 
@@ -69,7 +69,7 @@ class Span(Enum):
     CLUSTER = "cluster"
 
 
-@dataclass(frozen=True)
+@frozen
 class Arrival:
     """`count` arrivals on a barrier, in each CTA of `mask`.
 
@@ -84,7 +84,7 @@ class Arrival:
     releases: bool = True
 
 
-@dataclass(frozen=True)
+@frozen
 class Expect:
     """A barrier expects `nbytes` more in its current phase, in each CTA of `mask`."""
 
@@ -93,7 +93,7 @@ class Expect:
     mask: Value | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class Complete:
     """`nbytes` will be credited to a barrier when the copy lands, in each CTA of `mask`.
 
@@ -106,7 +106,7 @@ class Complete:
     awaited: bool = False
 
 
-@dataclass(frozen=True)
+@frozen
 class BarrierWait:
     """Waits for (or, if not `blocking`, asks about) the phase of `parity`, and acquires at `scope`."""
 
@@ -123,7 +123,7 @@ class Life(Enum):
     INVALIDATE = "invalidate"
 
 
-@dataclass(frozen=True)
+@frozen
 class Lifecycle:
     """Initialises or invalidates barriers; `index` None means the whole array."""
 
@@ -151,7 +151,7 @@ class GroupAction(Enum):
     WAIT_READ = "wait.read"
 
 
-@dataclass(frozen=True)
+@frozen
 class BulkGroup:
     """Commits the copies issued so far to a group, or waits until at most `pending` groups are unfinished."""
 
@@ -159,7 +159,7 @@ class BulkGroup:
     pending: int = 0
 
 
-@dataclass(frozen=True)
+@frozen
 class MmaGroup:
     """Commits the MMAs issued so far to a group, or waits until at most `pending` groups are unfinished.
 
@@ -170,7 +170,7 @@ class MmaGroup:
     pending: int = 0
 
 
-@dataclass(frozen=True)
+@frozen
 class Accumulation:
     """An MMA in flight reads and writes the registers of `acc`, as `result`, until its group has been waited for."""
 
@@ -178,7 +178,7 @@ class Accumulation:
     result: Value
 
 
-@dataclass(frozen=True)
+@frozen
 class Rendezvous:
     """A barrier of threads. Split forms have only one of `arrives` and `waits`; a relaxed arrive does not release."""
 
@@ -195,7 +195,7 @@ class Neighbour(Enum):
     NEXT = "next"
 
 
-@dataclass(frozen=True)
+@frozen
 class Target:
     """Which GPUs have the instruction, and what to write instead on the others.
 
@@ -214,7 +214,7 @@ class Target:
 ANYWHERE = Target()
 
 
-@dataclass(frozen=True)
+@frozen
 class Effects:
     """All that an instruction does. Empty for pure arithmetic."""
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, SupportsIndex
 
+from phalanx.frozen import frozen
 
-@dataclass(frozen=True)
+
+@frozen
 class Location:
     """A span of one source line; `caller` is the place from which the enclosing function was inlined."""
 

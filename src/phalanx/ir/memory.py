@@ -7,8 +7,8 @@ brought together (`SharedBuffer.why`) lie in lanes: those of one lane behind eac
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
+from phalanx.frozen import frozen
 from phalanx.ir.views import BarrierArray, SharedBuffer
 
 Storage = SharedBuffer | BarrierArray
@@ -43,7 +43,7 @@ def may_share_bytes(a: Storage, b: Storage) -> bool:
     return unit_of(a) is unit_of(b) or lane_of(a) is not lane_of(b)
 
 
-@dataclass(frozen=True)
+@frozen
 class Piece:
     """Memory of its own: everything that lies in it, at which offset, and what it asks for as a whole."""
 

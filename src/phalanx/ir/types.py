@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -10,8 +9,10 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from phalanx.frozen import frozen
 
-@dataclass(frozen=True)
+
+@frozen
 class DType:
     """An element type, e.g. ``px.bf16``. `kind` is one of "float", "int", "uint", "bool"."""
 
@@ -88,7 +89,7 @@ _NUMPY: dict[str, Any] = {
 FROM_NUMPY = {dtype.numpy: dtype for dtype in DTYPES.values()}
 
 
-@dataclass(frozen=True)
+@frozen
 class ScalarType:
     """One value, the same in all threads of an agent."""
 
@@ -102,7 +103,7 @@ class ScalarType:
         return self.dtype.name
 
 
-@dataclass(frozen=True)
+@frozen
 class TileType:
     """An array held in the registers of an agent's threads."""
 
@@ -117,7 +118,7 @@ class TileType:
         return f"{self.dtype.name}[{', '.join(map(str, self.shape))}]"
 
 
-@dataclass(frozen=True)
+@frozen
 class ArrayType:
     """A global array parameter, with the facts that specialise the kernel.
 

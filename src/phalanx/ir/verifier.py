@@ -7,13 +7,13 @@ covered by them; `_TYPES` holds the few rules about the types of results and ope
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import prod
 from typing import NoReturn
 
 import numpy as np
 
 from phalanx.errors import Error
+from phalanx.frozen import frozen
 from phalanx.ir.core import Block, Function, Op
 from phalanx.ir.effects import Arrival, BarrierWait, Complete, Effects, Expect
 from phalanx.ir.location import Location
@@ -46,7 +46,7 @@ def internal(message: str, loc: Location) -> NoReturn:
     )
 
 
-@dataclass(frozen=True)
+@frozen
 class _Enclosing:
     """The loops and scopes that an instruction may leave."""
 

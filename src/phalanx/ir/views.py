@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
+from phalanx.frozen import frozen
 from phalanx.ir.location import NOWHERE, Location
 from phalanx.ir.types import ArrayType, DType
 from phalanx.ir.values import Param, Value
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class SharedBuffer:
     """A static buffer in the shared memory of every CTA. `reuse`: take over the memory of that buffer or barrier array.
 
@@ -30,7 +30,7 @@ class SharedBuffer:
         return prod(self.shape) * self.dtype.itemsize
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class BarrierArray:
     """`n` mbarriers of every CTA. `count` is what the user wrote, None where the compiler is to count the arrivals."""
 
@@ -51,7 +51,7 @@ class BarrierArray:
         return 8 * self.n
 
 
-@dataclass(frozen=True)
+@frozen
 class GlobalView:
     """A box of a global array: one offset and one extent per array axis.
 
@@ -90,7 +90,7 @@ class GlobalView:
         return None
 
 
-@dataclass(frozen=True)
+@frozen
 class SharedView:
     """A box of a shared buffer. `kept` lists the buffer's axes in the view's order (a permutation is a transpose).
 
@@ -116,7 +116,7 @@ class SharedView:
         return prod(self.extents) * self.dtype.itemsize
 
 
-@dataclass(frozen=True)
+@frozen
 class BarrierRef:
     """One barrier of an array."""
 

@@ -8,10 +8,10 @@ range of its own), and each knows the indices of its next rows before it needs t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import phalanx as px
+from phalanx.frozen import frozen
 from phalanx.kernels.matrices import empty, info_of, refused, result_info
 from phalanx.runtime.arrays import ITEM_BYTES, ArgumentKind, ArrayInfo, describe, kind_of
 from phalanx.runtime.remembered import remembered
@@ -28,7 +28,7 @@ SIMULATED_CTAS = 4
 BOX = 256  # columns of a box of a reduction
 
 
-@dataclass(frozen=True)
+@frozen
 class MoveConfig:
     """How rows travel: `rows` parts of `width` columns a stage; a stage is released `lag` stores after its own."""
 

@@ -6,11 +6,12 @@ it begins and where the group ends; a cluster works on one tile of one group at 
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache
 from typing import Any
 
 import phalanx as px
+from phalanx.frozen import frozen
 from phalanx.kernels.activations import ACTIVATIONS, activate
 from phalanx.kernels.group_tiles import clusters_at_once, most_tiles, operands_of, planned, sizes_of, stored_result
 from phalanx.kernels.matmul_tiles import peers
@@ -106,7 +107,7 @@ def grouped_ring(
             px.tma.wait(0)
 
 
-@dataclass(frozen=True)
+@frozen
 class GroupedConfig:
     """Tiles of `bm` x `bn` a CTA, clusters of `cm` x `cn` that share rows of the weights and of x; see `grouped_ring`."""
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
 
 import phalanx as px
 from phalanx.errors import Error
+from phalanx.frozen import frozen
 from phalanx.ir.types import DType
 from phalanx.kernels.activations import ACTIVATIONS
 from phalanx.kernels.matmul_config import MatmulConfig, Problem, choose, require_fits, split_side
@@ -86,7 +87,7 @@ def matmul(
     return result
 
 
-@dataclass(frozen=True)
+@frozen
 class Plan:
     """All that a product's arguments decide, but for their addresses.
 

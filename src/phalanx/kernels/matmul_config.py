@@ -7,11 +7,11 @@ takes, and of its epilogue. A product takes as many waves as its tiles fill clus
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil
 
 from phalanx.errors import Error, caller_location
+from phalanx.frozen import frozen
 from phalanx.kernels.split_k import MOST_ROWS, choose_split, predicted
 from phalanx.runtime.devices import Device
 from phalanx.runtime.devices import device as default_device
@@ -59,7 +59,7 @@ CLUSTERS = ((2, 1), (1, 2), (1, 1), (2, 2))
 PANEL = 64  # elements of 16 bits in a row of the widest swizzle: what is not contiguous along K is shared in panels
 
 
-@dataclass(frozen=True)
+@frozen
 class MatmulConfig:
     """How a product is cut. A CTA computes `bm` x `bn` at a time with `groups` warpgroups, `bk` along K in a stage.
 
@@ -94,7 +94,7 @@ class MatmulConfig:
         return max(1, device.clusters(self.cluster[0] * self.cluster[1]))
 
 
-@dataclass(frozen=True)
+@frozen
 class Problem:
     """A product as the heuristic sees it: `batch` products of (m, k) and (k, n), and what the epilogue holds.
 

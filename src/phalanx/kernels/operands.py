@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from phalanx.errors import Error, caller_location
+from phalanx.frozen import frozen
 from phalanx.runtime.arrays import ITEM_BYTES, ArgumentKind, ArrayInfo, describe, kind_of
 
 CHUNK = 16
@@ -20,7 +21,7 @@ class CopyWarning(UserWarning):
     """An operand is copied first, because the hardware can't read it as it lies."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Recipe:
     """How an argument becomes what the kernel takes: its first matrix only, another shape, its transpose, a copy."""
 

@@ -7,12 +7,13 @@ columns of it, one 16-byte vector per thread and tile, in the array's own elemen
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import cache
 from typing import Any
 
 import phalanx as px
 from phalanx.errors import Error, caller_location
+from phalanx.frozen import frozen
 
 VECTOR_BYTES = 16
 MAX_CLUSTER = 16
@@ -24,7 +25,7 @@ STREAMED_FROM = 8  # CTAs of a cluster
 AHEAD = 4  # vectors per thread that leave room for as many weights
 
 
-@dataclass(frozen=True)
+@frozen
 class RowConfig:
     """How a row is spread. `columns` that `cluster` CTAs hold may be more than the row has: the rest is masked.
 

@@ -6,12 +6,13 @@ by bulk copies ahead of their use, so that the memory is busy while the cluster 
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache
 from typing import Any
 
 import phalanx as px
 from phalanx.errors import Error, caller_location
+from phalanx.frozen import frozen
 from phalanx.kernels.rows import MAX_CLUSTER, VECTOR_BYTES, keep_row
 from phalanx.runtime.arrays import describe
 
@@ -25,7 +26,7 @@ SHORT_PARTS, SHORT_STAGES = 4, 4  # where a slice is that short, a stage is a wh
 SIMULATED_CLUSTERS = 2
 
 
-@dataclass(frozen=True)
+@frozen
 class RingConfig:
     """How rows pass through a cluster: a CTA has `parts` tiles of `width` columns of each, `step` tiles to a stage.
 

@@ -8,12 +8,13 @@ sum touches global memory.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import cache
 from itertools import product
 from typing import Any
 
 import phalanx as px
+from phalanx.frozen import frozen
 from phalanx.kernels.activations import ACTIVATIONS, activate
 from phalanx.kernels.matrices import empty, info_of, refused, require_vector
 from phalanx.kernels.operands import AS_IT_IS, lying, warn
@@ -211,7 +212,7 @@ def split_ring(
         px.tma.wait(0, read=True)
 
 
-@dataclass(frozen=True)
+@frozen
 class SplitConfig:
     """How a product is spread: a CTA makes partial sums of a tile of `bm` rows of A by `bn` rows of the weights.
 

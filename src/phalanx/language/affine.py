@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+
+from phalanx.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen
 class Affine:
     """`constant + sum(coefficient * atom)`; atoms are hashable names of what is not affine."""
 

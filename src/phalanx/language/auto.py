@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from phalanx.errors import Error, caller_location
+from phalanx.frozen import frozen
 
 MOST = 16
 
 
-@dataclass(frozen=True)
+@frozen
 class Auto:
     """As the value of a kernel's constant: the number of pipeline stages that the shared memory left has room for.
 

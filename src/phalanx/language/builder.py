@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from phalanx.errors import Error
+from phalanx.frozen import frozen
 from phalanx.ir.core import Block, Note, Op
 from phalanx.ir.location import NOWHERE, Location
 from phalanx.ir.ops.cluster import ClusterId, ClusterRank
@@ -19,7 +20,7 @@ from phalanx.ir.views import BarrierArray, SharedBuffer
 from phalanx.language.affine import Affine, atom, constant
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Landing(Op):
     """A place where assignments can still be put while the kernel is read; `cleanup.seal` leaves only them."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -25,8 +26,7 @@ class Builtin:
         self.inout = inout
         self.__doc__ = impl.__doc__
         self.__name__ = name
-        parameters = list(inspect.signature(impl).parameters.values())[1:]
-        self.signature = inspect.Signature(parameters)
+        self.signature = signature_after(1, impl)
         self.__signature__ = self.signature
         BUILTINS.append(self)
 
@@ -46,6 +46,12 @@ class Builtin:
         """Runs the implementation for a call in a kernel, with the signature checked."""
         check_arguments(ctx, f"px.{self.name}", self.signature, args, kwargs)
         return self.impl(ctx, *args, **kwargs)
+
+
+@functools.cache
+def signature_after(count: int, fn: Callable[..., Any]) -> inspect.Signature:
+    """What users give to `fn`, whose first `count` parameters are the compiler's."""
+    return inspect.Signature(list(inspect.signature(fn).parameters.values())[count:])
 
 
 def check_arguments(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from phalanx.ir.core import Block, Op, map_blocks
-from phalanx.ir.ops.control import Assign, For, ReadVar
+from collections import Counter
+
+from phalanx.ir.core import Block, Op, block_fields, map_blocks
+from phalanx.ir.ops.control import Assign, ReadVar
 from phalanx.ir.values import Value, Var
 from phalanx.language.builder import Landing
 
@@ -18,37 +20,39 @@ def seal(block: Block) -> Block:
 
 def remove_dead(block: Block) -> Block:
     """Drops pure instructions whose results nobody reads, and cells that are never read."""
-    while True:
-        read = {op.var for op in block.walk() if isinstance(op, ReadVar)}
-        slim = _without_dead(block, set(), read)
-        if slim is block:
-            return block
-        block = slim
+    dead = find_dead(block)
+    return _without(block, dead) if dead else block
 
 
-def _without_dead(block: Block, used: set[Value], read: set[Var]) -> Block:
-    """From the end, so that a chain of instructions nobody needs goes at once; `used` is what follows needs."""
-    kept: list[Op] = []
-    changed = False
-    for op in reversed(block.ops):
+def find_dead(block: Block) -> set[Op]:
+    """By counting: where the last use of a value or the last read of a cell goes, so does what made it."""
+    ops = list(dict.fromkeys(block.walk()))
+    uses = Counter(value for op in ops for value in op.operands())
+    reads = Counter(op.var for op in ops if isinstance(op, ReadVar))
+    makers: dict[Value, Op] = {}
+    writers: dict[Var, list[Op]] = {}
+    for op in ops:
         if isinstance(op, Assign):
-            if op.var not in read:
-                changed = True
-                continue
-        elif op.defines is not None and not isinstance(op, For) and op.effects().is_pure and op.defines not in used:
-            changed = True
-            continue
-        used.update(op.operands())  # before what it holds: a loop's condition is computed inside it
-        slim = _slimmer(op, used, read)
-        changed |= slim is not op
-        kept.append(slim)
-    return Block(tuple(reversed(kept))) if changed else block
+            writers.setdefault(op.var, []).append(op)
+        elif op.defines is not None and not block_fields(type(op)) and op.effects().is_pure:
+            makers[op.defines] = op
+    unused = [op for value, op in makers.items() if not uses[value]]
+    unused += [op for var, assigned in writers.items() if not reads[var] for op in assigned]
+    dead: set[Op] = set()
+    while unused:
+        op = unused.pop()
+        dead.add(op)
+        for value in op.operands():
+            uses[value] -= 1
+            if not uses[value] and value in makers:
+                unused.append(makers[value])
+        if isinstance(op, ReadVar):
+            reads[op.var] -= 1
+            if not reads[op.var]:
+                unused += writers.get(op.var, ())
+    return dead
 
 
-def _slimmer(op: Op, used: set[Value], read: set[Var]) -> Op:
-    """`op` with what it holds slimmed, its last block first: what one block defines, only later ones read."""
-    blocks = list(op.blocks())
-    if not blocks:
-        return op
-    slim = {id(inner): _without_dead(inner, used, read) for inner in reversed(blocks)}
-    return map_blocks(op, lambda inner: slim[id(inner)])
+def _without(block: Block, dead: set[Op]) -> Block:
+    kept = tuple(map_blocks(op, lambda inner: _without(inner, dead)) for op in block.ops if op not in dead)
+    return block if kept == block.ops else Block(kept)

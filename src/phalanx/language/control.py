@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from phalanx.frozen import frozen
 from phalanx.ir.ops.control import DeviceAssert, LaunchDependents, Print, Sync, WaitPrior
 from phalanx.ir.types import DType, bool_, i32
 from phalanx.ir.values import Value
@@ -76,7 +76,7 @@ MAX_COPIES = 64
 """Of a loop's body, by `px.unroll`."""
 
 
-@dataclass(frozen=True)
+@frozen
 class StaticRange:
     """`px.static_range(...)`, unrolled by the reader."""
 
@@ -126,7 +126,7 @@ def unroll(ctx: Builder, items: Any, by: Any) -> Any:
     return RangeValue(items.start, items.stop, items.step, by)
 
 
-@dataclass(frozen=True)
+@frozen
 class WarpsValue:
     """`px.warps(first, count, regs)`, opened by the reader."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import difflib
-import inspect
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -15,7 +14,7 @@ from phalanx.ir.location import Location
 from phalanx.ir.types import FROM_NUMPY, DType
 from phalanx.ir.values import Param, Value
 from phalanx.language.builder import Builder
-from phalanx.language.builtin import Builtin, check_arguments
+from phalanx.language.builtin import Builtin, check_arguments, signature_after
 from phalanx.language.capture import CAPTURES, InlinedFunction, constant, is_of_the_language, kind_of
 from phalanx.language.control import require_condition
 from phalanx.language.mbarrier import BarrierMembers
@@ -537,8 +536,7 @@ class Expressions:
     def call_method(self, fn: StructMethod, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if fn.native:
             function = fn.owner.cls.natives[fn.native]
-            parameters = list(inspect.signature(function).parameters.values())[2:]
-            check_arguments(self.ctx, f".{fn.native}", inspect.Signature(parameters), args, kwargs)
+            check_arguments(self.ctx, f".{fn.native}", signature_after(2, function), args, kwargs)
             return function(self.ctx, Fields(fn.owner, self.state), *args, **kwargs)
         if fn.fn is None:  # ring.advance()
             if args or kwargs:

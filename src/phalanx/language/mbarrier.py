@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from phalanx.frozen import frozen
 from phalanx.ir.ops.mbarrier import (
     MAX_BARRIERS,
     MAX_COUNT,
@@ -96,7 +96,7 @@ def mask_operand(ctx: Builder, what: str, mask: Any) -> Value | None:
     return operand(mask)
 
 
-@dataclass(frozen=True)
+@frozen
 class TransactionValue:
     """`with b.transaction():`, recognised by the reader."""
 

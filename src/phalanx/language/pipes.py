@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from phalanx.frozen import frozen
 from phalanx.ir.ops.mbarrier import Arrive, ArriveExpectTx, Wait
 from phalanx.ir.views import BarrierArray
 from phalanx.language.builder import Builder, operand
@@ -16,7 +16,7 @@ from phalanx.language.structs import NewStruct, advanced
 from phalanx.language.values import BarrierValue, Fields, StructClass, StructValue, load_scalar
 
 
-@dataclass(frozen=True)
+@frozen
 class PipeRegion:
     """`with pipe.produce() as s:` or `with pipe.consume() as s:`, opened by the reader."""
 

@@ -75,7 +75,7 @@ class Reader(Loops):
                 f"calls are nested more than {MAX_INLINE_DEPTH} deep",
                 "functions are inlined: call fewer helpers from helpers",
             )
-        signature = inspect.signature(fn)
+        signature = source.signature
         bound = check_arguments(self.ctx, f"{source.name}", signature, args, kwargs)
         arguments = dict(bound.arguments)
         for name, parameter in signature.parameters.items():

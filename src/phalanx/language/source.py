@@ -6,14 +6,16 @@ import ast
 import builtins
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
+from functools import cached_property
 from typing import Any
 
 from phalanx.errors import Error
+from phalanx.frozen import frozen
 from phalanx.ir.location import NOWHERE, Location
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class FunctionSource:
     """The parsed text of one function; line numbers and columns refer to the user's file."""
 
@@ -27,6 +29,10 @@ class FunctionSource:
     @property
     def name(self) -> str:
         return self.fn.__name__
+
+    @cached_property
+    def signature(self) -> inspect.Signature:
+        return inspect.signature(self.fn)
 
     def locate(self, node: ast.AST, caller: Location | None = None) -> Location:
         """Where `node` stands in the file; asked for every expression, so the answers are kept."""

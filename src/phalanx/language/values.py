@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from phalanx.frozen import frozen
 from phalanx.ir.types import ArrayType, i32, i64
 from phalanx.ir.values import Param, Value
 from phalanx.ir.views import BarrierArray, BarrierRef, GlobalView, SharedView
 from phalanx.language.builder import Builder, operand
-from phalanx.language.builtin import check_arguments
+from phalanx.language.builtin import check_arguments, signature_after
 from phalanx.language.operators import binary, describe, is_scalar, is_tile, plural
 
 
-@dataclass(frozen=True)
+@frozen
 class Slice:
     """`start:stop` of a subscript; None where the user left it out."""
 
@@ -25,7 +24,7 @@ class Slice:
     step: Any
 
 
-@dataclass(frozen=True)
+@frozen
 class Unavailable:
     """A name that has no value here, and why."""
 
@@ -33,7 +32,7 @@ class Unavailable:
     remedy: str = ""
 
 
-@dataclass(frozen=True)
+@frozen
 class BoundMethod:
     """A method of a front-end value, ready to be called."""
 
@@ -42,8 +41,7 @@ class BoundMethod:
     fn: Callable[..., Any]
 
     def invoke(self, ctx: Builder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        parameters = list(inspect.signature(self.fn).parameters.values())[2:]
-        check_arguments(ctx, f".{self.name}", inspect.Signature(parameters), args, kwargs)
+        check_arguments(ctx, f".{self.name}", signature_after(2, self.fn), args, kwargs)
         return self.fn(self.owner, ctx, *args, **kwargs)
 
 
@@ -75,7 +73,7 @@ def get_member(ctx: Builder, owner: Any, members: type, name: str, kind: str) ->
     ctx.fail(f"{kind} has no attribute '{name}'", f"it has {listed}")
 
 
-@dataclass(frozen=True)
+@frozen
 class ViewValue:
     """A view of global or shared memory. A view of rank 0 stands for the element itself where a value is needed."""
 
@@ -292,7 +290,7 @@ class ArrayMembers:
         return ViewValue(GlobalView(self, tuple(map(operand, offsets)), shape, tuple(range(rank))))
 
 
-@dataclass(frozen=True)
+@frozen
 class BarrierValue:
     """One barrier, or an array of them."""
 
@@ -325,7 +323,7 @@ class BarrierValue:
         return BarrierValue(self.array, item)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class StructClass:
     """A class of values usable in kernels, made by `@px.struct`. Instances live on the reader's heap."""
 
@@ -366,7 +364,7 @@ class Fields:
         self._state[(self.owner.ident, name)] = value
 
 
-@dataclass(frozen=True)
+@frozen
 class StructValue:
     """An instance of a struct: identity and class; its fields are part of the reader's state."""
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from phalanx.frozen import frozen
 from phalanx.ir.ops.tile import Empty
 from phalanx.ir.ops.wgmma import ACCUMULATORS, ROWS, STEP_BYTES, Wgmma, WgmmaCommit, WgmmaWait
 from phalanx.ir.types import BOOL, DType, TileType
@@ -69,7 +69,7 @@ def wgmma_wait(ctx: Builder, n: Any) -> Any:
     wait_for_groups(ctx, n)
 
 
-@dataclass(frozen=True)
+@frozen
 class Product:
     """`acc + a @ b` as a user asked for it, with shapes and types that fit together."""
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+
+from phalanx.frozen import frozen
 
 from .bits import is_power_of_two, power_of_two_divisor
 from .registers import LANES, RegisterLayout
@@ -16,7 +17,7 @@ BANKS = 32
 WORD = 4  # bytes of a bank per wavefront
 
 
-@dataclass(frozen=True)
+@frozen
 class Wavefronts:
     """What all accesses of one warp to a tile cost, and what they would cost without conflicts."""
 

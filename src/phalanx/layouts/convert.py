@@ -6,9 +6,10 @@ Each plan carries the reason for the choice, and the IR shows it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
+
+from phalanx.frozen import frozen
 
 from .bits import Span, parity, set_bits, xor_combination
 from .expressions import linear_expression
@@ -21,7 +22,7 @@ MAX_CHOICES = 4  # registers a shuffle may select from; beyond that shared memor
 _SHARED_OVERHEAD = 24
 
 
-@dataclass(frozen=True)
+@frozen
 class Identity:
     """Both layouts have every element in the same slot of the same thread."""
 
@@ -31,7 +32,7 @@ class Identity:
         return f"no conversion: {self.reason}"
 
 
-@dataclass(frozen=True)
+@frozen
 class RegisterPermute:
     """Each thread has what it needs: destination slot k is source slot `map[k]`."""
 
@@ -42,7 +43,7 @@ class RegisterPermute:
         return f"register permutation: {self.reason}"
 
 
-@dataclass(frozen=True)
+@frozen
 class ShuffleStep:
     """One destination slot: it takes slot `choices[c]` of the lane that the plan's maps give."""
 
@@ -51,7 +52,7 @@ class ShuffleStep:
     lane_constant: int
 
 
-@dataclass(frozen=True)
+@frozen
 class Shuffle:
     """Elements stay in their warp. For every step,
 
@@ -161,7 +162,7 @@ def _plan(
     return plan_through_shared(source, destination, itemsize, reason, max_shared_bytes)
 
 
-@dataclass(frozen=True)
+@frozen
 class _Moves:
     """Source register and source lane as linear functions of destination register, lane and warp bits."""
 

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+
+from phalanx.frozen import frozen
 
 from .bits import Span, is_power_of_two, log2, xor_combination
 
 Coordinates = tuple[int, ...]
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class LinearLayout:
     """A linear map from named inputs to output dimensions.
 

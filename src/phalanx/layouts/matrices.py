@@ -7,8 +7,9 @@ the one in which lane l has row l % 8 of matrix l / 8. Chunks are not separated 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
+
+from phalanx.frozen import frozen
 
 from .bits import log2
 from .linear import LinearLayout
@@ -17,7 +18,7 @@ from .registers import RegisterLayout, padded
 CHUNK_BYTES = 16
 
 
-@dataclass(frozen=True)
+@frozen
 class Matrices:
     """`layout`: which lane gives the address of which chunk, one slot per instruction, which brings `count` matrices."""
 

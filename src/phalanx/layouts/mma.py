@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
+
+from phalanx.frozen import frozen
 
 from .bits import log2, next_power_of_two
 from .fragments import WARPGROUP, WGMMA_ROWS, wgmma_accumulator
@@ -47,7 +48,7 @@ def wgmma_operand(m: int, k: int, warps: int, itemsize: int, along: str = "m") -
     return RegisterLayout(linear, (m, k), warps)
 
 
-@dataclass(frozen=True)
+@frozen
 class Operand:
     """How `wgmma` finds a tile in shared memory: descriptor fields, and where each piece of it begins.
 

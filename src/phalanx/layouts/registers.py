@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+
+from phalanx.frozen import frozen
 
 from .bits import (
     Span,
@@ -34,7 +35,7 @@ def padded(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(next_power_of_two(extent) for extent in shape)
 
 
-@dataclass(frozen=True)
+@frozen
 class Replication:
     """The thread bits that reach no element of their own; the owner of an element has them all at 0."""
 
@@ -53,7 +54,7 @@ class Replication:
         return not (lane & self.lane_mask or warp & self.warp_mask)
 
 
-@dataclass(frozen=True)
+@frozen
 class AxisBits:
     """The register, lane and warp bits that move along one axis: what a reduction has to combine."""
 
@@ -62,7 +63,7 @@ class AxisBits:
     warp: tuple[int, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class Projection:
     """A layout made from another by forgetting coordinates, and where each slot of that other one went.
 
@@ -74,7 +75,7 @@ class Projection:
     register_map: tuple[int, ...]
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class RegisterLayout:
     """A linear layout with the inputs (register, lane, warp), of a tile of any shape, over `warps` warps.
 

@@ -9,8 +9,9 @@ eight-row atom are right.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+
+from phalanx.frozen import frozen
 
 from .linear import LinearLayout
 from .registers import LANES, RegisterLayout, padded
@@ -22,7 +23,7 @@ UNIFORM_ROWS = 16
 """Rows by index that one warp asks for with indices in uniform registers."""
 
 
-@dataclass(frozen=True)
+@frozen
 class RowPlan:
     """The copies of one row: boxes of `columns` elements, where those of the first row go, the bytes to the next row.
 

@@ -3,10 +3,12 @@ size."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
+
+from phalanx.frozen import frozen
 
 from .banks import best_vector, warp_wavefronts
 from .bits import next_power_of_two
@@ -16,7 +18,7 @@ from .shared import CHUNK, SharedLayout
 _SAMPLE = 8  # accesses of a warp that are looked at to compare scratch layouts
 
 
-@dataclass(frozen=True)
+@frozen
 class Round:
     """One pass: the part of the tile that starts at `origin`, and the slots that take part.
 
@@ -30,7 +32,7 @@ class Round:
     masked: bool
 
 
-@dataclass(frozen=True)
+@frozen
 class ThroughShared:
     """Write the tile to shared memory in the source layout, synchronise, read it in the destination layout.
 
@@ -70,7 +72,7 @@ class ThroughShared:
         )
 
 
-@dataclass(frozen=True)
+@frozen
 class _Scratch:
     layout: SharedLayout
     axes: tuple[int, ...]

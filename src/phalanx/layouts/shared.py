@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
+
+from phalanx.frozen import frozen
 
 from .bits import is_power_of_two, log2, next_power_of_two, round_up
 from .linear import LinearLayout
@@ -28,7 +30,7 @@ CHUNK = 16  # bytes that a swizzle never separates
 TMA_ALIGNMENT = 128  # a TMA box lands on a multiple of this many bytes
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class SharedLayout:
     """Where the elements of a shared tile are.
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+
+from phalanx.frozen import frozen
 
 from .shared import CHUNK, TMA_ALIGNMENT, SharedLayout
 
@@ -19,7 +20,7 @@ MAX_DIM = 1 << 32
 MAX_STRIDE = 1 << 40
 
 
-@dataclass(frozen=True)
+@frozen
 class BoxPiece:
     """One copy: where its box starts in the tile (per array axis) and in shared memory (bytes)."""
 
@@ -27,7 +28,7 @@ class BoxPiece:
     shared_offset: int
 
 
-@dataclass(frozen=True)
+@frozen
 class BoxPlan:
     """The box of the descriptor (elements per array axis), and the copies that make up the tile."""
 

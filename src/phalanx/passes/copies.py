@@ -8,11 +8,11 @@ Where neither works the error says why, for both.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import prod
 
 from phalanx.cuda.plan import Box, CopyPlan
 from phalanx.errors import Error
+from phalanx.frozen import frozen
 from phalanx.ir.archs import Arch
 from phalanx.ir.core import Function, Note, Op
 from phalanx.ir.ops.gather import RowCopy
@@ -22,12 +22,12 @@ from phalanx.ir.views import GlobalView, SharedBuffer, SharedView
 from phalanx.layouts import SharedLayout, boxes, choose_panel
 from phalanx.layouts.shared import TMA_ALIGNMENT
 from phalanx.layouts.tma import MAX_BOX
+from phalanx.passes.alignment import CHUNK, breaks_alignment
 from phalanx.passes.divisibility import Divisibility, find_divisibility
 from phalanx.passes.row_copies import plan_row_copy
 from phalanx.passes.signs import Signs, find_signs
 from phalanx.runtime.abi import TensorMapSlot
 
-CHUNK = 16
 WHOLE_LINES = 256  # bytes that a miss brings into L2: a neighbour is asked for soon
 PROMOTIONS: dict[str | None, int] = {"evict_first": 128}
 """A stream brings what is asked for: what else came would push other data out."""
@@ -40,7 +40,7 @@ class Impossible(Exception):
     """A path that does not work for a copy; the text is the reason."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Copies:
     """The plan of every TMA instruction, the descriptors they use, and what the user may want to know."""
 
@@ -256,12 +256,6 @@ def _largest_part(extent: int) -> int:
 
 def _shape(extents: tuple[int, ...]) -> str:
     return " x ".join(map(str, extents)) if extents else "one element"
-
-
-def breaks_alignment(view: GlobalView) -> bool:
-    """Whether the array or the region's width is what the copy engine refuses, wherever the region begins."""
-    kind = view.array_type
-    return not kind.unit_inner or not kind.aligned or bool(view.extents[-1] * view.dtype.itemsize % CHUNK)
 
 
 def _no_path(op: TmaOp, view: GlobalView, no_tensor: str, no_bulk: str) -> Error:

@@ -9,9 +9,8 @@ where the rule decides and contradicts it, that is a `count-mismatch`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from phalanx.errors import Error
+from phalanx.frozen import frozen
 from phalanx.ir.core import Function
 from phalanx.ir.location import Location
 from phalanx.ir.ops.mbarrier import MAX_COUNT
@@ -45,7 +44,7 @@ def count_table(function: Function, barrier: BarrierArray) -> list[Row]:
     return Census(function).rows(barrier)
 
 
-@dataclass(frozen=True)
+@frozen
 class Verdict:
     """What the rule says: arrivals per rank and element (0: nobody arrives there), or why it can't."""
 

@@ -14,6 +14,7 @@ from phalanx.ir.ops.control import Assign, For, ReadVar
 from phalanx.ir.ops.tile import Binary, Cast, Select, Unary
 from phalanx.ir.types import ScalarType
 from phalanx.ir.values import Const, Value, constant_of
+from phalanx.passes.once import once
 
 ANY = 0
 LIMIT = 1 << 31
@@ -43,6 +44,7 @@ def power_of_two(number: int) -> int:
     return min(number & -number, LIMIT)
 
 
+@once
 def find_divisibility(function: Function) -> Divisibility:
     """Follows the definitions of all integer scalars; cells and loops until nothing changes any more."""
     known: dict[Value, int] = {}

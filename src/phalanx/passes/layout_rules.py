@@ -7,10 +7,10 @@ axes that are reduced. Inference weighs them; nothing else looks at instruction 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from phalanx.frozen import frozen
 from phalanx.ir.core import Op
 from phalanx.ir.location import Location
 from phalanx.ir.ops.cluster import ClusterGather, ClusterReduce, ClusterStore
@@ -53,14 +53,14 @@ WIDEST = 16
 """Bytes of one access to shared memory."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Same:
     """All these tiles have one layout."""
 
     values: tuple[Value, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class Operand:
     """A broadcast operand (or an index tile) must be laid out as `layout(result's)`."""
 
@@ -69,7 +69,7 @@ class Operand:
     layout: Transform
 
 
-@dataclass(frozen=True)
+@frozen
 class Result:
     """The result is laid out as `layout(operand's)` (ValueError if it is none); `back` is the inverse, if any."""
 
@@ -79,7 +79,7 @@ class Result:
     back: Transform | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class Touch:
     """A tile is loaded from, or stored to, a view of memory, in whatever layout it has."""
 
@@ -88,7 +88,7 @@ class Touch:
     writes: bool
 
 
-@dataclass(frozen=True)
+@frozen
 class Along:
     """The elements along one axis are combined: cheapest inside a thread, then a warp. `scan`: in order."""
 
@@ -97,7 +97,7 @@ class Along:
     scan: bool = False
 
 
-@dataclass(frozen=True)
+@frozen
 class Fixed:
     """The instruction dictates a layout (as tensor cores do).
 
@@ -110,7 +110,7 @@ class Fixed:
     loc: Location | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class Prefer:
     """The instruction makes its result in any layout; that of so many warps suits those who will read it."""
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
+from phalanx.frozen import frozen
 from phalanx.ir.core import Block, Function, Op, operand_fields
 from phalanx.ir.effects import Effects, FenceKind, GroupAction, Mode, Proxy, Span, When
 from phalanx.ir.memory import Storage, memory_owner, unit_of
@@ -35,7 +36,7 @@ class Rest(Enum):
     UNFENCED = "it was touched by ordinary accesses, and no proxy fence followed"
 
 
-@dataclass(frozen=True)
+@frozen
 class Left:
     """Something left of a unit's accesses; `commits`: groups closed since."""
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 from phalanx.cuda.plan import Plan
 from phalanx.errors import Error
+from phalanx.frozen import frozen
 from phalanx.ir.archs import Arch
 from phalanx.ir.core import Function, Note, Op
 from phalanx.ir.ops.control import Roles
@@ -59,7 +59,7 @@ def lower(function: Function, arch: Arch, *, watchdog: bool = False) -> Plan:
     )
 
 
-@dataclass(frozen=True)
+@frozen
 class Arrangement:
     """How a kernel's tiles lie in registers and shared memory, and how its pushes go: the same for every target."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from phalanx.frozen import frozen
 from phalanx.ir.core import Block, Function, Op
 from phalanx.ir.ops.control import For, While
 from phalanx.ir.ops.tile import Binary, Cast, Unary
@@ -12,7 +13,7 @@ from phalanx.ir.values import Value, constant_of
 Loop = For | While
 
 
-@dataclass(frozen=True)
+@frozen
 class Linear:
     """`constant + sum(factor * value)`; the values are those that no arithmetic takes apart."""
 
@@ -121,7 +122,7 @@ class Offsets:
         return tuple((v, f) for v, f in form.terms if crossed & self.around.get(v, frozenset()))
 
 
-@dataclass(frozen=True)
+@frozen
 class _Unsigned:
     """At least this much, in a direction that only a run knows."""
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
 from phalanx.cuda.plan import PushPlan, Step
 from phalanx.cuda.push import SMALLEST_ASYNC
+from phalanx.frozen import frozen
 from phalanx.ir.core import Function, Note, Op, rewrite
 from phalanx.ir.effects import Mode, Proxy
 from phalanx.ir.memory import unit_of
@@ -41,7 +41,7 @@ class Unfit(Exception):
     """Why bulk copies can't do it."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Pushes:
     """The plan of every push, the barriers credited after ordinary stores, and what the user may want to know."""
 

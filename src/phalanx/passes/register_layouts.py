@@ -16,6 +16,7 @@ from phalanx.cuda.tiles.convert import conversion, how
 from phalanx.cuda.tiles.index import local_slots
 from phalanx.cuda.tiles.matrix_load import matrices_of
 from phalanx.errors import Error
+from phalanx.frozen import frozen
 from phalanx.ir.core import Block, Function, Note, Op, map_blocks, substitute
 from phalanx.ir.ops.control import For, Role, Roles, While
 from phalanx.ir.ops.tile import ConvertLayout
@@ -63,7 +64,7 @@ def infer_register_layouts(function: Function) -> tuple[Function, dict[Value, Re
 # ---------------------------------------------------------------------- collecting
 
 
-@dataclass(frozen=True)
+@frozen
 class _Site:
     """An instruction, the number of warps that run it, and how often about it runs."""
 

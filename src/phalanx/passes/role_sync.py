@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from phalanx.frozen import frozen
 from phalanx.ir.core import Block, Function, Op, map_blocks
 from phalanx.ir.effects import Access, Effects, Executor, GroupAction, MmaGroup, Mode, When
 from phalanx.ir.location import NOWHERE
@@ -73,7 +74,7 @@ class Done(Enum):
     GROUP_DONE = "each warpgroup is past it as a whole, but not all of them"
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Pending:
     """One thing done since the agent's last barrier. Made once per instruction and variant, so identity is equality.
 

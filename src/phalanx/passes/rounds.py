@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from phalanx.frozen import frozen
 from phalanx.ir.location import Location
 from phalanx.ir.views import BarrierArray
 from phalanx.passes.ranks import Term, varies_in
@@ -37,7 +38,7 @@ MANY = 64
 ZERO = frozenset({0})
 
 
-@dataclass(frozen=True)
+@frozen
 class Key:
     """One barrier of one CTA, as the arriver names it."""
 
@@ -49,7 +50,7 @@ class Key:
 State = dict[Key, frozenset[int]]
 
 
-@dataclass(frozen=True)
+@frozen
 class Row:
     """One site that arrives: `source` is the arriver's rank, `rank` the CTA of the barrier.
 

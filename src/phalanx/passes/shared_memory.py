@@ -7,10 +7,10 @@ scratch area per agent; barriers last. What shares memory (`ir/memory.py`) is on
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from phalanx.cuda.plan import Placement
 from phalanx.errors import Error
+from phalanx.frozen import frozen
 from phalanx.ir.archs import Arch
 from phalanx.ir.core import Block, Function, Op
 from phalanx.ir.memory import Piece, memory_owner, pieces
@@ -24,7 +24,7 @@ BUFFER_ALIGNMENT = 16
 SCRATCH_ALIGNMENT = 128
 
 
-@dataclass(frozen=True)
+@frozen
 class MemoryPlan:
     """Byte offsets in dynamic shared memory, and its size."""
 

@@ -12,6 +12,7 @@ from phalanx.ir.ops.memory import Extent
 from phalanx.ir.ops.tile import Binary, Cast, Select, Unary
 from phalanx.ir.types import ScalarType
 from phalanx.ir.values import Const, Value, constant_of
+from phalanx.passes.once import once
 
 _COUNTS = (BlockId, NumBlocks, ClusterRank, ClusterId, Extent)
 _FOLLOWED = (Binary, Unary, Select, Cast, For, Assign, ReadVar, *_COUNTS)
@@ -32,6 +33,7 @@ class Signs:
         return value in self._computed and value not in self._negative
 
 
+@once
 def find_signs(function: Function) -> Signs:
     """Follows the definitions of all integer scalars; cells and loops until nothing changes any more."""
     ops = [op for op in function.walk() if isinstance(op, _FOLLOWED)]

@@ -9,9 +9,9 @@ indices and amounts are numbers where the rank alone decides them. What only a r
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from phalanx.errors import Error
+from phalanx.frozen import frozen
 from phalanx.ir.core import Block, Function, Op
 from phalanx.ir.effects import PURE, Arrival, BarrierWait, Complete, Expect
 from phalanx.ir.ops.control import (
@@ -37,7 +37,7 @@ iterations.
 """
 
 
-@dataclass(frozen=True)
+@frozen
 class Agent:
     """Who runs an instruction: the CTA's warps together (`role` None), or a role."""
 
@@ -54,7 +54,7 @@ class Agent:
 CTA = Agent()
 
 
-@dataclass(frozen=True)
+@frozen
 class Signal:
     """An arrival, an expectation or a completion on a barrier.
 
@@ -69,7 +69,7 @@ class Signal:
     unknown: tuple[Term, ...] = ()
 
 
-@dataclass(frozen=True)
+@frozen
 class Waiting:
     """A wait for a phase of a barrier."""
 
@@ -78,7 +78,7 @@ class Waiting:
     blocking: bool
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Step:
     """An instruction that has to do with barriers."""
 
@@ -94,7 +94,7 @@ class Step:
         return any(wait.blocking for wait in self.waits)
 
 
-@dataclass(frozen=True)
+@frozen
 class Target:
     """Where an exit goes: to the end of a scope, out of a loop ("break"), or to a loop's next iteration
     ("continue").
@@ -104,7 +104,7 @@ class Target:
     kind: str
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Exit:
     """Control goes to the end of the `Region` or `Loop` of that target."""
 
@@ -112,7 +112,7 @@ class Exit:
     target: Target
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Region:
     """Nodes that exits to `target` leave."""
 
@@ -120,7 +120,7 @@ class Region:
     body: Nodes
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Branch:
     """A condition known only at run time."""
 
@@ -130,7 +130,7 @@ class Branch:
     orelse: Nodes
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Loop:
     """A loop of `trips` iterations, None where only a run knows how many. `waits`: somebody blocks on a
     barrier in it.
@@ -151,7 +151,7 @@ class Loop:
         return self.trips is not None and not self.waits
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Fork:
     """Roles that run side by side."""
 
@@ -159,7 +159,7 @@ class Fork:
     regions: tuple[tuple[Agent, Nodes], ...]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Inside:
     """The copies of a `transaction()`, and the barrier it is for."""
 

@@ -13,8 +13,10 @@ one.
 from __future__ import annotations
 
 import struct
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
+
+from phalanx.frozen import frozen
 
 TENSOR_MAP_BYTES = 128
 
@@ -34,7 +36,7 @@ SCALAR_FORMATS = {
 }
 
 
-@dataclass(frozen=True)
+@frozen
 class ArraySlot:
     """An array parameter. The flags are what the kernel was specialised for, and are checked at launch."""
 
@@ -59,7 +61,7 @@ class ArraySlot:
         return 8
 
 
-@dataclass(frozen=True)
+@frozen
 class ScalarSlot:
     """A scalar parameter."""
 
@@ -79,7 +81,7 @@ class ScalarSlot:
         return self.nbytes
 
 
-@dataclass(frozen=True)
+@frozen
 class TensorMapSlot:
     """A TMA descriptor of one array parameter.
 
@@ -98,7 +100,7 @@ class TensorMapSlot:
     fill_nan: bool = False
 
 
-@dataclass(frozen=True)
+@frozen
 class ParameterLayout:
     """Byte offsets of a kernel's parameters in one buffer aligned to 128."""
 
@@ -113,7 +115,7 @@ class ParameterLayout:
         return self.slots + self.tensor_maps + (() if self.debug is None else (self.debug,))
 
 
-@dataclass(frozen=True)
+@frozen
 class Signature:
     """All parameters of a kernel."""
 

@@ -18,9 +18,10 @@ import struct
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from phalanx.frozen import frozen
 
 # File: MAGIC, SHA-256 of all that follows, u32 length of the header, the header (JSON: key, meta, names and
 # sizes of the blobs), then the blobs. The key inside keeps a renamed file from posing as another entry.
@@ -34,7 +35,7 @@ _STALE_SECONDS = 3600.0
 DEFAULT_LIMIT_BYTES = 256 << 20
 
 
-@dataclass(frozen=True)
+@frozen
 class Entry:
     """What `store` was given: a JSON dictionary and byte blobs by name."""
 

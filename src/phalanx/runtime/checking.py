@@ -7,7 +7,6 @@ import gc
 import io
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor
 from contextlib import ExitStack
 from functools import partial
 from time import perf_counter
@@ -23,6 +22,8 @@ from phalanx.runtime.dispatch import BoundLaunch, debugging
 from phalanx.runtime.specialise import normalise_grid, read_arguments, settled_constants, specialise
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from phalanx.sanitizer.findings import Finding
     from phalanx.sanitizer.report import Report
     from phalanx.sim.scheduler import Schedule
@@ -96,7 +97,6 @@ def check_function(
     strict: bool = False, executor: Executor | None = None, progress: Callable[[int], None] = lambda done: None,
 ) -> None:
     """One schedule after the other, until one goes off the rails; `progress` is told how many are done."""
-    from phalanx.runtime.spreading import check_part, in_order, pack, processes
     from phalanx.sanitizer.findings import ends_search, merged
     from phalanx.sim.scheduler import Schedule
 
@@ -115,6 +115,8 @@ def check_function(
     jobs = [(schedule, strict, seed) for schedule in rest]
     with ExitStack() as stack:
         if executor is None and len(rest) > FEW and (perf_counter() - began) * len(rest) > WORTH_PROCESSES:
+            from phalanx.runtime.spreading import processes
+
             executor = stack.enter_context(processes())
         results: Iterator[list[Finding]]
         if executor is None:
@@ -123,6 +125,8 @@ def check_function(
                 for schedule in rest
             )
         else:
+            from phalanx.runtime.spreading import check_part, in_order, pack
+
             packed = pack(function)
             results = in_order(executor, check_part, [(packed, grid, host, *job) for job in jobs])
         for number, (schedule, findings) in enumerate(zip(rest, results)):
@@ -135,6 +139,11 @@ def check_function(
 
 def check_copies(function: Function) -> None:
     """Raises what the hardware's alignment rules say about the copies of a kernel, before it runs."""
+    from phalanx.passes.alignment import has_misaligned_views
+
+    if not has_misaligned_views(function):
+        return  # layouts and paths need not be chosen to say so
+
     from phalanx.ir.archs import arch_of
     from phalanx.passes.lower import lower
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from phalanx.cuda.sites import Site
 from phalanx.errors import Error
+from phalanx.frozen import frozen
 from phalanx.ir.archs import Arch, arch_of
 from phalanx.ir.core import Function
 from phalanx.ir.location import NOWHERE, Location
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from phalanx.runtime.launcher import Launcher
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Compiled:
     """What `px.compile` gives: `.ir`, `.source` (CUDA C++), `.ptx`, `.cubin`, `.notes`, and the resources it uses
     (`.shared_bytes`, `.registers`, `.spills`)."""

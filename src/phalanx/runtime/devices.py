@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from phalanx.errors import Error, caller_location
+from phalanx.frozen import frozen
 
 # Clusters of each size that fit on an H200 at once with one large CTA per SM (measured: 384 threads, 200 KB of shared
 # memory).
 _CORESIDENT = {1: 132, 2: 66, 4: 30, 8: 15, 16: 7}
 
 
-@dataclass(frozen=True)
+@frozen
 class Device:
     """A GPU, or the simulated H200 where there is none."""
 

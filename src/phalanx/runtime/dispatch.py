@@ -7,12 +7,11 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from phalanx.errors import Error, caller_location, internal_error, wants_traceback
+from phalanx.frozen import frozen
 from phalanx.language.kernel import Kernel
-from phalanx.runtime.compiled import Compiled, compile_function
-from phalanx.runtime.devices import Device, device
 from phalanx.runtime.specialise import (
     Argument,
     Spec,
@@ -21,9 +20,11 @@ from phalanx.runtime.specialise import (
     normalise_grid,
     read_arguments,
     settled_constants,
-    spec,
     specialise,
 )
+
+if TYPE_CHECKING:
+    from phalanx.runtime.compiled import Compiled
 
 
 class FastLaunch:
@@ -47,7 +48,7 @@ class FastLaunch:
 _FAST: dict[tuple[Any, ...], FastLaunch] = {}
 
 
-@dataclass(frozen=True)
+@frozen
 class Recorded:
     """A launch on a GPU: `values` are its arguments but for those that are None."""
 
@@ -257,6 +258,7 @@ def load_launcher(specialisation: Specialisation, ordinal: int) -> tuple[Any, Co
     key = (ordinal, watchdog)
     found = specialisation.launchers.get(key)
     if found is None:
+        from phalanx.runtime.compiled import compile_function
         from phalanx.runtime.driver import get_driver
 
         arch = get_driver().device(ordinal).arch
@@ -291,8 +293,7 @@ def compile(
         watched = wants_watchdog(kernel) if watchdog is None else watchdog
         key = (arch, watched)
         if key not in specialisation.programs:
+            from phalanx.runtime.compiled import compile_function
+
             specialisation.programs[key] = compile_function(specialisation.prepared, arch, watchdog=watched)
         return specialisation.programs[key]
-
-
-__all__ = ["BoundLaunch", "Compiled", "Device", "compile", "constants_key", "device", "spec"]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
 from typing import Any
+
+from phalanx.frozen import frozen
 
 # Device types and dtype codes of dlpack.h.
 HOST_DEVICES = (1, 3)  # CPU, CUDA pinned host memory
@@ -32,7 +33,7 @@ class _DLTensor(ctypes.Structure):
     ]
 
 
-@dataclass(frozen=True)
+@frozen
 class Tensor:
     """The fields of a DLTensor; `strides` is None for a dense row-major array."""
 

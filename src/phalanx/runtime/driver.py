@@ -9,10 +9,10 @@ import contextlib
 import ctypes
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from phalanx.errors import Error
+from phalanx.frozen import frozen
 from phalanx.runtime.statuses import STATUSES, remedy_for
 
 _int, _uint, _size, _ptr = ctypes.c_int, ctypes.c_uint, ctypes.c_size_t, ctypes.c_void_p
@@ -113,7 +113,7 @@ class DriverError(Error):
         self.text = text
 
 
-@dataclass(frozen=True)
+@frozen
 class DeviceInfo:
     """What a CUDA device is."""
 

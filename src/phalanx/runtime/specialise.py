@@ -7,17 +7,19 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from phalanx.errors import Error, caller_location
+from phalanx.frozen import frozen
 from phalanx.ir.core import Function
 from phalanx.ir.types import DTYPES, ArrayType, DType, ScalarType
 from phalanx.language.capture import CAPTURES, exact, kind_of, still_holds
-from phalanx.language.kernel import Kernel, Reading, call_with_constants, read_kernel, resolve_cluster
+from phalanx.language.kernel import Kernel, call_with_constants, resolve_cluster
+from phalanx.language.reading import Reading, read_kernel
 from phalanx.runtime.arrays import ArrayInfo, describe, not_an_argument, scalar_dtype
 from phalanx.runtime.stages import has_auto, settle
 
 MAX_AXIS = 2**31 - 1
 
 
-@dataclass(frozen=True)
+@frozen
 class Spec:
     """An array that is described instead of given, for `px.compile`."""
 

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from phalanx.errors import Error
+from phalanx.frozen import frozen
 from phalanx.ir.archs import ARCHS, Arch
 from phalanx.ir.core import Function, Note
 from phalanx.ir.views import BarrierArray, SharedBuffer
 from phalanx.language.auto import Auto
 from phalanx.language.capture import still_holds
-from phalanx.language.kernel import Kernel, Reading, read_kernel
+from phalanx.language.kernel import Kernel
+from phalanx.language.reading import Reading, read_kernel
 
 UNLIMITED = 1 << 40
 PADDING = 1024
 """What a buffer or a barrier array is rounded up to, where no plan says how they lie."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Settled:
     """Constants with the number in its place, why it is that one, and what the kernel captured while it was found."""
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from phalanx.errors import Error
+from phalanx.frozen import frozen
 from phalanx.runtime.abi import TENSOR_MAP_BYTES, TensorMapSlot
 from phalanx.runtime.arrays import ITEM_BYTES
 
@@ -29,7 +29,7 @@ _ADDRESSES = 512  # descriptors kept per geometry
 _GEOMETRIES = 64  # geometries kept per kernel
 
 
-@dataclass(frozen=True)
+@frozen
 class Geometry:
     """All of a descriptor but its address, as the driver wants it: innermost axis first, strides in bytes.
 

@@ -13,8 +13,9 @@ import random
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
+
+from phalanx.frozen import frozen
 
 Measured = TypeVar("Measured")
 Run = Callable[[], Any]
@@ -28,7 +29,7 @@ PROBES = 3
 """Launches that a first estimate is made from."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Mode:
     """How long a block is, how long the card rests before it, and how many rounds there are."""
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from phalanx.frozen import frozen
 from phalanx.ir import effects as fx
 from phalanx.ir.core import Function, Op, rewrite
 from phalanx.ir.location import Location
@@ -24,7 +25,7 @@ MANY = 7
 """As many groups as a wait may leave open."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Mutant:
     """A kernel that differs from the original in one place."""
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from phalanx.frozen import frozen
 from phalanx.ir.core import Op
 from phalanx.ir.effects import Access, Mode, Proxy
 from phalanx.ir.views import GlobalView, SharedView
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 WRITE, ASYNC = Mode.WRITE, Proxy.ASYNC
 
 
-@dataclass(frozen=True)
+@frozen
 class Actor:
     """Who did it: a role of a CTA (or all its warps), or the engine that works for one."""
 

@@ -14,16 +14,16 @@ Three kinds of meaning, in `sim/ops/<family>.py`:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from phalanx.frozen import frozen
 from phalanx.ir.core import Op
 from phalanx.ir.ops.cluster import ClusterLoad, ClusterMulticast
 from phalanx.ir.ops.control import Role
 from phalanx.ir.ops.mbarrier import Transaction
 
 
-@dataclass(frozen=True)
+@frozen
 class Meaning:
     """`prepare(op, agent)` returns the function that runs `op` for that agent."""
 

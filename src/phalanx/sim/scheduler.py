@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from dataclasses import dataclass
 from enum import Enum
 
 from phalanx.errors import Error
+from phalanx.frozen import frozen
 from phalanx.ir.location import NOWHERE, Location
 from phalanx.sim.agents import POLL, STEP, Agent
 from phalanx.sim.codegen import FILENAME
@@ -33,7 +33,7 @@ RANDOM_WIDTH = 3
 """Clusters that a random schedule interleaves."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Schedule:
     """How a run resolves what the hardware leaves open.
 

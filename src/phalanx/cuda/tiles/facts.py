@@ -1,4 +1,4 @@
-"""What is known of a kernel's scalars, found once per plan."""
+"""What is known of a kernel's scalars."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from phalanx.ir.types import ScalarType
 from phalanx.ir.values import Value, constant_of
 from phalanx.passes.divisibility import Divisibility, find_divisibility
 
-_KNOWN: WeakKeyDictionary[Plan, Divisibility] = WeakKeyDictionary()
 _SUMS: WeakKeyDictionary[Plan, dict[Value, tuple[Value, int]]] = WeakKeyDictionary()
 
 
@@ -37,7 +36,4 @@ def split_constant(w: Writer, value: Value) -> tuple[Value, int]:
 
 def facts_of(w: Writer) -> Divisibility:
     """The divisibility of the kernel's integers: which offsets are multiples of a vector."""
-    known = _KNOWN.get(w.plan)
-    if known is None:
-        known = _KNOWN[w.plan] = find_divisibility(w.plan.function)
-    return known
+    return find_divisibility(w.plan.function)

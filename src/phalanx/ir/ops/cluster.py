@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
+from phalanx.frozen import frozen
 from phalanx.ir.core import Block, Op
 from phalanx.ir.effects import (
     Access,
@@ -25,7 +25,7 @@ from phalanx.ir.values import Const, Value
 from phalanx.ir.views import BarrierArray, BarrierRef, GlobalView, SharedBuffer, SharedView
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class ClusterRank(Op):
     """This CTA's rank in its cluster (x fastest), or its coordinate along `dim`."""
 
@@ -34,7 +34,7 @@ class ClusterRank(Op):
     result: Value
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class ClusterId(Op):
     """The cluster's index in the grid, linear or along `dim`."""
 
@@ -43,7 +43,7 @@ class ClusterId(Op):
     result: Value
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class ClusterArrive(Op):
     """Arrives at the cluster's barrier; a relaxed arrival publishes nothing but fenced barrier inits.
 
@@ -58,7 +58,7 @@ class ClusterArrive(Op):
         return Effects(rendezvous=(Rendezvous(Span.CLUSTER, waits=False, releases=not self.relaxed),))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class ClusterWait(Op):
     """Waits until all threads of the cluster have arrived."""
 
@@ -69,7 +69,7 @@ class ClusterWait(Op):
         return Effects(rendezvous=(Rendezvous(Span.CLUSTER, arrives=False),))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class ClusterSync(Op):
     """Both halves. `reason` is empty where the user wrote it; `relaxed`: the compiler's, where nothing is published."""
 
@@ -81,7 +81,7 @@ class ClusterSync(Op):
         return Effects(rendezvous=(Rendezvous(Span.CLUSTER, releases=not self.relaxed),))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class ClusterCopy(Op):
     """Pushes shared memory of this CTA into that of the CTA `dst` names; `ctas` is the mask with that CTA's bit.
 
@@ -119,7 +119,7 @@ class ClusterCopy(Op):
         )
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class ClusterStore(Op):
     """Registers into the shared memory of the CTA that `view` names; their bytes complete on that CTA's `bar`.
 
@@ -139,7 +139,7 @@ class ClusterStore(Op):
         )
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class _Collective(Op):
     """A copy from global memory into all CTAs of the mask `ctas`; a pass turns it into what each rank issues."""
 
@@ -160,21 +160,21 @@ class _Collective(Op):
         )
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class ClusterLoad(_Collective):
     """Every CTA of the mask fetches its share of the tile, along the slowest axis, and multicasts it to all of them."""
 
     mnemonic: ClassVar[str] = "cluster.load"
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class ClusterMulticast(_Collective):
     """The lowest rank of the mask fetches the tile for all of them; a CTA outside its own mask fetches its own."""
 
     mnemonic: ClassVar[str] = "cluster.multicast"
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class ClusterAgree(Op):
     """All CTAs of the mask name the same region here, each time. Checked by the simulator, nothing on a GPU."""
 
@@ -227,7 +227,7 @@ class Exchange(Op):
         return Effects(completes=completes, rendezvous=(Rendezvous(Span.AGENT),))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class ClusterReduce(Exchange):
     """`fn` ("sum", "max", "min") over the `x` of all CTAs of the cluster, in the order of their ranks.
 
@@ -268,7 +268,7 @@ class ClusterReduce(Exchange):
         return (prod(shape) if shape else warps) * self.wire_bytes
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class ClusterGather(Exchange):
     """The `xs` of all CTAs of the cluster in each of them: entry r along a new first axis comes from rank r.
 
@@ -311,7 +311,7 @@ class ClusterGather(Exchange):
         return self.sent_bytes()
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class ClusterTurn(Op):
     """Whose turn it is among the inboxes of an agent's exchanges: the stage, of `turns`, and the parity of its phase."""
 
@@ -321,7 +321,7 @@ class ClusterTurn(Op):
     results: tuple[Value, ...]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class ClusterSend(Op):
     """Values from registers into the region `dst` of every CTA of the mask `ctas`; their bytes complete on its `bar`.
 
@@ -341,7 +341,7 @@ class ClusterSend(Op):
         )
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class ClusterReceive(Op):
     """What lies in the inboxes, byte by byte."""
 

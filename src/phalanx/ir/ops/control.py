@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
+from phalanx.frozen import frozen
 from phalanx.ir.core import Block, Op
 from phalanx.ir.effects import Effects, Neighbour, Rendezvous, Span
 from phalanx.ir.values import Label, Value, Var
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class Assign(Op):
     """Writes a mutable cell."""
 
@@ -19,7 +19,7 @@ class Assign(Op):
     value: Value
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class ReadVar(Op):
     """Reads a mutable cell."""
 
@@ -28,7 +28,7 @@ class ReadVar(Op):
     result: Value
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class If(Op):
     """A run-time branch, uniform in the agent."""
 
@@ -38,7 +38,7 @@ class If(Op):
     orelse: Block
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class For(Op):
     """A counted loop; `index` is defined anew in every iteration, `step` is never 0.
 
@@ -59,7 +59,7 @@ class For(Op):
         return self.result
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class While(Op):
     """Runs `test`, leaves if `cond` is false, runs `body`, begins again."""
 
@@ -70,7 +70,7 @@ class While(Op):
     label: Label
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class Break(Op):
     """Leaves the loop named by `label`."""
 
@@ -78,7 +78,7 @@ class Break(Op):
     label: Label
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class Continue(Op):
     """Goes to the next iteration of the loop named by `label`."""
 
@@ -86,7 +86,7 @@ class Continue(Op):
     label: Label
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class Scope(Op):
     """A block that `Leave` can leave: the kernel, a role, an inlined function with an early return."""
 
@@ -95,7 +95,7 @@ class Scope(Op):
     body: Block
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class Leave(Op):
     """Goes to the end of the scope named by `label`."""
 
@@ -103,7 +103,7 @@ class Leave(Op):
     label: Label
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class Role(Op):
     """A region run by `count` warps beginning at `first`, with `regs` registers a thread where given.
 
@@ -124,7 +124,7 @@ class Role(Op):
         return self.count if self.active is None else self.active
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class Roles(Op):
     """Neighbouring roles: a fork, concurrent regions, a join of all warps of the CTA."""
 
@@ -136,7 +136,7 @@ class Roles(Op):
         return Effects(rendezvous=(Rendezvous(Span.CTA),) if self.joins else ())
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class Sync(Op):
     """Brings the current agent's threads together. `reason` is empty where the user wrote `px.sync()`."""
 
@@ -147,7 +147,7 @@ class Sync(Op):
         return Effects(rendezvous=(Rendezvous(Span.AGENT),))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class WaitPrior(Op):
     """Waits until the launch before this one on the stream is over and its writes can be seen."""
 
@@ -157,7 +157,7 @@ class WaitPrior(Op):
         return Effects(launches=(Neighbour.PRIOR,))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class LaunchDependents(Op):
     """Lets the next launch on the stream begin, once all CTAs of this one have come here or are over."""
 
@@ -167,7 +167,7 @@ class LaunchDependents(Op):
         return Effects(launches=(Neighbour.NEXT,))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class BlockId(Op):
     """The index of this CTA in the grid along `dim`."""
 
@@ -176,7 +176,7 @@ class BlockId(Op):
     result: Value
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class NumBlocks(Op):
     """The number of CTAs of the grid along `dim`."""
 
@@ -185,7 +185,7 @@ class NumBlocks(Op):
     result: Value
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class Print(Op):
     """Prints text and values once per agent."""
 
@@ -193,7 +193,7 @@ class Print(Op):
     parts: tuple[str | Value, ...]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class DeviceAssert(Op):
     """Stops the kernel with `message` unless `cond` holds (for a tile: everywhere)."""
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
+from phalanx.frozen import frozen
 from phalanx.ir.core import Op
 from phalanx.ir.effects import Access, Complete, Effects, Executor, Mode, Proxy, When
 from phalanx.ir.values import Value
 from phalanx.ir.views import BarrierRef, GlobalView, SharedView
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class TmaGather4(Op):
     """Four rows of a global matrix, each named by a scalar, to four rows of shared memory that follow each other.
 
@@ -36,7 +36,7 @@ class TmaGather4(Op):
         return _gathers(self.rows, self.dst, self.bar, self.multicast)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class TmaGather(Op):
     """The rows that a tile of indices names, a multiple of four, to as many rows of shared memory.
 
@@ -56,7 +56,7 @@ class TmaGather(Op):
         return _gathers((self.src,), self.dst, self.bar, self.multicast, executor)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class TmaScatter4(Op):
     """Four rows of shared memory to rows of a global matrix, each named by a scalar; rows outside it are dropped."""
 
@@ -75,7 +75,7 @@ class TmaScatter4(Op):
         return _scatters(self.src, self.rows)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class TmaScatter(Op):
     """Rows of shared memory, a multiple of four, to the rows that a tile of indices names.
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
+from phalanx.frozen import frozen
 from phalanx.ir.archs import ARCHS
 from phalanx.ir.core import Block, Op
 from phalanx.ir.effects import (
@@ -27,7 +27,7 @@ MAX_BARRIERS = max(arch.shared_limit for arch in ARCHS.values()) // 8
 """As many fill the shared memory of a CTA."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class BarrierInit(Op):
     """Initialises one barrier (`index`) or all of an array.
 
@@ -46,7 +46,7 @@ class BarrierInit(Op):
         return Effects(lifecycle=(Lifecycle(Life.INIT, self.barrier, self.index),), executor=Executor.ONE)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class BarrierInvalidate(Op):
     """Ends the life of one barrier, so that its memory may hold something else."""
 
@@ -59,7 +59,7 @@ class BarrierInvalidate(Op):
         )
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class FenceBarrierInit(Op):
     """Makes barrier initialisations before it visible to the cluster, at the next cluster or CTA barrier."""
 
@@ -69,7 +69,7 @@ class FenceBarrierInit(Op):
         return Effects(fences=(FenceKind.BARRIER_INIT,), executor=Executor.ONE)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class Arrive(Op):
     """`count` arrivals of the agent, here or in every CTA of the mask `ctas`.
 
@@ -96,7 +96,7 @@ class Arrive(Op):
         return Effects(arrivals=(arrival,), executor=Executor.ONE)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class ExpectTx(Op):
     """The barrier's current phase waits for `nbytes` more."""
 
@@ -108,7 +108,7 @@ class ExpectTx(Op):
         return Effects(expects=(Expect(self.bar, self.nbytes),), executor=Executor.ONE)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class ArriveExpectTx(Op):
     """First expects `nbytes`, then arrives once; here or in every CTA of the mask `ctas`.
 
@@ -130,7 +130,7 @@ class ArriveExpectTx(Op):
         )
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class Transaction(Op):
     """One arrive with the bytes that the copies of `body` bring this CTA; a pass turns it into `ArriveExpectTx`."""
 
@@ -139,7 +139,7 @@ class Transaction(Op):
     body: Block
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class Wait(Op):
     """Blocks until the phase of `parity` is complete. `scope` is the compiler's choice, as of `Arrive`."""
 
@@ -152,7 +152,7 @@ class Wait(Op):
         return Effects(waits=(BarrierWait(self.bar, self.parity, scope=Span(self.scope)),))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class TestWait(Op):
     """Asks whether the phase of `parity` is complete; the answer is the same in all threads of the agent."""
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
+from phalanx.frozen import frozen
 from phalanx.ir.core import Op
 from phalanx.ir.effects import Access, Effects, FenceKind, Mode
 from phalanx.ir.values import Param, Value
 from phalanx.ir.views import View
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class Extent(Op):
     """The size of an array along one axis."""
 
@@ -21,7 +21,7 @@ class Extent(Op):
     result: Value
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class Load(Op):
     """A region into registers; elements outside a global array are `fill`. `once`: caches need not keep it."""
 
@@ -35,7 +35,7 @@ class Load(Op):
         return Effects(accesses=(Access(Mode.READ, self.view),))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class Store(Op):
     """Registers into a region; elements outside a global array are dropped. The value has the view's shape and type."""
 
@@ -48,7 +48,7 @@ class Store(Op):
         return Effects(accesses=(Access(Mode.WRITE, self.view),))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class AtomicAdd(Op):
     """Adds to every element of a region, atomically per element; defines the old values where `result` is given."""
 
@@ -61,7 +61,7 @@ class AtomicAdd(Op):
         return Effects(accesses=(Access(Mode.ATOMIC, self.view),))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class FenceAsyncProxy(Op):
     """Generic accesses before it are ordered before asynchronous ones after it, in one space.
 
@@ -77,7 +77,7 @@ class FenceAsyncProxy(Op):
         return Effects(fences=(kinds[self.space],))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class FenceCluster(Op):
     """Acquires and releases at cluster scope."""
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
+from phalanx.frozen import frozen
 from phalanx.ir.core import Op
 from phalanx.ir.effects import Access, Effects, Mode
 from phalanx.ir.types import DType
@@ -17,7 +17,7 @@ LEAST_STEP_BYTES = 16
 """Of K; twice as much where there is as much."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class Mma(Op):
     """`result = acc + a @ b`, without `acc` where there is none; over when the next instruction begins.
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
+from phalanx.frozen import frozen
 from phalanx.ir.core import Op
 from phalanx.ir.values import Value
 
@@ -15,7 +15,7 @@ COMPARE = ("eq", "ne", "lt", "le", "gt", "ge")
 REDUCE = ("sum", "max", "min", "argmax")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class Unary(Op):
     """`fn` of one operand, one of `UNARY`."""
 
@@ -25,7 +25,7 @@ class Unary(Op):
     result: Value
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class Binary(Op):
     """`fn` of two operands, one of `BINARY`. `floordiv` and `mod` floor, as in Python."""
 
@@ -36,7 +36,7 @@ class Binary(Op):
     result: Value
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class Compare(Op):
     """A bool per element, `fn` one of `COMPARE`."""
 
@@ -47,7 +47,7 @@ class Compare(Op):
     result: Value
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class Select(Op):
     """`a` where `cond` holds, `b` elsewhere."""
 
@@ -58,7 +58,7 @@ class Select(Op):
     result: Value
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class Cast(Op):
     """To the element type of the result: floats round to nearest even, fp8 saturates, float to integer truncates."""
 
@@ -67,7 +67,7 @@ class Cast(Op):
     result: Value
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class Full(Op):
     """A tile whose elements are all `value`."""
 
@@ -76,7 +76,7 @@ class Full(Op):
     result: Value
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class Empty(Op):
     """A tile with nothing in it yet: reading it before it is written is a mistake."""
 
@@ -84,7 +84,7 @@ class Empty(Op):
     result: Value
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class Arange(Op):
     """0, 1, 2 and so on, as i32."""
 
@@ -92,7 +92,7 @@ class Arange(Op):
     result: Value
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class Reduce(Op):
     """Folds one axis with `fn`, one of `REDUCE`; f16 and bf16 sums accumulate in f32. All axes gone: a scalar."""
 
@@ -104,7 +104,7 @@ class Reduce(Op):
     result: Value
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class CumSum(Op):
     """Running sums along one axis."""
 
@@ -114,7 +114,7 @@ class CumSum(Op):
     result: Value
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class Reshape(Op):
     """The same elements in row-major order under another shape."""
 
@@ -123,7 +123,7 @@ class Reshape(Op):
     result: Value
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class Transpose(Op):
     """Axes permuted."""
 
@@ -133,7 +133,7 @@ class Transpose(Op):
     result: Value
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class Part(Op):
     """The part of a tile that begins at `starts` and has the result's shape."""
 
@@ -143,7 +143,7 @@ class Part(Op):
     result: Value
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class Keep(Op):
     """The same tile, held in registers as it is: what was computed from it before is not kept for after."""
 
@@ -152,7 +152,7 @@ class Keep(Op):
     result: Value
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class ConvertLayout(Op):
     """The same tile in another register layout; `how` says by which means. Written by the compiler."""
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
+from phalanx.frozen import frozen
 from phalanx.ir.core import Op
 from phalanx.ir.effects import (
     Access,
@@ -24,7 +24,7 @@ REDUCTIONS = ("add", "min", "max", "and", "or", "xor")
 CACHE_HINTS = ("evict_normal", "evict_first", "evict_last")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class TmaLoad(Op):
     """Global to shared memory, here or at the same offset in every CTA of the mask `multicast`.
 
@@ -51,7 +51,7 @@ class TmaLoad(Op):
         )
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class TmaStore(Op):
     """Shared to global memory; elements outside the array are dropped. Finishes with its bulk group."""
 
@@ -70,7 +70,7 @@ class TmaStore(Op):
         )
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class TmaReduce(Op):
     """Folds shared memory into global memory, atomically per element, with `op`, one of `REDUCTIONS`."""
 
@@ -90,7 +90,7 @@ class TmaReduce(Op):
         )
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class TmaCommit(Op):
     """Closes the group of stores and reductions issued since the last commit of this role."""
 
@@ -100,7 +100,7 @@ class TmaCommit(Op):
         return Effects(bulk_groups=(BulkGroup(GroupAction.COMMIT),), executor=Executor.ONE)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class TmaWait(Op):
     """Waits until at most `n` groups of this role are unfinished; with `read`, until they have read their sources."""
 
@@ -113,7 +113,7 @@ class TmaWait(Op):
         return Effects(bulk_groups=(BulkGroup(action, self.n),), executor=Executor.ONE)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class TmaPrefetch(Op):
     """Brings a global region into L2. No access: nothing waits for it and nothing can race with it."""
 

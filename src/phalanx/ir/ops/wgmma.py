@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
+from phalanx.frozen import frozen
 from phalanx.ir.core import Op
 from phalanx.ir.effects import (
     Access,
@@ -37,7 +37,7 @@ ACCUMULATORS: dict[tuple[DType, DType], tuple[DType, ...]] = {
 """Operand types that the tensor cores take, and the types their accumulator may have; the first if none is given."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class Wgmma(Op):
     """`result = acc + a @ b` (`- a @ b` with `negate`), without `acc` where `accumulate` is false.
 
@@ -77,7 +77,7 @@ class Wgmma(Op):
         return self.a.dtype if isinstance(self.a, SharedView) else self.a.type.dtype
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class WgmmaFence(Op):
     """Orders register accesses of the warpgroup before the tensor cores' that follow. Written by the compiler."""
 
@@ -87,7 +87,7 @@ class WgmmaFence(Op):
         return Effects(mma_groups=(MmaGroup(GroupAction.FENCE),), target=HOPPER)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class WgmmaCommit(Op):
     """Closes the group of products issued since the last commit."""
 
@@ -97,7 +97,7 @@ class WgmmaCommit(Op):
         return Effects(mma_groups=(MmaGroup(GroupAction.COMMIT),), target=HOPPER)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class WgmmaWait(Op):
     """Waits until at most `n` groups are unfinished; groups finish in order.
 

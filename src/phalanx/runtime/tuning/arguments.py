@@ -7,12 +7,12 @@ usually indices; scalars too. Shapes, strides and alignment stay, and so does an
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from phalanx.errors import Error, caller_location
+from phalanx.frozen import frozen
 from phalanx.runtime.arrays import (
     ITEM_BYTES,
     ArgumentKind,
@@ -31,7 +31,7 @@ RANDOM_BLOCK = (1 << 22) - 3
 LIBRARIES = {ArgumentKind.TORCH: "torch", ArgumentKind.CUPY: "cupy", ArgumentKind.NUMPY: "numpy"}
 
 
-@dataclass(frozen=True)
+@frozen
 class ArrayPlan:
     """An array to be made: as `library` makes it ("plain" for a bare device array), on `device` (None: host memory)."""
 
@@ -52,7 +52,7 @@ class ArrayPlan:
         return 1 + sum((size - 1) * stride for size, stride in zip(self.shape, self.strides))
 
 
-@dataclass(frozen=True)
+@frozen
 class ScalarPlan:
     """A number, or None."""
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
 from typing import Any
 
+from phalanx.frozen import frozen
 from phalanx.language.kernel import Kernel
 
 SHOWN_WIDTH = 140
 
 
-@dataclass(frozen=True)
+@frozen
 class Row:
     """One configuration: milliseconds of a launch, speed relative to the best (1.0), "ok" or what is wrong with it, and why.
 
@@ -30,7 +30,7 @@ class Row:
         return self.status == "ok"
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Tuned:
     """A kernel (or function) with its best configuration; call it, or index it with a grid, like the kernel.
 

@@ -11,14 +11,14 @@ import importlib.util
 import io
 import pickle
 import sys
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
 from phalanx.errors import Error, caller_location
+from phalanx.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen
 class Parcel:
     """A value as bytes, and the files of the modules that it names."""
 

@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from phalanx.frozen import frozen
 from phalanx.ir.types import DType
 from phalanx.language.builtin import Builtin
 from phalanx.language.capture import InlinedFunction, kind_of
@@ -80,7 +81,7 @@ def _top(module: str | None) -> str:
     return (module or "").partition(".")[0]
 
 
-@dataclass(frozen=True)
+@frozen
 class Names:
     """What the code of a function names: globals, attributes of anything, and modules it imports (level, name)."""
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from phalanx.errors import Error
+from phalanx.frozen import frozen
 from phalanx.language.capture import kind_of
 from phalanx.runtime.compiled import Compiled
 from phalanx.runtime.timing import MODES, EventTimer, repeats_for
@@ -26,7 +27,7 @@ TOLERANCES = {"f64": 1e-9, "f32": 2**-10, "f16": 2**-8, "bf16": 2**-6, "f8e4m3":
 KNOWN_RESULTS = 4
 
 
-@dataclass(frozen=True)
+@frozen
 class MachineCode:
     """A kernel compiled for the GPU; `watched` has bounded waits, None where only that version does not compile."""
 
@@ -35,7 +36,7 @@ class MachineCode:
     grid: tuple[int, int, int]
 
 
-@dataclass(frozen=True)
+@frozen
 class Simulated:
     """A kernel's IR, packed, for host arrays."""
 
@@ -43,14 +44,14 @@ class Simulated:
     grid: tuple[int, int, int]
 
 
-@dataclass(frozen=True)
+@frozen
 class Called:
     """A function and the keyword arguments of this candidate."""
 
     call: Parcel
 
 
-@dataclass(frozen=True)
+@frozen
 class Setup:
     """What all candidates share."""
 

@@ -10,17 +10,17 @@ from __future__ import annotations
 import csv
 import json
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from phalanx.errors import Error
+from phalanx.frozen import frozen
 from phalanx.ir.location import Location
 
 LARGEST = 2**31 - 1
 
 
-@dataclass(frozen=True)
+@frozen
 class Shape:
     """C (m, n) = A (m, k) @ B (n, k).T; `contenders` runs these alone, None all."""
 
