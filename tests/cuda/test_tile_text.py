@@ -215,6 +215,25 @@ def test_float_remainders_compile() -> None:
     compiles(doubles, (array(1), array(1)))
 
 
+@px.kernel(warps=1)
+def extremes(X, Y, *, FN, N=64):
+    x = px.load(X[0:N])
+    if FN == "max":
+        px.store(Y[0], px.max(px.maximum(x, 0.5)))
+    else:
+        px.store(Y[0], px.min(px.minimum(x, 0.5)))
+
+
+@pytest.mark.parametrize("fn", ("max", "min"))
+def test_extremes_of_floats_keep_a_nan(fn: str) -> None:
+    """Two elements a lane, then one instruction for the warp: each step one that keeps a NaN, none that drops it."""
+    ptx = px.compile(extremes[1], px.spec((64,), px.f32), px.spec((1,), px.f32), FN=fn).ptx
+    kept = len(re.findall(r"(?:max|min)\.NaN\.f32", ptx))
+    assert kept == 5 and not re.search(r"(?:max|min)\.f32", ptx)
+    assert ptx.count("redux.sync.max.s32") == 1
+    compiles(extremes, (array(1, f64), array(1, f64)), FN=fn)
+
+
 @px.kernel(warps=4)
 def named_like_a_loop_variable(X, Y):
     first = px.load(X[0:64, 0:64]) + 1.0

@@ -199,6 +199,39 @@ MINIMUM = Helper(
 )
 
 
+def _float_extreme(fn: str) -> Helper:
+    """One instruction; a NaN on either side makes the result 0x7fffffff, PTX's canonical NaN."""
+    return device_function(
+        f"{fn}_NaN_f32",
+        "float",
+        (("float", "a"), ("float", "b")),
+        f'float c;\nasm("{fn}.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b));\nreturn c;',
+    )
+
+
+def _double_extreme(fn: str) -> Helper:
+    """PTX has no such instruction for f64."""
+    sign = ">" if fn == "max" else "<"
+    return device_function(
+        f"{fn}_NaN_f64", "double", (("double", "a"), ("double", "b")), f"return a {sign} b || a != a ? a : b;"
+    )
+
+
+EXTREME = {
+    **{(fn, 32): _float_extreme(fn) for fn in ("max", "min")},
+    **{(fn, 64): _double_extreme(fn) for fn in ("max", "min")},
+}
+"""The larger or smaller of two floats of so many bits; not a number if one of them is none, as NumPy has it."""
+ARGMAX_TAKES = Helper(
+    "argmax_takes",
+    "// Whether the element x at i comes before y at j: the larger one, of equals the first. A NaN is larger than all.\n"
+    "template <class T>\n"
+    "__device__ __forceinline__ bool argmax_takes(T x, int i, T y, int j) {\n"
+    "  return i < j ? x >= y || x != x : !(x <= y) && y == y;\n"
+    "}",
+)
+
+
 @cache
 def clamped_cast(ctype: str, low: int, high: int) -> Helper:
     """An int that saturates to a narrower type: what a float beyond its range becomes."""
@@ -561,19 +594,23 @@ SHUFFLE = Helper(
 )
 
 
-def warp_extreme(fn: str) -> Helper:
-    """The largest ("max") or smallest ("min") of the 32 lanes, in all of them, by one `redux.sync`."""
-    worst = "0xff800000" if fn == "max" else "0x7f800000"
-    return Helper(
-        f"warp_{fn}",
-        "// Over all lanes. Floats go as integers of the same order; a NaN loses.\n"
-        f"__device__ __forceinline__ float warp_{fn}(float x) {{\n"
-        f"  const int i = (int)__float_as_uint(f{fn}f(x, __int_as_float({worst})));\n"
-        f"  const int found = __reduce_{fn}_sync(0xffffffffu, i ^ (i >> 31 & 0x7fffffff));\n"
-        "  return __int_as_float(found ^ (found >> 31 & 0x7fffffff));\n"
-        "}",
-    )
-
+WARP_MAX = Helper(
+    "warp_max",
+    "// Over all lanes. Floats go as integers of the same order; a NaN goes as the largest of them, 0x7fffffff.\n"
+    "__device__ __forceinline__ float warp_max(float x) {\n"
+    "  const int i = (int)__float_as_uint(max_NaN_f32(x, __int_as_float(0xff800000)));\n"
+    "  const int found = __reduce_max_sync(0xffffffffu, i ^ (i >> 31 & 0x7fffffff));\n"
+    "  return __int_as_float(found ^ (found >> 31 & 0x7fffffff));\n"
+    "}",
+    (EXTREME["max", 32],),
+)
+WARP_MIN = Helper(
+    "warp_min",
+    "__device__ __forceinline__ float warp_min(float x) { return -warp_max(-x); }",
+    (WARP_MAX,),
+)
+WARP_EXTREME = {"max": WARP_MAX, "min": WARP_MIN}
+"""The largest or smallest of the 32 lanes, in all of them, by one `redux.sync`; not a number if one of them is none."""
 
 SHUFFLE_XOR = Helper(
     "shuffle_xor",
