@@ -685,6 +685,20 @@ case(
 )
 
 
+@px.kernel(warps=4)
+def keeps(X, Y, n, *, N=100):
+    """A tile, scalars of every width, and a number, held as they are."""
+    x = px.keep(px.load(X[n : n + N]))
+    m = px.keep(n)
+    shift, factor = px.keep(m.to(px.i64) * 2) - 4, px.keep(px.f32(m) * 0.5)
+    narrow = px.keep(m.to(px.i8)).to(px.f32)
+    at = m + px.keep(0)
+    px.store(Y[at : at + N], x * factor + shift.to(px.f32) + narrow)
+
+
+case("keep", keeps, 1, lambda rng: [numbers(rng, 128, np.float32), zeros(128), 3])
+
+
 @px.kernel(warps=2)
 def gathers(X, R, Y, Z, *, M=16, N=40):
     rows = px.load(R[0:M])

@@ -216,6 +216,22 @@ def test_float_remainders_compile() -> None:
 
 
 @px.kernel(warps=1)
+def twice(X, Y, n, *, KEEP, N=64):
+    px.store(Y[n : n + N], px.load(X[n : n + N]))
+    if KEEP:
+        n = px.keep(n)
+    px.store(Y[n : n + N], px.load(X[n : n + N]) + 1.0)
+
+
+def test_indices_from_a_kept_offset_are_made_again() -> None:
+    compared = []
+    for keep in (False, True):
+        made = px.compile(twice[1], px.spec((64,), px.f32), px.spec((64,), px.f32), 5, KEEP=keep)
+        compared.append(len(re.findall(r"setp\.\w+\.\w32", made.ptx)))
+    assert compared[1] > compared[0], "as many bounds as before, for each offset its own"
+
+
+@px.kernel(warps=1)
 def extremes(X, Y, *, FN, N=64):
     x = px.load(X[0:N])
     if FN == "max":

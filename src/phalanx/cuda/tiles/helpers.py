@@ -466,15 +466,24 @@ STORE_VECTOR_ONCE = Helper(
     "}",
     (WORDS,),
 )
-KEEP_WORDS = Helper(
-    "keep_words",
-    "// The same registers, plus a zero that only the running machine knows: no compiler can share what was\n"
-    "// computed from the old ones with what is computed from the new ones.\n"
+UNKNOWN_ZERO = Helper(
+    "unknown_zero",
+    "// A zero that only the running machine knows: no compiler can share what was computed before it was added with\n"
+    "// what is computed after.\n"
     "__device__ __forceinline__ unsigned unknown_zero() {\n"
     "  unsigned size;\n"
     "  asm volatile(\"mov.u32 %0, %%dynamic_smem_size;\" : \"=r\"(size));\n"
     "  return size >> 31;\n"
-    "}\n"
+    "}",
+)
+KEEP_SCALAR = Helper(
+    "keep_scalar",
+    "template <class T>\n"
+    "__device__ __forceinline__ T keep_scalar(T x) { return bits<T>::from(bits<T>::of(x) + unknown_zero()); }",
+    (BITS, UNKNOWN_ZERO),
+)
+KEEP_WORDS = Helper(
+    "keep_words",
     "template <int N, class T>\n"
     "__device__ __forceinline__ void keep_words(T* y, const T* x) {\n"
     "  const unsigned zero = unknown_zero();\n"
@@ -489,7 +498,7 @@ KEEP_WORDS = Helper(
     "    for (int j = 0; j < N; ++j) y[j] = bits<T>::from(bits<T>::of(x[j]) + zero);\n"
     "  }\n"
     "}",
-    (UNPACK_WORDS, PACK_WORDS),
+    (UNPACK_WORDS, PACK_WORDS, UNKNOWN_ZERO),
 )
 
 
