@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import host_mma  # noqa: F401  ldmatrix on the CPU
 import phalanx as px
 from host_cuda import COMPILER, HostFailure, build, module_for, run_on_host
 from tile_cases import CASES, Case, every_nth, mismatch, simulated
