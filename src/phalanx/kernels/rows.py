@@ -81,8 +81,8 @@ def choose(
 
     Rows of 8 large CTAs and more pass the SM's cache by; up to `AHEAD` vectors a thread have their weights ahead.
     Rows that are not `aligned` to 16 bytes come element by element, each in a register of its own until all are here:
-    of narrow ones a thread holds fewer, and no CTAs are halved for weights ahead. `centered` rows that do not fill the last vectors of
-    a large cluster lie in shared memory in part, since the warps' moments need registers besides.
+    of narrow ones a thread holds fewer, and no CTAs are halved for weights ahead. `centered` rows that leave
+    a large cluster partly empty lie in shared memory in part, since the warps' moments need registers besides.
     Anyone may call it; no hardware is involved. Example: ``choose(65536, 2).cluster == 2``.
     """
     if not aligned and itemsize < 4:
