@@ -23,7 +23,7 @@ from rowwise_common import SIZES, Run, alternate, shown
 
 import phalanx as px
 from phalanx.kernels.norms import choose_centered, ring_for
-from phalanx.kernels.rows import RowConfig, choose
+from phalanx.kernels.rows import RowConfig, choose_for
 from phalanx.kernels.rows_ring import RingConfig
 
 KINDS = ("softmax", "rms_norm", "layer_norm", "cross_entropy")
@@ -60,7 +60,7 @@ class Work:
         ring = ring_for(self.x, *vectors) if vectors else None
         if ring is None and self.kind == "layer_norm":
             return choose_centered(self.x)
-        return ring or choose(self.columns, self.x.element_size(), weighted=self.kind == "rms_norm")
+        return ring or choose_for(self.x, weighted=self.kind == "rms_norm")
 
     def function(self) -> Callable[..., Any]:
         """Torch's, of tensors alone, so that it can be compiled."""

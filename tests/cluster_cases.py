@@ -252,6 +252,18 @@ def reduced(X, Y, *, CLUSTER, N=48, TURNS=5):
         px.store(Y[me, turn, 1, 0:N], at_last + one)
 
 
+@px.kernel(warps=8, cluster=cluster_of)
+def extremes(X, Y, *, CLUSTER, N=256, T=4, TURNS=4):
+    """The largest and smallest elements, of tiles and of everything."""
+    me = px.cluster.id() * px.cluster.size() + px.cluster.rank()
+    for turn in range(TURNS):
+        x, tile = px.load(X[me, turn, 0:N]), px.load(X[me, turn, 0:T])
+        px.store(Y[me, turn, 0, 0:T], px.cluster.reduce(tile, "max"))
+        px.store(Y[me, turn, 1, 0:T], px.cluster.reduce(tile, "min"))
+        px.store(Y[me, turn, 2, 0:T], px.zeros((T,), px.f32) + px.cluster.reduce(px.max(x), "max"))
+        px.store(Y[me, turn, 3, 0:T], px.zeros((T,), px.f32) + px.cluster.reduce(px.min(x), "min"))
+
+
 @px.kernel(warps=2, cluster=cluster_of)
 def reduced_in_a_role(X, Y, *, CLUSTER, BM=8, BN=12, TURNS=4):
     """Tiles of any type, by a role of one warp."""
@@ -357,6 +369,22 @@ def _reduced(rng: np.random.Generator, shape: Shape) -> Case:
             want[:, rank, turn, 1] = largest + total[:, None]
     want = want.reshape(-1, 5, 2, 48)
     return Case(reduced, grid_of(shape), [x, np.zeros_like(want)], want, {"CLUSTER": shape})
+
+
+def _extremes(rng: np.random.Generator, shape: Shape) -> Case:
+    """The turns have no NaN, one in one CTA, some in all of them, nothing else in the last CTA."""
+    size = prod(shape)
+    x = _data(rng, shape, 4, 256).reshape(CLUSTERS, size, 4, 256) - 50
+    chosen = np.zeros(x.shape, bool)
+    chosen[:, 0, 1, 2] = True
+    chosen[:, :, 2] = rng.random((CLUSTERS, size, 256)) < 0.3
+    chosen[:, -1, 3] = True
+    x = np.where(chosen, np.where(rng.random(x.shape) < 0.5, np.float32(np.nan), -np.float32(np.nan)), x)
+    want = np.zeros((CLUSTERS, size, 4, 4, 4), np.float32)
+    want[..., 0, :], want[..., 1, :] = x[..., :4].max(1, keepdims=True), x[..., :4].min(1, keepdims=True)
+    want[..., 2, :], want[..., 3, :] = x.max((1, 3))[:, None, :, None], x.min((1, 3))[:, None, :, None]
+    want = want.reshape(-1, 4, 4, 4)
+    return Case(extremes, grid_of(shape), [x.reshape(-1, 4, 256), np.zeros_like(want)], want, {"CLUSTER": shape})
 
 
 def _gathered(rng: np.random.Generator, shape: Shape) -> Case:
@@ -465,6 +493,7 @@ MAKERS: dict[str, Callable[[np.random.Generator, Shape], Case]] = {
     "to_itself": _to_itself,
     "softmax": _softmax,
     "reduced": _reduced,
+    "extremes": _extremes,
     "gathered": _gathered,
     "online_softmax": _online_softmax,
     "gathered_i32": _gathered_role(np.int32),

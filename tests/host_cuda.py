@@ -200,12 +200,15 @@ HOST_FUNCTIONS = {
     "f8e5m2_from_float": """static inline px_f8e5m2 f8e5m2_from_float(float x) {
   return px_encode(px_e5m2, x, 0x7b, 0x7f);
 }""",
+    **{
+        f"{fn}_NaN_f32": f"static inline float {fn}_NaN_f32(float a, float b) {{\n"
+        f"  return a != a || b != b ? px_cast<float>(0x7fffffff) : a {sign} b ? a : b;\n}}"
+        for fn, sign in (("max", ">"), ("min", "<"))
+    },
     "reciprocal_approx": "static inline float reciprocal_approx(float x) { return 1.0f / x; }",
     "tanh_approx": "static inline float tanh_approx(float x) { return tanhf(x); }",
     "exp2_approx": "static inline float exp2_approx(float x) { return exp2f(x); }",
-    "unknown_zero": """template <int N, class T> static void keep_words(T* y, const T* x) {
-  for (int j = 0; j < N; ++j) y[j] = x[j];
-}""",
+    "unknown_zero": "static inline unsigned unknown_zero() { return 0; }",
     "shared_address": """static inline unsigned shared_address(const void* p) {
   return (unsigned)((unsigned char*)p - px_smem) + 4096;
 }""",

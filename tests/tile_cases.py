@@ -390,6 +390,61 @@ for kind in (np.float64, np.float16, BF16, np.int32, np.int64, np.uint8, np.int8
         )
 
 
+def with_nans(rng: np.random.Generator, rows: int, columns: int, dtype: Any = np.float32) -> np.ndarray:
+    """Rows with some NaNs, with nothing else, with none, with few; of both signs, and infinities beside them."""
+    x = numbers(rng, (rows, columns), np.float32)
+    x[rng.random(x.shape) < 0.1] = -np.inf
+    share = np.resize([0.3, 1, 0, 0.02], rows)[:, None]
+    nan = np.where(rng.random(x.shape) < 0.5, np.float32(np.nan), -np.float32(np.nan))
+    return np.where(rng.random(x.shape) < share, nan, x).astype(dtype)
+
+
+for m, n in ((64, 64), (16, 256), (256, 16), (2, 512), (24, 40)):
+    for axis in (0, 1):
+        for fn in ("max", "min", "argmax"):
+            out = np.int32 if fn == "argmax" else np.float32
+            length = n if axis == 0 else m
+            case(
+                f"nan-{fn}-{m}x{n}-axis{axis}",
+                reduction,
+                1,
+                lambda rng, m=m, n=n, axis=axis, out=out, length=length: [
+                    with_nans(rng, m, n) if axis else with_nans(rng, n, m).T.copy(),
+                    zeros(length, out),
+                    zeros((1, n) if axis == 0 else (m, 1), out),
+                ],
+                M=m,
+                N=n,
+                AXIS=axis,
+                FN=fn,
+            )
+for kind in (np.float64, np.float16, BF16):
+    for fn in ("max", "min", "argmax"):
+        out = np.int32 if fn == "argmax" else kind
+        case(
+            f"nan-{fn}-{np.dtype(kind).name}",
+            reduction,
+            1,
+            lambda rng, kind=kind, out=out: [with_nans(rng, 32, 48, kind), zeros(32, out), zeros((32, 1), out)],
+            M=32,
+            N=48,
+            AXIS=1,
+            FN=fn,
+            W=8,
+        )
+for kind in (np.float32, np.float64, np.float16, BF16):
+    for fn in ("max", "min"):
+        case(
+            f"nan-binary-{fn}-{np.dtype(kind).name}",
+            binary,
+            1,
+            lambda rng, kind=kind: [
+                with_nans(rng, 4, 32, kind).reshape(-1), with_nans(rng, 32, 4, kind).reshape(-1), zeros(128, kind)
+            ],
+            FN=fn,
+        )
+
+
 @px.kernel(warps=4)
 def scalars(X, Y, *, N):
     x = px.load(X[0:N])
@@ -628,6 +683,20 @@ case(
     1,
     lambda rng: [aligned(numbers(rng, (40, 64), np.float32))[:, :51], aligned(zeros((40, 64)))[:, :51], 0, 0],
 )
+
+
+@px.kernel(warps=4)
+def keeps(X, Y, n, *, N=100):
+    """A tile, scalars of every width, and a number, held as they are."""
+    x = px.keep(px.load(X[n : n + N]))
+    m = px.keep(n)
+    shift, factor = px.keep(m.to(px.i64) * 2) - 4, px.keep(px.f32(m) * 0.5)
+    narrow = px.keep(m.to(px.i8)).to(px.f32)
+    at = m + px.keep(0)
+    px.store(Y[at : at + N], x * factor + shift.to(px.f32) + narrow)
+
+
+case("keep", keeps, 1, lambda rng: [numbers(rng, 128, np.float32), zeros(128), 3])
 
 
 @px.kernel(warps=2)

@@ -215,6 +215,41 @@ def test_float_remainders_compile() -> None:
     compiles(doubles, (array(1), array(1)))
 
 
+@px.kernel(warps=1)
+def twice(X, Y, n, *, KEEP, N=64):
+    px.store(Y[n : n + N], px.load(X[n : n + N]))
+    if KEEP:
+        n = px.keep(n)
+    px.store(Y[n : n + N], px.load(X[n : n + N]) + 1.0)
+
+
+def test_indices_from_a_kept_offset_are_made_again() -> None:
+    compared = []
+    for keep in (False, True):
+        made = px.compile(twice[1], px.spec((64,), px.f32), px.spec((64,), px.f32), 5, KEEP=keep)
+        compared.append(len(re.findall(r"setp\.\w+\.\w32", made.ptx)))
+    assert compared[1] > compared[0], "as many bounds as before, for each offset its own"
+
+
+@px.kernel(warps=1)
+def extremes(X, Y, *, FN, N=64):
+    x = px.load(X[0:N])
+    if FN == "max":
+        px.store(Y[0], px.max(px.maximum(x, 0.5)))
+    else:
+        px.store(Y[0], px.min(px.minimum(x, 0.5)))
+
+
+@pytest.mark.parametrize("fn", ("max", "min"))
+def test_extremes_of_floats_keep_a_nan(fn: str) -> None:
+    """Two elements a lane, then one instruction for the warp: each step one that keeps a NaN, none that drops it."""
+    ptx = px.compile(extremes[1], px.spec((64,), px.f32), px.spec((1,), px.f32), FN=fn).ptx
+    kept = len(re.findall(r"(?:max|min)\.NaN\.f32", ptx))
+    assert kept == 5 and not re.search(r"(?:max|min)\.f32", ptx)
+    assert ptx.count("redux.sync.max.s32") == 1
+    compiles(extremes, (array(1, f64), array(1, f64)), FN=fn)
+
+
 @px.kernel(warps=4)
 def named_like_a_loop_variable(X, Y):
     first = px.load(X[0:64, 0:64]) + 1.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import host_mma  # noqa: F401  ldmatrix on the CPU
 import phalanx as px
 from host_cuda import COMPILER, HostFailure, build, module_for, run_on_host
 from tile_cases import CASES, Case, every_nth, mismatch, simulated
@@ -12,6 +13,7 @@ from tile_cases import CASES, Case, every_nth, mismatch, simulated
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler on this machine")
 
 QUICK = every_nth(12, wholly=("gather", "roles", "branch", "loop"))
+QUICK += [f"nan-{fn}-2x512-axis1" for fn in ("max", "min", "argmax")] + ["nan-binary-max-float32", "nan-max-float64"]
 REST = [name for name in CASES if name not in QUICK]
 
 

@@ -69,6 +69,64 @@ def test_every_size(columns: int, dtype: str) -> None:
     verify(7 if columns > 100_000 else 133, columns, getattr(torch, dtype))
 
 
+@pytest.mark.parametrize("dtype", ("float32", "float16", "bfloat16"))
+@pytest.mark.parametrize("columns", (4097, 8191, 32767, 49151, 65001, 131071, 200000, 200001, 230000, 262145))
+def test_awkward_sizes(columns: int, dtype: str) -> None:
+    """No vector fits them, or they leave a large cluster partly empty."""
+    verify(7 if columns > 100_000 else 133, columns, getattr(torch, dtype))
+
+
+@pytest.mark.parametrize("columns", (100, 1024, 5001, 65536, 131072))
+@pytest.mark.parametrize("dtype", ("float32", "bfloat16"))
+def test_a_nan_makes_its_row_nan_and_no_other(columns: int, dtype: str) -> None:
+    """Rows without one, with one, with some, with nothing else: of both signs, as torch has it."""
+    x = torch.randn(9, columns, device="cuda").to(getattr(torch, dtype))
+    x[1, columns - 3] = torch.nan
+    x[2, ::7] = -torch.nan
+    x[4] = torch.nan
+    x[5] = -torch.nan
+    x[6, : columns // 2] = -torch.nan
+    targets = torch.arange(9, device="cuda")
+    for got, want in (
+        (px.kernels.softmax(x), torch.softmax(x.double(), -1)),
+        (px.kernels.log_softmax(x), torch.log_softmax(x.double(), -1)),
+        (px.kernels.rms_norm(x), x * x),
+        (px.kernels.layer_norm(x), x - x.mean(-1, keepdim=True)),
+        (
+            px.kernels.cross_entropy(x, targets, reduction="none")[:, None],
+            torch.nn.functional.cross_entropy(x.double(), targets, reduction="none")[:, None],
+        ),
+    ):
+        bad = torch.isnan(want).any(-1)
+        assert bad.tolist() == [row in (1, 2, 4, 5, 6) for row in range(9)]
+        assert bool(torch.isnan(got[bad]).all()) and bool(torch.isfinite(got[~bad]).all())
+
+
+@px.kernel(warps=4)
+def largest_and_smallest(X, Y, AT, *, N):
+    row = px.block_id(0)
+    x = px.load(X[row, 0:N])
+    px.store(Y[row, 0], px.max(x).to(px.f32))
+    px.store(Y[row, 1], px.min(x).to(px.f32))
+    px.store(AT[row], px.argmax(x, 0))
+
+
+@pytest.mark.parametrize("n", (32, 64, 128, 1000))
+@pytest.mark.parametrize("dtype", ("float64", "float32", "float16", "bfloat16"))
+def test_max_min_and_argmax_find_a_nan_as_torch_does(n: int, dtype: str) -> None:
+    x = torch.randn(6, n, device="cuda").to(getattr(torch, dtype))
+    x[1, n // 3] = -torch.nan
+    x[2, 5::4] = torch.nan
+    x[3] = torch.nan
+    x[4] = -torch.nan
+    x[5, 0] = -torch.inf
+    y, at = torch.zeros(6, 2, device="cuda"), torch.zeros(6, device="cuda", dtype=torch.int32)
+    largest_and_smallest[6](x, y, at, N=n)
+    want = torch.stack([x.amax(-1), x.amin(-1)], -1).float()
+    assert torch.equal(y.isnan(), want.isnan()) and torch.equal(y.nan_to_num(), want.nan_to_num())
+    assert at.tolist() == x.argmax(-1).tolist()
+
+
 @pytest.mark.parametrize("cluster", (1, 2, 4, 8, 16))
 @pytest.mark.parametrize("columns", (32768, 30001))
 def test_every_cluster(cluster: int, columns: int) -> None:

@@ -231,3 +231,12 @@ def test_tiles_of_160_columns(n: int, k: int) -> None:
     a, b = integers(1000, k), integers(n, k).T
     config = MatmulConfig(128, 160, stages=6, parts=5)
     same(matmul(a, b, config=config), a.float() @ b.float())
+
+
+@pytest.mark.parametrize("activation", ("relu", "gelu", "gelu_tanh", "silu"))
+@pytest.mark.parametrize("dtype", ("bfloat16", "float16"))
+def test_a_nan_passes_every_activation(activation: str, dtype: str) -> None:
+    a, b = (torch.randn(256, 256, device="cuda").to(getattr(torch, dtype)) for _ in range(2))
+    a[3, 5], a[77] = torch.nan, -torch.nan
+    bad = torch.isnan(matmul(a, b, activation=activation))
+    assert bool(bad[[3, 77]].all()) and int(bad.sum()) == 512

@@ -99,6 +99,14 @@ def test_nothing(shapes: Any) -> None:
 # What follows the product.
 
 
+def test_a_nan_passes_relu_and_gelu() -> None:
+    a, b = numbers(64, 64), numbers(64, 64)
+    a[3, 5] = np.nan
+    for activation in ("relu", "gelu", "gelu_tanh", "silu"):
+        got = matmul(a, b, activation=activation).astype(np.float32)
+        assert np.isnan(got[3]).all() and np.isfinite(np.delete(got, 3, axis=0)).all()
+
+
 def gelu(x: np.ndarray) -> np.ndarray:
     return 0.5 * x * (1 + np.vectorize(math.erf)(x / math.sqrt(2)))
 

@@ -250,11 +250,17 @@ def test_parts_that_are_all_minus_infinity(cluster: int) -> None:
 
 
 def test_a_nan_makes_its_row_nan_and_no_other() -> None:
-    x = np.random.default_rng(0).standard_normal((3, 1024)).astype(np.float32)
-    x[1, 700] = np.nan
+    x = np.random.default_rng(0).standard_normal((4, 1024)).astype(np.float32)
+    x[1, 700], x[3] = np.nan, -np.nan
+    targets = np.zeros(4, np.int64)
     for cluster in (1, 2):
-        got = px.kernels.softmax(x, config=RowConfig(cluster, 4, 1, 512, 2 // cluster))
-        assert np.isnan(got[1]).all() and np.isfinite(got[[0, 2]]).all()
+        config = RowConfig(cluster, 4, 1, 512, 2 // cluster)
+        for got in (
+            px.kernels.softmax(x, config=config),
+            px.kernels.log_softmax(x, config=config),
+            px.kernels.cross_entropy(x, targets, reduction="none", config=config)[:, None],
+        ):
+            assert np.isnan(got[[1, 3]]).all() and np.isfinite(got[[0, 2]]).all()
 
 
 @pytest.mark.parametrize("kind", ("softmax", "layer_norm"))

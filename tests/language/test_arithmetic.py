@@ -154,6 +154,22 @@ def test_integers_wrap() -> None:
     assert out.tolist() == [70000 * 70000 - 2**32, 70000 + 2**31 - 1 - 2**32]
 
 
+def test_a_nan_among_constants_is_the_larger_and_the_smaller() -> None:
+    @px.kernel(warps=1)
+    def extremes(OUT, x):
+        nan = float("nan")
+        px.store(OUT[0], px.maximum(nan, 1.0))
+        px.store(OUT[1], px.maximum(1.0, nan))
+        px.store(OUT[2], px.minimum(1.0, nan))
+        px.store(OUT[3], px.maximum(x, nan))
+        px.store(OUT[4], px.minimum(nan, x))
+        px.store(OUT[5], px.maximum(2, 3.5))
+
+    out = np.zeros(6, np.float32)
+    extremes[1](out, 1.5)
+    assert np.isnan(out[:5]).all() and out[5] == 3.5
+
+
 def test_bool_arithmetic_counts() -> None:
     @px.kernel(warps=1)
     def count(X, OUT):

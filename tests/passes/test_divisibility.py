@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from phalanx.ir.core import Block, Function, Op
 from phalanx.ir.ops.control import Assign, BlockId, For, ReadVar
-from phalanx.ir.ops.tile import Binary, Cast, Select
+from phalanx.ir.ops.tile import Binary, Cast, Keep, Select
 from phalanx.ir.types import BOOL, F32, I32, I64
 from phalanx.ir.values import Const, Label, Param, Value, Var
 from phalanx.passes.divisibility import ANY, find_divisibility
@@ -43,6 +43,13 @@ def test_sums_keep_what_both_have() -> None:
     assert divisor(y, mul, add) == 16
     z, subtract = binary("sub", Const(0), x)
     assert divisor(z, mul, subtract) == 64
+
+
+def test_what_is_kept_stays_what_it_is() -> None:
+    x, mul = binary("mul", N, Const(64))
+    kept = Value(I32)
+    y, add = binary("add", kept, Const(16))
+    assert divisor(kept, mul, Keep(x, kept)) == 64 and divisor(y, mul, Keep(x, kept), add) == 16
 
 
 def test_shifts_masks_and_divisions() -> None:

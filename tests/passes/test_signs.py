@@ -7,7 +7,7 @@ import pytest
 from phalanx.ir.core import Block, Function, Op
 from phalanx.ir.ops.control import Assign, BlockId, For, ReadVar
 from phalanx.ir.ops.memory import Load
-from phalanx.ir.ops.tile import Binary, Cast, Select
+from phalanx.ir.ops.tile import Binary, Cast, Keep, Select
 from phalanx.ir.types import BOOL, F32, I32, ArrayType, ScalarType, i32, u32
 from phalanx.ir.values import Const, Label, Param, Value, Var
 from phalanx.ir.views import GlobalView
@@ -77,3 +77,8 @@ def test_selects_and_casts() -> None:
     assert not known(chosen, Select(cond, BLOCK, N, chosen))
     assert known(cast, Cast(cond, cast))
     assert not known(cast, Cast(Value(F32), cast))
+
+
+def test_what_is_kept_stays_what_it_is() -> None:
+    kept = Value(I32)
+    assert known(kept, Keep(BLOCK, kept)) and not known(kept, Keep(N, kept))

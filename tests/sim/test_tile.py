@@ -144,7 +144,7 @@ def test_float_scalars_round_to_f32():
     x = np.float32(0.1)
     assert result[0] == x / np.float32(3) * np.float32(3) - x
     assert result[1] == np.inf and np.isnan(result[2])
-    assert result[3] == x  # NaN loses
+    assert np.isnan(result[3])
 
 
 def test_unsigned_and_64_bit_scalars():
@@ -260,6 +260,31 @@ def test_reductions(fn, dtype):
     wide = x.astype(np.float64)
     expected = {"sum": wide.sum(1), "max": wide.max(1), "min": wide.min(1), "argmax": wide.argmax(1)}[fn]
     assert np.array_equal(got, expected.astype(result.numpy))
+
+
+@pytest.mark.parametrize("fn", ["max", "min", "argmax"])
+@pytest.mark.parametrize("dtype", [ty.f16, ty.bf16, ty.f32, ty.f64])
+def test_reductions_find_a_nan(fn, dtype):
+    """Rows without one, with one, with some, with nothing else; as NumPy does."""
+    x = np.random.default_rng(3).standard_normal((4, 16)).astype(np.float32)
+    x[0, 3], x[1, 9], x[2, 4::3], x[3] = -np.inf, np.nan, -np.nan, np.nan
+    result = ty.i32 if fn == "argmax" else dtype
+
+    def make(b, v):
+        return b.add(tile.Reduce(fn, v, 1, False, Value(TileType((4,), result))))
+
+    got = apply(make, [dtype], [x.astype(dtype.numpy)], result, (4,)).astype(np.float64)
+    wide = x.astype(dtype.numpy).astype(np.float64)
+    np.testing.assert_array_equal(got, {"max": wide.max(1), "min": wide.min(1), "argmax": wide.argmax(1)}[fn])
+    assert got[1:].tolist() == [9, 4, 0] if fn == "argmax" else np.isnan(got).tolist() == [False, True, True, True]
+
+
+@pytest.mark.parametrize("dtype", [ty.f16, ty.bf16, ty.f32, ty.f64])
+def test_the_larger_of_a_number_and_a_nan_is_none(dtype):
+    x, y = (np.array(row, dtype.numpy) for row in ([1, np.nan, 2, -np.nan, -np.inf], [0, 1, np.nan, np.nan, np.inf]))
+    for fn, numbers in (("max", (1, np.inf)), ("min", (0, -np.inf))):
+        got = apply(lambda b, x, y, fn=fn: b.binary(fn, x, y), [dtype, dtype], [x, y], dtype, (5,)).astype(np.float64)
+        assert np.isnan(got[1:4]).all() and (got[0], got[4]) == numbers
 
 
 def test_bf16_sums_accumulate_in_f32():

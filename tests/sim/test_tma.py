@@ -138,6 +138,21 @@ def test_reduce(op, dtype, expected):
     assert y_data.tolist() == expected
 
 
+@pytest.mark.parametrize("op", ["min", "max"])
+def test_reduce_keeps_the_number(op):
+    """Memory that computes: of a number and a NaN the number stays."""
+    b = Build()
+    x, y = b.array(1, ty.bf16), b.array(1, ty.bf16)
+    s = b.shared((8,), ty.bf16)
+    b.store(sh(s), b.load(at(x, (0, 8))))
+    b.add(tma.TmaReduce(sh(s), at(y, (0, 8)), op, loc=b.here()))
+    x_data, y_data = np.full(8, np.nan, ty.bf16.numpy), np.full(8, 2, ty.bf16.numpy)
+    x_data[:2], y_data[1:4] = 5, np.nan
+    simulate(b.done(), 1, [x_data, y_data])
+    first = {"min": 2, "max": 5}[op]
+    np.testing.assert_array_equal(y_data.astype(np.float32), [first, 5, np.nan, np.nan, 2, 2, 2, 2])
+
+
 def test_bf16_reduce_rounds():
     b = Build()
     y = b.array(1, ty.bf16)

@@ -7,7 +7,7 @@ from typing import Any
 import phalanx as px
 from phalanx.errors import Error, caller_location
 from phalanx.kernels.matrices import as_rows, empty, info_of
-from phalanx.kernels.rows import RowConfig, choose, load_row, row_kernel, shared_parts, zeros
+from phalanx.kernels.rows import RowConfig, choose_for, load_row, row_kernel, shared_parts, zeros
 from phalanx.kernels.softmax import LN2, row_statistics
 
 REDUCTIONS = ("mean", "sum", "none")
@@ -73,7 +73,7 @@ def cross_entropy(
     count, columns = rows.shape
     losses = empty(logits, (count,), "f32")
     if count and columns:
-        config = config or choose(columns, rows.dtype.itemsize)
+        config = config or choose_for(rows)
         flat = targets.reshape(-1)
         cross_entropy_rows[config.grid(count)](rows, flat, losses, int(ignore_index), **config.constants())
     if reduction == "none":

@@ -12,8 +12,9 @@ from phalanx.kernels.norms_ring import norm_ring
 from phalanx.kernels.rows import (
     FEWER_HELD,
     RowConfig,
+    anew,
     by_warp,
-    choose,
+    choose_for,
     keep_row,
     load_row,
     piece,
@@ -62,7 +63,7 @@ def rms_norm_rows(X, W, Y, eps, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, S
             at = first + part * WIDTH
             weights = (*weights, px.load(W[at : at + WIDTH]))
     scale = px.rsqrt(row_sum(squares, ROWS) / X.shape[1] + eps)
-    x = keep_row(x, PARTS)
+    x, first = keep_row(x, PARTS), anew(X, first)
     for group in px.static_range(0, PARTS, GROUP):
         if first + group * WIDTH < X.shape[1]:
             for part in px.static_range(group, min(group + GROUP, PARTS)):
@@ -125,7 +126,7 @@ def layer_norm_rows(
             weights = (*weights, px.load(W[at : at + WIDTH]))
     mean, squares = gather_moments(X, own, squares, SPAN, ROWS, WIDTH, WARPS, MASKED)
     scale = px.rsqrt(squares / X.shape[1] + eps)
-    x = keep_row(x, PARTS)
+    x, first = keep_row(x, PARTS), anew(X, first)
     for group in px.static_range(0, PARTS, GROUP):
         if first + group * WIDTH < X.shape[1]:
             for part in px.static_range(group, min(group + GROUP, PARTS)):
@@ -161,13 +162,12 @@ def ring_for(rows: Any, *vectors: Any) -> RingConfig | None:
 
 
 def choose_centered(rows: Any) -> RowConfig:
-    """The clusters of `rms_norm`; rows that begin anywhere take more registers: fewer vectors a thread, none ahead."""
+    """The clusters of `layer_norm`; rows that begin anywhere take more registers: fewer vectors a thread, none ahead."""
     info = describe(rows)
     assert info is not None
-    columns, itemsize = info.shape[1], rows.dtype.itemsize
     if info.aligned16:
-        return choose(columns, itemsize, centered=True)
-    return replace(choose(columns, itemsize, FEWER_HELD, centered=True), ahead=False)
+        return choose_for(rows, centered=True)
+    return replace(choose_for(rows, FEWER_HELD, centered=True), ahead=False)
 
 
 @remembered("x", "weight")
@@ -186,7 +186,7 @@ def rms_norm(x: Any, weight: Any = None, eps: float = 1e-6, *, config: RowConfig
         require_vector("weight", weight, columns)
     y = empty(x, (count, columns), info.dtype_name)
     if count and columns:
-        config = config or ring_for(rows, weight) or choose(columns, rows.dtype.itemsize, weighted=weight is not None)
+        config = config or ring_for(rows, weight) or choose_for(rows, weighted=weight is not None)
         if isinstance(config, RingConfig):
             launch_ring(norm_ring, config, (rows, weight, None, y, float(eps)), {"CENTERED": False})
         else:

@@ -14,15 +14,18 @@ from typing import Any
 import phalanx as px
 from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
+from phalanx.runtime.arrays import describe
 
 VECTOR_BYTES = 16
 MAX_CLUSTER = 16
 HELD = 8  # vectors per thread that leave room for 64 registers a thread, 1,024 threads an SM
-FEWER_HELD = 6  # the same for kernels that need more registers besides
+FEWER_HELD = 6  # the same for kernels that need more registers besides, and for narrow elements that come one by one
 MOST_HELD = 10  # with 128 registers and 512 threads
 SHARED_BYTES = 192 * 1024
 STREAMED_FROM = 8  # CTAs of a cluster
 AHEAD = 4  # vectors per thread that leave room for as many weights
+CENTERED_HELD = {8: 7, 16: 6}  # by the CTAs of 512 threads: leaves room for the moments, and for how many columns each has
+CENTERED_PARTS = 5  # of longer ones, with the rest in shared memory
 
 
 @frozen
@@ -65,7 +68,7 @@ def _constants(config: RowConfig) -> dict[str, int]:
 
 @cache
 def choose(
-    columns: int, itemsize: int, held: int = HELD, *, weighted: bool = False, centered: bool = False
+    columns: int, itemsize: int, held: int = HELD, *, weighted: bool = False, centered: bool = False, aligned: bool = True
 ) -> RowConfig:
     """The configuration for a row of `columns` elements: about the smallest cluster that holds it, 1,024 threads an SM.
 
@@ -78,8 +81,13 @@ def choose(
     - Beyond 16 of them: 10 vectors a thread, one CTA on each SM; what is left of the row lies in shared memory.
 
     Rows of 8 large CTAs and more pass the SM's cache by; up to `AHEAD` vectors a thread have their weights ahead.
+    Rows that are not `aligned` to 16 bytes come element by element, each in a register of its own until all are here:
+    of narrow ones a thread holds fewer, and no CTAs are halved for weights ahead. `centered` rows that leave
+    a large cluster partly empty lie in shared memory in part, since the warps' moments need registers besides.
     Anyone may call it; no hardware is involved. Example: ``choose(65536, 2).cluster == 2``.
     """
+    if not aligned and itemsize < 4:
+        held, weighted = min(held, FEWER_HELD), False
     config = _spread(columns, itemsize, held)
     if config.cluster == 2 and weighted and not centered:
         return replace(_halved(config, columns), per_sm=3, ahead=True)
@@ -88,7 +96,22 @@ def choose(
     if config.shared and centered:  # fewer tiles that are written out one by one: the text compiles in under a second
         fewer = replace(config, parts=HELD, shared=config.shared + config.parts - HELD)
         config = fewer if fewer.shared * fewer.width * itemsize <= SHARED_BYTES else config
+    elif centered and columns != config.columns and config.per_sm == 2:
+        if config.parts > CENTERED_HELD.get(config.cluster, MOST_HELD):
+            config = replace(config, parts=CENTERED_PARTS, shared=config.parts - CENTERED_PARTS)
     return replace(config, once=config.cluster >= STREAMED_FROM, ahead=config.parts <= AHEAD)
+
+
+def choose_for(rows: Any, held: int = HELD, *, weighted: bool = False, centered: bool = False) -> RowConfig:
+    """`choose` for a matrix: by its columns and element type, and by where its rows begin.
+
+    Anyone may call it; no hardware is involved. Example: ``choose_for(np.zeros((8, 65001), np.float16)).cluster == 8``.
+    """
+    info = describe(rows)
+    assert info is not None
+    return choose(
+        info.shape[1], rows.dtype.itemsize, held, weighted=weighted, centered=centered, aligned=info.aligned16
+    )
 
 
 def _halved(config: RowConfig, columns: int) -> RowConfig:
@@ -156,6 +179,16 @@ def keep_row(parts, PARTS):
     for part in px.static_range(PARTS):
         same = (*same, px.keep(parts[part]))
     return same
+
+
+@px.func
+def anew(X, first):
+    """A CTA's first column, for what comes after the exchange.
+
+    Of rows that begin anywhere, each element has a column to compare with the row's end: without this the compiler
+    holds on to all of them from the loads to the stores, in as many registers.
+    """
+    return first if X.aligned else px.keep(first)
 
 
 @px.func

@@ -10,8 +10,9 @@ from phalanx.kernels.rows import (
     FEWER_HELD,
     HELD,
     RowConfig,
+    anew,
     by_warp,
-    choose,
+    choose_for,
     fold_max,
     fold_sum,
     keep_row,
@@ -99,6 +100,7 @@ def softmax_rows(X, Y, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, SHARED=0, 
     x = load_row(X, row, first, kept, -float("inf"), ROWS, WIDTH, PARTS, SHARED, ONCE)
     largest, total, _, x = row_statistics(X, x, kept, first, None, ROWS, WIDTH, PARTS, SHARED, WARPS)
     base, factor = softmax_terms(largest, total, LOG)
+    first = anew(X, first)
     for part in px.static_range(PARTS):
         at = first + part * WIDTH
         if at < X.shape[1]:
@@ -134,7 +136,7 @@ def _launch(x: Any, config: RowConfig | RingConfig | None, *, log: bool) -> Any:
     y = empty(x, tuple(rows.shape), info.dtype_name)
     count, columns = rows.shape
     if count and columns:
-        config = config or choose(columns, rows.dtype.itemsize, FEWER_HELD if log else HELD)
+        config = config or choose_for(rows, FEWER_HELD if log else HELD)
         if isinstance(config, RingConfig):
             from phalanx.kernels.softmax_ring import launch_softmax_ring
 

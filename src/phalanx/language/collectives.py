@@ -184,8 +184,9 @@ def reduce(ctx: Builder, tile: Any, op: Any, cta: Any = None) -> Any:
 
     Any agent, all its threads, in every CTA of the cluster equally often; sm_90 and up; PTX ``st.async`` to each peer
     and one mbarrier, without a cluster barrier. `op`: "sum", "max" or "min". The result is in every CTA, or with
-    ``cta=r`` in rank r alone; the others keep their own value. f16 and bf16 are combined in f32. It orders no other
-    memory. Example: ``total = px.cluster.reduce(px.sum(x), "sum")``.
+    ``cta=r`` in rank r alone; the others keep their own value. f16 and bf16 are combined in f32. With "max" and
+    "min" the result is NaN where one CTA has NaN. It orders no other memory.
+    Example: ``total = px.cluster.reduce(px.sum(x), "sum")``.
     """
     tile = load_scalar(ctx, tile)
     if op not in REDUCTIONS:

@@ -229,6 +229,11 @@ def adapted(number: int | float | bool, weak: DType, strong: DType) -> DType | N
     return strong if fits(number, strong) else promote(strong, weak)
 
 
+def _py_extreme(choose: Any) -> Any:
+    """Python's own `max` or `min`, but a NaN on either side is the result."""
+    return lambda a, b: a if a != a else b if b != b else choose(a, b)
+
+
 _PY_BINARY: dict[str, Any] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
@@ -241,8 +246,8 @@ _PY_BINARY: dict[str, Any] = {
     "xor": lambda a, b: a ^ b,
     "shl": lambda a, b: a << b,
     "shr": lambda a, b: a >> b,
-    "max": max,
-    "min": min,
+    "max": _py_extreme(max),
+    "min": _py_extreme(min),
 }
 SYMBOLS = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "mod": "%", "and": "&", "or": "|", "xor": "^",

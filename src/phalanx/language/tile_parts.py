@@ -7,11 +7,11 @@ from typing import Any
 from phalanx.ir.ops.tile import Empty, Keep, Part
 from phalanx.ir.types import TileType, f32
 from phalanx.ir.values import Value
-from phalanx.language.builder import Builder
+from phalanx.language.builder import Builder, operand
 from phalanx.language.builtin import builtin
-from phalanx.language.operators import describe, dtype_of, is_tile, shape_of
+from phalanx.language.operators import describe, dtype_of, is_scalar, is_tile, shape_of
 from phalanx.language.tiles import require_dtype, require_shape
-from phalanx.language.values import Slice
+from phalanx.language.values import Slice, load_scalar
 
 
 @builtin("empty")
@@ -29,14 +29,17 @@ def empty(ctx: Builder, shape: Any, dtype: Any = f32) -> Any:
 
 @builtin("keep")
 def keep(ctx: Builder, x: Any) -> Any:
-    """The same tile, held in registers as it is; what was computed from it is computed again where it is needed later.
+    """The same tile or scalar, held as it is; what was computed from it is computed again where it is needed later.
 
     Any agent; any GPU; PTX ``add`` of a zero that no compiler knows. For a long row of bf16 that is read once, reduced,
-    and scaled: without it the compiler may hold the row a second time, as f32.
+    and scaled: without it the compiler may hold the row a second time, as f32. For an offset, too, from which as many
+    indices are made twice: without it the compiler may hold them all from the loads to the stores.
     Example: ``x = px.keep(x)``.
     """
-    if not is_tile(x):
-        ctx.fail(f"px.keep holds a register tile, not {describe(x)}", "load the view first: px.load(view)")
+    x = load_scalar(ctx, x)
+    if not is_tile(x) and not is_scalar(x):
+        ctx.fail(f"px.keep holds a register tile or a scalar, not {describe(x)}", "load the view first: px.load(view)")
+    x = operand(x)
     result = Value(x.type)
     ctx.emit(Keep(x, result, loc=ctx.loc))
     return result

@@ -112,18 +112,18 @@ def where(ctx: Builder, cond: Any, a: Any, b: Any) -> Any:
 
 @builtin("maximum")
 def maximum(ctx: Builder, a: Any, b: Any) -> Any:
-    """The larger of two, elementwise; a NaN loses.
+    """The larger of two, elementwise; NaN where one of them is, as NumPy has it.
 
-    Any agent; any GPU; PTX ``max``. Example: ``px.maximum(x, 0.0)``.
+    Any agent; any GPU; PTX ``max``, of floats ``max.NaN``. Example: ``px.maximum(x, 0.0)``.
     """
     return binary(ctx, "max", load_scalar(ctx, a), load_scalar(ctx, b))
 
 
 @builtin("minimum")
 def minimum(ctx: Builder, a: Any, b: Any) -> Any:
-    """The smaller of two, elementwise; a NaN loses.
+    """The smaller of two, elementwise; NaN where one of them is, as NumPy has it.
 
-    Any agent; any GPU; PTX ``min``. Example: ``px.minimum(x, 6.0)``.
+    Any agent; any GPU; PTX ``min``, of floats ``min.NaN``. Example: ``px.minimum(x, 6.0)``.
     """
     return binary(ctx, "min", load_scalar(ctx, a), load_scalar(ctx, b))
 
@@ -225,7 +225,7 @@ def sum_(ctx: Builder, x: Any, axis: Any = None, keepdims: Any = False) -> Any:
 
 @builtin("max")
 def max_(ctx: Builder, x: Any, axis: Any = None, keepdims: Any = False) -> Any:
-    """The largest element over one axis, or over all.
+    """The largest element over one axis, or over all; NaN where one of them is.
 
     Any agent; any GPU; registers, then ``redux.sync`` or ``shfl.sync``, then shared memory between warps.
     Example: ``px.max(x, axis=1)``.
@@ -235,7 +235,7 @@ def max_(ctx: Builder, x: Any, axis: Any = None, keepdims: Any = False) -> Any:
 
 @builtin("min")
 def min_(ctx: Builder, x: Any, axis: Any = None, keepdims: Any = False) -> Any:
-    """The smallest element over one axis, or over all.
+    """The smallest element over one axis, or over all; NaN where one of them is.
 
     Any agent; any GPU; registers, then ``redux.sync`` or ``shfl.sync``, then shared memory between warps.
     Example: ``px.min(x, axis=1)``.
@@ -245,7 +245,7 @@ def min_(ctx: Builder, x: Any, axis: Any = None, keepdims: Any = False) -> Any:
 
 @builtin("argmax")
 def argmax(ctx: Builder, x: Any, axis: Any, keepdims: Any = False) -> Any:
-    """The index (i32) of the largest element along an axis; the first of equals.
+    """The index (i32) of the largest element along an axis; the first of equals, or of the NaNs where there are any.
 
     Any agent; any GPU; registers, then ``shfl.sync``, then shared memory between warps. Example: ``px.argmax(x,
     axis=1)``.

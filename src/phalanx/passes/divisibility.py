@@ -11,7 +11,7 @@ from math import gcd
 
 from phalanx.ir.core import Function, Op
 from phalanx.ir.ops.control import Assign, For, ReadVar
-from phalanx.ir.ops.tile import Binary, Cast, Select, Unary
+from phalanx.ir.ops.tile import Binary, Cast, Keep, Select, Unary
 from phalanx.ir.types import ScalarType
 from phalanx.ir.values import Const, Value, constant_of
 from phalanx.passes.once import once
@@ -48,7 +48,7 @@ def power_of_two(number: int) -> int:
 def find_divisibility(function: Function) -> Divisibility:
     """Follows the definitions of all integer scalars; cells and loops until nothing changes any more."""
     known: dict[Value, int] = {}
-    ops = [op for op in function.walk() if isinstance(op, Binary | Unary | Select | Cast | For | Assign | ReadVar)]
+    ops = [op for op in function.walk() if isinstance(op, Binary | Unary | Select | Cast | Keep | For | Assign | ReadVar)]
 
     def divisor(value: Value) -> int:
         if isinstance(value, Const):
@@ -87,6 +87,8 @@ def _transfer(op: Op, divisor: Divisor) -> int:
         return divisor(op.var)
     if isinstance(op, Select):
         return gcd(divisor(op.a), divisor(op.b))
+    if isinstance(op, Keep):
+        return divisor(op.x)
     if isinstance(op, Cast):
         integer = isinstance(op.x.type, ScalarType) and op.x.type.dtype.is_integer
         return divisor(op.x) if integer else 1

@@ -9,13 +9,13 @@ from phalanx.ir.core import Function, Op
 from phalanx.ir.ops.cluster import ClusterId, ClusterRank
 from phalanx.ir.ops.control import Assign, BlockId, For, NumBlocks, ReadVar
 from phalanx.ir.ops.memory import Extent
-from phalanx.ir.ops.tile import Binary, Cast, Select, Unary
+from phalanx.ir.ops.tile import Binary, Cast, Keep, Select, Unary
 from phalanx.ir.types import ScalarType
 from phalanx.ir.values import Const, Value, constant_of
 from phalanx.passes.once import once
 
 _COUNTS = (BlockId, NumBlocks, ClusterRank, ClusterId, Extent)
-_FOLLOWED = (Binary, Unary, Select, Cast, For, Assign, ReadVar, *_COUNTS)
+_FOLLOWED = (Binary, Unary, Select, Cast, Keep, For, Assign, ReadVar, *_COUNTS)
 
 
 class Signs:
@@ -64,6 +64,8 @@ def _holds(op: Op, signs: Signs) -> bool:
         return known(op.var)
     if isinstance(op, Select):
         return known(op.a) and known(op.b)
+    if isinstance(op, Keep):
+        return known(op.x)
     if isinstance(op, Cast):
         return isinstance(op.x.type, ScalarType) and not op.x.type.dtype.is_float and known(op.x)
     if isinstance(op, Unary):

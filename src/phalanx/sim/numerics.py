@@ -61,8 +61,10 @@ UNARY: dict[str, Function] = {
 BINARY: dict[str, Function] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "floordiv": np.floor_divide, "mod": np.mod,
     "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "shl": _shift_left, "shr": _shift_right,
-    "max": np.fmax, "min": np.fmin,
+    "max": np.maximum, "min": np.minimum,
 }
+IN_MEMORY: dict[str, Function] = {**BINARY, "max": np.fmax, "min": np.fmin}
+"""As `BINARY`, where memory computes: between a number and a NaN it keeps the number."""
 COMPARE: dict[str, Function] = {
     "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
 }
@@ -82,9 +84,9 @@ def unary(fn: str, dtype: DType) -> Function:
     return lambda x: narrow(function(widen(x)))
 
 
-def binary(fn: str, dtype: DType) -> Function:
+def binary(fn: str, dtype: DType, functions: dict[str, Function] = BINARY) -> Function:
     """`fn` of two operands of `dtype`, rounded to it."""
-    function = BINARY[fn]
+    function = functions[fn]
     if not is_narrow(dtype):
         return function
     widen, narrow = cast(dtype, f32), cast(f32, dtype)

@@ -246,3 +246,13 @@ def tanh_with_an_error():
         px.store(X[0:8, 0:8], px.tanh(px.load(X[0:8, 0:8]), approx=1e-3))
 
     add[1](X)
+
+
+@case
+def keeps_a_view():
+    @px.kernel
+    def scale(X):
+        x = px.keep(X[0:8, 0:8])
+        px.store(X[0:8, 0:8], px.load(x) * 2)
+
+    scale[1](X)

@@ -86,6 +86,12 @@ __device__ __forceinline__ T shuffle_xor(T x, int mask) {
   return bits<T>::from(got);
 }
 
+// Whether the element x at i comes before y at j: the larger one, of equals the first. A NaN is larger than all.
+template <class T>
+__device__ __forceinline__ bool argmax_takes(T x, int i, T y, int j) {
+  return i < j ? x >= y || x != x : !(x <= y) && y == y;
+}
+
 __device__ __forceinline__ void f8e4m3_pair_from_float(px_f8e4m3* y, float low, float high) {
   unsigned short pair;
   asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(high), "f"(low));
@@ -249,7 +255,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) mixed_types_kernel(
       {
         const float value = t_3[i];
         const int index = c1 + i;
-        if (value > best_argmax[0] || (value == best_argmax[0] && index < best_argmax_at[0])) best_argmax[0] = value, best_argmax_at[0] = index;
+        if (ptx::argmax_takes(value, index, best_argmax[0], best_argmax_at[0])) best_argmax[0] = value, best_argmax_at[0] = index;
       }
     }
     #pragma unroll
@@ -257,7 +263,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) mixed_types_kernel(
       {
         const float value = ptx::shuffle_xor(best_argmax[0], mask);
         const int index = ptx::shuffle_xor(best_argmax_at[0], mask);
-        if (value > best_argmax[0] || (value == best_argmax[0] && index < best_argmax_at[0])) best_argmax[0] = value, best_argmax_at[0] = index;
+        if (ptx::argmax_takes(value, index, best_argmax[0], best_argmax_at[0])) best_argmax[0] = value, best_argmax_at[0] = index;
       }
     }
     float* const partial = reinterpret_cast<float*>((px_smem + 0));
@@ -276,7 +282,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) mixed_types_kernel(
       {
         const float value = partial[j];
         const int index = partial_at[j];
-        if (value > best_argmax[0] || (value == best_argmax[0] && index < best_argmax_at[0])) best_argmax[0] = value, best_argmax_at[0] = index;
+        if (ptx::argmax_takes(value, index, best_argmax[0], best_argmax_at[0])) best_argmax[0] = value, best_argmax_at[0] = index;
       }
     }
   }

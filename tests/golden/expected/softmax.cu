@@ -19,9 +19,15 @@ __device__ __forceinline__ long long wrap_mul(long long a, long long b) {
 __device__ __forceinline__ bool inside(int i, int n) { return (unsigned)i < (unsigned)n; }
 __device__ __forceinline__ bool inside(long long i, int n) { return (unsigned long long)i < (unsigned)n; }
 
-// Over all lanes. Floats go as integers of the same order; a NaN loses.
+__device__ __forceinline__ float max_NaN_f32(float a, float b) {
+  float c;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b));
+  return c;
+}
+
+// Over all lanes. Floats go as integers of the same order; a NaN goes as the largest of them, 0x7fffffff.
 __device__ __forceinline__ float warp_max(float x) {
-  const int i = (int)__float_as_uint(fmaxf(x, __int_as_float(0xff800000)));
+  const int i = (int)__float_as_uint(max_NaN_f32(x, __int_as_float(0xff800000)));
   const int found = __reduce_max_sync(0xffffffffu, i ^ (i >> 31 & 0x7fffffff));
   return __int_as_float(found ^ (found >> 31 & 0x7fffffff));
 }
@@ -87,7 +93,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) softmax_kernel(
     x_max[0] = __int_as_float(0xff800000);
     #pragma unroll
     for (int i = 0; i < 32; ++i) {
-      x_max[0] = fmaxf(x_max[0], x[i]);
+      x_max[0] = ptx::max_NaN_f32(x_max[0], x[i]);
     }
     x_max[0] = ptx::warp_max(x_max[0]);
   }

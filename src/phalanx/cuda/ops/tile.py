@@ -177,6 +177,10 @@ def emit_reshape(w: Writer, op: Reshape) -> None:
 @emits(Keep)
 def emit_keep(w: Writer, op: Keep) -> None:
     """Elements that do not fill words are left alone: there are too few to matter."""
+    if not isinstance(op.result.type, TileType):
+        wide = scalar_dtype(op.x).bits >= 32
+        w.define(op.result, f"{w.use(h.KEEP_SCALAR)}({w.name(op.x)})" if wide else w.name(op.x))
+        return
     slots = w.registers(op.result)
     if slots * scalar_dtype(op.x).itemsize % 4:
         _rename(w, op.x, op.result)

@@ -91,7 +91,7 @@ def binary_text(w: Writer, fn: str, a: str, b: str, dtype: DType, constant: int 
     kind = compute_dtype(dtype)
     if fn in ("max", "min"):
         if kind.is_float:
-            return f"f{fn}{'' if kind.bits == 64 else 'f'}({a}, {b})"
+            return f"{w.use(h.EXTREME[fn, kind.bits])}({a}, {b})"
         return f"{w.use(h.MAXIMUM if fn == 'max' else h.MINIMUM)}<{w.ctype(kind)}>({a}, {b})"
     if fn in ("floordiv", "mod"):
         return _division(w, fn, a, b, kind, constant)

@@ -199,6 +199,39 @@ MINIMUM = Helper(
 )
 
 
+def _float_extreme(fn: str) -> Helper:
+    """One instruction; a NaN on either side makes the result 0x7fffffff, PTX's canonical NaN."""
+    return device_function(
+        f"{fn}_NaN_f32",
+        "float",
+        (("float", "a"), ("float", "b")),
+        f'float c;\nasm("{fn}.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b));\nreturn c;',
+    )
+
+
+def _double_extreme(fn: str) -> Helper:
+    """PTX has no such instruction for f64."""
+    sign = ">" if fn == "max" else "<"
+    return device_function(
+        f"{fn}_NaN_f64", "double", (("double", "a"), ("double", "b")), f"return a {sign} b || a != a ? a : b;"
+    )
+
+
+EXTREME = {
+    **{(fn, 32): _float_extreme(fn) for fn in ("max", "min")},
+    **{(fn, 64): _double_extreme(fn) for fn in ("max", "min")},
+}
+"""The larger or smaller of two floats of so many bits; not a number if one of them is none, as NumPy has it."""
+ARGMAX_TAKES = Helper(
+    "argmax_takes",
+    "// Whether the element x at i comes before y at j: the larger one, of equals the first. A NaN is larger than all.\n"
+    "template <class T>\n"
+    "__device__ __forceinline__ bool argmax_takes(T x, int i, T y, int j) {\n"
+    "  return i < j ? x >= y || x != x : !(x <= y) && y == y;\n"
+    "}",
+)
+
+
 @cache
 def clamped_cast(ctype: str, low: int, high: int) -> Helper:
     """An int that saturates to a narrower type: what a float beyond its range becomes."""
@@ -433,15 +466,24 @@ STORE_VECTOR_ONCE = Helper(
     "}",
     (WORDS,),
 )
-KEEP_WORDS = Helper(
-    "keep_words",
-    "// The same registers, plus a zero that only the running machine knows: no compiler can share what was\n"
-    "// computed from the old ones with what is computed from the new ones.\n"
+UNKNOWN_ZERO = Helper(
+    "unknown_zero",
+    "// A zero that only the running machine knows: no compiler can share what was computed before it was added with\n"
+    "// what is computed after.\n"
     "__device__ __forceinline__ unsigned unknown_zero() {\n"
     "  unsigned size;\n"
     "  asm volatile(\"mov.u32 %0, %%dynamic_smem_size;\" : \"=r\"(size));\n"
     "  return size >> 31;\n"
-    "}\n"
+    "}",
+)
+KEEP_SCALAR = Helper(
+    "keep_scalar",
+    "template <class T>\n"
+    "__device__ __forceinline__ T keep_scalar(T x) { return bits<T>::from(bits<T>::of(x) + unknown_zero()); }",
+    (BITS, UNKNOWN_ZERO),
+)
+KEEP_WORDS = Helper(
+    "keep_words",
     "template <int N, class T>\n"
     "__device__ __forceinline__ void keep_words(T* y, const T* x) {\n"
     "  const unsigned zero = unknown_zero();\n"
@@ -456,7 +498,7 @@ KEEP_WORDS = Helper(
     "    for (int j = 0; j < N; ++j) y[j] = bits<T>::from(bits<T>::of(x[j]) + zero);\n"
     "  }\n"
     "}",
-    (UNPACK_WORDS, PACK_WORDS),
+    (UNPACK_WORDS, PACK_WORDS, UNKNOWN_ZERO),
 )
 
 
@@ -561,19 +603,23 @@ SHUFFLE = Helper(
 )
 
 
-def warp_extreme(fn: str) -> Helper:
-    """The largest ("max") or smallest ("min") of the 32 lanes, in all of them, by one `redux.sync`."""
-    worst = "0xff800000" if fn == "max" else "0x7f800000"
-    return Helper(
-        f"warp_{fn}",
-        "// Over all lanes. Floats go as integers of the same order; a NaN loses.\n"
-        f"__device__ __forceinline__ float warp_{fn}(float x) {{\n"
-        f"  const int i = (int)__float_as_uint(f{fn}f(x, __int_as_float({worst})));\n"
-        f"  const int found = __reduce_{fn}_sync(0xffffffffu, i ^ (i >> 31 & 0x7fffffff));\n"
-        "  return __int_as_float(found ^ (found >> 31 & 0x7fffffff));\n"
-        "}",
-    )
-
+WARP_MAX = Helper(
+    "warp_max",
+    "// Over all lanes. Floats go as integers of the same order; a NaN goes as the largest of them, 0x7fffffff.\n"
+    "__device__ __forceinline__ float warp_max(float x) {\n"
+    "  const int i = (int)__float_as_uint(max_NaN_f32(x, __int_as_float(0xff800000)));\n"
+    "  const int found = __reduce_max_sync(0xffffffffu, i ^ (i >> 31 & 0x7fffffff));\n"
+    "  return __int_as_float(found ^ (found >> 31 & 0x7fffffff));\n"
+    "}",
+    (EXTREME["max", 32],),
+)
+WARP_MIN = Helper(
+    "warp_min",
+    "__device__ __forceinline__ float warp_min(float x) { return -warp_max(-x); }",
+    (WARP_MAX,),
+)
+WARP_EXTREME = {"max": WARP_MAX, "min": WARP_MIN}
+"""The largest or smallest of the 32 lanes, in all of them, by one `redux.sync`; not a number if one of them is none."""
 
 SHUFFLE_XOR = Helper(
     "shuffle_xor",

@@ -100,17 +100,16 @@ class _Reduction:
         if not self.is_argmax:
             self.w.line(f"{target} = {self.combine(target, value)};")
             return
-        # The first of equal maxima wins, in whichever order they come.
         indices = element(self.indices, at)
         with self.w.block():
             new_value, new_index = local(self.w, "value"), local(self.w, "index")
             ctype = self.w.ctype(self.dtype)
             self.w.line(f"const {ctype} {new_value} = {value};")
             self.w.line(f"const int {new_index} = {index};")
-            self.w.line(
-                f"if ({new_value} > {target} || ({new_value} == {target} && {new_index} < {indices})) "
-                f"{target} = {new_value}, {indices} = {new_index};"
-            )
+            takes = f"{new_value} > {target} || ({new_value} == {target} && {new_index} < {indices})"
+            if self.dtype.is_float:
+                takes = f"{self.w.use(h.ARGMAX_TAKES)}({new_value}, {new_index}, {target}, {indices})"
+            self.w.line(f"if ({takes}) {target} = {new_value}, {indices} = {new_index};")
 
 
 def emit_reduce(w: Writer, op: Reduce) -> None:
@@ -195,7 +194,7 @@ def _fold_lanes(r: _Reduction) -> None:
     if r.op.fn in ("max", "min") and r.dtype == f32 and len(bits) == EVERY_LANE:
         with slot_loop(w, r.kept.num_registers) as i:
             target = element(r.values, i)
-            w.line(f"{target} = {w.use(h.warp_extreme(r.op.fn))}({target});")
+            w.line(f"{target} = {w.use(h.WARP_EXTREME[r.op.fn])}({target});")
         return
     for first, last in _runs(bits):
         mask = str(1 << first)

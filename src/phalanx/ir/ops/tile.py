@@ -145,7 +145,7 @@ class Part(Op):
 
 @frozen(eq=False, repr=False)
 class Keep(Op):
-    """The same tile, held in registers as it is: what was computed from it before is not kept for after."""
+    """The same tile or scalar, held as it is: what was computed from it before is not kept for after."""
 
     mnemonic: ClassVar[str] = "keep"
     x: Value

@@ -255,24 +255,21 @@ def reduce(op: Reduce, agent: Agent) -> Run:
     else:
         widen = narrow
 
-    fmax: Run = np.fmax.reduce
-    fmin: Run = np.fmin.reduce
+    maximum: Run = np.maximum.reduce
+    minimum: Run = np.minimum.reduce
 
     def total(x: np.ndarray) -> Any:
         return narrow(np.sum(widen(x), axis=axis, keepdims=keep, dtype=numerics.accumulator(target)))
 
     def largest(x: np.ndarray) -> Any:
-        return narrow(fmax(widen(x), axis=axis, keepdims=keep))
+        return narrow(maximum(widen(x), axis=axis, keepdims=keep))
 
     def smallest(x: np.ndarray) -> Any:
-        return narrow(fmin(widen(x), axis=axis, keepdims=keep))
+        return narrow(minimum(widen(x), axis=axis, keepdims=keep))
 
     def position(x: np.ndarray) -> Any:
-        """Of the first largest element; NaN loses against everything."""
-        wide = np.asarray(widen(x))
-        if source.is_float:
-            wide = np.where(np.isnan(wide), -np.inf, wide)
-        return np.argmax(wide, axis=axis, keepdims=keep).astype(target.numpy)
+        """Of the first largest element; a NaN is larger than everything."""
+        return np.argmax(np.asarray(widen(x)), axis=axis, keepdims=keep).astype(target.numpy)
 
     return shaped({"sum": total, "max": largest, "min": smallest, "argmax": position}[op.fn], op.result)
 

@@ -60,7 +60,7 @@ def tma_store(op: TmaStore, agent: Agent) -> Callable[..., None]:
 
 @meaning(TmaReduce)
 def tma_reduce(op: TmaReduce, agent: Agent) -> Callable[..., None]:
-    function = numerics.binary(op.op, op.dst.dtype)
+    function = numerics.binary(op.op, op.dst.dtype, numerics.IN_MEMORY)
 
     def run(src: SharedPlace, dst: GlobalPlace) -> None:
         issue(StoreCopy(agent, op, src.array, lambda data: dst.fold(data, function), join_open_group(agent)))
