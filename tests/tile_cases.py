@@ -687,10 +687,10 @@ case(
 
 @px.kernel(warps=4)
 def keeps(X, Y, n, *, N=100):
-    """A tile, scalars of every width, and a number, held as they are."""
+    """A tile, scalars of every width, and a number, held as they are; the factor is 4, so that no product is rounded."""
     x = px.keep(px.load(X[n : n + N]))
     m = px.keep(n)
-    shift, factor = px.keep(m.to(px.i64) * 2) - 4, px.keep(px.f32(m) * 0.5)
+    shift, factor = px.keep(m.to(px.i64) * 2) - 4, px.keep(px.f32(m) + 1.0)
     narrow = px.keep(m.to(px.i8)).to(px.f32)
     at = m + px.keep(0)
     px.store(Y[at : at + N], x * factor + shift.to(px.f32) + narrow)
