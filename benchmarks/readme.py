@@ -80,8 +80,16 @@ def summary() -> list[str]:
             f"| gather and scatter of 131,072 rows of 4,096 bf16 | index_select, index_copy_ | "
             f"{gbs['gather'] / gbs['index_select']:.2f}, {gbs['scatter'] / gbs['index_copy']:.2f} | `benchmarks/gather.py` |"
         )
+    moe = result("moe")
+    if moe:
+        shown = ", ".join(f"{row['ratio']:.2f} (N = {row['n']:,})" for row in moe["rows"])
+        tokens, k = f"{moe['rows'][0]['rows']:,}", f"{moe['rows'][0]['k']:,}"
+        lines.append(
+            f"| `moe_gather_matmul`, {tokens} rows of {k} by index | index_select, then the grouped product | {shown} | "
+            "`benchmarks/moe.py` |"
+        )
     lines += product_lines()
-    named = ("copy", "launch", "gemm", "matmul", "small_m", "grouped", "rowwise", "gather")
+    named = ("copy", "launch", "gemm", "matmul", "small_m", "grouped", "rowwise", "gather", "moe")
     sources = [data for data in map(result, named) if data]
     places = dict.fromkeys(where(data) for data in sources)
     return [*lines, "", *(f"{place}." for place in places)]

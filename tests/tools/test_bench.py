@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -334,6 +335,33 @@ def test_peers_that_are_not_installed(name: str, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("importlib.util.find_spec", lambda *_: None)
     with pytest.raises(Missing, match=f"{name} is not installed"):
         peers.peer(name, lambda run, repeats: 1.0)
+
+
+def test_tilelang_compiles_its_settings_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    from phalanx.tools.bench.peers import tilelang_matmul
+
+    compiled: list[list[Any]] = []
+
+    def par_compile(programs: list[Any], target: str, ignore_error: bool) -> list[Any]:
+        compiled.append(programs)
+        return [None if setting.bm == 256 else (lambda *_, setting=setting: ran.append(setting)) for setting in programs]
+
+    ran: list[Any] = []
+    fake = SimpleNamespace(par_compile=par_compile, set_log_level=lambda level: None)
+    monkeypatch.setitem(sys.modules, "tilelang", fake)
+    monkeypatch.setattr(tilelang_matmul, "program", lambda m, n, k, setting: setting)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
+
+    def timer(run: Any, repeats: int) -> float:
+        run()
+        return float(ran[-1].stages * ran[-1].bn)
+
+    peer = tilelang_matmul.TileLang(timer)
+    a, b, c = (SimpleNamespace(shape=shape) for shape in ((512, 64), (256, 64), (512, 256)))
+    peer.launch(a, b, c)()
+    peer.launch(a, b, c)()
+    assert compiled == [list(tilelang_matmul.SETTINGS)]
+    assert ran[-1] == tilelang_matmul.Setting(128, 128, 64, 4, 256)  # 3 x 128 would be less, but did not compile
 
 
 # Results and plots ----------------------------------------------------------------------------------------

@@ -72,20 +72,27 @@ class TileLang:
         if importlib.util.find_spec("tilelang") is None:
             raise Missing("tilelang is not installed")
         self.timer = timer
-        self.compiled: dict[tuple[Any, ...], Any] = {}
+        self.compiled: dict[tuple[int, int, int], dict[Setting, Any]] = {}
         self.chosen: dict[tuple[int, int, int], Setting] = {}
 
     def fits(self, m: int, n: int, k: int) -> bool:
         return k % 8 == 0 and n % 8 == 0
 
-    def bind(self, setting: Setting, a: Any, b: Any, c: Any) -> Run:
+    def compile(self, shape: tuple[int, int, int]) -> None:
+        """All settings side by side: one takes seconds."""
         import tilelang
 
+        tilelang.set_log_level("WARNING")  # it announces each compilation else
+        kernels = tilelang.par_compile([program(*shape, s) for s in SETTINGS], target="cuda", ignore_error=True)
+        self.compiled[shape] = dict(zip(SETTINGS, kernels))
+
+    def bind(self, setting: Setting, a: Any, b: Any, c: Any) -> Run:
         shape = (a.shape[0], b.shape[0], a.shape[1])
-        if (shape, setting) not in self.compiled:
-            tilelang.set_log_level("WARNING")  # it announces each compilation else
-            self.compiled[shape, setting] = tilelang.compile(program(*shape, setting), target="cuda")
-        kernel = self.compiled[shape, setting]
+        if shape not in self.compiled:
+            self.compile(shape)
+        kernel = self.compiled[shape][setting]
+        if kernel is None:
+            raise RuntimeError(f"TileLang could not compile {setting}")
         return lambda: kernel(a, b, c)
 
     def launch(self, a: Any, b: Any, c: Any) -> Run:
