@@ -25,9 +25,9 @@ from phalanx.ir.ops.cluster import ClusterCopy
 from phalanx.ir.values import Const
 from phalanx.ir.views import BarrierArray, SharedBuffer, SharedView
 from phalanx.layouts import SharedLayout
+from phalanx.passes.alignment import CHUNK
 from phalanx.passes.divisibility import Divisibility, find_divisibility
 
-CHUNK = 16
 """Bulk copies move multiples of so many bytes, from and to multiples of them; the widest store moves as many."""
 WIDE_RUN = 128
 """Runs shorter than a row are bulk copies only from this size on."""

@@ -15,12 +15,12 @@ from phalanx.ir.values import Const, constant_of
 from phalanx.ir.views import GlobalView, SharedView
 from phalanx.layouts import SharedLayout
 from phalanx.layouts.rows import FOUR, RowPlan, row_boxes
+from phalanx.passes.alignment import CHUNK
 from phalanx.runtime.abi import TensorMapSlot
 
 if TYPE_CHECKING:
     from phalanx.passes.copies import _Planner
 
-CHUNK = 16
 FOUR_ROWS_FROM = 100  # the first architecture with `tile::gather4`
 DATACENTER = (100, 103, 110)  # those with `tile::scatter4`, and with `tile::gather4` to several CTAs
 
