@@ -116,6 +116,36 @@ def operand_is_overwritten_by_its_own_role(A, B, C, *, BUG):
     px.store(C[0:64, 0:64], acc.to(C.dtype))
 
 
+@planted("unfinished", args=(A, B, C))
+@px.kernel(warps=4)
+def product_that_nobody_waits_for(A, B, C, *, BUG):
+    a = px.shared((64, 64), A.dtype)
+    b = px.shared((64, 64), B.dtype)
+    px.store(a, px.load(A[0:64, 0:64]))
+    px.store(b, px.load(B[0:64, 0:64]))
+    px.fence.async_proxy()
+    acc = px.zeros((64, 64), px.f32)
+    px.wgmma(a, b.T, acc)  # bug
+    px.wgmma_commit()
+    if not BUG:
+        px.wgmma_wait(0)
+
+
+@planted("unfinished", args=(A, B, C))
+@px.kernel(warps=4)
+def product_that_is_not_committed(A, B, C, *, BUG):
+    a = px.shared((64, 64), A.dtype)
+    b = px.shared((64, 64), B.dtype)
+    px.store(a, px.load(A[0:64, 0:64]))
+    px.store(b, px.load(B[0:64, 0:64]))
+    px.fence.async_proxy()
+    acc = px.zeros((64, 64), px.f32)
+    px.wgmma(a, b.T, acc)  # bug
+    if not BUG:
+        px.wgmma_commit()
+    px.wgmma_wait(0)
+
+
 @planted("race", args=(A, B, C))
 @px.kernel(warps=4)
 def operand_is_overwritten_by_its_own_copy(A, B, C, *, BUG):

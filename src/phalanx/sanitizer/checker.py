@@ -150,9 +150,9 @@ class Checker(Monitor):
                 if phase > barrier.waited and not work.faulty and work.op not in self.racing_ops:
                     self.never_waited(barrier, work)
         for clock in state.clocks:
-            store = clock.last_store
-            if store is not None and clock.now[clock.reads_dim] < store.epoch and store.op not in self.racing_ops:
-                self.findings.add("unfinished", store.op.loc, describe=partial(messages.unfinished_store, store))
+            for read in (clock.last_store, clock.last_product):
+                if read is not None and clock.now[read.dim] < read.epoch and read.op not in self.racing_ops:
+                    self.findings.add("unfinished", read.op.loc, describe=partial(messages.unfinished_group, read))
 
     def fork(self, parent: Agent, child: Agent) -> None:
         parent.watch.fork(child.watch)
@@ -266,8 +266,10 @@ class Checker(Monitor):
             epoch = clock.commits + 1
         record = Record(clock, op, access, place, clock.rank, dim, epoch, work)
         if type(place) is SharedPlace:
-            if access.when is BY_BULK_GROUP and access.mode is READ:
+            if access.mode is READ and access.when is BY_BULK_GROUP:
                 clock.last_store = record
+            elif access.mode is READ and access.when is BY_MMA_GROUP:
+                clock.last_product = record
             self.conflicts.shared(record, self.cells(place.cta, place))
             if place.cta is not clock.agent.cta:
                 self.visit(place.cta, record)

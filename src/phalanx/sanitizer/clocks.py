@@ -71,8 +71,8 @@ class AgentClock:
     """What one agent knows. `now` is a view of `vector` that is cheap to read number by number."""
 
     __slots__ = (
-        "agent", "cluster", "commits", "dim", "fenced", "last_store", "layout", "locally", "mma_commits", "now", "own",
-        "rank", "reads_dim", "received", "seen", "unacquired", "vector", "writes_dim",
+        "agent", "cluster", "commits", "dim", "fenced", "last_product", "last_store", "layout", "locally", "mma_commits",
+        "now", "own", "rank", "reads_dim", "received", "seen", "unacquired", "vector", "writes_dim",
     )
 
     def __init__(self, agent: Agent, dim: int, layout: Layout) -> None:
@@ -100,6 +100,7 @@ class AgentClock:
         self.now[self.dim] = 1
         self.commits = self.mma_commits = 0
         self.last_store: Record | None = None
+        self.last_product: Record | None = None
         self.fenced: np.ndarray | None = None
         self.unacquired: np.ndarray | None = None
         """Stores of other CTAs that a wait of CTA scope did not acquire; a fence may."""

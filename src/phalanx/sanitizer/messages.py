@@ -349,13 +349,17 @@ def unfinished_load(barrier: BarrierClock, work: CopyWork) -> Finding:
     )
 
 
-def unfinished_store(store: Record) -> Finding:
-    clock = store.clock
-    if store.epoch > clock.commits:
-        what, fix = "was never committed", "px.tma.commit() and px.tma.wait(0, read=True) in the same role"
+def unfinished_group(read: Record) -> Finding:
+    """A store or a product whose reads of shared memory nobody waited for."""
+    if read.dim == read.clock.layout.mma + read.clock.dim:
+        committed, commit, wait = read.clock.mma_commits, "px.wgmma_commit()", "px.wgmma_wait(0)"
     else:
-        what, fix = "was committed, but nobody waited for it", "call px.tma.wait(0, read=True) in the same role"
+        committed, commit, wait = read.clock.commits, "px.tma.commit()", "px.tma.wait(0, read=True)"
+    if read.epoch > committed:
+        what, fix = "was never committed", f"{commit} and {wait} in the same role"
+    else:
+        what, fix = "was committed, but nobody waited for it", f"call {wait} in the same role"
     return Finding(
-        "unfinished", f"this {call(store.op)} {what} before the kernel ends; {fix}", store.op.loc, None,
-        (store.actor(),), label=label(store),
+        "unfinished", f"this {call(read.op)} {what} before the kernel ends; {fix}", read.op.loc, None,
+        (read.actor(),), label=label(read),
     )
