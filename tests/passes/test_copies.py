@@ -178,7 +178,10 @@ def refusal(kernel: Any, *types: Any, **constants: Any) -> Error:
     ("kind", "reason"),
     [
         (array(2, unit_inner=False), "the elements of X are not adjacent along its last axis"),
-        (array(2, aligned=False), "the start of X, or a stride of its outer axes, is not a multiple of 16 bytes"),
+        (
+            array(2, aligned=False),
+            "the start of X, or a stride of its outer axes, is not a multiple of 16 bytes, or runs backwards",
+        ),
     ],
 )
 def test_an_array_that_no_descriptor_can_express(kind: ArrayType, reason: str) -> None:

@@ -293,10 +293,12 @@ def test_tma_on_arrays_that_no_descriptor_expresses() -> None:
     """The simulator and the compiler refuse them alike, and say which rule they break."""
     base = np.zeros((64, 96), np.float32)
     good = px.spec((64, 96), px.f32)
+    askew = "the start of X, or a stride of its outer axes, is not a multiple of 16 bytes, or runs backwards"
     for bad, reason in (
         (base[:, ::2], "the elements of X are not adjacent along its last axis"),
-        (base[:, 1:90], "the start of X, or a stride of its outer axes, is not a multiple of 16 bytes"),
-        (px.spec((64, 97), px.f32), "the start of X, or a stride of its outer axes, is not a multiple of 16 bytes"),
+        (base[:, 1:90], askew),
+        (base[::-1], askew),
+        (px.spec((64, 97), px.f32), askew),
     ):
         with pytest.raises(px.Error, match=r"px.tma.load can't copy this region of X") as caught:
             px.compile(tma_copy[1], bad, good)

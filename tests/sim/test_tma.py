@@ -184,6 +184,7 @@ def aligned(shape: tuple[int, ...], offset: int = 0) -> np.ndarray:
 @pytest.mark.parametrize(("array", "message"), [
     (aligned((16, 16), 4), "X begins at an address that is 4 bytes past a multiple of 16"),
     (aligned((16, 17)), "axis 0 of X has a stride of 68 bytes, no multiple of 16"),
+    (aligned((16, 32))[::-1], "axis 0 of X has a stride of -128 bytes, backwards"),
     (aligned((16, 16))[:, ::2], "the last axis of X has a stride of 8 bytes instead of 4"),
 ])
 def test_misaligned_arrays(array, message):

@@ -24,6 +24,8 @@ ARCHS = {
     "sm_100a": Arch("sm_100a", 100),
     "sm_120a": Arch("sm_120a", 120, shared_limit=101376, max_cluster=8),
 }
+MAX_STRIDE = 1 << 40
+"""Bytes between neighbours along an axis of an array from which on TMA has no descriptor."""
 SHARED_LIMIT = ARCHS["sm_90a"].shared_limit
 """What kernels are fitted to before a target is named (buffers that share memory, `px.auto`): Hopper's. A smaller target
 refuses what it can't hold."""

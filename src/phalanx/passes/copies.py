@@ -97,7 +97,8 @@ class _Planner:
         if not kind.unit_inner:
             raise Impossible(f"the elements of {name} are not adjacent along its last axis")
         if not kind.aligned:
-            raise Impossible(f"the start of {name}, or a stride of its outer axes, is not a multiple of {CHUNK} bytes")
+            wrong = f"is not a multiple of {CHUNK} bytes, or runs backwards"
+            raise Impossible(f"the start of {name}, or a stride of its outer axes, {wrong}")
         if not self.divisibility.proves(view.offsets[-1], view.dtype.itemsize, CHUNK):
             raise Impossible(UNKNOWN_START)
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from phalanx.errors import Error
+from phalanx.ir.archs import MAX_STRIDE
 from phalanx.runtime import dlpack
 
 HOST = -1  # the device number of host memory
@@ -61,10 +62,12 @@ class ArrayInfo:
 
     @property
     def aligned16(self) -> bool:
-        """The base and every outer stride (of an axis longer than 1) are multiples of 16 bytes."""
+        """The base and every outer stride (of an axis longer than 1) are multiples of 16 bytes, forward and below 2**40."""
         item = ITEM_BYTES[self.dtype_name]
         return self.pointer % 16 == 0 and all(
-            stride * item % 16 == 0 for size, stride in zip(self.shape[:-1], self.strides[:-1]) if size > 1
+            stride * item % 16 == 0 and 0 <= stride * item < MAX_STRIDE
+            for size, stride in zip(self.shape[:-1], self.strides[:-1])
+            if size > 1
         )
 
     @property

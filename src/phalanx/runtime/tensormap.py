@@ -13,6 +13,7 @@ from typing import Any
 
 from phalanx.errors import Error
 from phalanx.frozen import frozen
+from phalanx.ir.archs import MAX_STRIDE
 from phalanx.runtime.abi import TENSOR_MAP_BYTES, TensorMapSlot
 from phalanx.runtime.arrays import ITEM_BYTES
 
@@ -24,7 +25,6 @@ _DATA_TYPES = {
 _SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
 _L2_PROMOTIONS = {0: 0, 64: 1, 128: 2, 256: 3}
 _MAX_BOX = 256
-_MAX_STRIDE = 1 << 40
 _ADDRESSES = 512  # descriptors kept per geometry
 _GEOMETRIES = 64  # geometries kept per kernel
 
@@ -82,14 +82,14 @@ def geometry(
 def _byte_stride(what: str, size: int, stride: int, item: int) -> int:
     nbytes = stride * item
     if size == 1:  # never stepped along: any legal stride will do
-        return nbytes if nbytes % 16 == 0 and 0 < nbytes < _MAX_STRIDE else 16
+        return nbytes if nbytes % 16 == 0 and 0 < nbytes < MAX_STRIDE else 16
     if nbytes % 16:
         raise _broken(
             what,
             f"has a stride of {nbytes} bytes, TMA needs multiples of 16",
             f"pad its rows to a multiple of {16 // item} elements or use px.load",
         )
-    if not 0 <= nbytes < _MAX_STRIDE:
+    if not 0 <= nbytes < MAX_STRIDE:
         raise _broken(what, f"has a stride of {nbytes} bytes, TMA needs 0 to 2**40 - 1", "pass a copy of it")
     return nbytes
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from phalanx.errors import Error
+from phalanx.ir.archs import MAX_STRIDE
 from phalanx.ir.location import Location
 from phalanx.ir.views import BarrierArray, GlobalView, SharedBuffer, SharedView
 from phalanx.sim.numerics import scalar_of
@@ -285,8 +286,10 @@ def misaligned(view: GlobalView, array: np.ndarray) -> str | None:
     if address % 16:
         return f"{view.array.name} begins at an address that is {address % 16} bytes past a multiple of 16"
     for axis in range(array.ndim - 1):
-        if array.shape[axis] > 1 and array.strides[axis] % 16:
-            return f"axis {axis} of {view.array.name} has a stride of {array.strides[axis]} bytes, no multiple of 16"
+        stride = array.strides[axis] if array.shape[axis] > 1 else 0
+        if stride % 16 or not 0 <= stride < MAX_STRIDE:
+            why = "no multiple of 16" if stride % 16 else "backwards" if stride < 0 else "2**40 or more"
+            return f"axis {axis} of {view.array.name} has a stride of {stride} bytes, {why}"
     inner = view.extents[-1] * item
     if inner % 16 and prod(view.extents) != view.extents[-1]:  # a single row may have any length
         return f"the region of {view.array.name} is {inner} bytes wide, no multiple of 16"
