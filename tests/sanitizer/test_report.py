@@ -132,3 +132,18 @@ def test_errors_that_are_no_checks_are_raised():
 
     with pytest.raises(px.Error, match="too long"):
         px.check(asserts[1], X)
+
+
+def test_more_shared_memory_than_any_gpu_has_is_a_note():
+    @px.kernel(warps=1)
+    def roomy(X, Y, *, N):
+        s = px.shared((N, 64), X.dtype)
+        px.store(s[0:64], px.load(X[0:64, 0:64]))
+        px.store(Y[0:64, 0:64], px.load(s[0:64]))
+
+    size = X.dtype.itemsize * 64
+    report = px.check(roomy[1], X, Y, N=232448 // size + 1)
+    assert report.ok and len(report.notes) == 1
+    needed = f"{(232448 // size + 1) * size:,}"
+    assert f"roomy needs at least {needed} bytes of shared memory, a CTA has 232,448 at most" in report.notes[0]
+    assert not px.check(roomy[1], X, Y, N=232448 // size).notes

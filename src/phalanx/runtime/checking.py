@@ -83,6 +83,7 @@ def check_launch(
         except Error as error:
             report.findings = [finding_of(error)]
             return report
+        report.notes += memory_notes(function)
         host = on_host([argument.value for argument in arguments if argument.type is not None])
         if 0 in grid:
             return report
@@ -135,6 +136,18 @@ def check_function(
             progress(number + 2)
             if ends_search(findings):
                 break
+
+
+def memory_notes(function: Function) -> list[str]:
+    """What no GPU has room for runs in the simulator; `px.compile` refuses it, so the report says so."""
+    from phalanx.ir.archs import ARCHS
+
+    least = sum(buffer.nbytes for buffer in function.buffers if buffer.reuse is None)
+    most = max(arch.shared_limit for arch in ARCHS.values())
+    if least <= most:
+        return []
+    needed = f"needs at least {least:,} bytes of shared memory, a CTA has {most:,} at most"
+    return [f"{function.loc.short}: {function.name} {needed}"]
 
 
 def check_copies(function: Function) -> None:
