@@ -101,9 +101,10 @@ def moe_gather_matmul(x: Any, idx: Any, w: Any, group_sizes: Any, *, out: Any = 
     """Row i of the result is ``x[idx[i]] @ w[e].T``, e the expert of i.
 
     The first group_sizes[0] rows have expert 0, the next group_sizes[1] expert 1, and so on.
-    `x` (tokens, K) and `w` (experts, N, K) bf16 or f16, `idx` and `group_sizes` i32 or i64, all on one device. The
-    gathered rows go straight to shared memory: there is no gathered copy of `x`. A row outside `x` counts as zeros.
-    Sums are f32. sm_90, or the simulator. Example: ``h = moe_gather_matmul(x, order, w1, counts)``.
+    `x` (tokens, K) and `w` (experts, N, K) bf16 or f16, K and N multiples of 8; `idx` and `group_sizes` i32 or i64, all
+    on one device; `group_sizes` may also be a list. The gathered rows go straight to shared memory: there is no gathered
+    copy of `x`. A row outside `x` counts as zeros. Sums are f32. sm_90, or the simulator. Example:
+    ``h = moe_gather_matmul(x, order, w1, counts)``.
     """
     rows, weights = operands_of("x", x, w)
     names = _indices(idx)
