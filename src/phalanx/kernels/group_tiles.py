@@ -59,22 +59,17 @@ def operands_of(what: str, x: Any, w: Any) -> tuple[ArrayInfo, ArrayInfo]:
     return rows, weights
 
 
-def result_of(x: Any, out: Any, shape: tuple[int, int], dtypes: tuple[str, ...]) -> Any:
-    """`out` if it can take a result of this shape, or a new array of the first type if it is None."""
-    made = empty(x, shape, dtypes[0]) if out is None else out
-    info = result_info("out", made, dtypes)
-    if info.shape != shape:
-        raise refused(f"out has shape {info.shape}", f"pass one of shape {shape}")
-    return made
-
-
 def stored_result(x: Any, out: Any, shape: tuple[int, int], dtype: str) -> Any:
-    """The same for a result that the copy engine stores."""
+    """`out` if the copy engine can store a result of this shape and type there, or a new array if it is None."""
     if shape[1] % 8:
         raise refused(f"w has {shape[1]} rows a group", "pad them to a multiple of 8: results are stored 16 bytes at a time")
-    made = result_of(x, out, shape, (dtype,))
-    _require_copyable("out", info_of("out", made))
-    return made
+    if out is None:
+        return empty(x, shape, dtype)
+    info = result_info("out", out, (dtype,))
+    if info.shape != shape:
+        raise refused(f"out has shape {info.shape}", f"pass one of shape {shape}")
+    _require_copyable("out", info)
+    return out
 
 
 def _require_copyable(what: str, info: ArrayInfo) -> None:

@@ -98,9 +98,13 @@ def index_layout(rows: int, warps: int) -> RegisterLayout:
     return RegisterLayout(LinearLayout.make(bases, padded((rows,))), (rows,), warps)
 
 
-def issued_by_warp(rows: int, warps: int) -> int:
-    """How many of `rows` rows each of so many warps asks for when they share them; a multiple of four."""
-    return max(FOUR, padded((rows,))[0] >> (warps.bit_length() - 1))
+def issued_by_warp(rows: int, warps: int) -> int | None:
+    """How many of `rows` rows, a multiple of four, one lane of each of so many warps asks for when they share them.
+
+    None: more than `UNIFORM_ROWS`, which would take too many registers. Then the lanes that hold the indices ask.
+    """
+    share = max(FOUR, padded((rows,))[0] >> (warps.bit_length() - 1))
+    return share if share <= UNIFORM_ROWS else None
 
 
 @lru_cache(maxsize=128)
@@ -108,11 +112,11 @@ def issue_layout(rows: int, warps: int) -> RegisterLayout:
     """The registers of a tile of `rows` indices whose rows are loaded: all lanes of a warp hold those that it asks for.
 
     They are the same in all lanes, so they move to uniform registers once, and the copies of a step follow each other
-    without a gap; lanes with indices of their own take turns, some sixty cycles each. More than `UNIFORM_ROWS` a warp
-    would take too many registers: then lanes hold them, as for stores.
+    without a gap; lanes with indices of their own take turns, some sixty cycles each. Where a warp would ask for too
+    many, lanes hold them, as for stores.
     """
     share = issued_by_warp(rows, warps)
-    if share > UNIFORM_ROWS:
+    if share is None:
         return index_layout(rows, warps)
     size = padded((rows,))[0]
     images: list[tuple[int, ...]] = [(1 << bit,) for bit in range(size.bit_length() - 1)]

@@ -230,11 +230,14 @@ def _block_product(op: Mma) -> list[Wish]:
     return wishes
 
 
-def _row_copy(op: TmaGather | TmaScatter) -> list[Wish]:
-    """The indices of loads with the warps that issue them, those of stores with the lanes of every warp."""
-    if isinstance(op, TmaGather):
-        rows = op.src.offsets[0]
-        return [Fixed(rows, issue_layout(shape_of(rows)[0], op.warps))]
+def _gathered(op: TmaGather) -> list[Wish]:
+    """The indices of loads are with the warps that issue them."""
+    rows = op.src.offsets[0]
+    return [Fixed(rows, issue_layout(shape_of(rows)[0], op.warps))]
+
+
+def _scattered(op: TmaScatter) -> list[Wish]:
+    """Those of stores are with the lanes of every warp."""
     rows = op.dst.offsets[0]
     return [Fixed(rows, index_layout(shape_of(rows)[0], op.warps))]
 
@@ -281,8 +284,8 @@ RULES: dict[type[Op], Rule] = {
     ReadVar: _cell,
     Wgmma: _product,
     Mma: _block_product,
-    TmaGather: _row_copy,
-    TmaScatter: _row_copy,
+    TmaGather: _gathered,
+    TmaScatter: _scattered,
     ClusterReduce: _cluster_reduce,
     ClusterGather: _cluster_gather,
     WgmmaWait: lambda op: [Same((result, acc)) for acc, result in zip(op.accs, op.results, strict=True)],

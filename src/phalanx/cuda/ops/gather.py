@@ -21,7 +21,7 @@ from phalanx.cuda.writer import Helper, Writer, scalar_dtype
 from phalanx.ir.ops.gather import RowCopy, TmaGather, TmaGather4, TmaScatter, TmaScatter4, row_views
 from phalanx.ir.values import Const, Value
 from phalanx.ir.views import SharedView
-from phalanx.layouts.rows import FOUR, UNIFORM_ROWS, index_layout, issue_layout, issued_by_warp
+from phalanx.layouts.rows import FOUR, index_layout, issue_layout, issued_by_warp
 from phalanx.layouts.shared import SWIZZLE_MASKS
 
 LANES = 32
@@ -66,8 +66,9 @@ def emit_gather4(w: Writer, op: TmaGather4) -> None:
 @emits(TmaGather)
 def emit_gather(w: Writer, op: TmaGather) -> None:
     tile = w.name(op.src.offsets[0])
-    if issued_by_warp(op.dst.shape[0], op.warps) <= UNIFORM_ROWS:
-        _emit_uniform(w, op, tile)
+    share = issued_by_warp(op.dst.shape[0], op.warps)
+    if share is not None:
+        _emit_uniform(w, op, tile, share)
         return
     with w.block():
         if op.warps == 1:
@@ -79,14 +80,13 @@ def emit_gather(w: Writer, op: TmaGather) -> None:
                 gather.four([f"{tile}[{slot}]" for slot in slots], first)
 
 
-def _emit_uniform(w: Writer, op: TmaGather, tile: str) -> None:
-    """One lane of each warp issues the warp's copies, back to back, with indices that all its lanes hold.
+def _emit_uniform(w: Writer, op: TmaGather, tile: str, share: int) -> None:
+    """One lane of each warp issues the warp's `share` of copies, back to back, with indices that all its lanes hold.
 
     The lane is elected here, not where the role begins: so the assembler knows that it is alone, and needs no loop over
     the lanes that might be active.
     """
     rows = op.dst.shape[0]
-    share = issued_by_warp(rows, op.warps)
     slots = local_slots(w.plan.layouts[op.src.offsets[0]], issue_layout(rows, op.warps))
     assert slots is not None, "the indices are not where their copies are issued"
     issuers = -(-rows // share)

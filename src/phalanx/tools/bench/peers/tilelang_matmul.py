@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from phalanx.runtime.timing import Run, Timer
 from phalanx.tools.bench.contenders import Missing
-from phalanx.tools.bench.peers import fastest
+from phalanx.tools.bench.peers import FastestSetting
 
 
 class Setting(NamedTuple):
@@ -62,21 +62,18 @@ def program(m: int, n: int, k: int, setting: Setting) -> Any:
     return main
 
 
-class TileLang:
+class TileLang(FastestSetting):
     """The matmul with the fastest of its settings for each shape."""
 
     name = "tilelang"
+    settings = SETTINGS
     checks = ((512, 1024, 512),)  # each shape is compiled by itself, which takes seconds
 
     def __init__(self, timer: Timer) -> None:
         if importlib.util.find_spec("tilelang") is None:
             raise Missing("tilelang is not installed")
-        self.timer = timer
+        super().__init__(timer)
         self.compiled: dict[tuple[int, int, int], dict[Setting, Any]] = {}
-        self.chosen: dict[tuple[int, int, int], Setting] = {}
-
-    def fits(self, m: int, n: int, k: int) -> bool:
-        return k % 8 == 0 and n % 8 == 0
 
     def compile(self, shape: tuple[int, int, int]) -> None:
         """All settings side by side: one takes seconds."""
@@ -94,12 +91,3 @@ class TileLang:
         if kernel is None:
             raise RuntimeError(f"TileLang could not compile {setting}")
         return lambda: kernel(a, b, c)
-
-    def launch(self, a: Any, b: Any, c: Any) -> Run:
-        shape = (a.shape[0], b.shape[0], a.shape[1])
-        if shape not in self.chosen:
-            self.chosen[shape], _ = fastest(SETTINGS, lambda setting: self.bind(setting, a, b, c), self.timer)
-        return self.bind(self.chosen[shape], a, b, c)
-
-    def watched(self, a: Any, b: Any, c: Any) -> Run | None:
-        return None

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from phalanx.runtime.timing import Run, Timer
 from phalanx.tools.bench.contenders import Missing
-from phalanx.tools.bench.peers import fastest
+from phalanx.tools.bench.peers import FastestSetting
 
 
 class Setting(NamedTuple):
@@ -34,24 +34,21 @@ SETTINGS = (
 GROUP = 8
 
 
-class Triton:
+class Triton(FastestSetting):
     """The matmul with the fastest of its settings for each shape."""
 
     name = "triton"
+    settings = SETTINGS
 
     def __init__(self, timer: Timer) -> None:
         if importlib.util.find_spec("triton") is None:
             raise Missing("triton is not installed")
         if importlib.util.find_spec("triton.tools.tensor_descriptor") is None:
             raise Missing("this triton has no tensor descriptors made on the host: 3.4 and newer have them")
-        self.timer = timer
+        super().__init__(timer)
         from phalanx.tools.bench.peers.triton_kernel import matmul
 
         self.kernel = matmul
-        self.chosen: dict[tuple[int, int, int], Setting] = {}
-
-    def fits(self, m: int, n: int, k: int) -> bool:
-        return k % 8 == 0 and n % 8 == 0  # rows of 16 bytes
 
     def bind(self, setting: Setting, a: Any, b: Any, c: Any) -> Run:
         import torch
@@ -72,12 +69,3 @@ class Triton:
             )
 
         return run
-
-    def launch(self, a: Any, b: Any, c: Any) -> Run:
-        shape = (a.shape[0], b.shape[0], a.shape[1])
-        if shape not in self.chosen:
-            self.chosen[shape], _ = fastest(SETTINGS, lambda setting: self.bind(setting, a, b, c), self.timer)
-        return self.bind(self.chosen[shape], a, b, c)
-
-    def watched(self, a: Any, b: Any, c: Any) -> Run | None:
-        return None
