@@ -11,6 +11,7 @@ from cuda_text import ARCHS, body, module_of
 from front import array
 from phalanx.cuda.nvrtc import compile_cuda
 from phalanx.ir.types import I32, DType, bf16, f8e4m3, f8e5m2, f16, f32, i8, i32, u8
+from product_kernels import anywhere, by_rows, dots
 
 
 @px.kernel(warps=lambda WARPS: WARPS)
@@ -116,36 +117,15 @@ def test_operands_from_registers() -> None:
     assert "ldmatrix" not in ptx
 
 
-@px.kernel(warps=12)
-def roles(A, B, C, *, M=128, N=64, K=64, STAGES=2):
-    """Two consumer warpgroups that release a stage without a barrier among them, where wgmma reads it."""
-    a = px.shared((STAGES, M, K), A.dtype)
-    b = px.shared((STAGES, N, K), B.dtype)
-    full, empty = px.barrier(STAGES), px.barrier(STAGES)
-    ring = px.ring(STAGES)
-    steps = A.shape[1] // K
-    with px.warps(0, 4):
-        for k in range(steps):
-            empty[ring.stage].wait(ring.parity ^ 1)
-            with full[ring.stage].transaction():
-                px.tma.load(A[0:M, k * K : k * K + K], a[ring.stage], full[ring.stage])
-                px.tma.load(B[0:N, k * K : k * K + K], b[ring.stage], full[ring.stage])
-            ring.advance()
-    with px.warps(4, 8):
-        acc = px.zeros((M, N), px.f32)
-        for _ in range(steps):
-            full[ring.stage].wait(ring.parity)
-            acc = px.dot(a[ring.stage], b[ring.stage].T, acc)
-            empty[ring.stage].arrive()
-            ring.advance()
-        px.store(C[0:M, 0:N], acc)
+WARPGROUPS = {"PRODUCERS": 4, "CONSUMERS": 8, "M": 128, "N": 64, "K": 64}
+"""Two that multiply, and release a stage without a barrier among them, where wgmma reads it."""
 
 
 def test_a_target_without_wgmma_runs_px_dot_by_warps() -> None:
-    hopper, ptx = compiled(roles, types(bf16, bf16))
+    hopper, ptx = compiled(dots, types(bf16, bf16), **WARPGROUPS)
     assert "wgmma.mma_async" in ptx and not instructions(ptx)
     assert 'form="per_warpgroup"' in hopper.ir and "factor=2" in hopper.ir
-    other, ptx = compiled(roles, types(bf16, bf16), "sm_100a")
+    other, ptx = compiled(dots, types(bf16, bf16), "sm_100a", **WARPGROUPS)
     assert instructions(ptx) and "wgmma" not in ptx
     assert "px.dot runs as mma.sync: sm_100a has no wgmma" in other.ir
     # All warps have read the stage before one thread releases it.
@@ -171,24 +151,6 @@ def test_a_px_wgmma_of_the_users_stays_an_error_there() -> None:
         module_of(mixed, (array(2, bf16), array(2, f32)), arch="sm_100a")
 
 
-@px.kernel(warps=4)
-def by_rows(A, B, C, *, M=64, N=64, K=64):
-    """Rows that are copied one by one lie in a plain buffer, which wgmma can't read."""
-    a = px.shared((M, K), A.dtype)
-    b = px.shared((N, K), B.dtype)
-    full = px.barrier()
-    with full.transaction():
-        for row in px.static_range(M):
-            px.tma.load(A[row, 0:K], a[row], full)
-        px.tma.load(B[0:N, 0:K], b, full)
-    full.wait(0)
-    acc = px.zeros((M, N), px.f32)
-    for _ in range(C.shape[0] // M):
-        acc = px.dot(a, b.T, acc)
-        acc = px.dot(b, b.T, acc)
-    px.store(C[0:M, 0:N], acc)
-
-
 def test_a_layout_that_wgmma_can_not_read() -> None:
     module, ptx = compiled(by_rows, types(bf16, bf16))
     assert "px.dot runs as mma.sync: wgmma can't read a: wgmma reads tiles with a swizzle" in module.ir
@@ -198,16 +160,6 @@ def test_a_layout_that_wgmma_can_not_read() -> None:
     product = module.ir[module.ir.index("= wgmma ") :]
     assert product.index("= wgmma.wait") < product.index("store")
     assert "convert_layout" not in product
-
-
-@px.kernel(warps=4)
-def anywhere(A, B, C, start, *, M=64, N=64, K=64):
-    a = px.shared((2 * M, K), A.dtype)
-    b = px.shared((N, K), B.dtype)
-    px.store(a, px.load(A[0 : 2 * M, 0:K]))
-    px.store(b, px.load(B[0:N, 0:K]))
-    px.fence.async_proxy()
-    px.store(C[0:M, 0:N], px.dot(a[start : start + M], b.T))
 
 
 def test_a_view_that_begins_anywhere() -> None:

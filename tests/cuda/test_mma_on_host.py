@@ -15,6 +15,7 @@ from host_cuda import COMPILER, launch, run_on_host, type_of
 from phalanx.cuda.module import generate
 from phalanx.ir.archs import arch_of
 from phalanx.passes.lower import lower
+from product_kernels import anywhere
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler on this machine")
 
@@ -107,23 +108,13 @@ def test_on_a_target_without_wgmma() -> None:
     np.testing.assert_allclose(got[2].astype(np.float32), args[2].astype(np.float32), rtol=1e-2, atol=1e-2)
 
 
-@px.kernel(warps=4)
-def anywhere(A, B, C, start, *, M=64, N=32, K=32):
-    a = px.shared((2 * M, K), A.dtype)
-    b = px.shared((N, K), B.dtype)
-    px.store(a, px.load(A[0 : 2 * M, 0:K]))
-    px.store(b, px.load(B[0:N, 0:K]))
-    px.fence.async_proxy()
-    px.store(C[0:M, 0:N], px.dot(a[start : start + M], b.T))
-
-
 @pytest.mark.parametrize("start", [0, 3, 64])
 def test_a_view_that_begins_anywhere(start: int) -> None:
     rng = np.random.default_rng(0)
     args = [numbers(rng, (128, 32), BF16), numbers(rng, (32, 32), BF16), np.zeros((64, 32), F32)]
     got = [x.copy() for x in args]
-    anywhere[1](*args, start)
-    run_on_host(anywhere, 1, *got, start)
+    anywhere[1](*args, start, N=32, K=32)
+    run_on_host(anywhere, 1, *got, start, N=32, K=32)
     np.testing.assert_allclose(got[2], args[2], rtol=1e-3, atol=1e-3)
 
 

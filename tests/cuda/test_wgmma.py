@@ -15,6 +15,7 @@ from phalanx.cuda.nvrtc import compile_cuda
 from phalanx.cuda.tiles.matrix_store import chunk_layout
 from phalanx.ir.types import DType, bf16, f8e4m3, f8e5m2, f16, f32, i8, i32, u8
 from phalanx.layouts.fragments import wgmma_accumulator
+from product_kernels import halves, slices
 
 
 @px.kernel(warps=4)
@@ -223,31 +224,6 @@ def test_a_part_that_would_have_to_move_is_refused() -> None:
     assert "acc[:, START" in caught.value.location.text and caught.value.remedy
 
 
-@px.kernel(warps=lambda WARPS: WARPS)
-def halves(A, B, C, *, M=128, N=256, K=64, STAGES=3, WARPS=8, ALONG="m"):
-    """f16 accumulators over a ring, and out again through stmatrix and TMA."""
-    a = px.shared((STAGES, M, K), A.dtype)
-    b = px.shared((STAGES, N, K), B.dtype)
-    out = px.shared((M, N), C.dtype)
-    full = px.barrier(STAGES)
-    use = px.ring(STAGES)
-    acc = px.empty((M, N), C.dtype)
-    for k in range(A.shape[1] // K):
-        with full[use.stage].transaction():
-            px.tma.load(A[0:M, k * K : k * K + K], a[use.stage], full[use.stage])
-            px.tma.load(B[0:N, k * K : k * K + K], b[use.stage], full[use.stage])
-        full[use.stage].wait(use.parity)
-        px.wgmma(a[use.stage], b[use.stage].T, acc, accumulate=k > 0, along=ALONG)
-        px.wgmma_commit()
-        px.wgmma_wait(0)
-        use.advance()
-    px.store(out, acc)
-    px.fence.async_proxy()
-    px.tma.store(out, C[0:M, 0:N])
-    px.tma.commit()
-    px.tma.wait(0)
-
-
 def test_f16_accumulators_stay_packed() -> None:
     """Two to a register from the first instruction to stmatrix: nothing is taken apart on the way."""
     module, ptx = compiled(halves, types(f16, f16, f16))
@@ -275,23 +251,6 @@ def test_both_tiles_along_m_and_n_take_the_same_number_of_instructions() -> None
         _, ptx = compiled(halves, types(bf16, bf16, f32), ALONG=along, M=128, N=128, STAGES=2)
         rows = 1 if along == "m" else 2
         assert instructions(ptx) == [f"{shape}.f32.bf16.bf16"] * (4 * rows)
-
-
-@px.kernel(warps=lambda WARPS: WARPS)
-def slices(A, B, C, *, K0=0, N0=0, N=64, K=64, TB=False, WARPS=4, ALONG="m"):
-    """A product of slices of wider buffers."""
-    a = px.shared((64, 128), A.dtype)
-    b = px.shared((64, 128) if TB else (N, 128), B.dtype)
-    full = px.barrier()
-    with full.transaction():
-        px.tma.load(A.tile((0, 0), a.shape), a, full)
-        px.tma.load(B.tile((0, 0), b.shape), b, full)
-    full.wait(0)
-    acc = px.zeros((64, N), px.f32)
-    px.wgmma(a[:, K0 : K0 + K], b[:K, N0 : N0 + N] if TB else b[:, K0 : K0 + K].T, acc, along=ALONG)
-    px.wgmma_commit()
-    px.wgmma_wait(0)
-    px.store(C[0:64, 0:N], acc)
 
 
 def operands_of(module) -> list[str]:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import phalanx as px
+from product_kernels import by_rows, dots, halves, slices
 
 pytestmark = pytest.mark.gpu
 torch: Any = pytest.importorskip("torch")
@@ -125,105 +126,22 @@ def test_mma_sync_operands_in_registers(types: tuple[Any, Any, Any]) -> None:
     run(types, (64, 32, 64), WARPS=4, DOT=True, AR=True, BR=True)
 
 
-@px.kernel(warps=8)
-def halves(A, B, C, *, M=128, N=256, K=64, STAGES=3):
-    """f16 accumulators over a ring, and out again through stmatrix and TMA."""
-    a = px.shared((STAGES, M, K), A.dtype)
-    b = px.shared((STAGES, N, K), B.dtype)
-    out = px.shared((M, N), C.dtype)
-    full = px.barrier(STAGES)
-    use = px.ring(STAGES)
-    acc = px.empty((M, N), px.f16)
-    for k in range(A.shape[1] // K):
-        with full[use.stage].transaction():
-            px.tma.load(A[0:M, k * K : k * K + K], a[use.stage], full[use.stage])
-            px.tma.load(B[0:N, k * K : k * K + K], b[use.stage], full[use.stage])
-        full[use.stage].wait(use.parity)
-        px.wgmma(a[use.stage], b[use.stage].T, acc, accumulate=k > 0)
-        px.wgmma_commit()
-        px.wgmma_wait(0)
-        use.advance()
-    px.store(out, acc)
-    px.fence.async_proxy()
-    px.tma.store(out, C[0:M, 0:N])
-    px.tma.commit()
-    px.tma.wait(0)
-
-
 def test_f16_accumulators_through_a_ring_and_stmatrix() -> None:
     rng = np.random.default_rng(0)
     args = [numbers(rng, (128, 256), F16), numbers(rng, (256, 256), F16), np.zeros((128, 256), F16)]
     compare(halves[1], args, tolerance=0.1)
 
 
-@px.kernel(warps=3)
-def pair_of_warps(A, B, C, *, M=16, N=64, K=64, STAGES=3):
-    """A producer warp and a consumer of two: mma.sync from a ring that TMA fills."""
-    a = px.shared((STAGES, M, K), A.dtype)
-    b = px.shared((STAGES, N, K), B.dtype)
-    full, empty = px.barrier(STAGES), px.barrier(STAGES)
-    ring = px.ring(STAGES)
-    steps = A.shape[1] // K
-    with px.warps(0, 1):
-        for k in range(steps):
-            empty[ring.stage].wait(ring.parity ^ 1)
-            with full[ring.stage].transaction():
-                px.tma.load(A[0:M, k * K : k * K + K], a[ring.stage], full[ring.stage])
-                px.tma.load(B[0:N, k * K : k * K + K], b[ring.stage], full[ring.stage])
-            ring.advance()
-    with px.warps(1, 2):
-        acc = px.zeros((M, N), px.f32)
-        for _ in range(steps):
-            full[ring.stage].wait(ring.parity)
-            acc = px.dot(a[ring.stage], b[ring.stage].T, acc)
-            empty[ring.stage].arrive()
-            ring.advance()
-        px.store(C[0:M, 0:N], acc)
-
-
 def test_mma_sync_from_a_ring() -> None:
     rng = np.random.default_rng(0)
-    compare(pair_of_warps[1], [numbers(rng, (16, 1024), BF16), numbers(rng, (64, 1024), BF16), np.zeros((16, 64), F32)])
-
-
-@px.kernel(warps=4)
-def by_rows(A, B, C, *, M=64, N=64, K=64):
-    """Rows that are copied one by one lie in a plain buffer: one product by mma.sync, one by wgmma, one accumulator."""
-    a = px.shared((M, K), A.dtype)
-    b = px.shared((N, K), B.dtype)
-    full = px.barrier()
-    with full.transaction():
-        for row in px.static_range(M):
-            px.tma.load(A[row, 0:K], a[row], full)
-        px.tma.load(B[0:N, 0:K], b, full)
-    full.wait(0)
-    acc = px.zeros((M, N), px.f32)
-    for _ in range(3):
-        acc = px.dot(a, b.T, acc)
-        acc = px.dot(b, b.T, acc)
-    px.store(C[0:M, 0:N], acc)
+    args = [numbers(rng, (16, 1024), BF16), numbers(rng, (64, 1024), BF16), np.zeros((16, 64), F32)]
+    compare(dots[1], args, N=64, K=64, STAGES=3)
 
 
 def test_both_instructions_on_one_accumulator() -> None:
     rng = np.random.default_rng(0)
-    compare(by_rows[1], [numbers(rng, (64, 64), BF16), numbers(rng, (64, 64), BF16), np.zeros((64, 64), F32)])
-
-
-@px.kernel(warps=lambda WARPS: WARPS)
-def slices(A, B, C, *, K0=0, N0=0, N=64, K=64, TB=False, WARPS=4, ALONG="m"):
-    """Slices of wider buffers, across the panels that the swizzle cuts them into."""
-    a = px.shared((64, 128), A.dtype)
-    b = px.shared((64, 256) if TB else (N, 128), B.dtype)
-    full = px.barrier()
-    with full.transaction():
-        px.tma.load(A.tile((0, 0), a.shape), a, full)
-        px.tma.load(B.tile((0, 0), b.shape), b, full)
-    full.wait(0)
-    acc = px.zeros((64, N), px.f32)
-    px.wgmma(a[:, K0 : K0 + K], b[:K, N0 : N0 + N] if TB else b[:, K0 : K0 + K].T, acc, along=ALONG)
-    px.wgmma_commit()
-    px.wgmma_wait(0)
-    px.store(C[0:64, 0:N], acc)
+    args = [numbers(rng, (64, 64), BF16), numbers(rng, (64, 64), BF16), np.zeros((64, 64), F32)]
+    compare(by_rows[1], args, TURNS=3)
 
 
 @pytest.mark.parametrize("start, depth", [(16, 64), (48, 64), (32, 96), (96, 32)])
@@ -237,11 +155,11 @@ def test_slices_along_k(start: int, depth: int) -> None:
 def test_slices_across_k(start: int, columns: int) -> None:
     rng = np.random.default_rng(0)
     args = [numbers(rng, (64, 128), BF16), numbers(rng, (64, 256), BF16), np.zeros((64, columns), F32)]
-    compare(slices[1], args, N0=start, N=columns, TB=True)
+    compare(slices[1], args, N0=start, N=columns, TB=True, WIDE=256)
 
 
 @pytest.mark.parametrize("warps, columns", [(8, 64), (16, 64), (16, 128), (8, 16), (16, 256)])
 def test_warpgroups_that_share_a_panel_of_columns(warps: int, columns: int) -> None:
     rng = np.random.default_rng(0)
     args = [numbers(rng, (64, 128), BF16), numbers(rng, (64, 256), BF16), np.zeros((64, columns), F32)]
-    compare(slices[1], args, N=columns, TB=True, WARPS=warps, ALONG="n")
+    compare(slices[1], args, N=columns, TB=True, WIDE=256, WARPS=warps, ALONG="n")

@@ -12,6 +12,7 @@ from phalanx.ir.ops.mma import Mma
 from phalanx.ir.types import bf16, f32
 from phalanx.sim.run import simulate
 from phalanx.sim.scheduler import Schedule
+from product_kernels import dots
 
 BF16, E4M3, E5M2 = ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
 
@@ -81,39 +82,13 @@ def test_it_is_over_when_it_returns(schedule: str) -> None:
     assert px.check(twice[1], a, np.ones((16, 8), BF16), c).ok
 
 
-@px.kernel(warps=3)
-def roles(A, B, C, *, M=16, N=32, K=32, STAGES=2, WAIT=True):
-    """A producer warp and a consumer of two warps, which is no warpgroup."""
-    a = px.shared((STAGES, M, K), A.dtype)
-    b = px.shared((STAGES, N, K), B.dtype)
-    full, empty = px.barrier(STAGES), px.barrier(STAGES)
-    ring = px.ring(STAGES)
-    steps = A.shape[1] // K
-    with px.warps(0, 1):
-        for k in range(steps):
-            empty[ring.stage].wait(ring.parity ^ 1)
-            with full[ring.stage].transaction():
-                px.tma.load(A[0:M, k * K : k * K + K], a[ring.stage], full[ring.stage])
-                px.tma.load(B[0:N, k * K : k * K + K], b[ring.stage], full[ring.stage])
-            ring.advance()
-    with px.warps(1, 2):
-        acc = px.zeros((M, N), px.f32)
-        for _ in range(steps):
-            if WAIT:
-                full[ring.stage].wait(ring.parity)
-            acc = px.dot(a[ring.stage], b[ring.stage].T, acc)
-            empty[ring.stage].arrive()
-            ring.advance()
-        px.store(C[0:M, 0:N], acc)
-
-
 def test_a_ring_of_stages_is_checked() -> None:
     rng = np.random.default_rng(0)
     a, b = numbers(rng, (16, 128), BF16), numbers(rng, (32, 128), BF16)
     c = np.zeros((16, 32), np.float32)
-    roles[1](a, b, c)
+    dots[1](a, b, c)
     np.testing.assert_allclose(c, a.astype(np.float32) @ b.astype(np.float32).T, rtol=1e-4, atol=1e-3)
-    assert px.check(roles[1], a, b, c).ok
-    findings = px.check(roles[1], a, b, c, WAIT=False).findings
+    assert px.check(dots[1], a, b, c).ok
+    findings = px.check(dots[1], a, b, c, WAIT=False).findings
     assert {finding.kind for finding in findings} == {"race"}
     assert any("px.dot" in finding.location.text for finding in findings)
