@@ -97,14 +97,21 @@ def test_mask_one_instead_of_three():
     assert finding.location.line == line_of(gemm, "armed")
 
 
-@planted("wgmma-hazard", args=(A, B, C))
-@px.kernel(warps=4)
-def operand_is_overwritten_by_its_own_role(A, B, C, *, BUG):
+@px.func
+def operands(A, B):
+    """A tile of each in shared memory, where the tensor cores may read it."""
     a = px.shared((64, 64), A.dtype)
     b = px.shared((64, 64), B.dtype)
     px.store(a, px.load(A[0:64, 0:64]))
     px.store(b, px.load(B[0:64, 0:64]))
     px.fence.async_proxy()
+    return a, b
+
+
+@planted("wgmma-hazard", args=(A, B, C))
+@px.kernel(warps=4)
+def operand_is_overwritten_by_its_own_role(A, B, C, *, BUG):
+    a, b = operands(A, B)
     acc = px.zeros((64, 64), px.f32)
     px.wgmma(a, b.T, acc)  # other
     px.wgmma_commit()
@@ -119,11 +126,7 @@ def operand_is_overwritten_by_its_own_role(A, B, C, *, BUG):
 @planted("unfinished", args=(A, B, C))
 @px.kernel(warps=4)
 def product_that_nobody_waits_for(A, B, C, *, BUG):
-    a = px.shared((64, 64), A.dtype)
-    b = px.shared((64, 64), B.dtype)
-    px.store(a, px.load(A[0:64, 0:64]))
-    px.store(b, px.load(B[0:64, 0:64]))
-    px.fence.async_proxy()
+    a, b = operands(A, B)
     acc = px.zeros((64, 64), px.f32)
     px.wgmma(a, b.T, acc)  # bug
     px.wgmma_commit()
@@ -134,11 +137,7 @@ def product_that_nobody_waits_for(A, B, C, *, BUG):
 @planted("unfinished", args=(A, B, C))
 @px.kernel(warps=4)
 def product_that_is_not_committed(A, B, C, *, BUG):
-    a = px.shared((64, 64), A.dtype)
-    b = px.shared((64, 64), B.dtype)
-    px.store(a, px.load(A[0:64, 0:64]))
-    px.store(b, px.load(B[0:64, 0:64]))
-    px.fence.async_proxy()
+    a, b = operands(A, B)
     acc = px.zeros((64, 64), px.f32)
     px.wgmma(a, b.T, acc)  # bug
     if not BUG:
@@ -149,12 +148,8 @@ def product_that_is_not_committed(A, B, C, *, BUG):
 @planted("race", args=(A, B, C))
 @px.kernel(warps=4)
 def operand_is_overwritten_by_its_own_copy(A, B, C, *, BUG):
-    a = px.shared((64, 64), A.dtype)
-    b = px.shared((64, 64), B.dtype)
+    a, b = operands(A, B)
     bar = px.barrier()
-    px.store(a, px.load(A[0:64, 0:64]))
-    px.store(b, px.load(B[0:64, 0:64]))
-    px.fence.async_proxy()
     acc = px.zeros((64, 64), px.f32)
     px.wgmma(a, b.T, acc)  # other
     px.wgmma_commit()
@@ -188,11 +183,7 @@ def operand_is_not_fenced(A, B, C, *, BUG):
 @planted("uninitialised-read", args=(A, B, C))
 @px.kernel(warps=4)
 def empty_accumulator_is_added_to(A, B, C, *, BUG):
-    a = px.shared((64, 64), A.dtype)
-    b = px.shared((64, 64), B.dtype)
-    px.store(a, px.load(A[0:64, 0:64]))
-    px.store(b, px.load(B[0:64, 0:64]))
-    px.fence.async_proxy()
+    a, b = operands(A, B)
     acc = px.empty((64, 64), px.f32)  # other
     px.wgmma(a, b.T, acc, accumulate=bool(BUG))  # bug
     px.wgmma_commit()
@@ -217,11 +208,7 @@ def test_planted(case):
 def test_an_accumulator_is_read_in_flight():
     @px.kernel(warps=4)
     def peek(A, B, C, *, BUG):
-        a = px.shared((64, 64), A.dtype)
-        b = px.shared((64, 64), B.dtype)
-        px.store(a, px.load(A[0:64, 0:64]))
-        px.store(b, px.load(B[0:64, 0:64]))
-        px.fence.async_proxy()
+        a, b = operands(A, B)
         acc = px.zeros((64, 64), px.f32)
         px.wgmma(a, b.T, acc)  # other
         px.wgmma_commit()
