@@ -26,7 +26,7 @@ from phalanx.errors import Error
 from phalanx.runtime.timing import MODES
 from phalanx.tools.bench.contenders import OURS
 from phalanx.tools.bench.device import TorchDevice
-from phalanx.tools.bench.gemm import BURST_OURS, DEFAULT_MODES, GemmBench, Options, table
+from phalanx.tools.bench.gemm import BURST_OURS, DEFAULT_MODES, ROUNDS, GemmBench, Options, table
 from phalanx.tools.bench.peers import PEERS
 from phalanx.tools.bench.plot import plot_gemm
 from phalanx.tools.bench.results import save, stamp
@@ -46,7 +46,7 @@ def main() -> None:
     parser.add_argument("--peers", nargs="*", default=list(PEERS), choices=PEERS)
     parser.add_argument("--reference", type=Path, help="a hand-written kernel to compare with (see reference_gemm.py)")
     parser.add_argument("--shapes", type=Path, help="a file with M N K per line, CSV or JSON (see benchmarks/shapes)")
-    parser.add_argument("--rounds", type=int, default=MODES["sustained"].rounds)
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--burst-rounds", type=int, default=MODES["burst"].rounds)
     parser.add_argument("--modes", nargs="*", default=list(DEFAULT_MODES), choices=list(MODES))
     parser.add_argument("--json", type=Path)

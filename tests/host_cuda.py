@@ -186,6 +186,9 @@ extern "C" int px_run(void** args, int count, unsigned gx, unsigned gy, unsigned
 """
 
 HOST_FUNCTIONS = {
+    # Launches run one after the other here.
+    "griddepcontrol_wait": "static inline void griddepcontrol_wait() {}",
+    "griddepcontrol_launch_dependents": "static inline void griddepcontrol_launch_dependents() {}",
     "f16_to_float": "static inline float f16_to_float(px_f16 x) { return (float)px_cast<_Float16>(x); }",
     "f16_from_float": "static inline px_f16 f16_from_float(float x) { return px_cast<unsigned short>((_Float16)x); }",
     "bf16_from_float": """static inline px_bf16 bf16_from_float(float x) {

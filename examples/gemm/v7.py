@@ -1,9 +1,9 @@
-"""v7. Multicast in two dimensions, for clusters of any shape, and settings to tune.
+"""v7. Multicast in two dimensions, for clusters of any shape, launches that overlap, and settings to tune.
 
 In a cluster of CM x CN CTAs, those of a row share their rows of A, those of a column their columns of B: each fetches
 its share of both and multicasts it. A stage is free when all that read what lands in it have released it: CM + CN - 1
 CTAs, twice, which is what the compiler counts. Wider clusters read L2 less but leave some SMs idle, so that (2, 1)
-wins where L2 keeps up.
+wins where L2 keeps up. With `pdl` a launch prepares its barriers while the one before it on the stream still stores.
 """
 
 from orders import grouped
@@ -23,7 +23,7 @@ def peers(x, y, CM, CN):
     return row, column
 
 
-@px.kernel(warps=12, cluster=lambda CM, CN: (CM, CN), exit_sync=False)
+@px.kernel(warps=12, cluster=lambda CM, CN: (CM, CN), exit_sync=False, pdl=True)
 def gemm_v7(A, B, C, *, CM=2, CN=1, BM=128, BN=256, BK=64, STAGES=4, GROUP=8, PARTS=2):
     x, y = px.cluster.rank(0), px.cluster.rank(1)
     row, column = peers(x, y, CM, CN)
@@ -35,6 +35,8 @@ def gemm_v7(A, B, C, *, CM=2, CN=1, BM=128, BN=256, BK=64, STAGES=4, GROUP=8, PA
     rows, columns = px.cdiv(C.shape[0], CM * BM), px.cdiv(C.shape[1], CN * BN)
     first, step = px.cluster.id(), px.num_blocks(0) * px.num_blocks(1) // (CM * CN)
     ring = px.ring(STAGES)
+    px.wait_prior()  # the launch before is over; the next one's CTAs may come where CTAs of this one leave
+    px.launch_dependents()
 
     with px.warps(0, 4, regs=40):
         high, wide = BM // CN, BN // CM  # this CTA's share of A's rows and B's columns

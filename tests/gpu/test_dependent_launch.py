@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -54,3 +55,39 @@ def test_in_a_graph() -> None:
         graph.replay()
     torch.cuda.synchronize()
     assert (x == 30).all()
+
+
+def steps_of_a_model(pause: Callable[[], None]) -> Any:
+    """Kernels of the library that read what the one before wrote, and write what it has just read; `pause` after each."""
+    torch.manual_seed(0)
+    n, experts = 1024, 4
+    x, other = torch.randn(n, n, device="cuda", dtype=torch.bfloat16), torch.empty(n, n, device="cuda", dtype=torch.bfloat16)
+    square = torch.randn(n, n, device="cuda", dtype=torch.bfloat16) / n**0.5
+    weights = torch.randn(experts, n, n, device="cuda", dtype=torch.bfloat16) / n**0.5
+    scale, order = torch.ones(n, device="cuda", dtype=torch.bfloat16), torch.randperm(n, device="cuda", dtype=torch.int32)
+    sizes = torch.tensor([300, 0, 500, 224], device="cuda", dtype=torch.int32)
+    kernels = px.kernels
+
+    def paused(tensor: Any) -> Any:
+        pause()
+        return tensor
+
+    for _ in range(20):
+        for step in (
+            lambda: kernels.matmul(x, square, out=other),
+            lambda: kernels.matmul(other, square.T, out=x),
+            lambda: other.copy_(kernels.layer_norm(paused(kernels.rms_norm(x, scale)), scale, scale)),
+            lambda: kernels.gather_rows(other, order, out=x),
+            lambda: kernels.grouped_matmul(x, weights, sizes, out=other),
+            lambda: kernels.moe_gather_matmul(other, order, weights, sizes, out=x),
+            lambda: kernels.matmul(x[:16], square, out=other[:16]),
+            lambda: x.copy_(kernels.softmax(other)),
+            lambda: x.sub_(x.mean()).mul_(100),
+        ):
+            step()
+            pause()
+    return x
+
+
+def test_kernels_of_the_library_follow_each_other() -> None:
+    assert torch.equal(steps_of_a_model(lambda: None), steps_of_a_model(torch.cuda.synchronize))

@@ -6,6 +6,7 @@ from typing import Any
 
 import phalanx as px
 from phalanx.errors import Error, caller_location
+from phalanx.kernels.launches import take_turn
 from phalanx.kernels.matrices import as_rows, empty, info_of
 from phalanx.kernels.rows import RowConfig, choose_for, load_row, row_kernel, shared_parts, zeros
 from phalanx.kernels.softmax import LN2, row_statistics
@@ -18,6 +19,7 @@ def cross_entropy_rows(X, T, L, ignore, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, 
     row = px.cluster.id() * ROWS
     first = px.cluster.rank() * ((PARTS + SHARED) * WIDTH)
     kept = shared_parts(X, ROWS, WIDTH, SHARED)
+    take_turn()
     x = load_row(X, row, first, kept, -float("inf"), ROWS, WIDTH, PARTS, SHARED, ONCE)
     if ROWS == 1:
         target = px.load(T[row]).to(px.i32)

@@ -12,6 +12,7 @@ from typing import Any
 
 import phalanx as px
 from phalanx.frozen import frozen
+from phalanx.kernels.launches import take_turn
 from phalanx.kernels.matrices import empty, info_of, refused, result_info
 from phalanx.runtime.arrays import ITEM_BYTES, ArgumentKind, ArrayInfo, describe, kind_of
 from phalanx.runtime.remembered import remembered
@@ -80,12 +81,13 @@ def named_places(I, unit, ROWS, PARTS, WIDTH):
     return places
 
 
-@px.kernel(warps=2)
+@px.kernel(warps=2, pdl=True)
 def gather_ring(X, I, Y, *, WIDTH, PARTS, ROWS, STAGES, LAG):
     """Y[i] = X[I[i]]; indices outside X give zeros."""
     ring, full, empty = px.shared((STAGES, ROWS, WIDTH), X.dtype), px.barrier(STAGES), px.barrier(STAGES)
     first, total, step = px.block_id(0), px.cdiv(Y.shape[0] * PARTS, ROWS), px.num_blocks(0)
     stage = px.ring(STAGES)
+    take_turn()
 
     with px.warps(0, 1):
         following = named_places(I, first, ROWS, PARTS, WIDTH)
@@ -115,12 +117,13 @@ def gather_ring(X, I, Y, *, WIDTH, PARTS, ROWS, STAGES, LAG):
         px.tma.wait(0)
 
 
-@px.kernel(warps=2)
+@px.kernel(warps=2, pdl=True)
 def scatter_ring(X, I, Y, *, WIDTH, PARTS, ROWS, STAGES, LAG, ADD=False):
     """Y[I[i]] = X[i], or with ADD += X[i], atomically per element; indices outside Y store nothing."""
     ring, full, empty = px.shared((STAGES, ROWS, WIDTH), X.dtype), px.barrier(STAGES), px.barrier(STAGES)
     first, total, step = px.block_id(0), px.cdiv(X.shape[0] * PARTS, ROWS), px.num_blocks(0)
     stage = px.ring(STAGES)
+    take_turn()
 
     with px.warps(0, 1):
         for unit in range(first, total, step):
@@ -155,16 +158,18 @@ def scatter_ring(X, I, Y, *, WIDTH, PARTS, ROWS, STAGES, LAG, ADD=False):
         px.tma.wait(0)
 
 
-@px.kernel(warps=4)
+@px.kernel(warps=4, pdl=True)
 def gather_tiles(X, I, Y, *, BM=16, BN=128):
     """The same through registers, for rows that begin anywhere."""
+    take_turn()
     m, n = px.block_id(0) * BM, px.block_id(1) * BN
     rows = px.load(I[m : m + BM], fill=-1)
     px.store(Y[m : m + BM, n : n + BN], px.load(X[rows, n : n + BN]))
 
 
-@px.kernel(warps=4)
+@px.kernel(warps=4, pdl=True)
 def scatter_tiles(X, I, Y, *, BM=16, BN=128, ADD=False):
+    take_turn()
     m, n = px.block_id(0) * BM, px.block_id(1) * BN
     rows = px.load(I[m : m + BM], fill=-1)
     if ADD:

@@ -13,6 +13,7 @@ import numpy as np
 
 import phalanx as px
 from phalanx.kernels.gather import INDICES, sms_of
+from phalanx.kernels.launches import take_turn
 from phalanx.kernels.matrices import empty, info_of, refused, result_info
 from phalanx.kernels.operands import is_copyable
 from phalanx.runtime.arrays import ArgumentKind, ArrayInfo, describe, kind_of
@@ -22,9 +23,10 @@ ENTRIES = 32
 """Tiles that one CTA enters into the table."""
 
 
-@px.kernel(warps=4)
+@px.kernel(warps=4, pdl=True)
 def plan_groups(SIZES, TABLE, *, GROUPS, BM, BT=ENTRIES):
     """TABLE[:, t] of tile t: its group, its first row, the row behind the group's last, and the number of tiles."""
+    take_turn()
     sizes = px.load(SIZES[0:GROUPS]).to(px.i32)
     tiles = (sizes + (BM - 1)) // BM
     upto, ends = px.cumsum(tiles, 0), px.cumsum(sizes, 0)

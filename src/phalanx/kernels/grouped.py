@@ -14,6 +14,7 @@ import phalanx as px
 from phalanx.frozen import frozen
 from phalanx.kernels.activations import ACTIVATIONS, activate
 from phalanx.kernels.group_tiles import clusters_at_once, most_tiles, operands_of, planned, sizes_of, stored_result
+from phalanx.kernels.launches import take_turn
 from phalanx.kernels.matmul_tiles import peers
 from phalanx.kernels.matrices import FLOATS, info_of, refused
 from phalanx.kernels.orders import grouped
@@ -23,7 +24,7 @@ PIECE = 16
 """Columns that pass through an epilogue at a time: their f32 values are held beside the accumulator."""
 
 
-@px.kernel(warps=12, cluster=lambda CM, CN: (CM, CN), exit_sync=False)
+@px.kernel(warps=12, cluster=lambda CM, CN: (CM, CN), exit_sync=False, pdl=True)
 def grouped_ring(
     A, W, Y, TABLE, BIAS, *, BM=128, BN=256, BK=64, CM=1, CN=2, STAGES=4, BAND=1, PARTS=2, BIASED=False, ACTIVATION=None
 ):
@@ -34,6 +35,7 @@ def grouped_ring(
     b = px.shared((STAGES, BN, BK), W.dtype)
     out = px.shared((2, BM // 2, BN // PARTS), Y.dtype)
     full, empty = px.barrier(STAGES), px.barrier(STAGES)
+    take_turn()
     steps = px.cdiv(A.shape[1], BK)
     rows, columns = px.load(TABLE[3, 0]), px.cdiv(W.shape[1], CN * BN)
     first, step = px.cluster.id(), px.num_blocks(0) * px.num_blocks(1) // (CM * CN)

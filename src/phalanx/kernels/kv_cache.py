@@ -10,6 +10,7 @@ import numpy as np
 
 import phalanx as px
 from phalanx.kernels.gather import CHUNK, INDICES, MoveConfig, choose, gather_rows, sms_of
+from phalanx.kernels.launches import take_turn
 from phalanx.kernels.matrices import info_of, refused, result_info
 from phalanx.runtime.arrays import ITEM_BYTES, ArgumentKind, ArrayInfo, kind_of
 
@@ -28,7 +29,7 @@ def row_of(TABLE, sequence, token, tokens, PAGE):
     return px.where(there, row, -1)
 
 
-@px.kernel(warps=2)
+@px.kernel(warps=2, pdl=True)
 def compact_ring(C, KEEP, TABLE, tokens, *, WIDTH, SLICES, ROWS, STAGES, LAG, PAGE=0):
     """Row i of every sequence becomes row KEEP[i]: a CTA moves some columns of one sequence, row after row.
 
@@ -40,6 +41,7 @@ def compact_ring(C, KEEP, TABLE, tokens, *, WIDTH, SLICES, ROWS, STAGES, LAG, PA
     column = px.block_id(0) % SLICES * WIDTH
     count = px.cdiv(KEEP.shape[1], ROWS)
     stage = px.ring(STAGES)
+    take_turn()
 
     with px.warps(0, 1):
         for unit in range(count):

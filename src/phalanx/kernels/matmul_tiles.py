@@ -12,6 +12,7 @@ from typing import Any
 
 import phalanx as px
 from phalanx.kernels.activations import activate
+from phalanx.kernels.launches import take_turn
 from phalanx.kernels.orders import grouped
 
 
@@ -101,7 +102,7 @@ def finish(acc, factor, rows, columns, bias, WIDTH, BIAS_KIND, ACTIVATION, COARS
 
 
 @px.kernel(
-    warps=lambda GROUPS: 4 + 4 * GROUPS, cluster=lambda CM, CN: (CM, CN), exit_sync=False,
+    warps=lambda GROUPS: 4 + 4 * GROUPS, cluster=lambda CM, CN: (CM, CN), exit_sync=False, pdl=True
 )
 def matmul_tiles(
     A, B, C, BIAS, SCALE_A, SCALE_B, alpha, *, BM=128, BN=256, BK=64, STAGES=4, CM=2, CN=1, GROUP=8, PARTS=2, GROUPS=2,
@@ -128,6 +129,7 @@ def matmul_tiles(
     tiles = rows * columns * (C.shape[0] if BATCH else 1)
     first, step = px.cluster.id(), px.num_blocks(0) * px.num_blocks(1) // (CM * CN)
     ring = px.ring(STAGES)
+    take_turn()
 
     with px.warps(0, 4, regs=40 if GROUPS == 2 else None):
         high, wide = BM // CN, BN // CM  # this CTA's share of A's rows and B's columns

@@ -11,6 +11,7 @@ from typing import Any
 import phalanx as px
 from phalanx.kernels.gather import INDICES
 from phalanx.kernels.group_tiles import clusters_at_once, most_tiles, operands_of, planned, sizes_of, stored_result
+from phalanx.kernels.launches import take_turn
 from phalanx.kernels.matrices import info_of, refused, result_info
 
 SUMS = ("f32", "bf16", "f16")
@@ -18,7 +19,7 @@ ROWS = 128
 OPTIONS = frozenset({"BM", "BN", "BK", "STAGES", "PARTS"})
 
 
-@px.kernel(warps=12, cluster=2, exit_sync=False)
+@px.kernel(warps=12, cluster=2, exit_sync=False, pdl=True)
 def expert_ring(
     A, I, W, Y, TABLE, WEIGHT, *, BM=ROWS, BN=256, BK=64, STAGES=4, PARTS=2, GATHER=True, SCATTER=False
 ):
@@ -28,6 +29,7 @@ def expert_ring(
     a = px.shared((STAGES, BM, BK), A.dtype)
     b = px.shared((STAGES, BN, BK), A.dtype)
     full, empty = px.barrier(STAGES), px.barrier(STAGES)
+    take_turn()
     steps = px.cdiv(A.shape[1], BK)
     columns = px.cdiv(W.shape[1], 2 * BN)
     total = px.load(TABLE[3, 0]) * columns

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import phalanx as px
+from phalanx.kernels.launches import take_turn
 from phalanx.kernels.matrices import as_rows, empty, info_of, require_vector
 from phalanx.kernels.moments import gather_moments, means_of_warps, squared_distance, total_of_warp
 from phalanx.kernels.norms_ring import norm_ring
@@ -48,6 +49,7 @@ def rms_norm_rows(X, W, Y, eps, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, S
     row = px.cluster.id() * ROWS
     first = px.cluster.rank() * ((PARTS + SHARED) * WIDTH)
     kept = shared_parts(X, ROWS, WIDTH, SHARED)
+    take_turn()
     x = load_row(X, row, first, kept, 0.0, ROWS, WIDTH, PARTS, SHARED, ONCE)
     squares = zeros(ROWS, WIDTH)
     for part in px.static_range(PARTS):
@@ -116,6 +118,7 @@ def layer_norm_rows(
     SPAN = (PARTS + SHARED) * WIDTH
     row, first = px.cluster.id() * ROWS, px.cluster.rank() * SPAN
     kept = shared_parts(X, ROWS, WIDTH, SHARED)
+    take_turn()
     x = load_row(X, row, first, kept, 0.0, ROWS, WIDTH, PARTS, SHARED, ONCE)
     own, squares = own_moments(X, x, kept, first, ROWS, WIDTH, PARTS, SHARED, WARPS, MASKED)
     x = keep_row(x, PARTS)

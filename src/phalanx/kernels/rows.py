@@ -151,7 +151,8 @@ def _spread(columns: int, itemsize: int, held: int) -> RowConfig:
 def row_kernel(fn: Any) -> Any:
     """`px.kernel` with what it asks of the GPU taken from the configuration."""
     make = px.kernel(
-        warps=lambda WARPS: WARPS, cluster=lambda CLUSTER: CLUSTER, ctas_per_sm=lambda PER_SM: PER_SM, exit_sync=False
+        warps=lambda WARPS: WARPS, cluster=lambda CLUSTER: CLUSTER, ctas_per_sm=lambda PER_SM: PER_SM, exit_sync=False,
+        pdl=True,
     )
     return make(fn)
 

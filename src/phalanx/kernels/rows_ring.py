@@ -78,6 +78,7 @@ def ring_kernel(fn: Any) -> Any:
         cluster=lambda CLUSTER: CLUSTER,
         ctas_per_sm=lambda PER_SM: PER_SM,
         exit_sync=False,
+        pdl=True,
     )
     return make(fn)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import phalanx as px
+from phalanx.kernels.launches import take_turn
 from phalanx.kernels.matrices import as_rows, empty, info_of
 from phalanx.kernels.rows import (
     FEWER_HELD,
@@ -97,6 +98,7 @@ def softmax_rows(X, Y, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, SHARED=0, 
     row = px.cluster.id() * ROWS
     first = px.cluster.rank() * ((PARTS + SHARED) * WIDTH)
     kept = shared_parts(X, ROWS, WIDTH, SHARED)
+    take_turn()
     x = load_row(X, row, first, kept, -float("inf"), ROWS, WIDTH, PARTS, SHARED, ONCE)
     largest, total, _, x = row_statistics(X, x, kept, first, None, ROWS, WIDTH, PARTS, SHARED, WARPS)
     base, factor = softmax_terms(largest, total, LOG)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import phalanx as px
+from phalanx.kernels.launches import take_turn
 from phalanx.kernels.rows import by_warp, fold_max, fold_sum, row_gather
 from phalanx.kernels.rows_ring import RingConfig, check_ring, launch_ring, ring_kernel, stream
 from phalanx.kernels.softmax import LOG2E, finite, softmax_terms, softmax_tile
@@ -68,6 +69,7 @@ def softmax_ring(
     """e^x / sum(e^x) row by row, or its logarithm. There are no weights to keep anywhere."""
     check_ring(STAGES, STEP, PARTS, HELD, PRODUCER, EARLY)
     ring, full = px.shared((STAGES, STEP * WIDTH), X.dtype), px.barrier(STAGES)
+    take_turn()
     if PRODUCER:
         empty = px.barrier(STAGES)
         with px.warps(0, WARPS):

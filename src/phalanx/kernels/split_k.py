@@ -16,6 +16,7 @@ from typing import Any
 import phalanx as px
 from phalanx.frozen import frozen
 from phalanx.kernels.activations import ACTIVATIONS, activate
+from phalanx.kernels.launches import take_turn
 from phalanx.kernels.matrices import empty, info_of, refused, require_vector
 from phalanx.kernels.operands import AS_IT_IS, lying, warn
 
@@ -64,7 +65,7 @@ def by_place(pieces, rows, columns):
 
 
 @px.kernel(
-    warps=lambda GROUPS: 4 * GROUPS + 2, cluster=lambda SPLIT, CN, CM: (SPLIT, CN, CM), exit_sync=False
+    warps=lambda GROUPS: 4 * GROUPS + 2, cluster=lambda SPLIT, CN, CM: (SPLIT, CN, CM), exit_sync=False, pdl=True
 )
 def split_ring(
     A, B, C, BIAS, *, BM=64, BN=128, BK=64, STAGES=8, AHEAD=0, PARTS=1, SPLIT=2, CN=1, CM=1, GROUPS=2, PIECES=2,
@@ -97,6 +98,7 @@ def split_ring(
         if REUSE:
             drained = px.barrier()
     w_ring, a_ring = px.ring(STAGES), px.ring(STAGES - AHEAD)
+    take_turn()
 
     with px.warps(4 * GROUPS, 1):
         wide = BN // CM  # this CTA's share of what it loads for itself and others

@@ -12,7 +12,7 @@ import typer
 from phalanx.errors import Error
 from phalanx.runtime.timing import MODES
 from phalanx.tools.bench.contenders import OURS
-from phalanx.tools.bench.gemm import BURST_OURS, DEFAULT_MODES, GemmBench, Options, table
+from phalanx.tools.bench.gemm import BURST_OURS, DEFAULT_MODES, ROUNDS, GemmBench, Options, table
 from phalanx.tools.bench.peers import PEERS
 
 app = typer.Typer(help="Measures kernels on a GPU, in turns with other libraries.", no_args_is_help=True)
@@ -45,7 +45,7 @@ def gemm(
     rungs: Annotated[str, typer.Option(help="Our contenders: v6, v6:STAGES=3,GROUP=4, matmul.")] = ",".join(OURS),
     burst_rungs: Annotated[str, typer.Option(help="Those of them that run in bursts.")] = ",".join(BURST_OURS),
     peers: Annotated[str, typer.Option(help="The others; cuBLAS is always there.")] = ",".join(PEERS),
-    rounds: Annotated[int, typer.Option(help="Rounds of the sustained mode.", min=1)] = MODES["sustained"].rounds,
+    rounds: Annotated[int, typer.Option(help="Rounds of the sustained mode.", min=1)] = ROUNDS,
     burst_rounds: Annotated[int, typer.Option(help="Rounds of the burst mode.", min=1)] = MODES["burst"].rounds,
     ladder: Annotated[Path | None, typer.Option(help="The folder examples/gemm, if it is elsewhere.")] = None,
     out: Annotated[Path | None, typer.Option(help="A folder for gemm.json, gemm.png and gemm.svg.")] = None,
