@@ -50,3 +50,14 @@ def test_overlapping_launches(kernels: dict[str, Any]) -> None:
     x, y = np.arange(2048, dtype=np.float32), np.zeros(2048, np.float32)
     kernels["add_one"][2](x, y)
     assert (y == x + 1).all()
+    assert not px.check(kernels["add_one"][2], x, y).notes
+
+
+def test_the_note_on_an_early_read_is_the_pages(kernels: dict[str, Any]) -> None:
+    w, x = np.full(2048, 3, np.float32), np.arange(2048, dtype=np.float32)
+    y = np.zeros_like(x)
+    kernels["scale"][2](w, x, y)
+    assert (y == 3 * x).all()
+    report = px.check(kernels["scale"][2], w, x, y)
+    shown = re.findall(r"^note: scale\.py:4: (.*)$", PAGE.read_text(), re.MULTILINE)
+    assert report.ok and [note.split(": ", 1)[1] for note in report.notes] == shown

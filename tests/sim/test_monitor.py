@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from phalanx.ir.effects import Life, Mode, Proxy, Span
-from phalanx.ir.ops import cluster, mbarrier, memory
+from phalanx.ir.effects import Life, Mode, Neighbour, Proxy, Span
+from phalanx.ir.ops import cluster, control, mbarrier, memory
 from phalanx.sim.monitor import Monitor
 from phalanx.sim.run import simulate
 from phalanx.sim.scheduler import Schedule
@@ -67,6 +67,9 @@ class Recorder(Monitor):
     def rendezvous(self, agent, op, rendezvous, phase):
         self.events.append(("rendezvous", rendezvous.span, rendezvous.arrives, rendezvous.waits, phase))
 
+    def launch(self, agent, op, neighbour):
+        self.events.append(("launch", agent.name, neighbour))
+
     def cluster_passed(self, agent, op, phase):
         self.events.append(("cluster_passed", agent.cta.rank, phase))
 
@@ -114,6 +117,15 @@ def test_effects_across_the_cluster():
     assert ("access", Mode.WRITE, Proxy.GENERIC, None) in events
     assert ("issue", "kernel", ((Mode.READ, Proxy.ASYNC, None), (Mode.WRITE, Proxy.ASYNC, [0, 1]))) in events
     assert (Life.INVALIDATE, "bar[1]") in events
+
+
+def test_the_launches_before_and_after():
+    b = Build()
+    b.add(control.WaitPrior(loc=b.here()))
+    b.add(control.LaunchDependents(loc=b.here()))
+    assert record(b.done(), 1, []) == [
+        ("start", 0), ("launch", "kernel", Neighbour.PRIOR), ("launch", "kernel", Neighbour.NEXT), ("exit", 0),
+    ]
 
 
 @pytest.mark.parametrize("kind", ["late", "early", "random"])

@@ -84,6 +84,19 @@ def test_findings_exit_with_1(file) -> None:
     assert "race" in result.output and "px.store(Y[0:N], px.load(s))" in result.output
 
 
+def test_notes_are_printed_and_are_no_findings(file) -> None:
+    text = KERNELS.replace("@px.kernel(warps=1)\ndef double(X, Y):", "@px.kernel(warps=1, pdl=True)\ndef double(X, Y):")
+    early = "    x = px.load(X[0:64])\n    px.wait_prior()\n    px.store(Y[0:64], x)"
+    text = text.replace("    px.store(Y[0:64], px.load(X[0:64]) * 2)", early)
+    line = text[: text.index("x = px.load")].count("\n") + 1
+    why = "px.load reads X before px.wait_prior(): right only if no launch before this one on the stream writes it"
+    result = run(file(text) + ":double")
+    assert result.exit_code == 0, result.output
+    assert f"note: kernels.py:{line}: {why}" in " ".join(result.output.split())
+    (report,) = json.loads(run(file(text) + ":double", "--json").stdout)
+    assert report["ok"] and report["notes"] == [f"kernels.py:{line}: {why}"]
+
+
 def test_one_kernel(file) -> None:
     result = run(file(BAD) + ":double")
     assert result.exit_code == 0 and "copy" not in result.output

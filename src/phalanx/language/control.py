@@ -175,8 +175,9 @@ def wait_prior(ctx: Builder) -> Any:
     Any agent, all its threads; sm_90 and up; PTX ``griddepcontrol.wait``. For kernels with ``pdl=True``, which begin
     before their predecessor has ended: what comes before it (barriers, descriptors, weights that no kernel writes)
     overlaps with the predecessor's end; whatever a kernel before wrote is read, and whatever it may still read is
-    written, after it. The simulator runs launches one after the other, so that it waits for nothing there and an
-    access that comes too early goes unnoticed. Example: ``full = px.barrier(4); px.wait_prior(); x = px.load(X[0:64])``.
+    written, after it. It counts for its own role and for what is ordered after it. The simulator runs launches one after
+    the other, so that it waits for nothing there; `px.check` notes each line that touches global memory before it, and
+    does not know what other launches do. Example: ``full = px.barrier(4); px.wait_prior(); x = px.load(X[0:64])``.
     """
     ctx.emit(WaitPrior(loc=ctx.loc))
 

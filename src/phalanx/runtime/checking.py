@@ -192,10 +192,12 @@ def run_checked(
     """
     from phalanx.sanitizer.checker import Checker
     from phalanx.sanitizer.findings import KINDS, Findings
+    from phalanx.sanitizer.overlap import OverlapChecker
     from phalanx.sim.run import simulate
 
     found = Findings(schedule.kind, schedule.seed if schedule.kind == "random" else seed)
-    checker = Checker(function, tuple(args), found, strict=strict)
+    made = OverlapChecker if function.pdl and notes is not None else Checker
+    checker = made(function, tuple(args), found, strict=strict)
     collecting = gc.isenabled()
     gc.disable()  # records make no cycles, and there are many of them
     try:
@@ -216,6 +218,7 @@ def run_checked(
         suspects |= checker.misses.suspects
     if notes is not None:
         notes += [outside_note(op, rows, array) for op, (rows, array) in checker.outside.items()]
+        notes += dict.fromkeys(early_note(op, array, mode) for op, array, mode in checker.early)
     return checker.finish()
 
 
@@ -226,6 +229,18 @@ def outside_note(op: Op, rows: int, array: str) -> str:
     fate = ("are" if several else "is") + " not stored" if stores else f"load{'' if several else 's'} as zeros"
     what = f"{rows} row{'s' * several} outside {array}: {'they' if several else 'it'} {fate}"
     return f"{op.loc.short}: px.{op.mnemonic} named {what}"
+
+
+def early_note(op: Op, array: str, mode: Mode) -> str:
+    """An access while the launch before may still run: what `pdl=True` is for, and wrong if that launch works on it."""
+    from phalanx.sanitizer.messages import call
+    from phalanx.sanitizer.records import VERBS
+
+    if mode is Mode.READ:
+        why = "right only if no launch before this one on the stream writes it"
+    else:
+        why = "the launch before this one on the stream may still read or write it"
+    return f"{op.loc.short}: {call(op)} {VERBS[mode]} {array} before px.wait_prior(): {why}"
 
 
 def finding_of(error: Error, agent: Any = None) -> Finding:

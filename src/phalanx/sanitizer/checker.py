@@ -43,12 +43,12 @@ READ, BY_MMA_GROUP, BY_BULK_GROUP = fx.Mode.READ, fx.When.MMA_GROUP, fx.When.BUL
 class ClusterState:
     """Everything about one cluster slot of the machine."""
 
-    def __init__(self, cluster: Cluster, tracked: set[Any], *, relaxed: bool) -> None:
+    def __init__(self, cluster: Cluster, tracked: set[Any], *, relaxed: bool, overlaps: bool) -> None:
         self.cluster = cluster
         ctas = cluster.ctas
         agents = [[cta.main, *cta.main.children] for cta in ctas]
         barriers = [[barrier for array in cta.barriers.values() for barrier in array] for cta in ctas]
-        self.layout = Layout(len(ctas), len(agents[0]), len(barriers[0]), relaxed=relaxed)
+        self.layout = Layout(len(ctas), len(agents[0]), len(barriers[0]), relaxed=relaxed, overlaps=overlaps)
         self.clocks: list[AgentClock] = []
         self.barriers: list[BarrierClock] = []
         self.shadows: list[SharedShadow] = []
@@ -94,6 +94,8 @@ class Checker(Monitor):
         )
         self.suspects: dict[Op, int] = {}
         self.outside: dict[Op, tuple[int, str]] = {}
+        self.early: dict[tuple[Op, str, fx.Mode], None] = {}
+        """Accesses to arrays that come before the wait for the launch before; see `sanitizer/overlap.py`."""
         self.misses = Misses(function)
         self.racing_ops: set[Op] = set()
         self.racing_barriers: set[MBarrier] = set()
@@ -120,7 +122,9 @@ class Checker(Monitor):
         if cta.rank == 0:
             state = self.states.get(cta.cluster)
             if state is None:
-                state = self.states[cta.cluster] = ClusterState(cta.cluster, self.tracked, relaxed=self.relaxed)
+                state = self.states[cta.cluster] = ClusterState(
+                    cta.cluster, self.tracked, relaxed=self.relaxed, overlaps=self.function.pdl
+                )
             state.reset()
 
     def cta_exited(self, cta: Cta) -> None:

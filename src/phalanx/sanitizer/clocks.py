@@ -13,6 +13,7 @@ One vector per agent and per publication, of 64-bit numbers, in sections:
 - `S` and `R`, only in clusters: epochs of each agent whose ordinary stores have reached this CTA. A signal of CTA scope
   orders what comes after it, but the stores of another CTA are seen only by way of a release and an acquire at cluster
   scope. `S` is what is seen; `R`, in publications, is what arrived from another CTA and waits to be acquired.
+- One number, only in kernels that begin before the launch before them has ended: 1 if that launch is known to be over.
 
 Taking over a publication is an element-wise maximum of whole vectors.
 """
@@ -38,12 +39,11 @@ class Layout:
     """Where each number of a cluster's vectors stands."""
 
     __slots__ = (
-        "agents", "barrier", "exit", "inbox", "init", "knowledge", "mma", "per_cta", "proxy", "reads", "received", "seen",
-        "sends", "size",
-        "writes",
+        "agents", "barrier", "exit", "inbox", "init", "knowledge", "mma", "per_cta", "prior", "proxy", "reads", "received",
+        "seen", "sends", "size", "writes",
     )
 
-    def __init__(self, ctas: int, agents: int, barriers: int, *, relaxed: bool) -> None:
+    def __init__(self, ctas: int, agents: int, barriers: int, *, relaxed: bool, overlaps: bool) -> None:
         self.per_cta = agents
         self.agents = ctas * agents
         self.barrier = self.agents
@@ -62,7 +62,9 @@ class Layout:
         self.seen = end if ctas > 1 else 0
         """Where S begins, then R. Without peers there is neither."""
         self.received = end + self.agents
-        self.size = end + 2 * self.agents * (ctas > 1)
+        self.prior = end + 2 * self.agents * (ctas > 1)
+        """Where it says that the launch before is over. Without overlap nothing is there: the vector ends before it."""
+        self.size = self.prior + overlaps
         self.sends: np.ndarray = np.arange(0)
         """What a send over the cluster hands on: reads of inboxes, and phases of the barriers that belong to them."""
 
@@ -172,6 +174,12 @@ class AgentClock:
         out[layout.sends] = self.vector[layout.sends]
         return out
 
+    def prior_over(self) -> np.ndarray:
+        """That the launch before is over, and nothing else."""
+        out = np.zeros(self.layout.size, np.int64)
+        out[self.layout.prior :] = 1
+        return out
+
     # --- what is published ------------------------------------------------------------------------------------------
 
     def exposed(self) -> np.ndarray:
@@ -203,7 +211,10 @@ class AgentClock:
             received.fill(0)
 
     def relaxed(self) -> np.ndarray:
-        """What a relaxed arrive hands on: fenced inits, what a `px.fence.cluster()` follows, the licence to exit."""
+        """What a relaxed arrive hands on: fenced inits, what a `px.fence.cluster()` follows, the licence to exit.
+
+        And that the launch before is over, which is so whatever the order of memory.
+        """
         layout = self.layout
         size = layout.knowledge
         out = np.zeros(layout.size, np.int64) if self.fenced is None else self.fenced.copy()
@@ -212,6 +223,7 @@ class AgentClock:
             out[exits] = np.maximum(self.vector[:size], self.vector[exits])
         inits = slice(layout.init, layout.init + layout.agents)
         out[inits] = self.vector[inits]
+        out[layout.prior :] = self.vector[layout.prior :]
         return out
 
 

@@ -208,6 +208,11 @@ def key_of(place: GlobalPlace | RowsPlace) -> tuple[Any, ...] | None:
     return None if key is None else (*key[:axis], place.rows, *key[axis + 1 :])
 
 
+def touches(place: GlobalPlace | RowsPlace) -> bool:
+    """Whether any of the place lies in its array."""
+    return key_of(place) is not None and not (isinstance(place, RowsPlace) and not len(place.rows))
+
+
 def repeats_rows(place: GlobalPlace | RowsPlace) -> bool:
     """Whether an index tile names a row of the array twice."""
     return isinstance(place, RowsPlace) and len(np.unique(place.rows)) < len(place.rows)

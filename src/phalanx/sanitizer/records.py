@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from phalanx.sim.agents import Agent
 
 WRITE, ASYNC = Mode.WRITE, Proxy.ASYNC
+VERBS = {Mode.READ: "reads", Mode.WRITE: "writes", Mode.ATOMIC: "updates"}
 
 
 @frozen
@@ -99,7 +100,7 @@ class Record:
     def verb(self) -> str:
         if self.access is None:
             return "signals"
-        return {Mode.READ: "reads", Mode.WRITE: "writes", Mode.ATOMIC: "updates"}[self.mode]
+        return VERBS[self.mode]
 
     def actor(self) -> Actor:
         engine = None

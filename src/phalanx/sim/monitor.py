@@ -105,6 +105,9 @@ class Monitor:
     def cluster_passed(self, agent: Agent, op: Op, phase: int) -> None:
         """A wait for the cluster barrier's `phase` is over."""
 
+    def launch(self, agent: Agent, op: Op, neighbour: fx.Neighbour) -> None:
+        """The agent waits for the end of the launch before this one, or lets the next one begin."""
+
     def rows_outside(self, op: Op, rows: int, array: str) -> None:
         """A copy by index names so many rows that the array does not have."""
 
@@ -246,6 +249,7 @@ class _Reports:
         reports += [
             self.rendezvous(meeting) for meeting in effects.rendezvous if meeting.span in self.monitor.spans
         ]
+        reports += [self.launch(neighbour) for neighbour in effects.launches]
         reports += [self.commit() for group in effects.bulk_groups if group.action is fx.GroupAction.COMMIT]
         return reports
 
@@ -323,6 +327,9 @@ class _Reports:
     def rendezvous(self, meeting: fx.Rendezvous) -> Report:
         barrier = self.cta.cluster.barrier
         return lambda operands: self.monitor.rendezvous(self.agent, self.op, meeting, barrier.phase)
+
+    def launch(self, neighbour: fx.Neighbour) -> Report:
+        return lambda operands: self.monitor.launch(self.agent, self.op, neighbour)
 
     def commit(self) -> Report:
         return lambda operands: self.monitor.commit(self.agent, self.op)

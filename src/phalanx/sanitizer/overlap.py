@@ -1,0 +1,60 @@
+"""The checks of a kernel that may begin before the launch before it has ended: which accesses does no wait precede?
+
+That the launch before is over is one number of every vector, so it travels with whatever the clocks hand on. It is a fact
+about time, not about memory: who comes after the wait, however it was told, comes after that launch's end, and the wait
+makes that launch's writes visible to the whole grid. So relaxed arrives and copies hand it on too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phalanx.ir import effects as fx
+from phalanx.ir.core import Op
+from phalanx.ir.views import GlobalView
+from phalanx.sanitizer.barriers import BarrierClock
+from phalanx.sanitizer.checker import Checker
+from phalanx.sanitizer.clocks import AgentClock
+from phalanx.sanitizer.globals import touches
+from phalanx.sim.agents import Agent
+from phalanx.sim.engines import Copy
+
+
+class OverlapChecker(Checker):
+    """Also takes note of accesses to global memory that come before the wait for the launch before."""
+
+    def launch(self, agent: Agent, op: Op, neighbour: fx.Neighbour) -> None:
+        if neighbour is fx.Neighbour.PRIOR:
+            clock: AgentClock = agent.watch
+            clock.now[clock.layout.prior] = 1
+
+    def access(self, agent: Agent, op: Op, access: fx.Access, place: Any, ranks: list[int] | None) -> None:
+        super().access(agent, op, access, place, ranks)
+        if not knows_prior(agent):
+            self.came_early(agent, op, access, place)
+
+    def issue(self, agent: Agent, op: Op, copy: Copy, accesses: list[tuple[fx.Access, Any, list[int] | None]]) -> None:
+        """A phase completes after its copies were issued: whoever waits for it comes after what came before that."""
+        super().issue(agent, op, copy, accesses)
+        if knows_prior(agent):
+            for barrier in copy.barriers:
+                state: BarrierClock = barrier.watch
+                state.publication.add(state.phase, agent.watch.prior_over())
+        else:
+            for access, place, _ in accesses:
+                self.came_early(agent, op, access, place)
+
+    def came_early(self, agent: Agent, op: Op, access: fx.Access, place: Any) -> None:
+        """Nothing says that the launch before is over; in a cluster off the rails that may be for want of a signal."""
+        region = access.region
+        if not isinstance(region, GlobalView) or agent.cta.cluster.index in self.findings.derailed:
+            return
+        key = (op, region.array.name, access.mode)
+        if key not in self.early and touches(place):
+            self.early[key] = None
+
+
+def knows_prior(agent: Agent) -> bool:
+    """Whether the launch before is over for the agent."""
+    clock: AgentClock = agent.watch
+    return clock.now[clock.layout.prior] > 0
