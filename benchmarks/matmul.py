@@ -38,7 +38,17 @@ import torch
 
 import phalanx as px
 from phalanx.kernels.matmul import CopyWarning, matmul
-from phalanx.kernels.matmul_config import MatmulConfig, Problem, candidates, choose, complete, cycles, split_side
+from phalanx.kernels.matmul_config import (
+    CLUSTERS_OF_FIRST,
+    TILES,
+    MatmulConfig,
+    Problem,
+    candidates,
+    choose,
+    complete,
+    cycles,
+    split_side,
+)
 from phalanx.kernels.matmul_tiles import matmul_tiles
 from phalanx.runtime.timing import Mode, geometric_mean, take_turns
 from phalanx.tools.bench.device import TorchDevice
@@ -317,7 +327,7 @@ def variations(problem: Problem) -> list[MatmulConfig]:
     """What the heuristic knows, best first by its model, then what else might be better: stages, groups, parts."""
     on = px.device()
     known = sorted(candidates(problem), key=lambda config: cycles(problem, config, on))
-    base = complete(problem, 128, 256, 2, (2, 1))
+    base = complete(problem, *TILES[0], CLUSTERS_OF_FIRST[0])
     chosen = choose(problem)
     tuned = [
         MatmulConfig(**{**vars(config), **change})

@@ -2,8 +2,9 @@
 
 In a cluster of CM x CN CTAs, those of a row share their rows of A, those of a column their columns of B: each fetches
 its share of both and multicasts it. A stage is free when all that read what lands in it have released it: CM + CN - 1
-CTAs, twice, which is what the compiler counts. Wider clusters read L2 less but leave some SMs idle, so that (2, 1)
-wins where L2 keeps up. With `pdl` a launch prepares its barriers while the one before it on the stream still stores.
+CTAs, twice, which is what the compiler counts. Wider clusters read L2 less but leave some SMs idle, so that pairs win
+where L2 keeps up: (1, 2), which share rows of A, are a little ahead of (2, 1), which share columns of B. With `pdl` a
+launch prepares its barriers while the one before it on the stream still stores.
 """
 
 from orders import grouped
@@ -24,7 +25,7 @@ def peers(x, y, CM, CN):
 
 
 @px.kernel(warps=12, cluster=lambda CM, CN: (CM, CN), exit_sync=False, pdl=True)
-def gemm_v7(A, B, C, *, CM=2, CN=1, BM=128, BN=256, BK=64, STAGES=4, GROUP=8, PARTS=2):
+def gemm_v7(A, B, C, *, CM=1, CN=2, BM=128, BN=256, BK=64, STAGES=4, GROUP=16, PARTS=2):
     x, y = px.cluster.rank(0), px.cluster.rank(1)
     row, column = peers(x, y, CM, CN)
     a = px.shared((STAGES, BM, BK), A.dtype)
@@ -89,7 +90,7 @@ def gemm_v7(A, B, C, *, CM=2, CN=1, BM=128, BN=256, BK=64, STAGES=4, GROUP=8, PA
             px.tma.wait(0)
 
 
-def launch(m: int, n: int, k: int, CM: int = 2, CN: int = 1, BM: int = 128, BN: int = 256, **_: int):
+def launch(m: int, n: int, k: int, CM: int = 1, CN: int = 2, BM: int = 128, BN: int = 256, **_: int):
     clusters = min(px.device().clusters(CM * CN), px.cdiv(m, CM * BM) * px.cdiv(n, CN * BN))
     return gemm_v7[CM * clusters, CN]
 

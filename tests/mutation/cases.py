@@ -54,6 +54,6 @@ CASES: dict[str, Callable[[], Case]] = {
     "gemm_v4": gemm(4, 2, 256, 64, BN=64, STAGES=2),
     "gemm_v5": gemm(5, 2, 256, 128, BN=64, STAGES=2),
     "gemm_v6": gemm(6, 2, 256, 128, BN=64, STAGES=2),
-    "gemm_v7": gemm(7, (2, 1), 256, 128, BN=64, STAGES=2),
+    "gemm_v7": gemm(7, (1, 2), 256, 128, BN=64, STAGES=2),
     **LIBRARY,
 }

@@ -56,6 +56,9 @@ TILES = (
     (128, 160, 2),
 )  # fmt: skip
 CLUSTERS = ((2, 1), (1, 2), (1, 1), (2, 2))
+# Of the first tile. CTAs that share rows of A fetch more than those that share columns of B, 320 lines a step instead of
+# 256, and yet are 0.3% faster over six large products, 2% in bursts at 2048 x 2048 x 16384.
+CLUSTERS_OF_FIRST = ((1, 2), (2, 1), (1, 1), (2, 2))
 PANEL = 64  # elements of 16 bits in a row of the widest swizzle: what is not contiguous along K is shared in panels
 
 
@@ -71,8 +74,8 @@ class MatmulConfig:
     bn: int = 256
     bk: int = 64
     stages: int = 4
-    cluster: tuple[int, int] = (2, 1)
-    group: int = 8
+    cluster: tuple[int, int] = (1, 2)
+    group: int = 16
     parts: int = 2
     groups: int = 2
 
@@ -140,8 +143,8 @@ def cuts_panels(problem: Problem, rows: int, columns: int) -> bool:
 
 def candidates(problem: Problem) -> Iterator[MatmulConfig]:
     """The configurations that the product allows, the default first."""
-    for bm, bn, groups in TILES:
-        for cm, cn in CLUSTERS:
+    for number, (bm, bn, groups) in enumerate(TILES):
+        for cm, cn in CLUSTERS if number else CLUSTERS_OF_FIRST:
             wasted = (cm > 1 and problem.m <= bm) or (cn > 1 and problem.n <= bn)
             if wasted or cuts_panels(problem, bm // cn, bn // cm):
                 continue

@@ -1,0 +1,53 @@
+"""Kernels of the library take turns on a stream: each may be set up early, none touches memory before its turn."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+import numpy as np
+import pytest
+
+import phalanx as px
+from mutation.launches import Case
+from mutation.library import LIBRARY
+from phalanx.kernels.gather import gather_tiles, scatter_tiles
+from phalanx.kernels.group_tiles import plan_groups
+from phalanx.language.kernel import Kernel
+
+X, Y, INDICES = np.ones((16, 128), np.float32), np.zeros((16, 128), np.float32), np.arange(16, dtype=np.int32)
+WITHOUT_A_RING = {
+    "gather_tiles": lambda: Case("gather_tiles", gather_tiles[1, 1], [X, INDICES, Y], {}),
+    "scatter_tiles": lambda: Case("scatter_tiles", scatter_tiles[1, 1], [X, INDICES, Y], {"ADD": True}),
+    "plan_groups": lambda: Case(
+        "plan_groups", plan_groups[1], [np.array([3, 5], np.int32), np.zeros((4, 32), np.int32)], {"GROUPS": 2, "BM": 128}
+    ),
+}
+CASES = LIBRARY | WITHOUT_A_RING
+
+
+def kernels_of_the_library() -> dict[str, Kernel]:
+    found = {}
+    for module in pkgutil.iter_modules(px.kernels.__path__, "phalanx.kernels."):
+        for value in vars(importlib.import_module(module.name)).values():
+            if isinstance(value, Kernel):
+                found[value.name] = value
+    return found
+
+
+def test_every_kernel_may_be_set_up_early() -> None:
+    kernels = kernels_of_the_library()
+    assert len(kernels) > 10
+    assert [name for name, kernel in kernels.items() if not kernel.pdl] == []
+
+
+def test_every_kernel_is_looked_at() -> None:
+    assert {case().bound.kernel.name for case in CASES.values()} >= set(kernels_of_the_library())
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_nothing_is_touched_before_the_turn(name: str) -> None:
+    case = CASES[name]()
+    report = px.check(case.bound, *case.args, schedules=1, **case.constants)
+    assert report.ok, report
+    assert [note for note in report.notes if "px.wait_prior()" in note] == []
