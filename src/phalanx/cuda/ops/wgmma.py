@@ -18,7 +18,6 @@ from phalanx.cuda.writer import Helper, Writer
 from phalanx.errors import Error
 from phalanx.ir.core import Op
 from phalanx.ir.ops.control import Assign, ReadVar
-from phalanx.ir.ops.tile import Empty
 from phalanx.ir.ops.wgmma import ROWS, STEP_BYTES, Wgmma, WgmmaCommit, WgmmaFence, WgmmaWait
 from phalanx.ir.values import Value, constant_of
 from phalanx.ir.views import SharedView
@@ -109,7 +108,7 @@ def product(
 @follows
 def hold_new_accumulator(w: Writer, op: Op) -> None:
     """A tile that a product begins with is made where it was written: no later, between products in flight."""
-    if op.defines in w.accumulators and not isinstance(op, Wgmma | WgmmaWait | ReadVar | Empty):
+    if op.defines in w.accumulators and op.computes and not op.effects().accumulations:
         _keep(w, op.defines)
 
 
