@@ -54,6 +54,10 @@ class Op:
         result = self.defines
         return getattr(self, "results", ()) if result is None else (result,)
 
+    def updates(self) -> tuple[tuple[Value, Value], ...]:
+        """(old, new) for every tile of which it makes a new version, in the same registers if nothing else reads the old."""
+        return tuple((item.acc, item.result) for item in self.effects().accumulations)
+
     def operands(self) -> Iterator[Value]:
         """Every value it reads, those inside views included, in field order."""
         for name in value_fields(type(self)):

@@ -125,7 +125,7 @@ def emit_commit(w: Writer, op: WgmmaCommit) -> None:
 @emits(WgmmaWait)
 def emit_wait(w: Writer, op: WgmmaWait) -> None:
     w.line(f"{w.use(wait_group(op.n))}();")
-    for acc, result in zip(op.accs, op.results, strict=True):
+    for acc, result in op.updates():
         continue_in_place(w, acc, result)
         if op.n == 0 or _is_read(w, result):
             _keep(w, result)
