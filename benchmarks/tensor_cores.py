@@ -37,6 +37,18 @@ from phalanx.runtime.timing import in_turns, median_ratio  # noqa: E402
 Contenders = dict[str, Callable[[], None]]
 
 
+@px.func
+def fill(ring, full, empty, A, B, a, b, m, n):
+    """The producer's part of one tile of C: all of K for the rows of A from `m` and those of B from `n`."""
+    BM, BN, BK = a.shape[1], b.shape[1], a.shape[2]
+    for k in range(px.cdiv(A.shape[1], BK)):
+        empty[ring.stage].wait(ring.parity ^ 1)
+        with full[ring.stage].transaction():
+            px.tma.load(A[m : m + BM, k * BK : k * BK + BK], a[ring.stage], full[ring.stage])
+            px.tma.load(B[n : n + BN, k * BK : k * BK + BK], b[ring.stage], full[ring.stage])
+        ring.advance()
+
+
 @px.kernel(warps=12)
 def accumulate(A, B, C, *, ACC=px.f32, BM=128, BN=256, BK=64, STAGES=px.auto, GROUP=8):
     """C = A @ B.T with the accumulator's type as a constant."""
@@ -50,12 +62,7 @@ def accumulate(A, B, C, *, ACC=px.f32, BM=128, BN=256, BK=64, STAGES=px.auto, GR
     with px.warps(0, 4, regs=40):
         for tile in range(px.block_id(0), rows * columns, px.num_blocks(0)):
             i, j = grouped(tile, rows, columns, GROUP)
-            for k in range(steps):
-                empty[ring.stage].wait(ring.parity ^ 1)
-                with full[ring.stage].transaction():
-                    px.tma.load(A[i * BM : i * BM + BM, k * BK : k * BK + BK], a[ring.stage], full[ring.stage])
-                    px.tma.load(B[j * BN : j * BN + BN, k * BK : k * BK + BK], b[ring.stage], full[ring.stage])
-                ring.advance()
+            fill(ring, full, empty, A, B, a, b, i * BM, j * BN)
     with px.warps(4, 8, regs=232):
         for tile in range(px.block_id(0), rows * columns, px.num_blocks(0)):
             i, j = grouped(tile, rows, columns, GROUP)
@@ -91,12 +98,7 @@ def synchronous(A, B, C, *, FIRST=4, BM=128, BN=128, BK=64, STAGES=4):
     steps = px.cdiv(A.shape[1], BK)
     ring = px.ring(STAGES)
     with px.warps(0, 1):
-        for k in range(steps):
-            empty[ring.stage].wait(ring.parity ^ 1)
-            with full[ring.stage].transaction():
-                px.tma.load(A[m : m + BM, k * BK : k * BK + BK], a[ring.stage], full[ring.stage])
-                px.tma.load(B[n : n + BN, k * BK : k * BK + BK], b[ring.stage], full[ring.stage])
-            ring.advance()
+        fill(ring, full, empty, A, B, a, b, m, n)
     with px.warps(FIRST, 4):
         acc = px.zeros((BM, BN), px.f32)
         for _ in range(steps):

@@ -5,17 +5,21 @@ from __future__ import annotations
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
+from phalanx.cuda import nvrtc
 from phalanx.cuda.nvrtc import (
     BASE_OPTIONS,
     CompileFailure,
     Resources,
     compile_cuda,
+    nvrtc_identity,
     nvrtc_version,
     parse_resources,
     performance_losses,
+    wheel_in,
 )
 
 PLAIN = """
@@ -171,3 +175,62 @@ def test_version_and_lazy_import() -> None:
     assert int(major) >= 13 and minor.isdigit()
     script = "import sys, phalanx.cuda.nvrtc; assert not any(m.startswith('cuda.') for m in sys.modules)"
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def install(folder: Path, version: str = "13.4.92", *, home: str = "cu13", size: int = 100, name: str = "") -> tuple[str]:
+    """What a wheel of NVRTC leaves in a folder of packages."""
+    library = folder / "nvidia" / home / "lib" / f"libnvrtc.so.{version.partition('.')[0]}"
+    library.parent.mkdir(parents=True)
+    library.write_bytes(bytes(size))
+    library.with_name(f"libnvrtc-builtins.so.{version}").touch()
+    (folder / f"{name or 'nvidia_cuda_nvrtc'}-{version}.dist-info").mkdir()
+    return (str(folder),)
+
+
+def test_a_wheel_says_which_nvrtc_it_has(tmp_path: Path) -> None:
+    first = install(tmp_path / "first")
+    assert wheel_in(first) == wheel_in(install(tmp_path / "same")) == "13.4.92, 100 bytes"
+    assert wheel_in(install(tmp_path / "older", "13.4.33")) == "13.4.33, 100 bytes"
+    assert wheel_in(install(tmp_path / "other", size=101)) == "13.4.92, 101 bytes"
+    cuda12 = install(tmp_path / "cuda12", "12.9.86", home="cuda_nvrtc", name="nvidia_cuda_nvrtc_cu12")
+    assert wheel_in(cuda12) == "12.9.86, 100 bytes"
+
+
+def test_none_or_several_wheels_say_nothing(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    first, second = install(tmp_path / "first"), install(tmp_path / "second")
+    assert wheel_in(()) is wheel_in((str(tmp_path / "empty"), str(tmp_path / "missing"))) is None
+    assert wheel_in((*first, *second)) is None
+    assert wheel_in(install(tmp_path / "odd", name="nvidia_cuda_nvrtc_nightly")) is None
+
+
+def test_the_library_is_asked_where_no_wheel_says_which_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or where the one that is loaded already is not the wheel's."""
+    version = nvrtc_version()
+    monkeypatch.setattr(nvrtc, "package_folders", lambda: (str(tmp_path),))
+    assert nvrtc_identity() == version
+    monkeypatch.setattr(nvrtc, "package_folders", lambda: install(tmp_path / "other", "99.1.2"))
+    assert nvrtc_identity() == version
+    monkeypatch.setattr(nvrtc, "package_folders", lambda: install(tmp_path / "same", f"{version}.2"))
+    assert nvrtc_identity() == f"{version}.2, 100 bytes"
+
+
+def test_a_wheel_is_believed_while_nothing_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvrtc, "package_folders", lambda: install(tmp_path, "99.1.2"))
+    monkeypatch.setattr(nvrtc, "_is_loaded", lambda: False)
+    assert nvrtc_identity() == "99.1.2, 100 bytes"
+
+
+def test_a_library_that_others_loaded_is_noticed() -> None:
+    """As a framework may: it would be the one that compiles."""
+    script = """
+import ctypes
+from phalanx.cuda import nvrtc
+assert not nvrtc._is_loaded()
+loaded = ctypes.CDLL({path!r})
+assert nvrtc._is_loaded()
+"""
+    nvrtc_version()
+    maps = Path("/proc/self/maps").read_text()
+    path = next(line.split()[-1] for line in maps.splitlines() if "/libnvrtc.so" in line)
+    subprocess.run([sys.executable, "-c", script.format(path=path)], check=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import phalanx as px
+from copy_kernels import hinted
 from cuda_text import body, compiles, module_of
 from front import array
 from phalanx.cuda.ops.tma import tensor_load, tensor_store
@@ -184,25 +185,6 @@ def test_many_boxes_in_a_row_become_a_loop() -> None:
     assert "for (int px_i = 0; px_i < 16; ++px_i) {" in text
     assert "1d_global_shared_add(&Y_map, i + px_i * 256, s_addr + px_i * 1024);" in text
     compiles(long, (array(1),))
-
-
-@px.kernel
-def hinted(X, Y, *, LOAD="evict_last", STORE="evict_first"):
-    i = px.block_id(0) * 8
-    s = px.shared((8, 64), X.dtype)
-    r = px.shared((1, 64), X.dtype)
-    bar = px.barrier()
-    px.tma.prefetch(X[i : i + 8, 0:64], cache=LOAD)
-    px.tma.prefetch(X[i, 0:64], cache=LOAD)
-    with bar.transaction():
-        px.tma.load(X[i : i + 8, 0:64], s, bar, cache=LOAD)
-        px.tma.load(X[i, 0:64], r[0], bar, cache=LOAD)
-    bar.wait(0)
-    px.tma.store(s, Y[i : i + 8, 0:64], cache=STORE)
-    px.tma.reduce(s, Y[i : i + 8, 64:128], "add", cache=STORE)
-    px.tma.store(r[0], Y[i, 128:192], cache=STORE)
-    px.tma.commit()
-    px.tma.wait(0)
 
 
 @pytest.mark.parametrize("load, store", [("evict_last", "evict_first"), ("evict_normal", "evict_last")])

@@ -315,3 +315,37 @@ def test_accumulators_are_made_before_products_are_in_flight(form: str) -> None:
     text = body(module)
     assert text.index("keep_float<16>(y)") < text.index("wgmma_m64n32k16_f32_bf16_bf16(x")
     assert ptx.count("wgmma.wait_group") == 1
+
+
+@px.kernel(warps=4)
+def unmade(A, B, C, *, FORM):
+    """An accumulator that a loop carries, one in flight that a product goes on with, or one with nothing in it."""
+    a, b, full = px.shared((64, 64), A.dtype), px.shared((64, 64), B.dtype), px.barrier()
+    with full.transaction():
+        px.tma.load(A[0:64, 0:64], a, full)
+        px.tma.load(B[0:64, 0:64], b, full)
+    full.wait(0)
+    if FORM == "carried":
+        acc = px.zeros((64, 64), px.f32)
+        for _ in range(C.shape[1]):
+            px.wgmma(a, b.T, acc)
+            px.wgmma_commit()
+            px.wgmma_wait(1)
+        px.wgmma_wait(0)
+    elif FORM == "in flight":
+        acc = px.load(C[0:64, 0:64])
+        px.wgmma(a, b.T, acc)
+        px.wgmma(a, b.T, acc)
+        px.wgmma_commit()
+        px.wgmma_wait(0)
+    else:
+        acc = px.dot(a, b.T)
+    px.store(C[0:64, 0:64], acc)
+
+
+@pytest.mark.parametrize("form, times", [("carried", 1), ("in flight", 3), ("empty", 2)])
+def test_an_accumulator_that_no_instruction_makes_is_not_held(form: str, times: int) -> None:
+    """Not where its cell is read, between products, or where it is named: where it is loaded, before the first product
+    outside a loop, and after the last wait."""
+    module, _ = compiled(unmade, types(bf16, bf16), FORM=form)
+    assert body(module).count("keep_float<32>(") == times

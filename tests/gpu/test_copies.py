@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import phalanx as px
+from copy_kernels import hinted
 
 pytestmark = pytest.mark.gpu
 torch = pytest.importorskip("torch")
@@ -226,24 +227,6 @@ def test_a_failed_assertion_is_reported(tmp_path: Path) -> None:
     text = report_of(WRONG, tmp_path)
     assert "block two is bad" in text
     assert "CTA (2, 0, 0)" in text
-
-
-@px.kernel
-def hinted(X, Y, *, LOAD="evict_last", STORE="evict_first"):
-    i = px.block_id(0) * 8
-    s = px.shared((8, 64), X.dtype)
-    r = px.shared((1, 64), X.dtype)
-    bar = px.barrier()
-    px.tma.prefetch(X[i : i + 8, 0:64], cache=LOAD)
-    with bar.transaction():
-        px.tma.load(X[i : i + 8, 0:64], s, bar, cache=LOAD)
-        px.tma.load(X[i, 0:64], r[0], bar, cache=LOAD)
-    bar.wait(0)
-    px.tma.store(s, Y[i : i + 8, 0:64], cache=STORE)
-    px.tma.reduce(s, Y[i : i + 8, 64:128], "add", cache=STORE)
-    px.tma.store(r[0], Y[i, 128:192], cache=STORE)
-    px.tma.commit()
-    px.tma.wait(0)
 
 
 @pytest.mark.parametrize("load, store", [("evict_last", "evict_first"), ("evict_first", "evict_normal")])

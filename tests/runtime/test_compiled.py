@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -66,17 +69,74 @@ def test_the_cache_remembers_that_it_addresses_the_cluster() -> None:
     assert again.from_cache and again.addresses_cluster
 
 
-def test_without_nvrtc(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("found", [True, False])
+def test_without_nvrtc(found: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Whether a wheel of it is found or not: it can't be loaded."""
+
     def missing() -> str:
         raise nvrtc.CompilerMissing("NVRTC can't be loaded: no such file")
 
-    monkeypatch.setattr(nvrtc, "nvrtc_version", missing)
+    monkeypatch.setattr(compiled, "disk_cache", lambda: DiskCache(tmp_path))
+    monkeypatch.setattr(nvrtc, "nvrtc_identity", (lambda: "13.4.1") if found else missing)
+    monkeypatch.setattr(nvrtc, "_nvrtc", missing)
     specialise.forget()
     with pytest.raises(px.Error) as error:
         px.compile(copy[1], px.spec((64,), px.f32), px.spec((64,), px.f32))
     assert error.value.message == "NVRTC is not available: NVRTC can't be loaded: no such file"
     assert error.value.remedy == "install the package nvidia-cuda-nvrtc; the simulator works without it"
     assert error.value.location.file == __file__
+
+
+def test_each_nvrtc_has_entries_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(compiled, "disk_cache", lambda: DiskCache(tmp_path))
+    x = px.spec((64,), px.f32)
+    cached = []
+    for identity in ("13.4.1", "13.4.1", "13.4.2", "13.4.1"):
+        monkeypatch.setattr(nvrtc, "nvrtc_identity", lambda identity=identity: identity)
+        specialise.forget()
+        cached.append(px.compile(copy[1], x, x).from_cache)
+    assert cached == [False, True, False, True]
+
+
+def test_what_another_nvrtc_compiled_than_it_seemed_is_not_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    cache = DiskCache(tmp_path)
+    monkeypatch.setattr(compiled, "disk_cache", lambda: cache)
+    answers = iter(("13.4.1", "13.4.1", "13.0"))  # before a compile, in its key, and after it
+    monkeypatch.setattr(nvrtc, "nvrtc_identity", lambda: next(answers))
+    specialise.forget()
+    x = px.spec((64,), px.f32)
+    assert px.compile(copy[1], x, x).cubin
+    assert cache.size_bytes() == 0
+
+
+WARM = """
+import sys
+import phalanx as px
+sys.path.insert(0, sys.argv[1])
+from small_fill import fill
+made = px.compile(fill[1], px.spec((64,), px.f32))
+loaded = "/libnvrtc.so" in open("/proc/self/maps").read()
+assert loaded or "cuda.bindings" not in sys.modules
+print(made.from_cache, loaded)
+"""
+FILL = """
+import phalanx as px
+
+
+@px.kernel
+def fill(X):
+    px.store(X[0:64], 1.0)
+"""
+
+
+def test_a_kernel_of_the_cache_needs_no_compiler(tmp_path: Path) -> None:
+    """A fresh process that finds its kernel there loads NVRTC only to ask which it is, where no wheel says so."""
+    (tmp_path / "small_fill.py").write_text(FILL)
+    environment = {**os.environ, "PHALANX_CACHE_DIR": str(tmp_path / "cache")}
+    command = [sys.executable, "-c", WARM, str(tmp_path)]
+    said = [subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout for _ in range(2)]
+    asked = nvrtc.wheel_in(nvrtc.package_folders()) is None
+    assert said == ["False True\n", f"True {asked}\n"]
 
 
 SERIALISED = (

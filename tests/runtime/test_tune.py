@@ -305,7 +305,7 @@ def test_what_a_kernel_captures_is_in_the_key(asked: list[str | None], captured:
     assert len(set(asked)) == 4 and None not in asked
 
 
-@pytest.mark.parametrize("what", ["compiler_fingerprint", "nvrtc_version"])
+@pytest.mark.parametrize("what", ["compiler_fingerprint", "nvrtc_identity"])
 def test_another_compiler_has_another_key(asked: list[str | None], monkeypatch: pytest.MonkeyPatch, what: str) -> None:
     """For kernels and for functions."""
     for version in ("1", "2"):
@@ -320,7 +320,7 @@ def test_a_function_may_do_without_a_compiler(asked: list[str | None], monkeypat
         raise nvrtc.CompilerMissing("no such library")
 
     find()
-    monkeypatch.setattr(nvrtc, "nvrtc_version", missing)
+    monkeypatch.setattr(nvrtc, "nvrtc_identity", missing)
     find()
     assert None not in asked and asked[0] != asked[1]
 

@@ -17,9 +17,7 @@ from phalanx.ir.core import Block, Op
 from phalanx.ir.ops.cluster import ClusterRank
 from phalanx.ir.ops.control import Assign, BlockId, For, NumBlocks, ReadVar, While
 from phalanx.ir.ops.memory import Extent
-from phalanx.ir.ops.mma import Mma
 from phalanx.ir.ops.tile import Binary, Cast, Compare, Select, Unary
-from phalanx.ir.ops.wgmma import WgmmaWait
 from phalanx.ir.types import ScalarType, TileType
 from phalanx.ir.values import Value, Var
 
@@ -71,7 +69,7 @@ def find_cells(body: Block, layouts: Mapping[Value, object]) -> Cells:
         {block: tuple(found) for block, found in declared.items()}, frozenset(declaring), aliases, frozenset(movable),
         frozenset(),
     )
-    halves = {cells.source(value) for op in body.walk() for pair in updates(op) for value in pair if _is_narrow(value)}
+    halves = {cells.source(value) for op in body.walk() for pair in op.updates() for value in pair if _is_narrow(value)}
     return dataclasses.replace(cells, packed=frozenset(halves))
 
 
@@ -159,7 +157,7 @@ def find_chains(body: Block, uses: Counter[Value], layouts: Mapping[Value, objec
 
     def visit(block: Block, loops: tuple[Op, ...]) -> None:
         for op in block.ops:
-            for old, new in updates(op):
+            for old, new in op.updates():
                 if uses[old] == 1 and around.get(old) == loops and layouts.get(old) == layouts.get(new):
                     chains[new] = old
             for value in op.defined_values():
@@ -170,15 +168,6 @@ def find_chains(body: Block, uses: Counter[Value], layouts: Mapping[Value, objec
 
     visit(body, ())
     return chains
-
-
-def updates(op: Op) -> tuple[tuple[Value, Value], ...]:
-    """(old, new) for every tile of which an instruction makes a new version."""
-    if isinstance(op, WgmmaWait):
-        return tuple(zip(op.accs, op.results, strict=True))
-    if isinstance(op, Mma):
-        return () if op.acc is None else ((op.acc, op.result),)
-    return tuple((update.acc, update.result) for update in op.effects().accumulations)
 
 
 def _find_movable(

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import functools
 import re
+import site
+from pathlib import Path
 from typing import Any
 
 from phalanx.frozen import frozen
@@ -88,9 +90,54 @@ def _nvrtc() -> Any:
 
 @functools.cache
 def nvrtc_version() -> str:
-    """NVRTC's version, such as "13.4"; part of every cache key."""
+    """NVRTC's version, such as "13.4", as the library says; loads it."""
     _, major, minor = _nvrtc().nvrtcVersion()
     return f"{major}.{minor}"
+
+
+def nvrtc_identity() -> str:
+    """Which NVRTC compiles here, as part of every cache key; `CompilerMissing` if there is none.
+
+    `cuda.bindings` takes the library of a wheel before any other on the machine, unless one is loaded already. So where
+    a single wheel has it, the wheel's version and the library's size say which it is, and nothing is loaded: that would
+    take longer than finding a kernel in the cache. In all other cases the library is loaded and asked.
+    """
+    wheel = wheel_in(package_folders())
+    if wheel is None:
+        return nvrtc_version()
+    if _is_loaded() and not wheel.startswith(f"{nvrtc_version()}."):
+        return nvrtc_version()
+    return wheel
+
+
+@functools.cache
+def wheel_in(folders: tuple[str, ...]) -> str | None:
+    """Version and size of NVRTC's library, if the packages in these folders hold exactly one."""
+    libraries = [path for folder in folders for path in Path(folder).glob("nvidia/*/lib/libnvrtc.so.*")]
+    names = [path.name for folder in folders for path in Path(folder).glob("nvidia_cuda_nvrtc*.dist-info")]
+    if len(libraries) != 1 or len(names) != 1:
+        return None
+    version = _WHEEL.fullmatch(names[0])
+    return f"{version[1]}, {libraries[0].stat().st_size} bytes" if version else None
+
+
+_WHEEL = re.compile(r"nvidia_cuda_nvrtc(?:_cu\d+)?-([\d.]+)\.dist-info")
+
+
+def package_folders() -> tuple[str, ...]:
+    """Where packages are installed, as `cuda.pathfinder` looks for them: what else is on `sys.path` does not count."""
+    user = [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
+    return tuple(dict.fromkeys((*site.getsitepackages(), *user)))
+
+
+def _is_loaded() -> bool:
+    """Whether this process has an NVRTC, through us or through another library."""
+    if _nvrtc.cache_info().currsize:
+        return True
+    try:
+        return "/libnvrtc.so" in Path("/proc/self/maps").read_text()
+    except OSError:
+        return True  # nobody knows: it will be asked
 
 
 def compile_cuda(source: str, arch: str, *, name: str = "kernel.cu", options: tuple[str, ...] = ()) -> Image:

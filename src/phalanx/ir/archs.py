@@ -24,8 +24,15 @@ ARCHS = {
     "sm_100a": Arch("sm_100a", 100),
     "sm_120a": Arch("sm_120a", 120, shared_limit=101376, max_cluster=8),
 }
+COPY_CHUNK = 16
+"""Bytes: where the copy engine begins, what it steps by and how much it moves are multiples of it (`ArrayType.aligned`,
+`.whole`); the widest access of a thread moves as many."""
 MAX_STRIDE = 1 << 40
 """Bytes between neighbours along an axis of an array from which on TMA has no descriptor."""
+MAX_DIM = 1 << 32
+"""Elements along an axis that a descriptor can name."""
+MAX_BOX = 256
+"""Elements of a TMA box along an axis."""
 SHARED_LIMIT = ARCHS["sm_90a"].shared_limit
 """What kernels are fitted to before a target is named (buffers that share memory, `px.auto`): Hopper's. A smaller target
 refuses what it can't hold."""

@@ -21,14 +21,15 @@ INSTRUCTIONS: list[type[Op]] = []
 class Op:
     """An instruction: a frozen dataclass whose fields are its operands and attributes; `result` is what it defines.
 
-    `mnemonic` is its name in listings, `family` the file that holds it on every floor, `inserted` says that the compiler
-    may write it although the user did not.
+    `mnemonic` is its name in listings, `family` the file that holds it on every floor. `computes`: what it defines is made
+    by it, as against the value of a cell, which was made elsewhere, and a tile with nothing in it yet.
     """
 
     loc: Location = dataclasses.field(default=NOWHERE, kw_only=True)
 
     mnemonic: ClassVar[str] = ""
     family: ClassVar[str] = ""
+    computes: ClassVar[bool] = True
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -52,6 +53,10 @@ class Op:
         """Every value it defines: `result`, or the `results` of an instruction with several."""
         result = self.defines
         return getattr(self, "results", ()) if result is None else (result,)
+
+    def updates(self) -> tuple[tuple[Value, Value], ...]:
+        """(old, new) for every tile of which it makes a new version, in the same registers if nothing else reads the old."""
+        return tuple((item.acc, item.result) for item in self.effects().accumulations)
 
     def operands(self) -> Iterator[Value]:
         """Every value it reads, those inside views included, in field order."""

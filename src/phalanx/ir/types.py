@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from phalanx.frozen import frozen
+from phalanx.ir.archs import COPY_CHUNK
 
 
 @frozen
@@ -135,7 +136,7 @@ class ArrayType:
     def __str__(self) -> str:
         axes = ", ".join(["?"] * self.rank)
         if self.whole:
-            axes += f"*{16 // self.dtype.itemsize}"
+            axes += f"*{COPY_CHUNK // self.dtype.itemsize}"
         facts = ("" if self.unit_inner else " strided") + ("" if self.aligned else " unaligned")
         return f"global {self.dtype.name}[{axes}]{facts}"
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import phalanx as px
 from phalanx.frozen import frozen
+from phalanx.ir.archs import COPY_CHUNK
 from phalanx.kernels.launches import take_turn
 from phalanx.kernels.matrices import empty, info_of, refused, result_info
 from phalanx.runtime.arrays import ITEM_BYTES, ArgumentKind, ArrayInfo, describe, kind_of
@@ -20,7 +21,6 @@ from phalanx.runtime.remembered import remembered
 ELEMENTS = tuple(ITEM_BYTES)
 INDICES = ("i32", "i64")
 SUMMABLE = ("f32", "f16", "bf16", "i32", "u32", "u64")
-CHUNK = 16
 RING_BYTES = 192 * 1024
 STAGE_BYTES = 32 * 1024
 FEWER_BYTES = 4 * 1024  # of a stage, where four CTAs share an SM
@@ -56,7 +56,7 @@ def choose(columns: int, itemsize: int, widest: int = WIDEST) -> MoveConfig:
     by four. Anyone may call it; no hardware is involved. Example: ``choose(4096, 2) == MoveConfig(4096, 4, 6, 2)``.
     """
     parts = px.cdiv(columns * itemsize, widest)
-    step = CHUNK // itemsize
+    step = COPY_CHUNK // itemsize
     width = px.cdiv(px.cdiv(columns, parts), step) * step if parts > 1 else columns
     row = width * itemsize
     per_sm = 4 if row < 4096 else 1

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 import phalanx as px
-from phalanx.kernels.gather import CHUNK, INDICES, MoveConfig, choose, gather_rows, sms_of
+from phalanx.ir.archs import COPY_CHUNK
+from phalanx.kernels.gather import INDICES, MoveConfig, choose, gather_rows, sms_of
 from phalanx.kernels.launches import take_turn
 from phalanx.kernels.matrices import info_of, refused, result_info
 from phalanx.runtime.arrays import ITEM_BYTES, ArgumentKind, ArrayInfo, kind_of
@@ -132,7 +133,7 @@ def choose_slices(columns: int, itemsize: int, sequences: int, sms: int) -> tupl
     wanted = max(1, px.cdiv(sms, sequences))
     step = NARROWEST // itemsize
     width = max(step, px.cdiv(px.cdiv(columns, wanted), step) * step)
-    width = min(width, columns) if columns * itemsize % CHUNK == 0 else columns
+    width = min(width, columns) if columns * itemsize % COPY_CHUNK == 0 else columns
     config = choose(min(width, columns), itemsize)
     return px.cdiv(columns, config.width), config
 
@@ -183,9 +184,9 @@ def _require_in_place(info: ArrayInfo, columns: int, kept: int, tokens: int) -> 
         if extent > 1 and stride != expected:
             raise refused("the cache is not contiguous", "compact a contiguous array, or not in place")
         expected *= extent
-    if not info.aligned16 or columns * ITEM_BYTES[info.dtype_name] % CHUNK:
+    if not info.aligned16 or columns * ITEM_BYTES[info.dtype_name] % COPY_CHUNK:
         raise refused(
-            f"tokens of {columns} {info.dtype_name} do not start on multiples of {CHUNK} bytes",
+            f"tokens of {columns} {info.dtype_name} do not start on multiples of {COPY_CHUNK} bytes",
             "compact it not in place",
         )
     if kept > tokens:

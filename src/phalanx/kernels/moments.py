@@ -7,7 +7,7 @@ both travel together, and every warp folds what all of them sent (Chan's formula
 from __future__ import annotations
 
 import phalanx as px
-from phalanx.kernels.rows import by_warp, fold_sum, row_gather, run_of_warp
+from phalanx.kernels.rows import by_warp, fold, row_gather, run_of_warp
 
 
 @px.func
@@ -70,7 +70,7 @@ def gather_moments(X, own, squares, SPAN, ROWS, WIDTH, WARPS, MASKED):
         means, squares = row_gather((own, squares), ROWS)
         ranks = px.arange(px.cluster.size()).reshape(px.cluster.size(), 1, 1)
         counts = counts_of_warps(X, ranks, SPAN, ROWS, WIDTH, WARPS, MASKED)
-        mean = fold_sum(means * counts, ROWS) / X.shape[1]
+        mean = fold(px.sum, means * counts, ROWS) / X.shape[1]
         apart = means - mean
-        squares = fold_sum(squares + apart * apart * counts, ROWS)
+        squares = fold(px.sum, squares + apart * apart * counts, ROWS)
     return mean, squares

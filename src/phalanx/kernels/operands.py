@@ -12,9 +12,8 @@ import numpy as np
 
 from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
+from phalanx.ir.archs import COPY_CHUNK
 from phalanx.runtime.arrays import ITEM_BYTES, ArgumentKind, ArrayInfo, describe, kind_of
-
-CHUNK = 16
 
 
 class CopyWarning(UserWarning):
@@ -115,7 +114,7 @@ def padded_copy(x: Any) -> Any:
     """A copy of the same shape whose rows begin at multiples of 16 bytes."""
     info = describe(x)
     assert info is not None
-    step = CHUNK // ITEM_BYTES[info.dtype_name]
+    step = COPY_CHUNK // ITEM_BYTES[info.dtype_name]
     columns = -(-info.shape[-1] // step) * step
     made = like(x, (*info.shape[:-1], columns))[..., : info.shape[-1]]
     made[...] = x

@@ -273,20 +273,10 @@ def row_gather(columns, ROWS):
 
 
 @px.func
-def fold_max(gathered, ROWS):
-    """The maximum of each row, from what `row_gather` brought: a scalar for a single row."""
+def fold(reduce, gathered, ROWS):
+    """What `row_gather` brought of each row as one number, by `px.max` or `px.sum`: a scalar for a single row."""
     if ROWS == 1:
-        gathered = px.max(gathered)
+        gathered = reduce(gathered)
     elif px.cluster.size() > 1:
-        gathered = px.max(gathered, axis=0)
-    return gathered
-
-
-@px.func
-def fold_sum(gathered, ROWS):
-    """The sum of each row, from what `row_gather` brought."""
-    if ROWS == 1:
-        gathered = px.sum(gathered)
-    elif px.cluster.size() > 1:
-        gathered = px.sum(gathered, axis=0)
+        gathered = reduce(gathered, axis=0)
     return gathered

@@ -14,8 +14,7 @@ from phalanx.kernels.rows import (
     anew,
     by_warp,
     choose_for,
-    fold_max,
-    fold_sum,
+    fold,
     keep_row,
     load_row,
     piece,
@@ -68,9 +67,9 @@ def row_statistics(X, x, kept, first, also, ROWS, WIDTH, PARTS, SHARED, WARPS):
     else:
         other = px.sum(px.sum(by_warp(X, also, ROWS, WARPS), axis=0), axis=1, keepdims=True)
         peaks, masses, others = row_gather((peak, mass, other), ROWS)
-    largest = fold_max(peaks, ROWS)
-    total = fold_sum(masses * px.exp2((peaks - finite(largest)) * LOG2E), ROWS)
-    return largest, total, None if others is None else fold_sum(others, ROWS), keep_row(x, PARTS)
+    largest = fold(px.max, peaks, ROWS)
+    total = fold(px.sum, masses * px.exp2((peaks - finite(largest)) * LOG2E), ROWS)
+    return largest, total, None if others is None else fold(px.sum, others, ROWS), keep_row(x, PARTS)
 
 
 @px.func

@@ -6,7 +6,7 @@ from typing import Any
 
 import phalanx as px
 from phalanx.kernels.launches import take_turn
-from phalanx.kernels.rows import by_warp, fold_max, fold_sum, row_gather
+from phalanx.kernels.rows import by_warp, fold, row_gather
 from phalanx.kernels.rows_ring import RingConfig, check_ring, launch_ring, ring_kernel, stream
 from phalanx.kernels.softmax import LOG2E, finite, softmax_terms, softmax_tile
 
@@ -48,8 +48,8 @@ def exponentiate(rows, Y, WARPS, LOG, MASKED, EARLY, ONCE):
         peaks, masses = row_gather((peak, mass), 1)
         if rows.HELD and not EARLY:
             rows.done(row)
-        largest = fold_max(peaks, 1)
-        total = fold_sum(masses * px.exp2((peaks - finite(largest)) * LOG2E), 1)
+        largest = fold(px.max, peaks, 1)
+        total = fold(px.sum, masses * px.exp2((peaks - finite(largest)) * LOG2E), 1)
         base, factor = softmax_terms(largest, total, LOG)
         x = rows.keep(x)
         for part in px.static_range(rows.PARTS):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from phalanx.ir.archs import COPY_CHUNK
 from phalanx.ir.ops.gather import TmaGather, TmaGather4, TmaScatter, TmaScatter4
 from phalanx.ir.types import ArrayType, i32, i64
 from phalanx.ir.values import Param, Value
@@ -17,7 +18,6 @@ from phalanx.language.tma_operands import cache_hint, completion, shared_side
 from phalanx.language.values import Slice, ViewValue, load_scalar, require_index
 
 FOUR = 4
-CHUNK = 16
 NO_ROW = -1
 LAST_ROW = 2**31 - 1
 
@@ -151,10 +151,10 @@ def _tile(ctx: Builder, what: str, view: Any, four: bool) -> SharedView:
         ctx.fail(f"{what} has {rows} rows", f"it takes 4; px.tma.{name} takes any multiple of four")
     if rows % FOUR:
         ctx.fail(f"{what} has {rows} rows", "it takes a multiple of four; rows named -1 are left out")
-    if columns * tile.dtype.itemsize % CHUNK:
+    if columns * tile.dtype.itemsize % COPY_CHUNK:
         ctx.fail(
             f"{what} has rows of {columns * tile.dtype.itemsize} bytes",
-            f"TMA copies multiples of {CHUNK}: make them a multiple of {CHUNK // tile.dtype.itemsize} columns",
+            f"TMA copies multiples of {COPY_CHUNK}: make them a multiple of {COPY_CHUNK // tile.dtype.itemsize} columns",
         )
     return tile
 
@@ -173,11 +173,11 @@ def _column(ctx: Builder, what: str, matrix: Param, col: Any) -> Value:
     col = load_scalar(ctx, col)
     require_index(ctx, f"the column of {what}", col)
     assert isinstance(matrix.type, ArrayType)
-    step = CHUNK // matrix.type.dtype.itemsize
+    step = COPY_CHUNK // matrix.type.dtype.itemsize
     if isinstance(col, int) and col % step:
         ctx.fail(
             f"{what} begins at column {col}, byte {col * matrix.type.dtype.itemsize} of its rows",
-            f"TMA begins at multiples of {CHUNK} bytes: a multiple of {step} columns",
+            f"TMA begins at multiples of {COPY_CHUNK} bytes: a multiple of {step} columns",
         )
     return operand(col)
 

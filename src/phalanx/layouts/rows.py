@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from phalanx.frozen import frozen
+from phalanx.ir.archs import COPY_CHUNK
 
 from .linear import LinearLayout
 from .registers import LANES, RegisterLayout, padded
-from .shared import CHUNK, TMA_ALIGNMENT, SharedLayout
+from .shared import TMA_ALIGNMENT, SharedLayout
 from .tma import BoxPiece, _box_shape, _plain_offset, check_descriptor
 
 FOUR = 4
@@ -38,7 +39,7 @@ class RowPlan:
 
     def chunks(self, itemsize: int) -> tuple[BoxPiece, ...]:
         """The same row in pieces that no swizzle separates."""
-        step = CHUNK // itemsize
+        step = COPY_CHUNK // itemsize
         return tuple(
             BoxPiece((0, piece.offset[1] + column), piece.shared_offset + column * itemsize)
             for piece in self.pieces
@@ -62,8 +63,8 @@ def _row_boxes(rows: int, columns: int, layout: SharedLayout, origin: tuple[int,
     row, column = origin
     if row < 0 or column < 0 or row + rows > layout.rows or column + columns > layout.columns:
         raise ValueError(f"{rows} rows of {columns} at {origin} do not fit a shared tile of shape {layout.shape}")
-    if columns * layout.itemsize % CHUNK:
-        raise ValueError(f"rows of {columns * layout.itemsize} bytes; TMA copies multiples of {CHUNK}")
+    if columns * layout.itemsize % COPY_CHUNK:
+        raise ValueError(f"rows of {columns * layout.itemsize} bytes; TMA copies multiples of {COPY_CHUNK}")
     inner = _box_shape((1, columns), origin, layout)[-1]
     problems = check_descriptor(itemsize=layout.itemsize, box=(1, inner), swizzle=layout.swizzle)
     if problems:
@@ -72,8 +73,8 @@ def _row_boxes(rows: int, columns: int, layout: SharedLayout, origin: tuple[int,
         BoxPiece((0, start), _plain_offset(layout, (row, column + start))) for start in range(0, columns, inner)
     )
     pitch = layout.row_pitch
-    if pitch % CHUNK or any(piece.shared_offset % CHUNK for piece in pieces):
-        raise ValueError(f"rows in shared memory {pitch} bytes apart; they must start on multiples of {CHUNK}")
+    if pitch % COPY_CHUNK or any(piece.shared_offset % COPY_CHUNK for piece in pieces):
+        raise ValueError(f"rows in shared memory {pitch} bytes apart; they must start on multiples of {COPY_CHUNK}")
     placed = all(piece.shared_offset % TMA_ALIGNMENT == 0 for piece in pieces)
     single = placed and pitch % TMA_ALIGNMENT == 0
     fours = placed and pitch == inner * layout.itemsize and FOUR * pitch % TMA_ALIGNMENT == 0

@@ -11,13 +11,11 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from phalanx.frozen import frozen
+from phalanx.ir.archs import COPY_CHUNK, MAX_BOX, MAX_DIM, MAX_STRIDE
 
-from .shared import CHUNK, TMA_ALIGNMENT, SharedLayout
+from .shared import TMA_ALIGNMENT, SharedLayout
 
 MAX_RANK = 5
-MAX_BOX = 256  # elements per dimension
-MAX_DIM = 1 << 32
-MAX_STRIDE = 1 << 40
 
 
 @frozen
@@ -141,7 +139,7 @@ def _box_shape(region: tuple[int, ...], origin: tuple[int, ...], layout: SharedL
             f"a {layout.swizzle}-byte swizzle needs boxes of {layout.swizzle} bytes along the inner axis, in "
             f"rows of as many; here are {min(columns, width) * layout.itemsize} in rows of {layout.row_pitch}"
         )
-    inner = _part(width if whole_panels else columns, layout.itemsize, CHUNK)
+    inner = _part(width if whole_panels else columns, layout.itemsize, COPY_CHUNK)
     box = [inner]
     # The rows of a box follow each other without gaps: it has several only if it spans the whole pitch.
     full = inner * layout.itemsize == layout.row_pitch
@@ -197,12 +195,12 @@ def choose_panel(columns: int, itemsize: int, swizzle: int = 0) -> int | None:
         panel = swizzle // itemsize
     else:
         parts = (
-            n for n in range(min(columns, MAX_BOX), 0, -1) if columns % n == 0 and n * itemsize % CHUNK == 0
+            n for n in range(min(columns, MAX_BOX), 0, -1) if columns % n == 0 and n * itemsize % COPY_CHUNK == 0
         )
         panel = next(parts, 0)
         if not panel:
             raise ValueError(
-                f"rows of {columns} elements of {itemsize} bytes have no part of a multiple of {CHUNK} bytes"
+                f"rows of {columns} elements of {itemsize} bytes have no part of a multiple of {COPY_CHUNK} bytes"
             )
     return None if panel == columns else panel
 
@@ -230,14 +228,14 @@ def check_descriptor(
         if not 1 <= count <= MAX_BOX:
             problems.append(f"the box has {count} elements along axis {axis}; 1 to {MAX_BOX} are allowed")
     inner = box[-1] * itemsize if rank else 0
-    if inner % CHUNK:
-        problems.append(f"the box has {inner} bytes along the inner axis; it must be a multiple of {CHUNK}")
+    if inner % COPY_CHUNK:
+        problems.append(f"the box has {inner} bytes along the inner axis; it must be a multiple of {COPY_CHUNK}")
     if swizzle and inner > swizzle:
         problems.append(
             f"the box has {inner} bytes along the inner axis; a {swizzle}-byte swizzle allows {swizzle}"
         )
-    if address is not None and address % CHUNK:
-        problems.append(f"the array starts at an address that is no multiple of {CHUNK} bytes")
+    if address is not None and address % COPY_CHUNK:
+        problems.append(f"the array starts at an address that is no multiple of {COPY_CHUNK} bytes")
     for axis, extent in enumerate(dims or ()):
         if not 1 <= extent <= MAX_DIM:
             problems.append(f"the array has {extent} elements along axis {axis}; 1 to 2**32 are allowed")
@@ -247,9 +245,9 @@ def check_descriptor(
                 f"the inner stride is {strides[-1]} bytes; elements of {itemsize} bytes must be adjacent"
             )
         for axis, stride in enumerate(strides[:-1]):
-            if stride % CHUNK or not 0 <= stride < MAX_STRIDE:
+            if stride % COPY_CHUNK or not 0 <= stride < MAX_STRIDE:
                 problems.append(
-                    f"the stride of axis {axis} is {stride} bytes; it must be a multiple of {CHUNK}, "
+                    f"the stride of axis {axis} is {stride} bytes; it must be a multiple of {COPY_CHUNK}, "
                     "from 0 to below 2**40"
                 )
     if shared_offset is not None and shared_offset % TMA_ALIGNMENT:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from phalanx.ir.archs import COPY_CHUNK
 from phalanx.ir.core import Function, operand_fields
 from phalanx.ir.views import GlobalView
-
-CHUNK = 16
-"""Bytes: starts, strides and widths of what the copy engine takes are multiples of it."""
 
 
 def breaks_alignment(view: GlobalView) -> bool:
     """Whether the array or the region's width is what the copy engine refuses, wherever the region begins."""
     kind = view.array_type
-    return not kind.unit_inner or not kind.aligned or bool(view.extents[-1] * view.dtype.itemsize % CHUNK)
+    return not kind.unit_inner or not kind.aligned or bool(view.extents[-1] * view.dtype.itemsize % COPY_CHUNK)
 
 
 def has_misaligned_views(function: Function) -> bool:

@@ -13,7 +13,7 @@ from math import prod
 from phalanx.cuda.plan import Box, CopyPlan
 from phalanx.errors import Error
 from phalanx.frozen import frozen
-from phalanx.ir.archs import Arch
+from phalanx.ir.archs import COPY_CHUNK, MAX_BOX, Arch
 from phalanx.ir.core import Function, Note, Op
 from phalanx.ir.ops.gather import RowCopy
 from phalanx.ir.ops.tma import TmaLoad, TmaPrefetch, TmaReduce, TmaStore
@@ -21,8 +21,7 @@ from phalanx.ir.values import Const, constant_of
 from phalanx.ir.views import GlobalView, SharedBuffer, SharedView
 from phalanx.layouts import SharedLayout, boxes, choose_panel
 from phalanx.layouts.shared import TMA_ALIGNMENT
-from phalanx.layouts.tma import MAX_BOX
-from phalanx.passes.alignment import CHUNK, breaks_alignment
+from phalanx.passes.alignment import breaks_alignment
 from phalanx.passes.divisibility import Divisibility, find_divisibility
 from phalanx.passes.row_copies import plan_row_copy
 from phalanx.passes.signs import Signs, find_signs
@@ -33,7 +32,7 @@ PROMOTIONS: dict[str | None, int] = {"evict_first": 128}
 """A stream brings what is asked for: what else came would push other data out."""
 TmaOp = TmaLoad | TmaStore | TmaReduce | TmaPrefetch
 
-UNKNOWN_START = f"its start along the last axis is not known to be a multiple of {CHUNK} bytes"
+UNKNOWN_START = f"its start along the last axis is not known to be a multiple of {COPY_CHUNK} bytes"
 
 
 class Impossible(Exception):
@@ -97,9 +96,9 @@ class _Planner:
         if not kind.unit_inner:
             raise Impossible(f"the elements of {name} are not adjacent along its last axis")
         if not kind.aligned:
-            wrong = f"is not a multiple of {CHUNK} bytes, or runs backwards"
+            wrong = f"is not a multiple of {COPY_CHUNK} bytes, or runs backwards"
             raise Impossible(f"the start of {name}, or a stride of its outer axes, {wrong}")
-        if not self.divisibility.proves(view.offsets[-1], view.dtype.itemsize, CHUNK):
+        if not self.divisibility.proves(view.offsets[-1], view.dtype.itemsize, COPY_CHUNK):
             raise Impossible(UNKNOWN_START)
 
     # -- a plain bulk copy --------------------------------------------------------------------------------------
@@ -115,8 +114,8 @@ class _Planner:
         if shared is not None:
             self._check_bulk_shared(shared)
         size = view.nbytes
-        rest = f", the last {size % CHUNK} by ordinary accesses" if size % CHUNK else ""
-        return CopyPlan("bulk", f"one contiguous run of {size} bytes from a multiple of {CHUNK} bytes{rest}")
+        rest = f", the last {size % COPY_CHUNK} by ordinary accesses" if size % COPY_CHUNK else ""
+        return CopyPlan("bulk", f"one contiguous run of {size} bytes from a multiple of {COPY_CHUNK} bytes{rest}")
 
     def _check_bulk_shared(self, shared: SharedView) -> None:
         layout = self.layouts[shared.buffer]
@@ -126,8 +125,8 @@ class _Planner:
             raise Impossible(f"{shared.buffer.name} is swizzled or cut into panels, so a row is not contiguous there")
         strides = _strides(layout)
         for offset, stride in zip(shared.offsets, strides, strict=True):
-            if not self.divisibility.proves(offset, stride, CHUNK):
-                raise Impossible(f"its start in {shared.buffer.name} is not known to be a multiple of {CHUNK} bytes")
+            if not self.divisibility.proves(offset, stride, COPY_CHUNK):
+                raise Impossible(f"its start in {shared.buffer.name} is not known to be a multiple of {COPY_CHUNK} bytes")
 
     # -- boxes of a descriptor ----------------------------------------------------------------------------------
 
@@ -269,14 +268,14 @@ def _no_path(op: TmaOp, view: GlobalView, no_tensor: str, no_bulk: str) -> Error
             "or use px.load and px.store"
         )
     elif no_tensor == UNKNOWN_START:
-        step = CHUNK // view.dtype.itemsize
+        step = COPY_CHUNK // view.dtype.itemsize
         remedy = f"write the start as a multiple, such as i * {max(step, view.extents[-1] // step * step)} or "
         remedy += f"i // {step} * {step}, or use px.load and px.store"
     elif "may be negative" in no_tensor:
         remedy = "write the start so that it can't be negative, such as px.maximum(i, 0)"
-    elif view.extents[-1] * view.dtype.itemsize % CHUNK:
-        step = CHUNK // view.dtype.itemsize
-        remedy = f"make the inner extent a multiple of {step} elements ({CHUNK} bytes), or use px.load and px.store"
+    elif view.extents[-1] * view.dtype.itemsize % COPY_CHUNK:
+        step = COPY_CHUNK // view.dtype.itemsize
+        remedy = f"make the inner extent a multiple of {step} elements ({COPY_CHUNK} bytes), or use px.load and px.store"
     else:
         remedy = "choose a tile that one of the two paths can copy, or use px.load and px.store"
     reasons = f"through a descriptor: {no_tensor}\nas a plain bulk copy: {no_bulk}"

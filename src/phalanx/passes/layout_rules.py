@@ -288,7 +288,7 @@ RULES: dict[type[Op], Rule] = {
     TmaScatter: _scattered,
     ClusterReduce: _cluster_reduce,
     ClusterGather: _cluster_gather,
-    WgmmaWait: lambda op: [Same((result, acc)) for acc, result in zip(op.accs, op.results, strict=True)],
+    WgmmaWait: lambda op: [Same((result, acc)) for acc, result in op.updates()],
 }
 
 # What costs next to nothing to compute again in another layout, if all its tiles do.

@@ -181,8 +181,8 @@ def _without_groups(block: Block, gone: Container[Op], outer: Mapping[Value, Val
 
 def _wait_for_others(op: WgmmaWait, product: Op, renamed: dict[Value, Value]) -> WgmmaWait:
     """A wait without the accumulator of a product that is over already."""
-    pairs = [(acc, result) for acc, result in zip(op.accs, op.results, strict=True) if acc is not product.defines]
-    renamed.update((result, acc) for acc, result in zip(op.accs, op.results, strict=True) if acc is product.defines)
+    pairs = [(acc, result) for acc, result in op.updates() if acc is not product.defines]
+    renamed.update((result, acc) for acc, result in op.updates() if acc is product.defines)
     accs, results = zip(*pairs, strict=True) if pairs else ((), ())
     return dataclasses.replace(op, accs=tuple(accs), results=tuple(results))
 

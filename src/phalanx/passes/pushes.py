@@ -18,6 +18,7 @@ import numpy as np
 from phalanx.cuda.plan import PushPlan, Step
 from phalanx.cuda.push import SMALLEST_ASYNC
 from phalanx.frozen import frozen
+from phalanx.ir.archs import COPY_CHUNK
 from phalanx.ir.core import Function, Note, Op, rewrite
 from phalanx.ir.effects import Mode, Proxy
 from phalanx.ir.memory import unit_of
@@ -25,10 +26,8 @@ from phalanx.ir.ops.cluster import ClusterCopy
 from phalanx.ir.values import Const
 from phalanx.ir.views import BarrierArray, SharedBuffer, SharedView
 from phalanx.layouts import SharedLayout
-from phalanx.passes.alignment import CHUNK
 from phalanx.passes.divisibility import Divisibility, find_divisibility
 
-"""Bulk copies move multiples of so many bytes, from and to multiples of them; the widest store moves as many."""
 WIDE_RUN = 128
 """Runs shorter than a row are bulk copies only from this size on."""
 FEW = 64
@@ -111,10 +110,10 @@ def _bulk(op: ClusterCopy, layouts: Layouts, facts: Divisibility) -> PushPlan:
     row = op.src.shape[-1] * item if op.src.shape else item
     if size < min(row, WIDE_RUN) and len(starts) > 1:
         raise Unfit(f"a row is not contiguous in both: {_difference(op, layouts)}")
-    if size % CHUNK:
-        raise Unfit(f"runs of {size} bytes are no multiple of {CHUNK}")
-    if (starts % CHUNK).any():
-        raise Unfit(f"a run does not start at a multiple of {CHUNK} bytes")
+    if size % COPY_CHUNK:
+        raise Unfit(f"runs of {size} bytes are no multiple of {COPY_CHUNK}")
+    if (starts % COPY_CHUNK).any():
+        raise Unfit(f"a run does not start at a multiple of {COPY_CHUNK} bytes")
     if len(starts) == 1:
         reason = f"one contiguous run of {size} bytes"
         return PushPlan("bulk", reason, size, int(starts[0, 0]), int(starts[0, 1]))
@@ -168,8 +167,8 @@ def _check_start(view: SharedView, layout: SharedLayout, facts: Divisibility) ->
             panel = layout.panel_columns
             if panel & (panel - 1) or not facts.proves(offset, 1, panel):
                 raise Unfit(f"{where} the panel of {panel} columns")
-        elif not facts.proves(offset, stride, max(CHUNK, layout.period)):
-            raise Unfit(f"{where} {max(CHUNK, layout.period)} bytes")
+        elif not facts.proves(offset, stride, max(COPY_CHUNK, layout.period)):
+            raise Unfit(f"{where} {max(COPY_CHUNK, layout.period)} bytes")
 
 
 def _offsets(view: SharedView, layout: SharedLayout) -> np.ndarray:
@@ -219,7 +218,7 @@ def _steps(starts: np.ndarray) -> tuple[Step, ...] | None:
 def _stores(op: ClusterCopy, layouts: Layouts, facts: Divisibility, why: str, read_by_engine: bool) -> PushPlan:
     """By all threads, as wide as both sides allow."""
     widths = [_vector(view, layouts[view.buffer], facts) for view in (op.src, op.dst)]
-    largest = CHUNK // max(op.src.dtype.itemsize, op.dst.dtype.itemsize)
+    largest = COPY_CHUNK // max(op.src.dtype.itemsize, op.dst.dtype.itemsize)
     vector = min(*widths, largest)
     width = vector * op.dst.dtype.itemsize
     said = f"{why}; {width} bytes at a time"
@@ -241,7 +240,7 @@ def _vector(view: SharedView, layout: SharedLayout, facts: Divisibility) -> int:
     if not view.kept or view.kept[-1] != layout.rank - 1:
         return 1
     item, last = layout.itemsize, layout.rank - 1
-    width = CHUNK
+    width = COPY_CHUNK
     parts = [view.extents[last] * item]
     if prod(view.extents[:last]) > 1 or layout.rank > 1:
         parts += [layout.row_pitch, layout.panel_bytes if layout.panels > 1 else 0, layout.matrix_bytes]

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from phalanx.cuda.plan import Box, CopyPlan
 from phalanx.errors import Error
+from phalanx.ir.archs import COPY_CHUNK
 from phalanx.ir.core import Note
 from phalanx.ir.ops.gather import RowCopy, TmaGather, TmaGather4, TmaScatter, TmaScatter4, row_views
 from phalanx.ir.values import Const, constant_of
 from phalanx.ir.views import GlobalView, SharedView
 from phalanx.layouts import SharedLayout
 from phalanx.layouts.rows import FOUR, RowPlan, row_boxes
-from phalanx.passes.alignment import CHUNK
 from phalanx.runtime.abi import TensorMapSlot
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def _choose(
         raise Impossible(f"{where} is not known to be a multiple of {layout.panel_columns}")
     columns, runs = rows.columns, pieces
     if layout.swizzle:
-        columns = CHUNK // layout.itemsize
+        columns = COPY_CHUNK // layout.itemsize
         runs = tuple(Box(piece.offset, piece.shared_offset) for piece in rows.chunks(layout.itemsize))
     why = why_not or f"rows of {rows.pitch} bytes do not start on multiples of 128"
     return CopyPlan("bulk rows", f"{len(runs)} a row, {why}", None, runs, pitch=rows.pitch, columns=columns)
@@ -133,7 +133,7 @@ def _choose(
 
 def _no_way(op: RowCopy, view: GlobalView, reason: str) -> Error:
     kind = view.array_type
-    step = CHUNK // view.dtype.itemsize
+    step = COPY_CHUNK // view.dtype.itemsize
     if not kind.unit_inner or not kind.aligned:
         remedy = (
             "pass an array whose last axis has stride 1, and whose start and row stride are multiples of 16 bytes, "

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from phalanx.errors import Error
-from phalanx.ir.archs import MAX_STRIDE
+from phalanx.ir.archs import COPY_CHUNK, MAX_STRIDE
 from phalanx.runtime import dlpack
 
 HOST = -1  # the device number of host memory
@@ -64,8 +64,8 @@ class ArrayInfo:
     def aligned16(self) -> bool:
         """The base and every outer stride (of an axis longer than 1) are multiples of 16 bytes, forward and below 2**40."""
         item = ITEM_BYTES[self.dtype_name]
-        return self.pointer % 16 == 0 and all(
-            stride * item % 16 == 0 and 0 <= stride * item < MAX_STRIDE
+        return self.pointer % COPY_CHUNK == 0 and all(
+            stride * item % COPY_CHUNK == 0 and 0 <= stride * item < MAX_STRIDE
             for size, stride in zip(self.shape[:-1], self.strides[:-1])
             if size > 1
         )
@@ -75,7 +75,7 @@ class ArrayInfo:
         """Rows are contiguous, begin at multiples of 16 bytes and end there too."""
         if not self.shape or not self.contiguous_inner or not self.aligned16:
             return False
-        return self.shape[-1] * ITEM_BYTES[self.dtype_name] % 16 == 0
+        return self.shape[-1] * ITEM_BYTES[self.dtype_name] % COPY_CHUNK == 0
 
 
 class ArgumentKind(Enum):

@@ -75,6 +75,7 @@ def disk_cache() -> DiskCache:
 def compile_function(function: Function, arch_name: str | Arch, *, watchdog: bool = False) -> Compiled:
     """Compiles a prepared function for a target, or takes the result from the disk cache."""
     arch = arch_of(arch_name)
+    compiler = compiler_identity()
     key = program_key(function, arch, watchdog=watchdog)
     cache = disk_cache()
     entry = cache.load(key)
@@ -83,16 +84,17 @@ def compile_function(function: Function, arch_name: str | Arch, *, watchdog: boo
         if found is not None:
             return found
     made = build(function, arch, watchdog)
-    cache.store(
-        key,
-        to_meta(made),
-        {
-            "cubin": made.cubin,
-            "ptx": made.ptx.encode(),
-            "source": made.source.encode(),
-            "ir": made.ir.encode(),
-        },
-    )
+    if compiler_identity() == compiler:  # else NVRTC, now that it is loaded, is another than it seemed
+        cache.store(
+            key,
+            to_meta(made),
+            {
+                "cubin": made.cubin,
+                "ptx": made.ptx.encode(),
+                "source": made.source.encode(),
+                "ir": made.ir.encode(),
+            },
+        )
     return made
 
 
@@ -104,11 +106,11 @@ def program_key(function: Function, arch: Arch, *, watchdog: bool = False) -> st
 
 
 def compiler_identity() -> str:
-    """What makes machine code of IR, as part of every key: the sources of this package, and NVRTC's version."""
-    from phalanx.cuda.nvrtc import CompilerMissing, nvrtc_version
+    """What makes machine code of IR, as part of every key: the sources of this package, and which NVRTC."""
+    from phalanx.cuda.nvrtc import CompilerMissing, nvrtc_identity
 
     try:
-        return digest(compiler_fingerprint(), nvrtc_version())
+        return digest(compiler_fingerprint(), nvrtc_identity())
     except CompilerMissing as problem:
         raise nvrtc_is_missing(problem) from None
 

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from phalanx.errors import Error, caller_location
+from phalanx.ir.archs import COPY_CHUNK
 from phalanx.runtime import driver as cuda
 from phalanx.runtime.abi import TENSOR_MAP_BYTES, ArraySlot, ScalarSlot, Signature
 from phalanx.runtime.arrays import (
@@ -390,6 +391,6 @@ def _check_array(slot: ArraySlot, info: ArrayInfo | None, number: int, device: i
     if slot.whole_rows and not info.whole_rows:
         raise Error(
             f"{what} has {info.shape[-1]} columns, the kernel was compiled for a multiple of 16 bytes",
-            remedy=f"pad its rows to a multiple of {16 // ITEM_BYTES[slot.dtype]} columns, {_COMPILE_AGAIN}",
+            remedy=f"pad its rows to a multiple of {COPY_CHUNK // ITEM_BYTES[slot.dtype]} columns, {_COMPILE_AGAIN}",
         )
     return info

@@ -8,6 +8,7 @@ from typing import Any
 
 from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
+from phalanx.ir.archs import COPY_CHUNK
 from phalanx.ir.core import Function
 from phalanx.ir.types import DTYPES, ArrayType, DType, ScalarType
 from phalanx.language.capture import CAPTURES, exact, kind_of, still_holds
@@ -64,7 +65,7 @@ def read_argument(kernel: Kernel, name: str, value: Any) -> Argument:
     if value is None:
         return Argument(None, None)
     if isinstance(value, Spec):
-        even = bool(value.shape) and value.shape[-1] * value.dtype.itemsize % 16 == 0
+        even = bool(value.shape) and value.shape[-1] * value.dtype.itemsize % COPY_CHUNK == 0
         inner = value.aligned and (math.prod(value.shape[:-1]) <= 1 or even)
         return Argument(value, ArrayType(len(value.shape), value.dtype, True, inner, inner and even))
     try:

@@ -13,7 +13,7 @@ from typing import Any
 
 from phalanx.errors import Error
 from phalanx.frozen import frozen
-from phalanx.ir.archs import MAX_STRIDE
+from phalanx.ir.archs import COPY_CHUNK, MAX_BOX, MAX_DIM, MAX_STRIDE
 from phalanx.runtime.abi import TENSOR_MAP_BYTES, TensorMapSlot
 from phalanx.runtime.arrays import ITEM_BYTES
 
@@ -24,7 +24,6 @@ _DATA_TYPES = {
 }  # fmt: skip
 _SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
 _L2_PROMOTIONS = {0: 0, 64: 1, 128: 2, 256: 3}
-_MAX_BOX = 256
 _ADDRESSES = 512  # descriptors kept per geometry
 _GEOMETRIES = 64  # geometries kept per kernel
 
@@ -72,7 +71,7 @@ def geometry(
         raise _broken(
             what, "is empty, which a TMA descriptor can't express", "do not launch for an empty array"
         )
-    if max(dims) > 1 << 32:
+    if max(dims) > MAX_DIM:
         raise _broken(what, "has more than 2**32 elements along an axis", "split the array")
     byte_strides = tuple(_byte_stride(what, shape[axis], strides[axis], item) for axis in order[1:])
     _check_box(what, box, item, slot.swizzle)
@@ -82,12 +81,12 @@ def geometry(
 def _byte_stride(what: str, size: int, stride: int, item: int) -> int:
     nbytes = stride * item
     if size == 1:  # never stepped along: any legal stride will do
-        return nbytes if nbytes % 16 == 0 and 0 < nbytes < MAX_STRIDE else 16
-    if nbytes % 16:
+        return nbytes if nbytes % COPY_CHUNK == 0 and 0 < nbytes < MAX_STRIDE else COPY_CHUNK
+    if nbytes % COPY_CHUNK:
         raise _broken(
             what,
-            f"has a stride of {nbytes} bytes, TMA needs multiples of 16",
-            f"pad its rows to a multiple of {16 // item} elements or use px.load",
+            f"has a stride of {nbytes} bytes, TMA needs multiples of {COPY_CHUNK}",
+            f"pad its rows to a multiple of {COPY_CHUNK // item} elements or use px.load",
         )
     if not 0 <= nbytes < MAX_STRIDE:
         raise _broken(what, f"has a stride of {nbytes} bytes, TMA needs 0 to 2**40 - 1", "pass a copy of it")
@@ -95,14 +94,14 @@ def _byte_stride(what: str, size: int, stride: int, item: int) -> int:
 
 
 def _check_box(what: str, box: tuple[int, ...], item: int, swizzle: int) -> None:
-    if not all(1 <= extent <= _MAX_BOX for extent in box):
+    if not all(1 <= extent <= MAX_BOX for extent in box):
         raise _broken(
             what, f"is read in boxes of {box[::-1]}, TMA needs 1 to 256 per axis", "use smaller tiles"
         )
     inner = box[0] * item
-    if inner % 16:
-        remedy = f"make the inner extent a multiple of {16 // item}"
-        raise _broken(what, f"is read in rows of {inner} bytes, TMA needs multiples of 16", remedy)
+    if inner % COPY_CHUNK:
+        remedy = f"make the inner extent a multiple of {COPY_CHUNK // item}"
+        raise _broken(what, f"is read in rows of {inner} bytes, TMA needs multiples of {COPY_CHUNK}", remedy)
     if swizzle and inner > swizzle:
         raise _broken(
             what,
@@ -142,10 +141,10 @@ class Encoder:
 
     def __call__(self, pointer: int) -> bytes:
         """The 128 bytes of the descriptor of an array that begins at `pointer`."""
-        if pointer % 16 or not pointer:
+        if pointer % COPY_CHUNK or not pointer:
             raise Error(
-                f"the address {pointer:#x} is not a multiple of 16 bytes, which a TMA descriptor needs",
-                remedy="pass an array that starts on a 16-byte boundary (a copy of a slice does)",
+                f"the address {pointer:#x} is not a multiple of {COPY_CHUNK} bytes, which a TMA descriptor needs",
+                remedy=f"pass an array that starts on a {COPY_CHUNK}-byte boundary (a copy of a slice does)",
             )
         with self._lock:
             self._driver.call("cuTensorMapEncodeTiled", *self._before, pointer, *self._after)

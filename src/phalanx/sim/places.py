@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from phalanx.errors import Error
-from phalanx.ir.archs import MAX_STRIDE
+from phalanx.ir.archs import COPY_CHUNK, MAX_STRIDE
 from phalanx.ir.location import Location
 from phalanx.ir.views import BarrierArray, GlobalView, SharedBuffer, SharedView
 from phalanx.sim.numerics import scalar_of
@@ -283,16 +283,16 @@ def misaligned(view: GlobalView, array: np.ndarray) -> str | None:
     if array.ndim and array.shape[-1] > 1 and array.strides[-1] != item:
         return f"the last axis of {view.array.name} has a stride of {array.strides[-1]} bytes instead of {item}"
     address = array.__array_interface__["data"][0]
-    if address % 16:
-        return f"{view.array.name} begins at an address that is {address % 16} bytes past a multiple of 16"
+    if address % COPY_CHUNK:
+        return f"{view.array.name} begins at an address that is {address % COPY_CHUNK} bytes past a multiple of {COPY_CHUNK}"
     for axis in range(array.ndim - 1):
         stride = array.strides[axis] if array.shape[axis] > 1 else 0
-        if stride % 16 or not 0 <= stride < MAX_STRIDE:
-            why = "no multiple of 16" if stride % 16 else "backwards" if stride < 0 else "2**40 or more"
+        if stride % COPY_CHUNK or not 0 <= stride < MAX_STRIDE:
+            why = f"no multiple of {COPY_CHUNK}" if stride % COPY_CHUNK else "backwards" if stride < 0 else "2**40 or more"
             return f"axis {axis} of {view.array.name} has a stride of {stride} bytes, {why}"
     inner = view.extents[-1] * item
-    if inner % 16 and prod(view.extents) != view.extents[-1]:  # a single row may have any length
-        return f"the region of {view.array.name} is {inner} bytes wide, no multiple of 16"
+    if inner % COPY_CHUNK and prod(view.extents) != view.extents[-1]:  # a single row may have any length
+        return f"the region of {view.array.name} is {inner} bytes wide, no multiple of {COPY_CHUNK}"
     return None
 
 

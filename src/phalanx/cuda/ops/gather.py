@@ -18,6 +18,7 @@ from phalanx.cuda.prelude import ELECT, Parameter, instruction
 from phalanx.cuda.registry import emits
 from phalanx.cuda.tiles.index import local_slots
 from phalanx.cuda.writer import Helper, Writer, scalar_dtype
+from phalanx.ir.archs import COPY_CHUNK
 from phalanx.ir.ops.gather import RowCopy, TmaGather, TmaGather4, TmaScatter, TmaScatter4, row_views
 from phalanx.ir.values import Const, Value
 from phalanx.ir.views import SharedView
@@ -228,7 +229,7 @@ class _Rows:
             place = f"{self.array}.data + (long long)px_row * {self.array}.stride[0] + {column}"
             self.bulk(pointer, place, column, str(columns))
 
-        assert itemsize * columns % 16 == 0
+        assert itemsize * columns % COPY_CHUNK == 0
         self.each_box(emit)
 
     @contextmanager

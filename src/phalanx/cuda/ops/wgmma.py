@@ -18,7 +18,6 @@ from phalanx.cuda.writer import Helper, Writer
 from phalanx.errors import Error
 from phalanx.ir.core import Op
 from phalanx.ir.ops.control import Assign, ReadVar
-from phalanx.ir.ops.tile import Empty
 from phalanx.ir.ops.wgmma import ROWS, STEP_BYTES, Wgmma, WgmmaCommit, WgmmaFence, WgmmaWait
 from phalanx.ir.values import Value, constant_of
 from phalanx.ir.views import SharedView
@@ -109,7 +108,7 @@ def product(
 @follows
 def hold_new_accumulator(w: Writer, op: Op) -> None:
     """A tile that a product begins with is made where it was written: no later, between products in flight."""
-    if op.defines in w.accumulators and not isinstance(op, Wgmma | WgmmaWait | ReadVar | Empty):
+    if op.defines in w.accumulators and op.computes and not op.effects().accumulations:
         _keep(w, op.defines)
 
 
@@ -126,7 +125,7 @@ def emit_commit(w: Writer, op: WgmmaCommit) -> None:
 @emits(WgmmaWait)
 def emit_wait(w: Writer, op: WgmmaWait) -> None:
     w.line(f"{w.use(wait_group(op.n))}();")
-    for acc, result in zip(op.accs, op.results, strict=True):
+    for acc, result in op.updates():
         continue_in_place(w, acc, result)
         if op.n == 0 or _is_read(w, result):
             _keep(w, result)

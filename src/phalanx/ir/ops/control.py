@@ -24,6 +24,7 @@ class ReadVar(Op):
     """Reads a mutable cell."""
 
     mnemonic: ClassVar[str] = "read"
+    computes: ClassVar[bool] = False
     var: Var
     result: Value
 

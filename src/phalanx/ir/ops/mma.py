@@ -39,6 +39,9 @@ class Mma(Op):
         operands = [item for item in (self.a, self.b) if isinstance(item, SharedView)]
         return Effects(accesses=tuple(Access(Mode.READ, view) for view in operands))
 
+    def updates(self) -> tuple[tuple[Value, Value], ...]:
+        return () if self.acc is None else ((self.acc, self.result),)
+
     @property
     def shape(self) -> tuple[int, int, int]:
         """(M, N, K), with the K that takes part."""

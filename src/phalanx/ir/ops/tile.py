@@ -81,6 +81,7 @@ class Empty(Op):
     """A tile with nothing in it yet: reading it before it is written is a mistake."""
 
     mnemonic: ClassVar[str] = "empty"
+    computes: ClassVar[bool] = False
     result: Value
 
 

@@ -111,3 +111,6 @@ class WgmmaWait(Op):
 
     def effects(self) -> Effects:
         return Effects(mma_groups=(MmaGroup(GroupAction.WAIT, self.n),), target=HOPPER)
+
+    def updates(self) -> tuple[tuple[Value, Value], ...]:
+        return tuple(zip(self.accs, self.results, strict=True))

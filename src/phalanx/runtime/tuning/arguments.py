@@ -13,6 +13,7 @@ import numpy as np
 
 from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
+from phalanx.ir.archs import COPY_CHUNK
 from phalanx.runtime.arrays import (
     ITEM_BYTES,
     ArgumentKind,
@@ -89,7 +90,7 @@ def plan_arguments(args: Sequence[Any], device: int | None) -> list[Plan]:
         plans.append(
             ArrayPlan(
                 library, info.device if info.kind == "cuda" else None, info.shape, info.strides, info.dtype_name,
-                info.pointer % 16, values, None if earlier == number else earlier,
+                info.pointer % COPY_CHUNK, values, None if earlier == number else earlier,
             )
         )
     return plans
@@ -103,7 +104,7 @@ def type_texts(args: Sequence[Any]) -> list[str]:
         info = None if isinstance(value, Spec) else describe(value)
         if info is not None:
             same = seen.setdefault(info.pointer, number)
-            texts.append(f"{info.dtype_name} {info.shape} {info.strides} {info.pointer % 16} {same}")
+            texts.append(f"{info.dtype_name} {info.shape} {info.strides} {info.pointer % COPY_CHUNK} {same}")
         else:
             texts.append(f"{type(value).__name__} {value!r}")
     return texts

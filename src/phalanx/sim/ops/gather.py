@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from phalanx.errors import Error
+from phalanx.ir.archs import COPY_CHUNK
 from phalanx.ir.ops.gather import RowCopy, TmaGather, TmaGather4, TmaScatter, TmaScatter4, row_views
 from phalanx.sim.agents import Agent
 from phalanx.sim.barriers import MBarrier
@@ -15,8 +16,6 @@ from phalanx.sim.engines import LoadCopy, StoreCopy, issue, join_open_group
 from phalanx.sim.ops.tma import require_aligned
 from phalanx.sim.places import GlobalPlace, RowsPlace, SharedPlace, ranks_of
 from phalanx.sim.registry import meaning
-
-CHUNK = 16
 
 
 class Stack:
@@ -56,10 +55,10 @@ def count_outside(op: RowCopy, agent: Agent, *places: GlobalPlace | RowsPlace) -
 def check_column(op: RowCopy, place: GlobalPlace | RowsPlace) -> None:
     """The copy begins on a multiple of 16 bytes, or the hardware faults."""
     column, itemsize = place.starts[-1], place.window.dtype.itemsize
-    if column * itemsize % CHUNK:
+    if column * itemsize % COPY_CHUNK:
         raise Error(
             f"px.{op.mnemonic} begins at column {column}, byte {column * itemsize} of its rows", location=op.loc,
-            kind="misaligned", remedy=f"begin at a multiple of {CHUNK // itemsize} columns ({CHUNK} bytes)",
+            kind="misaligned", remedy=f"begin at a multiple of {COPY_CHUNK // itemsize} columns ({COPY_CHUNK} bytes)",
         )
 
 
