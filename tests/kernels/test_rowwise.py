@@ -202,6 +202,17 @@ def test_losses_reductions_and_ignored_rows() -> None:
     assert np.isclose(px.kernels.cross_entropy(x, good, reduction="sum"), each.sum())
 
 
+@pytest.mark.parametrize("columns", (50, 2000))
+def test_targets_that_are_no_classes(columns: int) -> None:
+    """Of rows that share a CTA, and of rows with CTAs of their own; what 32 bits do not hold is no class either."""
+    x, _, _ = sample(6, columns, np.float32)
+    targets = np.array([3, -1, columns, 2**32 + 3, -(2**32) + 3, columns - 1])
+    losses = px.kernels.cross_entropy(x, targets, reduction="none")
+    assert np.isnan(losses[1:5]).all()
+    for row in (0, 5):
+        assert np.isclose(losses[row], -np.log(exact_softmax(x[row : row + 1])[0, targets[row]]), rtol=1e-5)
+
+
 def test_leading_axes_and_strides() -> None:
     x, w, _ = sample(6, 40, np.float32)
     near(px.kernels.softmax(x.reshape(2, 3, 40)), exact_softmax(x).reshape(2, 3, 40))

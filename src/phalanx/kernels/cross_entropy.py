@@ -20,24 +20,31 @@ def cross_entropy_rows(X, T, L, ignore, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, 
     first = px.cluster.rank() * ((PARTS + SHARED) * WIDTH)
     kept = shared_parts(X, ROWS, WIDTH, SHARED)
     take_turn()
-    x = load_row(X, row, first, kept, -float("inf"), ROWS, WIDTH, PARTS, SHARED, ONCE)
     if ROWS == 1:
-        target = px.load(T[row]).to(px.i32)
+        label = px.load(T[row])
     else:
-        target = px.load(T[row : row + ROWS]).to(px.i32).reshape(ROWS, 1)
-    found = zeros(ROWS, WIDTH)
-    for part in px.static_range(PARTS):
-        here = px.arange(WIDTH) == target - (first + part * WIDTH)
-        found = px.where(here, x[part].to(px.f32), found)
-    if SHARED > 0:
-        for part in range(SHARED):
-            here = px.arange(WIDTH) == target - (first + (PARTS + part) * WIDTH)
-            found = px.where(here, px.load(kept[part]).to(px.f32), found)
-    largest, total, chosen, x = row_statistics(X, x, kept, first, found, ROWS, WIDTH, PARTS, SHARED, WARPS)
+        label = px.load(T[row : row + ROWS]).reshape(ROWS, 1)
+    x = load_row(X, row, first, kept, -float("inf"), ROWS, WIDTH, PARTS, SHARED, ONCE)
+    target = label.to(px.i32)
+    found = None
+    if ROWS == 1:
+        chosen = px.load(X[row, target]).to(px.f32)  # of a row that is on its way anyway
+    else:
+        found = zeros(ROWS, WIDTH)
+        for part in px.static_range(PARTS):
+            here = px.arange(WIDTH) == target - (first + part * WIDTH)
+            found = px.where(here, x[part].to(px.f32), found)
+        if SHARED > 0:
+            for part in range(SHARED):
+                here = px.arange(WIDTH) == target - (first + (PARTS + part) * WIDTH)
+                found = px.where(here, px.load(kept[part]).to(px.f32), found)
+    largest, total, others, x = row_statistics(X, x, kept, first, found, ROWS, WIDTH, PARTS, SHARED, WARPS)
+    if ROWS > 1:
+        chosen = others
     loss = largest + px.log2(total) * LN2 - chosen
-    loss = px.where(target < X.shape[1], loss, float("nan"))
-    loss = px.where(target >= 0, loss, float("nan"))
-    loss = px.where(target == ignore, 0.0, loss)
+    loss = px.where(label < X.shape[1], loss, float("nan"))
+    loss = px.where(label >= 0, loss, float("nan"))
+    loss = px.where(label == ignore, 0.0, loss)
     if px.cluster.rank() == 0:
         if ROWS == 1:
             px.store(L[row], loss)
