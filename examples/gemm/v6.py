@@ -3,7 +3,6 @@
 The accumulator goes to a swizzled buffer by `stmatrix`, without bank conflicts, and the copy engine writes it out in
 the background. Half a tile at a time, so that the buffer leaves room for four stages. Each consumer warpgroup is a
 role of its own, with 64 of the rows: neither waits for the other, so that one may store while the other multiplies.
-The last tile has no next one: with `pdl` the next launch on the stream prepares its barriers meanwhile.
 """
 
 from orders import grouped
@@ -12,7 +11,7 @@ from shapes import checked, gemm_case, main
 import phalanx as px
 
 
-@px.kernel(warps=12, cluster=2, exit_sync=False, pdl=True)
+@px.kernel(warps=12, cluster=2, exit_sync=False)
 def gemm_v6(A, B, C, *, BM=128, BN=256, BK=64, STAGES=4, GROUP=8, PARTS=2):
     rank = px.cluster.rank()
     half = BN // 2
@@ -24,8 +23,6 @@ def gemm_v6(A, B, C, *, BM=128, BN=256, BK=64, STAGES=4, GROUP=8, PARTS=2):
     rows, columns = px.cdiv(C.shape[0], 2 * BM), px.cdiv(C.shape[1], BN)
     first, step = px.cluster.id(), px.num_blocks(0) // 2
     ring = px.ring(STAGES)
-    px.wait_prior()  # the launch before is over; the next one's CTAs may come where CTAs of this one leave
-    px.launch_dependents()
 
     with px.warps(0, 4, regs=40):
         for tile in range(first, rows * columns, step):

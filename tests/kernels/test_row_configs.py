@@ -40,6 +40,7 @@ def test_large_clusters_stream_and_short_rows_have_their_weights_ahead() -> None
     assert (halved.cluster, halved.warps, halved.per_sm, halved.ahead) == (4, 8, 3, True)
     centered = choose(65536, 2, centered=True)
     assert (centered.cluster, centered.warps, centered.per_sm, centered.ahead) == (4, 8, 4, False)
+    assert choose(65536, 2, reads=True) == centered and choose(131072, 2, reads=True) == choose(131072, 2)
     aligned, anywhere = np.zeros((2, 65536), np.float16), np.zeros((2, 65001), np.float16)
     assert choose_centered(aligned) == centered and choose_centered(anywhere).parts < centered.parts
 
@@ -92,7 +93,7 @@ def compiled(kind: str, dtype: Any, columns: int) -> Any:
         constants = {**config.constants(), "AHEAD": config.ahead}
         made = px.compile(rms_norm_rows[config.grid(64)], x, vector, x, 1e-6, **constants)
     elif kind == "cross_entropy":
-        config = choose_for(like)
+        config = choose_for(like, reads=True)
         made = px.compile(
             cross_entropy_rows[config.grid(64)], x, px.spec((64,), px.i64), rows, -100, **config.constants()
         )

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import phalanx as px
+from phalanx.kernels.cross_entropy import cross_entropy, losses_of
 from phalanx.kernels.matmul import matmul
 from phalanx.kernels.matrices import empty
 from phalanx.kernels.norms import rms_norm
@@ -77,14 +78,14 @@ def gpu(torch: Any, library: Any, driver: Any, monkeypatch: pytest.MonkeyPatch) 
     torch.Tensor = Tensor
 
     def new(shape: tuple[int, ...], dtype: Any = None, device: int = 0, offset: int = 0) -> Tensor:
-        kind = {"float32": np.float32, "float16": np.float16, "bfloat16": np.int16}[dtype.name]
+        kind = {"float32": np.float32, "float16": np.float16, "bfloat16": np.int16, "int64": np.int64}[dtype.name]
         return Tensor(aligned(shape, kind, offset), dtype, device)
 
     torch.empty = new
     torch.library = library
     monkeypatch.setattr(cuda, "get_driver", lambda: driver)
     monkeypatch.setattr("phalanx.runtime.launcher.cuda.get_driver", lambda: driver)
-    functions = (matmul, rms_norm, softmax)
+    functions = (matmul, rms_norm, softmax, losses_of)
     for function in functions:
         function.remembered.clear()
     from phalanx.runtime import specialise
@@ -332,6 +333,17 @@ def test_rows(gpu: Any) -> None:
     assert len(rms_norm.remembered) == 1 and all(rms_norm.remembered.values())
     rms_norm(gpu.empty((2, 3, 64), gpu.float32))  # without the weight
     assert len(rms_norm.remembered) == 2
+
+
+def test_losses(gpu: Any) -> None:
+    for _ in range(2):
+        x, targets = gpu.empty((2, 3, 64), gpu.float32), gpu.empty((2, 3), gpu.int64)
+        y = cross_entropy(x, targets, reduction="none")
+        assert y.shape == (2, 3)
+        assert pointers(gpu.library.launches[-1], 0, 1, 2) == [x.data_ptr(), targets.data_ptr(), y.data_ptr()]
+    assert len(losses_of.remembered) == 1 and all(losses_of.remembered.values())
+    cross_entropy(x, targets, reduction="none", ignore_index=7)
+    assert len(losses_of.remembered) == 2
 
 
 def test_products(gpu: Any) -> None:

@@ -10,6 +10,7 @@ from phalanx.kernels.launches import take_turn
 from phalanx.kernels.matrices import as_rows, empty, info_of
 from phalanx.kernels.rows import RowConfig, choose_for, load_row, row_kernel, shared_parts, zeros
 from phalanx.kernels.softmax import LN2, row_statistics
+from phalanx.runtime.remembered import remembered
 
 REDUCTIONS = ("mean", "sum", "none")
 
@@ -71,6 +72,17 @@ def cross_entropy(
         raise Error(
             f"unknown reduction {reduction!r}", location=caller_location(), remedy=f"use one of {', '.join(REDUCTIONS)}"
         )
+    losses = losses_of(logits, targets, int(ignore_index), config)
+    if reduction == "none":
+        return losses
+    if reduction == "sum":
+        return losses.sum()
+    return losses.sum() / (targets != ignore_index).sum()
+
+
+@remembered("logits", "targets")
+def losses_of(logits: Any, targets: Any, ignore_index: int, config: RowConfig | None) -> Any:
+    """The loss of every row, in f32, as `cross_entropy` gives it for "none"."""
     info = info_of("logits", logits)
     labels = info_of("targets", targets, ("i32", "i64"))
     if labels.shape != info.shape[:-1]:
@@ -82,11 +94,7 @@ def cross_entropy(
     count, columns = rows.shape
     losses = empty(logits, (count,), "f32")
     if count and columns:
-        config = config or choose_for(rows)
+        config = config or choose_for(rows, reads=True)
         flat = targets.reshape(-1)
-        cross_entropy_rows[config.grid(count)](rows, flat, losses, int(ignore_index), **config.constants())
-    if reduction == "none":
-        return losses.reshape(info.shape[:-1])
-    if reduction == "sum":
-        return losses.sum()
-    return losses.sum() / (targets != ignore_index).sum()
+        cross_entropy_rows[config.grid(count)](rows, flat, losses, ignore_index, **config.constants())
+    return losses.reshape(info.shape[:-1])

@@ -113,7 +113,7 @@ def product_with_one_stage():
 
 @case
 def product_with_shares_of_half_a_panel():
-    px.kernels.matmul(A, B, config=MatmulConfig(bm=64, bn=64, groups=1, parts=1))
+    px.kernels.matmul(A, B, config=MatmulConfig(bm=64, bn=64, groups=1, parts=1, cluster=(2, 1)))
 
 
 @case
