@@ -1,9 +1,10 @@
-"""v7. Multicast in two dimensions, for clusters of any shape, and settings to tune.
+"""v7. Multicast in two dimensions, for clusters of any shape, launches that overlap, and settings to tune.
 
 In a cluster of CM x CN CTAs, those of a row share their rows of A, those of a column their columns of B: each fetches
 its share of both and multicasts it. A stage is free when all that read what lands in it have released it: CM + CN - 1
 CTAs, twice, which is what the compiler counts. Wider clusters read L2 less but leave some SMs idle, so that pairs win
-where L2 keeps up: (1, 2), which share rows of A, are a little ahead of (2, 1), which share columns of B.
+where L2 keeps up: (1, 2), which share rows of A, are a little ahead of (2, 1), which share columns of B. With `pdl` a
+launch prepares its barriers while the one before it on the stream still stores.
 """
 
 from orders import grouped
@@ -35,7 +36,7 @@ def gemm_v7(A, B, C, *, CM=1, CN=2, BM=128, BN=256, BK=64, STAGES=4, GROUP=16, P
     rows, columns = px.cdiv(C.shape[0], CM * BM), px.cdiv(C.shape[1], CN * BN)
     first, step = px.cluster.id(), px.num_blocks(0) * px.num_blocks(1) // (CM * CN)
     ring = px.ring(STAGES)
-    px.wait_prior()
+    px.wait_prior()  # the launch before is over; the next one's CTAs may come where CTAs of this one leave
     px.launch_dependents()
 
     with px.warps(0, 4, regs=40):
