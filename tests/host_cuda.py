@@ -211,6 +211,9 @@ HOST_FUNCTIONS = {
     "reciprocal_approx": "static inline float reciprocal_approx(float x) { return 1.0f / x; }",
     "tanh_approx": "static inline float tanh_approx(float x) { return tanhf(x); }",
     "exp2_approx": "static inline float exp2_approx(float x) { return exp2f(x); }",
+    "store_vector_if": """template <int N, class T> static void store_vector_if(T* p, const T* x, bool inside) {
+  if (inside) memcpy(p, x, N * sizeof(T));
+}""",
     "unknown_zero": "static inline unsigned unknown_zero() { return 0; }",
     "shared_address": """static inline unsigned shared_address(const void* p) {
   return (unsigned)((unsigned char*)p - px_smem) + 4096;

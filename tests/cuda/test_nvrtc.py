@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy.random
 import pytest
 
 from phalanx.cuda import nvrtc
@@ -205,32 +207,42 @@ def test_none_or_several_wheels_say_nothing(tmp_path: Path) -> None:
 
 
 def test_the_library_is_asked_where_no_wheel_says_which_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Or where the one that is loaded already is not the wheel's."""
+    """Or where the one that is loaded already is not the wheel's: another patch of the same version is another compiler."""
     version = nvrtc_version()
     monkeypatch.setattr(nvrtc, "package_folders", lambda: (str(tmp_path),))
     assert nvrtc_identity() == version
     monkeypatch.setattr(nvrtc, "package_folders", lambda: install(tmp_path / "other", "99.1.2"))
     assert nvrtc_identity() == version
-    monkeypatch.setattr(nvrtc, "package_folders", lambda: install(tmp_path / "same", f"{version}.2"))
-    assert nvrtc_identity() == f"{version}.2, 100 bytes"
+    monkeypatch.setattr(nvrtc, "package_folders", lambda: install(tmp_path / "patched", f"{version}.2"))
+    assert nvrtc_identity() == version
 
 
-def test_a_wheel_is_believed_while_nothing_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nvrtc, "package_folders", lambda: install(tmp_path, "99.1.2"))
-    monkeypatch.setattr(nvrtc, "_is_loaded", lambda: False)
-    assert nvrtc_identity() == "99.1.2, 100 bytes"
-
-
-def test_a_library_that_others_loaded_is_noticed() -> None:
-    """As a framework may: it would be the one that compiles."""
-    script = """
-import ctypes
+BEFORE_AND_AFTER = """
+import ctypes, shutil, sys
+from pathlib import Path
 from phalanx.cuda import nvrtc
-assert not nvrtc._is_loaded()
-loaded = ctypes.CDLL({path!r})
-assert nvrtc._is_loaded()
+folder, loaded, replaced = sys.argv[1:]
+nvrtc.package_folders = lambda: (folder,)
+nvrtc.nvrtc_version = lambda: "as it says"
+print(nvrtc.nvrtc_identity())
+ctypes.CDLL(loaded)
+if replaced:
+    shutil.copy(replaced, f"{replaced}.new")
+    Path(f"{replaced}.new").replace(replaced)
+print(nvrtc.nvrtc_identity())
 """
-    nvrtc_version()
-    maps = Path("/proc/self/maps").read_text()
-    path = next(line.split()[-1] for line in maps.splitlines() if "/libnvrtc.so" in line)
-    subprocess.run([sys.executable, "-c", script.format(path=path)], check=True)
+
+
+@pytest.mark.parametrize("case", ["the wheel's", "another's", "the wheel's, replaced since"])
+def test_which_library_is_loaded_decides(case: str, tmp_path: Path) -> None:
+    """Before one is loaded, by us or by a framework, the wheel is believed; after that only if it is the wheel's file."""
+    (folder,) = install(tmp_path / "packages", "13.4.92")
+    library = next(Path(folder).glob("nvidia/*/lib/libnvrtc.so.*"))
+    other = tmp_path / library.name
+    for path in (library, other):
+        shutil.copy(numpy.random._common.__file__, path)  # any library that can be loaded: only its name counts
+    wheel = f"13.4.92, {library.stat().st_size} bytes"
+    loaded = str(other if case == "another's" else library)
+    command = [sys.executable, "-c", BEFORE_AND_AFTER, folder, loaded, str(library) if "replaced" in case else ""]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert said == [wheel, wheel if case == "the wheel's" else "as it says"]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -30,12 +32,26 @@ def test_elementwise_is_one_loop() -> None:
 
 def test_aligned_rows_are_moved_in_vectors_of_16_bytes() -> None:
     text = body(module_of(scale, (array(2), array(2), F32)))
-    assert "ptx::load_vector<4>" in text and "ptx::store_vector<4>" in text
+    assert "ptx::load_vector<4>" in text and "ptx::store_vector_if<4>" in text
     assert "if (X.shape[1] % 4 == 0 || n + 64 <= X.shape[1])" in text, "the offset is known to be a multiple of 4"
     assert re.search(r"load_(vector|words)<8>", body(module_of(doubled, (array(2, bf16), array(2, bf16)))))
     assert "load_vector" not in body(module_of(scale, (array(2, aligned=False), array(2), F32)))
     strided = body(module_of(scale, (array(2, unit_inner=False), array(2), F32)))
     assert "load_vector" not in strided and "X.stride[1]" in strided
+
+
+@pytest.mark.parametrize(
+    "dtype, rows, columns, stored",
+    [
+        (px.f32, 64, 64, {"v4.u32": 8}), (px.bf16, 64, 64, {"v4.u32": 4}), (px.f64, 64, 32, {"v4.u32": 8}),
+        (px.f32, 512, 2, {"v2.u32": 4}),
+    ],
+)  # fmt: skip
+def test_stores_of_vectors_do_not_fall_apart(dtype: Any, rows: int, columns: int, stored: dict[str, int]) -> None:
+    """Not even where rows lie a stride apart, from which NVRTC derives the address of every word by itself."""
+    x = px.spec((4096, 64), dtype)
+    ptx = px.compile(doubled[1], x, x, M=rows, N=columns).ptx
+    assert Counter(re.findall(r"st\.global\.(\S+)", ptx)) == stored
 
 
 @px.kernel(warps=4)

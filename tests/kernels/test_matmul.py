@@ -6,6 +6,7 @@ import math
 import sys
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -343,6 +344,16 @@ def test_large_products_take_the_largest_tiles() -> None:
     for m, n, k in ((4096, 4096, 4096), (8192, 8192, 8192), (2048, 2048, 16384), (16384, 4096, 4096), (8192, 8192, 2048)):
         found = choose(Problem(m, n, k))
         assert (found.bm, found.bn, found.cluster, found.stages, found.parts) == (128, 256, (1, 2), 4, 2)
+
+
+def test_large_products_take_the_pairs_that_fill_fewer_waves() -> None:
+    """43 columns of tiles make 22 pairs and waves of them, but as many rows of pairs as it has make 21."""
+    for m, n, k in ((8192, 11008, 4096), (8192, 32000, 4096), (16384, 5376, 4096)):
+        problem = Problem(m, n, k)
+        found = choose(problem)
+        assert (found.bm, found.bn, found.cluster) == (128, 256, (2, 1))
+        beside = replace(found, cluster=(1, 2))
+        assert math.ceil(found.tiles(problem) / 66) < math.ceil(beside.tiles(problem) / 66)
 
 
 def test_small_products_use_more_sms() -> None:

@@ -230,6 +230,9 @@ def test_leading_axes_and_strides() -> None:
         (lambda x: px.kernels.rms_norm(x, x[0, :3]), "weight has shape (3,), the rows have 40 columns"),
         (lambda x: px.kernels.cross_entropy(x, np.zeros(3, np.int64)), "targets have shape (3,), the logits (6, 40)"),
         (lambda x: px.kernels.cross_entropy(x, np.zeros(6, np.int64), reduction="min"), "unknown reduction 'min'"),
+        (lambda x: px.kernels.cross_entropy(x, np.zeros(6, np.int64), ignore_index=1.5), "ignore_index=1.5 is no target"),
+        (lambda x: px.kernels.cross_entropy(x, np.zeros(6, np.int64), ignore_index=None), "ignore_index=None is no target"),
+        (lambda x: px.kernels.cross_entropy(x[:, :0], np.zeros(6, np.int64)), "logits of shape (6, 0) have no classes"),
         (lambda x: px.kernels.softmax(x[0, 0]), "not an array"),
     ],
 )

@@ -315,6 +315,24 @@ def test_a_wait_in_one_cluster_says_nothing_in_another() -> None:
     assert notes(first_waits, Y, grid=2) == [note(first_waits, "px.store writes Y", WRITE)]
 
 
+def test_a_launch_in_which_nobody_waits() -> None:
+    """It may end before the launch before it does, and the next one waits for this one alone."""
+
+    @px.kernel(warps=1, pdl=True)
+    def early_exit(Y, count):
+        b = px.block_id(0)
+        if b < count:
+            px.wait_prior()
+            px.store(Y[b * 64 : b * 64 + 64, 0:64], px.zeros((64, 64), px.f32))
+
+    assert notes(early_exit, Y, 1, grid=2) == notes(early_exit, Y, 2, grid=2) == []
+    where = f"test_overlap.py:{early_exit.location.line}"
+    why = "launches after this one would not wait for those before it"
+    assert notes(early_exit, Y, 0, grid=2) == [
+        f"{where}: no CTA of early_exit came to a px.wait_prior() in this launch: {why}"
+    ]
+
+
 # --- what is no early access --------------------------------------------------------------------------------------------
 
 

@@ -102,10 +102,9 @@ def nvrtc_identity() -> str:
     a single wheel has it, the wheel's version and the library's size say which it is, and nothing is loaded: that would
     take longer than finding a kernel in the cache. In all other cases the library is loaded and asked.
     """
-    wheel = wheel_in(package_folders())
-    if wheel is None:
-        return nvrtc_version()
-    if _is_loaded() and not wheel.startswith(f"{nvrtc_version()}."):
+    folders = package_folders()
+    wheel = wheel_in(folders)
+    if wheel is None or _is_another_loaded(libraries_in(folders)[0]):
         return nvrtc_version()
     return wheel
 
@@ -113,12 +112,18 @@ def nvrtc_identity() -> str:
 @functools.cache
 def wheel_in(folders: tuple[str, ...]) -> str | None:
     """Version and size of NVRTC's library, if the packages in these folders hold exactly one."""
-    libraries = [path for folder in folders for path in Path(folder).glob("nvidia/*/lib/libnvrtc.so.*")]
+    libraries = libraries_in(folders)
     names = [path.name for folder in folders for path in Path(folder).glob("nvidia_cuda_nvrtc*.dist-info")]
     if len(libraries) != 1 or len(names) != 1:
         return None
     version = _WHEEL.fullmatch(names[0])
     return f"{version[1]}, {libraries[0].stat().st_size} bytes" if version else None
+
+
+@functools.cache
+def libraries_in(folders: tuple[str, ...]) -> tuple[Path, ...]:
+    """NVRTC's libraries that the packages in these folders hold."""
+    return tuple(path for folder in folders for path in Path(folder).glob("nvidia/*/lib/libnvrtc.so.*"))
 
 
 _WHEEL = re.compile(r"nvidia_cuda_nvrtc(?:_cu\d+)?-([\d.]+)\.dist-info")
@@ -130,14 +135,14 @@ def package_folders() -> tuple[str, ...]:
     return tuple(dict.fromkeys((*site.getsitepackages(), *user)))
 
 
-def _is_loaded() -> bool:
-    """Whether this process has an NVRTC, through us or through another library."""
-    if _nvrtc.cache_info().currsize:
-        return True
+def _is_another_loaded(library: Path) -> bool:
+    """Whether this process has an NVRTC, through us or through another library, that is not this file as it lies there."""
     try:
-        return "/libnvrtc.so" in Path("/proc/self/maps").read_text()
+        maps = Path("/proc/self/maps").read_text()
     except OSError:
         return True  # nobody knows: it will be asked
+    loaded = {line[line.index("/") :] for line in maps.splitlines() if "/libnvrtc.so" in line}
+    return any(Path(path).resolve() != library.resolve() for path in loaded)  # "PATH (deleted)" if it was replaced
 
 
 def compile_cuda(source: str, arch: str, *, name: str = "kernel.cu", options: tuple[str, ...] = ()) -> Image:

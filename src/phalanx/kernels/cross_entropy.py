@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import phalanx as px
-from phalanx.errors import Error, caller_location
 from phalanx.kernels.launches import take_turn
-from phalanx.kernels.matrices import as_rows, empty, info_of
+from phalanx.kernels.matrices import as_rows, empty, info_of, refused
 from phalanx.kernels.rows import RowConfig, choose_for, load_row, row_kernel, shared_parts, zeros
 from phalanx.kernels.softmax import LN2, row_statistics
+from phalanx.runtime.arrays import scalar_dtype
 from phalanx.runtime.remembered import remembered
 
 REDUCTIONS = ("mean", "sum", "none")
@@ -69,9 +69,9 @@ def cross_entropy(
     Example: ``loss = px.kernels.cross_entropy(logits, targets)``.
     """
     if reduction not in REDUCTIONS:
-        raise Error(
-            f"unknown reduction {reduction!r}", location=caller_location(), remedy=f"use one of {', '.join(REDUCTIONS)}"
-        )
+        raise refused(f"unknown reduction {reduction!r}", f"use one of {', '.join(REDUCTIONS)}")
+    if scalar_dtype(ignore_index) not in ("i32", "i64"):
+        raise refused(f"ignore_index={ignore_index!r} is no target", "pass an integer that the targets' type holds")
     losses = losses_of(logits, targets, int(ignore_index), config)
     if reduction == "none":
         return losses
@@ -86,14 +86,16 @@ def losses_of(logits: Any, targets: Any, ignore_index: int, config: RowConfig | 
     info = info_of("logits", logits)
     labels = info_of("targets", targets, ("i32", "i64"))
     if labels.shape != info.shape[:-1]:
-        raise Error(
-            f"targets have shape {labels.shape}, the logits {info.shape}", location=caller_location(),
-            remedy="pass one target per row of logits: the logits' shape without its last axis",
+        raise refused(
+            f"targets have shape {labels.shape}, the logits {info.shape}",
+            "pass one target per row of logits: the logits' shape without its last axis",
         )
+    if info.shape[-1] == 0:
+        raise refused(f"logits of shape {info.shape} have no classes", "pass logits whose last axis has at least one")
     rows = as_rows(logits, info)
-    count, columns = rows.shape
+    count, _ = rows.shape
     losses = empty(logits, (count,), "f32")
-    if count and columns:
+    if count:
         config = config or choose_for(rows, reads=True)
         flat = targets.reshape(-1)
         cross_entropy_rows[config.grid(count)](rows, flat, losses, ignore_index, **config.constants())

@@ -187,8 +187,9 @@ def launch_dependents(ctx: Builder) -> Any:
     """Lets the next launch on the stream begin, if it has ``pdl=True``, once all CTAs have come here or are over.
 
     Any agent, all its threads; sm_90 and up; PTX ``griddepcontrol.launch_dependents``. It says nothing of memory: the
-    next kernel's `px.wait_prior` waits for this one's end. Call it when the work that is left no longer fills the GPU.
-    The simulator runs launches one after the other. Example: ``px.launch_dependents(); px.store(Y[m:m+64], y)``.
+    next kernel's `px.wait_prior` waits for this one's end. Right behind this kernel's own `px.wait_prior` is a good place:
+    all CTAs of this launch have begun by then, and the next one's take only the room that they leave. The simulator runs
+    launches one after the other. Example: ``px.wait_prior(); px.launch_dependents(); x = px.load(X[0:64])``.
     """
     ctx.emit(LaunchDependents(loc=ctx.loc))
 

@@ -216,10 +216,13 @@ def run_checked(
             gc.enable()
     if suspects is not None:
         suspects |= checker.misses.suspects
+    findings = checker.finish()
     if notes is not None:
         notes += [outside_note(op, rows, array) for op, (rows, array) in checker.outside.items()]
         notes += dict.fromkeys(early_note(op, array, mode) for op, array, mode in checker.early)
-    return checker.finish()
+        if not checker.waited and not findings:
+            notes.append(unawaited_note(function))
+    return findings
 
 
 def outside_note(op: Op, rows: int, array: str) -> str:
@@ -241,6 +244,12 @@ def early_note(op: Op, array: str, mode: Mode) -> str:
     else:
         why = "the launch before this one on the stream may still read or write it"
     return f"{op.loc.short}: {call(op)} {VERBS[mode]} {array} before px.wait_prior(): {why}"
+
+
+def unawaited_note(function: Function) -> str:
+    """The wait is there, and nobody came to it: nothing keeps the launch from ending before the one before it does."""
+    why = "launches after this one would not wait for those before it"
+    return f"{function.loc.short}: no CTA of {function.name} came to a px.wait_prior() in this launch: {why}"
 
 
 def finding_of(error: Error, agent: Any = None) -> Finding:

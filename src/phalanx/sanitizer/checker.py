@@ -96,6 +96,8 @@ class Checker(Monitor):
         self.outside: dict[Op, tuple[int, str]] = {}
         self.early: dict[tuple[Op, str, fx.Mode], None] = {}
         """Accesses to arrays that come before the wait for the launch before; see `sanitizer/overlap.py`."""
+        self.waited = not function.pdl
+        """Whether the launch ends after the one before it: some agent waited for that, or it began after it."""
         self.misses = Misses(function)
         self.racing_ops: set[Op] = set()
         self.racing_barriers: set[MBarrier] = set()

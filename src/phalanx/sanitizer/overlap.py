@@ -1,5 +1,7 @@
 """The checks of a kernel that may begin before the launch before it has ended: which accesses does no wait precede?
 
+And does anybody wait at all: the next launch waits for the end of this one alone, so that this one has to end last.
+
 That the launch before is over is one number of every vector, so it travels with whatever the clocks hand on. It is a fact
 about time, not about memory: who comes after the wait, however it was told, comes after that launch's end, and the wait
 makes that launch's writes visible to the whole grid. So relaxed arrives and copies hand it on too.
@@ -27,6 +29,7 @@ class OverlapChecker(Checker):
         if neighbour is fx.Neighbour.PRIOR:
             clock: AgentClock = agent.watch
             clock.now[clock.layout.prior] = 1
+            self.waited = True
 
     def access(self, agent: Agent, op: Op, access: fx.Access, place: Any, ranks: list[int] | None) -> None:
         super().access(agent, op, access, place, ranks)

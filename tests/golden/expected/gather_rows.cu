@@ -107,15 +107,20 @@ __device__ __forceinline__ void pack(unsigned (&words)[4], const T* x) {
   }
 }
 
+// 8 or 16 bytes to global memory where `inside`, by one instruction. Where vectors lie strides apart, the compiler
+// derives each word's address from the vector before, and a plain store of a vector falls apart into its words.
 template <int N, class T>
-__device__ __forceinline__ void store_vector(T* p, const T* x) {
+__device__ __forceinline__ void store_vector_if(T* p, const T* x, bool inside) {
   constexpr int bytes = N * sizeof(T);
   unsigned words[4] = {0, 0, 0, 0};
   pack<N>(words, x);
-  if constexpr (bytes == 16) *reinterpret_cast<uint4*>(p) = make_uint4(words[0], words[1], words[2], words[3]);
-  else if constexpr (bytes == 8) *reinterpret_cast<uint2*>(p) = make_uint2(words[0], words[1]);
-  else if constexpr (bytes == 4) *reinterpret_cast<unsigned*>(p) = words[0];
-  else *reinterpret_cast<unsigned short*>(p) = (unsigned short)words[0];
+  if constexpr (bytes == 16)
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, %5, 0; @p st.global.v4.u32 [%4], {%0, %1, %2, %3}; }"
+                 :: "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]), "l"(p),
+                    "r"((unsigned)inside) : "memory");
+  else
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, %3, 0; @p st.global.v2.u32 [%2], {%0, %1}; }"
+                 :: "r"(words[0]), "r"(words[1]), "l"(p), "r"((unsigned)inside) : "memory");
 }
 
 }  // namespace ptx
@@ -169,7 +174,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) gather_rows_kernel(
       px_f16* const p = Y.data + (x0 * Y.stride[0] + x1);
       #pragma unroll
       for (int i = 0; i < 16; i += 8) {
-        if (ptx::inside(x0 + (i >> 3) * 16, Y.shape[0]) && ptx::inside(x1, Y.shape[1])) ptx::store_vector<8>(p + (i >> 3) * 16 * Y.stride[0], t_2 + i);
+        ptx::store_vector_if<8>(p + (i >> 3) * 16 * Y.stride[0], t_2 + i, ptx::inside(x0 + (i >> 3) * 16, Y.shape[0]) & ptx::inside(x1, Y.shape[1]));
       }
     }
   }

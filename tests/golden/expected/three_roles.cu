@@ -160,6 +160,22 @@ __device__ __forceinline__ void bar_sync() {
 __device__ __forceinline__ bool inside(int i, int n) { return (unsigned)i < (unsigned)n; }
 __device__ __forceinline__ bool inside(long long i, int n) { return (unsigned long long)i < (unsigned)n; }
 
+// 8 or 16 bytes to global memory where `inside`, by one instruction. Where vectors lie strides apart, the compiler
+// derives each word's address from the vector before, and a plain store of a vector falls apart into its words.
+template <int N, class T>
+__device__ __forceinline__ void store_vector_if(T* p, const T* x, bool inside) {
+  constexpr int bytes = N * sizeof(T);
+  unsigned words[4] = {0, 0, 0, 0};
+  pack<N>(words, x);
+  if constexpr (bytes == 16)
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, %5, 0; @p st.global.v4.u32 [%4], {%0, %1, %2, %3}; }"
+                 :: "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]), "l"(p),
+                    "r"((unsigned)inside) : "memory");
+  else
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, %3, 0; @p st.global.v2.u32 [%2], {%0, %1}; }"
+                 :: "r"(words[0]), "r"(words[1]), "l"(p), "r"((unsigned)inside) : "memory");
+}
+
 __device__ __forceinline__ unsigned shared_address(const void* pointer) {
   unsigned address;
   asm("{ .reg .u64 a; cvta.to.shared.u64 a, %1; cvt.u32.u64 %0, a; }" : "=r"(address) : "l"(pointer));
@@ -250,7 +266,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) three_roles_kernel(
       float* const p = Y.data + (x0 * Y.stride[0] + x1);
       #pragma unroll
       for (int i = 0; i < 16; i += 4) {
-        if (ptx::inside(x0 + (i >> 2) * 16, Y.shape[0]) && ptx::inside(x1, Y.shape[1])) ptx::store_vector<4>(p + (i >> 2) * 16 * Y.stride[0], t_4 + i);
+        ptx::store_vector_if<4>(p + (i >> 2) * 16 * Y.stride[0], t_4 + i, ptx::inside(x0 + (i >> 2) * 16, Y.shape[0]) & ptx::inside(x1, Y.shape[1]));
       }
     }
   }

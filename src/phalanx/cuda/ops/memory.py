@@ -29,6 +29,9 @@ from phalanx.ir.types import TileType
 from phalanx.ir.values import Value
 from phalanx.ir.views import GlobalView, SharedView
 
+WORD_BYTES = 4
+"""What one register holds: a store of more must not be taken apart."""
+
 
 @emits(Extent)
 def emit_extent(w: Writer, op: Extent) -> None:
@@ -208,19 +211,20 @@ def _store_global(w: Writer, op: Store, view: GlobalView) -> None:
         access = GlobalAccess(w, view, layout)
         access.declare()
         width = vector_elements(view, layout)
-        once = op.once and width * view.dtype.itemsize == VECTOR_BYTES
-        store = h.STORE_VECTOR_ONCE if once else h.STORE_VECTOR
+        size = width * view.dtype.itemsize
+        once = op.once and size == VECTOR_BYTES
 
         def by_vectors() -> None:
             with slot_loop(w, slots, width) as i:
                 source = f"{name} + {i}" if i != "0" else name
                 conditions = [*access.alive(i, width), *access.inside(i, width)]
-                place = access.pointer(i, width)
-                if once:
+                place, apart = access.place(i, width)
+                if once or (apart and size > WORD_BYTES):
+                    store = w.use(h.STORE_VECTOR_ONCE if once else h.STORE_VECTOR_IF)
                     allowed = " & ".join(atom(condition) for condition in conditions)
-                    w.line(f"{w.use(store)}<{width}>({place}, {source}, {allowed});")
+                    w.line(f"{store}<{width}>({place}, {source}, {allowed});")
                 else:
-                    w.line(f"if ({' && '.join(conditions)}) {w.use(store)}<{width}>({place}, {source});")
+                    w.line(f"if ({' && '.join(conditions)}) {w.use(h.STORE_VECTOR)}<{width}>({place}, {source});")
 
         def by_elements() -> None:
             with slot_loop(w, slots) as i:

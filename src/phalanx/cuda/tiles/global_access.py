@@ -117,15 +117,21 @@ class GlobalAccess:
 
     def pointer(self, var: str, step: int = 1) -> str:
         """The address of slot `var`."""
-        terms = [self._pointer]
+        return self.place(var, step)[0]
+
+    def place(self, var: str, step: int = 1) -> tuple[str, bool]:
+        """The address of slot `var`, and whether slots lie apart by strides that only the array knows."""
+        terms, apart = [self._pointer], False
         for axis in range(self.rank):
             if self._is_split(axis):
                 dim = self.dim_of.get(axis)
                 part = "0" if dim is None else self.coordinates.slot(dim, var, step)
             else:
                 part = self.index(axis, var, step)
-            terms.append(times(part, self.stride(axis)))
-        return plus(*terms)
+            stride = self.stride(axis)
+            terms.append(times(part, stride))
+            apart = apart or (part != "0" and stride != "1")
+        return plus(*terms), apart
 
     def inside(self, var: str, step: int = 1) -> list[str]:
         """Conditions under which slot `var` lies in the array."""

@@ -466,6 +466,25 @@ STORE_VECTOR_ONCE = Helper(
     "}",
     (WORDS,),
 )
+STORE_VECTOR_IF = Helper(
+    "store_vector_if",
+    "// 8 or 16 bytes to global memory where `inside`, by one instruction. Where vectors lie strides apart, the compiler\n"
+    "// derives each word's address from the vector before, and a plain store of a vector falls apart into its words.\n"
+    "template <int N, class T>\n"
+    "__device__ __forceinline__ void store_vector_if(T* p, const T* x, bool inside) {\n"
+    "  constexpr int bytes = N * sizeof(T);\n"
+    "  unsigned words[4] = {0, 0, 0, 0};\n"
+    "  pack<N>(words, x);\n"
+    "  if constexpr (bytes == 16)\n"
+    "    asm volatile(\"{ .reg .pred p; setp.ne.u32 p, %5, 0; @p st.global.v4.u32 [%4], {%0, %1, %2, %3}; }\"\n"
+    "                 :: \"r\"(words[0]), \"r\"(words[1]), \"r\"(words[2]), \"r\"(words[3]), \"l\"(p),\n"
+    "                    \"r\"((unsigned)inside) : \"memory\");\n"
+    "  else\n"
+    "    asm volatile(\"{ .reg .pred p; setp.ne.u32 p, %3, 0; @p st.global.v2.u32 [%2], {%0, %1}; }\"\n"
+    "                 :: \"r\"(words[0]), \"r\"(words[1]), \"l\"(p), \"r\"((unsigned)inside) : \"memory\");\n"
+    "}",
+    (WORDS,),
+)
 UNKNOWN_ZERO = Helper(
     "unknown_zero",
     "// A zero that only the running machine knows: no compiler can share what was computed before it was added with\n"
