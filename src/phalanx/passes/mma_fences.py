@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from phalanx.ir.core import Block, Function, Op, map_blocks
-from phalanx.ir.ops.wgmma import Wgmma, WgmmaFence
+from phalanx.ir.ops.wgmma import WgmmaFence
 from phalanx.ir.types import TileType
 
 
@@ -16,11 +16,12 @@ def insert_mma_fences(function: Function) -> Function:
         out: list[Op] = []
         fenced = False
         for op in block.ops:
-            if isinstance(op, Wgmma):
+            effects = op.effects()
+            if effects.accumulations:
                 if not fenced:
                     out.append(WgmmaFence(loc=op.loc))
                 fenced = True
-            elif not op.effects().is_pure or any(True for _ in op.blocks()) or _makes_tile(op):
+            elif not effects.is_pure or any(True for _ in op.blocks()) or _makes_tile(op):
                 fenced = False
             out.append(map_blocks(op, insert))
         same = len(out) == len(block.ops) and all(a is b for a, b in zip(out, block.ops, strict=True))
