@@ -10,7 +10,7 @@ def take_turn():
     """The first thing a kernel with ``pdl=True`` does, all its threads: no access to memory comes before it.
 
     It waits for the end of the launch before, and lets the next one begin. Its CTAs come where CTAs of this one have
-    left, prepare their barriers and wait here in their turn: a launch takes 1 to 2 us less behind another.
+    left, prepare their barriers and wait here in their turn: behind another, small products take 0.7 to 1.4 us less.
     """
     px.wait_prior()
     px.launch_dependents()

@@ -15,9 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from phalanx.errors import Error
-from phalanx.ir.core import Function, Op
-from phalanx.ir.effects import Mode
-from phalanx.ir.views import GlobalView
+from phalanx.ir.core import Function
 from phalanx.runtime.dispatch import BoundLaunch, debugging
 from phalanx.runtime.specialise import normalise_grid, read_arguments, settled_constants, specialise
 
@@ -218,38 +216,8 @@ def run_checked(
         suspects |= checker.misses.suspects
     findings = checker.finish()
     if notes is not None:
-        notes += [outside_note(op, rows, array) for op, (rows, array) in checker.outside.items()]
-        notes += dict.fromkeys(early_note(op, array, mode) for op, array, mode in checker.early)
-        if not checker.waited and not findings:
-            notes.append(unawaited_note(function))
+        notes += checker.notes()
     return findings
-
-
-def outside_note(op: Op, rows: int, array: str) -> str:
-    """Rows by index that are none: legal, and often a mistake."""
-    several = rows != 1
-    stores = any(access.mode is Mode.WRITE and isinstance(access.region, GlobalView) for access in op.effects().accesses)
-    fate = ("are" if several else "is") + " not stored" if stores else f"load{'' if several else 's'} as zeros"
-    what = f"{rows} row{'s' * several} outside {array}: {'they' if several else 'it'} {fate}"
-    return f"{op.loc.short}: px.{op.mnemonic} named {what}"
-
-
-def early_note(op: Op, array: str, mode: Mode) -> str:
-    """An access while the launch before may still run: what `pdl=True` is for, and wrong if that launch works on it."""
-    from phalanx.sanitizer.messages import call
-    from phalanx.sanitizer.records import VERBS
-
-    if mode is Mode.READ:
-        why = "right only if no launch before this one on the stream writes it"
-    else:
-        why = "the launch before this one on the stream may still read or write it"
-    return f"{op.loc.short}: {call(op)} {VERBS[mode]} {array} before px.wait_prior(): {why}"
-
-
-def unawaited_note(function: Function) -> str:
-    """The wait is there, and nobody came to it: nothing keeps the launch from ending before the one before it does."""
-    why = "launches after this one would not wait for those before it"
-    return f"{function.loc.short}: no CTA of {function.name} came to a px.wait_prior() in this launch: {why}"
 
 
 def finding_of(error: Error, agent: Any = None) -> Finding:

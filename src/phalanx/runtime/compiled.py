@@ -76,7 +76,7 @@ def compile_function(function: Function, arch_name: str | Arch, *, watchdog: boo
     """Compiles a prepared function for a target, or takes the result from the disk cache."""
     arch = arch_of(arch_name)
     compiler = compiler_identity()
-    key = program_key(function, arch, watchdog=watchdog)
+    key = program_key(function, arch, compiler, watchdog=watchdog)
     cache = disk_cache()
     entry = cache.load(key)
     if entry is not None:
@@ -98,11 +98,9 @@ def compile_function(function: Function, arch_name: str | Arch, *, watchdog: boo
     return made
 
 
-def program_key(function: Function, arch: Arch, *, watchdog: bool = False) -> str:
-    """What a function would compile to, for a cache: its IR, the user's lines, the compiler, the target."""
-    return digest(
-        text(function), source_digest(function), compiler_identity(), arch.name, "watchdog" if watchdog else ""
-    )
+def program_key(function: Function, arch: Arch, compiler: str, *, watchdog: bool = False) -> str:
+    """What a function would compile to, for a cache: its IR, the user's lines, the compiler's identity, the target."""
+    return digest(text(function), source_digest(function), compiler, arch.name, "watchdog" if watchdog else "")
 
 
 def compiler_identity() -> str:

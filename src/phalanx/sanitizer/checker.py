@@ -81,6 +81,8 @@ class Checker(Monitor):
     """Watches one run. `findings` is what it found, complete after `finish`."""
 
     spans = (fx.Span.CLUSTER,)
+    overlaps = False
+    """Whether vectors say that the launch before is over: see `sanitizer/overlap.py`."""
 
     def __init__(self, function: Function, args: tuple[Any, ...], findings: Findings, *, strict: bool = False) -> None:
         self.function = function
@@ -94,10 +96,6 @@ class Checker(Monitor):
         )
         self.suspects: dict[Op, int] = {}
         self.outside: dict[Op, tuple[int, str]] = {}
-        self.early: dict[tuple[Op, str, fx.Mode], None] = {}
-        """Accesses to arrays that come before the wait for the launch before; see `sanitizer/overlap.py`."""
-        self.waited = not function.pdl
-        """Whether the launch ends after the one before it: some agent waited for that, or it began after it."""
         self.misses = Misses(function)
         self.racing_ops: set[Op] = set()
         self.racing_barriers: set[MBarrier] = set()
@@ -125,7 +123,7 @@ class Checker(Monitor):
             state = self.states.get(cta.cluster)
             if state is None:
                 state = self.states[cta.cluster] = ClusterState(
-                    cta.cluster, self.tracked, relaxed=self.relaxed, overlaps=self.function.pdl
+                    cta.cluster, self.tracked, relaxed=self.relaxed, overlaps=self.overlaps
                 )
             state.reset()
 
@@ -563,6 +561,10 @@ class Checker(Monitor):
         """The run is over."""
         self.findings.settle()
         return list(self.findings.items.values())
+
+    def notes(self) -> list[str]:
+        """What is legal but may surprise, once the run is over."""
+        return [messages.outside_note(op, rows, array) for op, (rows, array) in self.outside.items()]
 
 
 def signal_record(clock: AgentClock, op: Op, barrier: MBarrier) -> Record:

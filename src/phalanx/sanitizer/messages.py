@@ -1,4 +1,7 @@
-"""The words of every finding: one sentence that says what happened and what would fix it, and the facts below it."""
+"""The words of every finding: one sentence that says what happened and what would fix it, and the facts below it.
+
+And those of the notes: what is legal but may surprise.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from phalanx.sanitizer.accesses import is_known, is_seen
 from phalanx.sanitizer.barriers import BarrierClock, Event, PhaseLog
 from phalanx.sanitizer.clocks import AgentClock
 from phalanx.sanitizer.findings import Finding
-from phalanx.sanitizer.records import CopyWork, Record, actor_of, does
+from phalanx.sanitizer.records import VERBS, CopyWork, Record, actor_of, does
 from phalanx.sim.agents import Agent
 from phalanx.sim.barriers import MBarrier
 from phalanx.sim.places import RowsPlace
@@ -363,3 +366,30 @@ def unfinished_group(read: Record) -> Finding:
         "unfinished", f"this {call(read.op)} {what} before the kernel ends; {fix}", read.op.loc, None,
         (read.actor(),), label=label(read),
     )
+
+
+# --- notes -----------------------------------------------------------------------------------------------------------
+
+
+def outside_note(op: Op, rows: int, array: str) -> str:
+    """Rows by index that are none: legal, and often a mistake."""
+    several = rows != 1
+    stores = any(access.mode is Mode.WRITE and isinstance(access.region, GlobalView) for access in op.effects().accesses)
+    fate = ("are" if several else "is") + " not stored" if stores else f"load{'' if several else 's'} as zeros"
+    what = f"{rows} row{'s' * several} outside {array}: {'they' if several else 'it'} {fate}"
+    return f"{op.loc.short}: px.{op.mnemonic} named {what}"
+
+
+def early_note(op: Op, array: str, mode: Mode) -> str:
+    """An access while the launch before may still run: what `pdl=True` is for, and wrong if that launch works on it."""
+    if mode is Mode.READ:
+        why = "right only if no launch before this one on the stream writes it"
+    else:
+        why = "the launch before this one on the stream may still read or write it"
+    return f"{op.loc.short}: {call(op)} {VERBS[mode]} {array} before px.wait_prior(): {why}"
+
+
+def unawaited_note(function: Function) -> str:
+    """The wait is there, and nobody came to it: nothing keeps the launch from ending before the one before it does."""
+    why = "launches after this one would not wait for those before it"
+    return f"{function.loc.short}: no CTA of {function.name} came to a px.wait_prior() in this launch: {why}"

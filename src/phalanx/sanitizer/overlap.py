@@ -12,11 +12,13 @@ from __future__ import annotations
 from typing import Any
 
 from phalanx.ir import effects as fx
-from phalanx.ir.core import Op
+from phalanx.ir.core import Function, Op
 from phalanx.ir.views import GlobalView
+from phalanx.sanitizer import messages
 from phalanx.sanitizer.barriers import BarrierClock
 from phalanx.sanitizer.checker import Checker
 from phalanx.sanitizer.clocks import AgentClock
+from phalanx.sanitizer.findings import Findings
 from phalanx.sanitizer.globals import touches
 from phalanx.sim.agents import Agent
 from phalanx.sim.engines import Copy
@@ -24,6 +26,20 @@ from phalanx.sim.engines import Copy
 
 class OverlapChecker(Checker):
     """Also takes note of accesses to global memory that come before the wait for the launch before."""
+
+    overlaps = True
+
+    def __init__(self, function: Function, args: tuple[Any, ...], findings: Findings, *, strict: bool = False) -> None:
+        super().__init__(function, args, findings, strict=strict)
+        self.early: dict[tuple[Op, str, fx.Mode], None] = {}
+        self.waited = False
+        """Whether some agent waited: then this launch ends after the one before it."""
+
+    def notes(self) -> list[str]:
+        found = [*super().notes(), *dict.fromkeys(messages.early_note(*access) for access in self.early)]
+        if not self.waited and not self.findings.items:
+            found.append(messages.unawaited_note(self.function))
+        return found
 
     def launch(self, agent: Agent, op: Op, neighbour: fx.Neighbour) -> None:
         if neighbour is fx.Neighbour.PRIOR:

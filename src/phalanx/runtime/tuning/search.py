@@ -17,7 +17,7 @@ from phalanx.errors import Error, caller_location
 from phalanx.ir.archs import arch_of
 from phalanx.language.capture import kind_of
 from phalanx.language.kernel import Kernel
-from phalanx.runtime.compiled import program_key
+from phalanx.runtime.compiled import compiler_identity, program_key
 from phalanx.runtime.dispatch import BoundLaunch, debugging, device_of
 from phalanx.runtime.specialise import Spec, constants_key, normalise_grid, read_arguments, specialise
 from phalanx.runtime.timing import MODES, turns
@@ -277,7 +277,8 @@ class Search:
                 specialisation = specialise(kernel, read_arguments(kernel, self.args), constants)
                 candidate.grid = normalise_grid(kernel, self.grid, specialisation.constants)
             candidate.function = specialisation
-            return f"{candidate.grid} {program_key(specialisation.reading.function, arch_of(self.arch()))}"
+            key = program_key(specialisation.reading.function, arch_of(self.arch()), compiler_identity())
+            return f"{candidate.grid} {key}"
         except Error as error:
             candidate.fail(Failed("does not compile", first_line(error)))
             return candidate.note
