@@ -169,8 +169,7 @@ __device__ __forceinline__ void store_vector_if(T* p, const T* x, bool inside) {
   pack<N>(words, x);
   if constexpr (bytes == 16)
     asm volatile("{ .reg .pred p; setp.ne.u32 p, %5, 0; @p st.global.v4.u32 [%4], {%0, %1, %2, %3}; }"
-                 :: "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]), "l"(p),
-                    "r"((unsigned)inside) : "memory");
+                 :: "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]), "l"(p), "r"((unsigned)inside) : "memory");
   else
     asm volatile("{ .reg .pred p; setp.ne.u32 p, %3, 0; @p st.global.v2.u32 [%2], {%0, %1}; }"
                  :: "r"(words[0]), "r"(words[1]), "l"(p), "r"((unsigned)inside) : "memory");

@@ -449,20 +449,26 @@ LOAD_VECTOR_ONCE = Helper(
     "}",
     (WORDS, LOAD_WORDS_ONCE),
 )
+
+
+def _store_words(count: int, qualifier: str = "") -> str:
+    """A statement that stores so many `words` at `p` where `inside`, by one instruction."""
+    values = ", ".join(f"%{n}" for n in range(count))
+    store = f"@p st.global{qualifier}.v{count}.u32 [%{count}], {{{values}}};"
+    words = ", ".join(f'"r"(words[{n}])' for n in range(count))
+    return (
+        f'asm volatile("{{ .reg .pred p; setp.ne.u32 p, %{count + 1}, 0; {store} }}"\n'
+        f'                 :: {words}, "l"(p), "r"((unsigned)inside) : "memory");\n'
+    )
+
+
 STORE_VECTOR_ONCE = Helper(
     "store_vector_once",
     "template <int N, class T>\n"
     "__device__ __forceinline__ void store_vector_once(T* p, const T* x, bool inside) {\n"
     "  unsigned words[4] = {0, 0, 0, 0};\n"
     "  pack<N>(words, x);\n"
-    "  asm volatile(\n"
-    "      \"{\\n\"\n"
-    "      \".reg .pred p;\\n\"\n"
-    "      \"setp.ne.u32 p, %5, 0;\\n\"\n"
-    "      \"@p st.global.L1::no_allocate.v4.u32 [%4], {%0, %1, %2, %3};\\n\"\n"
-    "      \"}\"\n"
-    "      :: \"r\"(words[0]), \"r\"(words[1]), \"r\"(words[2]), \"r\"(words[3]), \"l\"(p), \"r\"((unsigned)inside)\n"
-    "      : \"memory\");\n"
+    f"  {_store_words(4, '.L1::no_allocate')}"
     "}",
     (WORDS,),
 )
@@ -476,12 +482,9 @@ STORE_VECTOR_IF = Helper(
     "  unsigned words[4] = {0, 0, 0, 0};\n"
     "  pack<N>(words, x);\n"
     "  if constexpr (bytes == 16)\n"
-    "    asm volatile(\"{ .reg .pred p; setp.ne.u32 p, %5, 0; @p st.global.v4.u32 [%4], {%0, %1, %2, %3}; }\"\n"
-    "                 :: \"r\"(words[0]), \"r\"(words[1]), \"r\"(words[2]), \"r\"(words[3]), \"l\"(p),\n"
-    "                    \"r\"((unsigned)inside) : \"memory\");\n"
+    f"    {_store_words(4)}"
     "  else\n"
-    "    asm volatile(\"{ .reg .pred p; setp.ne.u32 p, %3, 0; @p st.global.v2.u32 [%2], {%0, %1}; }\"\n"
-    "                 :: \"r\"(words[0]), \"r\"(words[1]), \"l\"(p), \"r\"((unsigned)inside) : \"memory\");\n"
+    f"    {_store_words(2)}"
     "}",
     (WORDS,),
 )
