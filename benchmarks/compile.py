@@ -17,12 +17,16 @@ import tempfile
 import time
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "examples" / "gemm"))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "examples"))
 
 import machine
 import numpy as np
 
 EXAMPLES = ("vector_add", "softmax", "transpose", "tma_copy", "ring_copy", "multicast_copy", "cluster_exchange", "pipe_copy")
+RUNGS = tuple(f"v{number}" for number in range(8))
+"""Of the GEMM ladder, for the target that has wgmma."""
+TARGETS = {**dict.fromkeys(EXAMPLES, ("sm_90a", "sm_100a")), **dict.fromkeys(RUNGS, ("sm_90a",))}
 
 
 def main() -> None:
@@ -38,9 +42,9 @@ def main() -> None:
         from phalanx.runtime import compiled, specialise
 
         compile_cuda('extern "C" __global__ void warm() {}', "sm_90a")  # loads NVRTC
-        for name in EXAMPLES:
+        for name, archs in TARGETS.items():
             case = importlib.import_module(name).example(np.random.default_rng(0))
-            for arch in ("sm_90a", "sm_100a"):
+            for arch in archs:
                 cold, cached = [], []
                 for _ in range(options.repeats):
                     for times, fresh in ((cold, True), (cached, False)):
@@ -56,8 +60,10 @@ def main() -> None:
     print(f"{'example':18} {'arch':8} {'cold ms':>8} {'cached ms':>10} {'registers':>10} {'spills':>7}")
     for name, arch, cold_s, cached_s, registers, spills in rows:
         print(f"{name:18} {arch:8} {1e3 * cold_s:8.0f} {1e3 * cached_s:10.1f} {registers:10} {spills:7}")
-    worst_cold, worst_cached = max(r[2] for r in rows), max(r[3] for r in rows)
-    print(f"worst: cold {worst_cold:.2f} s (target 1 s), from the disk cache {1e3 * worst_cached:.1f} ms (target 20 ms)")
+    for what, names, limit, cached_limit in (("examples", EXAMPLES, 1.0, " (target 20 ms)"), ("rungs", RUNGS, 1.2, "")):
+        cold_s, cached_s = (max(row[place] for row in rows if row[0] in names) for place in (2, 3))
+        cached = f"from the disk cache {1e3 * cached_s:.1f} ms{cached_limit}"
+        print(f"{what}, worst: cold {cold_s:.2f} s (target {limit} s), {cached}")
     keys = ("example", "arch", "cold_s", "cached_s", "registers", "spills")
     machine.save(options.json, {"rows": [dict(zip(keys, row)) for row in rows]})
 
