@@ -183,9 +183,9 @@ def test_partial_sums_travel_16_bytes_at_a_time() -> None:
 @pytest.mark.parametrize(
     "shape, config",
     [
-        ((64, 8192, 8192), SplitConfig(64, 64, 1, 6, bk=128, groups=1, lag=1)),
-        ((128, 4096, 14336), SplitConfig(128, 64, 2, 7, bk=128, groups=1, pieces=2, lag=1, ahead=4)),
-        ((256, 4096, 4096), SplitConfig(128, 64, 1, 9, cm=2, groups=1, lag=1)),
+        ((64, 8192, 8192), SplitConfig(64, 64, 1, 7, bk=128, groups=1, lag=1, ahead=2)),
+        ((128, 4096, 14336), SplitConfig(128, 64, 2, 6, bk=128, groups=1, pieces=2, lag=1, ahead=3)),
+        ((256, 4096, 4096), SplitConfig(128, 64, 1, 12, cm=2, groups=1, lag=1, ahead=4)),
     ],
 )
 def test_the_choice_is_what_measured_fastest(shape: tuple[int, int, int], config: SplitConfig) -> None:
@@ -207,7 +207,7 @@ def test_the_choice_fits_the_memory_for_any_number_of_rows(n: int, k: int) -> No
     for config, m in chosen.items():
         c = spec((m, n), px.f32 if copied else px.f16, aligned=copied)
         arguments = read_arguments(split_ring, (spec((m, depth), px.f16), spec((n, depth), px.f16), c, spec((n,), px.f32)))
-        settings = {"ROWS": True, "COPIED": copied, "BIASED": True, "ACTIVATION": None, **config.constants()}
+        settings = {"ROWS": True, "WHOLE": copied, "BIASED": True, "ACTIVATION": None, **config.constants()}
         plan = lower(specialise(split_ring, arguments, settings).prepared, arch)
         assert plan.shared_bytes <= config.shared_bytes <= arch.shared_limit, config
 

@@ -23,7 +23,10 @@ from phalanx.kernels.operands import AS_IT_IS, lying, warn
 OPERANDS = ("bf16", "f16")
 MOST_ROWS = 512
 ROWS_AT_ONCE = 8
-"""Of a result that the copy engine can't write: as few as keep small what changes from thread to thread on the way."""
+"""Of a result whose rows are not made of aligned pieces of 16 bytes: few, so that little changes from thread to thread on
+the way."""
+BOX_ROWS = 16
+"""Of the weights: what lies side by side in HBM, and goes to boxes of 128 bytes each, is asked for in close succession."""
 
 
 @px.func
@@ -69,12 +72,14 @@ def by_place(pieces, rows, columns):
 )
 def split_ring(
     A, B, C, BIAS, *, BM=64, BN=128, BK=64, STAGES=8, AHEAD=0, PARTS=1, SPLIT=2, CN=1, CM=1, GROUPS=2, PIECES=2,
-    LAG=0, REUSE=False, HALF=False, STAGGER=False, HINTS=True, ROWS=True, COPIED=True, BIASED=False, ACTIVATION=None
+    LAG=0, REUSE=False, HALF=False, STAGGER=False, HINTS=True, ROWS=True, WHOLE=True, BIASED=False, ACTIVATION=None
 ):
     """A tile (BM, BN) of C = A @ B.T per cluster of SPLIT CTAs (times CN x CM that share what they load).
 
     The weights have a ring of STAGES, each of BK columns, and a warp that fills it. That of A has AHEAD stages less, since
-    A comes from L2, sooner, and of a part of the columns each: only HBM needs long rows to be fast.
+    A comes from L2, sooner, and of a part of the columns each: only HBM needs long rows to be fast. A launch lasts some 40
+    us, so what comes before the first load counts: the producers do not ask for stages that nobody has used, and they come
+    last, because ptxas puts the last role right behind the start.
     """
     s, y, z = px.cluster.rank(0), px.cluster.rank(1), px.cluster.rank(2)
     same_rows, same_columns, same_tile = sharers(s, y, z, SPLIT, CN, CM)
@@ -91,6 +96,7 @@ def split_ring(
         turn = px.block_id(1) // CN * 5 % (end - first)
     width, most = BM // PIECES, px.cdiv(PIECES, SPLIT)  # piece p of the rows is summed up by CTA p % SPLIT
     out = px.shared((most, width, BN), C.dtype, reuse=w)
+    at_once = width if WHOLE else ROWS_AT_ONCE
     if SPLIT > 1:
         wire = A.dtype if HALF else px.f32  # of partial sums on their way
         inbox = px.shared((SPLIT - 1, most, width // 8, 2 * BN, 4), wire, reuse=a if REUSE else None)
@@ -99,49 +105,6 @@ def split_ring(
             drained = px.barrier()
     w_ring, a_ring = px.ring(STAGES), px.ring(STAGES - AHEAD)
     take_turn()
-
-    with px.warps(4 * GROUPS, 1):
-        wide = BN // CM  # this CTA's share of what it loads for itself and others
-        top = n + z * wide
-        for step in range(first, end):
-            k = column(step, turn, first, end, BK, STAGGER)
-            stage = w_ring.stage
-            w_empty[stage].wait(w_ring.parity ^ 1)
-            with w_full[stage].transaction():
-                if ROWS:
-                    px.tma.load(
-                        B[top : top + wide, k : k + BK], w[stage][z * wide : z * wide + wide], w_full[stage],
-                        multicast=same_columns if CM > 1 else None, cache="evict_first" if HINTS else None,
-                    )
-                else:
-                    px.tma.load(
-                        B[k : k + BK, top : top + wide], w[stage][:, z * wide : z * wide + wide], w_full[stage],
-                        multicast=same_columns if CM > 1 else None, cache="evict_first" if HINTS else None,
-                    )
-            w_ring.advance()
-        if CM > 1:  # the peers' last releases have arrived: no CTA leaves while a signal is on its way to it
-            for _ in range(STAGES):
-                w_empty[w_ring.stage].wait(w_ring.parity ^ 1)
-                w_ring.advance()
-
-    with px.warps(4 * GROUPS + 1, 1):
-        high = BM // CN
-        left = m + y * high
-        for step in range(first, end):
-            k = column(step, turn, first, end, BK, STAGGER)
-            for part in px.static_range(PARTS):
-                stage, start = a_ring.stage, k + part * AK
-                a_empty[stage].wait(a_ring.parity ^ 1)
-                with a_full[stage].transaction():
-                    px.tma.load(
-                        A[left : left + high, start : start + AK], a[stage][y * high : y * high + high], a_full[stage],
-                        multicast=same_rows if CN > 1 else None, cache="evict_last" if HINTS else None,
-                    )
-                a_ring.advance()
-        if CN > 1:
-            for _ in range(STAGES - AHEAD):
-                a_empty[a_ring.stage].wait(a_ring.parity ^ 1)
-                a_ring.advance()
 
     with px.warps(0, 4 * GROUPS):
         acc = px.empty((BN, BM), px.f32)
@@ -203,15 +166,57 @@ def split_ring(
                     c = c + px.load(BIAS[n : n + BN]).to(px.f32).reshape(BN, 1)
                 px.store(out[q].T, activate(c, ACTIVATION).to(C.dtype))
                 top = m + (q * SPLIT + s) * width
-                if COPIED:
-                    px.fence.async_proxy()
-                    px.tma.store(out[q], C[top : top + width, n : n + BN])
-                    px.tma.commit()
+                for row in px.static_range(0, width, at_once):
+                    stored = px.load(out[q, row : row + at_once])
+                    px.store(C[top + row : top + row + at_once, n : n + BN], stored)
+
+    with px.warps(4 * GROUPS + 1, 1):
+        high = BM // CN
+        left = m + y * high
+        for step in range(first, end):
+            k = column(step, turn, first, end, BK, STAGGER)
+            for part in px.static_range(PARTS):
+                stage, start = a_ring.stage, k + part * AK
+                if (step - first) * PARTS + part >= STAGES - AHEAD:
+                    a_empty[stage].wait(a_ring.parity ^ 1)
+                with a_full[stage].transaction():
+                    px.tma.load(
+                        A[left : left + high, start : start + AK], a[stage][y * high : y * high + high], a_full[stage],
+                        multicast=same_rows if CN > 1 else None, cache="evict_last" if HINTS else None,
+                    )
+                a_ring.advance()
+        if CN > 1:
+            for _ in range(STAGES - AHEAD):
+                a_empty[a_ring.stage].wait(a_ring.parity ^ 1)
+                a_ring.advance()
+
+    with px.warps(4 * GROUPS, 1):
+        wide = BN // CM  # this CTA's share of what it loads for itself and others
+        top = n + z * wide
+        high = min(BOX_ROWS, wide) if BK > 64 else wide
+        for step in range(first, end):
+            k = column(step, turn, first, end, BK, STAGGER)
+            stage = w_ring.stage
+            if step >= first + STAGES:
+                w_empty[stage].wait(w_ring.parity ^ 1)
+            with w_full[stage].transaction():
+                if ROWS:
+                    for row in px.static_range(0, wide, high):
+                        here, there = top + row, z * wide + row
+                        px.tma.load(
+                            B[here : here + high, k : k + BK], w[stage][there : there + high], w_full[stage],
+                            multicast=same_columns if CM > 1 else None, cache="evict_first" if HINTS else None,
+                        )
                 else:
-                    for row in px.static_range(0, width, ROWS_AT_ONCE):
-                        stored = px.load(out[q, row : row + ROWS_AT_ONCE])
-                        px.store(C[top + row : top + row + ROWS_AT_ONCE, n : n + BN], stored)
-        px.tma.wait(0, read=True)
+                    px.tma.load(
+                        B[k : k + BK, top : top + wide], w[stage][:, z * wide : z * wide + wide], w_full[stage],
+                        multicast=same_columns if CM > 1 else None, cache="evict_first" if HINTS else None,
+                    )
+            w_ring.advance()
+        if CM > 1:  # the peers' last releases have arrived: no CTA leaves while a signal is on its way to it
+            for _ in range(STAGES):
+                w_empty[w_ring.stage].wait(w_ring.parity ^ 1)
+                w_ring.advance()
 
 
 @frozen
@@ -349,24 +354,25 @@ def candidates(m: int, k: int) -> Iterator[SplitConfig]:
         made = SplitConfig(
             bm, bn, split, 2, bk=bk, cn=cn, cm=cm, groups=1 if bn == 64 else 2, pieces=min(bm // 8, PIECES[split]), lag=lag
         )
-        for limit, reuse in product((SHARED_LIMIT, SHARED_TWO), (False, True)):
-            found = _deepest(replace(made, reuse=reuse), limit)
+        for limit, reuse in product((SHARED_LIMIT, SHARED_TWO), (False, True) if split > 1 else (False,)):
+            found = _with_rings(replace(made, reuse=reuse), limit)
             if found is not None:
                 yield found
 
 
-def _deepest(config: SplitConfig, limit: int) -> SplitConfig | None:
-    """With as many stages as fit; None if those are fewer than hide the latency of a load.
+def _with_rings(config: SplitConfig, limit: int) -> SplitConfig | None:
+    """With rings that fit; None if they would be too short to hide the latency of a load.
 
-    Where K is split into long steps, A, which comes from L2, has three stages, and the weights, which come from HBM, have
-    the rest of the memory (measured for 128 x 4096 x 14336: 38.7 us, against 39.6 with as many of both).
+    Measured (15 shapes, cold): 112 KB of the weights, which come from HBM, or 96 beside 128 rows of A. More in flight
+    pushes more out of L2, and what was written there takes HBM's time on its way out. A, which comes from L2, has what is
+    left, up to 640 columns.
     """
-    least = max(2 + config.lag, (3 if limit == SHARED_TWO else 4) * 64 // config.bk)
-    if config.reuse and config.split == 1:
-        return None
-    uneven = config.split > 1 and config.bk == 128
-    for stages in range(12 * 64 // config.bk + 2 * uneven, least - 1, -1):
-        found = replace(config, stages=stages, ahead=stages - 3 if uneven else 0)
+    ctas = SHARED_LIMIT // limit
+    shortest = max(2 + config.lag, (192 if ctas > 1 else 256) // config.bk)
+    in_flight = (96 if config.bm > 64 and config.bn == 64 else 112) * 1024 // ctas
+    longest = max(shortest, px.cdiv(in_flight, 2 * config.bk * config.bn))
+    for stages, depth in product(range(longest, shortest - 1, -1), range(640 // config.bk, shortest - 1, -1)):
+        found = replace(config, stages=stages, ahead=stages - depth)
         if found.shared_bytes <= limit:
             return found
     return None
@@ -428,10 +434,10 @@ def split_k_matmul(
     for note in (a_note, b_note):
         if note is not None:
             warn(note)
-    direct = not (result.contiguous_inner and result.aligned16)
+    whole = result.contiguous_inner and result.aligned16
     split_ring[settings.grid(m, n)](
         a_recipe.make(a), b_recipe.make(b), out, out if bias is None else bias,
-        ROWS=rows, COPIED=not direct, BIASED=bias is not None, ACTIVATION=activation, **settings.constants(),
+        ROWS=rows, WHOLE=whole, BIASED=bias is not None, ACTIVATION=activation, **settings.constants(),
     )
     return out
 
