@@ -341,6 +341,9 @@ class FakeLauncher:
         self.launches.append((grid, list(args), "fast"))
         return True
 
+    def sibling(self) -> FakeLauncher:
+        return self
+
 
 @pytest.fixture
 def gpu(torch: Any, monkeypatch: pytest.MonkeyPatch) -> FakeLauncher:
@@ -360,6 +363,49 @@ def test_a_second_launch_takes_the_short_way(gpu: FakeLauncher, torch: Any) -> N
     assert gpu.launches == [
         ((2, 1, 1), [x, y]), ((3, 1, 1), [x, y], "fast"), ((2, 1, 1), [x, y]), ((2, 1, 1), [x, y], "fast"),
     ]  # fmt: skip
+
+
+class OneGeometry:
+    """A launcher that knows the shapes of its last launch, as the real one does."""
+
+    def __init__(self, ways: list[str]) -> None:
+        self.ways = ways
+        self.shapes: list[Any] = []
+
+    def launch(self, grid: Any, args: Any) -> None:
+        self.shapes = [x.shape for x in args]
+        self.ways.append("long")
+
+    def try_launch(self, grid: Any, args: Any) -> bool:
+        if [x.shape for x in args] != self.shapes:
+            return False
+        self.ways.append("short")
+        return True
+
+    def sibling(self) -> OneGeometry:
+        return OneGeometry(self.ways)
+
+
+def test_shapes_in_turns_take_the_short_way(gpu: FakeLauncher, torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    ways: list[str] = []
+    first = OneGeometry(ways)
+    compiled = SimpleNamespace(signature=SimpleNamespace(debug=False))
+    monkeypatch.setattr(dispatch, "load_launcher", lambda *_: (first, compiled))
+
+    @px.kernel
+    def fill(X, *, B=16):
+        px.store(X[0:B], px.zeros((B,), X.dtype))
+
+    def launch(size: int, B: int = 16) -> str:
+        fill[2](torch.Tensor(0x10000, (size,), (1,)), B=B)
+        return ways[-1]
+
+    sizes = [32 * (n + 1) for n in range(dispatch.GEOMETRIES)]
+    assert {launch(size) for size in sizes} == {"long"}
+    assert {launch(size) for _ in range(2) for size in sizes} == {"short"}
+    assert launch(32) == "short"
+    assert launch(16) == "long" and launch(64) == "long"  # the one not launched for longest was given up
+    assert launch(32) == "short" and launch(32, B=8) == "long" and launch(32) == "short"
 
 
 def test_the_short_way_is_only_for_the_same_constants(gpu: FakeLauncher, torch: Any) -> None:

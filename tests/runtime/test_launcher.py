@@ -103,6 +103,22 @@ def test_other_shape_packs_anew(library: Any, launcher: Launcher, args: tuple[An
     assert library.encoded[-1]["dims"] == [200, 50]
 
 
+def test_siblings_take_turns_without_packing(
+    library: Any, launcher: Launcher, args: tuple[Any, ...], torch: Any
+) -> None:
+    flat = changed(args, 0, torch.Tensor(0x10000, (50, 200), (256, 1)))
+    other = launcher.sibling()
+    launcher.launch((2, 1, 1), args)
+    other.launch((4, 1, 1), flat)
+    library.calls.clear()
+    for _ in range(2):
+        assert launcher.try_launch((2, 1, 1), args) and other.try_launch((4, 1, 1), flat)
+    assert library.names() == ["cuLaunchKernelEx"] * 4
+    assert [launch.grid for launch in library.launches[-2:]] == [(2, 1, 1), (4, 1, 1)]
+    shapes = [struct.unpack("<Qqqii", launch.parameter(0, 32))[3:] for launch in library.launches[-2:]]
+    assert shapes == [(100, 200), (50, 200)]
+
+
 def test_try_launch_only_for_the_same_geometry(
     library: Any, launcher: Launcher, args: tuple[Any, ...], torch: Any
 ) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class FastLaunch:
-    """The last GPU launch of a kernel with given constants: tried first, before anything is looked at."""
+    """A GPU launch of a kernel with given constants: tried before anything is looked at."""
 
     __slots__ = ("captured", "cluster", "constants", "given", "kinds", "launcher", "none_at", "specialisation")
 
@@ -45,7 +45,10 @@ class FastLaunch:
         self.constants = specialisation.constants
 
 
-_FAST: dict[tuple[Any, ...], FastLaunch] = {}
+_FAST: dict[tuple[Any, ...], tuple[FastLaunch, ...]] = {}
+"""By kernel and constants, the last one first, each for arguments of another geometry. Any thread may replace a tuple."""
+GEOMETRIES = 8
+"""Kept of each: as many as the layers of a model that share a kernel."""
 
 
 @frozen
@@ -112,12 +115,16 @@ class BoundLaunch:
             if self.last is not None and not constants and self.last(self.plain_grid, args):
                 return
             if _FAST:
+                key = (self.kernel, *constants.items()) if constants else (self.kernel,)
                 try:
-                    fast = _FAST.get((self.kernel, *constants.items()) if constants else (self.kernel,))
+                    known = _FAST.get(key, ())
                 except TypeError:
-                    fast = None  # an unhashable constant: refused below, with a message
-                if fast is not None and self.try_fast(fast, args, constants):
-                    return
+                    known = ()  # an unhashable constant: refused below, with a message
+                for fast in known:
+                    if self.try_fast(fast, args, constants):
+                        if fast is not known[0]:
+                            _FAST[key] = (fast, *(other for other in known if other is not fast))
+                        return
         except Error:
             with debugging(self.kernel):
                 raise
@@ -166,12 +173,16 @@ class BoundLaunch:
 
                 run_watched(launcher, compiled, grid, values, ordinal)
                 return
+            key = (kernel, *given.items())
+            known = _FAST.get(key, ())
+            if any(fast.launcher is launcher for fast in known):
+                launcher = launcher.sibling()
             launcher.launch(grid, values)
             take_down(Recorded(specialisation, launcher, grid, values))
             none_at = tuple(n for n, a in enumerate(arguments) if a.type is None)
             if not (given or none_at or specialisation.reading.captured) and self.plain_grid is not None:
                 self.last = launcher.try_launch  # this grid was launched, so it is a good one
-            _FAST[(kernel, *given.items())] = FastLaunch(specialisation, launcher, none_at, given)
+            _FAST[key] = (FastLaunch(specialisation, launcher, none_at, given), *known[: GEOMETRIES - 1])
 
     def __repr__(self) -> str:
         return f"<{self.kernel.name}[{self.grid}]>"

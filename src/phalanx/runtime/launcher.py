@@ -7,6 +7,7 @@ synchronisation, so it can be captured into a CUDA graph.
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import struct
 import threading
@@ -140,6 +141,16 @@ class Launcher:
                 self.driver.set_function_attribute(self.function, "max_dynamic_shared_bytes", shared_bytes)
             if self.cluster[0] * self.cluster[1] * self.cluster[2] > _PORTABLE_CLUSTER:
                 self.driver.set_function_attribute(self.function, "non_portable_cluster_size", 1)
+
+    def sibling(self) -> Launcher:
+        """The same kernel with a parameter buffer of its own: for arguments of another geometry, launched in turns."""
+        made = copy.copy(self)
+        made._lock = threading.Lock()
+        made._config = cuda.LaunchConfig.from_buffer_copy(self._config)
+        made._config_address = ctypes.addressof(made._config)
+        made._grid = _NO_GRID
+        made._prepare_parameters()
+        return made
 
     # Launching ---------------------------------------------------------------------------------------------
 
