@@ -33,6 +33,9 @@ CONFIGS = {
     "staggered": replace(BASE, stagger=True, hints=False),
     "one warpgroup": replace(BASE, bn=64, groups=1),
     "wide": replace(BASE, bn=256, bk=128, stages=2),
+    "24 rows in three pieces": replace(BASE, bm=24, pieces=3, lag=1),
+    "48 rows in six pieces": replace(BASE, bm=48, split=4, pieces=6, reuse=True, stages=4),
+    "40 rows, sharing": replace(BASE, bm=40, split=1, pieces=1, cm=2, bn=64, groups=1, lag=1),
 }
 
 
@@ -62,7 +65,9 @@ def test_weights_in_rows_of_k(name: str) -> None:
     assert np.array_equal(got, want.astype(a.dtype))
 
 
-@pytest.mark.parametrize("m, n, k", [(1, 72, 573), (3, 67, 128), (130, 64, 64), (257, 64, 192)])
+@pytest.mark.parametrize(
+    "m, n, k", [(1, 72, 573), (3, 67, 128), (20, 64, 640), (100, 128, 320), (130, 64, 64), (257, 64, 192)]
+)
 @pytest.mark.filterwarnings("ignore::phalanx.kernels.matmul.CopyWarning")
 def test_any_shape(m: int, n: int, k: int) -> None:
     a, b, want = make(m, n, k, np.float16)

@@ -19,6 +19,7 @@ from phalanx.kernels.activations import ACTIVATIONS, activate
 from phalanx.kernels.launches import take_turn
 from phalanx.kernels.matrices import empty, info_of, refused, require_vector
 from phalanx.kernels.operands import AS_IT_IS, lying, warn
+from phalanx.runtime.remembered import remembered
 
 OPERANDS = ("bf16", "f16")
 MOST_ROWS = 512
@@ -296,14 +297,14 @@ def _constants(config: SplitConfig) -> dict[str, Any]:
 
 # The H200 in bytes and operations per microsecond, with a cold L2, as far as this kernel reaches: HBM, all and for one SM;
 # L2, all and to one SM; SM to SM; tensor cores of an SM. Fitted to measured times of 45 configurations of three shapes.
-HBM, HBM_SM, L2, L2_SM, PEER, TENSOR = 3.8e6, 37e3, 12e6, 115e3, 28e3, 5.2e6
+HBM, HBM_SM, L2, L2_SM, PEER, TENSOR = 3.8e6, 37e3, 15e6, 140e3, 28e3, 6.0e6
 AGAIN = 0.9
 """Part of HBM's time that weights cost when another row tile reads them too: L2 saves little of it, multicast all."""
 FIXED, LATENCY, SIGNAL, SHARING, RESTART = 5.0, 1.5, 1.0, 0.7, 3.0
 """Microseconds: launch, first loads and last stores; a load while all are loading; a signal between CTAs with what it
 publishes; CTAs that share loads and so wait for each other; a wave after the first."""
-PIECES = {1: 1, 2: 2, 3: 8, 4: 4, 6: 16, 8: 8}
-"""Of the rows, per split: powers of two that its CTAs share about evenly."""
+HEIGHTS = (8, 16, 24, 32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256)
+"""Rows of a tile: rows of A that are not there cost as much as others, and every height is a kernel to compile."""
 SHARED_LIMIT, SHARED_TWO = 232448, 115712
 """Shared memory of a CTA that has an SM to itself, and of one that shares it."""
 
@@ -343,21 +344,30 @@ def candidates(m: int, k: int) -> Iterator[SplitConfig]:
     Steps of 128 along K halve the signals where HBM is the limit; steps of 64 keep the tensor cores busy where they
     are. A product is always in flight when a stage is released.
     """
-    whole = min(256, max(8, 1 << (m - 1).bit_length()))
-    heights = (whole,) if m <= 128 else (whole, 128)
+    heights = dict.fromkeys(_height(px.cdiv(m, tiles)) for tiles in range(px.cdiv(m, 256), px.cdiv(m, 128) + 1))
     for bm, bn, split, cn, cm in product(heights, (64, 128, 256), (1, 2, 3, 4, 6, 8), (1, 2), (1, 2)):
         bk, lag = 128 if m <= 128 else 64, 1
         if bn * bm > 128 * 256 or split > px.cdiv(k, bk) or split * cn * cm > 8:
             continue
-        if bm // cn < 8 or (cm > 1 and m <= bm):
+        if bm % (8 * cn) or (cm > 1 and m <= bm):
             continue
         made = SplitConfig(
-            bm, bn, split, 2, bk=bk, cn=cn, cm=cm, groups=1 if bn == 64 else 2, pieces=min(bm // 8, PIECES[split]), lag=lag
+            bm, bn, split, 2, bk=bk, cn=cn, cm=cm, groups=1 if bn == 64 else 2, pieces=_pieces(bm, split), lag=lag
         )
         for limit, reuse in product((SHARED_LIMIT, SHARED_TWO), (False, True) if split > 1 else (False,)):
             found = _with_rings(replace(made, reuse=reuse), limit)
             if found is not None:
                 yield found
+
+
+def _height(m: int) -> int:
+    return next(height for height in HEIGHTS if height >= m)
+
+
+def _pieces(bm: int, split: int) -> int:
+    """Into how many pieces, powers of two of at least 8 rows, a tile is cut so that its CTAs sum up about as much each."""
+    widths = [width for width in (128, 64, 32, 16, 8) if bm % width == 0] if split > 1 else [bm]
+    return bm // min(widths, key=lambda width: width * px.cdiv(bm // width, split))
 
 
 def _with_rings(config: SplitConfig, limit: int) -> SplitConfig | None:
@@ -385,15 +395,16 @@ def choose_split(m: int, n: int, k: int) -> SplitConfig:
     speed of the operands; row tiles share the weights they read.
     Anyone may call it; no hardware is involved. Example: ``choose_split(64, 8192, 8192).split == 1``.
     """
-    return _chosen(max(8, 1 << (m - 1).bit_length()) if m <= 128 else px.cdiv(m, 128) * 128, n, k)
+    return _chosen(_height(m) if m <= 128 else px.cdiv(m, 8) * 8, n, k)
 
 
 @cache
 def _chosen(m: int, n: int, k: int) -> SplitConfig:
-    """For a number of rows that fills the tiles: any other has the same candidates, and the same predictions."""
+    """For rounded numbers of rows: others have the same candidates, and the same predictions."""
     return min(candidates(m, k), key=lambda c: (predicted(c, m, n, k), c.cluster, c.reuse, -c.weight_bytes))
 
 
+@remembered("a", "b", "bias", "out")
 def split_k_matmul(
     a: Any, b: Any, bias: Any = None, activation: str | None = None, out: Any = None, config: SplitConfig | None = None
 ) -> Any:
