@@ -296,15 +296,19 @@ def _constants(config: SplitConfig) -> dict[str, Any]:
 
 
 # The H200 in bytes and operations per microsecond, with a cold L2, as far as this kernel reaches: HBM, all and for one SM;
-# L2, all and to one SM; SM to SM; tensor cores of an SM. Fitted to measured times of 45 configurations of three shapes.
-HBM, HBM_SM, L2, L2_SM, PEER, TENSOR = 3.8e6, 37e3, 15e6, 140e3, 28e3, 6.0e6
+# L2, all and to one SM; zeros for rows that are not there; SM to SM; tensor cores of an SM. Fitted to measured times of some
+# 150 configurations of 45 shapes.
+HBM, HBM_SM, L2, L2_SM, ZEROS, PEER, TENSOR = 3.8e6, 37e3, 15e6, 140e3, 20e3, 28e3, 6.2e6
+ALONE = 1.05
+"""What products take longer where one warpgroup has them all."""
 AGAIN = 0.9
 """Part of HBM's time that weights cost when another row tile reads them too: L2 saves little of it, multicast all."""
 FIXED, LATENCY, SIGNAL, SHARING, RESTART = 5.0, 1.5, 1.0, 0.7, 3.0
 """Microseconds: launch, first loads and last stores; a load while all are loading; a signal between CTAs with what it
 publishes; CTAs that share loads and so wait for each other; a wave after the first."""
-HEIGHTS = (8, 16, 24, 32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256)
-"""Rows of a tile: rows of A that are not there cost as much as others, and every height is a kernel to compile."""
+HEIGHTS = (8, 16, 24, *range(32, 257, 16))
+"""Rows of a tile: the copy engine fills in those that are not there, at a seventh of the speed at which it loads others; but
+every height is a kernel to compile."""
 SHARED_LIMIT, SHARED_TWO = 232448, 115712
 """Shared memory of a CTA that has an SM to itself, and of one that shares it."""
 
@@ -313,8 +317,8 @@ def predicted(config: SplitConfig, m: int, n: int, k: int) -> float:
     """Microseconds of a launch that finds nothing in L2.
 
     The slowest of six streams (weights from HBM to all and to one SM, as many as the rings can hold, operands from L2
-    to all SMs and to one, products), times the waves of clusters; then the partial sums from SM to SM, and the signals
-    around them.
+    to all SMs and, with rows that are not there, to one, products), times the waves of clusters; then the partial sums
+    from SM to SM, and the signals around them.
     """
     across, down = px.cdiv(n, config.bn), px.cdiv(m, config.bm)
     ctas = config.split * px.cdiv(across, config.cn) * config.cn * px.cdiv(down, config.cm) * config.cm
@@ -325,13 +329,14 @@ def predicted(config: SplitConfig, m: int, n: int, k: int) -> float:
     part = px.cdiv(px.cdiv(k, config.bk), config.split) * config.bk
     fetched = 2 * part * (config.bn / config.cm + config.bm / config.cn)
     readers = px.cdiv(down, config.cm)  # of the same weights
+    missing = min(config.bm, readers * config.cm * config.bm - m)  # rows of the last tile
     streams = (
         2 * n * k * (1 + AGAIN * (readers - 1)) / HBM / waves,
         2 * part * config.bn / config.cm * doubled / HBM_SM,
         part / config.bk / config.stages * LATENCY,
         ctas * fetched / L2 / waves,
-        2 * part * (config.bn + config.bm) * doubled / L2_SM,
-        2 * config.bm * config.bn * part * doubled / TENSOR,
+        2 * part * ((config.bn + config.bm - missing) / L2_SM + missing / ZEROS) * doubled,
+        2 * config.bm * config.bn * part * doubled / TENSOR * (ALONE if config.groups == 1 else 1),
     )
     sums = config.inbox_bytes / PEER + SIGNAL * (1 + config.reuse) if config.split > 1 else 0.0
     shared = SHARING if config.cn * config.cm > 1 else 0.0
@@ -370,6 +375,7 @@ def _pieces(bm: int, split: int) -> int:
     return bm // min(widths, key=lambda width: width * px.cdiv(bm // width, split))
 
 
+@cache
 def _with_rings(config: SplitConfig, limit: int) -> SplitConfig | None:
     """With rings that fit; None if they would be too short to hide the latency of a load.
 
@@ -395,12 +401,11 @@ def choose_split(m: int, n: int, k: int) -> SplitConfig:
     speed of the operands; row tiles share the weights they read.
     Anyone may call it; no hardware is involved. Example: ``choose_split(64, 8192, 8192).split == 1``.
     """
-    return _chosen(_height(m) if m <= 128 else px.cdiv(m, 8) * 8, n, k)
+    return _chosen(m, n, k)
 
 
 @cache
 def _chosen(m: int, n: int, k: int) -> SplitConfig:
-    """For rounded numbers of rows: others have the same candidates, and the same predictions."""
     return min(candidates(m, k), key=lambda c: (predicted(c, m, n, k), c.cluster, c.reuse, -c.weight_bytes))
 
 
