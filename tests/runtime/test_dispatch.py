@@ -383,6 +383,7 @@ class OneGeometry:
         return True
 
     def sibling(self) -> OneGeometry:
+        self.ways.append("sibling")
         return OneGeometry(self.ways)
 
 
@@ -405,6 +406,7 @@ def test_shapes_in_turns_take_the_short_way(gpu: FakeLauncher, torch: Any, monke
     assert {launch(size) for _ in range(2) for size in sizes} == {"short"}
     assert launch(32) == "short"
     assert launch(16) == "long" and launch(64) == "long"  # the one not launched for longest was given up
+    assert ways.count("sibling") == dispatch.GEOMETRIES - 1  # and its buffer taken
     assert launch(32) == "short" and launch(32, B=8) == "long" and launch(32) == "short"
 
 

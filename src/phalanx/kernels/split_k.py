@@ -394,6 +394,7 @@ def _with_rings(config: SplitConfig, limit: int) -> SplitConfig | None:
     return None
 
 
+@cache
 def choose_split(m: int, n: int, k: int) -> SplitConfig:
     """The configuration for a product of (m, k) by (k, n), of `candidates` the one with the least `predicted` time.
 
@@ -401,11 +402,6 @@ def choose_split(m: int, n: int, k: int) -> SplitConfig:
     speed of the operands; row tiles share the weights they read.
     Anyone may call it; no hardware is involved. Example: ``choose_split(64, 8192, 8192).split == 1``.
     """
-    return _chosen(m, n, k)
-
-
-@cache
-def _chosen(m: int, n: int, k: int) -> SplitConfig:
     return min(candidates(m, k), key=lambda c: (predicted(c, m, n, k), c.cluster, c.reuse, -c.weight_bytes))
 
 

@@ -176,7 +176,9 @@ class BoundLaunch:
             key = (kernel, *given.items())
             known = _FAST.get(key, ())
             if any(fast.launcher is launcher for fast in known):
-                launcher = launcher.sibling()
+                oldest = known[-1]  # given up below, if there are as many as are kept
+                reuse = len(known) == GEOMETRIES and oldest.specialisation is specialisation
+                launcher = oldest.launcher if reuse else launcher.sibling()
             launcher.launch(grid, values)
             take_down(Recorded(specialisation, launcher, grid, values))
             none_at = tuple(n for n, a in enumerate(arguments) if a.type is None)
