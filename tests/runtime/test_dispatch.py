@@ -341,7 +341,7 @@ class FakeLauncher:
         self.launches.append((grid, list(args), "fast"))
         return True
 
-    def sibling(self) -> FakeLauncher:
+    def fresh(self) -> FakeLauncher:
         return self
 
 
@@ -373,17 +373,16 @@ class OneGeometry:
         self.shapes: list[Any] = []
 
     def launch(self, grid: Any, args: Any) -> None:
-        self.shapes = [x.shape for x in args]
+        self.shapes = [getattr(x, "shape", None) for x in args]
         self.ways.append("long")
 
     def try_launch(self, grid: Any, args: Any) -> bool:
-        if [x.shape for x in args] != self.shapes:
+        if [getattr(x, "shape", None) for x in args] != self.shapes:
             return False
         self.ways.append("short")
         return True
 
-    def sibling(self) -> OneGeometry:
-        self.ways.append("sibling")
+    def fresh(self) -> OneGeometry:
         return OneGeometry(self.ways)
 
 
@@ -392,22 +391,26 @@ def test_shapes_in_turns_take_the_short_way(gpu: FakeLauncher, torch: Any, monke
     first = OneGeometry(ways)
     compiled = SimpleNamespace(signature=SimpleNamespace(debug=False))
     monkeypatch.setattr(dispatch, "load_launcher", lambda *_: (first, compiled))
+    monkeypatch.setattr(dispatch, "GEOMETRIES", 4)
 
     @px.kernel
-    def fill(X, *, B=16):
+    def fill(X, Y, *, B=16):
         px.store(X[0:B], px.zeros((B,), X.dtype))
 
-    def launch(size: int, B: int = 16) -> str:
-        fill[2](torch.Tensor(0x10000, (size,), (1,)), B=B)
+    def launch(size: int, B: int = 16, other: bool = False) -> str:
+        x = torch.Tensor(0x10000, (size,), (1,))
+        fill[2](x, x if other else None, B=B)
         return ways[-1]
 
-    sizes = [32 * (n + 1) for n in range(dispatch.GEOMETRIES)]
-    assert {launch(size) for size in sizes} == {"long"}
+    sizes = (32, 64, 96)
+    assert {launch(size) for _ in range(2) for size in sizes} == {"long"}  # when it comes again, it has a buffer of its own
     assert {launch(size) for _ in range(2) for size in sizes} == {"short"}
-    assert launch(32) == "short"
-    assert launch(16) == "long" and launch(64) == "long"  # the one not launched for longest was given up
-    assert ways.count("sibling") == dispatch.GEOMETRIES - 1  # and its buffer taken
-    assert launch(32) == "short" and launch(32, B=8) == "long" and launch(32) == "short"
+    assert launch(32, B=8) == "long" and launch(32) == "short"
+    assert [launch(32, other=True) for _ in range(2)] == ["long", "short"]
+    for way in ("long", "short"):
+        assert launch(64) == "short" and launch(32, other=True) == way
+    assert launch(128) == "long"  # one more than are kept: forgotten
+    assert launch(128) == "short" and launch(32) == "long" and launch(128) == "long" and launch(32) == "long"
 
 
 def test_the_short_way_is_only_for_the_same_constants(gpu: FakeLauncher, torch: Any) -> None:

@@ -103,12 +103,12 @@ def test_other_shape_packs_anew(library: Any, launcher: Launcher, args: tuple[An
     assert library.encoded[-1]["dims"] == [200, 50]
 
 
-def test_siblings_take_turns_without_packing(
+def test_two_of_a_kernel_take_turns_without_packing(
     library: Any, launcher: Launcher, args: tuple[Any, ...], torch: Any
 ) -> None:
     flat = changed(args, 0, torch.Tensor(0x10000, (50, 200), (256, 1)))
-    other = launcher.sibling()
     launcher.launch((2, 1, 1), args)
+    other = launcher.fresh()
     other.launch((4, 1, 1), flat)
     library.calls.clear()
     for _ in range(2):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from phalanx.errors import Error, caller_location, internal_error, wants_traceback
 from phalanx.frozen import frozen
 from phalanx.language.kernel import Kernel
+from phalanx.runtime.arrays import call_key
 from phalanx.runtime.specialise import (
     Argument,
     Spec,
@@ -45,10 +46,43 @@ class FastLaunch:
         self.constants = specialisation.constants
 
 
-_FAST: dict[tuple[Any, ...], tuple[FastLaunch, ...]] = {}
-"""By kernel and constants, the last one first, each for arguments of another geometry. Any thread may replace a tuple."""
-GEOMETRIES = 8
-"""Kept of each: as many as the layers of a model that share a kernel."""
+class FastLaunches:
+    """Those of a kernel with given constants: the last one, and those of geometries of arguments. For any thread.
+
+    A geometry that comes a second time has a launcher of its own; those that come once take turns with one.
+    """
+
+    __slots__ = ("by_geometry", "last")
+
+    def __init__(self) -> None:
+        self.last: FastLaunch | None = None
+        self.by_geometry: dict[Any, FastLaunch | None] = {}
+
+    def find(self, args: tuple[Any, ...]) -> FastLaunch | None:
+        """That of the arguments' geometry, unless it was the last one; None for what is no argument of a kernel."""
+        try:
+            found = self.by_geometry.get(geometry_of(args))
+        except Error:
+            return None
+        return None if found is self.last else found
+
+    def add(self, geometry: Any, fast: FastLaunch, *, own: bool) -> None:
+        if len(self.by_geometry) >= GEOMETRIES and geometry not in self.by_geometry:
+            self.by_geometry = {}
+        self.by_geometry[geometry] = fast if own else None
+        self.last = fast
+
+
+def geometry_of(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What a launch depends on but for pointers and numbers, and which arguments are None."""
+    given = [x for x in args if x is not None]
+    return call_key(given)[0], () if len(given) == len(args) else tuple(x is None for x in args)
+
+
+_FAST: dict[tuple[Any, ...], FastLaunches] = {}
+"""By kernel and constants."""
+GEOMETRIES = 128
+"""Kept of each: batches of a model in use come in many sizes. One more, and they are forgotten."""
 
 
 @frozen
@@ -117,13 +151,15 @@ class BoundLaunch:
             if _FAST:
                 key = (self.kernel, *constants.items()) if constants else (self.kernel,)
                 try:
-                    known = _FAST.get(key, ())
+                    known = _FAST.get(key)
                 except TypeError:
-                    known = ()  # an unhashable constant: refused below, with a message
-                for fast in known:
-                    if self.try_fast(fast, args, constants):
-                        if fast is not known[0]:
-                            _FAST[key] = (fast, *(other for other in known if other is not fast))
+                    known = None  # an unhashable constant: refused below, with a message
+                if known is not None:
+                    if known.last is not None and self.try_fast(known.last, args, constants):
+                        return
+                    fast = known.find(args)
+                    if fast is not None and self.try_fast(fast, args, constants):
+                        known.last = fast
                         return
         except Error:
             with debugging(self.kernel):
@@ -174,17 +210,17 @@ class BoundLaunch:
                 run_watched(launcher, compiled, grid, values, ordinal)
                 return
             key = (kernel, *given.items())
-            known = _FAST.get(key, ())
-            if any(fast.launcher is launcher for fast in known):
-                oldest = known[-1]  # given up below, if there are as many as are kept
-                reuse = len(known) == GEOMETRIES and oldest.specialisation is specialisation
-                launcher = oldest.launcher if reuse else launcher.sibling()
+            known = _FAST.setdefault(key, FastLaunches())
+            geometry = geometry_of(args)
+            again = geometry in known.by_geometry
+            if again:
+                launcher = launcher.fresh()
             launcher.launch(grid, values)
             take_down(Recorded(specialisation, launcher, grid, values))
             none_at = tuple(n for n, a in enumerate(arguments) if a.type is None)
             if not (given or none_at or specialisation.reading.captured) and self.plain_grid is not None:
                 self.last = launcher.try_launch  # this grid was launched, so it is a good one
-            _FAST[key] = (FastLaunch(specialisation, launcher, none_at, given), *known[: GEOMETRIES - 1])
+            known.add(geometry, FastLaunch(specialisation, launcher, none_at, given), own=again)
 
     def __repr__(self) -> str:
         return f"<{self.kernel.name}[{self.grid}]>"

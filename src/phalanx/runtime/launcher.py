@@ -142,8 +142,8 @@ class Launcher:
             if self.cluster[0] * self.cluster[1] * self.cluster[2] > _PORTABLE_CLUSTER:
                 self.driver.set_function_attribute(self.function, "non_portable_cluster_size", 1)
 
-    def sibling(self) -> Launcher:
-        """The same kernel with a parameter buffer of its own: for arguments of another geometry, launched in turns."""
+    def fresh(self) -> Launcher:
+        """One of the same kernel with a parameter buffer of its own, so that each may repeat what it launched last."""
         made = copy.copy(self)
         made._lock = threading.Lock()
         made._config = cuda.LaunchConfig.from_buffer_copy(self._config)
