@@ -49,6 +49,8 @@ TRANSPOSED = {"rows": 0.0, "columns": 6.5e-6}  # microseconds per element of a r
 # As many or fewer always split: 1, 16, 64 and 128 rows measured 0.40, 0.70, 0.94 and 0.65 of the tiles' time, 1 and 16
 # columns 0.38 and 0.49.
 FEW = {"rows": 128, "columns": 16}
+# More are never split: 256 columns of 4096 x 256 x 14336 took 56.8 us, kernels alone, the tiles 49.9.
+MOST = {"rows": MOST_ROWS, "columns": 128}
 
 # Rows, columns and multiplying warpgroups.
 TILES = (
@@ -200,7 +202,7 @@ def split_side(problem: Problem, device: Device | None = None) -> str | None:
     """Which side of a product has so few rows or columns that the kernel that splits K is the quicker one.
 
     "rows": C = A @ B by `split_k_matmul(a, b)`; "columns": the transposed product, by `split_k_matmul(b.T, a.T)`; None:
-    tiles. A side qualifies if it has at most `MOST_ROWS`, 16-bit operands contiguous along K on that side, and the other
+    tiles. A side qualifies if it has at most `MOST`, 16-bit operands contiguous along K on that side, and the other
     operand has at least `STREAMED_BYTES`. Up to `FEW` rows or columns are split; else the models decide: split if its
     predicted time is at most `ALLOWED` times that of the best tiles. Anyone may call it; no hardware is involved.
     Example: ``split_side(Problem(64, 8192, 8192)) == "rows"``.
@@ -212,7 +214,7 @@ def split_side(problem: Problem, device: Device | None = None) -> str | None:
     for side, few, many, by_k in (
         ("rows", problem.m, problem.n, problem.by_k[0]), ("columns", problem.n, problem.m, problem.by_k[1]),
     ):  # fmt: skip
-        if few > MOST_ROWS or few > many or not by_k or many * problem.k * problem.itemsize < STREAMED_BYTES:
+        if few > MOST[side] or few > many or not by_k or many * problem.k * problem.itemsize < STREAMED_BYTES:
             continue
         if few <= FEW[side]:
             return side
