@@ -421,6 +421,11 @@ def test_few_rows_and_large_weights_split_k() -> None:
     assert split_side(Problem(4096, 128, 14336)) == "columns"
     assert split_side(Problem(4096, 1, 4096)) == "columns"
     assert split_side(Problem(8192, 128, 8192)) is None  # storing the transposed result takes longer than it saves
+    for few, many, k in ((160, 8192, 8192), (256, 4096, 14336), (512, 4096, 4096)):
+        assert split_side(Problem(few, many, k)) == "rows"
+    for few, many, k in ((32, 4096, 4096), (64, 4096, 14336)):  # too few tiles to draw all that HBM has
+        assert split_side(Problem(many, few, k)) == "columns"
+    assert split_side(Problem(4096, 256, 14336)) is None
     assert split_side(Problem(128, 4096, 14336, by_k=(True, False))) == "rows"  # weights lie either way
 
 

@@ -12,7 +12,7 @@ from math import ceil
 
 from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
-from phalanx.kernels.split_k import MOST_ROWS, choose_split, predicted
+from phalanx.kernels.split_k import HBM_SM, MOST_ROWS, choose_split, predicted
 from phalanx.runtime.devices import Device
 from phalanx.runtime.devices import device as default_device
 
@@ -191,10 +191,15 @@ def choose(problem: Problem, device: Device | None = None) -> MatmulConfig:
 
 
 def microseconds(problem: Problem, config: MatmulConfig, device: Device) -> float:
-    """What a product takes that finds nothing in L2: the cycles of its tiles, or its bytes from and to HBM."""
+    """What a product takes that finds nothing in L2: the cycles of its tiles, or its bytes from and to HBM.
+
+    Where there are fewer tiles than SMs, each SM's share of the larger operand is the limit.
+    """
     operands = problem.batch * problem.k * (problem.m + problem.n) * problem.itemsize
     moved = operands + problem.batch * problem.m * problem.n * problem.out_itemsize
-    return FIXED + max((cycles(problem, config, device) - LAUNCH) / CLOCK, moved / HBM)
+    ctas = min(device.sms, config.tiles(problem) * config.cluster[0] * config.cluster[1])
+    streamed = problem.batch * problem.k * max(problem.m, problem.n) * problem.itemsize / ctas
+    return FIXED + max((cycles(problem, config, device) - LAUNCH) / CLOCK, moved / HBM, streamed / HBM_SM)
 
 
 @lru_cache(maxsize=1024)
