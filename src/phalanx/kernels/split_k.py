@@ -73,10 +73,12 @@ def by_place(pieces, rows, columns):
 )
 def split_ring(
     A, B, C, BIAS, *, BM=64, BN=128, BK=64, STAGES=8, AHEAD=0, PARTS=1, SPLIT=2, CN=1, CM=1, GROUPS=2, PIECES=2,
-    LAG=0, REUSE=False, HALF=False, STAGGER=False, HINTS=True, ROWS=True, WHOLE=True, BIASED=False, ACTIVATION=None
+    LAG=0, REUSE=False, HALF=False, STAGGER=False, HINTS=True, ROWS=True, FLIPPED=False, WHOLE=True, BIASED=False,
+    ACTIVATION=None
 ):
     """A tile (BM, BN) of C = A @ B.T per cluster of SPLIT CTAs (times CN x CM that share what they load).
 
+    With FLIPPED it is stored in C.T, as the tensor cores hold it.
     The weights have a ring of STAGES, each of BK columns, and a warp that fills it. That of A has AHEAD stages less, since
     A comes from L2, sooner, and of a part of the columns each: only HBM needs long rows to be fast. A launch lasts some 40
     us, so what comes before the first load counts: the producers do not ask for stages that nobody has used, and they come
@@ -96,8 +98,9 @@ def split_ring(
     if STAGGER:  # clusters begin at different columns of B, and so at different channels of the memory
         turn = px.block_id(1) // CN * 5 % (end - first)
     width, most = BM // PIECES, px.cdiv(PIECES, SPLIT)  # piece p of the rows is summed up by CTA p % SPLIT
-    out = px.shared((most, width, BN), C.dtype, reuse=w)
-    at_once = width if WHOLE else ROWS_AT_ONCE
+    high, wide = (BN, width) if FLIPPED else (width, BN)  # of a piece, as it lies in C
+    out = px.shared((most, high, wide), C.dtype, reuse=w)
+    at_once = high if WHOLE else ROWS_AT_ONCE
     if SPLIT > 1:
         wire = A.dtype if HALF else px.f32  # of partial sums on their way
         inbox = px.shared((SPLIT - 1, most, width // 8, 2 * BN, 4), wire, reuse=a if REUSE else None)
@@ -165,15 +168,16 @@ def split_ring(
                 c = by_place(sums, BN, width)
                 if BIASED:
                     c = c + px.load(BIAS[n : n + BN]).to(px.f32).reshape(BN, 1)
-                px.store(out[q].T, activate(c, ACTIVATION).to(C.dtype))
-                top = m + (q * SPLIT + s) * width
-                for row in px.static_range(0, width, at_once):
+                px.store(out[q] if FLIPPED else out[q].T, activate(c, ACTIVATION).to(C.dtype))
+                summed = m + (q * SPLIT + s) * width
+                top, left = (n, summed) if FLIPPED else (summed, n)
+                for row in px.static_range(0, high, at_once):
                     stored = px.load(out[q, row : row + at_once])
-                    px.store(C[top + row : top + row + at_once, n : n + BN], stored)
+                    px.store(C[top + row : top + row + at_once, left : left + wide], stored)
 
     with px.warps(4 * GROUPS + 1, 1):
-        high = BM // CN
-        left = m + y * high
+        share = BM // CN
+        first_row = m + y * share
         for step in range(first, end):
             k = column(step, turn, first, end, BK, STAGGER)
             for part in px.static_range(PARTS):
@@ -182,8 +186,8 @@ def split_ring(
                     a_empty[stage].wait(a_ring.parity ^ 1)
                 with a_full[stage].transaction():
                     px.tma.load(
-                        A[left : left + high, start : start + AK], a[stage][y * high : y * high + high], a_full[stage],
-                        multicast=same_rows if CN > 1 else None, cache="evict_last" if HINTS else None,
+                        A[first_row : first_row + share, start : start + AK], a[stage][y * share : y * share + share],
+                        a_full[stage], multicast=same_rows if CN > 1 else None, cache="evict_last" if HINTS else None,
                     )
                 a_ring.advance()
         if CN > 1:
@@ -192,9 +196,9 @@ def split_ring(
                 a_ring.advance()
 
     with px.warps(4 * GROUPS, 1):
-        wide = BN // CM  # this CTA's share of what it loads for itself and others
-        top = n + z * wide
-        high = min(BOX_ROWS, wide) if BK > 64 else wide
+        share = BN // CM  # of what this CTA loads for itself and others
+        first_row = n + z * share
+        box = min(BOX_ROWS, share) if BK > 64 else share
         for step in range(first, end):
             k = column(step, turn, first, end, BK, STAGGER)
             stage = w_ring.stage
@@ -202,16 +206,17 @@ def split_ring(
                 w_empty[stage].wait(w_ring.parity ^ 1)
             with w_full[stage].transaction():
                 if ROWS:
-                    for row in px.static_range(0, wide, high):
-                        here, there = top + row, z * wide + row
+                    for row in px.static_range(0, share, box):
+                        here, there = first_row + row, z * share + row
                         px.tma.load(
-                            B[here : here + high, k : k + BK], w[stage][there : there + high], w_full[stage],
+                            B[here : here + box, k : k + BK], w[stage][there : there + box], w_full[stage],
                             multicast=same_columns if CM > 1 else None, cache="evict_first" if HINTS else None,
                         )
                 else:
                     px.tma.load(
-                        B[k : k + BK, top : top + wide], w[stage][:, z * wide : z * wide + wide], w_full[stage],
-                        multicast=same_columns if CM > 1 else None, cache="evict_first" if HINTS else None,
+                        B[k : k + BK, first_row : first_row + share], w[stage][:, z * share : z * share + share],
+                        w_full[stage], multicast=same_columns if CM > 1 else None,
+                        cache="evict_first" if HINTS else None,
                     )
             w_ring.advance()
         if CM > 1:  # the peers' last releases have arrived: no CTA leaves while a signal is on its way to it
@@ -446,10 +451,13 @@ def split_k_matmul(
     for note in (a_note, b_note):
         if note is not None:
             warn(note)
-    whole = result.contiguous_inner and result.aligned16
+    flipped = result.strides[0] == 1 and not result.contiguous_inner  # as the product of few columns asks for it
+    stored = out.swapaxes(-1, -2) if flipped else out
+    lies = info_of("out", stored, (result.dtype_name,))
     split_ring[settings.grid(m, n)](
-        a_recipe.make(a), b_recipe.make(b), out, out if bias is None else bias,
-        ROWS=rows, WHOLE=whole, BIASED=bias is not None, ACTIVATION=activation, **settings.constants(),
+        a_recipe.make(a), b_recipe.make(b), stored, stored if bias is None else bias, ROWS=rows, FLIPPED=flipped,
+        WHOLE=lies.contiguous_inner and lies.aligned16, BIASED=bias is not None, ACTIVATION=activation,
+        **settings.constants(),
     )
     return out
 
