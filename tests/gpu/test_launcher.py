@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import phalanx as px
 from phalanx.cuda.nvrtc import compile_cuda
 from phalanx.errors import Error
 from phalanx.runtime.abi import ArraySlot, ScalarSlot, Signature, TensorMapSlot
@@ -115,6 +116,26 @@ def test_tensor_map(shape: tuple[int, int]) -> None:
         launcher.launch((4, 6, 1), (x, padded))
         assert torch.equal(padded[:rows, :columns], x)
         assert padded[rows:].abs().sum() == 0 and padded[:, columns:].abs().sum() == 0
+
+
+def test_shapes_in_turns() -> None:
+    """Each shape with descriptors of its own, from the second time on with a parameter buffer of its own."""
+
+    @px.kernel(warps=1)
+    def tiles(X, Y, *, BM=8, BN=32):
+        i, j = px.block_id(0) * BM, px.block_id(1) * BN
+        s, b = px.shared((BM, BN), X.dtype), px.barrier()
+        with b.transaction():
+            px.tma.load(X[i : i + BM, j : j + BN], s, b)
+        b.wait(0)
+        px.store(Y[i : i + BM, j : j + BN], px.load(s) * 2)
+
+    given = [torch.randn(8 * n, 32 * (n + 1), device="cuda") for n in range(1, 12)]
+    for _ in range(4):
+        for x in given:
+            y = torch.zeros_like(x)
+            tiles[x.shape[0] // 8, x.shape[1] // 32](x, y, BM=8)
+            assert torch.equal(y, 2 * x)
 
 
 def test_tensor_map_of_an_array_it_can_not_express() -> None:
@@ -253,6 +274,7 @@ def test_record_is_readable_after_a_trap() -> None:
     script = '''
 import struct
 import torch
+import phalanx as px
 from phalanx.cuda.nvrtc import compile_cuda
 from phalanx.runtime.abi import Signature
 from phalanx.runtime.driver import DriverError, HostBuffer, get_driver

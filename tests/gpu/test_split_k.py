@@ -58,6 +58,8 @@ def test_any_rows(m: int) -> None:
         out = torch.empty(m, n, device="cuda")
         assert torch.equal(split_k_matmul(a, b.T, out=out), want), choose_split(m, n, k)
         assert torch.equal(split_k_matmul(a, b.T.contiguous()), want.half()), choose_split(m, n, k)
+        along = torch.empty(n, m, device="cuda", dtype=torch.float16).T
+        assert torch.equal(split_k_matmul(a, b.T, out=along), want.half()), choose_split(m, n, k)
 
 
 @pytest.mark.parametrize("shape", [(64, 8192, 8192), (128, 4096, 14336), (256, 4096, 4096)])
