@@ -122,6 +122,35 @@ def test_exploration_misses_nothing_in_many_programs(folder: Path, text: str) ->
     compare_with_everything(text, folder, 3000)
 
 
+TOO_MANY_BYTES = """import phalanx as px
+
+
+@px.kernel(warps=2)
+def program(X, Y):
+    s = px.shared((3, 4), px.f32)
+    b = px.barrier(count=1, checked=False)
+    with px.warps(0, 1):
+        b.wait(0)
+        px.store(Y[0, 0:4], px.full((4,), 1.0, px.f32))
+    with px.warps(1, 1):
+        px.tma.load(X[0, 0:4], s[0], b)
+        px.tma.load(X[1, 0:{half}], s[1, 0:{half}], b)
+        px.tma.load(X[2, 0:{half}], s[2, 0:{half}], b)
+        b.arrive_and_expect_tx(16)
+"""
+"""More bytes than expected: whether the wait passes depends on which have come when the arrival does, or after it."""
+
+
+@pytest.mark.parametrize("half", [2, 4])
+def test_which_bytes_complete_a_phase_that_gets_too_many(folder: Path, half: int) -> None:
+    text = TOO_MANY_BYTES.format(half=half)
+    assert compare_with_everything(text, folder, 3000)
+    program = load(text, folder)
+    x, y = arguments()
+    seen = px.explore(program[1], x, y)
+    assert seen.complete and seen.deadlocks and seen.outcomes == 1
+
+
 RAN_AHEAD = """import phalanx as px
 
 

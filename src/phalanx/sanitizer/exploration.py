@@ -2,8 +2,9 @@
 
 Dynamic partial-order reduction with source sets and sleep sets. A run is taken to its end; each pair of events in it
 that could as well have come the other way round, and does not commute, asks for a run in which it does. Arrivals and
-bytes of one phase commute, and so do accesses of different bytes. A subtree of the search is a `Start`, so that it can
-be handed to another process.
+bytes of one phase commute, and so do accesses of different bytes. Where a barrier gets more bytes than it expects, a part
+of them may complete its phase, and which part depends on their order: none of its signals commute then, and the search
+begins anew. A subtree of the search is a `Start`, so that it can be handed to another process.
 """
 
 from __future__ import annotations
@@ -88,6 +89,14 @@ class Search:
         self.steps = steps
         self.start = start
         self.limit = limit
+        self.begin()
+
+    def begin(self) -> None:
+        """From nothing, but for the barriers whose signals do not commute: who sleeps because of one is woken."""
+        overfull = self.steps.overfull
+        self.asleep = {
+            p: touches for p, touches in self.start.asleep.items() if not any(t.key in overfull for t in touches)
+        }
         self.nodes: list[Node] = []
         self.found = Found()
 
@@ -98,7 +107,11 @@ class Search:
                 self.found.complete = False
                 return self.found
             runs += 1
+            known = len(self.steps.overfull)
             self.once()
+            if len(self.steps.overfull) > known:
+                self.begin()
+                continue
             while self.nodes:
                 node = self.nodes[-1]
                 process = node.next()
@@ -120,7 +133,7 @@ class Search:
             node.event = steps.step(node.chosen)
             if depth == len(self.nodes) - 1:  # of the events before it the races are known
                 self.note(node.event)
-        asleep = self.start.asleep
+        asleep = self.asleep
         if self.nodes:
             asleep = stay_asleep(self.nodes[-1])
         while enabled := steps.enabled():
@@ -149,6 +162,7 @@ class Search:
 
     def end(self) -> None:
         steps, found = self.steps, self.found
+        steps.overfull |= steps.overfilled()
         found.explored += 1
         for error in (*steps.problems, *([steps.error] if steps.error is not None else ())):
             remember(found.errors, error)

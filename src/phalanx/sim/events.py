@@ -25,6 +25,16 @@ class Touch(NamedTuple):
     """Memory: a bit per byte. Barriers: the phase it was done in; for a wait the parity."""
     flips: bool = False
     """A signal that completed its phase."""
+    before: tuple[int, int] = (0, 0)
+    """A signal: the barrier's pending arrivals and outstanding bytes before it."""
+    change: tuple[int, int] = (0, 0)
+    """A signal: its arrivals, and the bytes it adds to those outstanding."""
+    alone: bool = False
+    """A signal of a barrier that got more bytes than it expected: none of these commute."""
+
+    def completes_before(self, other: Touch) -> bool:
+        """Whether this signal would have completed the phase, had it come right before the other one."""
+        return self.change[0] == other.before[0] and self.change[1] == -other.before[1]
 
 
 class Order(IntEnum):
@@ -77,8 +87,11 @@ def order(first: Touch, second: Touch) -> Order:
         return Order.RACE if (first.number ^ second.number) & 1 else Order.FIXED
     if one in asks or two == "test":
         return Order.RACE
-    # Arrivals and bytes of one phase commute. An expect alone does not: the phase may complete without it.
-    return Order.RACE if first.number != second.number or "expect" in (one, two) else Order.FREE
+    # Arrivals and bytes of one phase commute, unless it completes without the first. An expect alone does not commute: the
+    # phase may complete without it.
+    if first.number != second.number or "expect" in (one, two) or first.alone or second.completes_before(first):
+        return Order.RACE
+    return Order.FREE
 
 
 def orders(first: Event, second: Event) -> Order:

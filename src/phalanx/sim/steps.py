@@ -40,6 +40,8 @@ class Recorder(Monitor):
         self.steps = steps
         self.event = Event((), 0)
         self.masks: dict[Any, int] = {}
+        self.expected: dict[MBarrier, int] = {}
+        """Bytes that an instruction expects with the arrival that follows."""
 
     def touch(self, op: Op, touch: Touch) -> None:
         self.event.touches.append(touch)
@@ -103,7 +105,7 @@ class Recorder(Monitor):
 
     def complete(self, copy: Copy, barrier: MBarrier | None) -> bool | None:
         if barrier is not None:
-            self.touch(copy.op, Touch("barrier", self.key(barrier), "signal", barrier.phase))
+            self.signal(copy.op, barrier, 0, -copy.nbytes)  # type: ignore[attr-defined]
         return None
 
     def commit(self, agent: Agent, op: Op) -> None:
@@ -135,11 +137,18 @@ class Recorder(Monitor):
         cta = barrier.cta
         return (cta.cluster.index, cta.rank, self.steps.arrays[barrier.array], barrier.index)
 
+    def signal(self, op: Op, barrier: MBarrier, arrivals: int, nbytes: int) -> None:
+        key, before = self.key(barrier), (barrier.pending, barrier.tx)
+        alone = key in self.steps.overfull
+        self.touch(op, Touch("barrier", key, "signal", barrier.phase, False, before, (arrivals, nbytes), alone))
+
     def arrive(self, agent: Agent, op: Op, barrier: MBarrier, count: int) -> None:
-        self.touch(op, Touch("barrier", self.key(barrier), "signal", barrier.phase))
+        self.signal(op, barrier, count, self.expected.pop(barrier, 0))
 
     def expect(self, agent: Agent, op: Op, barrier: MBarrier, nbytes: int) -> None:
-        if not op.effects().arrivals:
+        if op.effects().arrivals:
+            self.expected[barrier] = nbytes
+        else:
             self.touch(op, Touch("barrier", self.key(barrier), "expect", barrier.phase))
 
     def wait_passed(self, agent: Agent, op: Op, barrier: MBarrier, phase: int) -> None:
@@ -213,6 +222,8 @@ class Steps:
                     name = ("agent", index, cta.rank, number)
                     self.names[agent] = name
                     self.agents[name] = agent
+        self.overfull: set[tuple[Any, ...]] = set()
+        """Barriers that ended a run with more bytes than they expected: a search adds to them, and begins anew."""
         self.local = {op: _is_local(op) for op in function.walk()}
         self.exchanges = {op for op in function.walk() if any(access.exchange for access in op.effects().accesses)}
         self.asks = {op: any(w.blocking for w in op.effects().waits) or _waits_only(op) for op in function.walk()}
@@ -419,6 +430,13 @@ class Steps:
     @property
     def done(self) -> bool:
         return self.error is None and not self.copies and not any(cluster.live for cluster in self.clusters)
+
+    def overfilled(self) -> set[tuple[Any, ...]]:
+        """The barriers that have got more bytes than they expected, as they are now."""
+        barriers = (
+            barrier for cluster in self.clusters for cta in cluster.ctas for row in cta.barriers.values() for barrier in row
+        )
+        return {self.recorder.key(barrier) for barrier in barriers if barrier.tx < 0}
 
     def stuck(self) -> Error:
         """What to say of a run in which nobody can go on."""
