@@ -111,6 +111,7 @@ class Search:
             self.once()
             if len(self.steps.overfull) > known:
                 self.begin()
+                runs = 0
                 continue
             while self.nodes:
                 node = self.nodes[-1]

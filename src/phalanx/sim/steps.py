@@ -223,7 +223,7 @@ class Steps:
                     self.names[agent] = name
                     self.agents[name] = agent
         self.overfull: set[tuple[Any, ...]] = set()
-        """Barriers that ended a run with more bytes than they expected: a search adds to them, and begins anew."""
+        """Barriers that ended a run like that (`overfilled`): a search adds to them, and begins anew."""
         self.local = {op: _is_local(op) for op in function.walk()}
         self.exchanges = {op for op in function.walk() if any(access.exchange for access in op.effects().accesses)}
         self.asks = {op: any(w.blocking for w in op.effects().waits) or _waits_only(op) for op in function.walk()}
@@ -432,11 +432,11 @@ class Steps:
         return self.error is None and not self.copies and not any(cluster.live for cluster in self.clusters)
 
     def overfilled(self) -> set[tuple[Any, ...]]:
-        """The barriers that have got more bytes than they expected, as they are now."""
+        """The barriers whose phase has all its arrivals, and more bytes than these expect."""
         barriers = (
             barrier for cluster in self.clusters for cta in cluster.ctas for row in cta.barriers.values() for barrier in row
         )
-        return {self.recorder.key(barrier) for barrier in barriers if barrier.tx < 0}
+        return {self.recorder.key(barrier) for barrier in barriers if not barrier.pending and barrier.tx < 0}
 
     def stuck(self) -> Error:
         """What to say of a run in which nobody can go on."""
