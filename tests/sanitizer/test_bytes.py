@@ -109,6 +109,23 @@ def multicasts_to_itself_alone(X, Y, *, BUG):
     px.store(Y[rank * 64 : rank * 64 + 64, 0:64], px.load(s))
 
 
+@planted("tx-mismatch", grid=2, args=(X, Y))
+@px.kernel(warps=1, cluster=2)
+def multicasts_into_a_phase_that_its_peer_may_not_have_ended(X, Y, *, BUG):
+    rank = px.cluster.rank()
+    s = px.shared((64, 64), X.dtype)
+    bar = px.barrier()
+    bar.arrive()  # other
+    bar.wait(0)
+    if not BUG:
+        px.cluster.sync()
+    with bar.transaction():
+        if rank == 0:
+            px.tma.load(X[0:64, 0:64], s, bar, multicast=3)  # bug
+    bar.wait(1)
+    px.store(Y[rank * 64 : rank * 64 + 64, 0:64], px.load(s))
+
+
 @pytest.mark.parametrize("case", cases(__name__), ids=str)
 def test_planted(case):
     case.verify()
@@ -135,3 +152,15 @@ def test_a_mismatch_lists_the_blocked_waits():
     finding, = report.findings
     assert "expects 16400 bytes and its copies bring 16384" in finding.message
     assert any("waits for bar, phase 0" in note for note in finding.notes)
+
+
+def test_bytes_for_an_earlier_phase_are_told_with_what_that_phase_waits_for():
+    report = px.check(multicasts_into_a_phase_that_its_peer_may_not_have_ended[2], X, Y, BUG=True)
+    finding, = report.findings
+    assert finding.message == (
+        "the bytes of this px.tma.load may land in phase 0 of bar of CTA 1: nothing tells its issuer (all warps, CTA 0, "
+        "cluster 0) that it is complete, and while it is not, neither that phase nor the next adds up; wait for phase 0, or "
+        "for a signal of one who did, before the copy"
+    )
+    assert finding.label == "completes on bar of CTA 1"
+    assert finding.other_label == "arrives in phase 0 (all warps, CTA 1, cluster 0)"

@@ -123,6 +123,14 @@ class BarrierClock:
     def log(self, phase: int) -> PhaseLog:
         return PhaseLog(self.logs.get(phase, []))
 
+    def may_be_open(self, clock: AgentClock, phase: int) -> int | None:
+        """A phase before this one that is not known to the agent to be complete: by waiting, or by all that it needed."""
+        for earlier in range(max(clock.now[self.dim], self.base), phase):
+            log = self.log(earlier)
+            if log.copies or not all(event.known_to(clock) for event in log.arrivals):
+                return earlier
+        return None
+
     def awaited(self, clock: AgentClock, parity: int) -> int:
         """The phase that a wait of `parity` is sure to see completed.
 

@@ -230,6 +230,9 @@ class Checker(Monitor):
                 self.misses.signalled(state, clock, phase)
             if clock.dim not in state.ready_async or state.tracked:
                 self.signal(state, clock, op, engine=True)
+            open_phase = state.may_be_open(clock, phase)
+            if open_phase is not None:
+                self.too_early(state, work, open_phase)
             state.note(phase, (COPY, work, op, 0, copy.nbytes))  # type: ignore[attr-defined]
             if any(access.exchange for access, _, _ in accesses):
                 state.publication.add(phase, clock.inboxes_read())
@@ -535,6 +538,12 @@ class Checker(Monitor):
             "tx-mismatch", location, other, cluster=barrier.barrier.cta.cluster.index,
             describe=lambda: messages.unbalanced(barrier, phase, log, location, other, blocked, late),
         )
+
+    def too_early(self, barrier: BarrierClock, work: CopyWork, phase: int) -> None:
+        """A copy whose bytes may come in a phase before the one they are for: told where nothing else is wrong."""
+        arrivals = barrier.log(phase).arrivals
+        finding = messages.too_early(barrier, work, phase, arrivals[-1] if arrivals else None)
+        self.findings.suspect(finding, lambda: all(found.kind == finding.kind for found in self.findings))
 
     def problem(self, error: Error, agent: Agent | None = None, barrier: MBarrier | None = None) -> bool:
         """An instruction can't be carried out: a finding, and the run goes on without it."""

@@ -309,6 +309,21 @@ def unbalanced(
     )
 
 
+def too_early(barrier: BarrierClock, work: CopyWork, phase: int, arrival: Event | None) -> Finding:
+    """Bytes that may land in an earlier phase."""
+    name, actor = named(barrier.barrier), actor_of(work.clock.agent)
+    what = (
+        f"the bytes of this {call(work.op)} may land in phase {phase} of {name}: nothing tells its issuer ({actor}) that it "
+        "is complete, and while it is not, neither that phase nor the next adds up"
+    )
+    return Finding(
+        "tx-mismatch", f"{what}; wait for phase {phase}, or for a signal of one who did, before the copy", work.op.loc,
+        arrival.op.loc if arrival else None, (actor_of(work.clock.agent, engine="TMA engine"),),
+        label=f"completes on {name}",
+        other_label=f"arrives in phase {phase} ({actor_of(arrival.clock.agent)})" if arrival else "",
+    )
+
+
 # --- the end ---------------------------------------------------------------------------------------------------------
 
 
