@@ -137,10 +137,9 @@ _PLANS: dict[Any, Plan] = {}
 def _known(arrays: tuple[Any, ...], rest: tuple[Any, ...]) -> tuple[Any, Plan | None]:
     """What a plan depends on (None where that can't be looked up), and the plan if there is one already."""
     try:
-        geometry, pointers = call_key([x for x in arrays if x is not None])
-        missing = tuple([x is None for x in arrays])
-        overlaps = not missing[3] and pointers[3 - missing[2]] in pointers[:2]  # out and an operand: refused
-        key = (geometry, missing, overlaps, rest)
+        geometry, pointers = call_key(arrays)
+        overlaps = pointers[3] is not None and pointers[3] in pointers[:2]  # out and an operand: refused
+        key = (geometry, overlaps, rest)
         return key, _PLANS.get(key)
     except (Error, TypeError):
         return None, None

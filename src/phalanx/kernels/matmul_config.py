@@ -12,7 +12,7 @@ from math import ceil
 
 from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
-from phalanx.kernels.split_k import HBM_SM, MOST_ROWS, choose_split, predicted
+from phalanx.kernels.split_k import FIXED, HBM, HBM_SM, MOST_ROWS, choose_split, predicted
 from phalanx.runtime.devices import Device
 from phalanx.runtime.devices import device as default_device
 
@@ -39,8 +39,6 @@ MARGIN = 0.95  # the tiles listed first are the ones best measured: others must 
 
 # Against the kernel that splits K, whose model counts microseconds of a launch that finds nothing in L2.
 CLOCK = 1750  # cycles of a microsecond where memory is the limit
-HBM = 3.8e6  # bytes of a microsecond
-FIXED = 5.0  # microseconds: launch, first loads, last stores
 STREAMED_BYTES = 8 << 20  # of the larger operand: below that either kernel takes about as long as its launch
 # Of the tiles' time, what the split's may be. Its model is fitted to measurements of few rows, the one of tiles to large
 # products.

@@ -452,8 +452,10 @@ def split_k_matmul(
         if note is not None:
             warn(note)
     flipped = result.strides[0] == 1 and not result.contiguous_inner  # as the product of few columns asks for it
-    stored = out.swapaxes(-1, -2) if flipped else out
-    lies = info_of("out", stored, (result.dtype_name,))
+    stored, lies = out, result
+    if flipped:
+        stored = out.swapaxes(-1, -2)
+        lies = info_of("out", stored, (result.dtype_name,))
     split_ring[settings.grid(m, n)](
         a_recipe.make(a), b_recipe.make(b), stored, stored if bias is None else bias, ROWS=rows, FLIPPED=flipped,
         WHOLE=lies.contiguous_inner and lies.aligned16, BIASED=bias is not None, ACTIVATION=activation,

@@ -214,7 +214,7 @@ def call_key(args: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any]]:
     """Split a call's arguments into what a launch depends on once, and what may change each time.
 
     `key` is hashable: per array its dtype, shape, strides, base alignment (mod 16) and device, per scalar its
-    dtype name. Equal keys take the same kernel and the same packed shapes and strides. `values` has each
+    dtype name; None for None. Equal keys take the same kernel and the same packed shapes and strides. `values` has each
     array's pointer, each scalar's value, in order. A dispatcher looks its compiled kernels up by `key`.
     """
     key: list[Any] = []
@@ -235,6 +235,9 @@ def call_key(args: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any]]:
         elif kind is _BOOL:
             key.append("bool")
             values.append(x)
+        elif x is None:
+            key.append(None)
+            values.append(None)
         else:
             info = describe(x)
             if info is None:

@@ -61,7 +61,7 @@ class FastLaunches:
     def find(self, args: tuple[Any, ...]) -> FastLaunch | None:
         """That of the arguments' geometry, unless it was the last one; None for what is no argument of a kernel."""
         try:
-            found = self.by_geometry.get(geometry_of(args))
+            found = self.by_geometry.get(call_key(args)[0])
         except Error:
             return None
         return None if found is self.last else found
@@ -71,12 +71,6 @@ class FastLaunches:
             self.by_geometry = {}
         self.by_geometry[geometry] = fast if own else None
         self.last = fast
-
-
-def geometry_of(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """What a launch depends on but for pointers and numbers, and which arguments are None."""
-    given = [x for x in args if x is not None]
-    return call_key(given)[0], () if len(given) == len(args) else tuple(x is None for x in args)
 
 
 _FAST: dict[tuple[Any, ...], FastLaunches] = {}
@@ -211,7 +205,7 @@ class BoundLaunch:
                 return
             key = (kernel, *given.items())
             known = _FAST.setdefault(key, FastLaunches())
-            geometry = geometry_of(args)
+            geometry = call_key(args)[0]
             again = geometry in known.by_geometry
             if again:
                 launcher = launcher.fresh()
