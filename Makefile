@@ -4,13 +4,18 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 JOBS   ?= 2
+KIND   ?= tiles
+COUNT  ?= 200
+SEED   ?= 0
+FUZZ   ?=
 
-.PHONY: help env demo test test-long lint golden clean
+.PHONY: help env demo test test-long fuzz lint golden clean
 
 help:
 	@echo "make demo       check, simulate and compile a kernel; run it where there is a GPU"
 	@echo "make test       the test suite (JOBS=$(JOBS) processes)"
 	@echo "make test-long  the long versions of the exploring, mutating and random tests too"
+	@echo "make fuzz       random cases: KIND=tiles, choreography, signals or sources; COUNT=, SEED=, FUZZ=--sanitize"
 	@echo "make lint       ruff and mypy"
 	@echo "make golden     write the golden files anew"
 
@@ -31,6 +36,9 @@ test: env
 
 test-long: env
 	$(BIN)/python -m pytest -q -n $(JOBS) tests
+
+fuzz: env
+	PYTHONPATH=src:tests $(BIN)/python -m fuzz $(KIND) --count $(COUNT) --seed $(SEED) --jobs $(JOBS) $(FUZZ)
 
 lint: env
 	$(BIN)/ruff check .

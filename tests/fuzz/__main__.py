@@ -1,0 +1,97 @@
+"""`python -m fuzz KIND --count N --seed S`: random cases of a kind with progress; exit code 1 where one went wrong.
+
+Cases are numbered by their seeds, S to S + N - 1. A run that was interrupted says with which `--seed` it goes on; a case
+that went wrong is written to a file, and runs again alone with its seed and `--count 1`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import importlib
+import multiprocessing
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from fuzz.outcomes import Options, Outcome
+
+KINDS = {
+    "tiles": "random tile kernels: simulator, text on the host, GPU",
+    "choreography": "random rings, multicasts, pushes, reductions, products: simulator, checks, GPU",
+    "signals": "random programs of barriers: checks against exploration of every order",
+    "sources": "mutated sources of valid kernels: clean errors, findings or success",
+}
+
+
+def judged(work: tuple[str, list[int], Options]) -> list[Outcome]:
+    """All outcomes of a batch, in a process of its own where there are several."""
+    kind, seeds, options = work
+    return list(importlib.import_module(f"fuzz.{kind}").judge(seeds, options))
+
+
+def batches(kind: str, first: int, count: int, options: Options) -> list[tuple[str, list[int], Options]]:
+    """The seeds cut into what the kind likes to have at once."""
+    size = importlib.import_module(f"fuzz.{kind}").BATCH
+    seeds = range(first, first + count)
+    return [(kind, list(seeds[n : n + size]), options) for n in range(0, count, size)]
+
+
+def outcomes(work: list[tuple[str, list[int], Options]], jobs: int) -> Iterator[list[Outcome]]:
+    """The outcomes of each batch, in the order of the seeds."""
+    if jobs == 1:
+        yield from map(judged, work)
+        return
+    with multiprocessing.get_context("spawn").Pool(jobs) as pool:
+        yield from pool.imap(judged, work)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="make fuzz", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("kind", choices=sorted(KINDS), help="\n".join(f"{k}: {v}" for k, v in KINDS.items()))
+    parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=0, help="the first one")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--gpu", action="store_true", help="run on the GPU too")
+    parser.add_argument("--no-host", action="store_true", help="leave out the text on the host")
+    parser.add_argument("--sanitize", action="store_true", help="the text on the host under the address and undefined-behaviour sanitizers")
+    parser.add_argument("--folder", type=Path, help="where cases that went wrong are written")
+    given = parser.parse_args()
+    folder = given.folder or Path(tempfile.mkdtemp(prefix="phalanx-fuzz-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    options = Options(given.gpu, not given.no_host, given.sanitize, folder)
+
+    console = Console(stderr=True)
+    seen: collections.Counter[str] = collections.Counter()
+    wrong: list[Outcome] = []
+    reached, start = given.seed, time.monotonic()
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    try:
+        with Progress(*columns, console=console) as progress:
+            task = progress.add_task(given.kind, total=given.count)
+            for batch in outcomes(batches(given.kind, given.seed, given.count, options), given.jobs):
+                for outcome in batch:
+                    seen[outcome.verdict] += 1
+                    reached = outcome.seed + 1
+                    if outcome.problem is not None:
+                        wrong.append(outcome)
+                        (folder / f"{given.kind}-{outcome.seed}.txt").write_text(outcome.problem)
+                        progress.print(f"seed {outcome.seed}: {outcome.problem.splitlines()[0]}")
+                progress.update(task, completed=reached - given.seed)
+    except KeyboardInterrupt:
+        left = given.seed + given.count - reached
+        console.print(f"stopped; goes on with --seed {reached} --count {left}")
+    verdicts = ", ".join(f"{count} {verdict}" for verdict, count in seen.most_common())
+    print(f"{given.kind}: seeds {given.seed} to {reached - 1} in {time.monotonic() - start:.0f} s: {verdicts}; {len(wrong)} went wrong")
+    if wrong:
+        print(f"seeds {' '.join(str(outcome.seed) for outcome in wrong[:40])}; their stories are in {folder}")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
