@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from fuzz.outcomes import Options, Outcome
 
@@ -59,7 +59,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--gpu", action="store_true", help="run on the GPU too")
     parser.add_argument("--no-host", action="store_true", help="leave out the text on the host")
-    parser.add_argument("--sanitize", action="store_true", help="the text on the host under the address and undefined-behaviour sanitizers")
+    parser.add_argument("--sanitize", action="store_true", help="the text on the host under the sanitizers of the compiler")
     parser.add_argument("--folder", type=Path, help="where cases that went wrong are written")
     given = parser.parse_args()
     folder = given.folder or Path(tempfile.mkdtemp(prefix="phalanx-fuzz-"))
@@ -70,7 +70,7 @@ def main() -> int:
     seen: collections.Counter[str] = collections.Counter()
     wrong: list[Outcome] = []
     reached, start = given.seed, time.monotonic()
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     try:
         with Progress(*columns, console=console) as progress:
             task = progress.add_task(given.kind, total=given.count)
@@ -87,7 +87,8 @@ def main() -> int:
         left = given.seed + given.count - reached
         console.print(f"stopped; goes on with --seed {reached} --count {left}")
     verdicts = ", ".join(f"{count} {verdict}" for verdict, count in seen.most_common())
-    print(f"{given.kind}: seeds {given.seed} to {reached - 1} in {time.monotonic() - start:.0f} s: {verdicts}; {len(wrong)} went wrong")
+    took = time.monotonic() - start
+    print(f"{given.kind}: seeds {given.seed} to {reached - 1} in {took:.0f} s: {verdicts}; {len(wrong)} went wrong")
     if wrong:
         print(f"seeds {' '.join(str(outcome.seed) for outcome in wrong[:40])}; their stories are in {folder}")
     return 1 if wrong else 0
