@@ -155,6 +155,18 @@ def test_gather_rows_and_scatter_rows(dtype: str, columns: int) -> None:
     assert torch.equal(plain(out), expected)
 
 
+@pytest.mark.parametrize("columns", [64, 37])
+def test_indices_of_64_bits_name_no_row_that_32_would(columns: int) -> None:
+    idx = torch.tensor([3, 2**32, 2**32 + 1, -(2**32), 2**31, 2**63 - 1, -(2**63), -1, 2**32 - 1, 5], device="cuda")
+    x, source = random(20, columns, dtype="float32"), random(10, columns, dtype="float32")
+    assert torch.equal(plain(gather_rows(x, idx)), gathered(x, idx))
+    there = (idx >= 0) & (idx < 20)
+    for scatter in (scatter_rows, scatter_add_rows):
+        out, expected = torch.zeros(20, columns, device="cuda"), torch.zeros(20, columns, device="cuda")
+        expected[idx[there]] = source[there]
+        assert torch.equal(scatter(source, idx, out), expected)
+
+
 @pytest.mark.parametrize(
     "config", [MoveConfig(4096, 1, 24, 4), MoveConfig(4096, 4, 6, 2), MoveConfig(1024, 2, 12, 3, 2)]
 )

@@ -226,3 +226,22 @@ def test_mean_loss_like_torch() -> None:
     targets[::7] = -100
     want = torch.nn.functional.cross_entropy(logits.double(), targets)
     assert abs(float(px.kernels.cross_entropy(logits, targets)) - float(want)) < 1e-5
+
+
+@pytest.mark.parametrize("call", ["softmax", "matmul", "rms_norm", "embedding", "grouped_matmul"])
+def test_a_gradient_is_never_dropped(call: str) -> None:
+    x = torch.randn(64, 64, device="cuda", dtype=torch.bfloat16)
+    weight = torch.randn(64, 64, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+    calls = {
+        "softmax": lambda w: px.kernels.softmax(w),
+        "matmul": lambda w: px.kernels.matmul(x, w.T),
+        "rms_norm": lambda w: px.kernels.rms_norm(x, w[0]),
+        "embedding": lambda w: px.kernels.embedding(w, torch.zeros(5, device="cuda", dtype=torch.int64)),
+        "grouped_matmul": lambda w: px.kernels.grouped_matmul(x, w[None], [64]),
+    }
+    run = calls[call]
+    for _ in range(2):
+        with pytest.raises(px.Error, match="requires grad"):
+            run(weight)
+        with torch.no_grad():
+            run(weight)

@@ -44,3 +44,15 @@ def test_matmul_scatter(sizes: list[int]) -> None:
     expected = out.clone().index_add_(0, idx, gate[:, None] * products(h, w, sizes))
     moe_matmul_scatter(h, w, counts, idx, gate, out)
     assert torch.equal(out, expected), "integers: exact in any order"
+
+
+def test_indices_of_64_bits_name_no_row_that_32_would() -> None:
+    x, w, _, counts = make([6, 4], 20, 512, 512)
+    idx = torch.tensor([3, 2**32, 2**32 + 1, -(2**32), 2**31, 2**63 - 1, -(2**63), -1, 2**32 - 1, 5], device="cuda")
+    there = (idx >= 0) & (idx < 20)
+    rows = torch.where(there[:, None], x[torch.where(there, idx, 0)], 0)
+    assert torch.equal(moe_gather_matmul(x, idx, w, counts), products(rows, w, [6, 4]).to(torch.bfloat16))
+    out, expected = torch.zeros(20, 512, device="cuda"), torch.zeros(20, 512, device="cuda")
+    expected[idx[there]] = products(x[:10], w, [6, 4])[there]
+    moe_matmul_scatter(x[:10], w, counts, idx, torch.ones(10, device="cuda"), out)
+    assert torch.equal(out, expected)

@@ -45,6 +45,19 @@ def test_matmul_scatter_adds_what_the_gates_weigh() -> None:
     assert np.array_equal(out, expected)
 
 
+def test_indices_of_64_bits_name_no_row_that_32_would() -> None:
+    _, w, _, counts = make([6, 4])
+    idx = np.array([3, 2**32, 2**32 + 1, -(2**32), 2**31, 2**63 - 1, -(2**63), -1, 2**32 - 1, 5])
+    x = np.random.default_rng(2).integers(-3, 4, (20, 128)).astype(ml_dtypes.bfloat16)
+    there = (idx >= 0) & (idx < 20)
+    rows = np.where(there[:, None], x[np.where(there, idx, 0)], 0)
+    assert np.array_equal(moe_gather_matmul(x, idx, w, counts, **SMALL), products(rows, w, counts).astype(x.dtype))
+    out, expected = np.zeros((20, 128), np.float32), np.zeros((20, 128), np.float32)
+    expected[idx[there]] = products(x[:10], w, counts)[there]
+    moe_matmul_scatter(x[:10], w, counts, idx, np.ones(10, np.float32), out, **SMALL)
+    assert np.array_equal(out, expected)
+
+
 @pytest.mark.parametrize("gather, scatter", [(True, False), (False, False), (False, True)])
 def test_rings_are_clean(gather: bool, scatter: bool) -> None:
     x, w, idx, counts = make([100, 50])

@@ -185,6 +185,36 @@ def test_another_geometry_goes_the_whole_way(gpu: Any, calls: list[Any], change:
     assert len(calls) == 2
 
 
+def test_a_gradient_is_never_dropped(gpu: Any, calls: list[Any]) -> None:
+    recording = True
+    gpu.is_grad_enabled = lambda: recording
+    for known in (False, True):
+        tracked = vector(gpu)
+        tracked.requires_grad = True
+        with pytest.raises(px.Error) as caught:
+            scaled(tracked)
+        assert str(caught.value).splitlines()[0] == (
+            "x requires grad, and px.kernels computes no gradients: this one would be lost"
+        )
+        assert caught.value.remedy == "call it under torch.no_grad(), or pass x.detach()"
+        assert caught.value.location.file == __file__
+        if not known:
+            scaled(vector(gpu))  # from now on that geometry is known
+    recording = False
+    scaled(tracked)
+    assert len(calls) == 1 and len(gpu.library.launches) == 2
+
+
+@pytest.mark.parametrize("scale", [None, 2.0])
+def test_a_product_drops_no_gradient(gpu: Any, scale: Any) -> None:
+    gpu.is_grad_enabled = lambda: True
+    a, b = gpu.empty((64, 64), gpu.float16), gpu.empty((64, 64), gpu.float16)
+    matmul(a, b, scale_a=scale)
+    b.requires_grad = True
+    with pytest.raises(px.Error, match="b requires grad"):
+        matmul(a, b, scale_a=scale)
+
+
 def test_another_element_type(gpu: Any) -> None:
     x = gpu.empty((8, 64), gpu.float32)
     softmax(x)
@@ -220,14 +250,6 @@ def test_copies_are_made_each_time(gpu: Any) -> None:
         softmax(x)
         assert pointers(gpu.library.launches[-1], 0) != [x.data_ptr()]
     assert list(softmax.remembered.values()) == [False]
-
-
-def test_gradients_are_nobody_s_concern(gpu: Any, calls: list[Any]) -> None:
-    x = vector(gpu)
-    scaled(x)
-    x.requires_grad = True
-    assert not scaled(x).requires_grad
-    assert len(calls) == 1
 
 
 def test_streams(gpu: Any, calls: list[Any]) -> None:

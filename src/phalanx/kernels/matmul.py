@@ -29,7 +29,16 @@ from phalanx.kernels.operands import (
     warn,
 )
 from phalanx.kernels.split_k import split_k_matmul
-from phalanx.runtime.arrays import DTYPE_NAMES, ITEM_BYTES, ArrayInfo, call_key, dense_strides, describe, scalar_dtype
+from phalanx.runtime.arrays import (
+    DTYPE_NAMES,
+    ITEM_BYTES,
+    ArrayInfo,
+    call_key,
+    dense_strides,
+    describe,
+    refuse_gradients,
+    scalar_dtype,
+)
 from phalanx.runtime.remembered import remembered
 
 NARROW = ("f8e4m3", "f8e5m2")
@@ -61,7 +70,9 @@ def matmul(
 
     sm_90a, on the current stream, or the simulator for NumPy. Example: ``y = px.kernels.matmul(x, w.T, bias, "gelu")``.
     """
-    key, plan = _known((a, b, bias, out, scale_a, scale_b), (activation, out_dtype, config))
+    arrays = (a, b, bias, out, scale_a, scale_b)
+    refuse_gradients(("a", "b", "bias", "out", "scale_a", "scale_b"), arrays)
+    key, plan = _known(arrays, (activation, out_dtype, config))
     if plan is None:
         infos = info_of("a", a, OPERANDS), info_of("b", b, OPERANDS)
         options = {"scale_a": scale_a, "scale_b": scale_b, "out_dtype": out_dtype, "config": config}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from phalanx.errors import Error, caller_location
-from phalanx.runtime.arrays import ArgumentKind, ArrayInfo, describe, kind_of, numpy_dtype
+from phalanx.runtime.arrays import ArgumentKind, ArrayInfo, describe, kind_of, numpy_dtype, refuse_gradients
 
 FLOATS = ("bf16", "f16", "f32")
 
@@ -31,6 +31,7 @@ def info_of(what: str, x: Any, dtypes: tuple[str, ...] = FLOATS) -> ArrayInfo:
             f"{what} has the element type {info.dtype_name}", location=caller_location(),
             remedy=f"convert it to {'one of ' * (len(dtypes) > 1)}{', '.join(dtypes)}",
         )
+    refuse_gradients((what,), (x,))
     return info
 
 

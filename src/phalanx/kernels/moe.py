@@ -80,7 +80,9 @@ def expert_ring(
                 empty[last].arrive(ctas=0b11)
                 place = m + px.arange(half)
                 if SCATTER:
-                    token = px.where(place < end, px.load(I[m : m + half], fill=-1).to(px.i32), -1)
+                    token = px.load(I[m : m + half], fill=-1)
+                    named = (place < end) & (token >= 0) & (token < Y.shape[0])
+                    token = px.where(named, token, -1).to(px.i32)  # only now: 64 bits may name a row that 32 would wrap to
                     weight = px.load(WEIGHT[m : m + half]).to(px.f32).reshape(half, 1)
                     for part in px.static_range(0, BN, 64):
                         y = (acc[:, part : part + 64] * weight).to(Y.dtype)

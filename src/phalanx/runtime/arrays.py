@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from phalanx.errors import Error
+from phalanx.errors import Error, caller_location
 from phalanx.ir.archs import COPY_CHUNK, MAX_STRIDE
 from phalanx.runtime import dlpack
 
@@ -281,6 +281,21 @@ def current_stream(x: Any) -> int:
     if kind is ArgumentKind.CUDA_INTERFACE:
         return x.__cuda_array_interface__.get("stream") or 0
     return 0
+
+
+def refuse_gradients(names: Sequence[str], arrays: Sequence[Any]) -> None:
+    """Raises `px.Error` where torch records what is computed from one of the arrays, which the caller names so.
+
+    A kernel runs behind torch's back: the gradient would be dropped without a word. Tensors that require grad are taken
+    under ``torch.no_grad()``. The library's functions call it, in any thread; it touches no GPU. Example:
+    ``refuse_gradients(("weight",), (layer.weight,))``.
+    """
+    for name, x in zip(names, arrays):
+        if _KINDS[type(x)] is _TORCH and x.requires_grad and sys.modules["torch"].is_grad_enabled():
+            raise Error(
+                f"{name} requires grad, and px.kernels computes no gradients: this one would be lost",
+                location=caller_location(), remedy=f"call it under torch.no_grad(), or pass {name}.detach()",
+            )
 
 
 def to_host(x: Any) -> np.ndarray:

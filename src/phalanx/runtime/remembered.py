@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from phalanx.language.capture import still_holds
-from phalanx.runtime.arrays import ITEM_BYTES, ArgumentKind, ArrayInfo, dense_strides, describe, kind_of
+from phalanx.runtime.arrays import ITEM_BYTES, ArgumentKind, ArrayInfo, dense_strides, describe, kind_of, refuse_gradients
 from phalanx.runtime.dispatch import RECORDS, Recorded, recording
 from phalanx.runtime.prepared import PreparedLaunch
 
@@ -69,7 +69,7 @@ def _wrapper(function: Callable[..., Any], arrays: Sequence[str], memory: dict[A
     options = [name for name in parameters if name not in arrays]
     namespace: dict[str, Any] = {
         "__name__": __name__, "function_": function, "memory_": memory, "learn_": functools.partial(_learn, memory),
-        "records_": RECORDS,
+        "records_": RECORDS, "refuse_gradients_": refuse_gradients,
     }  # fmt: skip
     signature, passed, starred = [], [], False
     for name, parameter in parameters.items():
@@ -83,6 +83,8 @@ def _wrapper(function: Callable[..., Any], arrays: Sequence[str], memory: dict[A
             namespace[f"default_{name}"] = parameter.default
             signature.append(f"{name}=default_{name}")
         passed.append(f"{name}={name}" if by_name else name)
+    optional = {name for name in arrays if parameters[name].default is None}
+    tracked = [f"{f'{name} is not None and ' * (name in optional)}{name}.requires_grad" for name in arrays]
     pointers = {name: f"pointer_{name}" for name in arrays}
     fields = [f"{name}, {name}.__class__" for name in options]
     for name in arrays:
@@ -90,8 +92,7 @@ def _wrapper(function: Callable[..., Any], arrays: Sequence[str], memory: dict[A
             f"({name}.dtype, {name}.shape, {name}.stride(), ({pointers[name]} := {name}.data_ptr()) & 15, "
             f"{name}.get_device())"
         )
-        optional = parameters[name].default is None
-        fields.append(f"None if {name} is None else {told}" if optional else told)
+        fields.append(f"None if {name} is None else {told}" if name in optional else told)
     call = f"function_({', '.join(passed)})"
     everything = "".join(f"{name}, " for name in arrays)
     text = "\n".join(
@@ -102,9 +103,12 @@ def _wrapper(function: Callable[..., Any], arrays: Sequence[str], memory: dict[A
             f"    {' = '.join(pointers.values())} = 0",
             "    try:",
             f"        key = ({', '.join(fields)},)",
+            f"        tracked = {' or '.join(tracked)}",
             "        found = memory_.get(key)",
             "    except Exception:  # no torch tensors, or an option that can't be looked up",
             f"        return {call}",
+            "    if tracked:",
+            f"        refuse_gradients_({tuple(arrays)!r}, ({everything}))",
             "    if found is None:",
             f"        return learn_(key, ({everything}), lambda: {call})",
             "    if found is False:",
