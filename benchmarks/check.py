@@ -18,7 +18,7 @@ import numpy as np
 
 HERE = Path(__file__).resolve().parent
 if str(HERE) in sys.path:
-    sys.path.remove(str(HERE))  # its `copy.py` would hide the standard library's
+    sys.path.remove(str(HERE))
 sys.path[:0] = [str(HERE.parent / "examples"), str(HERE.parent / "examples" / "gemm")]
 
 from phalanx.runtime.checking import copies_of, run_checked  # noqa: E402

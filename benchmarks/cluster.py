@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-sys.path.append(sys.path.pop(0))  # this folder last: its copy.py must not hide Python's
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "examples"))
 
 import machine

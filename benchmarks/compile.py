@@ -6,13 +6,10 @@ the floor of a cold compile; reading a kernel into IR (a few ms) is the floor of
 
 from __future__ import annotations
 
-import sys
-
-sys.path.append(sys.path.pop(0))  # this folder last: its copy.py must not hide Python's
-
 import argparse
 import importlib
 import os
+import sys
 import tempfile
 import time
 from pathlib import Path

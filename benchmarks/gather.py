@@ -7,11 +7,8 @@ bandwidth; the device copy of as many bytes, measured beside, is what the memory
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable
 from pathlib import Path
-
-sys.path.append(sys.path.pop(0))  # this folder last: its copy.py must not hide Python's
 
 import machine
 import torch

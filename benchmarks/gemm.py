@@ -15,11 +15,8 @@ and left out.
 
 from __future__ import annotations
 
-import sys
-
-sys.path.append(sys.path.pop(0))  # this folder last: its copy.py must not hide Python's
-
 import argparse
+import sys
 from pathlib import Path
 
 from phalanx.errors import Error

@@ -10,10 +10,6 @@ out. What is right is then timed.
 
 from __future__ import annotations
 
-import sys
-
-sys.path.append(sys.path.pop(0))  # this folder last: its copy.py must not hide Python's
-
 import argparse
 import statistics
 import traceback

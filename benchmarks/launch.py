@@ -6,10 +6,6 @@ about 0.43 of Triton's.
 
 from __future__ import annotations
 
-import sys
-
-sys.path.append(sys.path.pop(0))  # this folder last: its copy.py must not hide Python's
-
 import argparse
 import time
 from pathlib import Path

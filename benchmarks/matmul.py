@@ -17,10 +17,6 @@ best tiles beside them.
 
 from __future__ import annotations
 
-import sys
-
-sys.path.append(sys.path.pop(0))  # this folder last: its copy.py must not hide Python's
-
 import argparse
 import multiprocessing
 import os

@@ -7,10 +7,7 @@ bytes, that the fused form does not move. Alternating in one process.
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
-
-sys.path.append(sys.path.pop(0))  # this folder last: its copy.py must not hide Python's
 
 import machine
 import torch

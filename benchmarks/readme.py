@@ -52,7 +52,7 @@ def summary() -> list[str]:
             shape = tuple(row["shape"])
             best[shape] = max(best.get(shape, 0.0), row["ratio"])
         shown = ", ".join(f"{ratio:.2f} ({a} x {b})" for (a, b), ratio in best.items())
-        lines.append(f"| ring-buffered TMA copy, f32 | torch's device copy | {shown} | `benchmarks/copy.py` |")
+        lines.append(f"| ring-buffered TMA copy, f32 | torch's device copy | {shown} | `benchmarks/device_copy.py` |")
     if launch:
         ratio = launch["ratio"]["phalanx, kernel[grid](...)"]
         shown = f"{ratio:.2f} of its time"

@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-sys.path.append(sys.path.pop(0))  # this folder last: its copy.py must not hide Python's
 
 import machine
 import torch

@@ -7,10 +7,6 @@ One line per configuration, the best last; the two stages show in the column "tu
 
 from __future__ import annotations
 
-import sys
-
-sys.path.append(sys.path.pop(0))  # this folder last: its copy.py must not hide Python's
-
 import argparse
 import time
 from collections.abc import Iterator

@@ -7,11 +7,8 @@ a tile on top.
 
 from __future__ import annotations
 
-import sys
-
-sys.path.append(sys.path.pop(0))  # this folder last: its copy.py must not hide Python's
-
 import argparse
+import sys
 import time
 from pathlib import Path
 

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-# Behind the standard library, not before it: `copy.py` of this folder is not Python's.
+# The examples before this folder.
 sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != HERE]
 sys.path += [str(HERE), str(HERE.parent / "examples" / "gemm"), str(HERE.parent / "examples")]
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -12,10 +12,6 @@ first between its rings, and variants; then variants of the fastest ones.
 
 from __future__ import annotations
 
-import sys
-
-sys.path.append(sys.path.pop(0))  # this folder last: its copy.py must not hide Python's
-
 import argparse
 import dataclasses
 import itertools

@@ -13,12 +13,9 @@ contender in the same round.
 
 from __future__ import annotations
 
-import sys
-
-sys.path.append(sys.path.pop(0))  # this folder last: its copy.py must not hide Python's
-
 import argparse
 import statistics
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

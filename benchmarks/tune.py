@@ -7,10 +7,6 @@ product.
 
 from __future__ import annotations
 
-import sys
-
-sys.path.append(sys.path.pop(0))  # this folder last: its copy.py must not hide Python's
-
 import argparse
 import itertools
 from collections.abc import Iterator

@@ -6,11 +6,8 @@ own copy, measured beside, is the ceiling we compare with); there is no arithmet
 
 from __future__ import annotations
 
-import sys
-
-sys.path.append(sys.path.pop(0))  # this folder last: its copy.py must not hide Python's
-
 import argparse
+import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "examples"))
