@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from typing import Any, NoReturn
 from phalanx.errors import Error
 from phalanx.frozen import frozen
 from phalanx.ir.core import Block, Note, Op
+from phalanx.ir.effects import Mode
 from phalanx.ir.location import NOWHERE, Location
 from phalanx.ir.ops.cluster import ClusterId, ClusterRank
 from phalanx.ir.ops.control import BlockId, NumBlocks
@@ -59,6 +61,8 @@ class Builder:
     """Choices that the user may want to know of."""
     variables: Callable[[], dict[Any, Any]] = dict
     """All variables at this place, by the reader's keys."""
+    _reads: dict[Hashable, tuple[Value, list[Op], int]] | None = None
+    """Elements read since `reading_once` began: their values, and where the read stands."""
     _entry_values: dict[Hashable, Value] = field(default_factory=dict)
     _idents: int = 0
 
@@ -92,6 +96,27 @@ class Builder:
             yield
         finally:
             self.loc = before
+
+    @contextmanager
+    def reading_once(self) -> Iterator[None]:
+        """An element of memory that is named several times inside is read once: `I[k]` to `I[k] + 8` are 8 elements."""
+        outer = self._reads
+        self._reads = {}
+        try:
+            yield
+        finally:
+            self._reads = outer
+
+    def remember_read(self, element: Hashable, value: Value) -> None:
+        if self._reads is not None:
+            self._reads[element] = value, self.ops, len(self.ops)
+
+    def already_read(self, element: Hashable) -> Value | None:
+        """The value of an element that was just read, if nothing after it in this block does more than read."""
+        value, block, position = (self._reads or {}).get(element, (None, None, 0))
+        if block is not self.ops:
+            return None
+        return value if all(map(_only_reads, self.ops[position:])) else None
 
     def fail(self, message: str, remedy: str | None = None, *, loc: Location | None = None, **kwargs: Any) -> NoReturn:
         raise Error(message, location=loc or self.loc, remedy=remedy, **kwargs)
@@ -133,6 +158,12 @@ class Builder:
         if isinstance(value, Const):
             return constant(int(value.value))
         return self.affine.get(value) or atom(value)
+
+
+def _only_reads(op: Op) -> bool:
+    effects = op.effects()
+    reads = all(access.mode is Mode.READ for access in effects.accesses)
+    return reads and dataclasses.replace(effects, accesses=()).is_pure and not any(True for _ in op.blocks())
 
 
 def operand(value: Any, type: ScalarType | None = None) -> Value:

@@ -42,8 +42,7 @@ def barrier_operand(ctx: Builder, what: str, bar: Any) -> BarrierRef:
 
 def rank_operand(ctx: Builder, what: str, cta: Any) -> Any:
     """A rank of the cluster: constants are checked."""
-    cta = load_scalar(ctx, cta)
-    require_index(ctx, what, cta)
+    cta = require_index(ctx, what, cta)
     size = cluster_size(ctx)
     if isinstance(cta, int) and not 0 <= cta < size:
         ctx.fail(

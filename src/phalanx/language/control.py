@@ -35,9 +35,7 @@ def cdiv(ctx: Builder, a: Any, b: Any) -> Any:
 
     Any agent; any GPU; no PTX of its own. Example: ``grid = (px.cdiv(M, 64), px.cdiv(N, 64))``.
     """
-    a, b = load_scalar(ctx, a), load_scalar(ctx, b)
-    for item in (a, b):
-        require_index(ctx, "an argument of px.cdiv", item)
+    a, b = (require_index(ctx, "an argument of px.cdiv", item) for item in (a, b))
     if isinstance(a, int) and isinstance(b, int):
         return folding(ctx, "px.cdiv", _host_cdiv, a, b)
     # Not (a + b - 1) // b, which overflows for arrays with close to 2^31 elements; and in this form it is plain to see

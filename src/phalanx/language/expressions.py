@@ -46,6 +46,7 @@ from phalanx.language.values import (
     Unavailable,
     ViewValue,
     array_subscript,
+    exposed_names,
     get_member,
     load_scalar,
 )
@@ -356,7 +357,8 @@ class Expressions:
     # Subscripts and attributes.
 
     def eval_Slice(self, node: ast.Slice) -> Any:
-        ends = [self.value(part) if part is not None else None for part in (node.lower, node.upper, node.step)]
+        with self.ctx.reading_once():
+            ends = [self.value(part) if part is not None else None for part in (node.lower, node.upper, node.step)]
         return Slice(*ends)
 
     def eval_Subscript(self, node: ast.Subscript) -> Any:
@@ -452,6 +454,8 @@ class Expressions:
         if isinstance(owner, BarrierValue):
             return get_member(ctx, owner, BarrierMembers, name, "a barrier")
         if isinstance(owner, ViewValue):
+            if owner.view.shape == () and name not in exposed_names(ViewValue) and name in exposed_names(TileMembers):
+                return get_member(ctx, load_scalar(ctx, owner), TileMembers, name, "a scalar")  # X[1].to(px.i32)
             return get_member(ctx, owner, ViewValue, name, owner.kind_name)
         if isinstance(owner, Param) and owner.is_array:
             return get_member(ctx, owner, ArrayMembers, name, f"the array '{owner.name}'")

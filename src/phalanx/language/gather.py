@@ -15,7 +15,7 @@ from phalanx.language.mbarrier import mask_operand
 from phalanx.language.memory import load_view
 from phalanx.language.operators import binary, cast, compare, describe, dtype_of, is_scalar, is_tile, select, shape_of
 from phalanx.language.tma_operands import cache_hint, completion, shared_side
-from phalanx.language.values import Slice, ViewValue, load_scalar, require_index
+from phalanx.language.values import Slice, ViewValue, require_index
 
 FOUR = 4
 NO_ROW = -1
@@ -170,8 +170,7 @@ def _require_same(ctx: Builder, what: str, matrix: Param, tile: SharedView, left
 
 def _column(ctx: Builder, what: str, matrix: Param, col: Any) -> Value:
     """The first column, a multiple of 16 bytes as far as that is known by now."""
-    col = load_scalar(ctx, col)
-    require_index(ctx, f"the column of {what}", col)
+    col = require_index(ctx, f"the column of {what}", col)
     assert isinstance(matrix.type, ArrayType)
     step = COPY_CHUNK // matrix.type.dtype.itemsize
     if isinstance(col, int) and col % step:
@@ -190,8 +189,7 @@ def _rows(ctx: Builder, what: str, rows: Any, count: int, four: bool) -> Value |
             ctx.fail(f"{what} got {len(rows)} rows for a tile of {listed}", "name as many rows as the tile has")
         scalars = []
         for row in rows:
-            row = _element(ctx, row)
-            require_index(ctx, f"a row of {what}", row)
+            row = require_index(ctx, f"a row of {what}", _element(ctx, row))
             scalars.append(operand(_narrow(ctx, row)))
         return scalars
     if isinstance(rows, ViewValue):
@@ -218,7 +216,7 @@ def _element(ctx: Builder, row: Any) -> Any:
     """A row index; an element beyond the end of an index array names no row."""
     if isinstance(row, ViewValue) and row.view.shape == () and row.view.dtype in (i32, i64):
         return load_view(ctx, row.view, NO_ROW)
-    return load_scalar(ctx, row)
+    return row
 
 
 def _narrow(ctx: Builder, rows: Any) -> Any:

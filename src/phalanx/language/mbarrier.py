@@ -46,15 +46,15 @@ def barrier(ctx: Builder, n: Any = 1, count: Any = None, init: Any = True, check
                 f"{what}= of px.barrier must be True or False, not {describe(flag)}", "it is decided at compile time"
             )
     if count is not None:
-        require_count(ctx, "the arrival count of a barrier", count, constant=True)
+        count = require_count(ctx, "the arrival count of a barrier", count, constant=True)
     array = BarrierArray(unique_name(ctx, "barrier"), n, count, init, checked, ctx.loc)
     ctx.barriers.append(array)
     return BarrierValue(array)
 
 
-def require_count(ctx: Builder, what: str, count: Any, *, constant: bool = False) -> None:
-    count = load_scalar(ctx, count)
-    require_index(ctx, what, count)
+def require_count(ctx: Builder, what: str, count: Any, *, constant: bool = False) -> Any:
+    """The number of arrivals that `count` is, between 1 and the most that a barrier counts."""
+    count = require_index(ctx, what, count)
     if constant and not isinstance(count, int):
         ctx.fail(
             f"{what} must be a compile-time constant, not {describe(count)}",
@@ -62,23 +62,25 @@ def require_count(ctx: Builder, what: str, count: Any, *, constant: bool = False
         )
     if isinstance(count, int) and not 1 <= count <= MAX_COUNT:
         ctx.fail(f"{what} is {count}", f"it must be between 1 and {MAX_COUNT} (2^20 - 1)")
+    return count
 
 
-def require_bytes(ctx: Builder, nbytes: Any) -> None:
-    require_index(ctx, "a byte count", nbytes)
+def require_bytes(ctx: Builder, nbytes: Any) -> Any:
+    """The number of bytes that `nbytes` is, no more than a barrier counts in one phase."""
+    nbytes = require_index(ctx, "a byte count", nbytes)
     if isinstance(nbytes, int) and not 0 <= nbytes <= MAX_COUNT:
         ctx.fail(
             f"a barrier can't expect {nbytes} bytes in one phase",
             f"the limit is {MAX_COUNT} (2^20 - 1): split the copy over several barriers or phases",
         )
+    return nbytes
 
 
 def mask_operand(ctx: Builder, what: str, mask: Any) -> Value | None:
     """A mask of CTAs: bit i is rank i. Constants are checked against the cluster."""
     if mask is None:
         return None
-    mask = load_scalar(ctx, mask)
-    require_index(ctx, what, mask)
+    mask = require_index(ctx, what, mask)
     size = ctx.cluster[0] * ctx.cluster[1] * ctx.cluster[2]
     if isinstance(mask, int):
         if mask <= 0:
@@ -110,20 +112,20 @@ class BarrierMembers:
     @method
     def arrive(self: Any, ctx: Builder, count: Any = 1, ctas: Any = None) -> Any:
         """`count` arrivals of this role, here or in each CTA of the mask `ctas`."""
-        require_count(ctx, "the count of .arrive", count)
+        count = require_count(ctx, "the count of .arrive", count)
         mask = mask_operand(ctx, "the mask ctas=", ctas)
         ctx.emit(Arrive(self.ref(ctx), operand(count), mask, loc=ctx.loc))
 
     @method
     def expect_tx(self: Any, ctx: Builder, nbytes: Any) -> Any:
         """The current phase waits for `nbytes` more."""
-        require_bytes(ctx, nbytes)
+        nbytes = require_bytes(ctx, nbytes)
         ctx.emit(ExpectTx(self.ref(ctx), operand(nbytes), loc=ctx.loc))
 
     @method
     def arrive_and_expect_tx(self: Any, ctx: Builder, nbytes: Any, ctas: Any = None) -> Any:
         """Expects `nbytes`, then arrives once; here or in each CTA of the mask `ctas`."""
-        require_bytes(ctx, nbytes)
+        nbytes = require_bytes(ctx, nbytes)
         mask = mask_operand(ctx, "the mask ctas=", ctas)
         ctx.emit(ArriveExpectTx(self.ref(ctx), operand(nbytes), mask, loc=ctx.loc))
 
@@ -142,7 +144,7 @@ class BarrierMembers:
     @method
     def init(self: Any, ctx: Builder, count: Any) -> Any:
         """Initialises a barrier made with init=False."""
-        require_count(ctx, "the count of .init", count)
+        count = require_count(ctx, "the count of .init", count)
         ref = self.ref(ctx)
         if ref.barrier.init:
             ctx.fail(
@@ -170,7 +172,7 @@ def parity_operand(ctx: Builder, parity: Any) -> Value:
     if isinstance(parity, Value) and parity.type.dtype.kind == "bool":  # type: ignore[union-attr]
         parity = cast(ctx, parity, i32)
     remedy = "px.ring gives .parity; a producer waits for ring.parity ^ 1"
-    require_index(ctx, "a parity", parity, remedy)
+    parity = require_index(ctx, "a parity", parity, remedy)
     if isinstance(parity, int) and parity not in (0, 1):
         ctx.fail(f"a parity is 0 or 1, not {parity}", remedy)
     return operand(parity)

@@ -101,6 +101,7 @@ def load(ctx: Builder, view: Any, fill: Any = 0, once: Any = False) -> Any:
     if not isinstance(once, bool):
         ctx.fail(f"once= must be True or False, not {describe(once)}", "it is decided at compile time")
     region = require_view(ctx, "the argument of px.load", view)
+    fill = load_scalar(ctx, fill)
     if not is_scalar(fill):
         ctx.fail(
             f"fill must be a number or a scalar, not {describe(fill)}",
@@ -114,7 +115,7 @@ def stored_value(ctx: Builder, what: str, region: GlobalView | SharedView, value
     value = load_scalar(ctx, value)
     if isinstance(value, ViewValue):
         ctx.fail(f"{what} writes what is in registers, not {describe(value)}", "load it first: px.load(view)")
-    require_numeric(ctx, what, value)
+    value = require_numeric(ctx, what, value)
     dtype = dtype_of(value)
     if not isinstance(value, Number) and dtype != region.dtype and promote(dtype, region.dtype) != region.dtype:
         ctx.fail(

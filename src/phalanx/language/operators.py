@@ -143,7 +143,7 @@ def cast(ctx: Builder, value: Any, dtype: DType) -> Any:
 
 def convert(ctx: Builder, value: Any, dtype: DType) -> Any:
     """An explicit conversion (`x.to`, `px.f32(x)`): bare numbers are folded as the hardware would convert them."""
-    require_numeric(ctx, f"conversion to {dtype}", value)
+    value = require_numeric(ctx, f"conversion to {dtype}", value)
     return cast(ctx, value, dtype) if isinstance(value, Value) else Const(folded(value, dtype), ScalarType(dtype))
 
 
@@ -264,17 +264,28 @@ _PY_COMPARE: dict[str, Any] = {
 }
 
 
-def require_numeric(ctx: Builder, what: str, *values: Any) -> None:
-    """Operands of arithmetic are numbers, scalars or tiles."""
-    for value in values:
-        if isinstance(value, Number) or is_scalar(value) or is_tile(value):
-            continue
-        remedy = "operands are numbers, scalars or register tiles"
-        if isinstance(value, Value):
-            remedy = f"slice and load it first, e.g. px.load({value.name}[m:m+64])"
-        elif hasattr(value, "view"):
-            remedy = "px.load(view) brings it into registers"
-        ctx.fail(f"{what} can't be applied to {describe(value)}", remedy)
+def require_numeric(ctx: Builder, what: str, value: Any) -> Any:
+    """The number, scalar or tile that `value` is, as arithmetic needs it: an element of memory is read."""
+    if is_scalar(value) or is_tile(value):
+        return value
+    value = _element(ctx, value)
+    if is_scalar(value):
+        return value
+    remedy = "operands are numbers, scalars or register tiles"
+    if isinstance(value, Value):
+        remedy = f"slice and load it first, e.g. px.load({value.name}[m:m+64])"
+    elif hasattr(value, "view"):
+        remedy = "px.load(view) brings it into registers"
+    ctx.fail(f"{what} can't be applied to {describe(value)}", remedy)
+
+
+def _element(ctx: Builder, value: Any) -> Any:
+    """An element of memory becomes its value; everything else stays."""
+    if not hasattr(value, "view"):
+        return value
+    from phalanx.language.values import load_scalar
+
+    return load_scalar(ctx, value)
 
 
 _CHECK_CONSTANTS = "the operands are known while the kernel is read: check the constants they come from"
@@ -296,7 +307,7 @@ def folding(ctx: Builder, what: str, fn: Any, *numbers: Any) -> Any:
 def binary(ctx: Builder, fn: str, a: Any, b: Any) -> Any:
     """One of the two-operand operations on numbers, scalars and tiles."""
     symbol = SYMBOLS[fn]
-    require_numeric(ctx, f"'{symbol}'", a, b)
+    a, b = (require_numeric(ctx, f"'{symbol}'", item) for item in (a, b))
     if isinstance(a, Number) and isinstance(b, Number):
         return folding(ctx, f"'{symbol}'", _PY_BINARY[fn], a, b)
     simple = _identity(fn, a, b)
@@ -357,6 +368,7 @@ def _record_affine(ctx: Builder, fn: str, a: Any, b: Any, result: Value) -> None
 
 def compare(ctx: Builder, fn: str, a: Any, b: Any) -> Any:
     """A comparison: a bool, or a bool per element. Tuples are equal where all their items are."""
+    a, b = _element(ctx, a), _element(ctx, b)
     if isinstance(a, Number) and isinstance(b, Number):
         return _PY_COMPARE[fn](a, b)
     if isinstance(a, tuple) and isinstance(b, tuple) and fn in ("eq", "ne"):
@@ -367,7 +379,7 @@ def compare(ctx: Builder, fn: str, a: Any, b: Any) -> Any:
     if not isinstance(a, Value) and not isinstance(b, Value):
         if fn in ("eq", "ne"):
             return _PY_COMPARE[fn](a, b)
-    require_numeric(ctx, f"'{SYMBOLS[fn]}'", a, b)
+    a, b = (require_numeric(ctx, f"'{SYMBOLS[fn]}'", item) for item in (a, b))
     shape = broadcast(ctx, a, b)
     x, y, _ = unify(ctx, f"'{SYMBOLS[fn]}'", a, b)
     tile = is_tile(a) or is_tile(b)
@@ -400,7 +412,7 @@ _PY_UNARY: dict[str, Any] = {
 def unary(ctx: Builder, fn: str, x: Any) -> Any:
     """One of the one-operand operations; math functions take floats."""
     name = {"neg": "'-'", "not": "'not'", "tanh_approx": "px.tanh"}.get(fn, f"px.{fn}")
-    require_numeric(ctx, name, x)
+    x = require_numeric(ctx, name, x)
     if isinstance(x, Number):
         return not x if fn == "not" else folding(ctx, name, _PY_UNARY[fn], x)
     dtype = dtype_of(x)
@@ -424,7 +436,7 @@ def unary(ctx: Builder, fn: str, x: Any) -> Any:
 
 def select(ctx: Builder, cond: Any, a: Any, b: Any, what: str = "px.where") -> Any:
     """`a` where `cond` holds, else `b`."""
-    require_numeric(ctx, what, cond, a, b)
+    cond, a, b = (require_numeric(ctx, what, item) for item in (cond, a, b))
     if isinstance(cond, Number):
         return a if cond else b
     if dtype_of(cond) != bool_:

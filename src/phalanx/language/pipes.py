@@ -47,8 +47,7 @@ def commit(ctx: Builder, fields: Fields, nbytes: Any = None) -> Any:
     if nbytes is None:
         ctx.emit(Arrive(full, operand(1), loc=ctx.loc))
     else:
-        nbytes = load_scalar(ctx, nbytes)
-        require_bytes(ctx, nbytes)
+        nbytes = require_bytes(ctx, nbytes)
         ctx.emit(ArriveExpectTx(full, operand(nbytes), loc=ctx.loc))
     _advance(ctx, fields, "filling")
 
@@ -115,9 +114,10 @@ def pipe(ctx: Builder, stages: Any, producers: Any = None, consumers: Any = None
     require_static(ctx, "px.pipe")
     if not isinstance(stages, int) or isinstance(stages, bool) or stages < 1:
         ctx.fail(f"px.pipe needs a positive constant number of stages, not {describe(stages)}", "e.g. px.pipe(4)")
-    for what, number in (("producers=", producers), ("consumers=", consumers)):
-        if number is not None:
-            require_count(ctx, f"{what} of px.pipe", number, constant=True)
+    if producers is not None:
+        producers = require_count(ctx, "producers= of px.pipe", producers, constant=True)
+    if consumers is not None:
+        consumers = require_count(ctx, "consumers= of px.pipe", consumers, constant=True)
     mask = load_scalar(ctx, ctas)
     mask_operand(ctx, "the mask ctas= of px.pipe", mask)
     name = ctx.name_hint or "pipe"

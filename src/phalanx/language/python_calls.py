@@ -98,8 +98,7 @@ def make_range(ctx: Builder, args: tuple[Any, ...]) -> RangeValue:
             f"range takes one to three integers, not {len(args)}",
             "range(stop), range(start, stop) or range(start, stop, step)",
         )
-    for item in args:
-        require_index(ctx, "an argument of range", item)
+    args = tuple(require_index(ctx, "an argument of range", item) for item in args)
     start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]
     if isinstance(step, int) and step == 0:
         ctx.fail("the step of a range is 0", "use a positive or a negative step")

@@ -78,6 +78,7 @@ def full(ctx: Builder, shape: Any, value: Any, dtype: Any = f32) -> Any:
 def make_full(ctx: Builder, what: str, shape: Any, value: Any, dtype: Any) -> Value:
     sizes = require_shape(ctx, what, shape)
     element = require_dtype(ctx, what, dtype)
+    value = load_scalar(ctx, value)
     if not is_scalar(value):
         ctx.fail(
             f"the value of {what} must be a number or a scalar, not {describe(value)}", "tiles broadcast by themselves"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 from phalanx.frozen import frozen
@@ -110,7 +110,7 @@ class ViewValue:
                 ".at(cta) is for shared memory, this is a view of global memory",
                 "global memory is the same for all CTAs: leave .at away",
             )
-        require_index(ctx, "the CTA rank of .at", cta)
+        cta = require_index(ctx, "the CTA rank of .at", cta)
         size = ctx.cluster[0] * ctx.cluster[1] * ctx.cluster[2]
         if isinstance(cta, int) and not 0 <= cta < size:
             ctx.fail(
@@ -163,12 +163,14 @@ def add_offsets(ctx: Builder, base: Value, start: Any) -> Any:
 
 def require_index(
     ctx: Builder, what: str, value: Any, remedy: str = "e.g. a number, px.block_id(0), or x.to(px.i32)"
-) -> None:
-    """Indices are integer scalars."""
+) -> Any:
+    """The integer scalar that `value` is: indices are numbers or scalars, an element of memory is read."""
+    value = load_scalar(ctx, value)
     if isinstance(value, bool) or not (
         isinstance(value, int) or (is_scalar(value) and isinstance(value, Value) and value.type.dtype.is_integer)
     ):
         ctx.fail(f"{what} must be an integer, not {describe(value)}", remedy)
+    return value
 
 
 CONSTANT_EXTENT = (
@@ -184,8 +186,7 @@ def read_index(ctx: Builder, item: Any, size: int | None, position: int) -> tupl
                 "slices in kernels have no step",
                 "load the whole region, or pass the strided array X[::2] as an argument",
             )
-        start = 0 if item.start is None else item.start
-        require_index(ctx, "the start of a slice", start)
+        start = 0 if item.start is None else require_index(ctx, "the start of a slice", item.start)
         if item.stop is None:
             if size is None:
                 ctx.fail(
@@ -195,8 +196,7 @@ def read_index(ctx: Builder, item: Any, size: int | None, position: int) -> tupl
                 )
             stop: Any = size
         else:
-            stop = item.stop
-            require_index(ctx, "the stop of a slice", stop)
+            stop = require_index(ctx, "the stop of a slice", item.stop)
         extent = ctx.affine_of(stop).combine(ctx.affine_of(start), -1).number
         if extent is None:
             ctx.fail(
@@ -213,9 +213,7 @@ def read_index(ctx: Builder, item: Any, size: int | None, position: int) -> tupl
                 "compute it with px.arange or load it from an index array",
             )
         return item, item.type.shape[0], True
-    item = load_scalar(ctx, item)
-    require_index(ctx, f"the index on axis {position}", item)
-    return item, 1, False
+    return require_index(ctx, f"the index on axis {position}", item), 1, False
 
 
 def load_scalar(ctx: Builder, item: Any) -> Any:
@@ -223,8 +221,19 @@ def load_scalar(ctx: Builder, item: Any) -> Any:
     if isinstance(item, ViewValue) and item.view.shape == ():
         from phalanx.language.memory import load_view
 
-        return load_view(ctx, item.view, 0)
+        element = _named_element(ctx, item.view)
+        found = ctx.already_read(element)
+        if found is None:
+            found = load_view(ctx, item.view, 0)
+            ctx.remember_read(element, found)
+        return found
     return item
+
+
+def _named_element(ctx: Builder, view: GlobalView | SharedView) -> Hashable:
+    """An element of memory as its subscript names it: `I[k]` written twice is the same one."""
+    memory: Any = view.array if isinstance(view, GlobalView) else (view.buffer, view.cta)
+    return memory, tuple(ctx.affine_of(offset) for offset in view.offsets)
 
 
 def array_subscript(ctx: Builder, array: Param, index: tuple[Any, ...]) -> ViewValue:
@@ -279,8 +288,7 @@ class ArrayMembers:
                 f"the array '{self.name}' has {plural(rank, 'axis', 'axes')}",
                 "give one offset and one size per axis: A.tile((m, n), (BM, BN))",
             )
-        for item in offsets:
-            require_index(ctx, "an offset of .tile", item)
+        offsets = tuple(require_index(ctx, "an offset of .tile", item) for item in offsets)
         for item in shape:
             if not isinstance(item, int) or isinstance(item, bool) or item < 1:
                 ctx.fail(
@@ -312,8 +320,7 @@ class BarrierValue:
     def subscript(self, ctx: Builder, index: tuple[Any, ...]) -> BarrierValue:
         if self.index is not None or len(index) != 1:
             ctx.fail(f"'{self.array.name}' is indexed once", f"write {self.array.name}[i]")
-        item = load_scalar(ctx, index[0])
-        require_index(ctx, "the index of a barrier", item)
+        item = require_index(ctx, "the index of a barrier", index[0])
         if isinstance(item, int) and not 0 <= item < self.array.n:
             ctx.fail(
                 f"barrier index {item} is outside '{self.array.name}', which has {self.array.n} barriers",
