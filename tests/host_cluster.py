@@ -7,14 +7,12 @@ shuffle says so: a copy reads its source only then, so that a slot that is reuse
 from __future__ import annotations
 
 import ctypes
-import hashlib
-import os
 import re
-import subprocess
 from collections.abc import Callable
 from typing import Any
 
 import host_cuda
+import host_mma  # noqa: F401  ldmatrix and stmatrix
 from host_cuda import HOST_FUNCTIONS, HostFailure
 from phalanx.cuda.module import Module
 from phalanx.language.kernel import Kernel
@@ -33,6 +31,7 @@ static Fiber fibers[MOST * 1024];
 static int threads, ctas, current;
 static bool px_progress;
 static ucontext_t scheduler;
+static bool px_inside;
 static uint3 gridDim;
 #define threadIdx (fibers[current].thread)
 #define blockIdx (fibers[current].block)
@@ -41,24 +40,26 @@ static void px_yield() { swapcontext(&fibers[current].context, &scheduler); }
 static void px_block(int kind, int expected) {
   fibers[current].expected = expected; fibers[current].waits = kind; px_yield();
 }
-static int px_failed;
-static void px_fail(int why) { px_failed = why; fibers[current].done = true; for (;;) px_yield(); }
+"""
+ENGINE = r"""
 static unsigned px_random;
 static unsigned px_next() { px_random = px_random * 1664525u + 1013904223u; return px_random >> 8; }
 static int px_rank_of(unsigned address) { return address >> 24 ? (address >> 24) - 1 : fibers[current].rank; }
-static unsigned char* px_place(unsigned address) { return px_memories[px_rank_of(address)] + (address & 0xffffff) -
-4096; } struct Barrier { int pending, expected, tx; unsigned phase; };
+static unsigned char* px_place(unsigned address, size_t bytes = 1) {
+  return px_aligned<unsigned char>(px_memories[px_rank_of(address)] + (address & 0xffffff) - 4096, bytes);
+}
+struct Barrier { int pending, expected, tx; unsigned phase; };
 static std::map<unsigned char*, Barrier> px_barriers;
 static Barrier& px_barrier(unsigned address) {
   auto found = px_barriers.find(px_place(address));
-  if (found == px_barriers.end()) { fprintf(stderr, "a barrier that is not initialised\n"); px_fail(3); }
+  if (found == px_barriers.end()) px_fail("a barrier that is not initialised");
   return found->second;
 }
 static void px_check(Barrier& b) {
   if (b.pending == 0 && b.tx == 0) { ++b.phase; b.pending = b.expected; }
 }
 static void px_arrive(Barrier& b, int count) {
-  if (count > b.pending) { fprintf(stderr, "too many arrivals\n"); px_fail(3); }
+  if (count > b.pending) px_fail("too many arrivals at a barrier");
   b.pending -= count; px_check(b);
 }
 static std::vector<std::function<void()>> px_flying;
@@ -80,7 +81,7 @@ static bool px_released(int i) {
 }
 static int px_cluster(uint3 origin, uint3 shape) {
   ctas = shape.x * shape.y * shape.z;
-  px_barriers.clear(); px_flying.clear(); px_met = px_meeting = px_failed = 0;
+  px_barriers.clear(); px_flying.clear(); px_met = px_meeting = 0;
   int total = threads * ctas;
   for (int c = 0; c < ctas; ++c) memset(px_memories[c], 0xA5, sizeof px_memories[c]);
   for (int i = 0; i < total; ++i) {
@@ -96,13 +97,14 @@ static int px_cluster(uint3 origin, uint3 shape) {
   }
   for (int quiet = 0; quiet < 200;) {
     bool all = true;
-    if (px_failed) return px_failed;
     px_progress = false;
     int start = px_next() % total, step = px_next() % 2 ? 1 : total - 1, lazy = px_next() % (ctas + 1);
     for (int n = 0, i = start; n < total; ++n, i = (i + step) % total) {
       if (fibers[i].done || fibers[i].waits || fibers[i].rank == lazy) continue;  // one CTA may fall behind
-      current = i;
+      current = i, px_inside = true;
       swapcontext(&scheduler, &fibers[i].context);
+      px_inside = false;
+      if (px_failed) return px_failed;
       if (fibers[i].waits) px_progress = true;
     }
     for (int i = 0; i < total; ++i) {
@@ -112,14 +114,16 @@ static int px_cluster(uint3 origin, uint3 shape) {
       px_progress = true;
     }
     for (unsigned n = px_next() % 4; n > 0 && !px_flying.empty(); --n) px_land(px_next() % px_flying.size());
+    if (px_failed) return px_failed;
     for (int i = 0; i < total; ++i) all &= fibers[i].done;
     if (all && px_flying.empty()) return 0;
     quiet = px_progress || !px_flying.empty() ? 0 : quiet + 1;
   }
   return 1;
 }
+extern "C" const char* px_told() { return px_story; }
 extern "C" int px_run(void** args, int count, unsigned* grid, unsigned* shape, unsigned seed) {
-  threads = count, px_args = args, gridDim = {grid[0], grid[1], grid[2]}, px_random = seed;
+  threads = count, px_args = args, gridDim = {grid[0], grid[1], grid[2]}, px_random = seed, px_failed = 0;
   for (unsigned z = 0; z < grid[2]; z += shape[2])
     for (unsigned y = 0; y < grid[1]; y += shape[1])
       for (unsigned x = 0; x < grid[0]; x += shape[0])
@@ -132,20 +136,21 @@ FUNCTIONS = {
     "shared_address": "static inline unsigned shared_address(const void* p) "
     "{ return (unsigned)((unsigned char*)p - px_smem) + 4096; }",
     "mapa_shared_cluster": "static inline unsigned mapa_shared_cluster(unsigned a, unsigned cta) "
-    "{ if ((int)cta >= ctas) px_fail(3); return (a & 0xffffff) | (cta + 1) << 24; }",
+    '{ if ((int)cta >= ctas) px_fail("rank %u of %d", cta, ctas); return (a & 0xffffff) | (cta + 1) << 24; }',
     "load_remote": "template <int N, class T> static void load_remote(T* x, unsigned a) "
-    "{ memcpy(x, px_place(a), N * sizeof(T)); }",
+    "{ memcpy(x, px_place(a, N * sizeof(T)), N * sizeof(T)); }",
     "store_remote": "template <int N, class T> static void store_remote(unsigned a, const T* x) "
-    "{ if (a % (N * sizeof(T))) px_fail(4); memcpy(px_place(a), x, N * sizeof(T)); }",
+    "{ memcpy(px_place(a, N * sizeof(T)), x, N * sizeof(T)); }",
     "st_async": """template <int N, class T> static void st_async(unsigned a, const T* x, unsigned bar) {
-  if (px_rank_of(a) != px_rank_of(bar) || a % (N * sizeof(T))) px_fail(4);
-  std::vector<T> data(x, x + N); unsigned char *to = px_place(a), *at = px_place(bar);
+  if (px_rank_of(a) != px_rank_of(bar)) px_fail("a store and its barrier are in different CTAs");
+  std::vector<T> data(x, x + N); unsigned char *to = px_place(a, N * sizeof(T)), *at = px_place(bar, 8);
   px_flying.push_back([=] { memcpy(to, data.data(), N * sizeof(T)); px_credit(at, N * sizeof(T)); });
 }""",
     "cp_async_bulk_shared_shared": """
 static void cp_async_bulk_shared_shared(unsigned d, unsigned s, unsigned n, unsigned bar) {
-  if (px_rank_of(d) != px_rank_of(bar) || d % 16 || s % 16 || n % 16) px_fail(4);
-  unsigned char *to = px_place(d), *from = px_place(s), *at = px_place(bar);
+  if (px_rank_of(d) != px_rank_of(bar)) px_fail("a copy and its barrier are in different CTAs");
+  if (n % 16) px_fail("a copy of %u bytes", n);
+  unsigned char *to = px_place(d, 16), *from = px_place(s, 16), *at = px_place(bar, 8);
   px_flying.push_back([=] { memmove(to, from, n); px_credit(at, n); });
 }""",
     "elect_sync": "static inline bool elect_sync() { return current % 32 == 0; }",
@@ -228,42 +233,13 @@ def host_source(module: Module, cluster: tuple[int, int, int]) -> str:
     for parameter in filter(None, (p.strip() for p in host_cuda._split(entry[1]))):
         types.append(parameter.replace("const __grid_constant__ ", "").replace("const ", "").rsplit(" ", 1)[0])
     arguments = ", ".join(f"*({ctype}*)px_args[{n}]" for n, ctype in enumerate(types))
-    shim = host_cuda.SHIM
-    one_cta = shim[shim.index("alignas(1024)") : shim.index("static void __syncwarp")]
     shape = f"static const int px_shape[3] = {{{', '.join(map(str, cluster))}}};\n"
-    shim = shim.replace(one_cta, shape + MACHINE).replace("@E4M3@", "0").replace("@E5M2@", "0")
-    return shim + source + DRIVER.replace("@ARGUMENTS@", arguments)
+    source = host_cuda.with_checked_accesses(source)
+    return host_cuda.shim(shape + MACHINE) + ENGINE + source + DRIVER.replace("@ARGUMENTS@", arguments)
 
 
 def build(module: Module, cluster: tuple[int, int, int]) -> ctypes.CDLL:
-    if host_cuda.COMPILER is None:
-        raise HostFailure("no C++ compiler")
-    source = host_source(module, cluster)
-    key = hashlib.sha256(source.encode()).hexdigest()[:24]
-    host_cuda._BUILD.mkdir(exist_ok=True)
-    library = host_cuda._BUILD / f"cluster-{key}.so"
-    if not library.exists():
-        text = host_cuda._BUILD / f"{key}.{os.getpid()}.cpp"
-        text.write_text(source)
-        made = text.with_suffix(".so")
-        command = [
-            host_cuda.COMPILER,
-            "-std=c++17",
-            "-O0",
-            "-w",
-            "-shared",
-            "-fPIC",
-            "-fwrapv",
-            "-o",
-            str(made),
-            str(text),
-        ]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise HostFailure(f"{done.stderr[:4000]}\n{text}")
-        made.rename(library)
-        text.unlink()
-    return ctypes.CDLL(str(library))
+    return host_cuda.compiled(host_source(module, cluster), "cluster-")
 
 
 def run_cluster(kernel: Kernel, grid: Any, *args: Any, seed: int = 1, **constants: Any) -> Module:
@@ -275,14 +251,15 @@ def run_cluster(kernel: Kernel, grid: Any, *args: Any, seed: int = 1, **constant
 
     function = prepared(kernel, tuple(host_cuda.type_of(value) for value in args), **constants)
     module = generate(lower(function, arch_of("sm_90a")))
-    library = build(module, function.cluster)
-    packed = [host_cuda._pack(value) for value in args]
+    launch(module, grid, list(args), [host_cuda._pack(value) for value in args], seed)
+    return module
+
+
+def launch(module: Module, grid: Any, args: list[Any], packed: list[Any], seed: int) -> None:
+    library = build(module, module.cluster)
     pointers = (ctypes.c_void_p * max(1, len(packed)))(*(ctypes.addressof(p) for p in packed))
     shape = (grid,) if isinstance(grid, int) else tuple(grid)
     sizes = (ctypes.c_uint * 3)(*(*shape, 1, 1)[:3])
-    why = library.px_run(pointers, module.threads, sizes, (ctypes.c_uint * 3)(*function.cluster), seed)
+    why = library.px_run(pointers, module.threads, sizes, (ctypes.c_uint * 3)(*module.cluster), seed)
     if why:
-        raise HostFailure(
-            {1: "the threads wait for each other", 3: "a barrier or rank is misused"}.get(why, "misaligned")
-        )
-    return module
+        raise host_cuda.failure(library, why, host_source(module, module.cluster), args)

@@ -1,8 +1,9 @@
 """Runs the CUDA text of a kernel on the CPU, thread by thread: what generated index arithmetic and barriers really do.
 
 Needs a C++ compiler. Every thread of a CTA is a coroutine that runs until it blocks, in an order shuffled by a seed, so
-that a missing barrier shows as a wrong result. Inline PTX has a host version below, by function name; copies, mbarriers
-and clusters of more than one CTA have none.
+that a missing barrier shows as a wrong result. An access of N bytes at an address that is no multiple of N fails, as it
+does on a GPU. Inline PTX has a host version below, by function name; copies, mbarriers and clusters of more than one CTA
+have none.
 """
 
 from __future__ import annotations
@@ -27,11 +28,12 @@ from phalanx.ir.types import FROM_NUMPY, ArrayType, ScalarType, f32, i32
 from phalanx.language.kernel import Kernel
 from phalanx.passes.lower import lower
 
-COMPILER = shutil.which("g++")
+COMPILER = shutil.which(os.environ.get("PHALANX_TEST_CXX") or "g++") or shutil.which("clang++")
 _BUILD = Path(tempfile.gettempdir()) / "phalanx-host-tests"
 
-SHIM = r"""
+HEAD = r"""
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +50,8 @@ struct uint3 { unsigned x, y, z; };
 struct uint4 { unsigned x, y, z, w; };
 static inline uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
 static inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
+"""
+ONE_CTA = r"""
 alignas(1024) unsigned char px_smem[232448];
 struct Fiber {
   ucontext_t context;
@@ -61,6 +65,7 @@ struct Fiber {
 static Fiber fibers[1024];
 static int threads, current;
 static ucontext_t scheduler;
+static bool px_inside;  // a thread runs, not the scheduler
 static uint3 blockIdx, gridDim;
 #define threadIdx (fibers[current].thread)
 static void px_block(int kind, int expected) {
@@ -68,6 +73,35 @@ static void px_block(int kind, int expected) {
   fibers[current].waits = kind;
   swapcontext(&fibers[current].context, &scheduler);
 }
+"""
+FAILURES = r"""
+static int px_failed;  // 0 all is well, 1 the threads wait for each other, 2 there is a story
+static int px_at;      // line of the vector access that runs
+static char px_story[400];
+// Ends the launch. A thread that fails never runs on; from the scheduler, where copies land, this returns.
+static void px_fail(const char* form, ...) {
+  if (!px_failed) {
+    va_list values;
+    va_start(values, form);
+    int n = snprintf(px_story, sizeof px_story, "thread %u of CTA (%u, %u, %u): ", threadIdx.x, blockIdx.x, blockIdx.y,
+                     blockIdx.z);
+    vsnprintf(px_story + n, sizeof px_story - n, form, values);
+    va_end(values);
+    px_failed = 2;
+  }
+  while (px_inside) swapcontext(&fibers[current].context, &scheduler);
+}
+// A pointer to a T that an access of sizeof(T) bytes goes through: machines trap where it is not aligned to them.
+template <class T, class P> static inline T* px_aligned(P* p, size_t bytes = sizeof(T)) {
+  if ((size_t)p % bytes == 0) return (T*)p;
+  size_t shared = (size_t)p - (size_t)px_smem;
+  if (shared < sizeof px_smem)
+    px_fail("misaligned access of %d bytes at byte %d of shared memory @%d", (int)bytes, (int)shared, px_at);
+  px_fail("misaligned access of %d bytes at address %llu @%d", (int)bytes, (unsigned long long)(size_t)p, px_at);
+  return 0;
+}
+"""
+FUNCTIONS = r"""
 static void __syncwarp() { px_block(1, 32); }
 static void __syncthreads() { px_block(2, threads); }
 template <class T> static T px_exchange(T x, int lane) {
@@ -88,6 +122,29 @@ static int __reduce_max_sync(unsigned m, int x) {
 static int __reduce_min_sync(unsigned m, int x) { return ~__reduce_max_sync(m, ~x); }
 static inline int __popc(unsigned x) { return __builtin_popcount(x); }
 template <class T, class S> static inline T px_cast(S x) { T y; memcpy(&y, &x, sizeof y); return y; }
+// f16 by its bits: not every compiler has a type for it. Nearest, ties to even.
+static inline float px_half_value(unsigned short h) {
+  const unsigned sign = (h & 0x8000u) << 16, rest = h & 0x7fffu, fraction = h & 0x3ffu;
+  if (rest >= 0x7c00) return px_cast<float>(sign | 0x7f800000u | fraction << 13 | (fraction ? 0x400000u : 0u));
+  if (rest >= 0x400) return px_cast<float>(sign | (rest << 13) + 0x38000000u);
+  const float small = fraction * 0x1p-24f;
+  return sign ? -small : small;
+}
+static inline unsigned short px_half_of(float x) {
+  const unsigned b = px_cast<unsigned>(x), sign = b >> 16 & 0x8000u, a = b & 0x7fffffffu;
+  if (a > 0x7f800000u) return sign | 0x7e00u | (a >> 13 & 0x3ffu);
+  if (a >= 0x477ff000u) return sign | 0x7c00u;  // 65520 and beyond
+  if (a >= 0x38800000u) return sign | (a - 0x38000000u + 0xfffu + (a >> 13 & 1)) >> 13;
+  if (a < 0x33000000u) return sign;  // below half of the smallest number
+  const unsigned fraction = (a & 0x7fffffu) | 0x800000u, shift = 126 - (a >> 23), units = fraction >> shift;
+  const unsigned rest = fraction & ((1u << shift) - 1), half = 1u << (shift - 1);
+  return sign | (units + (rest > half || (rest == half && units % 2)));
+}
+static inline unsigned short px_bfloat_of(float x) {
+  const unsigned b = px_cast<unsigned>(x);
+  return x != x ? 0x7fc0 : (b + 0x7fff + (b >> 16 & 1)) >> 16;
+}
+static inline float px_bfloat_value(unsigned short x) { return px_cast<float>((unsigned)x << 16); }
 static inline float __int_as_float(int x) { return px_cast<float>(x); }
 static inline float __uint_as_float(unsigned x) { return px_cast<float>(x); }
 static inline unsigned __float_as_uint(float x) { return px_cast<unsigned>(x); }
@@ -157,8 +214,10 @@ static int px_cta() {
     int start = px_next() % threads, step = px_next() % 2 ? 1 : threads - 1;
     for (int n = 0, i = start; n < threads; ++n, i = (i + step) % threads) {
       if (fibers[i].done || fibers[i].waits) continue;
-      current = i;
+      current = i, px_inside = true;
       swapcontext(&scheduler, &fibers[i].context);
+      px_inside = false;
+      if (px_failed) return px_failed;
       moved = true;
     }
     for (int i = 0; i < threads; ++i) {
@@ -173,13 +232,14 @@ static int px_cta() {
     if (!moved) return 1;
   }
 }
+extern "C" const char* px_told() { return px_story; }
 extern "C" int px_run(void** args, int count, unsigned gx, unsigned gy, unsigned gz, unsigned seed) {
-  threads = count, px_args = args, gridDim = {gx, gy, gz}, px_random = seed;
+  threads = count, px_args = args, gridDim = {gx, gy, gz}, px_random = seed, px_failed = 0;
   for (unsigned z = 0; z < gz; ++z)
     for (unsigned y = 0; y < gy; ++y)
       for (unsigned x = 0; x < gx; ++x) {
         blockIdx = {x, y, z};
-        if (px_cta()) return 1;
+        if (const int why = px_cta()) return why;
       }
   return 0;
 }
@@ -189,12 +249,9 @@ HOST_FUNCTIONS = {
     # Launches run one after the other here.
     "griddepcontrol_wait": "static inline void griddepcontrol_wait() {}",
     "griddepcontrol_launch_dependents": "static inline void griddepcontrol_launch_dependents() {}",
-    "f16_to_float": "static inline float f16_to_float(px_f16 x) { return (float)px_cast<_Float16>(x); }",
-    "f16_from_float": "static inline px_f16 f16_from_float(float x) { return px_cast<unsigned short>((_Float16)x); }",
-    "bf16_from_float": """static inline px_bf16 bf16_from_float(float x) {
-  unsigned b = px_cast<unsigned>(x);
-  return x != x ? 0x7fc0 : (b + 0x7fff + (b >> 16 & 1)) >> 16;
-}""",
+    "f16_to_float": "static inline float f16_to_float(px_f16 x) { return px_half_value(x); }",
+    "f16_from_float": "static inline px_f16 f16_from_float(float x) { return px_half_of(x); }",
+    "bf16_from_float": "static inline px_bf16 bf16_from_float(float x) { return px_bfloat_of(x); }",
     "f8e4m3_to_float": "static inline float f8e4m3_to_float(px_f8e4m3 x) { return px_e4m3[x]; }",
     "f8e5m2_to_float": "static inline float f8e5m2_to_float(px_f8e5m2 x) { return px_e5m2[x]; }",
     "f8e4m3_from_float": """static inline px_f8e4m3 f8e4m3_from_float(float x) {
@@ -212,7 +269,13 @@ HOST_FUNCTIONS = {
     "tanh_approx": "static inline float tanh_approx(float x) { return tanhf(x); }",
     "exp2_approx": "static inline float exp2_approx(float x) { return exp2f(x); }",
     "store_vector_if": """template <int N, class T> static void store_vector_if(T* p, const T* x, bool inside) {
-  if (inside) memcpy(p, x, N * sizeof(T));
+  if (inside) memcpy(px_aligned<T>(p, N * sizeof(T)), x, N * sizeof(T));
+}""",
+    "load_words_once": """template <int N, class T> static void load_words_once(unsigned* words, const T* p, bool inside) {
+  if (inside) memcpy(words, px_aligned<const uint4>(p), 16);
+}""",
+    "store_vector_once": """template <int N, class T> static void store_vector_once(T* p, const T* x, bool inside) {
+  if (inside) memcpy(px_aligned<uint4>(p), x, 16);
 }""",
     "unknown_zero": "static inline unsigned unknown_zero() { return 0; }",
     "shared_address": """static inline unsigned shared_address(const void* p) {
@@ -222,10 +285,10 @@ HOST_FUNCTIONS = {
   return address + (cta << 24);
 }""",
     "load_remote": """template <int N, class T> static void load_remote(T* x, unsigned address) {
-  memcpy(x, px_smem + address - 4096, N * sizeof(T));
+  memcpy(x, px_aligned<T>(px_smem + address - 4096, N * sizeof(T)), N * sizeof(T));
 }""",
     "store_remote": """template <int N, class T> static void store_remote(unsigned address, const T* x) {
-  memcpy(px_smem + address - 4096, x, N * sizeof(T));
+  memcpy(px_aligned<T>(px_smem + address - 4096, N * sizeof(T)), x, N * sizeof(T));
 }""",
     "bar_sync": "template <int id, int count> static void bar_sync() { px_block(2 + id, count); }",
 }
@@ -260,15 +323,12 @@ def _atomic(name: str) -> str | None:
         "bf16": "px_bf16",
     }[dtype]
     place = "unsigned p" if match[3] == "remote" else f"{ctype}* p"
-    start = f"{ctype}* q = ({ctype}*)(px_smem + p - 4096);" if match[3] == "remote" else f"{ctype}* q = p;"
+    start = f"{ctype}* q = px_aligned<{ctype}>({'px_smem + p - 4096' if match[3] == 'remote' else 'p'});"
     add = "*q = old + x;"
     if dtype == "f16":
-        add = "*q = px_cast<unsigned short>((_Float16)(px_cast<_Float16>(old) + px_cast<_Float16>(x)));"
+        add = "*q = px_half_of(px_half_value(old) + px_half_value(x));"
     if dtype == "bf16":
-        add = (
-            "unsigned s = px_cast<unsigned>(px_cast<float>((unsigned)old << 16) + px_cast<float>((unsigned)x << 16)); "
-            "*q = (s + 0x7fff + (s >> 16 & 1)) >> 16;"
-        )
+        add = "*q = px_bfloat_of(px_bfloat_value(old) + px_bfloat_value(x));"
     return f"static inline {ctype} {name}({place}, {ctype} x) {{ {start} {ctype} old = *q; {add} return old; }}"
 
 
@@ -284,6 +344,7 @@ def host_source(module: Module) -> str:
         stop = source.index("}  // namespace ptx")
         parts = [_host_version(part) for part in source[start:stop].split("\n\n")]
         source = source[:start] + "\n\n".join(parts) + source[stop:]
+    source = with_checked_accesses(source)
     if "asm" in re.sub(r"//.*", "", source):
         raise HostFailure("some inline PTX has no host version:\n" + source)
     entry = re.search(rf"\b{module.entry}\((.*?)\) \{{", source, re.S)
@@ -294,8 +355,22 @@ def host_source(module: Module) -> str:
         parameter = parameter.replace("const __grid_constant__ ", "").replace("const ", "")
         types.append(parameter.rsplit(" ", 1)[0])
     arguments = ", ".join(f"*({ctype}*)px_args[{n}]" for n, ctype in enumerate(types))
-    tables = SHIM.replace("@E4M3@", _table(ml_dtypes.float8_e4m3fn)).replace("@E5M2@", _table(ml_dtypes.float8_e5m2))
-    return tables + source + DRIVER.replace("@ARGUMENTS@", arguments)
+    return shim(ONE_CTA) + source + DRIVER.replace("@ARGUMENTS@", arguments)
+
+
+def shim(machine: str) -> str:
+    """What the text of a kernel needs before it: CUDA's own functions over threads of a machine."""
+    functions = FUNCTIONS.replace("@E4M3@", _table(ml_dtypes.float8_e4m3fn))
+    return HEAD + machine + FAILURES + functions.replace("@E5M2@", _table(ml_dtypes.float8_e5m2))
+
+
+_NOTES_LINE = "px_at = __LINE__, "
+
+
+def with_checked_accesses(source: str) -> str:
+    """Casts of pointers that look at the alignment, and the line of each vector access for the story of a failure."""
+    source = re.sub(r"reinterpret_cast<((?:const )?\w[\w ]*)\*>\(", r"px_aligned<\1>(", source)
+    return re.sub(r"(?<![\w:])(ptx::(?:load|store)_\w+<)", rf"{_NOTES_LINE}\1", source)
 
 
 def _table(dtype: Any) -> str:
@@ -329,24 +404,52 @@ def _host_version(text: str) -> str:
     return host
 
 
-def build(module: Module) -> ctypes.CDLL:
+def compiled(source: str, name: str = "") -> ctypes.CDLL:
+    """The text as a loaded library. The same text is compiled once, by whoever comes first."""
     if COMPILER is None:
         raise HostFailure("no C++ compiler")
-    source = host_source(module)
-    key = hashlib.sha256(source.encode()).hexdigest()[:24]
+    command = [COMPILER, "-std=c++17", "-O0", "-w", "-shared", "-fPIC", "-fwrapv", "-fno-strict-aliasing"]
+    key = hashlib.sha256("\n".join([*command, source]).encode()).hexdigest()[:24]
     _BUILD.mkdir(exist_ok=True)
-    library = _BUILD / f"{key}.so"
+    library = _BUILD / f"{name}{key}.so"
     if not library.exists():
-        text = _BUILD / f"{key}.{os.getpid()}.cpp"
+        text = _BUILD / f"{name}{key}.{os.getpid()}.cpp"
         text.write_text(source)
         made = text.with_suffix(".so")
-        command = [COMPILER, "-std=c++17", "-O0", "-w", "-shared", "-fPIC", "-fwrapv", "-o", str(made), str(text)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run([*command, "-o", str(made), str(text)], capture_output=True, text=True, check=False)
         if done.returncode:
             raise HostFailure(f"{done.stderr[:4000]}\n{text}")
         made.rename(library)  # at once: another process may build the same text
         text.unlink()
     return ctypes.CDLL(str(library))
+
+
+def build(module: Module) -> ctypes.CDLL:
+    return compiled(host_source(module))
+
+
+def failure(library: ctypes.CDLL, why: int, source: str, args: list[Any]) -> HostFailure:
+    """What a launch that returned `why` is reported as: the text's line and the argument instead of their numbers."""
+    if why == 1:
+        return HostFailure("the threads wait for each other")
+    library.px_told.restype = ctypes.c_char_p
+    story = library.px_told().decode()
+
+    def place(match: re.Match[str]) -> str:
+        for n, value in enumerate(args):
+            if isinstance(value, np.ndarray) and value.size:
+                first, last = np.lib.array_utils.byte_bounds(value)
+                if first <= int(match[1]) < last:
+                    return f"byte {int(match[1]) - value.ctypes.data} of argument {n}"
+        return match[0]
+
+    lines = source.splitlines()
+    story = re.sub(r"address (\d+)", place, story)
+    return HostFailure(re.sub(r" @(\d+)$", lambda match: _told_line(lines, int(match[1])), story))
+
+
+def _told_line(lines: list[str], number: int) -> str:
+    return f", at {lines[number - 1].replace(_NOTES_LINE, '').strip()}" if number else ""
 
 
 def type_of(value: Any) -> ArrayType | ScalarType:
@@ -376,8 +479,9 @@ def launch(module: Module, grid: Any, args: list[Any], seed: int) -> None:
     pointers = (ctypes.c_void_p * max(1, len(packed)))(*(ctypes.addressof(p) for p in packed))
     shape = (grid,) if isinstance(grid, int) else tuple(grid)
     gx, gy, gz = (*shape, 1, 1)[:3]
-    if library.px_run(pointers, module.threads, gx, gy, gz, seed):
-        raise HostFailure("the threads wait for each other")
+    why = library.px_run(pointers, module.threads, gx, gy, gz, seed)
+    if why:
+        raise failure(library, why, host_source(module), args)
 
 
 def _pack(value: Any) -> Any:

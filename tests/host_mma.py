@@ -11,12 +11,14 @@ static inline void px_publish(const void* what) {
   px_block(1, 32);
 }
 static inline const void* px_of(int lane) { return (const void*)fibers[current / 32 * 32 + lane].given; }
-static inline unsigned char* px_shared(unsigned address) { return px_smem + address - 4096; }
+static inline unsigned char* px_shared(unsigned address) {  // a row of a matrix: 16 bytes
+  return px_aligned<unsigned char>(px_smem + address - 4096, 16);
+}
 """
 
 DECODE = {
-    "bf16": "px_cast<float>((unsigned)*(const unsigned short*)p << 16)",
-    "f16": "(float)*(const _Float16*)p",
+    "bf16": "px_bfloat_value(*(const unsigned short*)p)",
+    "f16": "px_half_value(*(const unsigned short*)p)",
     "tf32": "px_cast<float>(*(const unsigned*)p & 0xffffe000u)",
     "e4m3": "px_e4m3[*p]",
     "e5m2": "px_e5m2[*p]",
@@ -38,7 +40,7 @@ def host_mma(a: str, b: str, d: str, k: int) -> tuple[str, str]:
     ctype = {"s32": "int", "f32": "float", "f16": "px_f16"}[d]
     add = "s + d[i]"
     if d == "f16":
-        add = "px_cast<unsigned short>((_Float16)(s + (float)px_cast<_Float16>(d[i])))"
+        add = "px_half_of(s + px_half_value(d[i]))"
     text = once("fragments", COMMON) + "".join(
         once(f"value_{t}", f"static inline {'int' if t in ('s8', 'u8') else 'float'} px_value_{t}"
                            f"(const unsigned char* p) {{ return {DECODE[t]}; }}")

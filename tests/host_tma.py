@@ -15,7 +15,7 @@ import numpy as np
 import host_cluster
 import host_cuda
 from front import prepared
-from host_cluster import FUNCTIONS, HostFailure
+from host_cluster import FUNCTIONS
 from phalanx.cuda.module import Module, generate
 from phalanx.ir.archs import arch_of
 from phalanx.language.kernel import Kernel
@@ -29,7 +29,7 @@ BOX = """
 struct Map { unsigned char* data; long long columns, rows, stride, width, height, mask, item; };
 // One row of a box, at an address before the swizzle. A store touches nothing at a negative place: there it faults.
 static void px_row(const Map& m, unsigned char* memory, unsigned at, int column, int row, bool load) {
-  if (!load && (row < 0 || column < 0)) px_fail(4);
+  if (!load && (row < 0 || column < 0)) { px_fail("a tensor store to row %d, column %d", row, column); return; }
   for (int i = 0; i < m.width; ++i) {
     unsigned plain = at + i * m.item, place = plain ^ ((plain >> 3) & m.mask);
     long long c = (long long)column + i;
@@ -42,7 +42,8 @@ static void px_row(const Map& m, unsigned char* memory, unsigned at, int column,
 }
 static void px_load(unsigned dst, const void* map, int column, const int* rows, int n, unsigned bar, unsigned ctas) {
   Map m = *(const Map*)map;
-  if (dst % 128 || column * m.item % 16) px_fail(4);
+  px_place(dst, 128);
+  if (column * m.item % 16) px_fail("a box at column %d, not at a multiple of 16 bytes", column);
   std::vector<int> named(rows, rows + n);
   for (int cta = 0; cta < 16; ++cta) if (ctas >> cta & 1) {
     unsigned char *memory = px_memories[cta], *credited = px_memories[cta] + (bar & 0xffffff) - 4096;
@@ -55,7 +56,8 @@ static void px_load(unsigned dst, const void* map, int column, const int* rows, 
 }
 static void px_store(const void* map, int column, const int* rows, int n, unsigned src) {
   Map m = *(const Map*)map;
-  if (src % 128 || column * m.item % 16) px_fail(4);
+  px_place(src, 128);
+  if (column * m.item % 16) px_fail("a box at column %d, not at a multiple of 16 bytes", column);
   std::vector<int> named(rows, rows + n);
   unsigned char* memory = px_memories[fibers[current].rank];
   unsigned at = (src & 0xffffff) - 4096;
@@ -93,14 +95,16 @@ static void cp_async_bulk_tensor_2d_scatter4(const void* m, int c, int r0, int r
     "cp_async_bulk_shared_global": """
 static inline void __threadfence_block() {}
 static void cp_async_bulk_shared_global(unsigned d, const void* s, unsigned n, unsigned bar) {
-  if (d % 16 || (size_t)s % 16 || n % 16) px_fail(4);
-  unsigned char *to = px_place(d), *at = px_place(bar);
+  if (n % 16) px_fail("a copy of %u bytes", n);
+  px_aligned<const char>(s, 16);
+  unsigned char *to = px_place(d, 16), *at = px_place(bar, 8);
   px_flying.push_back([=] { memcpy(to, s, n); px_credit(at, n); });
 }""",
     "cp_async_bulk_global_shared": """
 static void cp_async_bulk_global_shared(void* d, unsigned s, unsigned n) {
-  if (s % 16 || (size_t)d % 16 || n % 16) px_fail(4);
-  unsigned char* from = px_place(s);
+  if (n % 16) px_fail("a copy of %u bytes", n);
+  px_aligned<char>(d, 16);
+  unsigned char* from = px_place(s, 16);
   px_flying.push_back([=] { memcpy(d, from, n); });
 }""",
     "cp_async_bulk_commit_group": "static void cp_async_bulk_commit_group() {}",
@@ -128,13 +132,7 @@ def run(kernel: Kernel, grid: int, *args: Any, arch: str = "sm_90a", seed: int =
     function = prepared(kernel, tuple(host_cuda.type_of(value) for value in args), **constants)
     plan = lower(function, arch_of(arch))
     module = generate(plan)
-    library = host_cluster.build(module, function.cluster)
     packed = [host_cuda._pack(value) for value in args]
     packed += [descriptor(slot, args[slot.array]) for slot in plan.tensor_maps]
-    pointers = (ctypes.c_void_p * len(packed))(*(ctypes.addressof(p) for p in packed))
-    why = library.px_run(
-        pointers, module.threads, (ctypes.c_uint * 3)(grid, 1, 1), (ctypes.c_uint * 3)(*function.cluster), seed
-    )
-    if why:
-        raise HostFailure({1: "the threads wait for each other", 3: "misuse of a barrier"}.get(why, "misaligned"))
+    host_cluster.launch(module, grid, list(args), packed, seed)
     return module

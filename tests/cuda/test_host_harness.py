@@ -1,0 +1,134 @@
+"""The host harness itself: numbers of 16 bits by their bits, and accesses that a GPU would trap on."""
+
+from __future__ import annotations
+
+import ctypes
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import host_cuda
+import phalanx as px
+from host_cuda import COMPILER, HostFailure, launch, module_for, run_on_host
+
+pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler on this machine")
+
+CONVERSIONS = r"""
+#define EACH(name, T, S, f) extern "C" void name(const S* x, T* y, int n) { for (int i = 0; i < n; ++i) y[i] = f(x[i]); }
+EACH(widen_f16, float, unsigned short, px_half_value)
+EACH(widen_bf16, float, unsigned short, px_bfloat_value)
+EACH(narrow_f16, unsigned short, float, px_half_of)
+EACH(narrow_bf16, unsigned short, float, px_bfloat_of)
+"""
+DTYPES = {"f16": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16)}
+
+
+def call(function: str, source: np.ndarray, result: np.ndarray) -> np.ndarray:
+    library = host_cuda.compiled(host_cuda.shim(host_cuda.ONE_CTA) + CONVERSIONS)
+    library[function](ctypes.c_void_p(source.ctypes.data), ctypes.c_void_p(result.ctypes.data), source.size)
+    return result
+
+
+def same(got: np.ndarray, want: np.ndarray) -> np.ndarray:
+    """Bit by bit, zeros' signs too; of a number that is none only that it is none."""
+    return (got.view(f"u{got.itemsize}") == want.view(f"u{want.itemsize}")) | (np.isnan(got) & np.isnan(want))
+
+
+def floats() -> np.ndarray:
+    """Random bits, every number of 16 bits, the middle between each two of them, and their neighbours."""
+    rng = np.random.default_rng(0)
+    numbers = [rng.integers(0, 2**32, 300_000, dtype=np.uint32).view(np.float32)]
+    for dtype in DTYPES.values():
+        exact = np.arange(0x7C00 if dtype == np.float16 else 0x7F80, dtype=np.uint16).view(dtype).astype(np.float64)
+        middles = np.concatenate([exact, (exact[1:] + exact[:-1]) / 2]).astype(np.float32)
+        middles = np.concatenate([np.nextafter(middles, np.float32(side)) for side in (-np.inf, np.inf)] + [middles])
+        numbers += [middles, -middles]
+    return np.concatenate([*numbers, np.float32([np.inf, -np.inf, np.nan, 65519.996, 65520, 65536, 1e-45, 2**-25])])
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_every_number_of_sixteen_bits_is_widened_as_numpy_does(name: str) -> None:
+    every = np.arange(65536, dtype=np.uint16)
+    got = call(f"widen_{name}", every, np.zeros(65536, np.float32))
+    with np.errstate(invalid="ignore"):
+        assert same(got, every.view(DTYPES[name]).astype(np.float32)).all()
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_floats_are_narrowed_as_numpy_does(name: str) -> None:
+    numbers = floats()
+    got = call(f"narrow_{name}", numbers, np.zeros(numbers.size, np.uint16)).view(DTYPES[name])
+    with np.errstate(all="ignore"):
+        want = numbers.astype(DTYPES[name])
+    assert numbers[~same(got, want)].tolist() == []
+
+
+@px.kernel(warps=1)
+def one_after_the_other(X, Y, *, N=64):
+    for i in range(N):
+        px.atomic_add(Y[0], X[i])
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_atomic_sums_of_halves_round_each_time(name: str) -> None:
+    x = (np.random.default_rng(1).standard_normal(64) * 300).astype(DTYPES[name])
+    got = np.ones(1, DTYPES[name])
+    run_on_host(one_after_the_other, 1, x, got)
+    want = np.ones(1, DTYPES[name])
+    for value in x:
+        want[0] = want[0] + value
+    assert same(got, want).all()
+
+
+@px.kernel(warps=1)
+def doubles(X, Y, *, N=1024):
+    px.store(Y[0:N], px.load(X[0:N]) * 2)
+
+
+@px.kernel(warps=1)
+def doubles_once(X, Y, *, N=1024):
+    px.store(Y[0:N], px.load(X[0:N], once=True) * 2, once=True)
+
+
+def test_loads_and_stores_of_what_is_used_once() -> None:
+    x, y = np.arange(1024, dtype=np.float32), np.zeros(1024, np.float32)
+    module = run_on_host(doubles_once, 1, x, y)
+    assert "load_vector_once" in module.source and "store_vector_once" in module.source
+    assert np.array_equal(y, x * 2)
+
+
+@pytest.mark.parametrize("kernel, call", [(doubles, "ptx::load_vector<4>"), (doubles_once, "ptx::load_vector_once<4>")])
+def test_a_misaligned_load_is_reported_with_its_place(kernel, call: str) -> None:
+    """The text was written for arrays at multiples of 16 bytes; it is given one that is not."""
+    x, y = np.zeros(1028, np.float32), np.zeros(1024, np.float32)
+    module = module_for(kernel, (x[:1024], y))
+    with pytest.raises(HostFailure, match=r"thread \d+ of CTA \(0, 0, 0\): misaligned access of 16 bytes at byte \d+ of "
+                                          r"argument 0, at .*" + call):
+        launch(module, 1, [x[1:1025], y], 1)
+
+
+@pytest.mark.parametrize("kernel, call", [(doubles, "ptx::store_vector<4>"), (doubles_once, "ptx::store_vector_once<4>")])
+def test_a_misaligned_store_is_reported_with_its_place(kernel, call: str) -> None:
+    x, y = np.zeros(1024, np.float32), np.zeros(1028, np.float32)
+    module = module_for(kernel, (x, y[:1024]))
+    with pytest.raises(HostFailure, match=r"misaligned access of 16 bytes at byte \d+ of argument 1, at .*" + call):
+        launch(module, 1, [x, y[1:1025]], 1)
+
+
+@px.kernel(warps=1)
+def through_shared(X, Y, *, N=128):
+    s = px.shared((N,), px.f32)
+    px.store(s[0:N], px.load(X[0:N]))
+    px.sync()
+    px.store(Y[0:N], px.load(s[0:N]) + 1)
+
+
+def test_a_misaligned_shared_buffer_is_reported() -> None:
+    x, y = np.zeros(128, np.float32), np.zeros(128, np.float32)
+    module = run_on_host(through_shared, 1, x, y)
+    assert y[0] == 1
+    assert "reinterpret_cast<float*>(px_smem)" in module.source
+    moved = module.source.replace("reinterpret_cast<float*>(px_smem)", "reinterpret_cast<float*>(px_smem + 8)")
+    with pytest.raises(HostFailure, match=r"misaligned access of 16 bytes at byte \d+ of shared memory, at ptx::store"):
+        launch(type(module)(**{**module.__dict__, "source": moved}), 1, [x, y], 1)
