@@ -60,7 +60,7 @@ def contents(plan: ArrayPlan, rng: np.random.Generator) -> np.ndarray:
         return rng.integers(0, 2, size).astype(np.bool_)
     if plan.content.startswith("rows"):  # each row of a matrix once, and some that do not exist
         count = int(plan.content[4:])
-        return np.resize(rng.permutation(np.arange(-2, count + 3)), size).astype(kind)
+        return rng.permutation(np.arange(-2, max(count + 3, size - 2)))[:size].astype(kind)
     if plan.content == "indices":
         return rng.integers(-2, 15, size).astype(kind)
     if is_float(plan.dtype):
