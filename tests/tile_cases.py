@@ -513,6 +513,14 @@ for kind in (np.int32, np.float16, np.int64):
 
 
 @px.kernel(warps=4)
+def scan_of_numbers(Y, *, N=10):
+    px.store(Y[0:1, 2 : N + 2], px.cumsum(px.arange(N).reshape(1, N), 0))
+
+
+case("scan-of-numbers", scan_of_numbers, 1, lambda rng: [zeros((3, 16), np.int32)])
+
+
+@px.kernel(warps=4)
 def softmax(X, Y, *, BM=8, N=128):
     m = px.block_id(0) * BM
     x = px.load(X[m : m + BM, 0:N], fill=-1e30)
@@ -869,6 +877,15 @@ for warps in (1, 4):
         lambda rng: [np.arange(24, dtype=np.int32), zeros(30, np.int32)],
         W=warps,
     )
+
+
+@px.kernel(warps=4)
+def old_values_across(X, Y, Z, *, M=64, N=64):
+    old = px.atomic_add(Y[0:N, 0:M], px.load(X[0:M, 0:N]).T)
+    px.store(Z[0:M, 0:N], old.T)
+
+
+case("atomic-old-values-across", old_values_across, 1, lambda rng: [numbers(rng, (64, 64), np.int32) for _ in range(3)])
 
 
 # ---------------------------------------------------------------------- roles

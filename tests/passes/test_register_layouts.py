@@ -6,7 +6,7 @@ import phalanx as px
 from front import Types, array, prepared
 from phalanx.ir.core import Function, Note, Op
 from phalanx.ir.ops.control import Assign, ReadVar
-from phalanx.ir.ops.memory import Load, Store
+from phalanx.ir.ops.memory import AtomicAdd, Load, Store
 from phalanx.ir.ops.tile import Arange, Binary, ConvertLayout, CumSum, Full, Reduce, Transpose
 from phalanx.ir.types import TileType, bf16, i32
 from phalanx.ir.values import Value
@@ -36,7 +36,9 @@ class Inferred:
             for value in (*op.operands(), *op.defined_values()):
                 if isinstance(value.type, TileType):
                     assert self.layouts[value].shape == value.type.shape, op
-        for op in self.ops(Binary) + self.ops(Assign) + self.ops(ReadVar):
+        for op in self.function.walk():
+            if not isinstance(op, Binary | Assign | ReadVar | CumSum | AtomicAdd):
+                continue
             for wish in wishes_of(op):
                 if type(wish).__name__ == "Same":
                     assert len({self.layouts[value] for value in wish.values}) == 1, op
@@ -220,3 +222,26 @@ def test_conversions_are_not_repeated_needlessly() -> None:
     inferred = Inferred(twice, (array(2), array(2), array(2)))
     inferred.check()
     assert len(inferred.ops(ConvertLayout)) <= 2
+
+
+@px.kernel(warps=4)
+def counts(Y):
+    px.store(Y[0:1, 2:12], px.cumsum(px.arange(10).reshape(1, 10), 0))
+
+
+def test_running_sums_of_what_is_computed_again() -> None:
+    """The operand of the scan is made in the layout that its result has."""
+    Inferred(counts, (array(2, i32),)).check()
+
+
+@px.kernel(warps=4)
+def exchanges(X, Y, Z, *, M=64, N=64):
+    old = px.atomic_add(Y[0:N, 0:M], px.load(X[0:M, 0:N]).T)
+    px.store(Z[0:M, 0:N], old.T)
+
+
+def test_old_values_follow_an_operand_that_was_converted() -> None:
+    """The addition runs along the rows of memory, in another layout than its operand came in, and so do the old values."""
+    inferred = Inferred(exchanges, (array(2, i32),) * 3)
+    inferred.check()
+    assert inferred.ops(ConvertLayout)

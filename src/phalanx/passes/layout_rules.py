@@ -163,8 +163,13 @@ def _store(op: Store | ClusterStore) -> list[Wish]:
 def _atomic(op: AtomicAdd) -> list[Wish]:
     if not is_tile(op.value):
         return []
-    same: list[Wish] = [Same((op.value, op.result))] if op.result is not None else []
-    return [*same, Touch(op.value, op.view, True), *_rows(op.view, op.value)]
+    touch = [Touch(op.value, op.view, True), *_rows(op.view, op.value)]
+    return touch if op.result is None else [Same((op.value, op.result)), *touch, _as_it_was_read(op.result, op.value)]
+
+
+def _as_it_was_read(result: Value, operand: Value) -> Result:
+    """Behind `Same` and a wish that may move the operand after all: the result then moves back."""
+    return Result(result, operand, lambda layout: layout, lambda layout: layout)
 
 
 def _rows(view: View, data: Value) -> list[Wish]:
@@ -271,7 +276,7 @@ RULES: dict[type[Op], Rule] = {
     Empty: lambda op: [],
     Arange: lambda op: [],
     Reduce: _reduce,
-    CumSum: lambda op: [Same((op.x, op.result)), Along(op.x, op.axis, scan=True)],
+    CumSum: lambda op: [Same((op.x, op.result)), Along(op.x, op.axis, scan=True), _as_it_was_read(op.result, op.x)],
     Reshape: _reshape,
     Transpose: _transpose,
     Part: _part,

@@ -399,7 +399,8 @@ class _Rewriter:
 
     def _along(self, op: Op, wish: Along, replaced: dict[Value, Value]) -> None:
         value = wish.value
-        if value in self.free or costs.along_cost(self.layouts[value], wish.axis, wish.scan) >= costs.IMPOSSIBLE:
+        current = replaced.get(value, value)  # another wish may have moved it already
+        if current in self.free or costs.along_cost(self.layouts[current], wish.axis, wish.scan) >= costs.IMPOSSIBLE:
             replaced[value] = self._in_layout(value, self._default(value, wish.axis), op)
 
     def _touch(self, op: Op, wish: Touch, replaced: dict[Value, Value]) -> list[Op]:
