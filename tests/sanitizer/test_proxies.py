@@ -150,11 +150,6 @@ def strict_asks_for_a_fence_after_reads(X, Y, *, BUG):
             empty.arrive()
 
 
-@pytest.mark.parametrize("case", cases(__name__), ids=str)
-def test_planted(case):
-    case.verify()
-
-
 def test_a_fence_by_all_warps_stands_for_writer_and_issuer():
     @px.kernel(warps=2)
     def joined(X, Y):
@@ -207,3 +202,77 @@ def test_async_before_generic_needs_no_fence():
         px.store(Y[0:64, 0:64], px.load(s))
 
     assert px.check(reads[1], X, Y, strict=True).ok
+
+
+C, D = array(128, 64), array(128, 64)
+
+
+@planted("proxy", grid=2, args=(C, D))
+@px.kernel(warps=4, cluster=2)
+def stores_that_land_are_fenced_by_their_receiver(X, Y, *, BUG):
+    rank = px.cluster.rank()
+    s, landed = px.shared((64, 64), X.dtype), px.barrier()
+    if BUG:
+        px.fence.async_proxy("global")
+    with landed.transaction():
+        px.cluster.store(s, px.load(X[rank * 64 : rank * 64 + 64, 0:64]), landed, cta=1 - rank)  # other
+    landed.wait(0)
+    if not BUG:
+        px.fence.async_proxy()
+    px.tma.store(s, Y[rank * 64 : rank * 64 + 64, 0:64])  # bug
+    px.tma.commit()
+    px.tma.wait(0)
+
+
+@planted("proxy", grid=2, args=(C, D))
+@px.kernel(warps=4, cluster=2)
+def a_fence_of_the_sender_comes_before_the_data(X, Y, *, BUG):
+    rank = px.cluster.rank()
+    s, landed = px.shared((64, 64), X.dtype), px.barrier()
+    with landed.transaction():
+        px.cluster.store(s, px.load(X[rank * 64 : rank * 64 + 64, 0:64]), landed, cta=1 - rank)  # other
+        px.fence.async_proxy("cluster")
+    landed.wait(0)
+    if not BUG:
+        px.fence.async_proxy()
+    px.tma.store(s, Y[rank * 64 : rank * 64 + 64, 0:64])  # bug
+    px.tma.commit()
+    px.tma.wait(0)
+
+
+def test_who_fences_after_stores_that_land():
+    case, = (case for case in cases(__name__) if case.kernel is a_fence_of_the_sender_comes_before_the_data)
+    finding, = case.check(True).findings
+    assert "put px.fence.async_proxy() after the wait for landed of CTA" in finding.message
+    assert "a fence of the sender comes before the data" in finding.message
+
+
+@px.kernel(warps=4, cluster=2)
+def pushed_without_a_barrier(X, Y, *, ENGINE):
+    """Ordinary loads and stores: what they read and overwrite needs no fence; engines read it, the compiler fences."""
+    rank = px.cluster.rank()
+    mine, inbox = px.shared((64, 64), X.dtype), px.shared((64, 64), X.dtype)
+    px.store(inbox, px.zeros((64, 64), X.dtype))
+    px.store(mine, px.load(X[rank * 64 : rank * 64 + 64, 0:64]))
+    px.cluster.sync()
+    px.cluster.copy(mine, inbox, cta=1 - rank)
+    px.cluster.sync()
+    if ENGINE:
+        px.tma.store(inbox, Y[rank * 64 : rank * 64 + 64, 0:64])
+        px.tma.commit()
+        px.tma.wait(0)
+    else:
+        px.store(Y[rank * 64 : rank * 64 + 64, 0:64], px.load(inbox))
+
+
+@pytest.mark.parametrize("engine", [False, True])
+def test_a_push_without_a_barrier_is_ordinary_stores(engine):
+    report = px.check(pushed_without_a_barrier[2], C, D, ENGINE=engine, strict=True)
+    assert report.ok, report
+    source = px.compile(pushed_without_a_barrier[2], C, D, ENGINE=engine, arch="sm_90a").source
+    assert ("engines may read what was stored" in source) is engine
+
+
+@pytest.mark.parametrize("case", cases(__name__), ids=str)
+def test_planted(case):
+    case.verify()

@@ -100,6 +100,50 @@ def sender_exits_while_its_source_is_read(X, Y, *, BUG):
         px.cluster.sync()
 
 
+@planted("race", **PAIR)
+@px.kernel(warps=8, cluster=2)
+def source_is_written_again_after_the_receiver_said_so(X, Y, *, BUG):
+    """Who knows that the push has read its source knows the write that it read, whoever made it: for those bytes alone."""
+    s = px.shared((2, 64), X.dtype)
+    inbox = px.shared((64,), X.dtype)
+    full, taken = px.barrier(count=1), px.barrier(count=1)
+    px.cluster.sync()
+    with px.warps(0, 4):
+        if px.cluster.rank() == 0:
+            px.store(s, px.load(X[0:2, 0:64]))  # other
+            px.fence.async_proxy()
+            px.cluster.copy(s[0], inbox, full, cta=1)
+        else:
+            full.arrive_and_expect_tx(inbox.nbytes)
+            full.wait(0)
+            px.store(Y[0, 0:64], px.load(inbox))
+            taken.arrive(ctas=0b01)
+    with px.warps(4, 4):
+        if px.cluster.rank() == 0:
+            taken.wait(0)
+            px.store(s[1 if BUG else 0], px.zeros((64,), X.dtype))  # bug
+
+
+@planted("race", args=(X, Y))
+@px.kernel(warps=3)
+def global_rows_are_written_again_after_their_copy(X, Y, *, BUG):
+    """The same for what a load has read of global memory."""
+    s = px.shared((64, 64), X.dtype)
+    full, taken = px.barrier(count=1), px.barrier(count=1)
+    with px.warps(0, 1):
+        px.store(Y[0:64, 0:64], px.load(X[0:64, 0:64]))  # other
+        px.store(Y[64:128, 0:64], px.load(X[0:64, 0:64]))
+        px.fence.async_proxy("global")
+        px.tma.load(Y[64:128, 0:64] if BUG else Y[0:64, 0:64], s, full)
+    with px.warps(1, 1):
+        full.arrive_and_expect_tx(s.nbytes)
+        full.wait(0)
+        taken.arrive()
+    with px.warps(2, 1):
+        taken.wait(0)
+        px.store(Y[0:64, 0:64], px.zeros((64, 64), X.dtype))  # bug
+
+
 @pytest.mark.parametrize("case", cases(__name__), ids=str)
 def test_planted(case):
     case.verify()

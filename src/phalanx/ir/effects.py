@@ -50,7 +50,8 @@ class Access:
     """A read or write of a region; `mask` names the CTAs in whose shared memory it lands (multicast).
 
     `exchange`: of memory that only exchanges over the cluster touch. Whoever waits for such a write also knows which of
-    that memory its sender had read before; and nothing else of the sender, as with any copy that lands.
+    that memory its sender had read before; and nothing else of the sender, as with any copy that lands. `fenced`: the
+    compiler lets a proxy fence follow a generic write wherever an engine uses the same memory.
     """
 
     mode: Mode
@@ -59,6 +60,7 @@ class Access:
     when: When = When.NOW
     mask: Value | None = None
     exchange: bool = False
+    fenced: bool = False
 
 
 class Span(Enum):

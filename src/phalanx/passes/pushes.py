@@ -66,13 +66,15 @@ def plan_pushes(function: Function, layouts: Layouts) -> Pushes:
                 bulk[op] = _bulk(op, layouts, facts)
             except Unfit as reason:
                 refused[op] = str(reason)
-    engines = {
-        unit_of(access.region.buffer)
+    used = [
+        (access.mode, unit_of(access.region.buffer))
         for op in function.walk()
         if op not in refused
         for access in op.effects().accesses
-        if access.proxy is Proxy.ASYNC and access.mode is Mode.READ and isinstance(access.region, SharedView)
-    }
+        if access.proxy is Proxy.ASYNC and isinstance(access.region, SharedView)
+    ]
+    engines = {unit for mode, unit in used if mode is Mode.READ}
+    touched = {unit for _, unit in used}
     plans: dict[Op, PushPlan] = {}
     credited: set[BarrierArray] = set()
     notes: list[Note] = []
@@ -80,7 +82,9 @@ def plan_pushes(function: Function, layouts: Layouts) -> Pushes:
     def visit(op: Op) -> list[Op] | None:
         if not isinstance(op, ClusterCopy):
             return None
-        plan = bulk.get(op) or _stores(op, layouts, facts, refused[op], unit_of(op.dst.buffer) in engines)
+        plan = bulk.get(op) or _stores(
+            op, layouts, facts, refused[op], unit_of(op.dst.buffer) in (touched if op.bar is None else engines)
+        )
         said = dataclasses.replace(op, how=f"{plan.path}: {plan.reason}")
         plans[said] = plan
         if plan.path == "stores" and op.bar is not None:

@@ -51,11 +51,9 @@ def choose_shared_layouts(
     pushed: list[tuple[SharedBuffer, SharedBuffer]] = []
     for op in function.walk():
         accesses = op.effects().accesses
-        ends = [access.region.buffer for access in accesses if isinstance(access.region, SharedView)]
-        if len(ends) == 2 and len(accesses) == 2 and all(access.proxy is Proxy.ASYNC for access in accesses) and (
-            accesses[0].when is not When.MMA_GROUP
-        ):
-            pushed.append((ends[0], ends[1]))  # whatever the layouts, it works; it is fastest between equal ones
+        ends = [access.region for access in accesses if isinstance(access.region, SharedView)]
+        if len(ends) == 2 and len(accesses) == 2 and ends[1].cta is not None:
+            pushed.append((ends[0].buffer, ends[1].buffer))  # whatever the layouts, it works; it is fastest between equal ones
             continue
         for access in accesses:
             view = access.region

@@ -57,17 +57,22 @@ class Conflicts:
         now, engine, peers = clock.now, record.engine, clock.layout.seen
         for cell in cells:
             write = cell.write
-            if write is None:
-                if not cell.atomics:
+            if cell.copied is not None and is_copied(cell, clock):
+                pass
+            else:
+                if write is None:
+                    if not cell.atomics:
+                        self._unwritten(record, cell)
+                elif now[write.dim] < write.epoch or (peers and not is_seen(write, clock)):
+                    self.race(write, record)
+                elif engine and not write.engine and not is_fenced(clock, write, record.rank):
+                    self.proxy(write, record)
+                elif self.units is not None and self._is_left_over(write, record):
                     self._unwritten(record, cell)
-            elif now[write.dim] < write.epoch or (peers and not is_seen(write, clock)):
-                self.race(write, record)
-            elif engine and not write.engine and not is_fenced(clock, write, record.rank):
-                self.proxy(write, record)
-            elif self.units is not None and self._is_left_over(write, record):
-                self._unwritten(record, cell)
-            if cell.atomics:
-                self._after(cell.atomics, record, fenced=True, seen=True)
+                if cell.atomics:
+                    self._after(cell.atomics, record, fenced=True, seen=True)
+            if record.work is not None and record.work.barriers and not record.raced:
+                note_copy(cell, record)
             reads = cell.reads
             if not reads:
                 reads.append(record)
@@ -92,11 +97,16 @@ class Conflicts:
                 if len(reads) > 1 or strict or now[reads[0].dim] < reads[0].epoch:
                     self._after(reads, record, fenced=strict)
                 reads.clear()
-            if cell.atomics:
-                self._after(cell.atomics, record, fenced=True)
-                cell.atomics.clear()
             write = cell.write
-            if write is not None:
+            if cell.copied is not None:
+                copied, cell.copied = is_copied(cell, clock), None
+            else:
+                copied = False
+            if cell.atomics:
+                if not copied:
+                    self._after(cell.atomics, record, fenced=True)
+                cell.atomics.clear()
+            if write is not None and not copied:
                 if now[write.dim] < write.epoch or (write.clock.rank != record.rank and not is_seen(write, clock)):
                     self.race(write, record)
                 elif engine and not write.engine and not is_fenced(clock, write, record.rank):
@@ -112,9 +122,15 @@ class Conflicts:
             if cell.reads:  # they stay: an atomic that comes later may be in no order with them
                 self._after(cell.reads, record, fenced=self.strict)
             write = cell.write
+            if cell.copied is not None:
+                copied, cell.copied = is_copied(cell, clock), None
+            else:
+                copied = False
             if write is None:
                 if not cell.atomics:
                     self._unwritten(record, cell)
+            elif copied:
+                pass
             elif now[write.dim] < write.epoch or (peers and not is_seen(write, clock)):
                 self.race(write, record)
             elif engine and not write.engine and not is_fenced(clock, write, record.rank):
@@ -197,11 +213,17 @@ class Conflicts:
         """An access of a tile that is only ever accessed as a whole."""
         mode = record.mode
         write = tile.write
-        if write is not None:
+        copied = tile.copied is not None and write is not None and (
+            write.cluster == record.cluster and is_copied(tile, record.clock)
+        )
+        if write is not None and not copied:
             self._after_global((write,), record, fenced=True)
         if mode is READ:
             if tile.atomics:
                 self._after_global(tile.atomics, record, fenced=True)
+            elif write is not None and write.cluster == record.cluster and not record.raced:
+                if record.work is not None and record.work.barriers:
+                    note_copy(tile, record)
             tile.reads = few(tile.reads, record)
             return
         if tile.reads:
@@ -209,6 +231,7 @@ class Conflicts:
         if mode is ATOMIC:
             tile.atomics = few(tile.atomics, record)
             return
+        tile.copied = None
         if tile.atomics:
             self._after_global(tile.atomics, record, fenced=True)
             tile.atomics = []
@@ -245,6 +268,20 @@ class Conflicts:
                 self.proxy(other, record)
 
 
+def note_copy(memory: Cell | Tile, record: Record) -> None:
+    """A copy has read what is there, ordered after the writes: it is known to have, when its phase is."""
+    copied = memory.copied
+    if copied is None:
+        copied = memory.copied = {}
+    copied[record.dim] = min(record.epoch, copied.get(record.dim, record.epoch))
+
+
+def is_copied(memory: Cell | Tile, clock: AgentClock) -> bool:
+    """Whether the agent knows that a copy has read what is there: then it knows the writes too, and their fence."""
+    now = clock.now
+    return any(now[dim] >= epoch for dim, epoch in memory.copied.items())  # type: ignore[union-attr]
+
+
 def few(records: list[Record], new: Record) -> list[Record]:
     """`records` with `new`, without those that it is ordered after; two of different clusters stand for all."""
     if new.work is None:
@@ -274,12 +311,18 @@ def is_seen(write: Record, clock: AgentClock) -> bool:
 
 
 def is_fenced(clock: AgentClock, before: Record, rank: int | None) -> bool:
-    """Whether a proxy fence lies between a generic access and what `clock`'s agent issues now, by either of the two."""
+    """Whether a proxy fence lies between a generic access and what `clock`'s agent issues now, by either of the two.
+
+    A store that lands later than its instruction (`st.async`) can't be fenced by who issued it: whoever issues now has to
+    have learned that its phase is complete, and then fenced.
+    """
+    if before.access is not None and before.access.fenced:
+        return True
     return covers(clock, before.dim, before.epoch, before.clock.rank, rank)
 
 
 def covers(clock: AgentClock, dim: int, epoch: int, writer: int, rank: int | None) -> bool:
-    """Whether an epoch of an agent of CTA `writer` is fenced, by itself or by `clock`'s agent.
+    """Whether an epoch of an agent of CTA `writer` is fenced, by itself or by `clock`'s agent; a phase, by the latter alone.
 
     `rank` is the CTA whose shared memory is meant (None: global memory). A fence of `shared::cta` is good for the
     memory of the CTA that runs it, one of `shared::cluster` for all.
@@ -292,7 +335,8 @@ def covers(clock: AgentClock, dim: int, epoch: int, writer: int, rank: int | Non
 
 
 def _by(clock: AgentClock, kind: FenceKind, dim: int, epoch: int, by_writer: bool, by_issuer: bool) -> bool:
-    if by_writer and clock.now[clock.layout.proxy[kind] + dim] >= epoch:
+    layout = clock.layout
+    if by_writer and dim < layout.agents and clock.now[layout.proxy[kind] + dim] >= epoch:
         return True
     local = clock.locally.get(kind)
     return by_issuer and local is not None and bool(local[dim] >= epoch)

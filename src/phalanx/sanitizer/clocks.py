@@ -93,6 +93,7 @@ class AgentClock:
         self.now = memoryview(self.vector)  # type: ignore[arg-type]
         self.cluster = 0
         self.locally: dict[FenceKind, np.ndarray] = {}
+        """For each space, what it knew at its own last fence: epochs of agents, and phases, whose stores had landed."""
         self.reset(0)
 
     def reset(self, cluster: int) -> None:
@@ -156,7 +157,7 @@ class AgentClock:
             kinds = (kind, FenceKind.PROXY_CTA) if kind is FenceKind.PROXY_CLUSTER else (kind,)
             for covered in kinds:
                 self._mark(layout.proxy[covered])
-                self.locally[covered] = self.vector[: layout.agents].copy()
+                self.locally[covered] = self.vector[: layout.writes].copy()
         self.tick()
 
     def _mark(self, section: int) -> None:

@@ -25,12 +25,14 @@ from phalanx.sim.places import GlobalPlace, RowsPlace
 class Tile:
     """The history of one tile of an array: the last write, the reads and the atomics since."""
 
-    __slots__ = ("atomics", "reads", "write")
+    __slots__ = ("atomics", "copied", "reads", "write")
 
     def __init__(self) -> None:
         self.write: Record | None = None
         self.reads: list[Record] = []
         self.atomics: list[Record] = []
+        self.copied: dict[int, int] | None = None
+        """As of a `Cell`; of the cluster of the last write."""
 
 
 class ArrayShadow:

@@ -105,7 +105,7 @@ class Record:
     def actor(self) -> Actor:
         engine = None
         if self.work is not None:
-            engine = "tensor cores" if self.op.family == "wgmma" else "TMA engine"
+            engine = "tensor cores" if self.op.family == "wgmma" else "TMA engine" if self.engine else "store in flight"
         return actor_of(self.clock.agent, self.cluster, engine)
 
     def region(self) -> str:

@@ -25,7 +25,7 @@ Cells = list["Cell"]
 class Cell:
     """Bytes with one history: the last write, and the reads and atomics since that it does not dominate."""
 
-    __slots__ = ("atomics", "barrier", "index", "lists", "reads", "size", "unwritten", "write")
+    __slots__ = ("atomics", "barrier", "copied", "index", "lists", "reads", "size", "unwritten", "write")
 
     def __init__(self, index: int, size: int, barrier: MBarrier | None = None) -> None:
         self.index = index
@@ -41,6 +41,8 @@ class Cell:
         self.write: Record | None = None
         self.unwritten: list[Record] | None = None
         """Reads that came before any write."""
+        self.copied: dict[int, int] | None = None
+        """Phases (barrier, epoch) of copies that have read what is there: who knows one of them knows the writes too."""
         self.reads.clear()
         self.atomics.clear()
 
@@ -49,6 +51,7 @@ class Cell:
         part = Cell(index, size, self.barrier)
         part.write, part.unwritten = self.write, self.unwritten and list(self.unwritten)
         part.reads, part.atomics = list(self.reads), list(self.atomics)
+        part.copied = self.copied and dict(self.copied)
         self.size -= size
         part.lists = list(self.lists)
         for cells in part.lists:

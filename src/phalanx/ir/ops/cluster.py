@@ -86,8 +86,8 @@ class ClusterCopy(Op):
     """Pushes shared memory of this CTA into that of the CTA `dst` names; `ctas` is the mask with that CTA's bit.
 
     With a barrier, the destination's bytes complete on that CTA's `bar`, and nothing arrives there unless `arm`: then
-    the sender also arrives, with those bytes expected. Without one the copy is over for whoever passes the next cluster
-    barrier. An element type or shape that differs is converted, in row-major order. `how` is the compiler's choice, and
+    the sender also arrives, with those bytes expected. Without one it is ordinary loads and stores, over for whoever passes
+    the next cluster barrier. An element type or shape that differs is converted, in row-major order. `how` is the compiler's choice, and
     so is the `scope` at which the arrival of `arm` releases.
     """
 
@@ -103,7 +103,7 @@ class ClusterCopy(Op):
     def effects(self) -> Effects:
         if self.bar is None:
             return Effects(
-                accesses=(Access(Mode.READ, self.src, Proxy.ASYNC), Access(Mode.WRITE, self.dst, Proxy.ASYNC)),
+                accesses=(Access(Mode.READ, self.src), Access(Mode.WRITE, self.dst, fenced=True)),
                 executor=Executor.ONE,
             )
         nbytes = self.dst.nbytes
