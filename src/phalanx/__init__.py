@@ -48,9 +48,13 @@ from phalanx.language.pipes import pipe
 from phalanx.language.structs import ring, struct
 from phalanx.language.tile_parts import empty, keep
 from phalanx.language.tiles import abs_ as abs
+from phalanx.language.tiles import all_ as all
+from phalanx.language.tiles import any_ as any
 from phalanx.language.tiles import (
     arange,
     argmax,
+    argmin,
+    bitcast,
     ceil,
     cos,
     cumsum,
@@ -58,7 +62,9 @@ from phalanx.language.tiles import (
     exp,
     exp2,
     floor,
+    fma,
     full,
+    isnan,
     log,
     log2,
     maximum,
@@ -69,11 +75,13 @@ from phalanx.language.tiles import (
     sin,
     sqrt,
     tanh,
+    trunc,
     where,
     zeros,
 )
 from phalanx.language.tiles import max_ as max
 from phalanx.language.tiles import min_ as min
+from phalanx.language.tiles import round_ as round
 from phalanx.language.tiles import sum_ as sum
 from phalanx.language.wgmma import wgmma, wgmma_commit, wgmma_wait
 
@@ -118,11 +126,12 @@ def __dir__() -> list[str]:
 __version__ = "0.1.0"
 
 __all__ = [
-    "Compiled", "DType", "Error", "abs", "arange", "argmax", "atomic_add", "auto", "barrier", "bf16", "block_id",
-    "bool", "cdiv", "ceil", "check", "cluster", "compile", "cos", "cumsum", "device", "device_assert", "dot", "empty",
-    "erf", "example", "exp", "exp2", "explore", "f16", "f32", "f64", "f8e4m3", "f8e5m2", "fence", "floor", "full",
-    "func", "i16", "i32", "i64", "i8", "keep", "kernel", "kernels", "launch_dependents", "load", "log", "log2", "max",
-    "maximum", "min", "minimum", "num_blocks", "pipe", "print", "reciprocal", "ring", "rsqrt", "shared", "sigmoid", "sin",
-    "spec", "sqrt", "static_range", "store", "struct", "sum", "sync", "tanh", "tma", "tune", "u16", "u32", "u64", "u8",
-    "unroll", "wait_prior", "warps", "wgmma", "wgmma_commit", "wgmma_wait", "where", "zeros",
+    "Compiled", "DType", "Error", "abs", "all", "any", "arange", "argmax", "argmin", "atomic_add", "auto", "barrier",
+    "bf16", "bitcast", "block_id", "bool", "cdiv", "ceil", "check", "cluster", "compile", "cos", "cumsum", "device",
+    "device_assert", "dot", "empty", "erf", "example", "exp", "exp2", "explore", "f16", "f32", "f64", "f8e4m3", "f8e5m2",
+    "fence", "floor", "fma", "full", "func", "i16", "i32", "i64", "i8", "isnan", "keep", "kernel", "kernels",
+    "launch_dependents", "load", "log", "log2", "max", "maximum", "min", "minimum", "num_blocks", "pipe", "print",
+    "reciprocal", "ring", "round", "rsqrt", "shared", "sigmoid", "sin", "spec", "sqrt", "static_range", "store",
+    "struct", "sum", "sync", "tanh", "tma", "trunc", "tune", "u16", "u32", "u64", "u8", "unroll", "wait_prior", "warps",
+    "wgmma", "wgmma_commit", "wgmma_wait", "where", "zeros",
 ]

@@ -13,8 +13,8 @@ import phalanx as px
 
 HERE = Path(__file__).parent
 TOPICS = (
-    "names", "expressions", "tiles", "views", "control", "functions", "roles", "barriers", "copies", "clusters",
-    "gather", "rows", "products", "launch", "device", "matmul", "targets", "tensor_cores", "tuning",
+    "names", "expressions", "tiles", "tile_functions", "views", "control", "functions", "roles", "barriers", "copies",
+    "clusters", "gather", "rows", "products", "launch", "device", "matmul", "targets", "tensor_cores", "tuning",
 )  # fmt: skip
 
 

@@ -45,10 +45,12 @@ from phalanx.ir.ops.memory import Extent, Load, Store
 from phalanx.ir.ops.tile import (
     Arange,
     Binary,
+    Bitcast,
     Cast,
     Compare,
     ConvertLayout,
     CumSum,
+    Fma,
     Full,
     Reduce,
     Reshape,
@@ -270,6 +272,8 @@ WRONG = {
     "cumsum": defined(CumSum(t(4), 0, t(8))),
     "convert": defined(ConvertLayout(t(4), "shuffles", t(8))),
     "cast": defined(Cast(t(4), t(8, dtype=bf16))),
+    "bitcast": defined(Bitcast(t(4), t(4, dtype=bf16))),
+    "fma": defined(Fma(t(4), t(4), t(8), t(8))),
     "full": defined(Full(Const(0), t(4))),
     "arange": made(Arange(t(4))),
     "extent": made(Extent(N, 0, Value(I32))),
@@ -297,6 +301,8 @@ def test_right_types_pass():
             Reshape(a, t(32)),
             Transpose(a, (1, 0), t(8, 4)),
             Cast(a, t(4, 8, dtype=bf16)),
+            Bitcast(a, t(4, 8, dtype=i32)),
+            Fma(a, t(8), t(4, 1), t(4, 8)),
             Arange(t(16, dtype=i32)),
         )
     )

@@ -187,6 +187,7 @@ def test_unary_functions(fn):
         "sqrt": np.sqrt, "rsqrt": lambda v: 1 / np.sqrt(v), "reciprocal": lambda v: 1 / v, "tanh": np.tanh,
         "tanh_approx": np.tanh, "erf": np.vectorize(math.erf),
         "sigmoid": lambda v: 1 / (1 + np.exp(-v)), "sin": np.sin, "cos": np.cos, "floor": np.floor, "ceil": np.ceil,
+        "round": np.round, "trunc": np.trunc,
     }[fn]
     assert got.dtype == np.float32
     np.testing.assert_allclose(got, reference(x.astype(np.float64)), rtol=1e-6)
@@ -251,32 +252,32 @@ def test_scalar_casts():
 def test_reductions(fn, dtype):
     rng = np.random.default_rng(2)
     x = rng.permuted(np.arange(64)).reshape(4, 16).astype(dtype.numpy)
-    result = ty.i32 if fn == "argmax" else dtype
+    result = ty.i32 if fn in tile.POSITIONS else dtype
 
     def make(b, v):
         return b.add(tile.Reduce(fn, v, 1, False, Value(TileType((4,), result))))
 
     got = apply(make, [dtype], [x], result, (4,))
     wide = x.astype(np.float64)
-    expected = {"sum": wide.sum(1), "max": wide.max(1), "min": wide.min(1), "argmax": wide.argmax(1)}[fn]
+    expected = getattr(wide, fn)(1)
     assert np.array_equal(got, expected.astype(result.numpy))
 
 
-@pytest.mark.parametrize("fn", ["max", "min", "argmax"])
+@pytest.mark.parametrize("fn", ["max", "min", "argmax", "argmin"])
 @pytest.mark.parametrize("dtype", [ty.f16, ty.bf16, ty.f32, ty.f64])
 def test_reductions_find_a_nan(fn, dtype):
     """Rows without one, with one, with some, with nothing else; as NumPy does."""
     x = np.random.default_rng(3).standard_normal((4, 16)).astype(np.float32)
     x[0, 3], x[1, 9], x[2, 4::3], x[3] = -np.inf, np.nan, -np.nan, np.nan
-    result = ty.i32 if fn == "argmax" else dtype
+    result = ty.i32 if fn in tile.POSITIONS else dtype
 
     def make(b, v):
         return b.add(tile.Reduce(fn, v, 1, False, Value(TileType((4,), result))))
 
     got = apply(make, [dtype], [x.astype(dtype.numpy)], result, (4,)).astype(np.float64)
     wide = x.astype(dtype.numpy).astype(np.float64)
-    np.testing.assert_array_equal(got, {"max": wide.max(1), "min": wide.min(1), "argmax": wide.argmax(1)}[fn])
-    assert got[1:].tolist() == [9, 4, 0] if fn == "argmax" else np.isnan(got).tolist() == [False, True, True, True]
+    np.testing.assert_array_equal(got, getattr(wide, fn)(1))
+    assert got[1:].tolist() == [9, 4, 0] if fn in tile.POSITIONS else np.isnan(got).tolist() == [False, True, True, True]
 
 
 @pytest.mark.parametrize("dtype", [ty.f16, ty.bf16, ty.f32, ty.f64])

@@ -17,11 +17,11 @@ from phalanx.ir.core import Block, Op
 from phalanx.ir.ops.cluster import ClusterRank
 from phalanx.ir.ops.control import Assign, BlockId, For, NumBlocks, ReadVar, While
 from phalanx.ir.ops.memory import Extent
-from phalanx.ir.ops.tile import Binary, Cast, Compare, Select, Unary
+from phalanx.ir.ops.tile import Binary, Bitcast, Cast, Compare, Fma, Select, Unary
 from phalanx.ir.types import ScalarType, TileType
 from phalanx.ir.values import Value, Var
 
-MOVABLE = (Binary, Unary, Compare, Select, Cast, BlockId, NumBlocks, ClusterRank, Extent)
+MOVABLE = (Binary, Unary, Fma, Compare, Select, Cast, Bitcast, BlockId, NumBlocks, ClusterRank, Extent)
 
 
 @frozen

@@ -380,8 +380,13 @@ def _same_type(op: tile.CumSum | tile.ConvertLayout | tile.Keep) -> None:
     _need(op.x.type == op.result.type, op, f"{op.x.type} becomes {op.result.type}")
 
 
-def _check_cast(op: tile.Cast) -> None:
+def _check_cast(op: tile.Cast | tile.Bitcast) -> None:
     _need(_shape(op.x) == _shape(op.result), op, f"{op.x.type} becomes {op.result.type}")
+
+
+def _check_bitcast(op: tile.Bitcast) -> None:
+    _check_cast(op)
+    _need(_dtype(op.x).bits == _dtype(op.result).bits, op, f"{op.x.type} becomes {op.result.type}")
 
 
 def _check_full(op: tile.Full) -> None:
@@ -482,8 +487,10 @@ _TYPES: dict[type[Op], Callable[..., None]] = {
     tile.Unary: lambda op: _elementwise(op, op.x),
     tile.Binary: lambda op: _elementwise(op, op.a, op.b),
     tile.Compare: lambda op: _elementwise(op, op.a, op.b, result=bool_),
+    tile.Fma: lambda op: _elementwise(op, op.a, op.b, op.c),
     tile.Select: _check_select,
     tile.Cast: _check_cast,
+    tile.Bitcast: _check_bitcast,
     tile.Full: _check_full,
     tile.Arange: _check_arange,
     tile.Reduce: _check_reduce,

@@ -26,7 +26,7 @@ import math
 from types import ModuleType
 from typing import Any
 
-from phalanx.ir.ops.tile import Binary, Cast, Compare, Select, Unary
+from phalanx.ir.ops.tile import Binary, Cast, Compare, Fma, Select, Unary
 from phalanx.ir.types import ArrayType, DType, ScalarType, TileType, bool_, f32, i16, i32, i64
 from phalanx.ir.values import Const, Value, constant_type
 from phalanx.language.affine import atom
@@ -406,6 +406,8 @@ _PY_UNARY: dict[str, Any] = {
     "cos": math.cos,
     "floor": math.floor,
     "ceil": math.ceil,
+    "round": round,
+    "trunc": math.trunc,
 }
 
 
@@ -431,6 +433,27 @@ def unary(ctx: Builder, fn: str, x: Any) -> Any:
     ctx.emit(Unary(fn, x, result, loc=ctx.loc))
     if fn == "neg" and is_scalar(x) and dtype in (i32, i64):
         ctx.affine[result] = ctx.affine_of(x).scale(-1)
+    return result
+
+
+def fused(ctx: Builder, a: Any, b: Any, c: Any) -> Any:
+    """`a * b + c`, rounded once, in the element type that arithmetic on all three has."""
+    a, b, c = (require_numeric(ctx, "px.fma", item) for item in (a, b, c))
+    if all(isinstance(x, Number) for x in (a, b, c)):
+        ctx.fail("px.fma of three bare numbers", "write a * b + c: Python computes it while the kernel is read")
+    shape = broadcast(ctx, a, b, c)
+    strong = [x for x in (a, b, c) if not isinstance(x, Number)]
+    dtype: DType | None = dtype_of(strong[0])
+    for x in strong[1:]:
+        dtype = None if dtype is None else promote(dtype, dtype_of(x))
+    if dtype is None or not dtype.is_float or dtype.is_fp8:
+        ctx.fail(
+            f"px.fma needs floats, not {', '.join(str(dtype_of(x)) for x in strong)}",
+            "convert them first: x.to(px.f32); a * b + c of integers is exact anyway",
+        )
+    result = Value(make_type(shape, dtype, any(is_tile(x) for x in strong)))
+    a, b, c = (cast(ctx, x, dtype) for x in (a, b, c))
+    ctx.emit(Fma(a, b, c, result, loc=ctx.loc))
     return result
 
 

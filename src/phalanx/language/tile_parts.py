@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from phalanx.ir.ops.tile import Empty, Keep, Part
+from phalanx.ir.ops.tile import Empty, Keep, Part, Reshape
 from phalanx.ir.types import TileType, f32
 from phalanx.ir.values import Value
 from phalanx.language.builder import Builder, operand
@@ -46,7 +46,9 @@ def keep(ctx: Builder, x: Any) -> Any:
 
 
 def tile_part(ctx: Builder, tile: Value, index: tuple[Any, ...]) -> Value:
-    """`tile[a:b, :]`: a part with constant bounds, without moving elements between threads."""
+    """`tile[a:b, :]`: a part with constant bounds, without moving elements between threads; None adds an axis of 1."""
+    if any(item is None for item in index):
+        return _with_new_axes(ctx, tile, index)
     shape = shape_of(tile)
     if len(index) > len(shape):
         ctx.fail(f"{len(index)} indices for a tile with {len(shape)} axes", "give at most one slice per axis")
@@ -57,7 +59,8 @@ def tile_part(ctx: Builder, tile: Value, index: tuple[Any, ...]) -> Value:
             shown = "a slice with a step" if isinstance(item, Slice) else describe(item)
             ctx.fail(
                 f"axis {axis} of a tile is indexed by {shown}",
-                "parts of a tile are slices with constant bounds, e.g. acc[:, 0:64]; single elements have no index",
+                "a tile is indexed by slices with constant bounds and None, e.g. acc[:, 0:64], x[:, None]; single elements "
+                "have no index",
             )
         start = 0 if item.start is None else item.start
         stop = size if item.stop is None else item.stop
@@ -73,4 +76,14 @@ def tile_part(ctx: Builder, tile: Value, index: tuple[Any, ...]) -> Value:
         return tile
     result = Value(TileType(tuple(sizes), dtype_of(tile)))
     ctx.emit(Part(tile, tuple(starts), result, loc=ctx.loc))
+    return result
+
+
+def _with_new_axes(ctx: Builder, tile: Value, index: tuple[Any, ...]) -> Value:
+    """`x[:, None]`: the part that the other indices name, with an axis of size 1 where a None stands."""
+    part = tile_part(ctx, tile, tuple(item for item in index if item is not None))
+    left = list(shape_of(part))
+    sizes = [1 if item is None else left.pop(0) for item in index] + left
+    result = Value(TileType(tuple(sizes), dtype_of(part)))
+    ctx.emit(Reshape(part, result, loc=ctx.loc))
     return result

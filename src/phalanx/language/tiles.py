@@ -5,21 +5,27 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from phalanx.ir.ops.tile import Arange, CumSum, Full, Reduce, Reshape, Transpose
-from phalanx.ir.types import DType, TileType, bool_, f32, i32
-from phalanx.ir.values import Value
-from phalanx.language.builder import Builder
+import numpy as np
+
+from phalanx.ir.ops.tile import POSITIONS, Arange, Bitcast, CumSum, Full, Reduce, Reshape, Transpose
+from phalanx.ir.types import DType, ScalarType, TileType, bool_, f32, i32
+from phalanx.ir.values import Const, Value
+from phalanx.language.builder import Builder, operand
 from phalanx.language.builtin import Builtin, builtin
 from phalanx.language.operators import (
+    Number,
     binary,
     cast,
+    compare,
     convert,
     describe,
     dtype_of,
+    fused,
     is_scalar,
     is_tile,
     make_type,
     plural,
+    require_numeric,
     select,
     shape_of,
     unary,
@@ -170,6 +176,73 @@ sin = _elementwise("sin", "Sine", "the CUDA math library's")
 cos = _elementwise("cos", "Cosine", "the CUDA math library's")
 floor = _elementwise("floor", "Largest integer not above", "``cvt.rmi``")
 ceil = _elementwise("ceil", "Smallest integer not below", "``cvt.rpi``")
+trunc = _elementwise("trunc", "Nearest integer toward zero", "``cvt.rzi``")
+
+
+@builtin("round")
+def round_(ctx: Builder, x: Any) -> Any:
+    """The nearest integer of a float scalar or tile, elementwise, as a float; halves go to the even one, as in NumPy.
+
+    Any agent; any GPU; PTX ``cvt.rni``. Example: ``px.round(x * 127.0).to(px.i8)``.
+    """
+    return unary(ctx, "round", load_scalar(ctx, x))
+
+
+@builtin("isnan")
+def isnan(ctx: Builder, x: Any) -> Any:
+    """Whether an element is NaN: a bool for each element of a float scalar or tile.
+
+    Any agent; any GPU; PTX ``setp.neu`` of the element with itself. Example: ``px.where(px.isnan(x), 0.0, x)``.
+    """
+    x = require_numeric(ctx, "px.isnan", x)
+    if isinstance(x, Number):
+        return x != x
+    if not dtype_of(x).is_float:
+        ctx.fail(f"px.isnan needs a float, not {dtype_of(x)}", "integers and bools are never NaN: leave it out")
+    if dtype_of(x).is_fp8:
+        x = cast(ctx, x, f32)
+    return compare(ctx, "ne", x, x)
+
+
+@builtin("fma")
+def fma(ctx: Builder, a: Any, b: Any, c: Any) -> Any:
+    """`a * b + c` of float scalars and tiles, elementwise, rounded once; all broadcast.
+
+    `a * b + c` written out is rounded after each of the two in the simulator, and left to the compiler on a GPU.
+    Any agent; any GPU; PTX ``fma.rn``, of f16 and bf16 too. Example: ``y = px.fma(x, scale, bias)``.
+    """
+    return fused(ctx, load_scalar(ctx, a), load_scalar(ctx, b), load_scalar(ctx, c))
+
+
+@builtin("bitcast")
+def bitcast(ctx: Builder, x: Any, dtype: Any) -> Any:
+    """The bits of each element of a scalar or tile, read as another element type of the same size.
+
+    Which NaN a computation leaves is open, and so are its bits. Any agent; any GPU; PTX ``mov.b32`` and the like, or
+    nothing. Example: ``exponent = (px.bitcast(x, px.i32) >> 23) & 255``.
+    """
+    x = require_numeric(ctx, "px.bitcast", x)
+    source, target = dtype_of(x), require_dtype(ctx, "px.bitcast", dtype)
+    if bool_ in (source, target):
+        ctx.fail(f"px.bitcast from {source} to {target}", "a bool is 0 or 1, nothing else: convert it with .to")
+    if source.bits != target.bits:
+        ctx.fail(
+            f"px.bitcast from {source} ({source.bits} bits) to {target} ({target.bits} bits)",
+            f"elements keep their size: use a type of {source.bits} bits, or convert the value with .to",
+        )
+    if source == target:
+        return x
+    if isinstance(x, (*Number, Const)):
+        number = x.value if isinstance(x, Const) else x
+        return Const(_same_bits(number, source, target), ScalarType(target))
+    result = Value(make_type(shape_of(x), target, is_tile(x)))
+    ctx.emit(Bitcast(operand(x), result, loc=ctx.loc))
+    return result
+
+
+def _same_bits(value: int | float | bool, source: DType, target: DType) -> int | float | bool:
+    bits = np.asarray(value).astype(source.numpy).view(target.numpy)
+    return float(bits) if target.is_float else int(bits)
 
 
 @builtin("abs")
@@ -181,12 +254,18 @@ def abs_(ctx: Builder, x: Any) -> Any:
     return unary(ctx, "abs", load_scalar(ctx, x))
 
 
-def _reduce(ctx: Builder, fn: str, x: Any, axis: Any, keepdims: Any) -> Any:
+def require_tile(ctx: Builder, what: str, x: Any) -> Value:
+    """What is folded or scanned along an axis."""
     if not is_tile(x):
         remedy = (
             "load the view first: px.load(view)" if hasattr(x, "view") else "reductions fold an axis of a register tile"
         )
-        ctx.fail(f"px.{fn} needs a tile, not {describe(x)}", remedy)
+        ctx.fail(f"{what} needs a tile, not {describe(x)}", remedy)
+    return x  # type: ignore[no-any-return]
+
+
+def _reduce(ctx: Builder, fn: str, x: Any, axis: Any, keepdims: Any) -> Any:
+    require_tile(ctx, f"px.{fn}", x)
     if not isinstance(keepdims, bool):
         ctx.fail("keepdims= must be True or False", "it decides the shape of the result")
     rank = len(shape_of(x))
@@ -209,7 +288,7 @@ def _reduce(ctx: Builder, fn: str, x: Any, axis: Any, keepdims: Any) -> Any:
         ctx.fail(f"px.{fn} is not defined on {dtype}", "convert it first: x.to(px.f32)")
     if dtype == bool_ and fn == "sum":
         x, dtype = cast(ctx, x, i32), i32
-    out = i32 if fn == "argmax" else dtype
+    out = i32 if fn in POSITIONS else dtype
     result = Value(make_type(tuple(shape), out, bool(shape)))
     ctx.emit(Reduce(fn, x, where_, keepdims, result, loc=ctx.loc))
     return result
@@ -251,9 +330,50 @@ def argmax(ctx: Builder, x: Any, axis: Any, keepdims: Any = False) -> Any:
     Any agent; any GPU; registers, then ``shfl.sync``, then shared memory between warps. Example: ``px.argmax(x,
     axis=1)``.
     """
+    return _position(ctx, "argmax", x, axis, keepdims)
+
+
+@builtin("argmin")
+def argmin(ctx: Builder, x: Any, axis: Any, keepdims: Any = False) -> Any:
+    """The index (i32) of the smallest element along an axis; the first of equals, or of the NaNs where there are any.
+
+    Any agent; any GPU; registers, then ``shfl.sync``, then shared memory between warps. Example: ``px.argmin(x,
+    axis=1)``.
+    """
+    return _position(ctx, "argmin", x, axis, keepdims)
+
+
+def _position(ctx: Builder, fn: str, x: Any, axis: Any, keepdims: Any) -> Any:
     if axis is None:
-        ctx.fail("px.argmax needs an axis", "reshape the tile to one axis for the index in the whole tile")
-    return _reduce(ctx, "argmax", x, axis, keepdims)
+        ctx.fail(f"px.{fn} needs an axis", "reshape the tile to one axis for the index in the whole tile")
+    return _reduce(ctx, fn, x, axis, keepdims)
+
+
+@builtin("any")
+def any_(ctx: Builder, x: Any, axis: Any = None, keepdims: Any = False) -> Any:
+    """Whether some element along one axis, or of all, is not 0 (a NaN is not): bool.
+
+    Any agent; any GPU; registers, then ``shfl.sync``, then shared memory between warps. Example: ``if px.any(x > 0):``.
+    """
+    return _reduce(ctx, "max", _truth(ctx, "any", x), axis, keepdims)
+
+
+@builtin("all")
+def all_(ctx: Builder, x: Any, axis: Any = None, keepdims: Any = False) -> Any:
+    """Whether every element along one axis, or of all, is not 0 (a NaN is not): bool.
+
+    Any agent; any GPU; registers, then ``shfl.sync``, then shared memory between warps. Example: ``px.all(x == y,
+    axis=1)``.
+    """
+    return _reduce(ctx, "min", _truth(ctx, "all", x), axis, keepdims)
+
+
+def _truth(ctx: Builder, name: str, x: Any) -> Value:
+    """The tile as bools."""
+    require_tile(ctx, f"px.{name}", x)
+    if dtype_of(x).is_fp8:
+        x = cast(ctx, x, f32)
+    return x if dtype_of(x) == bool_ else compare(ctx, "ne", x, 0)
 
 
 @builtin("cumsum")

@@ -21,11 +21,13 @@ from phalanx.ir.ops.mma import Mma
 from phalanx.ir.ops.tile import (
     Arange,
     Binary,
+    Bitcast,
     Cast,
     Compare,
     ConvertLayout,
     CumSum,
     Empty,
+    Fma,
     Full,
     Keep,
     Part,
@@ -270,7 +272,9 @@ RULES: dict[type[Op], Rule] = {
     Binary: _elementwise,
     Compare: _elementwise,
     Select: _elementwise,
+    Fma: _elementwise,
     Cast: _elementwise,
+    Bitcast: _elementwise,
     Keep: _elementwise,
     Full: lambda op: [],
     Empty: lambda op: [],
@@ -304,7 +308,7 @@ FREE_DEPTH = 8
 
 def is_cheap(op: Op) -> bool:
     """Whether an instruction may be repeated for the sake of another layout, given that its operands may."""
-    if isinstance(op, Full | Empty | Arange | Compare | Select | Cast | Reshape | Transpose):
+    if isinstance(op, Full | Empty | Arange | Compare | Select | Fma | Cast | Bitcast | Reshape | Transpose):
         return True
     return isinstance(op, Unary | Binary) and op.fn in _CHEAP_FUNCTIONS
 

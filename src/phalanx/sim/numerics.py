@@ -56,7 +56,7 @@ UNARY: dict[str, Function] = {
     "neg": np.negative, "not": _not, "abs": np.abs, "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2,
     "sqrt": np.sqrt, "rsqrt": _rsqrt, "reciprocal": np.reciprocal, "tanh": np.tanh,
     "tanh_approx": np.tanh, "erf": _erf_tile, "sigmoid": _sigmoid, "sin": np.sin,
-    "cos": np.cos, "floor": np.floor, "ceil": np.ceil,
+    "cos": np.cos, "floor": np.floor, "ceil": np.ceil, "round": np.rint, "trunc": np.trunc,
 }
 BINARY: dict[str, Function] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "floordiv": np.floor_divide, "mod": np.mod,

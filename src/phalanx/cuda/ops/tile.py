@@ -24,11 +24,13 @@ from phalanx.ir.core import Op
 from phalanx.ir.ops.tile import (
     Arange,
     Binary,
+    Bitcast,
     Cast,
     Compare,
     ConvertLayout,
     CumSum,
     Empty,
+    Fma,
     Full,
     Keep,
     Part,
@@ -68,6 +70,13 @@ def emit_binary(w: Writer, op: Binary) -> None:
     )
 
 
+@emits(Fma)
+def emit_fma(w: Writer, op: Fma) -> None:
+    dtype = scalar_dtype(op.result)
+    operands = (op.a, op.b, op.c)
+    emit_elementwise(w, op.result, operands, lambda a, b, c: arithmetic.fma_text(w, a, b, c, dtype), computed=False)
+
+
 @emits(Compare)
 def emit_compare(w: Writer, op: Compare) -> None:
     emit_elementwise(w, op.result, (op.a, op.b), lambda a, b: arithmetic.compare_text(op.fn, a, b))
@@ -90,6 +99,14 @@ def emit_cast(w: Writer, op: Cast) -> None:
         emit_elementwise(
             w, op.result, (op.x,), lambda x: arithmetic.cast_text(w, x, source, target), computed=False
         )
+
+
+@emits(Bitcast)
+def emit_bitcast(w: Writer, op: Bitcast) -> None:
+    source, target = scalar_dtype(op.x), scalar_dtype(op.result)
+    emit_elementwise(
+        w, op.result, (op.x,), lambda x: arithmetic.bitcast_text(w, x, source, target), computed=False
+    )
 
 
 @emits(Full)

@@ -17,7 +17,7 @@ _SYMBOLS = {
     "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
 }
 # Built in without headers, within 2 units in the last place.
-_FUNCTIONS = ("exp", "log", "log2", "sqrt", "tanh", "erf", "sin", "cos", "floor", "ceil")
+_FUNCTIONS = ("exp", "log", "log2", "sqrt", "tanh", "erf", "sin", "cos", "floor", "ceil", "trunc")
 
 
 def compute_dtype(dtype: DType) -> DType:
@@ -71,6 +71,8 @@ def unary_text(w: Writer, fn: str, x: str, dtype: DType) -> str:
         negated = f"{w.use(h.WRAP['sub'])}({literal(0, kind)}, {x})" if kind.bits >= 32 else f"-{atom(x)}"
         return f"{name}<{w.ctype(kind)}>({x}, {negated})"
     double = kind.bits == 64
+    if fn == "round":  # to nearest even
+        return f"rint({x})" if double else f"rintf({x})"
     if fn == "exp2":
         return f"exp2({x})" if double else f"{w.use(h.EXP2)}({x})"
     if fn == "rsqrt":
@@ -101,6 +103,21 @@ def binary_text(w: Writer, fn: str, a: str, b: str, dtype: DType, constant: int 
     if kind.kind == "bool" or (kind.is_integer and kind.bits < 32):
         return f"({w.ctype(kind)})({text})"  # C++ computes these in int
     return text
+
+
+def fma_text(w: Writer, a: str, b: str, c: str, dtype: DType) -> str:
+    """`a * b + c` of stored elements, rounded once; f16 and bf16 have an instruction of their own for it."""
+    if dtype.bits < 32:
+        return f"{w.use(h.NARROW_FMA[dtype.name])}({a}, {b}, {c})"
+    return f"{'fma' if dtype.bits == 64 else 'fmaf'}({a}, {b}, {c})"
+
+
+def bitcast_text(w: Writer, stored: str, source: DType, target: DType) -> str:
+    """The bits of a stored element as a stored element of another type of the same size."""
+    if w.ctype(source) == w.ctype(target):
+        return stored
+    bits = w.use(h.BITS)
+    return f"{bits}<{w.ctype(target)}>::from({bits}<{w.ctype(source)}>::of({stored}))"
 
 
 def _division(w: Writer, fn: str, a: str, b: str, kind: DType, constant: int | float | bool | None) -> str:

@@ -132,6 +132,19 @@ SIGMOID = device_function(
 SIGMOID_F64 = device_function("sigmoid_f64", "double", (("double", "x"),), "return 1.0 / (1.0 + exp(-x));")
 
 
+def _narrow_fma(name: str) -> Helper:
+    """One rounding: computed in float and rounded after that, it would be two."""
+    return device_function(
+        f"fma_{name}",
+        f"px_{name}",
+        ((f"px_{name}", "a"), (f"px_{name}", "b"), (f"px_{name}", "c")),
+        f'px_{name} d;\nasm("fma.rn.{name} %0, %1, %2, %3;" : "=h"(d) : "h"(a), "h"(b), "h"(c));\nreturn d;',
+    )
+
+
+NARROW_FMA = {name: _narrow_fma(name) for name in ("f16", "bf16")}
+
+
 def _wrapping(name: str, symbol: str) -> Helper:
     return Helper(
         name,
@@ -222,6 +235,14 @@ EXTREME = {
     **{(fn, 64): _double_extreme(fn) for fn in ("max", "min")},
 }
 """The larger or smaller of two floats of so many bits; not a number if one of them is none, as NumPy has it."""
+ARGMIN_TAKES = Helper(
+    "argmin_takes",
+    "// Whether the element x at i comes before y at j: the smaller one, of equals the first. A NaN is smaller than all.\n"
+    "template <class T>\n"
+    "__device__ __forceinline__ bool argmin_takes(T x, int i, T y, int j) {\n"
+    "  return i < j ? x <= y || x != x : !(x >= y) && y == y;\n"
+    "}",
+)
 ARGMAX_TAKES = Helper(
     "argmax_takes",
     "// Whether the element x at i comes before y at j: the larger one, of equals the first. A NaN is larger than all.\n"

@@ -16,7 +16,7 @@ from phalanx.cuda.tiles.coordinates import Coordinates, none_set, warp_replicas
 from phalanx.cuda.tiles.index import SlotTexts, element, is_identity, local, plus, slot_loop, times
 from phalanx.cuda.tiles.share import flat_coordinate
 from phalanx.cuda.writer import Writer, scalar_dtype
-from phalanx.ir.ops.tile import Reduce
+from phalanx.ir.ops.tile import POSITIONS, Reduce
 from phalanx.ir.types import DType, TileType, f32
 from phalanx.ir.values import Value
 from phalanx.layouts.bits import round_up
@@ -46,7 +46,7 @@ def reduce_scratch_bytes(op: Reduce, layout: RegisterLayout) -> int:
         elements *= extent
     accumulator = _accumulator(op)
     values = elements * accumulator.itemsize
-    return round_up(values, 4) + 4 * elements if op.fn == "argmax" else values  # values, then indices
+    return round_up(values, 4) + 4 * elements if op.fn in POSITIONS else values  # values, then indices
 
 
 def _warp_bits(layout: RegisterLayout, axis: int) -> tuple[int, ...]:
@@ -82,13 +82,13 @@ class _Reduction:
         return _accumulator(self.op)
 
     @property
-    def is_argmax(self) -> bool:
-        return self.op.fn == "argmax"
+    def finds_place(self) -> bool:
+        return self.op.fn in POSITIONS
 
     def neutral(self) -> str:
         if self.op.fn == "sum":
             return literal(0, self.dtype)
-        return highest(self.dtype) if self.op.fn == "min" else lowest(self.dtype)
+        return highest(self.dtype) if self.op.fn in ("min", "argmin") else lowest(self.dtype)
 
     def combine(self, a: str, b: str) -> str:
         fn = "add" if self.op.fn == "sum" else self.op.fn
@@ -97,7 +97,7 @@ class _Reduction:
     def fold(self, at: str, value: str, index: str = "") -> None:
         """Folds one more value (and its index) into the partial result at slot text `at`."""
         target = element(self.values, at)
-        if not self.is_argmax:
+        if not self.finds_place:
             self.w.line(f"{target} = {self.combine(target, value)};")
             return
         indices = element(self.indices, at)
@@ -106,9 +106,10 @@ class _Reduction:
             ctype = self.w.ctype(self.dtype)
             self.w.line(f"const {ctype} {new_value} = {value};")
             self.w.line(f"const int {new_index} = {index};")
-            takes = f"{new_value} > {target} || ({new_value} == {target} && {new_index} < {indices})"
+            symbol, helper = (">", h.ARGMAX_TAKES) if self.op.fn == "argmax" else ("<", h.ARGMIN_TAKES)
+            takes = f"{new_value} {symbol} {target} || ({new_value} == {target} && {new_index} < {indices})"
             if self.dtype.is_float:
-                takes = f"{self.w.use(h.ARGMAX_TAKES)}({new_value}, {new_index}, {target}, {indices})"
+                takes = f"{self.w.use(helper)}({new_value}, {new_index}, {target}, {indices})"
             self.w.line(f"if ({takes}) {target} = {new_value}, {indices} = {new_index};")
 
 
@@ -121,17 +122,17 @@ def emit_reduce(w: Writer, op: Reduce) -> None:
     values = w.unique(f"{op.result.name or op.x.name or 't'}_{op.fn}")
     reduction = _Reduction(
         w, op, layout, layout.bits_along(op.axis), kept, projection.register_map, values,
-        w.unique(f"{values}_at") if op.fn == "argmax" else "",
+        w.unique(f"{values}_at") if op.fn in POSITIONS else "",
     )
     w.line(f"{w.ctype(reduction.dtype)} {values}[{kept.num_registers}];")
-    if reduction.is_argmax:
+    if reduction.finds_place:
         w.line(f"int {reduction.indices}[{kept.num_registers}];")
     with w.block():
         _fold_registers(reduction)
         _fold_lanes(reduction)
         if op not in w.plan.partial:
             _fold_warps(reduction)
-    source = reduction.indices if reduction.is_argmax else values
+    source = reduction.indices if reduction.finds_place else values
     _define(w, op.result, source, reduction, scalar)
 
 
@@ -139,7 +140,7 @@ def _define(w: Writer, result: Value, source: str, reduction: _Reduction, scalar
     dtype = scalar_dtype(result)
 
     def stored(text: str) -> str:
-        if reduction.is_argmax:
+        if reduction.finds_place:
             return text if dtype.name == "i32" else f"({w.ctype(dtype)}){text}"
         return narrow(w, text, dtype)
 
@@ -155,7 +156,7 @@ def _fold_registers(r: _Reduction) -> None:
     w, layout = r.w, r.layout
     coordinates = Coordinates(w, layout)
     masked = r.op.axis in coordinates.masked_dims()
-    if masked or r.is_argmax:
+    if masked or r.finds_place:
         coordinates.declare(r.op.axis)
     name, source = w.name(r.op.x), scalar_dtype(r.op.x)
     identity = is_identity(r.slot_map) and len(r.slot_map) == r.kept.num_registers
@@ -172,17 +173,17 @@ def _fold_registers(r: _Reduction) -> None:
     if identity:
         with slot_loop(w, layout.num_registers) as i:
             w.line(f"{element(r.values, i)} = {value_at(i)};")
-            if r.is_argmax:
+            if r.finds_place:
                 w.line(f"{element(r.indices, i)} = {coordinates.at(r.op.axis, i)};")
         return
     with slot_loop(w, r.kept.num_registers) as i:
         w.line(f"{element(r.values, i)} = {r.neutral()};")
-        if r.is_argmax:
+        if r.finds_place:
             w.line(f"{element(r.indices, i)} = {2**31 - 1};")
     with slot_loop(w, layout.num_registers) as i:
         at = SlotTexts(w).at(r.slot_map, i, hint="slot")
         value = value_at(i)
-        r.fold(at, f"({value})" if masked else value, coordinates.at(r.op.axis, i) if r.is_argmax else "")
+        r.fold(at, f"({value})" if masked else value, coordinates.at(r.op.axis, i) if r.finds_place else "")
 
 
 def _fold_lanes(r: _Reduction) -> None:
@@ -205,7 +206,7 @@ def _fold_lanes(r: _Reduction) -> None:
             outer = w.block(f"for (int {mask} = {1 << first}; {mask} <= {1 << last}; {mask} *= 2)")
         shuffle = w.use(h.SHUFFLE_XOR)
         with outer, slot_loop(w, r.kept.num_registers) as i:
-            index = f"{shuffle}({element(r.indices, i)}, {mask})" if r.is_argmax else ""
+            index = f"{shuffle}({element(r.indices, i)}, {mask})" if r.finds_place else ""
             r.fold(i, f"{shuffle}({element(r.values, i)}, {mask})", index)
 
 
@@ -233,7 +234,7 @@ def _fold_warps(r: _Reduction) -> None:
     scratch = local(w, "partial")
     w.line(f"{ctype}* const {scratch} = reinterpret_cast<{ctype}*>({w.scratch(r.op)});")
     at_scratch = ""
-    if r.is_argmax:
+    if r.finds_place:
         at_scratch = local(w, "partial_at")
         start = round_up(count * elements * r.dtype.itemsize, 4)
         w.line(f"int* const {at_scratch} = reinterpret_cast<int*>({w.scratch(r.op)} + {start});")
@@ -251,19 +252,19 @@ def _fold_warps(r: _Reduction) -> None:
     with w.block(f"if ({' && '.join(owner)})" if owner else ""), slot_loop(w, r.kept.num_registers) as i:
         place = plus(times(part, str(elements)), flat_coordinate(coordinates, i))
         w.line(f"{scratch}[{place}] = {element(r.values, i)};")
-        if r.is_argmax:
+        if r.finds_place:
             w.line(f"{at_scratch}[{place}] = {element(r.indices, i)};")
     w.sync_agent()
     with slot_loop(w, r.kept.num_registers) as i:
         flat = flat_coordinate(coordinates, i)
         w.line(f"{element(r.values, i)} = {scratch}[{flat}];")
-        if r.is_argmax:
+        if r.finds_place:
             w.line(f"{element(r.indices, i)} = {at_scratch}[{flat}];")
         j = local(w, "j")
         w.line("#pragma unroll")
         with w.block(f"for (int {j} = 1; {j} < {count}; ++{j})"):
             place = plus(times(j, str(elements)), flat)
-            r.fold(i, f"{scratch}[{place}]", f"{at_scratch}[{place}]" if r.is_argmax else "")
+            r.fold(i, f"{scratch}[{place}]", f"{at_scratch}[{place}]" if r.finds_place else "")
 
 
 def _gather_bits(name: str, bits: tuple[int, ...], total: int) -> str:

@@ -9,10 +9,12 @@ from phalanx.ir.core import Op
 from phalanx.ir.values import Value
 
 UNARY = ("neg", "not", "abs", "exp", "exp2", "log", "log2", "sqrt", "rsqrt", "reciprocal", "tanh",
-         "tanh_approx", "erf", "sigmoid", "sin", "cos", "floor", "ceil")
+         "tanh_approx", "erf", "sigmoid", "sin", "cos", "floor", "ceil", "round", "trunc")
 BINARY = ("add", "sub", "mul", "div", "floordiv", "mod", "and", "or", "xor", "shl", "shr", "max", "min")
 COMPARE = ("eq", "ne", "lt", "le", "gt", "ge")
-REDUCE = ("sum", "max", "min", "argmax")
+REDUCE = ("sum", "max", "min", "argmax", "argmin")
+POSITIONS = ("argmax", "argmin")
+"""Those whose result is a place along the axis (i32), not an element."""
 
 
 @frozen(eq=False, repr=False)
@@ -33,6 +35,17 @@ class Binary(Op):
     fn: str
     a: Value
     b: Value
+    result: Value
+
+
+@frozen(eq=False, repr=False)
+class Fma(Op):
+    """`a * b + c` of floats, rounded once."""
+
+    mnemonic: ClassVar[str] = "fma"
+    a: Value
+    b: Value
+    c: Value
     result: Value
 
 
@@ -63,6 +76,15 @@ class Cast(Op):
     """To the element type of the result: floats round to nearest even, fp8 saturates, float to integer truncates."""
 
     mnemonic: ClassVar[str] = "cast"
+    x: Value
+    result: Value
+
+
+@frozen(eq=False, repr=False)
+class Bitcast(Op):
+    """The bits of each element as an element of the result's type, which has as many."""
+
+    mnemonic: ClassVar[str] = "bitcast"
     x: Value
     result: Value
 

@@ -11,11 +11,13 @@ from phalanx.errors import Error
 from phalanx.ir.ops.tile import (
     Arange,
     Binary,
+    Bitcast,
     Cast,
     Compare,
     ConvertLayout,
     CumSum,
     Empty,
+    Fma,
     Full,
     Keep,
     Part,
@@ -30,6 +32,7 @@ from phalanx.ir.values import Const, Value
 from phalanx.sim import numerics
 from phalanx.sim.agents import Agent
 from phalanx.sim.codegen import Emitter
+from phalanx.sim.fused import fused
 from phalanx.sim.registry import inline, meaning
 
 Run = Callable[..., Any]
@@ -167,6 +170,12 @@ def binary(op: Binary, agent: Agent) -> Run:
     return function
 
 
+@meaning(Fma)
+def fma(op: Fma, agent: Agent) -> Run:
+    function, to = fused(element(op.result)), element(op.result).numpy
+    return shaped(lambda a, b, c: function(np.asarray(a, to), np.asarray(b, to), np.asarray(c, to)), op.result)
+
+
 @meaning(Compare)
 def compare(op: Compare, agent: Agent) -> Run:
     return shaped(numerics.compare(op.fn, element(op.a)), op.result)
@@ -186,6 +195,12 @@ def select(op: Select, agent: Agent) -> Run:
 @meaning(Cast)
 def cast(op: Cast, agent: Agent) -> Run:
     return shaped(numerics.cast(element(op.x), element(op.result)), op.result)
+
+
+@meaning(Bitcast)
+def bitcast(op: Bitcast, agent: Agent) -> Run:
+    source, target = element(op.x).numpy, element(op.result).numpy
+    return shaped(lambda x: np.ascontiguousarray(x, source).reshape(np.shape(x)).view(target), op.result)
 
 
 @meaning(Full)
@@ -268,10 +283,12 @@ def reduce(op: Reduce, agent: Agent) -> Run:
         return narrow(minimum(widen(x), axis=axis, keepdims=keep))
 
     def position(x: np.ndarray) -> Any:
-        """Of the first largest element; a NaN is larger than everything."""
-        return np.argmax(np.asarray(widen(x)), axis=axis, keepdims=keep).astype(target.numpy)
+        """Of the first largest (or smallest) element; a NaN comes before everything."""
+        find = np.argmax if op.fn == "argmax" else np.argmin
+        return find(np.asarray(widen(x)), axis=axis, keepdims=keep).astype(target.numpy)
 
-    return shaped({"sum": total, "max": largest, "min": smallest, "argmax": position}[op.fn], op.result)
+    runs = {"sum": total, "max": largest, "min": smallest, "argmax": position, "argmin": position}
+    return shaped(runs[op.fn], op.result)
 
 
 @meaning(CumSum)

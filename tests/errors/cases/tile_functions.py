@@ -1,0 +1,102 @@
+"""Mistakes with the functions of tiles beyond arithmetic: truth, fused products, bits, new axes, folds, scans, top k."""
+
+import numpy as np
+
+import phalanx as px
+from errors.casebook import case
+
+X = np.zeros((64, 64), np.float32)
+N = np.zeros((64, 64), np.int32)
+
+
+@case
+def any_of_a_view():
+    @px.kernel
+    def look(X):
+        if px.any(X[0:8, 0:8]):
+            px.store(X[0, 0], 1.0)
+
+    look[1](X)
+
+
+@case
+def argmin_without_an_axis():
+    @px.kernel
+    def look(X):
+        px.store(X[0, 0], px.argmin(px.load(X[0:8, 0:8]), None))
+
+    look[1](X)
+
+
+@case
+def fma_of_integers():
+    @px.kernel
+    def multiply(N):
+        n = px.load(N[0:8, 0:8])
+        px.store(N[0:8, 0:8], px.fma(n, n, 1))
+
+    multiply[1](N)
+
+
+@case
+def fma_of_bare_numbers():
+    @px.kernel
+    def multiply(X):
+        px.store(X[0, 0], px.fma(2.0, 3.0, 1.0))
+
+    multiply[1](X)
+
+
+@case
+def isnan_of_integers():
+    @px.kernel
+    def look(X, N):
+        px.store(X[0:8, 0:8], px.where(px.isnan(px.load(N[0:8, 0:8])), 1.0, 0.0))
+
+    look[1](X, N)
+
+
+@case
+def round_of_integers():
+    @px.kernel
+    def look(N):
+        px.store(N[0:8, 0:8], px.round(px.load(N[0:8, 0:8])))
+
+    look[1](N)
+
+
+@case
+def bitcast_to_another_size():
+    @px.kernel
+    def look(X):
+        px.store(X[0:8, 0:8], px.bitcast(px.load(X[0:8, 0:8]), px.f16).to(px.f32))
+
+    look[1](X)
+
+
+@case
+def bitcast_of_bools():
+    @px.kernel
+    def look(X):
+        px.store(X[0:8, 0:8], px.bitcast(px.load(X[0:8, 0:8]) > 0, px.u8).to(px.f32))
+
+    look[1](X)
+
+
+@case
+def bitcast_of_a_view():
+    @px.kernel
+    def look(X):
+        px.store(X[0:8, 0:8], px.bitcast(X[0:8, 0:8], px.i32).to(px.f32))
+
+    look[1](X)
+
+
+@case
+def single_element_of_a_tile():
+    @px.kernel
+    def look(X):
+        x = px.load(X[0:8, 0:8])
+        px.store(X[0:8, 0:1], x[:, 0, None])
+
+    look[1](X)

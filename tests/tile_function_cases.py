@@ -1,0 +1,207 @@
+"""Kernels for the functions of tiles beyond arithmetic: places, truth, fused products, bits, folds, scans, the largest k."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import phalanx as px
+from case_table import BF16, E4M3, E5M2, case, numbers, with_nans, zeros
+from phalanx.ir.types import DTYPES
+
+# ---------------------------------------------------------------------- places and truth
+
+
+@px.kernel(warps=lambda W: W)
+def places(X, Y, Z, *, M, N, AXIS, W=4):
+    x = px.load(X[0:M, 0:N])
+    if AXIS == 0:
+        px.store(Y[0:N], px.argmin(x, 0))
+        px.store(Z[0:1, 0:N], px.argmin(x, 0, keepdims=True))
+    else:
+        px.store(Y[0:M], px.argmin(x, 1))
+        px.store(Z[0:M, 0:1], px.argmin(x, 1, keepdims=True))
+
+
+def _places(rng: np.random.Generator, m: int, n: int, axis: int, x: np.ndarray) -> list[Any]:
+    return [x, zeros(m if axis else n, np.int32), zeros((m, 1) if axis else (1, n), np.int32)]
+
+
+for m, n, warps in ((64, 64, 4), (24, 40, 3), (1, 1000, 4), (300, 5, 8)):
+    for axis in (0, 1):
+        case(
+            f"argmin-{m}x{n}-axis{axis}",
+            places,
+            1,
+            lambda rng, m=m, n=n, axis=axis: _places(rng, m, n, axis, numbers(rng, (m, n), np.float32)),
+            M=m, N=n, AXIS=axis, W=warps,
+        )
+for kind in (np.float64, np.float32, np.float16, BF16):
+    case(
+        f"argmin-nan-{np.dtype(kind).name}",
+        places,
+        1,
+        lambda rng, kind=kind: _places(rng, 32, 48, 1, with_nans(rng, 32, 48, kind)),
+        M=32, N=48, AXIS=1,
+    )
+for kind in (np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64, np.bool_):
+    case(
+        f"argmin-{np.dtype(kind).name}",
+        places,
+        1,
+        lambda rng, kind=kind: _places(rng, 20, 70, 0, numbers(rng, (20, 70), kind)),
+        M=20, N=70, AXIS=0,
+    )
+
+
+@px.kernel(warps=lambda W: W)
+def truth(X, Y, Z, S, *, A, B, C, W=4):
+    x = px.load(X[0:A, 0:B, 0:C])
+    px.store(Y[0, 0:A, 0:B], px.any(x, 2))
+    px.store(Y[1, 0:A, 0:B], px.all(x, 2))
+    px.store(Z[0, 0:B, 0:C], px.any(x, 0))
+    px.store(Z[1, 0:B, 0:C], px.all(x, -3, keepdims=True).reshape(B, C))
+    px.store(S[0], px.any(x))
+    px.store(S[1], px.all(x))
+
+
+def _truth(rng: np.random.Generator, shape: tuple[int, int, int], kind: Any) -> list[Any]:
+    x = numbers(rng, shape, kind)
+    keep = rng.random(shape) < rng.choice([0.02, 0.98, 0.5], (shape[0], shape[1], 1))
+    x = np.where(keep, x, np.zeros_like(x))
+    if np.dtype(kind).kind not in "iub":
+        x = np.where(rng.random(shape) < 0.05, np.asarray(np.nan).astype(kind), x)
+    a, b, c = shape
+    return [x.astype(kind), zeros((2, a, b), bool), zeros((2, b, c), bool), zeros(2, bool)]
+
+
+for shape, kind, warps in (
+    ((4, 8, 16), np.bool_, 4), ((3, 5, 7), np.bool_, 1), ((2, 64, 32), np.int32, 8), ((5, 3, 40), np.float32, 4),
+    ((4, 4, 4), np.float16, 2), ((4, 4, 4), BF16, 2), ((4, 4, 4), E4M3, 2), ((2, 9, 4), np.uint8, 3),
+    ((2, 9, 4), np.int64, 4), ((2, 9, 4), np.float64, 4),
+):
+    case(
+        f"truth-{'x'.join(map(str, shape))}-{np.dtype(kind).name}",
+        truth,
+        1,
+        lambda rng, shape=shape, kind=kind: _truth(rng, shape, kind),
+        A=shape[0], B=shape[1], C=shape[2], W=warps,
+    )
+
+
+# ---------------------------------------------------------------------- fused products, rounding, NaN, bits
+
+
+@px.kernel(warps=2)
+def fused(A, B, C, Y, s, *, N=256):
+    a, b, c = px.load(A[0:N]), px.load(B[0:N]), px.load(C[0:N])
+    px.store(Y[0, 0:N], px.fma(a, b, c))
+    px.store(Y[1, 0:N], px.fma(a, 1.5, -c))
+    px.store(Y[2, 0:N], px.fma(a, b, 0.1))
+    px.store(Y[3, 0], px.fma(A[0], B[0], C[0]))
+    px.store(Y[3, 1:N], px.zeros((N - 1,), Y.dtype))
+
+
+def any_bits(rng: np.random.Generator, shape: Any, dtype: Any) -> np.ndarray:
+    """Elements of a float type with random bits: all exponents, infinities, NaNs."""
+    kind = np.dtype(dtype)
+    bits = rng.integers(0, 1 << 8 * kind.itemsize, shape, dtype=np.uint64)
+    return bits.astype(f"u{kind.itemsize}").view(kind)
+
+
+def _fused(rng: np.random.Generator, kind: Any) -> list[Any]:
+    """Products that nearly cancel, halves that a tiny third number decides, numbers of every size."""
+    with np.errstate(all="ignore"):
+        a, b, c = (any_bits(rng, 256, kind) for _ in range(3))
+        few = 2.0 ** -(7 if kind is BF16 else np.finfo(kind).nmant)
+        a[:160] = (1 + rng.integers(0, 4, 160) * few).astype(kind)
+        b[:160] = (1 + rng.integers(0, 256, 160) * few).astype(kind)
+        c[:80] = (-(a[:80] * b[:80])).astype(kind)
+        c[80:160] = (rng.choice([-1.0, 1.0], 80) * 2.0 ** rng.integers(-14, 0, 80)).astype(kind)
+    a[160:168] = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, 0.0, -0.0]
+    return [a, b, c, zeros((4, 256), kind), 0.5]
+
+
+for kind in (np.float32, np.float64, np.float16, BF16):
+    case(f"fma-{np.dtype(kind).name}", fused, 1, lambda rng, kind=kind: _fused(rng, kind))
+
+
+@px.kernel(warps=4)
+def whole_numbers(X, Y, B, *, N=256):
+    x = px.load(X[0:N])
+    px.store(Y[0, 0:N], px.round(x))
+    px.store(Y[1, 0:N], px.trunc(x))
+    px.store(B[0:N], px.isnan(x))
+
+
+def _halves(rng: np.random.Generator, kind: Any) -> list[Any]:
+    x = (rng.integers(-40, 40, 256) / 4.0).astype(kind)
+    x[:16] = [0.0, -0.0, 0.5, -0.5, 1.5, 2.5, -2.5, np.nan, np.inf, -np.inf, 0.25, -0.25, 100.5, 101.5, -0.75, -1.0]
+    x[16:64] = any_bits(rng, 48, kind)
+    return [x, zeros((2, 256), kind), zeros(256, bool)]
+
+
+for kind in (np.float32, np.float64, np.float16, BF16):
+    case(f"round-{np.dtype(kind).name}", whole_numbers, 1, lambda rng, kind=kind: _halves(rng, kind))
+
+
+@px.kernel(warps=2)
+def nan_of_fp8(X, B, *, N=256):
+    px.store(B[0:N], px.isnan(px.load(X[0:N])))
+
+
+for kind in (E4M3, E5M2):
+    case(
+        f"isnan-{np.dtype(kind).name}",
+        nan_of_fp8,
+        1,
+        lambda rng, kind=kind: [np.arange(256, dtype=np.uint8).view(kind), zeros(256, bool)],
+    )
+
+
+@px.kernel(warps=2)
+def same_bits(X, Y, *, DTYPE, N=96):
+    px.store(Y[0:N], px.bitcast(px.load(X[0:N]), DTYPE))
+    px.store(Y[N], px.bitcast(X[3], DTYPE))
+    px.store(Y[N + 1], px.bitcast(px.bitcast(X[4], DTYPE), X.dtype).to(DTYPE))
+
+
+_BITS = {
+    "f64": "i64", "i64": "u64", "u64": "f64", "f32": "i32", "i32": "u32", "u32": "f32", "f16": "u16", "u16": "bf16",
+    "bf16": "i16", "i16": "f16", "f8e4m3": "u8", "u8": "f8e5m2", "f8e5m2": "i8", "i8": "f8e4m3",
+}
+for source, target in _BITS.items():
+    case(
+        f"bitcast-{source}-{target}",
+        same_bits,
+        1,
+        lambda rng, a=DTYPES[source], b=DTYPES[target]: [
+            numbers(rng, 96, a.numpy, 30.0), zeros(98, b.numpy)
+        ],
+        DTYPE=DTYPES[target],
+    )
+
+
+# ---------------------------------------------------------------------- new axes
+
+
+@px.kernel(warps=4)
+def new_axes(X, Y, Z, W, *, M, N):
+    x, y = px.load(X[0:M]), px.load(Y[0:N])
+    z = x[:, None] * y[None, :] + x[:, None][:, 0:1]
+    px.store(Z[0:M, 0:N], z)
+    px.store(W[0:M, 0, 0:N], (z[:, None, :] - y[None, None]).reshape(M, N))
+
+
+for m, n in ((32, 64), (7, 33), (1, 100)):
+    case(
+        f"axes-{m}x{n}",
+        new_axes,
+        1,
+        lambda rng, m=m, n=n: [
+            numbers(rng, m, np.float32), numbers(rng, n, np.float32), zeros((m, n)), zeros((m, 1, n))
+        ],
+        1e-6,
+        M=m, N=n,
+    )
