@@ -67,13 +67,17 @@ def with_nans(rng: np.random.Generator, rows: int, columns: int, dtype: Any = np
 
 
 def difference(got: np.ndarray, want: np.ndarray) -> tuple[float, int, tuple[int, ...]]:
-    """The largest error, as a part of the largest number expected; how many elements differ; where the largest is."""
+    """The largest error, as a part of the largest number expected; how many elements differ; where the largest is.
+
+    Integers are compared as such, and zeros with their signs: a difference that f64 does not show is a very small one.
+    """
     a, b = got.astype(np.float64), want.astype(np.float64)
-    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    same = (got == want if got.dtype.kind in "iu" else a == b) & ((a != 0) | (np.signbit(a) == np.signbit(b)))
+    same |= np.isnan(a) & np.isnan(b)
     finite = np.abs(b[np.isfinite(b)])
     scale = float(finite.max()) if finite.size and finite.max() > 0 else 1.0
     with np.errstate(invalid="ignore"):
-        error = np.where(same, 0.0, np.abs(a - b) / scale)
+        error = np.where(same, 0.0, np.maximum(np.abs(a - b) / scale, 2.0**-100))
     error = np.where(np.isnan(error), np.inf, error)
     if not error.size:
         return 0.0, 0, ()

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import phalanx as px
+import tile_edge_cases  # noqa: F401  adds its cases to the table
 import tile_function_cases  # noqa: F401  adds its cases to the table
 from case_table import (  # noqa: F401  what tests of the cases use, too
     BF16,

@@ -87,7 +87,7 @@ def test_loops_with_a_constant_step(step: int, dtype: ScalarType, expected: str)
 def test_a_run_time_step_is_counted() -> None:
     text, before = header(Const(0), N, STEP)
     assert before == ["unsigned long long i_trips = ptx::px_trips(0, n, step);"]
-    assert text == "for (int i = 0; i_trips != 0; --i_trips, i += step)"
+    assert text == "for (int i = 0; i_trips != 0; --i_trips, i = ptx::wrap_add(i, step))"
 
 
 def test_an_unsigned_index_that_would_pass_zero_is_counted() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 import host_mma  # noqa: F401  ldmatrix on the CPU
 import phalanx as px
+import tile_edge_cases
 from host_cuda import COMPILER, HostFailure, build, module_for, run_on_host
 from tile_cases import CASES, Case, every_nth, mismatch, simulated
 
@@ -14,6 +15,7 @@ pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler on thi
 
 QUICK = every_nth(12, wholly=("gather", "roles", "branch", "loop"))
 QUICK += [f"nan-{fn}-2x512-axis1" for fn in ("max", "min", "argmax")] + ["nan-binary-max-float32", "nan-max-float64"]
+QUICK += [name for name in tile_edge_cases.QUICK if name not in QUICK]
 REST = [name for name in CASES if name not in QUICK]
 
 

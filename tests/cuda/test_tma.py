@@ -94,7 +94,7 @@ def test_a_store_that_may_begin_before_the_array_has_another_way() -> None:
     types = (array(2), array(3), I32)
     text = body(module_of(before_the_array, types))
     assert "if (i >= 0) {" in text
-    assert "const long long px_at1 = (long long)i + px_1;" in text
+    assert "const unsigned px_at1 = (unsigned)i + px_1;" in text
     assert "Y.data[px_at0 * Y.stride[0] + px_at1 * Y.stride[1] + px_at2 * Y.stride[2]] = " in text
     compiles(before_the_array, types)
 
@@ -163,13 +163,13 @@ def row(X, Y, i, *, N=1000):
 def test_a_run_is_a_bulk_copy_that_knows_the_edges() -> None:
     types = (array(2), array(2), I64)
     text = body(module_of(row, types))
-    size = "((unsigned long long)i < (unsigned long long)X.shape[0] ? X.shape[1] : 0)"
-    assert f"ptx::bulk_prefetch(X.data + (long long)i * X.stride[0], 0, {size}, 1000);" in text
+    size = "((unsigned)ptx::index(i) < (unsigned)X.shape[0] ? X.shape[1] : 0)"
+    assert f"ptx::bulk_prefetch(X.data + (long long)ptx::index(i) * X.stride[0], 0, {size}, 1000);" in text
     assert (
         "ptx::bulk_load_cache_hint(reinterpret_cast<float*>(px_smem + 8192), "
-        f"X.data + (long long)i * X.stride[0], 0, {size}, 1000, bar, 0x14f0000000000000ull);" in text
+        f"X.data + (long long)ptx::index(i) * X.stride[0], 0, {size}, 1000, bar, 0x14f0000000000000ull);" in text
     )
-    assert "ptx::bulk_store(Y.data + (long long)i * Y.stride[0] + 64, 64, " in text
+    assert "ptx::bulk_store(Y.data + (long long)ptx::index(i) * Y.stride[0] + 64, 64, " in text
     assert "// bulk copy: one contiguous run of 4000 bytes from a multiple of 16 bytes" in text
     compiles(row, types)
 
@@ -183,7 +183,7 @@ def test_many_boxes_in_a_row_become_a_loop() -> None:
 
     text = body(module_of(long, (array(1),)))
     assert "for (int px_i = 0; px_i < 16; ++px_i) {" in text
-    assert "1d_global_shared_add(&Y_map, i + px_i * 256, s_addr + px_i * 1024);" in text
+    assert "1d_global_shared_add(&Y_map, ptx::store_at((unsigned)i + px_i * 256), s_addr + px_i * 1024);" in text
     compiles(long, (array(1),))
 
 

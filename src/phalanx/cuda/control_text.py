@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from phalanx.cuda.literals import bare, literal
 from phalanx.cuda.prelude import device_function
-from phalanx.cuda.tiles.arithmetic import cast_text
+from phalanx.cuda.tiles.arithmetic import binary_text, cast_text
 from phalanx.cuda.writer import Writer, scalar_dtype
 from phalanx.ir.ops.control import For
 from phalanx.ir.types import DType, f32
@@ -17,8 +17,9 @@ TRIPS = device_function(
     "unsigned long long",
     (("long long", "start"), ("long long", "stop"), ("long long", "step")),
     "// How often a counted loop runs, as Python's range counts.\n"
-    "if (step > 0) return start < stop ? (unsigned long long)((stop - start - 1) / step + 1) : 0;\n"
-    "return start > stop ? (unsigned long long)((start - stop - 1) / -step + 1) : 0;",
+    "const unsigned long long from = start, to = stop, by = step;\n"
+    "if (step > 0) return start < stop ? (to - from - 1) / by + 1 : 0;\n"
+    "return step < 0 && start > stop ? (from - to - 1) / (0 - by) + 1 : 0;",
 )
 
 
@@ -39,7 +40,8 @@ def for_header(w: Writer, op: For) -> str:
     trips = w.unique(f"{index}_trips")
     count = f"{w.use(TRIPS)}({start}, {stop}, {_signed(w, op.step)})"
     w.line(f"unsigned long long {trips} = {count};")
-    return f"for ({ctype} {index} = {start}; {trips} != 0; --{trips}, {index} += {w.name(op.step)})"
+    following = binary_text(w, "add", index, w.name(op.step), dtype)  # after the last iteration it may wrap around
+    return f"for ({ctype} {index} = {start}; {trips} != 0; --{trips}, {index} = {following})"
 
 
 def _signed(w: Writer, step: Value) -> str:

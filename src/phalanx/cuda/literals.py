@@ -23,9 +23,15 @@ def literal(value: int | float | bool, dtype: DType) -> str:
         return _f64(float(value))
     if dtype.bits == 32:
         return _f32(float(value))
-    with np.errstate(over="ignore"):
-        bits = np.array(value, np.float32).astype(dtype.numpy).view(f"u{dtype.itemsize}")
+    bits = rounded(value, dtype).view(f"u{dtype.itemsize}")
     return f"(px_{dtype.name})0x{int(bits):0{2 * dtype.itemsize}x}"
+
+
+def rounded(value: int | float | bool, dtype: DType) -> np.ndarray:
+    """A constant of a narrow float, rounded once: by way of f32 a number close to the middle of two would be rounded
+    twice."""
+    with np.errstate(over="ignore"):
+        return np.asarray(value).astype(dtype.numpy)
 
 
 def _integer(value: int, dtype: DType) -> str:

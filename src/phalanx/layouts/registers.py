@@ -221,15 +221,15 @@ class RegisterLayout:
                 masks[name] |= image[dim]
         return not masks["register"] & (masks["lane"] | masks["warp"])
 
-    def thread_expression(self, dim: int, lane: str = "lane", warp: str = "warp") -> str:
-        """The thread's part of the coordinate along `dim`, as text for C++ or Python.
+    def thread_expression(self, dim: int, lane: str = "lane", warp: str = "warp", mask: int = -1) -> str:
+        """The thread's part of the coordinate along `dim`, as text for C++ or Python; of its bits those of `mask`.
 
         Example: for the wgmma accumulator's rows, `(lane >> 2) + warp * 16`.
         """
         return linear_expression(
             [
-                (lane, [image[dim] for image in self.linear.basis("lane")]),
-                (warp, [image[dim] for image in self.linear.basis("warp")]),
+                (lane, [image[dim] & mask for image in self.linear.basis("lane")]),
+                (warp, [image[dim] & mask for image in self.linear.basis("warp")]),
             ]
         )
 

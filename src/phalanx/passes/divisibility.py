@@ -107,8 +107,10 @@ def _binary(op: Binary, divisor: Divisor) -> int:
         return min(a * b, LIMIT)
     if op.fn == "and":
         return ANY if ANY in (a, b) else max(a, b)
+    if op.fn in ("shl", "shr") and constant is not None and not 0 <= constant < op.a.type.dtype.bits:
+        return ANY if op.fn == "shl" else 1  # everything is shifted out; what is left is the sign
     if op.fn == "shl" and constant is not None:
-        return min(a << int(constant), LIMIT) if constant < 32 else ANY
+        return min(a << int(constant), LIMIT)
     if op.fn in ("shr", "floordiv") and constant is not None and constant > 0:
         by = 1 << int(constant) if op.fn == "shr" else int(constant)
         return ANY if a == ANY else a // by if a % by == 0 else 1

@@ -22,8 +22,8 @@ __device__ __forceinline__ long long wrap_mul(long long a, long long b) {
   return (long long)((unsigned long long)a * (unsigned long long)b);
 }
 
-__device__ __forceinline__ bool inside(int i, int n) { return (unsigned)i < (unsigned)n; }
-__device__ __forceinline__ bool inside(long long i, int n) { return (unsigned long long)i < (unsigned)n; }
+// Sums of indices wrap around: one below 0 or beyond 2^31 is no smaller than any extent.
+__device__ __forceinline__ bool inside(unsigned i, int n) { return i < (unsigned)n; }
 
 __device__ __forceinline__ void barrier_cluster_arrive_release_aligned() {
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
@@ -134,9 +134,9 @@ extern "C" __global__ void __launch_bounds__(128, 1) exchange_kernel(
   // cluster_exchange.py:14: mine = px.load(X[m : m + BM, n : n + BN])
   float mine[16];
   {
-    const int x0 = m + px_warp_id;
-    const int x1 = n + px_lane;
-    float* const p = X.data + (x0 * X.stride[0] + x1);
+    const unsigned x0 = (unsigned)m + px_warp_id;
+    const unsigned x1 = (unsigned)n + px_lane;
+    float* const p = X.data + ((int)x0 * X.stride[0] + (int)x1);
     #pragma unroll
     for (int i = 0; i < 16; ++i) {
       mine[i] = ptx::inside(x0 + (i >> 1) * 4, X.shape[0]) && ptx::inside(x1 + (i & 1) * 32, X.shape[1]) ? *(p + (i >> 1) * 4 * X.stride[0] + (i & 1) * 32) : 0.0f;
@@ -170,9 +170,9 @@ extern "C" __global__ void __launch_bounds__(128, 1) exchange_kernel(
   #pragma unroll
   for (int i = 0; i < 16; ++i) t[i] = mine[i] + theirs[i];
   {
-    const int x0 = m + px_warp_id;
-    const int x1 = n + px_lane;
-    float* const p = Y.data + (x0 * Y.stride[0] + x1);
+    const unsigned x0 = (unsigned)m + px_warp_id;
+    const unsigned x1 = (unsigned)n + px_lane;
+    float* const p = Y.data + ((int)x0 * Y.stride[0] + (int)x1);
     #pragma unroll
     for (int i = 0; i < 16; ++i) {
       if (ptx::inside(x0 + (i >> 1) * 4, Y.shape[0]) && ptx::inside(x1 + (i & 1) * 32, Y.shape[1])) *(p + (i >> 1) * 4 * Y.stride[0] + (i & 1) * 32) = t[i];

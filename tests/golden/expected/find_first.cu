@@ -10,8 +10,8 @@ struct px_array {
 
 namespace ptx {
 
-__device__ __forceinline__ bool inside(int i, int n) { return (unsigned)i < (unsigned)n; }
-__device__ __forceinline__ bool inside(long long i, int n) { return (unsigned long long)i < (unsigned)n; }
+// Sums of indices wrap around: one below 0 or beyond 2^31 is no smaller than any extent.
+__device__ __forceinline__ bool inside(unsigned i, int n) { return i < (unsigned)n; }
 
 // An element from its bits, and back.
 template <class T>
@@ -108,8 +108,8 @@ extern "C" __global__ void __launch_bounds__(64, 1) find_first_kernel(
     // kernels.py:41: hit = px.max(px.where(px.load(X[i : i + BLOCK]) > 0.5, 1, 0))
     float t[1];
     {
-      const int x0 = i + px_lane + px_warp_id * 32;
-      float* const p = X.data + (x0);
+      const unsigned x0 = (unsigned)i + px_lane + px_warp_id * 32;
+      float* const p = X.data + ((int)x0);
       t[0] = ptx::inside(x0, X.shape[0]) ? *(p) : 0.0f;
     }
     bool t_1[1];

@@ -23,8 +23,8 @@ __device__ __forceinline__ long long wrap_add(long long a, long long b) {
   return (long long)((unsigned long long)a + (unsigned long long)b);
 }
 
-__device__ __forceinline__ bool inside(int i, int n) { return (unsigned)i < (unsigned)n; }
-__device__ __forceinline__ bool inside(long long i, int n) { return (unsigned long long)i < (unsigned)n; }
+// Sums of indices wrap around: one below 0 or beyond 2^31 is no smaller than any extent.
+__device__ __forceinline__ bool inside(unsigned i, int n) { return i < (unsigned)n; }
 
 // N consecutive narrow elements, aligned to their size, as words.
 template <int N, class T>
@@ -67,6 +67,7 @@ struct bits<double> {
   }
 };
 
+// N narrow elements of type T. T is named by the caller: the value's own type may be wider.
 template <int N, class T>
 __device__ __forceinline__ void fill_words(unsigned* words, T value) {
   unsigned word = (unsigned)bits<T>::of(value);
@@ -81,7 +82,8 @@ template <int N, class T>
 __device__ __forceinline__ void unpack_words(T* x, const unsigned* words) {
   constexpr int per_word = 4 / sizeof(T);
   #pragma unroll
-  for (int j = 0; j < N; ++j) x[j] = bits<T>::from((T)(words[j / per_word] >> j % per_word * 8 * sizeof(T)));
+  for (int j = 0; j < N; ++j)
+    x[j] = bits<T>::from(words[j / per_word] >> j % per_word * 8 * sizeof(T) & (1u << 8 * sizeof(T)) - 1);
 }
 
 // N elements from the words that one access brings, and back.
@@ -145,8 +147,8 @@ extern "C" __global__ void __launch_bounds__(128, 1) gather_rows_kernel(
   // kernels.py:56: rows = px.load(I[span.first : span.first + BM], fill=-1)
   int rows[2];
   {
-    const int x0 = t + (px_lane >> 3) + px_warp_id * 4;
-    int* const p = I.data + (x0);
+    const unsigned x0 = (unsigned)t + (px_lane >> 3) + px_warp_id * 4;
+    int* const p = I.data + ((int)x0);
     #pragma unroll
     for (int i = 0; i < 2; ++i) {
       rows[i] = ptx::inside(x0 + i * 16, I.shape[0]) ? *(p + i * 16) : (-1);
@@ -157,20 +159,20 @@ extern "C" __global__ void __launch_bounds__(128, 1) gather_rows_kernel(
     // kernels.py:58: px.store(Y[span.first : span.first + BM, n : n + BN], px.load(X[rows, n : n + BN]))
     px_f16 t_2[16];
     {
-      const int x1 = n + (px_lane & 7) * 8;
-      px_f16* const p = X.data + (x1);
+      const unsigned x1 = (unsigned)n + (px_lane & 7) * 8;
+      px_f16* const p = X.data + ((int)x1);
       unsigned words[8];
       #pragma unroll
       for (int i = 0; i < 16; i += 8) {
         if (ptx::inside(rows[i >> 3], X.shape[0]) && ptx::inside(x1, X.shape[1])) ptx::load_words<8>(words + i / 2, p + rows[i >> 3] * X.stride[0]);
-        else ptx::fill_words<8>(words + i / 2, (px_f16)0x0000);
+        else ptx::fill_words<8, px_f16>(words + i / 2, (px_f16)0x0000);
       }
       ptx::unpack_words<16>(t_2, words);
     }
     {
-      const int x0 = t + (px_lane >> 3) + px_warp_id * 4;
-      const int x1 = n + (px_lane & 7) * 8;
-      px_f16* const p = Y.data + (x0 * Y.stride[0] + x1);
+      const unsigned x0 = (unsigned)t + (px_lane >> 3) + px_warp_id * 4;
+      const unsigned x1 = (unsigned)n + (px_lane & 7) * 8;
+      px_f16* const p = Y.data + ((int)x0 * Y.stride[0] + (int)x1);
       #pragma unroll
       for (int i = 0; i < 16; i += 8) {
         ptx::store_vector_if<8>(p + (i >> 3) * 16 * Y.stride[0], t_2 + i, ptx::inside(x0 + (i >> 3) * 16, Y.shape[0]) & ptx::inside(x1, Y.shape[1]));

@@ -16,8 +16,8 @@ __device__ __forceinline__ long long wrap_mul(long long a, long long b) {
   return (long long)((unsigned long long)a * (unsigned long long)b);
 }
 
-__device__ __forceinline__ bool inside(int i, int n) { return (unsigned)i < (unsigned)n; }
-__device__ __forceinline__ bool inside(long long i, int n) { return (unsigned long long)i < (unsigned)n; }
+// Sums of indices wrap around: one below 0 or beyond 2^31 is no smaller than any extent.
+__device__ __forceinline__ bool inside(unsigned i, int n) { return i < (unsigned)n; }
 
 // An element from its bits, and back.
 template <class T>
@@ -110,8 +110,8 @@ extern "C" __global__ void __launch_bounds__(128, 1) histogram_kernel(
   // kernels.py:31: x = px.load(X[i : i + BLOCK])
   int x[2];
   {
-    const int x0 = i + px_lane * 2 + px_warp_id * 64;
-    int* const p = X.data + (x0);
+    const unsigned x0 = (unsigned)i + px_lane * 2 + px_warp_id * 64;
+    int* const p = X.data + ((int)x0);
     if (ptx::inside(x0, X.shape[0])) ptx::load_vector<2>(x, p);
     else ptx::fill_vector<2>(x, 0);
   }

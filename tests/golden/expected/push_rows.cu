@@ -40,8 +40,8 @@ __device__ __forceinline__ long long wrap_add(long long a, long long b) {
   return (long long)((unsigned long long)a + (unsigned long long)b);
 }
 
-__device__ __forceinline__ bool inside(int i, int n) { return (unsigned)i < (unsigned)n; }
-__device__ __forceinline__ bool inside(long long i, int n) { return (unsigned long long)i < (unsigned)n; }
+// Sums of indices wrap around: one below 0 or beyond 2^31 is no smaller than any extent.
+__device__ __forceinline__ bool inside(unsigned i, int n) { return i < (unsigned)n; }
 
 // An element from its bits, and back.
 template <class T>
@@ -140,10 +140,13 @@ __device__ __forceinline__ void mbarrier_arrive_expect_tx_shared_cta(unsigned ba
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(bar), "r"(bytes) : "memory");
 }
 
-// Signed integers wrap around, as the machine's do; C++ leaves that open.
-__device__ __forceinline__ int wrap_shl(int a, int b) { return (int)((unsigned)a << (unsigned)b); }
-__device__ __forceinline__ long long wrap_shl(long long a, long long b) {
-  return (long long)((unsigned long long)a << (unsigned long long)b);
+// A count that is negative or not below the width shifts everything out; C++ leaves that open.
+template <class T>
+__device__ __forceinline__ T shift_left(T a, T by) {
+  constexpr int width = 8 * sizeof(T);
+  if ((unsigned long long)by >= width) return 0;
+  if constexpr (width == 64) return (T)((unsigned long long)a << by);
+  else return (T)((unsigned)a << by);
 }
 
 __device__ __forceinline__ void cp_async_bulk_shared_shared(

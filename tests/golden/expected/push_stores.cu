@@ -41,8 +41,8 @@ __device__ __forceinline__ long long wrap_add(long long a, long long b) {
   return (long long)((unsigned long long)a + (unsigned long long)b);
 }
 
-__device__ __forceinline__ bool inside(int i, int n) { return (unsigned)i < (unsigned)n; }
-__device__ __forceinline__ bool inside(long long i, int n) { return (unsigned long long)i < (unsigned)n; }
+// Sums of indices wrap around: one below 0 or beyond 2^31 is no smaller than any extent.
+__device__ __forceinline__ bool inside(unsigned i, int n) { return i < (unsigned)n; }
 
 // N consecutive narrow elements, aligned to their size, as words.
 template <int N, class T>
@@ -85,6 +85,7 @@ struct bits<double> {
   }
 };
 
+// N narrow elements of type T. T is named by the caller: the value's own type may be wider.
 template <int N, class T>
 __device__ __forceinline__ void fill_words(unsigned* words, T value) {
   unsigned word = (unsigned)bits<T>::of(value);
@@ -99,7 +100,8 @@ template <int N, class T>
 __device__ __forceinline__ void unpack_words(T* x, const unsigned* words) {
   constexpr int per_word = 4 / sizeof(T);
   #pragma unroll
-  for (int j = 0; j < N; ++j) x[j] = bits<T>::from((T)(words[j / per_word] >> j % per_word * 8 * sizeof(T)));
+  for (int j = 0; j < N; ++j)
+    x[j] = bits<T>::from(words[j / per_word] >> j % per_word * 8 * sizeof(T) & (1u << 8 * sizeof(T)) - 1);
 }
 
 __device__ __forceinline__ void barrier_cluster_wait_acquire_aligned() {
@@ -148,10 +150,13 @@ __device__ __forceinline__ void mbarrier_arrive_expect_tx_shared_cta(unsigned ba
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(bar), "r"(bytes) : "memory");
 }
 
-// Signed integers wrap around, as the machine's do; C++ leaves that open.
-__device__ __forceinline__ int wrap_shl(int a, int b) { return (int)((unsigned)a << (unsigned)b); }
-__device__ __forceinline__ long long wrap_shl(long long a, long long b) {
-  return (long long)((unsigned long long)a << (unsigned long long)b);
+// A count that is negative or not below the width shifts everything out; C++ leaves that open.
+template <class T>
+__device__ __forceinline__ T shift_left(T a, T by) {
+  constexpr int width = 8 * sizeof(T);
+  if ((unsigned long long)by >= width) return 0;
+  if constexpr (width == 64) return (T)((unsigned long long)a << by);
+  else return (T)((unsigned)a << by);
 }
 
 __device__ __forceinline__ unsigned mapa_shared_cluster(unsigned address, unsigned cta) {
@@ -271,7 +276,7 @@ extern "C" __global__ void __launch_bounds__(64, 1) transposed_kernel(
     px_f16* const p = X.data + (me * X.stride[0] + x1 * X.stride[1] + x2);
     unsigned words[4];
     if (ptx::inside(me, X.shape[0]) && ptx::inside(x1, X.shape[1]) && ptx::inside(x2, X.shape[2])) ptx::load_words<8>(words, p);
-    else ptx::fill_words<8>(words, (px_f16)0x0000);
+    else ptx::fill_words<8, px_f16>(words, (px_f16)0x0000);
     ptx::unpack_words<8>(t, words);
   }
   // cluster_cases.py:110: def transposed(X, Y, *, CLUSTER, BM=16, BN=32):

@@ -42,8 +42,8 @@ __device__ __forceinline__ long long wrap_add(long long a, long long b) {
   return (long long)((unsigned long long)a + (unsigned long long)b);
 }
 
-__device__ __forceinline__ bool inside(int i, int n) { return (unsigned)i < (unsigned)n; }
-__device__ __forceinline__ bool inside(long long i, int n) { return (unsigned long long)i < (unsigned)n; }
+// Sums of indices wrap around: one below 0 or beyond 2^31 is no smaller than any extent.
+__device__ __forceinline__ bool inside(unsigned i, int n) { return i < (unsigned)n; }
 
 __device__ __forceinline__ void reduce_add_f32_remote(unsigned address, float x) {
   asm volatile("red.relaxed.cluster.shared::cluster.add.f32 [%0], %1;" :: "r"(address), "f"(x) : "memory");

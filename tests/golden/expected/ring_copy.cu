@@ -36,16 +36,27 @@ __device__ __forceinline__ long long wrap_mul(long long a, long long b) {
   return (long long)((unsigned long long)a * (unsigned long long)b);
 }
 
+// Rounds down. By 0: 0.
 template <class T>
 __device__ __forceinline__ T floor_div(T a, T b) {
-  const T q = a / b;
-  return (T)(q - (T)(a % b != 0 && (a < 0) != (b < 0)));
+  if constexpr ((T)-1 < (T)1) {
+    if (b == 0 || b == -1) return b == 0 ? 0 : (T)(0 - (unsigned long long)a);
+    return (T)(a / b - (a % b != 0 && (a < 0) != (b < 0)));
+  } else {
+    return b == 0 ? 0 : (T)(a / b);
+  }
 }
 
+// The remainder has the divisor's sign. By 0: 0.
 template <class T>
 __device__ __forceinline__ T floor_mod(T a, T b) {
-  const T r = a % b;
-  return (T)(r != 0 && (r < 0) != (b < 0) ? r + b : r);
+  if constexpr ((T)-1 < (T)1) {
+    if (b == 0 || b == -1) return 0;
+    const T r = (T)(a % b);
+    return (T)(r != 0 && (r < 0) != (b < 0) ? r + b : r);
+  } else {
+    return b == 0 ? 0 : (T)(a % b);
+  }
 }
 
 __device__ __forceinline__ bool mbarrier_try_wait_parity_shared_cta(unsigned bar, unsigned parity) {

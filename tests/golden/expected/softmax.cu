@@ -16,8 +16,8 @@ __device__ __forceinline__ long long wrap_mul(long long a, long long b) {
   return (long long)((unsigned long long)a * (unsigned long long)b);
 }
 
-__device__ __forceinline__ bool inside(int i, int n) { return (unsigned)i < (unsigned)n; }
-__device__ __forceinline__ bool inside(long long i, int n) { return (unsigned long long)i < (unsigned)n; }
+// Sums of indices wrap around: one below 0 or beyond 2^31 is no smaller than any extent.
+__device__ __forceinline__ bool inside(unsigned i, int n) { return i < (unsigned)n; }
 
 __device__ __forceinline__ float max_NaN_f32(float a, float b) {
   float c;
@@ -80,8 +80,8 @@ extern "C" __global__ void __launch_bounds__(128, 1) softmax_kernel(
   // softmax.py:12: x = px.load(X[m : m + BM, 0:BN], fill=-float("inf")).to(px.f32)
   float x[32];
   {
-    const int x0 = m + px_warp_id;
-    float* const p = X.data + (x0 * X.stride[0] + px_lane);
+    const unsigned x0 = (unsigned)m + px_warp_id;
+    float* const p = X.data + ((int)x0 * X.stride[0] + px_lane);
     #pragma unroll
     for (int i = 0; i < 32; ++i) {
       x[i] = ptx::inside(x0, X.shape[0]) && ptx::inside(px_lane + i * 32, X.shape[1]) ? *(p + i * 32) : __int_as_float(0xff800000);
@@ -126,8 +126,8 @@ extern "C" __global__ void __launch_bounds__(128, 1) softmax_kernel(
   #pragma unroll
   for (int i = 0; i < 32; ++i) t_3[i] = e[i] / t_2[0];
   {
-    const int x0 = m + px_warp_id;
-    float* const p = Y.data + (x0 * Y.stride[0] + px_lane);
+    const unsigned x0 = (unsigned)m + px_warp_id;
+    float* const p = Y.data + ((int)x0 * Y.stride[0] + px_lane);
     #pragma unroll
     for (int i = 0; i < 32; ++i) {
       if (ptx::inside(x0, Y.shape[0]) && ptx::inside(px_lane + i * 32, Y.shape[1])) *(p + i * 32) = t_3[i];

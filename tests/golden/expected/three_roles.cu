@@ -157,8 +157,8 @@ __device__ __forceinline__ void bar_sync() {
   asm volatile("bar.sync %0, %1;" :: "n"(id), "n"(threads) : "memory");
 }
 
-__device__ __forceinline__ bool inside(int i, int n) { return (unsigned)i < (unsigned)n; }
-__device__ __forceinline__ bool inside(long long i, int n) { return (unsigned long long)i < (unsigned)n; }
+// Sums of indices wrap around: one below 0 or beyond 2^31 is no smaller than any extent.
+__device__ __forceinline__ bool inside(unsigned i, int n) { return i < (unsigned)n; }
 
 // 8 or 16 bytes to global memory where `inside`, by one instruction. Where vectors lie strides apart, the compiler
 // derives each word's address from the vector before, and a plain store of a vector falls apart into its words.
@@ -260,9 +260,9 @@ extern "C" __global__ void __launch_bounds__(384, 1) three_roles_kernel(
     #pragma unroll
     for (int i = 0; i < 16; ++i) t_4[i] = t_3[i];
     {
-      const int x0 = m + (px_lane >> 4) + px_warp * 2;
+      const unsigned x0 = (unsigned)m + (px_lane >> 4) + px_warp * 2;
       const int x1 = (px_lane & 15) * 4;
-      float* const p = Y.data + (x0 * Y.stride[0] + x1);
+      float* const p = Y.data + ((int)x0 * Y.stride[0] + x1);
       #pragma unroll
       for (int i = 0; i < 16; i += 4) {
         ptx::store_vector_if<4>(p + (i >> 2) * 16 * Y.stride[0], t_4 + i, ptx::inside(x0 + (i >> 2) * 16, Y.shape[0]) & ptx::inside(x1, Y.shape[1]));

@@ -17,8 +17,8 @@ __device__ __forceinline__ long long wrap_mul(long long a, long long b) {
   return (long long)((unsigned long long)a * (unsigned long long)b);
 }
 
-__device__ __forceinline__ bool inside(int i, int n) { return (unsigned)i < (unsigned)n; }
-__device__ __forceinline__ bool inside(long long i, int n) { return (unsigned long long)i < (unsigned)n; }
+// Sums of indices wrap around: one below 0 or beyond 2^31 is no smaller than any extent.
+__device__ __forceinline__ bool inside(unsigned i, int n) { return i < (unsigned)n; }
 
 // An element from its bits, and back.
 template <class T>
@@ -105,9 +105,9 @@ extern "C" __global__ void __launch_bounds__(128, 1) transpose_kernel(
   // transpose.py:13: px.store(s, px.load(X[m : m + BM, n : n + BN]))
   px_f16 t[32];
   {
-    const int x0 = m + px_warp_id;
-    const int x1 = n + px_lane;
-    px_f16* const p = X.data + (x0 * X.stride[0] + x1);
+    const unsigned x0 = (unsigned)m + px_warp_id;
+    const unsigned x1 = (unsigned)n + px_lane;
+    px_f16* const p = X.data + ((int)x0 * X.stride[0] + (int)x1);
     #pragma unroll
     for (int i = 0; i < 32; ++i) {
       t[i] = ptx::inside(x0 + (i >> 1) * 4, X.shape[0]) && ptx::inside(x1 + (i & 1) * 32, X.shape[1]) ? *(p + (i >> 1) * 4 * X.stride[0] + (i & 1) * 32) : (px_f16)0x0000;
@@ -131,9 +131,9 @@ extern "C" __global__ void __launch_bounds__(128, 1) transpose_kernel(
     }
   }
   {
-    const int x0 = n + px_warp_id * 8;
-    const int x1 = m + px_lane;
-    px_f16* const p = Y.data + (x0 * Y.stride[0] + x1);
+    const unsigned x0 = (unsigned)n + px_warp_id * 8;
+    const unsigned x1 = (unsigned)m + px_lane;
+    px_f16* const p = Y.data + ((int)x0 * Y.stride[0] + (int)x1);
     #pragma unroll
     for (int i = 0; i < 32; ++i) {
       if (ptx::inside(x0 + (i & 7) + (i >> 4) * 32, Y.shape[0]) && ptx::inside(x1 + ((i >> 3) & 1) * 32, Y.shape[1])) *(p + ((i & 7) + (i >> 4) * 32) * Y.stride[0] + ((i >> 3) & 1) * 32) = t_1[i];

@@ -38,6 +38,13 @@ __device__ __forceinline__ void barrier_cluster_wait_acquire_aligned() {
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
+// A count that is negative or not below the width leaves copies of the sign; C++ leaves that open.
+template <class T>
+__device__ __forceinline__ T shift_right(T a, T by) {
+  constexpr int width = 8 * sizeof(T);
+  return (T)((unsigned long long)by < width ? a >> by : a >> (width - 1) >> 1);
+}
+
 __device__ __forceinline__ int cluster_ctaid_x() {
   unsigned value;
   asm("mov.u32 %0, %%cluster_ctaid.x;" : "=r"(value));
@@ -56,10 +63,13 @@ __device__ __forceinline__ long long wrap_mul(long long a, long long b) {
   return (long long)((unsigned long long)a * (unsigned long long)b);
 }
 
-// Signed integers wrap around, as the machine's do; C++ leaves that open.
-__device__ __forceinline__ int wrap_shl(int a, int b) { return (int)((unsigned)a << (unsigned)b); }
-__device__ __forceinline__ long long wrap_shl(long long a, long long b) {
-  return (long long)((unsigned long long)a << (unsigned long long)b);
+// A count that is negative or not below the width shifts everything out; C++ leaves that open.
+template <class T>
+__device__ __forceinline__ T shift_left(T a, T by) {
+  constexpr int width = 8 * sizeof(T);
+  if ((unsigned long long)by >= width) return 0;
+  if constexpr (width == 64) return (T)((unsigned long long)a << by);
+  else return (T)((unsigned)a << by);
 }
 
 // Signed integers wrap around, as the machine's do; C++ leaves that open.
@@ -178,8 +188,8 @@ __device__ __forceinline__ unsigned mapa_shared_cluster(unsigned address, unsign
   return remote;
 }
 
-__device__ __forceinline__ bool inside(int i, int n) { return (unsigned)i < (unsigned)n; }
-__device__ __forceinline__ bool inside(long long i, int n) { return (unsigned long long)i < (unsigned)n; }
+// Sums of indices wrap around: one below 0 or beyond 2^31 is no smaller than any extent.
+__device__ __forceinline__ bool inside(unsigned i, int n) { return i < (unsigned)n; }
 
 template <int N, class T>
 __device__ __forceinline__ void store_vector(T* p, const T* x) {
@@ -237,9 +247,9 @@ extern "C" __global__ void __launch_bounds__(96, 1) piped_2d_kernel(
   ptx::barrier_cluster_wait_acquire_aligned();
   // collective_cases.py:81: pipe.release()
   const int rank = ptx::cluster_ctarank();
-  const int release_ctas = (((2 >> rank) & 1) != 0) ? 3 : 1;
-  const int release_ctas_1 = (((4 >> rank) & 1) != 0) ? 5 : release_ctas;
-  const int release_ctas_2 = (((8 >> rank) & 1) != 0) ? 14 : release_ctas_1;
+  const int release_ctas = (((ptx::shift_right<int>(2, rank)) & 1) != 0) ? 3 : 1;
+  const int release_ctas_1 = (((ptx::shift_right<int>(4, rank)) & 1) != 0) ? 5 : release_ctas;
+  const int release_ctas_2 = (((ptx::shift_right<int>(8, rank)) & 1) != 0) ? 14 : release_ctas_1;
   // collective_cases.py:63: x, y = px.cluster.rank(0), px.cluster.rank(1)
   const int rank_x = ptx::cluster_ctaid_x();
   const int rank_y = ptx::cluster_ctaid_y();
@@ -247,10 +257,11 @@ extern "C" __global__ void __launch_bounds__(96, 1) piped_2d_kernel(
   const int cluster = (int)blockIdx.x / 2 + ((int)gridDim.x / 2) * (((int)blockIdx.y / 2) + ((int)gridDim.y / 2) * (int)blockIdx.z);
   const int rank_1 = ptx::cluster_ctarank();
   // collective_cases.py:65: across = ((1 << wide) - 1) << (wide * y)
-  const int across = ptx::wrap_shl(3, ptx::wrap_mul(2, rank_y));
+  const int across = ptx::shift_left<int>(3, ptx::wrap_mul(2, rank_y));
   // collective_cases.py:68: down = down | 1 << (wide * row + x)
-  const int down = 0 | ptx::wrap_shl(1, rank_x);
-  const int down_1 = down | (ptx::wrap_shl(1, ptx::wrap_add(2, rank_x)));
+  const int down = 0 | (ptx::shift_left<int>(1, rank_x));
+  const int t = ptx::shift_left<int>(1, ptx::wrap_add(2, rank_x));
+  const int down_1 = down | t;
   // collective_cases.py:70: with px.warps(0, 1):
   if (px_warp_id == 0) {  // warp 0
     const bool px_one = ptx::elect_sync();
@@ -282,10 +293,10 @@ extern "C" __global__ void __launch_bounds__(96, 1) piped_2d_kernel(
         }
       }
       // collective_cases.py:72: with pipe.produce() as s:
-      const int t = ptx::wrap_add(filling, 1);
-      const bool t_1 = t == 2;
-      filling = t_1 ? 0 : t;
-      filling_parity = filling_parity ^ ((int)t_1);
+      const int t_1 = ptx::wrap_add(filling, 1);
+      const bool t_2 = t_1 == 2;
+      filling = t_2 ? 0 : t_1;
+      filling_parity = filling_parity ^ ((int)t_2);
     }
   } else if (px_warp_id >= 1) {  // warps 1 to 2
     const int px_warp = px_warp_id - 1;
@@ -297,35 +308,35 @@ extern "C" __global__ void __launch_bounds__(96, 1) piped_2d_kernel(
       // collective_cases.py:79: s = pipe.wait()
       ptx::mbarrier_wait_parity(pipe_full + 8 * taking, taking_parity);
       // collective_cases.py:80: tile = px.load(a[s]) + px.load(b[s])
-      float t[4];
-      {
-        float* const p = a + taking * 256 + px_lane * 4 + px_warp * 128;
-        ptx::load_vector<4>(t, p);
-      }
       float t_1[4];
       {
-        float* const p = b + taking * 256 + px_lane * 4 + px_warp * 128;
+        float* const p = a + taking * 256 + px_lane * 4 + px_warp * 128;
         ptx::load_vector<4>(t_1, p);
+      }
+      float t_2[4];
+      {
+        float* const p = b + taking * 256 + px_lane * 4 + px_warp * 128;
+        ptx::load_vector<4>(t_2, p);
       }
       float tile[4];
       #pragma unroll
-      for (int i = 0; i < 4; ++i) tile[i] = t[i] + t_1[i];
+      for (int i = 0; i < 4; ++i) tile[i] = t_1[i] + t_2[i];
       // collective_cases.py:81: pipe.release()
       ptx::bar_sync<1, 64>();  // all threads have passed the wait at line 79 before the elected thread goes on
       if (px_warp_id == 1 && ((unsigned)release_ctas_2 >> px_lane & 1)) ptx::mbarrier_arrive_shared_cluster(ptx::mapa_shared_cluster(pipe_empty + 8 * taking, px_lane));
-      const int t_2 = ptx::wrap_add(taking, 1);
-      const bool t_3 = t_2 == 2;
+      const int t_3 = ptx::wrap_add(taking, 1);
+      const bool t_4 = t_3 == 2;
       // collective_cases.py:82: number = px.cluster.id() * px.cluster.size() + px.cluster.rank()
       const int number = ptx::wrap_add(ptx::wrap_mul(cluster, 4), rank_1);
       // collective_cases.py:83: px.store(Y[number, 0:BM, k * BN : k * BN + BN], tile)
       {
         const int x1 = (px_lane >> 2) + px_warp * 8;
-        const int x2 = ptx::wrap_mul(k, 16) + (px_lane & 3) * 4;
-        float* const p = Y.data + (number * Y.stride[0] + x1 * Y.stride[1] + x2);
+        const unsigned x2 = (unsigned)ptx::wrap_mul(k, 16) + (px_lane & 3) * 4;
+        float* const p = Y.data + (number * Y.stride[0] + x1 * Y.stride[1] + (int)x2);
         if (ptx::inside(number, Y.shape[0]) && ptx::inside(x1, Y.shape[1]) && ptx::inside(x2, Y.shape[2])) ptx::store_vector<4>(p, tile);
       }
-      taking = t_3 ? 0 : t_2;
-      taking_parity = taking_parity ^ ((int)t_3);
+      taking = t_4 ? 0 : t_3;
+      taking_parity = taking_parity ^ ((int)t_4);
     }
   }
   // collective_cases.py:60: def piped_2d(X, Y, Z, *, CLUSTER, BM=16, BN=16, K=5, STAGES=2):

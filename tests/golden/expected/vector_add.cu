@@ -16,8 +16,8 @@ __device__ __forceinline__ long long wrap_mul(long long a, long long b) {
   return (long long)((unsigned long long)a * (unsigned long long)b);
 }
 
-__device__ __forceinline__ bool inside(int i, int n) { return (unsigned)i < (unsigned)n; }
-__device__ __forceinline__ bool inside(long long i, int n) { return (unsigned long long)i < (unsigned)n; }
+// Sums of indices wrap around: one below 0 or beyond 2^31 is no smaller than any extent.
+__device__ __forceinline__ bool inside(unsigned i, int n) { return i < (unsigned)n; }
 
 // An element from its bits, and back.
 template <class T>
@@ -118,9 +118,9 @@ extern "C" __global__ void __launch_bounds__(128, 1) add_kernel(
   // vector_add.py:12: x = px.load(X[i : i + BLOCK])
   float x[8];
   {
-    const int x0 = i + px_lane * 4 + px_warp_id * 128;
-    float* const p = X.data + (x0);
-    if (X.shape[0] % 4 == 0 || i + 1024 <= X.shape[0]) {
+    const unsigned x0 = (unsigned)i + px_lane * 4 + px_warp_id * 128;
+    float* const p = X.data + ((int)x0);
+    if (X.shape[0] % 4 == 0 || i <= X.shape[0] - 1024) {
       #pragma unroll
       for (int i_1 = 0; i_1 < 8; i_1 += 4) {
         if (ptx::inside(x0 + (i_1 >> 2) * 512, X.shape[0])) ptx::load_vector<4>(x + i_1, p + (i_1 >> 2) * 512);
@@ -136,9 +136,9 @@ extern "C" __global__ void __launch_bounds__(128, 1) add_kernel(
   // vector_add.py:13: y = px.load(Y[i : i + BLOCK])
   float y[8];
   {
-    const int x0 = i + px_lane * 4 + px_warp_id * 128;
-    float* const p = Y.data + (x0);
-    if (Y.shape[0] % 4 == 0 || i + 1024 <= Y.shape[0]) {
+    const unsigned x0 = (unsigned)i + px_lane * 4 + px_warp_id * 128;
+    float* const p = Y.data + ((int)x0);
+    if (Y.shape[0] % 4 == 0 || i <= Y.shape[0] - 1024) {
       #pragma unroll
       for (int i_1 = 0; i_1 < 8; i_1 += 4) {
         if (ptx::inside(x0 + (i_1 >> 2) * 512, Y.shape[0])) ptx::load_vector<4>(y + i_1, p + (i_1 >> 2) * 512);
@@ -156,9 +156,9 @@ extern "C" __global__ void __launch_bounds__(128, 1) add_kernel(
   #pragma unroll
   for (int i_1 = 0; i_1 < 8; ++i_1) t[i_1] = x[i_1] + y[i_1];
   {
-    const int x0 = i + px_lane * 4 + px_warp_id * 128;
-    float* const p = Z.data + (x0);
-    if (Z.shape[0] % 4 == 0 || i + 1024 <= Z.shape[0]) {
+    const unsigned x0 = (unsigned)i + px_lane * 4 + px_warp_id * 128;
+    float* const p = Z.data + ((int)x0);
+    if (Z.shape[0] % 4 == 0 || i <= Z.shape[0] - 1024) {
       #pragma unroll
       for (int i_1 = 0; i_1 < 8; i_1 += 4) {
         if (ptx::inside(x0 + (i_1 >> 2) * 512, Z.shape[0])) ptx::store_vector<4>(p + (i_1 >> 2) * 512, t + i_1);

@@ -16,8 +16,9 @@ from phalanx.cuda.ops.tma import LOOP_FROM, POLICIES, _even_step, _mask, _shared
 from phalanx.cuda.plan import CopyPlan
 from phalanx.cuda.prelude import ELECT, Parameter, instruction
 from phalanx.cuda.registry import emits
-from phalanx.cuda.tiles.index import local_slots
-from phalanx.cuda.writer import Helper, Writer, scalar_dtype
+from phalanx.cuda.tiles.bounds import start_text
+from phalanx.cuda.tiles.index import atom, local_slots
+from phalanx.cuda.writer import Helper, Writer
 from phalanx.ir.archs import COPY_CHUNK
 from phalanx.ir.ops.gather import RowCopy, TmaGather, TmaGather4, TmaScatter, TmaScatter4, row_views
 from phalanx.ir.values import Const, Value
@@ -59,7 +60,7 @@ def scatter4() -> Helper:
 
 @emits(TmaGather4)
 def emit_gather4(w: Writer, op: TmaGather4) -> None:
-    rows = [w.name(row.offsets[0]) for row in op.rows]
+    rows = [start_text(w, row.offsets[0]) for row in op.rows]
     with w.elected():
         _Gather(w, op).four(rows, "0")
 
@@ -104,7 +105,7 @@ def _emit_uniform(w: Writer, op: TmaGather, tile: str, share: int) -> None:
 
 @emits(TmaScatter4)
 def emit_scatter4(w: Writer, op: TmaScatter4) -> None:
-    rows = [w.name(row.offsets[0]) for row in op.rows]
+    rows = [start_text(w, row.offsets[0]) for row in op.rows]
     with w.elected():
         _Scatter(w, op).four(rows, "0")
 
@@ -302,10 +303,9 @@ def _is_box_start(shared: SharedView, axis: int) -> bool:
 
 
 def _column(w: Writer, column: Value, shift: str) -> str:
-    text = w.name(column)
-    if not isinstance(column, Const) and scalar_dtype(column).bits > 32:
-        text = f"(int){text}"
-    return _sum(text, shift)
+    if isinstance(column, Const) or shift == "0":
+        return _sum(start_text(w, column), shift)
+    return f"(int)((unsigned){atom(start_text(w, column))} + {shift})"
 
 
 def _sum(*terms: str) -> str:

@@ -113,12 +113,13 @@ def _load_global(w: Writer, op: Load, view: GlobalView) -> None:
                 else:
                     target = f"{name} + {i}" if i != "0" else name
                     load, otherwise = w.use(h.LOAD_VECTOR_ONCE if once else h.LOAD_VECTOR), w.use(h.FILL_VECTOR)
+                form = f"{width}, {w.ctype(view.dtype)}" if packed else str(width)
                 if once:
-                    w.line(f"{otherwise}<{width}>({target}, {fill});")
+                    w.line(f"{otherwise}<{form}>({target}, {fill});")
                     w.line(f"{load}<{width}>({target}, {access.pointer(i, width)}, {inside});")
                 else:
                     w.line(f"if ({inside}) {load}<{width}>({target}, {access.pointer(i, width)});")
-                    w.line(f"else {otherwise}<{width}>({target}, {fill});")
+                    w.line(f"else {otherwise}<{form}>({target}, {fill});")
 
         def by_elements() -> None:
             with slot_loop(w, slots) as i:

@@ -41,7 +41,7 @@ from phalanx.ir.ops.tile import (
     Unary,
 )
 from phalanx.ir.types import TileType
-from phalanx.ir.values import Const, Value, constant_of
+from phalanx.ir.values import Value, constant_of
 from phalanx.layouts.parts import part_slots
 from phalanx.layouts.registers import RegisterLayout
 
@@ -92,10 +92,7 @@ def emit_select(w: Writer, op: Select) -> None:
 @emits(Cast)
 def emit_cast(w: Writer, op: Cast) -> None:
     source, target = scalar_dtype(op.x), scalar_dtype(op.result)
-    if isinstance(op.x, Const):
-        constant = Const(op.x.value, op.result.type)  # type: ignore[arg-type]
-        emit_elementwise(w, op.result, (constant,), lambda x: x, computed=False)
-    elif not emit_pair_cast(w, op.x, op.result):
+    if not emit_pair_cast(w, op.x, op.result):
         emit_elementwise(
             w, op.result, (op.x,), lambda x: arithmetic.cast_text(w, x, source, target), computed=False
         )

@@ -10,8 +10,10 @@ from phalanx.cuda.bulk import bulk_load, bulk_prefetch, bulk_store
 from phalanx.cuda.elements import store_elements
 from phalanx.cuda.literals import bare, plus
 from phalanx.cuda.plan import Box, CopyPlan
-from phalanx.cuda.prelude import Parameter, function_name, instruction
+from phalanx.cuda.prelude import Parameter, device_function, function_name, instruction
 from phalanx.cuda.registry import emits
+from phalanx.cuda.tiles.bounds import is_plain, start_text
+from phalanx.cuda.tiles.index import atom
 from phalanx.cuda.writer import Helper, Writer, scalar_dtype
 from phalanx.ir.ops.tma import TmaCommit, TmaLoad, TmaPrefetch, TmaReduce, TmaStore, TmaWait
 from phalanx.ir.values import Const, Value, constant_of
@@ -23,6 +25,13 @@ POLICIES = {
     "evict_first": "0x12f0000000000000ull",
     "evict_last": "0x14f0000000000000ull",
 }
+STORE_AT = device_function(
+    "store_at",
+    "int",
+    (("unsigned", "coordinate"),),
+    "// A store to a negative coordinate faults; one this far out does nothing.\n"
+    "return (int)(coordinate < 0x7fffff00u ? coordinate : 0x7fffff00u);",
+)
 _MAP = ("const void*", "map")
 _POLICY = ("unsigned long long", "policy")
 LOOP_FROM = 9  # as many boxes in a row become a loop
@@ -129,7 +138,10 @@ def _store_boxes(
 ) -> None:
     helper = w.use(tensor_store(len(dst.extents), reduction, bool(policy)))
     base = _shared_base(w, src)
-    _each_box(w, plan, dst, base, lambda place, address: w.line(f"{helper}({', '.join([*place, address, *policy])});"))
+    _each_box(
+        w, plan, dst, base, lambda place, address: w.line(f"{helper}({', '.join([*place, address, *policy])});"),
+        stores=True,
+    )
 
 
 @emits(TmaPrefetch)
@@ -168,7 +180,8 @@ def _mask(w: Writer, mask: Value) -> str:
 
 
 def _each_box(
-    w: Writer, plan: CopyPlan, view: GlobalView, base: str, emit: Callable[[list[str], str], None]
+    w: Writer, plan: CopyPlan, view: GlobalView, base: str, emit: Callable[[list[str], str], None], *,
+    stores: bool = False,
 ) -> None:
     """Calls `emit` per box with the descriptor and its coordinates, innermost first, and the shared address.
 
@@ -180,11 +193,11 @@ def _each_box(
     boxes = plan.boxes
     if len(boxes) >= LOOP_FROM and (step := _even_step(boxes)) is not None:
         with w.block(f"for (int px_i = 0; px_i < {len(boxes)}; ++px_i)"):
-            place = [_plus(w, view.offsets[axis], boxes[0].offsets[axis], step.offsets[axis]) for axis in axes]
+            place = [_plus(w, view.offsets[axis], boxes[0].offsets[axis], step.offsets[axis], stores) for axis in axes]
             emit([tensor_map, *place], _sum(base, boxes[0].shared_offset, step.shared_offset))
         return
     for box in boxes:
-        place = [_plus(w, view.offsets[axis], box.offsets[axis]) for axis in axes]
+        place = [_plus(w, view.offsets[axis], box.offsets[axis], stores=stores) for axis in axes]
         emit([tensor_map, *place], _sum(base, box.shared_offset))
 
 
@@ -207,14 +220,16 @@ def _sum(text: str, shift: int, step: int = 0) -> str:
     return " + ".join(parts) or "0"
 
 
-def _plus(w: Writer, offset: Value, shift: int, step: int = 0) -> str:
-    """A coordinate: 32 bits, as the instruction takes it."""
+def _plus(w: Writer, offset: Value, shift: int, step: int = 0, stores: bool = False) -> str:
+    """A coordinate: 32 bits, as the instruction takes it. A sum wraps around, to where no array is."""
     if isinstance(offset, Const):
         return _sum("0", int(offset.value) + shift, step)
-    text = w.name(offset)
-    if scalar_dtype(offset).bits > 32:
-        text = f"(int){text}"
-    return _sum(text, shift, step) if shift or step else bare(text)
+    text = start_text(w, offset)
+    if shift or step:
+        text = _sum(f"(unsigned){atom(text)}", shift, step)
+    elif is_plain(scalar_dtype(offset)):
+        return bare(text)
+    return f"{w.use(STORE_AT)}({text})" if stores else text
 
 
 def _shared_base(w: Writer, shared: SharedView) -> str:
@@ -251,12 +266,11 @@ def _run(w: Writer, view: GlobalView) -> list[str]:
     last = len(view.offsets) - 1
     steps, inside = [], []
     for axis, offset in enumerate(view.offsets[:last]):
-        text = w.name(offset)
+        text = start_text(w, offset)
         if constant_of(offset) != 0:
-            steps.append(f"(long long){text} * {array}.stride[{axis}]")
-        bits = "unsigned long long" if scalar_dtype(offset).bits > 32 else "unsigned"
-        inside.append(f"({bits}){text} < ({bits}){array}.shape[{axis}]")  # a negative index is a large one
-    start = w.name(view.offsets[last])
+            steps.append(f"(long long){atom(text)} * {array}.stride[{axis}]")
+        inside.append(f"(unsigned){atom(text)} < (unsigned){array}.shape[{axis}]")  # a negative index is a large one
+    start = start_text(w, view.offsets[last])
     pointer = " + ".join([f"{array}.data", *steps, *([start] if start != "0" else [])])
     size = f"{array}.shape[{last}]"
     if inside:

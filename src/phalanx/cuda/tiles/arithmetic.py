@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from phalanx.cuda.literals import literal
+from phalanx.cuda.literals import literal, rounded
 from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.index import atom
 from phalanx.cuda.writer import Writer
@@ -13,7 +11,7 @@ from phalanx.ir.types import DType, f32
 from phalanx.ir.values import Const, Value
 
 _SYMBOLS = {
-    "add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|", "xor": "^", "shl": "<<", "shr": ">>",
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|", "xor": "^",
     "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
 }
 # Built in without headers, within 2 units in the last place.
@@ -41,10 +39,8 @@ def narrow(w: Writer, text: str, dtype: DType) -> str:
 
 def widened_constant(value: Const, dtype: DType) -> str:
     """A constant in its computing type, rounded to its own type first."""
-    number = np.array(value.value).astype(np.float32 if dtype.is_float else dtype.numpy)
-    if dtype.is_float and dtype.bits < 32:
-        number = number.astype(dtype.numpy).astype(np.float32)
-        return literal(float(number), f32)
+    if compute_dtype(dtype) != dtype:
+        return literal(float(rounded(value.value, dtype)), f32)
     return literal(value.value, dtype)
 
 
@@ -57,19 +53,17 @@ def unary_text(w: Writer, fn: str, x: str, dtype: DType) -> str:
     """`fn(x)` in the computing type of `dtype`."""
     kind = compute_dtype(dtype)
     if fn == "not":
-        return f"!{atom(x)}" if kind.kind == "bool" else f"~{atom(x)}"
+        return f"!{atom(x)}" if kind.kind == "bool" else _in_type(w, f"~{atom(x)}", kind)
     if fn == "neg":
         if kind.kind == "int" and kind.bits >= 32:
             return f"{w.use(h.WRAP['sub'])}({literal(0, kind)}, {x})"
-        return f"-{atom(x)}"
+        return _in_type(w, f"-{atom(x)}", kind)
     if fn == "abs":
         if kind.is_float:
             return f"{'fabs' if kind.bits == 64 else 'fabsf'}({x})"
         if kind.kind != "int":
             return x
-        name = w.use(h.MAXIMUM)
-        negated = f"{w.use(h.WRAP['sub'])}({literal(0, kind)}, {x})" if kind.bits >= 32 else f"-{atom(x)}"
-        return f"{name}<{w.ctype(kind)}>({x}, {negated})"
+        return f"{w.use(h.MAXIMUM)}<{w.ctype(kind)}>({x}, {unary_text(w, 'neg', x, kind)})"
     double = kind.bits == 64
     if fn == "round":  # to nearest even
         return f"rint({x})" if double else f"rintf({x})"
@@ -97,12 +91,35 @@ def binary_text(w: Writer, fn: str, a: str, b: str, dtype: DType, constant: int 
         return f"{w.use(h.MAXIMUM if fn == 'max' else h.MINIMUM)}<{w.ctype(kind)}>({a}, {b})"
     if fn in ("floordiv", "mod"):
         return _division(w, fn, a, b, kind, constant)
+    if fn in ("shl", "shr"):
+        return _shift(w, fn, a, b, kind, constant)
     if fn in h.WRAP and kind.kind == "int" and kind.bits >= 32:
         return f"{w.use(h.WRAP[fn])}({a}, {b})"
-    text = f"{atom(a)} {_SYMBOLS[fn]} {atom(b)}"
-    if kind.kind == "bool" or (kind.is_integer and kind.bits < 32):
-        return f"({w.ctype(kind)})({text})"  # C++ computes these in int
-    return text
+    if fn == "mul" and kind.kind == "uint" and kind.bits == 16:
+        a = f"(unsigned){atom(a)}"  # the product of two of them may leave int
+    return _in_type(w, f"{atom(a)} {_SYMBOLS[fn]} {atom(b)}", kind)
+
+
+def _in_type(w: Writer, text: str, kind: DType) -> str:
+    """An expression of operands of type `kind`, as one of that type: C++ computes in int what is narrower."""
+    return f"({w.ctype(kind)})({text})" if kind.kind == "bool" or (kind.is_integer and kind.bits < 32) else text
+
+
+def _shift(w: Writer, fn: str, a: str, b: str, kind: DType, constant: int | float | bool | None) -> str:
+    """By a count of any size: one outside the width shifts everything out, and leaves the sign of a signed number."""
+    if constant is None:
+        return f"{w.use(h.SHIFT[fn])}<{w.ctype(kind)}>({a}, {b})"
+    count = int(constant)
+    if not 0 <= count < kind.bits:
+        if fn == "shl" or kind.kind == "uint":
+            return literal(0, kind)
+        count = kind.bits - 1
+    if fn == "shr":
+        return _in_type(w, f"{atom(a)} >> {count}", kind)
+    if kind.kind == "uint" and kind.bits >= 32:
+        return f"{atom(a)} << {count}"
+    wide = "unsigned long long" if kind.bits == 64 else "unsigned"
+    return f"({w.ctype(kind)})(({wide}){atom(a)} << {count})"
 
 
 def fma_text(w: Writer, a: str, b: str, c: str, dtype: DType) -> str:
@@ -126,10 +143,9 @@ def _division(w: Writer, fn: str, a: str, b: str, kind: DType, constant: int | f
     if isinstance(constant, int) and constant > 0 and constant & (constant - 1) == 0:
         # Shifting and masking floor, for negative numbers too.
         text = f"{atom(a)} >> {constant.bit_length() - 1}" if fn == "floordiv" else f"{atom(a)} & {constant - 1}"
-        return f"({w.ctype(kind)})({text})" if kind.bits < 32 else text
-    if kind.kind == "uint":
-        text = f"{atom(a)} {'/' if fn == 'floordiv' else '%'} {atom(b)}"
-        return f"({w.ctype(kind)})({text})" if kind.bits < 32 else text
+        return _in_type(w, text, kind)
+    if kind.kind == "uint" and constant:
+        return _in_type(w, f"{atom(a)} {'/' if fn == 'floordiv' else '%'} {atom(b)}", kind)
     return f"{w.use(h.FLOOR_DIV if fn == 'floordiv' else h.FLOOR_MOD)}<{w.ctype(kind)}>({a}, {b})"
 
 

@@ -141,11 +141,9 @@ def _move(
     width = plan.write_vector if store else plan.read_vector
     reshapes = plan.write.shape != plan.read.shape
     axes = tuple(range(shared.rank - layout.rank, shared.rank)) if reshapes else plan.axes
-    constants = [0] * shared.rank
     start = part.origin[plan.round_axis] if len(plan.rounds) > 1 else 0
-    if layout.rank and start:
-        constants[axes[plan.round_axis]] = -start
-    offsets = Offsets(w, layout, shared, axes, constants, slots=slots)
+    fold = (plan.round_axis, plan.round_extent) if len(plan.rounds) > 1 else None
+    offsets = Offsets(w, layout, shared, axes, (0,) * shared.rank, slots=slots, fold=fold)
     base = plus(scratch, offsets.declare())
     if not base.isidentifier():
         pointer = local(w, "p")

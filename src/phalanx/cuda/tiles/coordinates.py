@@ -13,18 +13,29 @@ class Coordinates:
     """The coordinates of slot `var` along each dimension: a thread part, declared once, and a part of the slot.
 
     `declare` writes the thread parts (`const int c0 = ...;`); `at(dim, var)` is the whole coordinate. `slots`: those
-    that take part; texts count their positions in that list.
+    that take part; texts count their positions in that list. `fold`: a dimension and a power of two, the coordinates
+    along it are taken modulo that.
     """
 
     def __init__(
-        self, w: Writer, layout: RegisterLayout, name: str = "c", slots: Sequence[int] | None = None
+        self,
+        w: Writer,
+        layout: RegisterLayout,
+        name: str = "c",
+        slots: Sequence[int] | None = None,
+        fold: tuple[int, int] | None = None,
     ) -> None:
         self.w = w
         self.layout = layout
-        self.threads = [layout.thread_expression(dim, w.lane, w.warp) for dim in range(layout.rank)]
+        masks = [extent - 1 for extent in layout.linear.shape]
+        if fold is not None:
+            masks[fold[0]] = fold[1] - 1
+        self.threads = [layout.thread_expression(dim, w.lane, w.warp, mask) for dim, mask in enumerate(masks)]
         self.chosen = range(layout.num_registers) if slots is None else slots
         everything = [slot_offsets(layout, dim) for dim in range(layout.rank)]
-        self.slots = [[offsets[slot] for slot in self.chosen] for offsets in everything]
+        self.slots = [
+            [offsets[slot] & mask for slot in self.chosen] for offsets, mask in zip(everything, masks, strict=True)
+        ]
         self.additive = [layout.is_additive(dim) for dim in range(layout.rank)]
         self.name = name
         self._declared: dict[int, str] = {}

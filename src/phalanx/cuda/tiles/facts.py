@@ -9,7 +9,7 @@ from phalanx.cuda.writer import Writer
 from phalanx.ir.core import Op
 from phalanx.ir.ops.control import ReadVar
 from phalanx.ir.ops.tile import Binary
-from phalanx.ir.types import ScalarType
+from phalanx.ir.types import I32
 from phalanx.ir.values import Value, constant_of
 from phalanx.passes.divisibility import Divisibility, find_divisibility
 
@@ -17,7 +17,10 @@ _SUMS: WeakKeyDictionary[Plan, dict[Value, tuple[Value, int]]] = WeakKeyDictiona
 
 
 def split_constant(w: Writer, value: Value) -> tuple[Value, int]:
-    """`value` as another named scalar plus a constant, so that several accesses share an address."""
+    """`value` as another named scalar plus a constant, so that several accesses share an address.
+
+    Only 32-bit sums that grow: where such a sum wraps around, it is negative, and no index either way.
+    """
     table = _SUMS.get(w.plan)
     if table is None:
         table = _SUMS[w.plan] = {}
@@ -25,10 +28,12 @@ def split_constant(w: Writer, value: Value) -> tuple[Value, int]:
         for op in w.plan.function.walk():
             for result in op.defined_values():
                 defined[result] = op
-            if isinstance(op, Binary) and op.fn == "add" and isinstance(op.result.type, ScalarType):
+            if isinstance(op, Binary) and op.fn == "add" and op.result.type == I32:
                 for base, constant in ((op.a, op.b), (op.b, op.a)):
                     number = constant_of(constant)
-                    if number is not None and constant_of(base) is None and not isinstance(defined.get(base), ReadVar):
+                    if number is None or number < 0 or constant_of(base) is not None:
+                        continue
+                    if not isinstance(defined.get(base), ReadVar):
                         table[op.result] = base, int(number)
     base, number = table.get(value, (value, 0))
     return (value, 0) if base in w.cells.movable else (base, number)

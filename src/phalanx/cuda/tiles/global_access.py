@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from phalanx.cuda.tiles import helpers as h
+from phalanx.cuda.tiles.bounds import ends_inside, index_text, is_small, start_text, wrapping_start
 from phalanx.cuda.tiles.coordinates import Coordinates
 from phalanx.cuda.tiles.facts import split_constant
 from phalanx.cuda.tiles.index import SlotTexts, atom, axis_projection, element, local, local_slots, plus, times
@@ -37,6 +38,7 @@ class GlobalAccess:
         self.dim_of = {axis: dim for dim, axis in enumerate(view.kept)}
         self.masked = set(self.coordinates.masked_dims())
         self._bases: dict[int, str] = {}
+        self._unsigned: set[int] = set()
         self._constants: dict[int, int] = {}
         self._pointer = ""
         self._rows: tuple[int, ...] | None = None
@@ -59,16 +61,18 @@ class GlobalAccess:
             dim = self.dim_of.get(axis)
             if dim is not None and self._is_split(axis):
                 offset, self._constants[axis] = split_constant(self.w, offset)
-            text = "0" if constant_of(offset) == 0 else self.w.name(offset)
+            text = start_text(self.w, offset) if dim is None else wrapping_start(self.w, offset)
             if dim is not None and self._is_split(axis):
                 separate = dim in self.masked  # the bare coordinate is compared with the tile's extent
                 thread = self.coordinates.declare(dim) if separate else self.coordinates.threads[dim]
                 text = plus(text, thread)
             if not (text.isidentifier() or text.isdigit()):
                 name = local(self.w, f"x{axis}")
-                ctype = "long long" if scalar_dtype(offset).bits == 64 else "int"
+                ctype = "int" if dim is None or is_small(offset) else "unsigned"
                 self.w.line(f"const {ctype} {name} = {text};")
                 text = name
+                if ctype == "unsigned":
+                    self._unsigned.add(axis)
             self._bases[axis] = text
         return self._bases[axis]
 
@@ -80,6 +84,7 @@ class GlobalAccess:
                 continue
             base = self.base(axis)
             if self._is_split(axis):
+                base = f"(int){base}" if axis in self._unsigned else base  # it may be negative, and its elements not
                 terms.append(times(base, self.stride(axis)))
                 constants.append(times(str(self._constants.get(axis, 0)), self.stride(axis)))
         offset = plus(*terms)
@@ -98,7 +103,9 @@ class GlobalAccess:
         """The index of slot `var` along an array axis."""
         dim = self.dim_of.get(axis)
         if axis == self.view.index_axis:
-            return element(self.w.name(self.view.offsets[axis]), self._row_slot(axis, var, step))
+            rows = self.view.offsets[axis]
+            row = element(self.w.name(rows), self._row_slot(axis, var, step))
+            return index_text(self.w, row, scalar_dtype(rows))
         if dim is None:
             return self.base(axis)
         if self._is_split(axis):
@@ -150,10 +157,8 @@ class GlobalAccess:
         axis = self.rank - 1
         offset = self.view.offsets[axis]
         size = f"{self.array}.shape[{axis}]"
-        start = self.w.name(offset)
-        end = str(self.view.extents[axis]) if constant_of(offset) == 0 else plus(start, str(self.view.extents[axis]))
-        uncut = f"{size} % {width} == 0 || {end} <= {size}"
-        starts_even = f"{atom(start)} % {width} == 0"
+        uncut = f"{size} % {width} == 0 || {ends_inside(self.w, offset, self.view.extents[axis], size)}"
+        starts_even = f"{atom(self.w.name(offset))} % {width} == 0"
         if facts.proves(offset, 1, width):
             return "" if self.view.array_type.whole else uncut
         return starts_even if self.view.array_type.whole else f"{starts_even} && ({uncut})"
@@ -167,7 +172,7 @@ def scalar_pointer(w: Writer, view: GlobalView) -> tuple[str, list[str]]:
     inside = []
     for axis, offset in enumerate(view.offsets):
         stride = "1" if unit and axis == rank - 1 else f"{array}.stride[{axis}]"
-        index = w.name(offset)
+        index = start_text(w, offset)
         terms.append("0" if constant_of(offset) == 0 else times(index, stride))
         inside.append(f"{w.use(h.INSIDE)}({index}, {array}.shape[{axis}])")
     return plus(*terms), inside

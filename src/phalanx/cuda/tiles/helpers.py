@@ -156,51 +156,90 @@ def _wrapping(name: str, symbol: str) -> Helper:
     )
 
 
-WRAP = {
-    "add": _wrapping("wrap_add", "+"), "sub": _wrapping("wrap_sub", "-"), "mul": _wrapping("wrap_mul", "*"),
-    "shl": _wrapping("wrap_shl", "<<"),
+WRAP = {"add": _wrapping("wrap_add", "+"), "sub": _wrapping("wrap_sub", "-"), "mul": _wrapping("wrap_mul", "*")}
+
+SHIFT = {
+    "shl": Helper(
+        "shift_left",
+        "// A count that is negative or not below the width shifts everything out; C++ leaves that open.\n"
+        "template <class T>\n"
+        "__device__ __forceinline__ T shift_left(T a, T by) {\n"
+        "  constexpr int width = 8 * sizeof(T);\n"
+        "  if ((unsigned long long)by >= width) return 0;\n"
+        "  if constexpr (width == 64) return (T)((unsigned long long)a << by);\n"
+        "  else return (T)((unsigned)a << by);\n"
+        "}",
+    ),
+    "shr": Helper(
+        "shift_right",
+        "// A count that is negative or not below the width leaves copies of the sign; C++ leaves that open.\n"
+        "template <class T>\n"
+        "__device__ __forceinline__ T shift_right(T a, T by) {\n"
+        "  constexpr int width = 8 * sizeof(T);\n"
+        "  return (T)((unsigned long long)by < width ? a >> by : a >> (width - 1) >> 1);\n"
+        "}",
+    ),
 }
 
+# In C++ a division by 0 is open, and so is the smallest number by -1; `(T)-1 < (T)1` says that T has a sign.
 FLOOR_DIV = Helper(
     "floor_div",
+    "// Rounds down. By 0: 0.\n"
     "template <class T>\n"
     "__device__ __forceinline__ T floor_div(T a, T b) {\n"
-    "  const T q = a / b;\n"
-    "  return (T)(q - (T)(a % b != 0 && (a < 0) != (b < 0)));\n"
+    "  if constexpr ((T)-1 < (T)1) {\n"
+    "    if (b == 0 || b == -1) return b == 0 ? 0 : (T)(0 - (unsigned long long)a);\n"
+    "    return (T)(a / b - (a % b != 0 && (a < 0) != (b < 0)));\n"
+    "  } else {\n"
+    "    return b == 0 ? 0 : (T)(a / b);\n"
+    "  }\n"
     "}",
 )
 FLOOR_MOD = Helper(
     "floor_mod",
+    "// The remainder has the divisor's sign. By 0: 0.\n"
     "template <class T>\n"
     "__device__ __forceinline__ T floor_mod(T a, T b) {\n"
-    "  const T r = a % b;\n"
-    "  return (T)(r != 0 && (r < 0) != (b < 0) ? r + b : r);\n"
+    "  if constexpr ((T)-1 < (T)1) {\n"
+    "    if (b == 0 || b == -1) return 0;\n"
+    "    const T r = (T)(a % b);\n"
+    "    return (T)(r != 0 && (r < 0) != (b < 0) ? r + b : r);\n"
+    "  } else {\n"
+    "    return b == 0 ? 0 : (T)(a % b);\n"
+    "  }\n"
     "}",
 )
+
+
+def _of_both_floats(text: str) -> str:
+    """A function of floats (`REAL`, and `$` behind the names of functions and numbers), and one of doubles."""
+    return "\n".join(text.replace("REAL", ctype).replace("$", suffix) for ctype, suffix in (("float", "f"), ("double", "")))
+
+
 FLOAT_MOD = Helper(
     "float_mod",
     "// The remainder has the divisor's sign, as in Python.\n"
-    "__device__ __forceinline__ float float_mod(float a, float b) {\n"
-    "  const float r = fmodf(a, b);\n"
-    "  return r != 0.0f && (r < 0.0f) != (b < 0.0f) ? r + b : r == 0.0f ? copysignf(0.0f, b) : r;\n"
-    "}\n"
-    "__device__ __forceinline__ double float_mod(double a, double b) {\n"
-    "  const double r = fmod(a, b);\n"
-    "  return r != 0.0 && (r < 0.0) != (b < 0.0) ? r + b : r == 0.0 ? copysign(0.0, b) : r;\n"
-    "}",
+    + _of_both_floats(
+        "__device__ __forceinline__ REAL float_mod(REAL a, REAL b) {\n"
+        "  const REAL r = fmod$(a, b);\n"
+        "  return r == 0.0$ ? copysign$(0.0$, b) : (r < 0.0$) != (b < 0.0$) ? r + b : r;\n"
+        "}"
+    ),
 )
 FLOAT_FLOOR_DIV = Helper(
     "float_floor_div",
-    "// From the exact remainder, so that rounding of a / b can't pass an integer.\n"
-    "__device__ __forceinline__ float float_floor_div(float a, float b) {\n"
-    "  if (b == 0.0f) return a / b;\n"
-    "  return rintf((a - float_mod(a, b)) / b);\n"
-    "}\n"
-    "__device__ __forceinline__ double float_floor_div(double a, double b) {\n"
-    "  if (b == 0.0) return a / b;\n"
-    "  return rint((a - float_mod(a, b)) / b);\n"
-    "}",
-    (FLOAT_MOD,),
+    "// From what `fmod` leaves, which is exact and no larger than a: rounding of a / b can't pass an integer, and\n"
+    "// nothing overflows on the way.\n"
+    + _of_both_floats(
+        "__device__ __forceinline__ REAL float_floor_div(REAL a, REAL b) {\n"
+        "  if (b == 0.0$) return a / b;\n"
+        "  const REAL r = fmod$(a, b);\n"
+        "  const REAL q = (a - r) / b - (r != 0.0$ && (r < 0.0$) != (b < 0.0$) ? 1.0$ : 0.0$);\n"
+        "  if (q == 0.0$) return copysign$(0.0$, a / b);\n"
+        "  const REAL below = floor$(q);\n"
+        "  return q - below > 0.5$ ? below + 1.0$ : below;\n"
+        "}"
+    ),
 )
 MAXIMUM = Helper(
     "maximum",
@@ -280,8 +319,15 @@ TRUNCATE = {
 
 INSIDE = Helper(
     "inside",
-    "__device__ __forceinline__ bool inside(int i, int n) { return (unsigned)i < (unsigned)n; }\n"
-    "__device__ __forceinline__ bool inside(long long i, int n) { return (unsigned long long)i < (unsigned)n; }",
+    "// Sums of indices wrap around: one below 0 or beyond 2^31 is no smaller than any extent.\n"
+    "__device__ __forceinline__ bool inside(unsigned i, int n) { return i < (unsigned)n; }",
+)
+INDEX = Helper(
+    "index",
+    "// An index in 32 bits: one that needs more is -2^31, outside every array, and so are the places that follow it.\n"
+    "__device__ __forceinline__ int index(long long i) { return i == (int)i ? (int)i : -2147483647 - 1; }\n"
+    "__device__ __forceinline__ int index(unsigned i) { return i < 0x80000000u ? (int)i : -2147483647 - 1; }\n"
+    "__device__ __forceinline__ int index(unsigned long long i) { return i < 0x80000000u ? (int)i : -2147483647 - 1; }",
 )
 SWIZZLE = Helper(
     "swizzle",
@@ -395,7 +441,8 @@ UNPACK_WORDS = Helper(
     "__device__ __forceinline__ void unpack_words(T* x, const unsigned* words) {\n"
     "  constexpr int per_word = 4 / sizeof(T);\n"
     "  #pragma unroll\n"
-    "  for (int j = 0; j < N; ++j) x[j] = bits<T>::from((T)(words[j / per_word] >> j % per_word * 8 * sizeof(T)));\n"
+    "  for (int j = 0; j < N; ++j)\n"
+    "    x[j] = bits<T>::from(words[j / per_word] >> j % per_word * 8 * sizeof(T) & (1u << 8 * sizeof(T)) - 1);\n"
     "}",
     (BITS,),
 )
@@ -433,6 +480,7 @@ LOAD_WORDS = Helper(
 )
 FILL_WORDS = Helper(
     "fill_words",
+    "// N narrow elements of type T. T is named by the caller: the value's own type may be wider.\n"
     "template <int N, class T>\n"
     "__device__ __forceinline__ void fill_words(unsigned* words, T value) {\n"
     "  unsigned word = (unsigned)bits<T>::of(value);\n"

@@ -43,7 +43,8 @@ class Offsets:
 
     Dimension d of the tile runs along axis `axes[d]`; along every axis the tile starts at a number (`constants`) plus a
     run-time value (`runtime`, with what is known of it in `facts`). `slots`: those that take part, all by default;
-    texts count their positions in that list.
+    texts count their positions in that list. `fold`: a dimension and a power of two; the shared tile holds so much of
+    the tile along it, and coordinates are taken modulo that.
     """
 
     def __init__(
@@ -56,15 +57,19 @@ class Offsets:
         runtime: Sequence[tuple[int, Value]] = (),
         facts: Divisibility | None = None,
         slots: Sequence[int] | None = None,
+        fold: tuple[int, int] | None = None,
     ) -> None:
         self.w = w
         self.layout = layout
         self.shared = shared
+        self.fold = fold
         self.axes = axes
         self.constants = tuple(constants)
         self.runtime = tuple(runtime)
         self.facts = facts
         self.coordinates = Coordinates(w, layout, slots=slots)
+        """Those in the whole tile, for conditions."""
+        self._places = self.coordinates if fold is None else Coordinates(w, layout, "r", slots, fold)
         self.slots = range(layout.num_registers) if slots is None else slots
         self.steps = axis_steps(shared)
         self.form, self.slot_numbers, self.thread_text = self._choose()
@@ -90,7 +95,10 @@ class Offsets:
         index: list[object] = list(self.constants)
         chosen = list(self.slots)
         for dim, axis in enumerate(self.axes):
-            index[axis] = index[axis] + self.layout.coordinates[dim][chosen]  # type: ignore[operator]
+            within = self.layout.coordinates[dim][chosen]
+            if self.fold is not None and dim == self.fold[0]:
+                within = within & (self.fold[1] - 1)
+            index[axis] = index[axis] + within  # type: ignore[operator]
         offsets = np.asarray(self.shared.offset(index)) // self.shared.itemsize
         alive = self.layout.alive[chosen]
         return np.broadcast_to(offsets, alive.shape), alive
@@ -115,7 +123,7 @@ class Offsets:
             return ("sum" if apart else "xor"), slot_list, text
         added = numbers[:1] - numbers[:1, :1, :1]
         if not self.shared.swizzle and self.shared.panels == 1 and (numbers == slots + added)[alive].all():
-            terms = [times(self.coordinates.threads[dim], str(self.steps[axis])) for dim, axis in enumerate(self.axes)]
+            terms = [times(self._places.threads[dim], str(self.steps[axis])) for dim, axis in enumerate(self.axes)]
             return "sum", slot_list, plus(*terms)
         return "general", [], ""
 
@@ -125,7 +133,7 @@ class Offsets:
         """Writes what all slots share, and gives the text of the offset to which those of the slots are added."""
         if self.form == "general":
             for dim in range(self.layout.rank):
-                self.coordinates.declare(dim)
+                self._places.declare(dim)
             return "0"
         terms = []
         for axis, offset in self.runtime:
@@ -155,7 +163,7 @@ class Offsets:
         for axis, offset in self.runtime:
             index[axis] = plus(self.w.name(offset), index[axis])
         for dim, axis in enumerate(self.axes):
-            index[axis] = plus(index[axis], self.coordinates.at(dim, var, step))
+            index[axis] = plus(index[axis], self._places.at(dim, var, step))
         return element_offset(self.w, self.shared, index)
 
 
