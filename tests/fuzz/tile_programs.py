@@ -53,10 +53,11 @@ class Case:
 
     def launch_arguments(self, memories: list[np.ndarray]) -> list[Any]:
         """The arguments in order, with arrays as views of the memories."""
-        return [
-            value.value if isinstance(value, Scalar) else view_of(self.arrays[value], memories[value])
-            for _, value in self.arguments
-        ]
+        return self.with_arrays([view_of(plan, memory) for plan, memory in zip(self.arrays, memories, strict=True)])
+
+    def with_arrays(self, arrays: list[Any]) -> list[Any]:
+        """The arguments in order, with these in the place of the arrays."""
+        return [value.value if isinstance(value, Scalar) else arrays[value] for _, value in self.arguments]
 
     def describe(self) -> str:
         lines = [f"grid {self.grid}"]

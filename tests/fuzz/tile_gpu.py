@@ -1,0 +1,143 @@
+"""Cases on the GPU, in a process that may be lost: `python -m fuzz.tile_gpu` takes cases and gives memories back.
+
+A kernel that goes wrong on a GPU takes the whole context with it. So the process that has the context does nothing else,
+and a new one takes its place.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import pickle
+import select
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from fuzz.tile_programs import Case
+
+PATIENCE = 120.0
+"""Seconds for one case, its compilation included."""
+GUARD = 512
+"""Bytes on both sides of an array's memory that must not change."""
+PATTERN = 0xA5
+
+
+class GpuFailure(Exception):
+    """The kernel did not run to its end on the GPU."""
+
+
+class GpuProcess:
+    """Takes one case at a time; `begin` and `finish` are apart so that the caller can do something in between."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        atexit.register(self.stop)
+
+    def begin(self, case: Case) -> None:
+        if self._process is None or self._process.poll() is not None:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "fuzz.tile_gpu"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            )
+        assert self._process.stdin is not None
+        try:
+            pickle.dump(case, self._process.stdin)
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            pass  # `finish` tells
+
+    def finish(self) -> list[np.ndarray]:
+        """The memories after the run; a `GpuFailure` or the px.Error of the case."""
+        process = self._process
+        assert process is not None and process.stdout is not None
+        ready, _, _ = select.select([process.stdout], [], [], PATIENCE)
+        if not ready:
+            self.stop()
+            raise GpuFailure(f"no answer within {PATIENCE:.0f} s")
+        try:
+            answer = pickle.load(process.stdout)
+        except EOFError:
+            code = process.wait()
+            self._process = None
+            raise GpuFailure(f"the process on the GPU ended with {code}") from None
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def stop(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+
+
+def on_gpu(case: Case, folder: Path) -> list[np.ndarray]:
+    """The memories after a launch here."""
+    from fuzz.tile_runs import load_kernel
+    from phalanx.runtime.device_array import DeviceArray
+    from phalanx.runtime.driver import get_driver
+
+    driver, memories = get_driver(), case.memories()
+    kernel = load_kernel(case, folder)
+    arrays: list[Any] = []
+    for plan, memory in zip(case.arrays, memories, strict=True):
+        raw = np.full(memory.nbytes + 2 * GUARD, PATTERN, np.uint8)
+        raw[GUARD : GUARD + memory.nbytes] = memory.view(np.uint8)
+        array = DeviceArray(raw, plan.shape, plan.strides, plan.dtype, device=0, low=0)
+        array.pointer = array.base + GUARD + plan.offset * memory.itemsize
+        arrays.append(array)
+    kernel[case.grid](*case.with_arrays(arrays))
+    driver.synchronize()
+    got = []
+    with driver.context(0):
+        for array, memory in zip(arrays, memories, strict=True):
+            raw = np.zeros(array.nbytes, np.uint8)
+            driver.copy_to_host(raw.ctypes.data, array.base, array.nbytes)
+            driver.free(array.base)
+            if (raw[:GUARD] != PATTERN).any() or (raw[GUARD + memory.nbytes :] != PATTERN).any():
+                raise GpuFailure("something was written beside the memory of an array")
+            got.append(raw[GUARD : GUARD + memory.nbytes].view(memory.dtype))
+    return got
+
+
+def serve(source: BinaryIO, answers: BinaryIO) -> None:
+    """Runs cases until there are no more, or until one has gone wrong."""
+    import phalanx as px
+    from phalanx.runtime.driver import DriverError
+
+    with tempfile.TemporaryDirectory(prefix="phalanx-tiles-") as folder:
+        while True:
+            try:
+                case = pickle.load(source)
+            except EOFError:
+                return
+            lost = False
+            answer: Any
+            try:
+                answer = on_gpu(case, Path(folder))
+            except px.Error as error:
+                lost = isinstance(error, DriverError)
+                answer = GpuFailure(str(error)) if error.location is None else GpuRefusal(str(error))
+            except Exception as error:
+                lost = True
+                answer = error if isinstance(error, GpuFailure) else GpuFailure(f"{type(error).__name__}: {error}")
+            pickle.dump(answer, answers)
+            answers.flush()
+            if lost:
+                return
+
+
+class GpuRefusal(Exception):
+    """The case was refused with a message that has a place."""
+
+
+if __name__ == "__main__":
+    channel = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what kernels print does not mix with the answers
+    import fuzz.tile_gpu
+
+    fuzz.tile_gpu.serve(sys.stdin.buffer, channel)
