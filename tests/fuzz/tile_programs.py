@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from fuzz.tile_arrays import ArrayPlan, memory_of, view_of
-from fuzz.tile_memory import Memory
+from fuzz.tile_agents import Agents
 from fuzz.tile_operations import broadcast, computes
 from fuzz.tile_values import ANYTHING, FLOATS, INTEGERS, Facts, Grid, Value, is_float, plus, summed
-from fuzz.tile_writing import Buffer, Scalar, as_literal
+from fuzz.tile_writing import Scalar, as_literal
 
 HELPERS = {
     "blend": ["@px.func", "def blend(condition, x, y):", "    return px.where(condition, x, y)"],
@@ -66,7 +66,7 @@ class Case:
         return "\n".join(lines)
 
 
-class Program(Memory):
+class Program(Agents):
     """Writes one kernel."""
 
     def case(self, seed: int) -> Case:
@@ -138,12 +138,12 @@ class Program(Memory):
             (self.reshape, 5), (self.part, 1), (self.counting, 3), (self.filled, 3), (self.load, 10), (self.gather, 3),
             (self.shared_store, 5), (self.shared_load, 7), (self.shared_atomic, 2), (self.atomic, 3), (self.held, 2),
             (self.store, 4), (self.load_back, 3), (self.scalar_binary, 4), (self.scalar_load, 2), (self.scalar_of_block, 1),
-            (self.called, 2), (self.paired, 2), (self.meeting, 1), (self.asserted, 1),
+            (self.product, 3), (self.called, 2), (self.paired, 2), (self.meeting, 1), (self.asserted, 1),
         ]  # fmt: skip
         if self.depth < 4:
             choices += [(self.branch, 4), (self.loop, 4), (self.accumulation, 3), (self.unrolled, 1)]
         if self.depth == 1 and self.warps > 1 and not self.in_role:
-            choices += [(self.roles, 3)]
+            choices += [(self.roles, 4)]
         kinds, weights = zip(*choices, strict=True)
         self.rng.choices(kinds, weights)[0]()
 
@@ -325,44 +325,6 @@ class Program(Memory):
         self.replace(total, Value(total.name, shape, dtype, Facts(known.grid, zeros=False)))
         if total.name not in {v.name for v in self.values}:
             self.values.append(Value(total.name, shape, dtype, Facts(known.grid, zeros=False)))
-
-    def roles(self) -> None:
-        """Two or three groups of warps side by side; what they leave in shared memory is there afterwards."""
-        first, left = 0, self.warps
-        plan = []
-        while left > 0 and len(plan) < 3:
-            count = self.rng.randrange(1, left + 1)
-            if not self.chance(0.15):
-                plan.append((first, count))
-            first, left = first + count, left - count
-        if not plan:
-            return
-        dropboxes = []
-        for _ in plan:
-            shape, dtype = self.shape if self.chance(0.5) else self.a_shape(512), self.dtype()
-            name = self.fresh("s")
-            if self.affordable(shape, dtype) and sum(np.prod(s.shape) * 8 for s in self.buffers) < 2**15:
-                self.line(f"{name} = px.shared(({', '.join(map(str, shape))},), px.{dtype})")
-                dropboxes.append(Buffer(name, shape, dtype))
-            else:
-                dropboxes.append(None)
-        values, buffers, warps = self.values, self.buffers, self.warps
-        for (start, count), box in zip(plan, dropboxes, strict=True):
-            self.values, self.buffers, self.in_role, self.warps = [], [], True, count
-            with self.block(f"with px.warps({start}, {count}):"):
-                self.load()
-                self.statements(3)
-                if box is not None:
-                    left_there = self.load(box.shape, box.dtype)
-                    if left_there is not None:
-                        found = self.some(lambda v, box=box: v.shape == box.shape and v.dtype == box.dtype)  # type: ignore[misc]
-                        assert found is not None
-                        self.line(f"px.store({box.name}, {found.name})")
-                        box.facts = found.facts
-                for value in self.values[-1:]:
-                    self.store(value)
-        self.values, self.buffers, self.in_role, self.warps = values, buffers, False, warps
-        self.buffers += [box for box in dropboxes if box is not None and box.facts is not None]
 
 
 def draw(seed: int) -> Case:
