@@ -1,15 +1,14 @@
-"""One case on each floor: in the simulator, and as CUDA text on the host."""
+"""Cases in the simulator and as CUDA text on the host."""
 
 from __future__ import annotations
 
-import ctypes
 import importlib.util
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-import host_cuda
 import phalanx as px
 from fuzz.tile_programs import Case
 from phalanx.cuda.module import Module, generate
@@ -51,22 +50,17 @@ def module_of(case: Case, kernel: Any) -> Module:
     return generate(lower(specialise(kernel, arguments, kernel.bind_constants({})).prepared, arch_of("sm_90a")))
 
 
-def on_host(case: Case, module: Module) -> list[np.ndarray]:
-    """The memories after the text ran on the host."""
-    memories = case.memories()
-    arguments = [value for value in case.launch_arguments(memories) if value is not None]
-    library = host_cuda.build(module)
-    packed = [_pack(value) for value in arguments]
-    pointers = (ctypes.c_void_p * max(1, len(packed)))(*(ctypes.addressof(p) for p in packed))
-    gx, gy, gz = (*case.grid, 1, 1)[:3]
-    if library.px_run(pointers, module.threads, gx, gy, gz, case.seed):
-        raise host_cuda.HostFailure("the threads wait for each other")
-    return memories
+def on_host(cases: Sequence[Case], modules: Sequence[Module], sanitize: bool) -> list[list[np.ndarray] | str]:
+    """For each case the memories after its text ran on the host, or why it did not run to its end."""
+    from fuzz.host import HostCase, run_batch  # needs a C++ compiler, which a GPU's machine may not have
+    from host_build import COMPILER
 
-
-def _pack(value: Any) -> Any:
-    if isinstance(value, bool):
-        return ctypes.c_bool(value)
-    if isinstance(value, int) and not -(2**31) <= value < 2**31:
-        return ctypes.c_int64(value) if value < 2**63 else ctypes.c_uint64(value)
-    return host_cuda._pack(value)
+    memories = [case.memories() for case in cases]
+    launches = []
+    for case, module, held in zip(cases, modules, memories, strict=True):
+        arguments = [value for value in case.launch_arguments(held) if value is not None]
+        launches.append(HostCase(module, case.grid, arguments, case.seed))
+    results = run_batch(launches, sanitize, COMPILER)  # as a program: a crash loses one case, and not this process
+    return [
+        held if result.failure is None else result.failure for held, result in zip(memories, results, strict=True)
+    ]

@@ -5,54 +5,109 @@ from __future__ import annotations
 import tempfile
 import traceback
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 import phalanx as px
 from fuzz.agreement import disagreement
 from fuzz.outcomes import Options, Outcome
+from fuzz.tile_gpu import GpuFailure, GpuProcess, GpuRefusal
 from fuzz.tile_programs import Case, draw
 from fuzz.tile_runs import checked, load_kernel, module_of, on_host, simulated
 
-BATCH = 20
+BATCH = 25
 CHECKED = 5
 """One case in so many is checked by the sanitizer too."""
 
+GPU = GpuProcess()
 
-def story(case: Case, what: str) -> str:
-    """What a person needs to see the case again."""
-    return f"{what}\n\n{case.describe()}\n\n{case.text}"
+
+@dataclass
+class Trial:
+    """A case on its way: what the simulator left in memory, the text, and the verdict once there is one."""
+
+    case: Case
+    want: list[np.ndarray] | None = None
+    module: Any = None
+    outcome: Outcome | None = None
+
+    def wrong(self, verdict: str, what: str) -> None:
+        """The story has all that a person needs to see the case again."""
+        problem = f"{verdict}: {what}\n\n{self.case.describe()}\n\n{self.case.text}"
+        self.outcome = Outcome(self.case.seed, verdict, problem)
 
 
 def judge(seeds: Iterable[int], options: Options) -> Iterator[Outcome]:
     """Draws the case of each seed and says how it went."""
+    for trial in judged([draw(seed) for seed in seeds], options):
+        yield trial.outcome or Outcome(trial.case.seed, "agreed")
+
+
+def judged(cases: list[Case], options: Options) -> list[Trial]:
+    """All cases in the simulator, then on the GPU and on the host, as the options say."""
+    trials = [Trial(case) for case in cases]
     with tempfile.TemporaryDirectory(prefix="phalanx-tiles-") as folder:
-        for seed in seeds:
-            yield judged(draw(seed), options, Path(folder))
+        for trial in trials:
+            if options.gpu:
+                GPU.begin(trial.case)  # compiles there while the simulator runs here
+            simulate(trial, Path(folder), text=options.host)
+            if options.gpu:
+                compare_gpu(trial)
+    if options.host:
+        compare_host([trial for trial in trials if trial.outcome is None], options.sanitize)
+    return trials
 
 
-def judged(case: Case, options: Options, folder: Path) -> Outcome:
-    stage = "reading"
+def simulate(trial: Trial, folder: Path, text: bool) -> None:
+    """The simulator's word; a px.Error that names a line is a refusal, everything else is a mistake."""
+    stage = "read"
     try:
-        kernel = load_kernel(case, folder)
+        kernel = load_kernel(trial.case, folder)
         stage = "simulator"
-        want = simulated(case, kernel)
-        if case.seed % CHECKED == 0:
+        trial.want = simulated(trial.case, kernel)
+        if trial.case.seed % CHECKED == 0:
             stage = "check"
-            found = checked(case, kernel)
+            found = checked(trial.case, kernel)
             if found is not None:
-                return Outcome(case.seed, "found by the check", story(case, found))
-        stage = "text"
-        module = module_of(case, kernel)
-        if options.host:
-            stage = "host"
-            wrong = disagreement(case.arrays, on_host(case, module), want)
-            if wrong is not None:
-                return Outcome(case.seed, "host differs", story(case, f"host and simulator differ\n{wrong}"))
+                trial.wrong("found by the check", found)
+                return
+        if text:
+            stage = "text"
+            trial.module = module_of(trial.case, kernel)
     except px.Error as error:
         if error.location is None:
-            return Outcome(case.seed, "error without a place", story(case, f"{stage}: {error}"))
-        return Outcome(case.seed, "refused", None)
+            trial.wrong("error without a place", f"{stage}: {error}")
+        else:
+            trial.outcome = Outcome(trial.case.seed, "refused")
     except Exception as error:
-        what = f"{stage}: {type(error).__name__}: {error}\n{traceback.format_exc()}"
-        return Outcome(case.seed, f"failed in {stage}", story(case, what))
-    return Outcome(case.seed, "agreed")
+        trial.wrong(f"failed in {stage}", f"{type(error).__name__}: {error}\n{traceback.format_exc()}")
+
+
+def compare_gpu(trial: Trial) -> None:
+    try:
+        got = GPU.finish()
+    except GpuRefusal:
+        trial.outcome = trial.outcome or Outcome(trial.case.seed, "refused")
+        return
+    except GpuFailure as failure:
+        trial.wrong("failed on the GPU", str(failure))
+        return
+    if trial.want is not None and trial.outcome is None:
+        wrong = disagreement(trial.case.arrays, got, trial.want)
+        if wrong is not None:
+            trial.wrong("GPU differs", wrong)
+
+
+def compare_host(trials: list[Trial], sanitize: bool) -> None:
+    results = on_host([trial.case for trial in trials], [trial.module for trial in trials], sanitize)
+    for trial, got in zip(trials, results, strict=True):
+        if isinstance(got, str):
+            trial.wrong("failed on the host", got)
+            continue
+        assert trial.want is not None
+        wrong = disagreement(trial.case.arrays, got, trial.want)
+        if wrong is not None:
+            trial.wrong("host differs", wrong)
