@@ -53,7 +53,7 @@ def choose_shared_layouts(
         accesses = op.effects().accesses
         ends = [access.region for access in accesses if isinstance(access.region, SharedView)]
         if len(ends) == 2 and len(accesses) == 2 and ends[1].cta is not None:
-            pushed.append((ends[0].buffer, ends[1].buffer))  # whatever the layouts, it works; it is fastest between equal ones
+            pushed.append((ends[0].buffer, ends[1].buffer))  # works whatever the layouts, fastest between equal ones
             continue
         for access in accesses:
             view = access.region

@@ -8,6 +8,7 @@ import io
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ from phalanx.runtime.specialise import normalise_grid, read_arguments, settled_c
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
+    from phalanx.sanitizer.doubts import Doubt
     from phalanx.sanitizer.findings import Finding
     from phalanx.sanitizer.report import Report
     from phalanx.sim.scheduler import Schedule
@@ -29,8 +31,6 @@ if TYPE_CHECKING:
 DEFAULT_SCHEDULES = 3
 FEW = 4
 """Schedules that are not worth the start of processes."""
-MOST_SUSPECTS = 8
-"""Agents that are held back in a run of their own, because their waits may come too late."""
 WORTH_PROCESSES = 4.0
 """Seconds of work that are."""
 
@@ -95,45 +95,64 @@ def check_function(
     function: Function, grid: Sequence[int], host: list[Any], report: Report, schedules: int, *, seed: int = 0,
     strict: bool = False, executor: Executor | None = None, progress: Callable[[int], None] = lambda done: None,
 ) -> None:
-    """One schedule after the other, until one goes off the rails; `progress` is told how many are done."""
+    """One schedule after the other, until one goes off the rails; `progress` is told how many are done.
+
+    What a run leaves in doubt is held back in runs of their own, before the other schedules; what those leave in doubt, after.
+    """
     from phalanx.sanitizer.findings import ends_search, merged
-    from phalanx.sim.scheduler import Schedule
 
     first, *rest = schedules_of(schedules, seed)
     began = perf_counter()
     report.schedules = (describe(first),)
-    suspects: set[tuple[int, int]] = set()
+    doubts: dict[Any, Doubt] = {}
     report.findings = run_checked(
-        function, grid, copies_of(host), first, strict=strict, seed=seed, suspects=suspects, notes=report.notes
+        function, grid, copies_of(host), first, strict=strict, seed=seed, doubts=doubts, notes=report.notes
     )
-    if not ends_search(report.findings):
-        rest = [*(Schedule("starve", seed, suspect) for suspect in sorted(suspects)[:MOST_SUSPECTS]), *rest]
+    took = perf_counter() - began
     progress(1)
-    if ends_search(report.findings) or not rest:
-        return
-    jobs = [(schedule, strict, seed) for schedule in rest]
+    tried: set[Any] = set()
+    runs: list[tuple[Schedule, Doubt | None]] = [(schedule, None) for schedule in rest]
     with ExitStack() as stack:
-        if executor is None and len(rest) > FEW and (perf_counter() - began) * len(rest) > WORTH_PROCESSES:
-            from phalanx.runtime.spreading import processes
+        while not ends_search(report.findings):
+            fresh = [doubt for key, doubt in doubts.items() if key not in tried]
+            tried |= set(doubts)
+            runs = [*((held_back(doubt, seed), doubt) for doubt in fresh), *runs]
+            if not runs:
+                return
+            if executor is None and len(runs) > FEW and took * len(runs) > WORTH_PROCESSES:
+                from phalanx.runtime.spreading import processes
 
-            executor = stack.enter_context(processes())
-        results: Iterator[list[Finding]]
-        if executor is None:
-            results = (
-                run_checked(function, grid, copies_of(host), schedule, strict=strict, seed=seed, quiet=True)
-                for schedule in rest
-            )
-        else:
-            from phalanx.runtime.spreading import check_part, in_order, pack
+                executor = stack.enter_context(processes())
+            results: Iterator[tuple[list[Finding], dict[Any, Doubt]]]
+            if executor is None:
+                results = (
+                    run_again(function, grid, copies_of(host), schedule, strict=strict, seed=seed) for schedule, _ in runs
+                )
+            else:
+                from phalanx.runtime.spreading import check_part, in_order, pack
 
-            packed = pack(function)
-            results = in_order(executor, check_part, [(packed, grid, host, *job) for job in jobs])
-        for number, (schedule, findings) in enumerate(zip(rest, results)):
-            report.schedules += (describe(schedule),)
-            report.findings = merged(report.findings, findings)
-            progress(number + 2)
-            if ends_search(findings):
-                break
+                packed = pack(function)
+                jobs = [(packed, grid, host, schedule, strict, seed) for schedule, _ in runs]
+                results = in_order(executor, check_part, jobs)
+            for (schedule, doubt), (findings, more) in zip(runs, results):
+                report.schedules += (describe(schedule),)
+                if doubt is not None and doubt.why:
+                    findings = [replace(finding, message=f"{finding.message}; {doubt.why}") for finding in findings]
+                report.findings = merged(report.findings, findings)
+                doubts = {**more, **doubts}
+                progress(len(report.schedules))
+                if ends_search(findings):
+                    return
+            runs = []
+
+
+def held_back(doubt: Doubt, seed: int) -> Schedule:
+    """The schedule that shows what a doubt is about."""
+    from phalanx.sim.scheduler import Schedule
+
+    if doubt.copies:
+        return Schedule("starve", seed, copies=doubt.target)  # type: ignore[arg-type]
+    return Schedule("starve", seed, doubt.target, doubt.signal)  # type: ignore[arg-type]
 
 
 def memory_notes(function: Function) -> list[str]:
@@ -175,18 +194,22 @@ def schedules_of(count: int, seed: int) -> list[Schedule]:
 
 
 def describe(schedule: Schedule) -> str:
+    if schedule.kind == "starve" and schedule.copies is not None:
+        rank, array, index = schedule.copies
+        return f"copies to barrier {array}[{index}] of CTA {rank} held back"
     if schedule.kind == "starve":
-        return f"agent {schedule.starved[1]} of CTA {schedule.starved[0]} held back"
+        since = f" from signal {schedule.signal} on" if schedule.signal else ""
+        return f"agent {schedule.starved[1]} of CTA {schedule.starved[0]} held back{since}"
     return f"random, seed {schedule.seed}" if schedule.kind == "random" else schedule.kind
 
 
 def run_checked(
     function: Function, grid: Sequence[int], args: list[Any], schedule: Schedule, *, strict: bool = False,
-    seed: int = 0, quiet: bool = False, suspects: set[tuple[int, int]] | None = None, notes: list[str] | None = None,
+    seed: int = 0, quiet: bool = False, doubts: dict[Any, Doubt] | None = None, notes: list[str] | None = None,
 ) -> list[Finding]:
     """The findings of one run of a prepared kernel. `args` are changed as the kernel changes them.
 
-    `suspects` takes up the agents whose waits may come too late in another run, `notes` what is legal but may surprise.
+    `doubts` takes up what may go otherwise in another run, `notes` what is legal but may surprise.
     """
     from phalanx.sanitizer.checker import Checker
     from phalanx.sanitizer.findings import KINDS, Findings
@@ -212,12 +235,21 @@ def run_checked(
     finally:
         if collecting:
             gc.enable()
-    if suspects is not None:
-        suspects |= checker.misses.suspects
+    if doubts is not None:
+        doubts.update(checker.doubts.found)
     findings = checker.finish()
     if notes is not None:
         notes += checker.notes()
     return findings
+
+
+def run_again(
+    function: Function, grid: Sequence[int], args: list[Any], schedule: Schedule, *, strict: bool, seed: int
+) -> tuple[list[Finding], dict[Any, Doubt]]:
+    """A run after the first: its findings, and what it leaves in doubt."""
+    doubts: dict[Any, Doubt] = {}
+    findings = run_checked(function, grid, args, schedule, strict=strict, seed=seed, quiet=True, doubts=doubts)
+    return findings, doubts
 
 
 def finding_of(error: Error, agent: Any = None) -> Finding:

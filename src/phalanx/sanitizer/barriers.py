@@ -20,17 +20,27 @@ class Event(NamedTuple):
     epoch: int
     number: int = 0
     """Arrivals or bytes."""
+    serial: int = 0
+    """The how many-th signal of its agent."""
 
     def known_to(self, other: AgentClock) -> bool:
         return other.now[self.clock.dim] >= self.epoch
+
+    def given_to(self, other: AgentClock) -> bool:
+        """The same in time alone, whatever the order of memory."""
+        return other.knows_signal(self.clock, self.serial)
 
 
 KEPT_LOGS = 8
 """Phases whose signals are remembered for the messages."""
 ARRIVE, EXPECT, COPY = "arrive", "expect", "copy"
 
-Signal = tuple[str, Any, Op, int, int]
-"""Kind, the agent's clock (or the copy), instruction, epoch, arrivals or bytes."""
+Signal = tuple[str, Any, Op, int, int, int]
+"""Kind, the agent's clock (or the copy), instruction, epoch, arrivals or bytes, the how many-th of its agent."""
+
+
+MISSING: Signal = (COPY, None, Op(), 0, 0, 0)
+"""Stands for the signals of a phase that are forgotten."""
 
 
 class PhaseLog:
@@ -40,7 +50,7 @@ class PhaseLog:
         self.arrivals = [Event(*rest) for kind, *rest in signals if kind is ARRIVE]
         self.expects = [Event(*rest) for kind, *rest in signals if kind is EXPECT]
         self.copies: list[tuple[CopyWork, int]] = [
-            (work, nbytes) for kind, work, _, _, nbytes in signals if kind is COPY
+            (work, nbytes) for kind, work, _, _, nbytes, _ in signals if kind is COPY
         ]
 
     @property
@@ -57,7 +67,7 @@ class BarrierClock:
 
     __slots__ = (
         "barrier", "base", "dim", "ended", "init", "last_work", "logs", "passes", "publication", "ready", "ready_async",
-        "tracked", "uses", "waited",
+        "tracked", "uncovered", "uses", "waited",
     )
 
     def __init__(self, barrier: MBarrier, dim: int, *, tracked: bool) -> None:
@@ -74,6 +84,8 @@ class BarrierClock:
         self.uses: dict[int, Event] = {}
         self.passes: dict[tuple[int, int], int] = {}
         """Waits (agent, phase) after which the next phase is not known to complete, with their epochs."""
+        self.uncovered: list[tuple[Event, int]] = []
+        """Expects, with their phases, that no arrive of the same phase is known to come after."""
         self.reset()
 
     def reset(self) -> None:
@@ -90,6 +102,13 @@ class BarrierClock:
         if self.uses:
             self.uses.clear()
         self.passes.clear()
+        self.uncovered = []
+
+    @property
+    def title(self) -> str:
+        """`full[2]`, with its CTA where there are several."""
+        barrier = self.barrier
+        return f"{barrier.name} of CTA {barrier.cta.rank}" if len(barrier.cta.cluster.ctas) > 1 else barrier.name
 
     @property
     def phase(self) -> int:
@@ -109,6 +128,7 @@ class BarrierClock:
         self.ready_async.clear()
         self.uses.clear()
         self.passes.clear()
+        self.uncovered = []
         self.last_work = None
 
     def note(self, phase: int, signal: Signal) -> None:
@@ -123,19 +143,33 @@ class BarrierClock:
     def log(self, phase: int) -> PhaseLog:
         return PhaseLog(self.logs.get(phase, []))
 
+    def kept(self, known: int, phase: int) -> range:
+        """The phases from `known` to before `phase`, of those that are remembered."""
+        return range(max(known, self.base, phase - KEPT_LOGS), phase)
+
     def may_be_open(self, clock: AgentClock, phase: int) -> int | None:
         """A phase before this one that is not known to the agent to be complete: by waiting, or by all that it needed."""
-        for earlier in range(max(clock.now[self.dim], self.base), phase):
-            log = self.log(earlier)
-            if log.copies or not all(event.known_to(clock) for event in log.arrivals):
-                return earlier
-        return None
+        known = self.learn(clock)
+        return known if known < phase else None
+
+    def learn(self, clock: AgentClock) -> int:
+        """The first phase that the agent does not know to be complete: by waiting, or by all that the ones before needed."""
+        now, at = clock.now, clock.layout.time + self.dim
+        known, time = max(now[at], now[self.dim], self.base), clock.layout.time
+        while known < self.phase and all(
+            kind is not COPY and (not serial or now[time + giver.dim] >= serial)
+            for kind, giver, _, _, _, serial in self.logs.get(known, (MISSING,))
+        ):
+            known += 1
+        if known > now[at]:
+            now[at] = known
+        return known
 
     def awaited(self, clock: AgentClock, parity: int) -> int:
         """The phase that a wait of `parity` is sure to see completed.
 
-        The one that the agent already knows of, if the parity is its; otherwise the next. A barrier that ran ahead
+        The last one that the agent knows to be complete, if the parity is its; otherwise the next. A barrier that ran ahead
         gives no more than that, and the first `wait(1)` is for the phase before the first.
         """
-        known = max(clock.now[self.dim], self.base) - 1
+        known = self.learn(clock) - 1
         return known if not (known ^ parity) & 1 else known + 1

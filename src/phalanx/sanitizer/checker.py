@@ -19,9 +19,9 @@ from phalanx.sanitizer.accesses import Conflicts, covers
 from phalanx.sanitizer.barriers import ARRIVE, COPY, EXPECT, BarrierClock, Event
 from phalanx.sanitizer.clocks import AgentClock, Layout, Publication
 from phalanx.sanitizer.deadlocks import report_stuck
+from phalanx.sanitizer.doubts import Doubts
 from phalanx.sanitizer.findings import Finding, Findings
 from phalanx.sanitizer.globals import GlobalShadow
-from phalanx.sanitizer.misses import Misses
 from phalanx.sanitizer.records import CopyWork, Record
 from phalanx.sanitizer.shared import Cell, Cells, SharedShadow
 from phalanx.sim.agents import Agent
@@ -96,7 +96,7 @@ class Checker(Monitor):
         )
         self.suspects: dict[Op, int] = {}
         self.outside: dict[Op, tuple[int, str]] = {}
-        self.misses = Misses(function)
+        self.doubts = Doubts(function)
         self.racing_ops: set[Op] = set()
         self.racing_barriers: set[MBarrier] = set()
         effects = [op.effects() for op in function.walk()]
@@ -111,6 +111,7 @@ class Checker(Monitor):
                 self.wide.add(op)
             if any(not arrival.releases for arrival in mine.arrivals):
                 self.unordered.add(op)
+        self.arriving = {op for op in function.walk() if op.effects().arrivals}
         self.relaxed = bool(self.unordered) or any(not meeting.releases for e in effects for meeting in e.rendezvous)
         self.tracked = {
             life.barrier for e in effects for life in e.lifecycle if life.life is fx.Life.INVALIDATE
@@ -144,8 +145,8 @@ class Checker(Monitor):
             return
         state = self.states[cluster]
         for barrier in state.barriers:
-            if barrier.passes:
-                self.misses.finished(barrier, state.clocks[0])
+            if barrier.passes or barrier.uncovered:
+                self.doubts.finished(barrier, state.clocks[0])
             mbarrier = barrier.barrier
             if mbarrier.live and not mbarrier.pending and mbarrier.tx:
                 self.unbalanced(barrier, barrier.phase, [])
@@ -227,15 +228,15 @@ class Checker(Monitor):
         for barrier, phase in zip(barriers, phases):
             state = barrier.watch
             if state.passes:
-                self.misses.signalled(state, clock, phase)
+                self.doubts.comes_after(state, clock, phase)
             if clock.dim not in state.ready_async or state.tracked:
                 self.signal(state, clock, op, engine=True)
             open_phase = state.may_be_open(clock, phase)
             if open_phase is not None:
                 self.too_early(state, work, open_phase)
-            state.note(phase, (COPY, work, op, 0, copy.nbytes))  # type: ignore[attr-defined]
-            if any(access.exchange for access, _, _ in accesses):
-                state.publication.add(phase, clock.inboxes_read())
+            state.note(phase, (COPY, work, op, 0, copy.nbytes, 0))  # type: ignore[attr-defined]
+            sends = any(access.exchange for access, _, _ in accesses)
+            state.publication.add(phase, clock.inboxes_read() if sends else clock.timed())
             state.last_work = (work, phase)
             if barrier.cta.watch.exited:
                 self._lands_too_late(barrier, work, accesses)
@@ -342,9 +343,13 @@ class Checker(Monitor):
         if clock.dim not in state.ready or state.tracked or barrier.cta is not agent.cta:
             self.signal(state, clock, op)
         phase = state.base + barrier.phase
+        doubts = self.doubts
         if state.passes:
-            self.misses.signalled(state, clock, phase)
-        state.note(phase, (ARRIVE, clock, op, clock.now[clock.dim], count))
+            doubts.comes_after(state, clock, phase)
+        doubts.signalled(state, clock, op, phase)
+        if state.uncovered:
+            doubts.arrived(state, clock, phase)
+        state.note(phase, (ARRIVE, clock, op, clock.now[clock.dim], count, clock.count()))
         if clock.layout.seen and barrier.cta is not agent.cta:
             vector = clock.sent(wide=op in self.wide, releases=op not in self.unordered)
         else:
@@ -360,7 +365,16 @@ class Checker(Monitor):
             return
         if clock.dim not in state.ready or state.tracked or barrier.cta is not agent.cta:
             self.signal(state, clock, op)
-        state.note(state.base + barrier.phase, (EXPECT, clock, op, clock.now[clock.dim], nbytes))
+        phase = state.base + barrier.phase
+        if op in self.arriving:  # in the same instruction
+            state.note(phase, (EXPECT, clock, op, clock.now[clock.dim], nbytes, 0))
+            return
+        self.doubts.signalled(state, clock, op, phase)
+        event = Event(clock, op, clock.now[clock.dim], nbytes, clock.count())
+        state.note(phase, (EXPECT, *event))
+        if state.uncovered:
+            self.doubts.uncovered(state, phase)
+        self.doubts.expected(state, event, phase)
 
     def wait_passed(self, agent: Agent, op: Op, barrier: MBarrier, phase: int) -> None:
         """Takes over what the phase it is sure of published, and those before it; not what came later."""
@@ -369,6 +383,9 @@ class Checker(Monitor):
         if clock.dim not in state.ready or state.tracked:
             self.signal(state, clock, op)
         target = state.awaited(clock, phase & 1)
+        doubts = self.doubts
+        if op in doubts.asking:
+            doubts.said_yes(state, clock, op, target)
         if target >= clock.now[state.dim]:  # news
             published = state.publication.upto(target)
             if published is not None:
@@ -376,10 +393,22 @@ class Checker(Monitor):
                 if clock.layout.seen:
                     clock.acquire(op in self.wide)
             clock.now[state.dim] = target + 1
+            time = clock.layout.time + state.dim
+            if clock.now[time] <= target:
+                clock.now[time] = target + 1
         if target > state.waited:
             state.waited = target
-        if op in self.misses.blocking:
-            self.misses.passed(state, clock, target)
+        if op in doubts.blocking:
+            doubts.passed(state, clock, target)
+
+    def test_failed(self, agent: Agent, op: Op, barrier: MBarrier) -> None:
+        """Takes over nothing."""
+        if op in self.doubts.asking:
+            self.doubts.said_no(agent.watch, op)
+
+    def given(self, agent: Agent) -> int:
+        clock: AgentClock = agent.watch
+        return clock.now[clock.layout.time + clock.dim]
 
     def signal(self, barrier: BarrierClock, clock: AgentClock, op: Op, *, engine: bool = False) -> None:
         """A use of a barrier: after its init, before the end of its life, and before its CTA's exit."""

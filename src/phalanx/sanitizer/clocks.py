@@ -13,7 +13,10 @@ One vector per agent and per publication, of 64-bit numbers, in sections:
 - `S` and `R`, only in clusters: epochs of each agent whose ordinary stores have reached this CTA. A signal of CTA scope
   orders what comes after it, but the stores of another CTA are seen only by way of a release and an acquire at cluster
   scope. `S` is what is seen; `R`, in publications, is what arrived from another CTA and waits to be acquired.
-- One number, only in kernels that begin before the launch before them has ended: 1 if that launch is known to be over.
+- `T`, what is known about time alone, whatever the order of memory: one number per agent (how many signals it has given),
+  one per mbarrier (its phases that are complete), and, in kernels that begin before the launch before them has ended, 1 if
+  that launch is over. Copies that land, and relaxed arrives, hand it on too: whoever waits for the phase of a copy comes after
+  all that its issuer did before it, though not all of that need be visible.
 
 Taking over a publication is an element-wise maximum of whole vectors.
 """
@@ -40,7 +43,7 @@ class Layout:
 
     __slots__ = (
         "agents", "barrier", "exit", "inbox", "init", "knowledge", "mma", "per_cta", "prior", "proxy", "reads", "received",
-        "seen", "sends", "size", "writes",
+        "seen", "sends", "size", "time", "writes",
     )
 
     def __init__(self, ctas: int, agents: int, barriers: int, *, relaxed: bool, overlaps: bool) -> None:
@@ -62,7 +65,9 @@ class Layout:
         self.seen = end if ctas > 1 else 0
         """Where S begins, then R. Without peers there is neither."""
         self.received = end + self.agents
-        self.prior = end + 2 * self.agents * (ctas > 1)
+        self.time = end + 2 * self.agents * (ctas > 1)
+        """Where T begins: numbers of agents and of barriers as in V."""
+        self.prior = self.time + self.writes
         """Where it says that the launch before is over. Without overlap nothing is there: the vector ends before it."""
         self.size = self.prior + overlaps
         self.sends: np.ndarray = np.arange(0)
@@ -171,15 +176,27 @@ class AgentClock:
     def inboxes_read(self) -> np.ndarray:
         """What a send over the cluster hands on besides itself: which inboxes are known to be full, and to be read."""
         layout = self.layout
-        out = np.zeros(layout.size, np.int64)
+        out = self.timed()
         out[layout.sends] = self.vector[layout.sends]
         return out
 
-    def prior_over(self) -> np.ndarray:
-        """That the launch before is over, and nothing else."""
+    def timed(self) -> np.ndarray:
+        """What a copy hands on to its phase besides itself: that it comes after all that its issuer knows to be over."""
+        time = self.layout.time
         out = np.zeros(self.layout.size, np.int64)
-        out[self.layout.prior :] = 1
+        out[time:] = self.vector[time:]
         return out
+
+    def count(self) -> int:
+        """One more signal is given; its number."""
+        at = self.layout.time + self.dim
+        number = self.now[at] + 1
+        self.now[at] = number
+        return number
+
+    def knows_signal(self, other: AgentClock, number: int) -> bool:
+        """Whether that signal of the other agent is known to have been given."""
+        return bool(self.now[self.layout.time + other.dim] >= number)
 
     # --- what is published ------------------------------------------------------------------------------------------
 
@@ -212,10 +229,7 @@ class AgentClock:
             received.fill(0)
 
     def relaxed(self) -> np.ndarray:
-        """What a relaxed arrive hands on: fenced inits, what a `px.fence.cluster()` follows, the licence to exit.
-
-        And that the launch before is over, which is so whatever the order of memory.
-        """
+        """What a relaxed arrive hands on: fenced inits, what a `px.fence.cluster()` follows, the licence to exit, the time."""
         layout = self.layout
         size = layout.knowledge
         out = np.zeros(layout.size, np.int64) if self.fenced is None else self.fenced.copy()
@@ -224,7 +238,7 @@ class AgentClock:
             out[exits] = np.maximum(self.vector[:size], self.vector[exits])
         inits = slice(layout.init, layout.init + layout.agents)
         out[inits] = self.vector[inits]
-        out[layout.prior :] = self.vector[layout.prior :]
+        out[layout.time :] = self.vector[layout.time :]
         return out
 
 

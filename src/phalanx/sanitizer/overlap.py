@@ -2,9 +2,8 @@
 
 And does anybody wait at all: the next launch waits for the end of this one alone, so that this one has to end last.
 
-That the launch before is over is one number of every vector, so it travels with whatever the clocks hand on. It is a fact
-about time, not about memory: who comes after the wait, however it was told, comes after that launch's end, and the wait
-makes that launch's writes visible to the whole grid. So relaxed arrives and copies hand it on too.
+That the launch before is over is one number of every vector, in the section of time: who comes after the wait, however it
+was told, comes after that launch's end, and the wait makes that launch's writes visible to the whole grid.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from phalanx.ir import effects as fx
 from phalanx.ir.core import Function, Op
 from phalanx.ir.views import GlobalView
 from phalanx.sanitizer import messages
-from phalanx.sanitizer.barriers import BarrierClock
 from phalanx.sanitizer.checker import Checker
 from phalanx.sanitizer.clocks import AgentClock
 from phalanx.sanitizer.findings import Findings
@@ -53,13 +51,8 @@ class OverlapChecker(Checker):
             self.came_early(agent, op, access, place)
 
     def issue(self, agent: Agent, op: Op, copy: Copy, accesses: list[tuple[fx.Access, Any, list[int] | None]]) -> None:
-        """A phase completes after its copies were issued: whoever waits for it comes after what came before that."""
         super().issue(agent, op, copy, accesses)
-        if knows_prior(agent):
-            for barrier in copy.barriers:
-                state: BarrierClock = barrier.watch
-                state.publication.add(state.phase, agent.watch.prior_over())
-        else:
+        if not knows_prior(agent):
             for access, place, _ in accesses:
                 self.came_early(agent, op, access, place)
 

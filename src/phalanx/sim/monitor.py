@@ -76,6 +76,13 @@ class Monitor:
     def wait_passed(self, agent: Agent, op: Op, barrier: MBarrier, phase: int) -> None:
         """A wait, or a test that said yes, for `phase` is over; -1 for the phase before the first."""
 
+    def test_failed(self, agent: Agent, op: Op, barrier: MBarrier) -> None:
+        """A test said no: the phase it asks for is not complete yet."""
+
+    def given(self, agent: Agent) -> int:
+        """How many signals the agent has given so far, for a schedule that holds it back from one of them on."""
+        return 0
+
     def lifecycle(self, agent: Agent, op: Op, life: fx.Life, barrier: MBarrier) -> None:
         """A barrier is about to be initialised or invalidated."""
 

@@ -14,8 +14,9 @@ from enum import Enum
 from phalanx.errors import Error
 from phalanx.frozen import frozen
 from phalanx.ir.location import NOWHERE, Location
-from phalanx.sim.agents import POLL, STEP, Agent
+from phalanx.sim.agents import POLL, STEP, TRY, Agent
 from phalanx.sim.codegen import FILENAME
+from phalanx.sim.engines import Copy
 from phalanx.sim.machine import Cluster, Machine
 from phalanx.sim.report import deadlock
 
@@ -25,6 +26,8 @@ QUIET_POLLS = 64
 """Rounds of nothing but polling after which nobody can be expected to change anything."""
 QUIET_TRIES = 1 << 22
 """The same for polling loops that may also end by themselves."""
+MOST_TRIES = 1 << 14
+"""So often a loop that may also end by itself asks in vain before others go on, in a run that holds something back."""
 STEPS_IN_A_ROW = 4096
 """After so many steps of one busy loop, copies in flight and other clusters get a turn."""
 NEWEST_FIRST = 32
@@ -39,13 +42,17 @@ class Schedule:
 
     "late" completes asynchronous work only when no agent can go on, "early" at its issue; "random" makes a seeded
     choice among agents and completions, at every instruction with an effect; "starve" holds one agent of every cluster
-    back (a CTA's rank, and the agent's number: 0 is the code outside roles) while anything else can happen. Example:
-    ``Schedule("random", seed=3)``.
+    back (`starved`: a CTA's rank, and the agent's number: 0 is the code outside roles) while anything else can happen, from
+    its signal number `signal` on as a monitor counts them; or, with `copies`, what lands on that barrier (rank, number of its
+    array, index). A loop that asks a barrier a limited number of times comes to its end before anything held back happens.
+    Example: ``Schedule("random", seed=3)``.
     """
 
     kind: str = "late"
     seed: int = 0
     starved: tuple[int, int] = (0, 0)
+    signal: int = 0
+    copies: tuple[int, int, int] | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in ("late", "early", "random", "starve"):
@@ -73,13 +80,14 @@ class Scheduler:
         self.free: list[Cluster] = []
         self.active: deque[Cluster] = deque()
         self.tries = 0
+        self.asked: dict[Agent, int] = {}
 
     def run(self) -> None:
         """Until the grid is done."""
         if self.schedule.kind == "random":
             self._run_random(random.Random(self.schedule.seed))
         elif self.schedule.kind == "starve":
-            self._run_starving(*self.schedule.starved)
+            self._run_starving()
         else:
             self._run()
 
@@ -204,26 +212,20 @@ class Scheduler:
                     raise self._stuck(list(active))
                 quiet = 0
 
-    def _run_starving(self, rank: int, number: int) -> None:
-        """One step after the other; the starved agent's come when there is no other."""
+    def _run_starving(self) -> None:
+        """One step after the other; what is held back comes when there is nothing else."""
         active = self.active
         quiet = 0
         while active or self._start():
             cluster = active[0]
             ready, pending, spinning = cluster.ready, cluster.pending, cluster.spinning
-            main = cluster.ctas[rank].main
-            starved = main.children[number - 1] if number else main
-            agent = next((a for a in ready if a is not starved), None)
-            if agent is None and pending:
-                copy = pending.popleft()
-                if copy.step():
-                    pending.appendleft(copy)
-                ready.extend(spinning)
-                spinning.clear()
+            held = self._held(cluster)
+            agent = next((a for a in ready if a is not held), None)
+            if agent is None and (self._land(cluster, patient=True) or (not ready and self._land(cluster, patient=False))):
                 quiet = 0
                 continue
-            if agent is None and starved in ready:
-                agent = starved
+            if agent is None and ready:
+                agent = ready[0]
             if agent is None and spinning and quiet <= QUIET_POLLS * len(spinning):
                 agent = spinning.pop(0)
                 ready.append(agent)
@@ -241,13 +243,52 @@ class Scheduler:
                 continue
             ready.remove(agent)
             code = self._resume(agent)
-            if code == STEP:
+            if code == STEP or (code == TRY and self._tries(agent)):
                 ready.append(agent)
             elif code:
                 spinning.append(agent)
                 quiet += 1
-            if code in (0, STEP) and agent is not starved:
+            if code in (0, STEP) and agent is not held:
                 quiet = 0
+
+    def _held(self, cluster: Cluster) -> Agent | None:
+        """The agent that is held back now."""
+        schedule = self.schedule
+        if schedule.copies is not None:
+            return None
+        rank, number = schedule.starved
+        main = cluster.ctas[rank].main
+        agent = main.children[number - 1] if number else main
+        if schedule.signal and self.machine.monitor is not None:
+            several = len(cluster.ctas)  # one instruction may give a signal in each CTA
+            if self.machine.monitor.given(agent) + several < schedule.signal:
+                return None
+        return agent
+
+    def _land(self, cluster: Cluster, *, patient: bool) -> bool:
+        """The next step of the oldest copy in flight; with `patient`, of those that are not held back."""
+        pending = cluster.pending
+        for position, copy in enumerate(pending):
+            if not (patient and self._is_held(copy)):
+                del pending[position]
+                if copy.step():
+                    pending.appendleft(copy)
+                cluster.ready.extend(cluster.spinning)
+                cluster.spinning.clear()
+                return True
+        return False
+
+    def _is_held(self, copy: Copy) -> bool:
+        if self.schedule.copies is None:
+            return False
+        rank, array, index = self.schedule.copies
+        wanted = self.machine.function.barriers[array]
+        return any(b.cta.rank == rank and b.array is wanted and b.index == index for b in copy.barriers)
+
+    def _tries(self, agent: Agent) -> bool:
+        """Whether a loop that asks, and may also end by itself, asks once more before others go on."""
+        tries = self.asked[agent] = self.asked.get(agent, 0) + 1
+        return tries <= MOST_TRIES
 
     def _resume(self, agent: Agent) -> int:
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from phalanx.ir.core import Block, Op
+from phalanx.ir.core import Block, Function, Op
 from phalanx.ir.effects import Mode, When
 from phalanx.ir.ops.control import Assign, Break, For, If, Leave, ReadVar, While
 from phalanx.ir.values import Value, Var
@@ -34,6 +34,16 @@ def spin_kind(loop: For | While) -> int | None:
     if asks_barrier:
         return TRY if acts or _advances(loop) else POLL
     return STEP if acts or _advances(loop) else POLL
+
+
+def spinning_tests(function: Function) -> set[Op]:
+    """Tests of barriers in loops that only others can end: to them a no means nothing but to ask again, as in a wait."""
+    return {
+        op
+        for loop in function.walk() if isinstance(loop, For | While) and spin_kind(loop) == POLL
+        for block in loop.blocks() for op in block.walk()
+        if any(not wait.blocking for wait in op.effects().waits)
+    }
 
 
 def _advances(loop: While) -> bool:

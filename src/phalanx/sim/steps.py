@@ -17,7 +17,7 @@ import numpy as np
 from phalanx.errors import Error
 from phalanx.ir import effects as fx
 from phalanx.ir.core import Function, Op
-from phalanx.sim.agents import POLL, STEP, Agent
+from phalanx.sim.agents import POLL, STEP, TRY, Agent
 from phalanx.sim.barriers import ClusterBarrier, MBarrier
 from phalanx.sim.engines import BulkGroup, Copy, GroupWait, groups_done
 from phalanx.sim.events import Event, Order, Process, Touch, order
@@ -27,10 +27,15 @@ from phalanx.sim.places import RowsPlace, SharedPlace
 from phalanx.sim.report import deadlock
 from phalanx.sim.run import check_arguments, code_of, grid_of, written_arrays
 from phalanx.sim.scheduler import Schedule, Scheduler
+from phalanx.sim.spins import spinning_tests
 
+MANY_TRIES = 256
+"""A loop that may end by itself has asked so often that others may go first."""
 MODES = {fx.Mode.READ: "read", fx.Mode.WRITE: "write", fx.Mode.ATOMIC: "atomic"}
 Clock = dict[Process, int]
 Accesses = list[tuple[fx.Access, Any, "list[int] | None"]]
+Asked = tuple[Op, MBarrier, int]
+"""A test, its barrier and the parity that it asked for."""
 
 
 class Recorder(Monitor):
@@ -42,6 +47,8 @@ class Recorder(Monitor):
         self.masks: dict[Any, int] = {}
         self.expected: dict[MBarrier, int] = {}
         """Bytes that an instruction expects with the arrival that follows."""
+        self.asked: list[Asked] = []
+        """Tests that said no since the agent went on."""
 
     def touch(self, op: Op, touch: Touch) -> None:
         self.event.touches.append(touch)
@@ -152,8 +159,17 @@ class Recorder(Monitor):
             self.touch(op, Touch("barrier", self.key(barrier), "expect", barrier.phase))
 
     def wait_passed(self, agent: Agent, op: Op, barrier: MBarrier, phase: int) -> None:
-        """Only a test comes here: waits pass when they are chosen."""
-        self.touch(op, Touch("barrier", self.key(barrier), "test", barrier.phase))
+        """Only a test comes here: waits pass when they are chosen. One that spins is as good as a wait."""
+        if op in self.steps.spinning:
+            self.touch(op, Touch("barrier", self.key(barrier), "wait", phase & 1))
+        else:
+            self.touch(op, Touch("barrier", self.key(barrier), "test", barrier.phase))
+
+    def test_failed(self, agent: Agent, op: Op, barrier: MBarrier) -> None:
+        """A loop that spins asks again, and nobody noticed; another program may go on with the no."""
+        self.asked.append((op, barrier, barrier.phase & 1))
+        if op not in self.steps.spinning:
+            self.touch(op, Touch("barrier", self.key(barrier), "test", barrier.phase))
 
     def lifecycle(self, agent: Agent, op: Op, life: fx.Life, barrier: MBarrier) -> None:
         self.touch(op, Touch("barrier", self.key(barrier), "life"))
@@ -206,6 +222,7 @@ class Steps:
         self.written |= {param for param in function.params if self.shared_arrays.get(param.index) in roots}
         self.arrays = {array: i for i, array in enumerate(function.barriers)}
         self.exit_op: Op = next(iter(function.walk()), Op())
+        self.spinning = spinning_tests(function)
         self.recorder = Recorder(self)
         code = code_of(function, preempt=True)
         self.machine = Machine(
@@ -238,6 +255,8 @@ class Steps:
         self.counts: dict[Process, int] = {}
         self.ready: set[Agent] = set()
         self.polls: dict[Agent, set[tuple[Any, ...]]] = {}
+        self.unanswered: dict[Agent, list[Asked]] = {}
+        self.tries: dict[Agent, int] = {}
         self.copies: dict[Process, Copy] = {}
         self.issued: dict[Agent, int] = {}
         self.groups: dict[Agent, list[BulkGroup | None]] = {}
@@ -264,7 +283,10 @@ class Steps:
         if self.error is not None:
             return []
         able = [name for name, agent in self.agents.items() if self._able(agent)]
-        return able + list(self.copies)
+        able += self.copies
+        if not able:  # a loop that tries in vain, and ends by itself
+            able = [name for name, agent in self.agents.items() if agent in self.ready and agent in self.tries]
+        return able
 
     def _able(self, agent: Agent) -> bool:
         if agent in self.ready:
@@ -343,6 +365,8 @@ class Steps:
 
     def _go_on(self, agent: Agent) -> None:
         """To its next instruction that others may notice, or to a wait."""
+        self.recorder.asked = []
+        self.unanswered.pop(agent, None)
         code = self.resume(agent)
         self.polls.pop(agent, None)
         while code == STEP and agent.alive:
@@ -352,8 +376,15 @@ class Steps:
             code = self.resume(agent)
         if agent.alive and code:
             self.ready.add(agent)
-            if code == POLL:
-                self.polls[agent] = {touch.key for touch in self.recorder.event.touches}
+            asked = self.recorder.asked
+            if code == TRY:
+                self.tries[agent] = self.tries.get(agent, 0) + 1
+            elif code != POLL:
+                self.tries.pop(agent, None)
+            if code == POLL or self.tries.get(agent, 0) > MANY_TRIES:
+                keys = {touch.key for touch in self.recorder.event.touches}
+                self.polls[agent] = keys | {self.recorder.key(barrier) for _, barrier, _ in asked}
+                self.unanswered[agent] = asked
 
     def _settle(self) -> None:
         """Agents that were just started or woken go on to their first instruction that others may notice."""
@@ -446,12 +477,14 @@ class Steps:
         return deadlock(self.machine, live)
 
     def blocked(self) -> list[Event]:
-        """The waits that never passed, as events that did not happen."""
+        """The waits that never passed, and the tests that spin, as events that did not happen."""
         found = []
         for name, agent in self.agents.items():
+            asked = self.unanswered.get(agent, [])
             if agent.alive and agent.waiting is not None and isinstance(agent.waiting[1], MBarrier):
-                op, barrier = agent.waiting[0], agent.waiting[1]
-                touch = Touch("barrier", self.recorder.key(barrier), "wait", agent.wanted)
+                asked = [(agent.waiting[0], agent.waiting[1], agent.wanted)]
+            for op, barrier, parity in asked:
+                touch = Touch("barrier", self.recorder.key(barrier), "wait", parity)
                 clock = dict(self.clocks.get(name, {}))
                 event = Event(name, self.counts.get(name, 0) + 1, [touch], [op], clock)
                 clock[name] = event.number

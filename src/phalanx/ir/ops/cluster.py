@@ -87,8 +87,8 @@ class ClusterCopy(Op):
 
     With a barrier, the destination's bytes complete on that CTA's `bar`, and nothing arrives there unless `arm`: then
     the sender also arrives, with those bytes expected. Without one it is ordinary loads and stores, over for whoever passes
-    the next cluster barrier. An element type or shape that differs is converted, in row-major order. `how` is the compiler's choice, and
-    so is the `scope` at which the arrival of `arm` releases.
+    the next cluster barrier. An element type or shape that differs is converted, in row-major order. `how` is the compiler's
+    choice, and so is the `scope` at which the arrival of `arm` releases.
     """
 
     mnemonic: ClassVar[str] = "cluster.copy"

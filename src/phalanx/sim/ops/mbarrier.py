@@ -112,8 +112,11 @@ def test_wait(op: TestWait, agent: Agent) -> Callable[..., bool]:
             bar.require(op)
             return False
         passed = bool((bar.phase ^ parity) & 1)
-        if passed and monitor is not None:
-            monitor.wait_passed(agent, op, bar, bar.phase - 1)
+        if monitor is not None:
+            if passed:
+                monitor.wait_passed(agent, op, bar, bar.phase - 1)
+            else:
+                monitor.test_failed(agent, op, bar)
         return passed
 
     return run

@@ -1,0 +1,159 @@
+"""What may come in another order than it did, and matter: what to hold back in a run of its own to see it.
+
+A wait that nothing protects may find its barrier a phase further. A signal whose agent does not know that the phase before
+is complete may count for that one, and an expect that no arrive of its phase comes after may come when the phase is over. A
+test that said yes may say no while a signal of its phase is not known to come first, and one that said no may say yes.
+Nothing of this is a mistake yet: many kernels come to the same end either way. So each doubt names an agent, from one of
+its signals on, or the copies of a barrier, and a run holds them back as long as anything else can happen. What goes wrong
+then is a finding like any other, with the doubt as its explanation.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from phalanx.frozen import frozen
+from phalanx.ir.core import Function, Op
+from phalanx.ir.location import Location
+from phalanx.sanitizer.records import actor_of
+from phalanx.sim.spins import spinning_tests
+
+if TYPE_CHECKING:
+    from phalanx.sanitizer.barriers import BarrierClock, Event
+    from phalanx.sanitizer.clocks import AgentClock
+
+Target = tuple[int, ...]
+"""A CTA's rank and the number of an agent in it; for copies, the barrier: rank, number of its array, index."""
+Key = tuple[bool, Target, Location | None, Location | None]
+
+
+@frozen
+class Doubt:
+    """What to hold back: an agent from its signal number `signal` on, or the `copies` that land on a barrier."""
+
+    target: Target
+    signal: int = 0
+    copies: bool = False
+    why: str = ""
+    """What the run shows, for its findings."""
+    at: Location | None = None
+    other: Location | None = None
+
+    @property
+    def key(self) -> Key:
+        """One of each pair of lines is tried: what is held back stays so."""
+        return self.copies, self.target, self.at, self.other
+
+
+class Doubts:
+    """Collects the doubts of one run."""
+
+    def __init__(self, function: Function) -> None:
+        self.found: dict[Key, Doubt] = {}
+        walked = list(function.walk())
+        self.blocking = {op for op in walked if any(wait.blocking for wait in op.effects().waits)}
+        self.asking = {
+            op for op in walked if any(not wait.blocking for wait in op.effects().waits)
+        } - spinning_tests(function)
+        """Tests after which the program may go on with a no."""
+        self.numbers = {array: number for number, array in enumerate(function.barriers)}
+
+    def add(self, doubt: Doubt) -> None:
+        self.found.setdefault(doubt.key, doubt)
+
+    # --- waits that may come too late -------------------------------------------------------------------------------
+
+    def passed(self, barrier: BarrierClock, clock: AgentClock, phase: int) -> None:
+        """A wait for `phase` is over: the next phase should not complete before it."""
+        barrier.passes[clock.dim, phase] = clock.now[clock.dim]
+
+    def comes_after(self, barrier: BarrierClock, clock: AgentClock, phase: int) -> None:
+        """A signal to `phase`, or the copy that will give one: what its agent knows of comes before its completion."""
+        now, exits = clock.now, clock.layout.exit
+        for (dim, waited), epoch in list(barrier.passes.items()):
+            if waited >= phase:
+                continue
+            if waited + 1 < phase:  # the next phase completed before anybody was known to come after the wait
+                self.late(clock, dim)
+                del barrier.passes[dim, waited]
+            elif now[dim] >= epoch or now[exits + dim] >= epoch:
+                del barrier.passes[dim, waited]
+
+    def late(self, clock: AgentClock, dim: int) -> None:
+        self.add(Doubt(agent_at(clock, dim)))
+
+    # --- signals that may count for another phase -------------------------------------------------------------------
+
+    def signalled(self, barrier: BarrierClock, clock: AgentClock, op: Op, phase: int) -> None:
+        """An arrive or an expect, about to count for `phase`: is its agent sure of that?"""
+        if clock.now[clock.layout.time + barrier.dim] >= phase:
+            return
+        for earlier in barrier.kept(barrier.learn(clock), phase):
+            self.unknown(barrier, clock, earlier, (
+                f"here the signal of {op.loc.short} counts for phase {earlier} of {barrier.title}: nothing tells "
+                f"{actor_of(clock.agent).role} that it is complete"
+            ), op)
+
+    def unknown(self, barrier: BarrierClock, clock: AgentClock, phase: int, why: str, op: Op) -> None:
+        """Signals of that phase that may be still to come, for all that the agent knows: each is a doubt."""
+        log = barrier.log(phase)
+        for event in log.arrivals:
+            if not event.given_to(clock):
+                self.hold(event, f"{why} without the arrive of {event.op.loc.short}", op)
+        for work, _ in log.copies[:1]:
+            mbarrier = barrier.barrier
+            target = (mbarrier.cta.rank, self.numbers[mbarrier.array], mbarrier.index)
+            why = f"{why} without the copy of {work.op.loc.short}"
+            self.add(Doubt(target, copies=True, why=why, at=work.op.loc, other=op.loc))
+
+    def hold(self, event: Event, why: str, op: Op | None) -> None:
+        target = agent_at(event.clock, event.clock.dim)
+        self.add(Doubt(target, event.serial, why=why, at=event.op.loc, other=op.loc if op is not None else None))
+
+    # --- expects that may come after their phase --------------------------------------------------------------------
+
+    def expected(self, barrier: BarrierClock, event: Event, phase: int) -> None:
+        """An expect by itself: an arrive of its phase has to come after it."""
+        barrier.uncovered.append((event, phase))
+
+    def arrived(self, barrier: BarrierClock, clock: AgentClock, phase: int) -> None:
+        """An arrive to `phase`: the expects that its agent knows of came in time."""
+        self.uncovered(barrier, phase)
+        barrier.uncovered = [item for item in barrier.uncovered if not item[0].given_to(clock)]
+
+    def uncovered(self, barrier: BarrierClock, phase: int) -> None:
+        """Phases before that one are complete: what no arrive of theirs came after may come too late."""
+        for event, own in barrier.uncovered:
+            if own < phase:
+                self.hold(event, (
+                    f"here phase {own} of {barrier.title} completes before the expect of {event.op.loc.short}: no arrive of that "
+                    "phase comes after it, so let one agent expect and arrive, as arrive_and_expect_tx and transaction() do"
+                ), None)
+        barrier.uncovered = [item for item in barrier.uncovered if item[1] >= phase]
+
+    # --- tests ------------------------------------------------------------------------------------------------------
+
+    def said_yes(self, barrier: BarrierClock, clock: AgentClock, op: Op, phase: int) -> None:
+        """A signal of the phase, or of one before it, may have been still to come."""
+        for earlier in barrier.kept(barrier.learn(clock), phase + 1):
+            self.unknown(barrier, clock, earlier, f"here the test of {op.loc.short} says no", op)
+
+    def said_no(self, clock: AgentClock, op: Op) -> None:
+        layout = clock.layout
+        signal = clock.now[layout.time + clock.dim] + 1
+        why = f"here the test of {op.loc.short} says yes"
+        self.add(Doubt(agent_at(clock, clock.dim), signal, why=why, at=op.loc, other=op.loc))
+
+    # --- the end ----------------------------------------------------------------------------------------------------
+
+    def finished(self, barrier: BarrierClock, clock: AgentClock) -> None:
+        """The cluster has ended."""
+        for dim, waited in barrier.passes:
+            if waited + 1 < barrier.phase:
+                self.late(clock, dim)
+        self.uncovered(barrier, barrier.phase)
+
+
+def agent_at(clock: AgentClock, dim: int) -> Target:
+    """Where the agent of that number is in its cluster."""
+    return divmod(dim, clock.layout.per_cta)

@@ -1,0 +1,84 @@
+"""Whether the checks agree with exploration on a program, and the exploration with all interleavings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import phalanx as px
+from phalanx.runtime.specialise import read_arguments, specialise
+from phalanx.sanitizer.exploration import Search, Start
+from phalanx.sim.events import Process
+from phalanx.sim.steps import Steps
+from sanitizer.choreographies import arguments, load
+
+LIMIT = 1500
+OUTSIDE = {"proxy"}
+"""Kinds that no order of events shows."""
+
+
+def compare(text: str, folder: Path) -> str:
+    """Asserts that the report and the exploration of a program agree; says what the report was."""
+    program = load(text, folder)
+    x, y = arguments()
+    grid = 2 if "cluster=2" in text else 1
+    try:
+        report = px.check(program[grid], x, y)
+    except px.Error as error:
+        return f"refused: {error.message}"
+    seen = px.explore(program[grid], x, y, limit=LIMIT)
+    if not seen.complete and not seen.deadlocks and not seen.errors:
+        return "too large"
+    story = f"{text}\n{report}\n{seen}"
+    findings = [finding for finding in report.findings if finding.kind not in OUTSIDE]
+    if not findings:
+        assert seen.outcomes == 1 and not seen.deadlocks and not seen.errors, f"missed:\n{story}"
+        return "clean"
+    for finding in findings:
+        if finding.kind == "race":
+            assert finding.other is not None
+            pair = frozenset((place.file, place.line) for place in (finding.location, finding.other))
+            assert pair in seen.clashes or not seen.complete, f"never at the same time:\n{story}"
+        if finding.kind == "deadlock":
+            assert seen.deadlocks, f"never stuck:\n{story}"
+    return findings[0].kind
+
+
+def everything(steps: Steps, limit: int) -> tuple[set[bytes], bool] | None:
+    """The outcomes of all interleavings, and whether one of them gets stuck; None where there are too many."""
+    outcomes: set[bytes] = set()
+    stuck, runs = False, 0
+    todo: list[tuple[Process, ...]] = [()]
+    while todo:
+        choices = list(todo.pop())
+        steps.reset()
+        for process in choices:
+            steps.step(process)
+        while enabled := steps.enabled():
+            todo += [(*choices, other) for other in enabled[1:]]
+            choices.append(enabled[0])
+            steps.step(enabled[0])
+        runs += 1
+        if runs > limit:
+            return None
+        if steps.problems or steps.error is not None:
+            continue
+        if steps.done:
+            outcomes.add(steps.outcome())
+        else:
+            stuck = True
+    return outcomes, stuck
+
+
+def compare_with_everything(text: str, folder: Path, limit: int = 200) -> bool:
+    """Whether the program was small enough to run it in all interleavings."""
+    program = load(text, folder)
+    args = list(arguments())
+    function = specialise(program, read_arguments(program, tuple(args)), {}).prepared
+    steps = Steps(function, 2 if "cluster=2" in text else 1, args)
+    seen = everything(steps, limit)
+    if seen is None:
+        return False
+    found = Search(steps, Start(), limit).run()
+    assert found.complete, text
+    assert (set(found.outcomes), bool(found.deadlocks)) == seen, text
+    return True
