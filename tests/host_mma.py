@@ -5,21 +5,21 @@ from __future__ import annotations
 from host_cuda import HOST_FUNCTIONS
 
 COMMON = r"""
+template <class T> static inline T px_read(const void* p) { T x; memcpy(&x, p, sizeof x); return x; }
 struct px_fragments { const unsigned* a; const unsigned* b; };
 static inline void px_publish(const void* what) {
-  fibers[current].given = (unsigned long long)what;
-  px_block(1, 32);
+  px_self->given = (unsigned long long)(size_t)what;
+  px_block(PX_WARP, 32);
 }
-static inline const void* px_of(int lane) { return (const void*)fibers[current / 32 * 32 + lane].given; }
-static inline unsigned char* px_shared(unsigned address) {  // a row of a matrix: 16 bytes
-  return px_aligned<unsigned char>(px_smem + address - 4096, 16);
-}
+static inline const void* px_of(int lane) { return (const void*)(size_t)px_lane(lane)->given; }
+static inline unsigned char* px_shared(unsigned address) { return px_place(address, 16); }  // a row of a matrix
+static inline int px_lane_id() { return px_self->index % 32; }
 """
 
 DECODE = {
-    "bf16": "px_bfloat_value(*(const unsigned short*)p)",
-    "f16": "px_half_value(*(const unsigned short*)p)",
-    "tf32": "px_cast<float>(*(const unsigned*)p & 0xffffe000u)",
+    "bf16": "px_bfloat_value(px_read<unsigned short>(p))",
+    "f16": "px_half_value(px_read<unsigned short>(p))",
+    "tf32": "px_cast<float>(px_read<unsigned>(p) & 0xffffe000u)",
     "e4m3": "px_e4m3[*p]",
     "e5m2": "px_e5m2[*p]",
     "s8": "(int)*(const signed char*)p",
@@ -50,7 +50,7 @@ def host_mma(a: str, b: str, d: str, k: int) -> tuple[str, str]:
 static void {name}({ctype}* d, const unsigned* a, const unsigned* b) {{
   px_fragments mine = {{a, b}};
   px_publish(&mine);
-  int lane = current % 32;
+  int lane = px_lane_id();
   {ctype} sums[4];
   for (int i = 0; i < 4; ++i) {{
     int row = lane / 4 + 8 * (i / 2), column = 2 * (lane % 4) + i % 2;
@@ -64,7 +64,7 @@ static void {name}({ctype}* d, const unsigned* a, const unsigned* b) {{
     }}
     sums[i] = {add};
   }}
-  px_block(1, 32);
+  px_block(PX_WARP, 32);
   for (int i = 0; i < 4; ++i) d[i] = sums[i];
 }}"""
     return name, text
@@ -82,12 +82,12 @@ def host_ldmatrix(count: int, transposed: bool) -> tuple[str, str]:
     return name, once("fragments", COMMON) + f"""
 static void {name}(unsigned* words, unsigned address) {{
   px_publish(&address);
-  int lane = current % 32;
+  int lane = px_lane_id();
   unsigned got[{count}];
   for (int j = 0; j < {count}; ++j) {{
 {read}
   }}
-  px_block(1, 32);
+  px_block(PX_WARP, 32);
   memcpy(words, got, sizeof got);
 }}"""
 
@@ -95,10 +95,10 @@ static void {name}(unsigned* words, unsigned address) {{
 STMATRIX = once("fragments", COMMON) + """
 template <class T> static void stmatrix_x4(unsigned address, const T* x) {
   px_publish(&address);
-  int lane = current % 32;
+  int lane = px_lane_id();
   for (int j = 0; j < 4; ++j)
     memcpy(px_shared(*(const unsigned*)px_of(8 * j + lane / 4)) + lane % 4 * 4, x + 2 * j, 4);
-  px_block(1, 32);
+  px_block(PX_WARP, 32);
 }"""
 
 PRODUCTS = [
@@ -111,4 +111,3 @@ PRODUCTS = [
 HOST_FUNCTIONS.update(host_mma(*product) for product in PRODUCTS)
 HOST_FUNCTIONS.update(host_ldmatrix(count, transposed) for count in (1, 2, 4) for transposed in (False, True))
 HOST_FUNCTIONS["stmatrix_x4"] = STMATRIX
-HOST_FUNCTIONS["fence_proxy_async_shared_cta"] = "static inline void fence_proxy_async_shared_cta() {}"

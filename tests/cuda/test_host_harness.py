@@ -8,11 +8,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-import host_cuda
+import host_build
 import phalanx as px
-from host_cuda import COMPILER, HostFailure, launch, module_for, run_on_host
+from host_cuda import COMPILER, MISSING, HostFailure, launch, module_for, run_on_host
 
-pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler on this machine")
+pytestmark = pytest.mark.skipif(COMPILER is None, reason=MISSING)
 
 CONVERSIONS = r"""
 #define EACH(name, T, S, f) extern "C" void name(const S* x, T* y, int n) { for (int i = 0; i < n; ++i) y[i] = f(x[i]); }
@@ -25,7 +25,7 @@ DTYPES = {"f16": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16)}
 
 
 def call(function: str, source: np.ndarray, result: np.ndarray) -> np.ndarray:
-    library = host_cuda.compiled(host_cuda.shim(host_cuda.ONE_CTA) + CONVERSIONS)
+    library = host_build.library('#include "machine.h"\n' + CONVERSIONS)
     library[function](ctypes.c_void_p(source.ctypes.data), ctypes.c_void_p(result.ctypes.data), source.size)
     return result
 

@@ -8,7 +8,6 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-import host_mma  # noqa: F401  brings ldmatrix and mma.sync
 import phalanx as px
 from front import prepared
 from host_cuda import COMPILER, launch, run_on_host, type_of

@@ -1,0 +1,111 @@
+"""Compilers of the host harness: which one, with which flags, and where what they make is kept.
+
+`PHALANX_TEST_CXX` names the compiler, else it is the first of g++, clang++ and c++ that is there; with none every test that
+needs one is skipped. `PHALANX_TEST_RUNNER` is what programs are started with, such as "qemu-x86_64 -L /usr/x86_64-linux-gnu"
+for a compiler of another architecture: kernels then run as programs of their own and not inside of Python.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import os
+import shlex
+import shutil
+import stat
+import subprocess
+import tempfile
+from pathlib import Path
+
+MACHINE = Path(__file__).parent / "host"
+PLAIN = ("-fwrapv",)
+SANITIZED = (
+    "-g1", "-fsanitize=address,undefined,float-cast-overflow", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer",
+)
+ALWAYS = ("-std=c++17", "-w", "-fno-strict-aliasing", "-U_FORTIFY_SOURCE")
+"""CUDA's compiler reads memory as other types than it was written as; the text relies on it."""
+
+
+class HostFailure(AssertionError):
+    """The kernel could not run here, or its threads wait for each other forever."""
+
+
+def found(name: str | None = None) -> str | None:
+    """The compiler's path."""
+    chosen = name or os.environ.get("PHALANX_TEST_CXX")
+    names = (chosen,) if chosen else ("g++", "clang++", "c++")
+    return next(filter(None, map(shutil.which, names)), None)
+
+
+COMPILER = found()
+RUNNER = shlex.split(os.environ.get("PHALANX_TEST_RUNNER", ""))
+MISSING = "no C++ compiler on this machine"
+
+
+@functools.cache
+def folder() -> Path:
+    """Where compiled kernels are kept between runs: one folder per user, or a new one if that is someone else's."""
+    place = Path(tempfile.gettempdir()) / f"phalanx-host-tests-{os.getuid()}"
+    try:
+        place.mkdir(mode=0o700, exist_ok=True)
+        about = place.lstat()
+        if stat.S_ISDIR(about.st_mode) and about.st_uid == os.getuid() and os.access(place, os.W_OK | os.X_OK):
+            return place
+    except OSError:
+        pass
+    return Path(tempfile.mkdtemp(prefix="phalanx-host-tests-"))
+
+
+def made(source: str | Path, suffix: str, flags: tuple[str, ...], compiler: str | None, *objects: Path) -> Path:
+    """The file that a text is compiled to. The same text is compiled once, by whoever comes first."""
+    chosen = found(compiler) if compiler else COMPILER
+    if chosen is None:
+        raise HostFailure(MISSING)
+    text = source.read_text() if isinstance(source, Path) else source
+    about = os.stat(chosen)
+    command = [chosen, *ALWAYS, *flags, f"-I{MACHINE}"]
+    parts = [*command, str(about.st_mtime_ns), str(about.st_size), *map(str, objects), _header(), text]
+    key = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:24]
+    result = folder() / f"{key}{suffix}"
+    if result.exists():
+        return result
+    ours = folder() / f"{key}.{os.getpid()}"
+    (cpp := ours.with_suffix(f"{ours.suffix}.cpp")).write_text(text)
+    output = ours.with_suffix(f"{ours.suffix}{suffix}")
+    run = subprocess.run(
+        [*command, "-o", str(output), str(cpp), *map(str, objects)], capture_output=True, text=True, check=False
+    )
+    if run.returncode:
+        raise HostFailure(f"{run.stderr[:4000]}\n{cpp}")
+    output.rename(result)  # at once: another process may build the same text
+    cpp.unlink()
+    return result
+
+
+@functools.cache
+def _header() -> str:
+    return (MACHINE / "machine.h").read_text()
+
+
+@functools.cache
+def machine() -> ctypes.CDLL:
+    """The machine that kernels in libraries run on: one for all of them."""
+    library = made(MACHINE / "machine.cpp", ".so", ("-O1", "-shared", "-fPIC", *PLAIN), None)
+    loaded = ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
+    loaded.px_told.restype = ctypes.c_char_p
+    return loaded
+
+
+@functools.cache
+def library(source: str) -> ctypes.CDLL:
+    """The text as a loaded library."""
+    machine()
+    return ctypes.CDLL(str(made(source, ".so", ("-O0", "-shared", "-fPIC", *PLAIN), None)))
+
+
+def program(source: str, sanitize: bool, compiler: str | None = None) -> Path:
+    """The text with the machine as a program."""
+    flags = SANITIZED if sanitize else PLAIN
+    running = made(MACHINE / "machine.cpp", ".o", ("-O1", "-c", "-DPX_PROGRAM", *flags), compiler)
+    return made(source, ".program", ("-O0", *flags), compiler, running)
