@@ -1,0 +1,151 @@
+"""Products of tiles: wgmma with groups in flight, and `px.dot` of random shapes, types and majors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fuzz.choreo_parts import TYPES, Draft, Flow, Type, indented
+from fuzz.choreo_rings import Ring
+
+OPERANDS = (
+    ("bf16", "bf16", "f32"), ("f16", "f16", "f32"), ("f16", "f16", "f16"), ("f32", "f32", "f32"),
+    ("f8e4m3", "f8e4m3", "f32"), ("f8e4m3", "f8e5m2", "f32"), ("f8e5m2", "f8e4m3", "f16"),
+    ("i8", "i8", "i32"), ("u8", "i8", "i32"), ("u8", "u8", "i32"), ("i8", "u8", "i32"),
+)  # fmt: skip
+
+
+@dataclass
+class Product:
+    """A (M, K) times a (K, N) for each step, summed over the steps of a tile."""
+
+    draft: Draft
+    m: int
+    n: int
+    k: int
+    left: Type
+    right: Type
+    sums: Type
+    a_by_m: bool
+    b_by_n: bool
+    parts: int
+    how: str
+    """"wgmma" with a lag of one group, "wgmma at once", or "dot"."""
+    negate: bool
+    a_in_registers: bool
+    b_in_registers: bool
+    along: str
+
+    @property
+    def a_shape(self) -> tuple[int, int]:
+        return (self.k, self.m) if self.a_by_m else (self.m, self.k)
+
+    @property
+    def b_shape(self) -> tuple[int, int]:
+        return (self.k, self.n) if self.b_by_n else (self.n, self.k)
+
+    def flow(self, flows: list[Flow], steps: int) -> Flow:
+        a, b = flows
+        sign = -1 if self.negate else 1
+
+        def at(t: int) -> list[np.ndarray]:
+            found = []
+            for rank in range(self.draft.cluster.size):
+                total = np.zeros((self.m, self.n))
+                for k in range(steps):
+                    left, right = a.at(t * steps + k)[rank], b.at(t * steps + k)[rank]
+                    total += (left.T if self.a_by_m else left) @ (right if self.b_by_n else right.T)
+                found.append(sign * total + 0.0)
+            return found
+
+        most = max(abs(a.low), abs(a.high)) * max(abs(b.low), abs(b.high)) * self.k * steps
+        return Flow((self.m, self.n), self.sums.computed, -most, most, at)
+
+    def operands(self, ring: Ring, stage: str, part: int) -> tuple[str, str]:
+        a, b = (f"{name}[{stage}]" for name in ring.buffers)
+        rows = self.m // self.parts
+        if self.parts > 1:
+            cut = f"{part * rows}:{part * rows + rows}"
+            a += f"[:, {cut}]" if self.a_by_m else f"[{cut}]"
+        left, right = a + (".T" if self.a_by_m else ""), b + ("" if self.b_by_n else ".T")
+        return (
+            f"px.load({left})" if self.a_in_registers else left,
+            f"px.load({right})" if self.b_in_registers else right,
+        )
+
+    def lines(self, ring: Ring, steps: int, part: int, feed: list[str] | None) -> list[str]:
+        """From the first step of a tile to `y`; with `feed` each stage is filled first by the same agent."""
+        fed = feed or []
+        shape = (self.m // self.parts, self.n)
+        acc = "acc" if self.sums.name in ("f32", "i32") else "acc.to(px.f32)"
+        along = ', along="n"' if self.along == "n" else ""
+        if self.how == "dot":
+            def dot(stage: str) -> list[str]:
+                a, b = self.operands(ring, stage, part)
+                return [f"acc = px.dot({a}, {b}, acc{along})"]
+
+            return [
+                f"acc = px.zeros({shape}, {self.sums.px})",
+                *self.repeated(steps, [*fed, *ring.consume(dot)]), f"y = {acc}",
+            ]  # fmt: skip
+        negate = ", negate=True" if self.negate else ""
+        empty = self.draft.chance(0.5)
+        start = f"acc = px.{'empty' if empty else 'zeros'}({shape}, {self.sums.px})"
+        kept = ("False" if steps == 1 else "k > 0") if empty else "True"
+
+        def wgmma(stage: str) -> list[str]:
+            a, b = self.operands(ring, stage, part)
+            return [f"px.wgmma({a}, {b}, acc, accumulate={kept}{negate}{along})", "px.wgmma_commit()"]
+
+        if self.how == "wgmma at once" or ring.is_pipe:
+            done = "px.wgmma_wait(0)  # needed: before the stage is released"
+            body = [*fed, *ring.consume(lambda stage: [*wgmma(stage), done])]
+            return [start, *self.repeated(steps, body), f"y = {acc}"]
+        stage = ring.stage("take")
+        body = [
+            *fed, *ring.acquire(), *wgmma(stage), "px.wgmma_wait(1)",
+            "if k > 0:", *indented(ring.release("last")), f"last = {stage}", *ring.advance("take"),
+        ]  # fmt: skip
+        if steps == 1:
+            body = [*fed, *ring.acquire(), *wgmma(stage), f"last = {stage}", *ring.advance("take")]
+        return [
+            start, "last = 0", *self.repeated(steps, body),
+            "px.wgmma_wait(0)  # needed: before the stage is released", *ring.release("last"), f"y = {acc}",
+        ]  # fmt: skip
+
+    def repeated(self, steps: int, body: list[str]) -> list[str]:
+        return body if steps == 1 else [f"for k in range({steps}):", *indented(body)]
+
+
+def product(draft: Draft, parts: int, warps: int, *, tensor: bool) -> Product:
+    """A random product for `parts` agents of `warps` warps each; `tensor`: by wgmma."""
+    rng = draft.rng
+    left, right, sums = (TYPES[name] for name in rng.choice(OPERANDS))
+    narrow = left.nbytes == 2
+    a_by_m, b_by_n = narrow and rng.random() < 0.3, narrow and rng.random() < 0.3
+    if not tensor:
+        draft.note("mma")
+        a_by_m, b_by_n = rng.random() < 0.3, rng.random() < 0.3
+        wide = 16 // left.nbytes
+        k = wide * rng.choice((1, 2, 3, 4, 8))
+        m, n = 16 * rng.choice((1, 1, 2, 3)) * parts, 8 * rng.choice((1, 2, 3, 4, 5))
+        if a_by_m:
+            m = -(-m // (wide * parts)) * wide * parts
+            m = m if m // parts % 16 == 0 else 16 * wide * parts // 8
+        if b_by_n:
+            n = -(-n // wide) * wide
+        return Product(draft, m, n, k, left, right, sums, a_by_m, b_by_n, parts, "dot", False,
+                       rng.random() < 0.3, rng.random() < 0.3, "m")  # fmt: skip
+    draft.note("wgmma")
+    k = 32 // left.nbytes * rng.choice((1, 1, 2, 2, 3, 4))
+    n = rng.choice((8, 16, 24, 32, 48, 64, 96, 128))
+    if b_by_n:
+        n = -(-n // 16) * 16
+    along = "m"
+    m = 64 * (warps // 4) * parts
+    if warps > 4 and parts == 1 and draft.chance(0.3):
+        along, m, n = "n", 64, rng.choice((16, 32, 64, 128))
+    how = rng.choice(("wgmma", "wgmma", "wgmma at once", "dot"))
+    negate = how != "dot" and sums.floating and rng.random() < 0.25
+    return Product(draft, m, n, k, left, right, sums, a_by_m, b_by_n, parts, how, negate, rng.random() < 0.2, False, along)

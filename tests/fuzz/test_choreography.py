@@ -1,0 +1,110 @@
+"""Random choreographies: a small share of what `make fuzz KIND=choreography` runs, and proof that the net can fail."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import phalanx as px
+from fuzz.choreo_gpu import judged_on_gpu
+from fuzz.choreo_kernel import Case, draw
+from fuzz.choreo_mutants import mutants
+from fuzz.choreography import differences, judge, judged, noticed, outputs, simulated
+from fuzz.outcomes import Options
+
+EVERY = (
+    "persistent", "flat", "flat, ahead", "two sections", "exit_sync=False", "init=False", "pipe", "test_wait",
+    "two producers", "agents in turns", "ragged rows", "ragged columns", "wgmma", "mma", "armed by the sender",
+    *(f"feed {way}" for way in ("plain", "rows", "leader", "shares", "cluster.load", "cluster.copy", "gather", "gather4")),
+    "feed generic", "feed bulk run", "feed bulk multicast run", "feed generic run",
+    *(f"pass {way}" for way in ("local", "push", "push rows", "push stores", "cluster.store", "remote")),
+    *(f"sink {way}" for way in ("store", "tma.store", "tma.reduce", "scatter", "atomic", "sum", "direct", "direct reduce")),
+    "cluster.reduce", "cluster.reduce(cta=)", "cluster.reduce of a scalar", "cluster.gather",
+)  # fmt: skip
+
+
+def digest(case: Case) -> str:
+    state = hashlib.sha256(case.text.encode())
+    for value in case.arguments:
+        state.update(np.ascontiguousarray(value).tobytes())
+    return state.hexdigest()
+
+
+@pytest.mark.parametrize("seed", range(1000, 1008))
+def test_is_right_and_clean(seed: int, tmp_path: Path) -> None:
+    outcome = judged(seed, tmp_path)
+    assert outcome.problem is None, outcome.problem
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("first", range(2000, 2200, 20))
+def test_more_are_right_and_clean(first: int) -> None:
+    wrong = [outcome for outcome in judge(range(first, first + 20), Options()) if outcome.problem is not None]
+    assert not wrong, "\n\n".join(outcome.problem or "" for outcome in wrong)
+
+
+def test_a_seed_is_the_same_case_in_every_process() -> None:
+    script = "from fuzz.test_choreography import digest, draw; print(*(digest(draw(seed)) for seed in range(20)))"
+    environment = {**os.environ, "PYTHONHASHSEED": "77", "PYTHONPATH": os.pathsep.join(sys.path)}
+    said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=True)
+    assert said.stdout.split() == [digest(draw(seed)) for seed in range(20)]
+
+
+def test_every_way_is_drawn() -> None:
+    drawn: set[str] = set()
+    for seed in range(300):
+        drawn |= set(draw(seed).features)
+    assert not set(EVERY) - drawn
+
+
+@pytest.mark.parametrize("seed", [3, 9])
+def test_mutants_are_noticed(seed: int, tmp_path: Path) -> None:
+    case = draw(seed)
+    assert mutants(case)
+    assert noticed(case, tmp_path) is None
+
+
+def test_a_mutant_that_is_not_noticed_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = draw(3)
+    monkeypatch.setattr("fuzz.choreography.mutants", lambda case: [(7, case.text)])
+    assert noticed(case, tmp_path) == ("missed", "nothing is found without line 7")
+
+
+def test_a_wrong_result_is_told(tmp_path: Path) -> None:
+    case = draw(3)
+    name, want = next(iter(case.expected.items()))
+    want.reshape(-1)[0] += 1
+    verdict, story = simulated(case, tmp_path) or ("", "")
+    assert verdict == "simulator differs from NumPy" and story.startswith(f"{name}: 1 of")
+
+
+def test_zeros_of_either_sign_are_equal() -> None:
+    case = draw(3)
+    zeros = outputs(case, [np.zeros(2, np.float32)] * len(case.arguments))
+    assert not differences(case, zeros, {name: -x for name, x in zeros.items()})
+
+
+def test_a_lost_process_loses_one_case() -> None:
+    """A child that dies in seed 2 and hangs in seed 3."""
+    child = (
+        "import json, sys, time\n"
+        "for seed in map(int, sys.argv[1:]):\n"
+        "    if seed == 2: sys.exit('gone')\n"
+        "    if seed == 3: time.sleep(60)\n"
+        "    print(json.dumps([seed, 'right', None]), flush=True)\n"
+    )
+    found = list(judged_on_gpu([1, 2, 3, 4], (sys.executable, "-c", child), patience=3.0))
+    assert [(outcome.seed, outcome.verdict) for outcome in found] == [(1, "right"), (2, "lost"), (3, "hung"), (4, "right")]
+    assert found[1].problem is not None and "gone" in found[1].problem
+
+
+def test_texts_compile(tmp_path: Path) -> None:
+    case = draw(9)
+    made = px.compile(case.load(tmp_path)[case.grid], *case.copies(), arch="sm_90a")
+    assert "mbarrier" in made.ptx
