@@ -205,3 +205,152 @@ for m, n in ((32, 64), (7, 33), (1, 100)):
         1e-6,
         M=m, N=n,
     )
+
+
+# ---------------------------------------------------------------------- folds and scans by a function
+
+
+@px.func
+def after(a, b):
+    """First x -> a[0] x + a[1], then that of b: associative, and not commutative."""
+    return a[0] * b[0], b[0] * a[1] + b[1]
+
+
+@px.func
+def either(a, b):
+    return a ^ b
+
+
+@px.func
+def better(a, b):
+    """The larger number and its place, the first of equals."""
+    takes = b[0] > a[0]
+    return px.where(takes, b[0], a[0]), px.where(takes, b[1], a[1])
+
+
+@px.func
+def together(a, b):
+    """Count, mean and sum of squared differences of two samples."""
+    n = a[0] + b[0]
+    d = b[1] - a[1]
+    return n, a[1] + d * (b[0] / n), a[2] + b[2] + d * d * (a[0] * b[0] / n)
+
+
+@px.func
+def heavier(a, b):
+    """The maximum of exponents, and the sum of exponentials relative to it."""
+    top = px.maximum(a[0], b[0])
+    return top, a[1] * px.exp(a[0] - top) + b[1] * px.exp(b[0] - top)
+
+
+@px.func
+def first(a, b):
+    """Whatever comes first."""
+    return a
+
+
+@px.func
+def last(a, b):
+    return b
+
+
+@px.kernel(warps=lambda W: W)
+def affine(X, Y, R, S, T, *, M, N, AXIS, W=4):
+    x, y = px.load(X[0:M, 0:N]), px.load(Y[0:M, 0:N])
+    a, b = px.reduce((x, y), AXIS, after)
+    c, d = px.scan((x, y), AXIS, after)
+    px.store(S[0:M, 0:N], c)
+    px.store(T[0:M, 0:N], d)
+    if AXIS == 0:
+        px.store(R[0, 0:N], a)
+        px.store(R[1, 0:N], b)
+        px.store(R[2, 0:N], px.reduce(y, 0, first) - px.reduce(y, 0, last))
+    else:
+        px.store(R[0, 0:M], a)
+        px.store(R[1, 0:M], b)
+        px.store(R[2, 0:M], px.reduce(y, 1, first, keepdims=True).reshape(M) - px.reduce(y, 1, last))
+
+
+for m, n, warps in (
+    (16, 64, 4), (1, 1024, 4), (100, 9, 4), (24, 40, 6), (2, 5, 1), (1, 4096, 8), (7, 130, 3), (65, 33, 2), (3, 1000, 16),
+    (1, 1, 1), (64, 64, 1),
+):
+    for axis in (0, 1):
+        case(
+            f"affine-{m}x{n}-axis{axis}-w{warps}",
+            affine,
+            1,
+            lambda rng, m=m, n=n, axis=axis: [
+                numbers(rng, (m, n), np.int32), numbers(rng, (m, n), np.int32),
+                zeros((3, m if axis else n), np.int32), zeros((m, n), np.int32), zeros((m, n), np.int32),
+            ],
+            M=m, N=n, AXIS=axis, W=warps,
+        )
+
+
+@px.kernel(warps=lambda W: W)
+def statistics(X, Y, S, *, M, N, W=4):
+    x = px.load(X[0:M, 0:N])
+    n, mean, squares = px.reduce((px.full((M, N), 1.0, px.f32), x, px.zeros((M, N), px.f32)), 1, together)
+    px.store(Y[0, 0:M], mean)
+    px.store(Y[1, 0:M], squares / n)
+    top, total = px.reduce((x, px.full((M, N), 1.0, px.f32)), 1, heavier)
+    px.store(Y[2, 0:M], top + px.log(total))
+    value, place = px.reduce((x, px.arange(N)[None, :] + px.zeros((M, N), px.i32)), 1, better)
+    px.store(Y[3, 0:M], value + place.to(px.f32))
+    px.store(S[0], px.reduce(x, None, px.minimum))
+    px.store(S[1], px.reduce(px.bitcast(x, px.i32), None, either).to(px.f32))
+
+
+for m, n, warps in ((4, 256, 4), (1, 1000, 8), (33, 20, 3), (128, 8, 4), (1, 31, 2)):
+    case(
+        f"fold-{m}x{n}-w{warps}",
+        statistics,
+        1,
+        lambda rng, m=m, n=n: [numbers(rng, (m, n), np.float32), zeros((4, m)), zeros(2)],
+        4e-6,
+        M=m, N=n, W=warps,
+    )
+
+
+@px.kernel(warps=lambda W: W)
+def three_axes(X, Y, Z, S, *, A, B, C, AXIS, W=4):
+    x = px.load(X[0:A, 0:B, 0:C])
+    px.store(Y[0:A, 0:B, 0:C], px.scan(x, AXIS, either))
+    y = px.reduce(x, AXIS, either, keepdims=True)
+    px.store(Z[0:A, 0:B, 0:C], x ^ y)
+    px.store(S[0], px.reduce(x, None, last))
+
+
+for shape in ((4, 8, 16), (3, 5, 7), (2, 64, 32)):
+    for axis in range(3):
+        case(
+            f"fold-{'x'.join(map(str, shape))}-axis{axis}",
+            three_axes,
+            1,
+            lambda rng, s=shape: [numbers(rng, s, np.int32), zeros(s, np.int32), zeros(s, np.int32), zeros(1, np.int32)],
+            A=shape[0], B=shape[1], C=shape[2], AXIS=axis,
+        )
+
+
+@px.kernel(warps=4)
+def extremes(X, Y, Z, *, M=6, N=200):
+    x = px.load(X[0:M, 0:N])
+    px.store(Y[0:M, 0:N], px.scan(x, 1, px.maximum))
+    px.store(Z[0:M], px.reduce(x, 1, px.minimum))
+
+
+for kind in (np.float64, np.float32, np.float16, BF16):
+    case(
+        f"scan-max-{np.dtype(kind).name}",
+        extremes,
+        1,
+        lambda rng, kind=kind: [with_nans(rng, 6, 200, kind), zeros((6, 200), kind), zeros(6, kind)],
+    )
+for kind in (np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64, np.bool_):
+    case(
+        f"scan-max-{np.dtype(kind).name}",
+        extremes,
+        1,
+        lambda rng, kind=kind: [numbers(rng, (6, 200), kind), zeros((6, 200), kind), zeros(6, kind)],
+    )

@@ -40,6 +40,7 @@ from phalanx.language.control import (
 )
 from phalanx.language.control import print_ as print
 from phalanx.language.examples import example
+from phalanx.language.folds import reduce, scan
 from phalanx.language.kernel import func, kernel
 from phalanx.language.mbarrier import barrier
 from phalanx.language.memory import atomic_add, load, shared, store
@@ -131,7 +132,7 @@ __all__ = [
     "device_assert", "dot", "empty", "erf", "example", "exp", "exp2", "explore", "f16", "f32", "f64", "f8e4m3", "f8e5m2",
     "fence", "floor", "fma", "full", "func", "i16", "i32", "i64", "i8", "isnan", "keep", "kernel", "kernels",
     "launch_dependents", "load", "log", "log2", "max", "maximum", "min", "minimum", "num_blocks", "pipe", "print",
-    "reciprocal", "ring", "round", "rsqrt", "shared", "sigmoid", "sin", "spec", "sqrt", "static_range", "store",
-    "struct", "sum", "sync", "tanh", "tma", "trunc", "tune", "u16", "u32", "u64", "u8", "unroll", "wait_prior", "warps",
-    "wgmma", "wgmma_commit", "wgmma_wait", "where", "zeros",
+    "reciprocal", "reduce", "ring", "round", "rsqrt", "scan", "shared", "sigmoid", "sin", "spec", "sqrt", "static_range",
+    "store", "struct", "sum", "sync", "tanh", "tma", "trunc", "tune", "u16", "u32", "u64", "u8", "unroll", "wait_prior",
+    "warps", "wgmma", "wgmma_commit", "wgmma_wait", "where", "zeros",
 ]

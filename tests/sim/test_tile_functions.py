@@ -131,3 +131,90 @@ def test_new_axes() -> None:
     z = np.zeros((4, 6), np.float32)
     grids[1](x, y, z, M=4, N=6)
     assert np.array_equal(z, x[:, None] - y[None] + x[:, None])
+
+
+# --- folds and scans by a function ----------------------------------------------------------------------------------
+
+
+@px.func
+def after(a, b):
+    """First x -> a[0] x + a[1], then that of b: associative, and not commutative."""
+    return a[0] * b[0], b[0] * a[1] + b[1]
+
+
+@px.func
+def shifted(a, b):
+    return px.maximum(a, b - px.block_id(0)) + 0 * px.num_blocks(0)
+
+
+@px.kernel
+def affine(X, Y, R, S, *, M, N, AXIS):
+    x, y = px.load(X[0:M, 0:N]), px.load(Y[0:M, 0:N])
+    c, d = px.scan((x, y), AXIS, after)
+    px.store(S[0, 0:M, 0:N], c)
+    px.store(S[1, 0:M, 0:N], d)
+    a, b = px.reduce((x, y), AXIS, after)
+    if AXIS == 0:
+        px.store(R[0, 0:N], a)
+        px.store(R[1, 0:N], b)
+    else:
+        px.store(R[0, 0:M], a)
+        px.store(R[1, 0:M], b)
+
+
+def one_after_the_other(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    a, b = x.copy(), y.copy()
+    for i in range(1, len(x)):
+        a[i], b[i] = a[i - 1] * x[i], x[i] * b[i - 1] + y[i]
+    return a, b
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize(("m", "n"), [(1, 1), (4, 8), (5, 13), (33, 2)])
+def test_folds_and_scans_keep_the_order(m: int, n: int, axis: int) -> None:
+    rng = np.random.default_rng(3)
+    x, y = (rng.integers(-4, 5, (m, n)).astype(np.int64) for _ in range(2))
+    r, s = np.zeros((2, m if axis else n), np.int64), np.zeros((2, m, n), np.int64)
+    affine[1](x, y, r, s, M=m, N=n, AXIS=axis)
+    a, b = (np.moveaxis(v, 0, axis) for v in one_after_the_other(np.moveaxis(x, axis, 0), np.moveaxis(y, axis, 0)))
+    assert np.array_equal(s[0], a) and np.array_equal(s[1], b)
+    assert np.array_equal(r[0], a.take(-1, axis)) and np.array_equal(r[1], b.take(-1, axis))
+
+
+@px.kernel
+def all_axes(X, R, Y, *, M, N):
+    x = px.load(X[0:M, 0:N])
+    px.store(R[0], px.reduce(x, None, px.maximum))
+    px.store(R[1], px.reduce(x, -1, px.minimum, keepdims=True).shape[1])
+    px.store(R[2], px.max(px.reduce(x, None, px.minimum, keepdims=True)))
+    px.store(Y[0:M], px.reduce(x, 1, shifted))
+
+
+@pytest.mark.parametrize(("m", "n"), [(4, 8), (3, 5)])
+def test_folds_of_everything_and_values_from_around(m: int, n: int) -> None:
+    x = np.random.default_rng(4).integers(-50, 50, (m, n)).astype(np.int32)
+    r, y = np.zeros(3, np.int32), np.zeros(m, np.int32)
+    all_axes[1](x, r, y, M=m, N=n)
+    assert r.tolist() == [x.max(), 1, x.min()] and np.array_equal(y, x.max(1))
+
+
+@px.func
+def mixed(a, b):
+    """Parts of several types; one of them is a number that does not depend on the elements."""
+    return a[0] | b[0], px.where(b[0], b[1], a[1]), 7
+
+
+@px.kernel
+def latest(F, X, Y, Z, *, N):
+    """The last element that is marked, everywhere."""
+    flags = px.load(F[0:N])
+    _, value, seven = px.scan((flags, px.load(X[0:N]), px.zeros((N,), px.u8)), 0, mixed)
+    px.store(Y[0:N], value)
+    px.store(Z[0:N], seven)
+
+
+def test_elements_of_several_types() -> None:
+    flags = np.array([0, 1, 0, 0, 1, 1, 0], bool)
+    x, y, z = np.arange(7).astype(np.float16), np.zeros(7, np.float16), np.zeros(7, np.uint8)
+    latest[1](flags, x, y, z, N=7)
+    assert y.tolist() == [0, 1, 1, 1, 4, 5, 5] and z.tolist() == [0, 7, 7, 7, 7, 7, 7]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from phalanx.cuda.cells import Cells, find_cells
@@ -251,6 +251,12 @@ class Writer:
     def uses(self, value: Value) -> int:
         """How many operands of the kernel's instructions name this value."""
         return self._uses[value]
+
+    def count_uses(self, ops: Sequence[Op], results: Sequence[Value]) -> None:
+        """What instructions read that are in no block: those of the function of a fold, which is written once."""
+        for op in ops:
+            self._uses.update(op.operands())
+        self._uses.update(results)
 
     def readers(self, value: Value) -> list[Op]:
         """The instructions that read a value."""

@@ -26,6 +26,7 @@ from phalanx.ir.ops.control import (
     Scope,
     While,
 )
+from phalanx.ir.ops.tile import Combine
 from phalanx.ir.types import DType
 from phalanx.ir.values import Const, Label, Param, Value, Var, constant_of, constant_type
 from phalanx.ir.views import BarrierArray, BarrierRef, GlobalView, SharedBuffer, SharedView
@@ -180,12 +181,15 @@ class _Printer:
         operands: list[str] = []
         explained = ""
         blocks: list[Block] = []
+        function: Combine | None = None
         masks = _masks(op.effects())
         for field in dataclasses.fields(op):
             item = getattr(op, field.name)
-            if field.name in ("loc", "result", "results") or item is None or _is_default(field, item):
+            if field.name in ("loc", "result", "results") or item in (None, ()) or _is_default(field, item):
                 continue
-            if isinstance(item, Block):
+            if isinstance(item, Combine):
+                function = item
+            elif isinstance(item, Block):
                 blocks += [item] if item.ops or field.default is dataclasses.MISSING else []
             elif field.name == "fn":
                 mnemonic = item if op.mnemonic in ("unary", "binary", "compare") else f"{mnemonic}.{item}"
@@ -200,13 +204,23 @@ class _Printer:
         defined = op.defined_values()
         result = f"{', '.join(map(self._result, defined))} = " if defined else ""
         code = f"{result}{mnemonic} {', '.join(operands)}".rstrip() + _bytes_text(op) + explained
-        self._line(depth, code + " {" * bool(blocks), op.loc)
+        self._line(depth, code + " {" * bool(blocks or function), op.loc)
+        if function is not None:
+            self._function(function, depth)
         for position, block in enumerate(blocks):
             if position:
                 self._line(depth, "} {")
             self._block(block, depth + 1)
         if blocks:
             self._line(depth, "}")
+
+    def _function(self, function: Combine, depth: int) -> None:
+        """The function of a fold or scan, as a block with its parameters before and its results behind."""
+        parameters = ", ".join(f"{self._name(value)}: {value.type}" for value in function.params)
+        self._line(depth + 1, f"{function.name}({parameters}):".lstrip())
+        self._block(Block(function.ops), depth + 1)
+        self._line(depth + 1, f"gives {', '.join(map(self._value, function.results))}")
+        self._line(depth, "}")
 
     # -- operands ----------------------------------------------------------------------------------------
 

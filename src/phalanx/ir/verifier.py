@@ -365,6 +365,28 @@ def _check_reduce(op: tile.Reduce) -> None:
     _need(_shape(op.result) == rest, op, f"result of shape {_shape(op.result)}, not {rest}")
 
 
+def _check_by(op: tile.ReduceBy | tile.ScanBy) -> None:
+    """Operands of one shape; a function from two elements to one, whose instructions are right themselves."""
+    shape, dtypes = _shape(op.xs[0]), [_dtype(x) for x in op.xs]
+    _need(all(_shape(x) == shape for x in op.xs), op, "operands of different shapes")
+    _need(0 <= op.axis < len(shape), op, f"axis {op.axis} of shape {shape}")
+    keep = (shape[op.axis],) if isinstance(op, tile.ScanBy) else (1,) * op.keepdims
+    rest = shape[: op.axis] + keep + shape[op.axis + 1 :]
+    _need(all(_shape(result) == rest for result in op.results), op, f"results of another shape than {rest}")
+    for values in (op.results, op.by.results, op.by.params[: len(dtypes)], op.by.params[len(dtypes) : 2 * len(dtypes)]):
+        _need([_dtype(value) for value in values] == dtypes, op, "a function of other element types")
+    _need(len(op.by.params) == 2 * len(dtypes) + len(op.taken), op, "a function of other parameters")
+    known = set(op.by.params)
+    for inner in op.by.ops:
+        _need(inner.effects().is_pure and inner.defines is not None, op, f"{inner.mnemonic} in its function")
+        _need(all(isinstance(v, Const) or v in known for v in inner.operands()), op, "an undefined value in its function")
+        rule = _TYPES.get(type(inner))
+        if rule is not None:
+            rule(inner)
+        known.update(inner.defined_values())
+    _need(all(isinstance(v, Const) or v in known for v in op.by.results), op, "an undefined value in its function")
+
+
 def _check_reshape(op: tile.Reshape) -> None:
     _need(_dtype(op.x) == _dtype(op.result), op, "another element type")
     _need(prod(_shape(op.x)) == prod(_shape(op.result)), op, f"{_shape(op.x)} has not as many elements")
@@ -495,6 +517,8 @@ _TYPES: dict[type[Op], Callable[..., None]] = {
     tile.Arange: _check_arange,
     tile.Reduce: _check_reduce,
     tile.CumSum: _same_type,
+    tile.ReduceBy: _check_by,
+    tile.ScanBy: _check_by,
     tile.Reshape: _check_reshape,
     tile.Transpose: _check_transpose,
     tile.ConvertLayout: _same_type,

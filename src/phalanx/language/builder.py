@@ -61,6 +61,8 @@ class Builder:
     """Choices that the user may want to know of."""
     variables: Callable[[], dict[Any, Any]] = dict
     """All variables at this place, by the reader's keys."""
+    call: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any] = lambda fn, args, kwargs: None
+    """Calls a function of the kernel, as the reader does."""
     _reads: dict[Hashable, tuple[Value, list[Op], int]] | None = None
     """Elements read since `reading_once` began: their values, and where the read stands."""
     _entry_values: dict[Hashable, Value] = field(default_factory=dict)

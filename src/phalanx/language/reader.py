@@ -52,6 +52,7 @@ class Reader(Loops):
     def __init__(self, ctx: Builder) -> None:
         super().__init__(ctx)
         ctx.variables = lambda: self.state
+        ctx.call = self.call
         self.frames: list[Frame] = []
         self.role_depth = 0
 

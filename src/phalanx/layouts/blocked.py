@@ -21,12 +21,14 @@ def blocked(
     vector: int = 1,
     order: Sequence[int] | None = None,
     reduce_axis: int | None = None,
+    ordered: bool = False,
 ) -> RegisterLayout:
     """The default layout of a tile over `warps` warps.
 
     `vector` consecutive elements along the fastest dimension (`order[0]`, by default the last one) lie in
     consecutive registers; lanes follow along the fastest dimension, then along the others; warps take the
     slower dimensions first, and stay off `reduce_axis` where that is possible; the rest goes to registers.
+    Warps that do split that axis take neighbouring pieces of it, each warp one as long as it can be, if `ordered`.
     Threads that a small tile has no use for replicate. If `warps` is not a power of two, the excess warps
     replicate too. The vector is shortened to a power of two that divides the extent, so that none straddles
     the tile's edge.
@@ -38,12 +40,12 @@ def blocked(
     if sorted(axes) != list(range(len(shape))):
         raise ValueError(f"the order {axes} is no permutation of {len(shape)} dimensions")
     axis = None if reduce_axis is None else normalise_axis(reduce_axis, len(shape))
-    return _blocked(shape, warps, vector, axes, axis)
+    return _blocked(shape, warps, vector, axes, axis, ordered)
 
 
 @lru_cache(maxsize=1024)
 def _blocked(
-    shape: tuple[int, ...], warps: int, vector: int, order: tuple[int, ...], reduce_axis: int | None
+    shape: tuple[int, ...], warps: int, vector: int, order: tuple[int, ...], reduce_axis: int | None, ordered: bool
 ) -> RegisterLayout:
     left = [log2(extent) for extent in padded(shape)]  # bits of each dimension that nobody has yet
     used = [0] * len(shape)
@@ -71,6 +73,8 @@ def _blocked(
     warp_images: list[Coordinates] = []
     slow_first = sorted(reversed(order), key=lambda dim: dim == reduce_axis)
     for dim in slow_first:
+        if ordered and dim == reduce_axis:
+            registers += take_upto(max(0, left[dim] - (warp_bits - len(warp_images))), dim)
         warp_images += take_upto(warp_bits - len(warp_images), dim)
 
     for dim in order:  # warps may have left some of what was reserved for them

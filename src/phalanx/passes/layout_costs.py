@@ -9,10 +9,10 @@ from functools import lru_cache
 import numpy as np
 
 from phalanx.cuda.tiles.convert import conversion
-from phalanx.cuda.tiles.cumsum import is_scannable
 from phalanx.cuda.tiles.global_access import vector_elements
 from phalanx.cuda.tiles.reduce import is_separable
 from phalanx.ir.views import GlobalView, SharedView, View
+from phalanx.layouts.axes import exchanged, is_ordered
 from phalanx.layouts.banks import best_vector, warp_wavefronts
 from phalanx.layouts.bits import log2, next_power_of_two, previous_power_of_two
 from phalanx.layouts.blocked import blocked, vector_for
@@ -32,7 +32,9 @@ def view_order(view: View, rank: int) -> tuple[int, ...]:
     return tuple(sorted(range(rank), key=lambda dim: -view.kept[dim]))
 
 
-def preferred(view: View, shape: tuple[int, ...], warps: int, reduce_axis: int | None) -> RegisterLayout:
+def preferred(
+    view: View, shape: tuple[int, ...], warps: int, reduce_axis: int | None, ordered: bool = False
+) -> RegisterLayout:
     """The layout in which a view is best read or written: vectors and then lanes along contiguous memory."""
     order = view_order(view, len(shape))
     vector = 1
@@ -42,7 +44,7 @@ def preferred(view: View, shape: tuple[int, ...], warps: int, reduce_axis: int |
     else:
         if _runs_along_rows(view) and view.array_type.aligned:
             vector = vector_for(shape, warps, view.dtype.itemsize, order)
-    return blocked(shape, warps, vector, order, reduce_axis)
+    return blocked(shape, warps, vector, order, reduce_axis, ordered)
 
 
 def between(views: Sequence[View], shape: tuple[int, ...], warps: int) -> Iterator[RegisterLayout]:
@@ -100,6 +102,16 @@ def _runs_along_rows(view: GlobalView) -> bool:
     """Whether neighbours along the view's last dimension are neighbours in memory."""
     last = view.array_type.rank - 1
     return bool(view.kept) and view.kept[-1] == last and view.index_axis != last and view.array_type.unit_inner
+
+
+def in_order(shape: tuple[int, ...], warps: int, axis: int) -> RegisterLayout:
+    """The layout in which the elements along an axis are combined in order with the fewest exchanges.
+
+    Each thread holds neighbours, as many as it can, then come lanes, then warps.
+    """
+    order = (axis, *(dim for dim in reversed(range(len(shape))) if dim != axis))
+    each = max(1, math.prod(padded(shape)) // (LANES * next_power_of_two(warps)))
+    return blocked(shape, warps, each, order, axis, True)
 
 
 def default_layout(shape: tuple[int, ...], warps: int, itemsize: int, reduce_axis: int | None) -> RegisterLayout:
@@ -185,15 +197,28 @@ def least_move(layout: RegisterLayout, itemsize: int) -> float:
 
 
 @lru_cache(maxsize=4096)
-def along_cost(layout: RegisterLayout, axis: int, scan: bool) -> float:
+def along_cost(layout: RegisterLayout, axis: int, ordered: bool) -> float:
     """What combining the elements along an axis costs beyond the arithmetic."""
-    if not (is_scannable(layout, axis) if scan else is_separable(layout, axis)):
+    if ordered:
+        return _ordered_cost(layout, axis) if is_ordered(layout, axis) else IMPOSSIBLE
+    if not is_separable(layout, axis):
         return IMPOSSIBLE
     bits = layout.bits_along(axis)
-    kept = layout.slice(axis).layout.num_registers if not scan else layout.num_registers
+    kept = layout.slice(axis).layout.num_registers
     cost = float(len(bits.lane) * kept * layout.warps)
     if bits.warp:
-        cost += BARRIERS * (len(bits.warp) if scan else 1) + kept * layout.warps * (1 << len(bits.warp)) / 2
+        cost += BARRIERS + kept * layout.warps * (1 << len(bits.warp)) / 2
+    return cost
+
+
+def _ordered_cost(layout: RegisterLayout, axis: int) -> float:
+    """Shuffles of lanes, and what warps write and read, for each of a thread's blocks that are separate by then."""
+    cost = 0.0
+    for run, blocks in exchanged(layout, axis):
+        if run.kind == "lane":
+            cost += len(run.bits) * blocks * layout.warps
+        else:
+            cost += BARRIERS + blocks * layout.warps * run.count / 2
     return cost
 
 

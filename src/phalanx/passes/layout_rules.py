@@ -32,7 +32,9 @@ from phalanx.ir.ops.tile import (
     Keep,
     Part,
     Reduce,
+    ReduceBy,
     Reshape,
+    ScanBy,
     Select,
     Transpose,
     Unary,
@@ -92,11 +94,16 @@ class Touch:
 
 @frozen
 class Along:
-    """The elements along one axis are combined: cheapest inside a thread, then a warp. `scan`: in order."""
+    """The elements along one axis are combined: cheapest inside a thread, then a warp.
+
+    `ordered`: neighbours with neighbours, so that each bit of the coordinate has one holder. `beside`: the
+    instruction's other operands, and results, that have the layout in which it does that.
+    """
 
     value: Value
     axis: int
-    scan: bool = False
+    ordered: bool = False
+    beside: tuple[Value, ...] = ()
 
 
 @frozen
@@ -198,6 +205,18 @@ def _reduce(op: Reduce) -> list[Wish]:
     return wishes
 
 
+def _reduce_by(op: ReduceBy) -> list[Wish]:
+    wishes: list[Wish] = [Same(op.xs), Along(op.xs[0], op.axis, True, op.xs[1:])]
+    if is_tile(op.results[0]):
+        wishes += [Result(result, op.xs[0], lambda x: x.slice(op.axis, op.keepdims).layout) for result in op.results]
+    return wishes
+
+
+def _scan(xs: tuple[Value, ...], axis: int, results: tuple[Value, ...]) -> list[Wish]:
+    along = Along(xs[0], axis, True, (*xs[1:], *results))
+    return [Same((*xs, *results)), along, *(_as_it_was_read(result, xs[0]) for result in results)]
+
+
 def _reshape(op: Reshape) -> list[Wish]:
     if not (is_tile(op.x) and is_tile(op.result)):
         return []
@@ -280,7 +299,9 @@ RULES: dict[type[Op], Rule] = {
     Empty: lambda op: [],
     Arange: lambda op: [],
     Reduce: _reduce,
-    CumSum: lambda op: [Same((op.x, op.result)), Along(op.x, op.axis, scan=True), _as_it_was_read(op.result, op.x)],
+    CumSum: lambda op: _scan((op.x,), op.axis, (op.result,)),
+    ReduceBy: _reduce_by,
+    ScanBy: lambda op: _scan(op.xs, op.axis, op.results),
     Reshape: _reshape,
     Transpose: _transpose,
     Part: _part,

@@ -183,8 +183,8 @@ def _attach(wish: Wish, weight: float, of: Mapping[Value, _Group]) -> None:
         if wish.value in of:
             of[wish.value].touches.append((wish, weight))
     elif isinstance(wish, Along):
-        if wish.value in of:
-            of[wish.value].axes.append((wish, weight))
+        for group in dict.fromkeys(of[value] for value in (wish.value, *wish.beside) if value in of):
+            group.axes.append((wish, weight))
     elif isinstance(wish, Fixed):
         if wish.value in of:
             of[wish.value].fixed.append(wish)
@@ -248,6 +248,10 @@ def _candidates(group: _Group, groups: _Groups) -> Iterator[RegisterLayout]:
     for touch, _ in group.touches:
         for axis in axes:
             yield costs.preferred(touch.view, group.shape, group.warps, axis)
+    for axis in dict.fromkeys(along.axis for along, _ in group.axes if along.ordered):
+        for touch, _ in group.touches:
+            yield costs.preferred(touch.view, group.shape, group.warps, axis, True)
+        yield costs.in_order(group.shape, group.warps, axis)
     if any(isinstance(touch.view, SharedView) for touch, _ in group.touches):
         yield from costs.between([touch.view for touch, _ in group.touches], group.shape, group.warps)
     for axis in axes:
@@ -259,7 +263,7 @@ def _cost(layout: RegisterLayout, group: _Group, groups: _Groups) -> float:
     for touch, weight in group.touches:
         total += weight * _touch_cost(touch, layout)
     for along, weight in group.axes:
-        total += weight * costs.along_cost(layout, along.axis, along.scan)
+        total += weight * costs.along_cost(layout, along.axis, along.ordered)
     for operand, weight in group.operands:
         source = groups.of[operand.result]
         if groups.of[operand.operand] is group and source.layout is not None and source is not group:
@@ -353,9 +357,11 @@ class _Rewriter:
             if operand in self.free and operand not in replaced:
                 replaced[operand] = self._in_layout(operand, self._default(operand), op)
         new = substitute(op, replaced)
-        result = op.defines
-        if result in replaced:
-            new = dataclasses.replace(new, result=replaced[result])  # type: ignore[call-arg, index]
+        results = op.defined_values()
+        if any(result in replaced for result in results):
+            made = tuple(replaced.get(result, result) for result in results)
+            changes = {"result": made[0]} if op.defines is not None else {"results": made}
+            new = dataclasses.replace(new, **changes)  # type: ignore[arg-type]
         self._out.append(self._inside(new))
         self._out += after
 
@@ -369,10 +375,10 @@ class _Rewriter:
     def _fulfil(self, op: Op, wish: Wish, replaced: dict[Value, Value]) -> list[Op]:
         """Brings operands (in `replaced`) and result into the layouts of a wish; what must follow the instruction."""
         if isinstance(wish, Same):
-            wanted = next((self.layouts[v] for v in wish.values if v in self.layouts), None)
+            wanted = next((self.layouts[v] for v in wish.values if v in self.layouts), self._default(wish.values[0]))
             for value in wish.values:
                 if value in self.free:
-                    replaced[value] = self._in_layout(value, wanted or self._default(value), op)
+                    replaced[value] = self._in_layout(value, wanted, op)
         elif isinstance(wish, Operand):
             result = replaced.get(wish.result, wish.result)
             wanted = wish.layout(self.layouts[result])
@@ -383,7 +389,7 @@ class _Rewriter:
             return self._touch(op, wish, replaced)
         elif isinstance(wish, Fixed):
             if wish.value is op.defines:
-                return self._convert_result(op, wish.layout, replaced)
+                return self._convert_result(op, wish.value, wish.layout, replaced)
             self._bring(wish.value, wish.layout, op, replaced)
         elif isinstance(wish, Prefer):
             pass  # the instruction makes whatever was decided
@@ -398,10 +404,12 @@ class _Rewriter:
             replaced[value] = self._in_layout(current, wanted, op)
 
     def _along(self, op: Op, wish: Along, replaced: dict[Value, Value]) -> None:
-        value = wish.value
-        current = replaced.get(value, value)  # another wish may have moved it already
-        if current in self.free or costs.along_cost(self.layouts[current], wish.axis, wish.scan) >= costs.IMPOSSIBLE:
-            replaced[value] = self._in_layout(value, self._default(value, wish.axis), op)
+        current = replaced.get(wish.value, wish.value)  # another wish may have moved it already
+        if current in self.free or costs.along_cost(self.layouts[current], wish.axis, wish.ordered) >= costs.IMPOSSIBLE:
+            layout = self._default(wish.value, wish.axis)
+            for tile in (wish.value, *wish.beside):
+                if tile not in op.defined_values():
+                    replaced[tile] = self._in_layout(tile, layout, op)
 
     def _touch(self, op: Op, wish: Touch, replaced: dict[Value, Value]) -> list[Op]:
         value = wish.value
@@ -414,7 +422,7 @@ class _Rewriter:
         if detour is None:
             return []
         if not wish.writes:
-            return self._convert_result(op, detour[0], replaced)
+            return self._convert_result(op, value, detour[0], replaced)
         replaced[value] = self._in_layout(value, detour[0], op)
         return []
 
@@ -430,12 +438,12 @@ class _Rewriter:
             return []
         if natural == self.layouts[wish.result]:
             return []
-        return self._convert_result(op, natural, replaced)
+        return self._convert_result(op, wish.result, natural, replaced)
 
-    def _convert_result(self, op: Op, natural: RegisterLayout, replaced: dict[Value, Value]) -> list[Op]:
-        """The instruction defines its result in `natural`; a conversion behind it brings the layout others expect."""
-        result = op.defines
-        assert result is not None
+    def _convert_result(
+        self, op: Op, result: Value, natural: RegisterLayout, replaced: dict[Value, Value]
+    ) -> list[Op]:
+        """The instruction defines a result in `natural`; a conversion behind it brings the layout others expect."""
         if natural == self.layouts[result]:
             return []
         raw = Value(result.type, result.name)

@@ -100,3 +100,147 @@ def single_element_of_a_tile():
         px.store(X[0:8, 0:1], x[:, 0, None])
 
     look[1](X)
+
+
+# --- folds and scans by a function
+
+
+@px.func
+def larger(a, b):
+    return px.maximum(a, b)
+
+
+@px.func
+def compares(a, b):
+    return a > b
+
+
+@px.func
+def forgets(a, b):
+    return a[0] + b[0]
+
+
+@px.func
+def branches(a, b):
+    if a > b:
+        return a
+    return b
+
+
+@px.func
+def waits(a, b):
+    px.sync()
+    return a + b
+
+
+@px.func
+def makes_a_tile(a, b):
+    return px.sum(px.full((8,), a, px.f32)) + b
+
+
+@case
+def fold_by_a_plain_function():
+    def plain(a, b):
+        return a + b
+
+    @px.kernel
+    def fold(X):
+        px.store(X[0, 0:8], px.reduce(px.load(X[0:8, 0:8]), 0, plain))
+
+    fold[1](X)
+
+
+@case
+def fold_by_a_lambda():
+    @px.kernel
+    def fold(X):
+        px.store(X[0, 0:8], px.reduce(px.load(X[0:8, 0:8]), 0, lambda a, b: a + b))
+
+    fold[1](X)
+
+
+@case
+def fold_of_a_view():
+    @px.kernel
+    def fold(X):
+        px.store(X[0, 0:8], px.reduce(X[0:8, 0:8], 0, larger))
+
+    fold[1](X)
+
+
+@case
+def fold_that_returns_a_bool():
+    @px.kernel
+    def fold(X):
+        px.store(X[0, 0:8], px.reduce(px.load(X[0:8, 0:8]), 0, compares))
+
+    fold[1](X)
+
+
+@case
+def fold_that_returns_one_of_two():
+    @px.kernel
+    def fold(X):
+        x = px.load(X[0:8, 0:8])
+        px.store(X[0, 0:8], px.reduce((x, x), 0, forgets)[0])
+
+    fold[1](X)
+
+
+@case
+def fold_with_a_branch():
+    @px.kernel
+    def fold(X):
+        px.store(X[0, 0:8], px.reduce(px.load(X[0:8, 0:8]), 0, branches))
+
+    fold[1](X)
+
+
+@case
+def scan_with_a_barrier():
+    @px.kernel
+    def fold(X):
+        px.store(X[0:8, 0:8], px.scan(px.load(X[0:8, 0:8]), 0, waits))
+
+    fold[1](X)
+
+
+@case
+def scan_that_makes_a_tile():
+    @px.kernel
+    def fold(X):
+        px.store(X[0:8, 0:8], px.scan(px.load(X[0:8, 0:8]), 0, makes_a_tile))
+
+    fold[1](X)
+
+
+@case
+def fold_of_two_shapes():
+    @px.kernel
+    def fold(X):
+        x = px.load(X[0:8, 0:8])
+        px.store(X[0, 0:8], px.reduce((x, px.load(X[0, 0:8])), 0, forgets)[0])
+
+    fold[1](X)
+
+
+@case
+def scan_without_an_axis():
+    @px.kernel
+    def fold(X):
+        px.store(X[0:8, 0:8], px.scan(px.load(X[0:8, 0:8]), None, larger))
+
+    fold[1](X)
+
+
+@case
+def fold_with_too_many_parameters():
+    @px.func
+    def three(a, b, c):
+        return a + b + c
+
+    @px.kernel
+    def fold(X):
+        px.store(X[0, 0:8], px.reduce(px.load(X[0:8, 0:8]), 0, three))
+
+    fold[1](X)

@@ -15,6 +15,7 @@ from phalanx.cuda.tiles.convert import emit_conversion
 from phalanx.cuda.tiles.coordinates import Coordinates
 from phalanx.cuda.tiles.cumsum import emit_cumsum
 from phalanx.cuda.tiles.elementwise import emit_elementwise, emit_pair_cast
+from phalanx.cuda.tiles.fold import emit_reduce_by, emit_scan_by
 from phalanx.cuda.tiles.index import SlotTexts, element, local, slot_line, slot_loop
 from phalanx.cuda.tiles.reduce import emit_reduce
 from phalanx.cuda.tiles.scratch import scratch_needed
@@ -35,7 +36,9 @@ from phalanx.ir.ops.tile import (
     Keep,
     Part,
     Reduce,
+    ReduceBy,
     Reshape,
+    ScanBy,
     Select,
     Transpose,
     Unary,
@@ -162,6 +165,16 @@ def emit_reduction(w: Writer, op: Reduce) -> None:
 @emits(CumSum)
 def emit_running_sum(w: Writer, op: CumSum) -> None:
     emit_cumsum(w, op)
+
+
+@emits(ReduceBy)
+def emit_fold(w: Writer, op: ReduceBy) -> None:
+    emit_reduce_by(w, op)
+
+
+@emits(ScanBy)
+def emit_running(w: Writer, op: ScanBy) -> None:
+    emit_scan_by(w, op)
 
 
 @emits(Transpose)

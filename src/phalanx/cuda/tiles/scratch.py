@@ -7,12 +7,13 @@ from typing import Any
 
 from phalanx.cuda.tiles.convert import conversion_scratch_bytes
 from phalanx.cuda.tiles.cumsum import cumsum_scratch_bytes
+from phalanx.cuda.tiles.fold import fold_scratch_bytes
 from phalanx.cuda.tiles.reduce import reduce_scratch_bytes
 from phalanx.cuda.tiles.share import shared_bytes_of_tile
 from phalanx.cuda.writer import scalar_dtype
 from phalanx.ir.core import Op
 from phalanx.ir.ops.memory import AtomicAdd
-from phalanx.ir.ops.tile import ConvertLayout, CumSum, Reduce, Reshape
+from phalanx.ir.ops.tile import ConvertLayout, CumSum, Reduce, ReduceBy, Reshape, ScanBy
 from phalanx.ir.types import TileType
 from phalanx.ir.values import Value
 from phalanx.layouts.registers import RegisterLayout
@@ -37,6 +38,8 @@ def _of_atomic(op: AtomicAdd, layouts: Layouts) -> int:
 _RULES: dict[type[Op], Callable[[Any, Layouts], int]] = {
     Reduce: lambda op, layouts: reduce_scratch_bytes(op, layouts[op.x]),
     CumSum: lambda op, layouts: cumsum_scratch_bytes(op, layouts[op.x]),
+    ReduceBy: lambda op, layouts: fold_scratch_bytes(op, layouts[op.xs[0]]),
+    ScanBy: lambda op, layouts: fold_scratch_bytes(op, layouts[op.xs[0]]),
     ConvertLayout: _of_change,
     Reshape: _of_change,
     AtomicAdd: _of_atomic,

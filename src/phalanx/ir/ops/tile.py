@@ -138,6 +138,47 @@ class CumSum(Op):
 
 
 @frozen(eq=False, repr=False)
+class Combine:
+    """A function of two elements, each one or several scalars: what a user's `@px.func` computes, without effects.
+
+    `params` are the scalars of the left element, those of the right one, and what the function takes from around it.
+    """
+
+    name: str
+    params: tuple[Value, ...]
+    ops: tuple[Op, ...]
+    results: tuple[Value, ...]
+
+
+@frozen(eq=False, repr=False)
+class ReduceBy(Op):
+    """Folds one axis of tiles of one shape with the function `by`, which is associative. All axes gone: scalars.
+
+    The left element always comes before the right one; in which groups they are joined is open.
+    """
+
+    mnemonic: ClassVar[str] = "reduce_by"
+    xs: tuple[Value, ...]
+    taken: tuple[Value, ...]
+    axis: int
+    keepdims: bool
+    by: Combine
+    results: tuple[Value, ...]
+
+
+@frozen(eq=False, repr=False)
+class ScanBy(Op):
+    """Running results of the associative function `by` along one axis of tiles of one shape, as `ReduceBy` joins them."""
+
+    mnemonic: ClassVar[str] = "scan_by"
+    xs: tuple[Value, ...]
+    taken: tuple[Value, ...]
+    axis: int
+    by: Combine
+    results: tuple[Value, ...]
+
+
+@frozen(eq=False, repr=False)
 class Reshape(Op):
     """The same elements in row-major order under another shape."""
 

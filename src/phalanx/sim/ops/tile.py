@@ -22,7 +22,9 @@ from phalanx.ir.ops.tile import (
     Keep,
     Part,
     Reduce,
+    ReduceBy,
     Reshape,
+    ScanBy,
     Select,
     Transpose,
     Unary,
@@ -32,6 +34,7 @@ from phalanx.ir.values import Const, Value
 from phalanx.sim import numerics
 from phalanx.sim.agents import Agent
 from phalanx.sim.codegen import Emitter
+from phalanx.sim.combine import Combined, fold, scan
 from phalanx.sim.fused import fused
 from phalanx.sim.registry import inline, meaning
 
@@ -295,6 +298,24 @@ def reduce(op: Reduce, agent: Agent) -> Run:
 def cumsum(op: CumSum, agent: Agent) -> Run:
     dtype, to, axis = numerics.accumulator(element(op.result)), element(op.result).numpy, op.axis
     return lambda x: np.cumsum(x.astype(dtype, copy=False), axis=axis, dtype=dtype).astype(to, copy=False)
+
+
+@meaning(ReduceBy)
+def reduce_by(op: ReduceBy, agent: Agent) -> Run:
+    function, axis, shape = Combined(op.by, agent), op.axis, shape_of(op.results[0])
+    dtypes, scalar = [element(result) for result in op.results], is_scalar(op.results[0])
+
+    def run(xs: tuple[Any, ...], taken: tuple[Any, ...]) -> tuple[Any, ...]:
+        found = [part.reshape(shape) for part in fold(function, xs, axis, taken)]
+        return tuple(map(numerics.scalar_of, found, dtypes)) if scalar else tuple(found)
+
+    return run
+
+
+@meaning(ScanBy)
+def scan_by(op: ScanBy, agent: Agent) -> Run:
+    function, axis = Combined(op.by, agent), op.axis
+    return lambda xs, taken: tuple(scan(function, xs, axis, taken))
 
 
 @meaning(Reshape)
