@@ -165,81 +165,136 @@ extern "C" __global__ void __launch_bounds__(128, 1) mixed_types_kernel(
   for (int i = 0; i < 2; ++i) t_2[i] = t_1[i] * 2.0f;
   float y[2];
   {
-    float sum[2], total[2];
+    float running[2];
     #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      sum[i] = total[i] = t_2[i];
-    }
-    sum[1] = sum[1] + total[0];
-    total[0] = total[1] = total[0] + total[1];
-    #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const auto other = ptx::shuffle_xor(total[i], 1);
-      if (px_lane & 1) sum[i] = sum[i] + other;
-      total[i] = total[i] + other;
-    }
-    #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const auto other = ptx::shuffle_xor(total[i], 2);
-      if (px_lane & 2) sum[i] = sum[i] + other;
-      total[i] = total[i] + other;
-    }
-    #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const auto other = ptx::shuffle_xor(total[i], 4);
-      if (px_lane & 4) sum[i] = sum[i] + other;
-      total[i] = total[i] + other;
-    }
-    #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const auto other = ptx::shuffle_xor(total[i], 8);
-      if (px_lane & 8) sum[i] = sum[i] + other;
-      total[i] = total[i] + other;
-    }
-    #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const auto other = ptx::shuffle_xor(total[i], 16);
-      if (px_lane & 16) sum[i] = sum[i] + other;
-      total[i] = total[i] + other;
+      running[i] = t_2[i];
     }
     {
-      float* const scratch = reinterpret_cast<float*>((px_smem + 0));
-      const int c0 = px_lane * 2 + px_warp_id * 64;
-      {
-        #pragma unroll
-        for (int i = 0; i < 2; ++i) {
-          if (((c0 + i) & 63) == 0) scratch[((c0 + i) >> 6)] = total[i];
-        }
+      running[1] = running[0] + running[1];
+    }
+    float total[1];
+    {
+      total[0] = running[1];
+    }
+    float prefix[1];
+    {
+      const float other_0 = ptx::shuffle_xor(total[0], 1);
+      if (px_lane & 1) {
+        prefix[0] = other_0;
+        total[0] = other_0 + total[0];
       }
-      __syncthreads();
-      #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        const float other = scratch[(((c0 + i) >> 6) ^ 1)];
-        if (px_warp_id & 1) sum[i] = sum[i] + other;
-        total[i] = total[i] + other;
+      else {
+        total[0] = total[0] + other_0;
       }
     }
     {
-      float* const scratch = reinterpret_cast<float*>((px_smem + 0));
+      const float other_0 = ptx::shuffle_xor(total[0], 2);
+      if (px_lane & 2) {
+        if (px_lane & 1) {
+          prefix[0] = other_0 + prefix[0];
+        }
+        else {
+          prefix[0] = other_0;
+        }
+        total[0] = other_0 + total[0];
+      }
+      else {
+        total[0] = total[0] + other_0;
+      }
+    }
+    {
+      const float other_0 = ptx::shuffle_xor(total[0], 4);
+      if (px_lane & 4) {
+        if (px_lane & 3) {
+          prefix[0] = other_0 + prefix[0];
+        }
+        else {
+          prefix[0] = other_0;
+        }
+        total[0] = other_0 + total[0];
+      }
+      else {
+        total[0] = total[0] + other_0;
+      }
+    }
+    {
+      const float other_0 = ptx::shuffle_xor(total[0], 8);
+      if (px_lane & 8) {
+        if (px_lane & 7) {
+          prefix[0] = other_0 + prefix[0];
+        }
+        else {
+          prefix[0] = other_0;
+        }
+        total[0] = other_0 + total[0];
+      }
+      else {
+        total[0] = total[0] + other_0;
+      }
+    }
+    {
+      const float other_0 = ptx::shuffle_xor(total[0], 16);
+      if (px_lane & 16) {
+        if (px_lane & 15) {
+          prefix[0] = other_0 + prefix[0];
+        }
+        else {
+          prefix[0] = other_0;
+        }
+        total[0] = other_0 + total[0];
+      }
+      else {
+        total[0] = total[0] + other_0;
+      }
+    }
+    float prefix_1[1];
+    {
       const int c0 = px_lane * 2 + px_warp_id * 64;
-      __syncthreads();  // scratch memory is free
+      float* const shared_0 = reinterpret_cast<float*>((px_smem + 0));
       {
-        #pragma unroll
-        for (int i = 0; i < 2; ++i) {
-          if (((c0 + i) & 127) == 0) scratch[((c0 + i) >> 7)] = total[i];
+        {
+          if ((c0 & 63) == 0) {
+            shared_0[c0 >> 6] = total[0];
+          }
         }
       }
       __syncthreads();
+      {
+        const int mine = (c0 >> 6) & 3, base = (c0 >> 6) - mine;
+        #pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          const float other_0 = shared_0[base + j];
+          if (j < mine) {
+            if (j > 0) {
+              prefix_1[0] = prefix_1[0] + other_0;
+            }
+            else {
+              prefix_1[0] = other_0;
+            }
+          }
+        }
+      }
+    }
+    if ((px_warp_id & 3) != 0) {
+      {
+        if ((px_lane & 31) != 0) {
+          prefix[0] = prefix_1[0] + prefix[0];
+        }
+        else {
+          prefix[0] = prefix_1[0];
+        }
+      }
+    }
+    if ((px_warp_id & 3) != 0 || (px_lane & 31) != 0) {
       #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        const float other = scratch[(((c0 + i) >> 7) ^ 1)];
-        if (px_warp_id & 2) sum[i] = sum[i] + other;
-        total[i] = total[i] + other;
+        running[i] = prefix[0] + running[i];
       }
     }
     #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      y[i] = sum[i];
+      y[i] = running[i];
     }
   }
   // kernels.py:128: best = px.argmax(y.reshape((1, N)), axis=1)
