@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import argparse
 import collections
-import importlib
-import multiprocessing
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from fuzz.batches import batches, outcomes
 from fuzz.outcomes import Options, Outcome
 
 KINDS = {
@@ -27,28 +25,6 @@ KINDS = {
     "signals": "random programs of barriers: checks against exploration of every order",
     "sources": "mutated sources of valid kernels: clean errors, findings or success",
 }
-
-
-def judged(work: tuple[str, list[int], Options]) -> list[Outcome]:
-    """All outcomes of a batch, in a process of its own where there are several."""
-    kind, seeds, options = work
-    return list(importlib.import_module(f"fuzz.{kind}").judge(seeds, options))
-
-
-def batches(kind: str, first: int, count: int, options: Options) -> list[tuple[str, list[int], Options]]:
-    """The seeds cut into what the kind likes to have at once."""
-    size = importlib.import_module(f"fuzz.{kind}").BATCH
-    seeds = range(first, first + count)
-    return [(kind, list(seeds[n : n + size]), options) for n in range(0, count, size)]
-
-
-def outcomes(work: list[tuple[str, list[int], Options]], jobs: int) -> Iterator[list[Outcome]]:
-    """The outcomes of each batch, in the order of the seeds."""
-    if jobs == 1:
-        yield from map(judged, work)
-        return
-    with multiprocessing.get_context("spawn").Pool(jobs) as pool:
-        yield from pool.imap(judged, work)
 
 
 def main() -> int:
