@@ -36,6 +36,9 @@ from phalanx.ir import types as t
         (3, t.f64, "3.0"),
         (math.inf, t.f64, "__longlong_as_double(0x7ff0000000000000LL)"),
         (1, t.f16, "(px_f16)0x3c00"),
+        (1.0004882821813226, t.f16, "(px_f16)0x3c01"),  # above the middle of two, on it as an f32
+        (65519.99999, t.f16, "(px_f16)0x7bff"),
+        (65520.0, t.f16, "(px_f16)0x7c00"),
         (1, t.bf16, "(px_bf16)0x3f80"),
         (1, t.f8e4m3, "(px_f8e4m3)0x38"),
         (1, t.f8e5m2, "(px_f8e5m2)0x3c"),

@@ -1,0 +1,55 @@
+"""What the simulator can't be asked, or not cheaply: integer division by zero, and arrays of 2^31 - 1 bytes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import phalanx as px
+from host_cuda import COMPILER, run_on_host
+
+pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler on this machine")
+
+
+@px.kernel(warps=1)
+def divisions(X, Y, Q, R, *, N=32):
+    x = px.load(X[0:N])
+    y = px.load(Y[0:N])
+    px.store(Q[0:N], x // y)
+    px.store(R[0:N], x % y)
+    px.store(Q[N], px.load(X[1]) // px.load(Y[1]))
+    px.store(R[N], px.load(X[1]) % px.load(Y[1]))
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.uint32, np.int64])
+def test_an_integer_divided_by_zero_is_zero(dtype: type) -> None:
+    """C++ leaves it open: a compiler may drop whatever depends on it."""
+    x, y = np.arange(32).astype(dtype), (np.arange(32) % 3 - 1 if dtype != np.uint32 else np.arange(32) % 3).astype(dtype)
+    quotients, remainders = np.full(33, 99, dtype), np.full(33, 99, dtype)
+    run_on_host(divisions, 1, x, y, quotients, remainders)
+    with np.errstate(all="ignore"):
+        assert (quotients[:32] == x // y).all() and (remainders[:32] == x % y).all()
+    assert (quotients[:32][y == 0] == 0).all() and (remainders[:32][y == 0] == 0).all()
+    assert quotients[32] == (0 if y[1] == 0 else x[1] // y[1]) and remainders[32] == (0 if y[1] == 0 else x[1] % y[1])
+
+
+@px.kernel(warps=1)
+def last_tile(X, Y, b, *, N=64):
+    o = b * N
+    px.store(Y[0:N], px.load(X[o : o + N], fill=7))
+    px.store(X[o : o + N], px.load(Y[N : 2 * N]))
+    px.store(Y[0:1], px.load(X[o + N + 5 : o + N + 6], fill=9))
+
+
+def test_an_axis_that_ends_with_the_indices() -> None:
+    """The sum of the last tile's start and its extent is no index any more."""
+    length = 2**31 - 1
+    whole = np.zeros(length + 65, np.uint8)  # nothing is written to most of it, so it takes no memory
+    start = -whole.ctypes.data % 16
+    array = whole[start : start + length]
+    behind = whole[start + length :]
+    array[-63:], behind[:] = np.arange(63), 77
+    y = np.full(128, 5, np.uint8)
+    run_on_host(last_tile, 1, array, y, 2**25 - 1)
+    assert (y[1:63] == np.arange(1, 63)).all() and y[63] == 7 and y[0] == 9
+    assert (array[-63:] == 5).all() and (behind == 77).all()
