@@ -78,6 +78,8 @@ class GlobalAccess:
 
     def declare(self) -> None:
         """Writes the thread's part of all indices, and the pointer they make."""
+        for dim in sorted(self.masked):
+            self.coordinates.declare(dim)  # here: several blocks ask for it
         terms, constants = [], []
         for axis in range(self.rank):
             if axis == self.view.index_axis:

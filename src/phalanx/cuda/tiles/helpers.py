@@ -184,7 +184,7 @@ SHIFT = {
 # In C++ a division by 0 is open, and so is the smallest number by -1; `(T)-1 < (T)1` says that T has a sign.
 FLOOR_DIV = Helper(
     "floor_div",
-    "// Rounds down. By 0: 0.\n"
+    "// Rounds down. By 0: 0. By -1: the negative number, which wraps around.\n"
     "template <class T>\n"
     "__device__ __forceinline__ T floor_div(T a, T b) {\n"
     "  if constexpr ((T)-1 < (T)1) {\n"
@@ -197,7 +197,7 @@ FLOOR_DIV = Helper(
 )
 FLOOR_MOD = Helper(
     "floor_mod",
-    "// The remainder has the divisor's sign. By 0: 0.\n"
+    "// The remainder has the divisor's sign. By 0 and by -1: 0.\n"
     "template <class T>\n"
     "__device__ __forceinline__ T floor_mod(T a, T b) {\n"
     "  if constexpr ((T)-1 < (T)1) {\n"
