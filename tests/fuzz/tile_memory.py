@@ -6,7 +6,8 @@ import math
 from dataclasses import replace
 
 from fuzz.tile_arrays import ArrayPlan, content_for, facts_of
-from fuzz.tile_operations import AWKWARD, DYADIC, Operations, computes
+from fuzz.tile_functions import Functions
+from fuzz.tile_operations import AWKWARD, DYADIC, computes
 from fuzz.tile_values import (
     ANYTHING,
     ATOMIC,
@@ -28,7 +29,7 @@ HUGE = (2**31 - 1, 2**31 - 33, 2**31 - 64, 2**30 + 5)
 """Extents of axes whose ends are near what 32 bits count; their elements share memory, with a stride of 0."""
 
 
-class Memory(Operations):
+class Memory(Functions):
     """Mixed into the program."""
 
     # Arrays.
@@ -64,7 +65,7 @@ class Memory(Operations):
     def new_array(self, letter: str, shape: tuple[int, ...], dtype: str, content: str, written: bool) -> int:
         """The number of a new argument."""
         name = self.fresh(letter)
-        strides, offset, size = self.strides_for(shape, written)
+        strides, offset, size = self.strides_for(shape, written or content.startswith("rows"))
         if not shape:
             strides, offset, size = (), 0, 1
         plan = ArrayPlan(name, dtype, shape, strides, offset, size, content, written, facts_of(content, dtype))

@@ -16,11 +16,13 @@ import numpy as np
 
 from fuzz.tile_arrays import ArrayPlan, memory_of, view_of
 from fuzz.tile_agents import Agents
+from fuzz.tile_functions import FOLDS
 from fuzz.tile_operations import broadcast, computes
 from fuzz.tile_values import ANYTHING, FLOATS, INTEGERS, Facts, Grid, Value, is_float, plus, summed
 from fuzz.tile_writing import Scalar, as_literal
 
 HELPERS = {
+    **FOLDS,
     "blend": ["@px.func", "def blend(condition, x, y):", "    return px.where(condition, x, y)"],
     "twice": [
         "@px.func", "def twice(x, times=2):", "    for _ in px.static_range(times):", "        x = -x", "    return x",
@@ -138,6 +140,7 @@ class Program(Agents):
             (self.reshape, 5), (self.part, 1), (self.counting, 3), (self.filled, 3), (self.load, 10), (self.gather, 3),
             (self.shared_store, 5), (self.shared_load, 7), (self.shared_atomic, 2), (self.atomic, 3), (self.held, 2),
             (self.store, 4), (self.load_back, 3), (self.scalar_binary, 4), (self.scalar_load, 2), (self.scalar_of_block, 1),
+            (self.decision, 4), (self.fused, 2), (self.rounding, 3), (self.bits, 2), (self.new_axis, 2), (self.folded, 4),
             (self.product, 3), (self.called, 2), (self.paired, 2), (self.meeting, 1), (self.asserted, 1),
         ]  # fmt: skip
         if self.depth < 4:
