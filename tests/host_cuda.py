@@ -123,7 +123,7 @@ def _atomic(name: str) -> str | None:
     place = "unsigned p" if match[3] == "remote" else f"{ctype}* p"
     place_of = f"px_aligned<{ctype}>(p)", f"({ctype}*)px_place(p, sizeof({ctype}))"
     start = f"{ctype}* q = {place_of[match[3] == 'remote']};"
-    add = "*q = old + x;"
+    add = "__builtin_add_overflow(old, x, q);" if dtype[0] in "iu" else "*q = old + x;"  # integers wrap
     if dtype == "f16":
         add = "*q = px_half_of(px_half_value(old) + px_half_value(x));"
     if dtype == "bf16":

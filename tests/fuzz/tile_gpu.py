@@ -34,15 +34,14 @@ class GpuFailure(Exception):
 class GpuProcess:
     """Takes one case at a time; `begin` and `finish` are apart so that the caller can do something in between."""
 
-    def __init__(self) -> None:
+    def __init__(self, command: list[str] | None = None) -> None:
+        self._command = command or [sys.executable, "-m", "fuzz.tile_gpu"]
         self._process: subprocess.Popen[bytes] | None = None
         atexit.register(self.stop)
 
     def begin(self, case: Case) -> None:
         if self._process is None or self._process.poll() is not None:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "fuzz.tile_gpu"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-            )
+            self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert self._process.stdin is not None
         try:
             pickle.dump(case, self._process.stdin)

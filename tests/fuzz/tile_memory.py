@@ -256,7 +256,7 @@ class Memory(Functions):
             start = self.output_start(n)
             items.append(self.slice_of(start, n))
             extents.append(max(1, n + rng.choice([0, 0, 0, 1, 5, -1, -n // 3])))
-        if self.blocks > 1 or self.chance(0.2) and len(sizes) < 4:
+        if self.blocks > 1 or (self.chance(0.2) and len(sizes) < 4):
             if self.chance(0.3) and not scattered and items[0].startswith("0:"):
                 n = sizes[0]
                 items[0] = f"b * {n} : b * {n} + {n}"

@@ -250,13 +250,13 @@ class Operations(Writing):
         def fits(v: Value) -> bool:
             return computes(v) and v.dtype in FLOATS and v.facts.zeros
 
-        a = self.some(fits)
+        a = self.some(lambda v: fits(v) and v.facts.grid is not None) or self.some(fits)
         if a is None:
             return None
         grid = a.facts.grid
         names = list(ANYWHERE)
         if grid is not None and grid.high <= 3:
-            names += NEAR_ZERO
+            names += 2 * NEAR_ZERO
         if grid is not None and grid.high <= 10 and grid.low >= -10:
             names += MODERATE
         fn = self.rng.choice(names)
@@ -271,7 +271,7 @@ class Operations(Writing):
         if a is None:
             return None
         target = self.dtype()
-        if not a.facts.exact and target not in FLOATS or not self.affordable(a.shape, target):
+        if (not a.facts.exact and target not in FLOATS) or not self.affordable(a.shape, target):
             return None
         if target == "bool" and not a.facts.exact:
             return None

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from fuzz.tile_arrays import ArrayPlan, memory_of, view_of
 from fuzz.tile_agents import Agents
+from fuzz.tile_arrays import ArrayPlan, memory_of, view_of
 from fuzz.tile_functions import FOLDS
 from fuzz.tile_operations import broadcast, computes
 from fuzz.tile_values import ANYTHING, FLOATS, INTEGERS, Facts, Grid, Value, is_float, plus, summed
@@ -136,7 +136,7 @@ class Program(Agents):
         """One of all that there are; whatever finds nothing that fits writes nothing."""
         choices: list[tuple[Any, int]] = [
             (self.binary, 22), (self.literal, 12), (self.comparison, 5), (self.where, 8), (self.convert, 10),
-            (self.unary, 5), (self.approximate, 3), (self.reduction, 10), (self.scan, 4), (self.transpose, 6),
+            (self.unary, 5), (self.approximate, 6), (self.reduction, 10), (self.scan, 4), (self.transpose, 6),
             (self.reshape, 5), (self.part, 1), (self.counting, 3), (self.filled, 3), (self.load, 10), (self.gather, 3),
             (self.shared_store, 5), (self.shared_load, 7), (self.shared_atomic, 2), (self.atomic, 3), (self.held, 2),
             (self.store, 4), (self.load_back, 3), (self.scalar_binary, 4), (self.scalar_load, 2), (self.scalar_of_block, 1),
@@ -320,7 +320,7 @@ class Program(Agents):
             self.load(shape, dtype)
             term = self.some(lambda v: v.dtype == dtype and computes(v) and broadcast(v.shape, shape) == shape)
             known = None if term is None else summed(term.facts, dtype, max(1, count))
-            if known is None or known.grid is None and is_float(dtype) or term is None:
+            if known is None or (known.grid is None and is_float(dtype)) or term is None:
                 known = total.facts
             else:
                 self.line(f"{total.name} = {total.name} + {term.name}")

@@ -1,0 +1,166 @@
+"""Random tile kernels: a small share of the seeds, and what the generator and the comparison promise."""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import phalanx as px
+from fuzz import tiles
+from fuzz.agreement import disagreement
+from fuzz.outcomes import Options
+from fuzz.shrinking import shrunk
+from fuzz.tile_arrays import ArrayPlan
+from fuzz.tile_gpu import GpuFailure, GpuProcess
+from fuzz.tile_programs import Case, draw
+from fuzz.tile_runs import load_kernel, simulated
+from fuzz.tile_values import NUMPY, Facts
+from host_build import COMPILER, MISSING
+from phalanx.language.builtin import Builtin
+
+on_host = pytest.mark.skipif(COMPILER is None, reason=MISSING)
+SHARE = range(8)
+"""Seeds of `make test`."""
+
+
+def stories(seeds: range, options: Options) -> str:
+    return "\n\n".join(outcome.problem for outcome in tiles.judge(seeds, options) if outcome.problem is not None)
+
+
+@on_host
+def test_simulator_and_host_agree() -> None:
+    assert stories(SHARE, Options()) == ""
+
+
+@on_host
+@pytest.mark.long
+@pytest.mark.parametrize("first", range(100, 500, 50))
+def test_simulator_and_host_agree_on_more(first: int) -> None:
+    assert stories(range(first, first + 50), Options()) == ""
+
+
+@on_host
+@pytest.mark.long
+@pytest.mark.parametrize("first", range(500, 600, 25))
+def test_nothing_undefined_is_done(first: int) -> None:
+    assert stories(range(first, first + 25), Options(sanitize=True)) == ""
+
+
+@pytest.mark.gpu
+def test_simulator_and_gpu_agree() -> None:
+    assert stories(range(200), Options(gpu=True, host=False)) == ""
+
+
+def test_a_seed_gives_one_case() -> None:
+    assert draw(11) == draw(11) != draw(12)
+    for one, two in zip(draw(11).memories(), draw(11).memories(), strict=True):
+        assert one.tobytes() == two.tobytes()
+
+
+ELSEWHERE = {
+    "cdiv": "scalars: random programs of the language", "print": "leaves nothing in memory", "empty": "is not read",
+    "launch_dependents": "between launches", "wait_prior": "between launches", "pipe": "choreographies", "ring": "choreographies",
+    "wgmma": "choreographies", "wgmma_commit": "choreographies", "wgmma_wait": "choreographies",
+}  # fmt: skip
+"""Functions of kernels that random tile kernels leave to other tests."""
+
+
+def test_the_language_is_known() -> None:
+    """Some hundred kernels have every element type, every function, and each kind of control flow between them."""
+    text = "\n".join(draw(seed).text for seed in range(400))
+    missing = [dtype for dtype in NUMPY if f"px.{dtype}" not in text]
+    functions = [name for name in dir(px) if isinstance(getattr(px, name), Builtin) and name not in ELSEWHERE]
+    missing += [name for name in functions if not re.search(rf"px\.{name}\b", text)]
+    phrases = [".T", ".reshape(", ".permute(", ".tile(", "None", "fill=", "once=True", "reuse=", "keepdims=True", "approx=True",
+               "for ", "while ", "break", "continue", "return\n", "else:", "@px.func", "@px.struct", ".swap()", "pick(", ".arrive()",
+               ".wait(0)", " // ", " % ", " << ", " >> ", "~"]  # fmt: skip
+    missing += [phrase for phrase in phrases if phrase not in text]
+    assert missing == [], "let the files fuzz/tile_*.py write them, or say here where they are tested"
+
+
+PLAN = ArrayPlan("O1", "f32", (3,), (1,), 0, 4, "grid1", True)
+NAN, OTHER_NAN = np.float32(np.nan), np.array([0xFFC00001], np.uint32).view(np.float32)[0]
+
+
+@pytest.mark.parametrize(("facts", "got", "want", "agree"), [
+    (Facts(), 1.5, 1.5, True),
+    (Facts(), 1.5, np.nextafter(np.float32(1.5), np.float32(2)), False),
+    (Facts(), NAN, OTHER_NAN, True),
+    (Facts(), NAN, 1.0, False),
+    (Facts(), 0.0, -0.0, False),
+    (Facts(zeros=False), 0.0, -0.0, True),
+    (Facts(tolerance=1e-3), 1000.9, 1000.0, True),
+    (Facts(tolerance=1e-3), 1002.0, 1000.0, False),
+    (Facts(tolerance=1e-3), np.inf, 1000.0, False),
+    (Facts(tolerance=1e-3), np.inf, np.inf, True),
+    (Facts(tolerance=1e-3), NAN, np.inf, False),
+])  # fmt: skip
+def test_what_counts_as_agreement(facts: Facts, got: float, want: float, agree: bool) -> None:
+    plan = dataclasses.replace(PLAN, facts=facts)
+    memories = [np.array([0, 0, x, 0], np.float32) for x in (got, want)]
+    assert (disagreement((plan,), [memories[0]], [memories[1]]) is None) == agree
+
+
+def test_memory_beside_an_array_is_compared() -> None:
+    changed = np.array([0, 0, 0, 1], np.float32)
+    assert "[3] 1.0 instead of 0.0" in str(disagreement((PLAN,), [changed], [np.zeros(4, np.float32)]))
+
+
+def test_a_difference_becomes_a_story(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host that leaves one output as it was: the story has the text, the arrays and the elements."""
+    monkeypatch.setattr(tiles, "on_host", lambda cases, modules, sanitize: [case.memories() for case in cases])
+    (outcome,) = tiles.judge([1], Options())
+    assert outcome.verdict == "host differs"
+    case = draw(1)
+    assert case.text in str(outcome.problem) and case.describe() in str(outcome.problem)
+    assert re.search(r"\d+ of \d+ elements in memory differ: \[\d+\] \S+ instead of", str(outcome.problem))
+
+
+def test_what_fails_is_made_shorter(tmp_path: Path) -> None:
+    """The statements that the last store needs stay, the others go."""
+    case = draw(7)
+    wanted = [line for line in case.text.splitlines() if line.strip().startswith("px.store(O")][-1]
+
+    def fails(shorter: Case) -> bool:
+        try:
+            simulated(shorter, load_kernel(shorter, tmp_path))
+        except Exception:
+            return False
+        return wanted in shorter.text
+
+    text = shrunk(case, fails).text
+    assert wanted in text and len(text.splitlines()) < len(case.text.splitlines()) - 3
+
+
+ECHO = """
+import pickle, sys
+while True:
+    case = pickle.load(sys.stdin.buffer)
+    if case.seed == 2:
+        sys.exit(7)
+    pickle.dump(case.memories(), sys.stdout.buffer)
+    sys.stdout.buffer.flush()
+"""
+
+
+def test_a_lost_process_is_replaced() -> None:
+    process = GpuProcess([sys.executable, "-c", ECHO])
+    for seed, lost in ((1, False), (2, True), (3, False)):
+        process.begin(draw(seed))
+        if lost:
+            with pytest.raises(GpuFailure, match="ended with 7"):
+                process.finish()
+        else:
+            assert len(process.finish()) == len(draw(seed).arrays)
+    process.stop()
+
+
+def test_cases_travel_between_processes() -> None:
+    case = draw(5)
+    assert pickle.loads(pickle.dumps(case)) == case
