@@ -12,14 +12,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from fuzz.tile_values import FLOATS, NUMPY, Facts, Grid, bits_of, bytes_of, integer_limits, is_float
+from fuzz.tile_values import ANYTHING, FLOATS, NUMPY, Facts, Grid, bits_of, bytes_of, integer_limits, is_float
 
 ALIGNMENT = 256
 
-SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -1.5, 2.5, 3.5, 0.1, -0.7, 1e-3, 7.0, -8.0, 100.0, 448.0, 449.0, 464.0, 480.0, -500.0,
-           57344.0, 60000.0, 65504.0, 65519.0, 65520.0, 1e5, -3e4, 127.0, 128.0, 255.5, 256.0, -129.0, 32767.5, 2.0**31, -(2.0**31),
-           2.0**31 - 128, 2.0**32, 2.0**63, -(2.0**63), 2.0**64, 1e30, -1e30, 1.0004882821813226, 2.0**-9, 1.5 * 2.0**-10, 2.0**-17,
-           2.0**-24, 6e-8, 1e-40, -1e-45, 2.0**-126, 3.4e38, math.inf, -math.inf, math.nan]  # fmt: skip
+SPECIAL = [
+    0.0, -0.0, 1.0, -1.0, 0.5, -1.5, 2.5, 3.5, 0.1, -0.7, 1e-3, 7.0, -8.0, 100.0, 448.0, 449.0, 464.0, 480.0, -500.0, 57344.0,
+    60000.0, 65504.0, 65519.0, 65520.0, 1e5, -3e4, 127.0, 128.0, 255.5, 256.0, -129.0, 32767.5, 2.0**31, -(2.0**31),
+    2.0**31 - 128, 2.0**32, 2.0**63, -(2.0**63), 2.0**64, 1e30, -1e30, 1.0004882821813226, 2.0**-9, 1.5 * 2.0**-10,
+    2.0**-17, 2.0**-24, 6e-8, 1e-40, -1e-45, 2.0**-126, 3.4e38, math.inf, -math.inf, math.nan,
+]  # fmt: skip
+"""Numbers at the edges of types, of conversions and of rounding."""
 
 
 @dataclass(frozen=True)
@@ -34,12 +37,12 @@ class ArrayPlan:
     size: int
     content: str
     written: bool = False
-    facts: Facts = Facts()
+    facts: Facts = ANYTHING
     """Of what is read from it; of an array that is written, how exactly it is compared."""
-    needs_cuda_interface: bool = False
 
     def describe(self) -> str:
-        return f"{self.name}: {self.dtype} {self.shape} strides {self.strides} from {self.offset} of {self.size}, {self.content}"
+        place = f"strides {self.strides} from {self.offset} of {self.size}"
+        return f"{self.name}: {self.dtype} {self.shape} {place}, {self.content}"
 
 
 def facts_of(content: str, dtype: str) -> Facts:

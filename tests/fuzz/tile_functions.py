@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fuzz.tile_operations import TRUTH, Operations, broadcast, computes
-from fuzz.tile_values import ANYTHING, FLOATS, FP8, INTEGERS, NUMPY, Facts, Grid, Value, bytes_of, rounded
+from fuzz.tile_values import ANYTHING, FLOATS, INTEGERS, NUMPY, Facts, Grid, Value, bytes_of, rounded
 from fuzz.tile_writing import promoted
 
 FOLDS = {
@@ -66,7 +66,7 @@ class Functions(Operations):
 
     def bits(self) -> Value | None:
         """The same bits as another type; not of what may be NaN, whose bits are open."""
-        a = self.some(lambda v: v.facts.exact and v.dtype != "bool" and (v.dtype in INTEGERS or self.certain(v)), scalars=0.1)
+        a = self.some(lambda v: v.facts.exact and (v.dtype in INTEGERS or self.certain(v)), scalars=0.1)
         if a is None:
             return None
         same = [d for d in NUMPY if bytes_of(d) == bytes_of(a.dtype) and d not in ("bool", a.dtype)]
@@ -77,7 +77,7 @@ class Functions(Operations):
 
     @staticmethod
     def certain(value: Value) -> bool:
-        return value.facts.grid is not None and value.facts.zeros and value.dtype not in FP8
+        return value.facts.grid is not None and value.facts.zeros and value.dtype in FLOATS
 
     def new_axis(self) -> Value | None:
         a = self.some(lambda v: len(v.shape) < 4)

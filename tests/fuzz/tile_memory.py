@@ -139,8 +139,10 @@ class Memory(Functions):
             start = self.integer_argument(length - rng.choice([shape[0], shape[0] // 2, 1, shape[0] + 7])).name
             view = f"{self.arrays[number].name}[{self.slice_of(start, shape[0])}]"
         else:
-            known = [n for n, p in enumerate(self.arrays) if not p.written and p.dtype == dtype and len(p.shape) == len(shape)
-                     and p.content not in ("indices",) and not p.content.startswith("rows")]
+            known = [
+                n for n, p in enumerate(self.arrays) if not p.written and p.dtype == dtype and len(p.shape) == len(shape)
+                and p.content != "indices" and not p.content.startswith("rows")
+            ]  # fmt: skip
             dropped = None
             if known and self.chance(0.4):
                 number = rng.choice(known)
@@ -180,8 +182,8 @@ class Memory(Functions):
         number = self.new_array("E", (self.rng.randrange(1, 9),), dtype, content_for(dtype, self.chance(0.3)), False)
         plan = self.arrays[number]
         text = self.rng.choice([f"{plan.name}[0]", f"{plan.name}[bx]", f"px.load({plan.name}[{plan.shape[0] - 1}])"])
-        return self.assign(f"{text} + 0" if dtype in INTEGERS and not text.startswith("px") else f"px.keep({text})", (), dtype,
-                           plan.facts, "e")
+        plain = dtype in INTEGERS and not text.startswith("px")
+        return self.assign(f"{text} + 0" if plain else f"px.keep({text})", (), dtype, plan.facts, "e")
 
     def index_tile(self, size: int, content: str) -> Value:
         """A tile of indices; from an array of its own, or counted."""
@@ -344,8 +346,8 @@ class Memory(Functions):
             reuse = f", reuse={gone.name}"
         elif used + value.nbytes > MOST_SHARED:
             return None
-        stages = self.rng.choice([2, 3]) if not reuse and value.nbytes < 8192 and len(value.shape) < 4 and self.chance(0.2) else 0
-        if stages:
+        if not reuse and value.nbytes < 8192 and len(value.shape) < 4 and self.chance(0.2):
+            stages = self.rng.choice([2, 3])
             self.line(f"{name} = px.shared(({stages}, {written[1:]}, px.{value.dtype})")
             for stage in range(stages):
                 self.line(f"px.store({name}[{stage}], {value.name})")
@@ -387,7 +389,8 @@ class Memory(Functions):
                 shape.append(size)
             else:
                 items.append(self.rng.choice([str(self.rng.randrange(0, n)), f"bx % {n}"]))
-        name = buffer.name if all(item == ":" for item in items) and self.chance(0.7) else f"{buffer.name}[{', '.join(items)}]"
+        whole = all(item == ":" for item in items) and self.chance(0.7)
+        name = buffer.name if whole else f"{buffer.name}[{', '.join(items)}]"
         if len(shape) > 1 and self.chance(0.3):
             name, shape = name + ".T", shape[::-1]
         if not shape:

@@ -207,11 +207,17 @@ class Operations(Writing):
             return None
         a, b = found
         dtype, shape = promoted(a.dtype, b.dtype), broadcast(a.shape, b.shape)
-        condition = self.some(lambda v: v.dtype == "bool" and shape is not None and broadcast(v.shape, shape) is not None)
+        if dtype is None or shape is None:
+            return None
+
+        def fits(v: Value) -> bool:
+            return v.dtype == "bool" and broadcast(v.shape, shape) is not None
+
+        condition = self.some(fits)
         if condition is None:
             self.comparison()
-            condition = self.some(lambda v: v.dtype == "bool" and shape is not None and broadcast(v.shape, shape) is not None)
-        if dtype is None or condition is None or shape is None:
+            condition = self.some(fits)
+        if condition is None:
             return None
         whole = broadcast(condition.shape, shape)
         if whole is None or not self.affordable(whole, dtype):

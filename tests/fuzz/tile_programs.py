@@ -177,7 +177,8 @@ class Program(Agents):
         b = self.some(lambda v: v.shape == a.shape and v.dtype == a.dtype)
         assert b is not None
         self.helpers.add("pick")
-        self.assign(f"pick({self.rng.choice(['b', 'bx', '2'])}, {a.name}, {b.name})", a.shape, a.dtype, a.facts.meet(b.facts))
+        text = f"pick({self.rng.choice(['b', 'bx', '2'])}, {a.name}, {b.name})"
+        self.assign(text, a.shape, a.dtype, a.facts.meet(b.facts))
 
     def paired(self) -> None:
         """Tiles travel through the fields of a struct."""
@@ -216,8 +217,8 @@ class Program(Agents):
             return flag.name
         if self.loops and self.chance(0.4):
             return f"{self.loops[-1][0]} {self.rng.choice(['==', '<', '>'])} {self.rng.randrange(0, 3)}"
-        name, number = ("b", self.rng.randrange(0, 3)) if scalar is None or self.chance(0.5) else (scalar.name, self.rng.randrange(0, 5))
-        return f"{name} {self.rng.choice(['==', '<', '>', '!='])} {number}"
+        name = "b" if scalar is None or self.chance(0.5) else scalar.name
+        return f"{name} {self.rng.choice(['==', '<', '>', '!='])} {self.rng.randrange(0, 4)}"
 
     def update(self, value: Value) -> Facts | None:
         """Assigns another value of the same type to a name; gives its facts."""
