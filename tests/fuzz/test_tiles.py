@@ -78,8 +78,8 @@ def test_the_language_is_known() -> None:
     functions = [name for name in dir(px) if isinstance(getattr(px, name), Builtin) and name not in ELSEWHERE]
     missing += [name for name in functions if not re.search(rf"px\.{name}\b", text)]
     phrases = [".T", ".reshape(", ".permute(", ".tile(", "None", "fill=", "once=True", "reuse=", "keepdims=True",
-               "approx=True", "for ", "while ", "break", "continue", "return\n", "else:", "@px.func", "@px.struct", ".swap()",
-               "pick(", ".arrive()", ".wait(0)", " // ", " % ", " << ", " >> ", "~"]  # fmt: skip
+               "approx=True", "for ", "while ", "break", "continue", "return\n", "else:", "@px.func", "@px.struct",
+               ".swap()", "pick(", ".arrive()", ".wait(0)", " // ", " % ", " << ", " >> ", "~"]  # fmt: skip
     missing += [phrase for phrase in phrases if phrase not in text]
     assert missing == [], "let the files fuzz/tile_*.py write them, or say here where they are tested"
 
