@@ -53,12 +53,14 @@ def chain(draft: Draft, numbers: Callable[[], int], *, flat: bool) -> Chain:
     worker, feeds = first
     ring = worker.ring
     result.declared += ring.declare()
-    ring.wraps = loop.most * worker.steps >= (2 * ring.stages if ring.turns else ring.stages + 1)
+    ring.fills = loop.most * worker.steps
     ring.alone = flat and any(one.generic for one in feeds)
     feeders = _feeders(draft, loop, ring, feeds, worker.steps)
     workers = [worker]
     for last in range(3):
-        done = work(draft, worker.flow, tile="t", most=3, whole=worker.parts == 1)
+        done = work(draft, worker.flow, tile="t", most=3, whole=worker.parts == 1, flat=flat)
+        result.declared += draft.extra
+        draft.extra = []
         worker.lines = done.lines
         ends = last == 2 or rng.random() < 0.6 or worker.turns or worker.direct is not None
         if ends:
@@ -224,7 +226,7 @@ def _direct(draft: Draft, worker: Worker) -> None:
     def lines(stage: str, part: int) -> list[str]:
         place = f"{worker.ring.buffers[0]}[{stage}], {name}[t * {size} + rank{rest}]"
         copy = f'px.tma.reduce({place}, "add")' if adds else f"px.tma.store({place})"
-        why = "needed: before the stage is released" if worker.ring.wraps else "before the stage is released"
+        why = "needed: before the stage is released" if worker.ring.refilled() else "before the stage is released"
         return [copy, "px.tma.commit()", f"px.tma.wait(0, read=True)  # {why}"]
 
     worker.direct = lines
@@ -243,7 +245,7 @@ def _handed_on(
     flow = stepped(flow, kind)
     direct = worker.parts == 1 and flow.shape[-1] * kind.nbytes % 16 == 0 and draft.chance(0.2)
     way = passing(draft, flow, worker.parts, engine_reads=direct)
-    flow = arrived(flow, way.route, draft.cluster.size)
+    flow = arrived(flow, way, draft.cluster.size)
     rows = flow.shape[0]
     parts = 1 if flat or direct else rng.choice([n for n in (1, 1, 2, 3) if rows % n == 0])
     agents = rng.choice((2, 3)) if parts == 1 and not flat and not direct and draft.chance(0.2) else parts
@@ -251,7 +253,7 @@ def _handed_on(
                 producers=worker.agents, consumers=agents, turns=agents > parts, route=way.route,
                 sender_arms=way.sender_arms, release_self=way.release_self)  # fmt: skip
     ring.stages *= agents if ring.turns else 1
-    ring.wraps = loop.most >= (2 * ring.stages if ring.turns else ring.stages + 1)
+    ring.fills = loop.most
     ring.alone = flat and way.how == "local"
     _style(draft, ring)
     if way.how == "local" and not ring.turns and draft.chance(0.3):
@@ -291,6 +293,7 @@ def _flat_role(draft: Draft, loop: Loop, feeders: list[list[str]], workers: list
             f"for t in range({loop.first}, min({loop.first} + {ahead * step}, {loop.end}), {step}):", *indented(feed_lines),
         ]  # fmt: skip
         later = [_moved(line, ahead * step) for line in feed_lines]
+        later = later if loop.most > ahead else [unmarked(line) for line in later]
         turn = [f"if t + {ahead * step} < {loop.end}:", *indented(later), *first.taken(0, 0, [])]
     for one in rest:
         turn += one.taken(0, 0, None)

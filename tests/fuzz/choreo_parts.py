@@ -204,6 +204,9 @@ class Draft:
     shared_bytes: int = 0
     warps: int = 0
     features: list[str] = field(default_factory=list)
+    extra: list[str] = field(default_factory=list)
+    """Declarations that belong to steps of the work on tiles."""
+    count: int = 0
     started: list[str] = field(default_factory=list)
     """Lines of barriers that the kernel initialises itself, for the place behind their declarations."""
 
@@ -226,6 +229,11 @@ class Draft:
         """The declaration of a shared buffer."""
         self.shared_bytes += int(np.prod(shape)) * kind.nbytes + 1024
         return f"{name} = px.shared({shape!r}, {kind.px})"
+
+    def fresh(self, word: str) -> str:
+        """A name that no other has."""
+        self.count += 1
+        return f"{word}{self.count}"
 
     def chance(self, share: float) -> bool:
         return self.rng.random() < share

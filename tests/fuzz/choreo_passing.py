@@ -7,8 +7,12 @@ from dataclasses import dataclass
 
 from fuzz.choreo_parts import Draft, Flow, Route
 from fuzz.choreo_rings import Ring
+from fuzz.choreo_works import narrowed
 
-WAYS = ("local", "push", "push", "push rows", "push stores", "cluster.store", "remote")
+WAYS = (
+    "local", "push", "push", "push rows", "push stores", "push transposed", "push converted", "push reshaped", "push halves",
+    "cluster.store", "remote",
+)  # fmt: skip
 
 
 @dataclass
@@ -30,7 +34,7 @@ class Passing:
 def passing(draft: Draft, flow: Flow, parts: int, *, engine_reads: bool) -> Passing:
     """A random way for tiles of a flow that `parts` agents hold."""
     rng = draft.rng
-    ways = [way for way in WAYS if _possible(way, flow, engine_reads=engine_reads)]
+    ways = [way for way in WAYS if _possible(way, flow, parts, engine_reads=engine_reads)]
     how = rng.choice(ways)
     draft.note(f"pass {how}")
     if how == "local":
@@ -41,16 +45,20 @@ def passing(draft: Draft, flow: Flow, parts: int, *, engine_reads: bool) -> Pass
     arms = draft.chance(0.5)
     if arms:
         draft.note("armed by the sender")
+    if how == "push halves" and arms:
+        return Passing(how, route, True, "", False)
     return Passing(how, route, arms, "", arms and how != "cluster.store" and draft.chance(0.7))
 
 
-def _possible(way: str, flow: Flow, *, engine_reads: bool) -> bool:
-    if way == "cluster.store":
-        return flow.kind.nbytes == 4 and not engine_reads
-    if way == "remote":
+def _possible(way: str, flow: Flow, parts: int, *, engine_reads: bool) -> bool:
+    if way in ("cluster.store", "remote"):
         return not engine_reads
     if way in ("push rows", "push stores"):
         return len(flow.shape) == 2
+    if way in ("push transposed", "push reshaped"):
+        return len(flow.shape) == 2 and parts == 1 and not engine_reads
+    if way == "push halves":
+        return flow.shape[0] // parts % 2 == 0
     return True
 
 
@@ -68,8 +76,18 @@ def produced(
         declared.append(draft.buffer(f"mine{n}", (ring.stages, shape[0], shape[1] + extra), flow.kind))
     elif way.how == "push stores":
         declared.append(draft.buffer(f"mine{n}", (ring.stages, shape[1], shape[0]), flow.kind))
-    elif way.how == "push":
+    elif way.how in ("push", "push halves"):
         declared.append(draft.buffer(f"mine{n}", (ring.stages, *shape), flow.kind))
+    elif way.how == "push converted":
+        held = narrowed(draft, flow)
+        declared.append(draft.buffer(f"mine{n}", (ring.stages, *shape), held))
+    elif way.how == "push transposed":
+        declared.append(draft.buffer(f"mine{n}", (ring.stages, *shape[::-1]), flow.kind))
+    elif way.how == "push reshaped":
+        count = shape[0] * shape[1]
+        across = draft.rng.choice([n for n in (2, 4, 8, 3, 16) if count % n == 0] or [1])
+        source = (count // across, across)
+        declared.append(draft.buffer(f"mine{n}", (ring.stages, *source), flow.kind))
 
     def lines(part: int, agent: int) -> list[str]:
         whole = parts == 1
@@ -94,13 +112,27 @@ def produced(
                 mine = f"mine{n}[{stage}][{part * rows}:{part * rows + rows}, 0:{shape[1]}]"
             elif way.how == "push stores":
                 mine = f"mine{n}[{stage}].T{cut}"
+            if way.how == "push converted":
+                value_here = f"y.to({held.px})"
+            elif way.how == "push transposed":
+                value_here, place = value, f"{name}[{stage}].T"
+            elif way.how == "push reshaped":
+                value_here = f"{value}.reshape{source}"
+            else:
+                value_here = value
             arm, armed = [], ""
             if way.sender_arms and way.armed_by_call:
                 armed = ", arm=True"
             elif way.sender_arms:
                 arm = [announced]
+            if way.how == "push halves":
+                half = rows // 2
+                return [f"px.store({mine}, {value})", fence, *arm, *(
+                    f"px.cluster.copy(mine{n}[{stage}][{first}:{first + half}], {name}[{stage}][{first}:{first + half}], "
+                    f"{barrier}, cta={to})" for first in (part * rows, part * rows + half)
+                )]  # fmt: skip
             return [
-                f"px.store({mine}, {value})", fence, *arm,
+                f"px.store({mine}, {value_here})", fence, *arm,
                 f"px.cluster.copy({mine}, {place}, {barrier}, cta={to}{armed})",
             ]  # fmt: skip
 
@@ -109,8 +141,12 @@ def produced(
     return declared, lines
 
 
-def arrived(flow: Flow, route: Route | None, size: int) -> Flow:
+def arrived(flow: Flow, way: Passing, size: int) -> Flow:
     """What each rank finds in the ring: what the rank sent that is routed to it."""
+    route = way.route
+    if way.how == "push transposed":
+        source_at = flow.at
+        flow = Flow(flow.shape[::-1], flow.kind, flow.low, flow.high, lambda t: [x.T for x in source_at(t)])
     if route is None:
         return flow
     before = flow.at

@@ -111,7 +111,7 @@ class Product:
             body = [*fed, *ring.acquire(), *wgmma(stage), f"last = {stage}", *ring.advance("take")]
         return [
             start, "last = 0", *self.repeated(steps, body),
-            "px.wgmma_wait(0)  # needed: before the stage is released", *ring.release("last"), f"y = {acc}",
+            "px.wgmma_wait(0)  # needed: before the stage is released", *ring.release("last", steps - 1), f"y = {acc}",
         ]  # fmt: skip
 
     def repeated(self, steps: int, body: list[str]) -> list[str]:

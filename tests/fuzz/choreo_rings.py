@@ -37,8 +37,8 @@ class Ring:
     polls: bool = False
     arming: str = "transaction"
     release_self: bool = True
-    wraps: bool = False
-    """Whether a stage is surely filled a second time."""
+    fills: int = 0
+    """How many stages are filled at least, one after the other, in the cluster with most tiles."""
     alone: bool = False
     """Whether the agent that reads a stage stored it itself, so that its wait for it changes nothing."""
 
@@ -182,10 +182,15 @@ class Ring:
         return self.wait(f"full{self.number}[{self.stage('take')}]", self.parity("take"),
                          "the stage is full" if self.alone else "needed: the stage is full")
 
-    def release(self, stage: str = "") -> list[str]:
+    def refilled(self, position: int = 0) -> bool:
+        """Whether the stage of some fill, by every agent that takes turns, is surely filled again."""
+        return self.fills >= (2 * self.stages if self.turns else self.stages + 1 + position)
+
+    def release(self, stage: str = "", position: int = 0) -> list[str]:
+        """Gives a stage back, first that of the fill `position`."""
         mask = self.release_mask()
         ctas = f"ctas={mask}" if mask is not None else ""
-        why = "needed: releases" if self.wraps else "releases"
+        why = "needed: releases" if self.refilled(position) else "releases"
         return [f"empty{self.number}[{stage or self.stage('take')}].arrive({ctas})  # {why}"]
 
     def consume(self, body: Callable[[str], list[str]], skip: int = 0) -> list[str]:

@@ -33,11 +33,14 @@ def then(flow: Flow, step: Step, low: int, high: int) -> Flow:
     return replace(flow, at=lambda t: step(before(t), t), low=low, high=high)
 
 
-def work(draft: Draft, flow: Flow, *, tile: str, most: int, whole: bool = True) -> Work:
-    """Up to `most` random steps on `y`, which is of a computed type. `whole`: this agent has all rows of the tile."""
+def work(draft: Draft, flow: Flow, *, tile: str, most: int, whole: bool, flat: bool) -> Work:
+    """Up to `most` random steps on `y`, which is of a computed type.
+
+    `whole`: this agent has all rows of the tile; `flat`: it is all warps of the CTA, which may meet those of the cluster.
+    """
     lines: list[str] = []
     for _ in range(draft.rng.randrange(most + 1)):
-        found = _step(draft, flow, tile, whole=whole)
+        found = _meeting(draft, flow) if flat and draft.chance(0.2) else _step(draft, flow, tile, whole=whole)
         if found is not None:
             lines += found.lines
             flow = found.flow
@@ -129,6 +132,32 @@ def _exchange(draft: Draft, flow: Flow, how: str, *, whole: bool) -> Work | None
         most = max(abs(low), abs(high)) * (1 + size * (size + 1) // 2)
         return _grown(lines, flow, weighted, -most, most)
     return None
+
+
+def _meeting(draft: Draft, flow: Flow) -> Work | None:
+    """Tiles that go to a peer and are ordered by the cluster's barrier alone: pushed, stored, or read from there."""
+    rng, size = draft.rng, draft.cluster.size
+    if size == 1 or flow.nbytes > 8192:
+        return None
+    route = rng.choice(draft.cluster.routes())
+    source = {route.target(r): r for r in range(size)}
+    how = rng.choice(("push", "load", "store"))
+    draft.note(f"meeting {how}")
+    name = draft.fresh("meet")
+    draft.extra.append(draft.buffer(name, flow.shape, flow.kind))
+    sync = rng.choice((["px.cluster.sync()"], ["px.cluster.arrive()", "px.cluster.wait()"]))
+    if how == "load":
+        lines = [f"px.store({name}, y)", *sync, f"y = px.load({name}.at({route.before}))", "px.cluster.sync()"]
+    elif how == "store":
+        lines = ["px.cluster.sync()", f"px.store({name}.at({route.to}), y)", *sync, f"y = px.load({name})"]
+    else:
+        mine = draft.fresh("meet")
+        draft.extra.append(draft.buffer(mine, flow.shape, flow.kind))
+        lines = [
+            f"px.store({mine}, y)", "px.fence.async_proxy()", "px.cluster.sync()",
+            f"px.cluster.copy({mine}, {name}, cta={route.to})", *sync, f"y = px.load({name})",
+        ]  # fmt: skip
+    return Work(lines, then(flow, lambda v, t: [v[source[r]] for r in range(size)], flow.low, flow.high))
 
 
 def _grown(lines: list[str], flow: Flow, step: Step, low: int, high: int, keep: bool = False) -> Work | None:
