@@ -53,6 +53,8 @@ def chain(draft: Draft, numbers: Callable[[], int], *, flat: bool) -> Chain:
     worker, feeds = first
     ring = worker.ring
     result.declared += ring.declare()
+    if worker.product is not None and not ring.is_pipe:
+        result.declared += worker.product.declared(ring)
     ring.fills = loop.most * worker.steps
     ring.alone = flat and any(one.generic for one in feeds)
     feeders = _feeders(draft, loop, ring, feeds, worker.steps)
@@ -94,6 +96,7 @@ def _style(draft: Draft, ring: Ring) -> None:
     rng = draft.rng
     ring.counted = rng.choice(("by the compiler", "by the compiler", "explicit", "own init"))
     ring.polls = rng.random() < 0.12
+    ring.weight = 2 if rng.random() < 0.1 and not ring.is_pipe else 1
     ring.arming = rng.choice(("transaction", "transaction", "explicit", "split"))
 
 
@@ -149,8 +152,10 @@ def _product_start(draft: Draft, loop: Loop, number: int, flat: bool) -> tuple[W
     parts = 1 if flat else rng.choice((1, 1, 2))
     warps = rng.choice((4, 4, 8)) if tensor else rng.choice((1, 1, 2, 4))
     made = product(draft, parts, warps, tensor=tensor)
-    steps = rng.choice((1, 2, 3, 3))
+    steps = rng.choice((1, 2, 3, 3, 4))
     ring = Ring(draft, number, rng.choice((2, 2, 3, 4)), [], rng.choice(STYLES), consumers=parts)
+    if made.lag >= ring.stages:
+        made.lag = 1
     _style(draft, ring)
     ways = ("plain", "plain", "rows", "leader", "shares", "cluster.load", "cluster.copy", "generic", "gather")
     feeds = [

@@ -58,13 +58,19 @@ def feed(draft: Draft, loop: Loop, steps: int, shape: tuple[int, ...], kind: Typ
         if how == "rows":
             cut = rng.choice([n for n in (1, 2, 4, rows) if rows % n == 0 and rows // n % 8 == 0] or [1])
             each = rows // cut
+            if cut > 1 and rng.random() < 0.4:
+                draft.note("copies in a loop")
+                start = f"i * {each}"
+                copy = f"px.tma.load({address.view(start, each)}, {place}[{start} : {start} + {each}], {barrier})"
+                return [*base, f"for i in range({cut}):", f"    {copy}"]
             return [*base, *(
                 f"px.tma.load({address.view(i * each, each)}, {place}[{i * each}:{i * each + each}], {barrier})"
                 for i in range(cut)
             )]  # fmt: skip
         if how == "generic":
             fence = ["px.fence.async_proxy()  # needed: stores before an engine reads"] if fenced else []
-            return [*base, f"px.store({place}, px.load({address.view(0, rows)}))", *fence]
+            fill = f", fill={address.fill}" if address.fill else ""
+            return [*base, f"px.store({place}, px.load({address.view(0, rows)}{fill}))", *fence]
         assert group is not None
         if how == "leader":
             leader = rng.randrange(group.size)
@@ -116,6 +122,7 @@ class _Address:
                 draft.note("ragged rows")
             self.array = draft.numbers((max(height, 1), width), kind, low, high)
         self.name = draft.argument("X", self.array)
+        self.fill = rng.choice((0, 1, 2)) if not engine else 0
 
     def tile(self, step: str) -> str:
         index = self.group.index if self.group is not None else "rank"
@@ -138,7 +145,7 @@ class _Address:
     def one(self, u: int) -> np.ndarray:
         source = self.array[u] if self.form == "stack" else self.array[u * self.rows :]
         part = source[: self.rows, self.column : self.column + self.columns].astype(np.float64)
-        whole = np.zeros((self.rows, self.columns))
+        whole = np.full((self.rows, self.columns), float(self.fill))
         whole[: part.shape[0], : part.shape[1]] = part
         return whole
 

@@ -17,6 +17,7 @@ from fuzz.choreo_chains import Chain, chain
 from fuzz.choreo_parts import Cluster, Draft, indented
 
 SHAPES = ((1, 1),) * 5 + ((2, 1),) * 6 + ((4, 1),) * 3 + ((2, 2),) * 3 + ((1, 2), (8, 1), (4, 2), (2, 4))
+RARE = (16, 1)
 MOST_BYTES = 190_000
 MOST_WARPS = 16
 
@@ -69,7 +70,7 @@ def draw(seed: int) -> Case:
 
 def _drawn(seed: int, attempt: int) -> Case | None:
     rng = random.Random(seed * 1009 + attempt)
-    x, y = rng.choice(SHAPES)
+    x, y = rng.choice(SHAPES) if rng.random() > 0.01 else RARE
     clusters = rng.choice((1, 1, 2, 3)) if x * y < 8 else 1
     draft = Draft(rng, np.random.default_rng([seed, attempt]), Cluster(x, y), clusters)
     rings = iter(range(100))

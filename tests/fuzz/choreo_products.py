@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,6 +37,10 @@ class Product:
     a_in_registers: bool
     b_in_registers: bool
     along: str
+    pieces: int = 1
+    """Into how many products along K a step is cut."""
+    lag: int = 1
+    """How many groups stay in flight behind the newest."""
 
     @property
     def a_shape(self) -> tuple[int, int]:
@@ -62,12 +67,16 @@ class Product:
         most = max(abs(a.low), abs(a.high)) * max(abs(b.low), abs(b.high)) * self.k * steps
         return Flow((self.m, self.n), self.sums.computed, -most, most, at)
 
-    def operands(self, ring: Ring, stage: str, part: int) -> tuple[str, str]:
+    def operands(self, ring: Ring, stage: str, part: int, piece: int = 0, pieces: int = 1) -> tuple[str, str]:
+        """The texts of both factors: the rows of a part, and of the piece along K."""
         a, b = (f"{name}[{stage}]" for name in ring.buffers)
-        rows = self.m // self.parts
-        if self.parts > 1:
-            cut = f"{part * rows}:{part * rows + rows}"
-            a += f"[:, {cut}]" if self.a_by_m else f"[{cut}]"
+        rows, depth = self.m // self.parts, self.k // pieces
+        along_m = f"{part * rows}:{part * rows + rows}" if self.parts > 1 else ":"
+        along_k = f"{piece * depth}:{piece * depth + depth}" if pieces > 1 else ":"
+        if self.parts > 1 or pieces > 1:
+            a += f"[{along_k}, {along_m}]" if self.a_by_m else f"[{along_m}, {along_k}]"
+        if pieces > 1:
+            b += f"[{along_k}]" if self.b_by_n else f"[:, {along_k}]"
         left, right = a + (".T" if self.a_by_m else ""), b + ("" if self.b_by_n else ".T")
         return (
             f"px.load({left})" if self.a_in_registers else left,
@@ -95,14 +104,19 @@ class Product:
         kept = ("False" if steps == 1 else "k > 0") if empty else "True"
 
         def wgmma(stage: str) -> list[str]:
-            a, b = self.operands(ring, stage, part)
-            return [f"px.wgmma({a}, {b}, acc, accumulate={kept}{negate}{along})", "px.wgmma_commit()"]
+            lines = []
+            for piece in range(self.pieces):
+                a, b = self.operands(ring, stage, part, piece, self.pieces)
+                lines.append(f"px.wgmma({a}, {b}, acc, accumulate={kept if piece == 0 else True}{negate}{along})")
+            return [*lines, "px.wgmma_commit()"]
 
         if self.how == "wgmma at once" or ring.is_pipe:
             done = "px.wgmma_wait(0)  # needed: before the stage is released"
             body = [*fed, *ring.consume(lambda stage: [*wgmma(stage), done])]
             return [start, *self.repeated(steps, body), f"y = {acc}"]
         stage = ring.stage("take")
+        if self.lag > 1 and steps > self.lag:
+            return self.lagging(ring, steps, start, fed, wgmma, acc)
         body = [
             *fed, *ring.acquire(), *wgmma(stage), "px.wgmma_wait(1)",
             "if k > 0:", *indented(ring.release("last")), f"last = {stage}", *ring.advance("take"),
@@ -113,6 +127,25 @@ class Product:
             start, "last = 0", *self.repeated(steps, body),
             "px.wgmma_wait(0)  # needed: before the stage is released", *ring.release("last", steps - 1), f"y = {acc}",
         ]  # fmt: skip
+
+    def lagging(self, ring: Ring, steps: int, start: str, fed: list[str], wgmma: Callable, acc: str) -> list[str]:
+        """With several groups in flight: a place of its own in the ring says which stage is released next."""
+        self.draft.note("several groups in flight")
+        n, stages = ring.number, ring.stages
+        done = f"done{n}.stage" if ring.style == "ring" else f"done{n} % {stages}"
+        move = f"done{n}.advance()" if ring.style == "ring" else f"done{n} += 1"
+        body = [
+            *fed, *ring.acquire(), *wgmma(ring.stage("take")), f"px.wgmma_wait({self.lag})",
+            f"if k >= {self.lag}:", *indented([*ring.release(done), move]), *ring.advance("take"),
+        ]  # fmt: skip
+        last = [line for i in range(self.lag) for line in (*ring.release(done, steps - self.lag + i), move)]
+        return [
+            start, *self.repeated(steps, body), "px.wgmma_wait(0)  # needed: before the stage is released", *last, f"y = {acc}",
+        ]  # fmt: skip
+
+    def declared(self, ring: Ring) -> list[str]:
+        """The place in the ring of the stage that is released next."""
+        return [f"done{ring.number} = px.ring({ring.stages})" if ring.style == "ring" else f"done{ring.number} = 0"]
 
     def repeated(self, steps: int, body: list[str]) -> list[str]:
         return body if steps == 1 else [f"for k in range({steps}):", *indented(body)]
@@ -148,4 +181,6 @@ def product(draft: Draft, parts: int, warps: int, *, tensor: bool) -> Product:
         along, m, n = "n", 64, rng.choice((16, 32, 64, 128))
     how = rng.choice(("wgmma", "wgmma", "wgmma at once", "dot"))
     negate = how != "dot" and sums.floating and rng.random() < 0.25
-    return Product(draft, m, n, k, left, right, sums, a_by_m, b_by_n, parts, how, negate, rng.random() < 0.2, False, along)
+    pieces = rng.choice([p for p in (1, 2, 3, 4) if k * left.nbytes % (32 * p) == 0])
+    return Product(draft, m, n, k, left, right, sums, a_by_m, b_by_n, parts, how, negate, rng.random() < 0.2, False, along,
+                   pieces, rng.choice((1, 1, 2, 3)))  # fmt: skip

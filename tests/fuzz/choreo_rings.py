@@ -33,6 +33,8 @@ class Ring:
     route: Route | None = None
     """Along which route stages are filled by peers."""
     sender_arms: bool = False
+    weight: int = 1
+    """How many arrivals a release is."""
     counted: str = "by the compiler"
     polls: bool = False
     arming: str = "transaction"
@@ -80,7 +82,7 @@ class Ring:
     def empty_counts(self) -> list[int]:
         """The arrivals on `empty` of each rank."""
         size = self.draft.cluster.size
-        readers = 1 if self.turns else self.consumers
+        readers = self.weight * (1 if self.turns else self.consumers)
         return [readers * sum(rank in self.released_by(r) for r in range(size)) for rank in range(size)]
 
     # Declarations.
@@ -190,6 +192,8 @@ class Ring:
         """Gives a stage back, first that of the fill `position`."""
         mask = self.release_mask()
         ctas = f"ctas={mask}" if mask is not None else ""
+        if self.weight > 1:
+            ctas = f"{self.weight}, {ctas}" if ctas else str(self.weight)
         why = "needed: releases" if self.refilled(position) else "releases"
         return [f"empty{self.number}[{stage or self.stage('take')}].arrive({ctas})  # {why}"]
 
