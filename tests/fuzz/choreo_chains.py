@@ -12,7 +12,7 @@ import numpy as np
 
 from fuzz.choreo_feeds import Feed, feed
 from fuzz.choreo_parts import TYPES, Draft, Flow, Loop, indented
-from fuzz.choreo_passing import arrived, passing, produced
+from fuzz.choreo_passing import Passing, arrived, passing, produced
 from fuzz.choreo_products import product
 from fuzz.choreo_rings import Ring
 from fuzz.choreo_sinks import sink
@@ -57,6 +57,7 @@ def chain(draft: Draft, numbers: Callable[[], int], *, flat: bool) -> Chain:
         result.declared += worker.product.declared(ring)
     ring.fills = loop.most * worker.steps
     ring.alone = flat and any(one.generic for one in feeds)
+    ring.engine = "never" if any(one.generic for one in feeds) else "may"
     feeders = _feeders(draft, loop, ring, feeds, worker.steps)
     workers = [worker]
     for last in range(3):
@@ -64,6 +65,10 @@ def chain(draft: Draft, numbers: Callable[[], int], *, flat: bool) -> Chain:
         result.declared += draft.extra
         draft.extra = []
         worker.lines = done.lines
+        if _relays(draft, worker, flat):
+            result.declared += _relayed(draft, loop, worker, numbers(), workers)
+            worker = workers[-1]
+            continue
         ends = last == 2 or rng.random() < 0.6 or worker.turns or worker.direct is not None
         if ends:
             break
@@ -76,10 +81,15 @@ def chain(draft: Draft, numbers: Callable[[], int], *, flat: bool) -> Chain:
     if flat:
         result.roles = [_flat_role(draft, loop, feeders, workers)]
         return result
+    wide = all(one.warps % 4 == 0 for one in workers) and draft.chance(0.4)
     for lines in feeders:
-        result.roles.append(Role(rng.choice((1, 1, 1, 2, 4)), [], lines, [], loop.bounds(), runs=loop.most > 0))
+        result.roles.append(Role(4 if wide else rng.choice((1, 1, 1, 2, 4)), [], lines, [], loop.bounds(), runs=loop.most > 0, feeds=True))
     for one in workers:
         result.roles += [one.role(agent) for agent in range(one.agents)]
+    for role in result.roles:
+        if draft.chance(0.08):
+            draft.note("unrolled")
+            role.unrolled = rng.choice((2, 3, ring.stages))
     return result
 
 
@@ -207,7 +217,7 @@ def filled(ring: Ring, feeds: list[Feed], step: str) -> list[str]:
     return ring.produce(body, nbytes, stores=stores, generic="" if copied else "arrive()")
 
 
-def _direct(draft: Draft, worker: Worker) -> None:
+def _direct(draft: Draft, worker: Worker, *, fences: bool = False) -> None:
     """The engine stores the stage as it is."""
     flow = worker.ring.flows[0]
     size = draft.cluster.size
@@ -232,7 +242,8 @@ def _direct(draft: Draft, worker: Worker) -> None:
         place = f"{worker.ring.buffers[0]}[{stage}], {name}[t * {size} + rank{rest}]"
         copy = f'px.tma.reduce({place}, "add")' if adds else f"px.tma.store({place})"
         why = "needed: before the stage is released" if worker.ring.refilled() else "before the stage is released"
-        return [copy, "px.tma.commit()", f"px.tma.wait(0, read=True)  # {why}"]
+        fence = ["px.fence.async_proxy()  # needed: stores landed before an engine reads"] if fences else []
+        return [*fence, copy, "px.tma.commit()", f"px.tma.wait(0, read=True)  # {why}"]
 
     worker.direct = lines
     worker.after = lambda part: ["px.tma.wait(0)"]
@@ -260,6 +271,7 @@ def _handed_on(
     ring.stages *= agents if ring.turns else 1
     ring.fills = loop.most
     ring.alone = flat and way.how == "local"
+    ring.engine = {"cluster.store": "fence", "local": "never", "remote": "never"}.get(way.how, "may")
     _style(draft, ring)
     if way.how == "local" and not ring.turns and draft.chance(0.3):
         ring.style = "pipe by hand"
@@ -270,9 +282,59 @@ def _handed_on(
     new = Worker(draft, loop, ring, 1, parts, agents, _warps(draft, flow.shape, parts), summed([flow], 1, transposed),
                  transposed=transposed, early_release=draft.chance(0.6))  # fmt: skip
     if direct:
-        _direct(draft, new)
+        _direct(draft, new, fences=way.receiver_fences)
     workers.append(new)
     return [*declared, *more]
+
+
+def _relays(draft: Draft, worker: Worker, flat: bool) -> bool:
+    """Whether a worker may push its stages on as they are."""
+    ring = worker.ring
+    plain = worker.product is None and worker.direct is None and worker.steps == 1 and worker.agents == 1
+    simple = not worker.transposed and len(ring.flows) == 1 and not ring.is_pipe and ring.stages > 1
+    return plain and simple and ring.engine != "never" and draft.chance(0.25)
+
+
+def _relayed(draft: Draft, loop: Loop, worker: Worker, number: int, workers: list[Worker]) -> list[str]:
+    """Stages go from this ring to the next one of a peer without passing through registers.
+
+    The push has read its stage when the receiver has given the stage of the next ring back. So a stage is released when
+    its successor in the next ring is filled again, which is `later.stages` turns after.
+    """
+    draft.note("relay")
+    rng = draft.rng
+    ring, flow = worker.ring, worker.ring.flows[0]
+    worker.lines, worker.transposed = [], False
+    route = rng.choice(draft.cluster.routes())
+    way = Passing("relay", route, True, "", True)
+    came = arrived(flow, way, draft.cluster.size)
+    later = Ring(draft, number, rng.randrange(1, ring.stages), [came], rng.choice(("ring", "index")), route=route,
+                 sender_arms=True, release_self=False)  # fmt: skip
+    later.fills = loop.most
+    _style(draft, later)
+    n, m = ring.number, number
+    count = f"turn{n}"
+    stage = f"({count} - {later.stages}) % {ring.stages}"
+
+    fence = ["px.fence.async_proxy()  # needed: stores landed before an engine reads"] if ring.engine == "fence" else []
+
+    def pushed() -> list[str]:
+        to, there = route.to, later.stage("fill")
+        empty = f"empty{m}[{there}]"
+        return [
+            *ring.acquire(), *fence, *later.wait(empty, f"{later.parity('fill')} ^ 1", "the stage is free"),
+            f"if {count} >= {later.stages}:", *indented(ring.release(stage, later.stages)),
+            f"px.cluster.copy({ring.buffers[0]}[{ring.stage('take')}], {later.buffers[0]}[{there}], "
+            f"full{m}[{there}], cta={to}, arm=True)",
+            *ring.advance("take"), *later.advance("fill"), f"{count} += 1",
+        ]  # fmt: skip
+
+    worker.relay = pushed
+    worker.before = [f"{count} = 0"]
+    new = Worker(draft, loop, later, 1, 1, 1, _warps(draft, came.shape, 1), summed([came], 1, False),
+                 early_release=draft.chance(0.6))  # fmt: skip
+    workers.append(new)
+    return later.declare()
 
 
 # One agent for all.

@@ -85,7 +85,7 @@ def _drawn(seed: int, attempt: int) -> Case | None:
         if section:
             draft.note("two sections")
             body += ["px.fence.async_proxy()", "px.cluster.sync()" if draft.cluster.size > 1 else "px.sync()"]
-        lines, used = _section(draft, chains, flat)
+        lines, used = _section(draft, chains, flat, last=section == sections - 1)
         if section < sections - 1:  # a later wait of the same agent may do as well
             lines = [line.replace("# needed: before the CTA ends", "# before the CTA ends") for line in lines]
         body += lines
@@ -94,7 +94,7 @@ def _drawn(seed: int, attempt: int) -> Case | None:
     if max(warps) > MOST_WARPS or draft.shared_bytes > MOST_BYTES or any(n != max(warps) for n in exact):
         return None
     options = [f"warps={max(warps)}", draft.cluster.option]
-    if draft.cluster.size > 1 and draft.chance(0.15):
+    if draft.cluster.size > 1 and "regs=" not in draft.features and draft.chance(0.15):
         options.append("exit_sync=False")
         body.append("px.cluster.sync()")
         draft.note("exit_sync=False")
@@ -107,7 +107,7 @@ def _drawn(seed: int, attempt: int) -> Case | None:
     return Case(seed, "\n".join(text) + "\n", grid, draft.names, draft.arguments, draft.expected, draft.features)
 
 
-def _section(draft: Draft, chains: list[Chain], flat: bool) -> tuple[list[str], int]:
+def _section(draft: Draft, chains: list[Chain], flat: bool, *, last: bool) -> tuple[list[str], int]:
     """The declarations and the agents of a section, and how many warps they are."""
     lines = [line for one in chains for line in one.declared]
     if draft.started:
@@ -121,8 +121,14 @@ def _section(draft: Draft, chains: list[Chain], flat: bool) -> tuple[list[str], 
     draft.rng.shuffle(roles)
     roles.sort(key=lambda role: not role.aligned)  # whole warpgroups begin at multiples of four warps
     first = 0
+    limited = last and all(role.warps % 4 == 0 for role in roles) and draft.chance(0.7)
+    if limited:
+        draft.note("regs=")
+        groups = sum(role.warps for role in roles) // 4
+        few = sum(role.warps for role in roles if role.feeds) // 4
+        most = min(232, (512 // max(groups, 2) * groups - 40 * few) // max(1, groups - few) // 8 * 8)
     for role in roles:
-        regs = ""
+        regs = f", regs={40 if role.feeds else most}" if limited else ""
         lines += [f"with px.warps({first}, {role.warps}{regs}):", *indented(role.lines())]
         first += role.warps
     return lines, first

@@ -25,6 +25,8 @@ class Passing:
     generic: str
     """The signal behind ordinary stores, empty where bytes complete."""
     armed_by_call: bool = False
+    receiver_fences: bool = False
+    """Whether an engine of the receiver reads what stores have brought, so that the receiver fences behind its wait."""
 
     @property
     def release_self(self) -> bool:
@@ -47,11 +49,13 @@ def passing(draft: Draft, flow: Flow, parts: int, *, engine_reads: bool) -> Pass
         draft.note("armed by the sender")
     if how == "push halves" and arms:
         return Passing(how, route, True, "", False)
-    return Passing(how, route, arms, "", arms and how != "cluster.store" and draft.chance(0.7))
+    return Passing(
+        how, route, arms, "", arms and how != "cluster.store" and draft.chance(0.7), how == "cluster.store" and engine_reads
+    )
 
 
 def _possible(way: str, flow: Flow, parts: int, *, engine_reads: bool) -> bool:
-    if way in ("cluster.store", "remote"):
+    if way == "remote":
         return not engine_reads
     if way in ("push rows", "push stores"):
         return len(flow.shape) == 2

@@ -36,6 +36,8 @@ class Ring:
     weight: int = 1
     """How many arrivals a release is."""
     counted: str = "by the compiler"
+    engine: str = "may"
+    """What an engine has to do to read a stage: it "may", it may behind a "fence" of the receiver, or "never"."""
     polls: bool = False
     arming: str = "transaction"
     release_self: bool = True

@@ -26,11 +26,18 @@ class Role:
     exact: bool = False
     """Whether it works with just this number of warps."""
 
+    unrolled: int = 1
+    """How often the body of the loop over tiles is written in a row."""
+    feeds: bool = False
+    """Whether it only issues copies, and needs few registers."""
     runs: bool = True
     """Whether any cluster has a tile for it."""
 
     def lines(self) -> list[str]:
-        found = [*self.before, f"for t in range({self.bounds}):", *indented(self.turn or ["pass"]), *self.after]
+        tiles = f"range({self.bounds})"
+        if self.unrolled > 1:
+            tiles = f"px.unroll({tiles}, {self.unrolled})"
+        found = [*self.before, f"for t in {tiles}:", *indented(self.turn or ["pass"]), *self.after]
         return found if self.runs else [unmarked(line) for line in found]
 
 
@@ -59,6 +66,8 @@ class Worker:
     transposed: bool = False
     direct: Callable[[str, int], list[str]] | None = None
     """What is done with a stage itself, in place of loading it into registers."""
+    relay: Callable[[], list[str]] | None = None
+    """What it does where it pushes stages on as they are."""
     lines: list[str] = field(default_factory=list)
     output: Output = lambda part, agent: []
     before: list[str] = field(default_factory=list)
@@ -85,6 +94,8 @@ class Worker:
         skip = (self.agents - 1) * self.steps if self.turns else 0
         rest = self.ring.advance("take", skip) if skip else []
         tail = [*self.lines, *self.output(part, agent)]
+        if self.relay is not None:
+            return [*(feed or []), *self.relay()]
         if self.direct is not None:
             return [*(feed or []), *self.ring.consume(lambda st: self.direct(st, part)), *rest]
         if self.product is not None:
