@@ -75,7 +75,7 @@ def _drawn(seed: int, attempt: int) -> Case | None:
     draft = Draft(rng, np.random.default_rng([seed, attempt]), Cluster(x, y), clusters)
     rings = iter(range(100))
     body: list[str] = []
-    sections = rng.choice((1, 1, 1, 2))
+    sections = rng.choice((1, 1, 2))
     warps: list[int] = []
     exact: list[int] = []
     for section in range(sections):
@@ -89,6 +89,7 @@ def _drawn(seed: int, attempt: int) -> Case | None:
         if section < sections - 1:  # a later wait of the same agent may do as well
             lines = [line.replace("# needed: before the CTA ends", "# before the CTA ends") for line in lines]
         body += lines
+        draft.over, draft.buffers = draft.buffers, []
         warps.append(used)
         exact += [used] if flat and chains[0].roles[0].exact else []
     if max(warps) > MOST_WARPS or draft.shared_bytes > MOST_BYTES or any(n != max(warps) for n in exact):

@@ -204,6 +204,9 @@ class Draft:
     shared_bytes: int = 0
     warps: int = 0
     features: list[str] = field(default_factory=list)
+    buffers: list[tuple[str, int]] = field(default_factory=list)
+    over: list[tuple[str, int]] = field(default_factory=list)
+    """Buffers of sections that are over, which others may take over."""
     extra: list[str] = field(default_factory=list)
     """Declarations that belong to steps of the work on tiles."""
     count: int = 0
@@ -227,7 +230,15 @@ class Draft:
 
     def buffer(self, name: str, shape: tuple[int, ...], kind: Type) -> str:
         """The declaration of a shared buffer."""
-        self.shared_bytes += int(np.prod(shape)) * kind.nbytes + 1024
+        nbytes = int(np.prod(shape)) * kind.nbytes
+        large = [old for old in self.over if old[1] >= nbytes]
+        if large and self.chance(0.6):
+            self.note("reuse=")
+            old = self.rng.choice(large)
+            self.over.remove(old)
+            return f"{name} = px.shared({shape!r}, {kind.px}, reuse={old[0]})"
+        self.shared_bytes += nbytes + 1024
+        self.buffers.append((name, nbytes))
         return f"{name} = px.shared({shape!r}, {kind.px})"
 
     def fresh(self, word: str) -> str:
