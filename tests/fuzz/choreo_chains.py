@@ -61,7 +61,7 @@ def chain(draft: Draft, numbers: Callable[[], int], *, flat: bool) -> Chain:
     feeders = _feeders(draft, loop, ring, feeds, worker.steps)
     workers = [worker]
     for last in range(3):
-        done = work(draft, worker.flow, tile="t", most=3, whole=worker.parts == 1, flat=flat)
+        done = work(draft, worker.flow, tile="t", most=3, parts=worker.parts, flat=flat)
         result.declared += draft.extra
         draft.extra = []
         worker.lines = done.lines
@@ -271,10 +271,16 @@ def _handed_on(
     ring.stages *= agents if ring.turns else 1
     ring.fills = loop.most
     ring.alone = flat and way.how == "local"
-    ring.engine = {"cluster.store": "fence", "local": "never", "remote": "never"}.get(way.how, "may")
+    ring.engine = {"cluster.store": "fence", "local": "never", "remote": "never", "pull": "never"}.get(way.how, "may")
+    ring.pulled = way.how == "pull"
+    ring.alone = ring.alone or (flat and ring.pulled and draft.cluster.size == 1)
     _style(draft, ring)
     if way.how == "local" and not ring.turns and draft.chance(0.3):
         ring.style = "pipe by hand"
+    bytes_come = way.route is not None and not way.sender_arms and not way.generic
+    if bytes_come and not ring.turns and draft.chance(0.3):
+        ring.style = rng.choice(("pipe", "pipe by hand"))
+        draft.note("pipe with pushes")
     declared = ring.declare()
     more, lines = produced(draft, ring, way, worker.parts, engine_reads=direct)
     worker.output = lines

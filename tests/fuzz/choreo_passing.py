@@ -11,7 +11,7 @@ from fuzz.choreo_works import narrowed
 
 WAYS = (
     "local", "push", "push", "push rows", "push stores", "push transposed", "push converted", "push reshaped", "push halves",
-    "cluster.store", "remote",
+    "cluster.store", "remote", "pull",
 )  # fmt: skip
 
 
@@ -42,7 +42,7 @@ def passing(draft: Draft, flow: Flow, parts: int, *, engine_reads: bool) -> Pass
     if how == "local":
         return Passing(how, None, False, "arrive()")
     route = rng.choice(draft.cluster.routes())
-    if how == "remote":
+    if how in ("remote", "pull"):
         return Passing(how, route, False, f"arrive(ctas=1 << ({route.to}))")
     arms = draft.chance(0.5)
     if arms:
@@ -55,7 +55,7 @@ def passing(draft: Draft, flow: Flow, parts: int, *, engine_reads: bool) -> Pass
 
 
 def _possible(way: str, flow: Flow, parts: int, *, engine_reads: bool) -> bool:
-    if way == "remote":
+    if way in ("remote", "pull"):
         return not engine_reads
     if way in ("push rows", "push stores"):
         return len(flow.shape) == 2
@@ -101,7 +101,7 @@ def produced(
         def body(stage: str, barrier: str) -> list[str]:
             place = f"{name}[{stage}]{cut}"
             fence = "px.fence.async_proxy()  # needed: stores before an engine reads"
-            if way.how == "local":
+            if way.how in ("local", "pull"):
                 return [f"px.store({place}, {value})", *([fence] if engine_reads else [])]
             assert way.route is not None
             to = way.route.to

@@ -32,6 +32,8 @@ class Ring:
     """In which groups of ranks copies fill the stages."""
     route: Route | None = None
     """Along which route stages are filled by peers."""
+    pulled: bool = False
+    """Whether the stages lie with the sender, and are read from there."""
     sender_arms: bool = False
     weight: int = 1
     """How many arrivals a release is."""

@@ -120,6 +120,8 @@ class Worker:
         texts = []
         for name, flow in zip(self.ring.buffers, self.ring.flows):
             view = f"{name}[{stage}]"
+            if self.ring.pulled and self.ring.route is not None:
+                view = f"{name}[{stage}].at({self.ring.route.before})"
             if self.transposed:
                 view += ".T"
             elif self.parts > 1:

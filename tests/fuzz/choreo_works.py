@@ -33,14 +33,19 @@ def then(flow: Flow, step: Step, low: int, high: int) -> Flow:
     return replace(flow, at=lambda t: step(before(t), t), low=low, high=high)
 
 
-def work(draft: Draft, flow: Flow, *, tile: str, most: int, whole: bool, flat: bool) -> Work:
+def work(draft: Draft, flow: Flow, *, tile: str, most: int, parts: int, flat: bool) -> Work:
     """Up to `most` random steps on `y`, which is of a computed type.
 
-    `whole`: this agent has all rows of the tile; `flat`: it is all warps of the CTA, which may meet those of the cluster.
+    `parts` agents share the rows of a tile; `flat`: this one is all warps of the CTA, which may meet those of the cluster.
     """
     lines: list[str] = []
     for _ in range(draft.rng.randrange(most + 1)):
-        found = _meeting(draft, flow) if flat and draft.chance(0.2) else _step(draft, flow, tile, whole=whole)
+        if flat and draft.chance(0.2):
+            found = _meeting(draft, flow)
+        elif draft.chance(0.12):
+            found = _times(draft, flow, parts)
+        else:
+            found = _step(draft, flow, tile, whole=parts == 1)
         if found is not None:
             lines += found.lines
             flow = found.flow
@@ -132,6 +137,37 @@ def _exchange(draft: Draft, flow: Flow, how: str, *, whole: bool) -> Work | None
         most = max(abs(low), abs(high)) * (1 + size * (size + 1) // 2)
         return _grown(lines, flow, weighted, -most, most)
     return None
+
+
+def _times(draft: Draft, flow: Flow, parts: int) -> Work | None:
+    """The tile times a matrix that stays in shared memory: the first factor comes from registers."""
+    rng = draft.rng
+    fitting = [TYPES[n] for n in ("f16", "bf16", "f32", "i8", "u8") if TYPES[n].floating == flow.kind.floating]
+    fitting = [kind for kind in fitting if kind.holds(flow.low, flow.high)]
+    if len(flow.shape) == 1 or not fitting or flow.shape[0] // parts % 16:
+        return None
+    kind, depth = rng.choice(fitting), flow.shape[1]
+    width = rng.choice((8, 16, 32))
+    by_k = rng.random() < 0.5
+    if depth * kind.nbytes % 16 or width * kind.nbytes % 16 or depth > 128:
+        return None
+    most = 2 * depth * max(abs(flow.low), abs(flow.high))
+    weights = draft.numbers((width, depth) if by_k else (depth, width), kind, 0 if kind.low == 0 else -2, 2)
+    w = draft.argument("W", weights)
+    name, bar = draft.fresh("held"), draft.fresh("came")
+    shape = weights.shape
+    draft.extra += [
+        draft.buffer(name, shape, kind), f"{bar} = px.barrier()", f"with {bar}.transaction():",
+        f"    px.tma.load({w}[0:{shape[0]}, 0:{shape[1]}], {name}, {bar})", f"{bar}.wait(0)",
+    ]  # fmt: skip
+    matrix = weights.astype(np.float64).T if by_k else weights.astype(np.float64)
+    found = _grown([f"y = px.dot(y.to({kind.px}), {name}{'.T' if by_k else ''})"], flow,
+                   lambda v, t: [x @ matrix for x in v], -most, most)  # fmt: skip
+    if found is None:
+        return None
+    draft.note("times")
+    found.flow = replace(found.flow, shape=(flow.shape[0], width))
+    return found
 
 
 def _meeting(draft: Draft, flow: Flow) -> Work | None:
