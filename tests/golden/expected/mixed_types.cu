@@ -12,8 +12,8 @@ struct px_array {
 
 namespace ptx {
 
-// Sums of indices wrap around: one below 0 or beyond 2^31 is no smaller than any extent.
-__device__ __forceinline__ bool inside(unsigned i, int n) { return i < (unsigned)n; }
+__device__ __forceinline__ bool inside(int i, int n) { return (unsigned)i < (unsigned)n; }
+__device__ __forceinline__ bool inside(long long i, int n) { return (unsigned long long)i < (unsigned)n; }
 
 // N consecutive narrow elements, aligned to their size, as words.
 template <int N, class T>
@@ -56,7 +56,6 @@ struct bits<double> {
   }
 };
 
-// N narrow elements of type T. T is named by the caller: the value's own type may be wider.
 template <int N, class T>
 __device__ __forceinline__ void fill_words(unsigned* words, T value) {
   unsigned word = (unsigned)bits<T>::of(value);
@@ -71,8 +70,7 @@ template <int N, class T>
 __device__ __forceinline__ void unpack_words(T* x, const unsigned* words) {
   constexpr int per_word = 4 / sizeof(T);
   #pragma unroll
-  for (int j = 0; j < N; ++j)
-    x[j] = bits<T>::from(words[j / per_word] >> j % per_word * 8 * sizeof(T) & (1u << 8 * sizeof(T)) - 1);
+  for (int j = 0; j < N; ++j) x[j] = bits<T>::from((T)(words[j / per_word] >> j % per_word * 8 * sizeof(T)));
 }
 
 __device__ __forceinline__ float bf16_to_float(px_bf16 x) {
@@ -150,7 +148,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) mixed_types_kernel(
     px_bf16* const p = X.data + (x0);
     unsigned words[1];
     if (ptx::inside(x0, X.shape[0])) ptx::load_words<2>(words, p);
-    else ptx::fill_words<2, px_bf16>(words, (px_bf16)0x0000);
+    else ptx::fill_words<2>(words, (px_bf16)0x0000);
     ptx::unpack_words<2>(t, words);
   }
   float x[2];
@@ -170,81 +168,18 @@ extern "C" __global__ void __launch_bounds__(128, 1) mixed_types_kernel(
     for (int i = 0; i < 2; ++i) {
       running[i] = t_2[i];
     }
-    {
-      running[1] = running[0] + running[1];
-    }
+    running[1] = running[0] + running[1];
     float total[1];
-    {
-      total[0] = running[1];
-    }
+    total[0] = running[1];
     float prefix[1];
-    {
-      const float other_0 = ptx::shuffle_xor(total[0], 1);
-      if (px_lane & 1) {
-        prefix[0] = other_0;
-        total[0] = other_0 + total[0];
-      }
-      else {
-        total[0] = total[0] + other_0;
-      }
-    }
-    {
-      const float other_0 = ptx::shuffle_xor(total[0], 2);
-      if (px_lane & 2) {
-        if (px_lane & 1) {
-          prefix[0] = other_0 + prefix[0];
+    #pragma unroll
+    for (int mask = 1; mask <= 16; mask *= 2) {
+      {
+        const bool upper = (px_lane & mask) != 0;
+        const float other_0 = ptx::shuffle_xor(total[0], mask);
+        if (upper) {
+          if (px_lane & (mask - 1)) { prefix[0] = other_0 + prefix[0]; } else { prefix[0] = other_0; }
         }
-        else {
-          prefix[0] = other_0;
-        }
-        total[0] = other_0 + total[0];
-      }
-      else {
-        total[0] = total[0] + other_0;
-      }
-    }
-    {
-      const float other_0 = ptx::shuffle_xor(total[0], 4);
-      if (px_lane & 4) {
-        if (px_lane & 3) {
-          prefix[0] = other_0 + prefix[0];
-        }
-        else {
-          prefix[0] = other_0;
-        }
-        total[0] = other_0 + total[0];
-      }
-      else {
-        total[0] = total[0] + other_0;
-      }
-    }
-    {
-      const float other_0 = ptx::shuffle_xor(total[0], 8);
-      if (px_lane & 8) {
-        if (px_lane & 7) {
-          prefix[0] = other_0 + prefix[0];
-        }
-        else {
-          prefix[0] = other_0;
-        }
-        total[0] = other_0 + total[0];
-      }
-      else {
-        total[0] = total[0] + other_0;
-      }
-    }
-    {
-      const float other_0 = ptx::shuffle_xor(total[0], 16);
-      if (px_lane & 16) {
-        if (px_lane & 15) {
-          prefix[0] = other_0 + prefix[0];
-        }
-        else {
-          prefix[0] = other_0;
-        }
-        total[0] = other_0 + total[0];
-      }
-      else {
         total[0] = total[0] + other_0;
       }
     }
@@ -252,13 +187,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) mixed_types_kernel(
     {
       const int c0 = px_lane * 2 + px_warp_id * 64;
       float* const shared_0 = reinterpret_cast<float*>((px_smem + 0));
-      {
-        {
-          if ((c0 & 63) == 0) {
-            shared_0[c0 >> 6] = total[0];
-          }
-        }
-      }
+      if ((c0 & 63) == 0) { shared_0[c0 >> 6] = total[0]; }
       __syncthreads();
       {
         const int mine = (c0 >> 6) & 3, base = (c0 >> 6) - mine;
@@ -266,25 +195,13 @@ extern "C" __global__ void __launch_bounds__(128, 1) mixed_types_kernel(
         for (int j = 0; j < 4; ++j) {
           const float other_0 = shared_0[base + j];
           if (j < mine) {
-            if (j > 0) {
-              prefix_1[0] = prefix_1[0] + other_0;
-            }
-            else {
-              prefix_1[0] = other_0;
-            }
+            if (j > 0) { prefix_1[0] = prefix_1[0] + other_0; } else { prefix_1[0] = other_0; }
           }
         }
       }
     }
     if ((px_warp_id & 3) != 0) {
-      {
-        if ((px_lane & 31) != 0) {
-          prefix[0] = prefix_1[0] + prefix[0];
-        }
-        else {
-          prefix[0] = prefix_1[0];
-        }
-      }
+      if ((px_lane & 31) != 0) { prefix[0] = prefix_1[0] + prefix[0]; } else { prefix[0] = prefix_1[0]; }
     }
     if ((px_warp_id & 3) != 0 || (px_lane & 31) != 0) {
       #pragma unroll

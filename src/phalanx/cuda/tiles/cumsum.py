@@ -15,6 +15,8 @@ from phalanx.layouts.registers import RegisterLayout
 
 
 class _Addition(Joiner):
+    commutes = True
+
     def __init__(self, w: Writer, dtype: DType) -> None:
         self.w, self.dtypes = w, (dtype,)
 

@@ -7,7 +7,17 @@ from collections.abc import Callable, Sequence
 from phalanx.cuda.registry import emit_block
 from phalanx.cuda.tiles.coordinates import Coordinates
 from phalanx.cuda.tiles.index import atom, element, slot_loop
-from phalanx.cuda.tiles.ordered import Exchange, Joiner, assign, each, elements, exchange_bytes, shuffled
+from phalanx.cuda.tiles.ordered import (
+    Exchange,
+    Joiner,
+    assign,
+    each,
+    elements,
+    exchange_bytes,
+    join_lanes,
+    only_if,
+    shuffled,
+)
 from phalanx.cuda.tiles.scan import emit_scan
 from phalanx.cuda.writer import Writer, scalar_dtype
 from phalanx.ir.core import Block
@@ -112,7 +122,7 @@ class _Fold:
     def begins_inside(self, block: str, position: int) -> str:
         """A condition: whether the block of that number, of 2**position elements, begins before the axis ends."""
         start = f"({atom(block)} << {position})" if position else atom(block)
-        return f"if ({start} < {self.layout.shape[self.axis]}) " if self.is_cut else ""
+        return f"{start} < {self.layout.shape[self.axis]}" if self.is_cut else ""
 
     def block_of(self, slot: str, position: int) -> str:
         coordinate = atom(self.coordinates.at(self.axis, slot))
@@ -126,7 +136,7 @@ class _Fold:
             with each(self.w, rows, ("low", "high")) as (low, high):
                 inside = self.begins_inside(self.block_of(high, run.position), run.position)
                 first = elements(self.values, low)
-                self.w.line(inside + self.joiner.join(first, elements(self.values, high), first))
+                only_if(self.w, inside, self.joiner.join(first, elements(self.values, high), first))
         self.keys = [members[0] for members in found.values()]
 
     def lanes(self, run: Run) -> None:
@@ -134,18 +144,13 @@ class _Fold:
         w = self.w
         for place, bit in enumerate(run.bits):
             position = run.position + place
-            with each(w, [(slot,) for slot in self.slots], ("slot",)) as (slot,):
+            with each(w, [(slot,) for slot in self.slots], ("slot",), scope=True) as (slot,):
                 value = elements(self.values, slot)
-                other = shuffled(w, self.joiner, value, bit)
-                upper = f"({self.block_of(slot, position)} | 1)"  # the one of the two that comes second
-                with w.block(f"if ({w.lane} & {1 << bit})"):
-                    if self.is_cut:
-                        w.line(self.begins_inside(upper, position) + self.joiner.join(other, value, value))
-                        w.line(f"else {{ {assign(value, other)} }}")
-                    else:
-                        w.line(self.joiner.join(other, value, value))
-                with w.block("else"):
-                    w.line(self.begins_inside(upper, position) + self.joiner.join(value, other, value))
+                upper, other = shuffled(w, self.joiner, value, str(1 << bit))
+                inside = self.begins_inside(f"({self.block_of(slot, position)} | 1)", position)  # the upper one of the two
+                kept = [f"{upper} ? {b} : {a}" for a, b in zip(value, other, strict=True)]  # else it is the lower one
+                joined = join_lanes(self.joiner, upper, value, other, value)
+                only_if(w, inside, joined, assign(value, kept) if self.is_cut else "")
 
     def warps(self, run: Run) -> None:
         """Each warp writes its blocks; then every thread reads and joins all of them."""
@@ -153,10 +158,10 @@ class _Fold:
         with w.block():
             exchange = Exchange(w, self.op, self.layout, self.axis, run, self.joiner, self.coordinates)
             exchange.write([(slot, slot) for slot in self.slots], self.values)
-            with each(w, [(slot,) for slot in self.slots], ("slot",)) as (slot,):
+            with each(w, [(slot,) for slot in self.slots], ("slot",), scope=True) as (slot,):
                 value = elements(self.values, slot)
                 with exchange.neighbours(slot) as (j, _, block, other):
                     with w.block(f"if ({j} == 0)"):
                         w.line(assign(value, other))
                     with w.block("else"):
-                        w.line(self.begins_inside(block, run.position) + self.joiner.join(value, other, value))
+                        only_if(w, self.begins_inside(block, run.position), self.joiner.join(value, other, value))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.claim import claim_scratch
@@ -24,9 +24,13 @@ from phalanx.layouts.registers import RegisterLayout, padded
 
 
 class Joiner(ABC):
-    """How two blocks become one. `dtypes`: of the numbers that a block is, as the text computes with them."""
+    """How two blocks become one. `dtypes`: of the numbers that a block is, as the text computes with them.
+
+    `commutes`: the result is the same, bit for bit, when both change places.
+    """
 
     dtypes: tuple[DType, ...]
+    commutes: bool = False
 
     @abstractmethod
     def join(self, low: Sequence[str], high: Sequence[str], out: Sequence[str]) -> str:
@@ -34,11 +38,13 @@ class Joiner(ABC):
 
 
 @contextmanager
-def each(w: Writer, rows: Sequence[Sequence[int]], names: Sequence[str]) -> Iterator[list[str]]:
-    """An unrolled loop over rows of numbers; yields the text of each column."""
+def each(
+    w: Writer, rows: Sequence[Sequence[int]], names: Sequence[str], *, scope: bool = False
+) -> Iterator[list[str]]:
+    """An unrolled loop over rows of numbers; yields the text of each column. `scope`: the body declares variables."""
     columns = list(zip(*rows, strict=True))
     if len(rows) == 1:
-        with w.block():
+        with w.block() if scope else nullcontext():
             yield [str(column[0]) for column in columns]
         return
     var = local(w, "i")
@@ -125,11 +131,10 @@ class Exchange:
         claim_scratch(w, self.op)
         owner = owner_conditions(w, self.layout)
         low = (1 << self.run.position) - 1
-        with w.block(f"if ({' && '.join(owner)})" if owner else ""), each(w, rows, ("item", "slot")) as (item, slot):
-            first = f"if (({atom(self.coordinates.at(self.axis, slot))} & {low}) == 0)" if low else ""
-            with w.block(first):
-                for place, value in zip(self.places(self.block(slot), slot), elements(values, item), strict=True):
-                    w.line(f"{place} = {value};")
+        owned = w.block(f"if ({' && '.join(owner)})") if owner else nullcontext()
+        with owned, each(w, rows, ("item", "slot")) as (item, slot):
+            stored = assign(self.places(self.block(slot), slot), elements(values, item))
+            only_if(w, f"({atom(self.coordinates.at(self.axis, slot))} & {low}) == 0" if low else "", stored)
         w.sync_agent()
 
     @contextmanager
@@ -147,13 +152,52 @@ class Exchange:
             yield j, mine, f"({base} + {j})", names
 
 
-def shuffled(w: Writer, joiner: Joiner, values: Sequence[str], bit: int) -> list[str]:
-    """Names that hold what the lane whose number differs in one bit has; declared here."""
+@contextmanager
+def lane_bits(w: Writer, bits: Sequence[int]) -> Iterator[str]:
+    """A loop over neighbouring bits of the lane's number, from the lowest up; yields the text of the bit's value."""
+    if len(bits) == 1:
+        yield str(1 << bits[0])
+        return
+    mask = local(w, "mask")
+    w.line("#pragma unroll")
+    with w.block(f"for (int {mask} = {1 << bits[0]}; {mask} <= {1 << bits[-1]}; {mask} *= 2)"):
+        yield mask
+
+
+def stretches(bits: Sequence[int]) -> list[tuple[int, ...]]:
+    """Cut where one number does not follow the other."""
+    found: list[tuple[int, ...]] = []
+    for bit in bits:
+        found = [*found[:-1], (*found[-1], bit)] if found and found[-1][-1] == bit - 1 else [*found, (bit,)]
+    return found
+
+
+def shuffled(w: Writer, joiner: Joiner, values: Sequence[str], mask: str) -> tuple[str, list[str]]:
+    """A name for whether this lane is the upper one of two, and names that hold what the other one has."""
+    upper = local(w, "upper")
+    w.line(f"const bool {upper} = ({w.lane} & {mask}) != 0;")
     names = [local(w, f"other_{number}") for number in range(len(values))]
     for name, dtype, value in zip(names, joiner.dtypes, values, strict=True):
-        w.line(f"const {w.ctype(dtype)} {name} = {w.use(h.SHUFFLE_XOR)}({value}, {1 << bit});")
-    return names
+        w.line(f"const {w.ctype(dtype)} {name} = {w.use(h.SHUFFLE_XOR)}({value}, {mask});")
+    return upper, names
+
+
+def join_lanes(joiner: Joiner, upper: str, mine: Sequence[str], other: Sequence[str], out: Sequence[str]) -> str:
+    """The statement that joins what two lanes hold, the same in both."""
+    if joiner.commutes:
+        return joiner.join(mine, other, out)
+    low = [f"{upper} ? {b} : {a}" for a, b in zip(mine, other, strict=True)]
+    high = [f"{upper} ? {a} : {b}" for a, b in zip(mine, other, strict=True)]
+    return joiner.join(low, high, out)
 
 
 def assign(targets: Sequence[str], values: Sequence[str]) -> str:
     return " ".join(f"{target} = {value};" for target, value in zip(targets, values, strict=True))
+
+
+def only_if(w: Writer, condition: str, then: str, orelse: str = "") -> None:
+    """Statements under a condition, which is empty where they always run."""
+    if not condition:
+        w.line(then)
+        return
+    w.line(f"if ({condition}) {{ {then} }}{f' else {{ {orelse} }}' if orelse else ''}")

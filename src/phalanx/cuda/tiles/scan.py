@@ -12,7 +12,18 @@ from itertools import pairwise
 
 from phalanx.cuda.tiles.coordinates import Coordinates
 from phalanx.cuda.tiles.index import slot_loop
-from phalanx.cuda.tiles.ordered import Exchange, Joiner, assign, each, elements, shuffled
+from phalanx.cuda.tiles.ordered import (
+    Exchange,
+    Joiner,
+    assign,
+    each,
+    elements,
+    join_lanes,
+    lane_bits,
+    only_if,
+    shuffled,
+    stretches,
+)
 from phalanx.cuda.writer import Writer
 from phalanx.ir.core import Op
 from phalanx.layouts.axes import Run, families, runs_along
@@ -115,22 +126,21 @@ class _Scan:
             self.totals = totals
         self.keys = list(found)
 
-    def lanes(self, run: Run, last: bool) -> None:
+    def lanes(self, run: Run, _: bool) -> None:
         """Lanes that differ in one bit exchange their totals, bit after bit; the upper one has the other before it."""
         w, below = self.w, 0
         prefix = self.declare("prefix", len(self.keys))
-        for bit in run.bits:
-            with each(w, [(place,) for place in range(len(self.keys))], ("item",)) as (item,):
+        rows = [(place,) for place in range(len(self.keys))]
+        for bits in stretches(run.bits):
+            with lane_bits(w, bits) as mask, each(w, rows, ("item",), scope=True) as (item,):
                 total, before = elements(self.totals, item), elements(prefix, item)
-                other = shuffled(w, self.joiner, total, bit)
-                with w.block(f"if ({w.lane} & {1 << bit})"):
-                    self.put_before(other, before, f"{w.lane} & {below}" if below else NEVER)
-                    if not (last and bit == run.bits[-1]):
-                        w.line(self.joiner.join(other, total, total))
-                if not (last and bit == run.bits[-1]):
-                    with w.block("else"):
-                        w.line(self.joiner.join(total, other, total))
-            below |= 1 << bit
+                upper, other = shuffled(w, self.joiner, total, mask)
+                lower = f"{mask} - {1 << bits[0]}" if len(bits) > 1 else ""  # the bits of this stretch that are done
+                done = " | ".join(filter(None, (f"({lower})" if lower and below else lower, str(below) if below else "")))
+                with w.block(f"if ({upper})"):
+                    self.put_before(other, before, f"{w.lane} & ({done})" if done else NEVER)
+                w.line(join_lanes(self.joiner, upper, total, other, total))
+            below |= sum(1 << bit for bit in bits)
         self.same_blocks(prefix, f"({w.lane} & {run.mask}) != 0")
 
     def warps(self, run: Run, last: bool) -> None:
@@ -142,7 +152,7 @@ class _Scan:
             exchange = Exchange(w, self.op, self.layout, self.axis, run, self.joiner, self.coordinates)
             rows = list(enumerate(self.slots_of(self.keys)))
             exchange.write(rows, self.totals)
-            with each(w, rows, ("item", "slot")) as (item, slot):
+            with each(w, rows, ("item", "slot"), scope=True) as (item, slot):
                 total, before = elements(self.totals, item), elements(prefix, item)
                 with exchange.neighbours(slot) as (j, mine, _, other):
                     with w.block(f"if ({j} < {mine})"):
@@ -171,10 +181,7 @@ class _Scan:
         elif condition == NEVER:
             w.line(orelse)
         else:
-            with w.block(f"if ({condition})"):
-                w.line(then)
-            with w.block("else"):
-                w.line(orelse)
+            only_if(w, condition, then, orelse)
 
     # -- downward
 
