@@ -76,10 +76,10 @@ def made(source: str | Path, suffix: str, flags: tuple[str, ...], compiler: str 
     run = subprocess.run(
         [*command, "-o", str(output), str(cpp), *map(str, objects)], capture_output=True, text=True, check=False
     )
-    if run.returncode:
-        raise HostFailure(f"{run.stderr[:4000]}\n{cpp}")
-    output.rename(result)  # at once: another process may build the same text
     cpp.unlink()
+    if run.returncode:
+        raise HostFailure(run.stderr[:4000])
+    output.rename(result)  # at once: another process may build the same text
     return result
 
 

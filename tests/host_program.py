@@ -110,6 +110,7 @@ def _result(folder: Path, n: int, module: Module, buffers: dict[int, tuple[int, 
         return None
     # The machine tells the address sanitizer of each switch, which its warning does not know.
     errors = re.sub(r"==\d+==WARNING: ASan doesn't fully support.*\n", "", (folder / f"{n}.err").read_text(errors="replace"))
+    errors = errors.partition("Shadow bytes around")[0].strip("= \n")
     members = [members for _, _, members in buffers.values()]
-    story = re.sub(r"of buffer (\d+): ", lambda match: f"of argument {members[int(match[1])][0]}: ", errors.strip())
+    story = re.sub(r"of buffer (\d+): ", lambda match: f"of argument {members[int(match[1])][0]}: ", errors)
     return with_line(module, "\n".join(story.splitlines()[:40])) or f"ended by signal {-code}"

@@ -7,8 +7,9 @@ import pytest
 
 import phalanx as px
 import tile_edge_cases
-from host_cuda import COMPILER, MISSING, HostFailure, launch, module_for, run_on_host
-from tile_cases import CASES, Case, every_nth, mismatch, simulated
+from fuzz.host import HostCase, run_batch
+from host_cuda import COMPILER, MISSING, HostFailure, launch, module_for
+from tile_cases import CASES, every_nth, mismatch, simulated
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason=MISSING)
 
@@ -18,32 +19,43 @@ QUICK += [name for name in tile_edge_cases.QUICK if name not in QUICK]
 REST = [name for name in CASES if name not in QUICK]
 
 
-def check(case: Case, seed: int) -> None:
-    want = simulated(case)
-    got = case.args(np.random.default_rng(0))
-    run_on_host(case.kernel, case.grid, *got, seed=seed, **case.constants)
-    wrong = mismatch(case, got, want)
-    assert wrong is None, wrong
+BATCH = 32
+"""Kernels of one translation unit: compiling them together takes a tenth of the time."""
 
 
-@pytest.mark.parametrize("name", QUICK)
-def test_equals_the_simulator(name: str) -> None:
-    check(CASES[name], 1)
+def batches(names: list[str]) -> list[list[str]]:
+    return [names[n : n + BATCH] for n in range(0, len(names), BATCH)]
+
+
+def check(names: list[str], seed: int) -> None:
+    cases = []
+    for name in names:
+        case = CASES[name]
+        args = case.args(np.random.default_rng(0))
+        cases.append(HostCase(module_for(case.kernel, tuple(args), **case.constants), case.grid, args, seed))
+    wrong = {}
+    for name, result in zip(names, run_batch(cases), strict=True):
+        wrong[name] = result.failure or mismatch(CASES[name], result.args, simulated(CASES[name]))
+    assert not any(wrong.values()), {name: why for name, why in wrong.items() if why}
+
+
+@pytest.mark.parametrize("names", batches(QUICK), ids=lambda names: names[0])
+def test_equal_the_simulator(names: list[str]) -> None:
+    check(names, 1)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", REST)
-def test_equals_the_simulator_everywhere(name: str) -> None:
-    check(CASES[name], 2)
+@pytest.mark.parametrize("names", batches(REST), ids=lambda names: names[0])
+def test_equal_the_simulator_everywhere(names: list[str]) -> None:
+    check(names, 2)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(3, 8))
-@pytest.mark.parametrize(
-    "name", ["roles", "reduce-sum-64x64-axis0-w4", "cumsum-1x1024-axis1-w4", "transpose-64x64-float32", "scalars-1000"]
-)
-def test_any_order_of_threads(name: str, seed: int) -> None:
-    check(CASES[name], seed)
+def test_any_order_of_threads(seed: int) -> None:
+    check(
+        ["roles", "reduce-sum-64x64-axis0-w4", "cumsum-1x1024-axis1-w4", "transpose-64x64-float32", "scalars-1000"], seed
+    )
 
 
 @px.kernel(warps=4)
