@@ -35,3 +35,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def regenerate(request: pytest.FixtureRequest) -> bool:
     """Whether golden files are to be written instead of compared."""
     return bool(request.config.getoption("--regenerate"))
+
+
+@pytest.fixture
+def sanitizers() -> None:
+    """Skips a test where programs can't run under the C++ compiler's sanitizers."""
+    from host_build import why_not_sanitized
+
+    if reason := why_not_sanitized():
+        pytest.skip(reason)

@@ -109,3 +109,18 @@ def program(source: str, sanitize: bool, compiler: str | None = None) -> Path:
     flags = SANITIZED if sanitize else PLAIN
     running = made(MACHINE / "machine.cpp", ".o", ("-O1", "-c", "-DPX_PROGRAM", *flags), compiler)
     return made(source, ".program", ("-O0", *flags), compiler, running)
+
+
+@functools.cache
+def why_not_sanitized() -> str | None:
+    """Why programs can't run under the sanitizers here, or None where they can."""
+    if COMPILER is None:
+        return MISSING
+    if RUNNER:
+        return f"the address sanitizer does not run under {RUNNER[0]}"
+    try:
+        program = made("int main() {}", ".program", ("-O0", *SANITIZED), None)
+        tried = subprocess.run([program], capture_output=True, check=False)
+    except HostFailure:
+        return f"{COMPILER} comes without its sanitizers"
+    return "programs with sanitizers do not run here" if tried.returncode else None

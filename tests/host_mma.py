@@ -1,8 +1,10 @@
-"""`ldmatrix`, `stmatrix` and `mma.sync` on the CPU, as the PTX manual says which lane holds what; for `host_cuda`."""
+"""`ldmatrix`, `stmatrix`, `mma.sync`, `wgmma` on the CPU, for `host_cuda`; which lane holds what is as PTX's manual says."""
 
 from __future__ import annotations
 
-from host_cuda import HOST_FUNCTIONS
+import re
+
+from host_cuda import FAMILIES, HOST_FUNCTIONS
 
 COMMON = r"""
 template <class T> static inline T px_read(const void* p) { T x; memcpy(&x, p, sizeof x); return x; }
@@ -111,3 +113,33 @@ PRODUCTS = [
 HOST_FUNCTIONS.update(host_mma(*product) for product in PRODUCTS)
 HOST_FUNCTIONS.update(host_ldmatrix(count, transposed) for count in (1, 2, 4) for transposed in (False, True))
 HOST_FUNCTIONS["stmatrix_x4"] = STMATRIX
+
+
+def _wgmma(name: str) -> str | None:
+    """Hopper's products and the groups around them."""
+    match = re.fullmatch(r"wgmma_m64n(\d+)k\d+_(\w+?)_(\w+?)_(\w+?)(_registers)?(_negated)?(_ta)?(_tb)?", name)
+    if match is None:
+        if re.fullmatch(r"wgmma_fence.*", name):
+            return f"static void {name}() {{}}"
+        if re.fullmatch(r"wgmma_commit.*", name):
+            return f"static void {name}() {{ px_wgmma_commit(); }}"
+        if wait := re.fullmatch(r"wgmma_wait_group_(\d+)", name):
+            return f"static void {name}() {{ px_wgmma_wait({wait[1]}); }}"
+        if keep := re.fullmatch(r"keep_(float|int|unsigned)", name):
+            return f"template <int N> static void {name}({keep[1]}*) {{}}"
+        return None
+    n, kind, a, b, registers, *flags = match.groups()
+    negate, ta, tb = (str(bool(flag)).lower() for flag in flags)
+    ctype = {"s32": "int", "f16": "px_f16"}.get(kind, "float")
+    left = "const unsigned* a" if registers else "unsigned long long a"
+    return (
+        f"static void {name}({ctype}* d, {left}, unsigned long long b, bool accumulate) {{\n"
+        f'  px_wgmma({{d, "{kind}", "{a}", "{b}", {n}, {"0" if registers else "a"}, b, accumulate, '
+        f"{negate}, {ta}, {tb}, {{}}}}, {'a' if registers else '0'});\n}}"
+    )
+
+
+FAMILIES.append(_wgmma)
+HOST_FUNCTIONS |= {
+    f"setmaxnreg_{action}": f"template <int registers> static void setmaxnreg_{action}() {{}}" for action in ("inc", "dec")
+}

@@ -75,6 +75,7 @@ def _without_ptx(text: str, lookup: Lookup, needed: dict[str, str]) -> str:
 
 def _checked(source: str) -> str:
     """Casts of pointers that look at the alignment, and the line of each vector access for the story of a failure."""
+    source = re.sub(r"(keep_unsigned<\d+>)\(reinterpret_cast<unsigned\*>", r"\1((unsigned*)", source)  # of registers
     source = re.sub(r"reinterpret_cast<((?:const )?\w[\w ]*)\*>\(", r"px_aligned<\1>(", source)
     return re.sub(r"(?<![\w:])(ptx::(?:load|store)_\w+<)", rf"{_NOTES_LINE}\1", source)
 

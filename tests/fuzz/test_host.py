@@ -17,9 +17,7 @@ from host_cuda import COMPILER, MISSING, module_for
 from phalanx.cuda.module import Module
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason=MISSING)
-SANITIZERS = pytest.mark.skipif(
-    bool(host_build.RUNNER), reason="the address sanitizer does not run where PHALANX_TEST_RUNNER runs programs"
-)
+needs_sanitizers = pytest.mark.usefixtures("sanitizers")
 
 
 @px.kernel(warps=2)
@@ -72,7 +70,7 @@ PLANTED = {
 }  # fmt: skip
 
 
-@SANITIZERS
+@needs_sanitizers
 def test_sanitizers_see_what_was_planted_and_the_rest_goes_on() -> None:
     good = planted()
     cases = [part for module, _ in PLANTED.values() for part in (case(module), case(good))]
@@ -135,7 +133,7 @@ def test_sparse_arrays_near_two_to_the_31() -> None:
 def test_views_keep_their_base() -> None:
     """Strided, reversed and overlapping views of one array, in a library and in a program."""
     module = None
-    for sanitize in (False, not host_build.RUNNER):
+    for sanitize in (False, host_build.why_not_sanitized() is None):
         base = np.zeros(400, np.int32)
         base[2:130:2] = np.arange(64)
         args = [base[2:130:2], base[399:200:-3][:64], 2]

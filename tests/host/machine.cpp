@@ -44,6 +44,7 @@ struct Fiber : px_thread {
   bool started, done, said;
   int waits;       // 0, or the kind of barrier
   int meetings;    // cluster barriers that it arrived at
+  std::vector<std::vector<px_product>> products;  // groups that nobody has waited for; the last one is open
 };
 struct Meeting { int here; bool all; };  // threads at one barrier of a warp or CTA
 struct Barrier { long long pending, expected, bytes; unsigned phase; };
@@ -57,7 +58,7 @@ std::vector<std::function<void()>> flying;
 std::vector<Meeting> meetings;
 size_t shared_bytes;
 int threads, ctas, shape[3], met, met_times, current;
-bool progress, running;
+bool progress, running, products_late;
 unsigned random_state;
 void (*kernel)(void**);
 void** arguments;
@@ -130,6 +131,7 @@ void prepare(Fiber& f) {
   f.started = f.done = f.said = false;
   f.waits = f.meetings = 0;
   f.given = 0;
+  f.products.assign(1, {});
 }
 
 Meeting& meeting_of(const Fiber& f, int kind) {
@@ -264,6 +266,7 @@ px_map map_of(const void* map, const int* at, const int* rows, unsigned address)
 int run_cluster(uint3 origin) {
   barriers.clear(), flying.clear();
   met = met_times = 0;
+  products_late = next() % 2;
   const int total = threads * ctas;
   fibers.resize(total);
   meetings.assign(ctas * (threads / 32) + ctas * KINDS, Meeting{0, true});
@@ -458,6 +461,78 @@ static const bool tables_are_filled = [] {
     px_e4m3[code] = narrow_value(code, 3, 7, false), px_e5m2[code] = narrow_value(code, 2, 15, true);
   return true;
 }();
+// ---------------------------------------------------------------------- tensor cores
+
+// The element of a row and a place along K, in shared memory as a descriptor says, as bytes of 16 KB that were swizzled.
+static const unsigned char* operand(unsigned long long descriptor, bool transposed, int row, int k, int item) {
+  static const unsigned widths[] = {16, 128, 64, 32}, masks[] = {0, 0x70, 0x30, 0x10};
+  const unsigned base = (unsigned)(descriptor & 0x3fff) << 4, leading = (unsigned)(descriptor >> 16 & 0x3fff) << 4;
+  const unsigned stride = (unsigned)(descriptor >> 32 & 0x3fff) << 4, code = (unsigned)(descriptor >> 62);
+  const int panel = (int)widths[code] / item;
+  unsigned address = base;
+  if (transposed) address += row / panel * leading + k / 8 * stride + k % 8 * widths[code] + row % panel * item;
+  else address += row / 8 * stride + row % 8 * widths[code] + k * item;
+  return px_place(address ^ (address >> 3 & masks[code]), (size_t)item);
+}
+static double number(const unsigned char* p, const std::string& type) {
+  unsigned short half;
+  unsigned word;
+  memcpy(&half, p, type == "bf16" || type == "f16" ? 2 : 0);
+  memcpy(&word, p, type == "tf32" ? 4 : 0);
+  if (type == "bf16") return px_bfloat_value(half);
+  if (type == "f16") return px_half_value(half);
+  if (type == "tf32") return px_cast<float>(word & 0xffffe000u);
+  if (type == "e4m3") return px_e4m3[*p];
+  if (type == "e5m2") return px_e5m2[*p];
+  return type == "s8" ? (signed char)*p : *p;
+}
+// What a thread holds of the result: rows 16 w + lane / 4 and that + 8, two columns of each eight.
+static void multiply(const px_product& p) {
+  const std::string kind = p.kind, a_type = p.a_type, b_type = p.b_type;
+  const int item = a_type == "tf32" ? 4 : a_type == "bf16" || a_type == "f16" ? 2 : 1, count = 32 / item;
+  const int lane = px_self->index % 32, first = px_self->thread.x / 32 % 4 * 16 + lane / 4;
+  std::vector<double> left(2 * count);
+  for (int half = 0; half < 2; ++half)
+    for (int k = 0; k < count; ++k)
+      left[half * count + k] = number(
+          p.a ? operand(p.a, p.ta, first + 8 * half, k, item) : (const unsigned char*)p.left[half] + k * item, a_type);
+  for (int j = 0; j < p.n / 2; ++j) {
+    const int column = j / 4 * 8 + lane % 4 * 2 + j % 2, half = j / 2 % 2;
+    double sum = 0;
+    for (int k = 0; k < count; ++k)
+      sum += left[half * count + k] * number(operand(p.b, p.tb, column, k, item), b_type);
+    if (p.negate) sum = -sum;
+    if (kind == "s32") {
+      int* const d = (int*)p.d + j;
+      *d = (int)((p.accumulate ? (unsigned)*d : 0u) + (unsigned)(long long)sum);
+    } else if (kind == "f16") {
+      unsigned short* const d = (unsigned short*)p.d + j;
+      *d = px_half_of((float)((p.accumulate ? px_half_value(*d) : 0.0f) + sum));
+    } else {
+      float* const d = (float*)p.d + j;
+      *d = (float)((p.accumulate ? *d : 0.0f) + sum);
+    }
+  }
+}
+void px_wgmma(px_product product, const unsigned* registers) {
+  px_self->given = (unsigned long long)(size_t)registers;
+  px_block(PX_WARP, 32);
+  for (int quarter = 0; registers && quarter < 4; ++quarter)  // four lanes hold a row: four bytes, and four 16 bytes on
+    for (int r = 0; r < 4; ++r)
+      product.left[r % 2][quarter + r / 2 * 4] = ((const unsigned*)(size_t)px_lane(px_self->index % 32 / 4 * 4 + quarter)->given)[r];
+  px_block(PX_WARP, 32);
+  if (products_late) self().products.back().push_back(product);
+  else multiply(product);
+}
+void px_wgmma_commit() { self().products.emplace_back(); }
+void px_wgmma_wait(int groups) {
+  auto& all = self().products;
+  while ((int)all.size() > groups + 1) {
+    for (const px_product& product : all.front()) multiply(product);
+    all.erase(all.begin());
+  }
+}
+
 static unsigned char narrow(const float* table, float x, int top, unsigned char nan) {
   if (x != x) return nan;
   const float a = fminf(fabsf(x), table[top]);

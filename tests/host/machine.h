@@ -103,6 +103,22 @@ void px_tensor_out(const void* map, const int* at, const int* rows, unsigned fro
 void px_land_all();
 #define PX_HERE (1u << px_self->rank)
 
+// ---------------------------------------------------------------------- tensor cores
+
+// One wgmma of 64 rows, n columns and 32 bytes of K; A by four registers, or null and by a descriptor. It happens at once or
+// when its group is waited for, as the seed says. `d` holds floats, ints or f16s, as `kind` says (f32, s32, f16).
+struct px_product {
+  void* d;
+  const char *kind, *a_type, *b_type;
+  int n;
+  unsigned long long a, b;
+  bool accumulate, negate, ta, tb;
+  unsigned left[2][8];  // two rows of A, 32 bytes each, if it comes from registers
+};
+void px_wgmma(px_product product, const unsigned* registers);
+void px_wgmma_commit();
+void px_wgmma_wait(int groups);
+
 // ---------------------------------------------------------------------- warps
 
 template <class T> static T px_exchange(T x, int lane) {
