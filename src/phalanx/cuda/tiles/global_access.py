@@ -83,8 +83,6 @@ class GlobalAccess:
         terms, constants = [], []
         for axis in range(self.rank):
             if axis == self.view.index_axis:
-                if self.dim_of[axis] in self.masked:
-                    self.coordinates.declare(self.dim_of[axis])  # before any branch: all of them compare it
                 continue
             base = self.base(axis)
             if self._is_split(axis):
