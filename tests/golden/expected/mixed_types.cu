@@ -12,8 +12,8 @@ struct px_array {
 
 namespace ptx {
 
-__device__ __forceinline__ bool inside(int i, int n) { return (unsigned)i < (unsigned)n; }
-__device__ __forceinline__ bool inside(long long i, int n) { return (unsigned long long)i < (unsigned)n; }
+// Sums of indices wrap around: one below 0 or beyond 2^31 is no smaller than any extent.
+__device__ __forceinline__ bool inside(unsigned i, int n) { return i < (unsigned)n; }
 
 // N consecutive narrow elements, aligned to their size, as words.
 template <int N, class T>
@@ -56,6 +56,7 @@ struct bits<double> {
   }
 };
 
+// N narrow elements of type T. T is named by the caller: the value's own type may be wider.
 template <int N, class T>
 __device__ __forceinline__ void fill_words(unsigned* words, T value) {
   unsigned word = (unsigned)bits<T>::of(value);
@@ -70,7 +71,8 @@ template <int N, class T>
 __device__ __forceinline__ void unpack_words(T* x, const unsigned* words) {
   constexpr int per_word = 4 / sizeof(T);
   #pragma unroll
-  for (int j = 0; j < N; ++j) x[j] = bits<T>::from((T)(words[j / per_word] >> j % per_word * 8 * sizeof(T)));
+  for (int j = 0; j < N; ++j)
+    x[j] = bits<T>::from(words[j / per_word] >> j % per_word * 8 * sizeof(T) & (1u << 8 * sizeof(T)) - 1);
 }
 
 __device__ __forceinline__ float bf16_to_float(px_bf16 x) {
@@ -148,7 +150,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) mixed_types_kernel(
     px_bf16* const p = X.data + (x0);
     unsigned words[1];
     if (ptx::inside(x0, X.shape[0])) ptx::load_words<2>(words, p);
-    else ptx::fill_words<2>(words, (px_bf16)0x0000);
+    else ptx::fill_words<2, px_bf16>(words, (px_bf16)0x0000);
     ptx::unpack_words<2>(t, words);
   }
   float x[2];

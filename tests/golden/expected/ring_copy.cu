@@ -36,7 +36,7 @@ __device__ __forceinline__ long long wrap_mul(long long a, long long b) {
   return (long long)((unsigned long long)a * (unsigned long long)b);
 }
 
-// Rounds down. By 0: 0.
+// Rounds down. By 0: 0. By -1: the negative number, which wraps around.
 template <class T>
 __device__ __forceinline__ T floor_div(T a, T b) {
   if constexpr ((T)-1 < (T)1) {
@@ -47,7 +47,7 @@ __device__ __forceinline__ T floor_div(T a, T b) {
   }
 }
 
-// The remainder has the divisor's sign. By 0: 0.
+// The remainder has the divisor's sign. By 0 and by -1: 0.
 template <class T>
 __device__ __forceinline__ T floor_mod(T a, T b) {
   if constexpr ((T)-1 < (T)1) {
