@@ -94,14 +94,24 @@ static void {name}(unsigned* words, unsigned address) {{
 }}"""
 
 
-STMATRIX = once("fragments", COMMON) + """
-template <class T> static void stmatrix_x4(unsigned address, const T* x) {
+def host_stmatrix(transposed: bool) -> tuple[str, str]:
+    """Lane l holds elements 2 (l % 4) and the next of row l / 4 of each matrix; transposed, of column l / 4."""
+    name = "stmatrix_x4" + "_trans" * transposed
+    if transposed:
+        body = """    for (int b = 0; b < 2; ++b)
+      memcpy(px_shared(*(const unsigned*)px_of(8 * j + lane % 4 * 2 + b)) + lane / 4 * 2,
+             (const char*)(r + j) + 2 * b, 2);"""
+    else:
+        body = "    memcpy(px_shared(*(const unsigned*)px_of(8 * j + lane / 4)) + lane % 4 * 4, r + j, 4);"
+    return name, once("fragments", COMMON) + f"""
+static void {name}(unsigned address, const unsigned* r) {{
   px_publish(&address);
   int lane = px_lane_id();
   for (int j = 0; j < 4; ++j)
-    memcpy(px_shared(*(const unsigned*)px_of(8 * j + lane / 4)) + lane % 4 * 4, x + 2 * j, 4);
+{body}
   px_block(PX_WARP, 32);
-}"""
+}}"""
+
 
 PRODUCTS = [
     *(("bf16", "bf16", "f32", k) for k in (8, 16)),
@@ -112,7 +122,7 @@ PRODUCTS = [
 ]
 HOST_FUNCTIONS.update(host_mma(*product) for product in PRODUCTS)
 HOST_FUNCTIONS.update(host_ldmatrix(count, transposed) for count in (1, 2, 4) for transposed in (False, True))
-HOST_FUNCTIONS["stmatrix_x4"] = STMATRIX
+HOST_FUNCTIONS.update(host_stmatrix(transposed) for transposed in (False, True))
 
 
 def _wgmma(name: str) -> str | None:

@@ -8,7 +8,6 @@ import phalanx as px
 from cuda_text import body, compiles, module_of
 from front import array
 from phalanx.cuda.control_text import for_header
-from phalanx.cuda.ops.control import entry_registers
 from phalanx.cuda.plan import Plan
 from phalanx.cuda.writer import Writer
 from phalanx.ir.archs import arch_of
@@ -16,6 +15,7 @@ from phalanx.ir.core import Block, Function
 from phalanx.ir.ops.control import For
 from phalanx.ir.types import I32, ScalarType, i64, u32
 from phalanx.ir.values import Const, Label, Param, Value
+from phalanx.passes.role_rules import entry_registers
 
 
 def lines(text: str) -> list[str]:
@@ -115,8 +115,16 @@ def test_roles_have_their_own_barriers_and_registers() -> None:
     assert compiles(three_roles, (array(1),)).registers == entry_registers(12) == 168
 
 
-def test_registers_at_the_start() -> None:
-    assert [entry_registers(warps) for warps in (4, 8, 12, 16, 32)] == [255, 255, 168, 128, 64]
+@px.kernel(warps=lambda WARPS: WARPS, ctas_per_sm=lambda CTAS: CTAS)
+def one_role_gives_back(X, *, WARPS, CTAS=1):
+    with px.warps(0, 4, regs=32):
+        px.store(X[0:32], px.zeros((32,), px.f32))
+
+
+@pytest.mark.parametrize("warps, ctas", [(4, 1), (9, 1), (12, 1), (13, 1), (21, 1), (8, 2), (9, 2), (5, 3)])
+def test_registers_at_the_start_are_those_of_the_assembler(warps: int, ctas: int) -> None:
+    made = compiles(one_role_gives_back, (array(1),), WARPS=warps, CTAS=ctas)
+    assert made.registers == entry_registers(warps, ctas)
 
 
 @px.kernel(warps=4)

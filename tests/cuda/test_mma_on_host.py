@@ -14,7 +14,7 @@ from host_cuda import COMPILER, launch, run_on_host, type_of
 from phalanx.cuda.module import generate
 from phalanx.ir.archs import arch_of
 from phalanx.passes.lower import lower
-from product_kernels import anywhere
+from product_kernels import anywhere, narrow_results
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler on this machine")
 
@@ -105,6 +105,20 @@ def test_on_a_target_without_wgmma() -> None:
     assert "stmatrix_x4" in module.source and "mma_m16n8k16" in module.source
     launch(module, 1, got, seed=3)
     np.testing.assert_allclose(got[2].astype(np.float32), args[2].astype(np.float32), rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize("across", [False, True])
+@pytest.mark.parametrize("dtype", [np.int16, np.uint16])
+def test_integers_of_16_bits_go_to_shared_memory_two_to_a_word(dtype: Any, across: bool) -> None:
+    """A negative one must not reach into its neighbour."""
+    rng = np.random.default_rng(0)
+    args = [rng.integers(-9, 9, (64, 32)).astype(np.int8), rng.integers(-9, 9, (32, 32)).astype(np.int8)]
+    want, got = np.zeros((64, 32), dtype), np.zeros((64, 32), dtype)
+    narrow_results[1](*args, want, ACROSS=across)
+    assert np.array_equal(want, (args[0].astype(np.int32) @ args[1].astype(np.int32).T).astype(dtype))
+    module = run_on_host(narrow_results, 1, *args, got, ACROSS=across)
+    assert ("stmatrix_x4_trans" if across else "stmatrix_x4") in module.source
+    assert np.array_equal(got, want)
 
 
 @pytest.mark.parametrize("start", [0, 3, 64])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from product_kernels import by_rows, dots, halves, slices
+from product_kernels import by_rows, dots, halves, narrow_results, slices
 
 pytestmark = pytest.mark.gpu
 torch: Any = pytest.importorskip("torch")
@@ -163,3 +163,11 @@ def test_warpgroups_that_share_a_panel_of_columns(warps: int, columns: int) -> N
     rng = np.random.default_rng(0)
     args = [numbers(rng, (64, 128), BF16), numbers(rng, (64, 256), BF16), np.zeros((64, columns), F32)]
     compare(slices[1], args, N=columns, TB=True, WIDE=256, WARPS=warps, ALONG="n")
+
+
+@pytest.mark.parametrize("across", [False, True])
+def test_integers_of_16_bits_go_to_shared_memory_two_to_a_word(across: bool) -> None:
+    a, b = (torch.randint(-9, 9, (rows, 32), device="cuda").to(torch.int8) for rows in (64, 32))
+    c = torch.zeros(64, 32, device="cuda", dtype=torch.int16)
+    narrow_results[1](a, b, c, ACROSS=across)
+    assert torch.equal(c.cpu(), (a.cpu().int() @ b.cpu().int().T).to(torch.int16))

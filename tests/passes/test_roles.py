@@ -192,6 +192,15 @@ def test_budget_exceeded():
     assert caught.value.location.line == 2
 
 
+def test_an_odd_warp_costs_its_quarter_of_the_sm():
+    """Thirteen warps start with 128 registers, not with 65536 / 416: this one hung on a GPU."""
+    with pytest.raises(Error) as caught:
+        merge_roles(kernel(role(0, 4, regs=232), role(4, 4, regs=40), warps=13))
+    assert caught.value.message == (
+        "the roles ask for 1728 registers per lane, the CTA's 13 warps start with 1664 (13 x 128)"
+    )
+
+
 def test_warps_without_a_role_keep_their_registers():
     with pytest.raises(Error) as caught:
         merge_roles(kernel(role(0, 4, regs=176), warps=12))

@@ -9,7 +9,9 @@ from phalanx.ir.ops.control import Break, Continue, For, If, Leave, Role, Roles,
 from phalanx.ir.values import Label, constant_of
 
 WARPGROUP = 4
-REGISTERS_PER_SM = 65536
+QUARTERS = 4
+"""Of an SM: each has a scheduler and a register file of its own, and warps are dealt to them in turn."""
+REGISTERS_PER_QUARTER = 65536 // QUARTERS
 FEWEST_REGISTERS, MOST_REGISTERS = 24, 256
 """The range of setmaxnreg, in steps of 8."""
 
@@ -48,9 +50,14 @@ def check_warps(function: Function, roles: Roles) -> None:
                 )
 
 
-def entry_registers(warps: int) -> int:
-    """Registers a thread starts with: an even share of the SM's 64K, in steps of 8, at most 255."""
-    return min(255, REGISTERS_PER_SM // (32 * warps) // 8 * 8)
+def entry_registers(warps: int, ctas_per_sm: int = 1) -> int:
+    """Registers a thread starts with where `regs=` is used: an even share, in steps of 8, at most 255.
+
+    The share is that of the fullest quarter of an SM: 13 warps start with as many as 16 do. ptxas decides so for kernels
+    with `setmaxnreg`; one that reckoned with more would wait forever for what the pool does not have.
+    """
+    dealt = -(-warps * ctas_per_sm // QUARTERS)
+    return min(255, REGISTERS_PER_QUARTER // (32 * dealt) // 8 * 8)
 
 
 def check_registers(function: Function, roles: Roles, *, first: Roles) -> None:
@@ -92,7 +99,7 @@ def _check_role_registers(role: Role) -> None:
 
 
 def _check_budget(function: Function, roles: Roles, asking: Role) -> None:
-    entry = entry_registers(function.warps)
+    entry = entry_registers(function.warps, function.ctas_per_sm)
     rows = []
     total = 0
     for role in sorted(roles.regions, key=lambda role: role.first):

@@ -37,8 +37,7 @@ from phalanx.ir.ops.control import (
 from phalanx.ir.ops.tile import Empty
 from phalanx.ir.types import TileType
 from phalanx.ir.values import Label, Value
-
-REGISTER_FILE = 65536
+from phalanx.passes.role_rules import entry_registers
 
 
 @emits(Assign)
@@ -233,13 +232,8 @@ def _title(role: Role) -> str:
     return warps if not role.name or role.name.startswith("warp") else f"{role.name}: {warps}"
 
 
-def entry_registers(warps: int) -> int:
-    """Registers a thread has when the kernel starts: an even share of the file, in steps of 8, at most 255."""
-    return min(255, REGISTER_FILE // (32 * warps) // 8 * 8)
-
-
 def _reallocate(w: Writer, role: Role) -> None:
-    entry = entry_registers(w.plan.function.warps)
+    entry = entry_registers(w.plan.function.warps, w.plan.function.ctas_per_sm)
     if role.regs is None or role.regs == entry:
         return
     action = "dec" if role.regs < entry else "inc"

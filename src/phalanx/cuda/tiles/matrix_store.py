@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 
+from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.index import local, plus, slot_loop, times
 from phalanx.cuda.tiles.shared_access import Offsets
 from phalanx.cuda.writer import Helper, Writer
@@ -25,17 +26,15 @@ from phalanx.passes.divisibility import Divisibility
 CHUNK = 8  # elements of 16 bits
 MATRICES = 4
 
+
 def stmatrix(transposed: bool) -> Helper:
+    """The instruction alone: elements become words by `PACK_WORDS`, in C++ that a host runs too."""
     name, mode = ("stmatrix_x4_trans", ".trans") if transposed else ("stmatrix_x4", "")
     which = "Four 8 x 8 matrices of 16-bit elements" + (", transposed" if transposed else "")
     return Helper(
         name,
-        f"// {which}; x holds this lane's two elements of each, address is that of one row.\n"
-        "template <class T>\n"
-        f"__device__ __forceinline__ void {name}(unsigned address, const T* x) {{\n"
-        "  unsigned r[4];\n"
-        "  #pragma unroll\n"
-        "  for (int j = 0; j < 4; ++j) r[j] = (unsigned)x[2 * j] | (unsigned)x[2 * j + 1] << 16;\n"
+        f"// {which}; r holds this lane's two elements of each, address is that of one row.\n"
+        f"__device__ __forceinline__ void {name}(unsigned address, const unsigned* r) {{\n"
         f'  asm volatile("stmatrix.sync.aligned.m8n8.x4{mode}.shared.b16 [%0], {{%1, %2, %3, %4}};"\n'
         '               :: "r"(address), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]) : "memory");\n'
         "}",
@@ -114,4 +113,7 @@ def emit_matrix_store(
         with slot_loop(w, chunked.num_registers) as i:
             source = w.name(value) if i == "0" else f"{w.name(value)} + 8 * {i}"
             place = plus(address, times("16", offsets.at(i)))
-            w.line(f"{w.use(stmatrix(transposed))}({place}, {source});")
+            words = local(w, "words")
+            w.line(f"unsigned {words}[{MATRICES}];")
+            w.line(f"{w.use(h.PACK_WORDS)}<{CHUNK}>({words}, {source});")
+            w.line(f"{w.use(stmatrix(transposed))}({place}, {words});")
