@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from host_cuda import COMPILER, run_on_host
+from host_cuda import COMPILER, module_for, run_on_host
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler on this machine")
 
@@ -53,3 +53,14 @@ def test_an_axis_that_ends_with_the_indices() -> None:
     run_on_host(last_tile, 1, array, y, 2**25 - 1)
     assert (y[1:63] == np.arange(1, 63)).all() and y[63] == 7 and y[0] == 9
     assert (array[-63:] == 5).all() and (behind == 77).all()
+
+
+@px.kernel(warps=1)
+def narrow_rows(X, Y, *, N=48):
+    px.store(Y[0:N], px.load(X[0:N]))
+
+
+def test_no_load_goes_past_a_row_that_ends_behind_the_tile() -> None:
+    """Lanes that hold nothing of a tile of 48 would read a vector from 50 on, of which the row has one element."""
+    text = module_for(narrow_rows, (np.zeros(51, np.int16), np.zeros(48, np.int16))).source
+    assert "if (c0 < 48 && ptx::inside(c0, X.shape[0])) ptx::load_words<2>" in text

@@ -106,7 +106,8 @@ def _load_global(w: Writer, op: Load, view: GlobalView) -> None:
 
         def by_vectors() -> None:
             with slot_loop(w, slots, width) as i:
-                inside = (" & " if once else " && ").join(access.inside(i, width))
+                conditions = [*access.alive_along_rows(i, width), *access.inside(i, width)]
+                inside = (" & " if once else " && ").join(conditions)
                 if packed:
                     target = f"{words} + {i} / {4 // itemsize}" if i != "0" else words
                     load, otherwise = w.use(h.LOAD_WORDS_ONCE if once else h.LOAD_WORDS), w.use(h.FILL_WORDS)

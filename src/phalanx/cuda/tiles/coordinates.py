@@ -73,9 +73,10 @@ class Coordinates:
             dims.update(self.layout.mask_dims(registers[slot]))
         return tuple(sorted(dims))
 
-    def alive(self, var: str, step: int = 1) -> list[str]:
-        """Conditions under which slot `var` holds an element of the tile; empty if it always does."""
-        return [f"{self.at(dim, var, step)} < {self.layout.shape[dim]}" for dim in self.masked_dims()]
+    def alive(self, var: str, step: int = 1, dims: Sequence[int] | None = None) -> list[str]:
+        """Conditions under which slot `var` holds an element of the tile (as far as `dims` say); empty if it always does."""
+        wanted = [dim for dim in self.masked_dims() if dims is None or dim in dims]
+        return [f"{self.at(dim, var, step)} < {self.layout.shape[dim]}" for dim in wanted]
 
 
 def owner_conditions(w: Writer, layout: RegisterLayout) -> list[str]:

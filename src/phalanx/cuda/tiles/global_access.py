@@ -151,6 +151,13 @@ class GlobalAccess:
         """Conditions under which slot `var` holds an element of the tile."""
         return self.coordinates.alive(var, step)
 
+    def alive_along_rows(self, var: str, step: int) -> list[str]:
+        """Conditions that keep a load off vectors beyond the tile: its own are whole (`whole_vectors`), but a row may end
+        within one of those."""
+        if self.view.array_type.whole:
+            return []
+        return self.coordinates.alive(var, step, (self.dim_of[self.rank - 1],))
+
     def whole_vectors(self, width: int, facts: Divisibility) -> str:
         """A condition, the same in all threads, under which no vector is cut or misaligned; "" if always.
 
