@@ -245,3 +245,22 @@ def test_old_values_follow_an_operand_that_was_converted() -> None:
     inferred = Inferred(exchanges, (array(2, i32),) * 3)
     inferred.check()
     assert inferred.ops(ConvertLayout)
+
+
+@px.kernel(warps=4)
+def scaled(X, S, Y, *, COLUMNS, M=64, N=64):
+    s = px.shared((N,), px.f32)
+    px.store(s, px.load(S[0:N]))
+    px.sync()
+    acc = px.dot(px.load(X[0:M, 0:32]), px.load(X[0:N, 0:32]).T)
+    row = px.load(s)
+    px.store(Y[0:M, 0:N], acc * (row.reshape(1, N) if COLUMNS else row.reshape(N, 1)))
+
+
+def test_a_row_is_loaded_as_the_larger_tile_wants_it_after_a_reshape() -> None:
+    """It was loaded in a layout of its own first, and moved through shared memory."""
+    types = (array(2, bf16), array(1), array(2))
+    for columns in (True, False):
+        found = Inferred(scaled, types, COLUMNS=columns)
+        moved = [op for op in found.ops(ConvertLayout) if op.x.type.shape in ((64,), (1, 64), (64, 1))]
+        assert not moved, found.notes

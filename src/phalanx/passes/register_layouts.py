@@ -210,7 +210,12 @@ def _decide(groups: _Groups) -> None:
             total *= extent
         return total
 
-    for group in sorted(groups.ordered, key=lambda g: (not g.fixed, -size(g), g.position)):
+    def is_broadcast(group: _Group) -> bool:
+        """Whether a larger tile, decided before, asks for a layout: of equals such a one comes first, and what it was
+        reshaped from follows it."""
+        return any(groups.of[wish.operand] is group is not groups.of[wish.result] for wish, _ in group.operands)
+
+    for group in sorted(groups.ordered, key=lambda g: (not g.fixed, -size(g), not is_broadcast(g), g.position)):
         candidates = list(dict.fromkeys(_candidates(group, groups)))
         group.layout = min(candidates, key=lambda layout: _cost(layout, group, groups))
 

@@ -78,7 +78,8 @@ class GlobalAccess:
 
     def declare(self) -> None:
         """Writes the thread's part of all indices, and the pointer they make."""
-        for dim in sorted(self.masked):
+        apart = {self.dim_of[axis] for axis in self.dim_of if axis != self.view.index_axis and not self._is_split(axis)}
+        for dim in sorted(self.masked | apart):
             self.coordinates.declare(dim)  # here: several blocks ask for it
         terms, constants = [], []
         for axis in range(self.rank):
