@@ -1,6 +1,8 @@
-"""What the simulator can't be asked, or not cheaply: integer division by zero, and arrays of 2^31 - 1 bytes."""
+"""Text at the edges: integers divided by zero, arrays of 2^31 - 1 bytes, rows that end behind a tile, copies from anywhere."""
 
 from __future__ import annotations
+
+import functools
 
 import numpy as np
 import pytest
@@ -64,3 +66,42 @@ def test_no_load_goes_past_a_row_that_ends_behind_the_tile() -> None:
     """Lanes that hold nothing of a tile of 48 would read a vector from 50 on, of which the row has one element."""
     text = module_for(narrow_rows, (np.zeros(51, np.int16), np.zeros(48, np.int16))).source
     assert "if (c0 < 48 && ptx::inside(c0, X.shape[0])) ptx::load_words<2>" in text
+
+
+@px.kernel(warps=1)
+def copies_anywhere(X, S, L, R, T, *, K, M=8, N=128):
+    """Loads of boxes and of rows, and a store of boxes, that begin wherever S says."""
+    box, row = px.shared((M, N), px.f32), px.shared((N,), px.f32)
+    full = px.barrier()
+    for i in range(K):
+        s = px.load(S[i])
+        with full.transaction():
+            px.tma.load(X.tile((s, 0), (M, N)), box, full)
+            px.tma.load(X[s, 0:N], row, full)
+        full.wait(i % 2)
+        px.store(L[i, 0:M, 0:N], px.load(box))
+        px.store(R[i, 0:N], px.load(row))
+        px.sync()
+        px.store(box, px.full((M, N), 3.0, px.f32))
+        px.sync()
+        px.fence.async_proxy()
+        px.tma.store(box, T.tile((s, 0), (M, N)))
+        px.tma.commit()
+        px.tma.wait(0)
+        px.sync()
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_copies_that_begin_anywhere_are_the_simulator_s(dtype: type) -> None:
+    """A 64-bit start was cut to 32 bits: 2^32 was row 0."""
+    near = [0, 4, 12, 16, -3, -8, -9, 2**31 - 4, -(2**31)]
+    far = [2**31, 2**32, 2**32 + 4, -(2**32), 2**63 - 1, -(2**63)]
+    starts = np.array(near + (far if dtype == np.int64 else []), dtype)
+    results = []
+    for launch in (copies_anywhere[1], functools.partial(run_on_host, copies_anywhere, 1)):
+        x = np.arange(16 * 128, dtype=np.float32).reshape(16, 128)
+        made = [np.zeros((len(starts), 8, 128), np.float32), np.zeros((len(starts), 128), np.float32), np.zeros_like(x)]
+        launch(x, starts, *made, K=len(starts))
+        results.append(made)
+    for simulated, on_host in zip(*results, strict=True):
+        assert (simulated == on_host).all()
