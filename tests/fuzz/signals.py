@@ -17,8 +17,8 @@ from sanitizer.choreographies import program
 from sanitizer.comparing import compare, compare_with_everything
 
 BATCH = 20
-SMALL = 200
-"""Interleavings that are all run."""
+SMALL = 60
+"""Interleavings that are all run, of every tenth program: there are many more of them than orders that differ."""
 
 
 def judge(seeds: Iterable[int], options: Options) -> Iterator[Outcome]:
@@ -32,7 +32,8 @@ def judged(seed: int, folder: Path) -> Outcome:
     text = program(Random(seed))
     try:
         verdict = compare(text, folder)
-        if verdict != "too large" and not verdict.startswith("refused") and compare_with_everything(text, folder, SMALL):
+        judgeable = verdict != "too large" and not verdict.startswith("refused")
+        if judgeable and seed % 10 == 0 and compare_with_everything(text, folder, SMALL):
             verdict += ", all interleavings"
     except AssertionError as problem:
         return Outcome(seed, "disagreement", str(problem))

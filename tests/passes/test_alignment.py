@@ -7,7 +7,7 @@ import pytest
 import phalanx as px
 from phalanx.ir.types import ArrayType
 from phalanx.language.reading import read_kernel
-from phalanx.passes.alignment import has_misaligned_views
+from phalanx.passes.alignment import breaks_alignment
 
 
 @px.kernel(warps=1)
@@ -38,4 +38,5 @@ def prefetch(X, *, N):
     ids=str,
 )
 def test_array_and_width(kernel, array: ArrayType, columns: int, misaligned: bool) -> None:
-    assert has_misaligned_views(read_kernel(kernel, (array,), {"N": columns}).function) is misaligned
+    view, = (op.src for op in read_kernel(kernel, (array,), {"N": columns}).function.walk() if op.family == "tma")
+    assert breaks_alignment(view) is misaligned

@@ -2,8 +2,8 @@
 
 A program begins as a correct one (whoever touches a cell was handed it by an arrive and a wait, or by a copy) in which
 some steps break the rule: cells are touched by who does not own them, barriers get signals that nothing orders, tests are
-not waited for. Then up to two statements are removed, doubled, swapped or changed. Every value that is written is unique, and
-every read goes to a row of `Y` of its own, so that the outcome shows who read what. A seed is a program, on every machine.
+not waited for. Then up to two statements are removed, doubled, swapped or changed. Every value that is written is unique,
+and every read goes to a row of `Y` of its own, so that the outcome shows who read what. A seed is a program, on every machine.
 """
 
 from __future__ import annotations
@@ -242,22 +242,19 @@ class Plan:
         self.say(owner, "px.tma.wait(0)")
 
     def step_ask(self, cell: int, owner: int, to: int) -> None:
-        """A hand-over that is asked for: until it is there, once, or a few times before going on."""
+        """A hand-over that is asked for: until it is there, before it is waited for, or a few times before going on."""
         rng = self.rng
         barrier = self.barrier(1, owner, to, False)
         self.say(owner, f"b{barrier}.arrive()")
         test = f"b{barrier}.test_wait({self.next_phase(barrier)})"
-        how = rng.choice(("spin", "once", "otherwise", "few"))
+        how = rng.choice(("spin", "otherwise", "few"))
         if how == "spin":
             self.say(to, f"while not {test}:", "    pass")
-        elif how == "once":
-            self.say(to, f"if {test}:", f"    {self.read(cell)}")
         elif how == "otherwise":
             self.say(to, f"if not {test}:", f"    {test.replace('test_wait', 'wait')}")
         else:
             self.say(to, f"for _ in range({rng.randint(1, 3)}):", f"    if {test}:", "        break")
-        if how != "once":
-            self.owner = [to if o == owner else o for o in self.owner]
+        self.owner = [to if o == owner else o for o in self.owner]
 
     def step_loose(self, cell: int, owner: int, to: int) -> None:
         """A signal that no plan has."""

@@ -164,3 +164,22 @@ def test_bytes_for_an_earlier_phase_are_told_with_what_that_phase_waits_for():
     )
     assert finding.label == "completes on bar of CTA 1"
     assert finding.other_label == "arrives in phase 0 (all warps, CTA 1, cluster 0)"
+
+
+@px.kernel(warps=1)
+def expects_less_than_nothing(Y, n):
+    bar = px.barrier(count=1)
+    bar.expect_tx(n)
+    bar.expect_tx(-n)
+    bar.arrive()
+    bar.wait(0)
+    px.store(Y[0, 0], 1.0)
+
+
+def test_bytes_that_are_expected_are_not_negative():
+    assert px.check(expects_less_than_nothing[1], Y, 0).ok
+    finding = px.check(expects_less_than_nothing[1], Y, 16).findings[0]
+    assert (finding.kind, finding.location.text.strip()) == ("tx-mismatch", "bar.expect_tx(-n)")
+    assert finding.message == (
+        "bar of CTA 0 is told to expect -16 bytes in phase 0; expect as many bytes as the copies bring, 0 or more"
+    )

@@ -172,3 +172,19 @@ def test_a_barrier_may_live_twice():
             bar.invalidate()
 
     assert px.check(again[1], X, Y, schedules=5).ok
+
+
+@px.kernel(warps=2)
+def is_used_by_all_and_initialised_by_nobody(X, Y):
+    s, bar = px.shared((64, 64), X.dtype), px.barrier(init=False)
+    with px.warps(0, 1):
+        bar.arrive_and_expect_tx(s.nbytes)
+        px.tma.load(X[0:64, 0:64], s, bar)
+    with px.warps(1, 1):
+        bar.wait(0)
+        px.store(Y[0:64, 0:64], px.load(s))
+
+
+def test_a_barrier_that_is_not_initialised_is_one_finding():
+    finding, = px.check(is_used_by_all_and_initialised_by_nobody[1], X, Y).findings
+    assert finding.kind == "barrier-uninitialised" and finding.count > 1

@@ -130,7 +130,7 @@ def test_however_often_it_polls(tries):
 
 def test_the_findings_say_which_signal_counts_for_what():
     finding, = px.check(fills_a_phase_of_two_alone[1], N, BUG=True).findings
-    assert "counts for phase 0 of full: nothing tells warps 8-11 that it is complete without the arrive of" in finding.message
+    assert "counts for phase 0 of full: nothing tells warps 8-11 that it is complete without the arrive" in finding.message
     finding, = px.check(arrives_for_the_expect_of_another[1], X, Y, BUG=True).findings
     assert "here phase 0 of bar completes before the expect of" in finding.message
     finding, = px.check(polls_a_few_times_and_goes_on[1], X, Y, BUG=True, TRIES=4).findings
@@ -211,3 +211,27 @@ def test_every_late_waiter_is_tried():
     report = px.check(sixteen_late_waiters[16], N, BUG=True)
     assert [finding.kind for finding in report.findings] == ["deadlock"]
     assert sum("held back" in schedule for schedule in report.schedules) == 16
+
+
+@px.kernel(warps=1)
+def waits_for_a_parity(Y, p, *, TEST):
+    bar = px.barrier()
+    bar.arrive()
+    if TEST:
+        while not bar.test_wait(p):
+            pass
+    else:
+        bar.wait(p)
+    px.store(Y[0], 1)
+
+
+@pytest.mark.parametrize("test", [False, True])
+def test_a_parity_at_run_time_is_0_or_1(test):
+    for use in (px.check, px.explore):
+        assert use(waits_for_a_parity[1], N, 0, TEST=test).ok
+    for parity in (2, -1):
+        with pytest.raises(px.Error, match=f"bar is waited for with parity {parity}") as caught:
+            px.check(waits_for_a_parity[1], N, parity, TEST=test)
+        assert "bar." in caught.value.location.text and "k & 1" in caught.value.remedy
+        seen = px.explore(waits_for_a_parity[1], N, parity, TEST=test)
+        assert [error.message for error in seen.errors] == [f"bar is waited for with parity {parity}"]

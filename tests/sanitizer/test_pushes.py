@@ -144,6 +144,31 @@ def global_rows_are_written_again_after_their_copy(X, Y, *, BUG):
         px.store(Y[0:64, 0:64], px.zeros((64, 64), X.dtype))  # bug
 
 
+@px.kernel(warps=2, cluster=2)
+def never_waits(X, Y):
+    """The peer's data is read without a wait, where something lies already."""
+    rank = px.cluster.rank()
+    s, inbox = px.shared((64,), X.dtype), px.shared((64,), X.dtype)
+    full = px.barrier(count=1)
+    px.store(inbox, px.zeros((64,), X.dtype))
+    px.store(s, px.load(X[rank, 0:64]))
+    px.fence.async_proxy()
+    px.cluster.sync()
+    with px.warps(0, 1):
+        px.store(Y[rank, 0:64], px.load(inbox))
+    with px.warps(1, 1):
+        full.arrive_and_expect_tx(inbox.nbytes)
+        px.cluster.copy(s, inbox, full, cta=rank ^ 1)
+        full.wait(0)
+
+
+def test_a_forgotten_wait_for_a_peers_data_is_told_as_that():
+    finding, = px.check(never_waits[2], X, Y).findings
+    assert finding.kind == "race" and "px.load(inbox)" in finding.location.text
+    assert "px.load reads inbox of CTA" in finding.message and "nothing orders it after px.cluster.copy" in finding.message
+    assert "wait for full of CTA" in finding.message and "(parity 0, phase 0) before it" in finding.message
+
+
 @pytest.mark.parametrize("case", cases(__name__), ids=str)
 def test_planted(case):
     case.verify()

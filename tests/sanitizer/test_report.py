@@ -147,3 +147,29 @@ def test_more_shared_memory_than_any_gpu_has_is_a_note():
     needed = f"{(232448 // size + 1) * size:,}"
     assert f"roomy needs at least {needed} bytes of shared memory, a CTA has 232,448 at most" in report.notes[0]
     assert not px.check(roomy[1], X, Y, N=232448 // size).notes
+
+
+@px.kernel(warps=5)
+def multiplies_too_early(X, Y, *, WARPS, K=64):
+    """Both forms of a product, on what a pipe brings, without its wait."""
+    a, b = px.shared((64, K), X.dtype), px.shared((K, 64), X.dtype)
+    pipe = px.pipe(1)
+    with px.warps(4, 1):
+        with pipe.produce() as s:
+            px.tma.load(X[0:64, 0:K], a, pipe.full[s])
+            px.tma.load(X[0:K, 0:64], b, pipe.full[s])
+    with px.warps(0, WARPS):
+        acc = px.dot(a, b)
+        px.store(Y[0:64, 0:64], acc)
+        with pipe.consume() as s:
+            pass
+
+
+@pytest.mark.parametrize("warps", [4, 2])
+def test_the_words_are_the_users(warps):
+    """Four warps multiply with wgmma, two with mma.sync."""
+    x = np.zeros((64, 64), np.float16)
+    report = px.check(multiplies_too_early[1], x, np.zeros((64, 64), np.float32), WARPS=warps)
+    finding = report.findings[0]
+    assert "px.dot reads" in finding.message
+    assert "pipe.full" in finding.message and "mma" not in finding.message and "pipe_full" not in str(report)

@@ -41,6 +41,11 @@ class Op:
         """What it does besides computing its result."""
         return PURE
 
+    @property
+    def written(self) -> str:
+        """What users call it: its name after `px.`."""
+        return self.mnemonic
+
     def __repr__(self) -> str:
         return f"<{self.mnemonic} at {self.loc.short}>"  # `ir.printer` shows the operands
 

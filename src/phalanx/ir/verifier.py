@@ -188,7 +188,7 @@ class _Verifier:
         number = constant_of(index)
         if number is not None and not 0 <= number < barrier.n:
             raise Error(
-                f"index {number} is outside barrier array '{barrier.name}' ({_plural(barrier.n, 'barrier')})",
+                f"index {number} is outside barrier array '{barrier.title}' ({_plural(barrier.n, 'barrier')})",
                 location=op.loc,
                 kind="out-of-bounds",
                 remedy=f"use 0 to {barrier.n - 1}, or declare more: px.barrier({int(number) + 1})"

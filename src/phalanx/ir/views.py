@@ -45,6 +45,13 @@ class BarrierArray:
     """Arrivals of each CTA that signals it, as a user wrote who leaves the number of those CTAs to the compiler."""
     exchange: bool = False
     """The compiler's own, for exchanges over the cluster: users never see its name."""
+    written: str = ""
+    """What users call it, where that is no plain name: `pipe.full`."""
+
+    @property
+    def title(self) -> str:
+        """Its name in messages."""
+        return self.written or self.name
 
     @property
     def nbytes(self) -> int:

@@ -124,7 +124,8 @@ def pipe(ctx: Builder, stages: Any, producers: Any = None, consumers: Any = None
     arrays = []
     for suffix, each in (("full", producers), ("empty", consumers)):
         ctx.name_hint = f"{name}_{suffix}"
-        arrays.append(BarrierArray(unique_name(ctx, suffix), stages, each=each, loc=ctx.loc))
+        unique = unique_name(ctx, suffix)
+        arrays.append(BarrierArray(unique, stages, each=each, loc=ctx.loc, written=f"{name}.{suffix}"))
         ctx.barriers.append(arrays[-1])
     full, empty = map(BarrierValue, arrays)
     return NewStruct(

@@ -17,7 +17,7 @@ from phalanx.ir.archs import COPY_CHUNK
 from .linear import LinearLayout
 from .registers import LANES, RegisterLayout, padded
 from .shared import TMA_ALIGNMENT, SharedLayout
-from .tma import BoxPiece, _box_shape, _plain_offset, check_descriptor
+from .tma import BoxPiece, Misplaced, _box_shape, _plain_offset, check_descriptor
 
 FOUR = 4
 UNIFORM_ROWS = 16
@@ -73,8 +73,11 @@ def _row_boxes(rows: int, columns: int, layout: SharedLayout, origin: tuple[int,
         BoxPiece((0, start), _plain_offset(layout, (row, column + start))) for start in range(0, columns, inner)
     )
     pitch = layout.row_pitch
-    if pitch % COPY_CHUNK or any(piece.shared_offset % COPY_CHUNK for piece in pieces):
+    if pitch % COPY_CHUNK:
         raise ValueError(f"rows in shared memory {pitch} bytes apart; they must start on multiples of {COPY_CHUNK}")
+    if any(piece.shared_offset % COPY_CHUNK for piece in pieces):
+        at = pieces[0].shared_offset
+        raise Misplaced(f"a row lands at byte {at} of the shared tile; they must start on multiples of {COPY_CHUNK}")
     placed = all(piece.shared_offset % TMA_ALIGNMENT == 0 for piece in pieces)
     single = placed and pitch % TMA_ALIGNMENT == 0
     fours = placed and pitch == inner * layout.itemsize and FOUR * pitch % TMA_ALIGNMENT == 0

@@ -18,6 +18,10 @@ from .shared import TMA_ALIGNMENT, SharedLayout
 MAX_RANK = 5
 
 
+class Misplaced(ValueError):
+    """Where the region lies in shared memory is what the copy engine can't do."""
+
+
 @frozen
 class BoxPiece:
     """One copy: where its box starts in the tile (per array axis) and in shared memory (bytes)."""
@@ -97,7 +101,7 @@ def _boxes(
         # The copy engine applies the swizzle to addresses itself: give it the address before the swizzle.
         address = _plain_offset(layout, where)
         if address % TMA_ALIGNMENT:
-            raise ValueError(
+            raise Misplaced(
                 f"a box of {shape} lands at byte {address} of the shared tile; "
                 f"TMA needs a multiple of {TMA_ALIGNMENT}"
             )
@@ -130,7 +134,7 @@ def _box_shape(region: tuple[int, ...], origin: tuple[int, ...], layout: SharedL
     width = layout.panel_columns
     whole_panels = start % width == 0 and columns % width == 0
     if not whole_panels and start // width != (start + columns - 1) // width:
-        raise ValueError(
+        raise Misplaced(
             f"columns {start}..{start + columns - 1} are neither whole panels of {width} columns of the "
             "shared tile nor within one"
         )

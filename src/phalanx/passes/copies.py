@@ -21,6 +21,7 @@ from phalanx.ir.values import Const, constant_of
 from phalanx.ir.views import GlobalView, SharedBuffer, SharedView
 from phalanx.layouts import SharedLayout, boxes, choose_panel
 from phalanx.layouts.shared import TMA_ALIGNMENT
+from phalanx.layouts.tma import Misplaced as MisplacedBox
 from phalanx.passes.alignment import breaks_alignment
 from phalanx.passes.divisibility import Divisibility, find_divisibility
 from phalanx.passes.row_copies import plan_row_copy
@@ -37,6 +38,10 @@ UNKNOWN_START = f"its start along the last axis is not known to be a multiple of
 
 class Impossible(Exception):
     """A path that does not work for a copy; the text is the reason."""
+
+
+class Misplaced(Impossible):
+    """The same, for where the region lies in shared memory."""
 
 
 @frozen
@@ -80,7 +85,8 @@ class _Planner:
             try:
                 plan = self._tensor(op, view, shared)
             except Impossible as no_tensor:
-                raise _no_path(op, view, str(no_tensor), str(no_bulk)) from None
+                misplaced = isinstance(no_tensor, Misplaced)
+                raise _no_path(op, view, str(no_tensor), str(no_bulk), misplaced) from None
         self.plans[op] = plan
         self.notes.append(Note(f"{op.mnemonic} of {view.array.name}: {plan.path} copy, {plan.reason}", op.loc))
 
@@ -178,6 +184,8 @@ class _Planner:
             origin = [int(constant_of(offset) or 0) for offset in shared.offsets[lead:]]
             self.check_box_start(shared, layout, lead)
             plan = boxes(extents, inner, axes, origin)
+        except MisplacedBox as problem:
+            raise Misplaced(str(problem)) from None
         except ValueError as problem:
             raise Impossible(str(problem)) from None
         box = tuple(plan.box[axis] for axis in real)
@@ -258,7 +266,7 @@ def _shape(extents: tuple[int, ...]) -> str:
     return " x ".join(map(str, extents)) if extents else "one element"
 
 
-def _no_path(op: TmaOp, view: GlobalView, no_tensor: str, no_bulk: str) -> Error:
+def _no_path(op: TmaOp, view: GlobalView, no_tensor: str, no_bulk: str, misplaced: bool) -> Error:
     kind = view.array_type
     if view.index_axis is not None:
         remedy = "use px.tma.gather4 or px.tma.scatter4 for rows by index, or px.load and px.store"
@@ -273,6 +281,8 @@ def _no_path(op: TmaOp, view: GlobalView, no_tensor: str, no_bulk: str) -> Error
         remedy += f"i // {step} * {step}, or use px.load and px.store"
     elif "may be negative" in no_tensor:
         remedy = "write the start so that it can't be negative, such as px.maximum(i, 0)"
+    elif misplaced:
+        remedy = f"let the shared region begin at a multiple of {TMA_ALIGNMENT} bytes, of {COPY_CHUNK} where it is one row"
     elif view.extents[-1] * view.dtype.itemsize % COPY_CHUNK:
         step = COPY_CHUNK // view.dtype.itemsize
         remedy = f"make the inner extent a multiple of {step} elements ({COPY_CHUNK} bytes), or use px.load and px.store"
@@ -280,9 +290,9 @@ def _no_path(op: TmaOp, view: GlobalView, no_tensor: str, no_bulk: str) -> Error
         remedy = "choose a tile that one of the two paths can copy, or use px.load and px.store"
     reasons = f"through a descriptor: {no_tensor}\nas a plain bulk copy: {no_bulk}"
     return Error(
-        f"px.{op.written if isinstance(op, TmaLoad) else op.mnemonic} can't copy this region of {view.array.name}",
+        f"px.{op.written} can't copy this region of {view.array.name}",
         location=op.loc,
-        kind="misaligned" if breaks_alignment(view) else "error",
+        kind="misaligned" if breaks_alignment(view) or misplaced else "error",
         details=no_tensor if no_tensor == no_bulk else reasons,
         remedy=remedy,
     )

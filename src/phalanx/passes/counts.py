@@ -114,7 +114,7 @@ class Census:
             for element, rounds in seen.items():
                 if len(rounds) > 1:
                     listed = " and ".join(map(str, sorted(rounds)[:3])) + (" and more" if len(rounds) > 3 else "")
-                    where = "" if unified or barrier.n == 1 else f" on {barrier.name}[{element}]"
+                    where = "" if unified or barrier.n == 1 else f" on {barrier.title}[{element}]"
                     return f"the rounds of {self._named(arriver)}{where} have {listed} arrivals"
                 assert element is not None
                 sums[element] += next(iter(rounds))
@@ -133,7 +133,7 @@ class Census:
         verdict = self.verdict(barrier)
         if verdict.undecided:
             raise Error(
-                f"can't work out how many arrivals complete a phase of barrier {barrier.name}: "
+                f"can't work out how many arrivals complete a phase of barrier {barrier.title}: "
                 f"{verdict.undecided}",
                 location=barrier.loc,
                 details=self.table(barrier),
@@ -170,7 +170,7 @@ class Census:
                 where.append("at index " + spans(element for _, element in places))
             parts.append(f"{arrivals} {' '.join(where)}".rstrip())
         return Error(
-            f"barrier {barrier.name} is written with count={count}, but the arrivals of one phase are "
+            f"barrier {barrier.title} is written with count={count}, but the arrivals of one phase are "
             f"{'; '.join(parts)}",
             location=barrier.loc,
             kind="count-mismatch",
@@ -183,7 +183,7 @@ class Census:
     def _check_range(self, barrier: BarrierArray, count: int) -> None:
         if not 1 <= count <= MAX_COUNT:
             raise Error(
-                f"barrier {barrier.name} has count {count}; an mbarrier counts 1 to {MAX_COUNT} arrivals",
+                f"barrier {barrier.title} has count {count}; an mbarrier counts 1 to {MAX_COUNT} arrivals",
                 location=barrier.loc,
                 details=self.table(barrier) if barrier.count is None else None,
                 remedy=f"use a count from 1 to {MAX_COUNT}",
@@ -198,7 +198,7 @@ class Census:
             wrong = next((arrivals for arrivals in row if arrivals not in (0, barrier.each * len(sources))), None)
             if wrong is not None:
                 raise Error(
-                    f"{barrier.name} is written with {barrier.each} arrival{'s' * (barrier.each != 1)} of each CTA, "
+                    f"{barrier.title} is written with {barrier.each} arrival{'s' * (barrier.each != 1)} of each CTA, "
                     f"but {len(sources)} CTA{'s' * (len(sources) != 1)} bring{'s' * (len(sources) == 1)} {wrong} "
                     "in one phase",
                     location=barrier.loc,
@@ -219,7 +219,7 @@ class Census:
             element = f"[{index}]" if isinstance(index, int) and barrier.n > 1 else ""
             cta = f" of CTA {rank}" if self.function.cluster_size > 1 else ""
             raise Error(
-                f"nothing arrives on barrier {barrier.name}{element}{cta}, which is waited for at "
+                f"nothing arrives on barrier {barrier.title}{element}{cta}, which is waited for at "
                 f"{site.short}",
                 location=barrier.loc,
                 kind="deadlock",

@@ -63,7 +63,7 @@ def _masks(function: Function, wanted: dict[BarrierArray, Location]) -> dict[Bar
                     continue
                 if signal.ranks is None:
                     raise Error(
-                        f"can't work out who fills the stages of {signal.barrier.name}: the mask of this copy is known "
+                        f"can't work out who fills the stages of {signal.barrier.title}: the mask of this copy is known "
                         "only at run time",
                         location=step.op.loc,
                         remedy="say it: px.pipe(stages, ctas=mask), with the CTAs whose copies land in this CTA's "

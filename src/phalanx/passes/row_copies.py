@@ -16,6 +16,8 @@ from phalanx.ir.values import Const, constant_of
 from phalanx.ir.views import GlobalView, SharedView
 from phalanx.layouts import SharedLayout
 from phalanx.layouts.rows import FOUR, RowPlan, row_boxes
+from phalanx.layouts.tma import Misplaced as MisplacedBox
+from phalanx.passes.alignment import breaks_alignment
 from phalanx.runtime.abi import TensorMapSlot
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ DATACENTER = (100, 103, 110)  # those with `tile::scatter4`, and with `tile::gat
 
 def plan_row_copy(planner: _Planner, op: RowCopy, sm: int) -> CopyPlan:
     """The plan of one instruction; `px.Error` at its line if there is none."""
-    from phalanx.passes.copies import Impossible
+    from phalanx.passes.copies import Impossible, Misplaced
 
     views, shared = row_views(op)
     view = views[0]
@@ -38,7 +40,7 @@ def plan_row_copy(planner: _Planner, op: RowCopy, sm: int) -> CopyPlan:
         rows = _boxes(planner.layouts[shared.buffer], shared)
         plan = _choose(planner, op, view, shared, rows, sm)
     except Impossible as reason:
-        raise _no_way(op, view, str(reason)) from None
+        raise _no_way(op, view, str(reason), isinstance(reason, Misplaced)) from None
     count = shared.shape[0]
     text = f"{op.mnemonic} of {count} rows of {view.array.name}: {plan.path}, {plan.reason}"
     planner.notes.append(Note(text, op.loc))
@@ -81,10 +83,12 @@ def _row_plan(layout: SharedLayout, shared: SharedView) -> RowPlan:
 
 
 def _boxes(layout: SharedLayout, shared: SharedView) -> RowPlan:
-    from phalanx.passes.copies import Impossible
+    from phalanx.passes.copies import Impossible, Misplaced
 
     try:
         return _row_plan(layout, shared)
+    except MisplacedBox as problem:
+        raise Misplaced(str(problem)) from None
     except ValueError as problem:
         raise Impossible(str(problem)) from None
 
@@ -131,7 +135,7 @@ def _choose(
     return CopyPlan("bulk rows", f"{len(runs)} a row, {why}", None, runs, pitch=rows.pitch, columns=columns)
 
 
-def _no_way(op: RowCopy, view: GlobalView, reason: str) -> Error:
+def _no_way(op: RowCopy, view: GlobalView, reason: str, misplaced: bool) -> Error:
     kind = view.array_type
     step = COPY_CHUNK // view.dtype.itemsize
     if not kind.unit_inner or not kind.aligned:
@@ -151,5 +155,6 @@ def _no_way(op: RowCopy, view: GlobalView, reason: str) -> Error:
             f"({FOUR} rows of {128 // view.dtype.itemsize} columns always work)"
         )
     return Error(
-        f"px.{op.mnemonic} can't copy rows of {view.array.name}", location=op.loc, details=reason, remedy=remedy
+        f"px.{op.written} can't copy rows of {view.array.name}", location=op.loc,
+        kind="misaligned" if breaks_alignment(view) or misplaced else "error", details=reason, remedy=remedy,
     )

@@ -281,7 +281,7 @@ class _Tracer:
         index = self.values.term(bar.index)
         if isinstance(index, int) and not 0 <= index < bar.barrier.n:
             raise Error(
-                f"barrier {bar.barrier.name}[{index}] does not exist: the array has {bar.barrier.n}",
+                f"barrier {bar.barrier.title}[{index}] does not exist: the array has {bar.barrier.n}",
                 location=op.loc,
                 remedy=f"indices run from 0 to {bar.barrier.n - 1}" + self.in_rank,
                 kind="out-of-bounds",

@@ -206,7 +206,7 @@ class _Bytes:
         if not self.concerns(signal.barrier, signal.index):
             if signal.barrier is self.inside.op.bar.barrier and not _differ(signal.index, self.inside.index):
                 raise Error(
-                    f"this copy may or may not signal the barrier of its transaction: {signal.barrier.name} "
+                    f"this copy may or may not signal the barrier of its transaction: {signal.barrier.title} "
                     "is indexed by "
                     "another value, known only at run time",
                     location=node.op.loc,

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -33,6 +34,7 @@ FEW = 4
 """Schedules that are not worth the start of processes."""
 WORTH_PROCESSES = 4.0
 """Seconds of work that are."""
+_REFUSALS: WeakKeyDictionary[Function, Error | None] = WeakKeyDictionary()
 
 
 def check(
@@ -62,6 +64,7 @@ def check_launch(
     strict: bool = False, executor: Executor | None = None, progress: Callable[[int], None] = lambda done: None,
 ) -> Report:
     """The same for tools that show how far it is: `progress` is told how many schedules are done."""
+    from phalanx.sanitizer.findings import KINDS
     from phalanx.sanitizer.report import Report
 
     kernel = bound.kernel
@@ -77,11 +80,16 @@ def check_launch(
         grid = normalise_grid(kernel, bound.grid, settled)
         try:
             function = specialise(kernel, arguments, values).prepared
-            check_copies(function)
         except Error as error:
             report.findings = [finding_of(error)]
             return report
         report.notes += memory_notes(function)
+        against = refusal(function) if not report.notes else None
+        if against is not None and against.kind in KINDS:
+            report.findings = [finding_of(against)]
+            return report
+        if against is not None:
+            report.notes.append(f"{against.location.short}: px.compile refuses this: {against.message}")
         host = on_host([argument.value for argument in arguments if argument.type is not None])
         if 0 in grid:
             return report
@@ -97,7 +105,7 @@ def check_function(
 ) -> None:
     """One schedule after the other, until one goes off the rails; `progress` is told how many are done.
 
-    What a run leaves in doubt is held back in runs of their own, before the other schedules; what those leave in doubt, after.
+    What a run leaves in doubt is held back in runs of its own, before the other schedules; what those leave so, after.
     """
     from phalanx.sanitizer.findings import ends_search, merged
 
@@ -167,22 +175,27 @@ def memory_notes(function: Function) -> list[str]:
     return [f"{function.loc.short}: {function.name} {needed}"]
 
 
-def check_copies(function: Function) -> None:
-    """Raises what the hardware's alignment rules say about the copies of a kernel, before it runs."""
-    from phalanx.passes.alignment import has_misaligned_views
+def refusal(function: Function) -> Error | None:
+    """What `px.compile` says against a prepared kernel that the simulator runs; None where some GPU takes it.
 
-    if not has_misaligned_views(function):
-        return  # layouts and paths need not be chosen to say so
-
-    from phalanx.ir.archs import arch_of
+    The kernel is planned and written down, in its text too, but compiled for nobody. The answer is kept with the kernel.
+    """
+    from phalanx.cuda.module import generate
+    from phalanx.ir.archs import ARCHS
     from phalanx.passes.lower import lower
 
-    try:
-        lower(function, arch_of("sm_90a"))
-    except Error as error:
-        if error.kind == "misaligned":
-            raise
-    # What else a target lacks, or has too little of, is px.compile's to say: the kernel may be meant for another.
+    if function not in _REFUSALS:
+        first: Error | None = None
+        for arch in ARCHS.values():  # the first is the one that is compiled for without a GPU
+            try:
+                generate(lower(function, arch))
+            except Error as error:
+                first = first or error
+                continue
+            first = None
+            break
+        _REFUSALS[function] = first
+    return _REFUSALS[function]
 
 
 def schedules_of(count: int, seed: int) -> list[Schedule]:

@@ -13,7 +13,9 @@ import numpy as np
 from phalanx.errors import Error
 from phalanx.ir import effects as fx
 from phalanx.ir.core import Function, Op
+from phalanx.ir.location import Location
 from phalanx.ir.memory import unit_of
+from phalanx.ir.views import BarrierArray
 from phalanx.sanitizer import messages
 from phalanx.sanitizer.accesses import Conflicts, covers
 from phalanx.sanitizer.barriers import ARRIVE, COPY, EXPECT, BarrierClock, Event
@@ -97,6 +99,10 @@ class Checker(Monitor):
         self.suspects: dict[Op, int] = {}
         self.outside: dict[Op, tuple[int, str]] = {}
         self.doubts = Doubts(function)
+        self.unready: dict[BarrierArray, tuple[Location, Location | None]] = {}
+        """Barriers that were used before they were ready, with the places of the finding that says so."""
+        self.unheld: set[int] = set()
+        """Clusters in which such a use was left out: whatever it should have ordered is in no order."""
         self.racing_ops: set[Op] = set()
         self.racing_barriers: set[MBarrier] = set()
         effects = [op.effects() for op in function.walk()]
@@ -429,8 +435,9 @@ class Checker(Monitor):
         if ordered and engine and not fenced:
             fenced = covers(clock, dim, init.epoch, init.clock.rank, barrier.barrier.cta.rank)
         if not ordered or (engine and not fenced):
+            places = self.unready.setdefault(barrier.barrier.array, (op.loc, init.op.loc))
             self.findings.add(
-                "barrier-uninitialised", op.loc, init.op.loc, cluster=clock.cluster,
+                "barrier-uninitialised", *places, cluster=clock.cluster,
                 describe=lambda: messages.uninitialised_barrier(barrier, clock, op, init, ordered),
             )
         barrier.ready.add(clock.dim)
@@ -490,10 +497,14 @@ class Checker(Monitor):
     def race(self, before: Record, after: Record) -> None:
         """One finding per access: a second conflict of the same access has the same cause."""
         known = before.raced or after.raced or any(r.work is not None and r.work.faulty for r in (before, after))
+        if before.cluster == after.cluster and messages.forgot_to_wait(before, after):
+            before, after = after, before  # told as what it is, not as a write after a read
         for record in (before, after):
             record.raced = True
             if record.work is not None:
                 record.work.faulty = True
+        if after.cluster in self.unheld:
+            return
         if known:
             self.findings.again("race", after.op.loc, before.op.loc)
             return
@@ -586,8 +597,12 @@ class Checker(Monitor):
             self.findings.suspect(finding, lambda: barrier not in self.racing_barriers)
             return True
         other = messages.rival(error, barrier, self.function)
+        places = (error.location, other)
+        if error.kind == "barrier-uninitialised" and barrier is not None:  # one cause, however often it is used
+            places = self.unready.setdefault(barrier.array, places)
+            self.unheld.add(cluster)
         self.findings.add(
-            error.kind, error.location, other, cluster=cluster, describe=lambda: messages.refused(error, agent, other)
+            error.kind, *places, cluster=cluster, describe=lambda: messages.refused(error, agent, other)
         )
         return True
 

@@ -15,8 +15,8 @@ One vector per agent and per publication, of 64-bit numbers, in sections:
   scope. `S` is what is seen; `R`, in publications, is what arrived from another CTA and waits to be acquired.
 - `T`, what is known about time alone, whatever the order of memory: one number per agent (how many signals it has given),
   one per mbarrier (its phases that are complete), and, in kernels that begin before the launch before them has ended, 1 if
-  that launch is over. Copies that land, and relaxed arrives, hand it on too: whoever waits for the phase of a copy comes after
-  all that its issuer did before it, though not all of that need be visible.
+  that launch is over. Copies that land, and relaxed arrives, hand it on too: whoever waits for the phase of a copy comes
+  after all that its issuer did before it, though not all of that need be visible.
 
 Taking over a publication is an element-wise maximum of whole vectors.
 """
@@ -229,7 +229,7 @@ class AgentClock:
             received.fill(0)
 
     def relaxed(self) -> np.ndarray:
-        """What a relaxed arrive hands on: fenced inits, what a `px.fence.cluster()` follows, the licence to exit, the time."""
+        """What a relaxed arrive hands on: fenced inits, what a `px.fence.cluster()` follows, the licence to exit, time."""
         layout = self.layout
         size = layout.knowledge
         out = np.zeros(layout.size, np.int64) if self.fenced is None else self.fenced.copy()

@@ -31,7 +31,7 @@ def call(op: Op) -> str:
         return {"mbarrier.arrive_expect_tx": ".arrive_and_expect_tx", "mbarrier.inval": ".invalidate"}.get(
             mnemonic, "." + mnemonic.removeprefix("mbarrier.")
         )
-    return "px." + mnemonic
+    return "px." + op.written
 
 
 def named(barrier: MBarrier) -> str:
@@ -102,6 +102,17 @@ def hazard(before: Record, after: Record) -> Finding:
     )
 
 
+def forgot_to_wait(read: Record, copy: Record) -> bool:
+    """Whether a read of what a copy of somebody else brings comes from one who never waited for that copy's barrier."""
+    work = copy.work
+    if work is None or read.work is not None or read.mode is not Mode.READ or read.clock is copy.clock:
+        return False
+    reader = read.clock
+    return any(
+        barrier.cta is reader.agent.cta and reader.now[barrier.watch.dim] <= barrier.watch.base for barrier in work.barriers
+    )
+
+
 def same_bytes(a: Record, b: Record) -> bool:
     return a.region() == b.region()
 
@@ -120,8 +131,17 @@ def race_remedy(before: Record, after: Record) -> str:
     if work is not None and work.barriers:
         barrier = next((b for b in work.barriers if b.cta.rank == before.rank), work.barriers[0])
         phase = work.phases[work.barriers.index(barrier)]
+        state: BarrierClock = barrier.watch
+        log = state.log(phase)
+        if phase > state.base and log.expects and not log.arrivals:
+            return (
+                f"the copy was issued to phase {phase} of {named(barrier)}, in which nobody arrives: its bytes have to be "
+                f"expected before phase {phase - 1} can complete"
+            )
         if before.clock is after.clock or barrier.cta is after.clock.agent.cta:
-            return f"wait for {named(barrier)} (parity {phase & 1}, phase {phase}) before it"
+            wait = f"wait for {named(barrier)} (parity {phase & 1}, phase {phase}) before it"
+            meant = ", or, if what was there before is meant, let the copy wait until it was read"
+            return wait + meant * forgot_to_wait(after, before)
         return f"let {doer} come after a wait for {named(barrier)} (phase {phase})"
     if work is not None and before.op.family == "wgmma":
         return "px.wgmma_commit() and px.wgmma_wait(n) first" + handed_over(before, after)
@@ -402,7 +422,7 @@ def outside_note(op: Op, rows: int, array: str) -> str:
     stores = any(access.mode is Mode.WRITE and isinstance(access.region, GlobalView) for access in op.effects().accesses)
     fate = ("are" if several else "is") + " not stored" if stores else f"load{'' if several else 's'} as zeros"
     what = f"{rows} row{'s' * several} outside {array}: {'they' if several else 'it'} {fate}"
-    return f"{op.loc.short}: px.{op.mnemonic} named {what}"
+    return f"{op.loc.short}: {call(op)} named {what}"
 
 
 def early_note(op: Op, array: str, mode: Mode) -> str:

@@ -43,7 +43,7 @@ class MBarrier:
 
     @property
     def name(self) -> str:
-        return f"{self.array.name}[{self.index}]" if self.array.n > 1 else self.array.name
+        return f"{self.array.title}[{self.index}]" if self.array.n > 1 else self.array.title
 
     def peer(self, rank: int) -> MBarrier:
         """The same barrier in another CTA of the cluster."""
@@ -109,8 +109,13 @@ class MBarrier:
         """The current phase waits for `nbytes` more."""
         if not self.live:
             return self.require(op)
+        if nbytes < 0:
+            return self._refuse(Error(
+                f"{self.name} of CTA {self.cta.rank} is told to expect {nbytes} bytes in phase {self.phase}",
+                location=op.loc, kind="tx-mismatch", remedy="expect as many bytes as the copies bring, 0 or more",
+            ))
         self.tx += nbytes
-        if self.tx > MAX_COUNT or nbytes < 0:
+        if self.tx > MAX_COUNT:
             return self._out_of_range(op)
         if not self.pending and not self.tx:
             self.flip()

@@ -261,7 +261,7 @@ def shared_place(view: SharedView, cta: Cta, location: Location) -> Callable[...
 def outside(array: BarrierArray, index: int, location: Location) -> NoReturn:
     """The error for an index that an array of barriers does not have."""
     raise Error(
-        f"index {index} is outside {array.name}, which has {array.n} barriers",
+        f"index {index} is outside {array.title}, which has {array.n} barriers",
         location=location, kind="out-of-bounds", remedy=f"keep it within 0 to {array.n - 1}",
     )
 

@@ -43,8 +43,8 @@ class Schedule:
     "late" completes asynchronous work only when no agent can go on, "early" at its issue; "random" makes a seeded
     choice among agents and completions, at every instruction with an effect; "starve" holds one agent of every cluster
     back (`starved`: a CTA's rank, and the agent's number: 0 is the code outside roles) while anything else can happen, from
-    its signal number `signal` on as a monitor counts them; or, with `copies`, what lands on that barrier (rank, number of its
-    array, index). A loop that asks a barrier a limited number of times comes to its end before anything held back happens.
+    its signal number `signal` on as a monitor counts them; or, with `copies`, what lands on that barrier (rank, number of
+    its array, index). A loop that asks a barrier a limited number of times comes to its end before anything held back happens.
     Example: ``Schedule("random", seed=3)``.
     """
 
@@ -216,11 +216,17 @@ class Scheduler:
         """One step after the other; what is held back comes when there is nothing else."""
         active = self.active
         quiet = 0
+        stale = False  # something happened since those that spin have asked
         while active or self._start():
             cluster = active[0]
-            ready, pending, spinning = cluster.ready, cluster.pending, cluster.spinning
+            ready, spinning = cluster.ready, cluster.spinning
             held = self._held(cluster)
             agent = next((a for a in ready if a is not held), None)
+            if agent is None and stale and spinning:
+                stale = False
+                ready.extend(spinning)
+                spinning.clear()
+                continue
             if agent is None and (self._land(cluster, patient=True) or (not ready and self._land(cluster, patient=False))):
                 quiet = 0
                 continue
@@ -248,8 +254,10 @@ class Scheduler:
             elif code:
                 spinning.append(agent)
                 quiet += 1
-            if code in (0, STEP) and agent is not held:
-                quiet = 0
+            if code in (0, STEP):
+                stale = True
+                if agent is not held:
+                    quiet = 0
 
     def _held(self, cluster: Cluster) -> Agent | None:
         """The agent that is held back now."""

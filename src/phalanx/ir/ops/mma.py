@@ -35,6 +35,10 @@ class Mma(Op):
     starts: tuple[int, int] = (0, 0)
     depth: int = 0
 
+    @property
+    def written(self) -> str:
+        return "dot"
+
     def effects(self) -> Effects:
         operands = [item for item in (self.a, self.b) if isinstance(item, SharedView)]
         return Effects(accesses=tuple(Access(Mode.READ, view) for view in operands))

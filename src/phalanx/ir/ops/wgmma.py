@@ -58,6 +58,10 @@ class Wgmma(Op):
     along: str = "m"
     fused: bool = False
 
+    @property
+    def written(self) -> str:
+        return "dot" if self.fused else self.mnemonic
+
     def effects(self) -> Effects:
         operands = [item for item in (self.a, self.b) if isinstance(item, SharedView)]
         return Effects(
@@ -93,6 +97,10 @@ class WgmmaCommit(Op):
 
     mnemonic: ClassVar[str] = "wgmma.commit"
 
+    @property
+    def written(self) -> str:
+        return "wgmma_commit"
+
     def effects(self) -> Effects:
         return Effects(mma_groups=(MmaGroup(GroupAction.COMMIT),), target=HOPPER)
 
@@ -108,6 +116,10 @@ class WgmmaWait(Op):
     n: int
     accs: tuple[Value, ...]
     results: tuple[Value, ...]
+
+    @property
+    def written(self) -> str:
+        return "wgmma_wait"
 
     def effects(self) -> Effects:
         return Effects(mma_groups=(MmaGroup(GroupAction.WAIT, self.n),), target=HOPPER)

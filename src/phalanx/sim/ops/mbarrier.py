@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from phalanx.errors import Error
 from phalanx.ir.ops.mbarrier import (
     Arrive,
     ArriveExpectTx,
@@ -79,12 +80,23 @@ def arrive_expect_tx(op: ArriveExpectTx, agent: Agent) -> Callable[..., None]:
     return here if op.ctas is None else everywhere
 
 
+def require_parity(parity: int, bar: MBarrier, op: Wait | TestWait) -> None:
+    """Phases are even or odd; what the hardware does with another number is not defined."""
+    if parity not in (0, 1):
+        raise Error(
+            f"{bar.name} is waited for with parity {parity}", location=op.loc,
+            remedy="a parity is 0 or 1, that of phase k is k & 1; px.ring gives .parity, a producer waits for ring.parity ^ 1",
+        )
+
+
 @meaning(Wait, blocks=True)
 def wait(op: Wait, agent: Agent) -> Callable[..., bool]:
     """Passes if the current phase's parity is not the one asked for; otherwise the phase's flip wakes the agent."""
     monitor = agent.cta.cluster.machine.monitor
 
     def run(bar: MBarrier, parity: int) -> bool:
+        if parity not in (0, 1):
+            require_parity(parity, bar, op)
         if not bar.live:
             bar.require(op)
             return False
@@ -97,7 +109,8 @@ def wait(op: Wait, agent: Agent) -> Callable[..., bool]:
         return True
 
     def register(bar: MBarrier, parity: int) -> bool:
-        agent.waiting, agent.wanted = (op, bar), parity & 1
+        require_parity(parity, bar, op)
+        agent.waiting, agent.wanted = (op, bar), parity
         return True
 
     return register if agent.cta.cluster.machine.patient else run
@@ -108,6 +121,7 @@ def test_wait(op: TestWait, agent: Agent) -> Callable[..., bool]:
     monitor = agent.cta.cluster.machine.monitor
 
     def run(bar: MBarrier, parity: int) -> bool:
+        require_parity(parity, bar, op)
         if not bar.live:
             bar.require(op)
             return False
