@@ -3,7 +3,7 @@
 A program begins as a correct one (whoever touches a cell was handed it by an arrive and a wait, or by a copy) in which
 some steps break the rule: cells are touched by who does not own them, barriers get signals that nothing orders, tests are
 not waited for. Then up to two statements are removed, doubled, swapped or changed. Every value that is written is unique,
-and every read goes to a row of `Y` of its own, so that the outcome shows who read what. A seed is a program, on every machine.
+and every read goes to a row of `Y` of its own, so that the outcome shows who read what. A seed is a program everywhere.
 """
 
 from __future__ import annotations

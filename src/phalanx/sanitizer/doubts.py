@@ -127,7 +127,7 @@ class Doubts:
             if own < phase:
                 self.hold(event, (
                     f"here phase {own} of {barrier.title} completes before the expect of {event.op.loc.short}: no arrive of "
-                    "that phase comes after it, so let one agent expect and arrive, as arrive_and_expect_tx and transaction() do"
+                    "that phase comes after it, so let one agent expect and arrive, as arrive_and_expect_tx does"
                 ), None)
         barrier.uncovered = [item for item in barrier.uncovered if item[1] >= phase]
 

@@ -428,10 +428,12 @@ class Steps:
             if follows and knows:
                 continue
             found = Order.FREE
+            tells = False
             for i, first in enumerate(before.touches):
                 for j, second in enumerate(event.touches):
                     how = order(first, second)
                     found = max(found, how)
+                    tells = tells or (how is not Order.FREE and first.kind != "memory")
                     if how is Order.RACE and first.kind == "memory" and not knows:
                         ops = before.ops[i], event.ops[j]
                         if not (follows and all(map(self.exchanges.__contains__, ops))):  # a send tells what was read
@@ -441,7 +443,8 @@ class Steps:
             if found is Order.RACE and not follows:
                 self.races.append(before)
             _join(event.clock, before.clock)
-            _join(event.known, {before.process: before.number} if before.process[0] == "copy" else before.known)
+            if tells:  # two accesses of the same bytes tell nothing of others
+                _join(event.known, {before.process: before.number} if before.process[0] == "copy" else before.known)
         self.clocks[event.process], self.knows[event.process] = event.clock, event.known
         for agent, keys in list(self.polls.items()):
             changed = any(touch.key in keys and touch.mode not in ("read", "test") for touch in event.touches)

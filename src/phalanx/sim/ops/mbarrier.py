@@ -85,7 +85,7 @@ def require_parity(parity: int, bar: MBarrier, op: Wait | TestWait) -> None:
     if parity not in (0, 1):
         raise Error(
             f"{bar.name} is waited for with parity {parity}", location=op.loc,
-            remedy="a parity is 0 or 1, that of phase k is k & 1; px.ring gives .parity, a producer waits for ring.parity ^ 1",
+            remedy="a parity is 0 or 1: k & 1 for phase k; px.ring gives .parity, a producer waits for ring.parity ^ 1",
         )
 
 
