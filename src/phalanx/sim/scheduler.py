@@ -44,7 +44,7 @@ class Schedule:
     choice among agents and completions, at every instruction with an effect; "starve" holds one agent of every cluster
     back (`starved`: a CTA's rank, and the agent's number: 0 is the code outside roles) while anything else can happen, from
     its signal number `signal` on as a monitor counts them; or, with `copies`, what lands on that barrier (rank, number of
-    its array, index). A loop that asks a barrier a limited number of times comes to its end before what is held back happens.
+    its array, index). A loop that asks a barrier a limited number of times comes to its end before what is held back.
     Example: ``Schedule("random", seed=3)``.
     """
 
