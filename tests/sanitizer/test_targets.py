@@ -65,11 +65,34 @@ def gathers_to_columns_between_chunks(X, Y, *, BUG):
     px.store(Y[0:4, 0:32], px.load(s[:, 2:34] if BUG else s[:, 32:64]))
 
 
+H, P = array(64, 64, dtype=np.float16), np.zeros((64, 64), np.float32)
+
+
+@planted("misaligned", args=(H, P), ROW=1, COLUMN=0)
+@planted("misaligned", args=(H, P), ROW=0, COLUMN=2)
+@px.kernel(warps=4)
+def multiplies_from_between(X, Y, *, BUG, ROW, COLUMN):
+    a, b, bar = px.shared((128, 128), X.dtype), px.shared((64, 64), X.dtype), px.barrier()
+    with bar.transaction():
+        px.tma.load(X[0:64, 0:64], a[0:64, 0:64], bar)
+        px.tma.load(X[0:64, 0:64], a[64:128, 0:64], bar)
+        px.tma.load(X[0:64, 0:64], a[0:64, 64:128], bar)
+        px.tma.load(X[0:64, 0:64], a[64:128, 64:128], bar)
+        px.tma.load(X[0:64, 0:64], b, bar)
+    bar.wait(0)
+    acc = px.zeros((64, 64), px.f32)
+    row, column = ROW * BUG, COLUMN * BUG
+    px.wgmma(a[row : row + 64, column : column + 64], b, acc)  # bug
+    px.wgmma_commit()
+    px.wgmma_wait(0)
+    px.store(Y[0:64, 0:64], acc)
+
+
 @pytest.mark.parametrize("case", cases(__name__), ids=str)
 def test_planted(case):
     case.verify()
     with pytest.raises(px.Error) as caught:
-        px.compile(case.kernel[case.grid], *case.args, BUG=True, arch="sm_90a")
+        px.compile(case.kernel[case.grid], *case.args, BUG=True, **case.constants, arch="sm_90a")
     finding, = case.check(True).findings
     assert caught.value.kind == "misaligned" and finding.message.startswith(caught.value.message)
 

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from phalanx.ir.values import Const
 from phalanx.ir.views import SharedView
 from phalanx.layouts.mma import ATOM_ROWS, Operand, shared_operand
 from phalanx.layouts.shared import SharedLayout
 from phalanx.passes.divisibility import Divisibility
 
-Problem = tuple[str, str]
-"""What is wrong, and the remedy."""
+
+class Problem(NamedTuple):
+    """What is wrong, the remedy, and the kind of the error: misaligned where the view is known to begin at a wrong place."""
+
+    what: str
+    remedy: str
+    kind: str = "error"
+
 
 
 def is_transposed(view: SharedView, k_axis: int) -> bool:
@@ -25,7 +33,7 @@ def operand_problem(view: SharedView, k_axis: int, layout: SharedLayout, facts: 
     try:
         operand = shared_operand(layout, is_transposed(view, k_axis))
     except ValueError as problem:
-        return (
+        return Problem(
             f"wgmma can't read {view.buffer.name}: {problem}",
             "let the buffer be filled by px.tma.load of whole tiles, with rows of a multiple of 32 bytes",
         )
@@ -46,17 +54,19 @@ def start_problem(view: SharedView, operand: Operand, facts: Divisibility) -> Pr
     layout = operand.layout
     row, column = view.offsets[-2:]
     if not facts.proves(row, 1, ATOM_ROWS):
-        return (
-            f"wgmma reads {view.buffer.name} from a row that is not known to be a multiple of {ATOM_ROWS}",
-            f"slice the buffer at multiples of {ATOM_ROWS} rows",
+        where = f"row {row.value}, no" if isinstance(row, Const) else "a row that is not known to be a"
+        return Problem(
+            f"wgmma reads {view.buffer.name} from {where} multiple of {ATOM_ROWS}",
+            f"slice the buffer at multiples of {ATOM_ROWS} rows", "misaligned" if isinstance(row, Const) else "error",
         )
     if isinstance(column, Const):
         problem = operand.reach_problem(int(column.value), view.extents[-1])
         if problem is None:
             return None
-        return f"wgmma can't read {view.buffer.name} {problem[0]}", f"slice the buffer at multiples of {problem[1]} columns"
+        remedy = f"slice the buffer at multiples of {problem[1]} columns"
+        return Problem(f"wgmma can't read {view.buffer.name} {problem[0]}", remedy, "misaligned")
     if not facts.proves(column, layout.itemsize, layout.swizzle):
-        return (
+        return Problem(
             f"wgmma reads {view.buffer.name} from a column not known to be a multiple of {layout.swizzle} bytes",
             "slice the buffer at multiples of its swizzle, or index whole stages",
         )

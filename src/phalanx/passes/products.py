@@ -132,7 +132,7 @@ def replace_unreadable_products(
             if op.fused and isinstance(view, SharedView):
                 problem = operand_problem(view, k_axis, shared[view.buffer], facts)
                 if problem is not None:
-                    reasons.setdefault(op, problem[0])
+                    reasons.setdefault(op, problem.what)
     return _replace(function, reasons) if reasons else function
 
 

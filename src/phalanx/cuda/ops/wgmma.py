@@ -218,7 +218,7 @@ def _operand(w: Writer, op: Wgmma, view: SharedView, k_axis: int) -> Operand:
     layout = w.plan.buffers[view.buffer].layout
     problem = operand_problem(view, k_axis, layout, facts_of(w))
     if problem is not None:
-        raise Error(problem[0], location=op.loc, remedy=problem[1])
+        raise Error(problem.what, location=op.loc, kind=problem.kind, remedy=problem.remedy)
     return shared_operand(layout, is_transposed(view, k_axis))
 
 
