@@ -354,3 +354,51 @@ for kind in (np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int
         1,
         lambda rng, kind=kind: [numbers(rng, (6, 200), kind), zeros((6, 200), kind), zeros(6, kind)],
     )
+
+
+# ---------------------------------------------------------------------- the largest k
+
+
+@px.kernel(warps=lambda W: W)
+def largest(X, V, I, *, M, N, K, AXIS, W=4):
+    values, indices = px.topk(px.load(X[0:M, 0:N]), K, AXIS)
+    if AXIS == 0:
+        px.store(V[0:K, 0:N], values)
+        px.store(I[0:K, 0:N], indices)
+    else:
+        px.store(V[0:M, 0:K], values)
+        px.store(I[0:M, 0:K], indices)
+
+
+def _largest(x: np.ndarray, k: int, axis: int) -> list[Any]:
+    shape = (x.shape[0], k) if axis else (k, x.shape[1])
+    return [x, zeros(shape, x.dtype), zeros(shape, np.int32)]
+
+
+for m, n, k, axis, warps in (
+    (64, 64, 8, 1, 4), (16, 40, 5, 0, 4), (1, 1000, 16, 1, 8), (33, 7, 7, 1, 2), (128, 16, 2, 0, 1), (3, 300, 1, 1, 6),
+    (5, 5, 5, 0, 4), (1, 2048, 3, 1, 4),
+):
+    case(
+        f"topk-{k}-of-{m}x{n}-axis{axis}-w{warps}",
+        largest,
+        1,
+        lambda rng, m=m, n=n, k=k, axis=axis: _largest(numbers(rng, (m, n), np.float32), k, axis),
+        M=m, N=n, K=k, AXIS=axis, W=warps,
+    )
+for kind in (np.float64, np.float32, np.float16, BF16):
+    case(
+        f"topk-nan-{np.dtype(kind).name}",
+        largest,
+        1,
+        lambda rng, kind=kind: _largest(with_nans(rng, 8, 24, kind), 20, 1),
+        M=8, N=24, K=20, AXIS=1,
+    )
+for kind in (np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64, np.bool_):
+    case(
+        f"topk-{np.dtype(kind).name}",
+        largest,
+        1,
+        lambda rng, kind=kind: _largest(numbers(rng, (6, 50), kind), 9, 1),
+        M=6, N=50, K=9, AXIS=1,
+    )

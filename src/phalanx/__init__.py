@@ -84,6 +84,7 @@ from phalanx.language.tiles import max_ as max
 from phalanx.language.tiles import min_ as min
 from phalanx.language.tiles import round_ as round
 from phalanx.language.tiles import sum_ as sum
+from phalanx.language.topk import topk
 from phalanx.language.wgmma import wgmma, wgmma_commit, wgmma_wait
 
 if TYPE_CHECKING:
@@ -133,6 +134,6 @@ __all__ = [
     "fence", "floor", "fma", "full", "func", "i16", "i32", "i64", "i8", "isnan", "keep", "kernel", "kernels",
     "launch_dependents", "load", "log", "log2", "max", "maximum", "min", "minimum", "num_blocks", "pipe", "print",
     "reciprocal", "reduce", "ring", "round", "rsqrt", "scan", "shared", "sigmoid", "sin", "spec", "sqrt", "static_range",
-    "store", "struct", "sum", "sync", "tanh", "tma", "trunc", "tune", "u16", "u32", "u64", "u8", "unroll", "wait_prior",
-    "warps", "wgmma", "wgmma_commit", "wgmma_wait", "where", "zeros",
+    "store", "struct", "sum", "sync", "tanh", "tma", "topk", "trunc", "tune", "u16", "u32", "u64", "u8", "unroll",
+    "wait_prior", "warps", "wgmma", "wgmma_commit", "wgmma_wait", "where", "zeros",
 ]

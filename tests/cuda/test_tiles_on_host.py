@@ -16,6 +16,7 @@ pytestmark = pytest.mark.skipif(COMPILER is None, reason=MISSING)
 QUICK = every_nth(12, wholly=("gather", "roles", "branch", "loop"))
 QUICK += [f"nan-{fn}-2x512-axis1" for fn in ("max", "min", "argmax")] + ["nan-binary-max-float32", "nan-max-float64"]
 QUICK += [name for name in tile_edge_cases.QUICK if name not in QUICK]
+QUICK += ["affine-7x130-axis1-w3", "affine-100x9-axis0-w4", "fold-1x1000-w8", "topk-nan-float32", "fma-bfloat16"]
 REST = [name for name in CASES if name not in QUICK]
 
 
@@ -53,9 +54,8 @@ def test_equal_the_simulator_everywhere(names: list[str]) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(3, 8))
 def test_any_order_of_threads(seed: int) -> None:
-    check(
-        ["roles", "reduce-sum-64x64-axis0-w4", "cumsum-1x1024-axis1-w4", "transpose-64x64-float32", "scalars-1000"], seed
-    )
+    names = ["roles", "reduce-sum-64x64-axis0-w4", "cumsum-1x1024-axis1-w4", "transpose-64x64-float32", "scalars-1000"]
+    check([*names, "affine-3x1000-axis1-w16", "affine-24x40-axis0-w6", "topk-16-of-1x1000-axis1-w8"], seed)
 
 
 @px.kernel(warps=4)

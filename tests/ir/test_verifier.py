@@ -47,13 +47,16 @@ from phalanx.ir.ops.tile import (
     Binary,
     Bitcast,
     Cast,
+    Combine,
     Compare,
     ConvertLayout,
     CumSum,
     Fma,
     Full,
     Reduce,
+    ReduceBy,
     Reshape,
+    ScanBy,
     Select,
     Transpose,
     Unary,
@@ -233,6 +236,8 @@ def defined(*ops: Op) -> Function:
     return made(*ops, params=(X, N, *[v for v in values if v is not N]))
 
 
+A, B, A_AND_B = Value(F32, "a"), Value(F32, "b"), Value(F32)
+SUM = Combine("total", (A, B), (Binary("add", A, B, A_AND_B),), (A_AND_B,))
 WRONG = {
     "undefined": made(Unary("neg", Value(I32, "x"), Value(I32))),
     "defined in a branch": made(
@@ -274,6 +279,14 @@ WRONG = {
     "cast": defined(Cast(t(4), t(8, dtype=bf16))),
     "bitcast": defined(Bitcast(t(4), t(4, dtype=bf16))),
     "fma": defined(Fma(t(4), t(4), t(8), t(8))),
+    "reduce_by": defined(ReduceBy((t(4, 8),), (), 1, False, SUM, (t(4, 8),))),
+    "reduce_by axis": defined(ReduceBy((t(4, 8),), (), 2, False, SUM, (t(4),))),
+    "reduce_by types": defined(ReduceBy((t(4, dtype=bf16),), (), 0, True, SUM, (t(1, dtype=bf16),))),
+    "scan_by": defined(ScanBy((t(4, 8),), (), 0, SUM, (t(4),))),
+    "scan_by shapes": defined(ScanBy((t(4), t(8)), (), 0, SUM, (t(4), t(8)))),
+    "scan_by what is taken": defined(ScanBy((t(4),), (Value(F32),), 0, SUM, (t(4),))),
+    "scan_by undefined": defined(ScanBy((t(4),), (), 0, Combine("f", (A, B), (), (Value(F32),)), (t(4),))),
+    "scan_by effects": defined(ScanBy((t(4),), (), 0, Combine("f", (A, B), (Sync(),), (A,)), (t(4),))),
     "full": defined(Full(Const(0), t(4))),
     "arange": made(Arange(t(4))),
     "extent": made(Extent(N, 0, Value(I32))),
@@ -302,6 +315,8 @@ def test_right_types_pass():
             Transpose(a, (1, 0), t(8, 4)),
             Cast(a, t(4, 8, dtype=bf16)),
             Bitcast(a, t(4, 8, dtype=i32)),
+            ReduceBy((a,), (), 1, True, SUM, (t(4, 1),)),
+            ScanBy((a,), (), 1, SUM, (t(4, 8),)),
             Fma(a, t(8), t(4, 1), t(4, 8)),
             Arange(t(16, dtype=i32)),
         )

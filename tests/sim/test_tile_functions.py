@@ -218,3 +218,34 @@ def test_elements_of_several_types() -> None:
     x, y, z = np.arange(7).astype(np.float16), np.zeros(7, np.float16), np.zeros(7, np.uint8)
     latest[1](flags, x, y, z, N=7)
     assert y.tolist() == [0, 1, 1, 1, 4, 5, 5] and z.tolist() == [0, 7, 7, 7, 7, 7, 7]
+
+
+# --- the largest k --------------------------------------------------------------------------------------------------
+
+
+@px.kernel
+def largest(X, V, I, *, A, B, C, K, AXIS):
+    x = px.load(X[0:A, 0:B, 0:C])
+    values, indices = px.topk(x, K, AXIS)
+    px.store(V.tile((0, 0, 0), values.shape), values)
+    px.store(I.tile((0, 0, 0), values.shape), indices)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float16, np.int32, np.uint8, np.bool_])
+@pytest.mark.parametrize(("k", "axis"), [(1, 0), (4, 1), (7, -1)])
+def test_the_largest_in_order(k: int, axis: int, kind: Any) -> None:
+    """Many equal ones, infinities and NaNs; a stable sort says which."""
+    rng = np.random.default_rng(6)
+    x = rng.integers(0, 4, (2, 5, 7)).astype(np.float32)
+    if np.dtype(kind).kind == "f":
+        x[rng.random(x.shape) < 0.2], x[rng.random(x.shape) < 0.2] = -np.inf, np.nan
+    x = x.astype(kind)
+    shape = list(x.shape)
+    shape[axis] = k
+    values, indices = np.zeros(shape, kind), np.full(shape, -1, np.int32)
+    largest[1](x, values, indices, A=2, B=5, C=7, K=k, AXIS=axis)
+    wide = x.astype(np.float64)
+    rank = np.where(np.isnan(wide), np.inf, np.where(np.isinf(wide), -1e9, wide))
+    order = np.argsort(-rank, axis=axis, kind="stable").take(range(k), axis)
+    assert np.array_equal(indices, order)
+    np.testing.assert_array_equal(values, np.take_along_axis(x, order, axis))

@@ -72,7 +72,7 @@ def is_ordered(layout: RegisterLayout, axis: int) -> bool:
     return True
 
 
-def families(layout: RegisterLayout, keys: list[int], run: Run) -> dict[int, list[int]]:
+def families(keys: list[int], run: Run) -> dict[int, list[int]]:
     """Registers (by a number whose lower bits along the axis are 0) that one run of register bits brings together.
 
     The number without those bits -> the numbers with them, in the order of the axis. Registers that hold no element

@@ -244,3 +244,42 @@ def fold_with_too_many_parameters():
         px.store(X[0, 0:8], px.reduce(px.load(X[0:8, 0:8]), 0, three))
 
     fold[1](X)
+
+
+# --- the largest k
+
+
+@case
+def more_than_there_are():
+    @px.kernel
+    def choose(X):
+        px.store(X[0:8, 0:9], px.topk(px.load(X[0:8, 0:8]), 9, 1)[0])
+
+    choose[1](X)
+
+
+@case
+def k_known_at_run_time():
+    @px.kernel
+    def choose(X, k):
+        px.store(X[0:8, 0:4], px.topk(px.load(X[0:8, 0:8]), k, 1)[0])
+
+    choose[1](X, 4)
+
+
+@case
+def largest_of_a_view():
+    @px.kernel
+    def choose(X):
+        px.store(X[0:8, 0:2], px.topk(X[0:8, 0:8], 2, 1)[0])
+
+    choose[1](X)
+
+
+@case
+def largest_of_fp8():
+    @px.kernel
+    def choose(X):
+        px.store(X[0:8, 0:2], px.topk(px.load(X[0:8, 0:8]).to(px.f8e4m3), 2, 1)[0].to(px.f32))
+
+    choose[1](X)

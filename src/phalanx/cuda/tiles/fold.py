@@ -130,7 +130,7 @@ class _Fold:
 
     def registers(self, run: Run) -> None:
         slots = self.layout.slots
-        found = families(self.layout, self.keys, run)
+        found = families(self.keys, run)
         rows = [(slots[members[0]], slots[other]) for members in found.values() for other in members[1:]]
         if rows:
             with each(self.w, rows, ("low", "high")) as (low, high):

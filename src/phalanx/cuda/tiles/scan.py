@@ -67,7 +67,7 @@ class _Scan:
         w, runs = self.w, list(runs_along(self.layout, self.axis))
         ends = {key: self.layout.slots[key] for key in self.keys}  # a block's total is that of its last slot
         if runs and runs[0].kind == "register":
-            found = families(self.layout, self.keys, runs.pop(0))
+            found = families(self.keys, runs.pop(0))
             slots = self.layout.slots
             steps = [(slots[a], slots[b]) for members in found.values() for a, b in pairwise(members)]
             if steps:
@@ -94,7 +94,7 @@ class _Scan:
 
     def registers(self, run: Run, last: bool) -> None:
         w = self.w
-        found = families(self.layout, self.keys, run)
+        found = families(self.keys, run)
         at = {key: place for place, key in enumerate(self.keys)}
         rows = [[at[member] for member in members] for members in found.values()]
         prefix = self.declare("prefix", len(self.keys))
