@@ -402,3 +402,124 @@ for kind in (np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int
         lambda rng, kind=kind: _largest(numbers(rng, (6, 50), kind), 9, 1),
         M=6, N=50, K=9, AXIS=1,
     )
+
+
+# ---------------------------------------------------------------------- beside other instructions
+
+
+@px.func
+def plus_block(a, b):
+    return px.maximum(a, b) + 0 * (px.block_id(0) + px.num_blocks(0))
+
+
+@px.kernel(warps=lambda W: W)
+def normalised(X, Y, Z, R, *, M, N, W=4):
+    """Results go back to the rows that they came from, and to arrays that lie otherwise; loops and barriers around."""
+    for turn in range(2):
+        x = px.load(X[0:M, 0:N]) + turn
+        n, mean, squares = px.reduce(
+            (px.full((M, N), 1.0, px.f32), x, px.zeros((M, N), px.f32)), 1, together, keepdims=True
+        )
+        px.store(Y[0:M, 0:N], (x - mean) * px.rsqrt(squares / n + 1e-5))
+        value, place = px.reduce((x.T, px.arange(N)[:, None] + px.zeros((N, M), px.i32)), 0, better)
+        px.store(R[turn, 0:M], px.cumsum(value, 0) + place.to(px.f32))
+        px.store(Z[0:N, 0:M], px.scan(px.cumsum(x, 1), 0, px.maximum).T)
+
+
+for m, n, warps in ((16, 64, 4), (24, 40, 3), (5, 300, 8)):
+    case(
+        f"beside-{m}x{n}-w{warps}",
+        normalised,
+        1,
+        lambda rng, m=m, n=n: [numbers(rng, (m, n), np.float32), zeros((m, n)), zeros((n, m)), zeros((2, m))],
+        2e-5,
+        M=m, N=n, W=warps,
+    )
+
+
+@px.kernel(warps=4)
+def from_nothing(Y, Z, S, *, N):
+    """Tiles that are computed again wherever they are needed, of several sizes."""
+    r = px.arange(N)
+    a, b = px.scan((r.to(px.i64), r + 1), 0, either_pair)
+    px.store(Y[0:N], a)
+    px.store(Z[0:N], b)
+    c, d = px.reduce((r.to(px.u8), r * r), 0, either_pair)
+    px.store(S[0], c.to(px.i32) + d)
+    px.store(S[1], px.reduce(r, 0, plus_block))
+    px.store(Z[N : 2 * N], px.cumsum(r, 0))
+
+
+@px.func
+def either_pair(a, b):
+    return a[0] ^ b[0], a[1] ^ b[1]
+
+
+for n in (7, 64, 1000, 4096):
+    case(
+        f"beside-nothing-{n}",
+        from_nothing,
+        2,
+        lambda rng, n=n: [zeros(n, np.int64), zeros(2 * n, np.int32), zeros(2, np.int32)],
+        N=n,
+    )
+
+
+@px.kernel(warps=8)
+def in_roles(X, V, I, Y, *, N=96):
+    with px.warps(0, 4):
+        for row in range(3):
+            values, indices = px.topk(px.load(X[row, 0:N]), 4, 0)
+            px.store(V[row, 0:4], values)
+            px.store(I[row, 0:4], indices)
+    with px.warps(5, 3):
+        for row in range(3):
+            y = px.scan(px.load(X[row, 0:N]), 0, px.maximum)
+            px.store(Y[row, 0:N], px.where(px.any(y > 1.0), px.cumsum(y, 0), y))
+
+
+case(
+    "beside-roles",
+    in_roles,
+    1,
+    lambda rng: [numbers(rng, (3, 96), np.float32), zeros((3, 4)), zeros((3, 4), np.int32), zeros((3, 96))],
+    4e-6,
+)
+
+
+@px.kernel(warps=4)
+def of_products(A, B, Y, Z, V, *, M=64, N=32, K=32):
+    """What tensor cores leave lies in a layout of their own."""
+    a, b = px.shared((M, K), px.bf16), px.shared((N, K), px.bf16)
+    px.store(a, px.load(A[0:M, 0:K]))
+    px.store(b, px.load(B[0:N, 0:K]))
+    acc = px.dot(px.load(a), px.load(b).T, px.zeros((M, N), px.f32))
+    px.store(Y[0:M, 0:N], px.scan(acc, 1, px.maximum))
+    px.store(Z[0:N], px.reduce(acc, 0, px.minimum))
+    values, _ = px.topk(acc, 3, 1)
+    px.store(V[0:M, 0:3], values)
+
+
+case(
+    "beside-products",
+    of_products,
+    1,
+    lambda rng: [numbers(rng, (64, 32), BF16), numbers(rng, (32, 32), BF16), zeros((64, 32)), zeros(32), zeros((64, 3))],
+    1e-5,
+)
+
+
+@px.kernel(warps=4)
+def narrow_first(X, Y, *, M=12, N=70):
+    x = px.load(X[0:M, 0:N])
+    px.store(Y[0:M], px.reduce(x, 1, last))
+    px.store(Y[M : M + N], px.reduce(x, 0, first))
+
+
+for kind in (E4M3, E5M2, np.bool_):
+    case(
+        f"beside-{np.dtype(kind).name}",
+        narrow_first,
+        1,
+        lambda rng, kind=kind: [numbers(rng, (12, 70), kind), zeros(82, kind)],
+    )
