@@ -13,7 +13,7 @@ from phalanx.language.operators import describe, dtype_of, shape_of
 from phalanx.language.tiles import arange, isnan, require_axis, require_tile, where, zeros
 
 TAKEN = 2**31 - 1
-"""The place of an element that an earlier round has taken."""
+"""The place of an element that a round before has taken."""
 
 
 @builtin("topk")
@@ -33,23 +33,25 @@ def topk(ctx: Builder, x: Any, k: Any, axis: Any) -> Any:
         ctx.fail(f"px.topk of {k} elements along an axis of size {size}", f"use a k from 1 to {size}")
     if dtype.is_fp8:
         ctx.fail(f"px.topk is not defined on {dtype}", "convert it first: x.to(px.f32)")
-    before = _earlier_float if dtype.is_float else _earlier
-    return ctx.call(_rounds, (x, k, where_, before), {})
+    return ctx.call(_rounds, (x, k, where_, dtype.is_float), {})
 
 
 @InlinedFunction
-def _rounds(x: Any, k: Any, axis: Any, before: Any) -> Any:
-    rank = len(x.shape)
-    shape = x.shape[:axis] + (k,) + x.shape[axis + 1 :]  # noqa: RUF005  the language has no stars there
-    places = arange(x.shape[axis]).reshape((1,) * axis + (x.shape[axis],) + (1,) * (rank - axis - 1))
-    slots = arange(k).reshape((1,) * axis + (k,) + (1,) * (rank - axis - 1))
-    left = places + zeros(x.shape, i32)
+def _rounds(x: Any, k: Any, axis: Any, floats: Any) -> Any:
+    """Each round finds the first of those that come after the element of the round before."""
+    before, behind = x.shape[:axis], x.shape[axis + 1 :]
+    shape, rest = (*before, k, *behind), (*before, 1, *behind)
+    places = arange(x.shape[axis]).reshape(x.shape[axis], *((1,) * len(behind)))
+    slots = arange(k).reshape(k, *((1,) * len(behind)))
     values, indices = zeros(shape, x.dtype), zeros(shape, i32)
+    value, place = zeros(rest, x.dtype), zeros(rest, i32)
     for n in range(k):
-        value, place = reduce((x, left), axis, before, keepdims=True)
+        left = (x < value) | ((x == value) & (places > place)) | (n == 0)
+        if floats:
+            left = left | (isnan(value) & (~isnan(x) | (places > place)))
+        value, place = reduce((x, where(left, places, TAKEN)), axis, _earlier_float if floats else _earlier, keepdims=True)
         values = where(slots == n, value, values)
         indices = where(slots == n, place, indices)
-        left = where(left == place, TAKEN, left)
     return values, indices
 
 

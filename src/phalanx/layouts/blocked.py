@@ -28,7 +28,8 @@ def blocked(
     `vector` consecutive elements along the fastest dimension (`order[0]`, by default the last one) lie in
     consecutive registers; lanes follow along the fastest dimension, then along the others; warps take the
     slower dimensions first, and stay off `reduce_axis` where that is possible; the rest goes to registers.
-    Warps that do split that axis take neighbouring pieces of it, each warp one as long as it can be, if `ordered`.
+    Warps that do split that axis take neighbouring pieces of it, each warp one as long as it can be, if `ordered`; so do
+    lanes, if it is not the fastest dimension.
     Threads that a small tile has no use for replicate. If `warps` is not a power of two, the excess warps
     replicate too. The vector is shortened to a power of two that divides the extent, so that none straddles
     the tile's edge.
@@ -68,6 +69,9 @@ def _blocked(
     reserved = _reserve(left, order, reduce_axis, warp_bits)
     lanes: list[Coordinates] = []
     for dim in order:
+        if ordered and dim == reduce_axis and dim != order[0]:
+            warps_here = max(0, warp_bits - sum(left) + left[dim])
+            registers += take_upto(max(0, left[dim] - (5 - len(lanes)) - warps_here), dim)
         lanes += take_upto(min(5 - len(lanes), left[dim] - reserved[dim]), dim)
 
     warp_images: list[Coordinates] = []
