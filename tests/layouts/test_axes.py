@@ -25,6 +25,15 @@ def test_warps_on_top_exchange_one_block_each() -> None:
     assert [(run.kind, blocks) for run, blocks in exchanged(layout, 0)] == [("lane", 8), ("warp", 1)]
 
 
+def test_lanes_stay_along_rows_while_threads_hold_neighbours_down_the_columns() -> None:
+    """Four lanes read a row of 16; each thread has 32 neighbours of a column, then come 8 lanes, then warps."""
+    layout = blocked((1024, 16), 4, 4, None, 0, True)
+    assert runs_along(layout, 0) == (
+        Run("register", 0, (2, 3, 4, 5, 6)), Run("lane", 5, (2, 3, 4)), Run("warp", 8, (0, 1)),
+    )
+    assert runs_along(layout, 1) == (Run("register", 0, (0, 1)), Run("lane", 2, (0, 1)))
+
+
 @pytest.mark.parametrize("layout", [
     blocked((16, 64), 4, 4), blocked((24, 40), 6, 2, None, 1, True), blocked((3, 1000), 4, 1, (0, 1), 1, True),
     wgmma_accumulator(64, 96, 4), blocked((5, 6, 7), 2),

@@ -176,7 +176,7 @@ sin = _elementwise("sin", "Sine", "the CUDA math library's")
 cos = _elementwise("cos", "Cosine", "the CUDA math library's")
 floor = _elementwise("floor", "Largest integer not above", "``cvt.rmi``")
 ceil = _elementwise("ceil", "Smallest integer not below", "``cvt.rpi``")
-trunc = _elementwise("trunc", "Nearest integer toward zero", "``cvt.rzi``")
+trunc = _elementwise("trunc", "Integer part", "``cvt.rzi``")
 
 
 @builtin("round")
