@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fuzz.choreo_feeds import Feed, feed
+from fuzz.choreo_feeds import Feed, box, feed
 from fuzz.choreo_parts import TYPES, Draft, Flow, Loop, indented
 from fuzz.choreo_passing import Passing, arrived, passing, produced
 from fuzz.choreo_products import product
@@ -144,8 +144,11 @@ def _map_start(draft: Draft, loop: Loop, number: int, flat: bool) -> tuple[Worke
         feed(draft, loop, steps, shape, kind, name, low=0 if kind.low == 0 else -3, high=3, fenced=direct)
         for kind, name in zip(kinds, names)
     ]
+    if count == 1 and len(shape) == 2 and parts == 1 and not direct and draft.chance(0.15):
+        ring.folds = rng.choice((2, 4))
+        feeds = [box(draft, loop, steps, shape, kinds[0], names[0], ring.folds)]
     _fill(draft, ring, feeds, flat)
-    transposed = len(shape) == 2 and parts == 1 and not direct and draft.chance(0.25)
+    transposed = len(shape) == 2 and parts == 1 and not direct and ring.folds == 1 and draft.chance(0.25)
     flow = summed(ring.flows, steps, transposed)
     warps = _warps(draft, shape, parts)
     worker = Worker(draft, loop, ring, steps, parts, agents, warps, flow, transposed=transposed,
@@ -297,7 +300,7 @@ def _relays(draft: Draft, worker: Worker, flat: bool) -> bool:
     """Whether a worker may push its stages on as they are."""
     ring = worker.ring
     plain = worker.product is None and worker.direct is None and worker.steps == 1 and worker.agents == 1
-    simple = not worker.transposed and len(ring.flows) == 1 and not ring.is_pipe and ring.stages > 1
+    simple = not worker.transposed and ring.folds == 1 and len(ring.flows) == 1 and not ring.is_pipe and ring.stages > 1
     return plain and simple and ring.engine != "never" and draft.chance(0.25)
 
 

@@ -88,6 +88,46 @@ def feed(draft: Draft, loop: Loop, steps: int, shape: tuple[int, ...], kind: Typ
     return Feed(how, Flow(shape, kind, min(low, 0), max(high, 0), address.values), group, lines, how == "generic")
 
 
+def box(draft: Draft, loop: Loop, steps: int, shape: tuple[int, ...], kind: Type, buffer: str, folds: int) -> Feed:
+    """Tensor copies of three axes: the rows of a tile lie in `folds` layers of the array."""
+    rng = draft.rng
+    draft.note("feed box")
+    rows, columns = shape
+    each = rows // folds
+    group = rng.choice(draft.cluster.groups()) if draft.chance(0.4) else None
+    count = group.count if group is not None else draft.cluster.size
+    unit = 16 // kind.nbytes
+    column = rng.choice((0, 1)) * unit
+    height = each if draft.chance(0.6) else rng.randrange(1, each + 1)
+    total = max(1, loop.tiles * steps * count)
+    array = draft.numbers((total * folds, height, column + columns), kind, 0 if kind.low == 0 else -3, 3)
+    name = draft.argument("X", array)
+    collective = rng.choice(("cluster.copy", "leader"))
+
+    def lines(step: str, stage: str, barrier: str) -> list[str]:
+        index = group.index if group is not None else "rank"
+        base = [f"u = (({step}) * {count} + {index}) * {folds}"]
+        view = f"{name}[u : u + {folds}, 0:{each}, {column}:{column + columns}]"
+        place = f"{buffer}[{stage}]"
+        if group is None:
+            return [*base, f"px.tma.load({view}, {place}, {barrier})"]
+        if collective == "cluster.copy":
+            return [*base, f"px.cluster.copy({view}, {place}, {barrier}, mask={group.mask})"]
+        leader = f"if {group.member} == {rng.randrange(group.size)}:"
+        return [*base, leader, f"    px.tma.load({view}, {place}, {barrier}, multicast={group.mask})"]
+
+    def values(step: int) -> list[np.ndarray]:
+        found = []
+        for r in range(draft.cluster.size):
+            u = (step * count + (group.of(r) if group is not None else r)) * folds
+            whole = np.zeros((folds, each, columns))
+            whole[:, :height] = array[u : u + folds, :, column:].astype(np.float64)
+            found.append(whole.reshape(shape))
+        return found
+
+    return Feed("box", Flow(shape, kind, min(array.min().astype(int), 0), 3, values), group, lines)
+
+
 def _possible(way: str, rows: int, columns: int, kind: Type, draft: Draft) -> bool:
     if way in ("gather", "gather4"):
         return rows % 4 == 0 and columns * kind.nbytes % 128 == 0

@@ -32,6 +32,8 @@ class Ring:
     """In which groups of ranks copies fill the stages."""
     route: Route | None = None
     """Along which route stages are filled by peers."""
+    folds: int = 1
+    """Into how many layers the rows of a stage are folded: a buffer of one axis more."""
     pulled: bool = False
     """Whether the stages lie with the sender, and are read from there."""
     sender_arms: bool = False
@@ -94,7 +96,8 @@ class Ring:
     def declare(self) -> list[str]:
         draft, n, stages = self.draft, self.number, self.stages
         lines = [
-            draft.buffer(name, (stages, *flow.shape), flow.kind) for name, flow in zip(self.buffers, self.flows)
+            draft.buffer(name, (stages, *self.folded(flow.shape)), flow.kind)
+            for name, flow in zip(self.buffers, self.flows)
         ]
         if self.is_pipe:
             draft.note("pipe")
@@ -123,6 +126,10 @@ class Ring:
         else:
             lines += [f"fill{n} = 0", f"take{n} = 0"]
         return lines
+
+    def folded(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape of a stage that holds a tile of a shape."""
+        return shape if self.folds == 1 else (self.folds, shape[0] // self.folds, *shape[1:])
 
     # Places.
 

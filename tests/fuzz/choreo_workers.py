@@ -127,8 +127,11 @@ class Worker:
             elif self.parts > 1:
                 rows = flow.shape[0] // self.parts
                 view += f"[{part * rows}:{part * rows + rows}]"
+            load = f"px.load({view})"
+            if self.ring.folds > 1:
+                load += f".reshape{flow.shape}"
             computed = flow.kind.computed
-            texts.append(f"px.load({view})" + (f".to({computed.px})" if computed is not flow.kind else ""))
+            texts.append(load + (f".to({computed.px})" if computed is not flow.kind else ""))
         return [f"y = {' + '.join(texts)}"]
 
 
