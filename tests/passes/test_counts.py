@@ -56,12 +56,32 @@ def test_a_blocking_wait_ends_the_round():
     assert counts(made, bar) == ((1,),)
 
 
-def test_a_spin_on_test_wait_does_not_end_the_round():
+def test_a_spin_on_test_wait_ends_the_round_as_a_wait_does():
     made = Handmade()
     bar, other = made.barrier("bar"), made.barrier("other")
     made.arrive(bar)
     made.arrive(other)
     made.spin(other)
+    made.arrive(bar)
+    assert counts(made, bar) == ((1,),)
+
+
+def test_a_constant_loop_with_a_spin_does_not_multiply():
+    made = Handmade()
+    bar, other = made.barrier("bar"), made.barrier("other")
+    with made.loop(3):
+        made.spin(other)
+        made.arrive(bar)
+    made.arrive(other)
+    assert counts(made, bar) == ((1,),)
+
+
+def test_a_test_that_is_not_repeated_does_not_end_the_round():
+    made = Handmade()
+    bar, other = made.barrier("bar"), made.barrier("other")
+    made.arrive(bar)
+    made.arrive(other)
+    made.test_wait(other)
     made.arrive(bar)
     assert counts(made, bar) == ((2,),)
 
@@ -359,6 +379,17 @@ def test_roles_that_wait_stand_between_two_arrivals_of_all_warps():
         made.arrive(inner)
     with made.role("b", 1, 1):
         made.wait(inner)
+    made.arrive(bar)
+    assert counts(made, bar) == ((1,),)
+
+
+def test_roles_that_spin_stand_between_two_arrivals_of_all_warps():
+    made = Handmade()
+    bar, other = made.barrier("bar"), made.barrier("other")
+    made.arrive(bar)
+    with made.role("spinner", 0, 1):
+        made.arrive(other)
+        made.spin(other)
     made.arrive(bar)
     assert counts(made, bar) == ((1,),)
 

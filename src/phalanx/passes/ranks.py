@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from phalanx.ir.core import Block, Function, Op, operand_fields
 from phalanx.ir.effects import PURE, Effects
 from phalanx.ir.ops.cluster import ClusterRank
-from phalanx.ir.ops.control import Assign, ReadVar
+from phalanx.ir.ops.control import Assign, ReadVar, While
 from phalanx.ir.ops.tile import Binary, Cast, Compare, Select, Unary
 from phalanx.ir.types import ScalarType
 from phalanx.ir.values import Const, Value, Var
@@ -87,10 +87,18 @@ class Facts:
         return op.defines is not None and self.effects[op] is PURE and not any(True for _ in op.blocks())
 
     def blocks_on_barrier(self, block: Block) -> bool:
-        """Whether an agent may block on an mbarrier somewhere in the block."""
+        """Whether an agent may block on an mbarrier somewhere in the block, or spin on one."""
         if block not in self._waits:
-            self._waits[block] = any(wait.blocking for op in block.walk() for wait in self.effects[op].waits)
+            self._waits[block] = any(
+                self.spins(op) or any(wait.blocking for wait in self.effects[op].waits) for op in block.walk()
+            )
         return self._waits[block]
+
+    def spins(self, op: Op) -> bool:
+        """Whether it is a loop without a bound that asks a barrier: it ends when the phase is over, as a wait does."""
+        if not isinstance(op, While):
+            return False
+        return any(self.effects[inner].waits for block in op.blocks() for inner in block.walk())
 
 
 _FACTS: weakref.WeakKeyDictionary[Function, Facts] = weakref.WeakKeyDictionary()

@@ -2,9 +2,9 @@
 
 The arriver is one agent of one rank. Its trace is walked once; for every barrier and every CTA it reaches we
 keep the possible numbers of arrivals of the round that is open, a set because run-time branches may go either
-way. A blocking wait ends all rounds. So do the edges of a run-time loop, for the barriers that are signalled
-in it: prologue, loop and epilogue are different rounds. A constant-trip loop without a wait multiplies what
-it does to an unchanged barrier.
+way. A blocking wait ends all rounds, as does a loop without a bound that asks a barrier (a spin on `test_wait`). So do
+the edges of a run-time loop, for the barriers that are signalled in it: prologue, loop and epilogue are different
+rounds. A constant-trip loop without a wait multiplies what it does to an unchanged barrier.
 """
 
 from __future__ import annotations
@@ -24,12 +24,14 @@ from phalanx.passes.trace import (
     Fork,
     Inside,
     Loop,
+    Node,
     Nodes,
     Region,
     Signal,
     Step,
     Target,
     steps,
+    walk,
 )
 
 MANY = 64
@@ -160,7 +162,7 @@ class _Walker:
         """The roles' waits stand between what all warps do before and after; roles do not see each other's.
         """
         if self.rounds.agent == CTA:
-            if any(step.blocks for _, body in node.regions for step in steps(body)):
+            if any(_waits(inner) for _, body in node.regions for inner in walk(body)):
                 self.close(state)
             return state
         for agent, body in node.regions:
@@ -226,6 +228,10 @@ class _Walker:
         reasons = self.rounds.problems.setdefault(barrier, [])
         if reason not in reasons:
             reasons.append(reason)
+
+
+def _waits(node: Node) -> bool:
+    return node.blocks if isinstance(node, Step) else isinstance(node, Loop) and node.waits
 
 
 def _joined(states: Iterable[State | None]) -> State | None:

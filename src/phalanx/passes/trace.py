@@ -445,7 +445,7 @@ class _Tracer:
         self.forget(*blocks)
         if not nodes:
             return ()
-        waits = any(self.facts.blocks_on_barrier(block) for block in blocks)
+        waits = self.facts.spins(op) or any(self.facts.blocks_on_barrier(block) for block in blocks)
         whole = all(node.target == own[0] for node in _exits_from(nodes))
         return (Loop(op, token, op.label, len(trips) if trips is not None and whole else None, waits, nodes),)
 
