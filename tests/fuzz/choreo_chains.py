@@ -83,7 +83,8 @@ def chain(draft: Draft, numbers: Callable[[], int], *, flat: bool) -> Chain:
         return result
     wide = all(one.warps % 4 == 0 for one in workers) and draft.chance(0.4)
     for lines in feeders:
-        result.roles.append(Role(4 if wide else rng.choice((1, 1, 1, 2, 4)), [], lines, [], loop.bounds(), runs=loop.most > 0, feeds=True))
+        warps = 4 if wide else rng.choice((1, 1, 1, 2, 4))
+        result.roles.append(Role(warps, [], lines, [], loop.bounds(), runs=loop.most > 0, feeds=True))
     for one in workers:
         result.roles += [one.role(agent) for agent in range(one.agents)]
     for role in result.roles:

@@ -140,7 +140,8 @@ class Product:
         ]  # fmt: skip
         last = [line for i in range(self.lag) for line in (*ring.release(done, steps - self.lag + i), move)]
         return [
-            start, *self.repeated(steps, body), "px.wgmma_wait(0)  # needed: before the stage is released", *last, f"y = {acc}",
+            start, *self.repeated(steps, body), "px.wgmma_wait(0)  # needed: before the stage is released", *last,
+            f"y = {acc}",
         ]  # fmt: skip
 
     def declared(self, ring: Ring) -> list[str]:
