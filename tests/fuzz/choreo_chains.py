@@ -65,7 +65,7 @@ def chain(draft: Draft, numbers: Callable[[], int], *, flat: bool) -> Chain:
         result.declared += draft.extra
         draft.extra = []
         worker.lines = done.lines
-        if _relays(draft, worker, flat):
+        if last < 2 and _relays(draft, worker):
             result.declared += _relayed(draft, loop, worker, numbers(), workers)
             worker = workers[-1]
             continue
@@ -297,7 +297,7 @@ def _handed_on(
     return [*declared, *more]
 
 
-def _relays(draft: Draft, worker: Worker, flat: bool) -> bool:
+def _relays(draft: Draft, worker: Worker) -> bool:
     """Whether a worker may push its stages on as they are."""
     ring = worker.ring
     plain = worker.product is None and worker.direct is None and worker.steps == 1 and worker.agents == 1

@@ -57,7 +57,8 @@ TYPES = {
         _float("f32", np.float32, 1 << 24), _float("f16", np.float16, 2048), _float("bf16", ml_dtypes.bfloat16, 256),
         _float("f8e4m3", ml_dtypes.float8_e4m3fn, 16), _float("f8e5m2", ml_dtypes.float8_e5m2, 8),
         _float("f64", np.float64, 1 << 24),
-        _integer("i64", np.int64), _integer("i32", np.int32), _integer("u32", np.uint32), _integer("i16", np.int16), _integer("i8", np.int8),
+        _integer("i64", np.int64), _integer("i32", np.int32), _integer("u32", np.uint32),
+        _integer("i16", np.int16), _integer("i8", np.int8),
         _integer("u8", np.uint8),
     )
 }  # fmt: skip
