@@ -57,6 +57,8 @@ def passing(draft: Draft, flow: Flow, parts: int, *, engine_reads: bool) -> Pass
 def _possible(way: str, flow: Flow, parts: int, *, engine_reads: bool) -> bool:
     if way in ("remote", "pull"):
         return not engine_reads
+    if way == "cluster.store":
+        return flow.kind.nbytes >= 4  # a thread may hold single elements, and four bytes are the least that it can send
     if way in ("push rows", "push stores"):
         return len(flow.shape) == 2
     if way in ("push transposed", "push reshaped"):

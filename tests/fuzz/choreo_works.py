@@ -143,7 +143,7 @@ def _times(draft: Draft, flow: Flow, parts: int) -> Work | None:
     """The tile times a matrix that stays in shared memory: the first factor comes from registers."""
     rng = draft.rng
     fitting = [TYPES[n] for n in ("f16", "bf16", "f32", "i8", "u8") if TYPES[n].floating == flow.kind.floating]
-    fitting = [kind for kind in fitting if kind.holds(flow.low, flow.high)]
+    fitting = [kind for kind in fitting if kind.holds(flow.low, flow.high) and max(-flow.low, flow.high) <= 2048]  # tf32
     if len(flow.shape) == 1 or not fitting or flow.shape[0] // parts % 16:
         return None
     kind, depth = rng.choice(fitting), flow.shape[1]

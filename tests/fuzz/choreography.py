@@ -1,7 +1,7 @@
 """Random choreographies that are built right: rings, multicasts, pushes, reductions, products, sinks.
 
-Each is judged by the simulator against NumPy, by `px.check`, which must find nothing, and on a GPU against the
-simulator; and a line that it needs is taken out of some of them, which `px.check` must notice. The parts:
+Each is judged by the simulator against NumPy, by `px.check`, which must find nothing, by its text on the host, and on a
+GPU against the simulator; and a line that it needs is taken out of some of them, which `px.check` must notice. The parts:
 
 - `choreo_parts`: types, clusters, loops; `choreo_rings`: the rings; `choreo_feeds`: from global memory into a ring;
 - `choreo_works` and `choreo_products`: what is done with a tile; `choreo_passing`: from registers into the next ring;
@@ -38,8 +38,10 @@ def judge(seeds: Iterable[int], options: Options) -> Iterator[Outcome]:
         yield from judged_on_gpu(list(seeds))
         return
     with tempfile.TemporaryDirectory() as folder:
-        for seed in seeds:
-            yield judged(seed, Path(folder), compiled=options.host and seed % COMPILED == 0)
+        found = [judged(seed, Path(folder), compiled=options.host and seed % COMPILED == 0) for seed in seeds]
+        if options.host:
+            found = on_host(found, Path(folder), sanitize=options.sanitize)
+        yield from found
 
 
 def judged(seed: int, folder: Path, *, compiled: bool = False) -> Outcome:
@@ -99,6 +101,30 @@ def compiles(case: Case, folder: Path) -> Problem:
     made = px.compile(case.load(folder)[case.grid], *case.copies(), arch="sm_90a")
     serial = [note for note in made.notes if "serial" in note]
     return ("serialised", "; ".join(serial)) if serial else None
+
+
+def on_host(found: list[Outcome], folder: Path, *, sanitize: bool) -> list[Outcome]:
+    """The text of the cases that were right so far, as the CPU runs it, against NumPy."""
+    from fuzz.host import HostCase, run_batch  # needs a C++ compiler
+    from host_build import COMPILER
+    from host_cuda import module_for
+
+    cases = [draw(outcome.seed) for outcome in found if outcome.problem is None]
+    if COMPILER is None or not cases:
+        return found
+    launches = []
+    for case in cases:
+        arguments = case.copies()
+        launches.append(HostCase(module_for(case.load(folder), tuple(arguments)), case.grid, arguments, case.seed))
+    told = {}
+    for case, result in zip(cases, run_batch(launches, sanitize=sanitize), strict=True):
+        if result.unsupported:
+            told[case.seed] = Outcome(case.seed, "right, without the host")
+            continue
+        wrong = result.failure or differences(case, outputs(case, result.args), case.expected)
+        if wrong:
+            told[case.seed] = Outcome(case.seed, "host differs", f"host differs: {wrong}\n\n{case.text}")
+    return [told.get(outcome.seed, outcome) for outcome in found]
 
 
 def noticed(case: Case, folder: Path) -> Problem:
