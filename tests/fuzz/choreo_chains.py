@@ -52,10 +52,10 @@ def chain(draft: Draft, numbers: Callable[[], int], *, flat: bool) -> Chain:
     first = _product_start(draft, loop, numbers(), flat) if multiplies else _map_start(draft, loop, numbers(), flat)
     worker, feeds = first
     ring = worker.ring
+    ring.fills = loop.most * worker.steps
     result.declared += ring.declare()
     if worker.product is not None and not ring.is_pipe:
         result.declared += worker.product.declared(ring)
-    ring.fills = loop.most * worker.steps
     ring.alone = flat and any(one.generic for one in feeds)
     ring.engine = "never" if any(one.generic for one in feeds) else "may"
     feeders = _feeders(draft, loop, ring, feeds, worker.steps)
@@ -374,7 +374,7 @@ def _flat_role(draft: Draft, loop: Loop, feeders: list[list[str]], workers: list
         turn = [f"if t + {ahead * step} < {loop.end}:", *indented(later), *first.taken(0, 0, [])]
     for one in rest:
         turn += one.taken(0, 0, None)
-    return Role(warps, before, turn, after, loop.bounds(), warps % 4 == 0, first.product is not None, loop.most > 0)
+    return Role(warps, before, turn, after, loop.bounds(), warps % 4 == 0, first.product is not None, runs=loop.most > 0)
 
 
 def _moved(line: str, by: int) -> str:

@@ -75,7 +75,9 @@ def feed(draft: Draft, loop: Loop, steps: int, shape: tuple[int, ...], kind: Typ
         if how == "leader":
             leader = rng.randrange(group.size)
             copy = f"px.tma.load({address.view(0, rows)}, {place}, {barrier}, multicast={group.mask})"
-            return [*base, copy] if group.size == 1 else [*base, f"if {group.member} == {leader}:", f"    {copy}"]
+            if group.size == 1:
+                return [*base, copy]
+            return [*base, f"if {group.member} == {leader}:", f"    {copy}  # masked"]
         if how == "shares":
             each = rows // group.size
             start = f"{group.member} * {each}"

@@ -104,19 +104,20 @@ class Ring:
             given = f", consumers={self.consumers}" if self.counted != "by the compiler" and not self.turns else ""
             return [*lines, f"pipe{n} = px.pipe({stages}{given})"]
         counts = self.empty_counts()
+        counted = "  # counted" if self.fills else ""
         explicit = self.counted != "by the compiler" and len(set(counts)) == 1
         if self.counted == "own init" and explicit:
             draft.note("init=False")
             lines += [f"full{n} = px.barrier({stages}, init=False)", f"empty{n} = px.barrier({stages}, init=False)"]
             draft.started += [
                 f"for i in px.static_range({stages}):",
-                f"    full{n}[i].init({self.producers})",
+                f"    full{n}[i].init({self.producers}){counted}",
                 f"    empty{n}[i].init({counts[0]})",
             ]
         elif explicit or self.turns:
             unchecked = ", checked=False" if self.turns else ""
             lines += [
-                f"full{n} = px.barrier({stages}, count={self.producers})",
+                f"full{n} = px.barrier({stages}, count={self.producers}){counted}",
                 f"empty{n} = px.barrier({stages}, count={counts[0]}{unchecked})",
             ]
         else:

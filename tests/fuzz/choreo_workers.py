@@ -43,7 +43,7 @@ class Role:
 
 def unmarked(line: str) -> str:
     """The same line, which may be left out."""
-    return line.replace("# needed", "# in case").replace("# counted", "# bytes")
+    return line.replace("# needed", "# in case").replace("# counted", "# bytes").replace("# masked", "# shared")
 
 
 Output = Callable[[int, int], list[str]]
