@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 import pickle
 import re
+import struct
 import sys
 from pathlib import Path
 
@@ -12,7 +14,8 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from fuzz import tiles
+from fake_driver import FakeLibrary, fake_gpu
+from fuzz import tile_gpu, tiles
 from fuzz.agreement import disagreement
 from fuzz.outcomes import Options
 from fuzz.shrinking import shrunk
@@ -20,9 +23,10 @@ from fuzz.tile_arrays import ArrayPlan
 from fuzz.tile_gpu import GpuFailure, GpuProcess
 from fuzz.tile_programs import Case, draw
 from fuzz.tile_runs import load_kernel, simulated
-from fuzz.tile_values import NUMPY, Facts
+from fuzz.tile_values import NUMPY, Facts, bytes_of
 from host_build import COMPILER, MISSING
 from phalanx.language.builtin import Builtin
+from phalanx.runtime import device_array, driver
 
 on_host = pytest.mark.skipif(COMPILER is None, reason=MISSING)
 SHARE = range(8)
@@ -159,6 +163,36 @@ def test_a_lost_process_is_replaced() -> None:
         else:
             assert len(process.finish()) == len(draw(seed).arrays)
     process.stop()
+
+
+class Memory(FakeLibrary):
+    """A GPU whose memory is the host's, and whose kernels do nothing."""
+
+    def _cuMemAlloc_v2(self, out: int, nbytes: int) -> None:
+        self._keep.append(memory := ctypes.create_string_buffer(nbytes + 256))
+        self._write_pointer(out, ctypes.addressof(memory) + -ctypes.addressof(memory) % 256)
+
+    def _cuMemcpyHtoD_v2(self, target: int, source: int, nbytes: int) -> None:
+        ctypes.memmove(target, source, nbytes)
+
+    _cuMemcpyDtoH_v2 = _cuMemcpyHtoD_v2
+
+
+def test_arrays_lie_on_the_gpu_as_on_the_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same bytes, at the same distance from a boundary, with the same strides; and all of it is read back."""
+    case = draw(3)
+    with fake_gpu(Memory()) as library, monkeypatch.context() as patched:
+        patched.setattr(device_array, "get_driver", driver.get_driver)
+        got = tile_gpu.on_gpu(case, tmp_path)
+    for one, two in zip(got, case.memories(), strict=True):
+        assert one.tobytes() == two.tobytes()
+    (launch,) = library.launches
+    assert launch.grid == (*case.grid, 1, 1)[:3]
+    name, number = next((name, value) for name, value in case.arguments if isinstance(value, int))
+    plan, place = case.arrays[number], [name for name, _ in case.arguments].index(name)
+    pointer, *strides = struct.unpack(f"<Q{len(plan.strides)}q", launch.parameter(place, 8 + 8 * len(plan.strides)))
+    assert (pointer - plan.offset * bytes_of(plan.dtype)) % 256 == 0
+    assert tuple(strides) == plan.strides
 
 
 def test_cases_travel_between_processes() -> None:

@@ -41,7 +41,10 @@ class GpuProcess:
 
     def begin(self, case: Case) -> None:
         if self._process is None or self._process.poll() is not None:
-            self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            environment = {**os.environ, "PHALANX_CACHE": "0", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+            self._process = subprocess.Popen(
+                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+            )
         assert self._process.stdin is not None
         try:
             pickle.dump(case, self._process.stdin)
