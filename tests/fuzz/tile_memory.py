@@ -82,6 +82,24 @@ class Memory(Functions):
         self.arguments.append((name, len(self.arrays) - 1))
         return len(self.arrays) - 1, length
 
+    def far(self) -> Value | None:
+        """Rows of an array whose strides take 64 bits: they lie side by side, since two of its axes run against each other.
+
+        The elements beside the diagonal do not exist, so that no check may copy the array as a whole.
+        """
+        size, dtype = self.shape[-1], self.dtype()
+        if not self.affordable((size,), dtype) or self.loops or self.chance(0.7):
+            return None
+        step = self.rng.choice([2**31 + 8, 2**32 - 1, 2**33, 2**36 + 1])
+        name, row = self.fresh("X"), self.integer_argument(self.rng.randrange(0, 5)).name
+        content = content_for(dtype, self.chance(0.3))
+        facts = facts_of(content, dtype)
+        strides, offset = (step, -step, 1), self.rng.choice([0, 3])
+        self.arrays.append(ArrayPlan(name, dtype, (5, 5, size), strides, offset, size + 8, content, False, facts))
+        self.arguments.append((name, len(self.arrays) - 1))
+        self.needs.add("far")
+        return self.assign(f"px.load({name}[{row}, {row}, 0:{size}])", (size,), dtype, facts)
+
     # Where a region begins.
 
     def start(self, size: int, extent: int) -> str:
@@ -141,7 +159,7 @@ class Memory(Functions):
         else:
             known = [
                 n for n, p in enumerate(self.arrays) if not p.written and p.dtype == dtype and len(p.shape) == len(shape)
-                and p.content != "indices" and not p.content.startswith("rows")
+                and p.content != "indices" and not p.content.startswith("rows") and max(map(abs, p.strides)) < 2**30
             ]  # fmt: skip
             dropped = None
             if known and self.chance(0.4):

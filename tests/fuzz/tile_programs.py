@@ -19,7 +19,7 @@ from fuzz.tile_arrays import ArrayPlan, memory_of, view_of
 from fuzz.tile_functions import FOLDS
 from fuzz.tile_operations import broadcast, computes
 from fuzz.tile_values import ANYTHING, FLOATS, INTEGERS, Facts, Grid, Value, is_float, plus, summed
-from fuzz.tile_writing import Scalar, as_literal
+from fuzz.tile_writing import LARGE, NOTED, Scalar, as_literal
 
 HELPERS = {
     **FOLDS,
@@ -73,9 +73,11 @@ class Program(Agents):
 
     def case(self, seed: int) -> Case:
         rng = self.rng
-        self.warps = rng.choice([1, 2, 4, 8, 4, 3])
+        self.warps = rng.choice([1, 2, 4, 8, 4, 8, 3, 16])
         self.grid = rng.choice([(1,), (1,), (2,), (3,), (2, 2), (1, 2, 2), (2, 1, 2)])
-        self.shape = self.a_shape()
+        self.shape = rng.choice(NOTED) if self.chance(0.04) else self.a_shape()
+        if self.chance(0.1):
+            self.large, self.shape = True, rng.choice(LARGE)
         if np.prod(self.shape) * self.blocks > 16384:
             self.grid = (1,)
         self.begin()
@@ -96,7 +98,7 @@ class Program(Agents):
     def begin(self) -> None:
         """Block numbers, some scalars, the first tiles."""
         rng = self.rng
-        self.budget = rng.randrange(4, 16)
+        self.budget = rng.randrange(3, 8) if self.large else rng.randrange(4, 16)
         self.line("bx = px.block_id(0)")
         form = ["bx", "px.block_id(1) * px.num_blocks(0)", "px.block_id(2) * px.num_blocks(0) * px.num_blocks(1)"]
         self.line(f"b = {' + '.join(form[: len(self.grid)])}")
@@ -108,6 +110,8 @@ class Program(Agents):
             self.line("assert nothing is None")
         if self.chance(0.3):
             self.scalar_load()
+        if self.large:
+            self.load(self.shape, rng.choice(["f32", "i32", "u32", "f64", "i64", "u64", "f32", "bf16", "f16"]))
         for _ in range(rng.randrange(1, 4)):
             self.load(self.shape if self.chance(0.7) else None)
         if not self.values:
@@ -138,15 +142,18 @@ class Program(Agents):
             (self.binary, 22), (self.literal, 12), (self.comparison, 5), (self.where, 8), (self.convert, 10),
             (self.unary, 5), (self.approximate, 6), (self.reduction, 10), (self.scan, 4), (self.transpose, 6),
             (self.reshape, 5), (self.part, 1), (self.counting, 3), (self.filled, 3), (self.load, 10), (self.gather, 3),
-            (self.shared_store, 5), (self.shared_load, 7), (self.shared_atomic, 2), (self.atomic, 3), (self.held, 2),
-            (self.store, 4), (self.load_back, 3), (self.scalar_binary, 4), (self.scalar_load, 2), (self.scalar_of_block, 1),
-            (self.decision, 4), (self.fused, 2), (self.rounding, 3), (self.bits, 2), (self.new_axis, 2), (self.folded, 4),
-            (self.product, 3), (self.called, 2), (self.paired, 2), (self.meeting, 1), (self.asserted, 1),
+            (self.far, 1), (self.shared_store, 5), (self.shared_load, 7), (self.shared_atomic, 2), (self.atomic, 3),
+            (self.held, 2), (self.store, 4), (self.load_back, 3), (self.scalar_binary, 4),
+            (self.scalar_load, 2), (self.scalar_of_block, 1), (self.decision, 4), (self.fused, 2), (self.rounding, 3), (self.bits, 2), (self.new_axis, 2),
+            (self.folded, 4), (self.product, 3), (self.called, 2), (self.paired, 2), (self.meeting, 1), (self.asserted, 1),
         ]  # fmt: skip
         if self.depth < 4:
             choices += [(self.branch, 4), (self.loop, 4), (self.accumulation, 3), (self.unrolled, 1)]
         if self.depth == 1 and self.warps > 1 and not self.in_role:
             choices += [(self.roles, 4)]
+        if self.large:
+            moving = (self.transpose, self.reshape, self.reduction, self.scan, self.shared_store, self.shared_load)
+            choices += [(move, 15) for move in moving]
         kinds, weights = zip(*choices, strict=True)
         self.rng.choices(kinds, weights)[0]()
 

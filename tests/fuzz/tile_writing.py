@@ -19,7 +19,14 @@ LONG = (*SIZES, 300, 512, 1000, 1024, 2048, 4096, 5000, 8192)
 MOST_BYTES = 64 * 1024
 """Of a tile: two rounds through the scratch memory of a conversion."""
 WORK = 150_000
-"""Elements that the statements of a kernel compute, all blocks and iterations together."""
+"""Elements that the statements of a kernel compute, all blocks and iterations together; twice as many with large tiles."""
+LARGE = (
+    (64, 128), (128, 64), (64, 256), (256, 64), (128, 128), (96, 100), (130, 100), (8192,), (12, 16, 64), (4, 40, 62),
+    (2, 4, 20, 62), (512, 32), (16, 512), (33, 256),
+)  # fmt: skip
+"""Shapes of tiles that do not fit into one round through scratch memory, in types of 32 or 64 bits."""
+NOTED = ((8, 62), (40, 64), (2, 4, 20))
+"""Shapes that were once seen to differ."""
 
 DTYPES = {name: getattr(types, name if name != "bool" else "bool_") for name in (
     "f64", "f32", "f16", "bf16", "f8e4m3", "f8e5m2", "i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8", "bool")}
@@ -95,6 +102,8 @@ class Writing:
     loops: list[tuple[str, int]] = field(default_factory=list)
     """The run-time loops around: index and number of iterations."""
     in_role: bool = False
+    large: bool = False
+    """Whether the kernel is about tiles of more than 32 KB."""
 
     @property
     def blocks(self) -> int:
@@ -133,7 +142,8 @@ class Writing:
         """Whether a tile is not too large, nor too much work."""
         elements = math.prod(shape)
         most = MOST_BYTES if self.repeats == 1 else MOST_BYTES // 4
-        return elements * bytes_of(dtype) <= most and self.work + elements * self.repeats * self.blocks <= WORK
+        work = self.work + elements * self.repeats * self.blocks
+        return elements * bytes_of(dtype) <= most and work <= WORK * (2 if self.large else 1)
 
     def some(self, wanted: Callable[[Value], bool] = lambda v: True, scalars: float = 0.0) -> Value | None:
         """One of the values at hand, the newer the likelier."""

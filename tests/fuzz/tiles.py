@@ -57,7 +57,7 @@ def judged(cases: list[Case], options: Options) -> list[Trial]:
             if options.gpu:
                 compare_gpu(trial)
     if options.host:
-        compare_host([trial for trial in trials if trial.outcome is None], options.sanitize)
+        compare_host([t for t in trials if t.outcome is None and "far" not in t.case.needs], options.sanitize)
     return trials
 
 
@@ -68,7 +68,7 @@ def simulate(trial: Trial, folder: Path, text: bool) -> None:
         kernel = load_kernel(trial.case, folder)
         stage = "simulator"
         trial.want = simulated(trial.case, kernel)
-        if trial.case.seed % CHECKED == 0:
+        if trial.case.seed % CHECKED == 0 and "far" not in trial.case.needs:
             stage = "check"
             found = checked(trial.case, kernel)
             if found is not None:
