@@ -52,7 +52,7 @@ def run_program(
         )
         if done.returncode:
             raise HostFailure(f"{' '.join(command[:3])}: {done.returncode}\n{done.stderr[-2000:]}")
-        return [_result(folder, n, module, layouts[n]) for n, module in enumerate(modules)]
+        return [_result(folder, n, module, runs[n][1], layouts[n]) for n, module in enumerate(modules)]
 
 
 def _root(array: np.ndarray) -> np.ndarray:
@@ -100,7 +100,9 @@ def _job(
     return b"".join(job)
 
 
-def _result(folder: Path, n: int, module: Module, buffers: dict[int, tuple[int, int, list[int]]]) -> str | None:
+def _result(
+    folder: Path, n: int, module: Module, args: list[Any], buffers: dict[int, tuple[int, int, list[int]]]
+) -> str | None:
     code = int((folder / f"{n}.rc").read_text())
     if code == 0:
         data, at = (folder / f"{n}.out").read_bytes(), 0
@@ -111,6 +113,8 @@ def _result(folder: Path, n: int, module: Module, buffers: dict[int, tuple[int, 
     # The machine tells the address sanitizer of each switch, which its warning does not know.
     errors = re.sub(r"==\d+==WARNING: ASan doesn't fully support.*\n", "", (folder / f"{n}.err").read_text(errors="replace"))
     errors = errors.partition("Shadow bytes around")[0].strip("= \n")
-    members = [members for _, _, members in buffers.values()]
-    story = re.sub(r"of buffer (\d+): ", lambda match: f"of argument {members[int(match[1])][0]}: ", errors)
-    return with_line(module, "\n".join(story.splitlines()[:40])) or f"ended by signal {-code}"
+    if match := re.match(r"buffer (\d+) byte (\d+): ", errors):
+        first, _, members = list(buffers.values())[int(match[1])]
+        byte = first + int(match[2]) - args[members[0]].ctypes.data
+        errors = re.sub(r"address \d+", f"byte {byte} of argument {members[0]}", errors[match.end() :])
+    return with_line(module, "\n".join(errors.splitlines()[:40])) or f"ended by signal {-code}"

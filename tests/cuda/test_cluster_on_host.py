@@ -8,7 +8,7 @@ import host_cuda
 from cluster_cases import MAKERS, Shape, case, label
 from host_cluster import run_cluster
 
-pytestmark = pytest.mark.skipif(host_cuda.COMPILER is None, reason="needs a C++ compiler")
+pytestmark = pytest.mark.skipif(host_cuda.COMPILER is None, reason=host_cuda.MISSING)
 NAMES = [name for name in MAKERS if name != "read_by_an_engine"]  # that one needs a TMA engine
 
 

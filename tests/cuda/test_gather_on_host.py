@@ -13,7 +13,7 @@ import host_tma
 import phalanx as px
 from phalanx.kernels import gather, kv_cache
 
-pytestmark = pytest.mark.skipif(host_cuda.COMPILER is None, reason="needs a C++ compiler")
+pytestmark = pytest.mark.skipif(host_cuda.COMPILER is None, reason=host_cuda.MISSING)
 ARCHS = ("sm_90a", "sm_100a")
 
 

@@ -15,10 +15,16 @@ from host_cuda import COMPILER, MISSING, HostFailure, launch, module_for, run_on
 pytestmark = pytest.mark.skipif(COMPILER is None, reason=MISSING)
 
 CONVERSIONS = r"""
+static float px_e4m3_value(unsigned char x) { return px_e4m3[x]; }
+static float px_e5m2_value(unsigned char x) { return px_e5m2[x]; }
 #define EACH(name, T, S, f) extern "C" void name(const S* x, T* y, int n) { for (int i = 0; i < n; ++i) y[i] = f(x[i]); }
 EACH(widen_f16, float, unsigned short, px_half_value)
 EACH(widen_bf16, float, unsigned short, px_bfloat_value)
 EACH(narrow_f16, unsigned short, float, px_half_of)
+EACH(widen_f8e4m3, float, unsigned char, px_e4m3_value)
+EACH(widen_f8e5m2, float, unsigned char, px_e5m2_value)
+EACH(narrow_f8e4m3, unsigned char, float, px_e4m3_of)
+EACH(narrow_f8e5m2, unsigned char, float, px_e5m2_of)
 EACH(narrow_bf16, unsigned short, float, px_bfloat_of)
 """
 DTYPES = {"f16": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16)}
@@ -28,6 +34,9 @@ def call(function: str, source: np.ndarray, result: np.ndarray) -> np.ndarray:
     library = host_build.library('#include "machine.h"\n' + CONVERSIONS)
     library[function](ctypes.c_void_p(source.ctypes.data), ctypes.c_void_p(result.ctypes.data), source.size)
     return result
+
+
+in_process = pytest.mark.skipif(bool(host_build.RUNNER), reason="a library of another architecture can't be loaded")
 
 
 def same(got: np.ndarray, want: np.ndarray) -> np.ndarray:
@@ -47,6 +56,7 @@ def floats() -> np.ndarray:
     return np.concatenate([*numbers, np.float32([np.inf, -np.inf, np.nan, 65519.996, 65520, 65536, 1e-45, 2**-25])])
 
 
+@in_process
 @pytest.mark.parametrize("name", DTYPES)
 def test_every_number_of_sixteen_bits_is_widened_as_numpy_does(name: str) -> None:
     every = np.arange(65536, dtype=np.uint16)
@@ -55,12 +65,30 @@ def test_every_number_of_sixteen_bits_is_widened_as_numpy_does(name: str) -> Non
         assert same(got, every.view(DTYPES[name]).astype(np.float32)).all()
 
 
+@in_process
 @pytest.mark.parametrize("name", DTYPES)
 def test_floats_are_narrowed_as_numpy_does(name: str) -> None:
     numbers = floats()
     got = call(f"narrow_{name}", numbers, np.zeros(numbers.size, np.uint16)).view(DTYPES[name])
     with np.errstate(all="ignore"):
         want = numbers.astype(DTYPES[name])
+    assert numbers[~same(got, want)].tolist() == []
+
+
+FP8 = {"f8e4m3": (ml_dtypes.float8_e4m3fn, 448), "f8e5m2": (ml_dtypes.float8_e5m2, 57344)}
+
+
+@in_process
+@pytest.mark.parametrize("name", FP8)
+def test_floats_of_eight_bits(name: str) -> None:
+    """Saturating, as PTX converts: the largest number stands for all beyond it."""
+    dtype, largest = FP8[name]
+    every = np.arange(256, dtype=np.uint8)
+    assert same(call(f"widen_{name}", every, np.zeros(256, np.float32)), every.view(dtype).astype(np.float32)).all()
+    numbers = floats()[::50].copy()
+    got = call(f"narrow_{name}", numbers, np.zeros(numbers.size, np.uint8)).view(dtype)
+    with np.errstate(all="ignore"):
+        want = np.clip(numbers, -largest, largest).astype(dtype)
     assert numbers[~same(got, want)].tolist() == []
 
 

@@ -10,13 +10,13 @@ import pytest
 
 import phalanx as px
 from front import prepared
-from host_cuda import COMPILER, launch, run_on_host, type_of
+from host_cuda import COMPILER, MISSING, launch, run_on_host, type_of
 from phalanx.cuda.module import generate
 from phalanx.ir.archs import arch_of
 from phalanx.passes.lower import lower
 from product_kernels import anywhere, narrow_results
 
-pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler on this machine")
+pytestmark = pytest.mark.skipif(COMPILER is None, reason=MISSING)
 
 BF16, E4M3, E5M2 = ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
 F16, F32, I8, U8, I32 = np.float16, np.float32, np.int8, np.uint8, np.int32

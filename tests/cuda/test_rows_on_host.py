@@ -15,7 +15,7 @@ from phalanx.kernels.norms import layer_norm_rows, rms_norm_rows
 from phalanx.kernels.rows import RowConfig
 from phalanx.kernels.softmax import softmax_rows
 
-pytestmark = pytest.mark.skipif(host_cuda.COMPILER is None, reason="needs a C++ compiler")
+pytestmark = pytest.mark.skipif(host_cuda.COMPILER is None, reason=host_cuda.MISSING)
 
 ROWS = 4
 TYPES = {"bf16": ml_dtypes.bfloat16, "f32": np.float32}

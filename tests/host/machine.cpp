@@ -653,7 +653,7 @@ int run_case(const char* job, void (*function)(void**), const char* result) {
     if (found && sscanf(found, "at address %zu", &address) == 1)
       for (size_t n = 0; n < buffers.size(); ++n)
         if (address - (size_t)buffers[n] < sizes[n])
-          fprintf(stderr, "byte %zu of buffer %zu: ", address - (size_t)buffers[n], n);
+          fprintf(stderr, "buffer %zu byte %zu: ", n, address - (size_t)buffers[n]);
     fprintf(stderr, "%s\n", story);
   }
   if (why) return 1;
