@@ -28,14 +28,14 @@ def batches(names: list[str]) -> list[list[str]]:
     return [names[n : n + BATCH] for n in range(0, len(names), BATCH)]
 
 
-def check(names: list[str], seed: int) -> None:
+def check(names: list[str], seed: int, sanitize: bool = False) -> None:
     cases = []
     for name in names:
         case = CASES[name]
         args = case.args(np.random.default_rng(0))
         cases.append(HostCase(module_for(case.kernel, tuple(args), **case.constants), case.grid, args, seed))
     wrong = {}
-    for name, result in zip(names, run_batch(cases), strict=True):
+    for name, result in zip(names, run_batch(cases, sanitize=sanitize), strict=True):
         wrong[name] = result.failure or mismatch(CASES[name], result.args, simulated(CASES[name]))
     assert not any(wrong.values()), {name: why for name, why in wrong.items() if why}
 
@@ -56,6 +56,24 @@ def test_equal_the_simulator_everywhere(names: list[str]) -> None:
 def test_any_order_of_threads(seed: int) -> None:
     names = ["roles", "reduce-sum-64x64-axis0-w4", "cumsum-1x1024-axis1-w4", "transpose-64x64-float32", "scalars-1000"]
     check([*names, "affine-3x1000-axis1-w16", "affine-24x40-axis0-w6", "topk-16-of-1x1000-axis1-w8"], seed)
+
+
+SANITIZED = [
+    "unary-exp-float32", "reduce-sum-uint8", "transpose-64x64-float32", "roles", "packed-bool-16x64", "shifted-int32",
+    "filled-int16-21", "anywhere-int64-30",
+]
+
+
+@pytest.mark.usefixtures("sanitizers")
+def test_some_are_clean_under_sanitizers() -> None:
+    check(SANITIZED, 1, sanitize=True)
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("sanitizers")
+@pytest.mark.parametrize("names", batches(list(CASES)), ids=lambda names: names[0])
+def test_all_are_clean_under_sanitizers(names: list[str]) -> None:
+    check(names, 2, sanitize=True)
 
 
 @px.kernel(warps=4)
