@@ -7,15 +7,18 @@ for a compiler of another architecture: kernels then run as programs of their ow
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import hashlib
+import itertools
 import os
 import shlex
 import shutil
 import stat
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 MACHINE = Path(__file__).parent / "host"
@@ -25,6 +28,13 @@ SANITIZED = (
 )
 ALWAYS = ("-std=c++17", "-w", "-fno-strict-aliasing", "-U_FORTIFY_SOURCE")
 """CUDA's compiler reads memory as other types than it was written as; the text relies on it."""
+
+
+MOST_KEPT = 1 << 30
+"""Bytes of compiled kernels that are kept."""
+IN_USE = 1800
+"""Seconds."""
+_builds = itertools.count()
 
 
 class HostFailure(AssertionError):
@@ -57,6 +67,22 @@ def folder() -> Path:
     return Path(tempfile.mkdtemp(prefix="phalanx-host-tests-"))
 
 
+def make_room(place: Path, most: int = MOST_KEPT) -> None:
+    """Removes what was used longest ago, beyond `most` bytes; nothing of the last minutes, which others may be using."""
+    kept = []
+    for entry in os.scandir(place):
+        with contextlib.suppress(OSError):  # gone meanwhile
+            about = entry.stat(follow_symlinks=False)
+            kept.append((about.st_mtime, about.st_size, entry.path))
+    total = sum(size for _, size, _ in kept)
+    for used, size, path in sorted(kept):
+        if total <= most or used > time.time() - IN_USE:
+            return
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+        total -= size
+
+
 def made(source: str | Path, suffix: str, flags: tuple[str, ...], compiler: str | None, *objects: Path) -> Path:
     """The file that a text is compiled to. The same text is compiled once, by whoever comes first."""
     chosen = found(compiler) if compiler else COMPILER
@@ -68,7 +94,10 @@ def made(source: str | Path, suffix: str, flags: tuple[str, ...], compiler: str 
     parts = [*command, str(about.st_mtime_ns), str(about.st_size), *map(str, objects), _header(), text]
     key = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:24]
     result = folder() / f"{key}{suffix}"
-    if result.exists():
+    if next(_builds) % 64 == 0:
+        make_room(folder())
+    with contextlib.suppress(OSError):
+        os.utime(result)
         return result
     ours = folder() / f"{key}.{os.getpid()}"
     (cpp := ours.with_suffix(f"{ours.suffix}.cpp")).write_text(text)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import tempfile
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -160,3 +163,30 @@ def test_a_misaligned_shared_buffer_is_reported() -> None:
     moved = module.source.replace("reinterpret_cast<float*>(px_smem)", "reinterpret_cast<float*>(px_smem + 8)")
     with pytest.raises(HostFailure, match=r"misaligned access of 16 bytes at byte \d+ of shared memory, at ptx::store"):
         launch(type(module)(**{**module.__dict__, "source": moved}), 1, [x, y], 1)
+
+
+def test_compiled_kernels_are_kept_up_to_a_limit(tmp_path: Path) -> None:
+    for n in range(6):
+        (tmp_path / f"{n}.so").write_bytes(bytes(100))
+        os.utime(tmp_path / f"{n}.so", (1e9 + n, 1e9 + n))
+    (tmp_path / "young.so").write_bytes(bytes(100))
+    host_build.make_room(tmp_path, 350)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["4.so", "5.so", "young.so"]
+    host_build.make_room(tmp_path, 0)
+    assert [path.name for path in tmp_path.iterdir()] == ["young.so"]
+
+
+@pytest.mark.parametrize("taken", ["a file", "a link", "without rights"])
+def test_a_folder_of_someone_else_is_not_used(taken: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(host_build.os, "getuid", lambda: 12345) if taken == "without rights" else None
+    place = tmp_path / f"phalanx-host-tests-{os.getuid()}"
+    if taken == "a file":
+        place.write_text("")
+    elif taken == "a link":
+        (tmp_path / "elsewhere").mkdir()
+        place.symlink_to(tmp_path / "elsewhere")
+    else:
+        place.mkdir()
+    found = host_build.folder.__wrapped__()
+    assert found != place and found.is_dir() and found.parent == tmp_path
