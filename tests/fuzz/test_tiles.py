@@ -20,7 +20,7 @@ from fuzz.agreement import disagreement
 from fuzz.outcomes import Options
 from fuzz.shrinking import shrunk
 from fuzz.tile_arrays import ArrayPlan
-from fuzz.tile_gpu import GpuFailure, GpuProcess
+from fuzz.tile_gpu import GpuFailure, GpuProcess, SlowCompilation
 from fuzz.tile_programs import Case, draw
 from fuzz.tile_runs import load_kernel, simulated
 from fuzz.tile_values import NUMPY, Facts, bytes_of
@@ -165,6 +165,27 @@ def test_a_lost_process_is_replaced() -> None:
     process.stop()
 
 
+NEVER = """
+import pickle, sys, time
+case = pickle.load(sys.stdin.buffer)
+if case.seed == 2:
+    pickle.dump("compiled", sys.stdout.buffer)
+    sys.stdout.buffer.flush()
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("seed, late", [(1, SlowCompilation), (2, GpuFailure)])
+def test_a_slow_compiler_is_no_kernel_that_hangs(seed: int, late: type[Exception], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tile_gpu, "COMPILING", 60.0 if seed == 2 else 0.2)
+    monkeypatch.setattr(tile_gpu, "PATIENCE", 0.2)
+    process = GpuProcess([sys.executable, "-c", NEVER.replace("case = ", f"sys.path[:0] = {sys.path!r}\ncase = ", 1)])
+    process.begin(draw(seed))
+    with pytest.raises(late):
+        process.finish()
+    process.stop()
+
+
 class Memory(FakeLibrary):
     """A GPU whose memory is the host's, and whose kernels do nothing."""
 
@@ -183,7 +204,7 @@ def test_arrays_lie_on_the_gpu_as_on_the_host(tmp_path: Path, monkeypatch: pytes
     case = draw(3)
     with fake_gpu(Memory()) as library, monkeypatch.context() as patched:
         patched.setattr(device_array, "get_driver", driver.get_driver)
-        got = tile_gpu.on_gpu(case, tmp_path)
+        got = tile_gpu.on_gpu(case, tmp_path, lambda: None)
     for one, two in zip(got, case.memories(), strict=True):
         assert one.tobytes() == two.tobytes()
     (launch,) = library.launches

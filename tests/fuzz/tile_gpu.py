@@ -13,15 +13,20 @@ import select
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
+import phalanx as px
 from fuzz.tile_programs import Case
 
-PATIENCE = 120.0
-"""Seconds for one case, its compilation included."""
+COMPILING = float(os.environ.get("PHALANX_FUZZ_COMPILING", 60))
+"""Seconds for the compiler: a few random kernels take it half a minute, as long as a hundred others."""
+PATIENCE = 60.0
+"""Seconds for the launch: a kernel that is not done by then hangs."""
+COMPILED = "compiled"
 GUARD = 512
 """Bytes on both sides of an array's memory that must not change."""
 PATTERN = 0xA5
@@ -29,6 +34,14 @@ PATTERN = 0xA5
 
 class GpuFailure(Exception):
     """The kernel did not run to its end on the GPU."""
+
+
+class SlowCompilation(Exception):
+    """The compiler was not done in time: nothing is known of the case."""
+
+
+class GpuRefusal(Exception):
+    """The case was refused with a message that has a place."""
 
 
 class GpuProcess:
@@ -53,22 +66,27 @@ class GpuProcess:
             pass  # `finish` tells
 
     def finish(self) -> list[np.ndarray]:
-        """The memories after the run; a `GpuFailure` or the px.Error of the case."""
+        """The memories after the run; or raises what became of the case instead."""
+        answer = self._answer(COMPILING, SlowCompilation(f"not compiled within {COMPILING:.0f} s"))
+        if answer == COMPILED:
+            answer = self._answer(PATIENCE, GpuFailure(f"no answer within {PATIENCE:.0f} s"))
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def _answer(self, patience: float, late: Exception) -> Any:
         process = self._process
         assert process is not None and process.stdout is not None
-        ready, _, _ = select.select([process.stdout], [], [], PATIENCE)
+        ready, _, _ = select.select([process.stdout], [], [], patience)
         if not ready:
             self.stop()
-            raise GpuFailure(f"no answer within {PATIENCE:.0f} s")
+            raise late
         try:
-            answer = pickle.load(process.stdout)
+            return pickle.load(process.stdout)
         except EOFError:
             code = process.wait()
             self._process = None
             raise GpuFailure(f"the process on the GPU ended with {code}") from None
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
 
     def stop(self) -> None:
         process, self._process = self._process, None
@@ -77,8 +95,8 @@ class GpuProcess:
             process.wait()
 
 
-def on_gpu(case: Case, folder: Path) -> list[np.ndarray]:
-    """The memories after a launch here."""
+def on_gpu(case: Case, folder: Path, compiled: Callable[[], None]) -> list[np.ndarray]:
+    """The memories after a launch here; `compiled` is called before it."""
     from fuzz.tile_runs import load_kernel
     from phalanx.runtime.device_array import DeviceArray
     from phalanx.runtime.driver import get_driver
@@ -92,6 +110,8 @@ def on_gpu(case: Case, folder: Path) -> list[np.ndarray]:
         array = DeviceArray(raw, plan.shape, plan.strides, plan.dtype, device=0, low=0)
         array.pointer = array.base + GUARD + plan.offset * memory.itemsize
         arrays.append(array)
+    px.compile(kernel[case.grid], *case.with_arrays(arrays))
+    compiled()
     kernel[case.grid](*case.with_arrays(arrays))
     driver.synchronize()
     got = []
@@ -108,8 +128,12 @@ def on_gpu(case: Case, folder: Path) -> list[np.ndarray]:
 
 def serve(source: BinaryIO, answers: BinaryIO) -> None:
     """Runs cases until there are no more, or until one has gone wrong."""
-    import phalanx as px
+    from phalanx.ir.location import NOWHERE
     from phalanx.runtime.driver import DriverError
+
+    def tell(answer: Any) -> None:
+        pickle.dump(answer, answers)
+        answers.flush()
 
     with tempfile.TemporaryDirectory(prefix="phalanx-tiles-") as folder:
         while True:
@@ -120,21 +144,16 @@ def serve(source: BinaryIO, answers: BinaryIO) -> None:
             lost = False
             answer: Any
             try:
-                answer = on_gpu(case, Path(folder))
+                answer = on_gpu(case, Path(folder), lambda: tell(COMPILED))
             except px.Error as error:
                 lost = isinstance(error, DriverError)
-                answer = GpuFailure(str(error)) if error.location is None else GpuRefusal(str(error))
+                answer = GpuFailure(str(error)) if error.location is NOWHERE else GpuRefusal(str(error))
             except Exception as error:
                 lost = True
                 answer = error if isinstance(error, GpuFailure) else GpuFailure(f"{type(error).__name__}: {error}")
-            pickle.dump(answer, answers)
-            answers.flush()
+            tell(answer)
             if lost:
                 return
-
-
-class GpuRefusal(Exception):
-    """The case was refused with a message that has a place."""
 
 
 if __name__ == "__main__":

@@ -14,9 +14,10 @@ import numpy as np
 import phalanx as px
 from fuzz.agreement import disagreement
 from fuzz.outcomes import Options, Outcome
-from fuzz.tile_gpu import GpuFailure, GpuProcess, GpuRefusal
+from fuzz.tile_gpu import GpuFailure, GpuProcess, GpuRefusal, SlowCompilation
 from fuzz.tile_programs import Case, draw
 from fuzz.tile_runs import checked, load_kernel, module_of, on_host, simulated
+from phalanx.ir.location import NOWHERE
 
 BATCH = 25
 CHECKED = 5
@@ -78,7 +79,7 @@ def simulate(trial: Trial, folder: Path, text: bool) -> None:
             stage = "text"
             trial.module = module_of(trial.case, kernel)
     except px.Error as error:
-        if error.location is None:
+        if error.location is NOWHERE:
             trial.wrong("error without a place", f"{stage}: {error}")
         else:
             trial.outcome = Outcome(trial.case.seed, "refused")
@@ -91,6 +92,9 @@ def compare_gpu(trial: Trial) -> None:
         got = GPU.finish()
     except GpuRefusal:
         trial.outcome = trial.outcome or Outcome(trial.case.seed, "refused")
+        return
+    except SlowCompilation:
+        trial.outcome = trial.outcome or Outcome(trial.case.seed, "slow to compile")
         return
     except GpuFailure as failure:
         trial.wrong("failed on the GPU", str(failure))
