@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from phalanx.cuda.literals import bare, literal
 from phalanx.cuda.prelude import device_function
 from phalanx.cuda.tiles.arithmetic import binary_text, cast_text
 from phalanx.cuda.writer import Writer, scalar_dtype
-from phalanx.ir.ops.control import For
+from phalanx.ir.ops.control import For, NumBlocks
+from phalanx.ir.ops.tile import Binary
 from phalanx.ir.types import DType, f32
 from phalanx.ir.values import Value, constant_of
 
@@ -35,13 +37,25 @@ def for_header(w: Writer, op: For) -> str:
     if isinstance(step, int) and (step > 0 or step == -1 or dtype.kind == "int"):
         test = "<" if step > 0 else ">"
         return f"for ({ctype} {index} = {start}; {index} {test} {stop}; {advance(index, step, dtype)})"
-    if w.plan.signs.nonnegative(op.step):  # and never 0: it counts up
+    if _is_positive(w, op.step):  # it counts up
         return f"for ({ctype} {index} = {start}; {index} < {stop}; {index} += {w.name(op.step)})"
-    trips = w.unique(f"{index}_trips")
+    trips = w.unique(f"{index}_trips", everywhere=True)  # declared before the loop, outside its braces
     count = f"{w.use(TRIPS)}({start}, {stop}, {_signed(w, op.step)})"
     w.line(f"unsigned long long {trips} = {count};")
     following = binary_text(w, "add", index, w.name(op.step), dtype)  # after the last iteration it may wrap around
     return f"for ({ctype} {index} = {start}; {trips} != 0; --{trips}, {index} = {following})"
+
+
+def _is_positive(w: Writer, step: Value) -> bool:
+    """Whether a step is known to be 1 or more: CTAs along axes of the grid, or the clusters that they make."""
+    made, each = w.definitions.get(step), 1
+    if isinstance(made, Binary) and made.fn == "floordiv":
+        each, made = int(constant_of(made.b) or 0), w.definitions.get(made.a)
+    factors = [made]
+    if isinstance(made, Binary) and made.fn == "mul":
+        factors = [w.definitions.get(made.a), w.definitions.get(made.b)]
+    axes = {factor.dim for factor in factors if isinstance(factor, NumBlocks)}
+    return len(axes) == len(factors) and each > 0 and prod(w.plan.function.cluster[d] for d in axes) % each == 0
 
 
 def _signed(w: Writer, step: Value) -> str:

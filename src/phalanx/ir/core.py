@@ -63,6 +63,11 @@ class Op:
         """(old, new) for every tile of which it makes a new version, in the same registers if nothing else reads the old."""
         return tuple((item.acc, item.result) for item in self.effects().accumulations)
 
+    @property
+    def can_fail(self) -> bool:
+        """Whether it may end the run although it has no effects: it then runs only where it is asked for."""
+        return False
+
     def operands(self) -> Iterator[Value]:
         """Every value it reads, those inside views included, in field order."""
         for name in value_fields(type(self)):

@@ -27,7 +27,7 @@ from types import ModuleType
 from typing import Any
 
 from phalanx.ir.ops.tile import Binary, Cast, Compare, Fma, Select, Unary
-from phalanx.ir.types import ArrayType, DType, ScalarType, TileType, bool_, f32, i16, i32, i64
+from phalanx.ir.types import BOOL, ArrayType, DType, ScalarType, TileType, bool_, f32, i16, i32, i64
 from phalanx.ir.values import Const, Value, constant_type
 from phalanx.language.affine import atom
 from phalanx.language.builder import Builder
@@ -457,11 +457,25 @@ def fused(ctx: Builder, a: Any, b: Any, c: Any) -> Any:
     return result
 
 
+def _chosen(ctx: Builder, cond: bool, a: Any, b: Any, what: str) -> Any:
+    """One of two by a constant, in the type and shape that a run-time condition would give."""
+    shape = broadcast(ctx, a, b)
+    x, y, dtype = unify(ctx, what, a, b)
+    taken = x if cond else y
+    if shape_of(taken) == shape and is_tile(taken) == (is_tile(a) or is_tile(b)):
+        return taken
+    result = Value(make_type(shape, dtype, True))
+    ctx.emit(Select(Const(cond, BOOL), x, y, result, loc=ctx.loc))
+    return result
+
+
 def select(ctx: Builder, cond: Any, a: Any, b: Any, what: str = "px.where") -> Any:
     """`a` where `cond` holds, else `b`."""
     cond, a, b = (require_numeric(ctx, what, item) for item in (cond, a, b))
     if isinstance(cond, Number):
-        return a if cond else b
+        if isinstance(a, Number) and isinstance(b, Number):
+            return a if cond else b
+        return _chosen(ctx, bool(cond), a, b, what)
     if dtype_of(cond) != bool_:
         ctx.fail(f"the condition of {what} must be bool, not {dtype_of(cond)}", "compare it with something, e.g. x > 0")
     shape = broadcast(ctx, cond, a, b)

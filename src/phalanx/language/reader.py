@@ -513,7 +513,9 @@ def _keyword(statement: ast.stmt) -> str:
 
 def _only_computes(op: Op) -> bool:
     """Whether an instruction may run although nobody asked for its result."""
-    return op.defines is not None and op.effects().is_pure and not any(True for _ in op.blocks())
+    if op.defines is None or op.can_fail:
+        return False
+    return op.effects().is_pure and not any(True for _ in op.blocks())
 
 
 __all__ = ["Reader"]

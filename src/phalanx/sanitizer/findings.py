@@ -14,7 +14,7 @@ from phalanx.sanitizer.records import Actor
 KINDS = (
     "race", "proxy", "deadlock", "tx-mismatch", "over-arrival", "count-mismatch", "barrier-uninitialised",
     "barrier-reinitialised", "barrier-invalidated", "barrier-memory", "uninitialised-read", "out-of-bounds",
-    "misaligned", "exit-hazard", "unfinished", "wgmma-hazard", "region-mismatch",
+    "misaligned", "exit-hazard", "unfinished", "wgmma-hazard", "region-mismatch", "endless-loop", "division-by-zero",
 )
 """Every kind of finding, as in the table of `docs/checks.md`."""
 
@@ -25,7 +25,7 @@ DERAILING = frozenset({
 """After one of these a later deadlock, or a read of what was never written, has a known cause."""
 
 
-ENDING = frozenset({"deadlock", "uninitialised-read", "wgmma-hazard"})
+ENDING = frozenset({"deadlock", "uninitialised-read", "wgmma-hazard", "endless-loop", "division-by-zero"})
 """These may end a run."""
 
 

@@ -18,7 +18,8 @@ from phalanx.ir.ops.control import Role
 from phalanx.ir.types import ScalarType
 from phalanx.ir.values import Const, Label, Param, Value, Var
 from phalanx.ir.views import BarrierRef, GlobalView, SharedView
-from phalanx.sim.agents import POLL, STEP, Agent
+from phalanx.sim.agents import POLL, STEP, TRY, Agent
+from phalanx.sim.budget import CALL, PROBE
 from phalanx.sim.fields import operand_names
 from phalanx.sim.monitor import guarded, watched
 from phalanx.sim.numerics import scalar_of
@@ -38,6 +39,8 @@ class Frame:
 
     label: Label
     spin: int | None = None
+    steps: int = 1
+    """Of one round, as the budget counts them; loops inside count their own."""
     escapes: list[tuple[Label, str]] = field(default_factory=list)
 
 
@@ -69,6 +72,9 @@ class Emitter:
         self.free: dict[Value, str] = {}
         self.vars: dict[Var, str] = {}
         self.frames: list[Frame] = []
+        self.nest: tuple[Op, ...] = () if outer is None else outer.nest
+        """The loops around this place, from the outermost."""
+        self.counts_steps = False
         self.exits: dict[tuple[Label, str], int] = {}
         self.children: list[tuple[Role, Program]] = []
         self.depth = 2
@@ -227,12 +233,19 @@ class Emitter:
             if expression is not None:
                 assert op.defines is not None
                 self.line(f"{self.define(op.defines)} = {expression}")
+                self.cost(1)
             else:
                 self.call(op)
         self.op = outer
 
+    def cost(self, steps: int) -> None:
+        """Counts an instruction in the round of the loop around it."""
+        if self.frames:
+            self.frames[-1].steps += steps
+
     def call(self, op: Op) -> None:
         """A call of the instruction's meaning."""
+        self.cost(CALL)
         meaning = MEANINGS[type(op)]
         if self.preempt and not op.effects().is_pure and not any(frame.spin == POLL for frame in self.frames):
             self.line(f"yield {STEP}")  # a polling loop has no effects to interleave, and yields anyway
@@ -255,13 +268,26 @@ class Emitter:
 
     # --- loops and exits --------------------------------------------------------------------------------------------
 
-    def loop(self, head: str, label: Label, body: Callable[[], None], spin: int | None = None) -> None:
-        """A Python loop with what must follow it: exits that only pass through are sent on."""
+    def loop(
+        self, head: str, label: Label, body: Callable[[], None], spin: int | None = None, rounds: Op | None = None
+    ) -> None:
+        """A Python loop with what must follow it: exits that only pass through are sent on.
+
+        `rounds` is the instruction whose rounds count as steps of the budget; a loop of one round has none.
+        """
         frame = Frame(label, spin)
         self.line(head)
         self.frames.append(frame)
         self.depth += 1
-        body()
+        if rounds is None:
+            body()
+        else:
+            outer, self.nest = self.nest, (*self.nest, rounds)
+            position = self.count_round(frame)
+            body()
+            frame.steps = PROBE if spin in (POLL, TRY) else frame.steps
+            self.lines[position] = self.lines[position].replace("STEPS", str(frame.steps))
+            self.nest = outer
         self.depth -= 1
         self.frames.pop()
         for target, action in frame.escapes:
@@ -271,6 +297,20 @@ class Emitter:
                 self.line("leaving = 0")
             self.exit(target, action)
             self.depth -= 1
+
+    def count_round(self, frame: Frame) -> int:
+        """Writes the count of a round at the start of a loop's body; the number of steps is put in at its end."""
+        self.counts_steps = True
+        nest, position = self.nest, len(self.lines)
+
+        def more(agent: Agent) -> Callable[[], int]:
+            budget = agent.cta.cluster.machine.budget
+            return lambda: budget.take(nest, frame.steps)
+
+        self.line("left -= STEPS")
+        self.line("if left < 0:")
+        self.line(f"    left = {self.bind('o', more)}()")
+        return position
 
     def exit(self, target: Label, action: str) -> None:
         """Leaves for (`break`) or goes on with (`continue`) the loop or scope named `target`."""
@@ -304,6 +344,9 @@ class Emitter:
             head.append(f"        {' = '.join(self.vars.values())} = None")
         if self.exits:
             head.append("        leaving = 0")
+        if self.counts_steps:
+            chunk = self.bind("c", lambda agent: agent.cta.cluster.machine.budget.chunk)
+            head.append(f"        left = {chunk}")
         names = "".join(f"{name}, " for name in self.makers)
         lines = [f"def bind({names.rstrip(', ')}):", *head, *self.lines, "        return", "        yield 0",
                  "    return program"]

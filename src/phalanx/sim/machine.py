@@ -18,6 +18,7 @@ from phalanx.ir.memory import pieces
 from phalanx.ir.views import BarrierArray, SharedBuffer
 from phalanx.sim.agents import Agent
 from phalanx.sim.barriers import ClusterBarrier, MBarrier
+from phalanx.sim.budget import Budget
 from phalanx.sim.exchange import Visits
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class Machine:
         x, y, z = (blocks // size for blocks, size in zip(grid, function.cluster))
         self.cluster_grid = (x, y, z)
         self.cluster_count = x * y * z
+        self.budget = Budget(function, self.cluster_count)
 
 
 class Cluster:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from phalanx.errors import Error
 from phalanx.ir.core import Op
-from phalanx.ir.location import NOWHERE
+from phalanx.ir.location import NOWHERE, Location
 from phalanx.sim.agents import Agent
 from phalanx.sim.barriers import ClusterBarrier, MBarrier
 from phalanx.sim.engines import GroupWait
@@ -48,6 +48,20 @@ def deadlock(machine: Machine, clusters: list[Cluster]) -> Error:
         f"no agent can go on: {count} for what never comes", location=location, kind="deadlock",
         details="\n".join(table),
         remedy="let every wait have its arrivals, its bytes and its parity; a ring flips the parity when it wraps",
+    )
+
+
+def division_by_zero(location: Location, zeros: int = 1, among: int = 1) -> Error:
+    """The error for a division of integers by 0; `zeros` of `among` divisors are."""
+    if among == 1:
+        return Error(
+            "an integer is divided by 0", location=location, kind="division-by-zero",
+            remedy="make sure that the divisor is not 0",
+        )
+    return Error(
+        f"integers are divided by 0, in {zeros} of {among} elements", location=location, kind="division-by-zero",
+        remedy="no divisor may be 0, also where the result is not used: px.load(view, fill=1) for elements beyond an "
+        "array, px.where(d == 0, 1, d) for others",
     )
 
 

@@ -18,7 +18,7 @@ from phalanx.sim.agents import POLL, STEP, TRY, Agent
 from phalanx.sim.codegen import FILENAME
 from phalanx.sim.engines import Copy
 from phalanx.sim.machine import Cluster, Machine
-from phalanx.sim.report import deadlock
+from phalanx.sim.report import deadlock, division_by_zero
 
 SMS = 132
 """CTAs that are resident at the same time: one per SM of the GPU that the simulator stands for."""
@@ -84,12 +84,15 @@ class Scheduler:
 
     def run(self) -> None:
         """Until the grid is done."""
-        if self.schedule.kind == "random":
-            self._run_random(random.Random(self.schedule.seed))
-        elif self.schedule.kind == "starve":
-            self._run_starving()
-        else:
-            self._run()
+        try:
+            if self.schedule.kind == "random":
+                self._run_random(random.Random(self.schedule.seed))
+            elif self.schedule.kind == "starve":
+                self._run_starving()
+            else:
+                self._run()
+        finally:
+            self.machine.budget.progress.end()
 
     # --- late and early ---------------------------------------------------------------------------------------------
 
@@ -315,6 +318,7 @@ class Scheduler:
             self.machine.monitor.cluster_finished(cluster)
         self.active.remove(cluster)
         self.free.append(cluster)
+        self.machine.budget.cluster_finished()
 
     # --- errors -----------------------------------------------------------------------------------------------------
 
@@ -344,7 +348,7 @@ class Scheduler:
         """An error of the arithmetic, at the instruction that the generated code was running."""
         location = self._place_of(problem)
         if isinstance(problem, ZeroDivisionError):
-            return Error("integer division by zero", location=location, remedy="make sure that the divisor is not 0")
+            return division_by_zero(location)
         return Error(
             f"the simulator failed at this instruction: {type(problem).__name__}: {problem}", location=location,
             remedy="this is a mistake in Phalanx, not in the kernel: please report it",

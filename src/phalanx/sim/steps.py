@@ -32,6 +32,8 @@ from phalanx.sim.spins import spinning_tests
 MANY_TRIES = 256
 """A loop that may end by itself has asked so often that others may go first."""
 MODES = {fx.Mode.READ: "read", fx.Mode.WRITE: "write", fx.Mode.ATOMIC: "atomic"}
+EVENT = 5_000
+"""Steps of the budget that an event of an explored run counts: each is compared with those before it."""
 Clock = dict[Process, int]
 Accesses = list[tuple[fx.Access, Any, "list[int] | None"]]
 Asked = tuple[Op, MBarrier, int]
@@ -229,6 +231,7 @@ class Steps:
             function, dims, tuple(self.args), code, early=False, monitor=self.recorder, out=io.StringIO()
         )
         self.machine.patient = True
+        self.most_events = max(1, self.machine.budget.limit // EVENT)
         self.resume = Scheduler(self.machine, Schedule("random"))._resume
         self.clusters = [Cluster(self.machine) for _ in range(self.machine.cluster_count)]
         self.names: dict[Agent, Process] = {}
@@ -268,13 +271,14 @@ class Steps:
         self.error: Error | None = None
         self.problems: list[Error] = []
         self.recorder.event = Event((), 0)
+        self.machine.budget.renew()
         try:
             for index, cluster in enumerate(self.clusters):
                 cluster.start(index)
             with np.errstate(all="ignore"):
                 self._settle()
         except Error as error:
-            self.error = error
+            self._note(error)
 
     # --- choices ----------------------------------------------------------------------------------------------------
 
@@ -318,17 +322,34 @@ class Steps:
                 else:
                     self._step_agent(self.agents[process], event)
         except Error as error:
-            self.error = error
+            self._note(error)
         self._relate(event)
         self.trace.append(event)
+        if len(self.trace) > self.most_events:
+            raise self._too_long(event)
         if self.error is None:
             try:
                 with np.errstate(all="ignore"):
                     self._settle()
             except Error as error:
-                self.error = error
+                self._note(error)
         self._flips(event)
         return event
+
+    def _note(self, error: Error) -> None:
+        """The run ends with that error; one that has no end is no order to compare with others."""
+        if error.kind == "endless-loop":
+            raise error
+        self.error = error
+
+    def _too_long(self, event: Event) -> Error:
+        where = event.ops[-1].loc if event.ops else self.function.loc
+        return Error(
+            f"a run of '{self.function.name}' has more than {self.most_events:,} events",
+            location=where, kind="endless-loop",
+            remedy="explore a smaller case; one that needs more events gets them by the environment variable "
+            f"PHALANX_STEPS={10 * self.machine.budget.limit} (an event counts {EVENT:,} steps)",
+        )
 
     def _step_copy(self, process: Process, copy: Copy, event: Event) -> None:
         reads = getattr(copy, "data", None) is None

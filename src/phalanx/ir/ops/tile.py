@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from phalanx.frozen import frozen
 from phalanx.ir.core import Op
-from phalanx.ir.values import Value
+from phalanx.ir.values import Value, constant_of
 
 UNARY = ("neg", "not", "abs", "exp", "exp2", "log", "log2", "sqrt", "rsqrt", "reciprocal", "tanh",
          "tanh_approx", "erf", "sigmoid", "sin", "cos", "floor", "ceil", "round", "trunc")
@@ -36,6 +36,13 @@ class Binary(Op):
     a: Value
     b: Value
     result: Value
+
+    @property
+    def can_fail(self) -> bool:
+        """Whether it divides integers by what may be 0."""
+        if self.fn not in ("floordiv", "mod") or self.result.type.dtype.is_float:
+            return False
+        return not constant_of(self.b)
 
 
 @frozen(eq=False, repr=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -27,7 +27,9 @@ from phalanx.ir.ops.control import (
     WaitPrior,
     While,
 )
+from phalanx.ir.values import Const
 from phalanx.sim.agents import Agent
+from phalanx.sim.budget import CALL
 from phalanx.sim.codegen import Emitter
 from phalanx.sim.registry import meaning, text
 from phalanx.sim.spins import spin_kind
@@ -65,8 +67,17 @@ def for_(op: For, emit: Emitter) -> None:
         if spin is not None:
             emit.line(f"yield {spin}")
 
-    bounds = ", ".join(emit.expr(value) for value in (op.start, op.stop, op.step))
-    emit.loop(f"for {emit.define(op.index)} in range({bounds}):", op.label, body, spin)
+    step = emit.expr(op.step)
+    if not isinstance(op.step, Const):
+        step = f"{step} or {emit.bind('f', lambda agent: lambda: refuse_step(op))}()"
+    head = f"for {emit.define(op.index)} in range({emit.expr(op.start)}, {emit.expr(op.stop)}, {step}):"
+    emit.loop(head, op.label, body, spin, rounds=op)
+
+
+def refuse_step(op: For) -> NoReturn:
+    raise Error(
+        "the step of a range is 0", location=op.loc, remedy="make sure that it is not: a positive or a negative step"
+    )
 
 
 @text(While)
@@ -81,7 +92,7 @@ def while_(op: While, emit: Emitter) -> None:
         if spin is not None:
             emit.line(f"yield {spin}")
 
-    emit.loop("while True:", op.label, body, spin)
+    emit.loop("while True:", op.label, body, spin, rounds=op)
 
 
 @text(Break)
@@ -135,6 +146,7 @@ def roles(op: Roles, emit: Emitter) -> None:
 
         return fork
 
+    emit.cost(CALL)
     emit.line(f"{emit.bind('o', prepare)}({', '.join(values for _, values in regions)})")
     emit.line("yield 0")
 

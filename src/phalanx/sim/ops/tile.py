@@ -37,6 +37,7 @@ from phalanx.sim.codegen import Emitter
 from phalanx.sim.combine import Combined, fold, scan
 from phalanx.sim.fused import fused
 from phalanx.sim.registry import inline, meaning
+from phalanx.sim.report import division_by_zero
 
 Run = Callable[..., Any]
 
@@ -166,11 +167,24 @@ def unary(op: Unary, agent: Agent) -> Run:
 @meaning(Binary)
 def binary(op: Binary, agent: Agent) -> Run:
     function, to = numerics.binary(op.fn, element(op.a)), element(op.a).numpy
+    if op.can_fail:
+        function = nonzero(function, op)
     if is_scalar(op.result):
         return shaped(lambda a, b: function(to.type(a), to.type(b)), op.result)
     if is_scalar(op.a):
         return lambda a, b: function(to.type(a), b)
     return function
+
+
+def nonzero(function: Run, op: Binary) -> Run:
+    """A division of integers that refuses zeros among its divisors: what a GPU makes of them is not defined."""
+
+    def run(a: Any, b: Any) -> Any:
+        if not np.all(b):
+            raise division_by_zero(op.loc, np.size(b) - np.count_nonzero(b), np.size(b))
+        return function(a, b)
+
+    return run
 
 
 @meaning(Fma)
