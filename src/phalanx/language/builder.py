@@ -20,6 +20,7 @@ from phalanx.ir.types import I32, ScalarType
 from phalanx.ir.values import Const, Param, Value
 from phalanx.ir.views import BarrierArray, SharedBuffer
 from phalanx.language.affine import Affine, atom, constant
+from phalanx.language.limits import MAX_WORK, check_tiles
 
 
 @frozen(eq=False)
@@ -67,12 +68,25 @@ class Builder:
     """Elements read since `reading_once` began: their values, and where the read stands."""
     _entry_values: dict[Hashable, Value] = field(default_factory=dict)
     _idents: int = 0
+    _work: int = 0
 
     def __post_init__(self) -> None:
         self.agent = Agent(0, self.warps)
 
     def emit(self, op: Op) -> None:
+        check_tiles(self, op)
+        self.work()
         self.ops.append(op)
+
+    def work(self) -> None:
+        """Counts a statement or an instruction: functions that call functions, and loops in loops, multiply."""
+        self._work += 1
+        if self._work > MAX_WORK:
+            self.fail(
+                f"the kernel has more than {MAX_WORK:,} statements and instructions",
+                "functions are inlined and px.static_range is unrolled, each time anew: use run-time loops, and call "
+                "fewer functions from functions",
+            )
 
     def fresh_ident(self) -> int:
         """A new number: the identity of an inlined function or of a struct."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import pickle
 from types import ModuleType
 from typing import Any
 
@@ -30,9 +32,33 @@ class InlinedFunction:
         self.__doc__ = fn.__doc__
         self.__wrapped__ = fn
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return by_name(self, self.fn)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Outside kernels it is the plain Python function: useful for host-side arithmetic."""
         return self.fn(*args, **kwargs)
+
+
+def by_name(made: Any, named: Any) -> tuple[Any, ...]:
+    """How pickle takes what a decorator made of `named`: by the module and the name under which it is found there."""
+    module, name = named.__module__, named.__qualname__
+    try:
+        found = find_named(module, name)
+    except (ImportError, AttributeError):
+        found = None
+    if found is not made:
+        raise pickle.PicklingError(
+            f"{name} can't be pickled: it is not what {module}.{name} stands for; define it at the top of a module"
+        )
+    return find_named, (module, name)
+
+
+def find_named(module: str, name: str) -> Any:
+    found: Any = importlib.import_module(module)
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found
 
 
 def kind_of(value: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+import re
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -17,6 +18,7 @@ from phalanx.language.builder import Builder
 from phalanx.language.builtin import Builtin, check_arguments, signature_after
 from phalanx.language.capture import CAPTURES, InlinedFunction, constant, is_of_the_language, kind_of
 from phalanx.language.control import require_condition
+from phalanx.language.limits import MAX_DEPTH, check_constant_size, check_length, check_power
 from phalanx.language.mbarrier import BarrierMembers
 from phalanx.language.operators import (
     Number,
@@ -95,6 +97,8 @@ class Expressions:
         self.role_depth = 0
         self.captured: dict[tuple[Any, str], Any] = {}
         self.frames: list[Any] = []
+        self.depth = 0
+        """Expressions and statements around this place."""
         self.unused: set[ast.expr] = set()
         """Expressions whose value nobody takes."""
 
@@ -136,7 +140,13 @@ class Expressions:
                 ),
             )
             self.ctx.fail(f"{shown} is not supported in kernels", remedy)
-        value = self.adopt(handler(node))
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            self.ctx.fail(
+                f"expressions are nested more than {MAX_DEPTH} deep", "give parts of it names, in statements of their own"
+            )
+        value = check_constant_size(self.ctx, self.adopt(handler(node)))
+        self.depth -= 1
         self.ctx.loc = outer
         return value
 
@@ -217,6 +227,7 @@ class Expressions:
         if isinstance(a, tuple) and isinstance(b, tuple) and isinstance(op, ast.Add):
             return a + b
         if isinstance(a, tuple) and isinstance(b, int) and isinstance(op, ast.Mult):
+            check_length(self.ctx, "a tuple", len(a) * b)
             return a * b
         if isinstance(a, str) and isinstance(b, str) and isinstance(op, ast.Add):
             return a + b
@@ -224,6 +235,7 @@ class Expressions:
 
     def power(self, a: Any, b: Any) -> Any:
         if isinstance(a, Number) and isinstance(b, Number):
+            check_power(self.ctx, a, b)
             return folding(self.ctx, "'**'", lambda x, y: x**y, a, b)
         if isinstance(b, int) and 1 <= b <= 8 and isinstance(a, Value):
             out = a
@@ -235,8 +247,16 @@ class Expressions:
         )
 
     def eval_BinOp(self, node: ast.BinOp) -> Any:
-        left, right = self.value(node.left), self.value(node.right)
-        return self.binary_operator(node.op, left, right)
+        """`a + b + c`: the operators of a chain one after the other, so that a long one is not deep."""
+        chain = [node]
+        while isinstance(chain[-1].left, ast.BinOp):
+            chain.append(chain[-1].left)
+        value = self.value(chain[-1].left)
+        for part in reversed(chain):
+            right = self.value(part.right)
+            with self.ctx.at(self.locate(part)):
+                value = check_constant_size(self.ctx, self.binary_operator(part.op, value, right))
+        return value
 
     def eval_UnaryOp(self, node: ast.UnaryOp) -> Any:
         x = self.value(node.operand)
@@ -349,6 +369,7 @@ class Expressions:
                     loc=self.locate(part.value),
                 )
             spec = self.eval(part.format_spec) if part.format_spec is not None else ""
+            check_length(self.ctx, "an f-string", max(map(int, re.findall(r"\d+", spec)), default=0))
             conversions: dict[int, Any] = {ord("r"): repr, ord("s"): str, ord("a"): ascii}
             shown = conversions.get(part.conversion, lambda x: x)(item)
             parts.append(folding(self.ctx, "an f-string", format, shown if spec else str(shown), spec))

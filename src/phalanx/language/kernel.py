@@ -10,8 +10,8 @@ from typing import Any
 from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
 from phalanx.ir.location import Location
-from phalanx.language.capture import InlinedFunction
-from phalanx.language.source import FunctionSource, read_source
+from phalanx.language.capture import InlinedFunction, by_name
+from phalanx.language.source import FunctionSource, keep_source, read_source
 
 MAX_WARPS = 32
 MAX_BOUND = 256  # grids whose bound launches a kernel remembers
@@ -35,6 +35,7 @@ def func(fn: Callable[..., Any]) -> InlinedFunction:
             location=caller_location(),
             remedy="write it directly above 'def name(...):'",
         )
+    keep_source(fn)
     return InlinedFunction(fn)
 
 
@@ -67,7 +68,9 @@ class Kernel:
         return self.source.locate(self.source.node)
 
     def __getitem__(self, grid: Any) -> Any:
-        found = self.bound.get(grid) if type(grid) in (int, tuple) else None
+        found = self.bound.get(grid) if type(grid) is int else None
+        if type(grid) is tuple and _are_ints(grid):  # (1.0,) and (True,) are equal to (1,), but no grids
+            found = self.bound.get(grid)
         if found is None:
             from phalanx.runtime.dispatch import BoundLaunch
 
@@ -82,6 +85,10 @@ class Kernel:
             location=self.location,
             remedy=f"write {self.name}[grid](...); a grid counts CTAs: an int, a tuple, or a function of the constants",
         )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """By module and name, as functions are: another process imports it."""
+        return by_name(self, self.fn)
 
     def bind_constants(self, given: dict[str, Any]) -> dict[str, Any]:
         """All constants: defaults overridden by `given`."""
@@ -102,6 +109,13 @@ class Kernel:
                 remedy=f"pass {missing[0]}=... at the launch",
             )
         return {**self.constants, **given}
+
+
+def _are_ints(items: tuple[Any, ...]) -> bool:
+    for item in items:
+        if type(item) is not int:
+            return False
+    return True
 
 
 def kernel(
@@ -135,6 +149,7 @@ def kernel(
                 location=caller_location(),
                 remedy="write it directly above 'def name(...):', and name its own arguments: @px.kernel(warps=4)",
             )
+        keep_source(target)
         positional, constants, required = [], {}, []
         for parameter in inspect.signature(target).parameters.values():
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
@@ -183,7 +198,22 @@ def constants_for(
     kernel: Kernel, what: str, fn: Any, constants: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments for a user's function of the constants."""
-    parameters = inspect.signature(fn).parameters
+    try:
+        parameters = inspect.signature(fn).parameters
+    except (TypeError, ValueError):
+        name = getattr(fn, "__name__", repr(fn))
+        raise Error(
+            f"{what} of kernel '{kernel.name}' is {name}, which does not say what parameters it has",
+            location=kernel.location,
+            remedy="give a number, or a function of the constants: lambda BM: ...",
+        ) from None
+    for parameter in parameters.values():
+        if parameter.kind is parameter.POSITIONAL_ONLY and parameter.default is parameter.empty and len(parameters) > 1:
+            raise Error(
+                f"the function for {what} of kernel '{kernel.name}' has positional-only parameters",
+                location=kernel.location,
+                remedy="its parameters are the names of constants: lambda BM, BN: ...",
+            )
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return (), constants
     if len(parameters) == 1 and next(iter(parameters)) not in constants:

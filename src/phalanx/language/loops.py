@@ -17,6 +17,7 @@ from phalanx.language.builder import Builder, freeze, operand
 from phalanx.language.control import RangeValue, StaticRange
 from phalanx.language.expressions import Expressions
 from phalanx.language.operators import Number, cast, describe, dtype_of, promote
+from phalanx.language.python_calls import length_of
 from phalanx.language.state import (
     Exits,
     Key,
@@ -82,13 +83,6 @@ class StatefulTest(Exception):
     """The test of a `while` changes variables: it has to be read as a part of the body."""
 
 
-def length_of(items: Any) -> int:
-    """As `len`, which gives up on ranges longer than a machine word counts."""
-    if isinstance(items, range):
-        return max(0, -((items.start - items.stop) // items.step))
-    return len(items)
-
-
 class Loops(Expressions):
     """The part of the reader that reads loops."""
 
@@ -139,7 +133,7 @@ class Loops(Expressions):
 
     def unrolled(self, node: ast.For, items: Any) -> None:
         loc = self.ctx.loc
-        count = length_of(items)
+        count = length_of(items) if isinstance(items, range) else len(items)
         if count > MAX_UNROLLED:
             self.ctx.fail(f"a loop of {count} iterations is not unrolled", "use range(...) for a run-time loop")
         base = dict(self.state)
@@ -266,7 +260,7 @@ class Loops(Expressions):
         guess_key = (node.lineno, node.col_offset, type(node), tuple((f.source, f.caller) for f in self.frames))
         reading = Reading(self, form, dict(self.state), set(self.carried_guess.get(guess_key, ())))
         position, loc = len(self.ctx.ops), self.ctx.loc
-        depths = (self.control_depth, self.ctx.loop_depth, len(self.loops), len(self.frames), self.transactions)
+        depths = (self.control_depth, self.ctx.loop_depth, len(self.loops), len(self.frames), self.transactions, self.depth)
         returns = [len(frame.returns) for frame in self.frames]
         try:
             for _ in range(MAX_READINGS):
@@ -279,7 +273,7 @@ class Loops(Expressions):
                     self.carried_guess[guess_key] = set(reading.carried)
                     return
         except StatefulTest:
-            self.control_depth, self.ctx.loop_depth, loops, frames, self.transactions = depths
+            self.control_depth, self.ctx.loop_depth, loops, frames, self.transactions, self.depth = depths
             del self.loops[loops:], self.frames[frames:], self.ctx.ops[position:]
             raise
         self.ctx.fail("the variables of this loop do not settle", "give each variable one type", loc=loc)

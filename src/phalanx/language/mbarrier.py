@@ -38,8 +38,7 @@ def barrier(ctx: Builder, n: Any = 1, count: Any = None, init: Any = True, check
     require_static(ctx, "px.barrier")
     if not isinstance(n, int) or isinstance(n, bool) or n < 1:
         ctx.fail(f"the number of barriers must be a positive constant, not {describe(n)}", "e.g. px.barrier(4)")
-    if n > MAX_BARRIERS:
-        ctx.fail(f"{n} barriers do not fit in shared memory", f"at most {MAX_BARRIERS} do, of 8 bytes each")
+    require_room(ctx, n)
     for what, flag in (("init", init), ("checked", checked)):
         if not isinstance(flag, bool):
             ctx.fail(
@@ -50,6 +49,14 @@ def barrier(ctx: Builder, n: Any = 1, count: Any = None, init: Any = True, check
     array = BarrierArray(unique_name(ctx, "barrier"), n, count, init, checked, ctx.loc)
     ctx.barriers.append(array)
     return BarrierValue(array)
+
+
+def require_room(ctx: Builder, n: int) -> None:
+    """`n` more barriers, if they fit in shared memory with those before them."""
+    total = n + sum(array.n for array in ctx.barriers)
+    if total > MAX_BARRIERS:
+        others = f" with the {total - n} before them" if total > n else ""
+        ctx.fail(f"{n} barriers do not fit in shared memory{others}", f"at most {MAX_BARRIERS} do, of 8 bytes each")
 
 
 def require_count(ctx: Builder, what: str, count: Any, *, constant: bool = False) -> Any:

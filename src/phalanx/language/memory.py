@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from phalanx.ir.archs import ARCHS
 from phalanx.ir.ops.mbarrier import FenceBarrierInit
 from phalanx.ir.ops.memory import AtomicAdd, FenceAsyncProxy, FenceCluster, Load, Store
 from phalanx.ir.types import ScalarType, TileType
@@ -11,6 +12,7 @@ from phalanx.ir.values import Value
 from phalanx.ir.views import GlobalView, SharedBuffer, SharedView
 from phalanx.language.builder import Builder, operand
 from phalanx.language.builtin import builtin
+from phalanx.language.limits import MAX_SHARED_BYTES
 from phalanx.language.operators import (
     Number,
     cast,
@@ -23,6 +25,8 @@ from phalanx.language.operators import (
 )
 from phalanx.language.tiles import make_full, require_dtype, require_shape
 from phalanx.language.values import BarrierValue, ViewValue, load_scalar
+
+MAX_SHARED = max(arch.shared_limit for arch in ARCHS.values())
 
 
 def require_view(ctx: Builder, what: str, view: Any) -> GlobalView | SharedView:
@@ -66,6 +70,12 @@ def shared(ctx: Builder, shape: Any, dtype: Any, reuse: Any = None) -> Any:
             "e.g. px.shared(shape, dtype, reuse=s)",
         )
     buffer = SharedBuffer(unique_name(ctx, "shared"), sizes, element, ctx.loc, target)
+    total = sum(other.nbytes for other in (*ctx.buffers, buffer))
+    if total > MAX_SHARED_BYTES:
+        ctx.fail(
+            f"the shared buffers of this kernel have {total:,} bytes with this one",
+            f"a CTA has {MAX_SHARED:,} at most; the simulator runs kernels with up to {MAX_SHARED_BYTES:,}",
+        )
     ctx.buffers.append(buffer)
     zero = operand(0)
     return ViewValue(SharedView(buffer, (zero,) * len(sizes), sizes, tuple(range(len(sizes)))))

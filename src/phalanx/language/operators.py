@@ -31,6 +31,7 @@ from phalanx.ir.types import BOOL, ArrayType, DType, ScalarType, TileType, bool_
 from phalanx.ir.values import Const, Value, constant_type
 from phalanx.language.affine import atom
 from phalanx.language.builder import Builder
+from phalanx.language.limits import check_shift
 
 Number = (bool, int, float)
 
@@ -309,6 +310,8 @@ def binary(ctx: Builder, fn: str, a: Any, b: Any) -> Any:
     symbol = SYMBOLS[fn]
     a, b = (require_numeric(ctx, f"'{symbol}'", item) for item in (a, b))
     if isinstance(a, Number) and isinstance(b, Number):
+        if fn == "shl":
+            check_shift(ctx, b)
         return folding(ctx, f"'{symbol}'", _PY_BINARY[fn], a, b)
     simple = _identity(fn, a, b)
     if simple is not None:

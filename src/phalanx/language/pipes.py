@@ -9,7 +9,7 @@ from phalanx.ir.ops.mbarrier import Arrive, ArriveExpectTx, Wait
 from phalanx.ir.views import BarrierArray
 from phalanx.language.builder import Builder, operand
 from phalanx.language.builtin import builtin
-from phalanx.language.mbarrier import mask_operand, require_bytes, require_count
+from phalanx.language.mbarrier import mask_operand, require_bytes, require_count, require_room
 from phalanx.language.memory import require_static, unique_name
 from phalanx.language.operators import binary, describe
 from phalanx.language.structs import NewStruct, advanced
@@ -114,6 +114,7 @@ def pipe(ctx: Builder, stages: Any, producers: Any = None, consumers: Any = None
     require_static(ctx, "px.pipe")
     if not isinstance(stages, int) or isinstance(stages, bool) or stages < 1:
         ctx.fail(f"px.pipe needs a positive constant number of stages, not {describe(stages)}", "e.g. px.pipe(4)")
+    require_room(ctx, 2 * stages)
     if producers is not None:
         producers = require_count(ctx, "producers= of px.pipe", producers, constant=True)
     if consumers is not None:

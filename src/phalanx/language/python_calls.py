@@ -9,8 +9,17 @@ from phalanx.ir.types import bool_, f32, i32
 from phalanx.ir.values import Value
 from phalanx.language.builder import Builder
 from phalanx.language.control import RangeValue, StaticRange
+from phalanx.language.limits import MAX_BITS, check_length
 from phalanx.language.operators import Number, binary, convert, describe, folding, is_tile, unary
 from phalanx.language.values import load_scalar, require_index
+
+LARGE_RESULTS = {"factorial": 0, "comb": 0, "perm": 0, "round": 1, "ldexp": 1}
+"""Functions of numbers whose results, or what leads to them, may be long; from this argument on they grow with it."""
+
+
+def length_of(items: range) -> int:
+    """As `len`, which gives up on ranges longer than a machine word counts."""
+    return max(0, -((items.start - items.stop) // items.step))
 
 
 def call_python(ctx: Builder, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -44,6 +53,11 @@ def call_python(ctx: Builder, fn: Any, args: tuple[Any, ...], kwargs: dict[str, 
     module = (getattr(fn, "__module__", "") or "").partition(".")[0]
     if fn is round or module == "math":
         if all(isinstance(a, Number) for a in args):
+            if name in LARGE_RESULTS and any(isinstance(a, int) and abs(a) > MAX_BITS for a in args[LARGE_RESULTS[name] :]):
+                ctx.fail(
+                    f"{name}() of {', '.join(map(describe, args))} has too many digits",
+                    "the integers of a kernel have at most 64 bits: check the constants it comes from",
+                )
             return folding(ctx, f"{name}()", lambda *a: fn(*a, **kwargs), *args)
         ctx.fail(
             f"{name}() takes constants only, not {describe(next(a for a in args if not isinstance(a, Number)))}",
@@ -71,10 +85,12 @@ def items_of(ctx: Builder, what: str, value: Any) -> tuple[Any, ...]:
     """The items of a tuple or of a range of constants."""
     if isinstance(value, tuple):
         return value
-    if isinstance(value, StaticRange):
-        return tuple(value.items)
+    items = value.items if isinstance(value, StaticRange) else None
     if isinstance(value, RangeValue) and all(isinstance(p, int) for p in (value.start, value.stop, value.step)):
-        return tuple(range(value.start, value.stop, value.step))
+        items = range(value.start, value.stop, value.step)
+    if items is not None:
+        check_length(ctx, f"{what}() of a range", length_of(items))
+        return tuple(items)
     ctx.fail(f"{what}() takes a tuple, not {describe(value)}", "e.g. len(A.shape)" if what == "len" else None)
 
 

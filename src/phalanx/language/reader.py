@@ -19,6 +19,7 @@ from phalanx.language.builtin import check_arguments
 from phalanx.language.capture import CAPTURES, constant, kind_of
 from phalanx.language.control import WarpsValue, require_condition
 from phalanx.language.expressions import Combination, Evaluation
+from phalanx.language.limits import MAX_DEPTH
 from phalanx.language.loops import Loops, Unrolled
 from phalanx.language.mbarrier import TransactionValue
 from phalanx.language.operators import cast, describe, dtype_of, is_scalar, is_tile, promote, shape_of
@@ -102,13 +103,13 @@ class Reader(Loops):
         for name, value in arguments.items():
             self.state[(ident, name)] = self.adopt(value)
         self.frames.append(frame)
-        before = self.ctx.loc
+        before, depth, self.depth = self.ctx.loc, self.depth, 0
         with self.ctx.block() as ops:
             self.statements(source.node.body)
             end = Path.at_end(ops, dict(self.state))
             fell_through = not self.terminated
         self.frames.pop()
-        self.ctx.loc = before
+        self.ctx.loc, self.depth = before, depth
         self.terminated = False
         result = frame.result
         if not frame.returns:
@@ -142,9 +143,15 @@ class Reader(Loops):
     # Statements.
 
     def statements(self, body: list[ast.stmt]) -> None:
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            self.ctx.fail(
+                f"statements are nested more than {MAX_DEPTH} deep", "use fewer branches inside branches (elif is one)"
+            )
         for statement in body:
             if self.terminated:
-                return
+                break
+            self.ctx.work()
             handler = getattr(self, "do_" + type(statement).__name__, None)
             self.ctx.loc = self.locate(statement)
             if handler is None:
@@ -153,6 +160,7 @@ class Reader(Loops):
                     "kernels use assignments, if, for, while, with, return, break, continue, assert and calls",
                 )
             handler(statement)
+        self.depth -= 1
 
     def locate(self, node: ast.AST) -> Location:
         return self.frame.source.locate(node, self.frame.caller)

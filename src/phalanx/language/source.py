@@ -5,14 +5,17 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
+import linecache
+import tokenize
 from collections.abc import Callable
 from dataclasses import field
 from functools import cached_property
+from types import CodeType
 from typing import Any
 
 from phalanx.errors import Error
 from phalanx.frozen import frozen
-from phalanx.ir.location import NOWHERE, Location
+from phalanx.ir.location import Location
 
 
 @frozen(eq=False)
@@ -90,31 +93,86 @@ class FunctionSource:
         raise KeyError(name)
 
 
+def keep_source(fn: Callable[..., Any]) -> None:
+    """Takes hold of the text of the file that `fn` was just defined in: the file may change before it is read."""
+    plain = inspect.unwrap(fn)
+    code = getattr(plain, "__code__", None)
+    if code is None or hasattr(fn, "__phalanx_lines__"):
+        return
+    file = inspect.getsourcefile(plain) or code.co_filename
+    linecache.checkcache(file)
+    fn.__phalanx_lines__ = linecache.getlines(file, plain.__globals__)  # type: ignore[attr-defined]
+
+
 def read_source(fn: Callable[..., Any]) -> FunctionSource:
-    """Parses `fn` from its file. A function typed into an interactive prompt without source is an error."""
+    """Parses `fn` from the text it was imported from. A function typed into a prompt without source is an error."""
     cached = getattr(fn, "__phalanx_source__", None)
     if cached is not None:
         return cached
-    try:
-        raw, first = inspect.getsourcelines(fn)
-    except (OSError, TypeError) as problem:
+    keep_source(fn)
+    plain = inspect.unwrap(fn)
+    code = plain.__code__  # type: ignore[attr-defined]
+    file, first = inspect.getsourcefile(plain) or code.co_filename, code.co_firstlineno
+    lines: list[str] = fn.__phalanx_lines__  # type: ignore[attr-defined]
+    if not lines:
         raise Error(
             f"the source of '{fn.__name__}' is not available",
-            location=Location(fn.__code__.co_filename, fn.__code__.co_firstlineno)
-            if hasattr(fn, "__code__")
-            else NOWHERE,
+            location=Location(file, first),
             remedy="define kernels in a file or a notebook cell, not through exec()",
-        ) from problem
-    node = parse_function(raw)
-    if node is None:
+        )
+    raw = block_at(lines, first)
+    node = parse_function(raw) if raw else None
+    if raw and node is None and not is_def(plain):
         raise Error(
             f"'{getattr(fn, '__name__', fn)}' is not a plain function",
-            location=Location(inspect.getsourcefile(fn) or "<unknown>", first, text=raw[0]),
+            location=Location(file, first, text=raw[0]),
             remedy="write it with def; lambdas and async functions can't be kernels",
         )
-    source = FunctionSource(fn, node, inspect.getsourcefile(fn) or "<unknown>", first, tuple(raw))
+    if node is None or not is_same(node, plain):
+        raise Error(
+            f"what stands at line {first} of its file is not '{fn.__name__}' as it was imported",
+            location=Location(file, first, text=raw[0] if raw else ""),
+            remedy="the file was changed since then: import it again",
+        )
+    source = FunctionSource(fn, node, file, first, tuple(raw))
     fn.__phalanx_source__ = source  # type: ignore[attr-defined]
     return source
+
+
+def block_at(lines: list[str], first: int) -> list[str]:
+    """The lines of the function that begins at line `first`; none where the file ends before it."""
+    try:
+        return inspect.getblock(lines[first - 1 :])
+    except (IndexError, SyntaxError, tokenize.TokenError):
+        return []
+
+
+def is_def(fn: Callable[..., Any]) -> bool:
+    return fn.__name__ != "<lambda>" and not inspect.iscoroutinefunction(fn) and not inspect.isasyncgenfunction(fn)
+
+
+def is_same(node: ast.FunctionDef, fn: Callable[..., Any]) -> bool:
+    """Whether a function's text compiles to what `fn` runs, as far as its names and constants tell."""
+    alone = ast.Module([ast.copy_location(ast.FunctionDef(**{**vars(node), "decorator_list": []}), node)], [])
+    try:
+        outer = compile(ast.fix_missing_locations(alone), "<kernel>", "exec")
+    except (SyntaxError, ValueError, RecursionError):  # `nonlocal` of a closure, say: Python read it once, in its place
+        return node.name == fn.__name__
+    made = next((item for item in outer.co_consts if isinstance(item, CodeType) and item.co_name == node.name), None)
+    code: CodeType = fn.__code__  # type: ignore[attr-defined]
+    if made is None or code.co_name != node.name:
+        return False
+    if any("@py" in name for name in (*code.co_varnames, *code.co_names)):  # pytest has rewritten its assertions
+        return True
+    return _contents(made) == _contents(code)
+
+
+def _contents(code: CodeType) -> tuple[Any, ...]:
+    """Parameters, names and constants; what depends on where a function stands (closures, private names) left out."""
+    names = {*code.co_names, *code.co_varnames, *code.co_freevars, *code.co_cellvars}
+    parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    constants = sorted(repr(item) for item in code.co_consts if not isinstance(item, CodeType))
+    return parameters, {name for name in names if "__" not in name}, constants
 
 
 def parse_function(lines: list[str]) -> ast.FunctionDef | None:

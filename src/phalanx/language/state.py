@@ -162,7 +162,7 @@ def quoted(name: str) -> str:
 
 def defined_in(*blocks: list[Op]) -> set[Value]:
     """The values that instructions of these blocks define: they are not visible after the block."""
-    return {op.defines for ops in blocks for op in Block(tuple(ops)).walk() if op.defines is not None}
+    return {value for ops in blocks for op in Block(tuple(ops)).walk() for value in op.defined_values()}
 
 
 def merge(ctx: Builder, paths: list[Path], what: str, base: State, inside: set[Value]) -> State:

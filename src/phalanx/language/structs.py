@@ -11,6 +11,7 @@ from phalanx.language.builder import Builder
 from phalanx.language.builtin import builtin
 from phalanx.language.capture import CAPTURES, constant, kind_of
 from phalanx.language.operators import binary, cast, compare, describe, select
+from phalanx.language.source import keep_source
 from phalanx.language.values import StructClass
 
 
@@ -55,6 +56,8 @@ def struct(cls: type) -> StructClass:
         for name, fn in base.__dict__.items()
         if inspect.isfunction(fn) and not name.startswith("__")
     }
+    for method in methods.values():
+        keep_source(method)
     return StructClass(cls.__name__, fields, defaults, methods, host)
 
 

@@ -12,6 +12,7 @@ from phalanx.ir.types import DType, ScalarType, TileType, bool_, f32, i32
 from phalanx.ir.values import Const, Value
 from phalanx.language.builder import Builder, operand
 from phalanx.language.builtin import Builtin, builtin
+from phalanx.language.limits import MAX_RANK
 from phalanx.language.operators import (
     Number,
     binary,
@@ -36,6 +37,8 @@ from phalanx.language.values import attribute, load_scalar, method
 def require_shape(ctx: Builder, what: str, shape: Any) -> tuple[int, ...]:
     """A shape is a tuple of positive constants."""
     sizes = shape if isinstance(shape, tuple) else (shape,)
+    if len(sizes) > MAX_RANK:
+        ctx.fail(f"the shape of {what} has {len(sizes)} axes", f"use at most {MAX_RANK}: fold some of them together")
     for size in sizes:
         if not isinstance(size, int) or isinstance(size, bool):
             ctx.fail(

@@ -170,6 +170,8 @@ def require_index(
         isinstance(value, int) or (is_scalar(value) and isinstance(value, Value) and value.type.dtype.is_integer)
     ):
         ctx.fail(f"{what} must be an integer, not {describe(value)}", remedy)
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        ctx.fail(f"{what} is {value}", "it must fit 64 bits: check the constants it comes from")
     return value
 
 
@@ -351,6 +353,13 @@ class StructClass:
         if self.host is None:
             raise TypeError(f"{self.name} is made inside kernels")
         return self.host(*args, **kwargs)
+
+    def __reduce__(self) -> Any:
+        from phalanx.language.capture import by_name
+
+        if self.host is None:
+            raise TypeError(f"{self.name} is made inside kernels")
+        return by_name(self, self.host)
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
         """Lets another struct be derived from this one."""

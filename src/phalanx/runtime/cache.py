@@ -116,9 +116,10 @@ class DiskCache:
         if path is None:
             return None
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-            with open(descriptor, "rb") as file:
-                information = os.fstat(descriptor)
+            # A pipe that somebody put there would block the open, and then the read, for ever.
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+            information = os.fstat(descriptor)
+            with open(descriptor, "rb", buffering=0) as file:
                 intact = stat.S_ISREG(information.st_mode) and not _not_private(information)
                 entry = _decode(file.read(), key) if intact else None
         except FileNotFoundError:
@@ -244,5 +245,5 @@ def _decode(data: bytes, key: str) -> Entry | None:
         if position != len(body) or not isinstance(header["meta"], dict):
             return None
         return Entry(header["meta"], blobs)
-    except (ValueError, KeyError, TypeError, struct.error):  # a right checksum over the wrong content
+    except (ValueError, KeyError, TypeError, RecursionError, struct.error):  # a right checksum over the wrong content
         return None

@@ -16,9 +16,9 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from phalanx.errors import Error
+from phalanx.errors import Error, caller_location
 from phalanx.ir.core import Function
-from phalanx.runtime.dispatch import BoundLaunch, debugging
+from phalanx.runtime.dispatch import BoundLaunch, debugging, require_data
 from phalanx.runtime.specialise import normalise_grid, read_arguments, settled_constants, specialise
 
 if TYPE_CHECKING:
@@ -52,11 +52,36 @@ def check(
         report = px.check(copy[64], x, y, BM=128)
         assert report.ok, report
     """
-    if not isinstance(bound, BoundLaunch):
-        raise Error("px.check takes a kernel with its grid", remedy="write px.check(kernel[grid], *arguments)")
-    if not isinstance(schedules, int) or schedules < 1:
-        raise Error(f"schedules={schedules!r}", remedy="try at least one schedule")
+    require_bound("px.check", bound)
+    require_number("schedules", schedules, 1, "try at least one schedule")
+    require_number("seed", seed, 0, "seeds are numbers from 0 on")
+    if not isinstance(strict, bool):
+        raise Error(f"strict={strict!r}", location=caller_location(), remedy="it is True or False")
+    require_executor(executor)
     return check_launch(bound, args, constants, schedules, seed=seed, strict=strict, executor=executor)
+
+
+def require_bound(what: str, bound: Any) -> BoundLaunch:
+    if not isinstance(bound, BoundLaunch):
+        raise Error(
+            f"{what} takes a kernel with its grid", location=caller_location(), remedy=f"write {what}(kernel[grid], *arguments)"
+        )
+    return bound
+
+
+def require_number(name: str, value: Any, least: int, remedy: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise Error(f"{name}={value!r}", location=caller_location(), remedy=remedy)
+    return value
+
+
+def require_executor(executor: Any) -> Executor | None:
+    if executor is not None and not callable(getattr(executor, "submit", None)):
+        raise Error(
+            f"executor={executor!r}", location=caller_location(),
+            remedy="give a concurrent.futures.Executor, e.g. ProcessPoolExecutor(), or leave it out",
+        )
+    return executor
 
 
 def check_launch(
@@ -71,7 +96,7 @@ def check_launch(
     report = Report(kernel.name)
     with debugging(kernel):
         values = kernel.bind_constants(constants)
-        arguments = read_arguments(kernel, args)
+        arguments = require_data(kernel, read_arguments(kernel, args))
         try:
             settled = settled_constants(kernel, arguments, values)
         except Error as error:

@@ -216,6 +216,10 @@ class BoundLaunch:
                 self.last = launcher.try_launch  # this grid was launched, so it is a good one
             known.add(geometry, FastLaunch(specialisation, launcher, none_at, given), own=again)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process binds the grid anew; what was launched here stays here."""
+        return BoundLaunch, (self.kernel, self.grid)
+
     def __repr__(self) -> str:
         return f"<{self.kernel.name}[{self.grid}]>"
 
@@ -250,9 +254,8 @@ class debugging:
         raise error.with_traceback(None)
 
 
-def device_of(kernel: Kernel, arguments: list[Argument]) -> int | None:
-    """The CUDA device of the arguments, None for host arrays. They must agree."""
-    seen: dict[tuple[str, int], str] = {}
+def require_data(kernel: Kernel, arguments: list[Argument]) -> list[Argument]:
+    """The arguments of a run: none of them only described."""
     for name, argument in zip(kernel.parameters, arguments, strict=True):
         if isinstance(argument.value, Spec):
             raise Error(
@@ -260,6 +263,13 @@ def device_of(kernel: Kernel, arguments: list[Argument]) -> int | None:
                 location=kernel.location,
                 remedy="pass an array; px.spec is for px.compile",
             )
+    return arguments
+
+
+def device_of(kernel: Kernel, arguments: list[Argument]) -> int | None:
+    """The CUDA device of the arguments, None for host arrays. They must agree."""
+    seen: dict[tuple[str, int], str] = {}
+    for name, argument in zip(kernel.parameters, require_data(kernel, arguments), strict=True):
         if argument.info is not None:
             seen.setdefault((argument.info.kind, argument.info.device), name)
     if len(seen) > 1:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from phalanx.errors import Error
 from phalanx.ir.core import Function
-from phalanx.runtime.checking import copies_of, on_host
-from phalanx.runtime.dispatch import BoundLaunch, debugging
+from phalanx.runtime.checking import copies_of, on_host, require_bound, require_executor, require_number
+from phalanx.runtime.dispatch import BoundLaunch, debugging, require_data
 from phalanx.runtime.specialise import normalise_grid, read_arguments, settled_constants, specialise
 from phalanx.runtime.spreading import explore_part, in_order, pack, processes
 
@@ -82,14 +82,13 @@ def explore(
         seen = px.explore(ring[2], x, y, STAGES=2)
         assert seen.complete and not seen.deadlocks and seen.outcomes == 1
     """
-    if not isinstance(bound, BoundLaunch):
-        raise Error("px.explore takes a kernel with its grid", remedy="write px.explore(kernel[grid], *arguments)")
-    if not isinstance(limit, int) or limit < 1:
-        raise Error(f"limit={limit!r}", remedy="allow at least one run")
+    require_bound("px.explore", bound)
+    require_number("limit", limit, 1, "allow at least one run")
+    require_executor(executor)
     kernel = bound.kernel
     with debugging(kernel):
         values = kernel.bind_constants(constants)
-        arguments = read_arguments(kernel, args)
+        arguments = require_data(kernel, read_arguments(kernel, args))
         grid = normalise_grid(kernel, bound.grid, settled_constants(kernel, arguments, values))
         function = specialise(kernel, arguments, values).prepared
         host = on_host([argument.value for argument in arguments if argument.type is not None])

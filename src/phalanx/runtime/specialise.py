@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -187,13 +188,21 @@ def _arguments(count: int) -> str:
     return "1 run-time argument" if count == 1 else f"{count} run-time arguments"
 
 
+def _is_count(size: Any) -> bool:
+    """Whether something is an integer of 0 or more; an array of one element is none."""
+    try:
+        return not isinstance(size, bool) and operator.index(size) >= 0
+    except TypeError:
+        return False
+
+
 def normalise_grid(kernel: Kernel, grid: Any, constants: dict[str, Any]) -> tuple[int, int, int]:
     """Three numbers of CTAs; they must be whole clusters."""
     if callable(grid):
         grid = call_with_constants(kernel, "the grid", grid, constants)
     sizes = grid if isinstance(grid, tuple) else (grid,)
     for size in sizes:
-        if not hasattr(size, "__index__") or isinstance(size, bool) or size < 0:
+        if not _is_count(size):
             raise Error(
                 f"the grid of kernel '{kernel.name}' is {grid!r}",
                 location=kernel.location,
@@ -205,7 +214,7 @@ def normalise_grid(kernel: Kernel, grid: Any, constants: dict[str, Any]) -> tupl
             location=kernel.location,
             remedy="a grid has one to three dimensions",
         )
-    x, y, z = (*(int(s) for s in sizes), 1, 1)[:3]
+    x, y, z = (*(operator.index(s) for s in sizes), 1, 1)[:3]
     limits = (2**31 - 1, 65535, 65535)
     for axis, (count, limit) in enumerate(zip((x, y, z), limits, strict=True)):
         if count > limit:

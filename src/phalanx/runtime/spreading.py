@@ -6,6 +6,7 @@ elsewhere. Any `concurrent.futures.Executor` will do, also one of Dask or Ray.
 
 from __future__ import annotations
 
+import dataclasses
 import multiprocessing
 import os
 import pickle
@@ -23,7 +24,8 @@ _KEPT = 8
 
 
 def pack(function: Function) -> bytes:
-    """The IR as bytes."""
+    """The IR as bytes; its constants are in it, and those that are functions may not travel."""
+    function = dataclasses.replace(function, constants=())
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, 20000))  # blocks in blocks, and places of inlined calls, are a deep tree
     try:

@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
+import sys
+from typing import Annotated
+
 import typer
 
 from phalanx.tools.bench.command import app as bench
 from phalanx.tools.check import check
+from phalanx.tools.output import CODES, INTERRUPTED, UNABLE, guarded, say
 
-app = typer.Typer(help="Phalanx: GPU kernels whose choreography is checked before it runs.", no_args_is_help=True)
+ABOUT = "Phalanx: GPU kernels whose choreography is checked before it runs."
+app = typer.Typer(help=ABOUT, epilog=CODES, no_args_is_help=True)
+
+
+def show_version(wanted: bool) -> None:
+    if wanted:
+        import phalanx as px
+
+        say(f"phalanx {px.__version__}")
+        raise typer.Exit
 
 
 @app.callback()
-def callback() -> None:
-    """Keeps subcommands even while there is only one."""
+def callback(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=show_version)
+    ] = False,
+) -> None:
+    """Phalanx: GPU kernels whose choreography is checked before it runs."""
 
 
 @app.command()
 def info() -> None:
     """Shows versions, the device that kernels run on, and the disk cache."""
-    from rich.console import Console
     from rich.table import Table
 
     import phalanx as px
@@ -38,7 +54,7 @@ def info() -> None:
     table.add_row("NVRTC", compiler)
     size = f"{cache.root}, {cache.size_bytes() >> 10} KiB"
     table.add_row("cache", size if cache.root else f"off: {cache.disabled_reason}")
-    Console().print(table)
+    say(table)
 
 
 @app.command()
@@ -49,10 +65,23 @@ def clear_cache() -> None:
     disk_cache().clear()
 
 
-app.command()(check)
+app.command(epilog=CODES)(check)
 app.add_typer(bench, name="bench")
 
 
 def main() -> None:
     """The entry point of the console script."""
-    app()
+    sys.exit(guarded(run))
+
+
+def run() -> int:
+    """The command, without what the library around it would do with errors."""
+    try:
+        return app(standalone_mode=False) or 0
+    except typer.Abort:
+        return INTERRUPTED
+    except Exception as problem:
+        if not hasattr(problem, "show") or not hasattr(problem, "exit_code"):
+            raise
+        problem.show()  # a mistake on the command line, in words of the library that reads it
+        return UNABLE

@@ -14,8 +14,9 @@ from phalanx.runtime.timing import MODES
 from phalanx.tools.bench.contenders import OURS
 from phalanx.tools.bench.gemm import BURST_OURS, DEFAULT_MODES, ROUNDS, GemmBench, Options, table
 from phalanx.tools.bench.peers import PEERS
+from phalanx.tools.output import CODES, UNABLE, complain, say
 
-app = typer.Typer(help="Measures kernels on a GPU, in turns with other libraries.", no_args_is_help=True)
+app = typer.Typer(help="Measures kernels on a GPU, in turns with other libraries.", epilog=CODES, no_args_is_help=True)
 MODES_HERE = ",".join(DEFAULT_MODES)
 PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 
@@ -32,10 +33,8 @@ def words(text: str) -> list[str]:
 
 
 def fail(error: Error) -> None:
-    from rich.console import Console
-
-    Console(stderr=True).print(str(error), markup=False, highlight=False, soft_wrap=True)
-    raise typer.Exit(2) from None
+    complain(str(error))
+    raise typer.Exit(UNABLE) from None
 
 
 @app.command()
@@ -65,11 +64,11 @@ def gemm(
             pyplot()  # before the minutes of measuring, not after
         results = GemmBench(options, TorchDevice()).run()
         for mode in options.modes:
-            typer.echo("\n".join(table(results["rows"], mode)))
+            say("\n".join(table(results["rows"], mode)))
         if out is not None:
             save(out / "gemm.json", results)
             plot_gemm(load(out / "gemm.json"), [out / "gemm.png", out / "gemm.svg"])
-            typer.echo(f"\nwritten to {out}")
+            say(f"\nwritten to {out}")
     except Error as error:
         fail(error)
 

@@ -56,7 +56,7 @@ def read_shapes(path: Path) -> tuple[Shape, ...]:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as problem:
         raise Error(
-            f"the shapes of {path} can't be read: {problem}", location=Location(str(path), 0),
+            f"the shapes of {path} can't be read: {getattr(problem, 'strerror', None) or problem}",
             remedy="name a text file with a line M N K for each shape",
         ) from None
     if path.suffix == ".json" or text.lstrip()[:1] in ("[", "{"):
@@ -67,7 +67,7 @@ def read_shapes(path: Path) -> tuple[Shape, ...]:
         found = _from_lines(path, text)
     if not found:
         raise Error(
-            f"{path} has no shapes", location=Location(str(path), 0), remedy="write a line M N K for each shape"
+            f"{path} has no shapes", remedy="write a line M N K for each shape"
         )
     return tuple(found)
 

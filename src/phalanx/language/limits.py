@@ -1,0 +1,92 @@
+"""How large a kernel, its tiles, its constants and its nesting may be, so that reading one always ends."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from phalanx.ir.types import TileType
+
+if TYPE_CHECKING:
+    from phalanx.ir.core import Op
+    from phalanx.language.builder import Builder
+
+REGISTER_BYTES = 4 * 65536
+"""All registers of an SM: no CTA holds more in tiles, and a tile is held as a whole."""
+MAX_ELEMENTS = 131072
+"""Of a tile of narrow elements: each thread of the widest CTA has 128 of them."""
+MAX_RANK = 16
+MAX_SHARED_BYTES = 1 << 26
+"""Of all buffers of a kernel. No GPU has as much, and `px.compile` says so; the simulator runs what is a little too large."""
+MAX_WORK = 20_000
+"""Statements and instructions of a kernel, with its functions inlined and its loops over constants unrolled."""
+MAX_DEPTH = 100
+"""Expressions and statements inside each other, in one function."""
+MAX_BITS = 128
+"""Of a constant integer: kernels compute with 64, and products of them."""
+MAX_LENGTH = 65536
+"""Of a constant tuple or string."""
+
+
+def check_tiles(ctx: Builder, op: Op) -> None:
+    """Refuses an instruction that defines a tile beyond the registers of a CTA."""
+    for value in op.defined_values():
+        if isinstance(value.type, TileType):
+            check_tile(ctx, value.type)
+
+
+def check_tile(ctx: Builder, tile: TileType) -> None:
+    if len(tile.shape) > MAX_RANK:
+        ctx.fail(f"a tile has {len(tile.shape)} axes", f"tiles have at most {MAX_RANK}: fold some of them together")
+    size = prod(tile.shape)
+    if size * tile.dtype.itemsize > REGISTER_BYTES or size > MAX_ELEMENTS:
+        ctx.fail(
+            f"a tile of {tile} has {size:,} elements of {plural_bytes(tile.dtype.itemsize)}: more than the registers of a "
+            "CTA hold",
+            f"they are {REGISTER_BYTES:,} bytes, and a tile has at most {MAX_ELEMENTS:,} elements: load and store it in "
+            "parts, in a loop, or let more CTAs share the work",
+        )
+
+
+def plural_bytes(count: int) -> str:
+    return "1 byte" if count == 1 else f"{count} bytes"
+
+
+def check_constant_size(ctx: Builder, value: Any) -> Any:
+    """Refuses a constant that no kernel has a use for, before more is computed with it."""
+    if type(value) is int:
+        if value.bit_length() > MAX_BITS:
+            ctx.fail(
+                f"an integer of {value.bit_length():,} bits",
+                "the integers of a kernel have at most 64 bits: check the constants it comes from",
+            )
+    elif type(value) in (str, tuple) and len(value) > MAX_LENGTH:
+        ctx.fail(
+            f"a {type(value).__name__ if type(value) is tuple else 'string'} of {len(value):,} items",
+            f"constants have at most {MAX_LENGTH:,} items: check what it is made of",
+        )
+    return value
+
+
+def check_power(ctx: Builder, base: Any, exponent: Any) -> None:
+    """Refuses what would take long to compute, only to be refused as too large."""
+    if isinstance(base, int) and isinstance(exponent, int) and base.bit_length() > 1:
+        if exponent * (base.bit_length() - 1) > MAX_BITS:
+            ctx.fail(
+                f"'**' gives an integer of more than {MAX_BITS} bits",
+                "the integers of a kernel have at most 64 bits: check the constants it comes from",
+            )
+
+
+def check_shift(ctx: Builder, count: Any) -> None:
+    if isinstance(count, int) and count > MAX_BITS:
+        ctx.fail(
+            f"'<<' by {count} gives an integer of more than {MAX_BITS} bits",
+            "the integers of a kernel have at most 64 bits: check the constants it comes from",
+        )
+
+
+def check_length(ctx: Builder, what: str, length: int) -> None:
+    """Refuses a sequence of constants that is too long to be written out."""
+    if length > MAX_LENGTH:
+        ctx.fail(f"{what} of {length:,} items", f"constants have at most {MAX_LENGTH:,} items: use a run-time loop")
