@@ -15,6 +15,7 @@ HERE = Path(__file__).parent
 TOPICS = (
     "names", "expressions", "tiles", "tile_functions", "views", "control", "functions", "roles", "barriers", "copies",
     "clusters", "gather", "rows", "products", "launch", "device", "matmul", "targets", "tensor_cores", "tuning",
+    "limits",
 )  # fmt: skip
 
 

@@ -14,7 +14,8 @@ None; 'str'; ''; 1.5; -1; 0; 1; 3; True; False; 2**31; 2**31 - 1; -2**31; 2**40;
 float('nan'); float('inf'); px; px.f32; px.bf16; px.f8e4m3; px.i64; px.u8; px.bool; px.load; px.tma; px.cluster; px.zeros
 (); (1, 2); (1,) * 70; (2**40,); [1]; {}; {1}; ...; b''; lambda: 1; undefined; print; len; range; range(3); range(0)
 px.zeros((4,)); px.zeros((16, 16)); px.zeros((2**20,)); px.arange(4); px.arange(16) // 0; px.full((4,), 1, px.i32)
-px.barrier(); px.barrier(2**40); px.shared((4, 4), px.f32); px.shared((2**40,), px.f32); px.ring(2); px.ring(2**40); px.pipe(2)
+px.barrier(); px.barrier(2**40); px.shared((4, 4), px.f32); px.shared((2**40,), px.f32); px.ring(2); px.ring(2**40)
+px.pipe(2)
 px.warps(0, 1); px.static_range(2); px.static_range(10**9); px.unroll(range(4), 2); px.block_id(0); px.num_blocks(0)
 px.cluster.rank(); px.cluster.size(); px.bool(1); px.i64(5); px.f16(1e10); px.sum(px.zeros((4, 4))); px.kernel; px.check
 not None; 7 // 0; 7 % 0; 1 << -1; -(-1); ~1; 1 < 2 < 3; 'a' + 'b'; f'{1}'; 1 if True else 2; int('9'); abs(-3); max(1, 2)
@@ -30,21 +31,26 @@ OPERATORS = [
 ]
 COMPARISONS = [ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Is, ast.In, ast.NotIn]
 TOKENS = [
-    "0", "1", "-1", "2**40", "1.5", "(", ")", "[", "]", ",", ":", "+", "-", "*", "//", "%", "==", "=", "not", "in", "if", "None",
-    "px", ".", "T", "to", "shape", "x", "*x", "**x", "lambda: 0", "await x", "yield", "else", "break", "continue", "return", "pass",
+    "0", "1", "-1", "2**40", "1.5", "(", ")", "[", "]", ",", ":", "+", "-", "*", "//", "%", "==", "=", "not", "in", "if",
+    "None", "px", ".", "T", "to", "shape", "x", "*x", "**x", "lambda: 0", "await x", "yield", "else", "break", "continue",
+    "return", "pass",
 ]
 WRAPPERS = [
     "if px.block_id(0) == 0:\n    pass", "if True:\n    pass", "for _ in range(2):\n    pass", "while True:\n    pass",
     "for _ in px.static_range(2):\n    pass", "with px.warps(0, 1):\n    pass", "while px.block_id(0) < 1:\n    pass",
-    "for _ in range(0, 4, px.block_id(0)):\n    pass", "for _ in (1, 2):\n    pass", "for _ in px.unroll(range(5), 2):\n    pass",
+    "for _ in range(0, 4, px.block_id(0)):\n    pass", "for _ in (1, 2):\n    pass",
+    "for _ in px.unroll(range(5), 2):\n    pass",
 ]
 STATEMENTS = [
     "return", "break", "continue", "pass", "px.sync()", "px.cluster.sync()", "px.tma.commit()", "px.tma.wait(0)", "return 1",
-    "raise ValueError", "import os", "global g", "del x", "x = y = 1", "x: int = 1", "x += 1", "(a, b) = (1, 2)", "assert False",
+    "raise ValueError", "import os", "global g", "del x", "x = y = 1", "x: int = 1", "x += 1", "(a, b) = (1, 2)",
+    "assert False",
     "px.wgmma_commit()", "px.wgmma_wait(0)", "px.fence.async_proxy()", "px.fence.cluster()", "px.fence.barrier_init()",
     "px.print('x', 1)", "px.device_assert(px.block_id(0) >= 0)", "def inner():\n    pass", "class C:\n    pass",
-    "try:\n    pass\nfinally:\n    pass", "with px.barrier().transaction():\n    pass", "px.wait_prior()", "px.launch_dependents()",
-    "match 1:\n    case 1:\n        pass", "nonlocal_ = lambda: 0", "b = px.barrier(count=1)\nb.wait(0)", "b = px.barrier()\nb.arrive()",
+    "try:\n    pass\nfinally:\n    pass", "with px.barrier().transaction():\n    pass", "px.wait_prior()",
+    "px.launch_dependents()",
+    "match 1:\n    case 1:\n        pass", "nonlocal_ = lambda: 0", "b = px.barrier(count=1)\nb.wait(0)",
+    "b = px.barrier()\nb.arrive()",
 ]
 
 
@@ -223,7 +229,7 @@ def attribute(root: ast.AST, rng: random.Random) -> bool:
     if not nodes:
         return False
     known = [node.attr for node in nodes]
-    more = ["T", "shape", "dtype", "to", "at", "tile", "reshape", "wait", "arrive", "load", "store", "stage", "nothing", "nbytes"]
+    more = ["T", "shape", "dtype", "to", "at", "tile", "reshape", "wait", "arrive", "load", "store", "stage", "nothing"]
     rng.choice(nodes).attr = rng.choice([*known, *more])
     return True
 
@@ -242,7 +248,7 @@ def subscript(root: ast.AST, rng: random.Random) -> bool:
         old = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         node.slice = ast.Tuple([*old, copy.deepcopy(rng.choice(old))] if old else [], ast.Load())
     else:
-        node.slice = ast.Slice(rng.choice([None, ast.Constant(0)]), rng.choice([None, ast.Constant(16)]), rng.choice([None, ast.Constant(2)]))
+        node.slice = ast.Slice(*(rng.choice([None, ast.Constant(number)]) for number in (0, 16, 2)))
     return True
 
 
@@ -314,9 +320,9 @@ def launch_shape(root: ast.AST, rng: random.Random) -> bool:
 
 
 CHANGES: list[Callable[[ast.AST, random.Random], bool]] = [
-    strange_expression, strange_expression, strange_expression, expression_from_elsewhere, expression_from_elsewhere, number, number,
-    operator, operands_swapped, unary, argument, argument, argument, name, name, attribute, attribute, subscript, statement,
-    statement, statement, new_statement, new_statement, wrapped, unwrapped, launch_shape,
+    strange_expression, strange_expression, strange_expression, expression_from_elsewhere, expression_from_elsewhere, number,
+    number, operator, operands_swapped, unary, argument, argument, argument, name, name, attribute, attribute, subscript,
+    statement, statement, statement, new_statement, new_statement, wrapped, unwrapped, launch_shape,
 ]  # fmt: skip
 
 

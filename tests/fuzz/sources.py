@@ -7,7 +7,6 @@ beside it. What Python itself refuses is no case of ours.
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import importlib.util
 import inspect
@@ -227,7 +226,8 @@ def load(file: Path) -> ModuleType:
 def is_ours(problem: BaseException) -> bool:
     """Whether an exception was raised inside the package."""
     frames = traceback.extract_tb(problem.__traceback__)
-    return bool(frames) and frames[-1].filename.startswith(HOME)
+    asked_for = frames and frames[-1].filename == px.__file__  # px.nothing
+    return bool(frames) and frames[-1].filename.startswith(HOME) and not asked_for
 
 
 def bare(problem: BaseException, what: str) -> str:

@@ -125,4 +125,5 @@ def test_what_a_requirement_gives_back_is_used() -> None:
         if node.value.func.id.lstrip("_").startswith("require_") and node.value.func.id not in checks
     ]
     assert dropped == []
-    assert checks == {"require_static", "require_room", "require_match", "require_warpgroups", "_require_same"}, "these return no value"
+    nothing_to_return = {"require_static", "require_room", "require_match", "require_warpgroups", "_require_same"}
+    assert checks == nothing_to_return

@@ -6,7 +6,7 @@ from typing import Any
 
 import phalanx as px
 from phalanx.kernels.launches import take_turn
-from phalanx.kernels.matrices import as_rows, empty, info_of, refused
+from phalanx.kernels.matrices import as_rows, empty, info_of, is_among, refused, require_config
 from phalanx.kernels.rows import RowConfig, choose_for, load_row, row_kernel, shared_parts, zeros
 from phalanx.kernels.softmax import LN2, row_statistics
 from phalanx.runtime.arrays import scalar_dtype
@@ -68,7 +68,7 @@ def cross_entropy(
     Any GPU from sm_90, on the current stream, or the simulator for NumPy.
     Example: ``loss = px.kernels.cross_entropy(logits, targets)``.
     """
-    if reduction not in REDUCTIONS:
+    if not is_among(reduction, REDUCTIONS):
         raise refused(f"unknown reduction {reduction!r}", f"use one of {', '.join(REDUCTIONS)}")
     if scalar_dtype(ignore_index) not in ("i32", "i64"):
         raise refused(f"ignore_index={ignore_index!r} is no target", "pass an integer that the targets' type holds")
@@ -96,7 +96,7 @@ def losses_of(logits: Any, targets: Any, ignore_index: int, config: RowConfig | 
     count, _ = rows.shape
     losses = empty(logits, (count,), "f32")
     if count:
-        config = config or choose_for(rows, reads=True)
+        config = require_config(config, RowConfig) or choose_for(rows, reads=True)
         flat = targets.reshape(-1)
         cross_entropy_rows[config.grid(count)](rows, flat, losses, ignore_index, **config.constants())
     return losses.reshape(info.shape[:-1])

@@ -14,7 +14,7 @@ import phalanx as px
 from phalanx.frozen import frozen
 from phalanx.ir.archs import COPY_CHUNK
 from phalanx.kernels.launches import take_turn
-from phalanx.kernels.matrices import empty, info_of, refused, result_info
+from phalanx.kernels.matrices import empty, info_of, refused, require_config, result_info
 from phalanx.runtime.arrays import ITEM_BYTES, ArgumentKind, ArrayInfo, describe, kind_of
 from phalanx.runtime.remembered import remembered
 
@@ -198,7 +198,7 @@ def gather_rows(x: Any, idx: Any, *, out: Any = None, config: MoveConfig | None 
         out[...] = 0
         return out
     if _moves(source, target):
-        config = config or choose(shape[1], ITEM_BYTES[source.dtype_name])
+        config = require_config(config, MoveConfig) or choose(shape[1], ITEM_BYTES[source.dtype_name])
         gather_ring[config.grid(sms_of(x), *shape)](x, idx, out, **config.constants(shape[1]))
     else:
         gather_tiles[px.cdiv(shape[0], 16), px.cdiv(shape[1], 128)](x, idx, out)
@@ -250,7 +250,8 @@ def _scatter(x: Any, idx: Any, out: Any, config: MoveConfig | None, *, adds: boo
         return out
     count, columns = source.shape
     if _moves(source, target):
-        config = config or (choose_sum if adds else choose)(columns, ITEM_BYTES[source.dtype_name])
+        usual = choose_sum if adds else choose
+        config = require_config(config, MoveConfig) or usual(columns, ITEM_BYTES[source.dtype_name])
         scatter_ring[config.grid(sms_of(x), count, columns)](x, idx, out, **config.constants(columns), ADD=adds)
     else:
         scatter_tiles[px.cdiv(count, 16), px.cdiv(columns, 128)](x, idx, out, ADD=adds)

@@ -16,7 +16,7 @@ from phalanx.kernels.activations import ACTIVATIONS, activate
 from phalanx.kernels.group_tiles import clusters_at_once, most_tiles, operands_of, planned, sizes_of, stored_result
 from phalanx.kernels.launches import take_turn
 from phalanx.kernels.matmul_tiles import peers
-from phalanx.kernels.matrices import FLOATS, info_of, refused
+from phalanx.kernels.matrices import FLOATS, info_of, is_among, refused, require_config
 from phalanx.kernels.orders import grouped
 
 WEIGHT_BYTES = 2
@@ -167,7 +167,7 @@ def grouped_matmul(
     """
     rows, weights = operands_of("x", x, w)
     (height, k), (groups, n) = rows.shape, weights.shape[:2]
-    if activation not in ACTIVATIONS:
+    if not is_among(activation, ACTIVATIONS):
         raise refused(f"unknown activation {activation!r}", f"use one of {', '.join(map(str, ACTIVATIONS[1:]))}, or None")
     if bias is not None and info_of("bias", bias, FLOATS).shape != (groups, n):
         raise refused(f"bias has shape {tuple(bias.shape)}", f"pass one number per group and column: {(groups, n)}")
@@ -175,7 +175,7 @@ def grouped_matmul(
     out = stored_result(x, out, (height, n), rows.dtype_name)
     if 0 in (height, groups, n):
         return out
-    settings = choose_grouped(height, groups, n, k) if config is None else config
+    settings = require_config(config, GroupedConfig) or choose_grouped(height, groups, n, k)
     tall, wide, size = settings.cm * settings.bm, settings.cn * settings.bn, settings.cm * settings.cn
     table = planned(sizes, x, height, groups, tall)
     clusters = min(clusters_at_once(x, size), most_tiles(height, groups, tall) * px.cdiv(n, wide))

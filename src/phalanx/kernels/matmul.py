@@ -15,7 +15,7 @@ from phalanx.ir.types import DType
 from phalanx.kernels.activations import ACTIVATIONS
 from phalanx.kernels.matmul_config import MatmulConfig, Problem, choose, require_fits, split_side
 from phalanx.kernels.matmul_tiles import matmul_tiles
-from phalanx.kernels.matrices import FLOATS, empty, info_of, refused, result_info
+from phalanx.kernels.matrices import FLOATS, empty, info_of, is_among, refused, result_info
 from phalanx.kernels.operands import (
     AS_IT_IS,
     CopyWarning,
@@ -170,7 +170,7 @@ def _plan(
             f"a of shape {left.shape} and b of shape {right.shape} do not multiply",
             "the last axis of a is as long as the last but one of b: (..., M, K) and (..., K, N)",
         )
-    if activation not in ACTIVATIONS:
+    if not is_among(activation, ACTIVATIONS):
         raise refused(f"unknown activation {activation!r}", f"use one of {', '.join(map(repr, ACTIVATIONS))}")
     (m, k), n = left.shape[-2:], right.shape[-1]
     batch = broadcast_batch(left.shape[:-2], right.shape[:-2])

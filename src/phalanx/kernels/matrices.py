@@ -89,3 +89,31 @@ def require_vector(what: str, x: Any, columns: int) -> None:
             f"{what} has shape {info.shape}, the rows have {columns} columns", location=caller_location(),
             remedy=f"pass a vector of {columns} numbers, or None",
         )
+
+
+def number_of(what: str, value: Any) -> float:
+    """A scalar argument of a function, as a float."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise Error(
+            f"{what} is {described(value)}", location=caller_location(), remedy="give a number, or leave it out"
+        )
+    return float(value)
+
+
+def require_config(config: Any, *kinds: type) -> Any:
+    """The configuration that a caller chose, or None for the function's own choice."""
+    if config is not None and not isinstance(config, kinds):
+        names = " or ".join(kind.__name__ for kind in kinds)
+        raise Error(
+            f"config is {described(config)}", location=caller_location(), remedy=f"give a {names}, or leave it out"
+        )
+    return config
+
+
+def is_among(name: Any, names: Any) -> bool:
+    """Whether an argument is one of the names that a function knows; an array, say, is none of them."""
+    return (name is None or isinstance(name, str)) and name in names
+
+
+def described(value: Any) -> str:
+    return repr(value) if value is None or isinstance(value, str | int | float) else f"of type {type(value).__name__}"

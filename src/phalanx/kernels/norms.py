@@ -7,7 +7,7 @@ from typing import Any
 
 import phalanx as px
 from phalanx.kernels.launches import take_turn
-from phalanx.kernels.matrices import as_rows, empty, info_of, require_vector
+from phalanx.kernels.matrices import as_rows, empty, info_of, number_of, require_config, require_vector
 from phalanx.kernels.moments import gather_moments, means_of_warps, squared_distance, total_of_warp
 from phalanx.kernels.norms_ring import norm_ring
 from phalanx.kernels.rows import (
@@ -187,14 +187,15 @@ def rms_norm(x: Any, weight: Any = None, eps: float = 1e-6, *, config: RowConfig
     count, columns = rows.shape
     if weight is not None:
         require_vector("weight", weight, columns)
+    eps, config = number_of("eps", eps), require_config(config, RowConfig, RingConfig)
     y = empty(x, (count, columns), info.dtype_name)
     if count and columns:
         config = config or ring_for(rows, weight) or choose_for(rows, weighted=weight is not None)
         if isinstance(config, RingConfig):
-            launch_ring(norm_ring, config, (rows, weight, None, y, float(eps)), {"CENTERED": False})
+            launch_ring(norm_ring, config, (rows, weight, None, y, eps), {"CENTERED": False})
         else:
             launch = rms_norm_rows[config.grid(count)]
-            launch(rows, weight, y, float(eps), **config.constants(), AHEAD=config.ahead)
+            launch(rows, weight, y, eps, **config.constants(), AHEAD=config.ahead)
     return y.reshape(info.shape)
 
 
@@ -214,13 +215,14 @@ def layer_norm(
     for name, vector in (("weight", weight), ("bias", bias)):
         if vector is not None:
             require_vector(name, vector, columns)
+    eps, config = number_of("eps", eps), require_config(config, RowConfig, RingConfig)
     y = empty(x, (count, columns), info.dtype_name)
     if count and columns:
         config = config or ring_for(rows, weight, bias) or choose_centered(rows)
         if isinstance(config, RingConfig):
-            launch_ring(norm_ring, config, (rows, weight, bias, y, float(eps)), {"CENTERED": True})
+            launch_ring(norm_ring, config, (rows, weight, bias, y, eps), {"CENTERED": True})
         else:
             masked = columns != config.columns
             launch = layer_norm_rows[config.grid(count)]
-            launch(rows, weight, bias, y, float(eps), **config.constants(), AHEAD=config.ahead, MASKED=masked)
+            launch(rows, weight, bias, y, eps, **config.constants(), AHEAD=config.ahead, MASKED=masked)
     return y.reshape(info.shape)

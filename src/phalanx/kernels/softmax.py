@@ -6,7 +6,7 @@ from typing import Any
 
 import phalanx as px
 from phalanx.kernels.launches import take_turn
-from phalanx.kernels.matrices import as_rows, empty, info_of
+from phalanx.kernels.matrices import as_rows, empty, info_of, require_config
 from phalanx.kernels.rows import (
     FEWER_HELD,
     HELD,
@@ -137,7 +137,7 @@ def _launch(x: Any, config: RowConfig | RingConfig | None, *, log: bool) -> Any:
     y = empty(x, tuple(rows.shape), info.dtype_name)
     count, columns = rows.shape
     if count and columns:
-        config = config or choose_for(rows, FEWER_HELD if log else HELD)
+        config = require_config(config, RowConfig, RingConfig) or choose_for(rows, FEWER_HELD if log else HELD)
         if isinstance(config, RingConfig):
             from phalanx.kernels.softmax_ring import launch_softmax_ring
 

@@ -17,7 +17,7 @@ import phalanx as px
 from phalanx.frozen import frozen
 from phalanx.kernels.activations import ACTIVATIONS, activate
 from phalanx.kernels.launches import take_turn
-from phalanx.kernels.matrices import empty, info_of, refused, require_vector
+from phalanx.kernels.matrices import empty, info_of, is_among, refused, require_config, require_vector
 from phalanx.kernels.operands import AS_IT_IS, lying, warn
 from phalanx.runtime.remembered import remembered
 
@@ -430,7 +430,7 @@ def split_k_matmul(
     (m, k), n = left.shape, right.shape[1]
     if m > MOST_ROWS:
         raise refused(f"a has {m} rows", f"this kernel is for at most {MOST_ROWS}")
-    if activation not in ACTIVATIONS:
+    if not is_among(activation, ACTIVATIONS):
         raise refused(
             f"unknown activation {activation!r}", f"use one of {', '.join(map(str, ACTIVATIONS[1:]))}, or None"
         )
@@ -445,7 +445,7 @@ def split_k_matmul(
         return out
     if k == 0:
         raise refused("a has no columns", "the sum over none of them is the bias alone: write that")
-    settings = choose_split(m, n, k) if config is None else config
+    settings = require_config(config, SplitConfig) or choose_split(m, n, k)
     a_recipe, _, a_note = lying("a", a, AS_IT_IS, -1, by="split_k_matmul", along_k_only=True)
     b_recipe, rows, b_note = lying("b", b, AS_IT_IS, -2, by="split_k_matmul")
     for note in (a_note, b_note):

@@ -112,10 +112,7 @@ class Kernel:
 
 
 def _are_ints(items: tuple[Any, ...]) -> bool:
-    for item in items:
-        if type(item) is not int:
-            return False
-    return True
+    return all(type(item) is int for item in items)
 
 
 def kernel(

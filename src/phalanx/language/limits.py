@@ -17,7 +17,7 @@ MAX_ELEMENTS = 131072
 """Of a tile of narrow elements: each thread of the widest CTA has 128 of them."""
 MAX_RANK = 16
 MAX_SHARED_BYTES = 1 << 26
-"""Of all buffers of a kernel. No GPU has as much, and `px.compile` says so; the simulator runs what is a little too large."""
+"""Of all buffers of a kernel. No GPU has as much, and `px.compile` says so; the simulator is not as strict."""
 MAX_WORK = 20_000
 """Statements and instructions of a kernel, with its functions inlined and its loops over constants unrolled."""
 MAX_DEPTH = 100

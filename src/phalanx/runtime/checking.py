@@ -64,7 +64,8 @@ def check(
 def require_bound(what: str, bound: Any) -> BoundLaunch:
     if not isinstance(bound, BoundLaunch):
         raise Error(
-            f"{what} takes a kernel with its grid", location=caller_location(), remedy=f"write {what}(kernel[grid], *arguments)"
+            f"{what} takes a kernel with its grid", location=caller_location(),
+            remedy=f"write {what}(kernel[grid], *arguments)",
         )
     return bound
 

@@ -141,7 +141,7 @@ class Scheduler:
                 except Error as error:
                     raise self._placed(error, agent) from None
                 except Exception as problem:
-                    raise self._explain(problem) from problem
+                    raise (explained := self._explain(problem)) from explained.__cause__
                 if not code:
                     happened = True
                 elif code == STEP:
@@ -310,7 +310,7 @@ class Scheduler:
         except Error as error:
             raise self._placed(error, agent) from None
         except Exception as problem:
-            raise self._explain(problem) from problem
+            raise (explained := self._explain(problem)) from explained.__cause__
 
     def _finish(self, cluster: Cluster) -> None:
         """Its slot is free again."""
@@ -344,15 +344,19 @@ class Scheduler:
         op = self.machine.code.op_at(line)
         return op.loc if op is not None else NOWHERE
 
-    def _explain(self, problem: Exception) -> Exception:
+    def _explain(self, problem: Exception) -> Error:
         """An error of the arithmetic, at the instruction that the generated code was running."""
         location = self._place_of(problem)
         if isinstance(problem, ZeroDivisionError):
-            return division_by_zero(location)
-        return Error(
+            found = division_by_zero(location)
+            found.__suppress_context__ = True
+            return found
+        failure = Error(
             f"the simulator failed at this instruction: {type(problem).__name__}: {problem}", location=location,
             remedy="this is a mistake in Phalanx, not in the kernel: please report it",
         )
+        failure.__cause__ = problem
+        return failure
 
 
 def _spinners(cluster: Cluster) -> int:

@@ -20,7 +20,7 @@ INTERRUPTED = 130
 UNREAD = 141
 """As shells say of a command whose reader had gone before it was through."""
 
-CODES = "Exit codes: 0 done, nothing found; 1 findings; 2 it could not be done; 130 interrupted; 141 nobody reads the output."
+CODES = "Exit codes: 0 done, nothing found; 1 findings; 2 it could not be done; 130 interrupted; 141 nobody read the output."
 
 
 class Unwritten(Exception):

@@ -231,3 +231,74 @@ def pdl_of_another_type():
         px.wait_prior()
 
     early[1](X)
+
+
+@px.kernel
+def ones(X):
+    px.store(X[0:64], 1.0)
+
+
+@case
+def grid_is_a_type():
+    ones[int](X)
+
+
+@case
+def grid_is_an_array():
+    ones[np.array([1])](X)
+
+
+@case
+def grid_of_a_float_that_equals_one_before():
+    ones[(1,)](np.zeros(64, np.float32))
+    ones[(1.0,)](np.zeros(64, np.float32))
+
+
+@case
+def grid_of_a_bool_that_equals_one_before():
+    ones[(1,)](np.zeros(64, np.float32))
+    ones[(True,)](np.zeros(64, np.float32))
+
+
+@case
+def warps_is_a_type():
+    @px.kernel(warps=int)
+    def typed(X):
+        px.store(X[0:64], 1.0)
+
+    typed[1](X)
+
+
+@case
+def check_of_a_spec():
+    px.check(ones[1], px.spec((64,), px.f32))
+
+
+@case
+def explore_of_a_spec():
+    px.explore(ones[1], px.spec((64,), px.f32))
+
+
+@case
+def seed_of_a_check():
+    px.check(ones[1], X, seed="x")
+
+
+@case
+def executor_of_a_check():
+    px.check(ones[1], X, executor=3)
+
+
+@case
+def executor_of_an_exploration():
+    px.explore(ones[1], X, executor=3)
+
+
+@case
+def eps_of_a_norm():
+    px.kernels.rms_norm(np.ones((4, 64), np.float32), eps=None)
+
+
+@case
+def configuration_of_a_norm():
+    px.kernels.layer_norm(np.ones((4, 64), np.float32), config=3)
