@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import inspect
+import linecache
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import phalanx as px
-from phalanx.language.source import parse_function, read_source
+from phalanx.language.source import is_same, parse_function, read_source
 
 
 def location_of(error: px.Error) -> str:
@@ -106,3 +110,86 @@ def test_mistakes_outside_kernels_name_the_callers_line() -> None:
         px.load(np.zeros(3))
     assert caught.value.location.file == __file__
     assert "px.load(np.zeros(3))" in caught.value.location.text
+
+
+KERNEL = "import phalanx as px\n\n\n@px.kernel\ndef one(OUT):\n    px.store(OUT[0], helper(NUMBER))\n"
+HELPER = "\n\n@px.func\ndef helper(x):\n    return x + 1\n"
+
+
+def imported(path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_file_that_changes_after_its_import(tmp_path: Path) -> None:
+    """What runs is what was imported, whatever stands in the file by the time of the first launch."""
+    path = tmp_path / "edited.py"
+    path.write_text(KERNEL.replace("NUMBER", "41") + HELPER)
+    module = imported(path)
+    path.write_text("# another line\n" + KERNEL.replace("NUMBER", "7") + HELPER.replace("x + 1", "x - 1"))
+    linecache.checkcache(str(path))
+    out = np.zeros(1, np.int32)
+    module.one[1](out)
+    assert out[0] == 42
+    assert module.one.location.text == "def one(OUT):\n" and module.one.location.line == 5
+
+    path.unlink()
+    again = imported_text(tmp_path / "gone.py", KERNEL.replace("NUMBER", "1") + HELPER)
+    again.one[1](out)
+    assert out[0] == 2
+
+
+def imported_text(path: Path, text: str) -> Any:
+    path.write_text(text)
+    module = imported(path)
+    path.unlink()
+    return module
+
+
+def test_a_function_that_becomes_a_kernel_after_its_file_changed(tmp_path: Path) -> None:
+    path = tmp_path / "late.py"
+    plain = "import phalanx as px\n\ndef one(OUT):\n    px.store(OUT[0], 1)\n\ndef two(OUT):\n    px.store(OUT[0], 2)\n"
+    path.write_text(plain)
+    module = imported(path)
+    path.write_text(plain.replace("OUT[0], 1", "OUT[0], 5"))
+    with pytest.raises(px.Error, match="is not 'one' as it was imported") as caught:
+        px.kernel(module.one)[1](np.zeros(1, np.int32))
+    assert caught.value.location.line == 3 and "import it again" in (caught.value.remedy or "")
+    path.write_text("import phalanx as px\n\ndef two(OUT):\n    px.store(OUT[0], 2)\n")
+    with pytest.raises(px.Error, match="is not 'two' as it was imported"):
+        px.kernel(module.two)[1](np.zeros(1, np.int32))
+
+
+def test_text_that_only_linecache_has() -> None:
+    """As notebooks and doctests define functions: their lines are in `linecache`, not in a file."""
+    text = "def cell(OUT):\n    px.store(OUT[0], 6)\n"
+    linecache.cache["<cell 3>"] = (len(text), None, text.splitlines(keepends=True), "<cell 3>")
+    names: dict[str, Any] = {"px": px}
+    exec(compile(text, "<cell 3>", "exec"), names)
+    out = np.zeros(1, np.int32)
+    px.kernel(names["cell"])[1](out)
+    assert out[0] == 6
+
+
+def test_closures_private_names_and_assertions_are_what_was_imported() -> None:
+    offset = 3
+
+    @px.struct
+    class Counter:
+        __hidden: int = 4
+
+        def total(self):
+            return self.__hidden + offset
+
+    @px.kernel
+    def closed(OUT):
+        assert offset == 3, "a message"
+        px.store(OUT[0], offset)
+
+    out = np.zeros(1, np.int32)
+    closed[1](out)
+    assert out[0] == 3
+    assert is_same(read_source(Counter.methods["total"]).node, Counter.methods["total"])

@@ -305,3 +305,21 @@ def test_fingerprint_of_the_package() -> None:
     folder = Path(cache_module.__file__).parent.parent
     assert folder.name == "phalanx"
     assert compiler_fingerprint() == hash_sources(str(folder))
+
+
+def test_a_pipe_in_place_of_an_entry_does_not_block(cache: DiskCache) -> None:
+    cache.store(KEY, META, BLOBS)
+    path = entry_file(cache)
+    path.unlink()
+    os.mkfifo(path, 0o600)
+    assert cache.load(KEY) is None
+    assert not path.exists(), "it is removed, as a damaged entry"
+    assert cache.store(KEY, META, BLOBS) and cache.load(KEY) == Entry(META, BLOBS)
+
+
+@pytest.mark.parametrize("header", [b"[" * 100_000 + b"]" * 100_000, b'{"key":' * 50_000 + b"1" + b"}" * 50_000])
+def test_a_right_sum_over_deeply_nested_json(cache: DiskCache, header: bytes) -> None:
+    cache.store(KEY, META, BLOBS)
+    body = struct.pack("<I" if struct.calcsize(cache_module._LENGTH.format) == 4 else "<Q", len(header)) + header
+    entry_file(cache).write_bytes(cache_module.MAGIC + hashlib.sha256(body).digest() + body)
+    assert cache.load(KEY) is None

@@ -78,9 +78,17 @@ def statuses(tuned: Any) -> dict[Any, str]:
 # What a search survives -----------------------------------------------------------------------------------
 
 
+def test_a_cost_that_is_no_number_is_not_the_best() -> None:
+    configs = [dict(BM=64), dict(BM=32), dict(BM=16)]
+    tuned = px.tune(double, configs, (X, X.copy()), grid=blocks, measure=fakes.nan_for_the_first)
+    assert tuned.best == dict(BM=32)
+    assert [row.config["BM"] for row in tuned.table] == [32, 16, 64]
+    assert "measure() gives nan" in tuned.table[-1].note
+
+
 def test_kernels_that_do_not_compile_hang_or_are_wrong() -> None:
     good = [dict(BM=64), dict(BM=32)]
-    bad = [dict(BM=1 << 17), dict(BM=24, COUNT="x"), dict(BM=32, COUNT=2), dict(BM=32, FACTOR=3)]
+    bad = [dict(BM=1 << 16), dict(BM=24, COUNT="x"), dict(BM=32, COUNT=2), dict(BM=32, FACTOR=3)]
     tuned = px.tune(double, good + bad, (X, X.copy()), grid=blocks, measure=fakes.by_width, reference=fakes.doubled)
     assert tuned.best == dict(BM=32)
     rows = tuned.table

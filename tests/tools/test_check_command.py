@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -143,6 +147,81 @@ def test_every_example_is_clean_under_50_schedules(path: Path) -> None:
     result = run(str(path), "--schedules", "50", "--seed", "100")
     assert result.exit_code == 0, result.output
     assert "no findings under 50 schedules" in result.output
+
+
+UNABLE = {
+    "a syntax error": ("def f(:\n    pass\n", "case.py does not compile: invalid syntax\n --> case.py:1:7"),
+    "an import error": ("import nothing_like_it\n", "case.py raises ModuleNotFoundError: No module named 'nothing_like_it'"),
+    "an exception": (
+        "def inner():\n    raise ValueError('two')\n\n\ninner()\n", "case.py raises ValueError: two\n --> case.py:2:5",
+    ),
+    "an exit": ("import sys\n\nsys.exit(0)\n", "case.py exits (code 0): nothing was checked\n --> case.py:3:1"),
+    "a raising example": (
+        "import phalanx as px\n\n\n@px.example\ndef small():\n    return 1 / 0\n",
+        "the example 'small' raises ZeroDivisionError: division by zero\n --> case.py:6:5",
+    ),
+    "an example that exits": (
+        "import sys\n\nimport phalanx as px\n\n\n@px.example\ndef small():\n    sys.exit(1)\n",
+        "the example 'small' exits (code 1): nothing was checked",
+    ),
+    "no example": ("x = 1\n", "case.py declares no example"),
+    "no text": ("\0", "case.py does not compile"),
+}
+
+
+@pytest.mark.parametrize("what", UNABLE)
+def test_what_can_not_be_checked_is_one_message(what: str, file, tmp_path: Path, monkeypatch) -> None:
+    """Exit code 2, and one message without this package's own frames."""
+    text, expected = UNABLE[what]
+    file(text, "case.py")
+    monkeypatch.chdir(tmp_path)
+    result = run("case.py")
+    assert result.exit_code == 2
+    said = "\n".join(line[:-1] if line.endswith(" ") else line for line in result.stderr.splitlines())
+    flat = said.replace("  -->", " -->")
+    assert flat.startswith(expected), result.stderr
+    assert result.stdout == "" and "Traceback" not in said and "phalanx/tools" not in said
+    assert said.count("= help:") == 1
+
+
+def command(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    code = "from phalanx.tools.cli import main; main()"
+    return subprocess.run([sys.executable, "-c", code, *arguments], text=True, check=False, **options)
+
+
+def test_version_and_mistakes_on_the_command_line() -> None:
+    shown = command("--version", capture_output=True)
+    assert (shown.returncode, shown.stdout) == (0, f"phalanx {px.__version__}\n")
+    wrong = command("nonsense", capture_output=True)
+    assert wrong.returncode == 2 and "No such command 'nonsense'" in wrong.stderr and "Traceback" not in wrong.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
+def test_output_that_can_not_be_written(file) -> None:
+    with open("/dev/full", "w") as full:
+        result = command("check", file(KERNELS), stdout=full, stderr=subprocess.PIPE)
+    assert (result.returncode, result.stderr) == (2, "the output can't be written: No space left on device\n")
+
+
+def test_a_reader_that_has_gone(file) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as pipe:
+        result = command("check", file(KERNELS), stdout=pipe, stderr=subprocess.PIPE)
+    assert (result.returncode, result.stderr) == (141, "")
+
+
+def test_every_command_says_its_exit_codes() -> None:
+    for arguments in ([], ["check"], ["bench"]):
+        text = " ".join(CliRunner().invoke(app, [*arguments, "--help"]).output.split())
+        assert "Exit codes: 0 done, nothing found; 1 findings; 2 it could not be done;" in text
+
+
+def test_shapes_that_are_not_there() -> None:
+    result = CliRunner().invoke(app, ["bench", "gemm", "--shapes", "nofile"])
+    assert result.exit_code == 2
+    message = "the shapes of nofile can't be read: No such file or directory\n  = help: name a text file"
+    assert result.stderr.startswith(message)
 
 
 def test_the_fixture_passes_a_clean_kernel(px_check) -> None:

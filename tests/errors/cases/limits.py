@@ -230,8 +230,8 @@ def functions_that_multiply():
 def loops_that_multiply():
     @px.kernel
     def unrolled(X):
-        for i in px.static_range(4096):
-            for j in px.static_range(4096):
+        for _ in px.static_range(4096):
+            for _ in px.static_range(4096):
                 pass
 
     with patch.object(builder, "MAX_WORK", 2000):

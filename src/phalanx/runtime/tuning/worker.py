@@ -6,6 +6,7 @@ simulator, so that kernels need not be importable here; a tuned function travels
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Iterator
@@ -277,7 +278,10 @@ class Session:
         run = self.runs[number]
         run.first()  # the arguments may have been made anew since its last run
         if self.measure is not None:
-            return float(self.measure(run.again, self.configs[number]))
+            cost = float(self.measure(run.again, self.configs[number]))
+            if not 0 <= cost < math.inf:  # NaN would compare as the best, and as no better than the others
+                raise ValueError(f"measure() gives {cost}: a cost is a number of milliseconds")
+            return cost
         if number not in self.repeats:
             self.repeats[number] = repeats_for(run.again, self.timer, MODES[self.setup.mode])
         return float(self.timer(run.again, self.repeats[number]))
