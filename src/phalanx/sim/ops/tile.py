@@ -181,7 +181,7 @@ def nonzero(function: Run, op: Binary) -> Run:
 
     def run(a: Any, b: Any) -> Any:
         if not np.all(b):
-            raise division_by_zero(op.loc, np.size(b) - np.count_nonzero(b), np.size(b))
+            raise division_by_zero(op.loc, int(np.size(b) - np.count_nonzero(b)), int(np.size(b)))
         return function(a, b)
 
     return run
