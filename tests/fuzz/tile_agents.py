@@ -35,6 +35,8 @@ class Agents(Memory):
             first, left = first + count, left - count
         if not groups:
             return
+        if any("with px.warps" in line for line in self.lines):
+            self.line("px.sync()")  # else they might run beside the roles right before them
         boxes = [self.box() for _ in groups]
         signal = ""
         if len(groups) > 1 and boxes[0] is not None and self.chance(0.5):
@@ -88,7 +90,7 @@ class Agents(Memory):
         m, n = rng.choice([16, 32, 48]), rng.choice([8, 16, 24, 40])
         k = rng.choice([1, 2, 3, 4]) * (16 // bytes_of(dtype)) * (2 if bytes_of(dtype) == 1 else 1)
         total = PRODUCTS[dtype]
-        if self.repeats > 1 or not self.affordable((m, n), total):
+        if self.repeats > 1 or self.loops or not self.affordable((m, n), total):
             return None
         self.needs.add("mma")
         a, b = self.operand((m, k), dtype), self.operand((k, n), dtype)

@@ -345,7 +345,7 @@ class Memory(Functions):
     def shared_store(self) -> Value | None:
         """A tile into a buffer: a new one, one that is there, or a new one in the memory of another."""
         value = self.some()
-        if value is None or self.repeats > 1:
+        if value is None or self.repeats > 1 or self.loops:
             return None
         known = [s for s in self.buffers if s.shape == value.shape and s.dtype == value.dtype]
         if known and self.chance(0.5):

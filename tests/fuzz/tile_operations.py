@@ -99,6 +99,8 @@ class Operations(Writing):
         left, right = a.name, b.name
         facts = ANYTHING
         if symbol in ("//", "%"):
+            if b.dtype == "bool":  # with 1 it would be an i32
+                return None
             right = f"({right} | 1)"
         if symbol in ("+", "-"):
             facts = plus(fa, fb, dtype) or ANYTHING

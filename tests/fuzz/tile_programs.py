@@ -141,7 +141,7 @@ class Program(Agents):
         choices: list[tuple[Any, int]] = [
             (self.binary, 22), (self.literal, 12), (self.comparison, 5), (self.where, 8), (self.convert, 10),
             (self.unary, 5), (self.approximate, 6), (self.reduction, 10), (self.scan, 4), (self.transpose, 6),
-            (self.reshape, 5), (self.part, 1), (self.counting, 3), (self.filled, 3), (self.load, 10), (self.gather, 3),
+            (self.reshape, 5), (self.part, 3), (self.counting, 3), (self.filled, 3), (self.load, 10), (self.gather, 3),
             (self.far, 1), (self.shared_store, 5), (self.shared_load, 7), (self.shared_atomic, 2), (self.atomic, 3),
             (self.held, 2), (self.store, 4), (self.load_back, 3), (self.scalar_binary, 4), (self.scalar_load, 2),
             (self.scalar_of_block, 1), (self.decision, 4), (self.fused, 2), (self.rounding, 3), (self.bits, 2),

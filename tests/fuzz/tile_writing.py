@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -159,6 +160,7 @@ class Writing:
         self.line(header)
         before = list(self.values), list(self.scalars)
         buffers = [(s, s.facts) for s in self.buffers]
+        outputs = len(self.outputs)
         self.depth += 1
         self.repeats *= repeats
         start = len(self.lines)
@@ -172,6 +174,7 @@ class Writing:
             known = {v.name for v in before[0]} | {v.name for v in before[1]}
             self.values = [v for v in self.values if v.name in known]
             self.scalars = [v for v in self.scalars if v.name in known]
+            self.outputs[outputs:] = [o for o in self.outputs[outputs:] if not re.search(r"\br\d", o.region)]
             self.buffers = [s for s, _ in buffers]
             for buffer, facts in buffers:
                 both = facts is not None and buffer.facts is not None
