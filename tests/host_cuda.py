@@ -106,7 +106,7 @@ for _name, _value, _rounded in (
 
 
 def _atomic(name: str) -> str | None:
-    match = re.fullmatch(r"(atomic|reduce)_add_(\w+?)_(global|shared|remote)", name)
+    match = re.fullmatch(r"(?:atomic|reduce)_(add|max|min|exch|cas)_(\w+?)_(global|shared|remote)", name)
     if not match:
         return None
     dtype = match[2]
@@ -117,18 +117,29 @@ def _atomic(name: str) -> str | None:
         "u64": "unsigned long long",
         "i32": "int",
         "u32": "unsigned",
+        "u16": "unsigned short",
         "f16": "px_f16",
         "bf16": "px_bf16",
     }[dtype]
     place = "unsigned p" if match[3] == "remote" else f"{ctype}* p"
     place_of = f"px_aligned<{ctype}>(p)", f"({ctype}*)px_place(p, sizeof({ctype}))"
     start = f"{ctype}* q = {place_of[match[3] == 'remote']};"
+    if match[1] != "add":
+        return _exchange(name, match[1], ctype, place, start)
     add = "__builtin_add_overflow(old, x, q);" if dtype[0] in "iu" else "*q = old + x;"  # integers wrap
     if dtype == "f16":
         add = "*q = px_half_of(px_half_value(old) + px_half_value(x));"
     if dtype == "bf16":
         add = "*q = px_bfloat_of(px_bfloat_value(old) + px_bfloat_value(x));"
     return f"static inline {ctype} {name}({place}, {ctype} x) {{ {start} {ctype} old = *q; {add} return old; }}"
+
+
+def _exchange(name: str, update: str, ctype: str, place: str, start: str) -> str:
+    """Atomics that put one of two elements into memory."""
+    new = {"max": "old < x ? x : old", "min": "x < old ? x : old", "exch": "x", "cas": "old == expected ? x : old"}[update]
+    expected = f"{ctype} expected, " if update == "cas" else ""
+    body = f"{start} {ctype} old = *q; *q = {new}; return old;"
+    return f"static inline {ctype} {name}({place}, {expected}{ctype} x) {{ {body} }}"
 
 
 FAMILIES: list[Callable[[str], str | None]] = [_atomic]

@@ -43,7 +43,7 @@ from phalanx.language.examples import example
 from phalanx.language.folds import reduce, scan
 from phalanx.language.kernel import func, kernel
 from phalanx.language.mbarrier import barrier
-from phalanx.language.memory import atomic_add, load, shared, store
+from phalanx.language.memory import atomic_add, atomic_cas, atomic_exch, atomic_max, atomic_min, load, shared, store
 from phalanx.language.mma import dot
 from phalanx.language.pipes import pipe
 from phalanx.language.structs import ring, struct
@@ -128,12 +128,13 @@ def __dir__() -> list[str]:
 __version__ = "0.1.0"
 
 __all__ = [
-    "Compiled", "DType", "Error", "abs", "all", "any", "arange", "argmax", "argmin", "atomic_add", "auto", "barrier",
-    "bf16", "bitcast", "block_id", "bool", "cdiv", "ceil", "check", "cluster", "compile", "cos", "cumsum", "device",
-    "device_assert", "dot", "empty", "erf", "example", "exp", "exp2", "explore", "f16", "f32", "f64", "f8e4m3", "f8e5m2",
-    "fence", "floor", "fma", "full", "func", "i16", "i32", "i64", "i8", "isnan", "keep", "kernel", "kernels",
-    "launch_dependents", "load", "log", "log2", "max", "maximum", "min", "minimum", "num_blocks", "pipe", "print",
-    "reciprocal", "reduce", "ring", "round", "rsqrt", "scan", "shared", "sigmoid", "sin", "spec", "sqrt", "static_range",
-    "store", "struct", "sum", "sync", "tanh", "tma", "topk", "trunc", "tune", "u16", "u32", "u64", "u8", "unroll",
-    "wait_prior", "warps", "wgmma", "wgmma_commit", "wgmma_wait", "where", "zeros",
+    "Compiled", "DType", "Error", "abs", "all", "any", "arange", "argmax", "argmin", "atomic_add", "atomic_cas",
+    "atomic_exch", "atomic_max", "atomic_min", "auto", "barrier", "bf16", "bitcast", "block_id", "bool", "cdiv", "ceil",
+    "check", "cluster", "compile", "cos", "cumsum", "device", "device_assert", "dot", "empty", "erf", "example", "exp",
+    "exp2", "explore", "f16", "f32", "f64", "f8e4m3", "f8e5m2", "fence", "floor", "fma", "full", "func", "i16", "i32",
+    "i64", "i8", "isnan", "keep", "kernel", "kernels", "launch_dependents", "load", "log", "log2", "max", "maximum",
+    "min", "minimum", "num_blocks", "pipe", "print", "reciprocal", "reduce", "ring", "round", "rsqrt", "scan", "shared",
+    "sigmoid", "sin", "spec", "sqrt", "static_range", "store", "struct", "sum", "sync", "tanh", "tma", "topk", "trunc",
+    "tune", "u16", "u32", "u64", "u8", "unroll", "wait_prior", "warps", "wgmma", "wgmma_commit", "wgmma_wait", "where",
+    "zeros",
 ]

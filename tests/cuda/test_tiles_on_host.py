@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import memory_cases  # noqa: F401  more of CASES
 import phalanx as px
 import tile_edge_cases
 from fuzz.host import HostCase, run_batch
@@ -13,7 +14,7 @@ from tile_cases import CASES, every_nth, mismatch, simulated
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason=MISSING)
 
-QUICK = every_nth(12, wholly=("gather", "roles", "branch", "loop"))
+QUICK = [*every_nth(12, wholly=("gather", "roles", "branch", "loop", "swap")), "update-i64"]
 QUICK += [f"nan-{fn}-2x512-axis1" for fn in ("max", "min", "argmax")] + ["nan-binary-max-float32", "nan-max-float64"]
 QUICK += [name for name in tile_edge_cases.QUICK if name not in QUICK]
 QUICK += ["affine-7x130-axis1-w3", "affine-100x9-axis0-w4", "fold-1x1000-w8", "topk-nan-float32", "fma-bfloat16"]

@@ -13,7 +13,7 @@ import phalanx as px
 
 HERE = Path(__file__).parent
 TOPICS = (
-    "names", "expressions", "tiles", "tile_functions", "views", "control", "functions", "roles", "barriers", "copies",
+    "names", "expressions", "tiles", "tile_functions", "memory", "views", "control", "functions", "roles", "barriers", "copies",
     "clusters", "gather", "rows", "products", "launch", "device", "matmul", "targets", "tensor_cores", "tuning",
     "limits",
 )  # fmt: skip

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import memory_cases  # noqa: F401  more of CASES
 from tile_cases import CASES, Case, family, mismatch, simulated
 
 pytestmark = pytest.mark.gpu

@@ -32,7 +32,7 @@ from phalanx.ir.core import Block, Function, Op
 from phalanx.ir.ops.cluster import ClusterArrive, ClusterSync, ClusterWait
 from phalanx.ir.ops.control import Break, Continue, For, If, Leave, Scope, Sync, While
 from phalanx.ir.ops.mbarrier import BarrierInvalidate, ExpectTx
-from phalanx.ir.ops.memory import AtomicAdd, FenceAsyncProxy, Store
+from phalanx.ir.ops.memory import AtomicAdd, AtomicExch, AtomicMax, FenceAsyncProxy, Store
 from phalanx.ir.ops.tile import Binary
 from phalanx.ir.ops.tma import TmaCommit, TmaLoad, TmaPrefetch, TmaReduce, TmaStore, TmaWait
 from phalanx.ir.types import BOOL, I32, f32
@@ -101,6 +101,11 @@ STRAIGHT = {
         [4],
     ),
     "atomics commute": ([AtomicAdd(whole(B), ZEROS, None), AtomicAdd(whole(B), ZEROS, None)], []),
+    "atomics of two functions do not": ([AtomicAdd(whole(B), ZEROS, None), AtomicMax(whole(B), ZEROS, None)], [2]),
+    "nor exchanges": ([AtomicExch(whole(B), ZEROS, None), AtomicExch(whole(B), ZEROS, None)], [2]),
+    "nor atomics whose old values are seen": (
+        [AtomicAdd(whole(B), ZEROS, tile((64,), f32)), AtomicAdd(whole(B), ZEROS, tile((64,), f32))], [2],
+    ),
     "an atomic then a read": ([AtomicAdd(whole(B), ZEROS, None), get(whole(B))], [2]),
     "global write then read": ([put(XV), get(XV)], [2]),
     "global write then read of another array": ([put(XV), get(YV)], []),

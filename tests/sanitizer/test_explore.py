@@ -92,6 +92,23 @@ def test_arrivals_of_one_phase_commute() -> None:
 
 
 @px.kernel(warps=2)
+def atomics(Y, *, SEEN, UPDATE):
+    """Two roles update the same element; with SEEN, each keeps what it found there."""
+    for i in px.static_range(2):
+        with px.warps(i, 1):
+            old = px.atomic_add(Y[0], i + 1) if UPDATE == "add" else px.atomic_exch(Y[0], i + 1)
+            if SEEN:
+                px.store(Y[i + 1], old)
+
+
+@pytest.mark.parametrize(("update", "seen", "outcomes"), [("add", False, 1), ("add", True, 2), ("exch", False, 2)])
+def test_atomics_commute_where_nobody_sees_the_order(update: str, seen: bool, outcomes: int) -> None:
+    found = px.explore(atomics[1], np.zeros(4, np.int32), SEEN=seen, UPDATE=update)
+    assert found.complete and (found.explored, found.outcomes) == (outcomes, outcomes)
+    assert px.check(atomics[1], np.zeros(4, np.int32), SEEN=seen, UPDATE=update).ok
+
+
+@px.kernel(warps=2)
 def late_waiter(X, Y, *, TURNS):
     """Where the barrier runs ahead, the wait never passes."""
     bar = px.barrier(count=1, checked=False)

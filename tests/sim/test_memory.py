@@ -146,6 +146,49 @@ def test_atomic_add_by_rows_folds_a_row_named_twice():
     assert data.astype(np.float32).tolist() == [[1, 1], [3, 3], [1, 1], [1, 1]]
 
 
+FOLDS = {
+    memory.AtomicMax: ([5, -1, 3, np.nan, np.nan], [2, -3, 8, 1, np.nan], [5, -1, 8, np.nan, np.nan]),
+    memory.AtomicMin: ([5, -1, 3, np.nan, 0], [2, -3, 8, 1, np.nan], [2, -3, 3, np.nan, np.nan]),
+    memory.AtomicExch: ([5, -1, 3, 0, 0], [2, -3, 8, 1, 7], [2, -3, 8, 1, 7]),
+}
+
+
+@pytest.mark.parametrize("op", FOLDS, ids=lambda op: op.mnemonic)
+@pytest.mark.parametrize("dtype", [ty.f32, ty.f64, ty.f16, ty.bf16], ids=str)
+def test_an_update_returns_the_old_values(op, dtype):
+    """A NaN wins over every number, whichever of the two it is."""
+    b = Build()
+    x, y, old = b.array(1, dtype), b.array(1, dtype), b.array(1, dtype)
+    before = b.add(op(at(x, (0, 5)), b.load(at(y, (0, 5))), Value(TileType((5,), dtype)), loc=b.here()))
+    b.store(at(old, (0, 5)), before)
+    data, new, expected = (np.array(numbers, dtype.numpy) for numbers in FOLDS[op])
+    got, start = np.zeros(5, dtype.numpy), data.copy()
+    simulate(b.done(), 1, [data, new, got])
+    assert np.array_equal(data.astype(float), expected.astype(float), equal_nan=True)
+    assert np.array_equal(got.astype(float), start.astype(float), equal_nan=True)
+
+
+def test_compare_and_swap_replaces_what_is_equal_and_inside():
+    b = Build()
+    x, y, old = b.array(1, ty.i32), b.array(1, ty.i32), b.array(1, ty.i32)
+    new, expected = b.load(at(y, (0, 4))), b.load(at(y, (4, 4)))
+    swap = memory.AtomicCas(at(x, (1, 4)), new, Value(TileType((4,), ty.i32)), expected, loc=b.here())
+    b.store(at(old, (0, 4)), b.add(swap))
+    data, got = np.array([9, 1, 2, 3], np.int32), np.full(4, -1, np.int32)
+    simulate(b.done(), 1, [data, np.array([10, 20, 30, 40, 1, 5, 3, 0], np.int32), got])
+    assert data.tolist() == [9, 10, 2, 30] and got.tolist() == [1, 2, 3, 0]
+
+
+def test_compare_and_swap_of_a_scalar_is_won_by_one_block():
+    b = Build()
+    lock, winners = b.array(1, ty.i32), b.array(1, ty.i32)
+    before = b.add(memory.AtomicCas(at(lock, 0), const(1), Value(ScalarType(ty.i32)), const(0), loc=b.here()))
+    b.store(at(winners, b.block_id()), before)
+    taken, got = np.zeros(1, np.int32), np.full(5, -1, np.int32)
+    simulate(b.done(), 5, [taken, got])
+    assert taken[0] == 1 and sorted(got) == [0, 1, 1, 1, 1]
+
+
 def test_shared_memory_starts_poisoned():
     for dtype in (ty.f32, ty.f16, ty.bf16, ty.f8e4m3, ty.f8e5m2):
         b = Build()

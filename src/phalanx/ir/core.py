@@ -54,6 +54,10 @@ class Op:
         """The value it defines, where it is one."""
         return getattr(self, "result", None)
 
+    def without_result(self) -> Op:
+        """The same instruction where nobody reads what it defines: itself, unless that makes a difference."""
+        return self
+
     def defined_values(self) -> tuple[Value, ...]:
         """Every value it defines: `result`, or the `results` of an instruction with several."""
         result = self.defines

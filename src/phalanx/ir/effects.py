@@ -15,7 +15,7 @@ from phalanx.ir.views import BarrierArray, BarrierRef, View
 
 
 class Mode(Enum):
-    """How memory is touched. Two atomics on the same bytes do not race."""
+    """How memory is touched. Two atomics on the same bytes do not race; whether they commute, an access says."""
 
     READ = "read"
     WRITE = "write"
@@ -52,6 +52,8 @@ class Access:
     `exchange`: of memory that only exchanges over the cluster touch. Whoever waits for such a write also knows which of
     that memory its sender had read before; and nothing else of the sender, as with any copy that lands. `fenced`: the
     compiler lets a proxy fence follow a generic write wherever an engine uses the same memory.
+    `folds`: an atomic whose old values nobody sees, by the name of its function: memory ends the same in whatever order
+    several with that name are done.
     """
 
     mode: Mode
@@ -61,6 +63,13 @@ class Access:
     mask: Value | None = None
     exchange: bool = False
     fenced: bool = False
+    folds: str = ""
+
+    def commutes(self, other: Access) -> bool:
+        """Whether the two may touch the same bytes in either order, with the same end."""
+        if self.mode is not other.mode or self.mode is Mode.WRITE:
+            return False
+        return self.mode is Mode.READ or (self.folds != "" and self.folds == other.folds)
 
 
 class Span(Enum):

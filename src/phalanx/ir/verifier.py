@@ -424,7 +424,7 @@ def _check_load(op: memory.Load) -> None:
     _need(_shape(op.fill) == () and _dtype(op.fill) == op.view.dtype, op, f"fill is {op.fill.type}")
 
 
-def _check_written(op: memory.Store | memory.AtomicAdd | cluster.ClusterStore) -> None:
+def _check_written(op: memory.Store | memory.Atomic | cluster.ClusterStore) -> None:
     value = op.value
     if _dtype(value) != op.view.dtype:
         raise Error(
@@ -438,8 +438,10 @@ def _check_written(op: memory.Store | memory.AtomicAdd | cluster.ClusterStore) -
             location=op.loc,
             remedy="both must have the same shape",
         )
-    if isinstance(op, memory.AtomicAdd) and op.result is not None:
+    if isinstance(op, memory.Atomic) and op.result is not None:
         _need(op.result.type == value.type, op, f"result is {op.result.type}")
+    if isinstance(op, memory.AtomicCas):
+        _need(op.compare.type == value.type, op, f"compare is {op.compare.type}")
 
 
 def _check_copy(op: tma.TmaLoad | tma.TmaStore | tma.TmaReduce) -> None:
@@ -525,7 +527,7 @@ _TYPES: dict[type[Op], Callable[..., None]] = {
     tile.Keep: _same_type,
     memory.Load: _check_load,
     memory.Store: _check_written,
-    memory.AtomicAdd: _check_written,
+    **dict.fromkeys(memory.ATOMICS, _check_written),
     cluster.ClusterStore: _check_written,
     memory.Extent: _check_extent,
     tma.TmaLoad: _check_copy,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from phalanx.ir.core import Block, Op, block_fields, map_blocks
+from phalanx.ir.core import Block, Op, block_fields, map_blocks, rewrite
 from phalanx.ir.ops.control import Assign, ReadVar
 from phalanx.ir.values import Value, Var
 from phalanx.language.builder import Landing
@@ -19,9 +19,15 @@ def seal(block: Block) -> Block:
 
 
 def remove_dead(block: Block) -> Block:
-    """Drops pure instructions whose results nobody reads, and cells that are never read."""
+    """Drops pure instructions and results that nobody reads, and cells that are never read."""
     dead = find_dead(block)
-    return _without(block, dead) if dead else block
+    return remove_unread_results(_without(block, dead) if dead else block)
+
+
+def remove_unread_results(block: Block) -> Block:
+    """Instructions with effects lose a result that nobody reads, where they can do without."""
+    read = {value for op in block.walk() for value in op.operands()}
+    return rewrite(block, lambda op: None if op.defines is None or op.defines in read else [op.without_result()])
 
 
 def find_dead(block: Block) -> set[Op]:

@@ -6,7 +6,18 @@ from typing import Any
 
 from phalanx.ir.archs import ARCHS
 from phalanx.ir.ops.mbarrier import FenceBarrierInit
-from phalanx.ir.ops.memory import AtomicAdd, FenceAsyncProxy, FenceCluster, Load, Store
+from phalanx.ir.ops.memory import (
+    Atomic,
+    AtomicAdd,
+    AtomicCas,
+    AtomicExch,
+    AtomicMax,
+    AtomicMin,
+    FenceAsyncProxy,
+    FenceCluster,
+    Load,
+    Store,
+)
 from phalanx.ir.types import ScalarType, TileType
 from phalanx.ir.values import Value
 from phalanx.ir.views import GlobalView, SharedBuffer, SharedView
@@ -157,19 +168,76 @@ def store(ctx: Builder, view: Any, tile: Any, once: Any = False) -> Any:
     ctx.emit(Store(region, stored_value(ctx, "px.store", region, tile), once, loc=ctx.loc))
 
 
+_ATOMIC_DTYPES = ("f32", "f64", "f16", "bf16", "i32", "u32", "i64", "u64")
+_INTEGERS = ("i32", "u32", "i64", "u64")
+
+
+def _atomic(
+    ctx: Builder, op: type[Atomic], view: Any, tile: Any, *more: Any, dtypes: tuple[str, ...] = _ATOMIC_DTYPES
+) -> Value:
+    name = f"px.{op.mnemonic}"
+    region = require_view(ctx, f"the first argument of {name}", view)
+    if region.dtype.name not in dtypes:
+        ctx.fail(f"{name} has no form for {region.dtype}", f"use {', '.join(dtypes[:-1])} or {dtypes[-1]}")
+    value = stored_value(ctx, name, region, tile)
+    others = [stored_value(ctx, name, region, other) for other in more]
+    result = Value(TileType(region.shape, region.dtype) if region.shape else ScalarType(region.dtype))
+    ctx.emit(op(region, value, result, *others, loc=ctx.loc))
+    return result
+
+
 @builtin("atomic_add")
 def atomic_add(ctx: Builder, view: Any, tile: Any) -> Any:
     """Adds to every element of a region, atomically per element; gives the old values.
 
-    Any agent, all its threads; any GPU; PTX ``red`` or ``atom.add``. Example: ``px.atomic_add(C[m:m+64], x)``.
+    Any agent, all its threads; any GPU; PTX ``red`` or ``atom.add``, relaxed. Elements outside a global array are left
+    alone and give 0. With an index tile, ``A[rows]``, an index that occurs twice is updated twice, in no fixed order.
+    Example: ``px.atomic_add(C[m:m+64], x)``.
     """
-    region = require_view(ctx, "the first argument of px.atomic_add", view)
-    if region.dtype.name not in ("f32", "f64", "f16", "bf16", "i32", "u32", "i64", "u64"):
-        ctx.fail(f"px.atomic_add has no form for {region.dtype}", "use f32, f64, f16, bf16, i32, u32, i64 or u64")
-    value = stored_value(ctx, "px.atomic_add", region, tile)
-    result = Value(TileType(region.shape, region.dtype) if region.shape else ScalarType(region.dtype))
-    ctx.emit(AtomicAdd(region, value, result, loc=ctx.loc))
-    return result
+    return _atomic(ctx, AtomicAdd, view, tile)
+
+
+@builtin("atomic_max")
+def atomic_max(ctx: Builder, view: Any, tile: Any) -> Any:
+    """The larger of each element of a region and the new one, atomically per element; gives the old values.
+
+    Any agent, all its threads; any GPU; PTX ``red`` or ``atom.max``, relaxed; floats by a loop around ``atom.cas``, in
+    which a NaN wins over every number, as in `px.maximum`. Regions as in `px.atomic_add`.
+    Example: ``px.atomic_max(M[rows], px.max(x, 1))``.
+    """
+    return _atomic(ctx, AtomicMax, view, tile)
+
+
+@builtin("atomic_min")
+def atomic_min(ctx: Builder, view: Any, tile: Any) -> Any:
+    """The smaller of each element of a region and the new one, atomically per element; gives the old values.
+
+    Any agent, all its threads; any GPU; PTX ``red`` or ``atom.min``, relaxed; floats by a loop around ``atom.cas``, in
+    which a NaN wins over every number, as in `px.minimum`. Regions as in `px.atomic_add`.
+    Example: ``px.atomic_min(first[0], px.block_id(0))``.
+    """
+    return _atomic(ctx, AtomicMin, view, tile)
+
+
+@builtin("atomic_exch")
+def atomic_exch(ctx: Builder, view: Any, tile: Any) -> Any:
+    """Puts new elements in the place of those of a region, atomically per element; gives the old values.
+
+    Any agent, all its threads; any GPU; PTX ``atom.exch``, relaxed (16-bit floats: ``atom.cas``). Regions as in
+    `px.atomic_add`. Example: ``before = px.atomic_exch(turn[0], px.block_id(0))``.
+    """
+    return _atomic(ctx, AtomicExch, view, tile)
+
+
+@builtin("atomic_cas")
+def atomic_cas(ctx: Builder, view: Any, compare: Any, tile: Any) -> Any:
+    """Where an element of a region equals `compare`, puts the new one in its place, atomically; gives the old values.
+
+    An element was replaced where the old value equals `compare`. Any agent, all its threads; any GPU; PTX ``atom.cas``,
+    relaxed; 32- and 64-bit integers. Regions as in `px.atomic_add`.
+    Example: ``taken = px.atomic_cas(lock[0], 0, 1) == 0``.
+    """
+    return _atomic(ctx, AtomicCas, view, tile, compare, dtypes=_INTEGERS)
 
 
 @builtin("fence.async_proxy")

@@ -16,7 +16,7 @@ from phalanx.ir.location import Location
 from phalanx.ir.ops.cluster import ClusterGather, ClusterReduce, ClusterStore
 from phalanx.ir.ops.control import Assign, ReadVar
 from phalanx.ir.ops.gather import TmaGather, TmaScatter
-from phalanx.ir.ops.memory import AtomicAdd, Load, Store
+from phalanx.ir.ops.memory import ATOMICS, Atomic, Load, Store
 from phalanx.ir.ops.mma import Mma
 from phalanx.ir.ops.tile import (
     Arange,
@@ -169,10 +169,12 @@ def _store(op: Store | ClusterStore) -> list[Wish]:
     return [Touch(op.value, op.view, True), *_rows(op.view, op.value)]
 
 
-def _atomic(op: AtomicAdd) -> list[Wish]:
+def _atomic(op: Atomic) -> list[Wish]:
     if not is_tile(op.value):
         return []
+    others = [value for value in op.elements() if value not in (op.value, op.result)]
     touch = [Touch(op.value, op.view, True), *_rows(op.view, op.value)]
+    touch += [Operand(other, op.value, lambda layout: layout) for other in others]
     return touch if op.result is None else [Same((op.value, op.result)), *touch, _as_it_was_read(op.result, op.value)]
 
 
@@ -309,7 +311,7 @@ RULES: dict[type[Op], Rule] = {
     Load: _load,
     Store: _store,
     ClusterStore: _store,
-    AtomicAdd: _atomic,
+    **dict.fromkeys(ATOMICS, _atomic),
     Assign: _cell,
     ReadVar: _cell,
     Wgmma: _product,

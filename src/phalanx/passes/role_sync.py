@@ -86,6 +86,7 @@ class Pending:
     op: Op
     region: Region | None = None
     mode: Mode = Mode.READ
+    access: Access | None = None
     arrived: bool = False
     crossed: frozenset[Loop] = frozenset()
     commits: int = 0
@@ -241,17 +242,17 @@ class _Agent:
         if effects.executor is Executor.ALL:
             for access in effects.accesses:
                 if access.when is When.MMA_GROUP:
-                    yield Pending(Done.MMA_READS, op, access.region, access.mode)
+                    yield Pending(Done.MMA_READS, op, access.region, access.mode, access)
                 elif access.when is When.BARRIER:
                     continue  # the engine's, not the threads': its end is a barrier's
                 elif not self.order.reads_only_input(access):
-                    yield Pending(Done.ALL_ACCESSED, op, access.region, access.mode)
+                    yield Pending(Done.ALL_ACCESSED, op, access.region, access.mode, access)
             if effects.waits:
                 yield Pending(Done.ALL_WAITED, op)
             return
         for access in effects.accesses:
             if access.when is When.NOW:
-                yield Pending(Done.ONE_ACCESSED, op, access.region, access.mode)
+                yield Pending(Done.ONE_ACCESSED, op, access.region, access.mode, access)
         for life in effects.lifecycle:
             yield Pending(Done.ONE_ACCESSED, op, life.barrier, Mode.WRITE)
         for group in effects.bulk_groups:
@@ -264,7 +265,7 @@ class _Agent:
         """What a group wait is the end of: the reads of the agent's grouped copies, without `read=True` writes too."""
         for access in self.grouped:
             if action is GroupAction.WAIT or (action is GroupAction.WAIT_READ and access.mode is Mode.READ):
-                yield Pending(Done.ONE_ACCESSED, op, access.region, access.mode)
+                yield Pending(Done.ONE_ACCESSED, op, access.region, access.mode, access)
 
     def _roles(self, roles: Roles, state: State) -> Flow:
         """Each role is an agent of its own. What was before the fork is ordered before what they do, by one barrier."""
@@ -426,9 +427,9 @@ class Order:
     def _conflict(self, pending: Pending, effects: Effects) -> tuple[Mode, Region] | None:
         """How and as what the instruction touches bytes of `pending`, where the order matters; None where not."""
         assert pending.region is not None
-        for mode, region in _touched(effects):
-            both_harmless = mode is pending.mode and mode is not Mode.WRITE
-            if not both_harmless and may_overlap(pending.region, region, self.offsets, pending.crossed):
+        for mode, region, access in _touched(effects):
+            harmless = access is not None and pending.access is not None and access.commutes(pending.access)
+            if not harmless and may_overlap(pending.region, region, self.offsets, pending.crossed):
                 return mode, region
         return None
 
@@ -437,11 +438,11 @@ _ONE_THREAD = (Done.ONE_ACCESSED, Done.ONE_EXPECTED)
 _PAST = {Mode.READ: "read", Mode.WRITE: "written", Mode.ATOMIC: "updated"}
 
 
-def _touched(effects: Effects) -> Iterator[tuple[Mode, Region]]:
+def _touched(effects: Effects) -> Iterator[tuple[Mode, Region, Access | None]]:
     for access in effects.accesses:
-        yield access.mode, access.region
+        yield access.mode, access.region, access
     for life in effects.lifecycle:
-        yield Mode.WRITE, life.barrier
+        yield Mode.WRITE, life.barrier, None
 
 
 def _join(a: State | None, b: State | None) -> State | None:

@@ -10,7 +10,7 @@ from phalanx.ir.core import Function, Note, Op
 from phalanx.ir.effects import Proxy, When
 from phalanx.ir.ops.cluster import ClusterStore
 from phalanx.ir.ops.gather import RowCopy
-from phalanx.ir.ops.memory import AtomicAdd, Load, Store
+from phalanx.ir.ops.memory import ATOMICS, Load, Store
 from phalanx.ir.types import TileType
 from phalanx.ir.values import Const, Value
 from phalanx.ir.views import SharedBuffer, SharedView
@@ -30,7 +30,7 @@ _TILES: dict[type[Op], Callable[[Any], Value]] = {
     Load: lambda op: op.result,
     Store: lambda op: op.value,
     ClusterStore: lambda op: op.value,
-    AtomicAdd: lambda op: op.value,
+    **dict.fromkeys(ATOMICS, lambda op: op.value),
 }
 
 

@@ -20,7 +20,8 @@ class Touch(NamedTuple):
     key: tuple[Any, ...]
     """Which memory or barrier."""
     mode: str
-    """Memory: read, write, atomic. Barriers: signal (an arrival, bytes), expect, wait, test, life; arrive, wait."""
+    """Memory: read, write, atomic, "fold add" for atomics that commute. Barriers: signal (an arrival, bytes), expect,
+    wait, test, life; arrive, wait."""
     number: int = 0
     """Memory: a bit per byte. Barriers: the phase it was done in; for a wait the parity."""
     flips: bool = False
@@ -73,7 +74,7 @@ def order(first: Touch, second: Touch) -> Order:
         return Order.FREE
     one, two = first.mode, second.mode
     if first.kind == "memory":
-        if (one == two and one != "write") or not first.number & second.number:
+        if (one == two and one not in ("write", "atomic")) or not first.number & second.number:
             return Order.FREE
         return Order.RACE
     if first.kind == "cluster":

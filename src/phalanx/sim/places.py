@@ -54,10 +54,10 @@ class SharedPlace:
     def write(self, value: Any) -> None:
         self.array[...] = value
 
-    def fold(self, value: Any, function: Callable[[Any, Any], Any]) -> np.ndarray:
-        """Replaces every element by `function(old, new)`, returns the old ones."""
+    def fold(self, function: Callable[..., Any], *values: Any) -> np.ndarray:
+        """Replaces every element by `function(old, *new)`, returns the old ones."""
         old = self.array.copy()
-        self.array[...] = function(old, value)
+        self.array[...] = function(old, *values)
         return old
 
 
@@ -98,11 +98,11 @@ class GlobalPlace:
         elif self.view is not None:
             self.view[...] = value[self.inside] if isinstance(value, np.ndarray) else value
 
-    def fold(self, value: Any, function: Callable[[Any, Any], Any]) -> np.ndarray:
-        """Replaces every element by `function(old, new)`, returns the old ones (0 outside the array)."""
+    def fold(self, function: Callable[..., Any], *values: Any) -> np.ndarray:
+        """Replaces every element by `function(old, *new)`, returns the old ones (0 outside the array)."""
         old = self.read(self.window.zero)
         if self.view is not None:
-            new = function(old, value)
+            new = function(old, *values)
             self.view[...] = new if self.inside is None else new[self.inside]
         return old
 
@@ -143,15 +143,15 @@ class RowsPlace:
             in_tile, in_array = self._keys(self.valid, self.rows)
             self.rest.view[in_array] = np.broadcast_to(value, self.window.shape)[in_tile]
 
-    def fold(self, value: Any, function: Callable[[Any, Any], Any]) -> np.ndarray:
+    def fold(self, function: Callable[..., Any], *values: Any) -> np.ndarray:
         """Row by row, so that a row named twice is folded twice."""
-        value = np.broadcast_to(value, self.window.shape)
+        tiles = [np.broadcast_to(value, self.window.shape) for value in values]
         old = np.zeros(self.window.shape, self.window.dtype)
         if self.rest.view is not None:
             for position, row in zip(self.valid.tolist(), self.rows.tolist()):
                 in_tile, in_array = self._keys(position, row)
                 old[in_tile] = self.rest.view[in_array]
-                self.rest.view[in_array] = function(old[in_tile], value[in_tile])
+                self.rest.view[in_array] = function(old[in_tile], *[tile[in_tile] for tile in tiles])
         return old
 
 

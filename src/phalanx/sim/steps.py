@@ -59,7 +59,7 @@ class Recorder(Monitor):
     # --- memory -----------------------------------------------------------------------------------------------------
 
     def access(self, agent: Agent, op: Op, access: fx.Access, place: Any, ranks: list[int] | None) -> None:
-        mode = MODES[access.mode]
+        mode = f"fold {access.folds}" if access.folds else MODES[access.mode]
         if isinstance(place, SharedPlace):
             mask = self.shared_mask(place)
             cluster = place.cta.cluster

@@ -12,6 +12,7 @@ from phalanx.cuda.prelude import instruction
 from phalanx.cuda.registry import emits
 from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.arithmetic import cast_text
+from phalanx.cuda.tiles.atomics import ATOMIC_DTYPES, atomic
 from phalanx.cuda.tiles.coordinates import first_thread, owner_conditions
 from phalanx.cuda.tiles.facts import facts_of
 from phalanx.cuda.tiles.global_access import VECTOR_BYTES, GlobalAccess, scalar_pointer, vector_elements
@@ -24,7 +25,7 @@ from phalanx.cuda.writer import Writer, scalar_dtype
 from phalanx.errors import Error
 from phalanx.ir.core import Function
 from phalanx.ir.ops.control import While
-from phalanx.ir.ops.memory import AtomicAdd, Extent, FenceAsyncProxy, FenceCluster, Load, Store
+from phalanx.ir.ops.memory import ATOMICS, Atomic, AtomicCas, Extent, FenceAsyncProxy, FenceCluster, Load, Store
 from phalanx.ir.types import TileType
 from phalanx.ir.values import Value
 from phalanx.ir.views import GlobalView, SharedView
@@ -264,25 +265,32 @@ def _store_shared(w: Writer, op: Store, view: SharedView) -> None:
 # ---------------------------------------------------------------------- atomics
 
 
-@emits(AtomicAdd)
-def emit_atomic_add(w: Writer, op: AtomicAdd) -> None:
+@emits(*ATOMICS)
+def emit_atomic(w: Writer, op: Atomic) -> None:
     dtype = op.view.dtype
-    if dtype.name not in h.ATOMIC_DTYPES:
+    if dtype.name not in ATOMIC_DTYPES:
         raise Error(
-            f"the hardware has no atomic addition of {dtype}",
+            f"the hardware has no atomic updates of {dtype}",
             location=op.loc,
-            remedy=f"use one of {', '.join(h.ATOMIC_DTYPES)}",
+            remedy=f"use one of {', '.join(ATOMIC_DTYPES)}",
         )
     result = op.result if op.result is not None and w.uses(op.result) else None
     space = "global" if isinstance(op.view, GlobalView) else "shared" if op.view.cta is None else "remote"
-    add = w.use(h.atomic_add(dtype.name, space, result is not None))
+    scope = "gpu" if space == "global" else "cluster" if w.plan.function.cluster_size > 1 else "cta"
+    update = w.use(atomic(op.update, dtype.name, space, scope, result is not None))
     if isinstance(op.value.type, TileType):
-        _atomic_tile(w, op, add, result)
+        _atomic_tile(w, op, update, result)
     else:
-        _atomic_scalar(w, op, add, result)
+        _atomic_scalar(w, op, update, result)
 
 
-def _atomic_scalar(w: Writer, op: AtomicAdd, add: str, result: Value | None) -> None:
+def _new_elements(w: Writer, op: Atomic, slot: str | None = None) -> str:
+    """What an update is given besides the place: the new element, before it the one that is compared."""
+    values = [op.compare, op.value] if isinstance(op, AtomicCas) else [op.value]
+    return ", ".join(w.name(value) if slot is None else element(w.name(value), slot) for value in values)
+
+
+def _atomic_scalar(w: Writer, op: Atomic, update: str, result: Value | None) -> None:
     view = op.view
     conditions = [first_thread(w)]
     if isinstance(view, GlobalView):
@@ -290,7 +298,7 @@ def _atomic_scalar(w: Writer, op: AtomicAdd, add: str, result: Value | None) -> 
         conditions += inside
     else:
         place = scalar_place(w, view, w.plan.buffers[view.buffer].layout)
-    call = f"{add}({place}, {w.name(op.value)});"
+    call = f"{update}({place}, {_new_elements(w, op)});"
     if result is None:
         w.line(f"if ({' && '.join(conditions)}) {call}")
         return
@@ -300,8 +308,8 @@ def _atomic_scalar(w: Writer, op: AtomicAdd, add: str, result: Value | None) -> 
     share_scalar(w, op, name, view.dtype)
 
 
-def _atomic_tile(w: Writer, op: AtomicAdd, add: str, result: Value | None) -> None:
-    view, layout, value = op.view, w.plan.layouts[op.value], w.name(op.value)
+def _atomic_tile(w: Writer, op: Atomic, update: str, result: Value | None) -> None:
+    view, layout = op.view, w.plan.layouts[op.value]
     target = w.declare_tile(result) if result is not None else ""
     owner = owner_conditions(w, layout)
     with w.block(f"if ({' && '.join(owner)})" if owner else ""):
@@ -316,7 +324,7 @@ def _atomic_tile(w: Writer, op: AtomicAdd, add: str, result: Value | None) -> No
                 conditions, place = [*outer.alive(i), *outer.inside(i)], outer.pointer(i)
             else:
                 conditions, place = inner.alive(i), inner.place(i)
-            call = f"{add}({place}, {element(value, i)})"
+            call = f"{update}({place}, {_new_elements(w, op, i)})"
             condition = " && ".join(conditions)
             if result is None:
                 w.line(f"if ({condition}) {call};" if condition else f"{call};")

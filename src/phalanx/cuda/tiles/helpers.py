@@ -638,46 +638,6 @@ STORE_REMOTE = Helper(
     (WORDS,),
 )
 
-# dtype name -> (PTX type of the addition, asm constraint, C++ type of the operand)
-_ATOMIC_TYPES = {
-    "f64": ("f64", "d", "double"),
-    "f32": ("f32", "f", "float"),
-    "f16": ("noftz.f16", "h", "px_f16"),
-    "bf16": ("noftz.bf16", "h", "px_bf16"),
-    "i64": ("u64", "l", "long long"),
-    "u64": ("u64", "l", "unsigned long long"),
-    "i32": ("s32", "r", "int"),
-    "u32": ("u32", "r", "unsigned"),
-}
-ATOMIC_DTYPES = tuple(_ATOMIC_TYPES)
-
-
-@cache
-def atomic_add(dtype: str, space: str, returns: bool) -> Helper:
-    """Adds to one element: `space` "global", "shared" (both take pointers) or "remote" (a shared::cluster address)."""
-    kind, constraint, ctype = _ATOMIC_TYPES[dtype]
-    place = {"global": "global", "shared": "shared::cta", "remote": "shared::cluster"}[space]
-    scope = {"global": "gpu", "shared": "cta", "remote": "cluster"}[space]
-    verb = "atom" if returns else "red"
-    name = f"{'atomic' if returns else 'reduce'}_add_{dtype}_{space}"
-    if space == "remote":
-        parameter, address = ("unsigned", "address"), '"r"(address)'
-    else:
-        convert = "__cvta_generic_to_global" if space == "global" else "__cvta_generic_to_shared"
-        parameter = (f"{ctype}*", "p")
-        address = f'"l"({convert}(p))' if space == "global" else f'"r"((unsigned){convert}(p))'
-    mnemonic = f"{verb}.relaxed.{scope}.{place}.add.{kind}"
-    if returns:
-        body = (
-            f"{ctype} old;\n"
-            f'asm volatile("{mnemonic} %0, [%1], %2;"\n'
-            f'             : "={constraint}"(old) : {address}, "{constraint}"(x) : "memory");\n'
-            "return old;"
-        )
-    else:
-        body = f'asm volatile("{mnemonic} [%0], %1;" :: {address}, "{constraint}"(x) : "memory");'
-    return device_function(name, ctype if returns else "void", (parameter, (ctype, "x")), body)
-
 
 SHUFFLE = Helper(
     "shuffle",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import ClassVar
 
 from phalanx.frozen import frozen
@@ -49,16 +50,77 @@ class Store(Op):
 
 
 @frozen(eq=False, repr=False)
-class AtomicAdd(Op):
-    """Adds to every element of a region, atomically per element; defines the old values where `result` is given."""
+class Atomic(Op):
+    """Updates every element of a region, atomically per element; defines the old values where `result` is given.
 
-    mnemonic: ClassVar[str] = "atomic_add"
+    `update` is the function of the old element and the new one. `folds`: it commutes with itself.
+    """
+
+    update: ClassVar[str] = ""
+    folds: ClassVar[bool] = True
     view: View
     value: Value
     result: Value | None
 
     def effects(self) -> Effects:
-        return Effects(accesses=(Access(Mode.ATOMIC, self.view),))
+        folds = self.update if self.folds and self.result is None else ""
+        return Effects(accesses=(Access(Mode.ATOMIC, self.view, folds=folds),))
+
+    def without_result(self) -> Op:
+        return dataclasses.replace(self, result=None)
+
+    def elements(self) -> tuple[Value, ...]:
+        """The values with an element for each of the region's."""
+        return (self.value,) if self.result is None else (self.value, self.result)
+
+
+@frozen(eq=False, repr=False)
+class AtomicAdd(Atomic):
+    """Adds to every element of a region, atomically per element; defines the old values where `result` is given."""
+
+    mnemonic: ClassVar[str] = "atomic_add"
+    update: ClassVar[str] = "add"
+
+
+@frozen(eq=False, repr=False)
+class AtomicMax(Atomic):
+    """The larger of the old element and the new one, as `AtomicAdd`; not a number if one of them is none."""
+
+    mnemonic: ClassVar[str] = "atomic_max"
+    update: ClassVar[str] = "max"
+
+
+@frozen(eq=False, repr=False)
+class AtomicMin(Atomic):
+    """The smaller of the old element and the new one, as `AtomicAdd`; not a number if one of them is none."""
+
+    mnemonic: ClassVar[str] = "atomic_min"
+    update: ClassVar[str] = "min"
+
+
+@frozen(eq=False, repr=False)
+class AtomicExch(Atomic):
+    """Puts the new element in the place of the old one, as `AtomicAdd`."""
+
+    mnemonic: ClassVar[str] = "atomic_exch"
+    update: ClassVar[str] = "exch"
+    folds: ClassVar[bool] = False
+
+
+@frozen(eq=False, repr=False)
+class AtomicCas(Atomic):
+    """Puts the new element in the place of the old one where that equals `compare`, as `AtomicAdd`."""
+
+    mnemonic: ClassVar[str] = "atomic_cas"
+    update: ClassVar[str] = "cas"
+    folds: ClassVar[bool] = False
+    compare: Value
+
+    def elements(self) -> tuple[Value, ...]:
+        return (*super().elements(), self.compare)
+
+
+ATOMICS: tuple[type[Atomic], ...] = (AtomicAdd, AtomicMax, AtomicMin, AtomicExch, AtomicCas)
 
 
 @frozen(eq=False, repr=False)

@@ -84,7 +84,7 @@ class TmaReduce(Op):
         return Effects(
             accesses=(
                 Access(Mode.READ, self.src, Proxy.ASYNC, When.BULK_GROUP),
-                Access(Mode.ATOMIC, self.dst, Proxy.ASYNC, When.BULK_GROUP),
+                Access(Mode.ATOMIC, self.dst, Proxy.ASYNC, When.BULK_GROUP, folds=self.op),
             ),
             executor=Executor.ONE,
         )

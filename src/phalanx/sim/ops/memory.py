@@ -5,7 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from phalanx.ir.ops.memory import AtomicAdd, Extent, FenceAsyncProxy, FenceCluster, Load, Store
+import numpy as np
+
+from phalanx.ir.ops.memory import (
+    Atomic,
+    AtomicAdd,
+    AtomicCas,
+    AtomicExch,
+    AtomicMax,
+    AtomicMin,
+    Extent,
+    FenceAsyncProxy,
+    FenceCluster,
+    Load,
+    Store,
+)
 from phalanx.sim import numerics
 from phalanx.sim.agents import Agent
 from phalanx.sim.places import tile_of
@@ -32,9 +46,27 @@ def store(op: Store, agent: Agent) -> Callable[..., None]:
 
 
 @meaning(AtomicAdd)
-def atomic_add(op: AtomicAdd, agent: Agent) -> Callable[..., Any]:
-    view, add = op.view, numerics.binary("add", op.view.dtype)
-    return lambda place, value: tile_of(view, place.fold(value, add))
+@meaning(AtomicMax)
+@meaning(AtomicMin)
+def atomic_fold(op: Atomic, agent: Agent) -> Callable[..., Any]:
+    view, function = op.view, numerics.binary(op.update, op.view.dtype)
+    return lambda place, value: tile_of(view, place.fold(function, value))
+
+
+@meaning(AtomicExch)
+def atomic_exch(op: AtomicExch, agent: Agent) -> Callable[..., Any]:
+    view = op.view
+    return lambda place, value: tile_of(view, place.fold(lambda old, new: new, value))
+
+
+@meaning(AtomicCas)
+def atomic_cas(op: AtomicCas, agent: Agent) -> Callable[..., Any]:
+    view = op.view
+
+    def swap(old: Any, new: Any, expected: Any) -> Any:
+        return np.where(old == expected, new, old)
+
+    return lambda place, value, compare: tile_of(view, place.fold(swap, value, compare))
 
 
 @meaning(FenceAsyncProxy)

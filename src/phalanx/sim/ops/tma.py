@@ -63,7 +63,7 @@ def tma_reduce(op: TmaReduce, agent: Agent) -> Callable[..., None]:
     function = numerics.binary(op.op, op.dst.dtype, numerics.IN_MEMORY)
 
     def run(src: SharedPlace, dst: GlobalPlace) -> None:
-        issue(StoreCopy(agent, op, src.array, lambda data: dst.fold(data, function), join_open_group(agent)))
+        issue(StoreCopy(agent, op, src.array, lambda data: dst.fold(function, data), join_open_group(agent)))
 
     return require_aligned(run, op, op.dst, agent)
 

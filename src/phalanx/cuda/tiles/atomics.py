@@ -1,0 +1,122 @@
+"""Device functions that update one element of memory atomically: one instruction, or a loop around compare-and-swap."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from phalanx.cuda.prelude import device_function
+from phalanx.cuda.tiles import helpers as h
+from phalanx.cuda.writer import Helper
+
+# dtype name -> (PTX type of the addition, asm constraint, C++ type of the operand)
+_ATOMIC_TYPES = {
+    "f64": ("f64", "d", "double"),
+    "f32": ("f32", "f", "float"),
+    "f16": ("noftz.f16", "h", "px_f16"),
+    "bf16": ("noftz.bf16", "h", "px_bf16"),
+    "i64": ("u64", "l", "long long"),
+    "u64": ("u64", "l", "unsigned long long"),
+    "i32": ("s32", "r", "int"),
+    "u32": ("u32", "r", "unsigned"),
+}
+ATOMIC_DTYPES = tuple(_ATOMIC_TYPES)
+_WORDS = {16: ("b16", "h", "unsigned short"), 32: ("b32", "r", "unsigned"), 64: ("b64", "l", "unsigned long long")}
+"""Elements as bits: what is compared and exchanged."""
+# How a float is computed with: (its bits, the function of two, from the bits, to the bits).
+_FLOAT_BITS = {
+    "f64": (64, "f64", "__longlong_as_double((long long){})", "(unsigned long long)__double_as_longlong({})"),
+    "f32": (32, "f32", "__uint_as_float({})", "__float_as_uint({})"),
+    "f16": (16, "f32", "f16_to_float({})", "f16_from_float({})"),
+    "bf16": (16, "f32", "bf16_to_float({})", "bf16_from_float({})"),
+}
+
+
+def _atomic_type(update: str, dtype: str) -> tuple[str, str, str] | None:
+    """PTX type, constraint and C++ type of an update that is one instruction; None where there is none."""
+    kind, constraint, ctype = _ATOMIC_TYPES[dtype]
+    if update == "add":
+        return kind, constraint, ctype
+    if update in ("max", "min"):
+        return None if dtype in _FLOAT_BITS else (dtype.replace("i", "s"), constraint, ctype)
+    if update == "cas":
+        return None if dtype in _FLOAT_BITS else (_WORDS[int(dtype[1:])][0], constraint, ctype)
+    return None if _FLOAT_BITS.get(dtype, (0,))[0] == 16 else (f"b{dtype[1:]}", constraint, ctype)
+
+
+@cache
+def atomic(update: str, dtype: str, space: str, scope: str, returns: bool) -> Helper:
+    """Updates one element: `space` "global", "shared" (both take pointers) or "remote" (a shared::cluster address).
+
+    `update` is "add", "max", "min", "exch" or "cas", whose function takes the element to compare with first.
+    """
+    found = _atomic_type(update, dtype)
+    if found is None:
+        return _atomic_loop(update, dtype, space, scope)
+    kind, constraint, ctype = found
+    return _atomic_instruction(update, dtype, kind, constraint, ctype, space, scope, returns)
+
+
+def _atomic_instruction(
+    update: str, dtype: str, kind: str, constraint: str, ctype: str, space: str, scope: str, returns: bool
+) -> Helper:
+    place = {"global": "global", "shared": "shared::cta", "remote": "shared::cluster"}[space]
+    returns = returns or update in ("exch", "cas")
+    verb = "atom" if returns else "red"
+    name = f"{'atomic' if returns else 'reduce'}_{update}_{dtype}_{space}"
+    parameter, address = _atomic_place(ctype, space)
+    mnemonic = f"{verb}.relaxed.{scope}.{place}.{update}.{kind}"
+    news = ("expected", "x") if update == "cas" else ("x",)
+    inputs = ", ".join([address, *(f'"{constraint}"({new})' for new in news)])
+    numbered = ", ".join(f"%{n + 1 + returns}" for n in range(len(news)))
+    if returns:
+        body = (
+            f"{ctype} old;\n"
+            f'asm volatile("{mnemonic} %0, [%1], {numbered};"\n'
+            f'             : "={constraint}"(old) : {inputs} : "memory");\n'
+            "return old;"
+        )
+    else:
+        body = f'asm volatile("{mnemonic} [%0], {numbered};" :: {inputs} : "memory");'
+    return device_function(name, ctype if returns else "void", (parameter, *((ctype, new) for new in news)), body)
+
+
+def _atomic_place(ctype: str, space: str) -> tuple[tuple[str, str], str]:
+    """The parameter that says where the element is, and the address it gives the instruction."""
+    if space == "remote":
+        return ("unsigned", "address"), '"r"(address)'
+    convert = "__cvta_generic_to_global" if space == "global" else "__cvta_generic_to_shared"
+    return (f"{ctype}*", "p"), f'"l"({convert}(p))' if space == "global" else f'"r"((unsigned){convert}(p))'
+
+
+def _atomic_loop(update: str, dtype: str, space: str, scope: str) -> Helper:
+    """Where no instruction does it: computes the new element until nobody has changed the old one meanwhile."""
+    bits, compute, from_bits, to_bits = _FLOAT_BITS[dtype]
+    kind, constraint, word = _WORDS[bits]
+    ctype = _ATOMIC_TYPES[dtype][2]
+    swap = _atomic_instruction("cas", f"u{bits}", kind, constraint, word, space, scope, True)
+    parameter, _ = _atomic_place(ctype, space)
+    needs: list[Helper] = [swap]
+    if space == "remote":
+        needs.append(h.LOAD_REMOTE)
+        place, look = "address", f"{word} seen;\nload_remote<1>(&seen, address);\n"
+    else:
+        place = f"reinterpret_cast<{word}*>(p)"
+        look = f"{word} seen = *reinterpret_cast<const volatile {word}*>(p);\n"
+    if update == "exch":
+        new = "x" if ctype.startswith("px_") else to_bits.format("x")
+    else:
+        needs.append(h.EXTREME[update, int(compute[1:])])
+        needs += [h.TO_FLOAT[dtype], h.FROM_FLOAT[dtype]] if bits == 16 else []
+        given = from_bits.format("x") if bits == 16 else "x"
+        new = to_bits.format(f"{h.EXTREME[update, int(compute[1:])].name}({from_bits.format('seen')}, {given})")
+    old = "seen" if bits == 16 else from_bits.format("seen")
+    body = (
+        f"{look}"
+        "for (;;) {\n"
+        f"  const {word} next = {new};\n"
+        f"  const {word} was = next == seen ? seen : {swap.name}({place}, seen, next);\n"
+        f"  if (was == seen) return {old};\n"
+        "  seen = was;\n"
+        "}"
+    )
+    return device_function(f"atomic_{update}_{dtype}_{space}", ctype, (parameter, (ctype, "x")), body, *needs)

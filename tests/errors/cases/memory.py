@@ -1,0 +1,36 @@
+"""Atomics, shared memory by index, assumptions."""
+
+import numpy as np
+
+import phalanx as px
+from errors.casebook import case
+
+X = np.zeros((64, 64), np.float32)
+
+
+@case
+def atomic_cas_of_floats():
+    @px.kernel
+    def take(X):
+        px.atomic_cas(X[0:8, 0:8], 0.0, 1.0)
+
+    take[1](X)
+
+
+@case
+def atomic_max_with_a_tile_of_another_shape():
+    @px.kernel
+    def peak(X):
+        px.atomic_max(X[0:8, 0:8], px.zeros((8, 4)))
+
+    peak[1](X)
+
+
+@case
+def atomic_exch_of_a_value():
+    @px.kernel
+    def swap(X):
+        x = px.load(X[0, 0])
+        px.atomic_exch(x, 1.0)
+
+    swap[1](X)

@@ -1,0 +1,93 @@
+"""Small kernels for ordinary memory instructions, beside those of `tile_cases`: atomics, shared memory by index."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+
+import phalanx as px
+from tile_cases import case, zeros
+
+KINDS = {
+    "f32": np.float32, "f64": np.float64, "f16": np.float16, "bf16": ml_dtypes.bfloat16,
+    "i32": np.int32, "i64": np.int64, "u32": np.uint32, "u64": np.uint64,
+}
+
+
+def extreme_numbers(rng: np.random.Generator, shape: tuple[int, ...], kind: type) -> np.ndarray:
+    """Both signs and the whole range of a type; for floats some NaNs and infinities among them."""
+    if np.dtype(kind).kind in "iu":
+        info = np.iinfo(kind)
+        return rng.integers(info.min, info.max, shape, dtype=kind, endpoint=True)
+    found = rng.standard_normal(shape).astype(np.float32)
+    found[rng.random(shape) < 0.05] = np.nan
+    found[rng.random(shape) < 0.05] = -np.inf
+    return found.astype(kind)
+
+
+# ---------------------------------------------------------------------- atomics
+
+
+@px.kernel(warps=4)
+def updates(X, Y, Z, I, *, M=16, N=24):
+    """Boxes that an edge cuts, rows by index with a row named twice, elements: global and shared, old values seen or not."""
+    x = px.load(X[0:M, 0:N])
+    rows = px.load(I[0:M])
+    px.store(Z[0, 0:M, 0:N], px.atomic_max(Y[3 : 3 + M, 0:N], x))
+    px.atomic_min(Y[0:M, 5 : 5 + N], px.load(X[M : M + M, 0:N]))
+    px.atomic_max(Y[rows, 0:N], x)
+    px.atomic_min(Y[rows, 0:N], px.load(X[M : M + M, 0:N]))
+    px.store(Z[1, 0:M, 0:N], px.atomic_exch(Y[0:M, 2 : 2 + N], x))
+    px.store(Z[2, 0, 0:N], px.atomic_max(Y[1, 1], px.load(X[2, 3])))
+    px.store(Z[2, 1, 0:N], px.atomic_exch(Y[1, 2], px.load(X[2, 4])))
+    s = px.shared((M, N), X.dtype)
+    px.store(s, x)
+    px.store(Z[3, 0:M, 0:N], px.atomic_min(s, px.load(X[M : M + M, 0:N])))
+    px.atomic_max(s[0:4, 0:8], px.load(X[0:4, 8:16]))
+    px.store(Z[2, 2, 0:N], px.atomic_exch(s[1, 1], px.load(X[5, 5])))
+    px.atomic_max(s[0, 0], px.load(X[6, 6]))
+    px.store(Z[4, 0:M, 0:N], px.load(s))
+
+
+for _name, _kind in KINDS.items():
+    case(
+        f"update-{_name}",
+        updates,
+        1,
+        lambda rng, kind=_kind: [
+            extreme_numbers(rng, (32, 24), kind),
+            extreme_numbers(rng, (16, 24), kind),
+            zeros((5, 16, 24), kind),
+            np.array([0, 3, -1, 3, 15, 16, 3, 7, 2, 2, 9, 14, 13, 1 << 30, 5, 4], np.int32),
+        ],
+    )
+
+
+@px.kernel(warps=4)
+def swaps(X, Y, Z, I, *, N=24):
+    """Half of the comparisons succeed; then elements, and shared memory."""
+    index = px.load(I[0:N])
+    here = px.load(Y[0:N])
+    px.store(Z[0, 0:N], px.atomic_cas(Y[0:N], px.where(px.arange(N) % 2 == 0, here, here + 1), px.load(X[0:N])))
+    px.store(Z[1, 0:N], px.atomic_cas(Y[index], px.load(Y[index]), px.load(X[N : N + N])))
+    px.store(Z[2, 0:N], px.atomic_cas(Y[5], px.load(Y[5]), px.load(X[1])))
+    px.store(Z[3, 0:N], px.atomic_cas(Y[6], px.load(Y[6]) + 1, px.load(X[1])))
+    s = px.shared((N,), X.dtype)
+    px.store(s, here)
+    px.store(Z[4, 0:N], px.atomic_cas(s, px.load(X[0:N]), 3))
+    px.atomic_cas(s, here, px.load(X[0:N]))
+    px.store(Z[5, 0:N], px.load(s))
+
+
+for _name in ("i32", "u32", "i64", "u64"):
+    case(
+        f"swap-{_name}",
+        swaps,
+        1,
+        lambda rng, kind=KINDS[_name]: [
+            extreme_numbers(rng, (48,), kind),
+            extreme_numbers(rng, (20,), kind),
+            zeros((6, 24), kind),
+            np.where(np.arange(24) % 5 == 0, -1, rng.permutation(24)).astype(np.int32),
+        ],
+    )
