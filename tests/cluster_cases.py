@@ -183,6 +183,23 @@ def armed(X, Y, *, CLUSTER, N=96):
     px.store(Y[me, 0:N], px.load(inbox))
 
 
+@px.kernel(warps=2, cluster=cluster_of)
+def announced(X, Y, *, CLUSTER, N=96):
+    """The sender tells the receiver's barrier how many bytes come, in two parts, and arrives there when all are sent."""
+    size = px.cluster.size()
+    me, to = px.cluster.id() * size + px.cluster.rank(), (px.cluster.rank() + 1) % size
+    mine, inbox = px.shared(N, X.dtype), px.shared(N, X.dtype)
+    full = px.barrier()
+    px.store(mine, px.load(X[me, 0:N]))
+    px.fence.async_proxy()
+    for start in px.static_range(0, N, N // 2):
+        full.expect_tx(inbox.nbytes // 2, ctas=1 << to)
+        px.cluster.copy(mine[start : start + N // 2], inbox[start : start + N // 2], full, cta=to)
+    full.arrive(ctas=1 << to)
+    full.wait(0)
+    px.store(Y[me, 0:N], px.load(inbox))
+
+
 @px.kernel(warps=3, cluster=cluster_of)
 def relay(X, Y, *, CLUSTER, N=64, STAGES=2, TURNS=7):
     """A ring of stages around the cluster: each stage is released to the rank that fills it."""
@@ -489,6 +506,7 @@ MAKERS: dict[str, Callable[[np.random.Generator, Shape], Case]] = {
     "read_by_an_engine": _push(read_by_an_engine, 32, 16, out=_turned),
     "no_barrier": _push(no_barrier, 8, 16),
     "armed": _push(armed, 96),
+    "announced": _push(announced, 96),
     "relay": _push(relay, 7, 64),
     "to_itself": _to_itself,
     "softmax": _softmax,

@@ -34,6 +34,7 @@ def signals(X, mask, phase):
     bar[0].arrive()
     bar[1].arrive(2)
     bar[2].expect_tx(64)
+    bar[1].expect_tx(16, ctas=1 << peer)
     bar[0].arrive_and_expect_tx(128)
     bar[1].arrive(ctas=1 << peer)
     bar[2].arrive(ctas=0b1010)
@@ -52,6 +53,7 @@ def test_every_signal() -> None:
         "ptx::mbarrier_arrive_shared_cta(bar);",
         "ptx::mbarrier_arrive_shared_cta_count(bar + 8, 2);",
         "ptx::mbarrier_expect_tx_relaxed_cta_shared_cta(bar + 16, 64);",
+        "ptx::mbarrier_expect_tx_relaxed_cluster_shared_cluster(ptx::mapa_shared_cluster(bar + 8, peer), 16);",
         "ptx::mbarrier_arrive_expect_tx_shared_cta(bar, 128);",
         "ptx::mbarrier_arrive_shared_cluster(ptx::mapa_shared_cluster(bar + 8, peer));",
         "ptx::mbarrier_arrive_shared_cluster(ptx::mapa_shared_cluster(bar + 16, 1));",

@@ -183,3 +183,22 @@ def test_bytes_that_are_expected_are_not_negative():
     assert finding.message == (
         "bar of CTA 0 is told to expect -16 bytes in phase 0; expect as many bytes as the copies bring, 0 or more"
     )
+
+
+@px.kernel(cluster=2)
+def announces(X, Y, *, BYTES):
+    """Each CTA tells the other how many bytes it sends."""
+    mine, inbox, full = px.shared((32,), px.f32), px.shared((32,), px.f32), px.barrier()
+    to = px.cluster.rank() ^ 1
+    px.store(mine, px.load(X[px.cluster.rank(), 0:32]))
+    px.fence.async_proxy()
+    full.expect_tx(BYTES, ctas=1 << to)
+    px.cluster.copy(mine, inbox, full, cta=to)
+    full.arrive(ctas=1 << to)
+    full.wait(0)
+    px.store(Y[px.cluster.rank(), 0:32], px.load(inbox))
+
+
+@pytest.mark.parametrize(("nbytes", "kinds"), [(128, set()), (64, {"tx-mismatch"}), (256, {"tx-mismatch"})])
+def test_bytes_announced_by_the_sender_are_counted_at_the_receiver(nbytes, kinds):
+    assert {finding.kind for finding in px.check(announces[2], X, Y, BYTES=nbytes).findings} == kinds

@@ -124,10 +124,11 @@ class BarrierMembers:
         ctx.emit(Arrive(self.ref(ctx), operand(count), mask, loc=ctx.loc))
 
     @method
-    def expect_tx(self: Any, ctx: Builder, nbytes: Any) -> Any:
-        """The current phase waits for `nbytes` more."""
+    def expect_tx(self: Any, ctx: Builder, nbytes: Any, ctas: Any = None) -> Any:
+        """The current phase waits for `nbytes` more; here or in each CTA of the mask `ctas`."""
         nbytes = require_bytes(ctx, nbytes)
-        ctx.emit(ExpectTx(self.ref(ctx), operand(nbytes), loc=ctx.loc))
+        mask = mask_operand(ctx, "the mask ctas=", ctas)
+        ctx.emit(ExpectTx(self.ref(ctx), operand(nbytes), mask, loc=ctx.loc))
 
     @method
     def arrive_and_expect_tx(self: Any, ctx: Builder, nbytes: Any, ctas: Any = None) -> Any:

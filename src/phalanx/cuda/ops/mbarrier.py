@@ -42,8 +42,10 @@ _BYTES = ("unsigned", "bytes")
 _COUNT = ("unsigned", "count")
 
 
-def release(op: Arrive | ArriveExpectTx) -> str:
-    """The qualifiers of an arrive: "" is a release at CTA scope."""
+def release(op: Arrive | ArriveExpectTx | ExpectTx) -> str:
+    """The qualifiers of an arrive: "" is a release at CTA scope. Bytes that are expected alone order nothing."""
+    if isinstance(op, ExpectTx):
+        return ".relaxed.cta" if op.ctas is None else ".relaxed.cluster"
     if op.relaxed:
         return f".relaxed.{op.scope}"
     return "" if op.scope == "cta" else f".release.{op.scope}"
@@ -70,8 +72,8 @@ def arrive_expect_tx(space: str, scope: str = "") -> Helper:
     return instruction(f"mbarrier.arrive.expect_tx{scope}.shared::{space}.b64", "_, [{bar}], {bytes}", (_BAR, _BYTES))
 
 
-def expect_tx() -> Helper:
-    return instruction("mbarrier.expect_tx.relaxed.cta.shared::cta.b64", "[{bar}], {bytes}", (_BAR, _BYTES))
+def expect_tx(space: str, scope: str = "") -> Helper:
+    return instruction(f"mbarrier.expect_tx{scope}.shared::{space}.b64", "[{bar}], {bytes}", (_BAR, _BYTES))
 
 
 def poll(kind: str, scope: str = "") -> Helper:
@@ -201,9 +203,9 @@ def emit_arrive_expect_tx(w: Writer, op: ArriveExpectTx) -> None:
 
 
 def _signal(
-    w: Writer, op: Arrive | ArriveExpectTx, helper: Callable[[str, str], Helper], operands: str
+    w: Writer, op: Arrive | ArriveExpectTx | ExpectTx, helper: Callable[[str, str], Helper], operands: str
 ) -> None:
-    """An arrive here (`ctas` None), or in each CTA of the mask."""
+    """A signal here (`ctas` None), or in each CTA of the mask."""
     address = w.barrier_address(op.bar)
     scope = release(op)
     if op.ctas is None:
@@ -216,7 +218,7 @@ def _signal(
 @emits(ExpectTx)
 def emit_expect_tx(w: Writer, op: ExpectTx) -> None:
     with w.elected():
-        w.line(f"{w.use(expect_tx())}({w.barrier_address(op.bar)}, {bare(w.name(op.nbytes))});")
+        _signal(w, op, expect_tx, f", {bare(w.name(op.nbytes))}")
 
 
 @emits(Wait)

@@ -98,14 +98,15 @@ class Arrive(Op):
 
 @frozen(eq=False, repr=False)
 class ExpectTx(Op):
-    """The barrier's current phase waits for `nbytes` more."""
+    """The barrier's current phase waits for `nbytes` more; here or in every CTA of the mask `ctas`."""
 
     mnemonic: ClassVar[str] = "mbarrier.expect_tx"
     bar: BarrierRef
     nbytes: Value
+    ctas: Value | None = None
 
     def effects(self) -> Effects:
-        return Effects(expects=(Expect(self.bar, self.nbytes),), executor=Executor.ONE)
+        return Effects(expects=(Expect(self.bar, self.nbytes, self.ctas),), executor=Executor.ONE)
 
 
 @frozen(eq=False, repr=False)

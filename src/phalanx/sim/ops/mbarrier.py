@@ -61,7 +61,16 @@ def arrive(op: Arrive, agent: Agent) -> Callable[..., None]:
 
 @meaning(ExpectTx)
 def expect_tx(op: ExpectTx, agent: Agent) -> Callable[..., None]:
-    return lambda bar, nbytes: bar.expect(nbytes, op)
+    cta = agent.cta
+
+    def here(bar: MBarrier, nbytes: int, ctas: None) -> None:
+        bar.expect(nbytes, op)
+
+    def everywhere(bar: MBarrier, nbytes: int, ctas: int) -> None:
+        for rank in ranks_of(ctas, cta, op.loc):
+            bar.peer(rank).expect(nbytes, op)
+
+    return here if op.ctas is None else everywhere
 
 
 @meaning(ArriveExpectTx)
