@@ -183,23 +183,6 @@ def armed(X, Y, *, CLUSTER, N=96):
     px.store(Y[me, 0:N], px.load(inbox))
 
 
-@px.kernel(warps=2, cluster=cluster_of)
-def announced(X, Y, *, CLUSTER, N=96):
-    """The sender tells the receiver's barrier how many bytes come, in two parts, and arrives there when all are sent."""
-    size = px.cluster.size()
-    me, to = px.cluster.id() * size + px.cluster.rank(), (px.cluster.rank() + 1) % size
-    mine, inbox = px.shared(N, X.dtype), px.shared(N, X.dtype)
-    full = px.barrier()
-    px.store(mine, px.load(X[me, 0:N]))
-    px.fence.async_proxy()
-    for start in px.static_range(0, N, N // 2):
-        full.expect_tx(inbox.nbytes // 2, ctas=1 << to)
-        px.cluster.copy(mine[start : start + N // 2], inbox[start : start + N // 2], full, cta=to)
-    full.arrive(ctas=1 << to)
-    full.wait(0)
-    px.store(Y[me, 0:N], px.load(inbox))
-
-
 @px.kernel(warps=3, cluster=cluster_of)
 def relay(X, Y, *, CLUSTER, N=64, STAGES=2, TURNS=7):
     """A ring of stages around the cluster: each stage is released to the rank that fills it."""
@@ -491,6 +474,23 @@ def from_a_role(X, Y, *, CLUSTER, BM=16, BN=64):
             top = turn * BM // 2
             px.store(Y[me, top : top + BM // 2, 0:BN], px.load(inbox))
             empty.arrive(ctas=1 << before)
+
+
+@px.kernel(warps=2, cluster=cluster_of)
+def announced(X, Y, *, CLUSTER, N=96):
+    """The sender tells the receiver's barrier how many bytes come, in two parts, and arrives there when all are sent."""
+    size = px.cluster.size()
+    me, to = px.cluster.id() * size + px.cluster.rank(), (px.cluster.rank() + 1) % size
+    mine, inbox = px.shared(N, X.dtype), px.shared(N, X.dtype)
+    full = px.barrier()
+    px.store(mine, px.load(X[me, 0:N]))
+    px.fence.async_proxy()
+    for start in px.static_range(0, N, N // 2):
+        full.expect_tx(inbox.nbytes // 2, ctas=1 << to)
+        px.cluster.copy(mine[start : start + N // 2], inbox[start : start + N // 2], full, cta=to)
+    full.arrive(ctas=1 << to)
+    full.wait(0)
+    px.store(Y[me, 0:N], px.load(inbox))
 
 
 MAKERS: dict[str, Callable[[np.random.Generator, Shape], Case]] = {

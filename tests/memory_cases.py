@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 
 import phalanx as px
-from tile_cases import case, zeros
+from tile_cases import case, numbers, zeros
 
 KINDS = {
     "f32": np.float32, "f64": np.float64, "f16": np.float16, "bf16": ml_dtypes.bfloat16,
@@ -91,3 +91,18 @@ for _name in ("i32", "u32", "i64", "u64"):
             np.where(np.arange(24) % 5 == 0, -1, rng.permutation(24)).astype(np.int32),
         ],
     )
+
+
+# ---------------------------------------------------------------------- assumptions
+
+
+@px.kernel(warps=2)
+def trusted(X, Y, m, n, *, N=32):
+    """The first row and column are told to be right: aligned, and not negative."""
+    px.assume(m >= 0 and n >= 0 and n % 8 == 0)
+    x = px.load(X[m : m + 8, n : n + N])
+    px.assume(px.abs(x) < 1000.0)
+    px.store(Y[m : m + 8, n : n + N], x * 2)
+
+
+case("assume", trusted, 1, lambda rng: [numbers(rng, (20, 72), np.float32), zeros((20, 72)), 15, 48])

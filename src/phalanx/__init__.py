@@ -27,6 +27,7 @@ from phalanx.ir.types import bool_ as bool
 from phalanx.language import cluster, fence, tma
 from phalanx.language.auto import auto
 from phalanx.language.control import (
+    assume,
     block_id,
     cdiv,
     device_assert,
@@ -128,13 +129,13 @@ def __dir__() -> list[str]:
 __version__ = "0.1.0"
 
 __all__ = [
-    "Compiled", "DType", "Error", "abs", "all", "any", "arange", "argmax", "argmin", "atomic_add", "atomic_cas",
-    "atomic_exch", "atomic_max", "atomic_min", "auto", "barrier", "bf16", "bitcast", "block_id", "bool", "cdiv", "ceil",
-    "check", "cluster", "compile", "cos", "cumsum", "device", "device_assert", "dot", "empty", "erf", "example", "exp",
-    "exp2", "explore", "f16", "f32", "f64", "f8e4m3", "f8e5m2", "fence", "floor", "fma", "full", "func", "i16", "i32",
-    "i64", "i8", "isnan", "keep", "kernel", "kernels", "launch_dependents", "load", "log", "log2", "max", "maximum",
-    "min", "minimum", "num_blocks", "pipe", "print", "reciprocal", "reduce", "ring", "round", "rsqrt", "scan", "shared",
-    "sigmoid", "sin", "spec", "sqrt", "static_range", "store", "struct", "sum", "sync", "tanh", "tma", "topk", "trunc",
-    "tune", "u16", "u32", "u64", "u8", "unroll", "wait_prior", "warps", "wgmma", "wgmma_commit", "wgmma_wait", "where",
-    "zeros",
+    "Compiled", "DType", "Error", "abs", "all", "any", "arange", "argmax", "argmin", "assume", "atomic_add",
+    "atomic_cas", "atomic_exch", "atomic_max", "atomic_min", "auto", "barrier", "bf16", "bitcast", "block_id", "bool",
+    "cdiv", "ceil", "check", "cluster", "compile", "cos", "cumsum", "device", "device_assert", "dot", "empty", "erf",
+    "example", "exp", "exp2", "explore", "f16", "f32", "f64", "f8e4m3", "f8e5m2", "fence", "floor", "fma", "full",
+    "func", "i16", "i32", "i64", "i8", "isnan", "keep", "kernel", "kernels", "launch_dependents", "load", "log", "log2",
+    "max", "maximum", "min", "minimum", "num_blocks", "pipe", "print", "reciprocal", "reduce", "ring", "round", "rsqrt",
+    "scan", "shared", "sigmoid", "sin", "spec", "sqrt", "static_range", "store", "struct", "sum", "sync", "tanh", "tma",
+    "topk", "trunc", "tune", "u16", "u32", "u64", "u8", "unroll", "wait_prior", "warps", "wgmma", "wgmma_commit",
+    "wgmma_wait", "where", "zeros",
 ]

@@ -163,6 +163,24 @@ def test_printing_and_assertions() -> None:
 
 
 @px.kernel
+def trusting(X, n):
+    px.assume(n >= 0 and n % 8 == 0)
+    px.assume(px.load(X[0:8]) > 0.0)
+    px.store(X[n : n + 8], 1.0)
+
+
+def test_assumptions_are_checked_where_the_kernel_is_watched() -> None:
+    types = (array(1), I32)
+    text = body(module_of(trusting, types))
+    assert text.count("__builtin_assume(") == 1 and "px_stop" not in text
+    watched = module_of(trusting, types, watchdog=True)
+    assert "__builtin_assume(" not in watched.source and body(watched).count("px_stop(") >= 2
+    assert [(site.kind, site.name) for site in watched.sites] == [("assert", "what px.assume says is false")] * 2
+    compiles(trusting, types)
+    compiles(trusting, types, watchdog=True)
+
+
+@px.kernel
 def carried(X, Y, n):
     acc = px.zeros((32, 32), px.f32)
     for i in range(n):

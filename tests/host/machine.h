@@ -59,6 +59,8 @@ static inline void __threadfence() {}
 static inline void __threadfence_system() {}
 static inline void __nanosleep(unsigned) { px_yield(); }
 static inline void __trap() { px_fail("trap"); }
+#undef __builtin_assume
+#define __builtin_assume(x) ((x) ? (void)0 : px_fail("an assumption that is false"))
 
 // ---------------------------------------------------------------------- memory
 

@@ -196,8 +196,22 @@ def test_a_start_that_is_not_known_to_be_aligned() -> None:
     error = refusal(run_copy, array(1), I32, START=1)
     assert error.details == "its start along the last axis is not known to be a multiple of 16 bytes"
     assert error.remedy == (
-        "write the start as a multiple, such as i * 1024 or i // 4 * 4, or use px.load and px.store"
+        "write the start as a multiple, such as i * 1024 or i // 4 * 4, or say so: px.assume(i % 4 == 0), "
+        "or use px.load and px.store"
     )
+
+
+def test_a_start_that_is_said_to_be_aligned() -> None:
+    @px.kernel
+    def put(X, i):
+        s, bar = px.shared(64, px.f32), px.barrier()
+        px.assume(i % 4 == 0)
+        with bar.transaction():
+            px.tma.load(X[i : i + 64], s, bar)
+        bar.wait(0)
+
+    _, (plan,) = copies_of(put, array(1), I32)
+    assert plan.path == "bulk"
 
 
 def test_only_a_start_that_may_be_negative_is_guarded() -> None:
@@ -211,9 +225,27 @@ def test_only_a_start_that_may_be_negative_is_guarded() -> None:
             px.tma.store(s, Y[px.maximum(i, 0), m : m + 32, n : n + 32])
             n += 32
 
-    _, (unknown, known) = copies_of(out, array(3), I32)
+    copies, (unknown, known) = copies_of(out, array(3), I32)
     assert unknown.guarded == (1,)
     assert known.guarded == ()
+    (note,) = [note for note in copies.notes if "not known" in note.message]
+    assert note.message == (
+        "tma.store of Y: its start along axis 1 is not known to be 0 or more, so there is a second way for where it is not, "
+        "element by element; px.assume(i >= 0) or px.maximum(i, 0) saves it"
+    )
+    assert note.loc.text.strip() == "px.tma.store(s, Y[m, i : i + 32, n : n + 32])"
+
+
+def test_a_start_that_is_said_not_to_be_negative() -> None:
+    @px.kernel
+    def out(Y, i):
+        s = px.shared((32, 32), px.f32)
+        px.assume(i >= 0)
+        px.tma.store(s, Y[i : i + 32, 0:32])
+        px.tma.reduce(s, Y[i : i + 32, 0:32], "add")
+
+    copies, plans = copies_of(out, array(2), I32)
+    assert [plan.guarded for plan in plans] == [(), ()] and len(copies.notes) == 2
 
 
 def test_a_reduction_that_may_begin_at_a_negative_index() -> None:
@@ -225,7 +257,9 @@ def test_a_reduction_that_may_begin_at_a_negative_index() -> None:
     error = refusal(fold, array(2), I32)
     assert error.details is not None
     assert "through a descriptor: its start along axis 0 may be negative, which reductions can't clip" in error.details
-    assert error.remedy == "write the start so that it can't be negative, such as px.maximum(i, 0)"
+    assert error.remedy == (
+        "write the start so that it can't be negative, such as px.maximum(i, 0), or say so: px.assume(i >= 0)"
+    )
 
 
 def test_a_row_that_is_not_a_multiple_of_16_bytes() -> None:

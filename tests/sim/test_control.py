@@ -247,6 +247,17 @@ def test_device_assert():
     assert error.value.location.line == b.line
 
 
+def test_what_is_assumed_is_checked():
+    b = Build()
+    n = b.scalar(ty.i32)
+    b.add(control.Assume(b.compare("ge", n, 0, ty.i32), "what px.assume says is false", loc=b.here()))
+    simulate(b.done(), 1, [0])
+    with pytest.raises(Error) as error:
+        simulate(b.done(), 1, [-1])
+    assert error.value.kind == "assert" and error.value.location.line == b.line
+    assert error.value.message == "what px.assume says is false (block (0, 0, 0), all warps)"
+
+
 def test_division_by_zero_has_a_place():
     b = Build()
     n = b.scalar(ty.i32)

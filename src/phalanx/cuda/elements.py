@@ -42,6 +42,7 @@ def store_elements(w: Writer, src: SharedView, dst: GlobalView) -> None:
     steps = {axis: f"px_{axis}" for axis in dst.kept}
     for axis in dst.kept:
         step = steps[axis]
+        w.line("#pragma unroll 1")  # it is rare: what counts is how little of it there is
         w.line(f"for (int {step} = 0; {step} < {dst.extents[axis]}; ++{step})")
     place = [w.name(offset) for offset in src.offsets]
     for shared_axis, axis in zip(src.kept, dst.kept, strict=True):

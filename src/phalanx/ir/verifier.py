@@ -481,9 +481,9 @@ def _check_row_copy(op: gather.RowCopy) -> None:
     _need(shared.cta is None, op, "of another CTA's shared memory")
 
 
-def _check_condition(op: control.If | control.DeviceAssert | control.While) -> None:
+def _check_condition(op: control.If | control.Assume | control.DeviceAssert | control.While) -> None:
     _need(_dtype(op.cond) == bool_, op, f"a condition of type {op.cond.type}")
-    if not isinstance(op, control.DeviceAssert):
+    if not isinstance(op, control.Assume | control.DeviceAssert):
         _need(_shape(op.cond) == (), op, "a tile as condition")
 
 
@@ -540,6 +540,7 @@ _TYPES: dict[type[Op], Callable[..., None]] = {
     gather.TmaScatter: _check_row_copy,
     control.If: _check_condition,
     control.While: _check_condition,
+    control.Assume: _check_condition,
     control.DeviceAssert: _check_condition,
     control.For: _check_for,
     mbarrier.TestWait: _check_test_wait,

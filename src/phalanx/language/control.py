@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from phalanx.frozen import frozen
-from phalanx.ir.ops.control import DeviceAssert, LaunchDependents, Print, Sync, WaitPrior
+from phalanx.ir.ops.control import Assume, DeviceAssert, LaunchDependents, Print, Sync, WaitPrior
 from phalanx.ir.types import DType, bool_, i32
 from phalanx.ir.values import Value
 from phalanx.language.builder import Builder
@@ -231,6 +231,25 @@ def device_assert(ctx: Builder, cond: Any, message: Any = "assertion failed") ->
     if not is_scalar(cond) and not is_tile(cond):
         ctx.fail(f"px.device_assert needs a condition, not {describe(cond)}", "e.g. px.device_assert(k < K)")
     ctx.emit(DeviceAssert(truth(ctx, cond), message, loc=ctx.loc))
+
+
+@builtin("assume")
+def assume(ctx: Builder, cond: Any) -> Any:
+    """Says that `cond` holds here (for a tile: everywhere), so that the compiler may rely on it.
+
+    Any agent; any GPU. The simulator stops with an error where it is false, and so does a kernel with ``watchdog=True``;
+    elsewhere what happens then is undefined. No PTX: ``__builtin_assume`` in CUDA. Comparisons such as ``m >= 0`` and ``m
+    % 8 == 0`` also count for the choice of copies, if they stand in the same block as the computation of m.
+    Example: ``px.assume(m >= 0)``, before a ``px.tma.store`` to ``C[m:m+64, n:n+64]``.
+    """
+    cond = load_scalar(ctx, cond)
+    if isinstance(cond, Number):
+        if not cond:
+            ctx.fail("px.assume is false at compile time", "the condition does not depend on run-time values")
+        return
+    if not is_scalar(cond) and not is_tile(cond):
+        ctx.fail(f"px.assume needs a condition, not {describe(cond)}", "e.g. px.assume(m >= 0)")
+    ctx.emit(Assume(truth(ctx, cond), "what px.assume says is false", loc=ctx.loc))
 
 
 def truth(ctx: Builder, value: Any) -> Any:

@@ -89,6 +89,8 @@ class _Planner:
                 raise _no_path(op, view, str(no_tensor), str(no_bulk), misplaced) from None
         self.plans[op] = plan
         self.notes.append(Note(f"{op.mnemonic} of {view.array.name}: {plan.path} copy, {plan.reason}", op.loc))
+        if plan.guarded:
+            self.notes.append(Note(_guard(op, view, plan.guarded), op.loc))
 
     def _check_global(self, view: GlobalView) -> None:
         """What both paths ask of the array, and of the region's start."""
@@ -266,6 +268,16 @@ def _shape(extents: tuple[int, ...]) -> str:
     return " x ".join(map(str, extents)) if extents else "one element"
 
 
+def _guard(op: TmaOp, view: GlobalView, axes: tuple[int, ...]) -> str:
+    """What a store costs whose start may lie before the array, and how to say that it does not."""
+    where = " and ".join(f"axis {axis}" for axis in axes)
+    start = next((view.offsets[axis].name for axis in axes if view.offsets[axis].name), "i")
+    return (
+        f"{op.mnemonic} of {view.array.name}: its start along {where} is not known to be 0 or more, so there is a second "
+        f"way for where it is not, element by element; px.assume({start} >= 0) or px.maximum({start}, 0) saves it"
+    )
+
+
 def _no_path(op: TmaOp, view: GlobalView, no_tensor: str, no_bulk: str, misplaced: bool) -> Error:
     kind = view.array_type
     if view.index_axis is not None:
@@ -278,9 +290,9 @@ def _no_path(op: TmaOp, view: GlobalView, no_tensor: str, no_bulk: str, misplace
     elif no_tensor == UNKNOWN_START:
         step = COPY_CHUNK // view.dtype.itemsize
         remedy = f"write the start as a multiple, such as i * {max(step, view.extents[-1] // step * step)} or "
-        remedy += f"i // {step} * {step}, or use px.load and px.store"
+        remedy += f"i // {step} * {step}, or say so: px.assume(i % {step} == 0), or use px.load and px.store"
     elif "may be negative" in no_tensor:
-        remedy = "write the start so that it can't be negative, such as px.maximum(i, 0)"
+        remedy = "write the start so that it can't be negative, such as px.maximum(i, 0), or say so: px.assume(i >= 0)"
     elif misplaced:
         remedy = f"let the shared region begin at a multiple of {TMA_ALIGNMENT} bytes, of {COPY_CHUNK} where it is one row"
     elif view.extents[-1] * view.dtype.itemsize % COPY_CHUNK:

@@ -14,6 +14,7 @@ from phalanx.ir.ops.control import Assign, For, ReadVar
 from phalanx.ir.ops.tile import Binary, Cast, Keep, Select, Unary
 from phalanx.ir.types import ScalarType
 from phalanx.ir.values import Const, Value, constant_of
+from phalanx.passes.assumptions import find_assumptions
 from phalanx.passes.once import once
 
 ANY = 0
@@ -48,13 +49,17 @@ def power_of_two(number: int) -> int:
 def find_divisibility(function: Function) -> Divisibility:
     """Follows the definitions of all integer scalars; cells and loops until nothing changes any more."""
     known: dict[Value, int] = {}
+    assumed = {value: power_of_two(number) for value, number in find_assumptions(function).multiples.items()}
     ops = [op for op in function.walk() if isinstance(op, Binary | Unary | Select | Cast | Keep | For | Assign | ReadVar)]
 
     def divisor(value: Value) -> int:
         if isinstance(value, Const):
             return power_of_two(int(value.value))
         # Not seen yet: everything that is computed starts as ANY and only falls; what no rule covers is 1.
-        return known.get(value, ANY if value in computed else 1)
+        return both(known.get(value, ANY if value in computed else 1), assumed.get(value, 1))
+
+    def both(found: int, said: int) -> int:
+        return ANY if found == ANY else max(found, said)
 
     computed = {target for op in ops if (target := _target(op)) is not None}
     changed = True
@@ -68,6 +73,8 @@ def find_divisibility(function: Function) -> Divisibility:
             if known.get(target) != new:
                 known[target] = new
                 changed = True
+    for value, number in assumed.items():
+        known[value] = both(known.get(value, 1), number)
     return Divisibility(known)
 
 

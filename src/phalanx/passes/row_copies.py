@@ -144,7 +144,7 @@ def _no_way(op: RowCopy, view: GlobalView, reason: str, misplaced: bool) -> Erro
             "or use px.load and px.store with an index tile"
         )
     elif "may be negative" in reason:
-        remedy = "write the column so that it can't be negative, such as px.maximum(col, 0)"
+        remedy = "write the column so that it can't be negative, such as px.maximum(col, 0), or px.assume(col >= 0)"
     elif "last axis" in reason:
         remedy = f"write the column as a multiple, such as i * {view.extents[1]} or i // {step} * {step}"
     elif "multicast" in reason:

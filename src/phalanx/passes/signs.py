@@ -5,6 +5,9 @@ Products and sums of such scalars count as such: one that leaves 32 bits names n
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from phalanx.ir.core import Function, Op
 from phalanx.ir.ops.cluster import ClusterId, ClusterRank
 from phalanx.ir.ops.control import Assign, BlockId, For, NumBlocks, ReadVar
@@ -12,6 +15,7 @@ from phalanx.ir.ops.memory import Extent
 from phalanx.ir.ops.tile import Binary, Cast, Keep, Select, Unary
 from phalanx.ir.types import ScalarType
 from phalanx.ir.values import Const, Value, constant_of
+from phalanx.passes.assumptions import Bound, find_assumptions
 from phalanx.passes.once import once
 
 _COUNTS = (BlockId, NumBlocks, ClusterRank, ClusterId, Extent)
@@ -21,13 +25,20 @@ _FOLLOWED = (Binary, Unary, Select, Cast, Keep, For, Assign, ReadVar, *_COUNTS)
 class Signs:
     """`nonnegative(value)`: whether an integer scalar is known to be 0 or more."""
 
-    def __init__(self, negative: set[Value], computed: set[Value]) -> None:
+    def __init__(
+        self, negative: set[Value], computed: set[Value], least: Mapping[Value, tuple[Bound, ...]] = MappingProxyType({})
+    ) -> None:
         self._negative = negative  # may be negative, as far as is known by now
         self._computed = computed
+        self._least = least  # what was assumed
 
     def nonnegative(self, value: Value) -> bool:
+        return self._found(value) or any(self._found(least, beyond) for least, beyond in self._least.get(value, ()))
+
+    def _found(self, value: Value, beyond: bool = False) -> bool:
+        """Whether the value is 0 or more without assumptions about itself; with `beyond`, the next integer is."""
         if isinstance(value, Const):
-            return value.value >= 0
+            return value.value + beyond >= 0
         if isinstance(value.type, ScalarType) and value.type.dtype.kind in ("uint", "bool"):
             return True
         return value in self._computed and value not in self._negative
@@ -39,7 +50,8 @@ def find_signs(function: Function) -> Signs:
     ops = [op for op in function.walk() if isinstance(op, _FOLLOWED)]
     targets = [(op, op.var if isinstance(op, Assign) else op.defines) for op in ops]
     negative: set[Value] = set()
-    signs = Signs(negative, {target for _, target in targets if target is not None})
+    computed = {target for _, target in targets if target is not None}
+    signs = Signs(negative, computed, find_assumptions(function).least)
     changed = True
     while changed:
         changed = False

@@ -34,3 +34,31 @@ def atomic_exch_of_a_value():
         px.atomic_exch(x, 1.0)
 
     swap[1](X)
+
+
+@case
+def assumption_that_is_never_true():
+    @px.kernel
+    def trust(X, *, N=-1):
+        px.assume(N >= 0)
+
+    trust[1](X)
+
+
+@case
+def assumption_that_is_no_condition():
+    @px.kernel
+    def trust(X):
+        px.assume(X[0:8, 0:8])
+
+    trust[1](X)
+
+
+@case
+def assumption_that_is_false_in_a_run():
+    @px.kernel
+    def trust(X, m):
+        px.assume(m >= 0)
+        px.store(X[m : m + 8, 0:8], 1.0)
+
+    trust[1](X, -8)

@@ -16,6 +16,7 @@ from phalanx.ir.core import Block
 from phalanx.ir.effects import Span
 from phalanx.ir.ops.control import (
     Assign,
+    Assume,
     BlockId,
     Break,
     Continue,
@@ -293,8 +294,17 @@ def _print_tile(w: Writer, tile: Value) -> None:
     for_each_owned(w, tile, emit)
 
 
+@emits(Assume)
+def emit_assume(w: Writer, op: Assume) -> None:
+    """Checked where the kernel is watched; elsewhere told to the compiler, of scalars: nothing is gained from elements."""
+    if w.plan.watchdog:
+        emit_device_assert(w, op)
+    elif not isinstance(op.cond.type, TileType):
+        w.line(f"__builtin_assume({bare(w.name(op.cond))});")
+
+
 @emits(DeviceAssert)
-def emit_device_assert(w: Writer, op: DeviceAssert) -> None:
+def emit_device_assert(w: Writer, op: Assume | DeviceAssert) -> None:
     site = w.site("assert", op.message, op.loc)
     stop = f"{w.use(STOP)}({w.debug}, {site}, 0, 0);"
     if isinstance(op.cond.type, TileType):

@@ -195,6 +195,15 @@ class Print(Op):
 
 
 @frozen(eq=False, repr=False)
+class Assume(Op):
+    """The user says that `cond` holds (for a tile: everywhere). A run that is watched stops with `message` where not."""
+
+    mnemonic: ClassVar[str] = "assume"
+    cond: Value
+    message: str
+
+
+@frozen(eq=False, repr=False)
 class DeviceAssert(Op):
     """Stops the kernel with `message` unless `cond` holds (for a tile: everywhere)."""
 

@@ -10,6 +10,7 @@ import numpy as np
 from phalanx.errors import Error
 from phalanx.ir.ops.control import (
     Assign,
+    Assume,
     BlockId,
     Break,
     Continue,
@@ -186,8 +187,9 @@ def print_(op: Print, agent: Agent) -> Callable[..., None]:
     return lambda parts: print(*parts, file=out)
 
 
+@meaning(Assume)
 @meaning(DeviceAssert)
-def device_assert(op: DeviceAssert, agent: Agent) -> Callable[..., None]:
+def device_assert(op: Assume | DeviceAssert, agent: Agent) -> Callable[..., None]:
     cta = agent.cta
 
     def run(cond: Any) -> None:
