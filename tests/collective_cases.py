@@ -83,6 +83,31 @@ def piped_2d(X, Y, Z, *, CLUSTER, BM=16, BN=16, K=5, STAGES=2):
             px.store(Y[number, 0:BM, k * BN : k * BN + BN], tile)
 
 
+@px.kernel(warps=3, cluster=cluster_of)
+def lagging(X, Y, *, CLUSTER, BM=32, BN=64, STAGES=4):
+    """Two stages are fetched ahead of their commit, two are read before the older one is given back."""
+    size = px.cluster.size()
+    tiles = px.cdiv(X.shape[0], BM)
+    stages = px.shared((STAGES, BM, BN), X.dtype)
+    pipe = px.pipe(STAGES)
+    with px.warps(0, 1):
+        for t in range(0, tiles, 2):
+            for part in px.static_range(2):
+                s = pipe.acquire()
+                px.tma.load(X[(t + part) * BM : (t + part) * BM + BM, 0:BN], stages[s], pipe.full[s])
+            pipe.commit(stages[0].nbytes)
+            pipe.commit(stages[0].nbytes)
+    with px.warps(1, 2):
+        before = pipe.wait()
+        for t in range(1, 2 * px.cdiv(tiles, 2)):
+            s = pipe.wait()
+            tile = px.load(stages[before]) - px.load(stages[s])
+            pipe.release()
+            px.store(Y[px.cluster.id() * size + px.cluster.rank(), t * BM - BM : t * BM, 0:BN], tile)
+            before = s
+        pipe.release()
+
+
 CLUSTERS = 2
 
 
@@ -111,6 +136,13 @@ def _piped(rng: np.random.Generator, shape: Shape) -> Case:
     return Case(piped, _grid(shape), [x, np.zeros_like(want)], want, {"CLUSTER": shape})
 
 
+def _lagging(rng: np.random.Generator, shape: Shape) -> Case:
+    x = rng.integers(-9, 9, (7 * 32, 64)).astype(np.float32)
+    following = np.concatenate([x[32:], np.zeros((32, 64), np.float32)])
+    want = np.stack([x - following] * (CLUSTERS * prod(shape)))
+    return Case(lagging, _grid(shape), [x, np.zeros_like(want)], want, {"CLUSTER": shape})
+
+
 def _piped_2d(rng: np.random.Generator, shape: Shape) -> Case:
     x = rng.standard_normal((shape[1] * 16, 80)).astype(np.float32)
     z = rng.standard_normal((shape[0] * 16, 80)).astype(np.float32)
@@ -124,6 +156,7 @@ MAKERS: dict[str, Callable[[np.random.Generator, Shape], Case]] = {
     "lowest_fetches": _lowest,
     "piped": _piped,
     "piped_2d": _piped_2d,
+    "lagging": _lagging,
 }
 
 

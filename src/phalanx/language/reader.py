@@ -444,6 +444,7 @@ class Reader(Loops):
         """One stage of a pipe, filled or taken inside the block."""
         loc = self.ctx.loc
         fields = Fields(region.owner, self.state)
+        pipes.require_free_hands(self.ctx, fields, region.fills)
         stage = pipes.acquire(self.ctx, fields) if region.fills else pipes.wait(self.ctx, fields)
         if target is not None:
             self.bind(target, stage)
@@ -476,6 +477,9 @@ class Reader(Loops):
         self.role_depth += 1
         with self.ctx.block() as ops, self.runtime_control():
             self.statements(node.body)
+            if not self.terminated:
+                self.ctx.loc = loc
+                pipes.check_hands(self.ctx, outer_state, self.state, "this role")
             self.terminated = False
         self.role_depth -= 1
         assigned = [k for k in self.state if k not in outer_state]

@@ -62,3 +62,51 @@ def assumption_that_is_false_in_a_run():
         px.store(X[m : m + 8, 0:8], 1.0)
 
     trust[1](X, -8)
+
+
+@case
+def pipe_releases_what_it_never_took():
+    @px.kernel(warps=2)
+    def run(X):
+        pipe = px.pipe(2)
+        with px.warps(0, 1):
+            pipe.wait()
+            pipe.release()
+            pipe.release()
+
+    run[1](X)
+
+
+@case
+def pipe_waits_for_more_stages_than_it_has():
+    @px.kernel(warps=2)
+    def run(X):
+        pipe = px.pipe(2)
+        for _ in px.static_range(3):
+            pipe.wait()
+
+    run[1](X)
+
+
+@case
+def pipe_left_with_two_stages_taken():
+    @px.kernel(warps=2)
+    def run(X):
+        pipe = px.pipe(2)
+        with px.warps(0, 1):
+            pipe.wait()
+            pipe.wait()
+
+    run[1](X)
+
+
+@case
+def pipe_block_with_another_stage_in_hand():
+    @px.kernel(warps=2)
+    def run(X):
+        pipe = px.pipe(2)
+        pipe.wait()
+        with pipe.consume() as stage:
+            px.print(stage)
+
+    run[1](X)
