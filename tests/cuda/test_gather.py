@@ -19,19 +19,19 @@ def move(X, I, Y, *, R=4, K=64, MASK=None, HINT=None, CLUSTER=1):
     with bar.transaction():
         px.tma.gather(X, I[i : i + R], 0, s, bar, multicast=MASK, cache=HINT)
     bar.wait(0)
-    px.tma.scatter(s, I[i : i + R], 0, Y)
+    px.tma.scatter(s, I[i : i + R], 0, Y, cache=HINT)
     px.tma.commit()
     px.tma.wait(0)
 
 
 @px.kernel(warps=1)
-def move4(X, I, Y, *, K=64):
+def move4(X, I, Y, *, K=64, HINT=None):
     s, bar = px.shared((2, 4, K), X.dtype), px.barrier()
     i = px.block_id(0) * 4
     with bar.transaction():
         px.tma.gather4(X, (I[i], I[i + 1], I[i + 2], I[i + 3]), 0, s[1], bar)
     bar.wait(0)
-    px.tma.scatter4(s[1], (I[i], I[i + 1], I[i + 2], I[i + 3]), 0, Y)
+    px.tma.scatter4(s[1], (I[i], I[i + 1], I[i + 2], I[i + 3]), 0, Y, cache=HINT)
     px.tma.commit()
     px.tma.wait(0)
 
@@ -92,6 +92,17 @@ def test_multicast_and_hint_are_modifiers() -> None:
         "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster"
         ".L2::cache_hint [r], [r, {r, r}], [r], r, r;"
     )
+
+
+@pytest.mark.parametrize("kernel", [move, move4], ids=lambda kernel: kernel.name)
+def test_stores_of_rows_have_hints_too(kernel: Any) -> None:
+    for arch, store in (("sm_90a", STORE), ("sm_100a", STORE4)):
+        hinted = store.replace(".bulk_group", ".bulk_group.L2::cache_hint").replace(";", ", r;")
+        made = compiled(kernel, arch, HINT="evict_first")
+        assert copies(made)[1:] == [hinted, *GROUPS]
+        assert made.source.count("0x12f0000000000000ull") >= 1
+    narrow = compiled(move, "sm_90a", K=8, HINT="evict_last")  # rows of 16 bytes go as plain bulk copies
+    assert any("cp.async.bulk.global.shared::cta.bulk_group.L2::cache_hint" in line for line in copies(narrow))
 
 
 @pytest.mark.parametrize("arch", ARCHS)

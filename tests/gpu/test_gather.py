@@ -52,13 +52,13 @@ def by_four(X, I, Y, *, K):
 
 
 @px.kernel(warps=2)
-def back(X, I, Y, *, R, K):
+def back(X, I, Y, *, R, K, HINT=None):
     s, bar = px.shared((R, K), X.dtype), px.barrier()
     i = px.block_id(0) * R
     with bar.transaction():
         px.tma.load(X[i : i + R, 0:K], s, bar)
     bar.wait(0)
-    px.tma.scatter(s, I[i : i + R], 0, Y)
+    px.tma.scatter(s, I[i : i + R], 0, Y, cache=HINT)
     px.tma.commit()
     px.tma.wait(0)
 
@@ -106,14 +106,15 @@ def test_four_at_a_time_there_and_back(k: int) -> None:
     assert torch.equal(plain(y), gathered(x, idx))
 
 
+@pytest.mark.parametrize("hint", [None, "evict_first"])
 @pytest.mark.parametrize("k, rows", [(16, 32), (32, 4), (64, 132), (128, 32), (512, 32)])
-def test_scatter_drops_what_is_outside(k: int, rows: int) -> None:
+def test_scatter_drops_what_is_outside(k: int, rows: int, hint: str | None) -> None:
     x, y = random(rows, k), random(200, k)
     idx = torch.randperm(300, device="cuda")[:rows] - 50
     expected = y.clone()
     there = (idx >= 0) & (idx < 200)
     expected[idx[there]] = x[there]
-    back[1](x, idx, y, R=rows, K=k)
+    back[1](x, idx, y, R=rows, K=k, HINT=hint)
     assert torch.equal(y, expected)
 
 

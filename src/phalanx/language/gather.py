@@ -51,24 +51,24 @@ def gather(
 
 
 @builtin("tma.scatter4")
-def scatter4(ctx: Builder, src: Any, rows: Any, col: Any, dst: Any) -> Any:
+def scatter4(ctx: Builder, src: Any, rows: Any, col: Any, dst: Any, cache: Any = None) -> Any:
     """Starts a copy of the shared tile `src` of shape (4, K) to four rows of the matrix `dst`, from column `col` on.
 
     Any agent, one elected thread; sm_90 and up; PTX ``cp.async.bulk.tensor.2d.tile::scatter4`` on sm_100, four one-row
     stores on sm_90. It finishes with its group (`px.tma.commit`, `px.tma.wait`). A row outside the matrix is not
-    stored; the rows differ. Example: ``px.tma.scatter4(s, (r0, r1, r2, r3), k, Y); px.tma.commit(); px.tma.wait(0)``.
+    stored; the rows differ. `cache` as in `px.tma.store`. Example: ``px.tma.scatter4(s, (r0, r1, r2, r3), k, Y); px.tma.commit(); px.tma.wait(0)``.
     """
-    _scatter(ctx, "px.tma.scatter4", src, rows, col, dst, four=True)
+    _scatter(ctx, "px.tma.scatter4", src, rows, col, dst, cache, four=True)
 
 
 @builtin("tma.scatter")
-def scatter(ctx: Builder, src: Any, rows: Any, col: Any, dst: Any) -> Any:
+def scatter(ctx: Builder, src: Any, rows: Any, col: Any, dst: Any, cache: Any = None) -> Any:
     """Starts a copy of the shared tile `src` of shape (R, K), R a multiple of four, to rows of the matrix `dst`.
 
     Any agent, one elected thread (bulk groups are a thread's own); sm_90 and up; PTX as `px.tma.scatter4`. `rows` as in
-    `px.tma.gather`. Example: ``px.tma.scatter(s, IDX[i:i+32], k, Y); px.tma.commit(); px.tma.wait(0)``.
+    `px.tma.gather`, `cache` as in `px.tma.store`. Example: ``px.tma.scatter(s, IDX[i:i+32], k, Y); px.tma.commit(); px.tma.wait(0)``.
     """
-    _scatter(ctx, "px.tma.scatter", src, rows, col, dst, four=False)
+    _scatter(ctx, "px.tma.scatter", src, rows, col, dst, cache, four=False)
 
 
 def _gather(
@@ -91,19 +91,20 @@ def _gather(
         ctx.emit(TmaGather4(r0, r1, r2, r3, _part(ctx, tile, start), barrier, mask, hint, loc=ctx.loc))
 
 
-def _scatter(ctx: Builder, what: str, src: Any, rows: Any, col: Any, dst: Any, *, four: bool) -> None:
+def _scatter(ctx: Builder, what: str, src: Any, rows: Any, col: Any, dst: Any, cache: Any, *, four: bool) -> None:
     tile = _tile(ctx, f"the source of {what}", src, four)
     matrix = _matrix(ctx, f"the destination of {what}", dst)
     named = _rows(ctx, what, rows, tile.shape[0], four)
     column = _column(ctx, what, matrix, col)
     _require_same(ctx, what, matrix, tile, f"the matrix '{matrix.name}'", "the source")
+    hint = cache_hint(ctx, cache)
     if isinstance(named, Value):
         view = GlobalView(matrix, (named, column), tile.shape, (0, 1))
-        ctx.emit(TmaScatter(tile, view, ctx.agent.warps, loc=ctx.loc))
+        ctx.emit(TmaScatter(tile, view, ctx.agent.warps, hint, loc=ctx.loc))
         return
     for start in range(0, len(named), FOUR):
         r0, r1, r2, r3 = (_row(matrix, row, column, tile) for row in named[start : start + FOUR])
-        ctx.emit(TmaScatter4(_part(ctx, tile, start), r0, r1, r2, r3, loc=ctx.loc))
+        ctx.emit(TmaScatter4(_part(ctx, tile, start), r0, r1, r2, r3, hint, loc=ctx.loc))
 
 
 def _row(matrix: Param, row: Value, column: Value, tile: SharedView) -> GlobalView:

@@ -29,6 +29,7 @@ from phalanx.layouts.shared import SWIZZLE_MASKS
 LANES = 32
 NOWHERE = "0x7fffffff"  # a row that no matrix has
 _MAP: Parameter = ("const void*", "map")
+_POLICY: Parameter = ("unsigned long long", "policy")
 _PLACES: tuple[Parameter, ...] = tuple(("int", name) for name in ("column", "r0", "r1", "r2", "r3"))
 _AT = "{column}, {r0}, {r1}, {r2}, {r3}"
 
@@ -44,18 +45,18 @@ def gather4(multicast: bool, hint: bool) -> Helper:
         parameters += (("unsigned short", "ctas"),)
         operands += ", {ctas}"
     if hint:
-        parameters += (("unsigned long long", "policy"),)
+        parameters += (_POLICY,)
         operands += ", {policy}"
     name = "cp_async_bulk_tensor_2d_gather4" + "_multicast" * multicast + "_cache_hint" * hint
     return instruction(mnemonic, operands, parameters, name=name)
 
 
 @cache
-def scatter4() -> Helper:
-    mnemonic = "cp.async.bulk.tensor.2d.global.shared::cta.tile::scatter4.bulk_group"
-    parameters: tuple[Parameter, ...] = (_MAP, *_PLACES, ("unsigned", "src"))
-    operands = f"[{{map}}, {{{_AT}}}], [{{src}}]"
-    return instruction(mnemonic, operands, parameters, name="cp_async_bulk_tensor_2d_scatter4")
+def scatter4(hint: bool = False) -> Helper:
+    mnemonic = "cp.async.bulk.tensor.2d.global.shared::cta.tile::scatter4.bulk_group" + ".L2::cache_hint" * hint
+    parameters: tuple[Parameter, ...] = (_MAP, *_PLACES, ("unsigned", "src"), *[_POLICY] * hint)
+    operands = f"[{{map}}, {{{_AT}}}], [{{src}}]" + ", {policy}" * hint
+    return instruction(mnemonic, operands, parameters, name="cp_async_bulk_tensor_2d_scatter4" + "_cache_hint" * hint)
 
 
 @emits(TmaGather4)
@@ -165,6 +166,7 @@ class _Rows:
         self.array = w.name(self.view.array)
         self.column = self.view.offsets[1]
         self.layout = w.plan.buffers[self.shared.buffer].layout
+        self.policy = [POLICIES[op.cache]] if op.cache is not None else []
         w.comment(f"{self.plan.path}: {self.plan.reason}")
         if self.plan.path != "bulk rows":
             self.base = _shared_base(w, self.shared)
@@ -254,7 +256,6 @@ class _Gather(_Rows):
         super().__init__(w, op)
         self.bar = w.barrier_address(op.bar)
         self.ctas = [] if op.multicast is None else [_mask(w, op.multicast)]
-        self.policy = [POLICIES[op.cache]] if op.cache is not None else []
 
     def at_once(self, rows: list[str], column: str, address: str) -> None:
         helper = self.w.use(gather4(bool(self.ctas), bool(self.policy)))
@@ -282,16 +283,17 @@ class _Scatter(_Rows):
             yield
 
     def at_once(self, rows: list[str], column: str, address: str) -> None:
-        helper = self.w.use(scatter4())
+        helper = self.w.use(scatter4(bool(self.policy)))
         kept = [f"{row} < 0 ? {NOWHERE} : {row}" for row in rows]
-        self.w.line(f"{helper}({', '.join([self.map, column, *kept, address])});")
+        self.w.line(f"{helper}({', '.join([self.map, column, *kept, address, *self.policy])});")
 
     def single(self, row: str, column: str, address: str) -> None:
-        helper = self.w.use(tensor_store(2))
-        self.w.line(f"{helper}({', '.join([self.map, column, row, address])});")
+        helper = self.w.use(tensor_store(2, hint=bool(self.policy)))
+        self.w.line(f"{helper}({', '.join([self.map, column, row, address, *self.policy])});")
 
     def bulk(self, pointer: str, place: str, column: str, count: str) -> None:
-        self.w.line(f"{self.w.use(bulk_store())}({place}, {column}, px_size, {count}, {pointer});")
+        helper = self.w.use(bulk_store(hint=bool(self.policy)))
+        self.w.line(f"{helper}({', '.join([place, column, 'px_size', count, pointer, *self.policy])});")
 
 
 # ---------------------------------------------------------------------- operands

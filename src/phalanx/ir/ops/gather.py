@@ -66,6 +66,7 @@ class TmaScatter4(Op):
     row1: GlobalView
     row2: GlobalView
     row3: GlobalView
+    cache: str | None = None
 
     @property
     def rows(self) -> tuple[GlobalView, ...]:
@@ -87,6 +88,7 @@ class TmaScatter(Op):
     src: SharedView
     dst: GlobalView
     warps: int
+    cache: str | None = None
 
     def effects(self) -> Effects:
         return _scatters(self.src, (self.dst,))
