@@ -106,3 +106,67 @@ def trusted(X, Y, m, n, *, N=32):
 
 
 case("assume", trusted, 1, lambda rng: [numbers(rng, (20, 72), np.float32), zeros((20, 72)), 15, 48])
+
+
+# ---------------------------------------------------------------------- shared memory by index
+
+
+@px.kernel(warps=4)
+def elements(X, Y, I, *, N=96, M=64):
+    """Elements of a shared vector by index: out of range is filled, not stored, not counted."""
+    s, counts = px.shared((M,), X.dtype), px.shared((M,), px.i32)
+    index = px.load(I[0:N])
+    px.store(s, px.load(X[0:M]))
+    px.store(counts, 0)
+    px.store(Y[0, 0:N], px.load(s[index], fill=7))
+    px.store(Y[1, 0:N], px.load(s[index // 2]))
+    px.atomic_add(counts[index], 1)
+    px.store(s[index], px.load(X[index]) * 2)
+    px.store(Y[2, 0:M], px.load(s))
+    px.store(Y[3, 0:M], px.load(counts).to(X.dtype))
+    px.atomic_max(s[index], px.load(X[index]) * 3)
+    px.store(Y[4, 0:M], px.load(s))
+
+
+@px.kernel(warps=4)
+def shared_rows(X, Y, I, stage, *, R=24, M=16, K=32):
+    """Rows and columns of a stage of a buffer by index, and rows of its transpose."""
+    s = px.shared((2, M, K), X.dtype)
+    rows = px.load(I[0:R])
+    px.store(s[0], px.load(X[0:M, 0:K]))
+    px.store(s[1], px.load(X[M : M + M, 0:K]))
+    px.store(Y[0, 0:R, 0:K], px.load(s[stage, rows], fill=9))
+    px.store(Y[1, 0:R, 0:8], px.load(s[1 - stage, rows, 8:16]))
+    px.store(Y[2, 0:M, 0:R], px.load(s[stage][:, rows]))
+    px.store(Y[3, 0:R, 0:M], px.load(s[stage].T[rows, :]))
+    px.store(s[stage, px.where(px.arange(R) < 6, rows, -1)], px.load(Y[0, 0:R, 0:K]) + 1)
+    px.store(Y[4, 0:M, 0:K], px.load(s[stage]))
+    px.store(Y[5, 0:R, 0:K], px.load(s.at(0)[stage, rows]))
+
+
+def _index(rng: np.random.Generator, count: int, size: int, kind: type = np.int32) -> np.ndarray:
+    """Each index at most once, some of none."""
+    found = np.full(count, -1, kind)
+    places = rng.permutation(count)[: min(size, count) - 3]
+    found[places] = rng.permutation(size)[: len(places)]
+    found[places[:2]] = size, np.iinfo(kind).max
+    return found
+
+
+for _name in ("f32", "bf16", "i32", "i64"):
+    case(
+        f"sharedrows-{_name}",
+        elements,
+        1,
+        lambda rng, kind=KINDS[_name]: [numbers(rng, (64,), kind), zeros((5, 96), kind), _index(rng, 96, 64, np.int64)],
+    )
+for _name, _kind in (("f32", np.float32), ("f16", np.float16), ("u8", np.uint8), ("f64", np.float64)):
+    for _stage in (0, 1):
+        case(
+            f"sharedrows-box-{_name}-{_stage}",
+            shared_rows,
+            1,
+            lambda rng, kind=_kind, stage=_stage: [
+                numbers(rng, (32, 32), kind), zeros((6, 24, 32), kind), _index(rng, 24, 16), stage
+            ],
+        )

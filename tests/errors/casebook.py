@@ -13,9 +13,9 @@ import phalanx as px
 
 HERE = Path(__file__).parent
 TOPICS = (
-    "names", "expressions", "tiles", "tile_functions", "memory", "views", "control", "functions", "roles", "barriers", "copies",
-    "clusters", "gather", "rows", "products", "launch", "device", "matmul", "targets", "tensor_cores", "tuning",
-    "limits",
+    "names", "expressions", "tiles", "tile_functions", "memory", "views", "control", "functions", "roles", "barriers",
+    "copies", "clusters", "gather", "rows", "products", "launch", "device", "matmul", "targets", "tensor_cores",
+    "tuning", "limits",
 )  # fmt: skip
 
 

@@ -228,8 +228,7 @@ class _Verifier:
         if any(extent < 1 for extent in view.extents):
             raise Error("a view without elements", location=op.loc, remedy="every extent must be 1 or more")
         for axis, offset in enumerate(view.offsets):
-            indexed = isinstance(view, GlobalView) and axis == view.index_axis
-            if not indexed and not _is_integer(offset):
+            if axis != view.index_axis and not _is_integer(offset):
                 internal(f"offset {offset!r} of a view is not an integer", op.loc)
         if isinstance(view, SharedView):
             self._shared_view(view, op)
@@ -240,6 +239,8 @@ class _Verifier:
             internal(f"shared buffer '{buffer.name}' is not declared", op.loc)
         for axis, (offset, extent, size) in enumerate(zip(view.offsets, view.extents, buffer.shape, strict=True)):
             start = constant_of(offset)
+            if axis == view.index_axis:
+                continue  # any number of rows, each of them anywhere
             if extent <= size and (start is None or 0 <= start <= size - extent):
                 continue
             where = f"axis {axis} of shared buffer '{buffer.name}' (size {size})"

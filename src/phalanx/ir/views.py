@@ -91,17 +91,19 @@ class GlobalView:
     @property
     def index_axis(self) -> int | None:
         """The axis whose offset is a tile of indices, if any."""
-        for axis, offset in enumerate(self.offsets):
-            if offset.type.shape:  # type: ignore[union-attr]
-                return axis
-        return None
+        return _index_axis(self.offsets)
+
+
+def _index_axis(offsets: tuple[Value, ...]) -> int | None:
+    return next((axis for axis, offset in enumerate(offsets) if offset.type.shape), None)  # type: ignore[union-attr]
 
 
 @frozen
 class SharedView:
     """A box of a shared buffer. `kept` lists the buffer's axes in the view's order (a permutation is a transpose).
 
-    `cta` is the rank whose memory is meant, None for the own CTA.
+    `cta` is the rank whose memory is meant, None for the own CTA. At most one offset may be a rank-1 tile of indices: the
+    rows it names, of all that the buffer has along that axis.
     """
 
     buffer: SharedBuffer
@@ -121,6 +123,11 @@ class SharedView:
     @property
     def nbytes(self) -> int:
         return prod(self.extents) * self.dtype.itemsize
+
+    @property
+    def index_axis(self) -> int | None:
+        """The axis whose offset is a tile of indices, if any."""
+        return _index_axis(self.offsets)
 
 
 @frozen

@@ -24,6 +24,7 @@ from phalanx.language.mbarrier import mask_operand
 from phalanx.language.memory import require_view, stored_value
 from phalanx.language.operators import binary, describe, dtype_of, is_scalar, is_tile
 from phalanx.language.tma import global_side, require_match, shared_side
+from phalanx.language.tma_operands import require_box
 from phalanx.language.values import BarrierValue, load_scalar, require_index
 
 REDUCTIONS = ("sum", "max", "min")
@@ -111,6 +112,7 @@ def _receiver(ctx: Builder, what: str, dst: Any, cta: Any) -> tuple[SharedView, 
     target = require_view(ctx, f"the destination of {what}", dst)
     if not isinstance(target, SharedView):
         ctx.fail(f"{what} with cta= goes to shared memory", "px.tma.store copies to global memory")
+    require_box(ctx, f"the destination of {what}", target)
     if target.cta is not None:
         if cta is not None:
             ctx.fail("the rank is named twice, by .at() and by cta=", f"write {what}(s, d, bar, cta=r)")
@@ -122,6 +124,7 @@ def _receiver(ctx: Builder, what: str, dst: Any, cta: Any) -> tuple[SharedView, 
 
 
 def _push(ctx: Builder, source: SharedView, dst: Any, bar: Any, cta: Any, arm: bool) -> None:
+    require_box(ctx, "the source of px.cluster.copy", source)
     if source.cta is not None:
         ctx.fail(
             "the source of px.cluster.copy is in another CTA",

@@ -56,7 +56,8 @@ def scatter4(ctx: Builder, src: Any, rows: Any, col: Any, dst: Any, cache: Any =
 
     Any agent, one elected thread; sm_90 and up; PTX ``cp.async.bulk.tensor.2d.tile::scatter4`` on sm_100, four one-row
     stores on sm_90. It finishes with its group (`px.tma.commit`, `px.tma.wait`). A row outside the matrix is not
-    stored; the rows differ. `cache` as in `px.tma.store`. Example: ``px.tma.scatter4(s, (r0, r1, r2, r3), k, Y); px.tma.commit(); px.tma.wait(0)``.
+    stored; the rows differ. `cache` as in `px.tma.store`.
+    Example: ``px.tma.scatter4(s, (r0, r1, r2, r3), k, Y); px.tma.commit(); px.tma.wait(0)``.
     """
     _scatter(ctx, "px.tma.scatter4", src, rows, col, dst, cache, four=True)
 
@@ -66,7 +67,8 @@ def scatter(ctx: Builder, src: Any, rows: Any, col: Any, dst: Any, cache: Any = 
     """Starts a copy of the shared tile `src` of shape (R, K), R a multiple of four, to rows of the matrix `dst`.
 
     Any agent, one elected thread (bulk groups are a thread's own); sm_90 and up; PTX as `px.tma.scatter4`. `rows` as in
-    `px.tma.gather`, `cache` as in `px.tma.store`. Example: ``px.tma.scatter(s, IDX[i:i+32], k, Y); px.tma.commit(); px.tma.wait(0)``.
+    `px.tma.gather`, `cache` as in `px.tma.store`.
+    Example: ``px.tma.scatter(s, IDX[i:i+32], k, Y); px.tma.commit(); px.tma.wait(0)``.
     """
     _scatter(ctx, "px.tma.scatter", src, rows, col, dst, cache, four=False)
 

@@ -115,6 +115,8 @@ def load_view(ctx: Builder, view: GlobalView | SharedView, fill: Any, once: bool
 def load(ctx: Builder, view: Any, fill: Any = 0, once: Any = False) -> Any:
     """A region of global or shared memory into registers; elements outside a global array are `fill`.
 
+    So are rows named by an index tile (``A[rows]``, ``s[rows]``) that an array or a shared buffer does not have, -1 among them.
+
     Any agent, all its threads; any GPU; PTX ``ld.global`` / ``ld.shared`` (``ld.shared::cluster`` through ``.at``), as
     wide as strides and alignment allow. ``once=True`` tells the caches that a global region is not read again soon
     (``L1::no_allocate``). Example: ``x = px.load(A[m:m+64, k:k+64])``.
@@ -157,6 +159,8 @@ def stored_value(ctx: Builder, what: str, region: GlobalView | SharedView, value
 @builtin("store")
 def store(ctx: Builder, view: Any, tile: Any, once: Any = False) -> Any:
     """Registers into a region of global or shared memory; elements outside a global array are not stored.
+
+    Nor are rows named by an index tile (``A[rows]``, ``s[rows]``) that an array or a shared buffer does not have.
 
     Any agent, all its threads; any GPU; PTX ``st.global`` / ``st.shared`` (``st.shared::cluster`` through ``.at``).
     ``once=True``: no cache of this SM need keep a global region (``L1::no_allocate``).

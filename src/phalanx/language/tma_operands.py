@@ -31,12 +31,22 @@ def shared_side(ctx: Builder, what: str, view: Any) -> SharedView:
     region = require_view(ctx, what, view)
     if not isinstance(region, SharedView):
         ctx.fail(f"{what} must be a shared buffer", "make one with px.shared(shape, dtype)")
+    require_box(ctx, what, region)
     if region.cta is not None:
         remedy = "a TMA copy reads and writes this CTA's shared memory; multicast= reaches peers"
         ctx.fail(f"{what} is in another CTA", remedy)
     if region.kept != tuple(sorted(region.kept)):
         ctx.fail(f"{what} is transposed", "TMA copies rows as they are; transpose where the tile is read")
     return region
+
+
+def require_box(ctx: Builder, what: str, region: SharedView) -> None:
+    """Copies and tensor cores take boxes of shared memory, not rows by index."""
+    if region.index_axis is not None:
+        ctx.fail(
+            f"{what} is indexed by a tile",
+            "rows of shared memory by index are for px.load, px.store and the atomics: load them and store them elsewhere",
+        )
 
 
 def require_match(ctx: Builder, what: str, src: Any, dst: Any) -> None:
@@ -66,4 +76,4 @@ def cache_hint(ctx: Builder, cache: Any) -> str | None:
     return cache
 
 
-__all__ = ["cache_hint", "completion", "global_side", "require_match", "shared_side"]
+__all__ = ["cache_hint", "completion", "global_side", "require_box", "require_match", "shared_side"]

@@ -131,10 +131,16 @@ class ViewValue:
         for position, axis in enumerate(view.kept):
             item = index[position] if position < len(index) else Slice(None, None, None)
             start, extent, keep = read_index(ctx, item, view.extents[axis], position)
-            if is_tile(start) or is_tile(view.offsets[axis]):
-                ctx.fail(
-                    "an index tile can't be applied to a part of a view", "index the array itself: A[rows, k:k+BK]"
-                )
+            if is_tile(start):
+                self.require_whole(ctx, axis)
+                offsets[axis], extents[axis] = start, extent
+                kept.append(axis)
+                continue
+            if is_tile(view.offsets[axis]):
+                if isinstance(item, Slice) and item.start is None and item.stop is None:
+                    kept.append(axis)
+                    continue
+                ctx.fail("rows named by an index tile can't be indexed again", "index the index tile, or load first")
             if isinstance(start, int) and (start < 0 or start + extent > view.extents[axis]):
                 where = f"shared buffer '{view.buffer.name}'" if isinstance(view, SharedView) else "the view"
                 shown = f"slice {start}:{start + extent}" if keep else f"index {start}"
@@ -147,9 +153,26 @@ class ViewValue:
             extents[axis] = extent
             if keep:
                 kept.append(axis)
+        if sum(is_tile(offset) for offset in offsets) > 1:
+            ctx.fail("more than one index tile in a subscript", "only one axis can be indexed by a tile")
         return ViewValue(
             dataclasses.replace(view, offsets=tuple(offsets), extents=tuple(extents), kept=tuple(kept))
         )
+
+
+    def require_whole(self, ctx: Builder, axis: int) -> None:
+        """Along an axis that an index tile goes into, a view has all of a shared buffer, and no other index tile."""
+        view = self.view
+        if isinstance(view, GlobalView):
+            ctx.fail("an index tile can't be applied to a part of a view", "index the array itself: A[rows, k:k+BK]")
+        name = view.buffer.name
+        if view.index_axis is not None:
+            ctx.fail("more than one index tile in a subscript", "only one axis can be indexed by a tile")
+        if view.extents[axis] != view.buffer.shape[axis]:
+            ctx.fail(
+                f"an index tile can't be applied to a part of '{name}'",
+                f"its indices count from the start of the buffer: index '{name}' itself, e.g. {name}[index]",
+            )
 
 
 def add_offsets(ctx: Builder, base: Value, start: Any) -> Any:

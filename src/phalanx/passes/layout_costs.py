@@ -124,6 +124,11 @@ def touch_cost(view: View, layout: RegisterLayout, writes: bool) -> float:
     if isinstance(view, GlobalView):
         width = vector_elements(view, layout)
         return _global_cost(layout, width, view.dtype.itemsize, _runs_along_rows(view), writes)
+    if view.index_axis is not None:
+        last = len(view.buffer.shape) - 1
+        plain = SharedLayout(view.buffer.shape, view.dtype.itemsize)
+        width = 1 if view.index_axis == last else best_vector(layout, plain, 0, view.kept)
+        return 2.0 * -(-layout.num_registers // width) * _warps(layout, writes)
     return _shared_cost(layout, view.buffer.shape, view.dtype.itemsize, view.kept, writes)
 
 

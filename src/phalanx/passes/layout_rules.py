@@ -42,7 +42,7 @@ from phalanx.ir.ops.tile import (
 from phalanx.ir.ops.wgmma import Wgmma, WgmmaWait
 from phalanx.ir.types import TileType
 from phalanx.ir.values import Value
-from phalanx.ir.views import GlobalView, View
+from phalanx.ir.views import View
 from phalanx.layouts.blocked import whole_in_every_warp
 from phalanx.layouts.fragments import mma_accumulator, mma_left, mma_right
 from phalanx.layouts.mma import wgmma_accumulator, wgmma_operand
@@ -175,7 +175,9 @@ def _atomic(op: Atomic) -> list[Wish]:
     others = [value for value in op.elements() if value not in (op.value, op.result)]
     touch = [Touch(op.value, op.view, True), *_rows(op.view, op.value)]
     touch += [Operand(other, op.value, lambda layout: layout) for other in others]
-    return touch if op.result is None else [Same((op.value, op.result)), *touch, _as_it_was_read(op.result, op.value)]
+    if op.result is None:
+        return [Same((op.value,)), *touch]  # alone too: else its indices are moved to it
+    return [Same((op.value, op.result)), *touch, _as_it_was_read(op.result, op.value)]
 
 
 def _as_it_was_read(result: Value, operand: Value) -> Result:
@@ -185,7 +187,7 @@ def _as_it_was_read(result: Value, operand: Value) -> Result:
 
 def _rows(view: View, data: Value) -> list[Wish]:
     """The tile of row indices runs along one axis of the data."""
-    axis = view.index_axis if isinstance(view, GlobalView) else None
+    axis = view.index_axis
     if axis is None:
         return []
     dim = view.kept.index(axis)

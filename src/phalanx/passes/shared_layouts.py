@@ -67,7 +67,7 @@ def choose_shared_layouts(
                 copied.setdefault(view.buffer, []).append(view)
             elif type(op) in _TILES:
                 tile = _TILES[type(op)](op)
-                if isinstance(tile.type, TileType):
+                if isinstance(tile.type, TileType) and view.index_axis is None:  # where indices lead, nobody knows
                     touched.setdefault(view.buffer, []).append((view, layouts[tile]))
     found: dict[SharedBuffer, tuple[SharedLayout, int]] = {}
     for buffer in copied:

@@ -175,7 +175,7 @@ class Checker(Monitor):
 
     def access(self, agent: Agent, op: Op, access: fx.Access, place: Any, ranks: list[int] | None) -> None:
         clock: AgentClock = agent.watch
-        if type(place) is not SharedPlace:
+        if not isinstance(place, SharedPlace):
             if access.region.array.index in self.memory.arrays:  # type: ignore[union-attr]
                 record = Record(clock, op, access, place, clock.rank, clock.dim, clock.now[clock.dim])
                 self.conflicts.global_(record, self.memory)
@@ -248,7 +248,7 @@ class Checker(Monitor):
                 self._lands_too_late(barrier, work, accesses)
         tracked = self.memory.arrays
         for access, place, ranks in accesses:
-            if type(place) is not SharedPlace:
+            if not isinstance(place, SharedPlace):
                 if access.region.array.index in tracked:  # type: ignore[union-attr]
                     record = Record(clock, op, access, place, clock.rank, *ends[0], work)
                     record.also = tuple(ends[1:])
@@ -279,7 +279,7 @@ class Checker(Monitor):
             dim = clock.reads_dim if access.mode is READ else clock.writes_dim
             epoch = clock.commits + 1
         record = Record(clock, op, access, place, clock.rank, dim, epoch, work)
-        if type(place) is SharedPlace:
+        if isinstance(place, SharedPlace):
             if access.mode is READ and access.when is BY_BULK_GROUP:
                 clock.last_store = record
             elif access.mode is READ and access.when is BY_MMA_GROUP:

@@ -125,6 +125,8 @@ def shared_text(view: SharedView, place: Any) -> str:
     """`stages[2]`, `s[0:32, 16:32]`."""
     key = [part for part in place.key if part is not Ellipsis]
     shape = view.buffer.shape
+    if view.index_axis is not None:
+        key[view.index_axis] = "rows"
     while key and isinstance(key[-1], slice) and key[-1] == slice(0, shape[len(key) - 1]):
         key.pop()
     inside = ", ".join(f"{p.start}:{p.stop}" if isinstance(p, slice) else str(p) for p in key)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from phalanx.sim.barriers import MBarrier
-from phalanx.sim.places import SharedPlace
+from phalanx.sim.places import SharedPlace, SharedRows
 
 if TYPE_CHECKING:
     from phalanx.sanitizer.records import Record
@@ -96,6 +96,8 @@ class SharedShadow:
 
     def of(self, place: SharedPlace) -> Cells:
         """The cells of a region; `place` may be of a peer, the same bytes here are meant."""
+        if isinstance(place, SharedRows):  # exactly the rows that are touched
+            return [cell for part in place.parts() for cell in self.of(part)]
         key = (place.buffer, *[(p.start, p.stop) if isinstance(p, slice) else p for p in place.key])
         cells = self.regions.get(key)
         if cells is None:

@@ -186,11 +186,12 @@ class Emitter:
         fixed = all(
             start is None or 0 <= start <= size - extent for start, extent, size in zip(starts, view.extents, shape)
         )
-        call = self.bind("f", lambda agent: guarded(shared_place(view, agent.cta, location), agent))
+        boxes = view.index_axis is None
+        call = self.bind("f", lambda agent: guarded(shared_place(view, agent.cta, location), agent, keep=boxes))
         if fixed and not moving and view.cta is None:
             key = shared_key(view, tuple(starts), location)  # type: ignore[arg-type]
             return self.bind("s", lambda agent: SharedPlace(agent.cta, buffer, key, axes))
-        if fixed and len(moving) == 1 and view.cta is None:
+        if fixed and len(moving) == 1 and view.cta is None and boxes:
             axis = moving[0]
             if axis not in view.kept and shape[axis] <= _TABLE_LIMIT:
                 keys = [

@@ -146,15 +146,18 @@ class Missing:
 MISSING = Missing()
 
 
-def guarded(find: Callable[..., Any], agent: Agent) -> Callable[..., Any]:
-    """`find`, with `MISSING` for what it does not find where a monitor takes note of that."""
+def guarded(find: Callable[..., Any], agent: Agent, *, keep: bool = True) -> Callable[..., Any]:
+    """`find`, with `MISSING` for what it does not find where a monitor takes note of that.
+
+    `keep`: its answers are kept, as operands that are numbers come again.
+    """
     monitor = agent.cta.cluster.machine.monitor
     if monitor is None:
         return find
     found: dict[Operands, Any] = {}
 
     def run(*operands: Any) -> Any:
-        place = found.get(operands)
+        place = found.get(operands) if keep else None
         if place is None:
             try:
                 place = find(*operands)
@@ -162,7 +165,7 @@ def guarded(find: Callable[..., Any], agent: Agent) -> Callable[..., Any]:
                 if monitor.problem(error, agent):
                     return MISSING
                 raise
-            if len(found) < KEPT_PLACES:
+            if keep and len(found) < KEPT_PLACES:
                 found[operands] = place
         return place
 

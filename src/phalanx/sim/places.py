@@ -61,6 +61,52 @@ class SharedPlace:
         return old
 
 
+class SharedRows(SharedPlace):
+    """Rows of a shared buffer named by an index tile. Rows that are not there load as fill and are not stored.
+
+    `array` and `key` are all the rows that there are; `valid` says which of the tile's are among them, `rows` which.
+    """
+
+    __slots__ = ("axis", "position", "rows", "shape", "valid")
+
+    def __init__(
+        self, cta: Cta, buffer: SharedBuffer, key: Key, axes: tuple[int, ...] | None, view: SharedView, index: np.ndarray
+    ) -> None:
+        super().__init__(cta, buffer, key, axes)
+        assert view.index_axis is not None
+        self.axis = view.index_axis
+        self.position = view.kept.index(self.axis)
+        self.shape = view.shape
+        self.valid = np.flatnonzero((index >= 0) & (index < buffer.shape[self.axis]))
+        self.rows = index[self.valid]
+
+    def _at(self, rows: Any) -> Key:
+        return (*(slice(None),) * self.position, rows)
+
+    def read(self, fill: Any = None) -> np.ndarray:
+        tile = np.full(self.shape, fill, self.array.dtype)
+        tile[self._at(self.valid)] = self.array[self._at(self.rows)]
+        return tile
+
+    def write(self, value: Any) -> None:
+        self.array[self._at(self.rows)] = np.broadcast_to(value, self.shape)[self._at(self.valid)]
+
+    def fold(self, function: Callable[..., Any], *values: Any) -> np.ndarray:
+        """Row by row, so that a row named twice is folded twice; 0 for rows that are not there."""
+        tiles = [np.broadcast_to(value, self.shape) for value in values]
+        old = np.zeros(self.shape, self.array.dtype)
+        for position, row in zip(self.valid.tolist(), self.rows.tolist()):
+            here, there = self._at(position), self._at(row)
+            old[here] = self.array[there]
+            self.array[there] = function(old[here], *[tile[here] for tile in tiles])
+        return old
+
+    def parts(self) -> list[SharedPlace]:
+        """A place for each row that is touched."""
+        keys = [(*self.key[: self.axis], row, *self.key[self.axis + 1 :]) for row in np.unique(self.rows).tolist()]
+        return [SharedPlace(self.cta, self.buffer, key, None) for key in keys]
+
+
 class GlobalPlace:
     """A box of a global array.
 
@@ -233,6 +279,9 @@ def shared_key(view: SharedView, starts: tuple[int, ...], location: Location) ->
     """The index of the view's box in its buffer; an error if it leaves the buffer."""
     key: list[Any] = []
     for axis, (start, extent, size) in enumerate(zip(starts, view.extents, view.buffer.shape)):
+        if axis == view.index_axis:
+            key.append(slice(0, size))
+            continue
         if start < 0 or start + extent > size:
             what = f"index {start}" if extent == 1 else f"{start}:{start + extent}"
             raise Error(
@@ -247,13 +296,20 @@ def shared_place(view: SharedView, cta: Cta, location: Location) -> Callable[...
     """A function from the view's offsets (and rank, where it names one) to its place."""
     axes = transposition(view.kept)
     buffer = view.buffer
-    if view.cta is None:
-        return lambda *starts: SharedPlace(cta, buffer, shared_key(view, starts, location), axes)
+    index_axis = view.index_axis
 
-    def remote(*operands: int) -> SharedPlace:
+    def place(where: Cta, starts: tuple[Any, ...]) -> SharedPlace:
+        key = shared_key(view, starts, location)
+        if index_axis is None:
+            return SharedPlace(where, buffer, key, axes)
+        return SharedRows(where, buffer, key, axes, view, starts[index_axis])
+
+    if view.cta is None:
+        return lambda *starts: place(cta, starts)
+
+    def remote(*operands: Any) -> SharedPlace:
         *starts, rank = operands
-        peer = cta.cluster.cta_of(rank, location)
-        return SharedPlace(peer, buffer, shared_key(view, tuple(starts), location), axes)
+        return place(cta.cluster.cta_of(rank, location), tuple(starts))
 
     return remote
 

@@ -10,6 +10,8 @@ import hashlib
 import io
 from collections.abc import Sequence
 from copy import copy as shallow
+from functools import reduce
+from operator import or_
 from typing import Any
 
 import numpy as np
@@ -23,7 +25,7 @@ from phalanx.sim.engines import BulkGroup, Copy, GroupWait, groups_done
 from phalanx.sim.events import Event, Order, Process, Touch, order
 from phalanx.sim.machine import Cluster, Cta, Machine
 from phalanx.sim.monitor import Monitor
-from phalanx.sim.places import RowsPlace, SharedPlace
+from phalanx.sim.places import RowsPlace, SharedPlace, SharedRows
 from phalanx.sim.report import deadlock
 from phalanx.sim.run import check_arguments, code_of, grid_of, written_arrays
 from phalanx.sim.scheduler import Schedule, Scheduler
@@ -72,6 +74,8 @@ class Recorder(Monitor):
             self.touch(op, Touch("memory", ("global", index if shared is None else shared), mode, mask))
 
     def shared_mask(self, place: SharedPlace) -> int:
+        if isinstance(place, SharedRows):
+            return reduce(or_, map(self.shared_mask, place.parts()), 0)
         key = (place.buffer, *[(p.start, p.stop) if isinstance(p, slice) else p for p in place.key])
         mask = self.masks.get(key)
         if mask is None:

@@ -110,3 +110,65 @@ def pipe_block_with_another_stage_in_hand():
             px.print(stage)
 
     run[1](X)
+
+
+@case
+def index_tile_into_a_part_of_a_buffer():
+    @px.kernel
+    def pick(X):
+        s = px.shared((64,), px.f32)
+        px.store(X[0, 0:8], px.load(s[0:32][px.arange(8)]))
+
+    pick[1](X)
+
+
+@case
+def two_index_tiles_into_a_buffer():
+    @px.kernel
+    def pick(X):
+        s = px.shared((64, 64), px.f32)
+        px.store(X[0:8, 0:8], px.load(s[px.arange(8), px.arange(8)]))
+
+    pick[1](X)
+
+
+@case
+def index_tile_into_a_buffer_that_is_no_index():
+    @px.kernel
+    def pick(X):
+        s = px.shared((64,), px.f32)
+        px.store(X[0, 0:8], px.load(s[px.load(X[0, 0:8])]))
+
+    pick[1](X)
+
+
+@case
+def copy_into_rows_of_a_buffer_by_index():
+    @px.kernel
+    def pick(X):
+        s, bar = px.shared((64, 64), px.f32), px.barrier()
+        with bar.transaction():
+            px.tma.load(X[0:8, 0:64], s[px.arange(8)], bar)
+
+    pick[1](X)
+
+
+@case
+def push_of_rows_by_index():
+    @px.kernel(cluster=2)
+    def pick(X):
+        s, d, bar = px.shared((64,), px.f32), px.shared((8,), px.f32), px.barrier()
+        with bar.transaction():
+            px.cluster.copy(s[px.arange(8)], d, bar, cta=0)
+
+    pick[2](X)
+
+
+@case
+def product_of_rows_by_index():
+    @px.kernel
+    def pick(X):
+        s = px.shared((64, 64), px.bf16)
+        px.store(X[0:64, 0:64], px.dot(s[px.arange(64)], s.T, px.zeros((64, 64), px.f32)))
+
+    pick[1](X)

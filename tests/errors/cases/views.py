@@ -92,16 +92,6 @@ def two_index_tiles():
 
 
 @case
-def index_tile_on_a_shared_buffer():
-    @px.kernel
-    def copy(X):
-        s = px.shared((16, 8), px.f32)
-        px.store(X[0:4, 0:8], px.load(s[px.arange(4)]))
-
-    copy[1](X)
-
-
-@case
 def tile_with_too_few_sizes():
     @px.kernel
     def copy(X):

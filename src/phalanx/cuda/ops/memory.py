@@ -160,6 +160,7 @@ def _load_shared(w: Writer, op: Load, view: SharedView) -> None:
         emit_matrix_load(w, view, op.result, how, shared, facts_of(w))
         return
     name = w.declare_tile(op.result)
+    fill = _fill(w, op) if view.index_axis is not None else ""
     with w.block():
         access = SharedAccess(w, view, layout, shared, facts_of(w))
         access.declare()
@@ -175,6 +176,8 @@ def _load_shared(w: Writer, op: Load, view: SharedView) -> None:
             else:
                 text = f"{element(name, i)} = *({place});"
             w.line(f"if ({alive}) {text}" if alive else text)
+            if fill:
+                w.line(f"else {w.use(h.FILL_VECTOR)}<{width}>({target}, {fill});")
 
 
 # ---------------------------------------------------------------------- stores

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from phalanx.cuda.tiles import helpers as h
-from phalanx.cuda.tiles.bounds import ends_inside, index_text, is_small, start_text, wrapping_start
+from phalanx.cuda.tiles.bounds import ends_inside, is_small, start_text, wrapping_start
 from phalanx.cuda.tiles.coordinates import Coordinates
 from phalanx.cuda.tiles.facts import split_constant
-from phalanx.cuda.tiles.index import SlotTexts, atom, axis_projection, element, local, local_slots, plus, times
-from phalanx.cuda.writer import Writer, scalar_dtype
+from phalanx.cuda.tiles.index import atom, local, plus, times
+from phalanx.cuda.tiles.rows import RowSlots
+from phalanx.cuda.writer import Writer
 from phalanx.ir.values import constant_of
 from phalanx.ir.views import GlobalView
 from phalanx.layouts.registers import RegisterLayout
@@ -41,7 +42,7 @@ class GlobalAccess:
         self._unsigned: set[int] = set()
         self._constants: dict[int, int] = {}
         self._pointer = ""
-        self._rows: tuple[int, ...] | None = None
+        self._rows: RowSlots | None = None
 
     def stride(self, axis: int) -> str:
         unit = axis == self.rank - 1 and self.view.array_type.unit_inner
@@ -106,9 +107,7 @@ class GlobalAccess:
         """The index of slot `var` along an array axis."""
         dim = self.dim_of.get(axis)
         if axis == self.view.index_axis:
-            rows = self.view.offsets[axis]
-            row = element(self.w.name(rows), self._row_slot(axis, var, step))
-            return index_text(self.w, row, scalar_dtype(rows))
+            return self._row(var, step)
         if dim is None:
             return self.base(axis)
         if self._is_split(axis):
@@ -116,14 +115,11 @@ class GlobalAccess:
             return plus(base, str(self._constants.get(axis, 0)), self.coordinates.slot(dim, var, step))
         return plus(self.base(axis), self.coordinates.at(dim, var, step))
 
-    def _row_slot(self, axis: int, var: str, step: int) -> str:
-        """The slot of the index tile that slot `var` of the data needs."""
+    def _row(self, var: str, step: int) -> str:
+        """The index that the tile of indices has for slot `var` of the data."""
         if self._rows is None:
-            wanted, slots = axis_projection(self.layout, self.dim_of[axis])
-            have = local_slots(self.w.plan.layouts[self.view.offsets[axis]], wanted)
-            assert have is not None, "the index tile is not laid out as the rows of its data"
-            self._rows = tuple(have[slot] for slot in slots)
-        return SlotTexts(self.w).at(self._rows[::step], var, step, "row_slot")
+            self._rows = RowSlots(self.w, self.view, self.layout)
+        return self._rows.at(var, step)
 
     def pointer(self, var: str, step: int = 1) -> str:
         """The address of slot `var`."""

@@ -42,7 +42,9 @@ def contiguous_dim(view: SharedView) -> int | None:
 def matrices_of(view: SharedView, layout: RegisterLayout) -> Matrices | None:
     """How `ldmatrix` brings a view into a register layout, as far as the view and the layout go."""
     dim = contiguous_dim(view)
-    if dim is None or view.cta is not None or (view.dtype.itemsize == 4 and view.dtype.name != "f32"):
+    if dim is None or view.cta is not None or view.index_axis is not None:
+        return None
+    if view.dtype.itemsize == 4 and view.dtype.name != "f32":
         return None
     column = view.offsets[-1]
     if not isinstance(column, Const) or int(column.value) * view.dtype.itemsize % CHUNK_BYTES:

@@ -78,7 +78,7 @@ def chunk_layout(layout: RegisterLayout, transposed: bool = False) -> RegisterLa
 
 def stores_matrices(view: SharedView, layout: RegisterLayout, shared: SharedLayout) -> bool:
     """Whether a tile goes into a view by `stmatrix`."""
-    if view.dtype.bits != 16 or view.cta is not None or len(view.kept) != 2:
+    if view.dtype.bits != 16 or view.cta is not None or view.index_axis is not None or len(view.kept) != 2:
         return False
     last = len(view.extents) - 1
     column = view.offsets[last]

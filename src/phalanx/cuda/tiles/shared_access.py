@@ -15,8 +15,9 @@ from phalanx.cuda.prelude import MAPA
 from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.coordinates import Coordinates
 from phalanx.cuda.tiles.index import SlotTexts, atom, local, plus, times
+from phalanx.cuda.tiles.rows import RowSlots
 from phalanx.cuda.writer import Writer
-from phalanx.ir.values import Const, Value
+from phalanx.ir.values import Const, Value, constant_of
 from phalanx.ir.views import SharedView
 from phalanx.layouts.banks import best_vector
 from phalanx.layouts.expressions import linear_expression
@@ -73,6 +74,7 @@ class Offsets:
         self.slots = range(layout.num_registers) if slots is None else slots
         self.steps = axis_steps(shared)
         self.form, self.slot_numbers, self.thread_text = self._choose()
+        self.alive = self.coordinates.alive
         self._thread = ""
 
     # ------------------------------------------------------------------ numbers
@@ -167,6 +169,17 @@ class Offsets:
         return element_offset(self.w, self.shared, index)
 
 
+def slot_offsets(
+    w: Writer, view: SharedView, layout: RegisterLayout, shared: SharedLayout, facts: Divisibility
+) -> Offsets | RowOffsets:
+    """The offsets of a tile's slots in a view of a shared buffer."""
+    if view.index_axis is not None:
+        return RowOffsets(w, view, layout, shared)
+    constants = [int(offset.value) if isinstance(offset, Const) else 0 for offset in view.offsets]
+    runtime = [(axis, offset) for axis, offset in enumerate(view.offsets) if not isinstance(offset, Const)]
+    return Offsets(w, layout, shared, view.kept, constants, runtime, facts)
+
+
 class SharedAccess:
     """Where the slots of a register tile lie in a shared view, and how many one access may move (`vector`)."""
 
@@ -176,11 +189,9 @@ class SharedAccess:
         self.w = w
         self.view = view
         self.vector = shared_vector(view, layout, shared, facts)
-        constants = [int(offset.value) if isinstance(offset, Const) else 0 for offset in view.offsets]
-        runtime = [(axis, offset) for axis, offset in enumerate(view.offsets) if not isinstance(offset, Const)]
-        self.offsets = Offsets(w, layout, shared, view.kept, constants, runtime, facts)
-        self.alive: Callable[..., list[str]] = self.offsets.coordinates.alive
-        """Conditions under which a slot holds an element of the tile."""
+        self.offsets = slot_offsets(w, view, layout, shared, facts)
+        self.alive: Callable[..., list[str]] = self.offsets.alive
+        """Conditions under which a slot holds an element of the tile, and the buffer has it."""
         self._base = ""
 
     def declare(self) -> None:
@@ -199,8 +210,45 @@ class SharedAccess:
         return plus(self._base, offset if self.view.cta is None else times(str(self.view.dtype.itemsize), offset))
 
 
+class RowOffsets:
+    """The same as `Offsets` where an index tile names the rows: the coordinates' arithmetic, slot by slot."""
+
+    def __init__(self, w: Writer, view: SharedView, layout: RegisterLayout, shared: SharedLayout) -> None:
+        assert view.index_axis is not None
+        self.w = w
+        self.view = view
+        self.shared = shared
+        self.coordinates = Coordinates(w, layout)
+        self.rows = RowSlots(w, view, layout)
+
+    def declare(self) -> str:
+        for dim in range(len(self.view.kept)):
+            self.coordinates.declare(dim)
+        return "0"
+
+    def at(self, var: str, step: int = 1) -> str:
+        index = []
+        for axis, offset in enumerate(self.view.offsets):
+            if axis == self.view.index_axis:
+                index.append(self.rows.at(var, step))
+                continue
+            start = "0" if constant_of(offset) == 0 else self.w.name(offset)
+            place = self.view.kept.index(axis) if axis in self.view.kept else None
+            index.append(start if place is None else plus(start, self.coordinates.at(place, var, step)))
+        return element_offset(self.w, self.shared, index)
+
+    def alive(self, var: str, step: int = 1) -> list[str]:
+        """Conditions under which a slot holds an element of the tile, in a row that is there."""
+        assert self.view.index_axis is not None
+        size = self.view.buffer.shape[self.view.index_axis]
+        inside = f"{self.w.use(h.INSIDE)}({self.rows.at(var, step)}, {size})"
+        return [*self.coordinates.alive(var, step), inside]
+
+
 def shared_vector(view: SharedView, layout: RegisterLayout, shared: SharedLayout, facts: Divisibility) -> int:
     """How many elements one access to a shared view may move."""
+    if view.index_axis == len(view.extents) - 1:
+        return 1
     return best_vector(layout, shared, facts.divisor(view.offsets[-1]), view.kept) if view.kept else 1
 
 

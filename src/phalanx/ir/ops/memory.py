@@ -24,7 +24,10 @@ class Extent(Op):
 
 @frozen(eq=False, repr=False)
 class Load(Op):
-    """A region into registers; elements outside a global array are `fill`. `once`: caches need not keep it."""
+    """A region into registers; elements outside a global array, and rows by index that are not there, are `fill`.
+
+    `once`: caches need not keep it.
+    """
 
     mnemonic: ClassVar[str] = "load"
     view: View
@@ -38,7 +41,10 @@ class Load(Op):
 
 @frozen(eq=False, repr=False)
 class Store(Op):
-    """Registers into a region; elements outside a global array are dropped. The value has the view's shape and type."""
+    """Registers into a region; elements outside a global array, and rows by index that are not there, are dropped.
+
+    The value has the view's shape and type.
+    """
 
     mnemonic: ClassVar[str] = "store"
     view: View
