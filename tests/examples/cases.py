@@ -12,7 +12,10 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
 
-EXAMPLES = ("vector_add", "softmax", "transpose", "tma_copy", "ring_copy", "multicast_copy", "cluster_exchange", "pipe_copy")
+EXAMPLES = (
+    "vector_add", "softmax", "transpose", "tma_copy", "ring_copy", "multicast_copy", "cluster_exchange", "pipe_copy",
+    "split_k",
+)
 
 
 def module(name: str) -> Any:
@@ -48,6 +51,9 @@ RANDOM: dict[str, Callable[[np.random.Generator], Any]] = {
     "pipe_copy": lambda rng: module("pipe_copy").example(
         rng, odd(rng, 1, 300, 64), odd_row(rng, 4, 300), int(rng.integers(1, 5)), int(rng.choice([2, 4, 1])),
         STAGES=int(rng.integers(1, 6)),
+    ),
+    "split_k": lambda rng: module("split_k").example(
+        rng, odd(rng, 1, 200, 64), odd(rng, 1, 300, 64), 8 * odd(rng, 1, 60, 8), int(rng.integers(2, 5))
     ),
     "cluster_exchange": lambda rng: module("cluster_exchange").example(rng, odd(rng, 1, 200, 64), odd(rng, 1, 200, 64)),
 }

@@ -115,7 +115,7 @@ def load_view(ctx: Builder, view: GlobalView | SharedView, fill: Any, once: bool
 def load(ctx: Builder, view: Any, fill: Any = 0, once: Any = False) -> Any:
     """A region of global or shared memory into registers; elements outside a global array are `fill`.
 
-    So are rows named by an index tile (``A[rows]``, ``s[rows]``) that an array or a shared buffer does not have, -1 among them.
+    So are rows named by an index tile (``A[rows]``, ``s[rows]``) that an array or a shared buffer does not have: -1 masks.
 
     Any agent, all its threads; any GPU; PTX ``ld.global`` / ``ld.shared`` (``ld.shared::cluster`` through ``.at``), as
     wide as strides and alignment allow. ``once=True`` tells the caches that a global region is not read again soon
