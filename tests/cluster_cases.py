@@ -493,6 +493,58 @@ def announced(X, Y, *, CLUSTER, N=96):
     px.store(Y[me, 0:N], px.load(inbox))
 
 
+@px.kernel(warps=2, cluster=cluster_of)
+def some_rows(X, Y, n, *, CLUSTER, BM=24, BN=32):
+    """As many rows as the launch says, twice: the receiver knows how many bytes come, or is told by the sender."""
+    size = px.cluster.size()
+    me, to = px.cluster.id() * size + px.cluster.rank(), (px.cluster.rank() + 1) % size
+    mine, inbox, full = px.shared((BM, BN), X.dtype), px.shared((2, BM, BN), X.dtype), px.barrier(2)
+    px.store(mine, px.load(X[me, 0:BM, 0:BN]))
+    px.store(inbox, 0)
+    px.fence.async_proxy()
+    px.cluster.sync()
+    full[0].arrive_and_expect_tx(n * (inbox.nbytes // (2 * BM)))
+    px.cluster.copy(mine[0:n], inbox[0, 0:n], full[0], cta=to)
+    px.cluster.copy(mine[n:BM], inbox[1, n:BM], full[1], cta=to, arm=True)
+    full[0].wait(0)
+    full[1].wait(0)
+    px.store(Y[me, 0:BM, 0:BN], px.load(inbox[0]) + px.load(inbox[1]))
+
+
+@px.kernel(warps=2, cluster=cluster_of)
+def some_elements(X, Y, n, *, CLUSTER, N=96, STEP=1):
+    """A run of elements from the start of a buffer: STEP makes its bytes a multiple, or not."""
+    size = px.cluster.size()
+    me, to = px.cluster.id() * size + px.cluster.rank(), (px.cluster.rank() + 1) % size
+    mine, inbox, full = px.shared((N,), X.dtype), px.shared((N,), px.f32), px.barrier()
+    px.store(mine, px.load(X[me, 0:N]))
+    px.store(inbox, 0)
+    px.fence.async_proxy()
+    px.cluster.sync()
+    px.cluster.copy(mine[0 : n * STEP], inbox[0 : n * STEP], full, cta=to, arm=True)
+    full.wait(0)
+    px.store(Y[me, 0:N], px.load(inbox))
+
+
+def _some_rows(n: int, dtype: Any = np.float32) -> Callable[[np.random.Generator, Shape], Case]:
+    def make(rng: np.random.Generator, shape: Shape) -> Case:
+        x = rng.integers(-9, 9, (CLUSTERS * prod(shape), 24, 32)).astype(dtype)
+        return Case(some_rows, grid_of(shape), [x, np.zeros_like(x), n], from_the_left(x, shape), {"CLUSTER": shape})
+
+    return make
+
+
+def _some_elements(n: int, step: int, dtype: Any = np.float32) -> Callable[[np.random.Generator, Shape], Case]:
+    def make(rng: np.random.Generator, shape: Shape) -> Case:
+        x = rng.integers(-9, 9, (CLUSTERS * prod(shape), 96)).astype(dtype)
+        want = from_the_left(x, shape).astype(np.float32)
+        want[:, n * step :] = 0
+        constants = {"CLUSTER": shape, "STEP": step}
+        return Case(some_elements, grid_of(shape), [x, np.zeros_like(want), n], want, constants)
+
+    return make
+
+
 MAKERS: dict[str, Callable[[np.random.Generator, Shape], Case]] = {
     "whole": _push(whole, 16, 64),
     "from_registers": _push(from_registers, 16, 64),
@@ -507,6 +559,12 @@ MAKERS: dict[str, Callable[[np.random.Generator, Shape], Case]] = {
     "no_barrier": _push(no_barrier, 8, 16),
     "armed": _push(armed, 96),
     "announced": _push(announced, 96),
+    "some_rows": _some_rows(7),
+    "some_rows_narrow": _some_rows(5, np.float16),
+    "no_rows": _some_rows(0),
+    "some_elements": _some_elements(37, 1),
+    "some_elements_in_pieces": _some_elements(5, 8),
+    "some_elements_converted": _some_elements(37, 1, np.float16),
     "relay": _push(relay, 7, 64),
     "to_itself": _to_itself,
     "softmax": _softmax,

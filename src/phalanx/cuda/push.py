@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from phalanx.cuda.literals import bare
+from phalanx.cuda.literals import atom, bare
 from phalanx.cuda.plan import PushPlan
 from phalanx.cuda.prelude import MAPA, instruction
 from phalanx.cuda.tiles import helpers as h
@@ -115,7 +115,12 @@ def _remote(w: Writer, view: SharedView, address: str) -> str:
 
 def _arm(w: Writer, op: ClusterCopy, bar: str, arm: Helper) -> None:
     if op.arm:
-        w.line(f"{w.use(arm)}({bar}, {op.dst.nbytes});")
+        w.line(f"{w.use(arm)}({bar}, {_bytes(w, op)});")
+
+
+def _bytes(w: Writer, op: ClusterCopy) -> str:
+    """What arrives."""
+    return str(op.dst.nbytes) if op.nbytes is None else bare(w.name(op.nbytes))
 
 
 # ---------------------------------------------------------------------- bulk copies
@@ -143,7 +148,8 @@ def _bulk(w: Writer, op: ClusterCopy, plan: PushPlan, arm: Helper) -> None:
                 _arm(w, op, bar, arm)
                 if count == 1:
                     start, end = plus(src, str(plan.src)), _remote(w, op.dst, plus(dst, str(plan.dst)))
-                    w.line(f"{copy}({end}, {start}, {plan.nbytes}, {bar});")
+                    call = f"{copy}({end}, {start}, {plan.nbytes or _bytes(w, op)}, {bar});"
+                    w.line(call if op.nbytes is None else f"if ({_bytes(w, op)} != 0) {call}")
                     return
                 w.line(f"const unsigned {here} = {src}, {there} = {_remote(w, op.dst, dst)};")
                 for a, b in plan.places or _places(plan):
@@ -214,7 +220,7 @@ def _stores(w: Writer, op: ClusterCopy, plan: PushPlan, arm: Helper) -> None:
             w.sync_agent("all threads have stored")
             with w.elected():
                 w.line(f"{w.use(instruction('fence.acq_rel.cluster'))}();")
-                w.line(f"{w.use(complete_tx())}({bar}, {op.dst.nbytes});")
+                w.line(f"{w.use(complete_tx())}({bar}, {_bytes(w, op)});")
 
 
 def _store_loop(w: Writer, op: ClusterCopy, plan: PushPlan, there: str, bar: str | None) -> None:
@@ -222,9 +228,14 @@ def _store_loop(w: Writer, op: ClusterCopy, plan: PushPlan, there: str, bar: str
     i = local(w, "i")
     source, target = w.ctype(op.src.dtype), w.ctype(op.dst.dtype)
     start = f"{w.thread} * {vector}" if vector > 1 else w.thread
-    head = f"for (int {i} = {start}; {i} < {total}; {i} += {w.agent.threads * vector})"
-    with w.block(head if total > vector else f"if ({w.thread} == 0)"):
-        at = i if total > vector else "0"
+    several = total > vector or op.nbytes is not None
+    count = str(total)
+    if op.nbytes is not None:
+        count = local(w, "count")
+        w.line(f"const int {count} = {atom(w.name(op.nbytes))} / {op.dst.dtype.itemsize};")
+    head = f"for (int {i} = {start}; {i} < {count}; {i} += {w.agent.threads * vector})"
+    with w.block(head if several else f"if ({w.thread} == 0)"):
+        at = i if several else "0"
         a, b, piece = local(w, "from"), local(w, "to"), local(w, "piece")
         w.line(f"const unsigned {a} = {_byte(w, op.src, at)};")
         w.line(f"const unsigned {b} = {_byte(w, op.dst, at)};")

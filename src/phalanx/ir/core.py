@@ -198,6 +198,8 @@ def values_in(item: object) -> Iterator[Value]:
         yield from item.offsets
         if item.cta is not None:
             yield item.cta
+        if item.length is not None:
+            yield item.length
     elif isinstance(item, BarrierRef):
         yield item.index
     elif isinstance(item, tuple):
@@ -262,11 +264,11 @@ def _substituted(item: Any, mapping: Mapping[Any, Any]) -> Any:
         return item if offsets is item.offsets else dataclasses.replace(item, offsets=offsets)
     if isinstance(item, SharedView):
         offsets = _substituted(item.offsets, mapping)
-        cta = _substituted(item.cta, mapping)
+        cta, length = _substituted(item.cta, mapping), _substituted(item.length, mapping)
         buffer = mapping.get(item.buffer, item.buffer)
-        if offsets is item.offsets and cta is item.cta and buffer is item.buffer:
+        if offsets is item.offsets and cta is item.cta and length is item.length and buffer is item.buffer:
             return item
-        return dataclasses.replace(item, buffer=buffer, offsets=offsets, cta=cta)
+        return dataclasses.replace(item, buffer=buffer, offsets=offsets, cta=cta, length=length)
     if isinstance(item, SharedBuffer):
         return mapping.get(item, item)
     if isinstance(item, BarrierRef):

@@ -106,13 +106,13 @@ class Expect:
 
 @frozen
 class Complete:
-    """`nbytes` will be credited to a barrier when the copy lands, in each CTA of `mask`.
+    """`nbytes`, a number or a value at run time, will be credited to a barrier when the copy lands, in each CTA of `mask`.
 
     `awaited`: those CTAs wait for it in the same instruction, so that none is over while it is on its way.
     """
 
     barrier: BarrierRef
-    nbytes: int
+    nbytes: int | Value
     mask: Value | None = None
     awaited: bool = False
 

@@ -265,6 +265,7 @@ class _Printer:
 
     def _view(self, view: GlobalView | SharedView) -> str:
         sizes: tuple[int | None, ...]
+        length = view.length if isinstance(view, SharedView) else None
         if isinstance(view, GlobalView):
             name, sizes = self._name(view.array), (None,) * len(view.extents)
         else:
@@ -272,7 +273,9 @@ class _Printer:
             if view.cta is not None:
                 name += f".at({self._value(view.cta)})"
         axes = [
-            self._axis(offset, extent, size, axis in view.kept)
+            f"{self._value(offset)}:+{self._value(length)}"
+            if length is not None and axis == view.kept[0]
+            else self._axis(offset, extent, size, axis in view.kept)
             for axis, (offset, extent, size) in enumerate(zip(view.offsets, view.extents, sizes, strict=True))
         ]
         box = "" if sizes and all(axis == ":" for axis in axes) else f"[{', '.join(axes)}]"
@@ -322,8 +325,8 @@ def _is_default(field: dataclasses.Field[Any], item: object) -> bool:
 
 def _bytes_text(op: Op) -> str:
     """The bytes that an asynchronous copy credits to its barrier: they stand in no operand."""
-    completes = op.effects().completes
-    return "".join(f" {{completes {complete.nbytes} bytes}}" for complete in completes)
+    numbers = [c.nbytes for c in op.effects().completes if isinstance(c.nbytes, int)]  # others are operands
+    return "".join(f" {{completes {number} bytes}}" for number in numbers)
 
 
 def _masks(effects: Effects) -> list[Value | None]:

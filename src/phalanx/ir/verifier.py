@@ -160,7 +160,9 @@ class _Verifier:
             _check_bytes(constant_of(expect.nbytes), op.loc)
             self._mask(expect.mask, "mask", op)
         for complete in effects.completes:
-            if complete.nbytes > MAX_COUNT:
+            if isinstance(complete.nbytes, Value):
+                _check_scalar_integer(complete.nbytes, "a number of bytes", op)
+            elif complete.nbytes > MAX_COUNT:
                 raise Error(
                     f"the copy brings {complete.nbytes} bytes; a barrier can track {MAX_COUNT} at a time",
                     location=op.loc,

@@ -103,7 +103,8 @@ class SharedView:
     """A box of a shared buffer. `kept` lists the buffer's axes in the view's order (a permutation is a transpose).
 
     `cta` is the rank whose memory is meant, None for the own CTA. At most one offset may be a rank-1 tile of indices: the
-    rows it names, of all that the buffer has along that axis.
+    rows it names, of all that the buffer has along that axis. With `length`, known at run time, only so many of the view's
+    first axis are meant; its extent is how many there may be.
     """
 
     buffer: SharedBuffer
@@ -111,6 +112,7 @@ class SharedView:
     extents: tuple[int, ...]
     kept: tuple[int, ...]
     cta: Value | None = None
+    length: Value | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -25,7 +25,7 @@ from phalanx.language.memory import require_view, stored_value
 from phalanx.language.operators import binary, describe, dtype_of, is_scalar, is_tile
 from phalanx.language.tma import global_side, require_match, shared_side
 from phalanx.language.tma_operands import require_box
-from phalanx.language.values import BarrierValue, load_scalar, require_index
+from phalanx.language.values import BarrierValue, RunTimeRegion, load_scalar, require_index
 
 REDUCTIONS = ("sum", "max", "min")
 
@@ -63,15 +63,17 @@ def copy(
     region `src` into the region `dst` of rank r (`dst` is this CTA's name of it); its bytes complete on rank r's `bar`,
     nothing arrives there, unless ``arm=True``: then the sender also arrives, with those bytes expected. Without a
     barrier the next ``px.cluster.sync()`` orders it. PTX ``cp.async.bulk.shared::cluster.shared::cta`` where both
-    regions are runs of bytes at multiples of 16, else ``st.async``, else ``st.shared::cluster``, a fence and
+    regions are runs of bytes at and in multiples of 16, else ``st.async``, else ``st.shared::cluster``, a fence and
     ``mbarrier.complete_tx``; the IR and ``Compiled.notes`` say which. ``mask=m``: the lowest rank of the mask fetches
     the global region `src` for all of them, a CTA outside it fetches its own; all ranks of a mask name the same one,
     and the same region. PTX ``cp.async.bulk.tensor.multicast::cluster``. Example: ``with full.transaction():
-    px.cluster.copy(mine, inbox, full, cta=px.cluster.rank() ^ 1)``.
+    px.cluster.copy(mine, inbox, full, cta=px.cluster.rank() ^ 1)``. The first extent of both regions of a push may be known
+    at run time, ``px.cluster.copy(s[0:n], d[0:n], bar, cta=r, arm=True)``; so are then its bytes, which a transaction can't
+    count: arm the barrier with ``arm=True`` or a number.
     """
     if not isinstance(arm, bool):
         ctx.fail(f"arm= must be True or False, not {describe(arm)}", "it is decided at compile time")
-    source = require_view(ctx, "the source of px.cluster.copy", src)
+    source, length = _region(ctx, "the source of px.cluster.copy", src)
     if mask is not None:
         if cta is not None:
             ctx.fail(
@@ -87,7 +89,7 @@ def copy(
             "px.cluster.copy of global memory needs mask=",
             "name the CTAs that receive it: mask=0b11; a copy for this CTA alone is px.tma.load",
         )
-    _push(ctx, source, dst, bar, cta, arm)
+    _push(ctx, source, length, dst, bar, cta, arm)
 
 
 @builtin("cluster.store")
@@ -107,9 +109,20 @@ def store(ctx: Builder, dst: Any, tile: Any, bar: Any, *, cta: Any = None) -> An
     ctx.emit(ClusterStore(target, value, barrier, operand(binary(ctx, "shl", 1, rank)), loc=ctx.loc))
 
 
+def _region(ctx: Builder, what: str, view: Any) -> tuple[Any, Value | None]:
+    """One end of a push, and its first extent where only a run knows it."""
+    if isinstance(view, RunTimeRegion):
+        return view.view, view.view.length
+    return require_view(ctx, what, view), None
+
+
 def _receiver(ctx: Builder, what: str, dst: Any, cta: Any) -> tuple[SharedView, Any]:
     """The region in the CTA that receives, and its rank: named by `cta`, or by the region itself."""
     target = require_view(ctx, f"the destination of {what}", dst)
+    return _in_the_peer(ctx, what, target, cta)
+
+
+def _in_the_peer(ctx: Builder, what: str, target: Any, cta: Any) -> tuple[SharedView, Any]:
     if not isinstance(target, SharedView):
         ctx.fail(f"{what} with cta= goes to shared memory", "px.tma.store copies to global memory")
     require_box(ctx, f"the destination of {what}", target)
@@ -123,15 +136,22 @@ def _receiver(ctx: Builder, what: str, dst: Any, cta: Any) -> tuple[SharedView, 
     return dataclasses.replace(target, cta=operand(rank)), rank
 
 
-def _push(ctx: Builder, source: SharedView, dst: Any, bar: Any, cta: Any, arm: bool) -> None:
+def _push(
+    ctx: Builder, source: SharedView, length: Value | None, dst: Any, bar: Any, cta: Any, arm: bool
+) -> None:
     require_box(ctx, "the source of px.cluster.copy", source)
     if source.cta is not None:
         ctx.fail(
             "the source of px.cluster.copy is in another CTA",
             "a push starts in this CTA's memory: let the other CTA push, or px.load(view.at(r))",
         )
-    target, rank = _receiver(ctx, "px.cluster.copy", dst, cta)
-    if prod(source.shape) != prod(target.shape):
+    there, expected = _region(ctx, "the destination of px.cluster.copy", dst)
+    target, rank = _in_the_peer(ctx, "px.cluster.copy", there, cta)
+    nbytes = None
+    if length is not None or expected is not None:
+        _require_equal_lengths(ctx, source, target)
+        nbytes = operand(binary(ctx, "mul", length, prod(target.shape[1:]) * target.dtype.itemsize))
+    elif prod(source.shape) != prod(target.shape):
         ctx.fail(
             f"px.cluster.copy: the source has shape {source.shape}, the destination {target.shape}",
             "both have as many elements: change one of the slices",
@@ -142,7 +162,22 @@ def _push(ctx: Builder, source: SharedView, dst: Any, bar: Any, cta: Any, arm: b
         )
     barrier = None if bar is None else barrier_operand(ctx, "px.cluster.copy", bar)
     ctas = operand(binary(ctx, "shl", 1, rank))
-    ctx.emit(ClusterCopy(source, target, barrier, ctas, arm, loc=ctx.loc))
+    ctx.emit(ClusterCopy(source, target, barrier, ctas, arm, nbytes=nbytes, loc=ctx.loc))
+
+
+def _require_equal_lengths(ctx: Builder, source: SharedView, target: SharedView) -> None:
+    """Both ends of a push have as many rows, and rows alike, where only a run knows how many."""
+    a, b = source.length, target.length
+    if a is None or b is None or ctx.affine_of(a).combine(ctx.affine_of(b), -1).number != 0:
+        ctx.fail(
+            "px.cluster.copy: the two regions are not known to have the same extent",
+            "write both slices with the same length: px.cluster.copy(s[0:n], d[m:m+n], bar, cta=r)",
+        )
+    if source.shape[1:] != target.shape[1:]:
+        ctx.fail(
+            f"px.cluster.copy: the rows of the source have shape {source.shape[1:]}, of the destination {target.shape[1:]}",
+            "where the number of rows is known only at run time, they must be alike",
+        )
 
 
 @builtin("cluster.load")

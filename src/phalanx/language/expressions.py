@@ -42,6 +42,7 @@ from phalanx.language.values import (
     BarrierValue,
     BoundMethod,
     Fields,
+    RunTimeRegion,
     Slice,
     StructClass,
     StructValue,
@@ -474,6 +475,8 @@ class Expressions:
             ctx.fail(f"{owner.cls.name} has no attribute '{name}'", f"it has {', '.join(known)}")
         if isinstance(owner, BarrierValue):
             return get_member(ctx, owner, BarrierMembers, name, "a barrier")
+        if isinstance(owner, RunTimeRegion):
+            return get_member(ctx, owner, RunTimeRegion, name, owner.kind_name)
         if isinstance(owner, ViewValue):
             if owner.view.shape == () and name not in exposed_names(ViewValue) and name in exposed_names(TileMembers):
                 return get_member(ctx, load_scalar(ctx, owner), TileMembers, name, "a scalar")  # X[1].to(px.i32)

@@ -35,12 +35,17 @@ from phalanx.language.operators import (
     shape_of,
 )
 from phalanx.language.tiles import make_full, require_dtype, require_shape
-from phalanx.language.values import BarrierValue, ViewValue, load_scalar
+from phalanx.language.values import BarrierValue, RunTimeRegion, ViewValue, load_scalar
 
 MAX_SHARED = max(arch.shared_limit for arch in ARCHS.values())
 
 
 def require_view(ctx: Builder, what: str, view: Any) -> GlobalView | SharedView:
+    if isinstance(view, RunTimeRegion):
+        ctx.fail(
+            f"the extent of {what} is not a constant",
+            "write start and stop so that their difference is a constant; px.cluster.copy to another CTA alone takes others",
+        )
     if not isinstance(view, ViewValue):
         remedy = "slice an array or a shared buffer: A[m:m+BM, n:n+BN]"
         if is_scalar(view) and isinstance(view, Value):

@@ -119,7 +119,7 @@ class ViewValue:
             )
         return ViewValue(dataclasses.replace(self.view, cta=operand(cta)))
 
-    def subscript(self, ctx: Builder, index: tuple[Any, ...]) -> ViewValue:
+    def subscript(self, ctx: Builder, index: tuple[Any, ...]) -> ViewValue | RunTimeRegion:
         """A part of the view: integers drop an axis, slices keep it."""
         view = self.view
         if len(index) > len(view.kept):
@@ -127,9 +127,18 @@ class ViewValue:
                 f"{plural(len(index), 'index', 'indices')} for a view with {plural(len(view.kept), 'axis', 'axes')}"
             )
             ctx.fail(counts, f"its shape is {view.shape}")
-        offsets, extents, kept = list(view.offsets), list(view.extents), []
+        offsets, extents = list(view.offsets), list(view.extents)
+        kept: list[int] = []
+        length = None
         for position, axis in enumerate(view.kept):
             item = index[position] if position < len(index) else Slice(None, None, None)
+            if not kept and isinstance(view, SharedView) and (found := run_time_extent(ctx, item)) is not None:
+                start, length = (0 if item.start is None else item.start), found
+                item = Slice(start, view.extents[axis], None) if isinstance(start, int) else Slice(None, None, None)
+                if not isinstance(start, int):
+                    offsets[axis] = operand(add_offsets(ctx, view.offsets[axis], start))
+                    kept.append(axis)
+                    continue
             start, extent, keep = read_index(ctx, item, view.extents[axis], position)
             if is_tile(start):
                 self.require_whole(ctx, axis)
@@ -155,10 +164,11 @@ class ViewValue:
                 kept.append(axis)
         if sum(is_tile(offset) for offset in offsets) > 1:
             ctx.fail("more than one index tile in a subscript", "only one axis can be indexed by a tile")
-        return ViewValue(
-            dataclasses.replace(view, offsets=tuple(offsets), extents=tuple(extents), kept=tuple(kept))
-        )
-
+        part = dataclasses.replace(view, offsets=tuple(offsets), extents=tuple(extents), kept=tuple(kept))
+        if length is not None:
+            assert isinstance(part, SharedView)
+            return RunTimeRegion(dataclasses.replace(part, length=operand(length)))
+        return ViewValue(part)
 
     def require_whole(self, ctx: Builder, axis: int) -> None:
         """Along an axis that an index tile goes into, a view has all of a shared buffer, and no other index tile."""
@@ -173,6 +183,36 @@ class ViewValue:
                 f"an index tile can't be applied to a part of '{name}'",
                 f"its indices count from the start of the buffer: index '{name}' itself, e.g. {name}[index]",
             )
+
+
+@frozen
+class RunTimeRegion:
+    """A part of a shared buffer whose first extent only a run knows: pushes alone take it."""
+
+    view: SharedView
+    kind_name = "a region whose extent is known only at run time"
+
+    @method
+    def at(self, ctx: Builder, cta: Any) -> Any:
+        """The same region in the shared memory of CTA `cta` of the cluster."""
+        there = ViewValue(self.view).at(ctx, cta)
+        return RunTimeRegion(there.view)
+
+
+def run_time_extent(ctx: Builder, item: Any) -> Any:
+    """`stop - start` of a slice, where that is not known before a run; None where it is, or where it is no slice."""
+    if not isinstance(item, Slice) or item.step not in (None, 1) or item.stop is None:
+        return None
+    start, stop = 0 if item.start is None else item.start, item.stop
+    if any(isinstance(part, bool) or not (isinstance(part, int) or is_integer_scalar(part)) for part in (start, stop)):
+        return None
+    if ctx.affine_of(stop).combine(ctx.affine_of(start), -1).number is not None:
+        return None
+    return binary(ctx, "sub", stop, start) if start != 0 or not isinstance(start, int) else stop
+
+
+def is_integer_scalar(value: Any) -> bool:
+    return isinstance(value, Value) and is_scalar(value) and value.type.dtype.is_integer  # type: ignore[union-attr]
 
 
 def add_offsets(ctx: Builder, base: Value, start: Any) -> Any:

@@ -111,6 +111,8 @@ def _bulk(op: ClusterCopy, layouts: Layouts, facts: Divisibility) -> PushPlan:
     item = op.src.dtype.itemsize
     src, dst = (_offsets(view, layouts[view.buffer]) for view in (op.src, op.dst))
     starts, size = _runs(src, dst, item)
+    if op.nbytes is not None:
+        return _bulk_prefix(op, src, dst, starts, item, facts)
     row = op.src.shape[-1] * item if op.src.shape else item
     if size < min(row, WIDE_RUN) and len(starts) > 1:
         raise Unfit(f"a row is not contiguous in both: {_difference(op, layouts)}")
@@ -130,6 +132,20 @@ def _bulk(op: ClusterCopy, layouts: Layouts, facts: Divisibility) -> PushPlan:
     return PushPlan(
         "bulk rows", f"{len(starts)} contiguous runs of {size} bytes", size, int(starts[0, 0]), int(starts[0, 1]), steps
     )
+
+
+def _bulk_prefix(
+    op: ClusterCopy, src: np.ndarray, dst: np.ndarray, starts: np.ndarray, item: int, facts: Divisibility
+) -> PushPlan:
+    """The first rows of a region, as many as a run says: one run of bytes from its start, in whole pieces."""
+    if any((np.diff(offsets) != item).any() for offsets in (src, dst)):
+        raise Unfit("the rows, whose number is known only at run time, are not one run of bytes in both")
+    if (starts % COPY_CHUNK).any():
+        raise Unfit(f"a run does not start at a multiple of {COPY_CHUNK} bytes")
+    assert op.nbytes is not None
+    if not facts.proves(op.nbytes, 1, COPY_CHUNK):
+        raise Unfit(f"its bytes, known only at run time, are not known to be a multiple of {COPY_CHUNK}")
+    return PushPlan("bulk", "one contiguous run, whose length the launch decides", 0, int(starts[0, 0]), int(starts[0, 1]))
 
 
 def _squeezed(view: SharedView) -> tuple[int, ...]:
@@ -224,16 +240,19 @@ def _stores(op: ClusterCopy, layouts: Layouts, facts: Divisibility, why: str, re
     widths = [_vector(view, layouts[view.buffer], facts) for view in (op.src, op.dst)]
     largest = COPY_CHUNK // max(op.src.dtype.itemsize, op.dst.dtype.itemsize)
     vector = min(*widths, largest)
+    while op.nbytes is not None and not facts.proves(op.nbytes, 1, vector * op.dst.dtype.itemsize):
+        vector //= 2
+    credit = op.dst.nbytes if op.nbytes is None else "its"
     width = vector * op.dst.dtype.itemsize
     said = f"{why}; {width} bytes at a time"
     if op.bar is None:
         return PushPlan("stores", f"{said}, ordered by the next cluster barrier", vector=vector, fenced=read_by_engine)
     if width < SMALLEST_ASYNC:
-        reason = f"{said}, too few for st.async: a fence and a credit of {op.dst.nbytes} bytes follow"
+        reason = f"{said}, too few for st.async: a fence and a credit of {credit} bytes follow"
         return PushPlan("stores", reason, vector=vector, fenced=read_by_engine)
     if read_by_engine:
         reason = (
-            f"{said}; {op.dst.buffer.name} is read by an engine: a fence and a credit of {op.dst.nbytes} bytes follow"
+            f"{said}; {op.dst.buffer.name} is read by an engine: a fence and a credit of {credit} bytes follow"
         )
         return PushPlan("stores", reason, vector=vector, fenced=True)
     return PushPlan("st.async", said, vector=vector)

@@ -300,7 +300,7 @@ class _Tracer:
             case Expect():
                 amount = self.values.term(effect.nbytes)
             case Complete():
-                amount = effect.nbytes
+                amount = effect.nbytes if isinstance(effect.nbytes, int) else self.values.term(effect.nbytes)
         if not isinstance(amount, int):
             unknown.append(amount)
         reached: tuple[int, ...] | None = (self.rank,)

@@ -214,9 +214,9 @@ class _Bytes:
                 )
             return current
         if signal.ranks is None or signal.amount is None:
+            what = "the mask of this copy is" if signal.ranks is None else "the bytes of this copy are"
             raise Error(
-                "the mask of this copy is known only at run time, so the transaction around it can't count "
-                "its bytes",
+                f"{what} known only at run time, so the transaction around it can't count its bytes",
                 location=node.op.loc,
                 remedy=EXPLICIT,
             )

@@ -188,10 +188,10 @@ class Emitter:
         )
         boxes = view.index_axis is None
         call = self.bind("f", lambda agent: guarded(shared_place(view, agent.cta, location), agent, keep=boxes))
-        if fixed and not moving and view.cta is None:
+        if fixed and not moving and view.cta is None and view.length is None:
             key = shared_key(view, tuple(starts), location)  # type: ignore[arg-type]
             return self.bind("s", lambda agent: SharedPlace(agent.cta, buffer, key, axes))
-        if fixed and len(moving) == 1 and view.cta is None and boxes:
+        if fixed and len(moving) == 1 and view.cta is None and view.length is None and boxes:
             axis = moving[0]
             if axis not in view.kept and shape[axis] <= _TABLE_LIMIT:
                 keys = [
@@ -202,7 +202,7 @@ class Emitter:
                 after = "".join(f", {s}" for s in starts[axis + 1 :])
                 index = self.expr(view.offsets[axis])
                 return f"({table}[{index}] if 0 <= {index} < {shape[axis]} else {call}({before}{index}{after}))"
-        operands = [*view.offsets] if view.cta is None else [*view.offsets, view.cta]
+        operands = [*view.offsets, *(value for value in (view.cta, view.length) if value is not None)]
         return f"{call}({', '.join(map(self.expr, operands))})"
 
     def global_(self, view: GlobalView) -> str:

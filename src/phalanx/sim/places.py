@@ -275,10 +275,17 @@ def global_place(view: GlobalView, array: np.ndarray) -> Callable[..., GlobalPla
     return lambda *starts: window.clip(starts)
 
 
-def shared_key(view: SharedView, starts: tuple[int, ...], location: Location) -> Key:
+def shared_key(view: SharedView, starts: tuple[int, ...], location: Location, length: int | None = None) -> Key:
     """The index of the view's box in its buffer; an error if it leaves the buffer."""
     key: list[Any] = []
     for axis, (start, extent, size) in enumerate(zip(starts, view.extents, view.buffer.shape)):
+        if length is not None and axis == view.kept[0]:
+            if length < 0:
+                raise Error(
+                    f"a region of {length} elements of {view.buffer.name}", location=location, kind="out-of-bounds",
+                    remedy="stop must not be less than start",
+                )
+            extent = length
         if axis == view.index_axis:
             key.append(slice(0, size))
             continue
@@ -298,20 +305,23 @@ def shared_place(view: SharedView, cta: Cta, location: Location) -> Callable[...
     buffer = view.buffer
     index_axis = view.index_axis
 
-    def place(where: Cta, starts: tuple[Any, ...]) -> SharedPlace:
-        key = shared_key(view, starts, location)
+    def place(where: Cta, starts: tuple[Any, ...], length: int | None = None) -> SharedPlace:
+        key = shared_key(view, starts, location, length)
         if index_axis is None:
             return SharedPlace(where, buffer, key, axes)
         return SharedRows(where, buffer, key, axes, view, starts[index_axis])
 
-    if view.cta is None:
+    if view.cta is None and view.length is None:
         return lambda *starts: place(cta, starts)
+    axes_of = len(view.offsets)
 
-    def remote(*operands: Any) -> SharedPlace:
-        *starts, rank = operands
-        return place(cta.cluster.cta_of(rank, location), tuple(starts))
+    def elsewhere(*operands: Any) -> SharedPlace:
+        """The starts, then the rank and the length, where the view has them."""
+        rest = list(operands[axes_of:])
+        where = cta if view.cta is None else cta.cluster.cta_of(rest.pop(0), location)
+        return place(where, operands[:axes_of], rest.pop(0) if view.length is not None else None)
 
-    return remote
+    return elsewhere
 
 
 def outside(array: BarrierArray, index: int, location: Location) -> NoReturn:

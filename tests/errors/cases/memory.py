@@ -172,3 +172,34 @@ def product_of_rows_by_index():
         px.store(X[0:64, 0:64], px.dot(s[px.arange(64)], s.T, px.zeros((64, 64), px.f32)))
 
     pick[1](X)
+
+
+@case
+def load_of_a_region_known_at_run_time():
+    @px.kernel
+    def part(X, n):
+        s = px.shared((64,), px.f32)
+        px.store(X[0, 0:8], px.load(s[0:n]))
+
+    part[1](X, 8)
+
+
+@case
+def transaction_around_a_push_of_run_time_bytes():
+    @px.kernel(cluster=2)
+    def part(X, n):
+        s, d, bar = px.shared((64,), px.f32), px.shared((64,), px.f32), px.barrier()
+        with bar.transaction():
+            px.cluster.copy(s[0:n], d[0:n], bar, cta=px.cluster.rank() ^ 1)
+
+    part[2](X, 8)
+
+
+@case
+def push_between_regions_of_other_extents():
+    @px.kernel(cluster=2)
+    def part(X, n):
+        s, d, bar = px.shared((64,), px.f32), px.shared((64,), px.f32), px.barrier()
+        px.cluster.copy(s[0:n], d[0:32], bar, cta=0, arm=True)
+
+    part[2](X, 8)

@@ -88,7 +88,7 @@ class ClusterCopy(Op):
     With a barrier, the destination's bytes complete on that CTA's `bar`, and nothing arrives there unless `arm`: then
     the sender also arrives, with those bytes expected. Without one it is ordinary loads and stores, over for whoever passes
     the next cluster barrier. An element type or shape that differs is converted, in row-major order. `how` is the compiler's
-    choice, and so is the `scope` at which the arrival of `arm` releases.
+    choice, and so is the `scope` at which the arrival of `arm` releases. `nbytes`: what arrives, where only a run knows it.
     """
 
     mnemonic: ClassVar[str] = "cluster.copy"
@@ -99,6 +99,7 @@ class ClusterCopy(Op):
     arm: bool = False
     how: str = ""
     scope: str = "cta"
+    nbytes: Value | None = None
 
     def effects(self) -> Effects:
         if self.bar is None:
@@ -106,13 +107,13 @@ class ClusterCopy(Op):
                 accesses=(Access(Mode.READ, self.src), Access(Mode.WRITE, self.dst, fenced=True)),
                 executor=Executor.ONE,
             )
-        nbytes = self.dst.nbytes
+        nbytes = self.dst.nbytes if self.nbytes is None else self.nbytes
         return Effects(
             accesses=(
                 Access(Mode.READ, self.src, Proxy.ASYNC, When.BARRIER),
                 Access(Mode.WRITE, self.dst, Proxy.ASYNC, When.BARRIER),
             ),
-            expects=(Expect(self.bar, Const(nbytes), self.ctas),) * self.arm,
+            expects=(Expect(self.bar, self.nbytes or Const(self.dst.nbytes), self.ctas),) * self.arm,
             arrivals=(Arrival(self.bar, Const(1), self.ctas, Span(self.scope)),) * self.arm,
             completes=(Complete(self.bar, nbytes, self.ctas),),
             executor=Executor.ONE,

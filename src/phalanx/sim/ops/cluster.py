@@ -99,21 +99,23 @@ def cluster_sync(op: ClusterSync, agent: Agent) -> Callable[..., bool]:
 @meaning(ClusterCopy)
 def cluster_copy(op: ClusterCopy, agent: Agent) -> Callable[..., None]:
     """Reads its source and lands when the schedule says so; at once without a barrier: a cluster sync orders it."""
-    shape, nbytes = op.dst.shape, op.dst.nbytes
+    item = op.dst.dtype.itemsize
     cast = numerics.cast(op.src.dtype, op.dst.dtype)
 
-    def convert(source: np.ndarray) -> np.ndarray:
-        return np.asarray(cast(source.copy())).reshape(shape)
+    def shaped(shape: tuple[int, ...]) -> Callable[[np.ndarray], np.ndarray]:
+        return lambda source: np.asarray(cast(source.copy())).reshape(shape)
 
-    def now(src: SharedPlace, dst: SharedPlace, bar: None, ctas: int) -> None:
-        dst.write(convert(src.array))
+    def now(src: SharedPlace, dst: SharedPlace, bar: None, ctas: int, given: int | None) -> None:
+        dst.write(shaped(dst.array.shape)(src.array))
 
-    def later(src: SharedPlace, dst: SharedPlace, bar: MBarrier, ctas: int) -> None:
+    def later(src: SharedPlace, dst: SharedPlace, bar: MBarrier, ctas: int, given: int | None) -> None:
+        nbytes, convert = dst.array.size * item, shaped(dst.array.shape)
         barrier = bar.peer(dst.cta.rank)
         if op.arm:  # expects first, so that the phase can't complete between the two
             barrier.expect(nbytes, op)
             barrier.arrive(1, op)
-        issue(PushCopy(agent, op, src.array, dst.array, convert, barrier, nbytes))
+        if nbytes:  # nothing to send is nothing in flight
+            issue(PushCopy(agent, op, src.array, dst.array, convert, barrier, nbytes))
 
     return now if op.bar is None else later
 
