@@ -1,0 +1,474 @@
+// split_k(BM=64, BN=64, BK=64, STAGES=3, SPLIT=2, CN=2) for sm_90a, from split_k.py:16
+// 160 threads, 84032 bytes of shared memory, clusters of 2 x 2 x 1 (set at launch)
+
+typedef unsigned short px_bf16;
+template <class T, int rank>
+struct px_array {
+  T* data;
+  long long stride[rank];  // in elements
+  int shape[rank];
+};
+
+struct alignas(128) px_tensor_map { unsigned long long opaque[16]; };
+
+namespace ptx {
+
+__device__ __forceinline__ void prefetch_tensormap(const void* map) {
+  asm volatile("prefetch.tensormap [%0];" :: "l"(map) : "memory");
+}
+
+__device__ __forceinline__ void mbarrier_init_shared_cta(unsigned bar, unsigned count) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(bar), "r"(count) : "memory");
+}
+
+__device__ __forceinline__ void fence_mbarrier_init_release_cluster() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+__device__ __forceinline__ void barrier_cluster_arrive_relaxed_aligned() {
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
+
+__device__ __forceinline__ void barrier_cluster_wait_acquire_aligned() {
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+__device__ __forceinline__ int cluster_ctarank() {
+  unsigned value;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(value));
+  return (int)value;
+}
+
+// A count that is negative or not below the width leaves copies of the sign; C++ leaves that open.
+template <class T>
+__device__ __forceinline__ T shift_right(T a, T by) {
+  constexpr int width = 8 * sizeof(T);
+  return (T)((unsigned long long)by < width ? a >> by : a >> (width - 1) >> 1);
+}
+
+__device__ __forceinline__ int cluster_ctaid_x() {
+  unsigned value;
+  asm("mov.u32 %0, %%cluster_ctaid.x;" : "=r"(value));
+  return (int)value;
+}
+
+__device__ __forceinline__ int cluster_ctaid_y() {
+  unsigned value;
+  asm("mov.u32 %0, %%cluster_ctaid.y;" : "=r"(value));
+  return (int)value;
+}
+
+// Signed integers wrap around, as the machine's do; C++ leaves that open.
+__device__ __forceinline__ int wrap_mul(int a, int b) { return (int)((unsigned)a * (unsigned)b); }
+__device__ __forceinline__ long long wrap_mul(long long a, long long b) {
+  return (long long)((unsigned long long)a * (unsigned long long)b);
+}
+
+// Signed integers wrap around, as the machine's do; C++ leaves that open.
+__device__ __forceinline__ int wrap_add(int a, int b) { return (int)((unsigned)a + (unsigned)b); }
+__device__ __forceinline__ long long wrap_add(long long a, long long b) {
+  return (long long)((unsigned long long)a + (unsigned long long)b);
+}
+
+// A count that is negative or not below the width shifts everything out; C++ leaves that open.
+template <class T>
+__device__ __forceinline__ T shift_left(T a, T by) {
+  constexpr int width = 8 * sizeof(T);
+  if ((unsigned long long)by >= width) return 0;
+  if constexpr (width == 64) return (T)((unsigned long long)a << by);
+  else return (T)((unsigned)a << by);
+}
+
+__device__ __forceinline__ bool mbarrier_try_wait_parity_shared_cta(unsigned bar, unsigned parity) {
+  unsigned done;
+  asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+               : "=r"(done) : "r"(bar), "r"(parity) : "memory");
+  return done != 0;
+}
+
+__device__ __forceinline__ void mbarrier_wait_parity(unsigned bar, unsigned parity) {
+  while (!mbarrier_try_wait_parity_shared_cta(bar, parity)) {}
+}
+
+__device__ __forceinline__ void mbarrier_arrive_expect_tx_shared_cta(unsigned bar, unsigned bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(bar), "r"(bytes) : "memory");
+}
+
+__device__ __forceinline__ void cp_async_bulk_tensor_2d_shared_global_multicast(
+    unsigned dst, const void* map, int c0, int c1, unsigned bar, unsigned short ctas) {
+  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;"
+               :: "r"(dst), "l"(map), "r"(c0), "r"(c1), "r"(bar), "h"(ctas) : "memory");
+}
+
+__device__ __forceinline__ void cp_async_bulk_tensor_2d_shared_global(
+    unsigned dst, const void* map, int c0, int c1, unsigned bar) {
+  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
+               :: "r"(dst), "l"(map), "r"(c0), "r"(c1), "r"(bar) : "memory");
+}
+
+__device__ __forceinline__ bool elect_sync() {
+  unsigned elected;
+  asm volatile("{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.u32 %0, 1, 0, p; }" : "=r"(elected));
+  return elected != 0;
+}
+
+__device__ __forceinline__ void wgmma_fence_sync_aligned() {
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+
+__device__ __forceinline__ unsigned long long wgmma_descriptor(unsigned address, unsigned long long fields) {
+  // bits 0-13: address / 16; 16-29 and 32-45: byte offsets / 16; 62-63: swizzle
+  return fields | (address & 0x3ffff) >> 4;
+}
+
+__device__ __forceinline__ void wgmma_m64n64k16_f32_bf16_bf16(float* d, unsigned long long a, unsigned long long b, bool accumulate) {
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %34, 0;\n"
+    "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, %32, %33, p, 1, 1, 0, 0; }"
+    : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
+    : "l"(a), "l"(b), "r"((int)accumulate));
+}
+
+__device__ __forceinline__ void wgmma_commit_group_sync_aligned() {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+__device__ __forceinline__ void wgmma_wait_group_0() {
+  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+}
+
+template <int N>
+__device__ __forceinline__ void keep_float(float* x) {
+  #pragma unroll
+  for (int i = 0; i < N; ++i) asm volatile("" : "+f"(x[i]));
+}
+
+__device__ __forceinline__ void mbarrier_arrive_shared_cluster(unsigned bar) {
+  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" :: "r"(bar) : "memory");
+}
+
+__device__ __forceinline__ unsigned mapa_shared_cluster(unsigned address, unsigned cta) {
+  unsigned remote;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(address), "r"(cta));
+  return remote;
+}
+
+// Signed integers wrap around, as the machine's do; C++ leaves that open.
+__device__ __forceinline__ int wrap_sub(int a, int b) { return (int)((unsigned)a - (unsigned)b); }
+__device__ __forceinline__ long long wrap_sub(long long a, long long b) {
+  return (long long)((unsigned long long)a - (unsigned long long)b);
+}
+
+// An element from its bits, and back.
+template <class T>
+struct bits {
+  static __device__ __forceinline__ T from(unsigned long long b) { return (T)b; }
+  static __device__ __forceinline__ unsigned long long of(T x) {
+    if constexpr (sizeof(T) == 1) return (unsigned char)x;
+    else if constexpr (sizeof(T) == 2) return (unsigned short)x;
+    else if constexpr (sizeof(T) == 4) return (unsigned)x;
+    else return (unsigned long long)x;
+  }
+};
+template <>
+struct bits<float> {
+  static __device__ __forceinline__ float from(unsigned long long b) { return __uint_as_float((unsigned)b); }
+  static __device__ __forceinline__ unsigned long long of(float x) { return __float_as_uint(x); }
+};
+template <>
+struct bits<double> {
+  static __device__ __forceinline__ double from(unsigned long long b) {
+    return __longlong_as_double((long long)b);
+  }
+  static __device__ __forceinline__ unsigned long long of(double x) {
+    return (unsigned long long)__double_as_longlong(x);
+  }
+};
+
+// N elements from the words that one access brings, and back.
+template <int N, class T>
+__device__ __forceinline__ void unpack(T* x, const unsigned (&words)[4]) {
+  #pragma unroll
+  for (int j = 0; j < N; ++j) {
+    if constexpr (sizeof(T) == 8)
+      x[j] = bits<T>::from(words[2 * j] | (unsigned long long)words[2 * j + 1] << 32);
+    else if constexpr (sizeof(T) == 4) x[j] = bits<T>::from(words[j]);
+    else if constexpr (sizeof(T) == 2) x[j] = bits<T>::from((unsigned short)(words[j / 2] >> j % 2 * 16));
+    else x[j] = bits<T>::from((unsigned char)(words[j / 4] >> j % 4 * 8));
+  }
+}
+template <int N, class T>
+__device__ __forceinline__ void pack(unsigned (&words)[4], const T* x) {
+  #pragma unroll
+  for (int j = 0; j < N; ++j) {
+    const unsigned long long b = bits<T>::of(x[j]);
+    if constexpr (sizeof(T) == 8) words[2 * j] = (unsigned)b, words[2 * j + 1] = (unsigned)(b >> 32);
+    else if constexpr (sizeof(T) == 4) words[j] = (unsigned)b;
+    else words[j * sizeof(T) / 4] |= (unsigned)b << j * sizeof(T) % 4 * 8;
+  }
+}
+
+// N consecutive elements into a peer's shared memory; their bytes complete on its barrier.
+template <int N, class T>
+__device__ __forceinline__ void st_async(unsigned address, const T* x, unsigned bar) {
+  constexpr int bytes = N * sizeof(T);
+  static_assert(bytes == 4 || bytes == 8 || bytes == 16, "st.async");
+  unsigned words[4] = {0, 0, 0, 0};
+  pack<N>(words, x);
+  if constexpr (bytes == 16) {
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];"
+                 :: "r"(address), "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]), "r"(bar) : "memory");
+  } else if constexpr (bytes == 8) {
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [%0], {%1, %2}, [%3];"
+                 :: "r"(address), "r"(words[0]), "r"(words[1]), "r"(bar) : "memory");
+  } else if constexpr (bytes == 4) {
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];"
+                 :: "r"(address), "r"(words[0]), "r"(bar) : "memory");
+  }
+}
+
+// N consecutive elements, aligned to their size, by one access.
+template <int N, class T>
+__device__ __forceinline__ void load_vector(T* x, const T* p) {
+  constexpr int bytes = N * sizeof(T);
+  unsigned words[4] = {0, 0, 0, 0};
+  if constexpr (bytes == 16) {
+    const uint4 v = *reinterpret_cast<const uint4*>(p);
+    words[0] = v.x, words[1] = v.y, words[2] = v.z, words[3] = v.w;
+  } else if constexpr (bytes == 8) {
+    const uint2 v = *reinterpret_cast<const uint2*>(p);
+    words[0] = v.x, words[1] = v.y;
+  } else if constexpr (bytes == 4) {
+    words[0] = *reinterpret_cast<const unsigned*>(p);
+  } else {
+    words[0] = *reinterpret_cast<const unsigned short*>(p);
+  }
+  unpack<N>(x, words);
+}
+
+template <int N, class T>
+__device__ __forceinline__ void store_vector(T* p, const T* x) {
+  constexpr int bytes = N * sizeof(T);
+  unsigned words[4] = {0, 0, 0, 0};
+  pack<N>(words, x);
+  if constexpr (bytes == 16) *reinterpret_cast<uint4*>(p) = make_uint4(words[0], words[1], words[2], words[3]);
+  else if constexpr (bytes == 8) *reinterpret_cast<uint2*>(p) = make_uint2(words[0], words[1]);
+  else if constexpr (bytes == 4) *reinterpret_cast<unsigned*>(p) = words[0];
+  else *reinterpret_cast<unsigned short*>(p) = (unsigned short)words[0];
+}
+
+template <int id, int threads>
+__device__ __forceinline__ void bar_sync() {
+  asm volatile("bar.sync %0, %1;" :: "n"(id), "n"(threads) : "memory");
+}
+
+// Sums of indices wrap around: one below 0 or beyond 2^31 is no smaller than any extent.
+__device__ __forceinline__ bool inside(unsigned i, int n) { return i < (unsigned)n; }
+
+__device__ __forceinline__ void barrier_cluster_arrive_release_aligned() {
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+
+__device__ __forceinline__ unsigned shared_address(const void* pointer) {
+  unsigned address;
+  asm("{ .reg .u64 a; cvta.to.shared.u64 a, %1; cvt.u32.u64 %0, a; }" : "=r"(address) : "l"(pointer));
+  return address;
+}
+
+}  // namespace ptx
+
+extern "C" __global__ void __launch_bounds__(160, 1) split_k_kernel(
+    const __grid_constant__ px_array<px_bf16, 2> A,
+    const __grid_constant__ px_array<px_bf16, 2> B,
+    const __grid_constant__ px_array<float, 2> C,
+    const __grid_constant__ px_tensor_map A_map,
+    const __grid_constant__ px_tensor_map B_map) {
+  extern __shared__ __align__(1024) unsigned char px_smem[];
+  const int px_lane = (int)(threadIdx.x % 32);
+  const int px_warp_id = __shfl_sync(0xffffffffu, (int)(threadIdx.x / 32), 0);
+  const unsigned px_base = ptx::shared_address(px_smem);
+  const unsigned pipe_full = px_base + 83968;
+  const unsigned pipe_empty = px_base + 83992;
+  const unsigned landed = px_base + 84016;
+  const unsigned a_addr = px_base;
+  const unsigned b_addr = px_base + 24576;
+  const unsigned inbox_addr = px_base + 49152;
+  float* const inbox = reinterpret_cast<float*>(px_smem + 49152);
+  const bool px_one = px_warp_id == 0 && ptx::elect_sync();
+  if (threadIdx.x == 0) {
+    ptx::prefetch_tensormap(&A_map);
+    ptx::prefetch_tensormap(&B_map);
+  }
+  // split_k.py:26: pipe, landed = px.pipe(STAGES), px.barrier()
+  if (px_one) {
+    for (int px_i = 0; px_i < 3; ++px_i) ptx::mbarrier_init_shared_cta(pipe_full + 8 * px_i, 1);
+    for (int px_i = 0; px_i < 3; ++px_i) ptx::mbarrier_init_shared_cta(pipe_empty + 8 * px_i, 2);
+    ptx::mbarrier_init_shared_cta(landed, 1);
+    // split_k.py:16: def split_k(A, B, C, *, BM=64, BN=64, BK=64, STAGES=3, SPLIT=2, CN=2):
+    ptx::fence_mbarrier_init_release_cluster();
+  }
+  // barriers are initialised before a peer reaches them
+  ptx::barrier_cluster_arrive_relaxed_aligned();
+  ptx::barrier_cluster_wait_acquire_aligned();
+  // split_k.py:38: with pipe.consume() as i:
+  const int rank = ptx::cluster_ctarank();
+  const int release_ctas = (((ptx::shift_right<int>(10, rank)) & 1) != 0) ? 10 : 5;
+  // split_k.py:18: s, y = px.cluster.rank(0), px.cluster.rank(1)
+  const int rank_x = ptx::cluster_ctaid_x();
+  const int rank_y = ptx::cluster_ctaid_y();
+  // split_k.py:19: m, n = px.block_id(2) * BM, px.block_id(1) * BN
+  const int block_z = (int)blockIdx.z;
+  const int block_y = (int)blockIdx.y;
+  // split_k.py:20: steps = px.cdiv(A.shape[1], BK * SPLIT)  # beyond the end of K there are zeros
+  const int A_size1 = A.shape[1];
+  // split_k.py:19: m, n = px.block_id(2) * BM, px.block_id(1) * BN
+  const int m = ptx::wrap_mul(block_z, 64);
+  const int n = ptx::wrap_mul(block_y, 64);
+  // split_k.py:20: steps = px.cdiv(A.shape[1], BK * SPLIT)  # beyond the end of K there are zeros
+  const int steps = ptx::wrap_add((A_size1 >> 7), ((int)((A_size1 & 127) != 0)));
+  // split_k.py:23: same_rows = same_rows | 1 << (s + SPLIT * other)
+  const int same_rows = 0 | (ptx::shift_left<int>(1, rank_x));
+  const int t = ptx::shift_left<int>(1, ptx::wrap_add(rank_x, 2));
+  const int same_rows_1 = same_rows | t;
+  // split_k.py:28: with px.warps(4, 1):
+  if (px_warp_id == 4) {  // warp 4
+    const bool px_one = ptx::elect_sync();
+    // split_k.py:29: for t in range(steps):
+    int filling = 0;
+    int filling_parity = 0;
+    #pragma unroll 1
+    for (int t_1 = 0; t_1 < steps; ++t_1) {
+      // split_k.py:30: k = (s * steps + t) * BK
+      const int k = ptx::wrap_mul((ptx::wrap_add(ptx::wrap_mul(rank_x, steps), t_1)), 64);
+      // split_k.py:31: with pipe.produce() as i:
+      ptx::mbarrier_wait_parity(pipe_empty + 8 * filling, filling_parity ^ 1);
+      __syncwarp();  // all threads have passed the wait at line 31 before the elected thread goes on
+      if (px_one) {
+        ptx::mbarrier_arrive_expect_tx_shared_cta(pipe_full + 8 * filling, 16384);
+      }
+      // split_k.py:32: px.cluster.load(A[m : m + BM, k : k + BK], a[i], pipe.full[i], ctas=same_rows)
+      const int rank_y_1 = ptx::cluster_ctaid_y();
+      const int t_2 = ptx::wrap_mul(rank_y_1, 32);
+      if (px_one) {
+        // tensor copy: a box of 32 x 64, 128-byte swizzle
+        ptx::cp_async_bulk_tensor_2d_shared_global_multicast(a_addr + filling * 8192 + t_2 * 128, &A_map, k, ptx::wrap_add(m, t_2), pipe_full + 8 * filling, (unsigned short)same_rows_1);
+        // split_k.py:33: px.tma.load(B[n : n + BN, k : k + BK], b[i], pipe.full[i])
+        // tensor copy: a box of 64 x 64, 128-byte swizzle
+        ptx::cp_async_bulk_tensor_2d_shared_global(b_addr + filling * 8192, &B_map, k, n, pipe_full + 8 * filling);
+      }
+      // split_k.py:31: with pipe.produce() as i:
+      const int t_3 = ptx::wrap_add(filling, 1);
+      const bool t_4 = t_3 == 3;
+      filling = t_4 ? 0 : t_3;
+      filling_parity = filling_parity ^ ((int)t_4);
+    }
+  } else if (px_warp_id < 4) {  // warps 0 to 3
+    const bool px_one = px_warp_id == 0 && ptx::elect_sync();
+    // split_k.py:37: for _ in range(steps):
+    int taking = 0;
+    int taking_parity = 0;
+    // split_k.py:36: acc = px.zeros((BM, BN), px.f32)
+    float acc[32];
+    #pragma unroll
+    for (int i = 0; i < 32; ++i) acc[i] = 0.0f;
+    // split_k.py:37: for _ in range(steps):
+    float acc_1[32];
+    #pragma unroll
+    for (int px_r = 0; px_r < 32; ++px_r) acc_1[px_r] = acc[px_r];
+    #pragma unroll 1
+    for (int t_1 = 0; t_1 < steps; ++t_1) {
+      // split_k.py:38: with pipe.consume() as i:
+      ptx::mbarrier_wait_parity(pipe_full + 8 * taking, taking_parity);
+      // split_k.py:39: acc = px.dot(a[i], b[i].T, acc)
+      ptx::wgmma_fence_sync_aligned();
+      {
+        const unsigned long long px_a = ptx::wgmma_descriptor(a_addr + taking * 8192, 0x4000004000010000ull);
+        const unsigned long long px_b = ptx::wgmma_descriptor(b_addr + taking * 8192, 0x4000004000010000ull);
+        ptx::wgmma_m64n64k16_f32_bf16_bf16(acc_1, px_a, px_b, true);
+        ptx::wgmma_m64n64k16_f32_bf16_bf16(acc_1, px_a + 2, px_b + 2, true);
+        ptx::wgmma_m64n64k16_f32_bf16_bf16(acc_1, px_a + 4, px_b + 4, true);
+        ptx::wgmma_m64n64k16_f32_bf16_bf16(acc_1, px_a + 6, px_b + 6, true);
+      }
+      ptx::wgmma_commit_group_sync_aligned();
+      ptx::wgmma_wait_group_0();
+      ptx::keep_float<32>(acc_1);
+      // split_k.py:38: with pipe.consume() as i:
+      if (px_warp_id == 0 && ((unsigned)release_ctas >> px_lane & 1)) ptx::mbarrier_arrive_shared_cluster(ptx::mapa_shared_cluster(pipe_empty + 8 * taking, px_lane));
+      const int t_2 = ptx::wrap_add(taking, 1);
+      const bool t_3 = t_2 == 3;
+      taking = t_3 ? 0 : t_2;
+      taking_parity = taking_parity ^ ((int)t_3);
+    }
+    // split_k.py:37: for _ in range(steps):
+    // split_k.py:40: with landed.transaction():  # of SPLIT - 1 tiles where s is 0, of nothing elsewhere
+    const int rank_1 = ptx::cluster_ctarank();
+    const int nbytes = (rank_1 == 1) ? 0 : 16384;
+    const int nbytes_1 = (rank_1 == 3) ? 0 : nbytes;
+    if (px_one) {
+      ptx::mbarrier_arrive_expect_tx_shared_cta(landed, nbytes_1);
+    }
+    // split_k.py:41: if s > 0:
+    if (rank_x > 0) {
+      // split_k.py:42: px.cluster.store(inbox[s - 1], acc, landed, cta=SPLIT * y)
+      const int t_1 = ptx::wrap_mul(2, rank_y);
+      {
+        const unsigned there_bar = ptx::mapa_shared_cluster(landed, t_1);
+        const unsigned a = ptx::mapa_shared_cluster(inbox_addr, t_1) + 4 * (ptx::wrap_sub(rank_x, 1) * 4096 + (((px_lane & 15) * 2) ^ ((px_lane >> 4) * 36) ^ (px_warp_id * 128)));
+        #pragma unroll
+        for (int i = 0; i < 32; i += 2) {
+          ptx::st_async<2>(a + 4 * (((i >> 1) & 1) * 64 + (i >> 2) * 512), acc_1 + i, there_bar);
+        }
+      }
+    }
+    // split_k.py:43: landed.wait(0)
+    ptx::mbarrier_wait_parity(landed, 0);
+    // split_k.py:44: if s == 0:
+    if (rank_x == 0) {
+      // split_k.py:46: acc = acc + px.load(inbox[other])
+      float t_1[32];
+      {
+        float* const p = inbox + (((px_lane & 15) * 2) ^ ((px_lane >> 4) * 36) ^ (px_warp_id * 128));
+        #pragma unroll
+        for (int i = 0; i < 32; i += 2) {
+          ptx::load_vector<2>(t_1 + i, p + ((i >> 1) & 1) * 64 + (i >> 2) * 512);
+        }
+      }
+      float acc_2[32];
+      #pragma unroll
+      for (int i = 0; i < 32; ++i) acc_2[i] = acc_1[i] + t_1[i];
+      // split_k.py:47: px.store(C[m : m + BM, n : n + BN], acc.to(C.dtype))
+      float acc_3[32];
+      {
+        float* const scratch = reinterpret_cast<float*>((px_smem + 65536));
+        {
+          auto* const p = scratch + ((px_lane >> 2) + px_warp_id * 16) * 72 + (px_lane & 3) * 2;
+          #pragma unroll
+          for (int i = 0; i < 32; i += 2) {
+            ptx::store_vector<2>(p + ((i >> 1) & 1) * 576 + (i >> 2) * 8, acc_2 + (i >> 1) * 2);
+          }
+        }
+        ptx::bar_sync<1, 128>();
+        {
+          auto* const p = scratch + px_warp_id * 72 + px_lane;
+          #pragma unroll
+          for (int i = 0; i < 32; ++i) {
+            constexpr int offset[32] = {0, 32, 288, 320, 576, 608, 864, 896, 1152, 1184, 1440, 1472, 1728, 1760, 2016, 2048, 2304, 2336, 2592, 2624, 2880, 2912, 3168, 3200, 3456, 3488, 3744, 3776, 4032, 4064, 4320, 4352};
+            acc_3[i] = *(p + offset[i]);
+          }
+        }
+      }
+      {
+        const unsigned x0 = (unsigned)m + px_warp_id;
+        const unsigned x1 = (unsigned)n + px_lane;
+        float* const p = C.data + ((int)x0 * C.stride[0] + (int)x1);
+        #pragma unroll
+        for (int i = 0; i < 32; ++i) {
+          if (ptx::inside(x0 + (i >> 1) * 4, C.shape[0]) && ptx::inside(x1 + (i & 1) * 32, C.shape[1])) *(p + (i >> 1) * 4 * C.stride[0] + (i & 1) * 32) = acc_3[i];
+        }
+      }
+    }
+  }
+  // split_k.py:16: def split_k(A, B, C, *, BM=64, BN=64, BK=64, STAGES=3, SPLIT=2, CN=2):
+  // exit: peers may still touch this CTA's shared memory
+  ptx::barrier_cluster_arrive_release_aligned();
+  ptx::barrier_cluster_wait_acquire_aligned();
+}
