@@ -178,6 +178,35 @@ def test_atomics_in_every_space(dtype: px.DType) -> None:
     compiles(adds, (array(1, dtype), array(1, dtype)), DTYPE=dtype)
 
 
+@px.kernel(warps=2, cluster=lambda C: C)
+def updates(X, Y, *, C, N=64):
+    s = px.shared((N,), X.dtype)
+    x = px.load(X[0:N])
+    px.store(s, x)
+    px.atomic_max(Y[0:N], x)
+    px.atomic_min(s, x)
+    px.atomic_exch(s.at(0), x)
+    px.store(Y[0:N], px.atomic_max(s[px.arange(N)], x))
+
+
+@pytest.mark.parametrize("dtype", [px.f32, px.f64, px.i32, px.u32, px.i64, px.u64, px.f16, px.bf16], ids=str)
+def test_updates_are_instructions_or_loops_around_compare_and_swap(dtype: px.DType) -> None:
+    """Integers have instructions; floats of any width are compared and swapped as bits; 16 bits are also exchanged so."""
+    for cluster, scope in ((1, "cta"), (2, "cluster")):  # a peer may update the same element
+        source = module_of(updates, (array(1, dtype), array(1, dtype)), C=cluster).source
+        found = set(re.findall(r"\b(?:red|atom)\.relaxed\.\w+\.[\w:]+\.\w+\.\w+", source))
+        whole = dtype.name.replace("i", "s")
+        bits = f"b{dtype.bits}"
+        if dtype.is_float:
+            wanted = {f"atom.relaxed.gpu.global.cas.{bits}", f"atom.relaxed.{scope}.shared::cta.cas.{bits}"}
+        else:
+            wanted = {f"red.relaxed.gpu.global.max.{whole}", f"red.relaxed.{scope}.shared::cta.min.{whole}"}
+            wanted |= {f"atom.relaxed.{scope}.shared::cta.max.{whole}"}
+        exchange = "cas" if dtype.bits == 16 else "exch"
+        assert found == wanted | {f"atom.relaxed.{scope}.shared::cluster.{exchange}.{bits}"}
+        compiles(updates, (array(1, dtype), array(1, dtype)), C=cluster)
+
+
 @px.kernel(warps=4, cluster=2)
 def peers(X, Y, *, DTYPE, M=16, N=32):
     s = px.shared((2, M, N), DTYPE)

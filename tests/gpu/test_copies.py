@@ -229,6 +229,19 @@ def test_a_failed_assertion_is_reported(tmp_path: Path) -> None:
     assert "CTA (2, 0, 0)" in text
 
 
+FALSE = """
+@px.kernel(watchdog=True)
+def kernel(X):
+    px.assume(px.block_id(0) != 1)
+"""
+
+
+def test_a_false_assumption_of_a_watched_kernel_is_reported(tmp_path: Path) -> None:
+    text = report_of(FALSE, tmp_path)
+    assert "what px.assume says is false" in text
+    assert "CTA (1, 0, 0)" in text
+
+
 @pytest.mark.parametrize("load, store", [("evict_last", "evict_first"), ("evict_first", "evict_normal")])
 def test_cache_hints_change_no_result(load: str, store: str) -> None:
     x, y = ramp(64, 64), torch.ones(64, 192, device="cuda")
