@@ -286,7 +286,7 @@ def shared_key(view: SharedView, starts: tuple[int, ...], location: Location, le
                     remedy="stop must not be less than start",
                 )
             extent = length
-        if axis == view.index_axis:
+        if isinstance(start, np.ndarray):  # rows by index, of all that there are
             key.append(slice(0, size))
             continue
         if start < 0 or start + extent > size:
@@ -312,6 +312,8 @@ def shared_place(view: SharedView, cta: Cta, location: Location) -> Callable[...
         return SharedRows(where, buffer, key, axes, view, starts[index_axis])
 
     if view.cta is None and view.length is None:
+        if index_axis is None:
+            return lambda *starts: SharedPlace(cta, buffer, shared_key(view, starts, location), axes)
         return lambda *starts: place(cta, starts)
     axes_of = len(view.offsets)
 
