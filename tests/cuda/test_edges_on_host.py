@@ -1,4 +1,4 @@
-"""Text at the edges: integers divided by zero, arrays of 2^31 - 1 bytes, rows that end behind a tile, copies from anywhere."""
+"""Text at the edges: integers divided by zero, arrays of 2^31 - 1 bytes, rows that end behind a tile, starts anywhere."""
 
 from __future__ import annotations
 
