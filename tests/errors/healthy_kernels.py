@@ -88,3 +88,24 @@ def tiles(X, Y, n, f, *, BM=16, BN=16, ST=2):
     px.store(Y.tile((n, 0), (BM, BN)), px.cumsum(x, 1) - abs(x))
     px.fence.async_proxy("cta")
     px.tma.wait(0, read=True)
+
+
+@px.func
+def joined(a, b):
+    larger = b[0] > a[0]
+    top = px.maximum(a[0], b[0])
+    return top, px.where(larger, b[1], a[1]), a[2] * px.exp(a[0] - top) + b[2] * px.exp(b[0] - top)
+
+
+@px.kernel(warps=2)
+def folds(X, Y, n, f, *, BM=16, BN=16, ST=2):
+    x = px.load(X[0:BM, 0:BN])
+    places = px.arange(BN)[None, :] + px.zeros((BM, BN), px.i32)
+    top, at, total = px.reduce((x, places, px.full((BM, BN), 1.0, px.f32)), 1, joined, keepdims=True)
+    y = px.fma(x - top, f, px.scan(x, 0, px.minimum)) / total
+    values, best = px.topk(y, 4, axis=1)
+    px.store(Y[0:BM, 0:4], px.where(px.isnan(values), f, px.round(values)))
+    px.store(Y[0:BM, 4:8], best.to(px.f32) + px.argmin(y, 1)[:, None].to(px.f32))
+    bits = px.bitcast(y, px.i32) ^ px.bitcast(f, px.i32)
+    if px.any(bits > n) and not px.all(at == 0):
+        px.store(Y[BM, 0], px.reduce(px.bitcast(bits, px.f32), None, px.maximum) + px.trunc(f))

@@ -49,8 +49,8 @@ def broken(rng: random.Random) -> tuple[str, str]:
     """The text of the kernels with one or two expressions replaced, and the name of the kernel that has them."""
     tree = ast.parse(SOURCE)
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
-    name = rng.choice(["ring", "tiles"])
-    body = functions[rng.choice([name, name, name, "helper"])].body
+    name, helper = rng.choice([("ring", "helper"), ("tiles", "helper"), ("folds", "joined")])
+    body = functions[rng.choice([name, name, name, helper])].body
     for _ in range(rng.choice([1, 1, 2])):
         parent, field, position = rng.choice(places(body))
         wrong = copy.deepcopy(rng.choice(EXPRESSIONS))
@@ -99,7 +99,7 @@ _SEEDS = st.integers(0, 2**32 - 1)
 
 def test_the_kernels_are_healthy(folder: Path) -> None:
     module = load(SOURCE, folder / "healthy.py")
-    for kernel in (module.ring, module.tiles):
+    for kernel in (module.ring, module.tiles, module.folds):
         prepare(read_kernel(kernel, TYPES, kernel.bind_constants({})).function)
 
 
