@@ -54,6 +54,8 @@ class Coordinates:
 
     def slot(self, dim: int, var: str, step: int = 1) -> str:
         """The slot's part along `dim`."""
+        if var.isdigit():
+            return str(self.slots[dim][int(var)])
         return SlotTexts(self.w).at(self.slots[dim][::step], var, step, f"at{dim}")
 
     def at(self, dim: int, var: str, step: int = 1) -> str:

@@ -22,6 +22,9 @@ from phalanx.layouts.axes import Run, runs_along
 from phalanx.layouts.bits import round_up
 from phalanx.layouts.registers import RegisterLayout, padded
 
+LONGEST_LINE = 100
+"""Characters of a condition and what it decides that stand on one line."""
+
 
 class Joiner(ABC):
     """How two blocks become one. `dtypes`: of the numbers that a block is, as the text computes with them.
@@ -200,4 +203,13 @@ def only_if(w: Writer, condition: str, then: str, orelse: str = "") -> None:
     if not condition:
         w.line(then)
         return
-    w.line(f"if ({condition}) {{ {then} }}{f' else {{ {orelse} }}' if orelse else ''}")
+    short = f"if ({condition}) {{ {then} }}{f' else {{ {orelse} }}' if orelse else ''}"
+    if len(short) <= LONGEST_LINE:
+        w.line(short)
+        return
+    with w.block(f"if ({condition})", "} else {" if orelse else "}"):
+        w.line(then)
+    if orelse:
+        with w.indent():
+            w.line(orelse)
+        w.line("}")
