@@ -110,6 +110,20 @@ class Functions(Operations):
         text = f"px.reduce({a.name}, {axis}, {fn}{', keepdims=True' if keep else ''})"
         return self.assign(text, shape, a.dtype, facts)
 
+    def largest(self) -> Value | None:
+        """The first few of an axis in descending order, and where they were."""
+        a = self.some(lambda v: computes(v) and v.dtype != "bool")
+        if a is None:
+            return None
+        axis = self.rng.randrange(len(a.shape))
+        count = min(self.rng.randrange(1, 5), a.shape[axis])
+        shape = tuple(count if d == axis else n for d, n in enumerate(a.shape))
+        one, two = self.fresh("t"), self.fresh("t")
+        self.line(f"{one}, {two} = px.topk({a.name}, {count}, {axis})")
+        self.keep(Value(one, shape, a.dtype, replace(a.facts, zeros=False)))
+        self.keep(Value(two, shape, "i32", Facts(Grid(0, max(1, a.shape[axis].bit_length())))))
+        return self.values[-1]
+
     def folded_pair(self, a: Value, axis: int) -> Value | None:
         b = self.some(lambda v: v.shape == a.shape and v.dtype == a.dtype)
         assert b is not None

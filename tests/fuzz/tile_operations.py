@@ -259,20 +259,29 @@ class Operations(Writing):
             return computes(v) and v.dtype in FLOATS and v.facts.zeros
 
         a = self.some(lambda v: fits(v) and v.facts.grid is not None) or self.some(fits)
+        a = a or self.floats()
         if a is None:
             return None
         grid = a.facts.grid
         names = list(ANYWHERE)
         if grid is not None and grid.high <= 3:
-            names += 2 * NEAR_ZERO
+            names += 3 * NEAR_ZERO
         if grid is not None and grid.high <= 10 and grid.low >= -10:
-            names += MODERATE
+            names += 2 * MODERATE
         fn = self.rng.choice(names)
         tolerance = TOLERANCE[a.dtype]
         text = f"px.{fn}({a.name})"
         if fn == "tanh_approx":
             text, tolerance = f"px.tanh({a.name}, approx=True)", max(tolerance, APPROXIMATE_TANH)
         return self.assign(text, a.shape, a.dtype, Facts(tolerance=tolerance))
+
+    def floats(self) -> Value | None:
+        """A tile of floats that lie on a grid, out of integers."""
+        dtype = self.rng.choice(FLOATS)
+        if not self.affordable(self.shape[-1:], "i32"):
+            return None
+        half = self.assign(f"px.arange({self.shape[-1]}) % 16 - 7", self.shape[-1:], "i32", Facts(Grid(0, 4)))
+        return self.assign(f"{half.name}.to(px.{dtype}) * 0.5", half.shape, dtype, Facts(Grid(-1, 3)))
 
     def convert(self) -> Value | None:
         a = self.some(lambda v: v.facts.exact or is_float(v.dtype), scalars=0.1)

@@ -145,8 +145,8 @@ class Program(Agents):
             (self.far, 1), (self.shared_store, 5), (self.shared_load, 7), (self.shared_atomic, 2), (self.atomic, 3),
             (self.held, 2), (self.store, 4), (self.load_back, 3), (self.scalar_binary, 4), (self.scalar_load, 2),
             (self.scalar_of_block, 1), (self.decision, 4), (self.fused, 2), (self.rounding, 3), (self.bits, 2),
-            (self.new_axis, 2), (self.folded, 4), (self.product, 3), (self.called, 2), (self.paired, 2), (self.meeting, 1),
-            (self.asserted, 1),
+            (self.new_axis, 2), (self.folded, 4), (self.largest, 2), (self.product, 3), (self.called, 2), (self.paired, 2),
+            (self.meeting, 1), (self.asserted, 1),
         ]  # fmt: skip
         if self.depth < 4:
             choices += [(self.branch, 4), (self.loop, 4), (self.accumulation, 3), (self.unrolled, 1)]
