@@ -228,7 +228,7 @@ def _direct(draft: Draft, worker: Worker, *, fences: bool = False) -> None:
     shape = flow.shape
     tiles = max(1, worker.loop.tiles * size)
     initial = draft.numbers((tiles, *shape), flow.kind, 0, 3)
-    adds = draft.chance(0.3) and flow.kind.name in ("f32", "f16", "bf16", "i32", "u32")
+    adds = draft.chance(0.3) and flow.kind.name in ("f32", "f16", "bf16", "i32", "u32") and flow.nbytes % 128 == 0
     draft.note("sink direct reduce" if adds else "sink direct")
 
     def want() -> np.ndarray:
@@ -356,7 +356,8 @@ def _flat_role(draft: Draft, loop: Loop, feeders: list[list[str]], workers: list
     warps = first.warps
     draft.note("flat")
     feed_lines = [line for lines in feeders for line in lines]
-    ahead = draft.rng.randrange(first.ring.stages) if first.steps == 1 and len(feeders) == 1 else 0
+    simple = first.steps == 1 and len(feeders) == 1 and first.relay is None  # a relay releases its stages later
+    ahead = draft.rng.randrange(first.ring.stages) if simple else 0
     before = [line for one in workers for line in one.before]
     after = [line for one in workers for line in one.after(0)]
     if first.steps > 1:

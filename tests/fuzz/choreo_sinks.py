@@ -43,6 +43,9 @@ def sink(draft: Draft, loop: Loop, flow: Flow, parts: int, agents: int, number: 
     rows = flow.shape[0] // parts
     if width * kind.nbytes % 16 or (len(flow.shape) == 1 and rows * kind.nbytes % 16):
         return _stored(draft, loop, flow, parts, tile)
+    whole = int(np.prod(flow.shape)) // parts * kind.nbytes % 128 == 0
+    if how == "tma.reduce" and not whole:  # places that follow each other begin where a descriptor can't
+        how = "tma.store"
     if how == "scatter" and (len(flow.shape) == 1 or rows % 4 or width * kind.nbytes % 128):
         how = "tma.store"
     return _staged(draft, loop, flow, parts, agents, number, how, kind, tile)

@@ -108,13 +108,16 @@ def _exchange(draft: Draft, flow: Flow, how: str, *, whole: bool) -> Work | None
     rng, size = draft.rng, draft.cluster.size
     low, high, shape = flow.low, flow.high, flow.shape
     count = int(np.prod(shape))
-    if how == "reduce" and count <= 2048:
+    fits = count * size <= 4096  # every CTA has an inbox for each, twice
+    if how == "reduce" and fits:
+        draft.shared_bytes += 8 * count * size
         op, fn = rng.choice((("sum", sum), ("max", np.maximum.reduce), ("min", np.minimum.reduce)))
         draft.note("cluster.reduce")
         grow = size if op == "sum" else 1
         line = f'y = px.cluster.reduce(y, "{op}")'
         return _grown([line], flow, lambda v, t: [fn(v)] * size, low * grow, high * grow, keep=True)
-    if how == "reduce at one" and count <= 2048:
+    if how == "reduce at one" and fits:
+        draft.shared_bytes += 8 * count * size
         one = rng.randrange(size)
         draft.note("cluster.reduce(cta=)")
         line = f'y = px.cluster.reduce(y, "sum", cta={one})'

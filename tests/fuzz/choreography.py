@@ -113,12 +113,17 @@ def on_host(found: list[Outcome], folder: Path, *, sanitize: bool) -> list[Outco
     cases = [draw(seed) for seed in chosen]
     if COMPILER is None or not cases:
         return found
-    launches = []
+    launches, told = {}, {}
     for case in cases:
         arguments = case.copies()
-        launches.append(HostCase(module_for(case.load(folder), tuple(arguments)), case.grid, arguments, case.seed))
-    told = {}
-    for case, result in zip(cases, run_batch(launches, sanitize=sanitize), strict=True):
+        try:
+            module = module_for(case.load(folder), tuple(arguments))
+        except px.Error as error:
+            told[case.seed] = Outcome(case.seed, "refused", f"refused: {error}\n\n{case.text}")
+        else:
+            launches[case.seed] = HostCase(module, case.grid, arguments, case.seed)
+    cases = [case for case in cases if case.seed in launches]
+    for case, result in zip(cases, run_batch(list(launches.values()), sanitize=sanitize), strict=True):
         if result.unsupported:
             told[case.seed] = Outcome(case.seed, "right, without the host")
             continue
