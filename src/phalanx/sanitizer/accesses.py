@@ -57,9 +57,7 @@ class Conflicts:
         now, engine, peers = clock.now, record.engine, clock.layout.seen
         for cell in cells:
             write = cell.write
-            if cell.copied is not None and is_copied(cell, clock):
-                pass
-            else:
+            if cell.copied is None or not is_copied(cell, clock):
                 if write is None:
                     if not cell.atomics:
                         self._unwritten(record, cell)

@@ -1,0 +1,41 @@
+"""Random programs of signals: a small share of what `make fuzz KIND=signals` runs, and proof that the net can fail."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from fuzz.outcomes import Options
+from fuzz.signals import judge, judged
+from phalanx.sanitizer.doubts import Doubts
+from sanitizer.choreographies import program
+
+EVERY = (
+    ".arrive()", ".arrive(2)", ".arrive(ctas=", ".expect_tx(", ".arrive_and_expect_tx(16)", ".arrive_and_expect_tx(16, ctas=",
+    "px.tma.load", "multicast=3", "px.cluster.copy", "px.cluster.store", "px.tma.store", "px.tma.wait(1, read=True)",
+    "while not b", "if not b", "for _ in range(", "s.at(rank ^ 1)", "px.cluster.sync", "count=2",
+)
+
+
+def test_a_seed_is_the_same_program_everywhere() -> None:
+    texts = "".join(program(Random(seed)) for seed in range(200))
+    missing = [part for part in EVERY if part not in texts]
+    assert not missing
+    assert hashlib.sha256(texts.encode()).hexdigest()[:16] == "b4f8b9ca67700a50"
+
+
+def test_a_few_programs() -> None:
+    outcomes = list(judge(range(20_000, 20_030), Options()))
+    assert not [outcome.problem for outcome in outcomes if outcome.problem is not None]
+    assert len({outcome.verdict for outcome in outcomes}) > 2
+
+
+@pytest.mark.parametrize("seed", [13, 34])
+def test_without_what_is_held_back_signals_are_missed(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert judged(seed, tmp_path).problem is None
+    monkeypatch.setattr(Doubts, "add", lambda self, doubt: None)
+    problem = judged(seed, tmp_path).problem
+    assert problem is not None and problem.startswith("missed")
