@@ -15,15 +15,6 @@ HOST_FUNCTIONS |= {
   if ((int)cta >= px_ctas()) px_fail("rank %u of %d", cta, px_ctas());
   return (a & 0xffffff) | (cta + 1) << 24;
 }""",
-    "load_remote": """template <int N, class T> static void load_remote(T* x, unsigned a) {
-  memcpy(x, px_place(a, N * sizeof(T)), N * sizeof(T));
-}""",
-    "store_remote": """template <int N, class T> static void store_remote(unsigned a, const T* x) {
-  memcpy(px_place(a, N * sizeof(T)), x, N * sizeof(T));
-}""",
-    "st_async": """template <int N, class T> static void st_async(unsigned a, const T* x, unsigned bar) {
-  px_send(a, x, N * sizeof(T), bar);
-}""",
     "cp_async_bulk_shared_shared": """
 static void cp_async_bulk_shared_shared(unsigned d, unsigned s, unsigned n, unsigned bar) { px_push(d, s, n, bar); }""",
     "elect_sync": "static inline bool elect_sync() { return px_self->index % 32 == 0; }",

@@ -53,15 +53,6 @@ HOST_FUNCTIONS = {
     "reciprocal_approx": "static inline float reciprocal_approx(float x) { return 1.0f / x; }",
     "tanh_approx": "static inline float tanh_approx(float x) { return tanhf(x); }",
     "exp2_approx": "static inline float exp2_approx(float x) { return exp2f(x); }",
-    "store_vector_if": """template <int N, class T> static void store_vector_if(T* p, const T* x, bool inside) {
-  if (inside) memcpy(px_aligned<T>(p, N * sizeof(T)), x, N * sizeof(T));
-}""",
-    "load_words_once": """template <int N, class T> static void load_words_once(unsigned* words, const T* p, bool inside) {
-  if (inside) memcpy(words, px_aligned<const uint4>(p), 16);
-}""",
-    "store_vector_once": """template <int N, class T> static void store_vector_once(T* p, const T* x, bool inside) {
-  if (inside) memcpy(px_aligned<uint4>(p), x, 16);
-}""",
     "unknown_zero": "static inline unsigned unknown_zero() { return 0; }",
     "shared_address": "static inline unsigned shared_address(const void* p) { return px_address(p); }",
     "bar_sync": "template <int id, int count> static void bar_sync() { px_block(PX_CTA + id, count); }",

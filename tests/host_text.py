@@ -1,7 +1,8 @@
 """A translation unit for the host from the CUDA text of any number of kernels.
 
-Each kernel stands in a namespace of its own, its lines numbered as in its own text. Its functions made of PTX are left out;
-the host versions of all kernels come once, before them. Casts of pointers look at the alignment.
+Each kernel stands in a namespace of its own, its lines numbered as in its own text. PTX that loads and stores becomes C++ in
+its place (`host_asm`); other functions made of PTX are left out, and the host versions of all kernels come once, before
+them. Casts of pointers look at the alignment.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
+from host_asm import translated
 from host_build import HostFailure
 from phalanx.cuda.module import Module
 
@@ -61,9 +63,11 @@ def file_of(n: int) -> str:
 
 
 def _without_ptx(text: str, lookup: Lookup, needed: dict[str, str]) -> str:
-    """A device function's text, or as many empty lines if the host has its own version."""
+    """A device function's text with C++ in the place of PTX, or as many empty lines if the host has its own version."""
     if "asm" not in text:
         return text
+    if (moves := translated(text)) is not None:
+        return moves
     names = re.findall(r"(\w+)\((?:[^()]|\([^()]*\))*\) \{", text)
     for name in names:
         host = lookup(name)
