@@ -77,24 +77,6 @@ def test_all_are_clean_under_sanitizers(names: list[str]) -> None:
     check(names, 2, sanitize=True)
 
 
-SANITIZED = [
-    "unary-exp-float32", "reduce-sum-uint8", "transpose-64x64-float32", "roles", "packed-bool-16x64", "shifted-int32",
-    "filled-int16-21", "anywhere-int64-30",
-]
-
-
-@pytest.mark.usefixtures("sanitizers")
-def test_some_are_clean_under_sanitizers() -> None:
-    check(SANITIZED, 1, sanitize=True)
-
-
-@pytest.mark.long
-@pytest.mark.usefixtures("sanitizers")
-@pytest.mark.parametrize("names", batches(list(CASES)), ids=lambda names: names[0])
-def test_all_are_clean_under_sanitizers(names: list[str]) -> None:
-    check(names, 2, sanitize=True)
-
-
 @px.kernel(warps=4)
 def crosses_warps(X, Y, *, N=256):
     x = px.load(X[0:N])

@@ -14,7 +14,8 @@ from phalanx.sanitizer.doubts import Doubts
 from sanitizer.choreographies import program
 
 EVERY = (
-    ".arrive()", ".arrive(2)", ".arrive(ctas=", ".expect_tx(", ".arrive_and_expect_tx(16)", ".arrive_and_expect_tx(16, ctas=",
+    ".arrive()", ".arrive(2)", ".arrive(ctas=", ".expect_tx(", ".arrive_and_expect_tx(16)",
+    ".arrive_and_expect_tx(16, ctas=",
     "px.tma.load", "multicast=3", "px.cluster.copy", "px.cluster.store", "px.tma.store", "px.tma.wait(1, read=True)",
     "while not b", "if not b", "for _ in range(", "s.at(rank ^ 1)", "px.cluster.sync", "count=2",
 )
