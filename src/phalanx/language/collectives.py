@@ -24,7 +24,7 @@ from phalanx.language.mbarrier import mask_operand
 from phalanx.language.memory import require_view, stored_value
 from phalanx.language.operators import binary, describe, dtype_of, is_scalar, is_tile
 from phalanx.language.tma import global_side, require_match, shared_side
-from phalanx.language.tma_operands import require_box
+from phalanx.language.tma_operands import refuse_rows_by_index
 from phalanx.language.values import BarrierValue, RunTimeRegion, load_scalar, require_index
 
 REDUCTIONS = ("sum", "max", "min")
@@ -125,7 +125,7 @@ def _receiver(ctx: Builder, what: str, dst: Any, cta: Any) -> tuple[SharedView, 
 def _in_the_peer(ctx: Builder, what: str, target: Any, cta: Any) -> tuple[SharedView, Any]:
     if not isinstance(target, SharedView):
         ctx.fail(f"{what} with cta= goes to shared memory", "px.tma.store copies to global memory")
-    require_box(ctx, f"the destination of {what}", target)
+    refuse_rows_by_index(ctx, f"the destination of {what}", target)
     if target.cta is not None:
         if cta is not None:
             ctx.fail("the rank is named twice, by .at() and by cta=", f"write {what}(s, d, bar, cta=r)")
@@ -139,7 +139,7 @@ def _in_the_peer(ctx: Builder, what: str, target: Any, cta: Any) -> tuple[Shared
 def _push(
     ctx: Builder, source: SharedView, length: Value | None, dst: Any, bar: Any, cta: Any, arm: bool
 ) -> None:
-    require_box(ctx, "the source of px.cluster.copy", source)
+    refuse_rows_by_index(ctx, "the source of px.cluster.copy", source)
     if source.cta is not None:
         ctx.fail(
             "the source of px.cluster.copy is in another CTA",
@@ -149,7 +149,7 @@ def _push(
     target, rank = _in_the_peer(ctx, "px.cluster.copy", there, cta)
     nbytes = None
     if length is not None or expected is not None:
-        _require_equal_lengths(ctx, source, target)
+        _check_equal_lengths(ctx, source, target)
         nbytes = operand(binary(ctx, "mul", length, prod(target.shape[1:]) * target.dtype.itemsize))
     elif prod(source.shape) != prod(target.shape):
         ctx.fail(
@@ -165,7 +165,7 @@ def _push(
     ctx.emit(ClusterCopy(source, target, barrier, ctas, arm, nbytes=nbytes, loc=ctx.loc))
 
 
-def _require_equal_lengths(ctx: Builder, source: SharedView, target: SharedView) -> None:
+def _check_equal_lengths(ctx: Builder, source: SharedView, target: SharedView) -> None:
     """Both ends of a push have as many rows, and rows alike, where only a run knows how many."""
     a, b = source.length, target.length
     if a is None or b is None or ctx.affine_of(a).combine(ctx.affine_of(b), -1).number != 0:

@@ -55,7 +55,7 @@ def _take(ctx: Builder, fields: Fields, which: str, call: str) -> None:
     fields[_HELD[which]] = binary(ctx, "add", held, 1)
 
 
-def _require_one(ctx: Builder, fields: Fields, which: str) -> None:
+def _expect_one(ctx: Builder, fields: Fields, which: str) -> None:
     """There must be a stage in hand to give back."""
     held = fields[_HELD[which]]
     if isinstance(held, int):
@@ -75,7 +75,7 @@ def _give(ctx: Builder, fields: Fields, which: str) -> None:
     fields[_HELD[which]] = binary(ctx, "sub", fields[_HELD[which]], 1)
 
 
-def require_free_hands(ctx: Builder, fields: Fields, fills: bool) -> None:
+def check_free_hands(ctx: Builder, fields: Fields, fills: bool) -> None:
     """A block has one stage of its own: those taken by hand would be given back in its place."""
     which = "filling" if fills else "taking"
     held = fields[_HELD[which]]
@@ -119,7 +119,7 @@ def acquire(ctx: Builder, fields: Fields) -> Any:
 
 def commit(ctx: Builder, fields: Fields, nbytes: Any = None) -> Any:
     """One arrival for the oldest stage being filled, with `nbytes` expected where copies bring them."""
-    _require_one(ctx, fields, "filling")
+    _expect_one(ctx, fields, "filling")
     full = _oldest(fields, "filling", "full").ref(ctx)
     if nbytes is None:
         ctx.emit(Arrive(full, operand(1), loc=ctx.loc))
@@ -144,7 +144,7 @@ def wait(ctx: Builder, fields: Fields) -> Any:
 
 def release(ctx: Builder, fields: Fields) -> Any:
     """Gives the oldest stage taken back to all who fill it, in every CTA whose copies land in it."""
-    _require_one(ctx, fields, "taking")
+    _expect_one(ctx, fields, "taking")
     empty = _oldest(fields, "taking", "empty").ref(ctx)
     mask = mask_operand(ctx, "the mask ctas= of px.pipe", fields["ctas"])
     releases = fields["full"].array if mask is None else None

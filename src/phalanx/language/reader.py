@@ -444,7 +444,7 @@ class Reader(Loops):
         """One stage of a pipe, filled or taken inside the block."""
         loc = self.ctx.loc
         fields = Fields(region.owner, self.state)
-        pipes.require_free_hands(self.ctx, fields, region.fills)
+        pipes.check_free_hands(self.ctx, fields, region.fills)
         stage = pipes.acquire(self.ctx, fields) if region.fills else pipes.wait(self.ctx, fields)
         if target is not None:
             self.bind(target, stage)

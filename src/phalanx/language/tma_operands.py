@@ -31,7 +31,7 @@ def shared_side(ctx: Builder, what: str, view: Any) -> SharedView:
     region = require_view(ctx, what, view)
     if not isinstance(region, SharedView):
         ctx.fail(f"{what} must be a shared buffer", "make one with px.shared(shape, dtype)")
-    require_box(ctx, what, region)
+    refuse_rows_by_index(ctx, what, region)
     if region.cta is not None:
         remedy = "a TMA copy reads and writes this CTA's shared memory; multicast= reaches peers"
         ctx.fail(f"{what} is in another CTA", remedy)
@@ -40,7 +40,7 @@ def shared_side(ctx: Builder, what: str, view: Any) -> SharedView:
     return region
 
 
-def require_box(ctx: Builder, what: str, region: SharedView) -> None:
+def refuse_rows_by_index(ctx: Builder, what: str, region: SharedView) -> None:
     """Copies and tensor cores take boxes of shared memory, not rows by index."""
     if region.index_axis is not None:
         ctx.fail(
@@ -76,4 +76,4 @@ def cache_hint(ctx: Builder, cache: Any) -> str | None:
     return cache
 
 
-__all__ = ["cache_hint", "completion", "global_side", "require_box", "require_match", "shared_side"]
+__all__ = ["cache_hint", "completion", "global_side", "refuse_rows_by_index", "require_match", "shared_side"]

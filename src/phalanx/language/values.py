@@ -141,7 +141,7 @@ class ViewValue:
                     continue
             start, extent, keep = read_index(ctx, item, view.extents[axis], position)
             if is_tile(start):
-                self.require_whole(ctx, axis)
+                self.check_whole(ctx, axis)
                 offsets[axis], extents[axis] = start, extent
                 kept.append(axis)
                 continue
@@ -170,7 +170,7 @@ class ViewValue:
             return RunTimeRegion(dataclasses.replace(part, length=operand(length)))
         return ViewValue(part)
 
-    def require_whole(self, ctx: Builder, axis: int) -> None:
+    def check_whole(self, ctx: Builder, axis: int) -> None:
         """Along an axis that an index tile goes into, a view has all of a shared buffer, and no other index tile."""
         view = self.view
         if isinstance(view, GlobalView):

@@ -14,7 +14,7 @@ from phalanx.language.builder import Builder
 from phalanx.language.builtin import builtin
 from phalanx.language.control import require_condition
 from phalanx.language.operators import describe, dtype_of, is_tile, shape_of
-from phalanx.language.tma_operands import require_box
+from phalanx.language.tma_operands import refuse_rows_by_index
 from phalanx.language.values import ViewValue
 
 WARPGROUP = 4
@@ -210,7 +210,7 @@ def operand(ctx: Builder, what: str, name: str, item: Any) -> SharedView | Value
     if is_tile(item):
         return item
     if isinstance(item, ViewValue) and isinstance(item.view, SharedView):
-        require_box(ctx, f"{name} of {what}", item.view)
+        refuse_rows_by_index(ctx, f"{name} of {what}", item.view)
         if item.view.cta is not None:
             ctx.fail(f"{what}: {name} is in another CTA's shared memory", "copy it here first: px.cluster.copy")
         return item.view
