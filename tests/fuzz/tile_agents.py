@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from fuzz.tile_memory import MOST_SHARED, Memory
+from fuzz.tile_atomics import Atomics
+from fuzz.tile_memory import MOST_SHARED
 from fuzz.tile_operations import computes
 from fuzz.tile_values import Facts, Grid, Value, bytes_of
 from fuzz.tile_writing import Buffer
@@ -13,7 +14,7 @@ PRODUCTS = {"bf16": "f32", "f16": "f32", "f8e4m3": "f32", "f8e5m2": "f32", "i8":
 """Element types of the operands of a product, and of its sums."""
 
 
-class Agents(Memory):
+class Agents(Atomics):
     """Mixed into the program."""
 
     def statements(self, most: int) -> None:

@@ -1,4 +1,4 @@
-"""Statements of random tile kernels that touch memory: arrays of every stride, rows by index, shared buffers, atomics."""
+"""Statements of random tile kernels that touch memory: arrays of every stride, rows by index, shared buffers."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from dataclasses import replace
 
 from fuzz.tile_arrays import ArrayPlan, content_for, facts_of
 from fuzz.tile_functions import Functions
-from fuzz.tile_operations import AWKWARD, DYADIC, computes
+from fuzz.tile_operations import AWKWARD, DYADIC
 from fuzz.tile_values import (
     ANYTHING,
-    ATOMIC,
     FP8,
     INTEGERS,
     Facts,
-    Grid,
     Value,
     bytes_of,
     converted,
@@ -306,40 +304,6 @@ class Memory(Functions):
         fill, facts = self.fill_for(plan.dtype, plan.facts)
         return self.assign(f"px.load({plan.name}[{output.region}]{fill})", output.shape, plan.dtype, facts)
 
-    # Atomics.
-
-    def atomic(self) -> Value | None:
-        """Additions whose order does not show: of integers, or of floats that are never rounded."""
-        value = self.some(lambda v: computes(v) and v.dtype in ATOMIC and (v.dtype in INTEGERS or v.facts.grid is not None))
-        if value is None or self.repeats > 1 or len(value.shape) > 3:
-            return None
-        rng = self.rng
-        shared = self.blocks > 1 and self.chance(0.5)
-        rows = value.shape[0] <= 64 and self.chance(0.25)
-        times = (self.blocks if shared else 1) * (value.shape[0] if rows else 1)
-        content = content_for(value.dtype, False)
-        start = facts_of(content, value.dtype)
-        if is_float(value.dtype):
-            assert value.facts.grid is not None and start.grid is not None
-            low, high = min(value.facts.grid.low, start.grid.low), max(value.facts.grid.high, start.grid.high)
-            if not Grid(low, high + math.ceil(math.log2(times + 1))).fits(value.dtype):
-                return None
-        extents = [max(1, n + rng.choice([0, 0, 3, -1])) for n in value.shape]
-        items = [self.slice_of(self.output_start(n), n) for n in value.shape]
-        if rows:
-            extents[0], items[0] = rng.choice([8, 12]), self.index_tile(value.shape[0], "indices").name
-        if not shared:
-            extents.insert(0, self.blocks)
-            items.insert(0, "b")
-        number = self.new_array("A", tuple(extents), value.dtype, content, True)
-        plan = self.arrays[number]
-        self.arrays[number] = replace(plan, facts=Facts(zeros=False))
-        call = f"px.atomic_add({plan.name}[{', '.join(items)}], {value.name})"
-        if shared or rows or self.chance(0.5):
-            self.line(call)
-            return value
-        return self.assign(call, value.shape, value.dtype, Facts(start.grid, zeros=True))
-
     # Shared memory.
 
     def shared_store(self) -> Value | None:
@@ -414,19 +378,3 @@ class Memory(Functions):
         if not shape:
             return self.assign(f"px.load({name})", (), buffer.dtype, facts, "e") if buffer.dtype not in FP8 else None
         return self.assign(f"px.load({name})", tuple(shape), buffer.dtype, facts)
-
-    def shared_atomic(self) -> Value | None:
-        """An addition to a buffer; integers only, since a buffer's floats may lie anywhere."""
-        ready = [s for s in self.buffers if s.facts is not None and s.dtype in ATOMIC and s.dtype in INTEGERS]
-        if not ready or self.repeats > 1:
-            return None
-        buffer = self.rng.choice(ready)
-        value = self.some(lambda v: v.shape == buffer.shape and v.dtype == buffer.dtype)
-        if value is None:
-            return None
-        buffer.facts = ANYTHING
-        call = f"px.atomic_add({buffer.name}, {value.name})"
-        if self.chance(0.5):
-            self.line(call)
-            return value
-        return self.assign(call, buffer.shape, buffer.dtype, ANYTHING)
