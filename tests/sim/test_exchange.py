@@ -108,3 +108,25 @@ def test_a_changed_protocol_never_hangs_a_plain_run() -> None:
         except Error as error:
             seen.add(error.kind)
     assert "deadlock" in seen
+
+
+@px.kernel(warps=2, cluster=2)
+def in_two_roles(X, Y):
+    """An odd number of exchanges in a role, and more in later roles, one of them of the same warps."""
+    rank = px.cluster.rank()
+    with px.warps(0, 1):
+        for t in range(5):
+            px.store(Y[0, rank, 0:8], px.cluster.reduce(px.load(X[rank, 0:8]), "sum"))
+    px.sync()
+    with px.warps(0, 1):
+        for t in range(3):
+            px.store(Y[1, rank, 0:8], px.cluster.reduce(px.load(X[rank, 0:8]), "sum"))
+    with px.warps(1, 1):
+        px.store(Y[2, rank, 0:8], px.cluster.reduce(px.load(X[rank, 0:8]), "sum"))
+
+
+def test_a_later_role_of_the_same_warps_goes_on_with_their_turns() -> None:
+    x, y = np.arange(16, dtype=np.float32).reshape(2, 8), np.zeros((3, 2, 8), np.float32)
+    in_two_roles[2](x, y)
+    assert (y == x.sum(0)).all()
+    assert px.check(in_two_roles[2], x, np.zeros_like(y)).ok

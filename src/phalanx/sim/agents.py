@@ -62,7 +62,8 @@ class Agent:
         self.waiting: tuple[Op, object] | None = None
         self.wanted = 0  # the parity, in a run that is driven step by step
         self.issuing: Any = ()
-        self.turns: dict[SharedBuffer, int] = {}  # exchanges over the cluster so far, by their inboxes
+        # Exchanges over the cluster so far, by their inboxes: a later role of the same warps goes on with the same ones.
+        self.turns: dict[SharedBuffer, int] = {} if self.parent is None else self.parent.turns
         self.mma: Any = None  # groups of the tensor cores, made at the first use
         for child in self.children:
             child.reset()
