@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import math
 import sys
 import tempfile
 import time
@@ -27,6 +28,10 @@ KINDS = {
 }
 
 
+EVERY = 20
+"""Seconds between two words on how far a run is, where nobody looks at a bar."""
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make fuzz", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("kind", choices=sorted(KINDS), help="\n".join(f"{k}: {v}" for k, v in KINDS.items()))
@@ -36,6 +41,7 @@ def main() -> int:
     parser.add_argument("--gpu", action="store_true", help="run on the GPU too")
     parser.add_argument("--no-host", action="store_true", help="leave out the text on the host")
     parser.add_argument("--sanitize", action="store_true", help="the text on the host under the sanitizers of the compiler")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="no case begins after so many")
     parser.add_argument("--folder", type=Path, help="where cases that went wrong are written")
     given = parser.parse_args()
     folder = given.folder or Path(tempfile.mkdtemp(prefix="phalanx-fuzz-"))
@@ -46,11 +52,12 @@ def main() -> int:
     seen: collections.Counter[str] = collections.Counter()
     wrong: list[Outcome] = []
     reached, start = given.seed, time.monotonic()
+    told = start
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     try:
         with Progress(*columns, console=console) as progress:
             task = progress.add_task(given.kind, total=given.count)
-            for batch in outcomes(batches(given.kind, given.seed, given.count, options), given.jobs):
+            for batch in outcomes(batches(given.kind, given.seed, given.count, options), given.jobs, given.seconds):
                 for outcome in batch:
                     seen[outcome.verdict] += 1
                     reached = outcome.seed + 1
@@ -59,8 +66,12 @@ def main() -> int:
                         (folder / f"{given.kind}-{outcome.seed}.txt").write_text(outcome.problem)
                         progress.print(f"seed {outcome.seed}: {outcome.problem.splitlines()[0]}")
                 progress.update(task, completed=reached - given.seed)
+                if not console.is_terminal and time.monotonic() > told + EVERY:
+                    told = time.monotonic()
+                    print(f"{given.kind}: up to seed {reached - 1}, {len(wrong)} went wrong", flush=True)
     except KeyboardInterrupt:
-        left = given.seed + given.count - reached
+        pass
+    if left := given.seed + given.count - reached:
         console.print(f"stopped; goes on with --seed {reached} --count {left}")
     verdicts = ", ".join(f"{count} {verdict}" for verdict, count in seen.most_common())
     took = time.monotonic() - start
