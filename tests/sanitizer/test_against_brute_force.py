@@ -98,3 +98,28 @@ def program(X, Y):
 def test_exploration_goes_back_to_a_phase_that_ran_ahead(folder: Path) -> None:
     """The third arrival may come before the second wait (a deadlock) or after it, both times after the first wait."""
     assert compare_with_everything(RAN_AHEAD, folder, 3000)
+
+
+ASKS_AT_ONCE = """import phalanx as px
+
+
+@px.kernel(warps=2)
+def program(X, Y):
+    bar, done = px.barrier(count=1, checked=False), px.barrier(count=1, checked=False)
+    with px.warps(0, 1):
+        bar.arrive()
+        bar.wait(0)
+        done.arrive()
+    with px.warps(1, 1):
+        bar.arrive()
+        while not done.test_wait(0):
+            pass
+"""
+
+
+def test_an_arrive_right_before_a_loop_that_asks_is_an_event_of_its_own(folder: Path) -> None:
+    """It may come before the wait (which then blocks for ever) as well as after it, whatever the loop asks for."""
+    assert compare_with_everything(ASKS_AT_ONCE, folder, 3000)
+    x, y = arguments()
+    seen = px.explore(load(ASKS_AT_ONCE, folder)[1], x, y)
+    assert seen.complete and seen.deadlocks and seen.outcomes == 1

@@ -19,6 +19,7 @@ import numpy as np
 from phalanx.errors import Error
 from phalanx.ir import effects as fx
 from phalanx.ir.core import Function, Op
+from phalanx.ir.ops.control import While
 from phalanx.sim.agents import POLL, STEP, TRY, Agent
 from phalanx.sim.barriers import ClusterBarrier, MBarrier
 from phalanx.sim.engines import BulkGroup, Copy, GroupWait, groups_done
@@ -29,7 +30,7 @@ from phalanx.sim.places import RowsPlace, SharedPlace, SharedRows
 from phalanx.sim.report import deadlock
 from phalanx.sim.run import check_arguments, code_of, grid_of, written_arrays
 from phalanx.sim.scheduler import Schedule, Scheduler
-from phalanx.sim.spins import spinning_tests
+from phalanx.sim.spins import spin_kind, spinning_tests
 
 MANY_TRIES = 256
 """A loop that may end by itself has asked so often that others may go first."""
@@ -249,6 +250,7 @@ class Steps:
         self.overfull: set[tuple[Any, ...]] = set()
         """Barriers that ended a run like that (`overfilled`): a search adds to them, and begins anew."""
         self.local = {op: _is_local(op) for op in function.walk()}
+        self.local |= {op: False for op in function.walk() if isinstance(op, While) and spin_kind(op) == POLL}
         self.exchanges = {op for op in function.walk() if any(access.exchange for access in op.effects().accesses)}
         self.asks = {op: any(w.blocking for w in op.effects().waits) or _waits_only(op) for op in function.walk()}
 

@@ -29,7 +29,7 @@ from phalanx.ir.ops.control import (
     While,
 )
 from phalanx.ir.values import Const
-from phalanx.sim.agents import Agent
+from phalanx.sim.agents import POLL, STEP, Agent
 from phalanx.sim.budget import CALL
 from phalanx.sim.codegen import Emitter
 from phalanx.sim.registry import meaning, text
@@ -84,6 +84,8 @@ def refuse_step(op: For) -> NoReturn:
 @text(While)
 def while_(op: While, emit: Emitter) -> None:
     spin = spin_kind(op)
+    if emit.preempt and spin == POLL:
+        emit.line(f"yield {STEP}")  # the first time that it asks is no part of what came before
 
     def body() -> None:
         emit.block(op.test)
