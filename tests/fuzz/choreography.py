@@ -25,7 +25,7 @@ from fuzz.choreo_kernel import Case, draw
 from fuzz.choreo_mutants import mutants
 from fuzz.outcomes import Options, Outcome
 
-BATCH = 25
+BATCH = 12
 MUTATED = 5
 """Every so many seeds have their mutants judged."""
 COMPILED = 4

@@ -45,7 +45,7 @@ class GpuRefusal(Exception):
 
 
 class GpuProcess:
-    """Takes one case at a time; `begin` and `finish` are apart so that the caller can do something in between."""
+    """Takes one case at a time; `begin` sends it, `finish` waits for what became of it."""
 
     def __init__(self, command: list[str] | None = None) -> None:
         self._command = command or [sys.executable, "-m", "fuzz.tile_gpu"]
