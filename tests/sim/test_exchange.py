@@ -115,11 +115,11 @@ def in_two_roles(X, Y):
     """An odd number of exchanges in a role, and more in later roles, one of them of the same warps."""
     rank = px.cluster.rank()
     with px.warps(0, 1):
-        for t in range(5):
+        for _ in range(5):
             px.store(Y[0, rank, 0:8], px.cluster.reduce(px.load(X[rank, 0:8]), "sum"))
     px.sync()
     with px.warps(0, 1):
-        for t in range(3):
+        for _ in range(3):
             px.store(Y[1, rank, 0:8], px.cluster.reduce(px.load(X[rank, 0:8]), "sum"))
     with px.warps(1, 1):
         px.store(Y[2, rank, 0:8], px.cluster.reduce(px.load(X[rank, 0:8]), "sum"))
