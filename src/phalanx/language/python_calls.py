@@ -91,7 +91,7 @@ def items_of(ctx: Builder, what: str, value: Any) -> tuple[Any, ...]:
     if items is not None:
         check_length(ctx, f"{what}() of a range", length_of(items))
         return tuple(items)
-    ctx.fail(f"{what}() takes a tuple, not {describe(value)}", "e.g. len(A.shape)" if what == "len" else None)
+    ctx.fail(f"{what}() takes a tuple, not {describe(value)}", f"e.g. {what}(A.shape)")
 
 
 def extreme(ctx: Builder, fn: Any, args: tuple[Any, ...]) -> Any:
