@@ -32,7 +32,8 @@ from fuzz.outcomes import Options, Outcome
 from fuzz.source_mutations import mutated
 from mutation.cases import CASES
 from phalanx.ir.archs import arch_of
-from phalanx.ir.location import NOWHERE
+from phalanx.ir.location import NOWHERE, Location
+from phalanx.language import builtin
 from phalanx.runtime.specialise import forget
 
 BATCH = 10
@@ -226,13 +227,20 @@ def load(file: Path) -> ModuleType:
 def is_ours(problem: BaseException) -> bool:
     """Whether an exception was raised inside the package."""
     frames = traceback.extract_tb(problem.__traceback__)
-    asked_for = frames and frames[-1].filename == px.__file__  # px.nothing
+    asked_for = frames and frames[-1].filename in (px.__file__, builtin.__file__)  # px.nothing; Python's range and print
     return bool(frames) and frames[-1].filename.startswith(HOME) and not asked_for
 
 
 def bare(problem: BaseException, what: str) -> str:
     shown = "".join(traceback.format_exception(problem)[-12:])
     return f"{what}: {type(problem).__name__}: {str(problem)[:200]}\n{shown}"
+
+
+def chain(place: Location | None) -> Iterator[Location]:
+    """A place and the calls that led to it: a function of another file may be given what it can't take."""
+    while place is not None:
+        yield place
+        place = place.caller
 
 
 def objection(error: px.Error, file: Path, what: str) -> str | None:
@@ -243,7 +251,7 @@ def objection(error: px.Error, file: Path, what: str) -> str | None:
         reasons.append("an internal error")
     if error.location is NOWHERE:
         reasons.append("no place")
-    elif error.location.file != str(file) and not error.location.file.startswith(HOME):
+    elif not any(place.file == str(file) or place.file.startswith(HOME) for place in chain(error.location)):
         reasons.append("a place elsewhere")
     if not error.remedy and error.kind != "assert":
         reasons.append("no remedy")
