@@ -214,3 +214,22 @@ def test_a_closed_stderr_is_no_reason_to_stop() -> None:
     progress.tick(1)
     assert not progress.shown
 
+
+
+@pytest.mark.usefixtures("few_steps")
+def test_a_loop_that_overfills_a_barrier_tells_its_story_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    from phalanx.sanitizer import messages
+
+    told = []
+    whole = messages.over_arrival
+    monkeypatch.setattr(messages, "over_arrival", lambda *given: told.append(given) or whole(*given))
+
+    @px.kernel(warps=1)
+    def overfills(X, n):
+        b = px.barrier(count=2, checked=False)
+        b.expect_tx(16)  # the phase never completes
+        while n > 0:
+            b.arrive()
+
+    findings = {f.kind: f for f in px.check(overfills[1], np.zeros(64, np.int32), 1).findings}
+    assert len(told) == 1 and findings["over-arrival"].count > 1000

@@ -105,6 +105,7 @@ class Checker(Monitor):
         """Clusters in which such a use was left out: whatever it should have ordered is in no order."""
         self.racing_ops: set[Op] = set()
         self.racing_barriers: set[MBarrier] = set()
+        self.overfull: dict[tuple[MBarrier, Location], Finding] = {}
         effects = [op.effects() for op in function.walk()]
         self.unordered: set[Op] = set()
         """Arrives that release nothing."""
@@ -592,8 +593,12 @@ class Checker(Monitor):
         agent = agent or self.current
         cluster = agent.cta.cluster.index
         if error.kind == "over-arrival" and barrier is not None:
-            finding = messages.over_arrival(error, agent, barrier.watch)
             self.findings.derailed.add(cluster)
+            known = self.overfull.get((barrier, error.location))
+            if known is not None:  # its story is told once: a loop may go on like that for long
+                known.count += 1
+                return True
+            finding = self.overfull[barrier, error.location] = messages.over_arrival(error, agent, barrier.watch)
             self.findings.suspect(finding, lambda: barrier not in self.racing_barriers)
             return True
         other = messages.rival(error, barrier, self.function)

@@ -145,7 +145,11 @@ class Findings:
         """The run is over: decides about the suspects."""
         for holds, finding in self.tentative:
             if holds():
-                self.add(finding.kind, finding.location, finding.other, describe=partial(copy, finding))
+                known = self.items.get(key_of(finding.kind, finding.location, finding.other))
+                if known is not None:
+                    known.count += finding.count
+                else:
+                    self.add(finding.kind, finding.location, finding.other, describe=partial(copy, finding))
         self.tentative.clear()
 
     def __iter__(self) -> Iterator[Finding]:
