@@ -268,7 +268,7 @@ def require_tile(ctx: Builder, what: str, x: Any) -> Value:
 
 
 def _reduce(ctx: Builder, fn: str, x: Any, axis: Any, keepdims: Any) -> Any:
-    require_tile(ctx, f"px.{fn}", x)
+    x = require_tile(ctx, f"px.{fn}", x)
     if not isinstance(keepdims, bool):
         ctx.fail("keepdims= must be True or False", "it decides the shape of the result")
     rank = len(shape_of(x))
@@ -373,7 +373,7 @@ def all_(ctx: Builder, x: Any, axis: Any = None, keepdims: Any = False) -> Any:
 
 def _truth(ctx: Builder, name: str, x: Any) -> Value:
     """The tile as bools."""
-    require_tile(ctx, f"px.{name}", x)
+    x = require_tile(ctx, f"px.{name}", x)
     if dtype_of(x).is_fp8:
         x = cast(ctx, x, f32)
     return x if dtype_of(x) == bool_ else compare(ctx, "ne", x, 0)

@@ -24,7 +24,7 @@ def topk(ctx: Builder, x: Any, k: Any, axis: Any) -> Any:
     `k` is a constant. Any agent; any GPU; `k` folds, each by ``shfl.sync`` and, between warps, shared memory: for a `k` of
     some dozens at most. Example: ``values, experts = px.topk(logits, 8, axis=1)``.
     """
-    require_tile(ctx, "px.topk", x)
+    x = require_tile(ctx, "px.topk", x)
     where_ = require_axis(ctx, axis, len(shape_of(x)))
     size, dtype = shape_of(x)[where_], dtype_of(x)
     if not isinstance(k, int) or isinstance(k, bool):
