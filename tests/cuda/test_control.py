@@ -193,3 +193,22 @@ def test_a_tile_carried_by_a_loop_stays_in_registers() -> None:
     types = (array(2), array(2), I32)
     assert "acc" in body(module_of(carried, types))
     assert compiles(carried, types).stack_bytes == 0
+
+
+@px.kernel
+def run_time_steps(X, n):
+    for i in range(0, 10, n):
+        px.store(X[i], 1.0)
+    for i in range(0, 10, X.shape[0]):
+        px.store(X[i], 2.0)
+    for i in range(px.block_id(0), 10, px.num_blocks(0)):
+        px.store(X[i], 3.0)
+
+
+def test_steps_of_zero_end_and_counts_have_names_of_their_own() -> None:
+    """Only what is known to be 1 or more is compared with the end; an extent may be 0."""
+    types = (array(1), I32)
+    text = body(module_of(run_time_steps, types))
+    assert text.count("_trips = ") + text.count("_trips_1 = ") == 2
+    assert text.count("i += blocks_x") == 1
+    compiles(run_time_steps, types)
