@@ -10,6 +10,7 @@ from typing import Any
 from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
 from phalanx.ir.location import Location
+from phalanx.language.builtin import Builtin
 from phalanx.language.capture import InlinedFunction, by_name
 from phalanx.language.source import FunctionSource, keep_source, read_source
 
@@ -195,6 +196,12 @@ def constants_for(
     kernel: Kernel, what: str, fn: Any, constants: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments for a user's function of the constants."""
+    if isinstance(fn, Builtin) and fn.host is None:
+        raise Error(
+            f"{what} of kernel '{kernel.name}' is px.{fn.name}, which is called inside kernels",
+            location=kernel.location,
+            remedy="give a number, or a function of the constants: lambda BM: ...",
+        )
     try:
         parameters = inspect.signature(fn).parameters
     except (TypeError, ValueError):

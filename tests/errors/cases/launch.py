@@ -302,3 +302,12 @@ def eps_of_a_norm():
 @case
 def configuration_of_a_norm():
     px.kernels.layer_norm(np.ones((4, 64), np.float32), config=3)
+
+
+@case
+def cluster_is_a_function_of_kernels():
+    @px.kernel(cluster=px.barrier)
+    def barred(X):
+        px.store(X[0:64], 1.0)
+
+    barred[1](X)
