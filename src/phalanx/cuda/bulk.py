@@ -2,7 +2,7 @@
 
 `start` is the index of the run's first element in a row of `size` elements, `n` the run's length. The part inside
 the row is copied in whole 16-byte pieces; the rest, less than 16 bytes of data and what lies outside, is done by
-ordinary accesses, in loops that are not unrolled: at most one copy of many comes to them.
+ordinary accesses.
 """
 
 from __future__ import annotations
@@ -77,9 +77,7 @@ __device__ __forceinline__ void {name}(T* dst, const T* src, int start, int size
   }}
   const unsigned bytes = (in.whole - in.first) * sizeof(T);
   if (bytes != 0) {copy.name}(shared_address(dst + in.first), src + in.first, bytes, bar{pass_on});
-  #pragma unroll 1
   for (int i = 0; i < in.first; ++i) dst[i] = T(0);
-  #pragma unroll 1
   for (int i = in.whole; i < n; ++i) dst[i] = i < in.last ? src[i] : T(0);
   __threadfence_block();  // whoever waits for the credit below sees these stores,
   {FENCE_PROXY.name}();  // and so does a copy that reads them later
@@ -100,7 +98,6 @@ __device__ __forceinline__ void {name}(T* dst, int start, int size, int n, const
   const px_inside<T> in(start, size, n);
   const unsigned bytes = (in.whole - in.first) * sizeof(T);
   if (bytes != 0) {copy.name}(dst + in.first, shared_address(src + in.first), bytes{pass_on});
-  #pragma unroll 1
   for (int i = in.whole; i < in.last; ++i) dst[i] = src[i];
 }}"""
     return Helper(name, text, (SHARED_ADDRESS, copy, INSIDE))

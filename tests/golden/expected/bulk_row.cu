@@ -64,9 +64,7 @@ __device__ __forceinline__ void bulk_load(T* dst, const T* src, int start, int s
   }
   const unsigned bytes = (in.whole - in.first) * sizeof(T);
   if (bytes != 0) cp_async_bulk_shared_global(shared_address(dst + in.first), src + in.first, bytes, bar);
-  #pragma unroll 1
   for (int i = 0; i < in.first; ++i) dst[i] = T(0);
-  #pragma unroll 1
   for (int i = in.whole; i < n; ++i) dst[i] = i < in.last ? src[i] : T(0);
   __threadfence_block();  // whoever waits for the credit below sees these stores,
   fence_proxy_async_shared_cta();  // and so does a copy that reads them later
@@ -94,7 +92,6 @@ __device__ __forceinline__ void bulk_store(T* dst, int start, int size, int n, c
   const px_inside<T> in(start, size, n);
   const unsigned bytes = (in.whole - in.first) * sizeof(T);
   if (bytes != 0) cp_async_bulk_global_shared(dst + in.first, shared_address(src + in.first), bytes);
-  #pragma unroll 1
   for (int i = in.whole; i < in.last; ++i) dst[i] = src[i];
 }
 

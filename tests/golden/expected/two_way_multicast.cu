@@ -331,8 +331,8 @@ extern "C" __global__ void __launch_bounds__(96, 1) piped_2d_kernel(
       // collective_cases.py:83: px.store(Y[number, 0:BM, k * BN : k * BN + BN], tile)
       {
         const int x1 = (px_lane >> 2) + px_warp * 8;
-        const unsigned x2 = (unsigned)ptx::wrap_mul(k, 16) + (px_lane & 3) * 4;
-        float* const p = Y.data + (number * Y.stride[0] + x1 * Y.stride[1] + (int)x2);
+        const int x2 = ptx::wrap_mul(k, 16) + (px_lane & 3) * 4;
+        float* const p = Y.data + (number * Y.stride[0] + x1 * Y.stride[1] + x2);
         if (ptx::inside(number, Y.shape[0]) && ptx::inside(x1, Y.shape[1]) && ptx::inside(x2, Y.shape[2])) ptx::store_vector<4>(p, tile);
       }
       taking = t_4 ? 0 : t_3;

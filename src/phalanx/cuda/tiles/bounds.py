@@ -11,6 +11,7 @@ from phalanx.cuda.tiles.index import atom
 from phalanx.cuda.writer import Writer, scalar_dtype
 from phalanx.ir.types import DType
 from phalanx.ir.values import Value, constant_of
+from phalanx.passes.limits import find_limits, largest
 
 SMALL = 1 << 30
 """The places of a tile can be added to a start below this."""
@@ -21,10 +22,10 @@ def is_plain(dtype: DType) -> bool:
     return dtype.bits < 32 or (dtype.bits == 32 and dtype.kind == "int")
 
 
-def is_small(value: Value) -> bool:
-    """Whether a start is a number to which the places of a tile can be added as they are."""
-    number = constant_of(value)
-    return number is not None and 0 <= number < SMALL
+def is_small(w: Writer, value: Value) -> bool:
+    """Whether a start is surely a number to which the places of a tile can be added as they are."""
+    number = largest(find_limits(w.plan.function), value)
+    return number is not None and number < SMALL and is_plain(scalar_dtype(value))
 
 
 def index_text(w: Writer, text: str, dtype: DType) -> str:
@@ -39,11 +40,12 @@ def start_text(w: Writer, offset: Value) -> str:
 
 def wrapping_start(w: Writer, offset: Value) -> str:
     """A start to which places are added: a small number, else unsigned."""
-    return w.name(offset) if is_small(offset) else f"(unsigned){atom(start_text(w, offset))}"
+    return w.name(offset) if is_small(w, offset) else f"(unsigned){atom(start_text(w, offset))}"
 
 
 def ends_inside(w: Writer, offset: Value, extent: int, size: str) -> str:
     """The condition that `extent` elements from a start on end before an axis of `size` elements does."""
-    if is_small(offset):
-        return f"{int(constant_of(offset) or 0) + extent} <= {size}"
+    number = constant_of(offset)
+    if number is not None and 0 <= number < SMALL:
+        return f"{int(number) + extent} <= {size}"
     return f"{start_text(w, offset)} <= {size} - {extent}"

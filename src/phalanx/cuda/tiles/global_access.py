@@ -69,7 +69,7 @@ class GlobalAccess:
                 text = plus(text, thread)
             if not (text.isidentifier() or text.isdigit()):
                 name = local(self.w, f"x{axis}")
-                ctype = "int" if dim is None or is_small(offset) else "unsigned"
+                ctype = "int" if dim is None or is_small(self.w, offset) else "unsigned"
                 self.w.line(f"const {ctype} {name} = {text};")
                 text = name
                 if ctype == "unsigned":
