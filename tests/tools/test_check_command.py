@@ -245,3 +245,15 @@ def test_the_fixture_fails_a_test_with_the_report(px_check) -> None:
     x = np.ones(64, np.float32)
     with pytest.raises(pytest.fail.Exception, match="race"):
         px_check(early[1], x, np.zeros_like(x))
+
+
+@px.kernel(warps=1)
+def nothing(X):
+    px.sync()
+
+
+@pytest.mark.parametrize("item", [3, len, nothing])
+def test_an_example_is_a_function(item: Any) -> None:
+    with pytest.raises(px.Error, match=r"@px\.example is put on a function") as caught:
+        px.example(item)
+    assert caught.value.location.file == __file__ and caught.value.remedy == "write @px.example above a def"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from phalanx.errors import Error, caller_location
+from phalanx.language.kernel import Kernel
 
 F = TypeVar("F", bound=Callable[..., Any])
 MARK = "__phalanx_example__"
@@ -36,7 +37,7 @@ def example(function: F) -> F:
             x = np.ones((64, 64), np.float32)
             return copy[1], (x, np.zeros_like(x)), dict(BM=64)
     """
-    if not callable(function):
+    if not callable(function) or not hasattr(function, "__dict__") or isinstance(function, Kernel):
         raise Error(
             "@px.example is put on a function", location=caller_location(), remedy="write @px.example above a def"
         )
