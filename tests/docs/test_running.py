@@ -130,7 +130,7 @@ def compile_only(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     return target
 
 
-@pytest.mark.parametrize("arch", ["sm_100a", "sm_120a"])
+@pytest.mark.parametrize("arch", ["sm_100a", pytest.param("sm_120a", marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", ROWS)
 def test_rows_compile_for_blackwell(compile_only: dict[str, str], name: str, arch: str) -> None:
     compile_only["arch"] = arch
