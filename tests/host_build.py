@@ -26,6 +26,9 @@ PLAIN = ("-fwrapv",)
 SANITIZED = (
     "-g1", "-fsanitize=address,undefined,float-cast-overflow", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer",
 )
+UNSET = "-ftrivial-auto-var-init=pattern"
+"""Variables begin as bytes that are neither 0 nor 1: the sanitizers then report a bool that is read and was never set,
+whatever lay in its memory before. Compilers older than g++ 12 and clang 8 do not know the flag."""
 ALWAYS = ("-std=c++17", "-w", "-fno-strict-aliasing", "-U_FORTIFY_SOURCE")
 """CUDA's compiler reads memory as other types than it was written as; the text relies on it."""
 
@@ -133,9 +136,19 @@ def library(source: str) -> ctypes.CDLL:
     return ctypes.CDLL(str(made(source, ".so", ("-O0", "-shared", "-fPIC", *PLAIN), None)))
 
 
+@functools.cache
+def unset(compiler: str | None = None) -> tuple[str, ...]:
+    """The flag for variables that are not set, where the compiler knows it."""
+    try:
+        made("int main() {}", ".o", ("-c", UNSET), compiler)
+    except HostFailure:
+        return ()
+    return (UNSET,)
+
+
 def program(source: str, sanitize: bool, compiler: str | None = None) -> Path:
     """The text with the machine as a program."""
-    flags = SANITIZED if sanitize else PLAIN
+    flags = (*SANITIZED, *unset(compiler)) if sanitize else PLAIN
     running = made(MACHINE / "machine.cpp", ".o", ("-O1", "-c", "-DPX_PROGRAM", *flags), compiler)
     return made(source, ".program", ("-O0", *flags), compiler, running)
 

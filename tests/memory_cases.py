@@ -170,3 +170,25 @@ for _name, _kind in (("f32", np.float32), ("f16", np.float16), ("u8", np.uint8),
                 numbers(rng, (32, 32), kind), zeros((6, 24, 32), kind), _index(rng, 24, 16), stage
             ],
         )
+
+# ---------------------------------------------------------------------- slots without an element
+
+
+@px.kernel(warps=8)
+def moved_bools(X, Y):
+    """Bools that change their layout through shared memory: some registers then hold no element."""
+    px.store(Y[0:2, 0:40, 0:3], px.sum(px.load(X[0:2, 0:40, 0:3, 0:8]), -1))
+
+
+@px.kernel(warps=4)
+def shared_bools(X, Y):
+    """Bools from a buffer that is smaller than the registers of all threads."""
+    s = px.shared((5, 24), px.bool)
+    px.store(s, px.load(X[0:5, 0:24]))
+    seen = px.load(s)
+    px.store(Y[0, 0:24], px.sum(seen, 0))
+    px.store(Y[1, 0:5], px.any(seen, 1).to(px.i32))
+
+
+case("moved-bools", moved_bools, 1, lambda rng: [rng.random((2, 40, 3, 8)) < 0.5, zeros((2, 40, 3), np.int32)])
+case("shared-bools", shared_bools, 1, lambda rng: [rng.random((5, 24)) < 0.1, zeros((2, 24), np.int32)])

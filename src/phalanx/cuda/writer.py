@@ -236,12 +236,17 @@ class Writer:
             self._names[value] = self.unique(value.name or "t")
         self.line(f"const {self.ctype(value.type.dtype)} {self._names[value]} = {bare(expr)};")
 
-    def declare_tile(self, value: Value) -> str:
-        """`float x[16];` for a tile, one element per register of its layout; returns the array's name."""
+    def declare_tile(self, value: Value, *, all_set: bool = True) -> str:
+        """`float x[16];` for a tile, one element per register of its layout; returns the array's name.
+
+        `all_set`: every register will be written, also those that hold no element of the tile. Where not, bools begin as
+        false: instructions work on all registers, and C++ leaves open what a bool is that is neither 0 nor 1.
+        """
         assert isinstance(value.type, TileType)
         name = self.name(value)
         whole_words = "alignas(4) " if self.cells.source(value) in self.cells.packed else ""
-        self.line(f"{whole_words}{self.ctype(value.type.dtype)} {name}[{self.registers(value)}];")
+        begin = "" if all_set or value.type.dtype.name != "bool" else " = {}"
+        self.line(f"{whole_words}{self.ctype(value.type.dtype)} {name}[{self.registers(value)}]{begin};")
         return name
 
     def registers(self, value: Value) -> int:

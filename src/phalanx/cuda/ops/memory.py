@@ -159,8 +159,8 @@ def _load_shared(w: Writer, op: Load, view: SharedView) -> None:
     if how is not None:
         emit_matrix_load(w, view, op.result, how, shared, facts_of(w))
         return
-    name = w.declare_tile(op.result)
     fill = _fill(w, op) if view.index_axis is not None else ""
+    name = w.declare_tile(op.result, all_set=bool(fill) or bool(layout.alive.all()))
     with w.block():
         access = SharedAccess(w, view, layout, shared, facts_of(w))
         access.declare()

@@ -45,7 +45,8 @@ def emit_conversion(w: Writer, op: Op, x: Value, result: Value) -> None:
     source, destination = w.plan.layouts[x], w.plan.layouts[result]
     itemsize = scalar_dtype(x).itemsize
     plan = conversion(source, destination, itemsize)
-    target, name = w.declare_tile(result), w.name(x)
+    all_set = not isinstance(plan, ThroughShared) or bool(destination.alive.all())
+    target, name = w.declare_tile(result, all_set=all_set), w.name(x)
     var = local(w, "i")
     if isinstance(plan, Identity):
         slot_line(w, destination.num_registers, f"{target}[{var}] = {name}[{var}];", var)
