@@ -15,6 +15,7 @@ QUICK = (
     "filled-int16-21", "filled-uint8-16", "wrapping-int8", "wrapping-int32", "wrapping-uint16", "wrapping_scalars-int16",
     "wrapping_scalars-int64", "shifted-int32", "shifted-uint8", "float_divisions-float32-inf", "float_divisions-bfloat16--3",
     "narrow_constants-f16-1.0004882821813226", "narrow_constants-f16-65519.99999", "narrow_constants-f8e4m3-1.06250001",
+    "truths_as_floats-f32", "truths_as_floats-f16",
     "anywhere-int32-32", "anywhere-int64-30", "anywhere-uint32-30", "rows_anywhere-int64",
 )
 """Those that run with every test; the others take long."""
@@ -243,6 +244,26 @@ for name, kind, hard in (
             lambda rng, kind=kind: [np.ones(32, kind), zeros((6, 32), kind), zeros(1, kind)],
             DTYPE=getattr(px, name), C=number,
         )  # fmt: skip
+
+
+@px.kernel(warps=1)
+def truths_as_floats(X, Y, *, DTYPE, BITS, N=32):
+    """Products and quotients of truths with negative constants; bits, since a zero keeps its sign."""
+    t = px.load(X[0:N]) == 2.0
+    px.store(Y[0, 0:N], px.bitcast((t / (-0.25)).to(DTYPE), BITS))
+    px.store(Y[1, 0:N], px.bitcast(t.to(DTYPE) * (-4.0), BITS))
+    px.store(Y[2, 0:N], px.bitcast(t.to(DTYPE), BITS))
+    px.store(Y[3, 0:N], px.bitcast(px.minimum(t / (-0.25), 1.0).to(DTYPE), BITS))
+
+
+for name, bits, kind in (
+    ("f64", "i64", np.int64), ("f32", "i32", np.int32), ("f16", "i16", np.int16), ("bf16", "i16", np.int16),
+):  # fmt: skip
+    case(
+        f"truths_as_floats-{name}", truths_as_floats, 1,
+        lambda rng, kind=kind: [(np.arange(32) % 3).astype(np.float32), zeros((4, 32), kind)],
+        DTYPE=getattr(px, name), BITS=getattr(px, bits),
+    )  # fmt: skip
 
 
 # ---------------------------------------------------------------------- starts anywhere

@@ -85,7 +85,7 @@ def _drawn(seed: int, attempt: int) -> Case | None:
         if section:
             draft.note("two sections")
             body += ["px.fence.async_proxy()", "px.cluster.sync()" if draft.cluster.size > 1 else "px.sync()"]
-        lines, used = _section(draft, chains, flat, last=section == sections - 1)
+        lines, used = _section(draft, chains, flat, last=section == sections - 1, before=max(warps, default=0))
         if section < sections - 1:  # a later wait of the same agent may do as well
             lines = [line.replace("# needed: before the CTA ends", "# before the CTA ends") for line in lines]
         body += lines
@@ -108,8 +108,8 @@ def _drawn(seed: int, attempt: int) -> Case | None:
     return Case(seed, "\n".join(text) + "\n", grid, draft.names, draft.arguments, draft.expected, draft.features)
 
 
-def _section(draft: Draft, chains: list[Chain], flat: bool, *, last: bool) -> tuple[list[str], int]:
-    """The declarations and the agents of a section, and how many warps they are."""
+def _section(draft: Draft, chains: list[Chain], flat: bool, *, last: bool, before: int) -> tuple[list[str], int]:
+    """The declarations and the agents of a section, and how many warps they are; earlier sections have `before`."""
     lines = [line for one in chains for line in one.declared]
     if draft.started:
         meet = "px.cluster.sync()" if draft.cluster.size > 1 else "px.sync()"
@@ -123,6 +123,8 @@ def _section(draft: Draft, chains: list[Chain], flat: bool, *, last: bool) -> tu
     roles.sort(key=lambda role: not role.aligned)  # whole warpgroups begin at multiples of four warps
     first = 0
     limited = last and all(role.warps % 4 == 0 for role in roles) and draft.chance(0.7)
+    # Warps that have no role here keep the registers that they start with, which the sum below does not foresee.
+    limited = limited and sum(role.warps for role in roles) >= before
     if limited:
         draft.note("regs=")
         groups = sum(role.warps for role in roles) // 4

@@ -7,7 +7,7 @@ from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.index import atom
 from phalanx.cuda.writer import Writer
 from phalanx.errors import Error
-from phalanx.ir.types import DType, f32
+from phalanx.ir.types import DType, f32, f64
 from phalanx.ir.values import Const, Value
 
 _SYMBOLS = {
@@ -161,6 +161,11 @@ def cast_text(w: Writer, stored: str, source: DType, target: DType) -> str:
     kind = compute_dtype(source)
     if target.kind == "bool":
         return f"{atom(x)} != {literal(0, kind)}"
+    if kind.kind == "bool" and target.is_float:
+        # Not a cast: NVRTC 13.0 folds the product of a cast truth and a negative constant to 0.0 instead of -0.0.
+        one, zero = (literal(value, f64 if target.bits == 64 else f32) for value in (1.0, 0.0))
+        text = f"{atom(x)} ? {one} : {zero}"
+        return text if target.bits == 64 else narrow(w, text, target)
     if target.is_float:
         if target.bits == 64:
             return x if kind.bits == 64 and kind.is_float else f"(double){atom(x)}"
