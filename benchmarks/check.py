@@ -22,7 +22,7 @@ if str(HERE) in sys.path:
 sys.path[:0] = [str(HERE.parent / "examples"), str(HERE.parent / "examples" / "gemm")]
 
 from phalanx.runtime.checking import copies_of, run_checked  # noqa: E402
-from phalanx.runtime.specialise import normalise_grid, read_arguments, specialise  # noqa: E402
+from phalanx.runtime.launch.specialise import normalise_grid, read_arguments, specialise  # noqa: E402
 from phalanx.sim.run import simulate  # noqa: E402
 from phalanx.sim.scheduler import Schedule  # noqa: E402
 

@@ -36,7 +36,8 @@ def main() -> None:
         os.environ["PHALANX_CACHE_DIR"] = folder
         import phalanx as px
         from phalanx.cuda.nvrtc import compile_cuda
-        from phalanx.runtime import compiled, specialise
+        from phalanx.runtime import compiled
+        from phalanx.runtime.launch import specialise
 
         compile_cuda('extern "C" __global__ void warm() {}', "sm_90a")  # loads NVRTC
         for name, archs in TARGETS.items():

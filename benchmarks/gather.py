@@ -14,7 +14,7 @@ import machine
 import torch
 
 from phalanx.kernels.gather import MoveConfig, choose, gather_rows, scatter_add_rows, scatter_rows
-from phalanx.runtime.timing import in_turns
+from phalanx.runtime.device.timing import in_turns
 
 Run = Callable[[], object]
 SHAPES = ((262144, 131072, 4096), (262144, 131072, 1024), (1048576, 262144, 256), (65536, 32768, 16384))

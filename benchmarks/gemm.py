@@ -20,7 +20,7 @@ import sys
 from pathlib import Path
 
 from phalanx.errors import Error
-from phalanx.runtime.timing import MODES
+from phalanx.runtime.device.timing import MODES
 from phalanx.tools.bench.contenders import OURS
 from phalanx.tools.bench.device import TorchDevice
 from phalanx.tools.bench.gemm import BURST_OURS, DEFAULT_MODES, ROUNDS, GemmBench, Options, table

@@ -21,10 +21,10 @@ from typing import Any
 import machine
 import torch
 
-from phalanx.kernels.grouped import GroupedConfig, choose_grouped, grouped_matmul
-from phalanx.kernels.moe import moe_matmul
-from phalanx.runtime.timing import Mode, take_turns
-from phalanx.runtime.watchdog import bounded_waits
+from phalanx.kernels.products.grouped import GroupedConfig, choose_grouped, grouped_matmul
+from phalanx.kernels.products.moe import moe_matmul
+from phalanx.runtime.device.timing import Mode, take_turns
+from phalanx.runtime.launch.watchdog import bounded_waits
 
 GROUPS = 32
 SHAPES = ((16384, 4096, 14336), (16384, 14336, 4096), (16384, 4096, 4096), (65536, 4096, 2048), (2048, 4096, 4096))

@@ -33,8 +33,8 @@ import machine
 import torch
 
 import phalanx as px
-from phalanx.kernels.matmul import CopyWarning, matmul
-from phalanx.kernels.matmul_config import (
+from phalanx.kernels.products.matmul import CopyWarning, matmul
+from phalanx.kernels.products.matmul_config import (
     CLUSTERS_OF_FIRST,
     TILES,
     MatmulConfig,
@@ -45,8 +45,8 @@ from phalanx.kernels.matmul_config import (
     cycles,
     split_side,
 )
-from phalanx.kernels.matmul_tiles import matmul_tiles
-from phalanx.runtime.timing import Mode, geometric_mean, take_turns
+from phalanx.kernels.products.matmul_tiles import matmul_tiles
+from phalanx.runtime.device.timing import Mode, geometric_mean, take_turns
 from phalanx.tools.bench.device import TorchDevice
 from phalanx.tools.bench.shapes import LARGE
 

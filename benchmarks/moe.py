@@ -14,7 +14,7 @@ import torch
 from gather import medians
 
 from phalanx.kernels.gather import gather_rows
-from phalanx.kernels.moe import moe_gather_matmul, moe_matmul
+from phalanx.kernels.products.moe import moe_gather_matmul, moe_matmul
 
 TOKENS, K, EXPERTS, CHOSEN = 16384, 4096, 8, 2
 

@@ -11,10 +11,10 @@ import ctypes
 from pathlib import Path
 from typing import Any
 
+from phalanx.cuda.abi import TENSOR_MAP_BYTES, TensorMapSlot
 from phalanx.cuda.nvrtc import compile_cuda
-from phalanx.runtime.abi import TENSOR_MAP_BYTES, TensorMapSlot
-from phalanx.runtime.driver import LaunchConfig, get_driver
-from phalanx.runtime.tensormap import encode, geometry
+from phalanx.runtime.device.driver import LaunchConfig, get_driver
+from phalanx.runtime.device.tensormap import encode, geometry
 
 STAGES, GROUP, HALVES = 4, 8, 2
 SHARED_BYTES = STAGES * (128 + 256) * 64 * 2 + 65536 // HALVES + 1024

@@ -19,9 +19,9 @@ import torch
 from rowwise_common import SIZES, Run, alternate, shown
 
 import phalanx as px
-from phalanx.kernels.norms import choose_centered, ring_for
-from phalanx.kernels.rows import RowConfig, choose_for
-from phalanx.kernels.rows_ring import RingConfig
+from phalanx.kernels.rowwise.norms import choose_centered, ring_for
+from phalanx.kernels.rowwise.rows import RowConfig, choose_for
+from phalanx.kernels.rowwise.rows_ring import RingConfig
 
 KINDS = ("softmax", "rms_norm", "layer_norm", "cross_entropy")
 TARGETS = ("softmax", "rms_norm")

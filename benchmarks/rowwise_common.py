@@ -8,9 +8,9 @@ from typing import Any
 
 import machine
 
-from phalanx.kernels.rows import RowConfig
-from phalanx.kernels.rows_ring import RingConfig
-from phalanx.runtime.timing import Mode, take_turns
+from phalanx.kernels.rowwise.rows import RowConfig
+from phalanx.kernels.rowwise.rows_ring import RingConfig
+from phalanx.runtime.device.timing import Mode, take_turns
 
 SIZES = ((32768, 4096), (16384, 16384), (8192, 65536), (4096, 131072), (2048, 262144))
 Config = RowConfig | RingConfig

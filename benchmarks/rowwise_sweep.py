@@ -21,12 +21,12 @@ import machine
 from rowwise_common import SIZES, Config, alternate, shown
 
 import phalanx as px
-from phalanx.kernels.norms import layer_norm_rows, rms_norm_rows
-from phalanx.kernels.norms_ring import norm_ring
-from phalanx.kernels.rows import AHEAD, MAX_CLUSTER, STREAMED_FROM, VECTOR_BYTES, RowConfig, choose
-from phalanx.kernels.rows_ring import LOADED, REGISTERS, SHARED, RingConfig, choose_ring
-from phalanx.kernels.softmax import softmax_rows
-from phalanx.kernels.softmax_ring import softmax_ring
+from phalanx.kernels.rowwise.norms import layer_norm_rows, rms_norm_rows
+from phalanx.kernels.rowwise.norms_ring import norm_ring
+from phalanx.kernels.rowwise.rows import AHEAD, MAX_CLUSTER, STREAMED_FROM, VECTOR_BYTES, RowConfig, choose
+from phalanx.kernels.rowwise.rows_ring import LOADED, REGISTERS, SHARED, RingConfig, choose_ring
+from phalanx.kernels.rowwise.softmax import softmax_rows
+from phalanx.kernels.rowwise.softmax_ring import softmax_ring
 
 KINDS = ("softmax", "rms_norm", "layer_norm")
 VECTORS = {"softmax": 0, "rms_norm": 1, "layer_norm": 2}  # weights and biases

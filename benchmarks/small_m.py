@@ -29,9 +29,9 @@ from typing import Any
 import machine
 
 import phalanx as px
-from phalanx.kernels.split_k import SHARED_LIMIT, SplitConfig, candidates, choose_split, predicted, split_ring
-from phalanx.runtime.dispatch import BoundLaunch
-from phalanx.runtime.timing import Run, in_turns, median_ratio
+from phalanx.kernels.products.split_k import SHARED_LIMIT, SplitConfig, candidates, choose_split, predicted, split_ring
+from phalanx.runtime.device.timing import Run, in_turns, median_ratio
+from phalanx.runtime.launch.dispatch import BoundLaunch
 
 SHAPES = ((64, 8192, 8192), (128, 4096, 14336), (256, 4096, 4096))
 MORE_SHAPES = (

@@ -28,8 +28,8 @@ import torch  # noqa: E402
 import v7  # noqa: E402
 
 import phalanx as px  # noqa: E402
-from phalanx.kernels.orders import by_rows, grouped, hilbert  # noqa: E402
-from phalanx.runtime.timing import in_turns, median_ratio  # noqa: E402
+from phalanx.kernels.products.orders import by_rows, grouped, hilbert  # noqa: E402
+from phalanx.runtime.device.timing import in_turns, median_ratio  # noqa: E402
 
 Contenders = dict[str, Callable[[], None]]
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import phalanx as px
-from phalanx.runtime.timing import MODES
+from phalanx.runtime.device.timing import MODES
 from phalanx.tools.bench.contenders import Rung
 from phalanx.tools.bench.results import save
 from phalanx.tools.bench.shapes import LARGE, Shape, read_shapes

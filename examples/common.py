@@ -52,7 +52,7 @@ def compare(got: np.ndarray, want: np.ndarray, tolerance: float) -> None:
 
 def gpu_mover() -> tuple[Callable[[np.ndarray], Any], Callable[[Any], np.ndarray]] | None:
     """Functions to and from the GPU through torch or CuPy; None where there is no GPU."""
-    from phalanx.runtime.driver import has_gpu
+    from phalanx.runtime.device.driver import has_gpu
 
     if not has_gpu():
         return None
@@ -65,7 +65,7 @@ def gpu_mover() -> tuple[Callable[[np.ndarray], Any], Callable[[Any], np.ndarray
     except ImportError:
         torch = None
     if torch is not None:
-        from phalanx.runtime.arrays import to_host
+        from phalanx.runtime.device.arrays import to_host
 
         def move(x: np.ndarray) -> Any:
             if x.dtype.name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from phalanx.runtime import dispatch, specialise, watchdog
-from phalanx.runtime import driver as cuda
+from phalanx.runtime.device import driver as cuda
+from phalanx.runtime.launch import dispatch, specialise, watchdog
 
 
 class Launch:

@@ -7,7 +7,7 @@ from typing import Any
 from phalanx.ir.core import Function
 from phalanx.ir.types import ArrayType, DType, ScalarType, f32
 from phalanx.language.kernel import Kernel
-from phalanx.language.reading import read_kernel
+from phalanx.language.reader.reading import read_kernel
 from phalanx.passes.pipeline import prepare
 
 Types = tuple[ArrayType | ScalarType, ...]

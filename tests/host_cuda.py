@@ -20,13 +20,13 @@ import host_build
 from front import prepared
 from host_build import COMPILER, MISSING, RUNNER, HostFailure
 from host_text import translation_unit, with_line
+from phalanx.cuda.abi import ScalarSlot, Signature, TensorMapSlot
+from phalanx.cuda.lower.lower import lower
 from phalanx.cuda.module import Module, generate
 from phalanx.ir.archs import arch_of
 from phalanx.ir.types import FROM_NUMPY, ArrayType, ScalarType, f32, i32
 from phalanx.language.kernel import Kernel
 from phalanx.layouts.shared import SWIZZLE_MASKS
-from phalanx.passes.lower import lower
-from phalanx.runtime.abi import ScalarSlot, Signature, TensorMapSlot
 
 __all__ = ["COMPILER", "MISSING", "HostFailure", "launch", "module_for", "run_on_host", "type_of"]
 

@@ -10,7 +10,7 @@ import pytest
 
 import phalanx.cuda.ops
 import phalanx.sim.ops  # noqa: F401
-from phalanx.cuda.registry import EMITTERS
+from phalanx.cuda.text.registry import EMITTERS
 from phalanx.ir.core import INSTRUCTIONS, Op
 from phalanx.language.builtin import BUILTINS
 from phalanx.sim.registry import INLINES, MEANINGS, NEVER_RUN, TEXTS

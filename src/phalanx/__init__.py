@@ -24,9 +24,11 @@ from phalanx.ir.types import (
     u64,
 )
 from phalanx.ir.types import bool_ as bool
-from phalanx.language import cluster, fence, tma
 from phalanx.language.auto import auto
-from phalanx.language.control import (
+from phalanx.language.examples import example
+from phalanx.language.kernel import func, kernel
+from phalanx.language.ops import cluster, fence, tma
+from phalanx.language.ops.control import (
     assume,
     block_id,
     cdiv,
@@ -39,20 +41,17 @@ from phalanx.language.control import (
     wait_prior,
     warps,
 )
-from phalanx.language.control import print_ as print
-from phalanx.language.examples import example
-from phalanx.language.folds import reduce, scan
-from phalanx.language.kernel import func, kernel
-from phalanx.language.mbarrier import barrier
-from phalanx.language.memory import atomic_add, atomic_cas, atomic_exch, atomic_max, atomic_min, load, shared, store
-from phalanx.language.mma import dot
-from phalanx.language.pipes import pipe
-from phalanx.language.structs import ring, struct
-from phalanx.language.tile_parts import empty, keep
-from phalanx.language.tiles import abs_ as abs
-from phalanx.language.tiles import all_ as all
-from phalanx.language.tiles import any_ as any
-from phalanx.language.tiles import (
+from phalanx.language.ops.control import print_ as print
+from phalanx.language.ops.folds import reduce, scan
+from phalanx.language.ops.mbarrier import barrier
+from phalanx.language.ops.memory import atomic_add, atomic_cas, atomic_exch, atomic_max, atomic_min, load, shared, store
+from phalanx.language.ops.mma import dot
+from phalanx.language.ops.pipes import pipe
+from phalanx.language.ops.tile_parts import empty, keep
+from phalanx.language.ops.tiles import abs_ as abs
+from phalanx.language.ops.tiles import all_ as all
+from phalanx.language.ops.tiles import any_ as any
+from phalanx.language.ops.tiles import (
     arange,
     argmax,
     argmin,
@@ -81,31 +80,32 @@ from phalanx.language.tiles import (
     where,
     zeros,
 )
-from phalanx.language.tiles import max_ as max
-from phalanx.language.tiles import min_ as min
-from phalanx.language.tiles import round_ as round
-from phalanx.language.tiles import sum_ as sum
-from phalanx.language.topk import topk
-from phalanx.language.wgmma import wgmma, wgmma_commit, wgmma_wait
+from phalanx.language.ops.tiles import max_ as max
+from phalanx.language.ops.tiles import min_ as min
+from phalanx.language.ops.tiles import round_ as round
+from phalanx.language.ops.tiles import sum_ as sum
+from phalanx.language.ops.topk import topk
+from phalanx.language.ops.wgmma import wgmma, wgmma_commit, wgmma_wait
+from phalanx.language.reader.structs import ring, struct
 
 if TYPE_CHECKING:
     from phalanx import kernels
     from phalanx.runtime.checking import check
     from phalanx.runtime.compiled import Compiled
-    from phalanx.runtime.devices import device
-    from phalanx.runtime.dispatch import compile
+    from phalanx.runtime.device.devices import device
     from phalanx.runtime.exploring import explore
-    from phalanx.runtime.specialise import spec
+    from phalanx.runtime.launch.dispatch import compile
+    from phalanx.runtime.launch.specialise import spec
     from phalanx.runtime.tuning import tune
 
 _LAZY = {
     "Compiled": "phalanx.runtime.compiled",
     "check": "phalanx.runtime.checking",
-    "compile": "phalanx.runtime.dispatch",
-    "device": "phalanx.runtime.devices",
+    "compile": "phalanx.runtime.launch.dispatch",
+    "device": "phalanx.runtime.device.devices",
     "explore": "phalanx.runtime.exploring",
     "kernels": "phalanx.kernels",
-    "spec": "phalanx.runtime.specialise",
+    "spec": "phalanx.runtime.launch.specialise",
     "tune": "phalanx.runtime.tuning",
 }
 

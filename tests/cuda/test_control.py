@@ -7,9 +7,9 @@ import pytest
 import phalanx as px
 from cuda_text import body, compiles, module_of
 from front import array
-from phalanx.cuda.control_text import for_header
 from phalanx.cuda.plan import Plan
-from phalanx.cuda.writer import Writer
+from phalanx.cuda.text.control_text import for_header
+from phalanx.cuda.text.writer import Writer
 from phalanx.ir.archs import arch_of
 from phalanx.ir.core import Block, Function
 from phalanx.ir.ops.control import For

@@ -113,8 +113,8 @@ def test_multicast(arch: str) -> None:
 @pytest.mark.parametrize("swizzle", [32, 64, 128])
 def test_bulk_rows_and_boxes_know_the_swizzle(swizzle: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the layout forced, the text still agrees with the simulator, which knows no layouts."""
+    from phalanx.cuda.lower import shared_layouts
     from phalanx.layouts.shared import SharedLayout
-    from phalanx.passes import shared_layouts
 
     def forced(buffer: Any, copied: Any) -> Any:
         yield SharedLayout(buffer.shape, buffer.dtype.itemsize, swizzle, swizzle // buffer.dtype.itemsize)

@@ -19,9 +19,9 @@ from golden.kernels import CASES as GOLDEN
 from host_cuda import COMPILER, MISSING
 from mutation.cases import CASES as LAUNCHES
 from mutation.launches import Case
+from phalanx.cuda.lower.lower import lower
 from phalanx.cuda.module import Module, generate
 from phalanx.ir.archs import arch_of
-from phalanx.passes.lower import lower
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason=MISSING)
 needs_sanitizers = pytest.mark.usefixtures("sanitizers")

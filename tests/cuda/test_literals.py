@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from phalanx.cuda.literals import atom, bare, literal, plus
+from phalanx.cuda.text.literals import atom, bare, literal, plus
 from phalanx.ir import types as t
 
 

@@ -11,9 +11,9 @@ import pytest
 import phalanx as px
 from front import prepared
 from host_cuda import COMPILER, MISSING, launch, run_on_host, type_of
+from phalanx.cuda.lower.lower import lower
 from phalanx.cuda.module import generate
 from phalanx.ir.archs import arch_of
-from phalanx.passes.lower import lower
 from product_kernels import anywhere, narrow_results
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason=MISSING)

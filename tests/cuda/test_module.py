@@ -7,9 +7,10 @@ import pytest
 import phalanx as px
 from cuda_text import body, compiles, module_of
 from front import array
+from phalanx.cuda.abi import ArraySlot, ScalarSlot, TensorMapSlot
 from phalanx.cuda.module import entry_name
 from phalanx.cuda.plan import Plan
-from phalanx.cuda.writer import Agent, Helper, Writer
+from phalanx.cuda.text.writer import Agent, Helper, Writer
 from phalanx.ir.archs import arch_of
 from phalanx.ir.core import Block, Function
 from phalanx.ir.location import Location
@@ -18,7 +19,6 @@ from phalanx.ir.ops.tile import Binary
 from phalanx.ir.types import F32, I32, bf16, bool_, f32, i64
 from phalanx.ir.types import ScalarType as Scalar
 from phalanx.ir.values import Const, Label, Param, Value, Var
-from phalanx.runtime.abi import ArraySlot, ScalarSlot, TensorMapSlot
 
 
 @px.kernel(warps=2)

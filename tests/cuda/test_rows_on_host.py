@@ -10,10 +10,10 @@ import pytest
 
 import host_cuda
 from host_cluster import run_cluster
-from phalanx.kernels.cross_entropy import cross_entropy_rows
-from phalanx.kernels.norms import layer_norm_rows, rms_norm_rows
-from phalanx.kernels.rows import RowConfig
-from phalanx.kernels.softmax import softmax_rows
+from phalanx.kernels.rowwise.cross_entropy import cross_entropy_rows
+from phalanx.kernels.rowwise.norms import layer_norm_rows, rms_norm_rows
+from phalanx.kernels.rowwise.rows import RowConfig
+from phalanx.kernels.rowwise.softmax import softmax_rows
 
 pytestmark = pytest.mark.skipif(host_cuda.COMPILER is None, reason=host_cuda.MISSING)
 

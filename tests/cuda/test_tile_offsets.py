@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from phalanx.analysis.divisibility import Divisibility
 from phalanx.cuda.plan import Plan
+from phalanx.cuda.text.writer import Writer
 from phalanx.cuda.tiles.coordinates import Coordinates
 from phalanx.cuda.tiles.index import axis_projection, broadcast_slots, local_slots, plus, slot_expression
 from phalanx.cuda.tiles.shared_access import Offsets
-from phalanx.cuda.writer import Writer
 from phalanx.ir.archs import arch_of
 from phalanx.ir.core import Block, Function
 from phalanx.ir.types import I32
 from phalanx.ir.values import Value
 from phalanx.layouts import RegisterLayout, SharedLayout, best_vector, blocked, shared_offsets, wgmma_accumulator
-from phalanx.passes.divisibility import Divisibility
 
 
 def writer(warps: int) -> Writer:

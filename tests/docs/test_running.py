@@ -13,7 +13,7 @@ import pytest
 
 import phalanx as px
 from phalanx.runtime.compiled import Compiled
-from phalanx.runtime.dispatch import BoundLaunch
+from phalanx.runtime.launch.dispatch import BoundLaunch
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "running.md").read_text()
 

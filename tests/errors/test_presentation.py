@@ -67,7 +67,7 @@ def test_debugging_shows_the_compilers_frames(tmp_path: Path) -> None:
 
 
 def test_a_failure_of_the_compiler_is_an_error_with_a_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    import phalanx.language.memory as memory
+    import phalanx.language.ops.memory as memory
 
     def broken(*_: object) -> None:
         raise KeyError("lost")

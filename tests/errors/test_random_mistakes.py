@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from phalanx.errors import Error
 from phalanx.ir.types import ArrayType, ScalarType, f32, i32
-from phalanx.language.reading import read_kernel
+from phalanx.language.reader.reading import read_kernel
 from phalanx.passes.pipeline import prepare
 
 SOURCE = (Path(__file__).parent / "healthy_kernels.py").read_text()

@@ -40,7 +40,7 @@ def test_clusters_of_any_shape(cluster: tuple[int, int]) -> None:
 @pytest.mark.parametrize("schedule", [Schedule("early"), Schedule("random", 1), Schedule("random", 2)])
 @pytest.mark.parametrize("rung", ["v1", "v4", "v6"])
 def test_is_right_under_other_schedules(rung: str, schedule: Schedule) -> None:
-    from phalanx.runtime.specialise import read_arguments, specialise
+    from phalanx.runtime.launch.specialise import read_arguments, specialise
 
     made = case(rung)
     kernel = made.launch.kernel
@@ -109,7 +109,7 @@ def test_the_ladder_is_complete() -> None:
 
 def test_the_library_s_plain_product_is_the_last_rung() -> None:
     """What `px.kernels.matmul` can do beyond it leaves no trace where it is not asked for."""
-    from phalanx.kernels.matmul_tiles import matmul_tiles
+    from phalanx.kernels.products.matmul_tiles import matmul_tiles
 
     operand = px.spec((4096, 4096), px.bf16)
     rung = px.compile(importlib.import_module("v7").gemm_v7[66, 2], *[operand] * 3, arch="sm_90a")

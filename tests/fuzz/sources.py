@@ -34,7 +34,7 @@ from mutation.cases import CASES
 from phalanx.ir.archs import arch_of
 from phalanx.ir.location import NOWHERE, Location
 from phalanx.language import builtin
-from phalanx.runtime.specialise import forget
+from phalanx.runtime.launch.specialise import forget
 
 BATCH = 10
 STEPS = "60000"
@@ -196,10 +196,10 @@ def checked(bound: Any, of: Ground) -> str | None:
 
 def written(bound: Any, of: Ground) -> str | None:
     """As far as the text: what NVRTC makes of it takes longer than all the rest."""
+    from phalanx.cuda.lower.lower import lower
     from phalanx.cuda.module import generate
-    from phalanx.passes.lower import lower
-    from phalanx.runtime.dispatch import debugging
-    from phalanx.runtime.specialise import read_arguments, settled_constants, specialise
+    from phalanx.runtime.launch.dispatch import debugging
+    from phalanx.runtime.launch.specialise import read_arguments, settled_constants, specialise
 
     kernel = bound.kernel
     arguments, constants = read_arguments(kernel, of.args), kernel.bind_constants(of.constants)

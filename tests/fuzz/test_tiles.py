@@ -26,7 +26,7 @@ from fuzz.tile_runs import load_kernel, simulated
 from fuzz.tile_values import NUMPY, Facts, bytes_of
 from host_build import COMPILER, MISSING
 from phalanx.language.builtin import Builtin
-from phalanx.runtime import device_array, driver
+from phalanx.runtime.device import device_array, driver
 
 on_host = pytest.mark.skipif(COMPILER is None, reason=MISSING)
 SHARE = range(8)

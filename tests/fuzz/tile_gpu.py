@@ -98,8 +98,8 @@ class GpuProcess:
 def on_gpu(case: Case, folder: Path, compiled: Callable[[], None]) -> list[np.ndarray]:
     """The memories after a launch here; `compiled` is called before it."""
     from fuzz.tile_runs import load_kernel
-    from phalanx.runtime.device_array import DeviceArray
-    from phalanx.runtime.driver import get_driver
+    from phalanx.runtime.device.device_array import DeviceArray
+    from phalanx.runtime.device.driver import get_driver
 
     driver, memories = get_driver(), case.memories()
     kernel = load_kernel(case, folder)
@@ -129,7 +129,7 @@ def on_gpu(case: Case, folder: Path, compiled: Callable[[], None]) -> list[np.nd
 def serve(source: BinaryIO, answers: BinaryIO) -> None:
     """Runs cases until there are no more, or until one has gone wrong."""
     from phalanx.ir.location import NOWHERE
-    from phalanx.runtime.driver import DriverError
+    from phalanx.runtime.device.driver import DriverError
 
     def tell(answer: Any) -> None:
         pickle.dump(answer, answers)

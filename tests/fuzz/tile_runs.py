@@ -11,10 +11,10 @@ import numpy as np
 
 import phalanx as px
 from fuzz.tile_programs import Case
+from phalanx.cuda.lower.lower import lower
 from phalanx.cuda.module import Module, generate
 from phalanx.ir.archs import arch_of
-from phalanx.passes.lower import lower
-from phalanx.runtime.specialise import read_arguments, specialise
+from phalanx.runtime.launch.specialise import read_arguments, specialise
 
 
 def load_kernel(case: Case, folder: Path) -> Any:

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from examples.cases import EXAMPLES, random_case
-from phalanx.runtime.dispatch import BoundLaunch
+from phalanx.runtime.launch.dispatch import BoundLaunch
 
 pytestmark = pytest.mark.gpu
 pytest.importorskip("torch")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.kernels.grouped import GroupedConfig, grouped_matmul
+from phalanx.kernels.products.grouped import GroupedConfig, grouped_matmul
 
 pytestmark = pytest.mark.gpu
 torch: Any = pytest.importorskip("torch")

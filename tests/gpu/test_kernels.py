@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import phalanx as px
-from phalanx.kernels.norms import ring_for
-from phalanx.kernels.rows import RowConfig, choose
-from phalanx.kernels.rows_ring import LOADED, SHARED, RingConfig, choose_ring
+from phalanx.kernels.rowwise.norms import ring_for
+from phalanx.kernels.rowwise.rows import RowConfig, choose
+from phalanx.kernels.rowwise.rows_ring import LOADED, SHARED, RingConfig, choose_ring
 
 pytestmark = pytest.mark.gpu
 torch: Any = pytest.importorskip("torch")

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 import phalanx as px
+from phalanx.cuda.abi import ArraySlot, ScalarSlot, Signature, TensorMapSlot
 from phalanx.cuda.nvrtc import compile_cuda
 from phalanx.errors import Error
-from phalanx.runtime.abi import ArraySlot, ScalarSlot, Signature, TensorMapSlot
-from phalanx.runtime.arrays import describe, to_host
-from phalanx.runtime.driver import HostBuffer, get_driver
-from phalanx.runtime.launcher import Launcher
+from phalanx.runtime.device.arrays import describe, to_host
+from phalanx.runtime.device.driver import HostBuffer, get_driver
+from phalanx.runtime.launch.launcher import Launcher
 
 pytestmark = pytest.mark.gpu
 torch: Any = pytest.importorskip("torch")
@@ -276,9 +276,9 @@ import struct
 import torch
 import phalanx as px
 from phalanx.cuda.nvrtc import compile_cuda
-from phalanx.runtime.abi import Signature
-from phalanx.runtime.driver import DriverError, HostBuffer, get_driver
-from phalanx.runtime.launcher import Launcher
+from phalanx.cuda.abi import Signature
+from phalanx.runtime.device.driver import DriverError, HostBuffer, get_driver
+from phalanx.runtime.launch.launcher import Launcher
 text = """extern "C" __global__ void stuck(void* debug) {
     *(volatile int*)debug = 4711; __threadfence_system(); __trap(); }"""
 driver = get_driver()

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 import phalanx as px
-from phalanx.kernels.matmul import CopyWarning, MatmulConfig, matmul
-from phalanx.kernels.matmul_config import Problem, candidates
+from phalanx.kernels.products.matmul import CopyWarning, MatmulConfig, matmul
+from phalanx.kernels.products.matmul_config import Problem, candidates
 
-pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore::phalanx.kernels.matmul.CopyWarning")]
+pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore::phalanx.kernels.products.matmul.CopyWarning")]
 torch: Any = pytest.importorskip("torch")
 functional = torch.nn.functional
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.kernels.moe import moe_gather_matmul, moe_matmul, moe_matmul_scatter
+from phalanx.kernels.products.moe import moe_gather_matmul, moe_matmul, moe_matmul_scatter
 
 pytestmark = pytest.mark.gpu
 torch = pytest.importorskip("torch")

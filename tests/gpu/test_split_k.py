@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from phalanx.kernels.split_k import SplitConfig, choose_split, split_k_matmul
+from phalanx.kernels.products.split_k import SplitConfig, choose_split, split_k_matmul
 
-pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore::phalanx.kernels.matmul.CopyWarning")]
+pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore::phalanx.kernels.products.matmul.CopyWarning")]
 torch: Any = pytest.importorskip("torch")
 
 BASE = SplitConfig(64, 128, 2, 4, pieces=2)

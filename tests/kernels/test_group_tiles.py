@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from phalanx.kernels.group_tiles import ENTRIES, most_tiles, planned
+from phalanx.kernels.products.group_tiles import ENTRIES, most_tiles, planned
 
 
 def test_every_tile_knows_its_group_its_first_row_and_where_the_group_ends() -> None:

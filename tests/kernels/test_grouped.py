@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from phalanx.kernels import grouped
-from phalanx.kernels.group_tiles import planned
-from phalanx.kernels.grouped import GroupedConfig, choose_grouped, grouped_matmul
+from phalanx.kernels.products import grouped
+from phalanx.kernels.products.group_tiles import planned
+from phalanx.kernels.products.grouped import GroupedConfig, choose_grouped, grouped_matmul
 
 SMALL = GroupedConfig(bn=64, stages=3, band=2)
 CLUSTERS = {(1, 1): 1, (1, 2): 2, (2, 1): 2, (2, 2): 4}

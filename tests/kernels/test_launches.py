@@ -12,7 +12,7 @@ import phalanx as px
 from mutation.launches import Case
 from mutation.library import LIBRARY
 from phalanx.kernels.gather import gather_tiles, scatter_tiles
-from phalanx.kernels.group_tiles import plan_groups
+from phalanx.kernels.products.group_tiles import plan_groups
 from phalanx.language.kernel import Kernel
 
 X, Y, INDICES = np.ones((16, 128), np.float32), np.zeros((16, 128), np.float32), np.arange(16, dtype=np.int32)

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from phalanx.kernels.matmul import CopyWarning, MatmulConfig, matmul
-from phalanx.kernels.matmul_config import Problem, candidates, choose, split_side
-from phalanx.kernels.matmul_tiles import matmul_tiles
-from phalanx.kernels.split_k import split_k_matmul
+from phalanx.kernels.products.matmul import CopyWarning, MatmulConfig, matmul
+from phalanx.kernels.products.matmul_config import Problem, candidates, choose, split_side
+from phalanx.kernels.products.matmul_tiles import matmul_tiles
+from phalanx.kernels.products.split_k import split_k_matmul
 
-matmul_module = sys.modules["phalanx.kernels.matmul"]  # the name is the function's
+matmul_module = sys.modules["phalanx.kernels.products.matmul"]  # the name is the function's
 BF16, E4M3, E5M2 = ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
 TOLERANCE = {"bfloat16": 2**-7, "float16": 2**-9, "float32": 2**-16}
 """Of the largest result: one rounding to its type, and sums in another order."""
@@ -63,7 +63,7 @@ def test_transposes_are_read_as_they_lie(dtype: Any, a_form: Callable, b_form: C
 
 @pytest.mark.parametrize("m, n, k", [(1, 1, 1), (3, 5, 7), (77, 33, 17), (64, 1000, 8), (129, 257, 65)])
 @pytest.mark.parametrize("form", [as_is, by_columns])
-@pytest.mark.filterwarnings("ignore::phalanx.kernels.matmul.CopyWarning")
+@pytest.mark.filterwarnings("ignore::phalanx.kernels.products.matmul.CopyWarning")
 def test_any_shape(m: int, n: int, k: int, form: Callable) -> None:
     a, b = form(numbers(m, k)), form(numbers(k, n))
     close(matmul(a, b), product(a, b))
@@ -79,7 +79,7 @@ def test_unaligned_rows_are_copied_with_a_warning() -> None:
 
 
 @pytest.mark.parametrize("step", [-1, 2])
-@pytest.mark.filterwarnings("ignore::phalanx.kernels.matmul.CopyWarning")
+@pytest.mark.filterwarnings("ignore::phalanx.kernels.products.matmul.CopyWarning")
 def test_any_strides(step: int) -> None:
     a, b = numbers(72, 128)[::step, ::step], numbers(64 if step == 2 else 128, 40)[::1, ::-1]
     close(matmul(a, b), product(a, b))
@@ -488,7 +488,7 @@ def test_few_columns_are_split_as_rows_of_the_transposed_product(always_split: A
     assert len(always_split) == 1
 
 
-@pytest.mark.filterwarnings("ignore::phalanx.kernels.matmul.CopyWarning")
+@pytest.mark.filterwarnings("ignore::phalanx.kernels.products.matmul.CopyWarning")
 def test_what_the_split_does_not_take_goes_to_tiles(always_split: Any) -> None:
     a, b = numbers(24, 40), numbers(40, 72)
     other = np.float16

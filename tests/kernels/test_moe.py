@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from phalanx.kernels import moe
-from phalanx.kernels.group_tiles import planned
-from phalanx.kernels.moe import moe_gather_matmul, moe_matmul, moe_matmul_scatter
+from phalanx.kernels.products import moe
+from phalanx.kernels.products.group_tiles import planned
+from phalanx.kernels.products.moe import moe_gather_matmul, moe_matmul, moe_matmul_scatter
 
 SMALL = {"BM": 128, "BN": 64, "STAGES": 3}
 

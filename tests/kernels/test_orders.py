@@ -14,7 +14,7 @@ import phalanx as px
 from cuda_text import compiles
 from front import array
 from phalanx.ir.types import I32, i32
-from phalanx.kernels.orders import by_rows, grouped, hilbert
+from phalanx.kernels.products.orders import by_rows, grouped, hilbert
 
 SIDES = st.integers(1, 48)
 

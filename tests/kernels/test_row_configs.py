@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from phalanx.kernels.cross_entropy import cross_entropy_rows
-from phalanx.kernels.norms import choose_centered, layer_norm_rows, rms_norm_rows
-from phalanx.kernels.rows import CENTERED_PARTS, FEWER_HELD, HELD, choose, choose_for
-from phalanx.kernels.softmax import softmax_rows
+from phalanx.kernels.rowwise.cross_entropy import cross_entropy_rows
+from phalanx.kernels.rowwise.norms import choose_centered, layer_norm_rows, rms_norm_rows
+from phalanx.kernels.rowwise.rows import CENTERED_PARTS, FEWER_HELD, HELD, choose, choose_for
+from phalanx.kernels.rowwise.softmax import softmax_rows
 
 NUMPY = {px.bf16: ml_dtypes.bfloat16, px.f16: np.float16, px.f32: np.float32}
 CLUSTERS = {4096: 1, 16384: 1, 65536: 2, 131072: 8, 262144: 8, 1 << 20: 16}

@@ -20,10 +20,10 @@ from kernels.test_rowwise import (
     sample,
     with_large_mean,
 )
-from phalanx.kernels.norms import ring_for
-from phalanx.kernels.norms_ring import norm_ring
-from phalanx.kernels.rows_ring import LOADED, REGISTERS, SHARED, RingConfig, choose_ring
-from phalanx.kernels.softmax_ring import softmax_ring
+from phalanx.kernels.rowwise.norms import ring_for
+from phalanx.kernels.rowwise.norms_ring import norm_ring
+from phalanx.kernels.rowwise.rows_ring import LOADED, REGISTERS, SHARED, RingConfig, choose_ring
+from phalanx.kernels.rowwise.softmax_ring import softmax_ring
 
 SCHEDULES = 4
 VARIANTS: dict[str, dict[str, Any]] = {

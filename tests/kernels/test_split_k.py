@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from phalanx.kernels import split_k
-from phalanx.kernels.operands import CopyWarning
-from phalanx.kernels.split_k import SplitConfig, choose_split, split_k_matmul, split_ring
+from phalanx.kernels.products import split_k
+from phalanx.kernels.products.operands import CopyWarning
+from phalanx.kernels.products.split_k import SplitConfig, choose_split, split_k_matmul, split_ring
 
 BASE = SplitConfig(16, 128, 2, 3, pieces=2)
 CONFIGS = {
@@ -83,7 +83,7 @@ def test_weights_in_rows_of_k(name: str) -> None:
 @pytest.mark.parametrize(
     "m, n, k", [(1, 72, 573), (3, 67, 128), (20, 64, 640), (100, 128, 320), (130, 64, 64), (257, 64, 192)]
 )
-@pytest.mark.filterwarnings("ignore::phalanx.kernels.matmul.CopyWarning")
+@pytest.mark.filterwarnings("ignore::phalanx.kernels.products.matmul.CopyWarning")
 def test_any_shape(m: int, n: int, k: int) -> None:
     a, b, want = make(m, n, k, np.float16)
     out = np.full((m, n), np.nan, np.float32)
@@ -230,9 +230,9 @@ def test_the_choice_is_what_measured_fastest(shape: tuple[int, int, int], config
 def test_the_choice_fits_the_memory_for_any_number_of_rows(flipped: bool, n: int, k: int, step: int) -> None:
     """The estimate that the choice relies on is never below the plan; a bias, and a result whose rows are not whole, need
     scratch memory on top."""
+    from phalanx.cuda.lower.lower import lower
     from phalanx.ir.archs import arch_of
-    from phalanx.passes.lower import lower
-    from phalanx.runtime.specialise import read_arguments, specialise
+    from phalanx.runtime.launch.specialise import read_arguments, specialise
 
     arch, spec, depth = arch_of("sm_90a"), px.spec, px.cdiv(k, 8) * 8
     chosen = {choose_split(m, n, k): m for m in range(step, split_k.MOST_ROWS + 1, step)}

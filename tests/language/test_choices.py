@@ -10,8 +10,8 @@ import pytest
 
 import phalanx as px
 from phalanx.ir.types import TileType
-from phalanx.language.reading import read_kernel
-from phalanx.runtime.specialise import read_arguments
+from phalanx.language.reader.reading import read_kernel
+from phalanx.runtime.launch.specialise import read_arguments
 
 
 def stored_type(kernel: Any, *args: Any, **constants: Any) -> Any:

@@ -9,7 +9,7 @@ from phalanx.ir.ops.control import Assign, For, If, ReadVar, Sync, While
 from phalanx.ir.ops.tile import Binary
 from phalanx.ir.types import BOOL, I32
 from phalanx.ir.values import Const, Label, Value, Var
-from phalanx.language.cleanup import remove_dead
+from phalanx.language.reader.cleanup import remove_dead
 
 A, B, C = Value(I32, "a"), Value(I32, "b"), Value(I32, "c")
 ONE = Const(1)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from phalanx.runtime.specialise import constants_key
+from phalanx.runtime.launch.specialise import constants_key
 
 WIDTH = 4
 PAIR = (1, 2.5)

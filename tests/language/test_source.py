@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from phalanx.language.source import is_same, parse_function, read_source
+from phalanx.language.reader.source import is_same, parse_function, read_source
 
 
 def location_of(error: px.Error) -> str:

@@ -11,7 +11,7 @@ import pytest
 import phalanx as px
 from phalanx.ir.types import ArrayType, ScalarType, f32, i32
 from phalanx.ir.views import GlobalView
-from phalanx.language.reading import read_kernel
+from phalanx.language.reader.reading import read_kernel
 
 
 def view_of(kernel: Any, *types: Any, **constants: Any) -> Any:

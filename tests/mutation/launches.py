@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from phalanx.ir.core import Function
-from phalanx.runtime.specialise import normalise_grid, read_arguments, specialise
+from phalanx.runtime.launch.specialise import normalise_grid, read_arguments, specialise
 from phalanx.sanitizer.mutation import Mutant, Verdict, judge, mutants, outcome_of
 
 

@@ -9,10 +9,10 @@ import ml_dtypes
 import numpy as np
 
 from mutation.launches import Case
-from phalanx.kernels import grouped, moe, split_k
-from phalanx.kernels.group_tiles import planned
-from phalanx.kernels.matmul_config import MatmulConfig
-from phalanx.kernels.matmul_tiles import matmul_tiles
+from phalanx.kernels.products import grouped, moe, split_k
+from phalanx.kernels.products.group_tiles import planned
+from phalanx.kernels.products.matmul_config import MatmulConfig
+from phalanx.kernels.products.matmul_tiles import matmul_tiles
 
 
 def experts(*, gathers: bool, scatters: bool) -> Callable[[], Case]:

@@ -12,13 +12,13 @@ import numpy as np
 
 import phalanx as px
 from mutation.launches import Case
-from phalanx.kernels.cross_entropy import cross_entropy_rows
-from phalanx.kernels.norms import layer_norm_rows, rms_norm_rows
-from phalanx.kernels.norms_ring import norm_ring
-from phalanx.kernels.rows import RowConfig
-from phalanx.kernels.rows_ring import RingConfig
-from phalanx.kernels.softmax import softmax_rows
-from phalanx.kernels.softmax_ring import softmax_ring
+from phalanx.kernels.rowwise.cross_entropy import cross_entropy_rows
+from phalanx.kernels.rowwise.norms import layer_norm_rows, rms_norm_rows
+from phalanx.kernels.rowwise.norms_ring import norm_ring
+from phalanx.kernels.rowwise.rows import RowConfig
+from phalanx.kernels.rowwise.rows_ring import RingConfig
+from phalanx.kernels.rowwise.softmax import softmax_rows
+from phalanx.kernels.rowwise.softmax_ring import softmax_ring
 
 
 def norms(cluster: int, centered: bool = False, **variant: Any) -> Callable[[], Case]:

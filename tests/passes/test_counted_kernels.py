@@ -6,10 +6,10 @@ import pytest
 
 import phalanx as px
 from front import array, prepared
+from phalanx.analysis.ranks import per_rank
 from phalanx.errors import Error
 from phalanx.ir.ops.mbarrier import ArriveExpectTx, BarrierInit
 from phalanx.ir.types import I32
-from phalanx.passes.ranks import per_rank
 
 
 def counts(function, name):

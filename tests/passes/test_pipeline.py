@@ -11,7 +11,7 @@ from phalanx.ir.core import Function
 from phalanx.ir.printer import text
 from phalanx.ir.types import ArrayType, ScalarType, f32, i32
 from phalanx.language.kernel import Kernel
-from phalanx.language.reading import read_kernel
+from phalanx.language.reader.reading import read_kernel
 from phalanx.passes.pipeline import prepare
 
 ARRAY = ArrayType(1, f32)

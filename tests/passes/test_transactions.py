@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from passes.handmade import Handmade
+from phalanx.analysis.ranks import per_rank
 from phalanx.errors import Error
 from phalanx.ir.ops.control import For
 from phalanx.ir.ops.mbarrier import MAX_COUNT, ArriveExpectTx, Transaction
 from phalanx.ir.values import Const
 from phalanx.passes.counts import infer_counts
-from phalanx.passes.ranks import per_rank
 from phalanx.passes.transactions import lower_transactions
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from fake_driver import FakeLibrary
-from phalanx.runtime import arrays
-from phalanx.runtime import driver as cuda
+from phalanx.runtime.device import arrays
+from phalanx.runtime.device import driver as cuda
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import struct
 
 import pytest
 
+from phalanx.cuda.abi import SCALAR_FORMATS, ArraySlot, ScalarSlot, Signature, TensorMapSlot
 from phalanx.cuda.nvrtc import compile_cuda
-from phalanx.runtime.abi import SCALAR_FORMATS, ArraySlot, ScalarSlot, Signature, TensorMapSlot
 
 SIGNATURE = Signature(
     slots=(

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from phalanx.errors import Error
-from phalanx.runtime import arrays
-from phalanx.runtime import driver as cuda
-from phalanx.runtime.arrays import (
+from phalanx.runtime.device import arrays
+from phalanx.runtime.device import driver as cuda
+from phalanx.runtime.device.arrays import (
     DTYPE_NAMES,
     ITEM_BYTES,
     ArrayInfo,

@@ -15,10 +15,11 @@ import phalanx as px
 from phalanx.cuda import nvrtc
 from phalanx.ir.printer import text
 from phalanx.ir.types import ArrayType, f32
-from phalanx.language.reading import read_kernel
+from phalanx.language.reader.reading import read_kernel
 from phalanx.passes.pipeline import prepare
-from phalanx.runtime import compiled, specialise
+from phalanx.runtime import compiled
 from phalanx.runtime.cache import DiskCache
+from phalanx.runtime.launch import specialise
 
 
 @px.kernel

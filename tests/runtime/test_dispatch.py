@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from phalanx.runtime import dispatch
-from phalanx.runtime.dispatch import is_launchable
-from phalanx.runtime.specialise import read_argument, specialise
+from phalanx.runtime.launch import dispatch
+from phalanx.runtime.launch.dispatch import is_launchable
+from phalanx.runtime.launch.specialise import read_argument, specialise
 
 
 @px.kernel(warps=1)

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from phalanx.errors import Error
-from phalanx.runtime import driver as cuda
-from phalanx.runtime import statuses
+from phalanx.runtime.device import driver as cuda
+from phalanx.runtime.device import statuses
 
 
 def test_missing_library_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from phalanx.cuda.abi import ArraySlot, ScalarSlot, Signature, TensorMapSlot
 from phalanx.errors import Error
-from phalanx.runtime.abi import ArraySlot, ScalarSlot, Signature, TensorMapSlot
-from phalanx.runtime.driver import Driver, DriverError
-from phalanx.runtime.launcher import Launcher
-from phalanx.runtime.statuses import REMEDIES
+from phalanx.runtime.device.driver import Driver, DriverError
+from phalanx.runtime.device.statuses import REMEDIES
+from phalanx.runtime.launch.launcher import Launcher
 
 SIGNATURE = Signature(
     (

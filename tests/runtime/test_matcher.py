@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from phalanx.runtime.arrays import call_key
-from phalanx.runtime.matcher import make_matcher
+from phalanx.runtime.device.arrays import call_key
+from phalanx.runtime.launch.matcher import make_matcher
 
 
 @pytest.fixture

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from phalanx.kernels.cross_entropy import cross_entropy, losses_of
-from phalanx.kernels.matmul import matmul
 from phalanx.kernels.matrices import empty
-from phalanx.kernels.norms import rms_norm
-from phalanx.kernels.softmax import softmax
-from phalanx.runtime import driver as cuda
-from phalanx.runtime import remembered as module
-from phalanx.runtime.remembered import remembered
+from phalanx.kernels.products.matmul import matmul
+from phalanx.kernels.rowwise.cross_entropy import cross_entropy, losses_of
+from phalanx.kernels.rowwise.norms import rms_norm
+from phalanx.kernels.rowwise.softmax import softmax
+from phalanx.runtime.device import driver as cuda
+from phalanx.runtime.launch import remembered as module
+from phalanx.runtime.launch.remembered import remembered
 
 
 class Tensor:
@@ -84,11 +84,11 @@ def gpu(torch: Any, library: Any, driver: Any, monkeypatch: pytest.MonkeyPatch) 
     torch.empty = new
     torch.library = library
     monkeypatch.setattr(cuda, "get_driver", lambda: driver)
-    monkeypatch.setattr("phalanx.runtime.launcher.cuda.get_driver", lambda: driver)
+    monkeypatch.setattr("phalanx.runtime.launch.launcher.cuda.get_driver", lambda: driver)
     functions = (matmul, rms_norm, softmax, losses_of)
     for function in functions:
         function.remembered.clear()
-    from phalanx.runtime import specialise
+    from phalanx.runtime.launch import specialise
 
     specialise.forget()
     yield torch

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from phalanx.cuda.abi import TensorMapSlot
 from phalanx.errors import Error
-from phalanx.runtime.abi import TensorMapSlot
-from phalanx.runtime.driver import Driver
-from phalanx.runtime.tensormap import _DATA_TYPES, Geometry, TensorMapCache, encode, geometry
+from phalanx.runtime.device.driver import Driver
+from phalanx.runtime.device.tensormap import _DATA_TYPES, Geometry, TensorMapCache, encode, geometry
 
 
 def test_axes_are_reversed_and_strides_become_bytes() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from phalanx.runtime import driver as cuda
-from phalanx.runtime.timing import (
+from phalanx.runtime.device import driver as cuda
+from phalanx.runtime.device.timing import (
     MODES,
     MOST_FLUSHED,
     MOST_REPEATS,

@@ -15,12 +15,13 @@ import pytest
 import phalanx as px
 import tuning_fakes as fakes
 from phalanx.cuda import nvrtc
-from phalanx.runtime import compiled, device_array
-from phalanx.runtime import driver as cuda
-from phalanx.runtime.arrays import numpy_dtype
+from phalanx.runtime import compiled
 from phalanx.runtime.cache import DiskCache
-from phalanx.runtime.specialise import spec
-from phalanx.runtime.timing import MODES
+from phalanx.runtime.device import device_array
+from phalanx.runtime.device import driver as cuda
+from phalanx.runtime.device.arrays import numpy_dtype
+from phalanx.runtime.device.timing import MODES
+from phalanx.runtime.launch.specialise import spec
 from phalanx.runtime.tuning import keys, process, search, worker
 from phalanx.runtime.tuning.arguments import ArrayPlan, PlannedArguments, plan_arguments
 from phalanx.runtime.tuning.process import Worker
@@ -625,7 +626,7 @@ def test_first_lines() -> None:
 def gpu(library: Any, driver: cuda.Driver, monkeypatch: pytest.MonkeyPatch) -> Any:
     for module in (cuda, device_array):
         monkeypatch.setattr(module, "get_driver", lambda: driver)
-    monkeypatch.setattr("phalanx.runtime.watchdog._BUFFERS", {})
+    monkeypatch.setattr("phalanx.runtime.launch.watchdog._BUFFERS", {})
     return library
 
 

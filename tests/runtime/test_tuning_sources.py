@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from phalanx.kernels.split_k import SplitConfig
+from phalanx.kernels.products.split_k import SplitConfig
 from phalanx.runtime.tuning.sources import NoText, text_of, version_of
 
 MAIN = '''

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import phalanx as px
-from phalanx.runtime.dispatch import RECORDS, BoundLaunch
-from phalanx.runtime.watchdog import bounded_waits
+from phalanx.runtime.launch.dispatch import RECORDS, BoundLaunch
+from phalanx.runtime.launch.watchdog import bounded_waits
 
 
 @px.kernel

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import phalanx as px
-from phalanx.runtime.specialise import read_arguments, specialise
+from phalanx.runtime.launch.specialise import read_arguments, specialise
 from phalanx.sanitizer.exploration import Search, Start
 from phalanx.sim.events import Process
 from phalanx.sim.steps import Steps

@@ -261,8 +261,8 @@ def test_the_ir_comes_back_as_it_was() -> None:
     """Through bytes and back: the same text, one object for the same bytes, places that are nowhere still nowhere."""
     from phalanx.ir import printer
     from phalanx.ir.location import NOWHERE
-    from phalanx.runtime.specialise import read_arguments, specialise
-    from phalanx.runtime.spreading import pack, unpack
+    from phalanx.runtime.launch.specialise import read_arguments, specialise
+    from phalanx.runtime.process_pool import pack, unpack
 
     function = specialise(counting, read_arguments(counting, (X, Y)), {}).prepared
     packed = pack(function)
@@ -285,7 +285,7 @@ def test_on_a_dask_cluster() -> None:
 
 @pytest.mark.parametrize("starved", [(0, 0), (0, 1), (0, 3)])
 def test_a_run_that_holds_an_agent_back_is_right(starved: tuple[int, int]) -> None:
-    from phalanx.runtime.specialise import read_arguments, specialise
+    from phalanx.runtime.launch.specialise import read_arguments, specialise
     from phalanx.sim.run import simulate
     from phalanx.sim.scheduler import Schedule
 

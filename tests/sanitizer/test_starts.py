@@ -10,7 +10,7 @@ import phalanx as px
 from phalanx.ir.core import Block
 from phalanx.ir.ops.cluster import ClusterSync
 from phalanx.runtime.checking import run_checked
-from phalanx.runtime.specialise import read_arguments, specialise
+from phalanx.runtime.launch.specialise import read_arguments, specialise
 from phalanx.sim.scheduler import Schedule
 from sanitizer.planted import array, cases, planted
 

@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 import phalanx as px
-from phalanx.runtime.timing import MODES
+from phalanx.runtime.device.timing import MODES
 from phalanx.tools.bench import contenders, device, gemm, peers, plot, results
 from phalanx.tools.bench.command import words
 from phalanx.tools.bench.contenders import Library, Missing, Rung, ladder_folder, ours

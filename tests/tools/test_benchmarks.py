@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.runtime.timing import turns
+from phalanx.runtime.device.timing import turns
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 
 import phalanx.cuda.ops  # noqa: F401  registers the emitters
+from phalanx.cuda.abi import ArraySlot, ScalarSlot, Signature
 from phalanx.cuda.plan import Plan
-from phalanx.cuda.prelude import ARRAY, MAPA, TENSOR_MAP, instruction
-from phalanx.cuda.registry import emit_block
-from phalanx.cuda.writer import TYPEDEFS, Agent, Site, Writer
+from phalanx.cuda.text.prelude import ARRAY, MAPA, TENSOR_MAP, instruction
+from phalanx.cuda.text.registry import emit_block
+from phalanx.cuda.text.writer import TYPEDEFS, Agent, Site, Writer
 from phalanx.frozen import frozen
 from phalanx.ir.printer import text as listing
 from phalanx.ir.types import ArrayType, ScalarType
-from phalanx.runtime.abi import ArraySlot, ScalarSlot, Signature
 
 SHARED_ALIGNMENT = 1024
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 
+from phalanx.analysis.signs import Signs
+from phalanx.cuda.abi import TensorMapSlot
 from phalanx.frozen import frozen
 from phalanx.ir.archs import Arch
 from phalanx.ir.core import Function, Note, Op
 from phalanx.ir.values import Value
 from phalanx.ir.views import BarrierArray, SharedBuffer
 from phalanx.layouts import RegisterLayout, SharedLayout
-from phalanx.passes.signs import Signs
-from phalanx.runtime.abi import TensorMapSlot
 
 
 @frozen

@@ -15,8 +15,8 @@ from phalanx.frozen import frozen
 from phalanx.ir.archs import COPY_CHUNK
 from phalanx.kernels.launches import take_turn
 from phalanx.kernels.matrices import empty, info_of, refused, require_config, result_info
-from phalanx.runtime.arrays import ITEM_BYTES, ArgumentKind, ArrayInfo, describe, kind_of
-from phalanx.runtime.remembered import remembered
+from phalanx.runtime.device.arrays import ITEM_BYTES, ArgumentKind, ArrayInfo, describe, kind_of
+from phalanx.runtime.launch.remembered import remembered
 
 ELEMENTS = tuple(ITEM_BYTES)
 INDICES = ("i32", "i64")

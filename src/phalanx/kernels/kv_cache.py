@@ -13,7 +13,7 @@ from phalanx.ir.archs import COPY_CHUNK
 from phalanx.kernels.gather import INDICES, MoveConfig, choose, gather_rows, sms_of
 from phalanx.kernels.launches import take_turn
 from phalanx.kernels.matrices import info_of, refused, result_info
-from phalanx.runtime.arrays import ITEM_BYTES, ArgumentKind, ArrayInfo, kind_of
+from phalanx.runtime.device.arrays import ITEM_BYTES, ArgumentKind, ArrayInfo, kind_of
 
 NARROWEST = 128  # bytes of a row that a CTA moves at least
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from phalanx.errors import Error, caller_location
-from phalanx.runtime.arrays import ArgumentKind, ArrayInfo, describe, kind_of, numpy_dtype, refuse_gradients
+from phalanx.runtime.device.arrays import ArgumentKind, ArrayInfo, describe, kind_of, numpy_dtype, refuse_gradients
 
 FLOATS = ("bf16", "f16", "f32")
 

@@ -51,7 +51,7 @@ def is_example(item: Any) -> bool:
 
 def launch_of(function: Callable[..., Any]) -> Launch:
     """What an example returns, checked."""
-    from phalanx.runtime.dispatch import BoundLaunch
+    from phalanx.runtime.launch.dispatch import BoundLaunch
 
     value = function()
     name = getattr(function, "__name__", "?")

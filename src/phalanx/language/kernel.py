@@ -11,8 +11,8 @@ from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
 from phalanx.ir.location import Location
 from phalanx.language.builtin import Builtin
-from phalanx.language.capture import InlinedFunction, by_name
-from phalanx.language.source import FunctionSource, keep_source, read_source
+from phalanx.language.reader.capture import InlinedFunction, by_name
+from phalanx.language.reader.source import FunctionSource, keep_source, read_source
 
 MAX_WARPS = 32
 MAX_BOUND = 256  # grids whose bound launches a kernel remembers
@@ -73,7 +73,7 @@ class Kernel:
         if type(grid) is tuple and _are_ints(grid):  # (1.0,) and (True,) are equal to (1,), but no grids
             found = self.bound.get(grid)
         if found is None:
-            from phalanx.runtime.dispatch import BoundLaunch
+            from phalanx.runtime.launch.dispatch import BoundLaunch
 
             found = BoundLaunch(self, grid)
             if found.plain_grid is not None and len(self.bound) < MAX_BOUND:

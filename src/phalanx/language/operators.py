@@ -29,9 +29,9 @@ from typing import Any
 from phalanx.ir.ops.tile import Binary, Cast, Compare, Fma, Select, Unary
 from phalanx.ir.types import BOOL, ArrayType, DType, ScalarType, TileType, bool_, f32, i16, i32, i64
 from phalanx.ir.values import Const, Value, constant_type
-from phalanx.language.affine import atom
 from phalanx.language.builder import Builder
-from phalanx.language.limits import check_shift
+from phalanx.language.reader.affine import atom
+from phalanx.language.reader.limits import check_shift
 
 Number = (bool, int, float)
 

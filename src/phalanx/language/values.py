@@ -284,7 +284,7 @@ def read_index(ctx: Builder, item: Any, size: int | None, position: int) -> tupl
 def load_scalar(ctx: Builder, item: Any) -> Any:
     """A view of rank 0 becomes the element it names; everything else stays."""
     if isinstance(item, ViewValue) and item.view.shape == ():
-        from phalanx.language.memory import load_view
+        from phalanx.language.ops.memory import load_view
 
         element = _named_element(ctx, item.view)
         found = ctx.already_read(element)
@@ -418,7 +418,7 @@ class StructClass:
         return self.host(*args, **kwargs)
 
     def __reduce__(self) -> Any:
-        from phalanx.language.capture import by_name
+        from phalanx.language.reader.capture import by_name
 
         if self.host is None:
             raise TypeError(f"{self.name} is made inside kernels")

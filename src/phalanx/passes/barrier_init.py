@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
+from phalanx.analysis.peers import reaches_out, touches_peers
 from phalanx.ir.core import Block, Function, Op
 from phalanx.ir.effects import Executor, Mode, Span, When
 from phalanx.ir.ops.cluster import ClusterArrive, ClusterSync, ClusterWait
@@ -12,7 +13,6 @@ from phalanx.ir.ops.control import Leave, Role, Roles, Sync
 from phalanx.ir.ops.mbarrier import BarrierInit, FenceBarrierInit
 from phalanx.ir.views import BarrierArray, GlobalView
 from phalanx.passes.active_warps import needs_one_warp
-from phalanx.passes.peers import reaches_out, touches_peers
 
 Counts = tuple[tuple[int, ...], ...]
 """Arrival counts: one row per CTA rank, one number per barrier of the array."""

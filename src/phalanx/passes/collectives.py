@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
+from phalanx.analysis.ranks import coordinates, ranks
+from phalanx.analysis.trace import steps, trace
 from phalanx.errors import Error
 from phalanx.ir.core import Block, Function, Op, rewrite
 from phalanx.ir.location import Location
@@ -23,8 +25,6 @@ from phalanx.ir.types import BOOL, I32, I64
 from phalanx.ir.values import Const, Value, constant_of
 from phalanx.ir.views import GlobalView, SharedView
 from phalanx.passes.count_table import spans
-from phalanx.passes.ranks import coordinates, ranks
-from phalanx.passes.trace import steps, trace
 
 Collective = ClusterLoad | ClusterMulticast
 View = TypeVar("View", GlobalView, SharedView)

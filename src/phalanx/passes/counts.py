@@ -9,6 +9,8 @@ where the rule decides and contradicts it, that is a `count-mismatch`.
 
 from __future__ import annotations
 
+from phalanx.analysis.ranks import Term, ranks
+from phalanx.analysis.trace import Nodes, steps, trace
 from phalanx.errors import Error
 from phalanx.frozen import frozen
 from phalanx.ir.core import Function
@@ -16,9 +18,7 @@ from phalanx.ir.location import Location
 from phalanx.ir.ops.mbarrier import MAX_COUNT
 from phalanx.ir.views import BarrierArray
 from phalanx.passes.count_table import render, spans
-from phalanx.passes.ranks import Term, ranks
 from phalanx.passes.rounds import Rounds, Row, rounds_of
-from phalanx.passes.trace import Nodes, steps, trace
 
 Counts = tuple[tuple[int, ...], ...]
 """One row per CTA rank, one number per barrier of the array."""

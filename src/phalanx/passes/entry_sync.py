@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 
+from phalanx.analysis.peers import accesses_peer, signals_peer, touches_peers
 from phalanx.ir.core import Block, Function, Op
 from phalanx.ir.effects import Span
 from phalanx.ir.ops.cluster import ClusterSync
 from phalanx.ir.ops.control import Scope
-from phalanx.passes.peers import accesses_peer, signals_peer, touches_peers
 
 REASON = "entry: all CTAs of the cluster have started before one touches another's shared memory"
 

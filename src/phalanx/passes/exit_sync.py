@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 
+from phalanx.analysis.peers import leaves_work_behind, touches_peers
 from phalanx.ir.core import Block, Function
 from phalanx.ir.effects import Span
 from phalanx.ir.ops.cluster import ClusterSync
 from phalanx.ir.ops.control import Leave, Scope
-from phalanx.passes.peers import leaves_work_behind, touches_peers
 
 REASON = "exit: peers may still touch this CTA's shared memory"
 

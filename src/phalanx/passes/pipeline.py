@@ -9,11 +9,11 @@ from phalanx.passes.barrier_init import insert_barrier_init
 from phalanx.passes.collectives import lower_collectives
 from phalanx.passes.counts import infer_counts
 from phalanx.passes.entry_sync import insert_entry_sync
+from phalanx.passes.exchange_protocols import write_protocols
 from phalanx.passes.exit_sync import insert_exit_sync
 from phalanx.passes.mma_fences import insert_mma_fences
-from phalanx.passes.pipes import lower_releases
-from phalanx.passes.protocols import write_protocols
 from phalanx.passes.reductions import allocate_reductions
+from phalanx.passes.release_masks import lower_releases
 from phalanx.passes.role_sync import insert_role_syncs
 from phalanx.passes.roles import merge_roles
 from phalanx.passes.scopes import choose_scopes

@@ -11,6 +11,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
+from phalanx.analysis.ranks import ranks
+from phalanx.analysis.trace import steps, trace
 from phalanx.errors import Error
 from phalanx.ir.core import Block, Function, Op, rewrite
 from phalanx.ir.ops.cluster import Exchange
@@ -18,8 +20,6 @@ from phalanx.ir.ops.control import Break, Continue, Leave, Role, Roles, Scope
 from phalanx.ir.types import u8
 from phalanx.ir.views import BarrierArray, SharedBuffer
 from phalanx.passes.count_table import spans
-from phalanx.passes.ranks import ranks
-from phalanx.passes.trace import steps, trace
 
 PIECE = 16
 """An inbox of one rank begins at a multiple of so many bytes; so many follow the last one, for a receiver's thanks."""

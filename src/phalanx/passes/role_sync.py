@@ -26,6 +26,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from phalanx.analysis.offsets import Loop, Offsets
+from phalanx.analysis.regions import Region, may_overlap, region_name
 from phalanx.frozen import frozen
 from phalanx.ir.core import Block, Function, Op, map_blocks
 from phalanx.ir.effects import Access, Effects, Executor, GroupAction, MmaGroup, Mode, When
@@ -35,8 +37,6 @@ from phalanx.ir.ops.mbarrier import Arrive
 from phalanx.ir.values import Label
 from phalanx.ir.views import GlobalView
 from phalanx.passes.arrival_forms import WARPGROUP, choose_forms
-from phalanx.passes.offsets import Loop, Offsets
-from phalanx.passes.regions import Region, may_overlap, region_name
 from phalanx.passes.role_rules import trip_count
 
 

@@ -12,11 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from phalanx.frozen import frozen
-from phalanx.ir.location import Location
-from phalanx.ir.views import BarrierArray
-from phalanx.passes.ranks import Term, varies_in
-from phalanx.passes.trace import (
+from phalanx.analysis.ranks import Term, varies_in
+from phalanx.analysis.trace import (
     CTA,
     Agent,
     Branch,
@@ -33,6 +30,9 @@ from phalanx.passes.trace import (
     steps,
     walk,
 )
+from phalanx.frozen import frozen
+from phalanx.ir.location import Location
+from phalanx.ir.views import BarrierArray
 
 MANY = 64
 """More possible totals of one round than this are as good as unknown."""

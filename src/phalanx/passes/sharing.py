@@ -14,6 +14,7 @@ import dataclasses
 from dataclasses import dataclass, field
 from math import prod
 
+from phalanx.analysis.lifetimes import Lives, Order
 from phalanx.errors import Error
 from phalanx.ir.archs import SHARED_LIMIT
 from phalanx.ir.core import Block, Function, Note, Op, map_blocks, rewrite, substitute
@@ -22,7 +23,6 @@ from phalanx.ir.ops.control import Roles
 from phalanx.ir.ops.memory import FenceAsyncProxy
 from phalanx.ir.types import TileType
 from phalanx.ir.views import SharedBuffer
-from phalanx.passes.lives import Lives, Order
 
 SM_BYTES = 228 * 1024
 """Shared memory of an SM, of which every CTA on it takes 1,024 bytes more than it uses."""
@@ -45,7 +45,7 @@ def needs_sharing(function: Function) -> bool:
         return True
     if _at_most(function) <= limit:
         return False
-    from phalanx.passes.lower import arrange, place
+    from phalanx.cuda.lower.lower import arrange, place
 
     try:
         return place(arrange(function), None).nbytes > limit

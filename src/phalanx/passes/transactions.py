@@ -21,17 +21,8 @@ import dataclasses
 from collections import Counter
 from dataclasses import dataclass, field
 
-from phalanx.errors import Error
-from phalanx.ir.core import Function, Op, rewrite
-from phalanx.ir.location import Location
-from phalanx.ir.ops.cluster import ClusterRank
-from phalanx.ir.ops.mbarrier import MAX_COUNT, ArriveExpectTx, Transaction
-from phalanx.ir.ops.tile import Compare, Select
-from phalanx.ir.types import BOOL, I32
-from phalanx.ir.values import Const, Value
-from phalanx.passes.count_table import spans
-from phalanx.passes.ranks import Symbol, Term, ranks
-from phalanx.passes.trace import (
+from phalanx.analysis.ranks import Symbol, Term, ranks
+from phalanx.analysis.trace import (
     Branch,
     Exit,
     Fork,
@@ -46,6 +37,15 @@ from phalanx.passes.trace import (
     trace,
     walk,
 )
+from phalanx.errors import Error
+from phalanx.ir.core import Function, Op, rewrite
+from phalanx.ir.location import Location
+from phalanx.ir.ops.cluster import ClusterRank
+from phalanx.ir.ops.mbarrier import MAX_COUNT, ArriveExpectTx, Transaction
+from phalanx.ir.ops.tile import Compare, Select
+from phalanx.ir.types import BOOL, I32
+from phalanx.ir.values import Const, Value
+from phalanx.passes.count_table import spans
 
 EXPLICIT = "write bar.arrive_and_expect_tx(nbytes) before the copies, with the bytes that this CTA receives"
 

@@ -18,8 +18,8 @@ import numpy as np
 
 from phalanx.errors import Error, caller_location
 from phalanx.ir.core import Function
-from phalanx.runtime.dispatch import BoundLaunch, debugging, require_data
-from phalanx.runtime.specialise import normalise_grid, read_arguments, settled_constants, specialise
+from phalanx.runtime.launch.dispatch import BoundLaunch, debugging, require_data
+from phalanx.runtime.launch.specialise import normalise_grid, read_arguments, settled_constants, specialise
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -154,7 +154,7 @@ def check_function(
             if not runs:
                 return
             if executor is None and len(runs) > FEW and took * len(runs) > WORTH_PROCESSES:
-                from phalanx.runtime.spreading import processes
+                from phalanx.runtime.process_pool import processes
 
                 executor = stack.enter_context(processes())
             results: Iterator[tuple[list[Finding], dict[Any, Doubt]]]
@@ -163,7 +163,7 @@ def check_function(
                     run_again(function, grid, copies_of(host), schedule, strict=strict, seed=seed) for schedule, _ in runs
                 )
             else:
-                from phalanx.runtime.spreading import check_part, in_order, pack
+                from phalanx.runtime.process_pool import check_part, in_order, pack
 
                 packed = pack(function)
                 jobs = [(packed, grid, host, schedule, strict, seed) for schedule, _ in runs]
@@ -206,9 +206,9 @@ def refusal(function: Function) -> Error | None:
 
     The kernel is planned and written down, in its text too, but compiled for nobody. The answer is kept with the kernel.
     """
+    from phalanx.cuda.lower.lower import lower
     from phalanx.cuda.module import generate
     from phalanx.ir.archs import ARCHS
-    from phalanx.passes.lower import lower
 
     if function not in _REFUSALS:
         first: Error | None = None
@@ -307,7 +307,7 @@ def finding_of(error: Error, agent: Any = None) -> Finding:
 
 def on_host(values: list[Any]) -> list[Any]:
     """CUDA arrays are copied to the host; NumPy arrays and numbers stay."""
-    from phalanx.runtime.arrays import describe, to_host
+    from phalanx.runtime.device.arrays import describe, to_host
 
     return [to_host(value) if describe(value) is not None else value for value in values]
 

@@ -6,18 +6,18 @@ import functools
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
-from phalanx.cuda.sites import Site
+from phalanx.cuda.abi import Signature
+from phalanx.cuda.text.sites import Site
 from phalanx.errors import Error
 from phalanx.frozen import frozen
 from phalanx.ir.archs import Arch, arch_of
 from phalanx.ir.core import Function
 from phalanx.ir.location import NOWHERE, Location
 from phalanx.ir.printer import text
-from phalanx.runtime.abi import Signature
 from phalanx.runtime.cache import DiskCache, Entry, compiler_fingerprint, digest
 
 if TYPE_CHECKING:
-    from phalanx.runtime.launcher import Launcher
+    from phalanx.runtime.launch.launcher import Launcher
 
 
 @frozen(eq=False)
@@ -46,7 +46,7 @@ class Compiled:
 
     def load(self, device: int) -> Launcher:
         """The kernel loaded on a CUDA device, ready to be launched."""
-        from phalanx.runtime.launcher import Launcher
+        from phalanx.runtime.launch.launcher import Launcher
 
         return Launcher(
             self.cubin,
@@ -128,9 +128,9 @@ def source_digest(function: Function) -> str:
 
 def build(function: Function, arch: Arch, watchdog: bool) -> Compiled:
     """Lowers, writes the CUDA text and compiles it."""
+    from phalanx.cuda.lower.lower import lower
     from phalanx.cuda.module import generate
     from phalanx.cuda.nvrtc import CompileFailure, CompilerMissing, compile_cuda
-    from phalanx.passes.lower import lower
 
     plan = lower(function, arch, watchdog=watchdog)
     module = generate(plan)

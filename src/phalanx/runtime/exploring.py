@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from phalanx.errors import Error
 from phalanx.ir.core import Function
 from phalanx.runtime.checking import copies_of, on_host, require_bound, require_executor, require_number
-from phalanx.runtime.dispatch import BoundLaunch, debugging, require_data
-from phalanx.runtime.specialise import normalise_grid, read_arguments, settled_constants, specialise
-from phalanx.runtime.spreading import explore_part, in_order, pack, processes
+from phalanx.runtime.launch.dispatch import BoundLaunch, debugging, require_data
+from phalanx.runtime.launch.specialise import normalise_grid, read_arguments, settled_constants, specialise
+from phalanx.runtime.process_pool import explore_part, in_order, pack, processes
 
 if TYPE_CHECKING:
     from phalanx.sanitizer.exploration import Found

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import phalanx.ir.ops
 import phalanx.kernels
-import phalanx.language.fence
+import phalanx.language.ops.fence
 from phalanx.ir.core import INSTRUCTIONS
 from phalanx.language.builtin import BUILTINS
-from phalanx.language.mbarrier import BarrierMembers
-from phalanx.language.tiles import TileMembers
+from phalanx.language.ops.mbarrier import BarrierMembers
+from phalanx.language.ops.tiles import TileMembers
 from phalanx.language.values import ArrayMembers, exposed_names
 
 HEAD = """# Reference

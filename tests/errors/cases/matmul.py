@@ -5,7 +5,7 @@ import numpy as np
 
 import phalanx as px
 from errors.casebook import case
-from phalanx.kernels.matmul import MatmulConfig
+from phalanx.kernels.products.matmul import MatmulConfig
 
 A, B = np.zeros((64, 32), ml_dtypes.bfloat16), np.zeros((32, 48), ml_dtypes.bfloat16)
 NARROW = np.zeros((64, 32), ml_dtypes.float8_e4m3fn)

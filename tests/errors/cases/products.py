@@ -7,9 +7,9 @@ import numpy as np
 
 import phalanx as px
 from errors.casebook import case
-from phalanx.kernels.grouped import grouped_matmul
-from phalanx.kernels.moe import moe_gather_matmul, moe_matmul, moe_matmul_scatter
-from phalanx.kernels.split_k import split_k_matmul
+from phalanx.kernels.products.grouped import grouped_matmul
+from phalanx.kernels.products.moe import moe_gather_matmul, moe_matmul, moe_matmul_scatter
+from phalanx.kernels.products.split_k import split_k_matmul
 
 A = np.zeros((4, 64), ml_dtypes.bfloat16)
 B = np.zeros((64, 32), ml_dtypes.bfloat16)

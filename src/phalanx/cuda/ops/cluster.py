@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from phalanx.cuda.prelude import instruction, special_register
-from phalanx.cuda.registry import emits
-from phalanx.cuda.writer import Writer
+from phalanx.cuda.text.prelude import instruction, special_register
+from phalanx.cuda.text.registry import emits
+from phalanx.cuda.text.writer import Writer
 from phalanx.ir.ops.cluster import (
     ClusterAgree,
     ClusterArrive,
@@ -22,7 +22,7 @@ from phalanx.ir.ops.cluster import (
 )
 
 if TYPE_CHECKING:
-    from phalanx.cuda.exchange import Signals
+    from phalanx.cuda.exchanges.exchange import Signals
 
 
 def rank_of_cta(w: Writer) -> str:
@@ -92,8 +92,8 @@ def _wait(w: Writer) -> None:
 
 @emits(ClusterCopy)
 def emit_copy(w: Writer, op: ClusterCopy) -> None:
+    from phalanx.cuda.exchanges.push import emit_push
     from phalanx.cuda.ops.mbarrier import arrive_expect_tx
-    from phalanx.cuda.push import emit_push
 
     scope = "" if op.scope == "cta" else f".release.{op.scope}"
     emit_push(w, op, arrive_expect_tx("cluster", scope))
@@ -101,7 +101,7 @@ def emit_copy(w: Writer, op: ClusterCopy) -> None:
 
 @emits(ClusterStore)
 def emit_cluster_store(w: Writer, op: ClusterStore) -> None:
-    from phalanx.cuda.push import emit_register_push
+    from phalanx.cuda.exchanges.push import emit_register_push
 
     emit_register_push(w, op)
 
@@ -112,7 +112,7 @@ def emit_agree(w: Writer, op: ClusterAgree) -> None:
 
 
 def _signals(w: Writer, op: Exchange) -> Signals:
-    from phalanx.cuda.exchange import Signals
+    from phalanx.cuda.exchanges.exchange import Signals
     from phalanx.cuda.ops.mbarrier import arrive_expect_tx, emit_wait_for
 
     barrier = op.barrier
@@ -124,13 +124,13 @@ def _signals(w: Writer, op: Exchange) -> Signals:
 
 @emits(ClusterReduce)
 def emit_reduce(w: Writer, op: ClusterReduce) -> None:
-    from phalanx.cuda.reductions import Reduction
+    from phalanx.cuda.exchanges.reductions import Reduction
 
     Reduction(w, op, _signals(w, op)).emit()
 
 
 @emits(ClusterGather)
 def emit_gather(w: Writer, op: ClusterGather) -> None:
-    from phalanx.cuda.gathers import Gather
+    from phalanx.cuda.exchanges.gathers import Gather
 
     Gather(w, op, _signals(w, op)).emit()

@@ -6,12 +6,12 @@ scope, so that no jump passes a declaration.
 
 from __future__ import annotations
 
-from phalanx.cuda.control_text import for_header, printf_format
-from phalanx.cuda.elements import for_each_owned
-from phalanx.cuda.literals import atom, bare
-from phalanx.cuda.prelude import SETMAXNREG, STOP, instruction
-from phalanx.cuda.registry import emit_block, emits
-from phalanx.cuda.writer import Agent, Writer, scalar_dtype
+from phalanx.cuda.text.control_text import for_header, printf_format
+from phalanx.cuda.text.elements import for_each_owned
+from phalanx.cuda.text.literals import atom, bare
+from phalanx.cuda.text.prelude import SETMAXNREG, STOP, instruction
+from phalanx.cuda.text.registry import emit_block, emits
+from phalanx.cuda.text.writer import Agent, Writer, scalar_dtype
 from phalanx.ir.core import Block
 from phalanx.ir.effects import Span
 from phalanx.ir.ops.control import (

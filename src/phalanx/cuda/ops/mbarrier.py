@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Callable
 from functools import cache
 
-from phalanx.cuda.literals import atom, bare
-from phalanx.cuda.masks import for_each_cta
 from phalanx.cuda.ops.cluster import rank_of_cta
-from phalanx.cuda.prelude import (
+from phalanx.cuda.text.literals import atom, bare
+from phalanx.cuda.text.masks import for_each_cta
+from phalanx.cuda.text.prelude import (
     BAR_RED_AND,
     GLOBALTIMER,
     MAPA,
@@ -19,8 +19,8 @@ from phalanx.cuda.prelude import (
     instruction,
     predicate,
 )
-from phalanx.cuda.registry import emits
-from phalanx.cuda.writer import Helper, Writer
+from phalanx.cuda.text.registry import emits
+from phalanx.cuda.text.writer import Helper, Writer
 from phalanx.ir.core import Op
 from phalanx.ir.ops.mbarrier import (
     Arrive,

@@ -8,8 +8,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
-from phalanx.cuda.prelude import instruction
-from phalanx.cuda.registry import emits
+from phalanx.cuda.text.prelude import instruction
+from phalanx.cuda.text.registry import emits
+from phalanx.cuda.text.writer import Writer, scalar_dtype
 from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.arithmetic import cast_text
 from phalanx.cuda.tiles.atomics import ATOMIC_DTYPES, atomic
@@ -21,7 +22,6 @@ from phalanx.cuda.tiles.matrix_load import emit_matrix_load, loads_matrices
 from phalanx.cuda.tiles.matrix_store import emit_matrix_store, stores_matrices
 from phalanx.cuda.tiles.share import share_scalar, share_tile
 from phalanx.cuda.tiles.shared_access import SharedAccess, scalar_place
-from phalanx.cuda.writer import Writer, scalar_dtype
 from phalanx.errors import Error
 from phalanx.ir.core import Function
 from phalanx.ir.ops.control import While

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from phalanx.cuda.registry import emits
+from phalanx.cuda.text.registry import emits
+from phalanx.cuda.text.writer import Writer, scalar_dtype
 from phalanx.cuda.tiles import arithmetic
 from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.convert import emit_conversion
@@ -19,7 +20,6 @@ from phalanx.cuda.tiles.fold import emit_reduce_by, emit_scan_by
 from phalanx.cuda.tiles.index import SlotTexts, element, local, slot_line, slot_loop
 from phalanx.cuda.tiles.reduce import emit_reduce
 from phalanx.cuda.tiles.scratch import scratch_needed
-from phalanx.cuda.writer import Writer, scalar_dtype
 from phalanx.errors import Error
 from phalanx.ir.core import Op
 from phalanx.ir.ops.tile import (

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from functools import cache
 
-from phalanx.cuda.literals import bare
-from phalanx.cuda.prelude import device_function, instruction
-from phalanx.cuda.registry import emits, follows
+from phalanx.cuda.lower.wgmma_operands import first_column, is_transposed, operand_problem
+from phalanx.cuda.text.literals import bare
+from phalanx.cuda.text.prelude import device_function, instruction
+from phalanx.cuda.text.registry import emits, follows
+from phalanx.cuda.text.writer import Helper, Writer
 from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.facts import facts_of
-from phalanx.cuda.writer import Helper, Writer
 from phalanx.errors import Error
 from phalanx.ir.core import Op
 from phalanx.ir.ops.control import Assign, ReadVar
@@ -22,7 +23,6 @@ from phalanx.ir.ops.wgmma import ROWS, STEP_BYTES, Wgmma, WgmmaCommit, WgmmaFenc
 from phalanx.ir.values import Value, constant_of
 from phalanx.ir.views import SharedView
 from phalanx.layouts.mma import Operand, shared_operand, wgmma_accumulator
-from phalanx.passes.operands import first_column, is_transposed, operand_problem
 
 WARPGROUP = 4
 NAMES = {

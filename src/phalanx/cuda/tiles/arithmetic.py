@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from phalanx.cuda.literals import literal, rounded
+from phalanx.cuda.text.literals import literal, rounded
+from phalanx.cuda.text.writer import Writer
 from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.index import atom
-from phalanx.cuda.writer import Writer
 from phalanx.errors import Error
 from phalanx.ir.types import DType, f32, f64
 from phalanx.ir.values import Const, Value

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 
-from phalanx.cuda.prelude import device_function
+from phalanx.cuda.text.prelude import device_function
+from phalanx.cuda.text.writer import Helper
 from phalanx.cuda.tiles import helpers as h
-from phalanx.cuda.writer import Helper
 
 # dtype name -> (PTX type of the addition, asm constraint, C++ type of the operand)
 _ATOMIC_TYPES = {

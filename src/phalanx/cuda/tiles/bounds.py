@@ -6,12 +6,12 @@ index of the array is, as an unsigned number, no smaller than any extent.
 
 from __future__ import annotations
 
+from phalanx.analysis.limits import find_limits, largest
+from phalanx.cuda.text.writer import Writer, scalar_dtype
 from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.index import atom
-from phalanx.cuda.writer import Writer, scalar_dtype
 from phalanx.ir.types import DType
 from phalanx.ir.values import Value, constant_of
-from phalanx.passes.limits import find_limits, largest
 
 SMALL = 1 << 30
 """The places of a tile can be added to a start below this."""

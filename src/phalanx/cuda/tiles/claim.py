@@ -5,7 +5,7 @@ from __future__ import annotations
 from weakref import WeakKeyDictionary
 
 from phalanx.cuda.plan import Plan
-from phalanx.cuda.writer import Writer
+from phalanx.cuda.text.writer import Writer
 from phalanx.ir.core import Op
 from phalanx.ir.ops.control import For, While
 

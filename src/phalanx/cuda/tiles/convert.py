@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from phalanx.cuda.text.writer import Writer, scalar_dtype
 from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.claim import claim_scratch
 from phalanx.cuda.tiles.coordinates import owner_conditions
 from phalanx.cuda.tiles.index import SlotTexts, element, local, plus, slot_line, slot_loop
 from phalanx.cuda.tiles.shared_access import Offsets
-from phalanx.cuda.writer import Writer, scalar_dtype
 from phalanx.ir.core import Op
 from phalanx.ir.values import Value
 from phalanx.layouts.convert import Conversion, Identity, RegisterPermute, Shuffle, ShuffleStep, plan_conversion

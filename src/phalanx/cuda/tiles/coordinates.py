@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from phalanx.cuda.text.writer import Writer
 from phalanx.cuda.tiles.index import SlotTexts, atom, local, plus, slot_offsets
-from phalanx.cuda.writer import Writer
 from phalanx.layouts.registers import RegisterLayout
 
 

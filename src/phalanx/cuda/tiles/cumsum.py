@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from phalanx.cuda.text.writer import Writer, scalar_dtype
 from phalanx.cuda.tiles.arithmetic import binary_text, compute_dtype, narrow, widen
 from phalanx.cuda.tiles.index import element
 from phalanx.cuda.tiles.ordered import Joiner, exchange_bytes
 from phalanx.cuda.tiles.scan import emit_scan
-from phalanx.cuda.writer import Writer, scalar_dtype
 from phalanx.ir.ops.tile import CumSum
 from phalanx.ir.types import DType
 from phalanx.layouts.registers import RegisterLayout

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from phalanx.cuda.text.writer import Writer, scalar_dtype
 from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.arithmetic import compute_dtype, operand_text, widen
 from phalanx.cuda.tiles.index import SlotTexts, broadcast_slots, element, local, slot_line
-from phalanx.cuda.writer import Writer, scalar_dtype
 from phalanx.ir.types import TileType
 from phalanx.ir.values import Value
 

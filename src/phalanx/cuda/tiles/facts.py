@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from weakref import WeakKeyDictionary
 
+from phalanx.analysis.divisibility import Divisibility, find_divisibility
 from phalanx.cuda.plan import Plan
-from phalanx.cuda.writer import Writer
+from phalanx.cuda.text.writer import Writer
 from phalanx.ir.core import Op
 from phalanx.ir.ops.control import ReadVar
 from phalanx.ir.ops.tile import Binary
 from phalanx.ir.types import I32
 from phalanx.ir.values import Value, constant_of
-from phalanx.passes.divisibility import Divisibility, find_divisibility
 
 _SUMS: WeakKeyDictionary[Plan, dict[Value, tuple[Value, int]]] = WeakKeyDictionary()
 

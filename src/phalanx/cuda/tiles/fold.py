@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from phalanx.cuda.registry import emit_block
+from phalanx.cuda.text.registry import emit_block
+from phalanx.cuda.text.writer import Writer, scalar_dtype
 from phalanx.cuda.tiles.coordinates import Coordinates
 from phalanx.cuda.tiles.index import atom, element, slot_loop
 from phalanx.cuda.tiles.ordered import (
@@ -19,7 +20,6 @@ from phalanx.cuda.tiles.ordered import (
     shuffled,
 )
 from phalanx.cuda.tiles.scan import emit_scan
-from phalanx.cuda.writer import Writer, scalar_dtype
 from phalanx.ir.core import Block
 from phalanx.ir.ops.tile import ReduceBy, ScanBy
 from phalanx.ir.types import TileType

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from phalanx.analysis.divisibility import Divisibility
+from phalanx.cuda.text.writer import Writer
 from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.bounds import ends_inside, is_small, start_text, wrapping_start
 from phalanx.cuda.tiles.coordinates import Coordinates
 from phalanx.cuda.tiles.facts import split_constant
 from phalanx.cuda.tiles.index import atom, local, plus, times
 from phalanx.cuda.tiles.rows import RowSlots
-from phalanx.cuda.writer import Writer
 from phalanx.ir.values import constant_of
 from phalanx.ir.views import GlobalView
 from phalanx.layouts.registers import RegisterLayout
-from phalanx.passes.divisibility import Divisibility
 
 VECTOR_BYTES = 16
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from weakref import WeakKeyDictionary
 
-from phalanx.cuda.writer import Writer
+from phalanx.cuda.text.writer import Writer
 from phalanx.layouts.expressions import linear_expression
 from phalanx.layouts.registers import RegisterLayout
 

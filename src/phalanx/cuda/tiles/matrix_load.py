@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 
+from phalanx.analysis.divisibility import Divisibility
+from phalanx.cuda.text.writer import Helper, Writer
 from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.index import plus, slot_loop, times
 from phalanx.cuda.tiles.shared_access import Offsets
-from phalanx.cuda.writer import Helper, Writer
 from phalanx.ir.values import Const, Value
 from phalanx.ir.views import SharedView
 from phalanx.layouts.matrices import CHUNK_BYTES, Matrices, matrices
 from phalanx.layouts.registers import RegisterLayout
 from phalanx.layouts.shared import SharedLayout
-from phalanx.passes.divisibility import Divisibility
 
 
 @cache

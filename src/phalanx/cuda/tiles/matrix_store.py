@@ -11,17 +11,17 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 
+from phalanx.analysis.divisibility import Divisibility
+from phalanx.cuda.text.writer import Helper, Writer
 from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.index import local, plus, slot_loop, times
 from phalanx.cuda.tiles.shared_access import Offsets
-from phalanx.cuda.writer import Helper, Writer
 from phalanx.ir.values import Const, Value
 from phalanx.ir.views import SharedView
 from phalanx.layouts.fragments import is_fragment
 from phalanx.layouts.linear import LinearLayout
 from phalanx.layouts.registers import RegisterLayout, padded
 from phalanx.layouts.shared import SharedLayout
-from phalanx.passes.divisibility import Divisibility
 
 CHUNK = 8  # elements of 16 bits
 MATRICES = 4

@@ -11,11 +11,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 
+from phalanx.cuda.text.writer import Writer
 from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.claim import claim_scratch
 from phalanx.cuda.tiles.coordinates import Coordinates, owner_conditions
 from phalanx.cuda.tiles.index import SlotTexts, atom, element, local, plus, times
-from phalanx.cuda.writer import Writer
 from phalanx.ir.core import Op
 from phalanx.ir.types import DType
 from phalanx.layouts.axes import Run, runs_along

@@ -8,14 +8,14 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
-from phalanx.cuda.literals import literal
+from phalanx.cuda.text.literals import literal
+from phalanx.cuda.text.writer import Writer, scalar_dtype
 from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.arithmetic import binary_text, compute_dtype, highest, lowest, narrow, widen
 from phalanx.cuda.tiles.claim import claim_scratch
 from phalanx.cuda.tiles.coordinates import Coordinates, none_set, warp_replicas
 from phalanx.cuda.tiles.index import SlotTexts, element, is_identity, local, plus, slot_loop, times
 from phalanx.cuda.tiles.share import flat_coordinate
-from phalanx.cuda.writer import Writer, scalar_dtype
 from phalanx.ir.ops.tile import POSITIONS, Reduce
 from phalanx.ir.types import DType, TileType, f32
 from phalanx.ir.values import Value

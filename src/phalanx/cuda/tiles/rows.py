@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from phalanx.cuda.text.writer import Writer, scalar_dtype
 from phalanx.cuda.tiles.bounds import index_text
 from phalanx.cuda.tiles.index import SlotTexts, axis_projection, element, local_slots
-from phalanx.cuda.writer import Writer, scalar_dtype
 from phalanx.ir.views import View
 from phalanx.layouts.registers import RegisterLayout
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from phalanx.cuda.text.writer import Writer
 from phalanx.cuda.tiles.coordinates import Coordinates
 from phalanx.cuda.tiles.index import slot_loop
 from phalanx.cuda.tiles.ordered import (
@@ -24,7 +25,6 @@ from phalanx.cuda.tiles.ordered import (
     shuffled,
     stretches,
 )
-from phalanx.cuda.writer import Writer
 from phalanx.ir.core import Op
 from phalanx.layouts.axes import Run, families, runs_along
 from phalanx.layouts.registers import RegisterLayout

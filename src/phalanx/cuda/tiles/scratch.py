@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from phalanx.cuda.text.writer import scalar_dtype
 from phalanx.cuda.tiles.convert import conversion_scratch_bytes
 from phalanx.cuda.tiles.cumsum import cumsum_scratch_bytes
 from phalanx.cuda.tiles.fold import fold_scratch_bytes
 from phalanx.cuda.tiles.reduce import reduce_scratch_bytes
 from phalanx.cuda.tiles.share import shared_bytes_of_tile
-from phalanx.cuda.writer import scalar_dtype
 from phalanx.ir.core import Op
 from phalanx.ir.ops.memory import ATOMICS, Atomic
 from phalanx.ir.ops.tile import ConvertLayout, CumSum, Reduce, ReduceBy, Reshape, ScanBy

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from phalanx.cuda.text.writer import Writer, scalar_dtype
 from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.claim import claim_scratch
 from phalanx.cuda.tiles.coordinates import Coordinates, owner_conditions, warp_replicas
 from phalanx.cuda.tiles.index import element, local, plus, slot_loop, times
-from phalanx.cuda.writer import Writer, scalar_dtype
 from phalanx.ir.core import Op
 from phalanx.ir.types import DType
 from phalanx.ir.values import Value

@@ -11,19 +11,19 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from phalanx.cuda.prelude import MAPA
+from phalanx.analysis.divisibility import Divisibility
+from phalanx.cuda.text.prelude import MAPA
+from phalanx.cuda.text.writer import Writer
 from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.coordinates import Coordinates
 from phalanx.cuda.tiles.index import SlotTexts, atom, local, plus, times
 from phalanx.cuda.tiles.rows import RowSlots
-from phalanx.cuda.writer import Writer
 from phalanx.ir.values import Const, Value, constant_of
 from phalanx.ir.views import SharedView
 from phalanx.layouts.banks import best_vector
 from phalanx.layouts.expressions import linear_expression
 from phalanx.layouts.registers import LANES, RegisterLayout
 from phalanx.layouts.shared import SWIZZLE_MASKS, SharedLayout
-from phalanx.passes.divisibility import Divisibility
 
 
 def axis_steps(shared: SharedLayout) -> list[int]:

@@ -14,7 +14,7 @@ import numpy as np
 from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
 from phalanx.ir.archs import COPY_CHUNK
-from phalanx.runtime.arrays import (
+from phalanx.runtime.device.arrays import (
     ITEM_BYTES,
     ArgumentKind,
     ArrayInfo,
@@ -24,7 +24,7 @@ from phalanx.runtime.arrays import (
     numpy_dtype,
     to_host,
 )
-from phalanx.runtime.specialise import Spec
+from phalanx.runtime.launch.specialise import Spec
 
 FLOATS = frozenset({"f64", "f32", "f16", "bf16", "f8e4m3", "f8e5m2"})
 RANDOM_BLOCK = (1 << 22) - 3
@@ -155,7 +155,7 @@ def on_device(raw: np.ndarray, plan: ArrayPlan) -> Any:
             offset = plan.low // ITEM_BYTES[plan.dtype]
             flat = cupy.asarray(np.concatenate([np.zeros(offset, raw.dtype), raw]))[offset:]
             return cupy.lib.stride_tricks.as_strided(flat, plan.shape, [s * raw.itemsize for s in plan.strides])
-    from phalanx.runtime.device_array import DeviceArray
+    from phalanx.runtime.device.device_array import DeviceArray
 
     return DeviceArray(raw, plan.shape, plan.strides, plan.dtype, device=plan.device, low=plan.low)
 
@@ -186,7 +186,7 @@ class PlannedArguments:
                 if plan.device is None:
                     self.values.append(in_host_memory(raw, plan))
                 elif self.plain:
-                    from phalanx.runtime.device_array import DeviceArray
+                    from phalanx.runtime.device.device_array import DeviceArray
 
                     made = DeviceArray(raw, plan.shape, plan.strides, plan.dtype, device=plan.device, low=plan.low)
                     self.values.append(made)
@@ -194,7 +194,7 @@ class PlannedArguments:
                     self.values.append(on_device(raw, plan))
 
     def reset(self) -> None:
-        from phalanx.runtime.device_array import DeviceArray
+        from phalanx.runtime.device.device_array import DeviceArray
 
         if all(p.device is None for p in self.plans if isinstance(p, ArrayPlan)) or self.plain:
             for plan, raw, value in zip(self.plans, self.raw, self.values):

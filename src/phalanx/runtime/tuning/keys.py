@@ -16,7 +16,7 @@ from phalanx.runtime.tuning.sources import NoText, text_of
 
 def driver_text() -> str:
     """The driver of this machine: its version and the CUDA version it supports."""
-    from phalanx.runtime.driver import get_driver, has_gpu
+    from phalanx.runtime.device.driver import get_driver, has_gpu
 
     if not has_gpu():
         return "no driver"

@@ -15,12 +15,12 @@ from typing import Any
 
 from phalanx.errors import Error, caller_location
 from phalanx.ir.archs import arch_of
-from phalanx.language.capture import kind_of
 from phalanx.language.kernel import Kernel
+from phalanx.language.reader.capture import kind_of
 from phalanx.runtime.compiled import compiler_identity, program_key
-from phalanx.runtime.dispatch import BoundLaunch, debugging, device_of
-from phalanx.runtime.specialise import Spec, constants_key, normalise_grid, read_arguments, specialise
-from phalanx.runtime.timing import MODES, turns
+from phalanx.runtime.device.timing import MODES, turns
+from phalanx.runtime.launch.dispatch import BoundLaunch, debugging, device_of
+from phalanx.runtime.launch.specialise import Spec, constants_key, normalise_grid, read_arguments, specialise
 from phalanx.runtime.tuning.arguments import ArrayPlan, plan_arguments, type_texts
 from phalanx.runtime.tuning.keys import load_rows, search_key, store_rows
 from phalanx.runtime.tuning.process import INSIDE, Here, Worker
@@ -237,9 +237,9 @@ class Search:
 
     def choose_device(self) -> None:
         """The GPU of the arguments; host arrays run in the simulator, which is no clock."""
-        from phalanx.runtime.arrays import describe
-        from phalanx.runtime.devices import device
-        from phalanx.runtime.driver import has_gpu
+        from phalanx.runtime.device.arrays import describe
+        from phalanx.runtime.device.devices import device
+        from phalanx.runtime.device.driver import has_gpu
 
         real = [value for value in self.args if not isinstance(value, Spec)]
         if self.is_kernel:
@@ -356,7 +356,7 @@ class Search:
             for candidate in candidates:
                 candidate.payload = Called(call)
             return
-        from phalanx.runtime.spreading import pack
+        from phalanx.runtime.process_pool import pack
 
         jobs = []
         arch = self.arch()
@@ -407,7 +407,7 @@ class Search:
                 worker.kill()
 
     def arch(self) -> str:
-        from phalanx.runtime.driver import get_driver
+        from phalanx.runtime.device.driver import get_driver
 
         return "sm_90a" if self.ordinal is None else get_driver().device(self.ordinal).arch
 

@@ -29,8 +29,8 @@ import numpy as np
 from phalanx.frozen import frozen
 from phalanx.ir.types import DType
 from phalanx.language.builtin import Builtin
-from phalanx.language.capture import InlinedFunction, kind_of
 from phalanx.language.kernel import Kernel
+from phalanx.language.reader.capture import InlinedFunction, kind_of
 from phalanx.runtime.cache import digest
 
 OURS = "phalanx"

@@ -17,9 +17,9 @@ import numpy as np
 
 from phalanx.errors import Error
 from phalanx.frozen import frozen
-from phalanx.language.capture import kind_of
+from phalanx.language.reader.capture import kind_of
 from phalanx.runtime.compiled import Compiled
-from phalanx.runtime.timing import MODES, EventTimer, repeats_for
+from phalanx.runtime.device.timing import MODES, EventTimer, repeats_for
 from phalanx.runtime.tuning.arguments import MadeArguments, Plan, PlannedArguments
 from phalanx.runtime.tuning.shipping import Parcel
 
@@ -119,7 +119,7 @@ class Session:
     ) -> tuple[Compiled, Compiled | None]:
         """Compiles a kernel, after a check in the simulator where one is asked for."""
         from phalanx.runtime.compiled import compile_function
-        from phalanx.runtime.spreading import unpack
+        from phalanx.runtime.process_pool import unpack
 
         function = unpack(packed)
         if check is not None:
@@ -160,7 +160,7 @@ class Session:
         if setup.measure is not None:
             self.measure = setup.measure.open()
         elif setup.ordinal is not None:
-            from phalanx.runtime.driver import get_driver
+            from phalanx.runtime.device.driver import get_driver
 
             flush = 2 * get_driver().device(setup.ordinal).l2_bytes if MODES[setup.mode].flushes else 0
             self.timer = EventTimer(setup.ordinal, flush_bytes=flush)
@@ -174,7 +174,7 @@ class Session:
         return {self._last_array(): _host(found)} if self.setup.is_kernel else returned(found)
 
     def _last_array(self) -> int:
-        from phalanx.runtime.arrays import describe
+        from phalanx.runtime.device.arrays import describe
 
         arrays = [n for n, value in enumerate(self.arguments.values) if describe(value) is not None]
         return arrays[-1] if arrays else -1
@@ -225,7 +225,7 @@ class Session:
 
     def _outcome(self, result: Any) -> dict[int, np.ndarray]:
         """Every array after a run, and what the run returned: copies, since the next run writes over them."""
-        from phalanx.runtime.arrays import describe
+        from phalanx.runtime.device.arrays import describe
 
         values = self.arguments.values
         found = {n: _host(value).copy() for n, value in enumerate(values) if describe(value) is not None}
@@ -237,7 +237,7 @@ class Session:
     def _synchronize(self) -> None:
         assert self.setup is not None
         if self.setup.ordinal is not None:
-            from phalanx.runtime.driver import get_driver
+            from phalanx.runtime.device.driver import get_driver
 
             driver = get_driver()
             with driver.context(self.setup.ordinal):
@@ -309,7 +309,7 @@ class MachineRun:
         return [value for value in self.arguments.values if value is not None]
 
     def watched(self) -> None:
-        from phalanx.runtime.watchdog import run_watched
+        from phalanx.runtime.launch.watchdog import run_watched
 
         made = self.candidate.watched
         assert made is not None
@@ -319,7 +319,7 @@ class MachineRun:
     def first(self) -> None:
         made = self.candidate.plain
         if made.signature.debug:  # it prints or asserts: its record is read after each launch
-            from phalanx.runtime.watchdog import run_watched
+            from phalanx.runtime.launch.watchdog import run_watched
 
             run_watched(self.launcher, made, self.candidate.grid, self._values(), self.ordinal)
             self.again = self.first  # type: ignore[method-assign]
@@ -336,7 +336,7 @@ class SimulatedRun:
     can_be_watched = False
 
     def __init__(self, candidate: Simulated, arguments: Any) -> None:
-        from phalanx.runtime.spreading import unpack
+        from phalanx.runtime.process_pool import unpack
 
         self.function, self.grid, self.arguments = unpack(candidate.packed), candidate.grid, arguments
 
@@ -357,7 +357,7 @@ class CalledRun:
         self.can_be_watched = ordinal is not None
 
     def watched(self) -> Any:
-        from phalanx.runtime.watchdog import bounded_waits
+        from phalanx.runtime.launch.watchdog import bounded_waits
 
         with bounded_waits():
             return self.again()
@@ -405,13 +405,13 @@ def distance(got: np.ndarray, want: np.ndarray) -> float:
 
 
 def tolerance_of(array: np.ndarray) -> float:
-    from phalanx.runtime.arrays import dtype_name
+    from phalanx.runtime.device.arrays import dtype_name
 
     return TOLERANCES.get(dtype_name(array.dtype), 0.0)
 
 
 def _host(value: Any) -> np.ndarray:
-    from phalanx.runtime.arrays import describe, to_host
+    from phalanx.runtime.device.arrays import describe, to_host
 
     return np.asarray(to_host(value) if describe(value) is not None else value)
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from phalanx.errors import Error
-from phalanx.runtime.timing import MODES
+from phalanx.runtime.device.timing import MODES
 from phalanx.tools.bench.contenders import OURS
 from phalanx.tools.bench.gemm import BURST_OURS, DEFAULT_MODES, ROUNDS, GemmBench, Options, table
 from phalanx.tools.bench.peers import PEERS

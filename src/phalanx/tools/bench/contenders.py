@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from phalanx.errors import Error
-from phalanx.runtime.dispatch import BoundLaunch
-from phalanx.runtime.timing import Run
+from phalanx.runtime.device.timing import Run
+from phalanx.runtime.launch.dispatch import BoundLaunch
 
 RUNGS = ("v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7")
 LIBRARY = "matmul"
@@ -107,7 +107,7 @@ class Library:
         return lambda: function(a, transposed, out=c)
 
     def watched(self, a: Any, b: Any, c: Any) -> Run | None:
-        from phalanx.runtime.watchdog import bounded_waits
+        from phalanx.runtime.launch.watchdog import bounded_waits
 
         plain = self.launch(a, b, c)
 

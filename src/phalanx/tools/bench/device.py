@@ -7,7 +7,7 @@ import statistics
 from typing import Any
 
 from phalanx.errors import Error
-from phalanx.runtime.timing import Run
+from phalanx.runtime.device.timing import Run
 
 HEAD_START = 400_000
 """Cycles: about 0.2 ms."""

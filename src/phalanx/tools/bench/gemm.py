@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from phalanx.errors import Error
-from phalanx.runtime.timing import MODES, Run, geometric_mean, median_ratio, take_turns
+from phalanx.runtime.device.timing import MODES, Run, geometric_mean, median_ratio, take_turns
 from phalanx.tools.bench.contenders import OURS, Contender, Missing, ours
 from phalanx.tools.bench.peers import BASELINE, PEERS, peer
 from phalanx.tools.bench.shapes import LARGE, Shape

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from phalanx.errors import Error
-from phalanx.runtime.timing import geometric_mean
+from phalanx.runtime.device.timing import geometric_mean
 from phalanx.tools.bench.peers import BASELINE
 
 COLOURS = {"cublas": "#767676", "triton": "#e69f00", "tilelang": "#009e73", "reference": "#000000", "matmul": "#b2182b"}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from phalanx.errors import Error
-from phalanx.runtime.timing import Run, Timer
+from phalanx.runtime.device.timing import Run, Timer
 
 PEERS = ("cublas", "triton", "tilelang")
 BASELINE = "cublas"

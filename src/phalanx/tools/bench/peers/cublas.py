@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from phalanx.runtime.timing import Run
+from phalanx.runtime.device.timing import Run
 
 
 class Cublas:

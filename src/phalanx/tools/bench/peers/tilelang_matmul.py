@@ -7,7 +7,7 @@ TileLang's compiler makes the producer warps, the barriers and the swizzles from
 import importlib.util
 from typing import Any, NamedTuple
 
-from phalanx.runtime.timing import Run, Timer
+from phalanx.runtime.device.timing import Run, Timer
 from phalanx.tools.bench.contenders import Missing
 from phalanx.tools.bench.peers import FastestSetting
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 from typing import Any, NamedTuple
 
-from phalanx.runtime.timing import Run, Timer
+from phalanx.runtime.device.timing import Run, Timer
 from phalanx.tools.bench.contenders import Missing
 from phalanx.tools.bench.peers import FastestSetting
 

@@ -1,0 +1,274 @@
+"""Pushes from CTA to CTA in PTX: bulk copies of runs of bytes, or all threads store to the peer's address."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from phalanx.cuda.plan import PushPlan
+from phalanx.cuda.text.literals import atom, bare
+from phalanx.cuda.text.prelude import MAPA, instruction
+from phalanx.cuda.text.writer import Helper, Writer
+from phalanx.cuda.tiles import helpers as h
+from phalanx.cuda.tiles.arithmetic import cast_text
+from phalanx.cuda.tiles.coordinates import owner_conditions
+from phalanx.cuda.tiles.facts import facts_of
+from phalanx.cuda.tiles.index import local, plus, slot_loop, times
+from phalanx.cuda.tiles.shared_access import SharedAccess
+from phalanx.errors import Error
+from phalanx.ir.ops.cluster import ClusterCopy, ClusterStore
+from phalanx.ir.values import Const
+from phalanx.ir.views import SharedView
+
+UNROLLED = 8
+"""As many copies are written one after the other; more are shared out over the lanes of a warp."""
+SMALLEST_ASYNC = 4
+"""`st.async` moves 4, 8 or 16 bytes."""
+
+
+@cache
+def push_bulk() -> Helper:
+    return instruction(
+        "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes",
+        "[{dst}], [{src}], {bytes}, [{bar}]",
+        (("unsigned", "dst"), ("unsigned", "src"), ("unsigned", "bytes"), ("unsigned", "bar")),
+        name="cp_async_bulk_shared_shared",
+    )
+
+
+def complete_tx() -> Helper:
+    return instruction(
+        "mbarrier.complete_tx.relaxed.cluster.shared::cluster.b64",
+        "[{bar}], {bytes}",
+        (("unsigned", "bar"), ("unsigned", "bytes")),
+    )
+
+
+def _st_async() -> str:
+    cases: list[str] = []
+    mnemonic = "st.async.shared::cluster.mbarrier::complete_tx::bytes"
+    for size, form, count in ((16, "v4.b32", 4), (8, "v2.b32", 2), (4, "b32", 1)):
+        numbers = [f"%{n + 1}" for n in range(count)]
+        values = numbers[0] if count == 1 else "{" + ", ".join(numbers) + "}"
+        inputs = ", ".join(f'"r"(words[{n}])' for n in range(count))
+        keyword = "} else if" if cases else "if"
+        cases.append(
+            f"  {keyword} constexpr (bytes == {size}) {{\n"
+            f'    asm volatile("{mnemonic}.{form} [%0], {values}, [%{count + 1}];"\n'
+            f'                 :: "r"(address), {inputs}, "r"(bar) : "memory");'
+        )
+    return "\n".join(cases) + "\n  }"
+
+
+ST_ASYNC = Helper(
+    "st_async",
+    "// N consecutive elements into a peer's shared memory; their bytes complete on its barrier.\n"
+    "template <int N, class T>\n"
+    "__device__ __forceinline__ void st_async(unsigned address, const T* x, unsigned bar) {\n"
+    "  constexpr int bytes = N * sizeof(T);\n"
+    '  static_assert(bytes == 4 || bytes == 8 || bytes == 16, "st.async");\n'
+    "  unsigned words[4] = {0, 0, 0, 0};\n"
+    "  pack<N>(words, x);\n"
+    f"{_st_async()}\n"
+    "}",
+    (h.WORDS,),
+)
+
+
+def emit_push(w: Writer, op: ClusterCopy, arm: Helper) -> None:
+    """Writes one push as its plan says; `arm` is the arrival on the receiver's barrier with its bytes."""
+    plan = w.plan.pushes[op]
+    w.comment(f"{plan.path}: {plan.reason}")
+    if plan.path in ("bulk", "bulk rows"):
+        _bulk(w, op, plan, arm)
+    else:
+        _stores(w, op, plan, arm)
+
+
+def emit_register_push(w: Writer, op: ClusterStore) -> None:
+    """Every thread sends what it holds, as many consecutive elements at a time as it has."""
+    view, layout, shared = op.view, w.plan.layouts[op.value], w.plan.buffers[op.view.buffer].layout
+    name, owner = w.name(op.value), owner_conditions(w, layout)
+    with w.block(f"if ({' && '.join(owner)})" if owner else ""):
+        bar = local(w, "there_bar")
+        w.line(f"const unsigned {bar} = {_remote(w, view, w.barrier_address(op.bar))};")
+        access = SharedAccess(w, view, layout, shared, facts_of(w))
+        access.declare()
+        width = access.vector
+        if width * view.dtype.itemsize < SMALLEST_ASYNC:
+            raise Error(
+                f"a thread holds {width} consecutive element{'s' * (width > 1)} of {view.dtype}: st.async moves at least "
+                f"{SMALLEST_ASYNC} bytes",
+                location=op.loc,
+                remedy="send a wider element type, or px.store(view.at(cta), tile) and bar.arrive(ctas=...)",
+            )
+        with slot_loop(w, layout.num_registers, width) as i:
+            source = f"{name} + {i}" if i != "0" else name
+            text = f"{w.use(ST_ASYNC)}<{width}>({access.place(i, width)}, {source}, {bar});"
+            alive = " && ".join(access.alive(i, width))
+            w.line(f"if ({alive}) {text}" if alive else text)
+
+
+def _remote(w: Writer, view: SharedView, address: str) -> str:
+    assert view.cta is not None
+    return f"{w.use(MAPA)}({address}, {bare(w.name(view.cta))})"
+
+
+def _arm(w: Writer, op: ClusterCopy, bar: str, arm: Helper) -> None:
+    if op.arm:
+        w.line(f"{w.use(arm)}({bar}, {_bytes(w, op)});")
+
+
+def _bytes(w: Writer, op: ClusterCopy) -> str:
+    """What arrives."""
+    return str(op.dst.nbytes) if op.nbytes is None else bare(w.name(op.nbytes))
+
+
+# ---------------------------------------------------------------------- bulk copies
+
+
+def _moving(w: Writer, view: SharedView) -> str:
+    """The bytes that offsets known only at run time add to a view's place."""
+    layout = w.plan.buffers[view.buffer].layout
+    return layout.linear_offset_expression(["0" if isinstance(o, Const) else w.name(o) for o in view.offsets])
+
+
+def _bulk(w: Writer, op: ClusterCopy, plan: PushPlan, arm: Helper) -> None:
+    assert op.bar is not None
+    src = plus(w.address(op.src.buffer), _moving(w, op.src))
+    dst = plus(w.address(op.dst.buffer), _moving(w, op.dst))
+    copy = w.use(push_bulk())
+    count = len(plan.places) or 1
+    for step in plan.steps:
+        count *= step.count
+    if count <= UNROLLED or plan.places:
+        with w.elected():
+            here, there, bar = local(w, "here"), local(w, "there"), local(w, "there_bar")
+            with w.block():
+                w.line(f"const unsigned {bar} = {_remote(w, op.dst, w.barrier_address(op.bar))};")
+                _arm(w, op, bar, arm)
+                if count == 1:
+                    start, end = plus(src, str(plan.src)), _remote(w, op.dst, plus(dst, str(plan.dst)))
+                    call = f"{copy}({end}, {start}, {plan.nbytes or _bytes(w, op)}, {bar});"
+                    w.line(call if op.nbytes is None else f"if ({_bytes(w, op)} != 0) {call}")
+                    return
+                w.line(f"const unsigned {here} = {src}, {there} = {_remote(w, op.dst, dst)};")
+                for a, b in plan.places or _places(plan):
+                    w.line(f"{copy}({plus(there, str(b))}, {plus(here, str(a))}, {plan.nbytes}, {bar});")
+        return
+    _by_lanes(w, op, plan, count, src, dst, arm)
+
+
+def _places(plan: PushPlan) -> list[tuple[int, int]]:
+    """The start of every copy, outer steps first."""
+    places = [(plan.src, plan.dst)]
+    for step in plan.steps:
+        places = [(a + n * step.src, b + n * step.dst) for a, b in places for n in range(step.count)]
+    return places
+
+
+def _by_lanes(w: Writer, op: ClusterCopy, plan: PushPlan, count: int, src: str, dst: str, arm: Helper) -> None:
+    """The lanes of the agent's first warp share the copies out; a barrier tells them what the elected thread knows."""
+    assert op.bar is not None
+    with w.block("" if w.agent.warps == 1 else f"if ({w.warp} == 0)"):
+        w.line("__syncwarp();")
+        here, there, bar, i = local(w, "here"), local(w, "there"), local(w, "there_bar"), local(w, "i")
+        w.line(f"const unsigned {bar} = {_remote(w, op.dst, w.barrier_address(op.bar))};")
+        if op.arm:
+            with w.elected():
+                _arm(w, op, bar, arm)
+        w.line(f"const unsigned {here} = {plus(src, str(plan.src))};")
+        w.line(f"const unsigned {there} = {_remote(w, op.dst, plus(dst, str(plan.dst)))};")
+        with w.block(f"for (int {i} = {w.lane}; {i} < {count}; {i} += 32)"):
+            terms_here, terms_there = [here], [there]
+            inner = count
+            for step in plan.steps:
+                inner //= step.count
+                number = i if inner == 1 else f"{i} / {inner}"
+                if step is not plan.steps[0]:
+                    number = f"{number} % {step.count}"
+                terms_here.append(times(f"({number})", str(step.src)) if number != i else times(i, str(step.src)))
+                terms_there.append(times(f"({number})", str(step.dst)) if number != i else times(i, str(step.dst)))
+            w.line(f"{w.use(push_bulk())}({plus(*terms_there)}, {plus(*terms_here)}, {plan.nbytes}, {bar});")
+        w.line("__syncwarp();")
+
+
+# ---------------------------------------------------------------------- stores
+
+
+def _stores(w: Writer, op: ClusterCopy, plan: PushPlan, arm: Helper) -> None:
+    """All threads of the agent, each `vector` elements at a time.
+
+    The push is one thread's to the rest of the program: the others take part when that thread has come to it.
+    """
+    async_path = plan.path == "st.async"
+    w.sync_agent("all threads take part in the push")
+    with w.block():
+        bar = local(w, "there_bar")
+        if op.bar is not None:
+            w.line(f"const unsigned {bar} = {_remote(w, op.dst, w.barrier_address(op.bar))};")
+            if op.arm:
+                with w.elected():
+                    _arm(w, op, bar, arm)
+        there = local(w, "there")
+        w.line(f"const unsigned {there} = {_remote(w, op.dst, w.address(op.dst.buffer))};")
+        _store_loop(w, op, plan, there, bar if async_path else None)
+        if async_path:
+            return
+        if plan.fenced:
+            w.line(f"{w.use(instruction('fence.proxy.async.shared::cluster'))}();  // engines may read what was stored")
+        if op.bar is not None:
+            w.sync_agent("all threads have stored")
+            with w.elected():
+                w.line(f"{w.use(instruction('fence.acq_rel.cluster'))}();")
+                w.line(f"{w.use(complete_tx())}({bar}, {_bytes(w, op)});")
+
+
+def _store_loop(w: Writer, op: ClusterCopy, plan: PushPlan, there: str, bar: str | None) -> None:
+    vector, total = plan.vector, op.dst.nbytes // op.dst.dtype.itemsize
+    i = local(w, "i")
+    source, target = w.ctype(op.src.dtype), w.ctype(op.dst.dtype)
+    start = f"{w.thread} * {vector}" if vector > 1 else w.thread
+    several = total > vector or op.nbytes is not None
+    count = str(total)
+    if op.nbytes is not None:
+        count = local(w, "count")
+        w.line(f"const int {count} = {atom(w.name(op.nbytes))} / {op.dst.dtype.itemsize};")
+    head = f"for (int {i} = {start}; {i} < {count}; {i} += {w.agent.threads * vector})"
+    with w.block(head if several else f"if ({w.thread} == 0)"):
+        at = i if several else "0"
+        a, b, piece = local(w, "from"), local(w, "to"), local(w, "piece")
+        w.line(f"const unsigned {a} = {_byte(w, op.src, at)};")
+        w.line(f"const unsigned {b} = {_byte(w, op.dst, at)};")
+        layouts = [w.plan.buffers[view.buffer].layout for view in (op.src, op.dst)]
+        begin = f"{w.smem} + {w.plan.buffers[op.src.buffer].offset} + ({layouts[0].swizzle_expression(a)})"
+        end = plus(there, f"({layouts[1].swizzle_expression(b)})")
+        w.line(f"{source} {piece}[{vector}];")
+        pointer = f"reinterpret_cast<const {source}*>({begin})"
+        if vector * op.src.dtype.itemsize > 1:
+            w.line(f"{w.use(h.LOAD_VECTOR)}<{vector}>({piece}, {pointer});")
+        else:
+            w.line(f"{piece}[0] = *{pointer};")
+        if op.src.dtype != op.dst.dtype:
+            new = local(w, "converted")
+            values = [cast_text(w, f"{piece}[{n}]", op.src.dtype, op.dst.dtype) for n in range(vector)]
+            w.line(f"const {target} {new}[{vector}] = {{{', '.join(values)}}};")
+            piece = new
+        if bar is not None:
+            w.line(f"{w.use(ST_ASYNC)}<{vector}>({end}, {piece}, {bar});")
+        else:
+            w.line(f"{w.use(h.STORE_REMOTE)}<{vector}>({end}, {piece});")
+
+
+def _byte(w: Writer, view: SharedView, number: str) -> str:
+    """The byte offset, before the swizzle, of the element of that row-major number in a view."""
+    index = [w.name(offset) for offset in view.offsets]
+    inner = 1
+    for position, axis in reversed(list(enumerate(view.kept))):
+        extent = view.extents[axis]
+        if extent > 1:
+            step = number if inner == 1 else f"{number} / {inner}"
+            if position and any(view.extents[other] > 1 for other in view.kept[:position]):
+                step = f"{step} % {extent}"
+            index[axis] = plus(index[axis], f"({step})" if step != number else step)
+        inner *= extent
+    return w.plan.buffers[view.buffer].layout.linear_offset_expression(index)

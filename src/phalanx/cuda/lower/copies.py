@@ -1,0 +1,310 @@
+"""How each TMA instruction is carried out: through a tensor descriptor in boxes, or as one plain bulk copy.
+
+A region that is one contiguous run of memory needs no descriptor: it becomes a bulk copy, of any length, if its start
+is known to be a multiple of 16 bytes at both ends. All else goes through a descriptor, whose rules the tile must obey.
+Where neither works the error says why, for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+
+from phalanx.analysis.alignment import breaks_alignment
+from phalanx.analysis.divisibility import Divisibility, find_divisibility
+from phalanx.analysis.signs import Signs, find_signs
+from phalanx.cuda.abi import TensorMapSlot
+from phalanx.cuda.lower.row_copies import plan_row_copy
+from phalanx.cuda.plan import Box, CopyPlan
+from phalanx.errors import Error
+from phalanx.frozen import frozen
+from phalanx.ir.archs import COPY_CHUNK, MAX_BOX, Arch
+from phalanx.ir.core import Function, Note, Op
+from phalanx.ir.ops.gather import RowCopy
+from phalanx.ir.ops.tma import TmaLoad, TmaPrefetch, TmaReduce, TmaStore
+from phalanx.ir.values import Const, constant_of
+from phalanx.ir.views import GlobalView, SharedBuffer, SharedView
+from phalanx.layouts import SharedLayout, boxes, choose_panel
+from phalanx.layouts.shared import TMA_ALIGNMENT
+from phalanx.layouts.tma import Misplaced as MisplacedBox
+
+WHOLE_LINES = 256  # bytes that a miss brings into L2: a neighbour is asked for soon
+PROMOTIONS: dict[str | None, int] = {"evict_first": 128}
+"""A stream brings what is asked for: what else came would push other data out."""
+TmaOp = TmaLoad | TmaStore | TmaReduce | TmaPrefetch
+
+UNKNOWN_START = f"its start along the last axis is not known to be a multiple of {COPY_CHUNK} bytes"
+
+
+class Impossible(Exception):
+    """A path that does not work for a copy; the text is the reason."""
+
+
+class Misplaced(Impossible):
+    """The same, for where the region lies in shared memory."""
+
+
+@frozen
+class Copies:
+    """The plan of every TMA instruction, the descriptors they use, and what the user may want to know."""
+
+    plans: Mapping[Op, CopyPlan]
+    tensor_maps: tuple[TensorMapSlot, ...]
+    notes: tuple[Note, ...]
+
+
+def plan_copies(
+    function: Function, layouts: Mapping[SharedBuffer, SharedLayout], arch: Arch | None = None
+) -> Copies:
+    """Chooses the path of every TMA instruction of a kernel; `px.Error` at its line if there is none."""
+    planner = _Planner(layouts, find_divisibility(function), find_signs(function))
+    for op in function.walk():
+        if isinstance(op, TmaOp):
+            planner.plan(op)
+        elif isinstance(op, RowCopy):
+            planner.plans[op] = plan_row_copy(planner, op, 90 if arch is None else arch.sm)
+    return Copies(planner.plans, tuple(planner.tensor_maps), tuple(planner.notes))
+
+
+class _Planner:
+    def __init__(
+        self, layouts: Mapping[SharedBuffer, SharedLayout], divisibility: Divisibility, signs: Signs
+    ) -> None:
+        self.layouts = layouts
+        self.divisibility = divisibility
+        self.signs = signs
+        self.plans: dict[Op, CopyPlan] = {}
+        self.tensor_maps: dict[TensorMapSlot, int] = {}
+        self.notes: list[Note] = []
+
+    def plan(self, op: TmaOp) -> None:
+        view, shared = regions(op)
+        try:
+            plan = self._bulk(op, view, shared)
+        except Impossible as no_bulk:
+            try:
+                plan = self._tensor(op, view, shared)
+            except Impossible as no_tensor:
+                misplaced = isinstance(no_tensor, Misplaced)
+                raise _no_path(op, view, str(no_tensor), str(no_bulk), misplaced) from None
+        self.plans[op] = plan
+        self.notes.append(Note(f"{op.mnemonic} of {view.array.name}: {plan.path} copy, {plan.reason}", op.loc))
+        if plan.guarded:
+            self.notes.append(Note(_guard(op, view, plan.guarded), op.loc))
+
+    def _check_global(self, view: GlobalView) -> None:
+        """What both paths ask of the array, and of the region's start."""
+        if view.index_axis is not None:
+            raise Impossible("its rows are named by an index tile")
+        self.check_array(view)
+
+    def check_array(self, view: GlobalView) -> None:
+        """What the copy engine asks of the array, and of the start along its last axis."""
+        name, kind = view.array.name, view.array_type
+        if not kind.unit_inner:
+            raise Impossible(f"the elements of {name} are not adjacent along its last axis")
+        if not kind.aligned:
+            wrong = f"is not a multiple of {COPY_CHUNK} bytes, or runs backwards"
+            raise Impossible(f"the start of {name}, or a stride of its outer axes, {wrong}")
+        if not self.divisibility.proves(view.offsets[-1], view.dtype.itemsize, COPY_CHUNK):
+            raise Impossible(UNKNOWN_START)
+
+    # -- a plain bulk copy --------------------------------------------------------------------------------------
+
+    def _bulk(self, op: TmaOp, view: GlobalView, shared: SharedView | None) -> CopyPlan:
+        if isinstance(op, TmaReduce):
+            raise Impossible("reductions go through a descriptor, whose edges the hardware handles")
+        if isinstance(op, TmaLoad) and op.multicast is not None:
+            raise Impossible("multicast goes through a descriptor, whose edges the hardware handles in every CTA")
+        self._check_global(view)
+        if prod(view.extents[:-1]) != 1:
+            raise Impossible(f"a region of {_shape(view.shape)} is not one contiguous run along the last axis")
+        if shared is not None:
+            self._check_bulk_shared(shared)
+        size = view.nbytes
+        rest = f", the last {size % COPY_CHUNK} by ordinary accesses" if size % COPY_CHUNK else ""
+        return CopyPlan("bulk", f"one contiguous run of {size} bytes from a multiple of {COPY_CHUNK} bytes{rest}")
+
+    def _check_bulk_shared(self, shared: SharedView) -> None:
+        layout = self.layouts[shared.buffer]
+        if prod(shared.extents[:-1]) != 1:
+            raise Impossible("the shared region is not one row")
+        if layout.swizzle or (layout.panels > 1 and layout.rows > 1):
+            raise Impossible(f"{shared.buffer.name} is swizzled or cut into panels, so a row is not contiguous there")
+        strides = _strides(layout)
+        for offset, stride in zip(shared.offsets, strides, strict=True):
+            if not self.divisibility.proves(offset, stride, COPY_CHUNK):
+                raise Impossible(f"its start in {shared.buffer.name} is not known to be a multiple of {COPY_CHUNK} bytes")
+
+    # -- boxes of a descriptor ----------------------------------------------------------------------------------
+
+    def _tensor(self, op: TmaOp, view: GlobalView, shared: SharedView | None) -> CopyPlan:
+        self._check_global(view)
+        guarded = self._guarded(op, view)
+        if shared is None:
+            box, pieces, swizzle = self._free_boxes(view)
+        else:
+            box, pieces, swizzle = self._shared_boxes(view, shared)
+        slot = TensorMapSlot(view.array.index, box, swizzle, l2_promotion=PROMOTIONS.get(op.cache, WHOLE_LINES))
+        index = self.tensor_maps.setdefault(slot, len(self.tensor_maps))
+        count = f"{len(pieces)} boxes" if len(pieces) > 1 else "a box"
+        swizzled = f", {swizzle}-byte swizzle" if swizzle else ""
+        return CopyPlan("tensor", f"{count} of {_shape(box)}{swizzled}", index, pieces, guarded)
+
+    def _guarded(self, op: TmaOp, view: GlobalView) -> tuple[int, ...]:
+        """Axes along which the region may begin before the array: loads may, stores fault on an H200."""
+        if not isinstance(op, TmaStore | TmaReduce):
+            return ()
+        axes = tuple(axis for axis, offset in enumerate(view.offsets) if not self.signs.nonnegative(offset))
+        if axes and isinstance(op, TmaReduce):
+            raise Impossible(f"its start along axis {axes[0]} may be negative, which reductions can't clip")
+        return axes
+
+    def _free_boxes(self, view: GlobalView) -> tuple[tuple[int, ...], tuple[Box, ...], int]:
+        """Boxes of a region that goes nowhere (a prefetch): only the descriptor's own rules hold."""
+        try:
+            inner = choose_panel(view.extents[-1], view.dtype.itemsize) or view.extents[-1]
+        except ValueError as problem:
+            raise Impossible(str(problem)) from None
+        box = (*(_largest_part(extent) for extent in view.extents[:-1]), inner)
+        pieces = []
+        counts = [extent // part for extent, part in zip(view.extents, box, strict=True)]
+        for flat in range(prod(counts)):
+            offset: list[int] = []
+            for part, count in zip(reversed(box), reversed(counts), strict=True):
+                offset.insert(0, flat % count * part)
+                flat //= count
+            pieces.append(Box(tuple(offset), 0))
+        return box, tuple(pieces), 0
+
+    def _shared_boxes(self, view: GlobalView, shared: SharedView) -> tuple[tuple[int, ...], tuple[Box, ...], int]:
+        layout = self.layouts[shared.buffer]
+        lead = _leading_integers(shared)
+        try:
+            inner = layout.sub_layout(lead)
+            extents, axes, real = _with_dropped(view, shared, lead)
+            origin = [int(constant_of(offset) or 0) for offset in shared.offsets[lead:]]
+            self.check_box_start(shared, layout, lead)
+            plan = boxes(extents, inner, axes, origin)
+        except MisplacedBox as problem:
+            raise Misplaced(str(problem)) from None
+        except ValueError as problem:
+            raise Impossible(str(problem)) from None
+        box = tuple(plan.box[axis] for axis in real)
+        pieces = tuple(Box(tuple(p.offset[axis] for axis in real), p.shared_offset) for p in plan.pieces)
+        return box, pieces, layout.swizzle
+
+    def check_box_start(self, shared: SharedView, layout: SharedLayout, lead: int) -> None:
+        """Offsets known only at run time must move the boxes by what TMA can address."""
+        for axis, (offset, stride) in enumerate(zip(shared.offsets, _strides(layout), strict=True)):
+            if isinstance(offset, Const) and axis >= lead:
+                continue  # part of the boxes' own places
+            where = f"its start along axis {axis} of {shared.buffer.name} is not known to be"
+            if axis == layout.rank - 1 and layout.panels > 1 and layout.rows > 1:
+                if not self.divisibility.proves(offset, 1, layout.panel_columns):
+                    raise Impossible(f"{where} a multiple of the panel of {layout.panel_columns} columns")
+            elif not self.divisibility.proves(offset, stride, TMA_ALIGNMENT):
+                raise Impossible(f"{where} a multiple of {TMA_ALIGNMENT} bytes")
+
+
+def regions(op: TmaOp) -> tuple[GlobalView, SharedView | None]:
+    """The global and the shared region of a TMA instruction."""
+    if isinstance(op, TmaLoad):
+        return op.src, op.dst
+    if isinstance(op, TmaPrefetch):
+        return op.src, None
+    return op.dst, op.src
+
+
+def _strides(layout: SharedLayout) -> tuple[int, ...]:
+    """Bytes per step along each axis, within a panel."""
+    strides = [layout.itemsize]
+    if layout.rank > 1:
+        strides.insert(0, layout.row_pitch)
+    step = layout.matrix_bytes
+    for extent in reversed(layout.leading):
+        strides.insert(0, step)
+        step *= extent
+    return tuple(strides)
+
+
+def _leading_integers(shared: SharedView) -> int:
+    """How many leading axes of the buffer the view drops, as far as what is left is a tile of its own."""
+    lead = 0
+    while lead < len(shared.extents) - 1 and lead not in shared.kept:
+        lead += 1
+    return lead
+
+
+def _with_dropped(
+    view: GlobalView, shared: SharedView, lead: int
+) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """Extents per axis, the axis of each shared dimension, and which of the axes are the array's.
+
+    A shared dimension that the view drops further in gets an axis of its own, of extent 1, next to its neighbour.
+    """
+    extents = list(view.extents)
+    real = list(range(len(extents)))
+    axes: list[int] = []
+    kept = iter(view.kept)
+    inserted = 0
+    for dim in range(lead, len(shared.extents)):
+        if dim in shared.kept:
+            axes.append(next(kept) + inserted)
+            continue
+        place = axes[-1] + 1 if axes else 0
+        extents.insert(place, 1)
+        real = [axis + (axis >= place) for axis in real]
+        axes.append(place)
+        inserted += 1
+    return tuple(extents), tuple(axes), tuple(real)
+
+
+def _largest_part(extent: int) -> int:
+    return next(part for part in range(min(extent, MAX_BOX), 0, -1) if extent % part == 0)
+
+
+def _shape(extents: tuple[int, ...]) -> str:
+    return " x ".join(map(str, extents)) if extents else "one element"
+
+
+def _guard(op: TmaOp, view: GlobalView, axes: tuple[int, ...]) -> str:
+    """What a store costs whose start may lie before the array, and how to say that it does not."""
+    where = " and ".join(f"axis {axis}" for axis in axes)
+    start = next((view.offsets[axis].name for axis in axes if view.offsets[axis].name), "i")
+    return (
+        f"{op.mnemonic} of {view.array.name}: its start along {where} is not known to be 0 or more, so there is a second "
+        f"way for where it is not, element by element; px.assume({start} >= 0) or px.maximum({start}, 0) saves it"
+    )
+
+
+def _no_path(op: TmaOp, view: GlobalView, no_tensor: str, no_bulk: str, misplaced: bool) -> Error:
+    kind = view.array_type
+    if view.index_axis is not None:
+        remedy = "use px.tma.gather4 or px.tma.scatter4 for rows by index, or px.load and px.store"
+    elif not kind.unit_inner or not kind.aligned:
+        remedy = (
+            "pass an array whose last axis has stride 1, and whose start and other strides are multiples of 16 bytes, "
+            "or use px.load and px.store"
+        )
+    elif no_tensor == UNKNOWN_START:
+        step = COPY_CHUNK // view.dtype.itemsize
+        remedy = f"write the start as a multiple, such as i * {max(step, view.extents[-1] // step * step)} or "
+        remedy += f"i // {step} * {step}, or say so: px.assume(i % {step} == 0), or use px.load and px.store"
+    elif "may be negative" in no_tensor:
+        remedy = "write the start so that it can't be negative, such as px.maximum(i, 0), or say so: px.assume(i >= 0)"
+    elif misplaced:
+        remedy = f"let the shared region begin at a multiple of {TMA_ALIGNMENT} bytes, of {COPY_CHUNK} where it is one row"
+    elif view.extents[-1] * view.dtype.itemsize % COPY_CHUNK:
+        step = COPY_CHUNK // view.dtype.itemsize
+        remedy = f"make the inner extent a multiple of {step} elements ({COPY_CHUNK} bytes), or use px.load and px.store"
+    else:
+        remedy = "choose a tile that one of the two paths can copy, or use px.load and px.store"
+    reasons = f"through a descriptor: {no_tensor}\nas a plain bulk copy: {no_bulk}"
+    return Error(
+        f"px.{op.written} can't copy this region of {view.array.name}",
+        location=op.loc,
+        kind="misaligned" if breaks_alignment(view) or misplaced else "error",
+        details=no_tensor if no_tensor == no_bulk else reasons,
+        remedy=remedy,
+    )

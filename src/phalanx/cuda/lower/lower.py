@@ -1,0 +1,143 @@
+"""From a prepared function to a plan for one GPU: layouts, copy paths, memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from weakref import WeakKeyDictionary
+
+from phalanx.analysis.signs import find_signs
+from phalanx.cuda.lower.copies import plan_copies
+from phalanx.cuda.lower.partial_reductions import find_partial_reductions
+from phalanx.cuda.lower.pushes import Pushes, plan_pushes
+from phalanx.cuda.lower.shared_memory import MemoryPlan, plan_memory
+from phalanx.cuda.plan import Plan
+from phalanx.errors import Error
+from phalanx.frozen import frozen
+from phalanx.ir.archs import Arch
+from phalanx.ir.core import Function, Note, Op
+from phalanx.ir.ops.control import Roles
+from phalanx.ir.values import Value
+from phalanx.ir.views import SharedBuffer
+from phalanx.layouts import RegisterLayout, SharedLayout
+from phalanx.passes.exchange_protocols import without_protocols
+
+ROLE_BARRIERS = 15
+"""Hardware barriers of a CTA's threads, without the one of all of them."""
+
+
+def lower(function: Function, arch: Arch, *, watchdog: bool = False) -> Plan:
+    """Makes all choices for one target that the text of the kernel depends on.
+
+    For the compiler's driver, after `prepare`. What the target lacks, too much shared memory, or a copy that the
+    hardware can't do is a `px.Error` at the user's line.
+    Example: ``generate(lower(prepare(function), arch_of("sm_90a"))).source``.
+    """
+    from phalanx.cuda.lower.mma_fallback import replace_missing_products
+
+    function = replace_missing_products(function, arch)
+    check_target(function, arch)
+    arranged = arrange(without_protocols(function))
+    function, pushes = arranged.pushes.function, arranged.pushes
+    copies = plan_copies(function, arranged.shared, arch)
+    memory = place(arranged, arch)
+    return Plan(
+        function=function,
+        arch=arch,
+        layouts=arranged.layouts,
+        buffers=memory.buffers,
+        barriers=memory.barriers,
+        scratch=memory.scratch,
+        copies=copies.plans,
+        pushes=pushes.plans,
+        partial=arranged.partial,
+        tensor_maps=copies.tensor_maps,
+        credited=pushes.credited,
+        signs=find_signs(function),
+        shared_bytes=memory.nbytes,
+        watchdog=watchdog,
+        notes=(*function.notes, *arranged.notes, *copies.notes, *pushes.notes),
+    )
+
+
+@frozen
+class Arrangement:
+    """How a kernel's tiles lie in registers and shared memory, and how its pushes go: the same for every target."""
+
+    pushes: Pushes
+    layouts: Mapping[Value, RegisterLayout]
+    shared: Mapping[SharedBuffer, SharedLayout]
+    partial: frozenset[Op]
+    scratch: Mapping[Op, int]
+    notes: tuple[Note, ...]
+
+
+_ARRANGED: WeakKeyDictionary[Function, Arrangement] = WeakKeyDictionary()
+"""What is wanted twice: by the decision to share memory, and by the target."""
+
+
+def arrange(function: Function) -> Arrangement:
+    """Chooses the layouts of a prepared kernel."""
+    from phalanx.cuda.lower.mma_fallback import replace_unreadable_products, split_products
+    from phalanx.cuda.lower.register_layouts import infer_register_layouts
+    from phalanx.cuda.lower.shared_layouts import choose_shared_layouts
+    from phalanx.cuda.ops.tile import scratch_bytes
+
+    found = _ARRANGED.get(function)
+    if found is None:
+        whole = function
+        while True:
+            laid_out, layouts, register_notes = infer_register_layouts(split_products(whole))
+            shared, shared_notes = choose_shared_layouts(laid_out, layouts)
+            readable = replace_unreadable_products(whole, laid_out, shared)
+            if readable is whole:
+                break
+            whole = readable  # without the products that wgmma can't do; once more
+        pushes = plan_pushes(laid_out, shared)
+        laid_out = pushes.function
+        partial = find_partial_reductions(laid_out, layouts)
+        sizes = {op: scratch_bytes(op, layouts) for op in laid_out.walk() if op not in partial}
+        scratch = {op: size for op, size in sizes.items() if size > 0}
+        found = Arrangement(pushes, layouts, shared, partial, scratch, (*register_notes, *shared_notes))
+        _ARRANGED[function] = found
+    return found
+
+
+def place(arranged: Arrangement, arch: Arch | None) -> MemoryPlan:
+    """Where everything in shared memory lies; an error where a target does not have so much."""
+    return plan_memory(arranged.pushes.function, arch, arranged.shared, arranged.scratch)
+
+
+def check_target(function: Function, arch: Arch) -> None:
+    """Every instruction must exist on the target; the error names what to write instead."""
+    if function.cluster_size > arch.max_cluster:
+        raise Error(
+            f"a cluster of {function.cluster_size} CTAs; {arch} has at most {arch.max_cluster}",
+            location=function.loc,
+            remedy=f"use a cluster of at most {arch.max_cluster} CTAs",
+        )
+    for op in function.walk():
+        if isinstance(op, Roles):
+            _check_thread_barriers(op, function.warps)
+        target = op.effects().target
+        if not target.supports(arch.sm):
+            raise Error(
+                f"{arch} has no {target.family or op.mnemonic}",
+                location=op.loc,
+                remedy=target.alternative or f"compile for a GPU that has it ({_where(target.minimum, target.only)})",
+            )
+
+
+def _check_thread_barriers(roles: Roles, warps: int) -> None:
+    """Roles of several warps that run side by side need a hardware barrier each; number 0 is the whole CTA's."""
+    meeting = [role for role in roles.regions if 1 < role.running < warps]
+    if len(meeting) > ROLE_BARRIERS:
+        raise Error(
+            f"{len(meeting)} roles of several warps run at the same time; "
+            f"a CTA has {ROLE_BARRIERS} barriers of threads for them",
+            location=meeting[ROLE_BARRIERS].loc,
+            remedy="use fewer roles, or roles of one warp, which need no barrier",
+        )
+
+
+def _where(minimum: int, only: tuple[int, ...] | None) -> str:
+    return ", ".join(f"sm_{sm}" for sm in only) if only else f"sm_{minimum} or newer"

@@ -1,0 +1,160 @@
+"""How copies of rows by index are carried out: four rows per instruction, one row per copy, or plain bulk copies.
+
+The shared image is the same on every path and every target: the layout does not depend on the path.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from phalanx.analysis.alignment import breaks_alignment
+from phalanx.cuda.abi import TensorMapSlot
+from phalanx.cuda.plan import Box, CopyPlan
+from phalanx.errors import Error
+from phalanx.ir.archs import COPY_CHUNK
+from phalanx.ir.core import Note
+from phalanx.ir.ops.gather import RowCopy, TmaGather, TmaGather4, TmaScatter, TmaScatter4, row_views
+from phalanx.ir.values import Const, constant_of
+from phalanx.ir.views import GlobalView, SharedView
+from phalanx.layouts import SharedLayout
+from phalanx.layouts.rows import FOUR, RowPlan, row_boxes
+from phalanx.layouts.tma import Misplaced as MisplacedBox
+
+if TYPE_CHECKING:
+    from phalanx.cuda.lower.copies import _Planner
+
+FOUR_ROWS_FROM = 100  # the first architecture with `tile::gather4`
+DATACENTER = (100, 103, 110)  # those with `tile::scatter4`, and with `tile::gather4` to several CTAs
+
+
+def plan_row_copy(planner: _Planner, op: RowCopy, sm: int) -> CopyPlan:
+    """The plan of one instruction; `px.Error` at its line if there is none."""
+    from phalanx.cuda.lower.copies import Impossible, Misplaced
+
+    views, shared = row_views(op)
+    view = views[0]
+    try:
+        planner.check_array(view)
+        if isinstance(op, TmaScatter4 | TmaScatter) and not planner.signs.nonnegative(view.offsets[1]):
+            raise Impossible("its first column may be negative, which stores can't clip")
+        rows = _boxes(planner.layouts[shared.buffer], shared)
+        plan = _choose(planner, op, view, shared, rows, sm)
+    except Impossible as reason:
+        raise _no_way(op, view, str(reason), isinstance(reason, Misplaced)) from None
+    count = shared.shape[0]
+    text = f"{op.mnemonic} of {count} rows of {view.array.name}: {plan.path}, {plan.reason}"
+    planner.notes.append(Note(text, op.loc))
+    return plan
+
+
+def has_four_rows(op: RowCopy, sm: int) -> bool:
+    """Whether the target has the four-row form of an instruction; others copy row by row."""
+    if isinstance(op, TmaScatter4 | TmaScatter) or op.multicast is not None:
+        return sm in DATACENTER
+    return sm >= FOUR_ROWS_FROM
+
+
+def is_fast(layout: SharedLayout, shared: SharedView) -> bool:
+    """Whether single rows of this region can be copied through a descriptor."""
+    return _boxes_or_none(layout, shared, lambda rows: rows.single)
+
+
+def copies_of(layout: SharedLayout, shared: SharedView) -> int | None:
+    """How many copies of single rows the region takes in this layout; None if it can't be copied so at all."""
+    try:
+        rows = _row_plan(layout, shared)
+    except ValueError:
+        return None
+    return shared.shape[0] * len(rows.pieces if rows.single else rows.chunks(layout.itemsize))
+
+
+def _boxes_or_none(layout: SharedLayout, shared: SharedView, ask: object) -> bool:
+    try:
+        return bool(ask(_row_plan(layout, shared)))  # type: ignore[operator]
+    except ValueError:
+        return False
+
+
+def _row_plan(layout: SharedLayout, shared: SharedView) -> RowPlan:
+    matrix = layout.sub_layout(layout.rank - 2)
+    row, column = (int(constant_of(offset) or 0) for offset in shared.offsets[-2:])
+    rows, columns = shared.extents[-2:]
+    return row_boxes(rows, columns, matrix, (row, column))
+
+
+def _boxes(layout: SharedLayout, shared: SharedView) -> RowPlan:
+    from phalanx.cuda.lower.copies import Impossible, Misplaced
+
+    try:
+        return _row_plan(layout, shared)
+    except MisplacedBox as problem:
+        raise Misplaced(str(problem)) from None
+    except ValueError as problem:
+        raise Impossible(str(problem)) from None
+
+
+def _choose(
+    planner: _Planner, op: RowCopy, view: GlobalView, shared: SharedView, rows: RowPlan, sm: int
+) -> CopyPlan:
+    """Four rows at once where target and layout allow it, then single rows, then bulk copies."""
+    from phalanx.cuda.lower.copies import Impossible
+
+    layout = planner.layouts[shared.buffer]
+    lead = layout.rank - 2
+    pieces = tuple(Box(piece.offset, piece.shared_offset) for piece in rows.pieces)
+    box = f"{len(pieces)} boxes" if len(pieces) > 1 else "a box"
+    swizzled = f", {layout.swizzle}-byte swizzle" if layout.swizzle else ""
+    shape = f"{box} of 1 x {rows.columns}{swizzled}"
+    why_not = ""
+    for path, possible in (("four rows", rows.fours and has_four_rows(op, sm)), ("rows", rows.single)):
+        if not possible:
+            continue
+        try:
+            planner.check_box_start(shared, layout, lead)
+        except Impossible as reason:
+            why_not = str(reason)
+            continue
+        slot = TensorMapSlot(view.array.index, (1, rows.columns), layout.swizzle)
+        index = planner.tensor_maps.setdefault(slot, len(planner.tensor_maps))
+        name = "scatter4" if isinstance(op, TmaScatter4 | TmaScatter) else "gather4"
+        reason_text = f"{name} of {shape}" if path == "four rows" else f"single rows of {shape}"
+        return CopyPlan(path, reason_text, index, pieces, pitch=rows.pitch, columns=rows.columns)
+    if isinstance(op, TmaGather4 | TmaGather) and op.multicast is not None:
+        raise Impossible(
+            why_not or f"rows of {rows.pitch} bytes in shared memory: multicast needs rows of a multiple of 128 bytes"
+        )
+    column = shared.offsets[-1]
+    if not isinstance(column, Const) and not planner.divisibility.proves(column, 1, layout.panel_columns):
+        where = f"its first column in {shared.buffer.name}"
+        raise Impossible(f"{where} is not known to be a multiple of {layout.panel_columns}")
+    columns, runs = rows.columns, pieces
+    if layout.swizzle:
+        columns = COPY_CHUNK // layout.itemsize
+        runs = tuple(Box(piece.offset, piece.shared_offset) for piece in rows.chunks(layout.itemsize))
+    why = why_not or f"rows of {rows.pitch} bytes do not start on multiples of 128"
+    return CopyPlan("bulk rows", f"{len(runs)} a row, {why}", None, runs, pitch=rows.pitch, columns=columns)
+
+
+def _no_way(op: RowCopy, view: GlobalView, reason: str, misplaced: bool) -> Error:
+    kind = view.array_type
+    step = COPY_CHUNK // view.dtype.itemsize
+    if not kind.unit_inner or not kind.aligned:
+        remedy = (
+            "pass an array whose last axis has stride 1, and whose start and row stride are multiples of 16 bytes, "
+            "or use px.load and px.store with an index tile"
+        )
+    elif "may be negative" in reason:
+        remedy = "write the column so that it can't be negative, such as px.maximum(col, 0), or px.assume(col >= 0)"
+    elif "last axis" in reason:
+        remedy = f"write the column as a multiple, such as i * {view.extents[1]} or i // {step} * {step}"
+    elif "multicast" in reason:
+        remedy = f"make the destination {128 // view.dtype.itemsize} columns wide, or a multiple"
+    else:
+        remedy = (
+            f"make the destination whole rows of a shared buffer, a multiple of {step} columns wide "
+            f"({FOUR} rows of {128 // view.dtype.itemsize} columns always work)"
+        )
+    return Error(
+        f"px.{op.written} can't copy rows of {view.array.name}", location=op.loc,
+        kind="misaligned" if breaks_alignment(view) or misplaced else "error", details=reason, remedy=remedy,
+    )

@@ -1,0 +1,1 @@
+"""The writer of CUDA text and what every emitter uses of it."""

@@ -1,0 +1,64 @@
+"""Which function writes which instruction: one emitter per instruction class, found by `emit_block`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from phalanx.errors import Error
+from phalanx.ir.core import Block, Op
+
+if TYPE_CHECKING:
+    from phalanx.cuda.text.writer import Writer
+
+Emitter = Callable[["Writer", Any], None]
+F = TypeVar("F", bound=Callable[..., None])
+
+EMITTERS: dict[type[Op], Emitter] = {}
+"""Every emitter, by instruction class: comparable with `ir.core.INSTRUCTIONS`."""
+
+
+def emits(*instructions: type[Op]) -> Callable[[F], F]:
+    """Registers the emitter of one or several instruction classes.
+
+    For the files of `cuda/ops`. Example::
+
+        @emits(BlockId)
+        def emit_block_id(w: Writer, op: BlockId) -> None:
+            w.define(op.result, f"blockIdx.{'xyz'[op.dim]}")
+    """
+
+    def register(function: F) -> F:
+        for instruction in instructions:
+            if instruction in EMITTERS:
+                raise AssertionError(f"{instruction.__name__} has two emitters")
+            EMITTERS[instruction] = function
+        return function
+
+    return register
+
+
+FOLLOWERS: list[Emitter] = []
+"""What families write after instructions of others; each decides by itself whether it has something to add."""
+
+
+def follows(function: F) -> F:
+    """Registers a function that is called after every instruction has been written."""
+    FOLLOWERS.append(function)
+    return function
+
+
+def emit_block(w: Writer, block: Block) -> None:
+    """Writes every instruction of a block, each after a comment with its source line; its cells are declared first."""
+    w.declare_cells(block)
+    for op in block.ops:
+        emitter = EMITTERS.get(type(op))
+        if emitter is None:
+            raise Error(f"{op.mnemonic} has no CUDA emitter", location=op.loc)
+        w.comment_source(op.loc)
+        try:
+            emitter(w, op)
+            for follower in FOLLOWERS:
+                follower(w, op)
+        except Error as error:
+            raise error.at(op.loc) from None

@@ -1,0 +1,534 @@
+"""The text of a kernel as it grows: names, types, indentation, the current agent, the device functions in use."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from phalanx.cuda.plan import Plan
+from phalanx.cuda.text.cells import Cells, find_cells
+from phalanx.cuda.text.literals import atom, bare, literal, plus
+from phalanx.cuda.text.sites import Site
+from phalanx.errors import Error
+from phalanx.frozen import frozen
+from phalanx.ir.core import Block, Op
+from phalanx.ir.location import NOWHERE, Location
+from phalanx.ir.types import DType, ScalarType, TileType
+from phalanx.ir.values import Const, Label, Param, Value, Var
+from phalanx.ir.views import BarrierArray, BarrierRef, SharedBuffer
+
+CTYPES = {
+    "f64": "double",
+    "f32": "float",
+    "f16": "px_f16",
+    "bf16": "px_bf16",
+    "f8e4m3": "px_f8e4m3",
+    "f8e5m2": "px_f8e5m2",
+    "i64": "long long",
+    "i32": "int",
+    "i16": "short",
+    "i8": "signed char",
+    "u64": "unsigned long long",
+    "u32": "unsigned",
+    "u16": "unsigned short",
+    "u8": "unsigned char",
+    "bool": "bool",
+}
+
+TYPEDEFS = {
+    "px_f16": "unsigned short",
+    "px_bf16": "unsigned short",
+    "px_f8e4m3": "unsigned char",
+    "px_f8e5m2": "unsigned char",
+}
+"""Narrow floats are their bits; arithmetic converts to float with PTX `cvt`."""
+
+_RESERVED = frozenset(
+    """
+    alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl const constexpr
+    const_cast continue decltype default delete do double dynamic_cast else enum explicit export extern false
+    float for friend goto if inline int long mutable namespace new noexcept not not_eq nullptr operator or or_eq
+    private protected public register reinterpret_cast return short signed sizeof static static_assert
+    static_cast struct switch template this thread_local throw true try typedef typeid typename union unsigned
+    using virtual void volatile wchar_t while xor xor_eq main printf assert warpSize threadIdx blockIdx blockDim
+    gridDim min max abs exp exp2 log log2 sqrt rsqrt tanh erf sin cos floor ceil pow fma round trunc expf exp2f
+    logf log2f sqrtf rsqrtf tanhf erff sinf cosf floorf ceilf fabsf fmaxf fminf fmax fmin y0 y1 j0 j1 yn jn
+    size_t NULL ptx
+    """.split()  # noqa: SIM905  one word after the other is easier to read
+)
+
+
+LONGEST_INLINE = 48
+"""Longer expressions get a variable of their own."""
+
+
+@frozen
+class Helper:
+    """A device function (or struct) of the generated text, written once before the kernel if anything uses it."""
+
+    name: str
+    text: str
+    needs: tuple[Helper, ...] = ()
+
+
+@frozen
+class Agent:
+    """The warps that run the code being written: all of the CTA, or one role's."""
+
+    name: str
+    first: int
+    warps: int
+    barrier_id: int
+
+    @property
+    def threads(self) -> int:
+        return 32 * self.warps
+
+
+class Writer:
+    """Grows the text of one kernel; every emitter gets it as its first argument.
+
+    Names beginning with `px_` belong to the compiler: `px_lane`, `px_warp` and `px_thread` (within the agent), `px_one`
+    (true in the agent's elected thread), `px_warp_id` (within the CTA), `px_smem` (shared memory, a pointer) and
+    `px_base` (its 32-bit shared address). Each is declared only where something uses it.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.arch = plan.arch
+        self.cells: Cells = find_cells(plan.function.body, plan.layouts)
+        self.sites: list[Site] = []
+        self.uses_debug = False
+        self.helpers: dict[str, Helper] = {}
+        self.typedefs: set[str] = set()
+        self.tensor_maps: list[str] = []
+        self.labels: dict[tuple[str, Label], str] = {}
+        self.definitions = {value: op for op in plan.function.walk() for value in op.defined_values()}
+        self.accumulators = {item.acc for op in plan.function.walk() for item in op.effects().accumulations}
+        self.loops: list[Label] = []
+        self.agent = Agent("", 0, plan.function.warps, 0)
+        self._lines: list[str | list[str]] = []
+        self._depth = 1
+        self._names: dict[Value, str] = {}
+        self._taken: set[str] = set()
+        self._everywhere: set[str] = set()
+        self._uses = _use_counts(plan)
+        self._last_source: tuple[str, int] | None = None
+        self._wanted: set[str] = set()
+        self._slot: list[str] = []
+        self._elected_end = (-1, 0)
+        self._prologue: dict[object, tuple[str, str]] = {}
+        self._kernel_wanted: set[str] = set()
+
+    # ------------------------------------------------------------------ lines
+
+    def line(self, text: str = "") -> None:
+        """One line (or several, split at newlines) at the current indentation."""
+        for part in text.split("\n"):
+            self._lines.append("  " * self._depth + part if part else "")
+
+    @contextmanager
+    def indent(self) -> Iterator[None]:
+        self._depth += 1
+        yield
+        self._depth -= 1
+
+    @contextmanager
+    def block(self, header: str = "", footer: str = "}") -> Iterator[None]:
+        """`header {` ... `}`; an empty header opens a plain scope."""
+        self.line(f"{header} {{" if header else "{")
+        with self.indent(), self.scope():
+            yield
+        self.line(footer)
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """Identifiers declared inside are free again afterwards, as at the end of a C++ scope."""
+        outer = set(self._taken)
+        yield
+        self._taken = outer | self._everywhere
+
+    @property
+    def position(self) -> int:
+        """The number of the next line, for `rewrite_line`."""
+        return len(self._lines)
+
+    def rewrite_line(self, position: int, text: str) -> None:
+        """Another text for a line that is already written, at its own indentation."""
+        old = self._lines[position]
+        assert isinstance(old, str)
+        self._lines[position] = old[: len(old) - len(old.lstrip())] + text
+
+    def only_comments_since(self, position: int) -> bool:
+        """Whether no code was written since then."""
+        return all(isinstance(item, str) and item.lstrip().startswith("//") for item in self._lines[position:])
+
+    def comment(self, text: str) -> None:
+        """A `//` comment; newlines become several."""
+        for part in text.splitlines():
+            self.line(f"// {part}".rstrip().rstrip("\\"))
+
+    def comment_source(self, loc: Location) -> None:
+        """`// file.py:12: source text`, once per change of the source line."""
+        if loc is NOWHERE or (loc.file, loc.line) == self._last_source:
+            return
+        self._last_source = (loc.file, loc.line)
+        where = f"{loc.short}: {loc.text.strip()}" if loc.text.strip() else loc.short
+        if loc.caller is not None:
+            where += f"  (called at {loc.caller.short})"
+        self.comment(where)
+
+    # ------------------------------------------------------------------ names and types
+
+    def ctype(self, dtype: DType) -> str:
+        """The C++ type that stores an element: narrow floats are typedefs of their bits (`px_bf16`)."""
+        name = CTYPES[dtype.name]
+        if name in TYPEDEFS:
+            self.typedefs.add(name)
+        return name
+
+    def name(self, value: Value) -> str:
+        """The C++ spelling of a value: a literal for constants, else its identifier (a tile's is an array's)."""
+        if isinstance(value, Const):
+            assert isinstance(value.type, ScalarType)
+            self.ctype(value.type.dtype)
+            return literal(value.value, value.type.dtype)
+        source = self.cells.aliases.get(value)
+        if source is not None:
+            return self.name(source)
+        known = self._names.get(value)
+        if known is None:
+            known = self._names[value] = self.unique(value.name or "t")
+        return known
+
+    def unique(self, hint: str, *, everywhere: bool = False) -> str:
+        """A fresh identifier like `hint`: no keyword, no `px_` prefix, `x_1` if `x` is taken.
+
+        It belongs to the current scope, or to the whole function if it is to be visible `everywhere`.
+        """
+        base = re.sub(r"\W", "_", hint, flags=re.ASCII).strip("_") or "t"
+        if base[0].isdigit() or base in _RESERVED or base.startswith("px_"):
+            base = f"v_{base}"
+        fresh, n = base, 0
+        while fresh in self._taken:
+            n += 1
+            fresh = f"{base}_{n}"
+        self._taken.add(fresh)
+        if everywhere:
+            self._everywhere.add(fresh)
+        return fresh
+
+    def define(self, value: Value, expr: str, *, pure: bool = False) -> None:
+        """`const int m = expr;` for a scalar result.
+
+        A `pure` expression (no memory, no effect) that nobody reads is not written, and one without a name of the
+        user's that is read once, nearby, is put where it is read.
+        """
+        assert isinstance(value.type, ScalarType), "tiles are declared with declare_tile"
+        if pure and self._uses[value] == 0:
+            return
+        if pure and value in self.cells.movable and len(expr) <= LONGEST_INLINE:
+            self._names[value] = atom(expr)
+            return
+        if value not in self._names:
+            self._names[value] = self.unique(value.name or "t")
+        self.line(f"const {self.ctype(value.type.dtype)} {self._names[value]} = {bare(expr)};")
+
+    def declare_tile(self, value: Value, *, all_set: bool = True) -> str:
+        """`float x[16];` for a tile, one element per register of its layout; returns the array's name.
+
+        `all_set`: every register will be written, also those that hold no element of the tile. Where not, bools begin as
+        false: instructions work on all registers, and C++ leaves open what a bool is that is neither 0 nor 1.
+        """
+        assert isinstance(value.type, TileType)
+        name = self.name(value)
+        whole_words = "alignas(4) " if self.cells.source(value) in self.cells.packed else ""
+        begin = "" if all_set or value.type.dtype.name != "bool" else " = {}"
+        self.line(f"{whole_words}{self.ctype(value.type.dtype)} {name}[{self.registers(value)}]{begin};")
+        return name
+
+    def registers(self, value: Value) -> int:
+        """How many elements of a tile each thread holds."""
+        return self.plan.layouts[value].num_registers
+
+    def uses(self, value: Value) -> int:
+        """How many operands of the kernel's instructions name this value."""
+        return self._uses[value]
+
+    def count_uses(self, ops: Sequence[Op], results: Sequence[Value]) -> None:
+        """What instructions read that are in no block: those of the function of a fold, which is written once."""
+        for op in ops:
+            self._uses.update(op.operands())
+        self._uses.update(results)
+
+    def readers(self, value: Value) -> list[Op]:
+        """The instructions that read a value."""
+        return [op for op in self.plan.function.walk() if any(value is operand for operand in op.operands())]
+
+    def use(self, helper: Helper) -> str:
+        """Makes sure that a device function stands before the kernel; returns how to call it, e.g. `ptx::fence`.
+
+        Device functions live in a namespace of their own, so that no variable of the user's hides one.
+        Example: ``w.line(f"{w.use(FENCE)}();")``.
+        """
+        known = self.helpers.get(helper.name)
+        if known is None:
+            for needed in helper.needs:
+                self.use(needed)
+            self.helpers[helper.name] = helper
+            for typedef in TYPEDEFS:
+                if typedef in helper.text:
+                    self.typedefs.add(typedef)
+        elif known.text != helper.text:
+            raise AssertionError(f"two device functions are named {helper.name}")
+        return f"ptx::{helper.name}"
+
+    def label_name(self, kind: str, label: Label) -> str:
+        """The C++ label behind the loop or scope of an IR label; `kind` is "break", "continue" or "leave"."""
+        key = kind, label
+        if key not in self.labels:
+            self.labels[key] = self.unique(f"{kind}_{label.name}", everywhere=True)
+        return self.labels[key]
+
+    def declare_cells(self, block: Block) -> None:
+        """The cells that live in a block and are not declared by their first assignment."""
+        for var in self.cells.declared.get(block, ()):
+            if isinstance(var.type, TileType):
+                self.declare_tile(var)
+            else:
+                self.line(f"{self.ctype(scalar_dtype(var))} {self.name(var)};")
+
+    # ------------------------------------------------------------------ who runs this
+
+    @property
+    def lane(self) -> str:
+        """The lane within the warp."""
+        self._kernel_wanted.add("lane")
+        return "px_lane"
+
+    @property
+    def warp(self) -> str:
+        """The warp within the agent."""
+        if self.agent.first == 0:
+            return self.warp_id
+        self._wanted.add("warp")
+        return "px_warp"
+
+    @property
+    def warp_id(self) -> str:
+        """The warp within the CTA."""
+        self._kernel_wanted.add("warp_id")
+        return "px_warp_id"
+
+    @property
+    def thread(self) -> str:
+        """The thread within the agent."""
+        self._wanted.add("thread")
+        return "px_thread"
+
+    @property
+    def one(self) -> str:
+        """True in the agent's elected thread, false in all others."""
+        self._wanted.add("one")
+        return "px_one"
+
+    @contextmanager
+    def elected_of_group(self) -> Iterator[None]:
+        """`if (px_group_one) {` ... `}`: what one thread of each warpgroup does on behalf of it."""
+        self._wanted.add("group_one")
+        self.line("if (px_group_one) {")
+        with self.indent(), self.scope():
+            yield
+        self.line("}")
+
+    @contextmanager
+    def as_agent(self, agent: Agent) -> Iterator[None]:
+        """Everything written inside is run by `agent`; its identities are declared at this point."""
+        outer = self.agent, self._wanted, self._slot
+        self.agent, self._wanted, self._slot = agent, set(), []
+        depth = self._depth
+        self._lines.append(self._slot)
+        with self.scope():
+            yield
+        self._slot += ["  " * depth + text for text in self._identities()]
+        self.agent, self._wanted, self._slot = outer
+
+    def _identities(self) -> list[str]:
+        agent, wanted = self.agent, self._wanted
+        lines = []
+        whole = agent.first == 0
+        if "thread" in wanted:
+            shift = "" if whole else f" - {32 * agent.first}"
+            lines.append(f"const int px_thread = (int)threadIdx.x{shift};")
+        if "warp" in wanted and not whole:
+            self._kernel_wanted.add("warp_id")
+            lines.append(f"const int px_warp = px_warp_id - {agent.first};")
+        if "one" in wanted:
+            from phalanx.cuda.text.prelude import ELECT
+
+            elect = f"{self.use(ELECT)}()"
+            if agent.warps > 1:
+                self._kernel_wanted.add("warp_id")
+                elect = f"px_warp_id == {agent.first} && {elect}"
+            lines.append(f"const bool px_one = {elect};")
+        if "group_one" in wanted:
+            from phalanx.cuda.text.prelude import ELECT
+
+            self._kernel_wanted.add("warp_id")
+            lines.append(f"const bool px_group_one = px_warp_id % 4 == {agent.first % 4} && {self.use(ELECT)}();")
+        return lines
+
+    @contextmanager
+    def elected(self) -> Iterator[None]:
+        """`if (px_one) {` ... `}`: what one thread does on behalf of its agent. Neighbours share one `if`."""
+        if not self._reopen_elected():
+            self.line(f"if ({self.one}) {{")
+        with self.indent(), self.scope():
+            yield
+        self.line("}")
+        self._elected_end = (len(self._lines) - 1, self._depth)
+
+    def _reopen_elected(self) -> bool:
+        """Takes back the brace of an elected block that only comments separate from here."""
+        position, depth = self._elected_end
+        if position < 0 or depth != self._depth or not self.only_comments_since(position + 1):
+            return False
+        self._lines[position:] = [f"  {comment}" for comment in self._lines[position + 1 :]]
+        return True
+
+    def sync_agent(self, comment: str = "") -> None:
+        """Brings the threads of the agent together, with the cheapest barrier that does."""
+        note = f"  // {comment}" if comment else ""
+        agent = self.agent
+        if agent.warps == 1:
+            self.line(f"__syncwarp();{note}")
+        elif agent.warps == self.plan.function.warps:
+            self.line(f"__syncthreads();{note}")
+        else:
+            from phalanx.cuda.text.prelude import BAR_SYNC
+
+            self.line(f"{self.use(BAR_SYNC)}<{agent.barrier_id}, {agent.threads}>();{note}")
+
+    # ------------------------------------------------------------------ memory
+
+    @property
+    def smem(self) -> str:
+        """The start of dynamic shared memory, an `unsigned char*`."""
+        self._kernel_wanted.add("smem")
+        return "px_smem"
+
+    @property
+    def base(self) -> str:
+        """The start of dynamic shared memory as a 32-bit shared address."""
+        self._kernel_wanted.update(("smem", "base"))
+        return "px_base"
+
+    def pointer(self, buffer: SharedBuffer) -> str:
+        """A pointer to a shared buffer's first element, named after it."""
+
+        def declare(name: str) -> str:
+            ctype = self.ctype(buffer.dtype)
+            offset = self.plan.buffers[buffer].offset
+            return f"{ctype}* const {name} = reinterpret_cast<{ctype}*>({plus(self.smem, offset)});"
+
+        return self._once(("pointer", buffer), buffer.name, declare)
+
+    def address(self, buffer: SharedBuffer) -> str:
+        """The 32-bit shared address of a buffer's first byte, named `<buffer>_addr`."""
+        return self._shared_address(buffer, f"{buffer.name}_addr", self.plan.buffers[buffer].offset)
+
+    def barrier(self, barrier: BarrierArray) -> str:
+        """The 32-bit shared address of a barrier array."""
+        return self._shared_address(barrier, barrier.name, self.plan.barriers[barrier])
+
+    def _shared_address(self, item: SharedBuffer | BarrierArray, hint: str, offset: int) -> str:
+        return self._once(("address", item), hint, lambda name: f"const unsigned {name} = {plus(self.base, offset)};")
+
+    def barrier_address(self, bar: BarrierRef) -> str:
+        """The 32-bit shared address of one barrier."""
+        name = self.barrier(bar.barrier)
+        index = bar.index
+        if isinstance(index, Const):
+            return name if index.value == 0 else f"{name} + {8 * int(index.value)}"
+        return f"{name} + 8 * {self.name(index)}"
+
+    def tensor_map(self, index: int) -> str:
+        """The parameter that holds a TMA descriptor."""
+        return self.tensor_maps[index]
+
+    def scratch(self, op: Op) -> str:
+        """A pointer (unsigned char*) to the agent's scratch memory for `op`, as the plan placed it."""
+        return f"({self.smem} + {self.plan.scratch[op]})"
+
+    def counter(self, key: object, hint: str, comment: str) -> str:
+        """A variable of the whole kernel that every thread counts up by itself, the same for the same key."""
+        return self._once(key, hint, lambda name: f"unsigned {name} = 0;  // {comment}")
+
+    def _once(self, key: object, hint: str, declare: Callable[[str], str]) -> str:
+        """The name that `declare` declares at the kernel's start, the same for the same key."""
+        if key not in self._prologue:
+            name = self.unique(hint, everywhere=True)
+            self._prologue[key] = name, declare(name)
+        return self._prologue[key][0]
+
+    @property
+    def debug(self) -> str:
+        """The debug buffer, an `unsigned long long*` parameter; asking for it makes the kernel have one."""
+        self.uses_debug = True
+        return "px_debug"
+
+    # ------------------------------------------------------------------ the end
+
+    def site(self, kind: str, name: str, loc: Location) -> int:
+        """The number of a place that may stop the kernel, for the host's report."""
+        self.sites.append(Site(kind, name, self.agent.name, loc))
+        return len(self.sites) - 1
+
+    def prologue(self) -> list[str]:
+        """The declarations at the start of the kernel, as far as something uses them."""
+        wanted = self._kernel_wanted
+        lines = []
+        if "lane" in wanted:
+            lines.append("const int px_lane = (int)(threadIdx.x % 32);")
+        if "warp_id" in wanted:
+            lines.append(self._warp_id_line())
+        if "base" in wanted:
+            from phalanx.cuda.text.prelude import SHARED_ADDRESS
+
+            lines.append(f"const unsigned px_base = {self.use(SHARED_ADDRESS)}(px_smem);")
+        lines += [text for _, text in self._prologue.values()]
+        return ["  " + line for line in lines]
+
+    def _warp_id_line(self) -> str:
+        # The shuffle tells the compiler that the number is the same in a warp: roles become uniform branches.
+        return "const int px_warp_id = __shfl_sync(0xffffffffu, (int)(threadIdx.x / 32), 0);"
+
+    @property
+    def uses_shared(self) -> bool:
+        return "smem" in self._kernel_wanted
+
+    def body(self) -> list[str]:
+        """The lines written so far, with the agents' identities in their places."""
+        out: list[str] = []
+        for item in self._lines:
+            out += [item] if isinstance(item, str) else item
+        return out
+
+
+def _use_counts(plan: Plan) -> Counter[Value]:
+    counts: Counter[Value] = Counter()
+    for op in plan.function.walk():
+        counts.update(op.operands())
+    return counts
+
+
+def scalar_dtype(value: Value) -> DType:
+    """The element type of a scalar or tile value."""
+    if isinstance(value.type, ScalarType | TileType):
+        return value.type.dtype
+    raise Error(f"{value.name} is an array, not a value")
+
+
+__all__ = ["Agent", "CTYPES", "Helper", "Param", "Site", "TYPEDEFS", "Var", "Writer", "scalar_dtype"]

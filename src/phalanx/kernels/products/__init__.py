@@ -1,0 +1,1 @@
+"""Matrix products: plain, batched, split along K, grouped, of experts."""

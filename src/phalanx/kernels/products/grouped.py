@@ -1,0 +1,189 @@
+"""Products of groups of rows, each with its own weights: whole tiles leave by TMA, the last of a group row by row.
+
+Rows are sorted by group. A table, made on the device, says for each tile of the output to which group it belongs, where
+it begins and where the group ends; a cluster works on one tile of one group at a time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from functools import cache
+from typing import Any
+
+import phalanx as px
+from phalanx.frozen import frozen
+from phalanx.kernels.launches import take_turn
+from phalanx.kernels.matrices import FLOATS, info_of, is_among, refused, require_config
+from phalanx.kernels.products.activations import ACTIVATIONS, activate
+from phalanx.kernels.products.group_tiles import clusters_at_once, most_tiles, operands_of, planned, sizes_of, stored_result
+from phalanx.kernels.products.matmul_tiles import peers
+from phalanx.kernels.products.orders import grouped
+
+WEIGHT_BYTES = 2
+PIECE = 16
+"""Columns that pass through an epilogue at a time: their f32 values are held beside the accumulator."""
+
+
+@px.kernel(warps=12, cluster=lambda CM, CN: (CM, CN), exit_sync=False, pdl=True)
+def grouped_ring(
+    A, W, Y, TABLE, BIAS, *, BM=128, BN=256, BK=64, CM=1, CN=2, STAGES=4, BAND=1, PARTS=2, BIASED=False, ACTIVATION=None
+):
+    """Y[i] = A[i] @ W[g].T for the rows i of every group g, CM x BM rows by CN x BN columns a cluster."""
+    x, y = px.cluster.rank(0), px.cluster.rank(1)
+    same_rows, same_columns = peers(x, y, CM, CN)
+    a = px.shared((STAGES, BM, BK), A.dtype)
+    b = px.shared((STAGES, BN, BK), W.dtype)
+    out = px.shared((2, BM // 2, BN // PARTS), Y.dtype)
+    full, empty = px.barrier(STAGES), px.barrier(STAGES)
+    take_turn()
+    steps = px.cdiv(A.shape[1], BK)
+    rows, columns = px.load(TABLE[3, 0]), px.cdiv(W.shape[1], CN * BN)
+    first, step = px.cluster.id(), px.num_blocks(0) * px.num_blocks(1) // (CM * CN)
+    ring = px.ring(STAGES)
+
+    with px.warps(0, 4, regs=40):
+        high, wide = BM // CN, BN // CM  # this CTA's share of the tile's rows and columns
+        for tile in range(first, rows * columns, step):
+            i, j = grouped(tile, rows, columns, BAND)
+            group = px.load(TABLE[0, i])
+            m, n = px.load(TABLE[1, i]) + x * BM + y * high, (j * CN + y) * BN + x * wide
+            for k in range(0, steps * BK, BK):
+                s = ring.stage
+                empty[s].wait(ring.parity ^ 1)
+                with full[s].transaction():
+                    px.tma.load(
+                        A[m : m + high, k : k + BK], a[s][y * high : y * high + high], full[s],
+                        multicast=same_rows if CN > 1 else None,
+                    )
+                    px.tma.load(
+                        W[group, n : n + wide, k : k + BK], b[s][x * wide : x * wide + wide], full[s],
+                        multicast=same_columns if CM > 1 else None,
+                    )
+                ring.advance()
+        for _ in range(STAGES):  # the peers' last releases have arrived: no CTA leaves while a signal is on its way to it
+            empty[ring.stage].wait(ring.parity ^ 1)
+            ring.advance()
+
+    for c in px.static_range(2):
+        with px.warps(4 + 4 * c, 4, regs=232):
+            top, height, width = c * BM // 2, BM // 2, BN // PARTS
+            for tile in range(first, rows * columns, step):
+                i, j = grouped(tile, rows, columns, BAND)
+                m, n, end = px.load(TABLE[1, i]) + x * BM + top, (j * CN + y) * BN, px.load(TABLE[2, i])
+                if m < end:
+                    acc = px.empty((height, BN), px.f32)
+                    last = 0
+                    for k in range(steps):
+                        s = ring.stage
+                        full[s].wait(ring.parity)
+                        px.wgmma(a[s][top : top + height], b[s].T, acc, accumulate=k > 0)
+                        px.wgmma_commit()
+                        px.wgmma_wait(1)
+                        if k > 0:
+                            empty[last].arrive(ctas=same_rows | same_columns)
+                        last = s
+                        ring.advance()
+                    px.wgmma_wait(0)
+                    empty[last].arrive(ctas=same_rows | same_columns)
+                    for part in px.static_range(0, BN, width):
+                        px.tma.wait(0, read=True)  # the part before has left the buffer
+                        piece = PIECE if BIASED or ACTIVATION is not None else width
+                        for q in px.static_range(0, width, piece):
+                            result = acc[:, part + q : part + q + piece]
+                            if BIASED:
+                                bias = px.load(BIAS[px.load(TABLE[0, i]), n + part + q : n + part + q + piece])
+                                result = result + bias.to(px.f32).reshape(1, piece)
+                            px.store(out[c][:, q : q + piece], activate(result, ACTIVATION, Y.dtype == px.bf16).to(Y.dtype))
+                        px.fence.async_proxy()
+                        if m + height <= end:
+                            px.tma.store(out[c], Y[m : m + height, n + part : n + part + width])
+                        else:  # the next group's rows are not this tile's to write
+                            place = m + px.arange(height)
+                            px.tma.scatter(out[c], px.where(place < end, place, -1), n + part, Y)
+                        px.tma.commit()
+                else:  # no row of the group: the stages pass by
+                    for _ in range(steps):
+                        full[ring.stage].wait(ring.parity)
+                        empty[ring.stage].arrive(ctas=same_rows | same_columns)
+                        ring.advance()
+            px.tma.wait(0)
+
+
+@frozen
+class GroupedConfig:
+    """Tiles of `bm` x `bn` a CTA, clusters of `cm` x `cn` that share rows of the weights and of x; see `grouped_ring`."""
+
+    bm: int = 128
+    bn: int = 256
+    cm: int = 1
+    cn: int = 2
+    stages: int = 4
+    band: int = 1
+    parts: int = 2
+    bk: int = 64
+
+    def constants(self) -> dict[str, int]:
+        """The kernel's constants of the same names, in capitals. Not to be changed: all callers get the same."""
+        return _constants(self)
+
+
+@cache
+def _constants(config: GroupedConfig) -> dict[str, int]:
+    return {name.upper(): value for name, value in asdict(config).items()}
+
+
+MIDDLE = 384
+"""Rows of a group, on average, from which two CTAs may take rows of a tile: a group's last tile, half of it unused, is
+small then."""
+KEPT_BYTES = 48 << 20
+"""Of a group's weights that stay in L2 from one row of tiles to the next."""
+
+
+@cache
+def choose_grouped(rows: int, groups: int, n: int, k: int) -> GroupedConfig:
+    """The configuration for `rows` rows in `groups` groups, `n` columns and products along `k`.
+
+    Tiles follow each other along the columns. Two CTAs of a cluster take two column tiles of the same rows, which wastes
+    least at the end of a group, as long as L2 keeps a group's weights (for 4,096 x 4,096 1.07 times as fast as the other
+    way). Larger weights are shared: the two take two row tiles of the same columns (for 14,336 x 4,096 1.19 times as
+    fast). Anyone may call it; no hardware is involved. Example: ``choose_grouped(2048, 32, 4096, 4096).cn == 2``.
+    """
+    if n <= 256 or (rows >= MIDDLE * groups and WEIGHT_BYTES * n * k > KEPT_BYTES):
+        return GroupedConfig(cm=2, cn=1)
+    return GroupedConfig()
+
+
+def grouped_matmul(
+    x: Any, w: Any, group_sizes: Any, *, bias: Any = None, activation: str | None = None, out: Any = None,
+    config: GroupedConfig | None = None,
+) -> Any:
+    """Row i of the result is ``activation(x[i] @ w[g].T + bias[g])``, g the group of row i.
+
+    The first group_sizes[0] rows are group 0, the next group_sizes[1] group 1, and so on; sizes may be 0, and rows
+    behind the last group are left as they are. `x` (rows, K) and `w` (groups, N, K) bf16 or f16; `group_sizes` a list
+    of ints or an i32 or i64 array on their device (not read by the host: nothing waits for the GPU); `bias` (groups, N)
+    of any float type; `activation` "relu", "gelu", "gelu_tanh" or "silu". Sums are f32. sm_90a, or the simulator.
+    Example: ``y = grouped_matmul(x_sorted, w, [1000, 0, 24])``.
+    """
+    rows, weights = operands_of("x", x, w)
+    (height, k), (groups, n) = rows.shape, weights.shape[:2]
+    if not is_among(activation, ACTIVATIONS):
+        raise refused(f"unknown activation {activation!r}", f"use one of {', '.join(map(str, ACTIVATIONS[1:]))}, or None")
+    if bias is not None and info_of("bias", bias, FLOATS).shape != (groups, n):
+        raise refused(f"bias has shape {tuple(bias.shape)}", f"pass one number per group and column: {(groups, n)}")
+    sizes = sizes_of(group_sizes, groups, height, x)
+    out = stored_result(x, out, (height, n), rows.dtype_name)
+    if 0 in (height, groups, n):
+        return out
+    settings = require_config(config, GroupedConfig) or choose_grouped(height, groups, n, k)
+    tall, wide, size = settings.cm * settings.bm, settings.cn * settings.bn, settings.cm * settings.cn
+    table = planned(sizes, x, height, groups, tall)
+    clusters = min(clusters_at_once(x, size), most_tiles(height, groups, tall) * px.cdiv(n, wide))
+    grouped_ring[settings.cm * clusters, settings.cn](
+        x, w, out, table, table if bias is None else bias, BIASED=bias is not None, ACTIVATION=activation,
+        **settings.constants(),
+    )
+    return out
+
+
+__all__ = ["GroupedConfig", "choose_grouped", "grouped_matmul"]

@@ -1,0 +1,344 @@
+"""Products of matrices on Hopper's tensor cores: `matmul`, with bias, activation, scales and batches in one kernel."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import field, replace
+from typing import Any
+
+import numpy as np
+
+import phalanx as px
+from phalanx.errors import Error
+from phalanx.frozen import frozen
+from phalanx.ir.types import DType
+from phalanx.kernels.matrices import FLOATS, empty, info_of, is_among, refused, result_info
+from phalanx.kernels.products.activations import ACTIVATIONS
+from phalanx.kernels.products.matmul_config import MatmulConfig, Problem, choose, require_fits, split_side
+from phalanx.kernels.products.matmul_tiles import matmul_tiles
+from phalanx.kernels.products.operands import (
+    AS_IT_IS,
+    CopyWarning,
+    Recipe,
+    batch_strides,
+    broadcast_batch,
+    folded,
+    is_copyable,
+    like,
+    lying,
+    warn,
+)
+from phalanx.kernels.products.split_k import split_k_matmul
+from phalanx.runtime.device.arrays import (
+    DTYPE_NAMES,
+    ITEM_BYTES,
+    ArrayInfo,
+    call_key,
+    dense_strides,
+    describe,
+    refuse_gradients,
+    scalar_dtype,
+)
+from phalanx.runtime.launch.remembered import remembered
+
+NARROW = ("f8e4m3", "f8e5m2")
+OPERANDS = ("bf16", "f16", *NARROW)
+SIMULATED_SMS = 4
+REMEMBERED = 1024
+
+
+@remembered("a", "b", "bias", "out", "scale_a", "scale_b")
+def matmul(
+    a: Any, b: Any, bias: Any = None, activation: str | None = None, out: Any = None, *, scale_a: Any = None,
+    scale_b: Any = None, out_dtype: Any = None, config: MatmulConfig | None = None,
+) -> Any:
+    """``activation(scale_a * scale_b * (a @ b) + bias)``, with torch.matmul's shapes.
+
+    `a` (..., M, K) and `b` (..., K, N), torch, CuPy or NumPy: both bf16, both f16, or 8-bit floats (e4m3, e5m2) in any
+    mix; vectors and batches broadcast as torch's do. Sums are f32. Any M, N, K; either operand may be the transposed
+    view of a contiguous array. What the copy engine can't read (rows that do not begin at multiples of 16 bytes, 8-bit
+    operands that are not contiguous along K) is copied first, with a `CopyWarning`.
+
+    - `bias`: (N,), (M, N) or the shape of the result, bf16, f16 or f32; `activation`: "relu", "gelu" (by erf),
+      "gelu_tanh" or "silu". Both are applied in f32, before the result is rounded.
+    - `scale_a`, `scale_b`: a number, an array of one f32, or a vector of f32: (M, 1) for a, (1, N) for b.
+    - `out` receives the result, whatever its strides; it may be the bias, and overlaps neither `a` nor `b`. Else the
+      result has `out_dtype` (px.f32, px.bf16, px.f16), by default the operands' type, bf16 for 8-bit ones.
+    - `config` overrides the choice of tiles, clusters and stages, which `matmul_config.choose` documents. Without it
+      16-bit products with few rows or columns and a large other operand may go to `split_k_matmul`
+      (`matmul_config.split_side` has the rule).
+
+    sm_90a, on the current stream, or the simulator for NumPy. Example: ``y = px.kernels.matmul(x, w.T, bias, "gelu")``.
+    """
+    arrays = (a, b, bias, out, scale_a, scale_b)
+    refuse_gradients(("a", "b", "bias", "out", "scale_a", "scale_b"), arrays)
+    key, plan = _known(arrays, (activation, out_dtype, config))
+    if plan is None:
+        infos = info_of("a", a, OPERANDS), info_of("b", b, OPERANDS)
+        options = {"scale_a": scale_a, "scale_b": scale_b, "out_dtype": out_dtype, "config": config}
+        if 1 in (len(infos[0].shape), len(infos[1].shape)):
+            return _with_vectors(a, b, bias, activation, out, infos, options)
+        plan = _plan(a, b, bias, out, infos, activation, **options)
+        if key is not None:
+            if len(_PLANS) >= REMEMBERED:
+                _PLANS.clear()
+            _PLANS[key] = plan
+    for note in plan.notes:
+        warn(note)
+    result = empty(a, plan.shape, plan.dtype) if out is None else out
+    if plan.bound is not None or plan.split is not None:
+        plan.run(a, b, bias, result, scale_a, scale_b)
+    elif plan.loop:
+        for i in range(plan.shape[0]):
+            left, right, added = (_of_batch(x, i, len(plan.shape)) for x in (a, b, bias))
+            matmul(left, right, added, activation, result[i], scale_a=scale_a, scale_b=scale_b, config=config)
+    elif 0 not in plan.shape:  # a sum of nothing
+        rows, columns = (like(x, (*shape, 16), zero=True) for x, shape in ((a, plan.shape[:-1]), (b, (plan.shape[-1],))))
+        matmul(rows, columns.swapaxes(-1, -2), bias, activation, result)
+    return result
+
+
+@frozen
+class Plan:
+    """All that a product's arguments decide, but for their addresses.
+
+    Without a kernel (`bound`) there is nothing to multiply, or (`loop`) the product is one of each matrix along the
+    batch's first axis, or (`split`) another kernel multiplies, for which the recipes are then.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+    a: Recipe = AS_IT_IS
+    b: Recipe = AS_IT_IS
+    c: Recipe = AS_IT_IS
+    bias: Recipe = AS_IT_IS
+    numbers: tuple[bool, bool] = (False, False)
+    bound: Any = None
+    constants: dict[str, Any] = field(default_factory=dict)
+    loop: bool = False
+    notes: tuple[str, ...] = ()
+    split: str | None = None
+    activation: str | None = None
+
+    def run(self, a: Any, b: Any, bias: Any, out: Any, scale_a: Any, scale_b: Any) -> None:
+        """Launches the kernel. Scales that are numbers travel as one argument, the others as vectors."""
+        if self.split is not None:
+            self.run_split(a, b, bias, out)
+            return
+        alpha = None
+        vectors = []
+        for scale, is_number in zip((scale_a, scale_b), self.numbers):
+            if is_number:
+                alpha = float(scale) * (1.0 if alpha is None else alpha)
+            vectors.append(None if scale is None or is_number else scale.reshape(-1))
+        added = None if bias is None else self.bias.make(bias)
+        self.bound(self.a.make(a), self.b.make(b), self.c.make(out), added, *vectors, alpha, **self.constants)
+
+    def run_split(self, a: Any, b: Any, bias: Any, out: Any) -> None:
+        """Few rows of A, or few columns of B: then the transposed product, which has few rows."""
+        left, right, result = self.a.make(a), self.b.make(b), self.c.make(out)
+        if self.split == "columns":
+            left, right, result = (x.swapaxes(-1, -2) for x in (right, left, result))
+        split_k_matmul(left, right, bias, self.activation, result)
+
+
+_PLANS: dict[Any, Plan] = {}
+
+
+def _known(arrays: tuple[Any, ...], rest: tuple[Any, ...]) -> tuple[Any, Plan | None]:
+    """What a plan depends on (None where that can't be looked up), and the plan if there is one already."""
+    try:
+        geometry, pointers = call_key(arrays)
+        overlaps = pointers[3] is not None and pointers[3] in pointers[:2]  # out and an operand: refused
+        key = (geometry, overlaps, rest)
+        return key, _PLANS.get(key)
+    except (Error, TypeError):
+        return None, None
+
+
+def _plan(
+    a: Any, b: Any, bias: Any, out: Any, infos: tuple[ArrayInfo, ArrayInfo], activation: str | None, *, scale_a: Any,
+    scale_b: Any, out_dtype: Any, config: MatmulConfig | None,
+) -> Plan:
+    left, right = infos
+    if left.dtype_name != right.dtype_name and not {left.dtype_name, right.dtype_name} <= set(NARROW):
+        raise refused(
+            f"a is {left.dtype_name}, b is {right.dtype_name}", "pass both bf16, both f16, or 8-bit floats in any mix"
+        )
+    if not left.shape or not right.shape or left.shape[-1] != right.shape[-2]:
+        raise refused(
+            f"a of shape {left.shape} and b of shape {right.shape} do not multiply",
+            "the last axis of a is as long as the last but one of b: (..., M, K) and (..., K, N)",
+        )
+    if not is_among(activation, ACTIVATIONS):
+        raise refused(f"unknown activation {activation!r}", f"use one of {', '.join(map(repr, ACTIVATIONS))}")
+    (m, k), n = left.shape[-2:], right.shape[-1]
+    batch = broadcast_batch(left.shape[:-2], right.shape[:-2])
+    shape = (*batch, m, n)
+    dtype = _result_dtype(left, out, out_dtype)
+    result = describe(out) if out is not None else None
+    if result is not None and result.shape != shape:
+        raise refused(f"out has shape {result.shape}, the result {shape}", "pass an out= of the result's shape")
+    if result is not None and 0 not in shape and result.pointer in (left.pointer, right.pointer):
+        taken = "a" if result.pointer == left.pointer else "b"
+        raise refused(f"out is where {taken} is, which is read while the result is written", "pass another array as out=")
+    scales = [_scale_kind(*args) for args in (("scale_a", scale_a, m, (m, 1)), ("scale_b", scale_b, n, (1, n)))]
+    added = None if bias is None else _bias_info(bias, shape)
+    if 0 in shape or k == 0:
+        return Plan(shape, dtype)
+
+    if result is None:
+        result = ArrayInfo(left.kind, left.device, 0, shape, dense_strides(shape), dtype)
+    strides = [batch_strides(left, batch), batch_strides(right, batch), batch_strides(result, batch)]
+    per_matrix = added is not None and len(added.shape) > 2
+    if per_matrix and added is not None:
+        strides.append(batch_strides(added, batch))
+    axes = folded(batch, strides)
+    if len(axes) > 1:
+        return Plan(shape, dtype, loop=True)
+    count, step_a, step_b, step_c = axes[0][:4] if axes else (1, 0, 0, 0)
+    is_row_bias = added is None or len(added.shape) == 1
+    if step_b == 0 and _stacked(left, step_a) and _stacked(result, step_c) and is_row_bias and scales[0] != "vector":
+        m, count, step_a, step_c = m * count, 1, 0, 0  # one tall matrix
+    plain = _matrices(left, step_a, (m, k)), _matrices(right, step_b, (k, n)), _matrices(result, step_c, (m, n))
+    a_recipe, a_by_k, a_note = lying("a", a, plain[0], -1)
+    b_recipe, b_by_k, b_note = lying("b", b, plain[1], -2)
+    staged = is_copyable(result)
+    problem = Problem(
+        m, n, k, count, ITEM_BYTES[left.dtype_name], ITEM_BYTES[dtype], (a_by_k, b_by_k),
+        ITEM_BYTES[added.dtype_name] if added is not None and not is_row_bias else 0, staged, "vector" in scales,
+    )
+    on = px.device(left.device) if left.kind == "cuda" else px.device()
+    device = on if left.kind == "cuda" else replace(on, sms=SIMULATED_SMS)
+    if config is None:
+        splittable = is_row_bias and scales == ["none", "none"] and dtype in (left.dtype_name, "f32")
+        if splittable and not a_note and not b_note:
+            side = split_side(problem, on)
+            if side == "rows" or (side == "columns" and added is None):
+                return Plan(shape, dtype, *plain, split=side, activation=activation)
+        config = choose(problem, device)
+    else:
+        require_fits(config, problem)
+    cm, cn = config.cluster
+    clusters = min(config.clusters(device), config.tiles(problem))
+    constants = {
+        "A_BY_K": a_by_k, "B_BY_K": b_by_k, "A_BATCH": step_a != 0, "B_BATCH": step_b != 0, "BATCH": count > 1,
+        "TMA_STORE": staged, "BIAS_KIND": _bias_kind(added, per_matrix and count > 1),
+        "SCALE_ROWS": scales[0] == "vector", "SCALE_COLUMNS": scales[1] == "vector", "ACTIVATION": activation,
+    }  # fmt: skip
+    return Plan(
+        shape, dtype, a_recipe, b_recipe, plain[2],
+        AS_IT_IS if added is None or is_row_bias else _matrices(added, axes[0][4] if per_matrix and axes else 0, (m, n)),
+        (scales[0] == "number", scales[1] == "number"), matmul_tiles[cm * clusters, cn], {**config.constants(), **constants},
+        notes=tuple(note for note in (a_note, b_note) if note),
+    )
+
+
+def _matrices(info: ArrayInfo, step: int, matrix: tuple[int, int]) -> Recipe:
+    """An argument as one matrix (`step` 0), which may be a batch of them on top of each other, or a batch along one axis."""
+    if step == 0:
+        return Recipe(drop=len(info.shape) - 2) if info.shape[-2:] == matrix else Recipe(shape=matrix)
+    return AS_IT_IS if len(info.shape) == 3 else Recipe(shape=(-1, *matrix))
+
+
+def _stacked(info: ArrayInfo, step: int) -> bool:
+    """Whether the matrices of a batch follow each other as the rows of one do."""
+    rows, stride = info.shape[-2], info.strides[-2]
+    return step != 0 and (rows == 1 or step == rows * stride)
+
+
+def _result_dtype(left: ArrayInfo, out: Any, asked: Any) -> str:
+    """The result's element type: of `out`, or as asked for, or the operands'."""
+    name = left.dtype_name if left.dtype_name in FLOATS else "bf16"
+    if asked is not None:
+        name = _dtype_name(asked)
+        if name not in FLOATS:
+            raise refused(f"out_dtype={asked!r} is no type of a result", f"use one of {', '.join(FLOATS)}")
+    if out is None:
+        return name
+    found = result_info("out", out, FLOATS).dtype_name
+    if asked is not None and found != name:
+        raise refused(f"out is {found}, out_dtype is {name}", "leave out_dtype= out: the result has the type of out")
+    return found
+
+
+def _dtype_name(asked: Any) -> str:
+    """The name of a dtype of this package, of NumPy or of torch."""
+    if isinstance(asked, DType):
+        return asked.name
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(asked, torch.dtype):
+        return DTYPE_NAMES.get(str(asked).rpartition(".")[2], str(asked))
+    if isinstance(asked, str):
+        return DTYPE_NAMES.get(asked, asked)
+    try:
+        return DTYPE_NAMES.get(np.dtype(asked).name, str(asked))
+    except TypeError:
+        return str(asked)
+
+
+def _scale_kind(what: str, scale: Any, size: int, shape: tuple[int, int]) -> str:
+    """ "none", "number", "one" (an array of one) or "vector"."""
+    if scale is None:
+        return "none"
+    if scalar_dtype(scale) is not None:
+        return "number"
+    if describe(scale) is None:
+        raise refused(f"{what} is a {type(scale).__name__}", f"pass a number, an array of one, or one of shape {shape}")
+    info = info_of(what, scale, ("f32",))
+    if all(extent == 1 for extent in info.shape):
+        return "one"
+    if info.shape not in (shape, (size,)):
+        raise refused(f"{what} has shape {info.shape}", f"pass a number, an array of one, or one of shape {shape}")
+    return "vector"
+
+
+def _bias_info(bias: Any, shape: tuple[int, ...]) -> ArrayInfo:
+    info = info_of("bias", bias)
+    known = dict.fromkeys((shape[-1:], shape[-2:], shape))
+    if info.shape not in known:
+        raise refused(
+            f"bias has shape {info.shape}, the result {shape}", f"pass a bias of shape {' or '.join(map(str, known))}"
+        )
+    return info
+
+
+def _bias_kind(info: ArrayInfo | None, batched: bool) -> str | None:
+    if info is None:
+        return None
+    if len(info.shape) == 1:
+        return "row"
+    return "batch" if batched else "matrix"
+
+
+def _with_vectors(
+    a: Any, b: Any, bias: Any, activation: str | None, out: Any, infos: tuple[ArrayInfo, ArrayInfo], options: dict[str, Any]
+) -> Any:
+    """Vectors as matrices of one row or column, which the result then loses again; a bias of its shape likewise."""
+    rows, columns = (len(info.shape) == 1 for info in infos)
+    if bias is not None:
+        axes = len(info_of("bias", bias).shape)
+        if rows and columns:
+            bias = bias.reshape(1) if axes == 0 else bias
+        elif columns:
+            bias = bias[..., None]
+        elif axes > 1:
+            bias = bias[..., None, :]
+    into = out
+    if into is not None:
+        into = into[..., None, :] if rows and not columns else into[..., None] if not rows else into[None, None]
+    result = matmul(a[None] if rows else a, b[:, None] if columns else b, bias, activation, into, **options)
+    if out is not None:
+        return out
+    shape = tuple(result.shape)
+    return result.reshape(shape[:-2] + shape[-2:-1] * (not rows) + shape[-1:] * (not columns))
+
+
+def _of_batch(x: Any, i: int, rank: int) -> Any:
+    """Element `i` of a batch's first axis; arrays without that axis stay as they are."""
+    if x is None or x.ndim < rank:
+        return x
+    return x[i if x.shape[0] > 1 else 0]
+
+
+__all__ = ["ACTIVATIONS", "CopyWarning", "MatmulConfig", "Problem", "choose", "matmul"]

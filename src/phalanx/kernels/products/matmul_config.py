@@ -1,0 +1,268 @@
+"""How `px.kernels.matmul` cuts a product into tiles, and who decides: a cost model of one wave of tiles.
+
+The cycles of a tile are those of its steps along K, each as long as the slowest of tensor cores, shared memory and L2
+takes, and of its epilogue. A product takes as many waves as its tiles fill clusters, each as long as one tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from math import ceil
+
+from phalanx.errors import Error, caller_location
+from phalanx.frozen import frozen
+from phalanx.kernels.products.split_k import FIXED, HBM, HBM_SM, MOST_ROWS, choose_split, predicted
+from phalanx.runtime.device.devices import Device
+from phalanx.runtime.device.devices import device as default_device
+
+SHARED_BYTES = 232448
+RESERVED_BYTES = 1024  # barriers, alignment, and what vectors of the epilogue pass through
+STEP_BYTES = 128  # of K in one stage: a row of the widest swizzle
+MAX_STAGES = 8
+PART_BYTES = 36 * 1024  # of shared memory that the epilogue may use
+WIDTHS = (128, 64, 32)  # of a part of the epilogue, in columns: more would need more registers than there are
+SCALE_BYTES, MOST_GROUPS = 4, 2  # of an f32; warpgroups that multiply, each with columns' scales of its own
+ROW_PADDING = 16  # bytes per row where a tile changes its layout through shared memory
+
+# What the cost model knows of an H200, in cycles and bytes per cycle and SM.
+SHARED_RATE = 128
+L2_RATE, L2_RATE_ALONE = 40, 64  # with all SMs reading, and with few
+LINE, ASTRIDE = 128, 1.5  # bytes of a line of L2; what rows cost that do not begin at lines, so that a piece takes two
+EPILOGUE, EPILOGUE_RATE = 1200, 16  # a tile's last product to its first store; elements per cycle of the rest
+PART = 500  # beyond two parts: the store before has to have read the buffer
+LAUNCH = 4000  # from the launch to the first product, and the last store
+STEP = 32  # waiting for a stage and giving it back
+SINGLE_GROUP = 1.15  # one warpgroup alone leaves gaps between its products
+
+MARGIN = 0.95  # the tiles listed first are the ones best measured: others must promise to be that much quicker
+
+# Against the kernel that splits K, whose model counts microseconds of a launch that finds nothing in L2.
+CLOCK = 1750  # cycles of a microsecond where memory is the limit
+STREAMED_BYTES = 8 << 20  # of the larger operand: below that either kernel takes about as long as its launch
+# Of the tiles' time, what the split's may be. Its model is fitted to measurements of few rows, the one of tiles to large
+# products.
+ALLOWED = {"rows": 1.05, "columns": 1.0}
+# Microseconds per element of the result; of columns, before they were stored as they lie.
+STORED = {"rows": 0.0, "columns": 6.5e-6}
+# As many or fewer always split: 1, 16, 64 and 128 rows measured 0.40, 0.70, 0.94 and 0.65 of the tiles' time, 1 and 16
+# columns 0.38 and 0.49.
+FEW = {"rows": 128, "columns": 16}
+# More are never split: 256 columns of 4096 x 256 x 14336 took 56.8 us, kernels alone, the tiles 49.9.
+MOST = {"rows": MOST_ROWS, "columns": 128}
+
+# Rows, columns and multiplying warpgroups.
+TILES = (
+    (128, 256, 2), (256, 128, 2), (128, 192, 2), (128, 128, 2), (128, 64, 2), (64, 256, 1), (64, 128, 1), (64, 64, 1),
+    (128, 160, 2),
+)  # fmt: skip
+CLUSTERS = ((2, 1), (1, 2), (1, 1), (2, 2))
+# Of the first tile. CTAs that share rows of A fetch more than those that share columns of B, 320 lines a step instead of
+# 256, and yet are 0.3% faster over six large products, 2% in bursts at 2048 x 2048 x 16384.
+CLUSTERS_OF_FIRST = ((1, 2), (2, 1), (1, 1), (2, 2))
+PAIRS = CLUSTERS_OF_FIRST[:2]
+PANEL = 64  # elements of 16 bits in a row of the widest swizzle: what is not contiguous along K is shared in panels
+
+
+@frozen
+class MatmulConfig:
+    """How a product is cut. A CTA computes `bm` x `bn` at a time with `groups` warpgroups, `bk` along K in a stage.
+
+    `cluster` CTAs along M and N share operands; `group` rows of clusters are worked on at a time, which decides what L2
+    holds; a tile is stored in `parts`. Example: ``matmul(a, b, config=MatmulConfig(128, 128, stages=6, parts=1))``.
+    """
+
+    bm: int = 128
+    bn: int = 256
+    bk: int = 64
+    stages: int = 4
+    cluster: tuple[int, int] = (1, 2)
+    group: int = 16
+    parts: int = 2
+    groups: int = 2
+
+    def constants(self) -> dict[str, int]:
+        """Those of the kernel `matmul_tiles`."""
+        cm, cn = self.cluster
+        return {
+            "BM": self.bm, "BN": self.bn, "BK": self.bk, "STAGES": self.stages, "CM": cm, "CN": cn, "GROUP": self.group,
+            "PARTS": self.parts, "GROUPS": self.groups,
+        }
+
+    def tiles(self, problem: Problem) -> int:
+        """Tiles of a whole cluster."""
+        rows = ceil(problem.m / (self.bm * self.cluster[0]))
+        return rows * ceil(problem.n / (self.bn * self.cluster[1])) * problem.batch
+
+    def clusters(self, device: Device) -> int:
+        """How many clusters run at once."""
+        return max(1, device.clusters(self.cluster[0] * self.cluster[1]))
+
+
+@frozen
+class Problem:
+    """A product as the heuristic sees it: `batch` products of (m, k) and (k, n), and what the epilogue holds.
+
+    `by_k` says for each operand whether it is contiguous along K. `matrix` is the size of an element of a bias with a
+    row for each row of the result, else 0; `staged`: the result leaves by TMA stores;
+    `vectors`: there are scales of rows or columns, which pass through shared memory.
+    """
+
+    m: int
+    n: int
+    k: int
+    batch: int = 1
+    itemsize: int = 2
+    out_itemsize: int = 2
+    by_k: tuple[bool, bool] = (True, True)
+    matrix: int = 0
+    staged: bool = True
+    vectors: bool = False
+
+
+def epilogue_bytes(problem: Problem, bm: int, width: int) -> int:
+    """Shared memory of an epilogue that works on `width` columns at a time."""
+    total = bm * width * problem.out_itemsize + (0 if problem.staged else bm * ROW_PADDING)
+    total += SCALE_BYTES * (bm + MOST_GROUPS * width) if problem.vectors else 0
+    return total + (bm * (width * problem.matrix + ROW_PADDING) if problem.matrix else 0)
+
+
+def complete(problem: Problem, bm: int, bn: int, groups: int, cluster: tuple[int, int]) -> MatmulConfig:
+    """The configuration with these tiles: as few parts as the epilogue's room allows, as many stages as fit."""
+    widths = (width for width in WIDTHS if bn % width == 0 and epilogue_bytes(problem, bm, width) <= PART_BYTES)
+    parts = bn // next(widths, WIDTHS[-1])
+    bk = STEP_BYTES // problem.itemsize
+    left = SHARED_BYTES - RESERVED_BYTES - epilogue_bytes(problem, bm, bn // parts)
+    stages = min(MAX_STAGES, left // ((bm + bn) * STEP_BYTES))
+    group = max(1, 2048 // (bm * cluster[0]))
+    return MatmulConfig(bm, bn, bk, stages, cluster, group, parts, groups)
+
+
+def cuts_panels(problem: Problem, rows: int, columns: int) -> bool:
+    """Whether a CTA's share of an operand that is not contiguous along K would not be whole panels."""
+    return any(share % PANEL and not by_k for share, by_k in zip((rows, columns), problem.by_k))
+
+
+def candidates(problem: Problem) -> Iterator[MatmulConfig]:
+    """The configurations that the product allows, the default first."""
+    for number, (bm, bn, groups) in enumerate(TILES):
+        for cm, cn in CLUSTERS if number else CLUSTERS_OF_FIRST:
+            wasted = (cm > 1 and problem.m <= bm) or (cn > 1 and problem.n <= bn)
+            if wasted or cuts_panels(problem, bm // cn, bn // cm):
+                continue
+            config = complete(problem, bm, bn, groups, (cm, cn))
+            if config.stages >= 2:
+                yield config
+
+
+def cycles(problem: Problem, config: MatmulConfig, device: Device) -> float:
+    """What the model thinks the product takes."""
+    (cm, cn), bm, bn = config.cluster, config.bm, config.bn
+    tiles, slots = config.tiles(problem), config.clusters(device)
+    busy = min(tiles, slots) * cm * cn
+    products = bm // 64 * STEP_BYTES // 32  # instructions of 64 rows and 32 bytes of K
+    tensor = products * max(bn / 2, (64 + bn) * 32 / SHARED_RATE) * (SINGLE_GROUP if config.groups == 1 else 1.0)
+    fetched = 0.0
+    for share, by_k, size in ((bm / cn, problem.by_k[0], problem.m), (bn / cm, problem.by_k[1], problem.n)):
+        pitch = (problem.k if by_k else size) * problem.itemsize
+        fetched += share * STEP_BYTES * (ASTRIDE if pitch % LINE else 1.0)
+    step = STEP + max(tensor, fetched / min(L2_RATE_ALONE, L2_RATE * device.sms / busy))
+    tile = ceil(problem.k * problem.itemsize / STEP_BYTES) * step + EPILOGUE + bm * bn / EPILOGUE_RATE
+    tile += PART * max(0, config.parts - 2)
+    return LAUNCH + ceil(tiles / slots) * tile
+
+
+@lru_cache(maxsize=1024)
+def choose(problem: Problem, device: Device | None = None) -> MatmulConfig:
+    """The configuration for a product: the default, unless the model thinks another is quicker by `MARGIN`.
+
+    The default is a pair of CTAs with the first tile, the pair that fills fewer waves: 8192 x 11008 are 22 waves of
+    (1, 2), since 43 columns of tiles do not come in pairs, and 21 of (2, 1). Both are well measured, so no margin is asked.
+    Anyone may call it; no hardware is involved. Example: ``choose(Problem(4096, 4096, 4096)).bn == 256``.
+    """
+    on = device or default_device()
+    taken = {config: cycles(problem, config, on) for config in candidates(problem)}
+    first = next(iter(taken))
+    pairs = [c for c in taken if (c.bm, c.bn) == (first.bm, first.bn) and c.cluster in PAIRS]
+    default = min(pairs, key=lambda config: taken[config], default=first)
+    best = min(taken, key=lambda config: taken[config])
+    return best if taken[best] < MARGIN * taken[default] else default
+
+
+def microseconds(problem: Problem, config: MatmulConfig, device: Device) -> float:
+    """What a product takes that finds nothing in L2: the cycles of its tiles, or its bytes from and to HBM.
+
+    Where there are fewer tiles than SMs, each SM's share of the larger operand is the limit.
+    """
+    operands = problem.batch * problem.k * (problem.m + problem.n) * problem.itemsize
+    moved = operands + problem.batch * problem.m * problem.n * problem.out_itemsize
+    ctas = min(device.sms, config.tiles(problem) * config.cluster[0] * config.cluster[1])
+    streamed = problem.batch * problem.k * max(problem.m, problem.n) * problem.itemsize / ctas
+    return FIXED + max((cycles(problem, config, device) - LAUNCH) / CLOCK, moved / HBM, streamed / HBM_SM)
+
+
+@lru_cache(maxsize=1024)
+def split_side(problem: Problem, device: Device | None = None) -> str | None:
+    """Which side of a product has so few rows or columns that the kernel that splits K is the quicker one.
+
+    "rows": C = A @ B by `split_k_matmul(a, b)`; "columns": the transposed product, by `split_k_matmul(b.T, a.T)`; None:
+    tiles. A side qualifies if it has at most `MOST`, 16-bit operands contiguous along K on that side, and the other
+    operand has at least `STREAMED_BYTES`. Up to `FEW` rows or columns are split; else the models decide: split if its
+    predicted time is at most `ALLOWED` times that of the best tiles. Anyone may call it; no hardware is involved.
+    Example: ``split_side(Problem(64, 8192, 8192)) == "rows"``.
+    """
+    if problem.batch != 1 or problem.itemsize != 2:
+        return None
+    on = device or default_device()
+    tiles = microseconds(problem, choose(problem, on), on)
+    for side, few, many, by_k in (
+        ("rows", problem.m, problem.n, problem.by_k[0]), ("columns", problem.n, problem.m, problem.by_k[1]),
+    ):  # fmt: skip
+        if few > MOST[side] or few > many or not by_k or many * problem.k * problem.itemsize < STREAMED_BYTES:
+            continue
+        if few <= FEW[side]:
+            return side
+        split = predicted(choose_split(few, many, problem.k), few, many, problem.k) + STORED[side] * few * many
+        if split <= ALLOWED[side] * tiles:
+            return side
+    return None
+
+
+def require_fits(config: MatmulConfig, problem: Problem) -> None:
+    """What a configuration given by hand must obey; `px.Error` says what it breaks."""
+    if not isinstance(config, MatmulConfig):
+        raise Error(
+            f"config is a {type(config).__name__}, not a MatmulConfig", location=caller_location(),
+            remedy="pass config=phalanx.kernels.products.matmul_config.MatmulConfig(bm=128, bn=128, stages=4)",
+        )
+    bm, bn, groups, (cm, cn) = config.bm, config.bn, config.groups, config.cluster
+    step = STEP_BYTES // problem.itemsize
+    broken = ""
+    if groups not in (1, 2) or bm % (64 * groups):
+        broken = f"bm={bm} is not a multiple of 64 rows for each of {groups} warpgroups (1 or 2)"
+    elif not 16 <= bn <= 256 or bn % 16:
+        broken = f"bn={bn} is not a multiple of 16 from 16 to 256"
+    elif bm // groups * bn > 64 * 256:
+        broken = f"{bm // groups} x {bn} results a warpgroup do not fit its registers, which hold 64 x 256"
+    elif config.bk <= 0 or config.bk % step:
+        broken = f"bk={config.bk} is not a multiple of {step}, which are {STEP_BYTES} bytes"
+    elif bn % config.parts or bn // config.parts % 8:
+        broken = f"bn={bn} is not {config.parts} parts of a multiple of 8 columns"
+    elif config.stages < 2 or config.group < 1:
+        broken = f"stages={config.stages} and group={config.group}: there are at least 2 stages and 1 row of clusters"
+    elif cm < 1 or cn < 1 or cm * cn > 16:
+        broken = f"a cluster of {cm} x {cn}, which has 1 to 16 CTAs"
+    elif bm % (8 * cn) or bn % (8 * cm):
+        broken = f"{cn} CTAs do not share {bm} rows, or {cm} do not share {bn} columns, in multiples of 8"
+    elif cuts_panels(problem, bm // cn, bn // cm):
+        broken = f"a share of an operand that is not contiguous along K is not a multiple of {PANEL}"
+    else:
+        stage = (bm + bn) * config.bk * problem.itemsize
+        room = SHARED_BYTES - epilogue_bytes(problem, bm, bn // config.parts)
+        if config.stages * stage > room:
+            broken = f"{config.stages} stages of {stage:,} bytes do not fit the {max(room, 0):,} that the epilogue leaves"
+    if broken:
+        raise Error(
+            f"a configuration that matmul can't use: {broken}", location=caller_location(),
+            remedy="leave config= out, or start from phalanx.kernels.products.matmul_config.choose(Problem(m, n, k))",
+        )

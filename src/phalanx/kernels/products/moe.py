@@ -1,0 +1,177 @@
+"""Grouped products of a mixture of experts, whose rows are gathered by index into the operand, or scattered as sums.
+
+Tokens are sorted by expert; tile t of the output belongs to one expert and ends where its tokens do. Two CTAs of a
+cluster take two column tiles of the same rows, each fetches half of the rows for both: half of the row copies.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import phalanx as px
+from phalanx.kernels.gather import INDICES
+from phalanx.kernels.launches import take_turn
+from phalanx.kernels.matrices import info_of, refused, result_info
+from phalanx.kernels.products.group_tiles import clusters_at_once, most_tiles, operands_of, planned, sizes_of, stored_result
+
+SUMS = ("f32", "bf16", "f16")
+ROWS = 128
+OPTIONS = frozenset({"BM", "BN", "BK", "STAGES", "PARTS"})
+
+
+@px.kernel(warps=12, cluster=2, exit_sync=False, pdl=True)
+def expert_ring(
+    A, I, W, Y, TABLE, WEIGHT, *, BM=ROWS, BN=256, BK=64, STAGES=4, PARTS=2, GATHER=True, SCATTER=False
+):
+    """Y[i] = A[I[i]] @ W[e].T with GATHER, or A[i] @ W[e].T; with SCATTER Y[I[i]] += WEIGHT[i] * (A[i] @ W[e].T)."""
+    rank = px.cluster.rank()
+    half = BM // 2
+    a = px.shared((STAGES, BM, BK), A.dtype)
+    b = px.shared((STAGES, BN, BK), A.dtype)
+    full, empty = px.barrier(STAGES), px.barrier(STAGES)
+    take_turn()
+    steps = px.cdiv(A.shape[1], BK)
+    columns = px.cdiv(W.shape[1], 2 * BN)
+    total = px.load(TABLE[3, 0]) * columns
+    first, step = px.cluster.id(), px.num_blocks(0) // 2
+    ring = px.ring(STAGES)
+    if not SCATTER:
+        out = px.shared((2, half, BN // PARTS), Y.dtype)
+
+    with px.warps(0, 4, regs=40):
+        for tile in range(first, total, step):
+            t = tile // columns
+            e, m, n = px.load(TABLE[0, t]), px.load(TABLE[1, t]) + rank * half, (tile % columns * 2 + rank) * BN
+            if GATHER:
+                rows = px.load(I[m : m + half], fill=-1)
+            for k in range(0, steps * BK, BK):
+                s = ring.stage
+                empty[s].wait(ring.parity ^ 1)
+                with full[s].transaction():
+                    mine = a[s][rank * half : rank * half + half]
+                    if GATHER:
+                        px.tma.gather(A, rows, k, mine, full[s], multicast=0b11)
+                    else:
+                        px.tma.load(A[m : m + half, k : k + BK], mine, full[s], multicast=0b11)
+                    px.tma.load(W[e, n : n + BN, k : k + BK], b[s], full[s])
+                ring.advance()
+        for _ in range(STAGES):  # the peer's last releases have arrived: no CTA leaves while a signal is on its way to it
+            empty[ring.stage].wait(ring.parity ^ 1)
+            ring.advance()
+
+    for c in px.static_range(2):
+        with px.warps(4 + 4 * c, 4, regs=232):
+            for tile in range(first, total, step):
+                t = tile // columns
+                m, n, end = px.load(TABLE[1, t]) + c * half, (tile % columns * 2 + rank) * BN, px.load(TABLE[2, t])
+                acc = px.empty((half, BN), px.f32)
+                last = 0
+                for k in range(steps):
+                    s = ring.stage
+                    full[s].wait(ring.parity)
+                    px.wgmma(a[s][c * half : c * half + half], b[s].T, acc, accumulate=k > 0)
+                    px.wgmma_commit()
+                    px.wgmma_wait(1)
+                    if k > 0:
+                        empty[last].arrive(ctas=0b11)
+                    last = s
+                    ring.advance()
+                px.wgmma_wait(0)
+                empty[last].arrive(ctas=0b11)
+                place = m + px.arange(half)
+                if SCATTER:
+                    token = px.load(I[m : m + half], fill=-1)
+                    named = (place < end) & (token >= 0) & (token < Y.shape[0])
+                    token = px.where(named, token, -1).to(px.i32)  # only now: 64 bits may name a row that 32 would wrap to
+                    weight = px.load(WEIGHT[m : m + half]).to(px.f32).reshape(half, 1)
+                    for part in px.static_range(0, BN, 64):
+                        y = (acc[:, part : part + 64] * weight).to(Y.dtype)
+                        px.atomic_add(Y[token, n + part : n + part + 64], y)
+                else:
+                    width = BN // PARTS
+                    for part in px.static_range(0, BN, width):
+                        px.tma.wait(0, read=True)
+                        px.store(out[c], acc[:, part : part + width].to(Y.dtype))
+                        px.fence.async_proxy()
+                        if m + half <= end:
+                            px.tma.store(out[c], Y[m : m + half, n + part : n + part + width])
+                        else:  # the next expert's rows are not this tile's to write
+                            px.tma.scatter(out[c], px.where(place < end, place, -1), n + part, Y)
+                        px.tma.commit()
+            px.tma.wait(0)
+
+
+def moe_gather_matmul(x: Any, idx: Any, w: Any, group_sizes: Any, *, out: Any = None, **options: int) -> Any:
+    """Row i of the result is ``x[idx[i]] @ w[e].T``, e the expert of i.
+
+    The first group_sizes[0] rows have expert 0, the next group_sizes[1] expert 1, and so on.
+    `x` (tokens, K) and `w` (experts, N, K) bf16 or f16, K and N multiples of 8; `idx` and `group_sizes` i32 or i64, all
+    on one device; `group_sizes` may also be a list. The gathered rows go straight to shared memory: there is no gathered
+    copy of `x`. A row outside `x` counts as zeros. Sums are f32. sm_90, or the simulator. Example:
+    ``h = moe_gather_matmul(x, order, w1, counts)``.
+    """
+    rows, weights = operands_of("x", x, w)
+    names = _indices(idx)
+    out = stored_result(x, out, (names, weights.shape[1]), rows.dtype_name)
+    _launch(x, idx, w, out, group_sizes, None, names, {**options, "GATHER": True})
+    return out
+
+
+def moe_matmul(x: Any, w: Any, group_sizes: Any, *, out: Any = None, **options: int) -> Any:
+    """Row i of the result is ``x[i] @ w[e].T``: the grouped product of rows that are already sorted by expert.
+
+    Arrays as in `moe_gather_matmul`. sm_90, or the simulator. Example: ``y = moe_matmul(x_sorted, w, counts)``.
+    """
+    rows, weights = operands_of("x", x, w)
+    out = stored_result(x, out, (rows.shape[0], weights.shape[1]), rows.dtype_name)
+    _launch(x, None, w, out, group_sizes, None, rows.shape[0], {**options, "GATHER": False})
+    return out
+
+
+def moe_matmul_scatter(h: Any, w: Any, group_sizes: Any, idx: Any, weight: Any, out: Any, **options: int) -> Any:
+    """Adds ``weight[i] * (h[i] @ w[e].T)`` to row idx[i] of `out` for every row i of `h`, and returns `out`.
+
+    `h` (rows, K) and `w` (experts, N, K) bf16 or f16; `weight` (rows,) f32, bf16 or f16; `out` (tokens, N) f32, bf16
+    or f16, summed atomically in its type. Rows outside `out` are left out. sm_90, or the simulator. Example:
+    ``moe_matmul_scatter(h, w2, counts, order, gates, y)``.
+    """
+    rows, weights = operands_of("h", h, w)
+    names = _indices(idx)
+    if names != rows.shape[0]:
+        raise refused(f"idx has {names} entries", f"pass one per row of h: {rows.shape[0]}")
+    if info_of("weight", weight, SUMS).shape != (names,):
+        raise refused(f"weight has shape {tuple(weight.shape)}", f"pass one per row of h: ({names},)")
+    found = result_info("out", out, SUMS)
+    if len(found.shape) != 2 or found.shape[1] != weights.shape[1]:
+        raise refused(f"out has shape {found.shape}", f"pass a matrix of {weights.shape[1]} columns, one per row of w[e]")
+    _launch(h, idx, w, out, group_sizes, weight, names, {**options, "GATHER": False, "SCATTER": True})
+    return out
+
+
+def _indices(idx: Any) -> int:
+    """How many there are."""
+    shape = info_of("idx", idx, INDICES).shape
+    if len(shape) != 1:
+        raise refused(f"idx has shape {shape}", "pass a vector; idx.reshape(-1) makes one")
+    return shape[0]
+
+
+def _launch(
+    a: Any, idx: Any, w: Any, out: Any, group_sizes: Any, weight: Any, rows: int, options: dict[str, int]
+) -> None:
+    unknown = sorted(options.keys() - OPTIONS - {"GATHER", "SCATTER"})
+    if unknown:
+        raise refused(f"unknown option {unknown[0]}", f"there are {', '.join(sorted(OPTIONS))}")
+    experts, columns = w.shape[0], w.shape[1]
+    sizes = sizes_of(group_sizes, experts, rows, a)
+    if 0 in (rows, columns, experts):
+        return
+    height = options.get("BM", ROWS)
+    table = planned(sizes, a, rows, experts, height)
+    pairs = px.cdiv(columns, 2 * options.get("BN", 256))
+    clusters = min(clusters_at_once(a, 2), most_tiles(rows, experts, height) * pairs)
+    index = sizes if idx is None else idx
+    expert_ring[2 * clusters](a, index, w, out, table, index if weight is None else weight, **options)
+
+
+__all__ = ["moe_gather_matmul", "moe_matmul", "moe_matmul_scatter"]

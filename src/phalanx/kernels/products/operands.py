@@ -1,0 +1,144 @@
+"""What a product is made of: batches as one axis, operands as the copy engine takes them, without copies where it can."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from phalanx.errors import Error, caller_location
+from phalanx.frozen import frozen
+from phalanx.ir.archs import COPY_CHUNK
+from phalanx.runtime.device.arrays import ITEM_BYTES, ArgumentKind, ArrayInfo, describe, kind_of
+
+
+class CopyWarning(UserWarning):
+    """An operand is copied first, because the hardware can't read it as it lies."""
+
+
+@frozen
+class Recipe:
+    """How an argument becomes what the kernel takes: its first matrix only, another shape, its transpose, a copy."""
+
+    drop: int = 0
+    shape: tuple[int, ...] | None = None
+    transposed: bool = False
+    copied: bool = False
+
+    def make(self, x: Any) -> Any:
+        if self.drop:
+            x = x[(0,) * self.drop]
+        if self.shape is not None:
+            x = x.reshape(self.shape)
+        if self.transposed:
+            x = x.swapaxes(-1, -2)
+        return padded_copy(x) if self.copied else x
+
+
+AS_IT_IS = Recipe()
+
+
+def batch_strides(info: ArrayInfo, batch: tuple[int, ...], matrix_axes: int = 2) -> tuple[int, ...]:
+    """Strides of an array along the axes of a batch; 0 where it has only one matrix for all of them."""
+    own = len(info.shape) - matrix_axes
+    sizes, strides = info.shape[:own], info.strides[:own]
+    missing = len(batch) - own
+    return (0,) * missing + tuple(0 if size == 1 else stride for size, stride in zip(sizes, strides))
+
+
+def folded(batch: tuple[int, ...], strides: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """The axes of a batch with neighbours joined where every array allows it: (size, stride in each array), outer first."""
+    axes: list[tuple[int, ...]] = []
+    for size, *steps in zip(batch, *strides):
+        if size == 1:
+            continue
+        if axes and all(outer == size * inner for outer, inner in zip(axes[-1][1:], steps)):
+            axes[-1] = (axes[-1][0] * size, *steps)
+        else:
+            axes.append((size, *steps))
+    return axes
+
+
+def is_copyable(info: ArrayInfo) -> bool:
+    """Whether TMA descriptors take the array as it lies: rows are contiguous, all else steps by multiples of 16 bytes."""
+    steps = all(stride > 0 for size, stride in zip(info.shape, info.strides) if size > 1)
+    return steps and info.contiguous_inner and info.aligned16
+
+
+def lying(
+    what: str, x: Any, recipe: Recipe, k_axis: int, *, by: str = "matmul", along_k_only: bool = False
+) -> tuple[Recipe, bool, str | None]:
+    """The recipe for an operand whose axis `k_axis` (-1 or -2) is K, whether it is contiguous along K, and a note on a copy.
+
+    The kernel takes (rows, K) or (K, rows): the one that needs no copy. 8-bit types are read along K only, and so is
+    what the caller says so of. The note names the function that copies, `by`.
+    """
+    made = recipe.make(x)
+    straight, other = describe(made), describe(made.swapaxes(-1, -2))
+    assert straight is not None and other is not None
+    along_k, along_rows = (straight, other) if k_axis == -1 else (other, straight)
+    narrow = ITEM_BYTES[straight.dtype_name] == 1
+    fixed = narrow or along_k_only
+    by_k, note = True, None
+    if not is_copyable(along_k):
+        if not fixed and is_copyable(along_rows):
+            by_k = False
+        else:
+            # Copied as it lies where the kernel allows that: a copy that does not transpose is the quicker one.
+            by_k = fixed or abs(along_k.strides[-1]) <= abs(along_rows.strides[-1])
+            reason = "its rows do not begin at multiples of 16 bytes"
+            if fixed and not along_k.contiguous_inner:
+                reason = f"{'8-bit types are' if narrow else 'it is'} read along K only"
+            note = f"{by} copies {what}, of shape {straight.shape} and strides {straight.strides}: {reason}"
+    return replace(recipe, transposed=by_k != (k_axis == -1), copied=note is not None), by_k, note
+
+
+def warn(note: str) -> None:
+    """A `CopyWarning` at the line outside this package that led here."""
+    warnings.warn(note, CopyWarning, stacklevel=_outside())
+
+
+def _outside() -> int:
+    """How many frames up the first one outside this package is, as `warnings.warn` of the caller counts them."""
+    level, frame = 0, sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("phalanx."):
+        level, frame = level + 1, frame.f_back  # type: ignore[assignment]
+    return level + 1
+
+
+def padded_copy(x: Any) -> Any:
+    """A copy of the same shape whose rows begin at multiples of 16 bytes."""
+    info = describe(x)
+    assert info is not None
+    step = COPY_CHUNK // ITEM_BYTES[info.dtype_name]
+    columns = -(-info.shape[-1] // step) * step
+    made = like(x, (*info.shape[:-1], columns))[..., : info.shape[-1]]
+    made[...] = x
+    return made
+
+
+def like(x: Any, shape: tuple[int, ...], *, zero: bool = False) -> Any:
+    """A new contiguous array of the same kind, type and device."""
+    kind = kind_of(x)
+    if kind is ArgumentKind.TORCH:
+        return x.new_zeros(shape) if zero else x.new_empty(shape)
+    if kind is ArgumentKind.CUPY:
+        cupy = sys.modules["cupy"]
+        with x.device:
+            return (cupy.zeros if zero else cupy.empty)(shape, x.dtype)
+    return (np.zeros if zero else np.empty)(shape, x.dtype)
+
+
+def broadcast_batch(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+    """The batch of a product of two batches."""
+    try:
+        return np.broadcast_shapes(a, b)
+    except ValueError:
+        raise Error(
+            f"batches of shape {a} and {b} do not broadcast", location=caller_location(),
+            remedy="the axes before the last two are equal, or 1, or missing",
+        ) from None

@@ -1,0 +1,286 @@
+"""How the row-wise kernels hold a row: which CTA, thread and register has which columns, and who decides.
+
+A row lies in the registers of a cluster, from its one read to its one write. A CTA holds `parts` tiles of `width`
+columns of it, one 16-byte vector per thread and tile, in the array's own element type; columns that do not fit lie in
+`shared` more tiles in shared memory. Short rows share a CTA: `rows` of them, a warp or less for each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from functools import cache
+from typing import Any
+
+import phalanx as px
+from phalanx.errors import Error, caller_location
+from phalanx.frozen import frozen
+from phalanx.runtime.device.arrays import describe
+
+VECTOR_BYTES = 16
+MAX_CLUSTER = 16
+HELD = 8  # vectors per thread that leave room for 64 registers a thread, 1,024 threads an SM
+FEWER_HELD = 6  # the same for kernels that need more registers besides, and for narrow elements that come one by one
+MOST_HELD = 10  # with 128 registers and 512 threads
+SHARED_BYTES = 192 * 1024
+STREAMED_FROM = 8  # CTAs of a cluster
+AHEAD = 4  # vectors per thread that leave room for as many weights
+CENTERED_HELD = {8: 7, 16: 6}  # by the CTAs of 512 threads: leaves room for the moments, and for how many columns each has
+CENTERED_PARTS = 5  # of longer ones, with the rest in shared memory
+
+
+@frozen
+class RowConfig:
+    """How a row is spread. `columns` that `cluster` CTAs hold may be more than the row has: the rest is masked.
+
+    `once`: the row passes the SM's cache by, on its way in and out. `ahead`: weights are in registers, too, before the
+    row's sum is known, for the kernels that have any.
+    """
+
+    cluster: int
+    warps: int
+    rows: int
+    width: int
+    parts: int
+    shared: int = 0
+    per_sm: int = 1
+    once: bool = False
+    ahead: bool = False
+
+    @property
+    def columns(self) -> int:
+        return self.cluster * (self.parts + self.shared) * self.width
+
+    def constants(self) -> dict[str, int]:
+        """The kernels' constants of the same names, in capitals, but for AHEAD, which only weighted kernels have.
+
+        Not to be changed: all callers get the same.
+        """
+        return _constants(self)
+
+    def grid(self, rows: int) -> int:
+        return self.cluster * px.cdiv(rows, self.rows)
+
+
+@cache
+def _constants(config: RowConfig) -> dict[str, int]:
+    return {name.upper(): value for name, value in asdict(config).items() if name != "ahead"}
+
+
+@cache
+def choose(
+    columns: int, itemsize: int, held: int = HELD, *, weighted: bool = False, centered: bool = False, aligned: bool = True,
+    reads: bool = False,
+) -> RowConfig:
+    """The configuration for a row of `columns` elements: about the smallest cluster that holds it, 1,024 threads an SM.
+
+    - Up to 4 vectors a lane: a warp holds a row, and there is no barrier at all; shorter rows share a warp.
+    - Up to 512 threads of `held` vectors: one CTA of the fewest threads, so that many rows are on their way.
+    - Longer: the smallest cluster of such CTAs, two on each SM, so that one loads while the other reduces. In place of
+      4 of them 8 of half the threads, of which four share an SM (softmax of 131,072 columns: 0.95 of the device copy,
+      against 0.93); likewise `weighted`, 4 in place of 2, with room for the weights ahead (rms_norm of 65,536: 0.98,
+      against 0.94). `centered`, for a kernel that subtracts the mean, 4 in place of 2 without: there is no such room.
+      `reads`, for a kernel that writes no rows, likewise (cross entropy of 65,536 columns: 3,195 GB/s, against 2,962).
+    - Beyond 16 of them: 10 vectors a thread, one CTA on each SM; what is left of the row lies in shared memory.
+
+    Rows of 8 large CTAs and more pass the SM's cache by; up to `AHEAD` vectors a thread have their weights ahead.
+    Rows that are not `aligned` to 16 bytes come element by element, each in a register of its own until all are here:
+    of narrow ones a thread holds fewer, and no CTAs are halved for weights ahead. `centered` rows that leave
+    a large cluster partly empty lie in shared memory in part, since the warps' moments need registers besides.
+    Anyone may call it; no hardware is involved. Example: ``choose(65536, 2).cluster == 2``.
+    """
+    if not aligned and itemsize < 4:
+        held, weighted = min(held, FEWER_HELD), False
+    config = _spread(columns, itemsize, held)
+    if config.cluster == 2 and weighted and not centered:
+        return replace(_halved(config, columns), per_sm=3, ahead=True)
+    if config.cluster == 4 or (config.cluster == 2 and (centered or reads)):
+        return _halved(config, columns)
+    if config.shared and centered:  # fewer tiles that are written out one by one: the text compiles in under a second
+        fewer = replace(config, parts=HELD, shared=config.shared + config.parts - HELD)
+        config = fewer if fewer.shared * fewer.width * itemsize <= SHARED_BYTES else config
+    elif centered and columns != config.columns and config.per_sm == 2:
+        if config.parts > CENTERED_HELD.get(config.cluster, MOST_HELD):
+            config = replace(config, parts=CENTERED_PARTS, shared=config.parts - CENTERED_PARTS)
+    return replace(config, once=config.cluster >= STREAMED_FROM, ahead=config.parts <= AHEAD)
+
+
+def choose_for(
+    rows: Any, held: int = HELD, *, weighted: bool = False, centered: bool = False, reads: bool = False
+) -> RowConfig:
+    """`choose` for a matrix: by its columns and element type, and by where its rows begin.
+
+    Anyone may call it; no hardware is involved. Example: ``choose_for(np.zeros((8, 65001), np.float16)).cluster == 8``.
+    """
+    info = describe(rows)
+    assert info is not None
+    return choose(
+        info.shape[1], rows.dtype.itemsize, held, weighted=weighted, centered=centered, aligned=info.aligned16, reads=reads
+    )
+
+
+def _halved(config: RowConfig, columns: int) -> RowConfig:
+    """Twice the CTAs, of half the threads."""
+    cluster, width = 2 * config.cluster, config.width // 2
+    parts = px.cdiv(columns, cluster * width)
+    return RowConfig(cluster, config.warps // 2, config.rows, width, parts, per_sm=2 * config.per_sm)
+
+
+def _spread(columns: int, itemsize: int, held: int) -> RowConfig:
+    vector = VECTOR_BYTES // itemsize
+    warp = 32 * vector
+    if columns <= 4 * warp:
+        width = max(vector, min(warp, 1 << (columns - 1).bit_length()))
+        return RowConfig(1, 4, 4 * (warp // width), width, px.cdiv(columns, width))
+    for threads in (128, 256, 512):
+        if columns <= threads * vector * held:
+            parts = px.cdiv(columns, threads * vector)
+            return RowConfig(1, threads // 32, 1, threads * vector, parts, per_sm=1024 // threads)
+    width = 512 * vector
+    for cluster in (2, 4, 8, MAX_CLUSTER):
+        if columns <= cluster * width * held:
+            return RowConfig(cluster, 16, 1, width, px.cdiv(columns, cluster * width), per_sm=2)
+    parts = px.cdiv(columns, MAX_CLUSTER * width)
+    if parts <= MOST_HELD:
+        return RowConfig(MAX_CLUSTER, 16, 1, width, parts)
+    shared = parts - MOST_HELD
+    if shared * width * itemsize > SHARED_BYTES:
+        raise Error(
+            f"a row of {columns} elements of {itemsize} bytes does not fit a cluster",
+            location=caller_location(),
+            remedy=f"at most {MAX_CLUSTER * (width * MOST_HELD + SHARED_BYTES // itemsize)} elements of that size do",
+        )
+    return RowConfig(MAX_CLUSTER, 16, 1, width, MOST_HELD, shared)
+
+
+def row_kernel(fn: Any) -> Any:
+    """`px.kernel` with what it asks of the GPU taken from the configuration."""
+    make = px.kernel(
+        warps=lambda WARPS: WARPS, cluster=lambda CLUSTER: CLUSTER, ctas_per_sm=lambda PER_SM: PER_SM, exit_sync=False,
+        pdl=True,
+    )
+    return make(fn)
+
+
+@px.func
+def piece(A, row, at, ROWS, WIDTH):
+    """The view of `WIDTH` columns from `at` on: of one row, or of several that share the CTA."""
+    if ROWS == 1:
+        view = A[row, at : at + WIDTH]
+    else:
+        view = A[row : row + ROWS, at : at + WIDTH]
+    return view
+
+
+@px.func
+def zeros(ROWS, WIDTH):
+    """A tile of a piece's shape."""
+    return px.zeros((WIDTH,) if ROWS == 1 else (ROWS, WIDTH), px.f32)
+
+
+@px.func
+def keep_row(parts, PARTS):
+    """The tiles as they are, in their own type: nothing that was computed from them is held on to."""
+    same: tuple[Any, ...] = ()
+    for part in px.static_range(PARTS):
+        same = (*same, px.keep(parts[part]))
+    return same
+
+
+@px.func
+def anew(X, first):
+    """A CTA's first column, for what comes after the exchange.
+
+    Of rows that begin anywhere, each element has a column to compare with the row's end: without this the compiler
+    holds on to all of them from the loads to the stores, in as many registers.
+    """
+    return first if X.aligned else px.keep(first)
+
+
+@px.func
+def store_parts(X, row, first, kept, fill, begin, end, ROWS, WIDTH, PARTS, ONCE):
+    """Tiles `begin` to `end` of the buffer `kept`, all on their way together."""
+    parts: tuple[Any, ...] = ()
+    for part in px.static_range(begin, end):
+        at = first + (PARTS + part) * WIDTH
+        parts = (*parts, px.load(piece(X, row, at, ROWS, WIDTH), fill=fill, once=ONCE))
+    for part in px.static_range(begin, end):
+        px.store(kept[part], parts[part - begin])
+
+
+@px.func
+def load_row(X, row, first, kept, fill, ROWS, WIDTH, PARTS, SHARED, ONCE):
+    """This CTA's columns of a row, from `first` on: a tuple of tiles; those beyond `PARTS` go to the buffer `kept`.
+
+    All loads are on their way before the first tile is used.
+    """
+    parts: tuple[Any, ...] = ()
+    for part in px.static_range(PARTS):
+        parts = (*parts, px.load(piece(X, row, first + part * WIDTH, ROWS, WIDTH), fill=fill, once=ONCE))
+    parts = keep_row(parts, PARTS)
+    for group in px.static_range(0, SHARED, 4):
+        if first + (PARTS + group) * WIDTH < X.shape[1]:
+            store_parts(X, row, first, kept, fill, group, min(group + 4, SHARED), ROWS, WIDTH, PARTS, ONCE)
+        else:
+            for part in px.static_range(group, min(group + 4, SHARED)):
+                px.store(kept[part], fill)
+    return parts
+
+
+@px.func
+def shared_parts(X, ROWS, WIDTH, SHARED):
+    """The buffer for the columns that registers do not hold, if any."""
+    kept = None
+    if SHARED > 0:
+        kept = px.shared((SHARED, WIDTH) if ROWS == 1 else (SHARED, ROWS, WIDTH), X.dtype)
+    return kept
+
+
+@px.func
+def row_sum(tile, ROWS):
+    """The sum of each row over the whole cluster."""
+    if ROWS == 1:
+        result = px.cluster.reduce(px.sum(tile, axis=0), "sum")
+    else:
+        result = px.cluster.reduce(px.sum(tile, axis=1, keepdims=True), "sum")
+    return result
+
+
+@px.func
+def run_of_warp(X, WIDTH, WARPS):
+    """How many columns next to each other a warp has of a piece of `X`, before the next warp's."""
+    width = WIDTH // WARPS
+    return min(width, 32 * (VECTOR_BYTES // X.dtype.itemsize)) if X.aligned else min(width, 32)
+
+
+@px.func
+def by_warp(X, tile, ROWS, WARPS):
+    """A piece of `X` as (runs, warps, what a warp holds of each run); rows that share a CTA as (1, rows, columns).
+
+    Warps take turns along a row: each the vectors, or elements, of its 32 lanes. So a fold along the first and the last
+    axis is inside a warp.
+    """
+    tile = tile.to(px.f32)
+    if ROWS == 1:
+        run = run_of_warp(X, tile.shape[0], WARPS)
+        tile = tile.reshape(tile.shape[0] // (WARPS * run), WARPS, run)
+    else:
+        tile = tile.reshape(1, *tile.shape)
+    return tile
+
+
+@px.func
+def row_gather(columns, ROWS):
+    """What every warp (or every CTA, where rows share one) knows of its rows, from all of them: one exchange."""
+    if ROWS == 1 or px.cluster.size() > 1:
+        columns = px.cluster.gather(columns)
+    return columns
+
+
+@px.func
+def fold(reduce, gathered, ROWS):
+    """What `row_gather` brought of each row as one number, by `px.max` or `px.sum`: a scalar for a single row."""
+    if ROWS == 1:
+        gathered = reduce(gathered)
+    elif px.cluster.size() > 1:
+        gathered = reduce(gathered, axis=0)
+    return gathered

@@ -1,0 +1,147 @@
+"""Softmax and its logarithm along the last axis: one read and one write, a row in the registers of a cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import phalanx as px
+from phalanx.kernels.launches import take_turn
+from phalanx.kernels.matrices import as_rows, empty, info_of, require_config
+from phalanx.kernels.rowwise.rows import (
+    FEWER_HELD,
+    HELD,
+    RowConfig,
+    anew,
+    by_warp,
+    choose_for,
+    fold,
+    keep_row,
+    load_row,
+    piece,
+    row_gather,
+    row_kernel,
+    shared_parts,
+    zeros,
+)
+from phalanx.kernels.rowwise.rows_ring import RingConfig
+from phalanx.runtime.launch.remembered import remembered
+
+LOG2E = 1.4426950408889634
+LN2 = 0.6931471805599453
+
+
+@px.func
+def finite(peak):
+    """What is subtracted before an exponential: of a part that is all -inf, nothing, since -inf - -inf is no number."""
+    return px.where(peak == -float("inf"), 0.0, peak)
+
+
+@px.func
+def row_statistics(X, x, kept, first, also, ROWS, WIDTH, PARTS, SHARED, WARPS):
+    """The maximum of each row, the sum of e^(x - maximum), that of the tile `also`, and the row's tiles to go on with.
+
+    Each warp finds both for its own part of a row, relative to its own maximum; one exchange brings those of all warps
+    of all CTAs to every warp, which folds them. Asking whether a tile lies past the row's end saves its work there, and
+    keeps ptxas from interleaving tiles until it runs out of registers.
+    """
+    values = by_warp(X, x[0], ROWS, WARPS)
+    for part in px.static_range(1, PARTS):
+        values = px.maximum(values, by_warp(X, x[part], ROWS, WARPS))
+    if SHARED > 0:
+        for part in range(SHARED):
+            values = px.maximum(values, by_warp(X, px.load(kept[part]), ROWS, WARPS))
+    peak = px.max(px.max(values, axis=0), axis=1, keepdims=True)
+    base = finite(peak)
+    x = keep_row(x, PARTS)
+    powers = by_warp(X, zeros(ROWS, WIDTH), ROWS, WARPS)
+    for part in px.static_range(PARTS):
+        if first + part * WIDTH < X.shape[1]:
+            powers = powers + px.exp2((by_warp(X, x[part], ROWS, WARPS) - base) * LOG2E)
+    if SHARED > 0:
+        for part in range(SHARED):
+            powers = powers + px.exp2((by_warp(X, px.load(kept[part]), ROWS, WARPS) - base) * LOG2E)
+    mass = px.sum(px.sum(powers, axis=0), axis=1, keepdims=True)
+    others = None
+    if also is None:
+        peaks, masses = row_gather((peak, mass), ROWS)
+    else:
+        other = px.sum(px.sum(by_warp(X, also, ROWS, WARPS), axis=0), axis=1, keepdims=True)
+        peaks, masses, others = row_gather((peak, mass, other), ROWS)
+    largest = fold(px.max, peaks, ROWS)
+    total = fold(px.sum, masses * px.exp2((peaks - finite(largest)) * LOG2E), ROWS)
+    return largest, total, None if others is None else fold(px.sum, others, ROWS), keep_row(x, PARTS)
+
+
+@px.func
+def softmax_terms(largest, total, LOG):
+    """What each tile of the result is made with: what is subtracted, and the factor of its exponentials."""
+    if LOG:
+        terms = largest + px.log2(total) * LN2, 1.0
+    else:
+        terms = largest, 1.0 / total
+    return terms
+
+
+@px.func
+def softmax_tile(tile, base, factor, LOG):
+    """One tile of the result."""
+    if LOG:
+        y = tile - base
+    else:
+        y = px.exp2((tile - base) * LOG2E) * factor
+    return y
+
+
+@row_kernel
+def softmax_rows(X, Y, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, SHARED=0, ONCE=False, LOG=False):
+    row = px.cluster.id() * ROWS
+    first = px.cluster.rank() * ((PARTS + SHARED) * WIDTH)
+    kept = shared_parts(X, ROWS, WIDTH, SHARED)
+    take_turn()
+    x = load_row(X, row, first, kept, -float("inf"), ROWS, WIDTH, PARTS, SHARED, ONCE)
+    largest, total, _, x = row_statistics(X, x, kept, first, None, ROWS, WIDTH, PARTS, SHARED, WARPS)
+    base, factor = softmax_terms(largest, total, LOG)
+    first = anew(X, first)
+    for part in px.static_range(PARTS):
+        at = first + part * WIDTH
+        if at < X.shape[1]:
+            y = softmax_tile(x[part].to(px.f32), base, factor, LOG)
+            px.store(piece(Y, row, at, ROWS, WIDTH), y.to(Y.dtype), once=ONCE)
+    if SHARED > 0:
+        for part in range(SHARED):
+            y = softmax_tile(px.load(kept[part]).to(px.f32), base, factor, LOG)
+            px.store(piece(Y, row, first + (PARTS + part) * WIDTH, ROWS, WIDTH), y.to(Y.dtype), once=ONCE)
+
+
+@remembered("x")
+def softmax(x: Any, *, config: RowConfig | RingConfig | None = None) -> Any:
+    """Softmax along the last axis.
+
+    Of a torch, CuPy or NumPy array of bf16, f16 or f32; the result has its type and shape. Computed in f32. `config`
+    overrides how a row is spread over a cluster; a `RingConfig` lets the rows pass through a ring.
+    Any GPU from sm_90, on the current stream, or the simulator for NumPy. Example:
+    ``y = px.kernels.softmax(x)``.
+    """
+    return _launch(x, config, log=False)
+
+
+@remembered("x")
+def log_softmax(x: Any, *, config: RowConfig | RingConfig | None = None) -> Any:
+    """The logarithm of the softmax along the last axis; see `softmax`. Example: ``y = px.kernels.log_softmax(x)``."""
+    return _launch(x, config, log=True)
+
+
+def _launch(x: Any, config: RowConfig | RingConfig | None, *, log: bool) -> Any:
+    info = info_of("the argument", x)
+    rows = as_rows(x, info)
+    y = empty(x, tuple(rows.shape), info.dtype_name)
+    count, columns = rows.shape
+    if count and columns:
+        config = require_config(config, RowConfig, RingConfig) or choose_for(rows, FEWER_HELD if log else HELD)
+        if isinstance(config, RingConfig):
+            from phalanx.kernels.rowwise.softmax_ring import launch_softmax_ring
+
+            launch_softmax_ring(rows, y, config, log=log)
+        else:
+            softmax_rows[config.grid(count)](rows, y, **config.constants(), LOG=log)
+    return y.reshape(info.shape)

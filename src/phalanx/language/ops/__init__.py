@@ -1,0 +1,1 @@
+"""What users call inside kernels, one file per family of instructions."""

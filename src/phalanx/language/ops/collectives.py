@@ -1,0 +1,292 @@
+"""`px.cluster`'s `copy`, `store`, `load`, `reduce` and `gather`: data that moves between the CTAs of a cluster."""
+
+from __future__ import annotations
+
+import dataclasses
+from math import prod
+from typing import Any
+
+from phalanx.ir.ops.cluster import (
+    ClusterCopy,
+    ClusterGather,
+    ClusterLoad,
+    ClusterMulticast,
+    ClusterReduce,
+    ClusterStore,
+)
+from phalanx.ir.ops.tma import CACHE_HINTS
+from phalanx.ir.types import TileType, bool_
+from phalanx.ir.values import Value
+from phalanx.ir.views import BarrierRef, GlobalView, SharedView
+from phalanx.language.builder import Builder, operand
+from phalanx.language.builtin import builtin
+from phalanx.language.operators import binary, describe, dtype_of, is_scalar, is_tile
+from phalanx.language.ops.mbarrier import mask_operand
+from phalanx.language.ops.memory import require_view, stored_value
+from phalanx.language.ops.tma import global_side, require_match, shared_side
+from phalanx.language.ops.tma_operands import refuse_rows_by_index
+from phalanx.language.values import BarrierValue, RunTimeRegion, load_scalar, require_index
+
+REDUCTIONS = ("sum", "max", "min")
+
+
+def cluster_size(ctx: Builder) -> int:
+    x, y, z = ctx.cluster
+    return x * y * z
+
+
+def barrier_operand(ctx: Builder, what: str, bar: Any) -> BarrierRef:
+    if not isinstance(bar, BarrierValue):
+        ctx.fail(f"{what} completes on a barrier, not on {describe(bar)}", "make one with px.barrier(n)")
+    return bar.ref(ctx)
+
+
+def rank_operand(ctx: Builder, what: str, cta: Any) -> Any:
+    """A rank of the cluster: constants are checked."""
+    cta = require_index(ctx, what, cta)
+    size = cluster_size(ctx)
+    if isinstance(cta, int) and not 0 <= cta < size:
+        ctx.fail(
+            f"{what} is {cta}, outside the cluster of {size} CTA{'s' if size > 1 else ''}",
+            f"ranks run from 0 to {size - 1}; the cluster is set by @px.kernel(cluster=...)",
+        )
+    return cta
+
+
+@builtin("cluster.copy")
+def copy(
+    ctx: Builder, src: Any, dst: Any, bar: Any = None, *, mask: Any = None, cta: Any = None, arm: Any = False
+) -> Any:
+    """Starts a copy inside the cluster: this CTA's shared memory to CTA `cta`, or global memory to all CTAs of `mask`.
+
+    Any agent, its elected thread (all its threads where stores do it); sm_90 and up. ``cta=r``: pushes the shared
+    region `src` into the region `dst` of rank r (`dst` is this CTA's name of it); its bytes complete on rank r's `bar`,
+    nothing arrives there, unless ``arm=True``: then the sender also arrives, with those bytes expected. Without a
+    barrier the next ``px.cluster.sync()`` orders it. PTX ``cp.async.bulk.shared::cluster.shared::cta`` where both
+    regions are runs of bytes at and in multiples of 16, else ``st.async``, else ``st.shared::cluster``, a fence and
+    ``mbarrier.complete_tx``; the IR and ``Compiled.notes`` say which. ``mask=m``: the lowest rank of the mask fetches
+    the global region `src` for all of them, a CTA outside it fetches its own; all ranks of a mask name the same one,
+    and the same region. PTX ``cp.async.bulk.tensor.multicast::cluster``. Example: ``with full.transaction():
+    px.cluster.copy(mine, inbox, full, cta=px.cluster.rank() ^ 1)``. The first extent of both regions of a push may be known
+    at run time, ``px.cluster.copy(s[0:n], d[0:n], bar, cta=r, arm=True)``; so are then its bytes, which a transaction can't
+    count: arm the barrier with ``arm=True`` or a number.
+    """
+    if not isinstance(arm, bool):
+        ctx.fail(f"arm= must be True or False, not {describe(arm)}", "it is decided at compile time")
+    source, length = _region(ctx, "the source of px.cluster.copy", src)
+    if mask is not None:
+        if cta is not None:
+            ctx.fail(
+                "px.cluster.copy takes mask= or cta=, not both",
+                "cta= pushes shared memory to one rank, mask= copies global memory to several",
+            )
+        if arm:
+            ctx.fail("arm=True goes with cta=", "every CTA of the mask arms its own barrier: with bar.transaction():")
+        _collective(ctx, "px.cluster.copy", ClusterMulticast, src, dst, bar, mask, None)
+        return
+    if isinstance(source, GlobalView):
+        ctx.fail(
+            "px.cluster.copy of global memory needs mask=",
+            "name the CTAs that receive it: mask=0b11; a copy for this CTA alone is px.tma.load",
+        )
+    _push(ctx, source, length, dst, bar, cta, arm)
+
+
+@builtin("cluster.store")
+def store(ctx: Builder, dst: Any, tile: Any, bar: Any, *, cta: Any = None) -> Any:
+    """Registers into the shared region `dst` of rank `cta`; their bytes complete on that rank's `bar`.
+
+    Any agent, all its threads; sm_90 and up; PTX ``st.async``. `dst` is this CTA's name of the region, or ``dst.at(r)``
+    without `cta`. Nothing arrives: the receiver arms its barrier with the bytes, as ``bar.transaction()`` around the
+    stores of all ranks does. No fence and no signal follow, as they do after ``px.store(dst.at(r), tile)``.
+    Example: ``with landed.transaction(): px.cluster.store(inbox, x, landed, cta=px.cluster.rank() ^ 1)``.
+    """
+    target, rank = _receiver(ctx, "px.cluster.store", dst, cta)
+    value = stored_value(ctx, "px.cluster.store", target, tile)
+    if not is_tile(value):
+        ctx.fail("px.cluster.store sends a tile", "px.store(view.at(cta), x) writes one element; bar.arrive(ctas=) tells")
+    barrier = barrier_operand(ctx, "px.cluster.store", bar)
+    ctx.emit(ClusterStore(target, value, barrier, operand(binary(ctx, "shl", 1, rank)), loc=ctx.loc))
+
+
+def _region(ctx: Builder, what: str, view: Any) -> tuple[Any, Value | None]:
+    """One end of a push, and its first extent where only a run knows it."""
+    if isinstance(view, RunTimeRegion):
+        return view.view, view.view.length
+    return require_view(ctx, what, view), None
+
+
+def _receiver(ctx: Builder, what: str, dst: Any, cta: Any) -> tuple[SharedView, Any]:
+    """The region in the CTA that receives, and its rank: named by `cta`, or by the region itself."""
+    target = require_view(ctx, f"the destination of {what}", dst)
+    return _in_the_peer(ctx, what, target, cta)
+
+
+def _in_the_peer(ctx: Builder, what: str, target: Any, cta: Any) -> tuple[SharedView, Any]:
+    if not isinstance(target, SharedView):
+        ctx.fail(f"{what} with cta= goes to shared memory", "px.tma.store copies to global memory")
+    refuse_rows_by_index(ctx, f"the destination of {what}", target)
+    if target.cta is not None:
+        if cta is not None:
+            ctx.fail("the rank is named twice, by .at() and by cta=", f"write {what}(s, d, bar, cta=r)")
+        cta = target.cta
+    if cta is None:
+        ctx.fail(f"{what} into shared memory needs cta=", "name the rank that receives it: cta=px.cluster.rank() ^ 1")
+    rank = rank_operand(ctx, "the rank cta=", cta)
+    return dataclasses.replace(target, cta=operand(rank)), rank
+
+
+def _push(
+    ctx: Builder, source: SharedView, length: Value | None, dst: Any, bar: Any, cta: Any, arm: bool
+) -> None:
+    refuse_rows_by_index(ctx, "the source of px.cluster.copy", source)
+    if source.cta is not None:
+        ctx.fail(
+            "the source of px.cluster.copy is in another CTA",
+            "a push starts in this CTA's memory: let the other CTA push, or px.load(view.at(r))",
+        )
+    there, expected = _region(ctx, "the destination of px.cluster.copy", dst)
+    target, rank = _in_the_peer(ctx, "px.cluster.copy", there, cta)
+    nbytes = None
+    if length is not None or expected is not None:
+        _check_equal_lengths(ctx, source, target)
+        nbytes = operand(binary(ctx, "mul", length, prod(target.shape[1:]) * target.dtype.itemsize))
+    elif prod(source.shape) != prod(target.shape):
+        ctx.fail(
+            f"px.cluster.copy: the source has shape {source.shape}, the destination {target.shape}",
+            "both have as many elements: change one of the slices",
+        )
+    if bar is None and arm:
+        ctx.fail(
+            "arm=True without a barrier", "name the receiver's barrier: px.cluster.copy(s, d, bar, cta=r, arm=True)"
+        )
+    barrier = None if bar is None else barrier_operand(ctx, "px.cluster.copy", bar)
+    ctas = operand(binary(ctx, "shl", 1, rank))
+    ctx.emit(ClusterCopy(source, target, barrier, ctas, arm, nbytes=nbytes, loc=ctx.loc))
+
+
+def _check_equal_lengths(ctx: Builder, source: SharedView, target: SharedView) -> None:
+    """Both ends of a push have as many rows, and rows alike, where only a run knows how many."""
+    a, b = source.length, target.length
+    if a is None or b is None or ctx.affine_of(a).combine(ctx.affine_of(b), -1).number != 0:
+        ctx.fail(
+            "px.cluster.copy: the two regions are not known to have the same extent",
+            "write both slices with the same length: px.cluster.copy(s[0:n], d[m:m+n], bar, cta=r)",
+        )
+    if source.shape[1:] != target.shape[1:]:
+        ctx.fail(
+            f"px.cluster.copy: the rows of the source have shape {source.shape[1:]}, of the destination {target.shape[1:]}",
+            "where the number of rows is known only at run time, they must be alike",
+        )
+
+
+@builtin("cluster.load")
+def load(ctx: Builder, src: Any, dst: Any, bar: Any, ctas: Any, cache: Any = None) -> Any:
+    """Starts a balanced multicast: every CTA of the mask `ctas` fetches its share of the tile and sends it to all.
+
+    Any agent, one elected thread, in every CTA of the mask; sm_90 and up; PTX
+    ``cp.async.bulk.tensor.multicast::cluster``. The shares are equal parts of the slowest axis. Each CTA's `bar` gets
+    the bytes of the whole tile; each arms its own. All ranks of a mask name the same one, and the same region.
+    Example: ``with full[s].transaction(): px.cluster.load(A[m:m+128, k:k+64], a[s], full[s], ctas=0b11)``.
+    """
+    if ctas is None:
+        ctx.fail("px.cluster.load needs ctas=", "name the CTAs that share the tile: ctas=0b11; px.tma.load serves one")
+    _collective(ctx, "px.cluster.load", ClusterLoad, src, dst, bar, ctas, cache)
+
+
+def _collective(
+    ctx: Builder,
+    what: str,
+    kind: type[ClusterLoad] | type[ClusterMulticast],
+    src: Any,
+    dst: Any,
+    bar: Any,
+    mask: Any,
+    cache: Any,
+) -> None:
+    source = global_side(ctx, f"the source of {what}", src)
+    target = shared_side(ctx, f"the destination of {what}", dst)
+    require_match(ctx, what, source, target)
+    barrier = barrier_operand(ctx, what, bar)
+    if cache is not None and cache not in CACHE_HINTS:
+        ctx.fail(f"unknown cache hint {describe(cache)}", f"use one of {', '.join(CACHE_HINTS)}")
+    ctas = mask_operand(ctx, f"the mask of {what}", mask)
+    assert ctas is not None
+    ctx.emit(kind(source, target, barrier, ctas, cache, loc=ctx.loc))
+
+
+@builtin("cluster.reduce")
+def reduce(ctx: Builder, tile: Any, op: Any, cta: Any = None) -> Any:
+    """The sum, maximum or minimum of a scalar or tile over all CTAs of the cluster, elementwise, in a fixed order.
+
+    Any agent, all its threads, in every CTA of the cluster equally often; sm_90 and up; PTX ``st.async`` to each peer
+    and one mbarrier, without a cluster barrier. `op`: "sum", "max" or "min". The result is in every CTA, or with
+    ``cta=r`` in rank r alone; the others keep their own value. f16 and bf16 are combined in f32. With "max" and
+    "min" the result is NaN where one CTA has NaN. It orders no other memory.
+    Example: ``total = px.cluster.reduce(px.sum(x), "sum")``.
+    """
+    tile = load_scalar(ctx, tile)
+    if op not in REDUCTIONS:
+        ctx.fail(f"unknown reduction {describe(op)}", f"use one of {', '.join(REDUCTIONS)}")
+    if not is_tile(tile) and not is_scalar(tile):
+        ctx.fail(
+            f"px.cluster.reduce needs a tile or a scalar, not {describe(tile)}",
+            "load the view first: px.load(view)"
+            if hasattr(tile, "view")
+            else "it combines what the CTAs hold in registers",
+        )
+    size = cluster_size(ctx)
+    rank = None if cta is None else rank_operand(ctx, "the rank cta=", cta)
+    dtype = dtype_of(tile)
+    if dtype.is_fp8 or dtype == bool_:
+        ctx.fail(f"px.cluster.reduce is not defined on {dtype}", "convert it first: x.to(px.f32), x.to(px.i32)")
+    if size == 1:
+        return tile
+    x = operand(tile)
+    ctas = operand((1 << size) - 1) if rank is None else operand(binary(ctx, "shl", 1, rank))
+    result = Value(x.type)
+    ctx.emit(ClusterReduce(op, x, None if rank is None else operand(rank), ctas, result, loc=ctx.loc))
+    return result
+
+
+@builtin("cluster.gather")
+def gather(ctx: Builder, x: Any) -> Any:
+    """What every CTA of the cluster holds, in all of them: a tile with a new first axis, entry r from the CTA of rank r.
+
+    Any agent, all its threads, in every CTA of the cluster equally often; sm_90 and up; PTX ``st.async`` to each peer
+    and one mbarrier, without a cluster barrier; in a cluster of one, shared memory and one barrier of the agent. `x`:
+    a scalar or a tile of f32, i32 or u32, or a tuple of them of one type and shape, which travel together; the result
+    is then a tuple too. Small results are whole in every warp, so that folding them needs no barrier. It orders no other
+    memory. Example: ``peaks, sums = px.cluster.gather((px.max(x, axis=1), px.sum(x, axis=1)))``.
+    """
+    several = isinstance(x, tuple)
+    xs = [load_scalar(ctx, item) for item in (x if several else (x,))]
+    if not xs:
+        ctx.fail("px.cluster.gather of nothing", "name at least one scalar or tile")
+    for item in xs:
+        if not is_tile(item) and not is_scalar(item):
+            ctx.fail(
+                f"px.cluster.gather needs tiles or scalars, not {describe(item)}",
+                "load the view first: px.load(view)"
+                if hasattr(item, "view")
+                else "it sends what the CTAs hold in registers",
+            )
+    values = [operand(item) for item in xs]
+    first = values[0].type
+    for value in values:
+        dtype = value.type.dtype  # type: ignore[union-attr]
+        if dtype.bits != 32:
+            ctx.fail(f"px.cluster.gather sends 4-byte elements, not {dtype}", "convert it first: x.to(px.f32), x.to(px.i32)")
+        if value.type != first:
+            ctx.fail(
+                f"px.cluster.gather of {first} and {value.type}",
+                "what travels together has one type and one shape: convert it, or gather it by itself",
+            )
+    size = cluster_size(ctx)
+    shape = (size, *first.shape)  # type: ignore[union-attr]
+    results = tuple(Value(TileType(shape, first.dtype)) for _ in values)  # type: ignore[union-attr]
+    ctx.emit(ClusterGather(tuple(values), operand((1 << size) - 1), results, loc=ctx.loc))
+    return results if several else results[0]
+
+
+__all__ = ["copy", "gather", "load", "reduce", "store"]

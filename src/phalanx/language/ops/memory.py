@@ -1,0 +1,281 @@
+"""Ordinary memory: shared buffers, loads, stores, atomics, and the fences that order them with the copy engines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phalanx.ir.archs import ARCHS
+from phalanx.ir.ops.mbarrier import FenceBarrierInit
+from phalanx.ir.ops.memory import (
+    Atomic,
+    AtomicAdd,
+    AtomicCas,
+    AtomicExch,
+    AtomicMax,
+    AtomicMin,
+    FenceAsyncProxy,
+    FenceCluster,
+    Load,
+    Store,
+)
+from phalanx.ir.types import ScalarType, TileType
+from phalanx.ir.values import Value
+from phalanx.ir.views import GlobalView, SharedBuffer, SharedView
+from phalanx.language.builder import Builder, operand
+from phalanx.language.builtin import builtin
+from phalanx.language.operators import (
+    Number,
+    cast,
+    describe,
+    dtype_of,
+    is_scalar,
+    promote,
+    require_numeric,
+    shape_of,
+)
+from phalanx.language.ops.tiles import make_full, require_dtype, require_shape
+from phalanx.language.reader.limits import MAX_SHARED_BYTES
+from phalanx.language.values import BarrierValue, RunTimeRegion, ViewValue, load_scalar
+
+MAX_SHARED = max(arch.shared_limit for arch in ARCHS.values())
+
+
+def require_view(ctx: Builder, what: str, view: Any) -> GlobalView | SharedView:
+    if isinstance(view, RunTimeRegion):
+        ctx.fail(
+            f"the extent of {what} is not a constant",
+            "write start and stop so that their difference is a constant; px.cluster.copy to another CTA alone takes others",
+        )
+    if not isinstance(view, ViewValue):
+        remedy = "slice an array or a shared buffer: A[m:m+BM, n:n+BN]"
+        if is_scalar(view) and isinstance(view, Value):
+            remedy = "a name holds an element's value: write the subscript here, e.g. px.store(A[i], x)"
+        ctx.fail(f"{what} must be a view of memory, not {describe(view)}", remedy)
+    return view.view
+
+
+def require_static(ctx: Builder, what: str) -> None:
+    """Static resources are not made inside run-time loops."""
+    if ctx.loop_depth:
+        ctx.fail(
+            f"{what} can't be called inside a run-time loop",
+            "static resources live as long as the kernel: move it before the loop",
+        )
+
+
+@builtin("shared")
+def shared(ctx: Builder, shape: Any, dtype: Any, reuse: Any = None) -> Any:
+    """A static buffer in this CTA's shared memory; `reuse=x` takes over the memory of a buffer or barrier array.
+
+    In a kernel that would not fit otherwise (into a CTA's share of the SM, with `ctas_per_sm=`), buffers of which one is
+    over before the other begins share memory by themselves; `Compiled.notes` and the listing say which.
+    Outside run-time loops, any agent; any GPU; no PTX. Example: ``s = px.shared((4, 64, 64), px.f32)``; ``s[i]`` is one
+    64 x 64 stage, ``s[i].at(1)`` the same stage in CTA 1 of the cluster.
+    """
+    require_static(ctx, "px.shared")
+    sizes = require_shape(ctx, "px.shared", shape)
+    element = require_dtype(ctx, "px.shared", dtype)
+    target = None
+    if isinstance(reuse, ViewValue) and isinstance(reuse.view, SharedView):
+        target = reuse.view.buffer
+    elif isinstance(reuse, BarrierValue):
+        target = reuse.array  # type: ignore[assignment]
+    elif reuse is not None:
+        ctx.fail(
+            f"reuse= takes a shared buffer or a barrier array, not {describe(reuse)}",
+            "e.g. px.shared(shape, dtype, reuse=s)",
+        )
+    buffer = SharedBuffer(unique_name(ctx, "shared"), sizes, element, ctx.loc, target)
+    total = sum(other.nbytes for other in (*ctx.buffers, buffer))
+    if total > MAX_SHARED_BYTES:
+        ctx.fail(
+            f"the shared buffers of this kernel have {total:,} bytes with this one",
+            f"a CTA has {MAX_SHARED:,} at most; the simulator runs kernels with up to {MAX_SHARED_BYTES:,}",
+        )
+    ctx.buffers.append(buffer)
+    zero = operand(0)
+    return ViewValue(SharedView(buffer, (zero,) * len(sizes), sizes, tuple(range(len(sizes)))))
+
+
+def unique_name(ctx: Builder, default: str) -> str:
+    """The name of the variable being assigned, made unique."""
+    base = ctx.name_hint or default
+    taken = {b.name for b in ctx.buffers} | {b.name for b in ctx.barriers}
+    if base not in taken:
+        return base
+    number = 1
+    while f"{base}_{number}" in taken:
+        number += 1
+    return f"{base}_{number}"
+
+
+def load_view(ctx: Builder, view: GlobalView | SharedView, fill: Any, once: bool = False) -> Value:
+    shape = view.shape
+    result = Value(TileType(shape, view.dtype) if shape else ScalarType(view.dtype))
+    ctx.emit(Load(view, cast(ctx, fill, view.dtype), result, once, loc=ctx.loc))
+    return result
+
+
+@builtin("load")
+def load(ctx: Builder, view: Any, fill: Any = 0, once: Any = False) -> Any:
+    """A region of global or shared memory into registers; elements outside a global array are `fill`.
+
+    So are rows named by an index tile (``A[rows]``, ``s[rows]``) that an array or a shared buffer does not have: -1 masks.
+
+    Any agent, all its threads; any GPU; PTX ``ld.global`` / ``ld.shared`` (``ld.shared::cluster`` through ``.at``), as
+    wide as strides and alignment allow. ``once=True`` tells the caches that a global region is not read again soon
+    (``L1::no_allocate``). Example: ``x = px.load(A[m:m+64, k:k+64])``.
+    """
+    if not isinstance(once, bool):
+        ctx.fail(f"once= must be True or False, not {describe(once)}", "it is decided at compile time")
+    region = require_view(ctx, "the argument of px.load", view)
+    fill = load_scalar(ctx, fill)
+    if not is_scalar(fill):
+        ctx.fail(
+            f"fill must be a number or a scalar, not {describe(fill)}",
+            "every element outside the array gets the same value",
+        )
+    return load_view(ctx, region, fill, once)
+
+
+def stored_value(ctx: Builder, what: str, region: GlobalView | SharedView, value: Any) -> Value:
+    """`value` as it will be written: a scalar is spread, a narrower type is widened, anything else must match."""
+    value = load_scalar(ctx, value)
+    if isinstance(value, ViewValue):
+        ctx.fail(f"{what} writes what is in registers, not {describe(value)}", "load it first: px.load(view)")
+    value = require_numeric(ctx, what, value)
+    dtype = dtype_of(value)
+    if not isinstance(value, Number) and dtype != region.dtype and promote(dtype, region.dtype) != region.dtype:
+        ctx.fail(
+            f"{what}: a value of type {dtype} does not fit {region.dtype} memory",
+            f"convert it: value.to(px.{region.dtype})",
+        )
+    value = cast(ctx, value, region.dtype)
+    if region.shape and is_scalar(value):
+        return make_full(ctx, what, region.shape, value, region.dtype)
+    if shape_of(value) != region.shape:
+        ctx.fail(
+            f"{what}: a tile of shape {shape_of(value)} does not fit a view of shape {region.shape}",
+            "reshape the tile or change the slice",
+        )
+    return value
+
+
+@builtin("store")
+def store(ctx: Builder, view: Any, tile: Any, once: Any = False) -> Any:
+    """Registers into a region of global or shared memory; elements outside a global array are not stored.
+
+    Nor are rows named by an index tile (``A[rows]``, ``s[rows]``) that an array or a shared buffer does not have.
+
+    Any agent, all its threads; any GPU; PTX ``st.global`` / ``st.shared`` (``st.shared::cluster`` through ``.at``).
+    ``once=True``: no cache of this SM need keep a global region (``L1::no_allocate``).
+    Example: ``px.store(C[m:m+64, n:n+64], x)``.
+    """
+    if not isinstance(once, bool):
+        ctx.fail(f"once= must be True or False, not {describe(once)}", "it is decided at compile time")
+    region = require_view(ctx, "the first argument of px.store", view)
+    ctx.emit(Store(region, stored_value(ctx, "px.store", region, tile), once, loc=ctx.loc))
+
+
+_ATOMIC_DTYPES = ("f32", "f64", "f16", "bf16", "i32", "u32", "i64", "u64")
+_INTEGERS = ("i32", "u32", "i64", "u64")
+
+
+def _atomic(
+    ctx: Builder, op: type[Atomic], view: Any, tile: Any, *more: Any, dtypes: tuple[str, ...] = _ATOMIC_DTYPES
+) -> Value:
+    name = f"px.{op.mnemonic}"
+    region = require_view(ctx, f"the first argument of {name}", view)
+    if region.dtype.name not in dtypes:
+        ctx.fail(f"{name} has no form for {region.dtype}", f"use {', '.join(dtypes[:-1])} or {dtypes[-1]}")
+    value = stored_value(ctx, name, region, tile)
+    others = [stored_value(ctx, name, region, other) for other in more]
+    result = Value(TileType(region.shape, region.dtype) if region.shape else ScalarType(region.dtype))
+    ctx.emit(op(region, value, result, *others, loc=ctx.loc))
+    return result
+
+
+@builtin("atomic_add")
+def atomic_add(ctx: Builder, view: Any, tile: Any) -> Any:
+    """Adds to every element of a region, atomically per element; gives the old values.
+
+    Any agent, all its threads; any GPU; PTX ``red`` or ``atom.add``, relaxed. Elements outside a global array are left
+    alone and give 0. With an index tile, ``A[rows]``, an index that occurs twice is updated twice, in no fixed order.
+    Example: ``px.atomic_add(C[m:m+64], x)``.
+    """
+    return _atomic(ctx, AtomicAdd, view, tile)
+
+
+@builtin("atomic_max")
+def atomic_max(ctx: Builder, view: Any, tile: Any) -> Any:
+    """The larger of each element of a region and the new one, atomically per element; gives the old values.
+
+    Any agent, all its threads; any GPU; PTX ``red`` or ``atom.max``, relaxed; floats by a loop around ``atom.cas``, in
+    which a NaN wins over every number, as in `px.maximum`. Regions as in `px.atomic_add`.
+    Example: ``px.atomic_max(M[rows], px.max(x, 1))``.
+    """
+    return _atomic(ctx, AtomicMax, view, tile)
+
+
+@builtin("atomic_min")
+def atomic_min(ctx: Builder, view: Any, tile: Any) -> Any:
+    """The smaller of each element of a region and the new one, atomically per element; gives the old values.
+
+    Any agent, all its threads; any GPU; PTX ``red`` or ``atom.min``, relaxed; floats by a loop around ``atom.cas``, in
+    which a NaN wins over every number, as in `px.minimum`. Regions as in `px.atomic_add`.
+    Example: ``px.atomic_min(first[0], px.block_id(0))``.
+    """
+    return _atomic(ctx, AtomicMin, view, tile)
+
+
+@builtin("atomic_exch")
+def atomic_exch(ctx: Builder, view: Any, tile: Any) -> Any:
+    """Puts new elements in the place of those of a region, atomically per element; gives the old values.
+
+    Any agent, all its threads; any GPU; PTX ``atom.exch``, relaxed (16-bit floats: ``atom.cas``). Regions as in
+    `px.atomic_add`. Example: ``before = px.atomic_exch(turn[0], px.block_id(0))``.
+    """
+    return _atomic(ctx, AtomicExch, view, tile)
+
+
+@builtin("atomic_cas")
+def atomic_cas(ctx: Builder, view: Any, compare: Any, tile: Any) -> Any:
+    """Where an element of a region equals `compare`, puts the new one in its place, atomically; gives the old values.
+
+    An element was replaced where the old value equals `compare`. Any agent, all its threads; any GPU; PTX ``atom.cas``,
+    relaxed; 32- and 64-bit integers. Regions as in `px.atomic_add`.
+    Example: ``taken = px.atomic_cas(lock[0], 0, 1) == 0``.
+    """
+    return _atomic(ctx, AtomicCas, view, tile, compare, dtypes=_INTEGERS)
+
+
+@builtin("fence.async_proxy")
+def async_proxy(ctx: Builder, space: Any = "cta") -> Any:
+    """Orders generic accesses before it with asynchronous ones (TMA, tensor cores) after it.
+
+    Any agent, all its threads; sm_90 and up; PTX ``fence.proxy.async`` on ``shared::cta``, ``"cluster"`` or
+    ``"global"``. Example: ``px.store(s, x); px.fence.async_proxy(); px.tma.store(s, C[m:m+64, n:n+64])``.
+    """
+    if space not in ("cta", "cluster", "global"):
+        ctx.fail(f"unknown space {describe(space)}", 'use "cta", "cluster" or "global"')
+    ctx.emit(FenceAsyncProxy(space, loc=ctx.loc))
+
+
+@builtin("fence.cluster")
+def cluster(ctx: Builder) -> Any:
+    """Acquires and releases at cluster scope.
+
+    Any agent, all its threads; sm_90 and up; PTX ``fence.acq_rel.cluster``. Example: ``px.fence.cluster()``.
+    """
+    ctx.emit(FenceCluster(loc=ctx.loc))
+
+
+@builtin("fence.barrier_init")
+def barrier_init(ctx: Builder) -> Any:
+    """Makes barrier initialisations before it visible to the cluster at the next barrier of threads.
+
+    Any agent, one elected thread; sm_90 and up; PTX ``fence.mbarrier_init.release.cluster``. Needed only after a
+    ``.init`` of one's own (``px.barrier(init=False)``). Example: ``b.init(1); px.fence.barrier_init();
+    px.cluster.sync()``.
+    """
+    ctx.emit(FenceBarrierInit(loc=ctx.loc))

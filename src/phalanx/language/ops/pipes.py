@@ -1,0 +1,228 @@
+"""`px.pipe`: a ring of stages between producers and consumers, with its two barrier arrays and its phases inside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phalanx.frozen import frozen
+from phalanx.ir.ops.control import Assume
+from phalanx.ir.ops.mbarrier import Arrive, ArriveExpectTx, Wait
+from phalanx.ir.types import i32
+from phalanx.ir.views import BarrierArray
+from phalanx.language.builder import Builder, operand
+from phalanx.language.builtin import builtin
+from phalanx.language.operators import binary, cast, compare, describe, plural, select
+from phalanx.language.ops.mbarrier import mask_operand, require_bytes, require_count, require_room
+from phalanx.language.ops.memory import require_static, unique_name
+from phalanx.language.reader.structs import NewStruct, advanced
+from phalanx.language.values import BarrierValue, Fields, StructClass, StructValue, load_scalar
+
+
+@frozen
+class PipeRegion:
+    """`with pipe.produce() as s:` or `with pipe.consume() as s:`, opened by the reader."""
+
+    owner: StructValue
+    fills: bool
+    kind_name = "a stage of a pipe"
+
+
+def _oldest(fields: Fields, which: str, array: str) -> BarrierValue:
+    """The barrier of the oldest stage in hand, or of the next one where there is none."""
+    return BarrierValue(fields[array].array, fields[which])
+
+
+def _next(ctx: Builder, fields: Fields, which: str) -> tuple[Any, Any]:
+    """The stage behind those in hand, and its parity."""
+    stage, parity, held, n = fields[which], fields[f"{which}_parity"], fields[_HELD[which]], fields["stages"]
+    if held == 0 and isinstance(held, int):
+        return stage, parity
+    beyond = binary(ctx, "add", stage, held)
+    wraps = compare(ctx, "ge", beyond, n)
+    if isinstance(wraps, bool):
+        return (beyond - n, binary(ctx, "xor", parity, 1)) if wraps else (beyond, parity)
+    return select(ctx, wraps, binary(ctx, "sub", beyond, n), beyond), binary(ctx, "xor", parity, cast(ctx, wraps, i32))
+
+
+def _take(ctx: Builder, fields: Fields, which: str, call: str) -> None:
+    """One more stage is in hand."""
+    held = fields[_HELD[which]]
+    if isinstance(held, int) and held >= fields["stages"]:
+        ctx.fail(
+            f"{call} when all {plural(held, 'stage')} of the pipe are in hand: it would wait forever",
+            f"{_BACK[which]} gives back the oldest of them",
+        )
+    fields[_HELD[which]] = binary(ctx, "add", held, 1)
+
+
+def _expect_one(ctx: Builder, fields: Fields, which: str) -> None:
+    """There must be a stage in hand to give back."""
+    held = fields[_HELD[which]]
+    if isinstance(held, int):
+        if held == 0:
+            ctx.fail(
+                f"{_BACK[which]} gives back a stage that was not taken",
+                f"{_TAKE[which]} takes one, each {_BACK[which]} gives back the oldest that is taken",
+            )
+    else:
+        said = f"{_BACK[which]} gives back a stage that was not taken"
+        ctx.emit(Assume(operand(compare(ctx, "gt", held, 0)), said, loc=ctx.loc))
+
+
+def _give(ctx: Builder, fields: Fields, which: str) -> None:
+    """The oldest stage in hand is given back."""
+    fields[which], fields[f"{which}_parity"] = advanced(ctx, fields["stages"], fields[which], fields[f"{which}_parity"])
+    fields[_HELD[which]] = binary(ctx, "sub", fields[_HELD[which]], 1)
+
+
+def check_free_hands(ctx: Builder, fields: Fields, fills: bool) -> None:
+    """A block has one stage of its own: those taken by hand would be given back in its place."""
+    which = "filling" if fills else "taking"
+    held = fields[_HELD[which]]
+    block = "pipe.produce()" if fills else "pipe.consume()"
+    if held == 0 and isinstance(held, int):
+        return
+    said = f"{block} while a stage taken by {_TAKE[which]} is not given back"
+    if isinstance(held, int):
+        ctx.fail(said, f"write {_BACK[which]} before it, or {_TAKE[which]} and {_BACK[which]} in place of the block")
+    ctx.emit(Assume(operand(compare(ctx, "eq", held, 0)), said, loc=ctx.loc))
+
+
+def check_hands(ctx: Builder, before: dict[Any, Any], after: dict[Any, Any], where: str) -> None:
+    """At the end of a role or kernel: every stage that it took was given back."""
+    for owner in {v.ident: v for v in before.values() if isinstance(v, StructValue) and v.cls is PIPE}.values():
+        first, last = (Fields(owner, state)["taken"] for state in (before, after))
+        if isinstance(first, int) and isinstance(last, int):
+            if last > first:
+                ctx.fail(
+                    f"{where} ends with {plural(last - first, 'stage')} of a pipe taken and not given back",
+                    "write pipe.release() for each pipe.wait(), before the end",
+                )
+        else:
+            said = f"{where} ends with a stage of a pipe taken and not given back"
+            ctx.emit(Assume(operand(compare(ctx, "le", last, first)), said, loc=ctx.loc))
+
+
+_HELD = {"filling": "acquired", "taking": "taken"}
+_TAKE = {"filling": "pipe.acquire()", "taking": "pipe.wait()"}
+_BACK = {"filling": "pipe.commit()", "taking": "pipe.release()"}
+
+
+def acquire(ctx: Builder, fields: Fields) -> Any:
+    """Waits until the next stage may be filled, and takes it; gives its index."""
+    stage, parity = _next(ctx, fields, "filling")
+    _take(ctx, fields, "filling", "pipe.acquire()")
+    empty = BarrierValue(fields["empty"].array, stage).ref(ctx)
+    ctx.emit(Wait(empty, operand(binary(ctx, "xor", parity, 1)), loc=ctx.loc))
+    return stage
+
+
+def commit(ctx: Builder, fields: Fields, nbytes: Any = None) -> Any:
+    """One arrival for the oldest stage being filled, with `nbytes` expected where copies bring them."""
+    _expect_one(ctx, fields, "filling")
+    full = _oldest(fields, "filling", "full").ref(ctx)
+    if nbytes is None:
+        ctx.emit(Arrive(full, operand(1), loc=ctx.loc))
+    else:
+        nbytes = require_bytes(ctx, nbytes)
+        ctx.emit(ArriveExpectTx(full, operand(nbytes), loc=ctx.loc))
+    _give(ctx, fields, "filling")
+
+
+def advance_filling(ctx: Builder, fields: Fields) -> None:
+    """The oldest stage being filled is given to those who take it."""
+    _give(ctx, fields, "filling")
+
+
+def wait(ctx: Builder, fields: Fields) -> Any:
+    """Waits until the next stage is full, and takes it; gives its index."""
+    stage, parity = _next(ctx, fields, "taking")
+    _take(ctx, fields, "taking", "pipe.wait()")
+    ctx.emit(Wait(BarrierValue(fields["full"].array, stage).ref(ctx), operand(parity), loc=ctx.loc))
+    return stage
+
+
+def release(ctx: Builder, fields: Fields) -> Any:
+    """Gives the oldest stage taken back to all who fill it, in every CTA whose copies land in it."""
+    _expect_one(ctx, fields, "taking")
+    empty = _oldest(fields, "taking", "empty").ref(ctx)
+    mask = mask_operand(ctx, "the mask ctas= of px.pipe", fields["ctas"])
+    releases = fields["full"].array if mask is None else None
+    ctx.emit(Arrive(empty, operand(1), mask, releases=releases, loc=ctx.loc))
+    _give(ctx, fields, "taking")
+
+
+def produce(ctx: Builder, fields: Fields) -> Any:
+    """`with pipe.produce() as s:` acquires stage s, and commits it with the bytes of the copies inside."""
+    return PipeRegion(fields.owner, True)
+
+
+def consume(ctx: Builder, fields: Fields) -> Any:
+    """`with pipe.consume() as s:` waits for stage s, and releases it at the end."""
+    return PipeRegion(fields.owner, False)
+
+
+PIPE = StructClass(
+    "pipe",
+    ("stages", "full", "empty", "ctas", "filling", "filling_parity", "acquired", "taking", "taking_parity", "taken"),
+    {},
+    {},
+    natives={fn.__name__: fn for fn in (acquire, commit, wait, release, produce, consume)},
+)
+
+
+@builtin("pipe")
+def pipe(ctx: Builder, stages: Any, producers: Any = None, consumers: Any = None, ctas: Any = None) -> Any:
+    """A ring of `stages` between roles: barriers `.full[s]` and `.empty[s]`, and for each role its own place in it.
+
+    Made outside run-time loops and used by any agent; sm_90 and up; PTX ``mbarrier``, as the calls below say. It holds
+    no data: index your buffers with the stage.
+
+    - ``with pipe.produce() as s:`` waits until stage s is free, expects the bytes of the copies inside, which complete on
+      ``pipe.full[s]``, and goes on. By hand: ``s = pipe.acquire()`` and ``pipe.commit(nbytes)``; ``pipe.commit()``
+      after ordinary stores.
+    - ``with pipe.consume() as s:`` waits until stage s is full, gives it back at the end of the block, and goes on. By
+      hand: ``s = pipe.wait()`` and ``pipe.release()``.
+
+    By hand a role may have several stages: each ``wait()`` takes the next one, each ``release()`` gives back the oldest
+    that is taken; ``acquire()`` and ``commit()`` likewise. To give back more than was taken, or to end a role with a stage
+    taken, is an error.
+
+    A stage is given back to every CTA whose copies land in it: the compiler enumerates the multicasts on ``pipe.full``.
+    ``ctas=mask`` names those CTAs instead, where masks are known only at run time. `producers` and `consumers`: how
+    many roles of a CTA commit, and release, a stage; left out they are counted, given they are checked. Example: ``with
+    pipe.produce() as s: px.tma.load(A[m:m+64, k:k+64], a[s], pipe.full[s])``.
+    """
+    require_static(ctx, "px.pipe")
+    if not isinstance(stages, int) or isinstance(stages, bool) or stages < 1:
+        ctx.fail(f"px.pipe needs a positive constant number of stages, not {describe(stages)}", "e.g. px.pipe(4)")
+    require_room(ctx, 2 * stages)
+    if producers is not None:
+        producers = require_count(ctx, "producers= of px.pipe", producers, constant=True)
+    if consumers is not None:
+        consumers = require_count(ctx, "consumers= of px.pipe", consumers, constant=True)
+    mask = load_scalar(ctx, ctas)
+    mask_operand(ctx, "the mask ctas= of px.pipe", mask)
+    name = ctx.name_hint or "pipe"
+    arrays = []
+    for suffix, each in (("full", producers), ("empty", consumers)):
+        ctx.name_hint = f"{name}_{suffix}"
+        unique = unique_name(ctx, suffix)
+        arrays.append(BarrierArray(unique, stages, each=each, loc=ctx.loc, written=f"{name}.{suffix}"))
+        ctx.barriers.append(arrays[-1])
+    full, empty = map(BarrierValue, arrays)
+    return NewStruct(
+        PIPE,
+        {
+            "stages": stages,
+            "full": full,
+            "empty": empty,
+            "ctas": mask,
+            "filling": 0,
+            "filling_parity": 0,
+            "acquired": 0,
+            "taking": 0,
+            "taking_parity": 0,
+            "taken": 0,
+        },
+    )

@@ -1,0 +1,472 @@
+"""Register tiles: making them, elementwise functions, reductions, shapes and element types."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from phalanx.ir.ops.tile import POSITIONS, Arange, Bitcast, CumSum, Full, Reduce, Reshape, Transpose
+from phalanx.ir.types import DType, ScalarType, TileType, bool_, f32, i32
+from phalanx.ir.values import Const, Value
+from phalanx.language.builder import Builder, operand
+from phalanx.language.builtin import Builtin, builtin
+from phalanx.language.operators import (
+    Number,
+    binary,
+    cast,
+    compare,
+    convert,
+    describe,
+    dtype_of,
+    fused,
+    is_scalar,
+    is_tile,
+    make_type,
+    plural,
+    require_numeric,
+    select,
+    shape_of,
+    unary,
+)
+from phalanx.language.reader.limits import MAX_RANK
+from phalanx.language.values import attribute, load_scalar, method
+
+
+def require_shape(ctx: Builder, what: str, shape: Any) -> tuple[int, ...]:
+    """A shape is a tuple of positive constants."""
+    sizes = shape if isinstance(shape, tuple) else (shape,)
+    if len(sizes) > MAX_RANK:
+        ctx.fail(f"the shape of {what} has {len(sizes)} axes", f"use at most {MAX_RANK}: fold some of them together")
+    for size in sizes:
+        if not isinstance(size, int) or isinstance(size, bool):
+            ctx.fail(
+                f"the shape of {what} must be made of compile-time constants, not {describe(size)}",
+                "make it a keyword-only parameter of the kernel, e.g. def kernel(X, *, BM=64)",
+            )
+        if size < 1:
+            ctx.fail(f"the shape of {what} has an axis of size {size}", "every axis has at least one element")
+    return sizes
+
+
+def require_dtype(ctx: Builder, what: str, dtype: Any) -> DType:
+    if not isinstance(dtype, DType):
+        ctx.fail(f"the dtype of {what} must be a px dtype, not {describe(dtype)}", "e.g. px.f32, px.bf16 or A.dtype")
+    return dtype
+
+
+def require_axis(ctx: Builder, axis: Any, rank: int) -> int:
+    if not isinstance(axis, int) or isinstance(axis, bool):
+        ctx.fail(f"an axis must be a constant integer, not {describe(axis)}", "e.g. px.sum(x, axis=1)")
+    if not -rank <= axis < rank:
+        ctx.fail(
+            f"axis {axis} does not exist: the tile has {plural(rank, 'axis', 'axes')}", f"use {-rank} to {rank - 1}"
+        )
+    return axis % rank
+
+
+@builtin("zeros")
+def zeros(ctx: Builder, shape: Any, dtype: Any = f32) -> Any:
+    """A tile of zeros.
+
+    Any agent; any GPU; no PTX of its own (registers). Example: ``acc = px.zeros((64, 64), px.f32)``.
+    """
+    return make_full(ctx, "px.zeros", shape, 0, dtype)
+
+
+@builtin("full")
+def full(ctx: Builder, shape: Any, value: Any, dtype: Any = f32) -> Any:
+    """A tile whose elements are all `value` (a number or a scalar).
+
+    Any agent; any GPU; no PTX of its own. Example: ``m = px.full((64,), -float("inf"), px.f32)``.
+    """
+    return make_full(ctx, "px.full", shape, value, dtype)
+
+
+def make_full(ctx: Builder, what: str, shape: Any, value: Any, dtype: Any) -> Value:
+    sizes = require_shape(ctx, what, shape)
+    element = require_dtype(ctx, what, dtype)
+    value = load_scalar(ctx, value)
+    if not is_scalar(value):
+        ctx.fail(
+            f"the value of {what} must be a number or a scalar, not {describe(value)}", "tiles broadcast by themselves"
+        )
+    result = Value(TileType(sizes, element))
+    ctx.emit(Full(cast(ctx, value, element), result, loc=ctx.loc))
+    return result
+
+
+@builtin("arange")
+def arange(ctx: Builder, n: Any) -> Any:
+    """The numbers 0 to n-1 as an i32 tile; `n` is a constant.
+
+    Any agent; any GPU; no PTX of its own. Example: ``rows = m + px.arange(64)``.
+    """
+    if isinstance(n, tuple):
+        ctx.fail("px.arange takes one number", "add an axis with .reshape, e.g. px.arange(64).reshape(64, 1)")
+    (size,) = require_shape(ctx, "px.arange", n)
+    result = Value(TileType((size,), i32))
+    ctx.emit(Arange(result, loc=ctx.loc))
+    return result
+
+
+@builtin("where")
+def where(ctx: Builder, cond: Any, a: Any, b: Any) -> Any:
+    """`a` where `cond` holds, else `b`; all broadcast.
+
+    Any agent; any GPU; PTX ``selp``. Example: ``px.where(x > 0, x, 0.0)``.
+    """
+    return select(ctx, load_scalar(ctx, cond), load_scalar(ctx, a), load_scalar(ctx, b))
+
+
+@builtin("maximum")
+def maximum(ctx: Builder, a: Any, b: Any) -> Any:
+    """The larger of two, elementwise; NaN where one of them is, as NumPy has it.
+
+    Any agent; any GPU; PTX ``max``, of floats ``max.NaN``. Example: ``px.maximum(x, 0.0)``.
+    """
+    return binary(ctx, "max", load_scalar(ctx, a), load_scalar(ctx, b))
+
+
+@builtin("minimum")
+def minimum(ctx: Builder, a: Any, b: Any) -> Any:
+    """The smaller of two, elementwise; NaN where one of them is, as NumPy has it.
+
+    Any agent; any GPU; PTX ``min``, of floats ``min.NaN``. Example: ``px.minimum(x, 6.0)``.
+    """
+    return binary(ctx, "min", load_scalar(ctx, a), load_scalar(ctx, b))
+
+
+def _elementwise(name: str, what: str, ptx: str) -> Builtin:
+    def impl(ctx: Builder, x: Any) -> Any:
+        return unary(ctx, name, load_scalar(ctx, x))
+
+    impl.__doc__ = (
+        f"{what} of a float scalar or tile, elementwise.\n\n"
+        f"    Any agent; any GPU; PTX {ptx}. Example: ``y = px.{name}(x)``.\n    "
+    )
+    return Builtin(name, impl)
+
+
+exp = _elementwise("exp", "e to the power", "``ex2.approx`` after a multiplication")
+exp2 = _elementwise("exp2", "2 to the power", "``ex2.approx``")
+log = _elementwise("log", "Natural logarithm", "``lg2.approx`` and a multiplication")
+log2 = _elementwise("log2", "Logarithm to base 2", "``lg2.approx``")
+sqrt = _elementwise("sqrt", "Square root", "``sqrt.rn``")
+rsqrt = _elementwise("rsqrt", "Reciprocal square root", "``rsqrt.approx``")
+reciprocal = _elementwise(
+    "reciprocal", "1 / x without a division's steps, off by at most one in the last place,", "``rcp.approx.ftz``"
+)
+
+
+@builtin("tanh")
+def tanh(ctx: Builder, x: Any, *, approx: bool = False) -> Any:
+    """Hyperbolic tangent of a float scalar or tile, elementwise.
+
+    With `approx` it is one instruction with a relative error of at most 2**-10.9 (the simulator's is exact): enough
+    where the result is rounded to bf16. Any agent; any GPU; PTX the CUDA math library's, or ``tanh.approx``.
+    Example: ``y = px.tanh(x, approx=True)``.
+    """
+    if not isinstance(approx, bool):
+        ctx.fail("approx= of px.tanh is a constant of the kernel, True or False", "write px.tanh(x, approx=True)")
+    return unary(ctx, "tanh_approx" if approx else "tanh", load_scalar(ctx, x))
+
+
+erf = _elementwise("erf", "Error function", "the CUDA math library's")
+sigmoid = _elementwise("sigmoid", "1 / (1 + exp(-x))", "``ex2.approx`` and ``div``")
+sin = _elementwise("sin", "Sine", "the CUDA math library's")
+cos = _elementwise("cos", "Cosine", "the CUDA math library's")
+floor = _elementwise("floor", "Largest integer not above", "``cvt.rmi``")
+ceil = _elementwise("ceil", "Smallest integer not below", "``cvt.rpi``")
+trunc = _elementwise("trunc", "Integer part", "``cvt.rzi``")
+
+
+@builtin("round")
+def round_(ctx: Builder, x: Any) -> Any:
+    """The nearest integer of a float scalar or tile, elementwise, as a float; halves go to the even one, as in NumPy.
+
+    Any agent; any GPU; PTX ``cvt.rni``. Example: ``px.round(x * 127.0).to(px.i8)``.
+    """
+    return unary(ctx, "round", load_scalar(ctx, x))
+
+
+@builtin("isnan")
+def isnan(ctx: Builder, x: Any) -> Any:
+    """Whether an element is NaN: a bool for each element of a float scalar or tile.
+
+    Any agent; any GPU; PTX ``setp.neu`` of the element with itself. Example: ``px.where(px.isnan(x), 0.0, x)``.
+    """
+    x = require_numeric(ctx, "px.isnan", x)
+    if isinstance(x, Number):
+        return x != x
+    if not dtype_of(x).is_float:
+        ctx.fail(f"px.isnan needs a float, not {dtype_of(x)}", "integers and bools are never NaN: leave it out")
+    if dtype_of(x).is_fp8:
+        x = cast(ctx, x, f32)
+    return compare(ctx, "ne", x, x)
+
+
+@builtin("fma")
+def fma(ctx: Builder, a: Any, b: Any, c: Any) -> Any:
+    """`a * b + c` of float scalars and tiles, elementwise, rounded once; all broadcast.
+
+    `a * b + c` written out is rounded after each of the two in the simulator, and left to the compiler on a GPU.
+    Any agent; any GPU; PTX ``fma.rn``, of f16 and bf16 too. Example: ``y = px.fma(x, scale, bias)``.
+    """
+    return fused(ctx, load_scalar(ctx, a), load_scalar(ctx, b), load_scalar(ctx, c))
+
+
+@builtin("bitcast")
+def bitcast(ctx: Builder, x: Any, dtype: Any) -> Any:
+    """The bits of each element of a scalar or tile, read as another element type of the same size.
+
+    Which NaN a computation leaves is open, and so are its bits. Any agent; any GPU; PTX ``mov.b32`` and the like, or
+    nothing. Example: ``exponent = (px.bitcast(x, px.i32) >> 23) & 255``.
+    """
+    x = require_numeric(ctx, "px.bitcast", x)
+    source, target = dtype_of(x), require_dtype(ctx, "px.bitcast", dtype)
+    if bool_ in (source, target):
+        ctx.fail(f"px.bitcast from {source} to {target}", "a bool is 0 or 1, nothing else: convert it with .to")
+    if source.bits != target.bits:
+        ctx.fail(
+            f"px.bitcast from {source} ({source.bits} bits) to {target} ({target.bits} bits)",
+            f"elements keep their size: use a type of {source.bits} bits, or convert the value with .to",
+        )
+    if source == target:
+        return x
+    if isinstance(x, (*Number, Const)):
+        number = x.value if isinstance(x, Const) else x
+        return Const(_same_bits(number, source, target), ScalarType(target))
+    result = Value(make_type(shape_of(x), target, is_tile(x)))
+    ctx.emit(Bitcast(operand(x), result, loc=ctx.loc))
+    return result
+
+
+def _same_bits(value: int | float | bool, source: DType, target: DType) -> int | float | bool:
+    bits = np.asarray(value).astype(source.numpy).view(target.numpy)
+    return float(bits) if target.is_float else int(bits)
+
+
+@builtin("abs")
+def abs_(ctx: Builder, x: Any) -> Any:
+    """Absolute value of a scalar or tile, elementwise.
+
+    Any agent; any GPU; PTX ``abs``. Example: ``y = px.abs(x)``.
+    """
+    return unary(ctx, "abs", load_scalar(ctx, x))
+
+
+def require_tile(ctx: Builder, what: str, x: Any) -> Value:
+    """What is folded or scanned along an axis."""
+    if not is_tile(x):
+        remedy = (
+            "load the view first: px.load(view)" if hasattr(x, "view") else "reductions fold an axis of a register tile"
+        )
+        ctx.fail(f"{what} needs a tile, not {describe(x)}", remedy)
+    return x  # type: ignore[no-any-return]
+
+
+def _reduce(ctx: Builder, fn: str, x: Any, axis: Any, keepdims: Any) -> Any:
+    x = require_tile(ctx, f"px.{fn}", x)
+    if not isinstance(keepdims, bool):
+        ctx.fail("keepdims= must be True or False", "it decides the shape of the result")
+    rank = len(shape_of(x))
+    if axis is None:
+        if not keepdims and rank > 1 and all(size & (size - 1) == 0 for size in shape_of(x)):
+            flat = Value(TileType((prod(shape_of(x)),), dtype_of(x)))  # at once: registers, then lanes, then warps
+            ctx.emit(Reshape(x, flat, loc=ctx.loc))
+            return _reduce(ctx, fn, flat, 0, False)
+        for position in reversed(range(rank)):
+            x = _reduce(ctx, fn, x, position, keepdims)
+        return x
+    where_ = require_axis(ctx, axis, rank)
+    shape = list(shape_of(x))
+    if keepdims:
+        shape[where_] = 1
+    else:
+        del shape[where_]
+    dtype = dtype_of(x)
+    if dtype.is_fp8:
+        ctx.fail(f"px.{fn} is not defined on {dtype}", "convert it first: x.to(px.f32)")
+    if dtype == bool_ and fn == "sum":
+        x, dtype = cast(ctx, x, i32), i32
+    out = i32 if fn in POSITIONS else dtype
+    result = Value(make_type(tuple(shape), out, bool(shape)))
+    ctx.emit(Reduce(fn, x, where_, keepdims, result, loc=ctx.loc))
+    return result
+
+
+@builtin("sum")
+def sum_(ctx: Builder, x: Any, axis: Any = None, keepdims: Any = False) -> Any:
+    """The sum over one axis, or over all; f16 and bf16 accumulate in f32.
+
+    Any agent; any GPU; registers, then ``shfl.sync``, then shared memory between warps. Example: ``px.sum(x, axis=1)``.
+    """
+    return _reduce(ctx, "sum", x, axis, keepdims)
+
+
+@builtin("max")
+def max_(ctx: Builder, x: Any, axis: Any = None, keepdims: Any = False) -> Any:
+    """The largest element over one axis, or over all; NaN where one of them is.
+
+    Any agent; any GPU; registers, then ``redux.sync`` or ``shfl.sync``, then shared memory between warps.
+    Example: ``px.max(x, axis=1)``.
+    """
+    return _reduce(ctx, "max", x, axis, keepdims)
+
+
+@builtin("min")
+def min_(ctx: Builder, x: Any, axis: Any = None, keepdims: Any = False) -> Any:
+    """The smallest element over one axis, or over all; NaN where one of them is.
+
+    Any agent; any GPU; registers, then ``redux.sync`` or ``shfl.sync``, then shared memory between warps.
+    Example: ``px.min(x, axis=1)``.
+    """
+    return _reduce(ctx, "min", x, axis, keepdims)
+
+
+@builtin("argmax")
+def argmax(ctx: Builder, x: Any, axis: Any, keepdims: Any = False) -> Any:
+    """The index (i32) of the largest element along an axis; the first of equals, or of the NaNs where there are any.
+
+    Any agent; any GPU; registers, then ``shfl.sync``, then shared memory between warps. Example: ``px.argmax(x,
+    axis=1)``.
+    """
+    return _position(ctx, "argmax", x, axis, keepdims)
+
+
+@builtin("argmin")
+def argmin(ctx: Builder, x: Any, axis: Any, keepdims: Any = False) -> Any:
+    """The index (i32) of the smallest element along an axis; the first of equals, or of the NaNs where there are any.
+
+    Any agent; any GPU; registers, then ``shfl.sync``, then shared memory between warps. Example: ``px.argmin(x,
+    axis=1)``.
+    """
+    return _position(ctx, "argmin", x, axis, keepdims)
+
+
+def _position(ctx: Builder, fn: str, x: Any, axis: Any, keepdims: Any) -> Any:
+    if axis is None:
+        ctx.fail(f"px.{fn} needs an axis", "reshape the tile to one axis for the index in the whole tile")
+    return _reduce(ctx, fn, x, axis, keepdims)
+
+
+@builtin("any")
+def any_(ctx: Builder, x: Any, axis: Any = None, keepdims: Any = False) -> Any:
+    """Whether some element along one axis, or of all, is not 0 (a NaN is not): bool.
+
+    Any agent; any GPU; registers, then ``shfl.sync``, then shared memory between warps. Example: ``if px.any(x > 0):``.
+    """
+    return _reduce(ctx, "max", _truth(ctx, "any", x), axis, keepdims)
+
+
+@builtin("all")
+def all_(ctx: Builder, x: Any, axis: Any = None, keepdims: Any = False) -> Any:
+    """Whether every element along one axis, or of all, is not 0 (a NaN is not): bool.
+
+    Any agent; any GPU; registers, then ``shfl.sync``, then shared memory between warps. Example: ``px.all(x == y,
+    axis=1)``.
+    """
+    return _reduce(ctx, "min", _truth(ctx, "all", x), axis, keepdims)
+
+
+def _truth(ctx: Builder, name: str, x: Any) -> Value:
+    """The tile as bools."""
+    x = require_tile(ctx, f"px.{name}", x)
+    if dtype_of(x).is_fp8:
+        x = cast(ctx, x, f32)
+    return x if dtype_of(x) == bool_ else compare(ctx, "ne", x, 0)
+
+
+@builtin("cumsum")
+def cumsum(ctx: Builder, x: Any, axis: Any) -> Any:
+    """Running sums along an axis.
+
+    Any agent; any GPU; registers, then ``shfl.sync``, then shared memory between warps. Example: ``px.cumsum(x,
+    axis=0)``.
+    """
+    if not is_tile(x):
+        ctx.fail(f"px.cumsum needs a tile, not {describe(x)}", "running sums go along an axis of a register tile")
+    where_ = require_axis(ctx, axis, len(shape_of(x)))
+    if dtype_of(x).is_fp8:
+        ctx.fail(f"px.cumsum is not defined on {dtype_of(x)}", "convert it first: x.to(px.f32)")
+    if dtype_of(x) == bool_:
+        x = cast(ctx, x, i32)
+    result = Value(x.type)
+    ctx.emit(CumSum(x, where_, result, loc=ctx.loc))
+    return result
+
+
+class TileMembers:
+    """Attributes of scalars and tiles."""
+
+    @attribute
+    def shape(self: Any, ctx: Builder) -> Any:
+        """Its extents, a tuple of constants; () for a scalar."""
+        return shape_of(self)
+
+    @attribute
+    def dtype(self: Any, ctx: Builder) -> Any:
+        """Its element type."""
+        return dtype_of(self)
+
+    @attribute
+    def T(self: Any, ctx: Builder) -> Any:
+        """The axes in reverse order."""
+        if not isinstance(self.type, TileType):
+            ctx.fail("a scalar has no transpose", "it has no axes: use it as it is")
+        perm = tuple(reversed(range(len(self.type.shape))))
+        if len(perm) < 2:
+            return self
+        result = Value(TileType(tuple(self.type.shape[p] for p in perm), self.type.dtype))
+        ctx.emit(Transpose(self, perm, result, loc=ctx.loc))
+        return result
+
+    @method
+    def permute(self: Any, ctx: Builder, *axes: Any) -> Any:
+        """The axes in another order: axis d of the result is axis `axes[d]`."""
+        rank = len(shape_of(self))
+        if len(axes) == 1 and isinstance(axes[0], tuple):
+            axes = axes[0]
+        if sorted(a for a in axes if isinstance(a, int)) != list(range(rank)) or len(axes) != rank:
+            ctx.fail(
+                f".permute of a tile with {rank} axes takes each of them once, not {', '.join(map(describe, axes))}",
+                f"name all axes in their new order: .permute({', '.join(map(str, reversed(range(rank))))}) is .T",
+            )
+        if tuple(axes) == tuple(range(rank)):
+            return self
+        result = Value(TileType(tuple(self.type.shape[a] for a in axes), self.type.dtype))
+        ctx.emit(Transpose(self, tuple(axes), result, loc=ctx.loc))
+        return result
+
+    @method
+    def to(self: Any, ctx: Builder, dtype: Any) -> Any:
+        """Converted to another element type."""
+        return convert(ctx, self, require_dtype(ctx, ".to", dtype))
+
+    @method
+    def reshape(self: Any, ctx: Builder, *shape: Any) -> Any:
+        """The same elements in row-major order under another shape."""
+        if len(shape) == 1 and isinstance(shape[0], tuple):
+            shape = shape[0]
+        sizes = require_shape(ctx, ".reshape", tuple(shape))
+        if not isinstance(self, Value) or not isinstance(self.type, TileType):
+            ctx.fail("a scalar can't be reshaped", "px.full((1,), x, dtype) makes a tile of it")
+        if prod(sizes) != self.type.size:
+            ctx.fail(
+                f"a tile of shape {self.type.shape} has {self.type.size} elements, {sizes} has {prod(sizes)}",
+                "a reshape keeps the number of elements",
+            )
+        if sizes == self.type.shape:
+            return self
+        result = Value(TileType(sizes, self.type.dtype))
+        ctx.emit(Reshape(self, result, loc=ctx.loc))
+        return result
+
+
+def dtype_call(ctx: Builder, dtype: DType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`px.f32(x)`: dtypes are callable in kernels, as a conversion."""
+    if len(args) != 1 or kwargs:
+        ctx.fail(f"px.{dtype}(x) takes one value", f"write px.{dtype}(x), or x.to(px.{dtype})")
+    return convert(ctx, load_scalar(ctx, args[0]), dtype)

@@ -1,0 +1,119 @@
+"""`px.tma`: copies between global and shared memory by the TMA engine. They finish later."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phalanx.ir.ops.tma import (
+    REDUCTIONS,
+    TmaCommit,
+    TmaLoad,
+    TmaPrefetch,
+    TmaReduce,
+    TmaStore,
+    TmaWait,
+)
+from phalanx.language.builder import Builder
+from phalanx.language.builtin import builtin
+from phalanx.language.operators import describe
+from phalanx.language.ops.gather import gather, gather4, scatter, scatter4
+from phalanx.language.ops.mbarrier import mask_operand
+from phalanx.language.ops.tma_operands import cache_hint, completion, global_side, require_match, shared_side
+
+
+@builtin("tma.load")
+def load(ctx: Builder, src: Any, dst: Any, bar: Any, multicast: Any = None, cache: Any = None) -> Any:
+    """Starts a copy from global to shared memory; its bytes complete on the barrier `bar`, without an arrival.
+
+    Any agent, one elected thread; sm_90 and up; PTX ``cp.async.bulk.tensor`` (or ``cp.async.bulk`` for a contiguous 1-D
+    region), ``.multicast::cluster`` with `multicast` (bit i: rank i; the tile and the bytes land at the same place in
+    each CTA of the mask). `cache`: "evict_first", "evict_last" or "evict_normal". Elements outside the array arrive as
+    zeros and are counted. Example: ``full[s].arrive_and_expect_tx(a[s].nbytes); px.tma.load(A[m:m+64, k:k+64], a[s],
+    full[s])``.
+    """
+    source = global_side(ctx, "the source of px.tma.load", src)
+    target = shared_side(ctx, "the destination of px.tma.load", dst)
+    require_match(ctx, "px.tma.load", source, target)
+    barrier = completion(ctx, "px.tma.load", bar)
+    hint = cache_hint(ctx, cache)
+    mask = mask_operand(ctx, "the multicast mask", multicast)
+    ctx.emit(TmaLoad(source, target, barrier, mask, hint, loc=ctx.loc))
+
+
+@builtin("tma.store")
+def store(ctx: Builder, src: Any, dst: Any, cache: Any = None) -> Any:
+    """Starts a copy from shared to global memory; it finishes with its group (`px.tma.commit`, `px.tma.wait`).
+
+    Any agent, one elected thread; sm_90 and up; PTX ``cp.async.bulk.tensor...bulk_group``. `cache`, what L2 keeps of it:
+    "evict_first" for what nobody reads soon, "evict_last" or "evict_normal". Elements outside the array are dropped.
+    Example: ``px.tma.store(s, C[m:m+64, n:n+64]); px.tma.commit(); px.tma.wait(0)``.
+    """
+    source = shared_side(ctx, "the source of px.tma.store", src)
+    target = global_side(ctx, "the destination of px.tma.store", dst)
+    require_match(ctx, "px.tma.store", source, target)
+    ctx.emit(TmaStore(source, target, cache_hint(ctx, cache), loc=ctx.loc))
+
+
+@builtin("tma.reduce")
+def reduce(ctx: Builder, src: Any, dst: Any, op: Any, cache: Any = None) -> Any:
+    """Starts folding shared memory into global memory, atomically per element; finishes with its group.
+
+    Any agent, one elected thread; sm_90 and up; PTX ``cp.reduce.async.bulk.tensor``; `op`: "add", "min", "max", "and",
+    "or", "xor"; `cache` as in `px.tma.store`. PTX does not say what "min" and "max" make of a number and a NaN; the
+    simulator keeps the number. Example: ``px.tma.reduce(s, C[m:m+64, n:n+64], "add")``.
+    """
+    source = shared_side(ctx, "the source of px.tma.reduce", src)
+    target = global_side(ctx, "the destination of px.tma.reduce", dst)
+    require_match(ctx, "px.tma.reduce", source, target)
+    if op not in REDUCTIONS:
+        ctx.fail(f"unknown reduction {describe(op)}", f"use one of {', '.join(REDUCTIONS)}")
+    allowed = {
+        "f32": ("add",), "f64": ("add",), "f16": ("add", "min", "max"), "bf16": ("add", "min", "max"),
+        "i32": REDUCTIONS, "u32": REDUCTIONS, "i64": ("min", "max", "and", "or", "xor"), "u64": REDUCTIONS,
+    }.get(source.dtype.name, ())
+    if op not in allowed:
+        shown = f"{source.dtype} has {', '.join(allowed)}" if allowed else f"{source.dtype} has none"
+        ctx.fail(f"px.tma.reduce has no {op!r} for {source.dtype}", shown)
+    ctx.emit(TmaReduce(source, target, op, cache_hint(ctx, cache), loc=ctx.loc))
+
+
+@builtin("tma.commit")
+def commit(ctx: Builder) -> Any:
+    """Closes the group of the stores and reductions this role started since its last commit.
+
+    Any agent, one elected thread; sm_90 and up; PTX ``cp.async.bulk.commit_group``. Example: ``px.tma.commit()``.
+    """
+    ctx.emit(TmaCommit(loc=ctx.loc))
+
+
+@builtin("tma.wait")
+def wait(ctx: Builder, n: Any = 0, read: Any = False) -> Any:
+    """Waits until at most `n` groups of this role are unfinished; `read=True`: until they have read their sources.
+
+    Any agent, one elected thread (the others follow at a barrier where they need to); sm_90 and up; PTX
+    ``cp.async.bulk.wait_group{.read}``. Example: ``px.tma.wait(1, read=True)``.
+    """
+    if not isinstance(n, int) or isinstance(n, bool) or n < 0:
+        ctx.fail(
+            f"px.tma.wait takes a constant number of groups, not {describe(n)}", "px.tma.wait(0) waits for all of them"
+        )
+    if not isinstance(read, bool):
+        ctx.fail(
+            f"read= must be True or False, not {describe(read)}",
+            "read=True waits only until the sources have been read",
+        )
+    ctx.emit(TmaWait(n, read, loc=ctx.loc))
+
+
+@builtin("tma.prefetch")
+def prefetch(ctx: Builder, src: Any, cache: Any = None) -> Any:
+    """Brings a region of a global array into L2.
+
+    Any agent, one elected thread; sm_90 and up; PTX ``cp.async.bulk.prefetch.tensor``; `cache` as in
+    `px.tma.load`. Nothing waits for it. Example: ``px.tma.prefetch(A[m:m+64, k:k+64])``.
+    """
+    source = global_side(ctx, "the source of px.tma.prefetch", src)
+    ctx.emit(TmaPrefetch(source, cache_hint(ctx, cache), loc=ctx.loc))
+
+
+__all__ = ["commit", "gather", "gather4", "load", "prefetch", "reduce", "scatter", "scatter4", "store", "wait"]

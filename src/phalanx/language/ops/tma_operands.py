@@ -1,0 +1,79 @@
+"""What `px.tma` and its like ask of their operands: views of the right memory, equal shapes, a barrier, a hint."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phalanx.ir.ops.tma import CACHE_HINTS
+from phalanx.ir.values import Param
+from phalanx.ir.views import BarrierRef, GlobalView, SharedView
+from phalanx.language.builder import Builder
+from phalanx.language.operators import describe
+from phalanx.language.ops.memory import require_view
+from phalanx.language.values import BarrierValue
+
+
+def global_side(ctx: Builder, what: str, view: Any) -> GlobalView:
+    region = require_view(ctx, what, view)
+    if not isinstance(region, GlobalView):
+        ctx.fail(f"{what} must be a view of a global array", "TMA copies between global and shared memory")
+    if region.index_axis is not None:
+        ctx.fail(f"{what} is indexed by a tile", "px.tma.gather4 copies rows by index")
+    if len(region.extents) > 5:
+        remedy = "TMA descriptors have at most 5: fold axes of the array together"
+        ctx.fail(f"{what} has {len(region.extents)} axes", remedy)
+    return region
+
+
+def shared_side(ctx: Builder, what: str, view: Any) -> SharedView:
+    if isinstance(view, Param):
+        ctx.fail(f"{what} must be a shared buffer, not {describe(view)}", "make one with px.shared(shape, dtype)")
+    region = require_view(ctx, what, view)
+    if not isinstance(region, SharedView):
+        ctx.fail(f"{what} must be a shared buffer", "make one with px.shared(shape, dtype)")
+    refuse_rows_by_index(ctx, what, region)
+    if region.cta is not None:
+        remedy = "a TMA copy reads and writes this CTA's shared memory; multicast= reaches peers"
+        ctx.fail(f"{what} is in another CTA", remedy)
+    if region.kept != tuple(sorted(region.kept)):
+        ctx.fail(f"{what} is transposed", "TMA copies rows as they are; transpose where the tile is read")
+    return region
+
+
+def refuse_rows_by_index(ctx: Builder, what: str, region: SharedView) -> None:
+    """Copies and tensor cores take boxes of shared memory, not rows by index."""
+    if region.index_axis is not None:
+        ctx.fail(
+            f"{what} is indexed by a tile",
+            "rows of shared memory by index are for px.load, px.store and the atomics: load them and store them elsewhere",
+        )
+
+
+def require_match(ctx: Builder, what: str, src: Any, dst: Any) -> None:
+    if src.shape != dst.shape:
+        ctx.fail(
+            f"{what}: the source has shape {src.shape}, the destination {dst.shape}",
+            "both sides of a copy have the same shape: change the slice or the buffer",
+        )
+    if src.dtype != dst.dtype:
+        ctx.fail(
+            f"{what}: the source is {src.dtype}, the destination {dst.dtype}",
+            "a copy does not convert: make the shared buffer of the array's dtype",
+        )
+
+
+def completion(ctx: Builder, what: str, bar: Any) -> BarrierRef:
+    """The barrier on which a copy completes."""
+    if not isinstance(bar, BarrierValue):
+        ctx.fail(f"{what} completes on a barrier, not on {describe(bar)}", "make one with px.barrier(n)")
+    return bar.ref(ctx)
+
+
+def cache_hint(ctx: Builder, cache: Any) -> str | None:
+    """How long L2 is to keep what a copy reads."""
+    if cache is not None and cache not in CACHE_HINTS:
+        ctx.fail(f"unknown cache hint {describe(cache)}", f"use one of {', '.join(CACHE_HINTS)}")
+    return cache
+
+
+__all__ = ["cache_hint", "completion", "global_side", "refuse_rows_by_index", "require_match", "shared_side"]

@@ -1,0 +1,113 @@
+"""What kernels may take from the Python around them: constants of the enclosing scopes, compared at later launches."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pickle
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from phalanx.ir.types import DType
+from phalanx.language.builtin import Builtin
+from phalanx.language.reader.source import FunctionSource
+from phalanx.language.values import StructClass
+
+PYTHON_FUNCTIONS = (range, min, max, abs, len, int, float, bool, tuple, print, sum, round, enumerate, zip)
+"""Python's own functions that have a meaning in kernels (or an error of their own)."""
+
+CAPTURES = "numbers, strings, dtypes, None, tuples of them, px.func and px.struct"
+
+
+class InlinedFunction:
+    """What `@px.func` makes: a helper that is inlined where kernels call it."""
+
+    kind_name = "a px.func"
+
+    def __init__(self, fn: Any) -> None:
+        self.fn = fn
+        self.__name__ = fn.__name__
+        self.__doc__ = fn.__doc__
+        self.__wrapped__ = fn
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return by_name(self, self.fn)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Outside kernels it is the plain Python function: useful for host-side arithmetic."""
+        return self.fn(*args, **kwargs)
+
+
+def by_name(made: Any, named: Any) -> tuple[Any, ...]:
+    """How pickle takes what a decorator made of `named`: by the module and the name under which it is found there."""
+    module, name = named.__module__, named.__qualname__
+    try:
+        found = find_named(module, name)
+    except (ImportError, AttributeError):
+        found = None
+    if found is not made:
+        raise pickle.PicklingError(
+            f"{name} can't be pickled: it is not what {module}.{name} stands for; define it at the top of a module"
+        )
+    return find_named, (module, name)
+
+
+def find_named(module: str, name: str) -> Any:
+    found: Any = importlib.import_module(module)
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def kind_of(value: Any) -> str:
+    """`a list`, `an int`, `a NumPy array`: what a Python object is."""
+    if isinstance(value, np.ndarray):
+        return "a NumPy array"
+    name = type(value).__name__
+    return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
+
+
+def constant(found: Any) -> Any:
+    """What a Python object stands for in a kernel; None if it has no meaning there."""
+    if isinstance(found, (bool, int, float, str, DType, Builtin, InlinedFunction, StructClass, ModuleType)):
+        return found
+    if isinstance(found, np.generic) and found.dtype.kind in "biuf":
+        return found.item()
+    if isinstance(found, tuple):
+        parts = tuple(constant(item) for item in found)
+        return None if any(p is None and f is not None for p, f in zip(parts, found, strict=True)) else parts
+    if any(found is known for known in PYTHON_FUNCTIONS) or inspect.isfunction(found):
+        return found  # a plain function gets its error where it is called
+    if inspect.isbuiltin(found) and found.__module__ == "math":
+        return found
+    return None
+
+
+def same_constant(a: Any, b: Any) -> bool:
+    """Exact equality of two constants: 1, 1.0 and True differ, so do 0.0 and -0.0; a NaN equals itself."""
+    return a is b or exact(a) == exact(b)
+
+
+def exact(value: Any) -> Any:
+    """A hashable stand-in for a constant that differs wherever kernels could see a difference."""
+    if isinstance(value, float):
+        return (float, value.hex())
+    if isinstance(value, tuple):
+        return (tuple, *map(exact, value))
+    return (type(value), value)
+
+
+def still_holds(source: FunctionSource, name: str, value: Any) -> bool:
+    """Whether a captured name (dotted for a module's attribute) still stands for `value`."""
+    try:
+        now = source.lookup(name)
+    except (KeyError, AttributeError):
+        return False
+    return now is value or same_constant(constant(now), value)
+
+
+def is_of_the_language(module: ModuleType) -> bool:
+    """Modules whose attributes never change: this package, math and numpy."""
+    return module.__name__.partition(".")[0] in ("phalanx", "math", "numpy")

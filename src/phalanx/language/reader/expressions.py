@@ -1,0 +1,636 @@
+"""Reads expressions: names, arithmetic, subscripts, attributes, calls."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import re
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from phalanx.ir.location import Location
+from phalanx.ir.types import FROM_NUMPY, DType
+from phalanx.ir.values import Param, Value
+from phalanx.language.builder import Builder
+from phalanx.language.builtin import Builtin, check_arguments, signature_after
+from phalanx.language.operators import (
+    Number,
+    binary,
+    compare,
+    describe,
+    dtype_of,
+    folding,
+    integer_limits,
+    is_tile,
+    select,
+    unary,
+)
+from phalanx.language.ops.control import require_condition
+from phalanx.language.ops.mbarrier import BarrierMembers
+from phalanx.language.ops.tile_parts import tile_part
+from phalanx.language.ops.tiles import TileMembers, dtype_call
+from phalanx.language.reader.capture import CAPTURES, InlinedFunction, constant, is_of_the_language, kind_of
+from phalanx.language.reader.limits import MAX_DEPTH, check_constant_size, check_length, check_power
+from phalanx.language.reader.python_calls import call_python
+from phalanx.language.reader.state import State, same
+from phalanx.language.reader.structs import RING, NewStruct, advanced
+from phalanx.language.values import (
+    ArrayMembers,
+    BarrierValue,
+    BoundMethod,
+    Fields,
+    RunTimeRegion,
+    Slice,
+    StructClass,
+    StructValue,
+    Unavailable,
+    ViewValue,
+    array_subscript,
+    exposed_names,
+    get_member,
+    load_scalar,
+)
+
+_BINARY = {
+    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.FloorDiv: "floordiv", ast.Mod: "mod",
+    ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor", ast.LShift: "shl", ast.RShift: "shr",
+}
+_COMPARE = {ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge"}
+_REFUSED = {
+    "Lambda": ("lambda", "write a function with def and decorate it with @px.func"),
+    "ListComp": ("a comprehension", "write a loop over px.static_range(...)"),
+    "SetComp": ("a comprehension", "write a loop over px.static_range(...)"),
+    "DictComp": ("a comprehension", "write a loop over px.static_range(...)"),
+    "GeneratorExp": ("a generator expression", "write a loop over px.static_range(...)"),
+    "NamedExpr": ("':='", "assign in a statement of its own"),
+    "Dict": ("a dict", "use a tuple, or a @px.struct for named fields"),
+    "Set": ("a set", "use a tuple"),
+    "Await": ("await", "kernels are not asynchronous functions"),
+    "Yield": ("yield", "kernels return nothing: write results with px.store"),
+    "YieldFrom": ("yield", "kernels return nothing: write results with px.store"),
+}
+"""Expressions of Python that kernels do not have, and what to write instead."""
+
+
+Evaluation = Callable[[], Any]
+"""Evaluates one side of a choice."""
+Combination = Callable[[Any, Any], Any]
+"""Makes one value of both sides where both were evaluated."""
+
+
+class StructMethod:
+    """A method of a struct instance."""
+
+    def __init__(self, owner: StructValue, fn: Any, native: str = "") -> None:
+        self.owner, self.fn, self.native = owner, fn, native
+
+
+class Expressions:
+    """The expression half of the reader."""
+
+    def __init__(self, ctx: Builder) -> None:
+        self.ctx = ctx
+        self.state: State = {}
+        self.terminated = False
+        self.role_depth = 0
+        self.captured: dict[tuple[Any, str], Any] = {}
+        self.frames: list[Any] = []
+        self.depth = 0
+        """Expressions and statements around this place."""
+        self.unused: set[ast.expr] = set()
+        """Expressions whose value nobody takes."""
+
+    # Provided by the reader.
+
+    def locate(self, node: ast.AST) -> Location:
+        raise NotImplementedError
+
+    def call_function(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        raise NotImplementedError
+
+    def choose(self, cond: Value, then: Evaluation, orelse: Evaluation, combine: Combination, what: str) -> Any:
+        raise NotImplementedError
+
+    def bind_variable(self, target: ast.expr, value: Any) -> Any:
+        raise NotImplementedError
+
+    def adopt(self, value: Any) -> Any:
+        """Puts new structs on the heap."""
+        if isinstance(value, NewStruct):
+            made = StructValue(value.cls, self.ctx.fresh_ident())
+            for name, item in value.fields.items():
+                self.state[(made.ident, name)] = item
+            return made
+        return value
+
+    def eval(self, node: ast.expr) -> Any:
+        """The front-end value of an expression; errors inside point at the innermost part."""
+        handler = getattr(self, "eval_" + type(node).__name__, None)
+        outer = self.ctx.loc
+        self.ctx.loc = self.locate(node)
+        if handler is None:
+            name = type(node).__name__
+            shown, remedy = _REFUSED.get(
+                name,
+                (
+                    f"this kind of expression ({name})",
+                    "kernels use arithmetic, comparisons, subscripts, calls and tuples",
+                ),
+            )
+            self.ctx.fail(f"{shown} is not supported in kernels", remedy)
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            self.ctx.fail(
+                f"expressions are nested more than {MAX_DEPTH} deep", "give parts of it names, in statements of their own"
+            )
+        value = check_constant_size(self.ctx, self.adopt(handler(node)))
+        self.depth -= 1
+        self.ctx.loc = outer
+        return value
+
+    def value(self, node: ast.expr) -> Any:
+        """An expression where a number, scalar or tile is needed."""
+        return load_scalar(self.ctx, self.eval(node))
+
+    def condition(self, node: ast.expr, what: str) -> Any:
+        """An expression that decides what runs: a constant or a scalar, as a bool."""
+        value = self.eval(node)
+        with self.ctx.at(self.locate(node)):
+            return require_condition(self.ctx, value, what)
+
+    def eval_Constant(self, node: ast.Constant) -> Any:
+        if node.value is Ellipsis or isinstance(node.value, (bytes, complex)):
+            shown = "..." if node.value is Ellipsis else repr(node.value)
+            self.ctx.fail(f"{shown} has no meaning in kernels", "literals are numbers, strings, True, False and None")
+        return node.value
+
+    def eval_Name(self, node: ast.Name) -> Any:
+        frame = self.frames[-1]
+        value = self.state.get((frame.ident, node.id), self)
+        if isinstance(value, Unavailable):
+            self.ctx.fail(value.reason, value.remedy or None)
+        if value is not self:
+            return value
+        if frame.source.is_local(node.id):
+            self.ctx.fail(f"'{node.id}' is used before it is assigned", "assign it on every path that leads here")
+        try:
+            found = frame.source.lookup(node.id)
+        except KeyError:
+            self.ctx.fail(f"unknown name '{node.id}'", self.similar(node.id, frame))
+        return self.capture(frame, node.id, found)
+
+    def similar(self, name: str, frame: Any) -> str | None:
+        known = [key[1] for key in self.state if key[0] == frame.ident]
+        known += [n for n in frame.source.fn.__globals__ if not n.startswith("__")]
+        close = difflib.get_close_matches(name, known, 1)
+        return (
+            f"did you mean '{close[0]}'?"
+            if close
+            else "names come from the kernel, its parameters or the enclosing scopes"
+        )
+
+    def capture(self, frame: Any, name: str, found: Any) -> Any:
+        """A constant of the enclosing scopes; it becomes part of the cache key."""
+        value = constant(found)
+        if value is None and found is not None:
+            self.ctx.fail(
+                f"'{name}' of the enclosing scope is {kind_of(found)}, which a kernel can't use",
+                f"kernels capture {CAPTURES}; pass arrays as arguments",
+            )
+        if not isinstance(value, Builtin) and not (isinstance(value, ModuleType) and is_of_the_language(value)):
+            self.captured[(frame.source, name)] = value
+        return value
+
+    def eval_Tuple(self, node: ast.Tuple) -> Any:
+        out: list[Any] = []
+        for item in node.elts:
+            if isinstance(item, ast.Starred):
+                inner = self.eval(item.value)
+                if not isinstance(inner, tuple):
+                    self.ctx.fail(f"* can't unpack {describe(inner)}", "only tuples can be unpacked")
+                out += inner
+            else:
+                out.append(self.eval(item))
+        return tuple(out)
+
+    eval_List = eval_Tuple
+
+    def binary_operator(self, op: ast.operator, a: Any, b: Any) -> Any:
+        if isinstance(op, ast.Pow):
+            return self.power(a, b)
+        if type(op) not in _BINARY:
+            self.ctx.fail(
+                "the operator '@' is not supported in kernels", "px.dot(a, b, acc) multiplies tiles of shared memory"
+            )
+        if isinstance(a, tuple) and isinstance(b, tuple) and isinstance(op, ast.Add):
+            return a + b
+        if isinstance(a, tuple) and isinstance(b, int) and isinstance(op, ast.Mult):
+            check_length(self.ctx, "a tuple", len(a) * b)
+            return a * b
+        if isinstance(a, str) and isinstance(b, str) and isinstance(op, ast.Add):
+            return a + b
+        return binary(self.ctx, _BINARY[type(op)], a, b)
+
+    def power(self, a: Any, b: Any) -> Any:
+        if isinstance(a, Number) and isinstance(b, Number):
+            check_power(self.ctx, a, b)
+            return folding(self.ctx, "'**'", lambda x, y: x**y, a, b)
+        if isinstance(b, int) and 1 <= b <= 8 and isinstance(a, Value):
+            out = a
+            for _ in range(b - 1):
+                out = binary(self.ctx, "mul", out, a)
+            return out
+        self.ctx.fail(
+            "'**' needs constants, or an exponent that is a constant from 1 to 8", "use px.exp2(y * px.log2(x))"
+        )
+
+    def eval_BinOp(self, node: ast.BinOp) -> Any:
+        """`a + b + c`: the operators of a chain one after the other, so that a long one is not deep."""
+        chain = [node]
+        while isinstance(chain[-1].left, ast.BinOp):
+            chain.append(chain[-1].left)
+        value = self.value(chain[-1].left)
+        for part in reversed(chain):
+            right = self.value(part.right)
+            with self.ctx.at(self.locate(part)):
+                value = check_constant_size(self.ctx, self.binary_operator(part.op, value, right))
+        return value
+
+    def eval_UnaryOp(self, node: ast.UnaryOp) -> Any:
+        x = self.value(node.operand)
+        if isinstance(node.op, ast.Not):
+            if is_tile(x):
+                self.ctx.fail("'not' can't be applied to a tile", "use ~ on a bool tile, or x == 0")
+            truth = require_condition(self.ctx, x, "'not'")
+            return unary(self.ctx, "not", truth)
+        if isinstance(node.op, ast.USub):
+            return unary(self.ctx, "neg", x)
+        if isinstance(node.op, ast.UAdd):
+            return binary(self.ctx, "add", x, 0) if not isinstance(x, Value) else x
+        if isinstance(x, bool) or (isinstance(x, Value) and dtype_of(x).kind == "bool"):
+            return unary(self.ctx, "not", x)
+        if isinstance(x, int):
+            return ~x
+        ones = integer_limits(dtype_of(x))[1] if isinstance(x, Value) and dtype_of(x).kind == "uint" else -1
+        return binary(self.ctx, "xor", x, ones)
+
+    def eval_BoolOp(self, node: ast.BoolOp) -> Any:
+        """`and` and `or`: what would have an effect or read memory is evaluated only if the left side asks for it."""
+        return self.bool_operator(isinstance(node.op, ast.And), node.values)
+
+    def bool_operator(self, is_and: bool, parts: list[ast.expr]) -> Any:
+        first = self.truth_operand(is_and, parts[0])
+        if len(parts) == 1:
+            return first
+        if not isinstance(first, Value):
+            return self.bool_operator(is_and, parts[1:]) if bool(first) == is_and else first
+        rest, known = (lambda: self.truth_of(self.bool_operator(is_and, parts[1:]))), (lambda: not is_and)
+        then, orelse = (rest, known) if is_and else (known, rest)
+
+        def combine(a: Any, b: Any) -> Any:
+            return binary(self.ctx, "and" if is_and else "or", first, a if is_and else b)
+
+        return self.choose(first, then, orelse, combine, f"this '{'and' if is_and else 'or'}'")
+
+    def truth_operand(self, is_and: bool, node: ast.expr) -> Any:
+        """One operand: constants keep their value, scalars become bools."""
+        item = self.value(node)
+        if is_tile(item):
+            word, sign = ("and", "&") if is_and else ("or", "|")
+            self.ctx.fail(
+                f"'{word}' can't be applied to tiles", f"use '{sign}' for elementwise logic", loc=self.locate(node)
+            )
+        return require_condition(self.ctx, item, "a boolean operator") if isinstance(item, Value) else item
+
+    def truth_of(self, item: Any) -> Any:
+        return item if isinstance(item, Value) else require_condition(self.ctx, item, "a boolean operator")
+
+    def eval_Compare(self, node: ast.Compare) -> Any:
+        left = self.value(node.left)
+        result: Any = None
+        for op, right_node in zip(node.ops, node.comparators, strict=True):
+            right = self.value(right_node)
+            step = self.compare_once(op, left, right)
+            if result is None:
+                result = step
+            elif not isinstance(result, Value) and not isinstance(step, Value):
+                result = result and step
+            else:
+                result = binary(self.ctx, "and", result, step)
+            left = right
+        return result
+
+    def compare_once(self, op: ast.cmpop, a: Any, b: Any) -> Any:
+        if isinstance(op, (ast.Is, ast.IsNot)):
+            if a is not None and b is not None:
+                self.ctx.fail("'is' compares with None only", "use ==")
+            return (a is b) == isinstance(op, ast.Is)
+        if isinstance(op, (ast.In, ast.NotIn)):
+            if not isinstance(b, tuple):
+                self.ctx.fail(
+                    f"'in' needs a tuple on its right, not {describe(b)}", "e.g. if X.dtype in (px.f16, px.bf16)"
+                )
+            found: Any = False
+            for item in b:
+                found = binary(self.ctx, "or", found, compare(self.ctx, "eq", a, load_scalar(self.ctx, item)))
+            return found if isinstance(op, ast.In) else unary(self.ctx, "not", found)
+        return compare(self.ctx, _COMPARE[type(op)], a, b)
+
+    def eval_IfExp(self, node: ast.IfExp) -> Any:
+        """`a if cond else b`: a side that has an effect or reads memory is evaluated only if it is chosen."""
+        cond = self.condition(node.test, "a conditional expression")
+        if isinstance(cond, bool):
+            return self.eval(node.body if cond else node.orelse)
+
+        def combine(a: Any, b: Any) -> Any:
+            if same(a, b):
+                return a
+            if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
+                return tuple(combine(x, y) for x, y in zip(a, b, strict=True))
+            return select(self.ctx, cond, a, b, "a conditional expression")
+
+        return self.choose(
+            cond, lambda: self.value(node.body), lambda: self.value(node.orelse), combine, "this conditional expression"
+        )
+
+    def eval_JoinedStr(self, node: ast.JoinedStr) -> Any:
+        parts = []
+        for part in node.values:
+            if not isinstance(part, ast.FormattedValue):
+                parts.append(str(self.eval(part)))
+                continue
+            item = self.value(part.value)
+            if not (item is None or isinstance(item, (*Number, str, DType, tuple))) or _holds_values(item):
+                self.ctx.fail(
+                    f"an f-string takes constants, not {describe(item)}",
+                    'pass it to px.print as an argument: px.print("k =", k)',
+                    loc=self.locate(part.value),
+                )
+            spec = self.eval(part.format_spec) if part.format_spec is not None else ""
+            check_length(self.ctx, "an f-string", max(map(int, re.findall(r"\d+", spec)), default=0))
+            conversions: dict[int, Any] = {ord("r"): repr, ord("s"): str, ord("a"): ascii}
+            shown = conversions.get(part.conversion, lambda x: x)(item)
+            parts.append(folding(self.ctx, "an f-string", format, shown if spec else str(shown), spec))
+        return "".join(parts)
+
+    # Subscripts and attributes.
+
+    def eval_Slice(self, node: ast.Slice) -> Any:
+        with self.ctx.reading_once():
+            ends = [self.value(part) if part is not None else None for part in (node.lower, node.upper, node.step)]
+        return Slice(*ends)
+
+    def eval_Subscript(self, node: ast.Subscript) -> Any:
+        owner = self.eval(node.value)
+        if isinstance(node.slice, ast.List):
+            self.ctx.fail(
+                "a list can't be an index",
+                "index with integers and slices, or with one tile of indices: A[rows, k:k+BK]",
+            )
+        raw = self.eval(node.slice)
+        index = raw if isinstance(raw, tuple) else (raw,)
+        if isinstance(owner, Param) and owner.is_array:
+            return array_subscript(self.ctx, owner, index)
+        if isinstance(owner, (ViewValue, BarrierValue)):
+            return owner.subscript(self.ctx, index)
+        if isinstance(owner, tuple):
+            return self.tuple_item(owner, index)
+        if is_tile(owner):
+            return tile_part(self.ctx, owner, index)
+        self.ctx.fail(f"{describe(owner)} can't be indexed", "arrays, shared buffers, barriers, tuples and tiles can")
+
+    def tuple_item(self, owner: tuple[Any, ...], index: tuple[Any, ...]) -> Any:
+        item = load_scalar(self.ctx, index[0]) if len(index) == 1 else None
+        if isinstance(item, Slice):
+            parts = (item.start, item.stop, item.step)
+            if all(p is None or isinstance(p, int) for p in parts):
+                return owner[slice(*parts)]
+        if not isinstance(item, int):
+            self.ctx.fail("a tuple is indexed by a constant integer", "unroll the loop with px.static_range")
+        if not -len(owner) <= item < len(owner):
+            self.ctx.fail(
+                f"index {item} is outside a tuple of {len(owner)}",
+                f"valid indices are {-len(owner)} to {len(owner) - 1}",
+            )
+        return owner[item]
+
+    def eval_Attribute(self, node: ast.Attribute) -> Any:
+        owner = self.eval(node.value)
+        value = self.member(owner, node.attr)
+        if isinstance(owner, ModuleType) and not is_of_the_language(owner) and not isinstance(value, ModuleType):
+            self.captured[(self.frames[-1].source, ast.unparse(node))] = value
+        return value
+
+    def module_member(self, owner: ModuleType, name: str) -> Any:
+        ours = owner.__name__.partition(".")[0] == "phalanx"
+        shown = (
+            owner.__name__
+            if not ours
+            else "px"
+            if owner.__name__ == "phalanx"
+            else "px." + owner.__name__.rsplit(".", 1)[-1]
+        )
+        public = getattr(owner, "__all__", dir(owner))
+        if not hasattr(owner, name) or (ours and name not in public):
+            close = difflib.get_close_matches(name, public, 1)
+            self.ctx.fail(
+                f"{shown} has no '{name}'",
+                f"did you mean {shown}.{close[0]}?" if close else "docs/reference.md lists what there is",
+            )
+        raw = getattr(owner, name)
+        found = constant(raw)
+        if found is None and raw is not None:
+            match = FROM_NUMPY.get(np.dtype(raw)) if isinstance(raw, type) and issubclass(raw, np.generic) else None
+            remedy = (
+                f"use px.{match}"
+                if match
+                else f"use px.{name}"
+                if name in TILE_FUNCTIONS
+                else f"kernels use {CAPTURES}"
+            )
+            self.ctx.fail(f"{shown}.{name} can't be used in kernels", remedy)
+        return found
+
+    def member(self, owner: Any, name: str) -> Any:
+        ctx = self.ctx
+        if isinstance(owner, ModuleType):
+            return self.module_member(owner, name)
+        if isinstance(owner, StructValue):
+            if (owner.ident, name) in self.state:
+                value = self.state[(owner.ident, name)]
+                if isinstance(value, Unavailable):
+                    ctx.fail(value.reason, value.remedy or None)
+                return value
+            if name in owner.cls.methods:
+                return StructMethod(owner, owner.cls.methods[name])
+            if owner.cls is RING and name == "advance":
+                return StructMethod(owner, None)
+            if name in owner.cls.natives:
+                return StructMethod(owner, None, name)
+            known = [*owner.cls.fields, *(m + "()" for m in (*owner.cls.methods, *owner.cls.natives))]
+            known += ["advance()"] if owner.cls is RING else []
+            ctx.fail(f"{owner.cls.name} has no attribute '{name}'", f"it has {', '.join(known)}")
+        if isinstance(owner, BarrierValue):
+            return get_member(ctx, owner, BarrierMembers, name, "a barrier")
+        if isinstance(owner, RunTimeRegion):
+            return get_member(ctx, owner, RunTimeRegion, name, owner.kind_name)
+        if isinstance(owner, ViewValue):
+            if owner.view.shape == () and name not in exposed_names(ViewValue) and name in exposed_names(TileMembers):
+                return get_member(ctx, load_scalar(ctx, owner), TileMembers, name, "a scalar")  # X[1].to(px.i32)
+            return get_member(ctx, owner, ViewValue, name, owner.kind_name)
+        if isinstance(owner, Param) and owner.is_array:
+            return get_member(ctx, owner, ArrayMembers, name, f"the array '{owner.name}'")
+        if isinstance(owner, Value):
+            return get_member(ctx, owner, TileMembers, name, f"a {'tile' if is_tile(owner) else 'scalar'}")
+        if isinstance(owner, Number) and name == "to":
+            return get_member(ctx, owner, TileMembers, name, "a number")
+        if isinstance(owner, DType):
+            if name not in ("itemsize", "bits", "name"):
+                ctx.fail(f"a dtype has no attribute '{name}'", "it has .itemsize, .bits, .name")
+            return getattr(owner, name)
+        ctx.fail(
+            f"{describe(owner)} has no attribute '{name}'",
+            "arrays, views, tiles, barriers, structs and modules have attributes",
+        )
+
+    # Calls.
+
+    def eval_Call(self, node: ast.Call) -> Any:
+        hint, self.ctx.name_hint = self.ctx.name_hint, ""
+        fn = self.eval(node.func)
+        args: list[Any] = []
+        for item in node.args:
+            if isinstance(item, ast.Starred):
+                inner = self.eval(item.value)
+                if not isinstance(inner, tuple):
+                    self.ctx.fail(f"* can't unpack {describe(inner)}", "only tuples can be unpacked")
+                args += inner
+            else:
+                args.append(self.eval(item))
+        kwargs: dict[str, Any] = {}
+        for keyword in node.keywords:
+            if keyword.arg is None:
+                self.ctx.fail("** arguments are not supported in kernels", "write each keyword out")
+            kwargs[keyword.arg] = self.eval(keyword.value)
+        self.ctx.name_hint = hint
+        result = self.call(fn, tuple(args), kwargs)
+        if isinstance(fn, Builtin) and fn.inout is not None:
+            if node not in self.unused:
+                self.ctx.fail(
+                    f"px.{fn.name} updates the variable given as '{fn.inout}' and has no value",
+                    f"call it by itself: px.{fn.name}(...)",
+                )
+            self.update_argument(node, fn, result)
+            return None
+        return result
+
+    def update_argument(self, node: ast.Call, fn: Builtin, value: Any) -> None:
+        """Binds the variable given as the parameter that `fn` updates to its new value."""
+        assert fn.inout is not None
+        position = list(fn.signature.parameters).index(fn.inout)
+        given: Any = next((k.value for k in node.keywords if k.arg == fn.inout), None)
+        if given is None:
+            given = node.args[position] if position < len(node.args) else None
+        if not isinstance(given, ast.Name | ast.Attribute):
+            self.ctx.fail(
+                f"px.{fn.name} updates its argument '{fn.inout}', which must be a variable",
+                f"give the tile a name first: {fn.inout} = ...",
+                loc=self.locate(given or node),
+            )
+        self.ctx.accumulators[self.bind_variable(given, value)] = None
+
+    def call(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if isinstance(fn, Builtin):
+            return fn.invoke(self.ctx, args, kwargs)
+        if isinstance(fn, BoundMethod):
+            return fn.invoke(self.ctx, args, kwargs)
+        if isinstance(fn, InlinedFunction):
+            return self.call_function(fn.fn, args, kwargs)
+        if isinstance(fn, StructMethod):
+            return self.call_method(fn, args, kwargs)
+        if isinstance(fn, StructClass):
+            return self.make_struct(fn, args, kwargs)
+        if isinstance(fn, DType):
+            return dtype_call(self.ctx, fn, args, kwargs)
+        if callable(fn):
+            return call_python(self.ctx, fn, args, kwargs)
+        self.ctx.fail(
+            f"{describe(fn)} can't be called", "kernels call px functions, @px.func helpers, structs and dtypes"
+        )
+
+    def call_method(self, fn: StructMethod, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if fn.native:
+            function = fn.owner.cls.natives[fn.native]
+            check_arguments(self.ctx, f".{fn.native}", signature_after(2, function), args, kwargs)
+            return function(self.ctx, Fields(fn.owner, self.state), *args, **kwargs)
+        if fn.fn is None:  # ring.advance()
+            if args or kwargs:
+                self.ctx.fail(".advance() takes no arguments", "it moves on by one stage")
+            ident = fn.owner.ident
+            n, stage, parity = (self.state[(ident, f)] for f in ("n", "stage", "parity"))
+            self.state[(ident, "stage")], self.state[(ident, "parity")] = advanced(self.ctx, n, stage, parity)
+            return None
+        return self.call_function(fn.fn, (fn.owner, *args), kwargs)
+
+    def make_struct(self, cls: StructClass, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        listed = f"its fields are {', '.join(cls.fields)}"
+        if len(args) > len(cls.fields):
+            self.ctx.fail(f"{cls.name} has {len(cls.fields)} fields, {len(args)} values were given", listed)
+        values = dict(zip(cls.fields, args, strict=False))
+        for name, item in kwargs.items():
+            if name not in cls.fields:
+                self.ctx.fail(f"{cls.name} has no field '{name}'", listed)
+            if name in values:
+                self.ctx.fail(f"{cls.name}: the field '{name}' is given twice", listed)
+            values[name] = item
+        for name in cls.fields:
+            if name not in values:
+                if name not in cls.defaults:
+                    self.ctx.fail(f"{cls.name}: the field '{name}' is missing", f"{listed}; it has no default")
+                values[name] = cls.defaults[name]
+        return NewStruct(cls, {name: load_scalar(self.ctx, v) for name, v in values.items()})
+
+
+TILE_FUNCTIONS = (
+    "abs",
+    "all",
+    "any",
+    "arange",
+    "argmax",
+    "argmin",
+    "ceil",
+    "cos",
+    "cumsum",
+    "erf",
+    "exp",
+    "exp2",
+    "floor",
+    "full",
+    "isnan",
+    "log",
+    "log2",
+    "max",
+    "maximum",
+    "min",
+    "minimum",
+    "round",
+    "sin",
+    "sqrt",
+    "sum",
+    "tanh",
+    "trunc",
+    "where",
+    "zeros",
+)
+"""Functions whose NumPy namesakes users reach for first."""
+
+
+def _holds_values(item: Any) -> bool:
+    """Whether a tuple has something in it that is known at run time only."""
+    return isinstance(item, tuple) and any(isinstance(x, (Value, ViewValue)) or _holds_values(x) for x in item)
+
+
+__all__ = ["Expressions", "InlinedFunction"]

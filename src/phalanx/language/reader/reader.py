@@ -1,0 +1,533 @@
+"""Reads a kernel's statements into IR: control flow, roles, inlined calls. Expressions are in `expressions.py`."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from dataclasses import dataclass, field
+from typing import Any
+
+from phalanx.ir.core import Op
+from phalanx.ir.location import Location
+from phalanx.ir.ops.control import Break, Continue, If, Leave, Role, Scope
+from phalanx.ir.ops.mbarrier import Transaction
+from phalanx.ir.types import TileType
+from phalanx.ir.values import Label, Value
+from phalanx.language.builder import Agent, Builder, freeze
+from phalanx.language.builtin import check_arguments
+from phalanx.language.operators import cast, describe, dtype_of, is_scalar, is_tile, promote, shape_of
+from phalanx.language.ops import pipes
+from phalanx.language.ops.control import WarpsValue, require_condition
+from phalanx.language.ops.mbarrier import TransactionValue
+from phalanx.language.ops.pipes import PipeRegion
+from phalanx.language.reader.capture import CAPTURES, constant, kind_of
+from phalanx.language.reader.expressions import Combination, Evaluation
+from phalanx.language.reader.limits import MAX_DEPTH
+from phalanx.language.reader.loops import Loops, Unrolled
+from phalanx.language.reader.source import FunctionSource, read_source
+from phalanx.language.reader.state import Key, Path, State, defined_in, merge
+from phalanx.language.values import BarrierValue, Fields, StructValue, Unavailable, ViewValue, load_scalar
+
+MAX_INLINE_DEPTH = 64
+
+
+@dataclass
+class Frame:
+    """One inlined function: its source, where it was called, and how it is left."""
+
+    source: FunctionSource
+    ident: int
+    caller: Location | None
+    label: Label
+    control_depth: int
+    role_depth: int
+    transactions: int
+    returns: list[tuple[Path, Any]] = field(default_factory=list)
+    result: Any = None
+    done: bool = False
+
+
+class Reader(Loops):
+    """Walks the syntax tree of a kernel and of the functions it calls."""
+
+    def __init__(self, ctx: Builder) -> None:
+        super().__init__(ctx)
+        ctx.variables = lambda: self.state
+        ctx.call = self.call
+        self.frames: list[Frame] = []
+        self.role_depth = 0
+
+    @property
+    def frame(self) -> Frame:
+        return self.frames[-1]
+
+    # Functions.
+
+    def call_function(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Inlines a `@px.func` or a struct's method."""
+        source = read_source(fn)
+        for frame in self.frames:
+            if frame.source.fn is fn:
+                self.ctx.fail(
+                    f"'{source.name}' calls itself",
+                    "functions are inlined, so recursion never ends: write a loop",
+                )
+        if len(self.frames) > MAX_INLINE_DEPTH:
+            self.ctx.fail(
+                f"calls are nested more than {MAX_INLINE_DEPTH} deep",
+                "functions are inlined: call fewer helpers from helpers",
+            )
+        signature = source.signature
+        bound = check_arguments(self.ctx, f"{source.name}", signature, args, kwargs)
+        arguments = dict(bound.arguments)
+        for name, parameter in signature.parameters.items():
+            if parameter.kind is parameter.VAR_KEYWORD:
+                self.ctx.fail(f"'{source.name}' has ** parameters", "name each parameter of a @px.func")
+            if name not in arguments:
+                arguments[name] = self.default(source, name, parameter)
+        return self.run_function(source, arguments, self.ctx.loc)
+
+    def default(self, source: FunctionSource, name: str, parameter: inspect.Parameter) -> Any:
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            return ()
+        value = constant(parameter.default)
+        if value is None and parameter.default is not None:
+            shown = kind_of(parameter.default)
+            self.ctx.fail(f"the default of '{name}' in '{source.name}' is {shown}", f"defaults are {CAPTURES}")
+        return value
+
+    def run_function(self, source: FunctionSource, arguments: dict[str, Any], caller: Location | None) -> Any:
+        ident = self.ctx.fresh_ident()
+        frame = Frame(source, ident, caller, Label(source.name), self.control_depth, self.role_depth, self.transactions)
+        base = dict(self.state)
+        for name, value in arguments.items():
+            self.state[(ident, name)] = self.adopt(value)
+        self.frames.append(frame)
+        before, depth, self.depth = self.ctx.loc, self.depth, 0
+        with self.ctx.block() as ops:
+            self.statements(source.node.body)
+            end = Path.at_end(ops, dict(self.state))
+            fell_through = not self.terminated
+        self.frames.pop()
+        self.ctx.loc, self.depth = before, depth
+        self.terminated = False
+        result = frame.result
+        if not frame.returns:
+            self.ctx.ops.extend(ops)
+            self.terminated = not fell_through and not frame.done  # an endless loop
+        elif not self.frames:
+            self.ctx.emit(Scope(frame.label, freeze(ops), loc=before))
+        else:
+            exits = [*frame.returns] + ([(end, frame.result)] if fell_through or frame.done else [])
+            result = self.meet_returns(frame, ops, exits, base)
+        self.state = {key: value for key, value in self.state.items() if key[0] != ident}
+        return result
+
+    def meet_returns(self, frame: Frame, ops: list[Op], exits: list[tuple[Path, Any]], base: dict[Key, Any]) -> Any:
+        """The result of a function with early returns: the paths out of it meet after its scope."""
+        name = frame.source.name
+        if len({result is None for _, result in exits}) > 1:
+            self.ctx.fail(f"'{name}' returns a value on some paths only", "return a value on every path, or on none")
+        self.ctx.emit(Scope(frame.label, freeze(ops), loc=self.ctx.loc))
+        result_key: Key = (frame.ident, f"the result of {name}")
+        for path, result in exits:
+            path.state[result_key] = result
+        self.state = merge(self.ctx, [path for path, _ in exits], f"'{name}'", base, defined_in(ops))
+        result = self.state.pop(result_key)
+        if isinstance(result, Unavailable):
+            self.ctx.fail(result.reason, result.remedy)
+        if isinstance(result, Value) and any(isinstance(r, Value) and r in self.ctx.products for _, r in exits):
+            self.ctx.products.add(result)
+        return result
+
+    # Statements.
+
+    def statements(self, body: list[ast.stmt]) -> None:
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            self.ctx.fail(
+                f"statements are nested more than {MAX_DEPTH} deep", "use fewer branches inside branches (elif is one)"
+            )
+        for statement in body:
+            if self.terminated:
+                break
+            self.ctx.work()
+            handler = getattr(self, "do_" + type(statement).__name__, None)
+            self.ctx.loc = self.locate(statement)
+            if handler is None:
+                self.ctx.fail(
+                    f"'{_keyword(statement)}' is not supported in kernels",
+                    "kernels use assignments, if, for, while, with, return, break, continue, assert and calls",
+                )
+            handler(statement)
+        self.depth -= 1
+
+    def locate(self, node: ast.AST) -> Location:
+        return self.frame.source.locate(node, self.frame.caller)
+
+    def do_Pass(self, node: ast.Pass) -> None:
+        pass
+
+    def do_Expr(self, node: ast.Expr) -> None:
+        if isinstance(node.value, ast.Constant):
+            return  # a docstring
+        self.unused.add(node.value)
+        self.eval(node.value)
+
+    def do_Assert(self, node: ast.Assert) -> None:
+        value = self.value(node.test)
+        if isinstance(value, Value):
+            self.ctx.fail("assert needs a compile-time condition", "px.device_assert checks at run time")
+        if not require_condition(self.ctx, value, "assert"):
+            shown = f": {self.eval(node.msg)}" if node.msg is not None else f": {ast.unparse(node.test)}"
+            self.ctx.fail(
+                f"assertion failed{shown}", "the condition is known while the kernel is read: check the constants"
+            )
+
+    def do_Assign(self, node: ast.Assign) -> None:
+        value = self.assigned(node.targets[0] if len(node.targets) == 1 else None, node.value)
+        for target in node.targets:
+            self.bind(target, value)
+
+    def assigned(self, target: ast.expr | None, node: ast.expr) -> Any:
+        """The right side of an assignment; buffers and barriers made there are named after the target."""
+        if (
+            isinstance(target, (ast.Tuple, ast.List))
+            and isinstance(node, ast.Tuple)
+            and len(target.elts) == len(node.elts)
+        ):
+            if not any(isinstance(part, ast.Starred) for part in (*target.elts, *node.elts)):
+                return tuple(
+                    load_scalar(self.ctx, self.assigned(part, item))
+                    for part, item in zip(target.elts, node.elts, strict=True)
+                )
+        self.ctx.name_hint = target.id if isinstance(target, ast.Name) else ""
+        value = self.eval(node)
+        self.ctx.name_hint = ""
+        return value
+
+    def do_AnnAssign(self, node: ast.AnnAssign) -> None:
+        if node.value is not None:
+            self.bind(node.target, self.assigned(node.target, node.value))
+
+    def do_AugAssign(self, node: ast.AugAssign) -> None:
+        if isinstance(node.target, ast.Subscript):
+            self.refuse_item(node.target)
+        load = ast.copy_location(_as_load(node.target), node.target)
+        left = self.value(load)
+        right = self.value(node.value)
+        self.ctx.loc = self.locate(node)
+        self.bind(node.target, self.binary_operator(node.op, left, right))
+
+    def bind(self, target: ast.expr, value: Any) -> None:
+        """Assigns to a name, a field or a tuple of them. An element of memory is read here: a name holds its value."""
+        value = load_scalar(self.ctx, self.adopt(value))
+        if isinstance(target, ast.Name):
+            if isinstance(value, Value) and not value.name:
+                value.name = target.id
+            self.set_variable((self.frame.ident, target.id), value)
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            self.unpack(target, value)
+        elif isinstance(target, ast.Attribute):
+            owner = self.eval(target.value)
+            self.ctx.loc = self.locate(target)
+            if not isinstance(owner, StructValue):
+                self.ctx.fail(
+                    f"the attributes of {describe(owner)} can't be assigned", "only fields of a @px.struct can"
+                )
+            if target.attr not in owner.cls.fields:
+                self.ctx.fail(
+                    f"{owner.cls.name} has no field '{target.attr}'", f"its fields are {', '.join(owner.cls.fields)}"
+                )
+            self.set_variable((owner.ident, target.attr), value)
+        elif isinstance(target, ast.Subscript):
+            self.refuse_item(target)
+        else:
+            self.ctx.fail(
+                "can't assign to this", "assign to names, fields of structs, or tuples of them", loc=self.locate(target)
+            )
+
+    def set_variable(self, key: Key, value: Any) -> None:
+        self.state[key] = value
+        self.assigned_at[key] = self.ctx.loc
+        if isinstance(value, Value) and value in self.ctx.products:  # also one that a function gave back
+            self.ctx.accumulators[key] = None
+
+    def unpack(self, target: ast.Tuple | ast.List, value: Any) -> None:
+        loc = self.locate(target)
+        parts = list(target.elts)
+        if not isinstance(value, tuple):
+            self.ctx.fail(
+                f"can't unpack {describe(value)} into {len(parts)} names", "only tuples can be unpacked", loc=loc
+            )
+        starred = [n for n, part in enumerate(parts) if isinstance(part, ast.Starred)]
+        items: list[Any] = list(value)
+        if starred and len(items) >= len(parts) - 1:
+            first, extra = starred[0], len(items) - len(parts) + 1
+            items[first : first + extra] = [tuple(items[first : first + extra])]
+            parts[first] = parts[first].value  # type: ignore[attr-defined]
+        if len(items) != len(parts):
+            self.ctx.fail(
+                f"can't unpack a tuple of {len(value)} into {len(parts)} names",
+                "both sides need as many items",
+                loc=loc,
+            )
+        for part, item in zip(parts, items, strict=True):
+            self.bind(part, item)
+
+    def refuse_item(self, target: ast.Subscript) -> None:
+        self.ctx.fail("memory is not written by assignment", "use px.store(view, value)", loc=self.locate(target))
+
+    def bind_variable(self, target: ast.expr, value: Any) -> Key:
+        """Assigns to a name or field; returns its key."""
+        self.bind(target, value)
+        if isinstance(target, ast.Name):
+            return (self.frame.ident, target.id)
+        assert isinstance(target, ast.Attribute)
+        return (self.eval(target.value).ident, target.attr)
+
+    # Branches.
+
+    def do_If(self, node: ast.If) -> None:
+        cond = self.condition(node.test, "'if'")
+        loc = self.locate(node.test)
+        if isinstance(cond, bool):
+            self.statements(node.body if cond else node.orelse)
+            return
+        before = dict(self.state)
+        arms: list[list[Op]] = []
+        paths: list[Path] = []
+        for body in (node.body, node.orelse):
+            self.state = dict(before)
+            with self.ctx.block() as ops, self.runtime_control():
+                self.statements(body)
+                if not self.terminated:
+                    paths.append(Path.at_end(ops, self.state))
+                self.terminated = False
+            arms.append(ops)
+        self.ctx.loc = loc
+        self.terminated = not paths
+        position = len(self.ctx.ops)
+        if paths:
+            self.state = merge(self.ctx, paths, "this if", before, defined_in(*arms))
+        self.ctx.ops.insert(position, If(cond, freeze(arms[0]), freeze(arms[1]), loc=loc))
+
+    def choose(self, cond: Value, then: Evaluation, orelse: Evaluation, combine: Combination, what: str) -> Any:
+        """One of two expressions. Both are evaluated if they only compute, else the chosen one under a branch."""
+        before = self.state
+        arms: list[list[Op]] = []
+        states: list[State] = []
+        results: list[Any] = []
+        for evaluate in (then, orelse):
+            self.state = dict(before)
+            with self.ctx.block() as ops, self.runtime_control():
+                results.append(evaluate())
+            arms.append(ops)
+            states.append(self.state)
+        unchanged = all(state.get(key) is value for state in states for key, value in before.items())
+        if unchanged and all(_only_computes(op) for ops in arms for op in ops):
+            self.state = before
+            for ops in arms:
+                self.ctx.ops.extend(ops)
+            return combine(*results)
+        key: Key = (None, f"the value of {what}")
+        results = self.in_one_type(arms, results)
+        paths = [Path.at_end(ops, {**s, key: result}) for ops, s, result in zip(arms, states, results, strict=True)]
+        position = len(self.ctx.ops)
+        self.state = merge(self.ctx, paths, what, before, defined_in(*arms))
+        self.ctx.ops.insert(position, If(cond, freeze(arms[0]), freeze(arms[1]), loc=self.ctx.loc))
+        value = self.state.pop(key)
+        if isinstance(value, Unavailable):
+            self.ctx.fail(value.reason, value.remedy)
+        return value
+
+    def in_one_type(self, arms: list[list[Op]], results: list[Any]) -> list[Any]:
+        """Both results of a choice in the element type that arithmetic on them would have."""
+        if not all(isinstance(r, Value) and (is_scalar(r) or is_tile(r)) for r in results):
+            return results
+        dtype = promote(dtype_of(results[0]), dtype_of(results[1]))
+        if dtype is None or shape_of(results[0]) != shape_of(results[1]):
+            return results
+        out = []
+        for ops, result in zip(arms, results, strict=True):
+            with self.ctx.block() as casts:
+                out.append(cast(self.ctx, result, dtype))
+            ops.extend(casts)
+        return out
+
+    def leave_loop(self, kind: str) -> None:
+        if not self.loops:
+            self.ctx.fail(f"{kind} leaves the role", "a role runs to its end: put the loop inside the role")
+        loop = self.loops[-1]
+        if loop.transactions != self.transactions:
+            self.ctx.fail(f"{kind} leaves a transaction", "end the with block of the transaction first")
+        self.terminated = True
+        if isinstance(loop, Unrolled) and self.control_depth == loop.control_depth:
+            if kind == "continue" or not loop.continues.paths:
+                loop.left = kind
+                return
+        (loop.breaks if kind == "break" else loop.continues).record(self.ctx, self.state)
+        if isinstance(loop, Unrolled):
+            self.ctx.emit(Leave(loop.label if kind == "break" else loop.iteration, loc=self.ctx.loc))
+        else:
+            self.ctx.emit((Break if kind == "break" else Continue)(loop.label, loc=self.ctx.loc))
+
+    def do_Break(self, node: ast.Break) -> None:
+        self.leave_loop("break")
+
+    def do_Continue(self, node: ast.Continue) -> None:
+        self.leave_loop("continue")
+
+    def do_Return(self, node: ast.Return) -> None:
+        frame = self.frame
+        value = self.eval(node.value) if node.value is not None else None
+        if len(self.frames) == 1 and value is not None:
+            self.ctx.fail("a kernel returns nothing", "write results to an array with px.store")
+        self.ctx.loc = self.locate(node)
+        if isinstance(value, ViewValue):
+            value = load_scalar(self.ctx, value)
+        if self.transactions != frame.transactions:
+            self.ctx.fail("return leaves a transaction", "end the with block of the transaction first")
+        if self.control_depth == frame.control_depth and not self.has_open_exits(frame.control_depth):
+            frame.result, frame.done = value, True
+        else:
+            if len(self.frames) > 1 and self.role_depth > frame.role_depth:
+                self.ctx.fail("return from inside a role", "end the role first: let its region run to its end")
+            frame.returns.append((Path.at_end(self.ctx.ops, dict(self.state)), value))
+            self.ctx.emit(Leave(frame.label, loc=self.ctx.loc))
+        self.terminated = True
+
+    def has_open_exits(self, depth: int) -> bool:
+        """Whether some run-time path has already left an unrolled loop around this place for the code after it."""
+        return any(
+            isinstance(loop, Unrolled) and loop.control_depth == depth and (loop.breaks.paths or loop.continues.paths)
+            for loop in self.loops
+        )
+
+    # Regions.
+
+    def do_With(self, node: ast.With) -> None:
+        if len(node.items) != 1:
+            self.ctx.fail("a with statement opens one region", "write a with statement for each, one after the other")
+        item = node.items[0]
+        region = self.eval(item.context_expr)
+        self.ctx.loc = self.locate(item.context_expr)
+        if isinstance(region, PipeRegion):
+            self.pipe_stage(node, region, item.optional_vars)
+            return
+        if item.optional_vars is not None:
+            self.ctx.fail("'as' is not supported here", "a region has no value")
+        if isinstance(region, WarpsValue):
+            self.role(node, region)
+        elif isinstance(region, TransactionValue):
+            self.transaction(node, region)
+        else:
+            self.ctx.fail(
+                f"{describe(region)} is not a region",
+                "with takes px.warps(...), barrier.transaction(), pipe.produce() or pipe.consume()",
+            )
+
+    def transaction(self, node: ast.With, region: TransactionValue) -> None:
+        loc, before = self.ctx.loc, dict(self.state)
+        barrier = region.barrier.ref(self.ctx)
+        self.transactions += 1
+        with self.ctx.block() as ops:
+            self.statements(node.body)
+            path = Path.at_end(ops, self.state)
+        self.transactions -= 1
+        self.ctx.loc = loc
+        self.ctx.emit(Transaction(barrier, freeze(ops), loc=loc))
+        if not self.terminated:
+            self.state = merge(self.ctx, [path], "this transaction", before, defined_in(ops))
+
+    def pipe_stage(self, node: ast.With, region: PipeRegion, target: ast.expr | None) -> None:
+        """One stage of a pipe, filled or taken inside the block."""
+        loc = self.ctx.loc
+        fields = Fields(region.owner, self.state)
+        pipes.check_free_hands(self.ctx, fields, region.fills)
+        stage = pipes.acquire(self.ctx, fields) if region.fills else pipes.wait(self.ctx, fields)
+        if target is not None:
+            self.bind(target, stage)
+        self.ctx.loc = loc
+        if region.fills:
+            self.transaction(node, TransactionValue(BarrierValue(fields["full"].array, stage)))
+        else:
+            self.transactions += 1  # nothing leaves the block before the stage is released
+            self.statements(node.body)
+            self.transactions -= 1
+        if self.terminated:
+            return
+        self.ctx.loc = loc
+        fields = Fields(region.owner, self.state)
+        if region.fills:
+            pipes.advance_filling(self.ctx, fields)
+        else:
+            pipes.release(self.ctx, fields)
+
+    def role(self, node: ast.With, region: WarpsValue) -> None:
+        if self.ctx.agent.is_role:
+            self.ctx.fail("a role inside a role", "roles do not nest: end the outer region first")
+        if self.transactions:
+            self.ctx.fail("a role inside a transaction", "put the transaction into the role that issues the copies")
+        loc = self.ctx.loc
+        outer_state, outer_agent, outer_loops = self.state, self.ctx.agent, self.loops
+        self.state = {k: role_view(k, v) for k, v in outer_state.items()}
+        self.ctx.agent = Agent(region.first, region.count, True)
+        self.loops = []
+        self.role_depth += 1
+        with self.ctx.block() as ops, self.runtime_control():
+            self.statements(node.body)
+            if not self.terminated:
+                self.ctx.loc = loc
+                pipes.check_hands(self.ctx, outer_state, self.state, "this role")
+            self.terminated = False
+        self.role_depth -= 1
+        assigned = [k for k in self.state if k not in outer_state]
+        self.state, self.ctx.agent, self.loops = outer_state, outer_agent, outer_loops
+        for key in assigned:
+            self.state[key] = Unavailable(
+                f"'{key[1]}' was assigned inside a role",
+                "what a role computes stays inside: pass it through shared memory",
+            )
+        last = region.first + region.count - 1
+        name = f"warp {region.first}" if region.count == 1 else f"warps {region.first}-{last}"
+        self.ctx.emit(Role(name, region.first, region.count, region.regs, freeze(ops), loc=loc))
+
+
+def role_view(key: Key, value: Any) -> Any:
+    """What a role sees of a value from outside: register tiles do not cross its boundary."""
+    if isinstance(value, Value) and isinstance(value.type, TileType):
+        return Unavailable(
+            f"'{key[1]}' is a register tile of the code outside this role",
+            "register tiles do not cross a role's boundary: pass it through shared memory",
+        )
+    return value
+
+
+def _as_load(target: ast.expr) -> ast.expr:
+    if isinstance(target, ast.Name):
+        return ast.Name(target.id, ast.Load())
+    if isinstance(target, ast.Attribute):
+        return ast.Attribute(target.value, target.attr, ast.Load())
+    if isinstance(target, ast.Subscript):
+        return ast.Subscript(target.value, target.slice, ast.Load())
+    return target
+
+
+def _keyword(statement: ast.stmt) -> str:
+    names = {
+        "FunctionDef": "def", "AsyncFunctionDef": "async def", "ClassDef": "class", "Delete": "del", "Raise": "raise",
+        "Try": "try", "Import": "import", "ImportFrom": "from ... import", "Global": "global", "Nonlocal": "nonlocal",
+        "Match": "match", "AsyncFor": "async for", "AsyncWith": "async with",
+    }
+    return names.get(type(statement).__name__, type(statement).__name__)
+
+
+def _only_computes(op: Op) -> bool:
+    """Whether an instruction may run although nobody asked for its result."""
+    if op.defines is None or op.can_fail:
+        return False
+    return op.effects().is_pure and not any(True for _ in op.blocks())
+
+
+__all__ = ["Reader"]

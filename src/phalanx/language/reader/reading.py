@@ -1,0 +1,100 @@
+"""Reading a kernel into IR, for given argument types and constants."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phalanx.errors import Error, internal_error, wants_traceback
+from phalanx.frozen import frozen
+from phalanx.ir.core import Block, Function
+from phalanx.ir.effects import Neighbour
+from phalanx.ir.types import ArrayType, ScalarType
+from phalanx.ir.values import Param
+from phalanx.language.builder import Builder
+from phalanx.language.kernel import Kernel, resolve_cluster, resolve_ctas_per_sm, resolve_warps
+from phalanx.language.reader.capture import CAPTURES, constant, kind_of
+from phalanx.language.reader.cleanup import remove_dead, seal
+from phalanx.language.reader.reader import Reader
+from phalanx.language.reader.source import FunctionSource
+
+
+@frozen(eq=False)
+class Reading:
+    """A kernel read for given types, with the names it captured (to be compared at later launches)."""
+
+    function: Function
+    captured: tuple[tuple[FunctionSource, str, Any], ...]
+
+
+def read_kernel(kernel: Kernel, types: tuple[ArrayType | ScalarType | None, ...], constants: dict[str, Any]) -> Reading:
+    """The IR of a kernel for argument types (None: the argument is Python's None, a constant) and constants."""
+    source = kernel.source
+    warps = resolve_warps(kernel, constants)
+    cluster = resolve_cluster(kernel, constants)
+    ctas_per_sm = resolve_ctas_per_sm(kernel, constants, warps)
+    ctx = Builder(warps, cluster, loc=kernel.location)
+    reader = Reader(ctx)
+    arguments: dict[str, Any] = {}
+    params: list[Param] = []
+    for name, type_ in zip(kernel.parameters, types, strict=True):
+        if type_ is None:
+            arguments[name] = None
+            continue
+        param = Param(type_, name, len(params))
+        params.append(param)
+        arguments[name] = param
+    for name, value in constants.items():
+        arguments[name] = check_constant(kernel, name, value)
+    try:
+        reader.run_function(source, arguments, None)
+    except Error:
+        raise
+    except Exception as problem:
+        if wants_traceback():
+            raise
+        raise internal_error(problem, ctx.loc) from problem
+    body = remove_dead(seal(Block(tuple(ctx.entry + ctx.ops))))
+    function = Function(
+        name=kernel.name,
+        params=tuple(params),
+        constants=tuple((name, value) for name, value in constants.items()),
+        warps=warps,
+        cluster=cluster,
+        exit_sync=kernel.exit_sync,
+        buffers=tuple(ctx.buffers),
+        barriers=tuple(ctx.barriers),
+        body=body,
+        loc=kernel.location,
+        ctas_per_sm=ctas_per_sm,
+        notes=tuple(dict.fromkeys(ctx.notes)),  # a loop may be read several times
+        pdl=kernel.pdl,
+    )
+    check_dependent_launch(function)
+    captured = tuple((source_, name, value) for (source_, name), value in reader.captured.items())
+    return Reading(function, captured)
+
+
+def check_dependent_launch(function: Function) -> None:
+    """A kernel that begins early waits for its predecessor somewhere: else those after it would not wait for it either."""
+    if not isinstance(function.pdl, bool):
+        raise Error(
+            f"pdl={function.pdl!r} of kernel '{function.name}'", location=function.loc, remedy="it is True or False"
+        )
+    if function.pdl and not any(Neighbour.PRIOR in op.effects().launches for op in function.walk()):
+        raise Error(
+            f"kernel '{function.name}' has pdl=True and never waits for the launch before it",
+            location=function.loc,
+            remedy="call px.wait_prior() before the first access to what other kernels read or write",
+        )
+
+
+def check_constant(kernel: Kernel, name: str, value: Any) -> Any:
+    """Constants are numbers, strings, dtypes, None, tuples of them, functions and structs of the language."""
+    found = constant(value)
+    if found is None and value is not None:
+        raise Error(
+            f"the constant '{name}' of kernel '{kernel.name}' is {kind_of(value)}",
+            location=kernel.location,
+            remedy=f"constants are {CAPTURES}; arrays are positional",
+        )
+    return found

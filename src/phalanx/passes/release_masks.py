@@ -1,0 +1,93 @@
+"""A stage of a pipe is given back to everybody who fills it: which CTAs those are follows from the copies' masks.
+
+A release that names no CTAs (`Arrive.releases`) goes to the own CTA, and to each whose copies complete on this CTA's
+barrier of that array. Every rank is enumerated, so 2-D multicasts are right without a mask.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+
+from phalanx.analysis.ranks import ranks
+from phalanx.analysis.trace import steps, trace
+from phalanx.errors import Error
+from phalanx.ir.core import Block, Function, Op, rewrite
+from phalanx.ir.location import Location
+from phalanx.ir.ops.cluster import ClusterRank
+from phalanx.ir.ops.mbarrier import Arrive
+from phalanx.ir.ops.tile import Binary, Compare, Select
+from phalanx.ir.types import BOOL, I32
+from phalanx.ir.values import Const, Value
+from phalanx.ir.views import BarrierArray
+
+Masks = tuple[int, ...]
+"""The CTAs that a rank's release goes to, by rank."""
+
+
+def lower_releases(function: Function) -> Function:
+    """The kernel in which every release of a pipe's stage has its mask. For `passes.pipeline`, before counting."""
+    releases = [op for op in function.walk() if isinstance(op, Arrive) and _is_open(op)]
+    wanted = {op.releases: op.loc for op in releases if op.releases is not None}
+    if not wanted or function.cluster_size == 1:
+        return function
+    masks = _masks(function, wanted)
+    values: dict[Masks, Value] = {}
+    before: list[Op] = []
+
+    def visit(op: Op) -> list[Op] | None:
+        if not isinstance(op, Arrive) or not _is_open(op):
+            return None
+        assert op.releases is not None
+        by_rank = masks[op.releases]
+        if all(mask == 1 << rank for rank, mask in enumerate(by_rank)):
+            return None
+        if by_rank not in values:
+            values[by_rank] = _value(by_rank, before, op.loc)
+        return [dataclasses.replace(op, ctas=values[by_rank])]
+
+    body = rewrite(function.body, visit)
+    return dataclasses.replace(function, body=Block((*before, *body.ops)))
+
+
+def _is_open(op: Arrive) -> bool:
+    return op.releases is not None and op.ctas is None
+
+
+def _masks(function: Function, wanted: dict[BarrierArray, Location]) -> dict[BarrierArray, Masks]:
+    found = {array: [1 << rank for rank in ranks(function)] for array in wanted}
+    for rank in ranks(function):
+        for step in steps(trace(function, rank)):
+            for signal in step.completes:
+                if signal.barrier not in found:
+                    continue
+                if signal.ranks is None:
+                    raise Error(
+                        f"can't work out who fills the stages of {signal.barrier.title}: the mask of this copy is known "
+                        "only at run time",
+                        location=step.op.loc,
+                        remedy="say it: px.pipe(stages, ctas=mask), with the CTAs whose copies land in this CTA's "
+                        "stages",
+                    )
+                for receiver in signal.ranks:
+                    found[signal.barrier][receiver] |= 1 << rank
+    return {array: tuple(row) for array, row in found.items()}
+
+
+def _value(by_rank: Masks, before: list[Op], loc: Location) -> Value:
+    """A mask that depends on the rank: the commonest, unless the rank is one of the others."""
+    (usual, _), *others = Counter(by_rank).most_common()
+    mask: Value = Const(usual, I32)
+    if not others:
+        return mask
+    rank = Value(I32, "rank")
+    before.append(ClusterRank(None, rank, loc=loc))
+    for other, _ in others:
+        chosen = Const(sum(1 << r for r, m in enumerate(by_rank) if m == other), I32)
+        shifted, bit, holds, result = Value(I32), Value(I32), Value(BOOL), Value(I32, "release_ctas")
+        before.append(Binary("shr", chosen, rank, shifted, loc=loc))
+        before.append(Binary("and", shifted, Const(1, I32), bit, loc=loc))
+        before.append(Compare("ne", bit, Const(0, I32), holds, loc=loc))
+        before.append(Select(holds, Const(other, I32), mask, result, loc=loc))
+        mask = result
+    return mask

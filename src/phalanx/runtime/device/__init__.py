@@ -1,0 +1,1 @@
+"""The device: driver, arrays, descriptors of tensors, timing."""

@@ -1,0 +1,404 @@
+"""What a kernel's arguments are: where an array lies, its shape, strides and dtype, and its current stream.
+
+NumPy, torch, CuPy, anything with the CUDA array interface or DLPack. No framework is imported: a type is
+looked at once, by the modules of its bases, and remembered.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from phalanx.errors import Error, caller_location
+from phalanx.ir.archs import COPY_CHUNK, MAX_STRIDE
+from phalanx.runtime.device import dlpack
+
+HOST = -1  # the device number of host memory
+
+DTYPE_NAMES = {
+    "float64": "f64",
+    "float32": "f32",
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "float8_e4m3fn": "f8e4m3",
+    "float8_e5m2": "f8e5m2",
+    "int8": "i8",
+    "int16": "i16",
+    "int32": "i32",
+    "int64": "i64",
+    "uint8": "u8",
+    "uint16": "u16",
+    "uint32": "u32",
+    "uint64": "u64",
+    "bool": "bool",
+}
+ITEM_BYTES = {
+    "f64": 8, "f32": 4, "f16": 2, "bf16": 2, "f8e4m3": 1, "f8e5m2": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8,
+    "u8": 1, "u16": 2, "u32": 4, "u64": 8, "bool": 1,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayInfo:
+    """One array argument. `strides` count elements; `device` is the CUDA ordinal, or HOST."""
+
+    kind: str  # "host" or "cuda"
+    device: int
+    pointer: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype_name: str
+
+    @property
+    def contiguous_inner(self) -> bool:
+        """The last axis has stride 1, or at most one element."""
+        return not self.shape or self.strides[-1] == 1 or self.shape[-1] <= 1
+
+    @property
+    def aligned16(self) -> bool:
+        """The base and every outer stride (of an axis longer than 1) are multiples of 16 bytes, forward and below 2**40."""
+        item = ITEM_BYTES[self.dtype_name]
+        return self.pointer % COPY_CHUNK == 0 and all(
+            stride * item % COPY_CHUNK == 0 and 0 <= stride * item < MAX_STRIDE
+            for size, stride in zip(self.shape[:-1], self.strides[:-1])
+            if size > 1
+        )
+
+    @property
+    def whole_rows(self) -> bool:
+        """Rows are contiguous, begin at multiples of 16 bytes and end there too."""
+        if not self.shape or not self.contiguous_inner or not self.aligned16:
+            return False
+        return self.shape[-1] * ITEM_BYTES[self.dtype_name] % COPY_CHUNK == 0
+
+
+class ArgumentKind(Enum):
+    """How a value is read when it is an argument."""
+
+    TORCH = 1
+    NUMPY = 2
+    CUPY = 3
+    CUDA_INTERFACE = 4
+    DLPACK = 5
+    INTEGER = 6
+    FLOAT = 7
+    BOOL = 8
+    OTHER = 9
+    DEVICE_ARRAY = 10
+
+
+# Enum members as plain names: the launch path compares them, and a global is quicker than an attribute.
+_TORCH, _INTEGER, _FLOAT, _BOOL = (
+    ArgumentKind.TORCH,
+    ArgumentKind.INTEGER,
+    ArgumentKind.FLOAT,
+    ArgumentKind.BOOL,
+)
+
+
+class _Kinds(dict[type, ArgumentKind]):
+    """The kind of each type seen so far."""
+
+    def __missing__(self, kind: type) -> ArgumentKind:
+        self[kind] = found = _classify(kind)
+        return found
+
+
+def _classify(kind: type) -> ArgumentKind:
+    if any(base.__module__ == "torch" and base.__name__ == "Tensor" for base in kind.__mro__):
+        return ArgumentKind.TORCH
+    if any(base.__module__.startswith("cupy") and base.__name__ == "ndarray" for base in kind.__mro__):
+        return ArgumentKind.CUPY
+    if issubclass(kind, np.ndarray):
+        return ArgumentKind.NUMPY
+    if issubclass(kind, bool | np.bool_):
+        return ArgumentKind.BOOL
+    if issubclass(kind, int | np.integer):
+        return ArgumentKind.INTEGER
+    if issubclass(kind, float | np.floating) or kind.__name__ in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
+        return ArgumentKind.FLOAT
+    if kind.__name__ == "DeviceArray" and kind.__module__ == "phalanx.runtime.device.device_array":
+        return ArgumentKind.DEVICE_ARRAY
+    if hasattr(kind, "__cuda_array_interface__"):
+        return ArgumentKind.CUDA_INTERFACE
+    if hasattr(kind, "__dlpack__") and hasattr(kind, "__dlpack_device__"):
+        return ArgumentKind.DLPACK
+    return ArgumentKind.OTHER
+
+
+_KINDS = _Kinds()
+
+
+def kind_of(x: object) -> ArgumentKind:
+    """How `x` is read; decided once per type."""
+    return _KINDS[type(x)]
+
+
+def describe(x: object) -> ArrayInfo | None:
+    """What the array `x` is, or None if it is not an array (a Python or NumPy scalar, say).
+
+    An array whose dtype or strides no kernel can take is a px.Error. Anyone may call it; touches no GPU.
+
+        describe(np.zeros((4, 8), np.float32)).strides      # (8, 1)
+    """
+    reader = _READERS.get(_KINDS[type(x)])
+    return None if reader is None else reader(x)
+
+
+def _describe_torch(x: Any) -> ArrayInfo:
+    name = _torch_dtypes().get(x.dtype)
+    if name is None:
+        raise _unsupported_dtype(str(x.dtype))
+    device = x.get_device()
+    return ArrayInfo("host" if device < 0 else "cuda", device, x.data_ptr(), tuple(x.shape), x.stride(), name)
+
+
+def _describe_numpy(x: Any) -> ArrayInfo:
+    name = dtype_name(x.dtype)
+    pointer = x.__array_interface__["data"][0]
+    return ArrayInfo("host", HOST, pointer, x.shape, _in_elements(x.strides, x.itemsize), name)
+
+
+def _describe_cupy(x: Any) -> ArrayInfo:
+    strides = _in_elements(x.strides, x.dtype.itemsize)
+    return ArrayInfo("cuda", x.device.id, x.data.ptr, tuple(x.shape), strides, dtype_name(x.dtype))
+
+
+def _describe_cuda_interface(x: Any) -> ArrayInfo:
+    interface = x.__cuda_array_interface__
+    dtype = np.dtype(interface["typestr"])
+    shape = tuple(int(size) for size in interface["shape"])
+    byte_strides = interface.get("strides")
+    strides = dense_strides(shape) if byte_strides is None else _in_elements(byte_strides, dtype.itemsize)
+    pointer = int(interface["data"][0] or 0)
+    return ArrayInfo("cuda", _device_of_pointer(pointer), pointer, shape, strides, dtype_name(dtype))
+
+
+def _describe_device_array(x: Any) -> ArrayInfo:
+    return ArrayInfo("cuda", x.device, x.pointer, x.shape, x.strides, x.dtype_name)
+
+
+def _describe_dlpack(x: Any) -> ArrayInfo:
+    tensor = dlpack.read(x)
+    name = dlpack.DTYPE_NAMES.get((tensor.code, tensor.bits)) if tensor.lanes == 1 else None
+    if name is None:
+        raise _unsupported_dtype(f"DLPack code {tensor.code}, {tensor.bits} bits, {tensor.lanes} lanes")
+    strides = dense_strides(tensor.shape) if tensor.strides is None else tensor.strides
+    if tensor.device_type in dlpack.CUDA_DEVICES:
+        return ArrayInfo("cuda", tensor.device_id, tensor.pointer, tensor.shape, strides, name)
+    if tensor.device_type in dlpack.HOST_DEVICES:
+        return ArrayInfo("host", HOST, tensor.pointer, tensor.shape, strides, name)
+    raise Error(
+        f"an array on DLPack device type {tensor.device_type} can't be a kernel argument",
+        remedy="pass a NumPy array (simulator) or an array on a CUDA device",
+    )
+
+
+_READERS = {
+    ArgumentKind.TORCH: _describe_torch,
+    ArgumentKind.NUMPY: _describe_numpy,
+    ArgumentKind.CUPY: _describe_cupy,
+    ArgumentKind.CUDA_INTERFACE: _describe_cuda_interface,
+    ArgumentKind.DLPACK: _describe_dlpack,
+    ArgumentKind.DEVICE_ARRAY: _describe_device_array,
+}
+
+
+def call_key(args: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any]]:
+    """Split a call's arguments into what a launch depends on once, and what may change each time.
+
+    `key` is hashable: per array its dtype, shape, strides, base alignment (mod 16) and device, per scalar its
+    dtype name; None for None. Equal keys take the same kernel and the same packed shapes and strides. `values` has each
+    array's pointer, each scalar's value, in order. A dispatcher looks its compiled kernels up by `key`.
+    """
+    key: list[Any] = []
+    values: list[Any] = []
+    kinds = _KINDS
+    for x in args:
+        kind = kinds[type(x)]
+        if kind is _TORCH:
+            pointer = x.data_ptr()
+            key.append((x.dtype, x.shape, x.stride(), pointer & 15, x.get_device()))
+            values.append(pointer)
+        elif kind is _INTEGER:
+            key.append("i32" if -0x80000000 <= x <= 0x7FFFFFFF else scalar_dtype(x))
+            values.append(x)
+        elif kind is _FLOAT:
+            key.append("f32")
+            values.append(x)
+        elif kind is _BOOL:
+            key.append("bool")
+            values.append(x)
+        elif x is None:
+            key.append(None)
+            values.append(None)
+        else:
+            info = describe(x)
+            if info is None:
+                raise not_an_argument(x)
+            key.append((info.dtype_name, info.shape, info.strides, info.pointer & 15, info.device))
+            values.append(info.pointer)
+    return tuple(key), values
+
+
+def scalar_dtype(x: Any) -> str | None:
+    """The dtype of a scalar argument, or None: "bool", "f32", "i32" ("i64", "u64" for what does not fit)."""
+    kind = _KINDS[type(x)]
+    if kind is _FLOAT:
+        return "f32"
+    if kind is _BOOL:
+        return "bool"
+    if kind is not _INTEGER:
+        return None
+    value = int(x)
+    for name, low, high in (("i32", -(1 << 31), 1 << 31), ("i64", -(1 << 63), 1 << 63), ("u64", 0, 1 << 64)):
+        if low <= value < high:
+            return name
+    raise Error(f"the integer {value} does not fit 64 bits", remedy="pass a smaller number, or a float")
+
+
+def not_an_argument(x: object) -> Error:
+    """The error for a positional argument that is neither an array nor a number."""
+    return Error(
+        f"a value of type {type(x).__name__} can't be a run-time argument of a kernel",
+        remedy="pass arrays (NumPy, torch, CuPy, DLPack) and numbers; make constants keyword-only parameters",
+    )
+
+
+def current_stream(x: Any) -> int:
+    """The CUDA stream (a CUstream as a number) that work on the array `x` belongs to; 0 is the default."""
+    kind = _KINDS[type(x)]
+    if kind is _TORCH:
+        return torch_current_stream()(x.get_device())
+    if kind is ArgumentKind.CUPY:
+        return sys.modules["cupy"].cuda.get_current_stream().ptr
+    if kind is ArgumentKind.CUDA_INTERFACE:
+        return x.__cuda_array_interface__.get("stream") or 0
+    return 0
+
+
+def refuse_gradients(names: Sequence[str], arrays: Sequence[Any]) -> None:
+    """Raises `px.Error` where torch records what is computed from one of the arrays, which the caller names so.
+
+    A kernel runs behind torch's back: the gradient would be dropped without a word. Tensors that require grad are taken
+    under ``torch.no_grad()``. The library's functions call it, in any thread; it touches no GPU. Example:
+    ``refuse_gradients(("weight",), (layer.weight,))``.
+    """
+    for name, x in zip(names, arrays):
+        if _KINDS[type(x)] is _TORCH and x.requires_grad and sys.modules["torch"].is_grad_enabled():
+            raise Error(
+                f"{name} requires grad, and px.kernels computes no gradients: this one would be lost",
+                location=caller_location(), remedy=f"call it under torch.no_grad(), or pass {name}.detach()",
+            )
+
+
+def to_host(x: Any) -> np.ndarray:
+    """The array as NumPy: a view of host memory where it is host memory, else a copy."""
+    kind = _KINDS[type(x)]
+    if kind is ArgumentKind.NUMPY:
+        return x
+    if kind is _TORCH:
+        return _torch_to_host(x)
+    if kind is ArgumentKind.CUPY:
+        return x.get()
+    info = describe(x)
+    if info is None:
+        raise not_an_argument(x)
+    if info.kind == "host":
+        return np.from_dlpack(x)
+    return _copy_from_device(info)
+
+
+def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """Row-major strides, in elements."""
+    strides: list[int] = []
+    step = 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(strides))
+
+
+def dtype_name(dtype: np.dtype) -> str:
+    """The Phalanx name of a NumPy (or ml_dtypes) dtype."""
+    name = DTYPE_NAMES.get(dtype.name)
+    if name is None or not dtype.isnative:
+        raise _unsupported_dtype(str(dtype))
+    return name
+
+
+def numpy_dtype(name: str) -> np.dtype:
+    """The NumPy (or ml_dtypes) dtype of a Phalanx name."""
+    import ml_dtypes  # noqa: F401  (registers bfloat16 and the fp8 types with NumPy)
+
+    return np.dtype(next(numpy_name for numpy_name, ours in DTYPE_NAMES.items() if ours == name))
+
+
+def _unsupported_dtype(name: str) -> Error:
+    return Error(
+        f"arrays of {name} can't be kernel arguments",
+        remedy="convert to one of " + ", ".join(ITEM_BYTES),
+    )
+
+
+def _in_elements(byte_strides: Sequence[int], item_bytes: int) -> tuple[int, ...]:
+    if any(stride % item_bytes for stride in byte_strides):
+        raise Error(
+            f"an array with byte strides {tuple(byte_strides)} does not step in whole elements",
+            remedy="pass a copy of it",
+        )
+    return tuple(stride // item_bytes for stride in byte_strides)
+
+
+def _device_of_pointer(pointer: int) -> int:
+    from phalanx.runtime.device.driver import get_driver
+
+    return get_driver().device_of_pointer(pointer) if pointer else 0
+
+
+@functools.cache
+def _torch_dtypes() -> dict[Any, str]:
+    torch = sys.modules["torch"]
+    return {getattr(torch, name): ours for name, ours in DTYPE_NAMES.items() if hasattr(torch, name)}
+
+
+@functools.cache
+def torch_current_stream() -> Any:
+    """torch's function from a device number to its current stream; torch must be loaded."""
+    return sys.modules["torch"]._C._cuda_getCurrentRawStream
+
+
+def _torch_to_host(x: Any) -> np.ndarray:
+    torch = sys.modules["torch"]
+    tensor = x.detach().cpu()
+    name = _describe_torch(tensor).dtype_name
+    if name in ("bf16", "f8e4m3", "f8e5m2"):  # NumPy knows them through ml_dtypes, torch's bridge does not
+        carrier = torch.int16 if name == "bf16" else torch.uint8
+        return tensor.view(carrier).numpy().view(numpy_dtype(name))
+    return tensor.numpy()
+
+
+def _copy_from_device(info: ArrayInfo) -> np.ndarray:
+    from phalanx.runtime.device.driver import get_driver
+
+    dtype = numpy_dtype(info.dtype_name)
+    if any(stride < 0 for stride in info.strides):
+        raise Error(
+            "a CUDA array with negative strides can't be copied to the host", remedy="pass a copy of it"
+        )
+    if 0 in info.shape:
+        return np.empty(info.shape, dtype)
+    span = 1 + sum((size - 1) * stride for size, stride in zip(info.shape, info.strides))
+    raw = np.empty(span, dtype)
+    driver = get_driver()
+    with driver.context(info.device):
+        driver.synchronize()
+        driver.copy_to_host(raw.ctypes.data, info.pointer, raw.nbytes)
+    byte_strides = [stride * dtype.itemsize for stride in info.strides]
+    return np.lib.stride_tricks.as_strided(raw, info.shape, byte_strides).copy()

@@ -1,0 +1,68 @@
+"""`px.device()`: what persistent kernels size their grids by."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phalanx.errors import Error, caller_location
+from phalanx.frozen import frozen
+
+# Clusters of each size that fit on an H200 at once with one large CTA per SM (measured: 384 threads, 200 KB of shared
+# memory).
+_CORESIDENT = {1: 132, 2: 66, 4: 30, 8: 15, 16: 7}
+
+
+@frozen
+class Device:
+    """A GPU, or the simulated H200 where there is none."""
+
+    name: str
+    arch: str
+    sms: int
+    l2_bytes: int
+    shared_limit: int
+    ordinal: int | None
+
+    @property
+    def simulated(self) -> bool:
+        return self.ordinal is None
+
+    def clusters(self, of: Any = 1) -> int:
+        """How many clusters run at once: of a compiled kernel (asked of the driver), or of a size with one CTA per SM.
+
+        Example: ``grid = 2 * px.device().clusters(2)`` for a persistent kernel with clusters of 2.
+        """
+        from phalanx.runtime.compiled import Compiled
+
+        if isinstance(of, Compiled):
+            x, y, z = of.cluster
+            if self.ordinal is None:
+                return self.clusters(x * y * z)
+
+            launcher = of.load(self.ordinal)
+            return launcher.max_active_clusters()
+        if not isinstance(of, int) or not 1 <= of <= 16:
+            raise Error(
+                f".clusters() takes a compiled kernel or the size of a cluster, not {of!r}",
+                location=caller_location(),
+                remedy="a cluster has 1 to 16 CTAs",
+            )
+        if self.sms == 132:
+            return _CORESIDENT.get(of, 120 // of)
+        return self.sms // of
+
+
+def device(ordinal: int = 0) -> Device:
+    """The GPU, with its SMs and co-resident clusters; without a GPU the H200 that the simulator models.
+
+    Anyone may call it, outside kernels. Example: ``kernel[px.device().sms](...)``.
+    """
+    from phalanx.runtime.device.driver import DriverError, get_driver, has_gpu
+
+    if not has_gpu():
+        return Device("simulated H200", "sm_90a", 132, 60 << 20, 232448, None)
+    try:
+        info = get_driver().device(ordinal)
+    except DriverError as error:
+        raise error.at(caller_location()) from None
+    return Device(info.name, info.arch, info.sm_count, info.l2_bytes, info.shared_bytes_per_block, ordinal)

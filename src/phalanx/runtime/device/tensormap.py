@@ -1,0 +1,186 @@
+"""TMA descriptors (CUtensorMap, 128 bytes): the hardware's rules in Python, then cuTensorMapEncodeTiled.
+
+The driver answers a broken rule with CUDA_ERROR_INVALID_VALUE and no more, so each rule is checked here
+first.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from phalanx.cuda.abi import TENSOR_MAP_BYTES, TensorMapSlot
+from phalanx.errors import Error
+from phalanx.frozen import frozen
+from phalanx.ir.archs import COPY_CHUNK, MAX_BOX, MAX_DIM, MAX_STRIDE
+from phalanx.runtime.device.arrays import ITEM_BYTES
+
+# Enumerators of cuda.h. Types of the same width that need no arithmetic share a code.
+_DATA_TYPES = {
+    "u8": 0, "i8": 0, "bool": 0, "f8e4m3": 0, "f8e5m2": 0, "u16": 1, "i16": 1, "u32": 2, "i32": 3, "u64": 4,
+    "i64": 5, "f16": 6, "f32": 7, "f64": 8, "bf16": 9,
+}  # fmt: skip
+_SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
+_L2_PROMOTIONS = {0: 0, 64: 1, 128: 2, 256: 3}
+_ADDRESSES = 512  # descriptors kept per geometry
+_GEOMETRIES = 64  # geometries kept per kernel
+
+
+@frozen
+class Geometry:
+    """All of a descriptor but its address, as the driver wants it: innermost axis first, strides in bytes.
+
+    `byte_strides` has one entry less than `dims`: the innermost axis is contiguous.
+    """
+
+    dtype: str
+    dims: tuple[int, ...]
+    byte_strides: tuple[int, ...]
+    box: tuple[int, ...]
+    swizzle: int
+    l2_promotion: int
+    fill_nan: bool
+
+
+def geometry(
+    slot: TensorMapSlot, dtype: str, shape: Sequence[int], strides: Sequence[int], name: str = ""
+) -> Geometry:
+    """The geometry of an array's descriptor; a px.Error names the rule that the array or the box breaks.
+
+    `strides` count elements; axes are outermost first. Needs no GPU.
+    """
+    rank = len(shape)
+    what = f"array {name}" if name else f"an array of shape {tuple(shape)}"
+    if not 1 <= rank <= 5:
+        raise _broken(
+            what, f"has rank {rank}, a TMA descriptor has 1 to 5 axes", "reshape it to at most 5 axes"
+        )
+    order = tuple(reversed(slot.axes or range(rank)))
+    item = ITEM_BYTES[dtype]
+    dims = tuple(shape[axis] for axis in order)
+    box = tuple(slot.box[axis] for axis in order)
+    if strides[order[0]] != 1 and dims[0] > 1:
+        raise _broken(
+            what,
+            f"has stride {strides[order[0]]} along its innermost axis, TMA needs 1",
+            "pass a contiguous array (.contiguous(), np.ascontiguousarray) or use px.load",
+        )
+    if 0 in dims:
+        raise _broken(
+            what, "is empty, which a TMA descriptor can't express", "do not launch for an empty array"
+        )
+    if max(dims) > MAX_DIM:
+        raise _broken(what, "has more than 2**32 elements along an axis", "split the array")
+    byte_strides = tuple(_byte_stride(what, shape[axis], strides[axis], item) for axis in order[1:])
+    _check_box(what, box, item, slot.swizzle)
+    return Geometry(dtype, dims, byte_strides, box, slot.swizzle, slot.l2_promotion, slot.fill_nan)
+
+
+def _byte_stride(what: str, size: int, stride: int, item: int) -> int:
+    nbytes = stride * item
+    if size == 1:  # never stepped along: any legal stride will do
+        return nbytes if nbytes % COPY_CHUNK == 0 and 0 < nbytes < MAX_STRIDE else COPY_CHUNK
+    if nbytes % COPY_CHUNK:
+        raise _broken(
+            what,
+            f"has a stride of {nbytes} bytes, TMA needs multiples of {COPY_CHUNK}",
+            f"pad its rows to a multiple of {COPY_CHUNK // item} elements or use px.load",
+        )
+    if not 0 <= nbytes < MAX_STRIDE:
+        raise _broken(what, f"has a stride of {nbytes} bytes, TMA needs 0 to 2**40 - 1", "pass a copy of it")
+    return nbytes
+
+
+def _check_box(what: str, box: tuple[int, ...], item: int, swizzle: int) -> None:
+    if not all(1 <= extent <= MAX_BOX for extent in box):
+        raise _broken(
+            what, f"is read in boxes of {box[::-1]}, TMA needs 1 to 256 per axis", "use smaller tiles"
+        )
+    inner = box[0] * item
+    if inner % COPY_CHUNK:
+        remedy = f"make the inner extent a multiple of {COPY_CHUNK // item}"
+        raise _broken(what, f"is read in rows of {inner} bytes, TMA needs multiples of {COPY_CHUNK}", remedy)
+    if swizzle and inner > swizzle:
+        raise _broken(
+            what,
+            f"is read in rows of {inner} bytes, a {swizzle}-byte swizzle takes at most {swizzle}",
+            "use a narrower tile, or several",
+        )
+
+
+def _broken(what: str, rule: str, remedy: str) -> Error:
+    return Error(f"{what} {rule}", remedy=remedy)
+
+
+class Encoder:
+    """Makes the descriptors of one geometry; all but the address is put into C's layout once.
+
+    Needs a driver, no context; the memory at the address is not looked at.
+    """
+
+    def __init__(self, driver: Any, shape: Geometry) -> None:
+        rank = len(shape.dims)
+        self._driver = driver
+        self._scratch = (ctypes.c_char * (TENSOR_MAP_BYTES * 2))()  # the driver wants the result aligned
+        address = ctypes.addressof(self._scratch)
+        self._address = address + -address % TENSOR_MAP_BYTES
+        self._before = (self._address, _DATA_TYPES[shape.dtype], rank)
+        self._after = (
+            (ctypes.c_uint64 * rank)(*shape.dims),
+            (ctypes.c_uint64 * max(rank - 1, 1))(*shape.byte_strides),
+            (ctypes.c_uint32 * rank)(*shape.box),
+            (ctypes.c_uint32 * rank)(*(1,) * rank),
+            0,  # no interleave
+            _SWIZZLES[shape.swizzle],
+            _L2_PROMOTIONS[shape.l2_promotion],
+            int(shape.fill_nan),
+        )
+        self._lock = threading.Lock()  # of the scratch: launches of several threads may share a geometry
+
+    def __call__(self, pointer: int) -> bytes:
+        """The 128 bytes of the descriptor of an array that begins at `pointer`."""
+        if pointer % COPY_CHUNK or not pointer:
+            raise Error(
+                f"the address {pointer:#x} is not a multiple of {COPY_CHUNK} bytes, which a TMA descriptor needs",
+                remedy=f"pass an array that starts on a {COPY_CHUNK}-byte boundary (a copy of a slice does)",
+            )
+        with self._lock:
+            self._driver.call("cuTensorMapEncodeTiled", *self._before, pointer, *self._after)
+            return ctypes.string_at(self._address, TENSOR_MAP_BYTES)
+
+
+def encode(driver: Any, pointer: int, shape: Geometry) -> bytes:
+    """The 128 bytes of one descriptor; see `Encoder`."""
+    return Encoder(driver, shape)(pointer)
+
+
+class AddressedMaps(dict[int, bytes]):
+    """The descriptors of one geometry by address, encoded when they are first asked for."""
+
+    def __init__(self, driver: Any, shape: Geometry) -> None:
+        self._encode = Encoder(driver, shape)
+
+    def __missing__(self, pointer: int) -> bytes:
+        if len(self) >= _ADDRESSES:
+            self.clear()  # simple, and rare: hundreds of distinct arrays of one shape
+        self[pointer] = found = self._encode(pointer)
+        return found
+
+
+class TensorMapCache:
+    """Encoded descriptors by geometry, then by address, so that a repeated launch encodes nothing."""
+
+    def __init__(self, driver: Any) -> None:
+        self._driver = driver
+        self._geometries: dict[Geometry, AddressedMaps] = {}
+
+    def of(self, shape: Geometry) -> AddressedMaps:
+        """The descriptors of a geometry: index by address."""
+        found = self._geometries.get(shape)
+        if found is None:
+            if len(self._geometries) >= _GEOMETRIES:
+                self._geometries.clear()
+            found = self._geometries[shape] = AddressedMaps(self._driver, shape)
+        return found

@@ -1,0 +1,1 @@
+"""From a call of a kernel to a launch."""

@@ -1,0 +1,407 @@
+"""Launching one compiled kernel on one device, in a few microseconds of Python.
+
+The parameter buffer and the launch configuration are prepared once, in C layout. A launch compares the
+call's arguments with the last ones, rewrites what changed, and makes one driver call: no allocation, no
+synchronisation, so it can be captured into a CUDA graph.
+"""
+
+from __future__ import annotations
+
+import copy
+import ctypes
+import struct
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from phalanx.cuda.abi import TENSOR_MAP_BYTES, ArraySlot, ScalarSlot, Signature
+from phalanx.errors import Error, caller_location
+from phalanx.ir.archs import COPY_CHUNK
+from phalanx.runtime.device import driver as cuda
+from phalanx.runtime.device.arrays import (
+    ITEM_BYTES,
+    ArgumentKind,
+    ArrayInfo,
+    current_stream,
+    describe,
+    kind_of,
+    torch_current_stream,
+)
+from phalanx.runtime.device.tensormap import AddressedMaps, TensorMapCache, geometry
+from phalanx.runtime.launch.matcher import Matcher, make_matcher
+from phalanx.runtime.launch.prepared import PreparedLaunch
+
+_PORTABLE_CLUSTER = 8
+_GRID_LIMITS = (2**31 - 1, 65535, 65535)
+_DEFAULT_SHARED_BYTES = 48 << 10  # what a kernel may use without asking
+_NO_GRID = (-1, -1, -1)  # no launch has this grid
+_COMPILE_AGAIN = "or compile the kernel for arrays like this one"
+
+
+class Launcher:
+    """One kernel of one cubin on one device.
+
+    `threads` per CTA, `cluster` in CTAs, `shared_bytes` of dynamic shared memory are fixed per compiled
+    kernel; `as_cluster` launches single CTAs as clusters of one, without which a copy from shared memory to shared
+    memory is an illegal instruction. `overlap` allows the launch to start before its predecessor on the stream has ended
+    (programmatic stream serialisation). Any thread may launch.
+
+        launcher = Launcher(cubin, "copy", signature, device=0, threads=128, shared_bytes=65536)
+        launcher.launch((132, 1, 1), (x, y, 2.0))
+    """
+
+    def __init__(
+        self,
+        cubin: bytes,
+        name: str,
+        signature: Signature,
+        *,
+        device: int,
+        threads: int,
+        cluster: tuple[int, int, int] = (1, 1, 1),
+        as_cluster: bool = False,
+        shared_bytes: int = 0,
+        overlap: bool = False,
+        driver: cuda.Driver | None = None,
+    ) -> None:
+        self.name = name
+        self.signature = signature
+        self.device = device
+        self.cluster = cluster
+        self.as_cluster = as_cluster or cluster != (1, 1, 1)
+        self.driver = driver or cuda.get_driver()
+        self._lock = threading.Lock()
+        self._prepare_config(threads, shared_bytes, overlap)
+        self._prepare_parameters()
+        self._module, self.function = self.driver.load_function(device, cubin, name)
+        self._prepare_function(shared_bytes)
+        self._enqueue = self.driver.function("cuLaunchKernelEx")
+
+    # Preparation -------------------------------------------------------------------------------------------
+
+    def _prepare_config(self, threads: int, shared_bytes: int, overlap: bool) -> None:
+        attributes: list[tuple[int, tuple[int, ...]]] = []
+        if self.as_cluster:
+            attributes.append((cuda.ATTRIBUTE_CLUSTER_DIMENSION, self.cluster))
+        if overlap:
+            attributes.append((cuda.ATTRIBUTE_PROGRAMMATIC_SERIALIZATION, (1,)))
+        self._attributes = (cuda.LaunchAttribute * max(len(attributes), 1))()
+        for entry, (number, words) in zip(self._attributes, attributes):
+            entry.id = number
+            for index, word in enumerate(words):
+                entry.value[index] = word
+        self._config = cuda.LaunchConfig(
+            grid=(0, 0, 0),
+            block=(threads, 1, 1),
+            shared_bytes=shared_bytes,
+            stream=0,
+            attributes=ctypes.addressof(self._attributes) if attributes else None,
+            attribute_count=len(attributes),
+        )
+        self._config_address = ctypes.addressof(self._config)
+        self._grid: tuple[int, int, int] = _NO_GRID
+        self._stream = 0
+
+    def _prepare_parameters(self) -> None:
+        layout = self.signature.layout
+        # Descriptors must lie on 64-byte boundaries in the buffer as well: the driver reads them from there.
+        self._storage = (ctypes.c_char * (layout.nbytes + TENSOR_MAP_BYTES))()
+        start = -ctypes.addressof(self._storage) % TENSOR_MAP_BYTES
+        self._base = ctypes.addressof(self._storage) + start
+        self._bytes = memoryview(self._storage).cast("B")[start:]
+        addresses = [self._base + offset for offset in layout.all]
+        self._parameters = (ctypes.c_void_p * max(len(addresses), 1))(*addresses)
+        self._parameters_address = ctypes.addressof(self._parameters)
+        self._packers = [struct.Struct(slot.format) for slot in self.signature.slots]
+        self._words = self._bytes[: layout.nbytes // 8 * 8].cast("Q")
+        # Per parameter: the word its pointer is in (None for a scalar), and where its descriptors are.
+        self._pointer_words = [
+            offset // 8 if isinstance(slot, ArraySlot) else None
+            for slot, offset in zip(self.signature.slots, layout.slots)
+        ]
+        self._maps_of: list[list[tuple[int, int, AddressedMaps]]] = [[] for _ in self.signature.slots]
+        self._maps = TensorMapCache(self.driver)
+        self._match: Matcher = _match_nothing
+        self._values: list[Any] = []
+        self._torch_stream: Any = None
+        self._debug = 0
+        arrays = [n for n, slot in enumerate(self.signature.slots) if isinstance(slot, ArraySlot)]
+        self._stream_source = arrays[0] if arrays else None
+
+    def _prepare_function(self, shared_bytes: int) -> None:
+        with self.driver.context(self.device):
+            if shared_bytes > _DEFAULT_SHARED_BYTES:
+                limit = self.driver.device(self.device).shared_bytes_per_block
+                if shared_bytes > limit:
+                    raise Error(
+                        f"kernel {self.name} needs {shared_bytes} bytes of shared memory, "
+                        f"device {self.device} has {limit} per CTA",
+                        remedy="use fewer pipeline stages or smaller tiles",
+                    )
+                self.driver.set_function_attribute(self.function, "max_dynamic_shared_bytes", shared_bytes)
+            if self.cluster[0] * self.cluster[1] * self.cluster[2] > _PORTABLE_CLUSTER:
+                self.driver.set_function_attribute(self.function, "non_portable_cluster_size", 1)
+
+    def fresh(self) -> Launcher:
+        """One of the same kernel with a parameter buffer of its own, so that each may repeat what it launched last."""
+        made = copy.copy(self)
+        made._lock = threading.Lock()
+        made._config = cuda.LaunchConfig.from_buffer_copy(self._config)
+        made._config_address = ctypes.addressof(made._config)
+        made._grid = _NO_GRID
+        made._prepare_parameters()
+        return made
+
+    # Launching ---------------------------------------------------------------------------------------------
+
+    def launch(
+        self,
+        grid: tuple[int, int, int],
+        args: Sequence[Any],
+        *,
+        stream: int | None = None,
+        debug: int = 0,
+    ) -> None:
+        """Launch on the arguments' current stream, or on `stream`. `debug` is the debug pointer, if any."""
+        if not self.try_launch(grid, args, stream, debug):
+            with self._lock:
+                self._bind(args)
+                self._submit(grid, args, stream, debug)
+
+    def try_launch(
+        self, grid: tuple[int, int, int], args: Sequence[Any], stream: int | None = None, debug: int = 0
+    ) -> bool:
+        """Launch if the arguments have the dtypes, shapes, strides and alignments of the last launch's.
+
+        Otherwise do nothing and return False. So a dispatcher can ask its last launcher first, and
+        needs to find out which compiled kernel the arguments take only after a False.
+        """
+        with self._lock:
+            values = self._match(args)
+            if values is None:
+                return False
+            if values != self._values:
+                self._rewrite(values, args)
+            if stream is None and self._torch_stream is not None:  # the common case of _submit, without the call
+                stream = self._torch_stream(self.device)
+                if stream == self._stream and grid == self._grid and debug == self._debug:
+                    status = self._enqueue(self._config_address, self.function, self._parameters_address, None)
+                    if status:
+                        self.retry(status, self._config_address, self._parameters_address)
+                    return True
+            self._submit(grid, args, stream, debug)
+            return True
+
+    def launch_again(self) -> None:
+        """The last launch once more, same grid, arguments and stream: nothing is looked at."""
+        status = self._enqueue(self._config_address, self.function, self._parameters_address, None)
+        if status:
+            self.retry(status, self._config_address, self._parameters_address)
+
+    def _submit(
+        self, grid: tuple[int, int, int], args: Sequence[Any], stream: int | None, debug: int
+    ) -> None:
+        if stream is None:
+            if self._torch_stream is not None:
+                stream = self._torch_stream(self.device)
+            else:
+                stream = 0 if self._stream_source is None else current_stream(args[self._stream_source])
+        if stream != self._stream:
+            self._config.stream = self._stream = stream
+        if grid != self._grid:
+            self._set_grid(grid)
+        if debug != self._debug:
+            self._set_debug(debug)
+        if 0 in grid:
+            self._grid = _NO_GRID
+            return  # nothing to do, and the driver would call it an error
+        status = self._enqueue(self._config_address, self.function, self._parameters_address, None)
+        if status:
+            self.retry(status, self._config_address, self._parameters_address)
+
+    def prepare(
+        self, grid: tuple[int, int, int], args: Sequence[Any], sources: Sequence[int | None]
+    ) -> PreparedLaunch:
+        """This launch of torch tensors, to be repeated with other pointers.
+
+        `sources` says for each argument which of the pointers it takes that are passed then; None for scalars.
+        """
+        with self._lock:
+            self._bind(args)
+            self._set_grid(grid)
+            config = cuda.LaunchConfig.from_buffer_copy(self._config)
+            places = [
+                (source, word, tuple(maps))
+                for source, word, maps in zip(sources, self._pointer_words, self._maps_of)
+                if source is not None and word is not None
+            ]
+            return PreparedLaunch(self, config, bytes(self._bytes[: self.signature.layout.nbytes]), places)
+
+    def _bind(self, args: Sequence[Any]) -> None:
+        """Check and pack all arguments: the first launch, or one with other shapes, strides or types."""
+        self._match = _match_nothing  # if a check fails, the buffer holds a mixture
+        slots = self.signature.slots
+        if len(args) != len(slots):
+            named = ", ".join(_called(slot, number) for number, slot in enumerate(slots))
+            raise Error(
+                f"kernel {self.name} takes {len(slots)} run-time arguments, got {len(args)}",
+                remedy=f"pass {named}" if slots else "pass none: constants were settled when it was compiled",
+            )
+        infos = [describe(x) for x in args]
+        values: list[Any] = []
+        for number, (slot, info) in enumerate(zip(slots, infos)):
+            if isinstance(slot, ArraySlot):
+                checked = _check_array(slot, info, number, self.device)
+                self._pack(number, slot, checked.pointer, *checked.strides, *checked.shape)
+                values.append(checked.pointer)
+            elif info is not None:
+                raise Error(f"{_called(slot, number)} is a scalar, got an array", remedy="pass a number")
+            else:
+                self._pack(number, slot, args[number])
+                values.append(args[number])
+        self._maps_of = [[] for _ in slots]
+        for start, tensor_map in zip(self.signature.layout.tensor_maps, self.signature.tensor_maps):
+            info = infos[tensor_map.array]
+            assert info is not None  # Signature checks that it is an array's
+            name = slots[tensor_map.array].name
+            maps = self._maps.of(geometry(tensor_map, info.dtype_name, info.shape, info.strides, name))
+            end = start + TENSOR_MAP_BYTES
+            self._maps_of[tensor_map.array].append((start, end, maps))
+            self._bytes[start:end] = maps[info.pointer]
+        source = None if self._stream_source is None else args[self._stream_source]
+        self._torch_stream = torch_current_stream() if kind_of(source) is ArgumentKind.TORCH else None
+        self._remember(values)
+        self._match = make_matcher(args)
+
+    def _rewrite(self, values: list[Any], args: Sequence[Any]) -> None:
+        """Pack the pointers and scalars that differ from the last launch's; the rest is the same."""
+        former = self._values or [None] * len(values)
+        self._values = []  # if a check fails, the next launch packs all of them again
+        for number, value in enumerate(values):
+            if value == former[number]:
+                continue
+            word = self._pointer_words[number]
+            if word is None:
+                self._pack(number, self.signature.slots[number], value)
+                continue
+            x = args[number]
+            if kind_of(x) is ArgumentKind.TORCH and x.get_device() != self.device:
+                slot = self.signature.slots[number]
+                assert isinstance(slot, ArraySlot)
+                _check_array(slot, describe(x), number, self.device)
+            self._words[word] = value
+            for start, end, maps in self._maps_of[number]:
+                self._bytes[start:end] = maps[value]
+        self._remember(values)
+
+    def _remember(self, values: list[Any]) -> None:
+        # 0.0 == -0.0, yet they are different arguments: a zero is never taken to be unchanged.
+        self._values = [None if value == 0 and isinstance(value, float) else value for value in values]
+
+    def _pack(self, number: int, slot: ArraySlot | ScalarSlot, *fields: Any) -> None:
+        try:
+            self._packers[number].pack_into(self._bytes, self.signature.layout.slots[number], *fields)
+        except (struct.error, OverflowError, TypeError, ValueError):
+            if isinstance(slot, ArraySlot):
+                raise Error(
+                    f"{_called(slot, number)} has an axis of 2**31 elements or more", remedy="split the array"
+                ) from None
+            raise Error(
+                f"{_called(slot, number)} is {slot.dtype}, which can't hold {fields[0]!r}",
+                remedy=f"pass a number that fits {slot.dtype}",
+            ) from None
+
+    def _set_grid(self, grid: tuple[int, int, int]) -> None:
+        for axis, (count, limit, size) in enumerate(zip(grid, _GRID_LIMITS, self.cluster)):
+            if not 0 <= count <= limit:
+                raise Error(
+                    f"grid {tuple(grid)} has {count} CTAs along axis {axis}, the hardware takes 0 to {limit}",
+                    remedy="put the longest axis first, or let a CTA loop over several tiles",
+                )
+            if count % size:
+                raise Error(
+                    f"grid {tuple(grid)} can't be divided into clusters of {self.cluster}",
+                    remedy=f"make axis {axis} of the grid a multiple of {size}",
+                )
+        self._config.grid[:] = grid
+        self._grid = grid
+
+    def _set_debug(self, pointer: int) -> None:
+        offset = self.signature.layout.debug
+        if offset is not None:
+            self._words[offset // 8] = pointer
+        self._debug = pointer
+
+    def retry(self, status: int, config: int, parameters: int) -> None:
+        """A launch failed. In a thread without a context, or with another device's, try with ours."""
+        if status in (cuda.INVALID_CONTEXT, cuda.INVALID_HANDLE):
+            with self.driver.context(self.device):
+                status = self._enqueue(config, self.function, parameters, None)
+        if status:
+            raise self.driver.error(status, f"launch of {self.name}").at(caller_location())
+
+    # Questions ---------------------------------------------------------------------------------------------
+
+    def attribute(self, name: str) -> int:
+        """An attribute of the loaded kernel: "registers", "local_bytes", "static_shared_bytes"."""
+        with self.driver.context(self.device):
+            return self.driver.function_attribute(self.function, name)
+
+    def max_active_clusters(self) -> int:
+        """How many clusters of this kernel (CTAs, without a cluster) the device holds at once."""
+        config = cuda.LaunchConfig.from_buffer_copy(self._config)
+        config.grid[:] = self.cluster
+        with self.driver.context(self.device):
+            if self.cluster != (1, 1, 1):
+                return self.driver.max_active_clusters(self.function, config)
+            per_sm = self.driver.max_active_blocks(self.function, config.block[0], config.shared_bytes)
+        return per_sm * self.driver.device(self.device).sm_count
+
+
+def _called(slot: ArraySlot | ScalarSlot, number: int) -> str:
+    return f"argument {slot.name}" if slot.name else f"argument {number}"
+
+
+def _match_nothing(args: Sequence[Any]) -> None:
+    return None
+
+
+def _check_array(slot: ArraySlot, info: ArrayInfo | None, number: int, device: int) -> ArrayInfo:
+    """The compiled kernel relies on these; a dispatcher that specialises by them never sees the errors."""
+    what = _called(slot, number)
+    if info is None:
+        raise Error(
+            f"{what} is an array of rank {slot.rank}, got a scalar",
+            remedy=f"pass an array of {slot.dtype} on CUDA device {device}",
+        )
+    if info.kind != "cuda":
+        raise Error(
+            f"{what} is in host memory, the kernel runs on CUDA device {device}", remedy="copy it there"
+        )
+    if info.device != device:
+        raise Error(
+            f"{what} is on CUDA device {info.device}, the kernel runs on device {device}",
+            remedy="put all arguments on one device",
+        )
+    if (info.dtype_name, len(info.shape)) != (slot.dtype, slot.rank):
+        raise Error(
+            f"{what} is {info.dtype_name} of rank {len(info.shape)}, "
+            f"the kernel was compiled for {slot.dtype} of rank {slot.rank}",
+            remedy=f"convert or reshape it, {_COMPILE_AGAIN}",
+        )
+    if slot.contiguous_inner and not info.contiguous_inner:
+        raise Error(
+            f"{what} has inner stride {info.strides[-1]}, the kernel was compiled for 1",
+            remedy=f"pass a contiguous copy, {_COMPILE_AGAIN}",
+        )
+    if slot.aligned16 and not info.aligned16:
+        raise Error(
+            f"{what} is not aligned to 16 bytes, the kernel was compiled for arrays that are",
+            remedy=f"pass a contiguous copy whose rows are multiples of 16 bytes, {_COMPILE_AGAIN}",
+        )
+    if slot.whole_rows and not info.whole_rows:
+        raise Error(
+            f"{what} has {info.shape[-1]} columns, the kernel was compiled for a multiple of 16 bytes",
+            remedy=f"pad its rows to a multiple of {COPY_CHUNK // ITEM_BYTES[slot.dtype]} columns, {_COMPILE_AGAIN}",
+        )
+    return info

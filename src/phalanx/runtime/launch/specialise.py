@@ -1,0 +1,240 @@
+"""From a call's arguments to a specialisation: types, constants, IR, and what was made of it."""
+
+from __future__ import annotations
+
+import math
+import operator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from phalanx.errors import Error, caller_location
+from phalanx.frozen import frozen
+from phalanx.ir.archs import COPY_CHUNK
+from phalanx.ir.core import Function
+from phalanx.ir.types import DTYPES, ArrayType, DType, ScalarType
+from phalanx.language.kernel import Kernel, call_with_constants, resolve_cluster
+from phalanx.language.reader.capture import CAPTURES, exact, kind_of, still_holds
+from phalanx.language.reader.reading import Reading, read_kernel
+from phalanx.runtime.device.arrays import ArrayInfo, describe, not_an_argument, scalar_dtype
+from phalanx.runtime.launch.auto_constants import has_auto, settle
+
+MAX_AXIS = 2**31 - 1
+
+
+@frozen
+class Spec:
+    """An array that is described instead of given, for `px.compile`."""
+
+    shape: tuple[int, ...]
+    dtype: DType
+    aligned: bool = True
+
+
+def spec(shape: Any, dtype: DType, *, aligned: bool = True) -> Spec:
+    """Stands for an array of that shape and dtype where only its type matters.
+
+    Anyone may call it, outside kernels. Example: ``px.compile(copy[64], px.spec((4096, 4096), px.f32),
+    arch="sm_90a")``.
+    """
+    sizes = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    if not isinstance(dtype, DType):
+        raise Error(
+            f"px.spec needs a px dtype, not {dtype!r}",
+            location=caller_location(),
+            remedy="e.g. px.spec((64, 64), px.f32)",
+        )
+    if not all(isinstance(size, int) and not isinstance(size, bool) and 0 <= size <= MAX_AXIS for size in sizes):
+        raise Error(
+            f"px.spec needs a shape of integers, not {shape!r}",
+            location=caller_location(),
+            remedy="e.g. px.spec((64, 64), px.f32)",
+        )
+    return Spec(sizes, dtype, aligned)
+
+
+@dataclass
+class Argument:
+    """One positional argument: its type, and the array's description where there is one."""
+
+    value: Any
+    type: ArrayType | ScalarType | None
+    info: ArrayInfo | None = None
+
+
+def read_argument(kernel: Kernel, name: str, value: Any) -> Argument:
+    """What `value` is to the kernel."""
+    if value is None:
+        return Argument(None, None)
+    if isinstance(value, Spec):
+        even = bool(value.shape) and value.shape[-1] * value.dtype.itemsize % COPY_CHUNK == 0
+        inner = value.aligned and (math.prod(value.shape[:-1]) <= 1 or even)
+        return Argument(value, ArrayType(len(value.shape), value.dtype, True, inner, inner and even))
+    try:
+        info = describe(value)
+    except Error as error:
+        error.message = f"argument '{name}': {error.message}"
+        raise error.at(kernel.location) from None
+    if info is not None:
+        if any(size > MAX_AXIS for size in info.shape):
+            raise Error(
+                f"argument '{name}' has an axis of {max(info.shape)} elements",
+                location=kernel.location,
+                remedy=f"an axis has at most {MAX_AXIS} elements: split or reshape the array",
+            )
+        dtype = DTYPES[info.dtype_name]
+        facts = info.contiguous_inner, info.aligned16, info.whole_rows
+        return Argument(value, ArrayType(len(info.shape), dtype, *facts), info)
+    try:
+        scalar = scalar_dtype(value)
+        if scalar is None:
+            raise not_an_argument(value)
+    except Error as error:
+        error.message = f"argument '{name}': {error.message}"
+        raise error.at(kernel.location) from None
+    return Argument(value, ScalarType(DTYPES[scalar]))
+
+
+@dataclass
+class Specialisation:
+    """A kernel for given types and constants, and what was made of it so far."""
+
+    kernel: Kernel
+    constants: dict[str, Any]
+    reading: Reading
+    programs: dict[Any, Any] = field(default_factory=dict)
+    launchers: dict[Any, Any] = field(default_factory=dict)
+    _prepared: Function | None = None
+
+    @property
+    def prepared(self) -> Function:
+        """The IR after the passes that every target shares."""
+        if self._prepared is None:
+            from phalanx.passes.pipeline import prepare
+
+            self._prepared = prepare(self.reading.function)
+        return self._prepared
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the names captured from the enclosing scopes still have the values they had."""
+        return all(still_holds(source, name, value) for source, name, value in self.reading.captured)
+
+
+def constants_key(constants: dict[str, Any]) -> tuple[Any, ...]:
+    """Hashable and exact: 1, 1.0 and True are different constants, also inside tuples."""
+    return tuple((name, exact(value)) for name, value in constants.items())
+
+
+_SPECIALISATIONS: dict[Any, Specialisation] = {}
+
+
+def specialise(kernel: Kernel, arguments: list[Argument], constants: dict[str, Any]) -> Specialisation:
+    """The specialisation for these types and constants, read anew if a captured constant changed."""
+    types = tuple(argument.type for argument in arguments)
+    try:
+        key = (kernel, types, constants_key(constants))
+        found = _SPECIALISATIONS.get(key)
+    except TypeError:
+        bad = next(name for name, value in constants.items() if not _hashable(value))
+        raise Error(
+            f"the constant '{bad}' of kernel '{kernel.name}' is {kind_of(constants[bad])}",
+            location=kernel.location,
+            remedy=f"constants are {CAPTURES}; arrays are positional",
+        ) from None
+    if found is None or not found.is_current:
+        if has_auto(constants):
+            settled = settle(kernel, types, constants, key)
+            reading = read_kernel(kernel, types, settled.constants)
+            function = replace(reading.function, notes=(*reading.function.notes, settled.note))
+            found = Specialisation(kernel, settled.constants, replace(reading, function=function))
+        else:
+            found = Specialisation(kernel, constants, read_kernel(kernel, types, constants))
+        _SPECIALISATIONS[key] = found
+    return found
+
+
+def settled_constants(kernel: Kernel, arguments: list[Argument], constants: dict[str, Any]) -> dict[str, Any]:
+    """The constants, with what `px.auto` stands for: what a grid may be a function of."""
+    return specialise(kernel, arguments, constants).constants if has_auto(constants) else constants
+
+
+def forget() -> None:
+    """Drops every specialisation of this process, so that the next call reads its kernel anew."""
+    _SPECIALISATIONS.clear()
+
+
+def _hashable(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
+def read_arguments(kernel: Kernel, args: tuple[Any, ...]) -> list[Argument]:
+    """All positional arguments; their number must fit."""
+    if len(args) != len(kernel.parameters):
+        raise Error(
+            f"kernel '{kernel.name}' takes {_arguments(len(kernel.parameters))}, not {len(args)}",
+            location=kernel.location,
+            remedy=f"its positional parameters are {', '.join(kernel.parameters)}"
+            if kernel.parameters
+            else "it has no positional parameters; constants are passed by name",
+        )
+    return [read_argument(kernel, name, value) for name, value in zip(kernel.parameters, args, strict=True)]
+
+
+def _arguments(count: int) -> str:
+    return "1 run-time argument" if count == 1 else f"{count} run-time arguments"
+
+
+def _is_count(size: Any) -> bool:
+    """Whether something is an integer of 0 or more; an array of one element is none."""
+    try:
+        return not isinstance(size, bool) and operator.index(size) >= 0
+    except TypeError:
+        return False
+
+
+def normalise_grid(kernel: Kernel, grid: Any, constants: dict[str, Any]) -> tuple[int, int, int]:
+    """Three numbers of CTAs; they must be whole clusters."""
+    if callable(grid):
+        grid = call_with_constants(kernel, "the grid", grid, constants)
+    sizes = grid if isinstance(grid, tuple) else (grid,)
+    for size in sizes:
+        if not _is_count(size):
+            raise Error(
+                f"the grid of kernel '{kernel.name}' is {grid!r}",
+                location=kernel.location,
+                remedy="a grid is an int, a tuple of up to three ints, or a function of the constants; it counts CTAs",
+            )
+    if not 1 <= len(sizes) <= 3:
+        raise Error(
+            f"the grid of kernel '{kernel.name}' has {len(sizes)} dimensions",
+            location=kernel.location,
+            remedy="a grid has one to three dimensions",
+        )
+    x, y, z = (*(operator.index(s) for s in sizes), 1, 1)[:3]
+    limits = (2**31 - 1, 65535, 65535)
+    for axis, (count, limit) in enumerate(zip((x, y, z), limits, strict=True)):
+        if count > limit:
+            raise Error(
+                f"the grid of kernel '{kernel.name}' has {count} CTAs along axis {axis}, the hardware takes {limit}",
+                location=kernel.location,
+                remedy="put the longest dimension first, or let each CTA loop over several tiles",
+            )
+    if kernel.cluster != 1:
+        cluster = resolve_cluster(kernel, constants)
+        for axis, (count, part) in enumerate(zip((x, y, z), cluster, strict=True)):
+            if count % part:
+                raise Error(
+                    f"the grid {(x, y, z)} of kernel '{kernel.name}' is not a multiple of its cluster {cluster}",
+                    location=kernel.location,
+                    remedy=f"the grid counts CTAs, not clusters: make dimension {axis} a multiple of {part}",
+                )
+    return x, y, z
+
+
+__all__ = [
+    "Argument", "Spec", "Specialisation", "normalise_grid", "read_arguments", "settled_constants", "spec", "specialise",
+]

@@ -1,0 +1,81 @@
+"""Launches that can report from the GPU: bounded waits and assertions write a record and trap.
+
+The record lies in mapped host memory, 64-bit words: claim flag, site, linear block, warp, parity, barrier index.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from phalanx.errors import Error
+from phalanx.runtime.compiled import Compiled
+from phalanx.runtime.device.driver import DriverError, HostBuffer
+from phalanx.runtime.launch.dispatch import recording
+
+RECORD_WORDS = 16
+_BUFFERS: dict[int, HostBuffer] = {}
+
+
+@contextmanager
+def bounded_waits() -> Iterator[None]:
+    """Kernels that are launched meanwhile have their waits bounded, unless their own `watchdog=False` forbids it.
+
+    Recording keeps launches from the short ways, which would repeat what an earlier one compiled without bounds.
+    """
+    former = os.environ.get("PHALANX_WATCHDOG")
+    os.environ["PHALANX_WATCHDOG"] = "1"
+    try:
+        with recording():
+            yield
+    finally:
+        if former is None:
+            del os.environ["PHALANX_WATCHDOG"]
+        else:
+            os.environ["PHALANX_WATCHDOG"] = former
+
+
+def run_watched(
+    launcher: Any,
+    compiled: Compiled,
+    grid: tuple[int, int, int],
+    values: list[Any],
+    ordinal: int,
+) -> None:
+    """Launches, waits for the end, and raises what the kernel reported."""
+    driver = launcher.driver
+    with driver.context(ordinal):
+        buffer = _BUFFERS.get(ordinal)
+        if buffer is None:
+            buffer = _BUFFERS[ordinal] = HostBuffer(driver, 8 * RECORD_WORDS)
+        buffer.clear()
+        launcher.launch(grid, values, debug=buffer.device_pointer)
+        try:
+            driver.synchronize()
+        except DriverError as failure:
+            record = struct.unpack(f"<{RECORD_WORDS}Q", bytes(buffer.memory[: 8 * RECORD_WORDS]))
+            if record[0]:
+                raise report(compiled, grid, record) from failure
+            raise
+
+
+def report(compiled: Compiled, grid: tuple[int, int, int], record: tuple[int, ...]) -> Error:
+    """The error that a record stands for."""
+    _, site_number, block, warp, parity, index = record[:6]
+    site = compiled.sites[site_number]
+    x, y = block % grid[0], block // grid[0] % grid[1]
+    z = block // (grid[0] * grid[1])
+    where = f"CTA ({x}, {y}, {z}), {site.role or 'all warps'}, warp {warp}"
+    if site.kind == "assert":
+        return Error(
+            f"assertion failed on the GPU in {where}: {site.name}", location=site.location, kind="assert"
+        )
+    return Error(
+        f"a wait did not end on the GPU: {site.name}[{index}] for parity {parity} in {where}",
+        location=site.location,
+        kind="watchdog",
+        remedy="run the kernel in the simulator: it names every blocked role and what its barrier is short of",
+    )
