@@ -109,7 +109,7 @@ def test_an_element_is_read_once_in_a_slice_and_again_after_a_write() -> None:
 
 def test_what_a_requirement_gives_back_is_used() -> None:
     """`require_index` and its like return the scalar that they read: a call whose result is dropped loses it."""
-    files = {file: ast.parse(file.read_text()) for file in sorted(Path(language.__path__[0]).glob("*.py"))}
+    files = {file: ast.parse(file.read_text()) for file in sorted(Path(language.__path__[0]).rglob("*.py"))}
     checks = {
         node.name
         for tree in files.values()
