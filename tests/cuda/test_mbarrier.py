@@ -6,6 +6,7 @@ import phalanx as px
 from cuda_text import body, compiles, module_of
 from front import array
 from phalanx.cuda.module import generate
+from phalanx.cuda.nvrtc import compile_cuda
 from phalanx.cuda.ops.mbarrier import arrive, arrive_expect_tx, bounded_wait, poll, wait
 from phalanx.cuda.plan import Plan
 from phalanx.ir.archs import arch_of
@@ -116,6 +117,25 @@ def test_bounded_waits_name_their_sites() -> None:
     assert "ptx::mbarrier_wait_parity_bounded(bar, phase & 1, px_debug, 0, 0);" in module.source
     assert module.signature.debug and module.signature.layout.debug is not None
     compiles(signals, (array(1), I32, I32), watchdog=True)
+
+
+@px.kernel(warps=1)
+def waits_again_and_again(X, *, N=12):
+    bar = px.barrier(count=1)
+    for i in px.static_range(N):
+        bar.arrive()
+        bar.wait(i & 1)
+
+
+def test_bounded_waits_of_an_unrolled_loop_share_their_report() -> None:
+    """It is called: a compiler that has its text, with a loop, at every wait takes a minute for some kernels."""
+    found = []
+    for n in (1, 12):
+        module = module_of(waits_again_and_again, (array(1),), watchdog=True, N=n)
+        ptx = compile_cuda(module.source, "sm_90a").ptx
+        assert ptx.count("mbarrier.try_wait.parity") >= 2 * n
+        found.append(ptx.count("nanosleep"))
+    assert found[0] == found[1] > 0
 
 
 def init_text(*ops: Op, barrier: BarrierArray, cluster: int) -> str:

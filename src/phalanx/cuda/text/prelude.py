@@ -34,13 +34,16 @@ def function_name(mnemonic: str) -> str:
     return re.sub(r"\W+", "_", re.sub(r"\.[bu](32|64)$", "", mnemonic))
 
 
-def device_function(name: str, result: str, parameters: Sequence[Parameter], body: str, *needs: Helper) -> Helper:
-    """A `__device__ __forceinline__` function with a body of C++ lines."""
+def device_function(
+    name: str, result: str, parameters: Sequence[Parameter], body: str, *needs: Helper, inline: bool = True
+) -> Helper:
+    """A `__device__ __forceinline__` function with a body of C++ lines; one that is called where not `inline`."""
+    how = "__forceinline__" if inline else "__noinline__"
     signature = ", ".join(f"{ctype} {parameter}" for ctype, parameter in parameters)
     lines = "\n".join(f"  {line}" if line else "" for line in body.split("\n"))
-    head = f"__device__ __forceinline__ {result} {name}({signature}) {{"
+    head = f"__device__ {how} {result} {name}({signature}) {{"
     if len(head) > WIDTH:
-        head = f"__device__ __forceinline__ {result} {name}(\n    {signature}) {{"
+        head = f"__device__ {how} {result} {name}(\n    {signature}) {{"
     return Helper(name, f"{head}\n{lines}\n}}", needs)
 
 
@@ -152,7 +155,7 @@ SETMAXNREG = {
     for action in ("inc", "dec")
 }
 
-STOP = device_function(
+_STOP = (
     "px_stop",
     "void",
     (("unsigned long long*", "debug"), ("int", "site"), ("unsigned", "parity"), ("int", "index")),
@@ -174,7 +177,12 @@ STOP = device_function(
     "}\n"
     'asm volatile("trap;");',
 )
-"""The debug buffer in 64-bit words: [0] 0 free, 1 claimed, 2 written; [1] site; [2] linear block; [3] warp;
+STOP = device_function(*_STOP)
+STOP_APART = device_function(*_STOP, inline=False)
+"""The same function, called: kernels whose waits are bounded stop at every one of them, which unrolled loops repeat. A
+compiler that has the text at each place unrolls the loop in it, and takes a minute for what it does in seconds without.
+
+The debug buffer in 64-bit words: [0] 0 free, 1 claimed, 2 written; [1] site; [2] linear block; [3] warp;
 [4] parity; [5] index of the barrier."""
 
 TENSOR_MAP = Helper("px_tensor_map", "struct alignas(128) px_tensor_map { unsigned long long opaque[16]; };")
