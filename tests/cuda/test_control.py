@@ -7,6 +7,7 @@ import pytest
 import phalanx as px
 from cuda_text import body, compiles, module_of
 from front import array
+from phalanx.cuda.nvrtc import compile_cuda
 from phalanx.cuda.plan import Plan
 from phalanx.cuda.text.control_text import for_header
 from phalanx.cuda.text.writer import Writer
@@ -160,6 +161,20 @@ def test_printing_and_assertions() -> None:
         ("assert", "X must be positive", 'px.device_assert(px.load(X[0:8]) > 0.0, "X must be positive")'),
     ]
     compiles(talkative, types)
+
+
+@px.kernel
+def careful(X, *, N=8):
+    px.device_assert(px.load(X[0:128, 0:N]) > 0.0, "X must be positive")
+
+
+def test_assertions_on_many_elements_share_their_report() -> None:
+    """It is called: a compiler that has its text, with a loop, for every element takes a minute for 64 of them."""
+    found = []
+    for n in (1, 64):
+        module = module_of(careful, (array(2),), N=n)
+        found.append(compile_cuda(module.source, "sm_90a").ptx.count("nanosleep"))
+    assert found[0] == found[1] > 0
 
 
 @px.kernel

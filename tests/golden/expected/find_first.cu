@@ -63,7 +63,7 @@ __device__ __forceinline__ long long wrap_mul(long long a, long long b) {
   return (long long)((unsigned long long)a * (unsigned long long)b);
 }
 
-__device__ __forceinline__ void px_stop(unsigned long long* debug, int site, unsigned parity, int index) {
+__device__ __noinline__ void px_stop(unsigned long long* debug, int site, unsigned parity, int index) {
   // The first thread to come here leaves a record for the host and ends the grid; the others give it the time.
   unsigned long long claimed;
   asm volatile("atom.relaxed.sys.global.cas.b64 %0, [%1], 0, 1;" : "=l"(claimed) : "l"(debug) : "memory");

@@ -9,7 +9,7 @@ from __future__ import annotations
 from phalanx.cuda.text.control_text import for_header, printf_format
 from phalanx.cuda.text.elements import for_each_owned
 from phalanx.cuda.text.literals import atom, bare
-from phalanx.cuda.text.prelude import SETMAXNREG, STOP, STOP_APART, instruction
+from phalanx.cuda.text.prelude import SETMAXNREG, STOP, instruction
 from phalanx.cuda.text.registry import emit_block, emits
 from phalanx.cuda.text.writer import Agent, Writer, scalar_dtype
 from phalanx.ir.core import Block
@@ -306,7 +306,7 @@ def emit_assume(w: Writer, op: Assume) -> None:
 @emits(DeviceAssert)
 def emit_device_assert(w: Writer, op: Assume | DeviceAssert) -> None:
     site = w.site("assert", op.message, op.loc)
-    stop = f"{w.use(STOP_APART if w.plan.watchdog else STOP)}({w.debug}, {site}, 0, 0);"
+    stop = f"{w.use(STOP)}({w.debug}, {site}, 0, 0);"
     if isinstance(op.cond.type, TileType):
         for_each_owned(w, op.cond, lambda index, element: w.line(f"if (!{element}) {stop}"))
     else:

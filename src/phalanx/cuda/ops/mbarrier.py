@@ -13,7 +13,7 @@ from phalanx.cuda.text.prelude import (
     BAR_RED_AND,
     GLOBALTIMER,
     MAPA,
-    STOP_APART,
+    STOP,
     device_function,
     function_name,
     instruction,
@@ -100,14 +100,14 @@ def bounded_wait(scope: str = "") -> Helper:
         f"if ({try_wait.name}(bar, parity)) return;\n"
         f"const unsigned long long start = {GLOBALTIMER.name}();\n"
         f"while (!{try_wait.name}(bar, parity)) {{\n"
-        f"  if ({GLOBALTIMER.name}() - start > {WATCHDOG_NS}ull) {STOP_APART.name}(debug, site, parity, index);\n"
+        f"  if ({GLOBALTIMER.name}() - start > {WATCHDOG_NS}ull) {STOP.name}(debug, site, parity, index);\n"
         "}"
     )
     parameters = (
         _BAR, ("unsigned", "parity"), ("unsigned long long*", "debug"), ("int", "site"), ("int", "index"),
     )
     name = function_name(f"mbarrier.wait.parity{scope}.bounded")
-    return device_function(name, "void", parameters, body, try_wait, GLOBALTIMER, STOP_APART)
+    return device_function(name, "void", parameters, body, try_wait, GLOBALTIMER, STOP)
 
 
 @emits(BarrierInit)

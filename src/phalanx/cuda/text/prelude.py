@@ -155,7 +155,7 @@ SETMAXNREG = {
     for action in ("inc", "dec")
 }
 
-_STOP = (
+STOP = device_function(
     "px_stop",
     "void",
     (("unsigned long long*", "debug"), ("int", "site"), ("unsigned", "parity"), ("int", "index")),
@@ -176,11 +176,10 @@ _STOP = (
     "  for (int i = 0; i < 1000; ++i) __nanosleep(1000000);\n"
     "}\n"
     'asm volatile("trap;");',
+    inline=False,
 )
-STOP = device_function(*_STOP)
-STOP_APART = device_function(*_STOP, inline=False)
-"""The same function, called: kernels whose waits are bounded stop at every one of them, which unrolled loops repeat. A
-compiler that has the text at each place unrolls the loop in it, and takes a minute for what it does in seconds without.
+"""Called, not inlined: a bounded wait, or an assertion on a tile, has it at many places, and a compiler that finds its loop
+at each of them takes a minute for what it does in less than a second.
 
 The debug buffer in 64-bit words: [0] 0 free, 1 claimed, 2 written; [1] site; [2] linear block; [3] warp;
 [4] parity; [5] index of the barrier."""
