@@ -1,127 +1,100 @@
-"""Choreographies on a GPU, in a process of their own: one that crashes or hangs loses its case, not the others.
+"""Choreographies on a GPU: `python -m fuzz.choreo_gpu` takes seeds, and gives the verdict on each.
 
-The child is `python -m fuzz.choreo_gpu SEED ...`: it runs each seed in the simulator and on the GPU, and prints a line of
-JSON for it. Waits are bounded in the first launches; in some cases one without bounds follows.
+It runs each of them in the simulator and on the GPU. Waits are bounded in the first launches; in some cases one without
+bounds follows.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import json
-import os
-import queue
-import subprocess
 import sys
 import tempfile
-import threading
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from fuzz.gpu_process import COMPILING, GpuFailure, GpuHang, GpuProcess, SlowCompilation, child, compile_here
 from fuzz.outcomes import Outcome
 
 PATIENCE = 120.0
-"""Seconds that a case may take before its process is given up."""
+"""Seconds for the simulator and the launches."""
 BOUNDED_LAUNCHES = 2
 UNBOUNDED = 3
 """Every so many seeds are launched without bounds too, which is another text to compile."""
-COMMAND = (sys.executable, "-m", "fuzz.choreo_gpu")
+COMMAND = [sys.executable, "-m", "fuzz.choreo_gpu"]
 _CARRIER = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
 
 
 def judged_on_gpu(
-    seeds: list[int], command: tuple[str, ...] = COMMAND, patience: float = PATIENCE
+    seeds: Iterable[int], command: list[str] = COMMAND, compiling: float = COMPILING, patience: float = PATIENCE
 ) -> Iterator[Outcome]:
-    """The verdict on each seed, in their order, from children that `command` starts."""
-    left = list(seeds)
-    while left:
-        done = 0
-        for outcome in _child(left, command, patience):
-            done += 1
-            yield outcome
-            if outcome.verdict in ("lost", "hung"):
-                break
-        left = left[max(done, 1) :]
+    """The verdict on each seed, in their order, from processes that `command` starts."""
+    process = GpuProcess(command, compiling, patience)
+    try:
+        for seed in seeds:
+            process.begin(seed)
+            try:
+                yield process.finish()
+            except SlowCompilation:
+                yield Outcome(seed, "slow to compile")
+            except GpuHang as hang:
+                yield Outcome(seed, "hung", f"hung: {hang}")
+            except GpuFailure as failure:
+                yield Outcome(seed, "lost", f"lost: {failure}")
+    finally:
+        process.stop()
 
 
-def _child(seeds: list[int], command: tuple[str, ...], patience: float) -> Iterator[Outcome]:
-    """What a child says of its seeds; the last word on one that it died of, or hung in, is the parent's."""
-    environment = {**os.environ, "PHALANX_CACHE": "0", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    with tempfile.TemporaryFile("w+") as errors:
-        child = subprocess.Popen(
-            [*command, *map(str, seeds)], stdout=subprocess.PIPE, stderr=errors, text=True, env=environment
-        )
-        assert child.stdout is not None
-        said: queue.Queue[str | None] = queue.Queue()
-
-        def listen() -> None:
-            for line in child.stdout or ():
-                said.put(line)
-            said.put(None)
-
-        threading.Thread(target=listen, daemon=True).start()
-        try:
-            for seed in seeds:
-                try:
-                    line = said.get(timeout=patience)
-                except queue.Empty:
-                    yield Outcome(seed, "hung", f"hung: no answer in {patience:.0f} s")
-                    return
-                if line is None:
-                    child.wait()
-                    errors.seek(0)
-                    story = f"lost: the process ended with {child.returncode}\n{errors.read()[-4000:]}"
-                    yield Outcome(seed, "lost", story)
-                    return
-                yield Outcome(*json.loads(line))
-        finally:
-            child.kill()
-            child.wait()
-
-
-def main(seeds: list[int]) -> None:
-    """The child: prints a line for each seed, and ends after a case that may have spoilt the GPU's context."""
+def answered(seed: int, compiled: Callable[[], None]) -> tuple[Outcome, bool]:
+    """The verdict on a seed, and whether its case may have spoilt the GPU's context."""
     from fuzz.choreo_kernel import draw
 
-    with tempfile.TemporaryDirectory() as folder:
-        for seed in seeds:
-            case = draw(seed)
-            try:
-                story = run(case, Path(folder))
-            except Exception:
-                story = traceback.format_exc()
-                first = f"failed: {story.strip().splitlines()[-1]}"
-                print(json.dumps([seed, "lost", f"{first}\n{story}\n{case.text}"]), flush=True)
-                return
-            verdict = "right" if story is None else "differs"
-            print(json.dumps([seed, verdict, None if story is None else f"{story}\n\n{case.text}"]), flush=True)
+    case = draw(seed)
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            story = run(case, Path(folder), compiled)
+    except Exception:
+        story = traceback.format_exc()
+        first = f"failed: {story.strip().splitlines()[-1]}"
+        return Outcome(seed, "lost", f"{first}\n{story}\n{case.text}"), True
+    if story is None:
+        return Outcome(seed, "right"), False
+    return Outcome(seed, "differs", f"{story}\n\n{case.text}"), False
 
 
-def run(case: Any, folder: Path) -> str | None:
+def run(case: Any, folder: Path, compiled: Callable[[], None]) -> str | None:
     """The case in the simulator and on the GPU, several times; what differs, if anything does."""
     import torch
 
     from fuzz.choreography import differences, outputs
 
+    def tensors() -> list[Any]:
+        return [to_gpu(torch, x) if isinstance(x, np.ndarray) else x for x in case.copies()]
+
     kernel = case.load(folder)
+    launches = [dataclasses.replace(kernel, watchdog=True)] * BOUNDED_LAUNCHES
+    if case.seed % UNBOUNDED == 0:
+        launches.append(dataclasses.replace(kernel, watchdog=False))
+    for watched in (launches[0], launches[-1]):
+        compile_here(watched[case.grid], *tensors())
+    compiled()
     arguments = case.copies()
     kernel[case.grid](*arguments)
     wanted = outputs(case, arguments)
     wrong = differences(case, wanted, case.expected)
     if wrong:
         return f"simulator differs from NumPy: {wrong}"
-    for launch in range(BOUNDED_LAUNCHES + (case.seed % UNBOUNDED == 0)):
-        watched = dataclasses.replace(kernel, watchdog=launch < BOUNDED_LAUNCHES)
-        tensors = [to_gpu(torch, x) if isinstance(x, np.ndarray) else x for x in case.copies()]
-        watched[case.grid](*tensors)
+    for number, watched in enumerate(launches):
+        given = tensors()
+        watched[case.grid](*given)
         torch.cuda.synchronize()
-        got = {name: to_host(torch, x, wanted[name]) for name, x in outputs(case, tensors).items()}
+        got = {name: to_host(torch, x, wanted[name]) for name, x in outputs(case, given).items()}
         wrong = differences(case, got, wanted)
         if wrong:
-            return f"the GPU differs from the simulator in launch {launch}: {wrong}"
+            return f"the GPU differs from the simulator in launch {number}: {wrong}"
     return None
 
 
@@ -136,4 +109,4 @@ def to_host(torch: Any, x: Any, like: np.ndarray) -> np.ndarray:
 
 
 if __name__ == "__main__":
-    main([int(seed) for seed in sys.argv[1:]])
+    child(answered)

@@ -105,18 +105,34 @@ def test_zeros_of_either_sign_are_equal() -> None:
     assert not differences(case, zeros, {name: -x for name, x in zeros.items()})
 
 
+CHILD = """
+import sys, time
+sys.path[:0] = PATH
+from fuzz.gpu_process import child
+from fuzz.outcomes import Outcome
+
+def answered(seed, compiled):
+    if seed == 2:
+        sys.exit("gone")
+    if seed == 3:
+        time.sleep(60)
+    compiled()
+    if seed == 4:
+        time.sleep(60)
+    return Outcome(seed, "right"), seed == 1
+
+child(answered)
+"""
+
+
 def test_a_lost_process_loses_one_case() -> None:
-    """A child that dies in seed 2 and hangs in seed 3."""
-    child = (
-        "import json, sys, time\n"
-        "for seed in map(int, sys.argv[1:]):\n"
-        "    if seed == 2: sys.exit('gone')\n"
-        "    if seed == 3: time.sleep(60)\n"
-        "    print(json.dumps([seed, 'right', None]), flush=True)\n"
-    )
-    found = list(judged_on_gpu([1, 2, 3, 4], (sys.executable, "-c", child), patience=5.0))
-    assert [(outcome.seed, outcome.verdict) for outcome in found] == [(1, "right"), (2, "lost"), (3, "hung"), (4, "right")]
-    assert found[1].problem is not None and "gone" in found[1].problem
+    """A child that is told to end after seed 1, dies in seed 2, compiles seed 3 for too long and hangs in seed 4."""
+    command = [sys.executable, "-c", CHILD.replace("PATH", repr(sys.path))]
+    found = list(judged_on_gpu(range(1, 6), command, compiling=3.0, patience=1.0))
+    verdicts = ["right", "lost", "slow to compile", "hung", "right"]
+    assert [(outcome.seed, outcome.verdict) for outcome in found] == list(enumerate(verdicts, 1))
+    assert [outcome.problem is None for outcome in found] == [True, False, True, False, True]
+    assert found[1].problem == "lost: the process on the GPU ended with 1\ngone"
 
 
 def test_texts_compile(tmp_path: Path) -> None:

@@ -17,15 +17,16 @@ import phalanx as px
 from fake_driver import FakeLibrary, fake_gpu
 from fuzz import tile_gpu, tiles
 from fuzz.agreement import disagreement
+from fuzz.gpu_process import GpuFailure, GpuHang, GpuProcess, SlowCompilation
 from fuzz.outcomes import Options
 from fuzz.shrinking import shrunk
 from fuzz.tile_arrays import ArrayPlan
-from fuzz.tile_gpu import GpuFailure, GpuProcess, SlowCompilation
 from fuzz.tile_programs import Case, draw
 from fuzz.tile_runs import load_kernel, simulated
 from fuzz.tile_values import NUMPY, Facts, bytes_of
 from host_build import COMPILER, MISSING
 from phalanx.language.builtin import Builtin
+from phalanx.runtime import compiled
 from phalanx.runtime.device import device_array, driver
 
 on_host = pytest.mark.skipif(COMPILER is None, reason=MISSING)
@@ -142,19 +143,31 @@ def test_what_fails_is_made_shorter(tmp_path: Path) -> None:
     assert wanted in text and len(text.splitlines()) < len(case.text.splitlines()) - 3
 
 
-ECHO = """
-import pickle, sys
-while True:
-    case = pickle.load(sys.stdin.buffer)
+CHILD = """
+import sys, time
+sys.path[:0] = PATH
+from fuzz.gpu_process import child
+
+def answered(case, compiled):
     if case.seed == 2:
         sys.exit(7)
-    pickle.dump(case.memories(), sys.stdout.buffer)
-    sys.stdout.buffer.flush()
+    if case.seed == 4:
+        time.sleep(60)
+    compiled()
+    if case.seed == 5:
+        time.sleep(60)
+    return case.memories(), False
+
+child(answered)
 """
 
 
+def process_of(compiling: float = 60.0, patience: float = 60.0) -> GpuProcess:
+    return GpuProcess([sys.executable, "-c", CHILD.replace("PATH", repr(sys.path))], compiling, patience)
+
+
 def test_a_lost_process_is_replaced() -> None:
-    process = GpuProcess([sys.executable, "-c", ECHO])
+    process = process_of()
     for seed, lost in ((1, False), (2, True), (3, False)):
         process.begin(draw(seed))
         if lost:
@@ -165,21 +178,9 @@ def test_a_lost_process_is_replaced() -> None:
     process.stop()
 
 
-NEVER = """
-import pickle, sys, time
-case = pickle.load(sys.stdin.buffer)
-if case.seed == 2:
-    pickle.dump("compiled", sys.stdout.buffer)
-    sys.stdout.buffer.flush()
-time.sleep(60)
-"""
-
-
-@pytest.mark.parametrize("seed, late", [(1, SlowCompilation), (2, GpuFailure)])
-def test_a_slow_compiler_is_no_kernel_that_hangs(seed: int, late: type[Exception], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tile_gpu, "COMPILING", 60.0 if seed == 2 else 0.2)
-    monkeypatch.setattr(tile_gpu, "PATIENCE", 0.2)
-    process = GpuProcess([sys.executable, "-c", NEVER.replace("case = ", f"sys.path[:0] = {sys.path!r}\ncase = ", 1)])
+@pytest.mark.parametrize("seed, late", [(4, SlowCompilation), (5, GpuHang)])
+def test_a_slow_compiler_is_no_kernel_that_hangs(seed: int, late: type[Exception]) -> None:
+    process = process_of(compiling=60.0 if seed == 5 else 0.2, patience=0.2)
     process.begin(draw(seed))
     with pytest.raises(late):
         process.finish()
@@ -200,11 +201,17 @@ class Memory(FakeLibrary):
 
 
 def test_arrays_lie_on_the_gpu_as_on_the_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same bytes, at the same distance from a boundary, with the same strides; and all of it is read back."""
-    case = draw(3)
+    """The same bytes, at the same distance from a boundary, with the same strides; and all of it is read back.
+
+    The launch compiles nothing: that would take the time for which nobody waits any more.
+    """
+    case, compiling = draw(3), compiled.compile_function
+    made = []
     with fake_gpu(Memory()) as library, monkeypatch.context() as patched:
         patched.setattr(device_array, "get_driver", driver.get_driver)
-        got = tile_gpu.on_gpu(case, tmp_path, lambda: None)
+        patched.setattr(compiled, "compile_function", lambda *args, **how: made.append(args) or compiling(*args, **how))
+        got = tile_gpu.on_gpu(case, tmp_path, lambda: made.append("told"))
+    assert len(made) == 2 and made[1] == "told"
     for one, two in zip(got, case.memories(), strict=True):
         assert one.tobytes() == two.tobytes()
     (launch,) = library.launches

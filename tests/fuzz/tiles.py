@@ -13,8 +13,9 @@ import numpy as np
 
 import phalanx as px
 from fuzz.agreement import disagreement
+from fuzz.gpu_process import GpuFailure, GpuProcess, GpuRefusal, SlowCompilation
 from fuzz.outcomes import Options, Outcome
-from fuzz.tile_gpu import GpuFailure, GpuProcess, GpuRefusal, SlowCompilation
+from fuzz.tile_gpu import COMMAND
 from fuzz.tile_programs import Case, draw
 from fuzz.tile_runs import checked, load_kernel, module_of, on_host, simulated
 from phalanx.ir.location import NOWHERE
@@ -26,7 +27,7 @@ CHECKED = 5
 LONG, ANYWAY = 18_000, 10
 """Texts of more characters, which take the compiler as long as ten others, go to the GPU from one seed in ten only."""
 
-GPU = GpuProcess()
+GPU = GpuProcess(COMMAND)
 
 
 @dataclass

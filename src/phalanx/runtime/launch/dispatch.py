@@ -311,14 +311,22 @@ def load_launcher(specialisation: Specialisation, ordinal: int) -> tuple[Any, Co
     key = (ordinal, watchdog)
     found = specialisation.launchers.get(key)
     if found is None:
-        from phalanx.runtime.compiled import compile_function
         from phalanx.runtime.device.driver import get_driver
 
-        arch = get_driver().device(ordinal).arch
-        compiled = compile_function(specialisation.prepared, arch, watchdog=watchdog)
+        compiled = compiled_for(specialisation, get_driver().device(ordinal).arch, watchdog)
         launcher = compiled.load(ordinal)
         found = specialisation.launchers[key] = (launcher, compiled)
     return found
+
+
+def compiled_for(specialisation: Specialisation, arch: str, watchdog: bool) -> Compiled:
+    """The kernel for a target, compiled once in this process, whoever asks for it first."""
+    key = (arch, watchdog)
+    if key not in specialisation.programs:
+        from phalanx.runtime.compiled import compile_function
+
+        specialisation.programs[key] = compile_function(specialisation.prepared, arch, watchdog=watchdog)
+    return specialisation.programs[key]
 
 
 def compile(
@@ -343,10 +351,4 @@ def compile(
         arguments = read_arguments(kernel, args)
         normalise_grid(kernel, bound.grid, settled_constants(kernel, arguments, bound_constants))
         specialisation = specialise(kernel, arguments, bound_constants)
-        watched = wants_watchdog(kernel) if watchdog is None else watchdog
-        key = (arch, watched)
-        if key not in specialisation.programs:
-            from phalanx.runtime.compiled import compile_function
-
-            specialisation.programs[key] = compile_function(specialisation.prepared, arch, watchdog=watched)
-        return specialisation.programs[key]
+        return compiled_for(specialisation, arch, wants_watchdog(kernel) if watchdog is None else watchdog)
