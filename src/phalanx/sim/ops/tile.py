@@ -177,7 +177,7 @@ def binary(op: Binary, agent: Agent) -> Run:
 
 
 def nonzero(function: Run, op: Binary) -> Run:
-    """A division of integers that refuses zeros among its divisors: what a GPU makes of them is not defined."""
+    """A division of integers that refuses zeros among its divisors: a GPU gives 0 for them, and says nothing."""
 
     def run(a: Any, b: Any) -> Any:
         if not np.all(b):
