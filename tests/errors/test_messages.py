@@ -45,7 +45,7 @@ def test_every_mistake_of_the_language_has_a_remedy() -> None:
     """Each call of `fail` in the front end gives one, also those that no case reaches."""
     bare = [
         f"{file.name}:{call.lineno}"
-        for file in sorted(Path(language.__path__[0]).glob("*.py"))
+        for file in sorted(Path(language.__path__[0]).rglob("*.py"))
         for call in ast.walk(ast.parse(file.read_text()))
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "fail"
         if len(call.args) < 2 and not any(k.arg == "remedy" for k in call.keywords)

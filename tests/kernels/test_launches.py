@@ -28,7 +28,7 @@ CASES = LIBRARY | WITHOUT_A_RING
 
 def kernels_of_the_library() -> dict[str, Kernel]:
     found = {}
-    for module in pkgutil.iter_modules(px.kernels.__path__, "phalanx.kernels."):
+    for module in pkgutil.walk_packages(px.kernels.__path__, "phalanx.kernels."):
         for value in vars(importlib.import_module(module.name)).values():
             if isinstance(value, Kernel):
                 found[value.name] = value

@@ -50,7 +50,7 @@ def test_every_error_of_the_runtime_has_a_remedy() -> None:
     """Also those that nothing here provokes; an assertion of the user's own says itself what is wrong."""
     bare = [
         f"{file.name}:{call.lineno}"
-        for file in sorted(Path(cuda.__file__).parent.rglob("*.py"))
+        for file in sorted(Path(cuda.__file__).parents[1].rglob("*.py"))
         for call in ast.walk(ast.parse(file.read_text()))
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in ("Error", "DriverError")
         if not any(k.arg == "remedy" or (k.arg == "kind" and ast.unparse(k.value) == "'assert'") for k in call.keywords)
