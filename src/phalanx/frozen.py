@@ -13,16 +13,22 @@ from operator import attrgetter
 from reprlib import recursive_repr
 from typing import Any, NoReturn, TypeVar, dataclass_transform, overload
 
+from phalanx.markers import attribute, block, cell, defined, operand, source, storage
+
 Class = TypeVar("Class", bound=type)
 
 
 @overload
-@dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
+@dataclass_transform(
+    frozen_default=True, field_specifiers=(dataclasses.field, operand, defined, cell, block, storage, attribute, source)
+)
 def frozen(cls: Class, /) -> Class: ...
 
 
 @overload
-@dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
+@dataclass_transform(
+    frozen_default=True, field_specifiers=(dataclasses.field, operand, defined, cell, block, storage, attribute, source)
+)
 def frozen(*, eq: bool = True, repr: bool = True) -> Callable[[Class], Class]: ...
 
 

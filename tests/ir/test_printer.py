@@ -32,6 +32,7 @@ from phalanx.ir.printer import text
 from phalanx.ir.types import BOOL, I32, I64, f32
 from phalanx.ir.values import Const, Label, Param, Value, Var
 from phalanx.ir.views import BarrierArray, SharedBuffer, SharedView
+from phalanx.markers import attribute, defined, operand
 
 
 def body(function: core.Function) -> list[str]:
@@ -218,10 +219,10 @@ def test_a_new_instruction_needs_nothing_here(monkeypatch):
     @frozen(eq=False)
     class Swizzle(Op):
         mnemonic: ClassVar[str] = "swizzle"
-        x: Value
-        width: int
-        fast: bool = False
-        result: Value | None = None
+        x: Value = operand()
+        width: int = attribute()
+        fast: bool = attribute(default=False)
+        result: Value | None = defined(default=None)
 
     Swizzle.__module__ = sys.modules[__name__].__name__
     x = tile((8,), f32, "x")

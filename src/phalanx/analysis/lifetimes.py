@@ -8,18 +8,17 @@ by the role that issued them. What peers touch is over at a cluster barrier.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
 from phalanx.analysis.peers import accesses_peer, signals_peer
 from phalanx.frozen import frozen
-from phalanx.ir.core import Block, Function, Op, operand_fields
+from phalanx.ir.core import Block, Function, Op, storage_of
 from phalanx.ir.effects import Effects, FenceKind, GroupAction, Mode, Proxy, Span, When
 from phalanx.ir.memory import Storage, memory_owner, unit_of
 from phalanx.ir.ops.control import Break, Continue, For, If, Leave, Roles, Scope, While
 from phalanx.ir.values import Label, constant_of
-from phalanx.ir.views import BarrierArray, BarrierRef, SharedBuffer, SharedView
+from phalanx.ir.views import BarrierArray, BarrierRef, SharedView
 
 Barrier = tuple[BarrierArray, object]
 """A barrier of an array by its index; None: any of them."""
@@ -95,7 +94,7 @@ class Lives:
                     self._guards.setdefault(unit, set()).update(_key(part.barrier) for part in effects.completes)
                 if access.proxy is Proxy.ASYNC and access.mode is not Mode.READ:
                     self._engine_writes.add(unit)
-            pinned |= {unit_of(buffer) for buffer in _buffers_of(op)} - accessed  # uses it does not declare
+            pinned |= {unit_of(buffer) for buffer in storage_of(op)} - accessed  # uses it does not declare
             awaited |= {_key(wait.barrier) for wait in effects.waits}
         for unit, guards in self._guards.items():
             if any(not any(_may_be_one(guard, wait) for wait in awaited) for guard in guards):
@@ -294,19 +293,3 @@ def _key(ref: BarrierRef) -> Barrier:
 
 def _may_be_one(a: Barrier, b: Barrier) -> bool:
     return a[0] is b[0] and (a[1] is None or b[1] is None or a[1] == b[1])
-
-
-def _buffers_of(op: Op) -> Iterator[SharedBuffer]:
-    """Every buffer that an instruction names."""
-
-    def inside(item: object) -> Iterator[SharedBuffer]:
-        if isinstance(item, SharedBuffer):
-            yield item
-        elif isinstance(item, SharedView):
-            yield item.buffer
-        elif isinstance(item, tuple):
-            for part in item:
-                yield from inside(part)
-
-    for name in operand_fields(type(op)):
-        yield from inside(getattr(op, name))

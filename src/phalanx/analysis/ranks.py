@@ -13,7 +13,7 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 
 from phalanx.analysis.folding import fold_binary, fold_compare, fold_unary, is_integer, wrap
-from phalanx.ir.core import Block, Function, Op, operand_fields
+from phalanx.ir.core import Block, Function, Op, content_fields
 from phalanx.ir.effects import PURE, Effects
 from phalanx.ir.ops.cluster import ClusterRank
 from phalanx.ir.ops.control import Assign, ReadVar, While
@@ -220,7 +220,7 @@ class Evaluator:
                 return (type(term), term)
             return tuple(map(key, item)) if isinstance(item, tuple) else item
 
-        names = operand_fields(type(op))
+        names = content_fields(type(op))
         return self._intern((type(op), value.type, *(key(getattr(op, name)) for name in names)), tuple(parts))
 
     def _intern(self, key: Hashable, parts: tuple[Term, ...]) -> Symbol:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from phalanx.frozen import frozen
 from phalanx.ir.effects import PURE, Effects
+from phalanx.ir.holders import collect, mapped_fields, operand_fields, storage_of, values_in
 from phalanx.ir.location import NOWHERE, Location
 from phalanx.ir.values import Param, Value, Var
-from phalanx.ir.views import BarrierArray, BarrierRef, GlobalView, SharedBuffer, SharedView
+from phalanx.ir.views import BarrierArray, SharedBuffer
+from phalanx.markers import Kind, fields_of, source
+
+Instruction = TypeVar("Instruction", bound="Op")
 
 INSTRUCTIONS: list[type[Op]] = []
 """Every instruction class, in order of definition: what the floors are checked against."""
@@ -19,13 +22,13 @@ INSTRUCTIONS: list[type[Op]] = []
 
 @frozen(eq=False, repr=False)
 class Op:
-    """An instruction: a frozen dataclass whose fields are its operands and attributes; `result` is what it defines.
+    """An instruction: a frozen dataclass whose fields say by a marker what they are (`phalanx.markers`).
 
     `mnemonic` is its name in listings, `family` the file that holds it on every floor. `computes`: what it defines is made
     by it, as against the value of a cell, which was made elsewhere, and a tile with nothing in it yet.
     """
 
-    loc: Location = dataclasses.field(default=NOWHERE, kw_only=True)
+    loc: Location = source(default=NOWHERE, kw_only=True)
 
     mnemonic: ClassVar[str] = ""
     family: ClassVar[str] = ""
@@ -72,14 +75,16 @@ class Op:
         """Whether it may end the run although it has no effects: it then runs only where it is asked for."""
         return False
 
-    def operands(self) -> Iterator[Value]:
+    def operands(self) -> list[Value]:
         """Every value it reads, those inside views included, in field order."""
-        for name in value_fields(type(self)):
+        found: list[Value] = []
+        for name in operand_fields(type(self)):
             item = getattr(self, name)
             if isinstance(item, Value):
-                yield item
+                found.append(item)
             elif item is not None:
-                yield from values_in(item)
+                collect(item, found)
+        return found
 
     def blocks(self) -> Iterator[Block]:
         """Nested blocks, in field order."""
@@ -152,60 +157,16 @@ _BLOCK_FIELDS: dict[type, tuple[str, ...]] = {}
 
 
 def block_fields(cls: type[Op]) -> tuple[str, ...]:
-    """Names of the fields that hold a block, or regions with blocks of their own; found by how they are annotated."""
+    """Names of the fields that hold a block, or regions with blocks of their own."""
     names = _BLOCK_FIELDS.get(cls)
     if names is None:
-        names = tuple(f.name for f in dataclasses.fields(cls) if str(f.type) in ("Block", "tuple[Role, ...]"))
-        _BLOCK_FIELDS[cls] = names
+        names = _BLOCK_FIELDS[cls] = fields_of(cls, Kind.BLOCK)
     return names
 
 
-_OPERAND_FIELDS: dict[type, tuple[str, ...]] = {}
-_NOT_OPERANDS = {"loc", "result", "results", "var"}
-
-
-def operand_fields(cls: type[Op]) -> tuple[str, ...]:
-    """Names of the fields that hold operands and attributes."""
-    names = _OPERAND_FIELDS.get(cls)
-    if names is None:
-        names = tuple(f.name for f in dataclasses.fields(cls) if f.name not in _NOT_OPERANDS)
-        _OPERAND_FIELDS[cls] = names
-    return names
-
-
-_VALUE_FIELDS: dict[type, tuple[str, ...]] = {}
-_WITHOUT_VALUES = {"int", "bool", "str", "None", "tuple", "Label", "Block", "Role"}
-
-
-def value_fields(cls: type[Op]) -> tuple[str, ...]:
-    """Names of those among them that may hold values; by how they are annotated, numbers and labels do not."""
-    names = _VALUE_FIELDS.get(cls)
-    if names is None:
-        types = {f.name: set(re.findall(r"\w+", str(f.type))) for f in dataclasses.fields(cls)}
-        names = tuple(name for name in operand_fields(cls) if not types[name] <= _WITHOUT_VALUES)
-        _VALUE_FIELDS[cls] = names
-    return names
-
-
-def values_in(item: object) -> Iterator[Value]:
-    """The values inside a field: a value, a view, a barrier, a tuple of them."""
-    if isinstance(item, Value):
-        yield item
-    elif isinstance(item, GlobalView):
-        yield item.array
-        yield from item.offsets
-    elif isinstance(item, SharedView):
-        yield from item.offsets
-        if item.cta is not None:
-            yield item.cta
-        if item.length is not None:
-            yield item.length
-    elif isinstance(item, BarrierRef):
-        yield item.index
-    elif isinstance(item, tuple):
-        for part in item:
-            if not isinstance(part, Op):
-                yield from values_in(part)
+def content_fields(cls: type[Op]) -> tuple[str, ...]:
+    """Names of the fields that say what an instruction does: all but what it defines, its cell and its place."""
+    return fields_of(cls, Kind.OPERAND, Kind.BLOCK, Kind.STORAGE, Kind.ATTRIBUTE)
 
 
 def map_blocks(op: Op, change: Callable[[Block], Block]) -> Op:
@@ -245,42 +206,12 @@ def rewrite(block: Block, visit: Callable[[Op], list[Op] | None]) -> Block:
     return block if same else Block(tuple(out))
 
 
-def substitute(op: Op, mapping: Mapping[Any, Any]) -> Op:
-    """`op` with its operands, values or shared buffers (not its results, not nested blocks), replaced by `mapping`."""
-    changes = {}
-    for name in operand_fields(type(op)):
-        item = getattr(op, name)
-        new = _substituted(item, mapping)
-        if new is not item:
-            changes[name] = new
-    return dataclasses.replace(op, **changes) if changes else op
-
-
-def _substituted(item: Any, mapping: Mapping[Any, Any]) -> Any:
-    if isinstance(item, Value):
-        return mapping.get(item, item)
-    if isinstance(item, GlobalView):
-        offsets = _substituted(item.offsets, mapping)
-        return item if offsets is item.offsets else dataclasses.replace(item, offsets=offsets)
-    if isinstance(item, SharedView):
-        offsets = _substituted(item.offsets, mapping)
-        cta, length = _substituted(item.cta, mapping), _substituted(item.length, mapping)
-        buffer = mapping.get(item.buffer, item.buffer)
-        if offsets is item.offsets and cta is item.cta and length is item.length and buffer is item.buffer:
-            return item
-        return dataclasses.replace(item, buffer=buffer, offsets=offsets, cta=cta, length=length)
-    if isinstance(item, SharedBuffer):
-        return mapping.get(item, item)
-    if isinstance(item, BarrierRef):
-        index = _substituted(item.index, mapping)
-        return item if index is item.index else dataclasses.replace(item, index=index)
-    if isinstance(item, tuple):
-        parts = tuple(part if isinstance(part, Op) else _substituted(part, mapping) for part in item)
-        return item if all(a is b for a, b in zip(parts, item, strict=True)) else parts
-    return item
+def substitute(op: Instruction, mapping: Mapping[Any, Any]) -> Instruction:
+    """`op` with its operands, values or storage (not its results, not nested blocks), replaced by `mapping`."""
+    return mapped_fields(op, lambda item: mapping.get(item, item))
 
 
 __all__ = [
-    "INSTRUCTIONS", "Block", "Function", "Note", "Op", "Value", "Var", "map_blocks", "operand_fields", "rewrite",
-    "substitute", "values_in",
+    "INSTRUCTIONS", "Block", "Function", "Note", "Op", "Value", "Var", "block_fields", "content_fields", "map_blocks",
+    "operand_fields", "rewrite", "storage_of", "substitute", "values_in",
 ]

@@ -12,6 +12,7 @@ from typing import Any
 
 from phalanx.ir.core import Block, Function, Note, Op
 from phalanx.ir.effects import Arrival, Complete, Effects, Expect
+from phalanx.ir.holders import Holder
 from phalanx.ir.location import NOWHERE, Location
 from phalanx.ir.ops.control import (
     Assign,
@@ -28,8 +29,9 @@ from phalanx.ir.ops.control import (
 )
 from phalanx.ir.ops.tile import Combine
 from phalanx.ir.types import DType
-from phalanx.ir.values import Const, Label, Param, Value, Var, constant_of, constant_type
-from phalanx.ir.views import BarrierArray, BarrierRef, GlobalView, SharedBuffer, SharedView
+from phalanx.ir.values import Const, Label, Param, Value, Var, constant_type
+from phalanx.ir.views import BarrierArray, SharedBuffer
+from phalanx.markers import Kind, kind_of
 
 SOURCE_COLUMN = 84
 """Where source lines begin, if the instruction is not longer."""
@@ -184,12 +186,12 @@ class _Printer:
         function: Combine | None = None
         masks = _masks(op.effects())
         for field in dataclasses.fields(op):
-            item = getattr(op, field.name)
-            if field.name in ("loc", "result", "results") or item in (None, ()) or _is_default(field, item):
+            item, kind = getattr(op, field.name), kind_of(type(op), field)
+            if kind in (Kind.SOURCE, Kind.RESULT) or item in (None, ()) or _is_default(field, item):
                 continue
             if isinstance(item, Combine):
                 function = item
-            elif isinstance(item, Block):
+            elif kind is Kind.BLOCK:
                 blocks += [item] if item.ops or field.default is dataclasses.MISSING else []
             elif field.name == "fn":
                 mnemonic = item if op.mnemonic in ("unary", "binary", "compare") else f"{mnemonic}.{item}"
@@ -230,11 +232,8 @@ class _Printer:
                 return str(item).lower()
             case Value():
                 return self._value(item)
-            case GlobalView() | SharedView():
-                return self._view(item)
-            case BarrierRef():
-                whole = item.barrier.n == 1 and constant_of(item.index) == 0
-                return self._name(item.barrier) + ("" if whole else f"[{self._value(item.index)}]")
+            case Holder():
+                return item.text(self._item)
             case SharedBuffer() | BarrierArray() | Label():
                 return self._name(item)
             case str():
@@ -262,38 +261,6 @@ class _Printer:
             return f"{self._name(value)}: {value.type}"
         number = self.layout_numbers.setdefault(layout, len(self.layout_numbers))
         return f"{self._name(value)}: {value.type} #{number}"
-
-    def _view(self, view: GlobalView | SharedView) -> str:
-        sizes: tuple[int | None, ...]
-        length = view.length if isinstance(view, SharedView) else None
-        if isinstance(view, GlobalView):
-            name, sizes = self._name(view.array), (None,) * len(view.extents)
-        else:
-            name, sizes = self._name(view.buffer), view.buffer.shape
-            if view.cta is not None:
-                name += f".at({self._value(view.cta)})"
-        axes = [
-            f"{self._value(offset)}:+{self._value(length)}"
-            if length is not None and axis == view.kept[0]
-            else self._axis(offset, extent, size, axis in view.kept)
-            for axis, (offset, extent, size) in enumerate(zip(view.offsets, view.extents, sizes, strict=True))
-        ]
-        box = "" if sizes and all(axis == ":" for axis in axes) else f"[{', '.join(axes)}]"
-        if list(view.kept) == sorted(view.kept):
-            return name + box
-        return name + box + (".T" if len(view.kept) == 2 else f".permute{view.kept}")
-
-    def _axis(self, offset: Value, extent: int, size: int | None, kept: bool) -> str:
-        start = constant_of(offset)
-        if not kept:
-            return self._value(offset)
-        if start == 0 and extent == size:
-            return ":"
-        if offset.type.shape:  # type: ignore[union-attr]
-            return self._value(offset)
-        if start is not None:
-            return f"{start}:{int(start) + extent}"
-        return f"{self._value(offset)}:+{extent}"
 
     # -- names -------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from phalanx.errors import Error
 from phalanx.frozen import frozen
-from phalanx.ir.core import Block, Function, Op
+from phalanx.ir.core import Block, Function, Op, values_in
 from phalanx.ir.effects import Arrival, BarrierWait, Complete, Effects, Expect
 from phalanx.ir.location import Location
 from phalanx.ir.ops import cluster, control, gather, mbarrier, memory, tile, tma
@@ -147,6 +147,9 @@ class _Verifier:
 
     def _effects(self, op: Op) -> None:
         effects = op.effects()
+        if effects.is_pure:
+            return
+        _check_named(effects, op)
         for access in effects.accesses:
             self._view(access.region, op)
             self._mask(access.mask, "multicast mask", op)
@@ -269,6 +272,18 @@ class _Verifier:
                     remedy=f"ranks are 0 to {self.function.cluster_size - 1}; "
                     "give the kernel a larger cluster= if more are meant",
                 )
+
+
+def _check_named(effects: Effects, op: Op) -> None:
+    """Effects may derive views from the instruction's operands; a value that none of them holds nobody else knows."""
+    held = set(op.operands())
+    signals: tuple[Arrival | Expect | Complete, ...] = (*effects.arrivals, *effects.expects, *effects.completes)
+    named = [value for access in effects.accesses for value in (*values_in(access.region), access.mask)]
+    named += [value for signal in signals for value in (signal.barrier.index, signal.mask)]
+    named += [arrival.count for arrival in effects.arrivals] + [expect.nbytes for expect in effects.expects]
+    for value in named:
+        if value is not None and value not in held and not isinstance(value, Const):
+            internal(f"the effects of {op.mnemonic} name {value!r}, which none of its operands holds", op.loc)
 
 
 # -- numbers ---------------------------------------------------------------------------------------------

@@ -21,13 +21,14 @@ from phalanx.ir.values import Const, Param, Value
 from phalanx.ir.views import BarrierArray, SharedBuffer
 from phalanx.language.reader.affine import Affine, atom, constant
 from phalanx.language.reader.limits import MAX_WORK, check_tiles
+from phalanx.markers import block
 
 
 @frozen(eq=False)
 class Landing(Op):
     """A place where assignments can still be put while the kernel is read; `cleanup.seal` leaves only them."""
 
-    body: Block
+    body: Block = block()
 
 
 @dataclass

@@ -17,12 +17,13 @@ from phalanx.ir.core import Block, Function, Op
 from phalanx.ir.ops.control import Role
 from phalanx.ir.types import ScalarType
 from phalanx.ir.values import Const, Label, Param, Value, Var
+from phalanx.ir.verifier import internal
 from phalanx.ir.views import BarrierRef, GlobalView, SharedView
 from phalanx.sim.agents import POLL, STEP, TRY, Agent
 from phalanx.sim.budget import CALL, PROBE
-from phalanx.sim.fields import operand_names
 from phalanx.sim.monitor import guarded, watched
 from phalanx.sim.numerics import scalar_of
+from phalanx.sim.operands import CallOperands
 from phalanx.sim.places import SharedPlace, global_place, outside, shared_key, shared_place, transposition
 from phalanx.sim.registry import INLINES, MEANINGS, TEXTS
 
@@ -135,9 +136,14 @@ class Emitter:
         if isinstance(value, Const):
             return self.constant(value)
         if isinstance(value, Param):
-            dtype, index = value.type.dtype, value.index
+            dtype, index, array = value.type.dtype, value.index, value.is_array
             name = f"p{index}"
-            self.makers[name] = lambda agent: scalar_of(agent.cta.cluster.machine.args[index], dtype)
+
+            def argument(agent: Agent) -> Any:
+                given = agent.cta.cluster.machine.args[index]
+                return given if array else scalar_of(given, dtype)
+
+            self.makers[name] = argument
             return name
         if isinstance(value, Var):
             return self.variable(value)
@@ -164,7 +170,9 @@ class Emitter:
             return self.global_(item)
         if isinstance(item, tuple):
             return "(" + "".join(f"{self.operand(part)}, " for part in item) + ")"
-        return repr(item)
+        if isinstance(item, str | int | float):
+            return repr(item)
+        internal(f"the simulator does not know how to read {type(item).__name__}", self.op.loc)  # type: ignore[union-attr]
 
     def barrier(self, ref: BarrierRef) -> str:
         array, index = ref.barrier, ref.index
@@ -251,12 +259,14 @@ class Emitter:
         if self.preempt and not op.effects().is_pure and not any(frame.spin == POLL for frame in self.frames):
             self.line(f"yield {STEP}")  # a polling loop has no effects to interleave, and yields anyway
 
+        arguments = CallOperands(op)
+
         def prepare(agent: Agent) -> Any:
             run = meaning.prepare(op, agent)
             monitor = agent.cta.cluster.machine.monitor
-            return run if monitor is None else watched(run, op, agent, monitor)
+            return arguments.meaning_alone(run) if monitor is None else watched(run, op, agent, monitor, arguments)
 
-        operands = ", ".join(self.operand(getattr(op, name)) for name in operand_names(type(op)))
+        operands = ", ".join(map(self.operand, (*arguments.fields, *arguments.derived)))
         call = f"{self.bind('o', prepare)}({operands})"
         if meaning.blocks:
             self.line(f"if {call}:")

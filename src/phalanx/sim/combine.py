@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from phalanx.ir.core import Op, substitute
+from phalanx.ir.core import Op, operand_fields, substitute
 from phalanx.ir.ops.tile import Combine
 from phalanx.ir.types import TileType
 from phalanx.ir.values import Const, Value
 from phalanx.sim.agents import Agent
-from phalanx.sim.fields import operand_names
 from phalanx.sim.numerics import scalar_of
 from phalanx.sim.registry import MEANINGS
 
@@ -40,7 +39,7 @@ class Combined:
 
         for op, run in self._program(size):
             assert op.defines is not None
-            known[op.defines] = run(*(value(getattr(op, name)) for name in operand_names(type(op))))
+            known[op.defines] = run(*(value(getattr(op, name)) for name in operand_fields(type(op))))
         results = []
         for part, result in zip(left, self.by.results, strict=True):
             found = np.asarray(value(result), result.type.dtype.numpy)

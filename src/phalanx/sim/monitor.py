@@ -22,8 +22,8 @@ from phalanx.ir import effects as fx
 from phalanx.ir.core import Op
 from phalanx.ir.types import TileType
 from phalanx.ir.values import Value
-from phalanx.sim.fields import operand_names, operand_positions
 from phalanx.sim.numerics import scalar_of
+from phalanx.sim.operands import CallOperands, Operands, lifecycle_barrier
 from phalanx.sim.places import ranks_of
 
 if TYPE_CHECKING:
@@ -126,7 +126,6 @@ class Monitor:
         """No agent of these clusters can go on; the run is about to end."""
 
 
-Operands = tuple[Any, ...]
 Report = Callable[[Operands], None]
 KEPT_PLACES = 4096
 """Places of one view that are kept, so that a monitor can keep what it knows with them."""
@@ -172,12 +171,18 @@ def guarded(find: Callable[..., Any], agent: Agent, *, keep: bool = True) -> Cal
     return run
 
 
-def watched(run: Callable[..., Any], op: Op, agent: Agent, monitor: Monitor) -> Callable[..., Any]:
-    """`run` with the monitor told of the instruction's declared effects first, and of its failure."""
+def watched(
+    run: Callable[..., Any], op: Op, agent: Agent, monitor: Monitor, call: CallOperands
+) -> Callable[..., Any]:
+    """`run` with the monitor told of the instruction's declared effects first, and of its failure.
+
+    It is called with all of `call`; `run` gets the instruction's own operands.
+    """
+    run = call.meaning_alone(run)
     if op.effects().is_pure:
         return run
-    reports = _Reports(op, agent, monitor).all()
-    if not reports and not operand_names(type(op)):
+    reports = _Reports(op, agent, monitor, call).all()
+    if not reports and not call.fields:
         return run
     instead = nothing(op)
 
@@ -239,12 +244,12 @@ def nothing(op: Op) -> Callable[[], Any]:
 class _Reports:
     """One function per declared effect, which finds its parts among the operands and calls the monitor."""
 
-    def __init__(self, op: Op, agent: Agent, monitor: Monitor) -> None:
+    def __init__(self, op: Op, agent: Agent, monitor: Monitor, call: CallOperands) -> None:
         self.op = op
         self.agent = agent
         self.cta = agent.cta
         self.monitor = monitor
-        self.position = operand_positions(op)
+        self.call = call
 
     def all(self) -> list[Report]:
         effects = self.op.effects()
@@ -264,37 +269,33 @@ class _Reports:
         return reports
 
     def access(self, access: fx.Access) -> Report:
-        place, ranks = self.position[id(access.region)], self.ranks(access.mask)
-
+        number, ranks = self.call.number(access.region), self.ranks(access.mask)
         agent, op, tell = self.agent, self.op, self.monitor.access
-        if access.mask is None:
-            return lambda operands: tell(agent, op, access, operands[place], None)
-
-        def report(operands: Operands) -> None:
-            tell(agent, op, access, operands[place], ranks(operands))
-
-        return report
+        if access.mask is None and number is not None:  # most accesses: an operand, in this CTA
+            return lambda operands: tell(agent, op, access, operands[number], None)
+        place = self.call.finder(access.region)
+        return lambda operands: tell(agent, op, access, place(operands), ranks(operands))
 
     def issuing(self, accesses: list[fx.Access]) -> Report:
         """Kept for the call of `issue`, which comes when the copy exists."""
-        parts = [(access, self.position[id(access.region)], self.ranks(access.mask)) for access in accesses]
-
         agent = self.agent
-        if len(parts) == 2 and all(access.mask is None for access in accesses):  # most copies: one source, one place here
-            (first, source, _), (second, target, _) = parts
+        numbers = [self.call.number(access.region) for access in accesses]
+        if len(numbers) == 2 and None not in numbers and all(access.mask is None for access in accesses):
+            (first, second), (source, target) = accesses, numbers  # most copies: one source, one place here
 
             def here(operands: Operands) -> None:
-                agent.issuing = [(first, operands[source], None), (second, operands[target], None)]
+                agent.issuing = [(first, operands[source], None), (second, operands[target], None)]  # type: ignore[index]
 
             return here
+        parts = [(access, self.call.finder(access.region), self.ranks(access.mask)) for access in accesses]
 
         def report(operands: Operands) -> None:
-            agent.issuing = [(access, operands[place], ranks(operands)) for access, place, ranks in parts]
+            agent.issuing = [(access, place(operands), ranks(operands)) for access, place, ranks in parts]
 
         return report
 
     def expect(self, expected: fx.Expect) -> Report:
-        barriers, nbytes = self.barriers(expected.barrier, expected.mask), self.value(expected.nbytes)
+        barriers, nbytes = self.barriers(expected.barrier, expected.mask), self.call.finder(expected.nbytes)
 
         agent, op, tell = self.agent, self.op, self.monitor.expect
 
@@ -306,7 +307,7 @@ class _Reports:
         return report
 
     def arrive(self, arrival: fx.Arrival) -> Report:
-        barriers, count = self.barriers(arrival.barrier, arrival.mask), self.value(arrival.count)
+        barriers, count = self.barriers(arrival.barrier, arrival.mask), self.call.finder(arrival.count)
 
         agent, op, tell = self.agent, self.op, self.monitor.arrive
 
@@ -318,15 +319,10 @@ class _Reports:
         return report
 
     def lifecycle(self, life: fx.Lifecycle) -> Report:
-        array, index = self.cta.barriers[life.barrier], self.value(life.index)
+        array, one = self.cta.barriers[life.barrier], self.call.finder(lifecycle_barrier(life))
 
         def report(operands: Operands) -> None:
-            which = index(operands)
-            if which is None:
-                chosen = array
-            else:
-                chosen = [array[which] if isinstance(which, int) else which]
-            for barrier in chosen:
+            for barrier in array if life.index is None else (one(operands),):
                 self.monitor.lifecycle(self.agent, self.op, life.life, barrier)
 
         return report
@@ -346,21 +342,11 @@ class _Reports:
 
     # --- parts of an effect -----------------------------------------------------------------------------------------
 
-    def value(self, value: Any) -> Callable[[Operands], Any]:
-        """A number that the effect names: an operand, or a constant."""
-        if value is None:
-            return lambda operands: None
-        if id(value) in self.position:
-            index = self.position[id(value)]
-            return lambda operands: operands[index]
-        constant = value.value
-        return lambda operands: constant
-
     def ranks(self, mask: Any) -> Callable[[Operands], list[int] | None]:
         """The CTAs of a mask; None where the effect stays in its own CTA."""
-        value = self.value(mask)
         if mask is None:
-            return value
+            return lambda operands: None
+        value = self.call.finder(mask)
         found: dict[int, list[int]] = {}
 
         def find(operands: Operands) -> list[int]:
@@ -374,7 +360,7 @@ class _Reports:
 
     def barriers(self, ref: Any, mask: Any) -> Callable[[Operands], list[MBarrier]]:
         """The barrier in its own CTA, or in each one of the mask."""
-        index, ranks = self.position[id(ref)], self.ranks(mask)
+        one, ranks = self.call.finder(ref), self.ranks(mask)
         if mask is None:
-            return lambda operands: [operands[index]]
-        return lambda operands: [operands[index].peer(rank) for rank in ranks(operands) or ()]
+            return lambda operands: [one(operands)]
+        return lambda operands: [one(operands).peer(rank) for rank in ranks(operands) or ()]

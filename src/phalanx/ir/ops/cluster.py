@@ -23,6 +23,7 @@ from phalanx.ir.effects import (
 from phalanx.ir.types import ArrayType
 from phalanx.ir.values import Const, Value
 from phalanx.ir.views import BarrierArray, BarrierRef, GlobalView, SharedBuffer, SharedView
+from phalanx.markers import attribute, block, defined, operand, storage
 
 
 @frozen(eq=False, repr=False)
@@ -30,8 +31,8 @@ class ClusterRank(Op):
     """This CTA's rank in its cluster (x fastest), or its coordinate along `dim`."""
 
     mnemonic: ClassVar[str] = "cluster.rank"
-    dim: int | None
-    result: Value
+    dim: int | None = attribute()
+    result: Value = defined()
 
 
 @frozen(eq=False, repr=False)
@@ -39,8 +40,8 @@ class ClusterId(Op):
     """The cluster's index in the grid, linear or along `dim`."""
 
     mnemonic: ClassVar[str] = "cluster.id"
-    dim: int | None
-    result: Value
+    dim: int | None = attribute()
+    result: Value = defined()
 
 
 @frozen(eq=False, repr=False)
@@ -51,8 +52,8 @@ class ClusterArrive(Op):
     """
 
     mnemonic: ClassVar[str] = "cluster.arrive"
-    relaxed: bool = False
-    reason: str = ""
+    relaxed: bool = attribute(default=False)
+    reason: str = attribute(default="")
 
     def effects(self) -> Effects:
         return Effects(rendezvous=(Rendezvous(Span.CLUSTER, waits=False, releases=not self.relaxed),))
@@ -63,7 +64,7 @@ class ClusterWait(Op):
     """Waits until all threads of the cluster have arrived."""
 
     mnemonic: ClassVar[str] = "cluster.wait"
-    reason: str = ""
+    reason: str = attribute(default="")
 
     def effects(self) -> Effects:
         return Effects(rendezvous=(Rendezvous(Span.CLUSTER, arrives=False),))
@@ -74,8 +75,8 @@ class ClusterSync(Op):
     """Both halves. `reason` is empty where the user wrote it; `relaxed`: the compiler's, where nothing is published."""
 
     mnemonic: ClassVar[str] = "cluster.sync"
-    reason: str = ""
-    relaxed: bool = False
+    reason: str = attribute(default="")
+    relaxed: bool = attribute(default=False)
 
     def effects(self) -> Effects:
         return Effects(rendezvous=(Rendezvous(Span.CLUSTER, releases=not self.relaxed),))
@@ -92,14 +93,14 @@ class ClusterCopy(Op):
     """
 
     mnemonic: ClassVar[str] = "cluster.copy"
-    src: SharedView
-    dst: SharedView
-    bar: BarrierRef | None
-    ctas: Value
-    arm: bool = False
-    how: str = ""
-    scope: str = "cta"
-    nbytes: Value | None = None
+    src: SharedView = operand()
+    dst: SharedView = operand()
+    bar: BarrierRef | None = operand()
+    ctas: Value = operand()
+    arm: bool = attribute(default=False)
+    how: str = attribute(default="")
+    scope: str = attribute(default="cta")
+    nbytes: Value | None = operand(default=None)
 
     def effects(self) -> Effects:
         if self.bar is None:
@@ -128,10 +129,10 @@ class ClusterStore(Op):
     """
 
     mnemonic: ClassVar[str] = "cluster.store"
-    view: SharedView
-    value: Value
-    bar: BarrierRef
-    ctas: Value
+    view: SharedView = operand()
+    value: Value = operand()
+    bar: BarrierRef = operand()
+    ctas: Value = operand()
 
     def effects(self) -> Effects:
         return Effects(
@@ -144,11 +145,11 @@ class ClusterStore(Op):
 class _Collective(Op):
     """A copy from global memory into all CTAs of the mask `ctas`; a pass turns it into what each rank issues."""
 
-    src: GlobalView
-    dst: SharedView
-    bar: BarrierRef
-    ctas: Value
-    cache: str | None = None
+    src: GlobalView = operand()
+    dst: SharedView = operand()
+    bar: BarrierRef = operand()
+    ctas: Value = operand()
+    cache: str | None = attribute(default=None)
 
     def effects(self) -> Effects:
         return Effects(
@@ -180,8 +181,8 @@ class ClusterAgree(Op):
     """All CTAs of the mask name the same region here, each time. Checked by the simulator, nothing on a GPU."""
 
     mnemonic: ClassVar[str] = "cluster.agree"
-    src: GlobalView
-    ctas: Value
+    src: GlobalView = operand()
+    ctas: Value = operand()
 
 
 RECORD = 4
@@ -237,14 +238,14 @@ class ClusterReduce(Exchange):
     """
 
     mnemonic: ClassVar[str] = "cluster.reduce"
-    fn: str
-    x: Value
-    cta: Value | None
-    ctas: Value
-    result: Value
-    slots: SharedBuffer | None = None
-    barrier: BarrierArray | None = None
-    protocol: Block = UNWRITTEN
+    fn: str = attribute()
+    x: Value = operand()
+    cta: Value | None = operand()
+    ctas: Value = operand()
+    result: Value = defined()
+    slots: SharedBuffer | None = storage(default=None)
+    barrier: BarrierArray | None = storage(default=None)
+    protocol: Block = block(default=UNWRITTEN)
 
     @property
     def sent(self) -> tuple[Value, ...]:
@@ -278,12 +279,12 @@ class ClusterGather(Exchange):
     """
 
     mnemonic: ClassVar[str] = "cluster.gather"
-    xs: tuple[Value, ...]
-    ctas: Value
-    results: tuple[Value, ...]
-    slots: SharedBuffer | None = None
-    barrier: BarrierArray | None = None
-    protocol: Block = UNWRITTEN
+    xs: tuple[Value, ...] = operand()
+    ctas: Value = operand()
+    results: tuple[Value, ...] = defined()
+    slots: SharedBuffer | None = storage(default=None)
+    barrier: BarrierArray | None = storage(default=None)
+    protocol: Block = block(default=UNWRITTEN)
 
     @property
     def sent(self) -> tuple[Value, ...]:
@@ -317,9 +318,9 @@ class ClusterTurn(Op):
     """Whose turn it is among the inboxes of an agent's exchanges: the stage, of `turns`, and the parity of its phase."""
 
     mnemonic: ClassVar[str] = "cluster.turn"
-    slots: SharedBuffer
-    turns: int
-    results: tuple[Value, ...]
+    slots: SharedBuffer = storage()
+    turns: int = attribute()
+    results: tuple[Value, ...] = defined()
 
 
 @frozen(eq=False, repr=False)
@@ -330,10 +331,10 @@ class ClusterSend(Op):
     """
 
     mnemonic: ClassVar[str] = "cluster.send"
-    xs: tuple[Value, ...]
-    dst: SharedView
-    bar: BarrierRef
-    ctas: Value
+    xs: tuple[Value, ...] = operand()
+    dst: SharedView = operand()
+    bar: BarrierRef = operand()
+    ctas: Value = operand()
 
     def effects(self) -> Effects:
         return Effects(
@@ -347,8 +348,8 @@ class ClusterReceive(Op):
     """What lies in the inboxes, byte by byte."""
 
     mnemonic: ClassVar[str] = "cluster.receive"
-    view: SharedView
-    result: Value
+    view: SharedView = operand()
+    result: Value = defined()
 
     def effects(self) -> Effects:
         return Effects(accesses=(Access(Mode.READ, self.view, exchange=True),))

@@ -8,6 +8,7 @@ from phalanx.frozen import frozen
 from phalanx.ir.core import Block, Op
 from phalanx.ir.effects import Effects, Neighbour, Rendezvous, Span
 from phalanx.ir.values import Label, Value, Var
+from phalanx.markers import attribute, block, cell, defined, operand
 
 
 @frozen(eq=False, repr=False)
@@ -15,8 +16,8 @@ class Assign(Op):
     """Writes a mutable cell."""
 
     mnemonic: ClassVar[str] = "assign"
-    var: Var
-    value: Value
+    var: Var = cell()
+    value: Value = operand()
 
 
 @frozen(eq=False, repr=False)
@@ -25,8 +26,8 @@ class ReadVar(Op):
 
     mnemonic: ClassVar[str] = "read"
     computes: ClassVar[bool] = False
-    var: Var
-    result: Value
+    var: Var = cell()
+    result: Value = defined()
 
 
 @frozen(eq=False, repr=False)
@@ -34,9 +35,9 @@ class If(Op):
     """A run-time branch, uniform in the agent."""
 
     mnemonic: ClassVar[str] = "if"
-    cond: Value
-    then: Block
-    orelse: Block
+    cond: Value = operand()
+    then: Block = block()
+    orelse: Block = block()
 
 
 @frozen(eq=False, repr=False)
@@ -47,13 +48,13 @@ class For(Op):
     """
 
     mnemonic: ClassVar[str] = "for"
-    result: Value
-    start: Value
-    stop: Value
-    step: Value
-    body: Block
-    label: Label
-    unroll: int = 0
+    result: Value = defined()
+    start: Value = operand()
+    stop: Value = operand()
+    step: Value = operand()
+    body: Block = block()
+    label: Label = attribute()
+    unroll: int = attribute(default=0)
 
     @property
     def index(self) -> Value:
@@ -65,10 +66,10 @@ class While(Op):
     """Runs `test`, leaves if `cond` is false, runs `body`, begins again."""
 
     mnemonic: ClassVar[str] = "while"
-    test: Block
-    cond: Value
-    body: Block
-    label: Label
+    test: Block = block()
+    cond: Value = operand()
+    body: Block = block()
+    label: Label = attribute()
 
 
 @frozen(eq=False, repr=False)
@@ -76,7 +77,7 @@ class Break(Op):
     """Leaves the loop named by `label`."""
 
     mnemonic: ClassVar[str] = "break"
-    label: Label
+    label: Label = attribute()
 
 
 @frozen(eq=False, repr=False)
@@ -84,7 +85,7 @@ class Continue(Op):
     """Goes to the next iteration of the loop named by `label`."""
 
     mnemonic: ClassVar[str] = "continue"
-    label: Label
+    label: Label = attribute()
 
 
 @frozen(eq=False, repr=False)
@@ -92,8 +93,8 @@ class Scope(Op):
     """A block that `Leave` can leave: the kernel, a role, an inlined function with an early return."""
 
     mnemonic: ClassVar[str] = "scope"
-    label: Label
-    body: Block
+    label: Label = attribute()
+    body: Block = block()
 
 
 @frozen(eq=False, repr=False)
@@ -101,7 +102,7 @@ class Leave(Op):
     """Goes to the end of the scope named by `label`."""
 
     mnemonic: ClassVar[str] = "leave"
-    label: Label
+    label: Label = attribute()
 
 
 @frozen(eq=False, repr=False)
@@ -112,12 +113,12 @@ class Role(Op):
     """
 
     mnemonic: ClassVar[str] = "role"
-    name: str
-    first: int
-    count: int
-    regs: int | None
-    body: Block
-    active: int | None = None
+    name: str = attribute()
+    first: int = attribute()
+    count: int = attribute()
+    regs: int | None = attribute()
+    body: Block = block()
+    active: int | None = attribute(default=None)
 
     @property
     def running(self) -> int:
@@ -130,8 +131,8 @@ class Roles(Op):
     """Neighbouring roles: a fork, concurrent regions, a join of all warps of the CTA."""
 
     mnemonic: ClassVar[str] = "roles"
-    regions: tuple[Role, ...]
-    joins: bool = True
+    regions: tuple[Role, ...] = block()
+    joins: bool = attribute(default=True)
 
     def effects(self) -> Effects:
         return Effects(rendezvous=(Rendezvous(Span.CTA),) if self.joins else ())
@@ -142,7 +143,7 @@ class Sync(Op):
     """Brings the current agent's threads together. `reason` is empty where the user wrote `px.sync()`."""
 
     mnemonic: ClassVar[str] = "sync"
-    reason: str = ""
+    reason: str = attribute(default="")
 
     def effects(self) -> Effects:
         return Effects(rendezvous=(Rendezvous(Span.AGENT),))
@@ -173,8 +174,8 @@ class BlockId(Op):
     """The index of this CTA in the grid along `dim`."""
 
     mnemonic: ClassVar[str] = "block_id"
-    dim: int
-    result: Value
+    dim: int = attribute()
+    result: Value = defined()
 
 
 @frozen(eq=False, repr=False)
@@ -182,8 +183,8 @@ class NumBlocks(Op):
     """The number of CTAs of the grid along `dim`."""
 
     mnemonic: ClassVar[str] = "num_blocks"
-    dim: int
-    result: Value
+    dim: int = attribute()
+    result: Value = defined()
 
 
 @frozen(eq=False, repr=False)
@@ -191,7 +192,7 @@ class Print(Op):
     """Prints text and values once per agent."""
 
     mnemonic: ClassVar[str] = "print"
-    parts: tuple[str | Value, ...]
+    parts: tuple[str | Value, ...] = operand()
 
 
 @frozen(eq=False, repr=False)
@@ -199,8 +200,8 @@ class Assume(Op):
     """The user says that `cond` holds (for a tile: everywhere). A run that is watched stops with `message` where not."""
 
     mnemonic: ClassVar[str] = "assume"
-    cond: Value
-    message: str
+    cond: Value = operand()
+    message: str = attribute()
 
 
 @frozen(eq=False, repr=False)
@@ -208,5 +209,5 @@ class DeviceAssert(Op):
     """Stops the kernel with `message` unless `cond` holds (for a tile: everywhere)."""
 
     mnemonic: ClassVar[str] = "device_assert"
-    cond: Value
-    message: str
+    cond: Value = operand()
+    message: str = attribute()

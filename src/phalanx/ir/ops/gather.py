@@ -9,6 +9,7 @@ from phalanx.ir.core import Op
 from phalanx.ir.effects import Access, Complete, Effects, Executor, Mode, Proxy, When
 from phalanx.ir.values import Value
 from phalanx.ir.views import BarrierRef, GlobalView, SharedView
+from phalanx.markers import attribute, operand
 
 
 @frozen(eq=False, repr=False)
@@ -19,18 +20,11 @@ class TmaGather4(Op):
     """
 
     mnemonic: ClassVar[str] = "tma.gather4"
-    row0: GlobalView
-    row1: GlobalView
-    row2: GlobalView
-    row3: GlobalView
-    dst: SharedView
-    bar: BarrierRef
-    multicast: Value | None = None
-    cache: str | None = None
-
-    @property
-    def rows(self) -> tuple[GlobalView, ...]:
-        return self.row0, self.row1, self.row2, self.row3
+    rows: tuple[GlobalView, ...] = operand()
+    dst: SharedView = operand()
+    bar: BarrierRef = operand()
+    multicast: Value | None = operand(default=None)
+    cache: str | None = attribute(default=None)
 
     def effects(self) -> Effects:
         return _gathers(self.rows, self.dst, self.bar, self.multicast)
@@ -44,12 +38,12 @@ class TmaGather(Op):
     """
 
     mnemonic: ClassVar[str] = "tma.gather"
-    src: GlobalView
-    dst: SharedView
-    bar: BarrierRef
-    warps: int
-    multicast: Value | None = None
-    cache: str | None = None
+    src: GlobalView = operand()
+    dst: SharedView = operand()
+    bar: BarrierRef = operand()
+    warps: int = attribute()
+    multicast: Value | None = operand(default=None)
+    cache: str | None = attribute(default=None)
 
     def effects(self) -> Effects:
         executor = Executor.ALL if self.warps > 1 else Executor.ONE
@@ -61,16 +55,9 @@ class TmaScatter4(Op):
     """Four rows of shared memory to rows of a global matrix, each named by a scalar; rows outside it are dropped."""
 
     mnemonic: ClassVar[str] = "tma.scatter4"
-    src: SharedView
-    row0: GlobalView
-    row1: GlobalView
-    row2: GlobalView
-    row3: GlobalView
-    cache: str | None = None
-
-    @property
-    def rows(self) -> tuple[GlobalView, ...]:
-        return self.row0, self.row1, self.row2, self.row3
+    src: SharedView = operand()
+    rows: tuple[GlobalView, ...] = operand()
+    cache: str | None = attribute(default=None)
 
     def effects(self) -> Effects:
         return _scatters(self.src, self.rows)
@@ -85,10 +72,10 @@ class TmaScatter(Op):
     """
 
     mnemonic: ClassVar[str] = "tma.scatter"
-    src: SharedView
-    dst: GlobalView
-    warps: int
-    cache: str | None = None
+    src: SharedView = operand()
+    dst: GlobalView = operand()
+    warps: int = attribute()
+    cache: str | None = attribute(default=None)
 
     def effects(self) -> Effects:
         return _scatters(self.src, (self.dst,))

@@ -20,6 +20,7 @@ from phalanx.ir.effects import (
 )
 from phalanx.ir.values import Const, Value
 from phalanx.ir.views import BarrierArray, BarrierRef
+from phalanx.markers import attribute, block, defined, operand, storage
 
 MAX_COUNT = 2**20 - 1
 """Largest arrival count, and largest number of outstanding bytes, of one phase."""
@@ -36,11 +37,11 @@ class BarrierInit(Op):
     """
 
     mnemonic: ClassVar[str] = "mbarrier.init"
-    barrier: BarrierArray
-    index: Value | None = None
-    count: Value | None = None
-    counts: tuple[tuple[int, ...], ...] = ()
-    factor: int = 1
+    barrier: BarrierArray = storage()
+    index: Value | None = operand(default=None)
+    count: Value | None = operand(default=None)
+    counts: tuple[tuple[int, ...], ...] = attribute(default=())
+    factor: int = attribute(default=1)
 
     def effects(self) -> Effects:
         return Effects(lifecycle=(Lifecycle(Life.INIT, self.barrier, self.index),), executor=Executor.ONE)
@@ -51,7 +52,7 @@ class BarrierInvalidate(Op):
     """Ends the life of one barrier, so that its memory may hold something else."""
 
     mnemonic: ClassVar[str] = "mbarrier.inval"
-    bar: BarrierRef
+    bar: BarrierRef = operand()
 
     def effects(self) -> Effects:
         return Effects(
@@ -81,15 +82,15 @@ class Arrive(Op):
     """
 
     mnemonic: ClassVar[str] = "mbarrier.arrive"
-    bar: BarrierRef
-    count: Value
-    ctas: Value | None = None
-    form: str = "elected"
-    factor: int = 1
-    spread: bool = False
-    releases: BarrierArray | None = None
-    scope: str = "cta"
-    relaxed: bool = False
+    bar: BarrierRef = operand()
+    count: Value = operand()
+    ctas: Value | None = operand(default=None)
+    form: str = attribute(default="elected")
+    factor: int = attribute(default=1)
+    spread: bool = attribute(default=False)
+    releases: BarrierArray | None = storage(default=None)
+    scope: str = attribute(default="cta")
+    relaxed: bool = attribute(default=False)
 
     def effects(self) -> Effects:
         arrival = Arrival(self.bar, self.count, self.ctas, Span(self.scope), not self.relaxed)
@@ -101,9 +102,9 @@ class ExpectTx(Op):
     """The barrier's current phase waits for `nbytes` more; here or in every CTA of the mask `ctas`."""
 
     mnemonic: ClassVar[str] = "mbarrier.expect_tx"
-    bar: BarrierRef
-    nbytes: Value
-    ctas: Value | None = None
+    bar: BarrierRef = operand()
+    nbytes: Value = operand()
+    ctas: Value | None = operand(default=None)
 
     def effects(self) -> Effects:
         return Effects(expects=(Expect(self.bar, self.nbytes, self.ctas),), executor=Executor.ONE)
@@ -117,11 +118,11 @@ class ArriveExpectTx(Op):
     """
 
     mnemonic: ClassVar[str] = "mbarrier.arrive_expect_tx"
-    bar: BarrierRef
-    nbytes: Value
-    ctas: Value | None = None
-    scope: str = "cta"
-    relaxed: bool = False
+    bar: BarrierRef = operand()
+    nbytes: Value = operand()
+    ctas: Value | None = operand(default=None)
+    scope: str = attribute(default="cta")
+    relaxed: bool = attribute(default=False)
 
     def effects(self) -> Effects:
         return Effects(
@@ -136,8 +137,8 @@ class Transaction(Op):
     """One arrive with the bytes that the copies of `body` bring this CTA; a pass turns it into `ArriveExpectTx`."""
 
     mnemonic: ClassVar[str] = "mbarrier.transaction"
-    bar: BarrierRef
-    body: Block
+    bar: BarrierRef = operand()
+    body: Block = block()
 
 
 @frozen(eq=False, repr=False)
@@ -145,9 +146,9 @@ class Wait(Op):
     """Blocks until the phase of `parity` is complete. `scope` is the compiler's choice, as of `Arrive`."""
 
     mnemonic: ClassVar[str] = "mbarrier.wait"
-    bar: BarrierRef
-    parity: Value
-    scope: str = "cta"
+    bar: BarrierRef = operand()
+    parity: Value = operand()
+    scope: str = attribute(default="cta")
 
     def effects(self) -> Effects:
         return Effects(waits=(BarrierWait(self.bar, self.parity, scope=Span(self.scope)),))
@@ -158,10 +159,10 @@ class TestWait(Op):
     """Asks whether the phase of `parity` is complete; the answer is the same in all threads of the agent."""
 
     mnemonic: ClassVar[str] = "mbarrier.test_wait"
-    bar: BarrierRef
-    parity: Value
-    result: Value
-    scope: str = "cta"
+    bar: BarrierRef = operand()
+    parity: Value = operand()
+    result: Value = defined()
+    scope: str = attribute(default="cta")
 
     def effects(self) -> Effects:
         return Effects(waits=(BarrierWait(self.bar, self.parity, False, Span(self.scope)),))

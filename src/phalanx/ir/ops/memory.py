@@ -10,6 +10,7 @@ from phalanx.ir.core import Op
 from phalanx.ir.effects import Access, Effects, FenceKind, Mode
 from phalanx.ir.values import Param, Value
 from phalanx.ir.views import View
+from phalanx.markers import attribute, defined, operand
 
 
 @frozen(eq=False, repr=False)
@@ -17,9 +18,9 @@ class Extent(Op):
     """The size of an array along one axis."""
 
     mnemonic: ClassVar[str] = "extent"
-    array: Param
-    axis: int
-    result: Value
+    array: Param = operand()
+    axis: int = attribute()
+    result: Value = defined()
 
 
 @frozen(eq=False, repr=False)
@@ -30,10 +31,10 @@ class Load(Op):
     """
 
     mnemonic: ClassVar[str] = "load"
-    view: View
-    fill: Value
-    result: Value
-    once: bool = False
+    view: View = operand()
+    fill: Value = operand()
+    result: Value = defined()
+    once: bool = attribute(default=False)
 
     def effects(self) -> Effects:
         return Effects(accesses=(Access(Mode.READ, self.view),))
@@ -47,9 +48,9 @@ class Store(Op):
     """
 
     mnemonic: ClassVar[str] = "store"
-    view: View
-    value: Value
-    once: bool = False
+    view: View = operand()
+    value: Value = operand()
+    once: bool = attribute(default=False)
 
     def effects(self) -> Effects:
         return Effects(accesses=(Access(Mode.WRITE, self.view),))
@@ -64,9 +65,9 @@ class Atomic(Op):
 
     update: ClassVar[str] = ""
     folds: ClassVar[bool] = True
-    view: View
-    value: Value
-    result: Value | None
+    view: View = operand()
+    value: Value = operand()
+    result: Value | None = defined()
 
     def effects(self) -> Effects:
         folds = self.update if self.folds and self.result is None else ""
@@ -120,7 +121,7 @@ class AtomicCas(Atomic):
     mnemonic: ClassVar[str] = "atomic_cas"
     update: ClassVar[str] = "cas"
     folds: ClassVar[bool] = False
-    compare: Value
+    compare: Value = operand()
 
     def elements(self) -> tuple[Value, ...]:
         return (*super().elements(), self.compare)
@@ -137,8 +138,8 @@ class FenceAsyncProxy(Op):
     """
 
     mnemonic: ClassVar[str] = "fence.async_proxy"
-    space: str
-    reason: str = ""
+    space: str = attribute()
+    reason: str = attribute(default="")
 
     def effects(self) -> Effects:
         kinds = {"cta": FenceKind.PROXY_CTA, "cluster": FenceKind.PROXY_CLUSTER, "global": FenceKind.PROXY_GLOBAL}

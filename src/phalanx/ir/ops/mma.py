@@ -10,6 +10,7 @@ from phalanx.ir.effects import Access, Effects, Mode
 from phalanx.ir.types import DType
 from phalanx.ir.values import Value
 from phalanx.ir.views import SharedView
+from phalanx.markers import attribute, defined, operand
 
 ROWS, COLUMNS = 16, 8
 """Of one instruction; the warps share the tile in steps of them."""
@@ -27,13 +28,13 @@ class Mma(Op):
     """
 
     mnemonic: ClassVar[str] = "mma"
-    a: SharedView | Value
-    b: SharedView | Value
-    acc: Value | None
-    warps: int
-    result: Value
-    starts: tuple[int, int] = (0, 0)
-    depth: int = 0
+    a: SharedView | Value = operand()
+    b: SharedView | Value = operand()
+    acc: Value | None = operand()
+    warps: int = attribute()
+    result: Value = defined()
+    starts: tuple[int, int] = attribute(default=(0, 0))
+    depth: int = attribute(default=0)
 
     @property
     def written(self) -> str:

@@ -7,6 +7,7 @@ from typing import ClassVar
 from phalanx.frozen import frozen
 from phalanx.ir.core import Op
 from phalanx.ir.values import Value, constant_of
+from phalanx.markers import attribute, defined, operand
 
 UNARY = ("neg", "not", "abs", "exp", "exp2", "log", "log2", "sqrt", "rsqrt", "reciprocal", "tanh",
          "tanh_approx", "erf", "sigmoid", "sin", "cos", "floor", "ceil", "round", "trunc")
@@ -22,9 +23,9 @@ class Unary(Op):
     """`fn` of one operand, one of `UNARY`."""
 
     mnemonic: ClassVar[str] = "unary"
-    fn: str
-    x: Value
-    result: Value
+    fn: str = attribute()
+    x: Value = operand()
+    result: Value = defined()
 
 
 @frozen(eq=False, repr=False)
@@ -32,10 +33,10 @@ class Binary(Op):
     """`fn` of two operands, one of `BINARY`. `floordiv` and `mod` floor, as in Python."""
 
     mnemonic: ClassVar[str] = "binary"
-    fn: str
-    a: Value
-    b: Value
-    result: Value
+    fn: str = attribute()
+    a: Value = operand()
+    b: Value = operand()
+    result: Value = defined()
 
     @property
     def can_fail(self) -> bool:
@@ -50,10 +51,10 @@ class Fma(Op):
     """`a * b + c` of floats, rounded once."""
 
     mnemonic: ClassVar[str] = "fma"
-    a: Value
-    b: Value
-    c: Value
-    result: Value
+    a: Value = operand()
+    b: Value = operand()
+    c: Value = operand()
+    result: Value = defined()
 
 
 @frozen(eq=False, repr=False)
@@ -61,10 +62,10 @@ class Compare(Op):
     """A bool per element, `fn` one of `COMPARE`."""
 
     mnemonic: ClassVar[str] = "compare"
-    fn: str
-    a: Value
-    b: Value
-    result: Value
+    fn: str = attribute()
+    a: Value = operand()
+    b: Value = operand()
+    result: Value = defined()
 
 
 @frozen(eq=False, repr=False)
@@ -72,10 +73,10 @@ class Select(Op):
     """`a` where `cond` holds, `b` elsewhere."""
 
     mnemonic: ClassVar[str] = "select"
-    cond: Value
-    a: Value
-    b: Value
-    result: Value
+    cond: Value = operand()
+    a: Value = operand()
+    b: Value = operand()
+    result: Value = defined()
 
 
 @frozen(eq=False, repr=False)
@@ -83,8 +84,8 @@ class Cast(Op):
     """To the element type of the result: floats round to nearest even, fp8 saturates, float to integer truncates."""
 
     mnemonic: ClassVar[str] = "cast"
-    x: Value
-    result: Value
+    x: Value = operand()
+    result: Value = defined()
 
 
 @frozen(eq=False, repr=False)
@@ -92,8 +93,8 @@ class Bitcast(Op):
     """The bits of each element as an element of the result's type, which has as many."""
 
     mnemonic: ClassVar[str] = "bitcast"
-    x: Value
-    result: Value
+    x: Value = operand()
+    result: Value = defined()
 
 
 @frozen(eq=False, repr=False)
@@ -101,8 +102,8 @@ class Full(Op):
     """A tile whose elements are all `value`."""
 
     mnemonic: ClassVar[str] = "full"
-    value: Value
-    result: Value
+    value: Value = operand()
+    result: Value = defined()
 
 
 @frozen(eq=False, repr=False)
@@ -111,7 +112,7 @@ class Empty(Op):
 
     mnemonic: ClassVar[str] = "empty"
     computes: ClassVar[bool] = False
-    result: Value
+    result: Value = defined()
 
 
 @frozen(eq=False, repr=False)
@@ -119,7 +120,7 @@ class Arange(Op):
     """0, 1, 2 and so on, as i32."""
 
     mnemonic: ClassVar[str] = "arange"
-    result: Value
+    result: Value = defined()
 
 
 @frozen(eq=False, repr=False)
@@ -127,11 +128,11 @@ class Reduce(Op):
     """Folds one axis with `fn`, one of `REDUCE`; f16 and bf16 sums accumulate in f32. All axes gone: a scalar."""
 
     mnemonic: ClassVar[str] = "reduce"
-    fn: str
-    x: Value
-    axis: int
-    keepdims: bool
-    result: Value
+    fn: str = attribute()
+    x: Value = operand()
+    axis: int = attribute()
+    keepdims: bool = attribute()
+    result: Value = defined()
 
 
 @frozen(eq=False, repr=False)
@@ -139,9 +140,9 @@ class CumSum(Op):
     """Running sums along one axis."""
 
     mnemonic: ClassVar[str] = "cumsum"
-    x: Value
-    axis: int
-    result: Value
+    x: Value = operand()
+    axis: int = attribute()
+    result: Value = defined()
 
 
 @frozen(eq=False, repr=False)
@@ -165,12 +166,12 @@ class ReduceBy(Op):
     """
 
     mnemonic: ClassVar[str] = "reduce_by"
-    xs: tuple[Value, ...]
-    taken: tuple[Value, ...]
-    axis: int
-    keepdims: bool
-    by: Combine
-    results: tuple[Value, ...]
+    xs: tuple[Value, ...] = operand()
+    taken: tuple[Value, ...] = operand()
+    axis: int = attribute()
+    keepdims: bool = attribute()
+    by: Combine = attribute()
+    results: tuple[Value, ...] = defined()
 
 
 @frozen(eq=False, repr=False)
@@ -178,11 +179,11 @@ class ScanBy(Op):
     """Running results of the associative function `by` along one axis of tiles of one shape, as `ReduceBy` joins them."""
 
     mnemonic: ClassVar[str] = "scan_by"
-    xs: tuple[Value, ...]
-    taken: tuple[Value, ...]
-    axis: int
-    by: Combine
-    results: tuple[Value, ...]
+    xs: tuple[Value, ...] = operand()
+    taken: tuple[Value, ...] = operand()
+    axis: int = attribute()
+    by: Combine = attribute()
+    results: tuple[Value, ...] = defined()
 
 
 @frozen(eq=False, repr=False)
@@ -190,8 +191,8 @@ class Reshape(Op):
     """The same elements in row-major order under another shape."""
 
     mnemonic: ClassVar[str] = "reshape"
-    x: Value
-    result: Value
+    x: Value = operand()
+    result: Value = defined()
 
 
 @frozen(eq=False, repr=False)
@@ -199,9 +200,9 @@ class Transpose(Op):
     """Axes permuted."""
 
     mnemonic: ClassVar[str] = "transpose"
-    x: Value
-    perm: tuple[int, ...]
-    result: Value
+    x: Value = operand()
+    perm: tuple[int, ...] = attribute()
+    result: Value = defined()
 
 
 @frozen(eq=False, repr=False)
@@ -209,9 +210,9 @@ class Part(Op):
     """The part of a tile that begins at `starts` and has the result's shape."""
 
     mnemonic: ClassVar[str] = "part"
-    x: Value
-    starts: tuple[int, ...]
-    result: Value
+    x: Value = operand()
+    starts: tuple[int, ...] = attribute()
+    result: Value = defined()
 
 
 @frozen(eq=False, repr=False)
@@ -219,8 +220,8 @@ class Keep(Op):
     """The same tile or scalar, held as it is: what was computed from it before is not kept for after."""
 
     mnemonic: ClassVar[str] = "keep"
-    x: Value
-    result: Value
+    x: Value = operand()
+    result: Value = defined()
 
 
 @frozen(eq=False, repr=False)
@@ -228,6 +229,6 @@ class ConvertLayout(Op):
     """The same tile in another register layout; `how` says by which means. Written by the compiler."""
 
     mnemonic: ClassVar[str] = "convert_layout"
-    x: Value
-    how: str
-    result: Value
+    x: Value = operand()
+    how: str = attribute()
+    result: Value = defined()

@@ -19,6 +19,7 @@ from phalanx.ir.effects import (
 )
 from phalanx.ir.values import Value
 from phalanx.ir.views import BarrierRef, GlobalView, SharedView
+from phalanx.markers import attribute, operand
 
 REDUCTIONS = ("add", "min", "max", "and", "or", "xor")
 CACHE_HINTS = ("evict_normal", "evict_first", "evict_last")
@@ -33,12 +34,12 @@ class TmaLoad(Op):
     """
 
     mnemonic: ClassVar[str] = "tma.load"
-    src: GlobalView
-    dst: SharedView
-    bar: BarrierRef
-    multicast: Value | None = None
-    cache: str | None = None
-    written: str = "tma.load"
+    src: GlobalView = operand()
+    dst: SharedView = operand()
+    bar: BarrierRef = operand()
+    multicast: Value | None = operand(default=None)
+    cache: str | None = attribute(default=None)
+    written: str = attribute(default="tma.load")
 
     def effects(self) -> Effects:
         return Effects(
@@ -56,9 +57,9 @@ class TmaStore(Op):
     """Shared to global memory; elements outside the array are dropped. Finishes with its bulk group."""
 
     mnemonic: ClassVar[str] = "tma.store"
-    src: SharedView
-    dst: GlobalView
-    cache: str | None = None
+    src: SharedView = operand()
+    dst: GlobalView = operand()
+    cache: str | None = attribute(default=None)
 
     def effects(self) -> Effects:
         return Effects(
@@ -75,10 +76,10 @@ class TmaReduce(Op):
     """Folds shared memory into global memory, atomically per element, with `op`, one of `REDUCTIONS`."""
 
     mnemonic: ClassVar[str] = "tma.reduce"
-    src: SharedView
-    dst: GlobalView
-    op: str
-    cache: str | None = None
+    src: SharedView = operand()
+    dst: GlobalView = operand()
+    op: str = attribute()
+    cache: str | None = attribute(default=None)
 
     def effects(self) -> Effects:
         return Effects(
@@ -105,8 +106,8 @@ class TmaWait(Op):
     """Waits until at most `n` groups of this role are unfinished; with `read`, until they have read their sources."""
 
     mnemonic: ClassVar[str] = "tma.wait"
-    n: int
-    read: bool = False
+    n: int = attribute()
+    read: bool = attribute(default=False)
 
     def effects(self) -> Effects:
         action = GroupAction.WAIT_READ if self.read else GroupAction.WAIT
@@ -118,8 +119,8 @@ class TmaPrefetch(Op):
     """Brings a global region into L2. No access: nothing waits for it and nothing can race with it."""
 
     mnemonic: ClassVar[str] = "tma.prefetch"
-    src: GlobalView
-    cache: str | None = None
+    src: GlobalView = operand()
+    cache: str | None = attribute(default=None)
 
     def effects(self) -> Effects:
         return Effects(executor=Executor.ONE)

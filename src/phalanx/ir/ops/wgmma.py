@@ -20,6 +20,7 @@ from phalanx.ir.effects import (
 from phalanx.ir.types import DType, bf16, f8e4m3, f8e5m2, f16, f32, i8, i32, u8
 from phalanx.ir.values import Value
 from phalanx.ir.views import SharedView
+from phalanx.markers import attribute, defined, operand
 
 HOPPER = Target(only=(90,), alternative="use px.dot: where there is no wgmma it runs as mma.sync", family="wgmma")
 ROWS = 64
@@ -48,15 +49,15 @@ class Wgmma(Op):
     """
 
     mnemonic: ClassVar[str] = "wgmma"
-    a: SharedView | Value
-    b: SharedView
-    acc: Value
-    accumulate: Value
-    warps: int
-    result: Value
-    negate: bool = False
-    along: str = "m"
-    fused: bool = False
+    a: SharedView | Value = operand()
+    b: SharedView = operand()
+    acc: Value = operand()
+    accumulate: Value = operand()
+    warps: int = attribute()
+    result: Value = defined()
+    negate: bool = attribute(default=False)
+    along: str = attribute(default="m")
+    fused: bool = attribute(default=False)
 
     @property
     def written(self) -> str:
@@ -113,9 +114,9 @@ class WgmmaWait(Op):
     """
 
     mnemonic: ClassVar[str] = "wgmma.wait"
-    n: int
-    accs: tuple[Value, ...]
-    results: tuple[Value, ...]
+    n: int = attribute()
+    accs: tuple[Value, ...] = operand()
+    results: tuple[Value, ...] = defined()
 
     @property
     def written(self) -> str:

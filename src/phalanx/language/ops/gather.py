@@ -89,8 +89,8 @@ def _gather(
         ctx.emit(TmaGather(view, tile, barrier, ctx.agent.warps, mask, hint, loc=ctx.loc))
         return
     for start in range(0, len(named), FOUR):
-        r0, r1, r2, r3 = (_row(matrix, row, column, tile) for row in named[start : start + FOUR])
-        ctx.emit(TmaGather4(r0, r1, r2, r3, _part(ctx, tile, start), barrier, mask, hint, loc=ctx.loc))
+        four_rows = tuple(_row(matrix, row, column, tile) for row in named[start : start + FOUR])
+        ctx.emit(TmaGather4(four_rows, _part(ctx, tile, start), barrier, mask, hint, loc=ctx.loc))
 
 
 def _scatter(ctx: Builder, what: str, src: Any, rows: Any, col: Any, dst: Any, cache: Any, *, four: bool) -> None:
@@ -105,8 +105,8 @@ def _scatter(ctx: Builder, what: str, src: Any, rows: Any, col: Any, dst: Any, c
         ctx.emit(TmaScatter(tile, view, ctx.agent.warps, hint, loc=ctx.loc))
         return
     for start in range(0, len(named), FOUR):
-        r0, r1, r2, r3 = (_row(matrix, row, column, tile) for row in named[start : start + FOUR])
-        ctx.emit(TmaScatter4(_part(ctx, tile, start), r0, r1, r2, r3, hint, loc=ctx.loc))
+        four_rows = tuple(_row(matrix, row, column, tile) for row in named[start : start + FOUR])
+        ctx.emit(TmaScatter4(_part(ctx, tile, start), four_rows, hint, loc=ctx.loc))
 
 
 def _row(matrix: Param, row: Value, column: Value, tile: SharedView) -> GlobalView:

@@ -17,6 +17,8 @@ from phalanx.sim.ops.tma import require_aligned
 from phalanx.sim.places import GlobalPlace, RowsPlace, SharedPlace, ranks_of
 from phalanx.sim.registry import meaning
 
+Rows = tuple[GlobalPlace, ...]
+
 
 class Stack:
     """Rows of a global matrix, one place each; row i of a tile is the i-th."""
@@ -77,13 +79,10 @@ def gather(op: TmaGather4 | TmaGather, agent: Agent, dst: SharedPlace, bar: MBar
 
 @meaning(TmaGather4)
 def tma_gather4(op: TmaGather4, agent: Agent) -> Callable[..., None]:
-    def run(
-        row0: GlobalPlace, row1: GlobalPlace, row2: GlobalPlace, row3: GlobalPlace, dst: SharedPlace, bar: MBarrier,
-        multicast: int | None,
-    ) -> None:
-        check_column(op, row0)
-        count_outside(op, agent, row0, row1, row2, row3)
-        gather(op, agent, dst, bar, multicast, Stack(row0, row1, row2, row3))
+    def run(rows: Rows, dst: SharedPlace, bar: MBarrier, multicast: int | None) -> None:
+        check_column(op, rows[0])
+        count_outside(op, agent, *rows)
+        gather(op, agent, dst, bar, multicast, Stack(*rows))
 
     return copies_rows(run, op, agent)
 
@@ -100,10 +99,10 @@ def tma_gather(op: TmaGather, agent: Agent) -> Callable[..., None]:
 
 @meaning(TmaScatter4)
 def tma_scatter4(op: TmaScatter4, agent: Agent) -> Callable[..., None]:
-    def run(src: SharedPlace, row0: GlobalPlace, row1: GlobalPlace, row2: GlobalPlace, row3: GlobalPlace) -> None:
-        check_column(op, row0)
-        count_outside(op, agent, row0, row1, row2, row3)
-        issue(StoreCopy(agent, op, src.array, Stack(row0, row1, row2, row3).write, join_open_group(agent)))
+    def run(src: SharedPlace, rows: Rows) -> None:
+        check_column(op, rows[0])
+        count_outside(op, agent, *rows)
+        issue(StoreCopy(agent, op, src.array, Stack(*rows).write, join_open_group(agent)))
 
     return copies_rows(run, op, agent)
 

@@ -29,7 +29,7 @@ from phalanx.sim.registry import meaning
 @meaning(Extent)
 def extent(op: Extent, agent: Agent) -> Callable[..., int]:
     size = int(agent.cta.cluster.machine.args[op.array.index].shape[op.axis])
-    return lambda: size
+    return lambda array: size
 
 
 @meaning(Load)
