@@ -21,20 +21,20 @@ barrier already lies between them and the fence, and the elected thread has pass
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import field
 from enum import Enum
 from typing import Any
 
+from phalanx.analysis.flow import Cycle, OpWalk, Outcome
 from phalanx.analysis.offsets import Loop, Offsets
 from phalanx.analysis.regions import Region, may_overlap, region_name
 from phalanx.frozen import frozen
 from phalanx.ir.core import Block, Function, Op, map_blocks
 from phalanx.ir.effects import Access, Effects, Executor, GroupAction, MmaGroup, Mode, When
 from phalanx.ir.location import NOWHERE
-from phalanx.ir.ops.control import Break, Continue, For, If, Leave, Roles, Scope, Sync, While
+from phalanx.ir.ops.control import For, Roles, Sync, While
 from phalanx.ir.ops.mbarrier import Arrive
-from phalanx.ir.values import Label
 from phalanx.ir.views import GlobalView
 from phalanx.passes.arrival_forms import WARPGROUP, choose_forms
 from phalanx.passes.role_rules import trip_count
@@ -45,8 +45,8 @@ def insert_role_syncs(function: Function) -> Function:
 
     Arrives that several warpgroups make without one get their form and their barriers the factor.
     """
-    flow = _Agent(Order(function), function.body, function.warps).flow_of(function.body, frozenset())
-    syncs = flow.syncs
+    outcome = _Agent(ThreadOrder(function), function.body, function.warps).run(function.body, frozenset())
+    syncs = syncs_of(outcome)
 
     def insert(block: Block) -> Block:
         out: list[Op] = []
@@ -59,8 +59,10 @@ def insert_role_syncs(function: Function) -> Function:
 
     if syncs:
         function = dataclasses.replace(function, body=insert(function.body))
-    groups = {op: number for op, number in flow.groups.items() if op not in syncs}
-    return choose_forms(function, groups, flow.elected)
+    needs: dict[Op, Need] = outcome.notes
+    groups = {op: need.warpgroups for op, need in needs.items() if need.warpgroups and not need.sync}
+    elected = {op for op, need in needs.items() if need.elected}
+    return choose_forms(function, groups, elected)
 
 
 class Done(Enum):
@@ -127,101 +129,55 @@ MOST_GROUPS = 8
 """MMA groups that are told apart: a wait leaves fewer than this unfinished."""
 
 State = frozenset[Pending]
-Exit = tuple[type[Op], Label]
-"""A way out of a block: `Break`, `Continue` or `Leave`, and to where."""
 
 
-@dataclass
-class Flow:
-    """Where running code from a state leads: the state after it (None: never reached), exits taken, barriers needed."""
+@frozen
+class Need:
+    """What an instruction needs of the threads before it."""
 
-    out: State | None
-    exits: dict[Exit, State] = field(default_factory=dict)
-    syncs: dict[Op, str] = field(default_factory=dict)
-    groups: dict[Op, int] = field(default_factory=dict)
-    """Arrives for which one thread of each of so many warpgroups speaks."""
-    elected: set[Op] = field(default_factory=set)
-    """Instructions that follow what the elected thread alone did."""
-
-    def absorb(self, other: Flow) -> None:
-        """Adds the exits and barriers of a part."""
-        for way, state in other.exits.items():
-            self.exits[way] = self.exits.get(way, frozenset()) | state
-        self.syncs.update(other.syncs)
-        self.groups.update(other.groups)
-        self.elected |= other.elected
-
-    def take(self, kind: type[Op], label: Label) -> State | None:
-        """Removes one exit and returns its state."""
-        return self.exits.pop((kind, label), None)
+    sync: str = ""
+    """Why a barrier of threads goes right before it; empty where none does."""
+    warpgroups: int = 0
+    """An arrive takes no barrier, since one thread of each of so many warpgroups speaks for it."""
+    elected: bool = False
+    """It follows what the elected thread alone did."""
 
 
-class _Agent:
-    """The walk over the code of one agent; roles inside it get a walk of their own."""
+class _Agent(OpWalk[State]):
+    """The walk over the code of one agent, which notes the `Need` of each instruction; roles inside get their own."""
 
-    def __init__(self, order: Order, body: Block, warps: int) -> None:
+    def __init__(self, order: ThreadOrder, body: Block, warps: int) -> None:
         self.order = order
         self.warpgroups = -(-warps // WARPGROUP)
         self.grouped = [
             access for op in own_code(body) for access in order.effects(op).accesses if access.when is When.BULK_GROUP
         ]
         self._left: dict[Op, State] = {}
-        self._loops: dict[tuple[Op, State], Flow] = {}
-        self._roles_inside: dict[Roles, Flow] = {}
-        self._inside: dict[Loop, frozenset[Op]] = {}
+        self._loops: dict[tuple[Op, State], Outcome[State]] = {}
+        self._roles_inside: dict[Op, Outcome[State]] = {}
+        self._inside: dict[Op, frozenset[Op]] = {}
 
-    def flow_of(self, block: Block, state: State | None) -> Flow:
-        flow = Flow(state)
-        for op in block:
-            if flow.out is None:
-                break
-            part = self._step(op, flow.out)
-            flow.absorb(part)
-            flow.out = part.out
-        return flow
+    def join(self, states: Sequence[State]) -> State:
+        """What may be pending where ways meet: whatever is on one of them."""
+        return frozenset().union(*states)
 
-    def _step(self, op: Op, state: State) -> Flow:
-        match op:
-            case If():
-                then, orelse = self.flow_of(op.then, state), self.flow_of(op.orelse, state)
-                flow = Flow(_join(then.out, orelse.out))
-                flow.absorb(then)
-                flow.absorb(orelse)
-                return flow
-            case For() | While():
-                return self._loop(op, state)
-            case Scope():
-                flow = self.flow_of(op.body, state)
-                flow.out = _join(flow.out, flow.take(Leave, op.label))
-                return flow
-            case Break() | Continue() | Leave():
-                return Flow(None, {(type(op), op.label): state})
-            case Roles():
-                return self._roles(op, state)
-        flow = self._instruction(op, state)
-        for block in op.blocks():
-            part = self.flow_of(block, flow.out)
-            flow.absorb(part)
-            flow.out = part.out
-        return flow
-
-    def _instruction(self, op: Op, state: State) -> Flow:
-        effects = self.order.effects(op)
+    def step(self, node: Op, state: State) -> Outcome[State]:
+        """What is pending after an instruction, a barrier before it included where it needs one."""
+        effects = self.order.effects(node)
         if effects.is_pure:
-            return Flow(state)
-        causes = [pending for pending in state if self.order.must_follow(pending, op)]
-        syncs: dict[Op, str] = {}
-        groups: dict[Op, int] = {}
+            return Outcome(state)
+        causes = [pending for pending in state if self.order.must_follow(pending, node)]
+        sync, warpgroups = "", 0
         if self.warpgroups > 1:
-            apart = [pending for pending in state if self.order.must_follow(pending, op, apart=True)]
-            if apart and not causes and self.order.may_arrive_by_group(op):
-                groups[op] = self.warpgroups
+            apart = [pending for pending in state if self.order.must_follow(pending, node, apart=True)]
+            if apart and not causes and self.order.may_arrive_by_group(node):
+                warpgroups = self.warpgroups
             else:
                 causes += apart
         if causes:
-            syncs[op] = self.order.why(min(causes, key=_place), op)
+            sync = self.order.why(min(causes, key=_place), node)
             state = frozenset()
-        elected = {op} if any(pending.done in _ONE_THREAD for pending in state) else set()
+        elected = any(pending.done in _ONE_THREAD for pending in state)
         if effects.accumulations:
             state = frozenset(pending.after_product() for pending in state)
         for group in effects.mma_groups:
@@ -233,9 +189,12 @@ class _Agent:
                 state = frozenset(pending for pending in state if not pending.arrived)
             elif meeting.arrives and meeting.releases:
                 state = frozenset(pending.after_arrival() for pending in state)
-        if op not in self._left:
-            self._left[op] = frozenset(self._left_by(op, effects))
-        return Flow(state | self._left[op], syncs=syncs, groups=groups, elected=elected)
+        if node not in self._left:
+            self._left[node] = frozenset(self._left_by(node, effects))
+        outcome = Outcome(state | self._left[node])
+        if sync or warpgroups or elected:
+            outcome.notes[node] = Need(sync, warpgroups, elected)
+        return outcome
 
     def _left_by(self, op: Op, effects: Effects) -> Iterator[Pending]:
         """What `op` adds to the state."""
@@ -267,76 +226,56 @@ class _Agent:
             if action is GroupAction.WAIT or (action is GroupAction.WAIT_READ and access.mode is Mode.READ):
                 yield Pending(Done.ONE_ACCESSED, op, access.region, access.mode, access)
 
-    def _roles(self, roles: Roles, state: State) -> Flow:
+    def fork(self, roles: Roles, state: State) -> Outcome[State]:
         """Each role is an agent of its own. What was before the fork is ordered before what they do, by one barrier."""
-        flow = Flow(frozenset())
+        outcome: Outcome[State] = Outcome(frozenset())
         for op in (op for role in roles.regions for op in role.body.walk()) if state else ():
             causes = [pending for pending in state if self.order.must_follow(pending, op, forked=True)]
             if causes:
-                flow.syncs[roles] = self.order.why(min(causes, key=_place), op)
+                outcome.notes[roles] = Need(self.order.why(min(causes, key=_place), op))
                 break
         if roles not in self._roles_inside:
-            inside = self._roles_inside[roles] = Flow(None)
+            inside: Outcome[State] = Outcome(None)
             for role in roles.regions:
-                inside.absorb(_Agent(self.order, role.body, role.running).flow_of(role.body, frozenset()))
-        flow.absorb(self._roles_inside[roles])
-        return flow
+                inside.absorb(_Agent(self.order, role.body, role.running).run(role.body, frozenset()))
+            self._roles_inside[roles] = inside
+        outcome.absorb(self._roles_inside[roles])
+        return outcome
 
-    def _loop(self, loop: Loop, state: State) -> Flow:
+    def loop(self, cycle: Cycle[Op], entry: State) -> Outcome[State]:
         """The loop from a fixpoint at its head. A barrier that only the first iteration needs goes before the loop."""
-        key = (loop, state)
+        key = (cycle.node, entry)
         if key not in self._loops:
-            flow = self._iterate(loop, state)
-            if state:
-                settled = self._loop(loop, frozenset())
-                if len(flow.syncs) > len(settled.syncs):
-                    reason = next(why for op, why in flow.syncs.items() if op not in settled.syncs)
-                    syncs = {loop: reason, **settled.syncs}
-                    flow = Flow(settled.out, settled.exits, syncs, settled.groups, settled.elected)
-            self._loops[key] = flow
-        found = self._loops[key]
-        return Flow(found.out, dict(found.exits), dict(found.syncs), dict(found.groups), set(found.elected))
+            outcome = super().loop(cycle, entry)
+            if entry:
+                settled = self.loop(cycle, frozenset())
+                syncs, repeated = syncs_of(outcome), syncs_of(settled)
+                if len(syncs) > len(repeated):
+                    reason = next(why for op, why in syncs.items() if op not in repeated)
+                    outcome = Outcome(settled.out, settled.exits, {cycle.node: Need(reason), **settled.notes})
+            self._loops[key] = outcome
+        return self._loops[key]
 
-    def _iterate(self, loop: Loop, entry: State) -> Flow:
-        head = entry
-        while True:
-            flow, back = self._iteration(loop, head)
-            if back <= head:
-                break
-            head |= back
-        # Barriers found on the way may have made the head smaller than what was collected: take that if it holds.
-        narrow = entry | back
-        if narrow != head:
-            again, back_again = self._iteration(loop, narrow)
-            if back_again <= narrow:
-                return again
-        return flow
+    def runs_surely(self, cycle: Cycle[Op]) -> bool:
+        """A loop with constant bounds and at least one iteration."""
+        return isinstance(cycle.node, For) and bool(trip_count(cycle.node))
 
-    def _iteration(self, loop: Loop, head: State) -> tuple[Flow, State]:
-        """One run of the body from `head`: the flow out of the loop, and the state at the back edge."""
-        if isinstance(loop, While):
-            test = self.flow_of(loop.test, head)
-            flow = self.flow_of(loop.body, test.out)
-            flow.absorb(test)
-            ended = test.out
-        else:
-            flow = self.flow_of(loop.body, head)
-            ended = head
-        back = _join(flow.out, flow.take(Continue, loop.label))
-        if isinstance(loop, For) and trip_count(loop):
-            ended = back  # it runs at least once: the end is reached from the back edge alone
-        flow.out = _join(ended, flow.take(Break, loop.label))
-        # Only what was done inside the loop depends on its iteration; telling the rest apart would double the states.
-        inside = self._ops_of(loop)
-        return flow, frozenset(p.in_next_iteration(loop) if p.op in inside else p for p in back or ())
-
-    def _ops_of(self, loop: Loop) -> frozenset[Op]:
+    def next_iteration(self, cycle: Cycle[Op], state: State) -> State:
+        """Only what was done inside the loop depends on its iteration; telling the rest apart would double the states."""
+        loop = cycle.node
+        assert isinstance(loop, For | While)
         if loop not in self._inside:
             self._inside[loop] = frozenset(op for block in loop.blocks() for op in block.walk())
-        return self._inside[loop]
+        inside = self._inside[loop]
+        return frozenset(pending.in_next_iteration(loop) if pending.op in inside else pending for pending in state)
 
 
-class Order:
+def syncs_of(outcome: Outcome[State]) -> dict[Op, str]:
+    """The instructions that need a barrier of threads before them, each with the reason."""
+    return {op: need.sync for op, need in outcome.notes.items() if need.sync}
+
+
+class ThreadOrder:
     """Which instruction relies on what other threads did before it."""
 
     def __init__(self, function: Function) -> None:
@@ -443,12 +382,6 @@ def _touched(effects: Effects) -> Iterator[tuple[Mode, Region, Access | None]]:
         yield access.mode, access.region, access
     for life in effects.lifecycle:
         yield Mode.WRITE, life.barrier, None
-
-
-def _join(a: State | None, b: State | None) -> State | None:
-    if a is None or b is None:
-        return b if a is None else a
-    return a | b
 
 
 def _place(pending: Pending) -> tuple[object, ...]:
