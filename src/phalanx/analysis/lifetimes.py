@@ -8,16 +8,18 @@ by the role that issued them. What peers touch is over at a cluster barrier.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+from phalanx.analysis.flow import OpWalk, Outcome
 from phalanx.analysis.peers import accesses_peer, signals_peer
 from phalanx.frozen import frozen
 from phalanx.ir.core import Block, Function, Op, storage_of
 from phalanx.ir.effects import Effects, FenceKind, GroupAction, Mode, Proxy, Span, When
 from phalanx.ir.memory import Storage, memory_owner, unit_of
-from phalanx.ir.ops.control import Break, Continue, For, If, Leave, Roles, Scope, While
-from phalanx.ir.values import Label, constant_of
+from phalanx.ir.ops.control import If, Roles, Scope
+from phalanx.ir.values import constant_of
 from phalanx.ir.views import BarrierArray, BarrierRef, SharedView
 
 Barrier = tuple[BarrierArray, object]
@@ -26,7 +28,7 @@ Place = tuple[Block, int]
 """Right before an instruction of a block."""
 
 
-class Rest(Enum):
+class ResidueKind(Enum):
     """What is left of an access when its instruction is over."""
 
     BULK = "a bulk group reads it"
@@ -36,28 +38,28 @@ class Rest(Enum):
 
 
 @frozen
-class Left:
+class Residue:
     """Something left of a unit's accesses; `commits`: groups closed since."""
 
     unit: Storage
-    rest: Rest
+    kind: ResidueKind
     commits: int = 0
 
 
-State = frozenset[Left]
+State = frozenset[Residue]
 MOST_COMMITS = 8
 """Groups that are told apart: a wait leaves fewer open."""
 
 
 @dataclass
-class Order:
-    """One unit is over before another: where the other begins, and where a proxy fence belongs, if one is needed."""
+class Precedence:
+    """One unit of memory is over before another begins: the places where a proxy fence belongs, if one is needed."""
 
     fences: list[Place] = field(default_factory=list)
 
 
-class Lives:
-    """The lives of a kernel's units of shared memory (`ir.memory.unit_of`)."""
+class Lifetimes:
+    """The lifetimes of a kernel's units of shared memory (`ir.memory.unit_of`)."""
 
     def __init__(self, function: Function) -> None:
         self.function = function
@@ -70,9 +72,9 @@ class Lives:
         self._collect()
         self._touched: dict[Op, frozenset[Storage]] = {}
         self._alive: dict[Op, frozenset[Storage]] = {}
-        self._busy: dict[tuple[Storage, Storage], set[Rest]] = {}
-        self._exits: dict[tuple[type[Op], Label], State] = {}
-        self._flow(function.body, frozenset())
+        residues = _Residues(self.effects)
+        residues.run(function.body, frozenset())
+        self._met = residues.met
 
     # --- what there is ----------------------------------------------------------------------------------------------
 
@@ -107,9 +109,7 @@ class Lives:
     def _own(self, op: Op) -> tuple[set[Storage], set[Storage]]:
         """The units that an instruction touches by itself, and those that it keeps alive."""
         effects = self.effects[op]
-        touched = {
-            unit_of(access.region.buffer) for access in effects.accesses if isinstance(access.region, SharedView)
-        }
+        touched = units_touched(effects)
         waits = [_key(wait.barrier) for wait in effects.waits]
         kept = {
             unit for unit, guards in self._guards.items()
@@ -138,19 +138,19 @@ class Lives:
 
     # --- order ------------------------------------------------------------------------------------------------------
 
-    def order(self, first: Storage, second: Storage) -> Order | None:
+    def order(self, first: Storage, second: Storage) -> Precedence | None:
         """How all of `first` comes before all of `second`; None if it does not."""
-        busy = self._busy.get((first, second), set())
-        if not busy <= {Rest.UNFENCED}:
+        met = self._met.get((first, second), set())
+        if not met <= {ResidueKind.UNFENCED}:
             return None
-        order = Order()
+        order = Precedence()
         if not self._before(first, second, self.function.body, order):
             return None
-        if not busy or second not in self._engine_writes:
+        if not met or second not in self._engine_writes:
             order.fences.clear()
         return order
 
-    def _before(self, first: Storage, second: Storage, block: Block, order: Order) -> bool:
+    def _before(self, first: Storage, second: Storage, block: Block, order: Precedence) -> bool:
         ends = [n for n, op in enumerate(block.ops) if first in self.alive(op)]
         begins = [n for n, op in enumerate(block.ops) if second in self.touched(op)]
         if not ends or not begins:
@@ -189,102 +189,80 @@ class Lives:
             order.fences.append((block, start))
         return all(self._before(first, second, inner, order) for inner in blocks)
 
-    # --- what is left of accesses -----------------------------------------------------------------------------------
 
-    def _flow(self, block: Block, state: State | None) -> State | None:
-        """The state after a block; None if its end is never reached."""
-        for op in block.ops:
-            if state is None:
-                return None
-            state = self._step(op, state)
-        return state
+class _Residues(OpWalk[State]):
+    """Follows what is left of accesses through a kernel.
 
-    def _step(self, op: Op, state: State) -> State | None:
-        match op:
-            case If():
-                return _join(self._flow(op.then, state), self._flow(op.orelse, state))
-            case For() | While():
-                return self._loop(op, state)
-            case Scope():
-                return _join(self._flow(op.body, state), self._exits.pop((Leave, op.label), None))
-            case Break() | Continue() | Leave():
-                way = (type(op), op.label)
-                self._exits[way] = self._exits.get(way, frozenset()) | state
-                return None
-            case Roles():
-                return self._roles(op, state)
-        self._instruction(op, state)
-        after: State | None = self._after(op, state)
-        for block in op.blocks():
-            after = self._flow(block, after)
-        return after
+    `met`: for a unit of which something is left where another one is touched, what that is.
+    """
 
-    def _loop(self, loop: For | While, state: State) -> State:
-        while True:
-            head: State | None = state
-            if isinstance(loop, While):
-                head = self._flow(loop.test, state)
-            back = _join(self._flow(loop.body, head), self._exits.pop((Continue, loop.label), None))
-            new = state | (back or frozenset())
-            if new == state:
-                break
-            state = new
-        return state | (head or frozenset()) | self._exits.pop((Break, loop.label), frozenset())
+    def __init__(self, effects: Mapping[Op, Effects]) -> None:
+        self.effects = effects
+        self.met: dict[tuple[Storage, Storage], set[ResidueKind]] = {}
 
-    def _roles(self, roles: Roles, state: State) -> State:
+    def join(self, states: Sequence[State]) -> State:
+        """What may be left where ways meet: whatever is on one of them."""
+        return frozenset().union(*states)
+
+    def fork(self, roles: Roles, state: State) -> Outcome[State]:
         """Each role waits for its own groups alone: what was open before it, or is at its end, it can't wait for."""
-        outside = frozenset(_lost(left) for left in state)
-        out = state
+        outside = frozenset(_lost(residue) for residue in state)
+        outcome = Outcome(state)
         for region in roles.regions:
-            end = self._flow(region.body, outside) or frozenset()
-            out |= frozenset(_lost(left) for left in end - outside)
-            out |= frozenset(left for left in end if left.rest is Rest.UNFENCED)
-        return out
+            part = self.run(region.body, outside)
+            outcome.absorb(part)
+            end = part.out or frozenset()
+            state |= frozenset(_lost(residue) for residue in end - outside)
+            state |= frozenset(residue for residue in end if residue.kind is ResidueKind.UNFENCED)
+        outcome.out = state
+        return outcome
 
-    def _instruction(self, op: Op, state: State) -> None:
-        """Notes what is left of others where a unit is touched."""
-        for unit in self._own(op)[0]:
-            for left in state:
-                self._busy.setdefault((left.unit, unit), set()).add(left.rest)
-
-    def _after(self, op: Op, state: State) -> State:
-        effects = self.effects[op]
+    def transfer(self, node: Op, state: State) -> State:
+        """What is left after an instruction; notes what is left of others where it touches a unit."""
+        effects = self.effects[node]
         if effects.is_pure:
             return state
-        added = set()
-        for access in effects.accesses:
-            if isinstance(access.region, SharedView):
-                unit = unit_of(access.region.buffer)
-                if access.when is When.BULK_GROUP:
-                    added.add(Left(unit, Rest.BULK if access.mode is Mode.READ else Rest.LOST))
-                elif access.when is When.MMA_GROUP:
-                    added.add(Left(unit, Rest.MMA))
-                elif access.proxy is Proxy.GENERIC:
-                    added.add(Left(unit, Rest.UNFENCED))
-        state |= added
-        for groups, rest in ((effects.bulk_groups, Rest.BULK), (effects.mma_groups, Rest.MMA)):
+        for unit in units_touched(effects):
+            for residue in state:
+                self.met.setdefault((residue.unit, unit), set()).add(residue.kind)
+        state |= frozenset(_left_by(effects))
+        for groups, kind in ((effects.bulk_groups, ResidueKind.BULK), (effects.mma_groups, ResidueKind.MMA)):
             for group in groups:
                 if group.action is GroupAction.COMMIT:
-                    state = frozenset(_committed(left) if left.rest is rest else left for left in state)
+                    state = frozenset(_committed(residue) if residue.kind is kind else residue for residue in state)
                 elif group.action is not GroupAction.FENCE:
-                    state = frozenset(left for left in state if left.rest is not rest or left.commits <= group.pending)
+                    state = frozenset(
+                        residue for residue in state if residue.kind is not kind or residue.commits <= group.pending
+                    )
         if FenceKind.PROXY_CTA in effects.fences or FenceKind.PROXY_CLUSTER in effects.fences:
-            state = frozenset(left for left in state if left.rest is not Rest.UNFENCED)
+            state = frozenset(residue for residue in state if residue.kind is not ResidueKind.UNFENCED)
         return state
 
 
-def _committed(left: Left) -> Left:
-    return Left(left.unit, left.rest, min(left.commits + 1, MOST_COMMITS))
+def units_touched(effects: Effects) -> set[Storage]:
+    """The units of shared memory that an instruction accesses by itself."""
+    return {unit_of(access.region.buffer) for access in effects.accesses if isinstance(access.region, SharedView)}
 
 
-def _lost(left: Left) -> Left:
-    return left if left.rest is Rest.UNFENCED else Left(left.unit, Rest.LOST)
+def _left_by(effects: Effects) -> Iterator[Residue]:
+    """What an instruction leaves of its own accesses."""
+    for access in effects.accesses:
+        if isinstance(access.region, SharedView):
+            unit = unit_of(access.region.buffer)
+            if access.when is When.BULK_GROUP:
+                yield Residue(unit, ResidueKind.BULK if access.mode is Mode.READ else ResidueKind.LOST)
+            elif access.when is When.MMA_GROUP:
+                yield Residue(unit, ResidueKind.MMA)
+            elif access.proxy is Proxy.GENERIC:
+                yield Residue(unit, ResidueKind.UNFENCED)
 
 
-def _join(a: State | None, b: State | None) -> State | None:
-    if a is None or b is None:
-        return b if a is None else a
-    return a | b
+def _committed(residue: Residue) -> Residue:
+    return Residue(residue.unit, residue.kind, min(residue.commits + 1, MOST_COMMITS))
+
+
+def _lost(residue: Residue) -> Residue:
+    return residue if residue.kind is ResidueKind.UNFENCED else Residue(residue.unit, ResidueKind.LOST)
 
 
 def _key(ref: BarrierRef) -> Barrier:

@@ -14,7 +14,7 @@ import dataclasses
 from dataclasses import dataclass, field
 from math import prod
 
-from phalanx.analysis.lifetimes import Lives, Order
+from phalanx.analysis.lifetimes import Lifetimes, Precedence
 from phalanx.errors import Error
 from phalanx.ir.archs import SHARED_LIMIT
 from phalanx.ir.core import Block, Function, Note, Op, map_blocks, rewrite, substitute
@@ -76,14 +76,14 @@ def share_memory(function: Function) -> Function:
 
     For `passes.pipeline`, before threads are kept in order. The kernel itself where nothing can be shared.
     """
-    lives = Lives(function)
-    orders: dict[tuple[Storage, Storage], Order] = {}
-    for first in lives.units:
-        for second in lives.units:
-            order = lives.order(first, second) if first is not second else None
+    lifetimes = Lifetimes(function)
+    orders: dict[tuple[Storage, Storage], Precedence] = {}
+    for first in lifetimes.units:
+        for second in lifetimes.units:
+            order = lifetimes.order(first, second) if first is not second else None
             if order is not None:
                 orders[first, second] = order
-    slots = plan(lives.units, {frozenset(pair) for pair in orders})
+    slots = plan(lifetimes.units, {frozenset(pair) for pair in orders})
     if all(len(slot.lanes) == 1 for slot in slots):
         return function
     fences: dict[Op, str] = {}
