@@ -7,6 +7,7 @@ from typing import Any
 import phalanx as px
 from front import array, prepared
 from phalanx.ir.effects import Span
+from phalanx.ir.types import I32
 
 
 def paying(kernel: Any, *types: Any) -> set[str]:
@@ -170,3 +171,37 @@ def store_before_a_cluster_sync(X, Y):
 
 def test_a_cluster_sync_has_published_what_came_before_it() -> None:
     assert paying(store_before_a_cluster_sync, array(2), array(2)) == set()
+
+
+@px.kernel(cluster=2)
+def left_before_the_sync(X, n):
+    s = px.shared((32, 32), px.f32)
+    ready = px.barrier(count=1)
+    peer = px.cluster.rank() ^ 1
+    for _ in range(n):
+        px.store(s.at(peer), px.load(X[0:32, 0:32]))
+        if n > 3:
+            break
+        px.cluster.sync()
+    ready.arrive(ctas=1 << peer)
+    ready.wait(0)
+
+
+def test_a_way_out_of_a_loop_carries_its_stores_past_the_sync_at_the_loops_end() -> None:
+    assert paying(left_before_the_sync, array(2), I32) == {"ready"}
+
+
+@px.kernel(cluster=2)
+def synced_in_every_iteration(X, n):
+    s = px.shared((32, 32), px.f32)
+    ready = px.barrier(count=1)
+    peer = px.cluster.rank() ^ 1
+    for i in range(n):
+        ready.arrive(ctas=1 << peer)
+        ready.wait(i & 1)
+        px.store(s.at(peer), px.load(X[0:32, 0:32]))
+        px.cluster.sync()
+
+
+def test_a_sync_at_the_end_of_an_iteration_orders_its_stores_before_the_next() -> None:
+    assert paying(synced_in_every_iteration, array(2), I32) == set()

@@ -9,13 +9,14 @@ are stores that complete bytes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from phalanx.ir.core import Block, Function, Op, rewrite
+from phalanx.analysis.flow import OpWalk, Outcome
+from phalanx.ir.core import Function, Op, rewrite
 from phalanx.ir.effects import Access, Effects, Mode, Proxy, Span, When
 from phalanx.ir.memory import unit_of
-from phalanx.ir.ops.control import For, Roles, While
+from phalanx.ir.ops.control import Roles
 from phalanx.ir.values import Param
 from phalanx.ir.views import BarrierArray, GlobalView
 
@@ -29,7 +30,7 @@ def choose_scopes(function: Function) -> Function:
         return function
     reach = _Reach(function)
     if reach.sharing:
-        reach.block(function.body, False)
+        reach.run(function.body, False)
 
     def visit(op: Op) -> list[Op] | None:
         effects = op.effects()
@@ -42,44 +43,37 @@ def choose_scopes(function: Function) -> Function:
     return replace(function, body=rewrite(function.body, visit)) if reach.found else function
 
 
-class _Reach:
-    """Walks a kernel with one question: may an ordinary store that peers read have happened before this point?"""
+class _Reach(OpWalk[bool]):
+    """Walks a kernel with one question: may an ordinary store that peers read have happened before this point?
+
+    `found`: the barriers on which an arrive that goes to another CTA carries such a store.
+    """
 
     def __init__(self, function: Function) -> None:
         self.effects = {op: op.effects() for op in function.walk()}
         self.sharing = _sharing_stores(self.effects)
         self.found: set[BarrierArray] = set()
 
-    def block(self, block: Block, stored: bool) -> bool:
-        """The answer after a block, given the one before it. Exits only skip code, so they add nothing."""
-        for op in block.ops:
-            stored = self.step(op, stored)
-        return stored
+    def join(self, states: Sequence[bool]) -> bool:
+        """It may have where it may have on one of the ways."""
+        return any(states)
 
-    def step(self, op: Op, stored: bool) -> bool:
-        if isinstance(op, Roles):
-            return self.roles(op, stored)
-        inner = list(op.blocks())
-        if inner:
-            around = stored or (isinstance(op, For | While) and self.stores_in(inner))  # of an earlier iteration
-            ends = [self.block(block, around) for block in inner]
-            return stored or any(ends)
-        effects = self.effects[op]
-        if stored:
+    def transfer(self, node: Op, state: bool) -> bool:
+        """The answer after an instruction; notes the barriers that it signals in other CTAs."""
+        effects = self.effects[node]
+        if state:
             self.found.update(arrival.barrier.barrier for arrival in effects.arrivals if arrival.mask is not None)
         if any(m.span is Span.CLUSTER and m.arrives and m.waits and m.releases for m in effects.rendezvous):
             return False  # everybody has seen them
-        return stored or op in self.sharing
+        return state or node in self.sharing
 
-    def roles(self, roles: Roles, stored: bool) -> bool:
+    def fork(self, roles: Roles, state: bool) -> Outcome[bool]:
         """What one role stores may reach another through barriers of the CTA."""
-        writers = [region for region in roles.regions if self.stores_in([region.body])]
+        writers = [region for region in roles.regions if any(op in self.sharing for op in region.body.walk())]
+        outcome = Outcome(state or bool(writers))
         for region in roles.regions:
-            self.block(region.body, stored or any(writer is not region for writer in writers))
-        return stored or bool(writers)
-
-    def stores_in(self, blocks: list[Block]) -> bool:
-        return any(op in self.sharing for block in blocks for op in block.walk())
+            outcome.absorb(self.run(region.body, state or any(writer is not region for writer in writers)))
+        return outcome
 
 
 def _sharing_stores(effects: Mapping[Op, Effects]) -> set[Op]:
