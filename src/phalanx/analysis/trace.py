@@ -1,5 +1,4 @@
-"""The barrier traffic of one rank, as a tree: who signals what, under which run-time branches, in which
-loops.
+"""The barrier traffic of one rank, as a tree: who signals what, under which run-time branches, in which loops.
 
 `trace(function, rank)` walks the code as that rank's CTA would: conditions on the rank are decided, masks,
 indices and amounts are numbers where the rank alone decides them. What only a run knows stays: a `Branch`, a
@@ -10,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from phalanx.analysis.flow import Cycle, ExitKind, ExitTarget, Outcome, State, Walk, exit_target
 from phalanx.analysis.ranks import Evaluator, Term, varies_in
 from phalanx.errors import Error
 from phalanx.frozen import frozen
@@ -32,9 +32,7 @@ from phalanx.ir.values import Label, Var
 from phalanx.ir.views import BarrierArray, BarrierRef
 
 UNROLL_LIMIT = 256
-"""Constant-trip loops whose masks or conditions depend on the index are enumerated up to this many
-iterations.
-"""
+"""Constant-trip loops whose masks or conditions depend on the index are enumerated up to this many iterations."""
 
 
 @frozen
@@ -70,7 +68,7 @@ class Signal:
 
 
 @frozen
-class Waiting:
+class WaitNode:
     """A wait for a phase of a barrier."""
 
     barrier: BarrierArray
@@ -87,21 +85,11 @@ class Step:
     arrivals: tuple[Signal, ...]
     expects: tuple[Signal, ...]
     completes: tuple[Signal, ...]
-    waits: tuple[Waiting, ...]
+    waits: tuple[WaitNode, ...]
 
     @property
     def blocks(self) -> bool:
         return any(wait.blocking for wait in self.waits)
-
-
-@frozen
-class Target:
-    """Where an exit goes: to the end of a scope, out of a loop ("break"), or to a loop's next iteration
-    ("continue").
-    """
-
-    label: Label
-    kind: str
 
 
 @frozen(eq=False)
@@ -109,14 +97,14 @@ class Exit:
     """Control goes to the end of the `Region` or `Loop` of that target."""
 
     op: Op
-    target: Target
+    target: ExitTarget
 
 
 @frozen(eq=False)
 class Region:
     """Nodes that exits to `target` leave."""
 
-    target: Target
+    target: ExitTarget
     body: Nodes
 
 
@@ -132,8 +120,7 @@ class Branch:
 
 @frozen(eq=False)
 class Loop:
-    """A loop of `trips` iterations, None where only a run knows how many. `waits`: somebody blocks on a
-    barrier in it.
+    """A loop of `trips` iterations, None where only a run knows how many. `waits`: somebody blocks on a barrier in it.
 
     `token` is what `Symbol.varies` holds for whatever its iterations change.
     """
@@ -160,7 +147,7 @@ class Fork:
 
 
 @frozen(eq=False)
-class Inside:
+class TransactionNode:
     """The copies of a `transaction()`, and the barrier it is for."""
 
     op: Transaction
@@ -169,7 +156,7 @@ class Inside:
     body: Nodes
 
 
-Node = Step | Exit | Region | Branch | Loop | Fork | Inside
+Node = Step | Exit | Region | Branch | Loop | Fork | TransactionNode
 Nodes = tuple[Node, ...]
 
 
@@ -188,7 +175,7 @@ def children(node: Node) -> tuple[Nodes, ...]:
             return (node.then, node.orelse)
         case Fork():
             return tuple(body for _, body in node.regions)
-        case Region() | Loop() | Inside():
+        case Region() | Loop() | TransactionNode():
             return (node.body,)
     return ()
 
@@ -206,6 +193,31 @@ def steps(nodes: Nodes) -> Iterator[Step]:
     return (node for node in walk(nodes) if isinstance(node, Step))
 
 
+class TraceWalk(Walk[Node, State]):
+    """A walk over the barrier traffic of one rank. `transfer` sees its steps, and transactions before what is in them."""
+
+    def fork(self, fork: Fork, state: State) -> Outcome[State]:
+        """The outcome of roles that run side by side; the domain says it."""
+        raise NotImplementedError
+
+    def visit(self, node: Node, state: State) -> Outcome[State]:
+        """The outcome of one node and of what is inside it."""
+        match node:
+            case Branch():
+                return self.branch(node, (node.then, node.orelse), state)
+            case Region():
+                return self.scope(node.target, node.body, state)
+            case Exit():
+                return self.leave(node, node.target, state)
+            case Loop():
+                return self.loop(Cycle(node, node.label, node.body), state)
+            case Fork():
+                return self.fork(node, state)
+            case TransactionNode():
+                return self.inside(node, (node.body,), state)
+        return self.step(node, state)
+
+
 class _Tracer:
     """Walks a function as one rank.
 
@@ -218,7 +230,7 @@ class _Tracer:
         self.values = Evaluator(function, rank)
         self.facts = self.values.facts
         self.alive = True
-        self.exits: dict[Target, list[dict[Var, Term]]] = {}
+        self.exits: dict[ExitTarget, list[dict[Var, Term]]] = {}
 
     def block(self, block: Block, agent: Agent) -> Nodes:
         nodes: list[Node] = []
@@ -240,23 +252,19 @@ class _Tracer:
             case While():
                 return self.while_loop(op, agent)
             case Scope():
-                target = Target(op.label, "leave")
+                target = ExitTarget(op.label, ExitKind.LEAVE)
                 body = self.block(op.body, agent)
                 self.join(target)
                 return (Region(target, body),) if body else ()
-            case Break():
-                return self.leave(op, Target(op.label, "break"))
-            case Continue():
-                return self.leave(op, Target(op.label, "continue"))
-            case Leave():
-                return self.leave(op, Target(op.label, "leave"))
+            case Break() | Continue() | Leave():
+                return self.leave(op, exit_target(op))
             case Role():
                 return self.fork(op, (op,))
             case Roles():
                 return self.fork(op, op.regions)
             case Transaction():
                 index = self.index(op.bar, op)
-                return (Inside(op, agent, index, self.block(op.body, agent)),)
+                return (TransactionNode(op, agent, index, self.block(op.body, agent)),)
         self.values.define(op)
         return self.step(op, agent)
 
@@ -288,8 +296,8 @@ class _Tracer:
             )
         return index
 
-    def waiting(self, wait: BarrierWait, op: Op) -> Waiting:
-        return Waiting(wait.barrier.barrier, self.index(wait.barrier, op), wait.blocking)
+    def waiting(self, wait: BarrierWait, op: Op) -> WaitNode:
+        return WaitNode(wait.barrier.barrier, self.index(wait.barrier, op), wait.blocking)
 
     def signal(self, effect: Arrival | Expect | Complete, op: Op) -> Signal:
         unknown: list[Term] = []
@@ -363,12 +371,12 @@ class _Tracer:
                 out[var] = a[var] if same else self.values.fresh()
         return out
 
-    def leave(self, op: Op, target: Target) -> Nodes:
+    def leave(self, op: Op, target: ExitTarget) -> Nodes:
         self.exits.setdefault(target, []).append(dict(self.values.cells))
         self.alive = False
         return (Exit(op, target),)
 
-    def join(self, target: Target) -> None:
+    def join(self, target: ExitTarget) -> None:
         """The end of what `target` names: control may come from above, and from every exit to it."""
         ways = self.exits.pop(target, [])
         if self.alive:
@@ -436,7 +444,7 @@ class _Tracer:
                 endless = isinstance(goes_on, (int, float)) and bool(goes_on)
                 if isinstance(goes_on, (int, float)) and not goes_on:
                     break
-        own = (Target(op.label, "continue"), Target(op.label, "break"))
+        own = (ExitTarget(op.label, ExitKind.CONTINUE), ExitTarget(op.label, ExitKind.BREAK))
         self.join(own[0])
         broken = bool(self.exits.pop(own[1], []))
         # A `for` may run no iteration at all and a `while` ends by its test, unless we know better.
@@ -457,10 +465,10 @@ class _Tracer:
                 break
             self.values.forget(op.body)
             self.values.set(op.index, index)
-            bodies.append(Region(Target(op.label, "continue"), self.block(op.body, agent)))
-            self.join(Target(op.label, "continue"))
-        self.join(Target(op.label, "break"))
-        return (Region(Target(op.label, "break"), tuple(bodies)),)
+            bodies.append(Region(ExitTarget(op.label, ExitKind.CONTINUE), self.block(op.body, agent)))
+            self.join(ExitTarget(op.label, ExitKind.CONTINUE))
+        self.join(ExitTarget(op.label, ExitKind.BREAK))
+        return (Region(ExitTarget(op.label, ExitKind.BREAK), tuple(bodies)),)
 
 
 def _exits_from(nodes: Nodes) -> Iterator[Exit]:
@@ -468,14 +476,12 @@ def _exits_from(nodes: Nodes) -> Iterator[Exit]:
     inner = {node.target for node in walk(nodes) if isinstance(node, Region)}
     for node in walk(nodes):
         if isinstance(node, Loop):
-            inner |= {Target(node.label, "break"), Target(node.label, "continue")}
+            inner |= {ExitTarget(node.label, ExitKind.BREAK), ExitTarget(node.label, ExitKind.CONTINUE)}
     return (node for node in walk(nodes) if isinstance(node, Exit) and node.target not in inner)
 
 
 def _index_decides(nodes: Nodes, token: object) -> bool:
-    """Whether the loop's index, not the barrier's, decides who is signalled: `bar.arrive(ctas=1 << i)`, `if i
-    == rank`.
-    """
+    """Whether the loop's index, not the barrier's, decides who is signalled: `bar.arrive(ctas=1 << i)`, `if i == rank`."""
     body = nodes[0].body if nodes and isinstance(nodes[0], Loop) else ()
     signals = [s for step in steps(body) for s in (*step.arrivals, *step.expects, *step.completes)]
     if not signals or any(varies_in(signal.index, token) for signal in signals):

@@ -9,27 +9,12 @@ rounds. A constant-trip loop without a wait multiplies what it does to an unchan
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from phalanx.analysis.flow import Cycle, Outcome
 from phalanx.analysis.ranks import Term, varies_in
-from phalanx.analysis.trace import (
-    CTA,
-    Agent,
-    Branch,
-    Exit,
-    Fork,
-    Inside,
-    Loop,
-    Node,
-    Nodes,
-    Region,
-    Signal,
-    Step,
-    Target,
-    steps,
-    walk,
-)
+from phalanx.analysis.trace import CTA, Agent, Fork, Loop, Node, Nodes, Signal, Step, TraceWalk, steps, walk
 from phalanx.frozen import frozen
 from phalanx.ir.location import Location
 from phalanx.ir.views import BarrierArray
@@ -71,9 +56,7 @@ class Row:
 
 @dataclass
 class Rounds:
-    """What an arriver was seen to do: per barrier array and CTA, per element (None: a run-time index), its
-    totals.
-    """
+    """What an arriver was seen to do: per barrier array and CTA, per element (None: a run-time index), its totals."""
 
     source: int
     agent: Agent
@@ -85,54 +68,49 @@ class Rounds:
 def rounds_of(nodes: Nodes, agent: Agent, source: int) -> Rounds:
     """The rounds of `agent` in the trace of rank `source`."""
     walker = _Walker(Rounds(source, agent))
-    walker.close(walker.walk(nodes, {}) or {})
-    for states in walker.exits.values():
+    outcome = walker.run(nodes, {})
+    walker.close(outcome.out or {})
+    for states in outcome.exits.values():
         for state in states:
             walker.close(state)
     return walker.rounds
 
 
-@dataclass
-class _Walker:
-    rounds: Rounds
-    exits: dict[Target, list[State]] = field(default_factory=dict)
-    factors: list[Loop] = field(default_factory=list)
-    branches: int = 0
+class _Walker(TraceWalk[State]):
+    """Walks the trace of one rank with the rounds that are open; those that end go to `rounds`.
 
-    def walk(self, nodes: Nodes, state: State) -> State | None:
-        """The open rounds after `nodes`, None where control does not get there."""
-        current: State | None = state
-        for node in nodes:
-            if current is None:
-                return None
-            match node:
-                case Step():
-                    self.step(node, current)
-                case Branch():
-                    self.branches += 1
-                    then = self.walk(node.then, dict(current))
-                    current = _joined([then, self.walk(node.orelse, dict(current))])
-                    self.branches -= 1
-                case Region():
-                    body = self.walk(node.body, current)
-                    current = _joined([body, *self.exits.pop(node.target, [])])
-                case Exit():
-                    self.exits.setdefault(node.target, []).append(current)
-                    return None
-                case Loop():
-                    self.loop(node, current)
-                case Fork():
-                    current = self.fork(node, current)
-                case Inside():
-                    current = self.walk(node.body, current)
-        return current
+    `factors` are the loops around that multiply what they do, `branches` the number of run-time branches around.
+    """
 
-    def step(self, node: Step, state: State) -> None:
-        if node.agent == self.rounds.agent:
+    def __init__(self, rounds: Rounds) -> None:
+        self.rounds = rounds
+        self.factors: list[Loop] = []
+        self.branches = 0
+
+    def join(self, states: Sequence[State]) -> State:
+        """The rounds that may be open where several ways meet."""
+        keys = {key for state in states for key in state}
+        return {key: frozenset().union(*(state.get(key, ZERO) for state in states)) for key in keys}
+
+    def branch(self, node: Node, arms: Iterable[Iterable[Node]], state: State) -> Outcome[State]:
+        """A run-time branch; what is inside knows of it."""
+        self.branches += 1
+        outcome = super().branch(node, arms, state)
+        self.branches -= 1
+        return outcome
+
+    def transfer(self, node: Node, state: State) -> State:
+        """The open rounds after an instruction: its arrivals are in them, and a blocking wait has ended them all."""
+        if not isinstance(node, Step):
+            return state
+        if node.arrivals and node.agent == self.rounds.agent:
+            state = dict(state)
             for signal in node.arrivals:
                 self.arrive(node, signal, state)
-        if node.blocks:
-            self.close(state)
+        if not node.blocks:
+            return state
+        self.close(state)
+        return {}
 
     def arrive(self, node: Step, signal: Signal, state: State) -> None:
         for rank in (None,) if signal.ranks is None else signal.ranks:
@@ -158,45 +136,51 @@ class _Walker:
             for rank in signal.ranks:
                 self.add(state, Key(signal.barrier, signal.index, rank), frozenset({signal.amount}))
 
-    def fork(self, node: Fork, state: State) -> State | None:
-        """The roles' waits stand between what all warps do before and after; roles do not see each other's.
-        """
+    def fork(self, fork: Fork, state: State) -> Outcome[State]:
+        """The roles' waits stand between what all warps do before and after; roles do not see each other's."""
         if self.rounds.agent == CTA:
-            if any(_waits(inner) for _, body in node.regions for inner in walk(body)):
+            if any(_waits(inner) for _, body in fork.regions for inner in walk(body)):
                 self.close(state)
-            return state
-        for agent, body in node.regions:
+                return Outcome({})
+            return Outcome(state)
+        for agent, body in fork.regions:
             if agent == self.rounds.agent:
-                return self.walk(body, state)
-        return state
+                return self.run(body, state)
+        return Outcome(state)
 
-    def loop(self, node: Loop, state: State) -> None:
-        outer_exits, self.exits = self.exits, {}
-        if node.multiplies:
-            self.factors.append(node)
-            body = self.walk(node.body, {})
+    def loop(self, cycle: Cycle[Node], entry: State) -> Outcome[State]:
+        """The loop's own rounds, from one walk over its body; exits leave with the rounds that were open around it."""
+        loop = cycle.node
+        assert isinstance(loop, Loop)
+        state = dict(entry)
+        if loop.multiplies:
+            self.factors.append(loop)
+            body = self.run(loop.body, {})
             self.factors.pop()
-            once = _joined([body, *self.exits.pop(Target(node.label, "continue"), [])]) or {}
+            once = self.meet([body.out, *body.take(cycle.again)]) or {}
             for key, sums in once.items():
-                if varies_in(key.index, node.token):
+                if varies_in(key.index, loop.token):
                     self.close({key: sums})
                 else:
-                    self.add(state, key, self.repeated(key, sums, node.trips or 0))
+                    self.add(state, key, self.repeated(key, sums, loop.trips or 0))
         else:
-            self.close(state if node.waits else self.signalled(node, state))
-            self.close(self.walk(node.body, {}) or {})
-        for target, states in self.exits.items():
+            ended = set(state) if loop.waits else self.signalled(loop, state)
+            self.close({key: state.pop(key) for key in list(state) if key in ended})
+            body = self.run(loop.body, {})
+            self.close(body.out or {})
+        outcome = Outcome(state)
+        for target, states in body.exits.items():
             for inner in states:
                 self.close(inner)
-            if target.label is not node.label:  # it leaves with the rounds that were open around the loop
-                outer_exits.setdefault(target, []).append(dict(state))
-        self.exits = outer_exits
+            if target.label is not loop.label:
+                outcome.exits[target] = [state]
+        return outcome
 
-    def signalled(self, node: Loop, state: State) -> State:
-        """The open rounds of barriers that the loop arrives on; taken out of `state`."""
-        own = [step for step in steps(node.body) if step.agent == self.rounds.agent]
+    def signalled(self, loop: Loop, state: State) -> set[Key]:
+        """The open rounds of barriers that the loop arrives on."""
+        own = [step for step in steps(loop.body) if step.agent == self.rounds.agent]
         arrays = {signal.barrier for step in own for signal in step.arrivals}
-        return {key: state.pop(key) for key in list(state) if key.barrier in arrays}
+        return {key for key in state if key.barrier in arrays}
 
     def repeated(self, key: Key, sums: frozenset[int], trips: int) -> frozenset[int]:
         """All totals of `trips` rounds of which each makes one of `sums` arrivals."""
@@ -222,7 +206,6 @@ class _Walker:
             if happened:
                 totals = self.rounds.totals.setdefault((key.barrier, key.rank), {})
                 totals.setdefault(element, set()).update(happened)
-        state.clear()
 
     def problem(self, barrier: BarrierArray, reason: str) -> None:
         reasons = self.rounds.problems.setdefault(barrier, [])
@@ -232,12 +215,3 @@ class _Walker:
 
 def _waits(node: Node) -> bool:
     return node.blocks if isinstance(node, Step) else isinstance(node, Loop) and node.waits
-
-
-def _joined(states: Iterable[State | None]) -> State | None:
-    """The rounds that may be open where several ways meet."""
-    reached = [state for state in states if state is not None]
-    if not reached:
-        return None
-    keys = {key for state in reached for key in state}
-    return {key: frozenset().union(*(state.get(key, ZERO) for state in reached)) for key in keys}

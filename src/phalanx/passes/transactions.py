@@ -5,8 +5,7 @@ transaction is enumerated, and what its copies complete on the barriers of each 
 arithmetic, case by case:
 
 - a plain copy: its bytes, on the own barrier;
-- a multicast: its full bytes on the barrier of every CTA of the mask, the issuer's included if the mask names
-it;
+- a multicast: its full bytes on the barrier of every CTA of the mask, the issuer's included if the mask names it;
 - `if px.cluster.rank() == 0:` inside: rank 0 issues, every receiver expects;
 - a run-time `if`: both arms must bring the same (a missing `else` brings 0);
 - a constant-trip loop multiplies; a loop of unknown length is an error.
@@ -19,25 +18,27 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
+from phalanx.analysis.flow import Cycle, ExitTarget, Outcome
 from phalanx.analysis.ranks import Symbol, Term, ranks
 from phalanx.analysis.trace import (
     Branch,
     Exit,
     Fork,
-    Inside,
     Loop,
+    Node,
     Nodes,
-    Region,
     Signal,
     Step,
-    Target,
+    TraceWalk,
+    TransactionNode,
     steps,
     trace,
     walk,
 )
 from phalanx.errors import Error
+from phalanx.frozen import frozen
 from phalanx.ir.core import Function, Op, rewrite
 from phalanx.ir.location import Location
 from phalanx.ir.ops.cluster import ClusterRank
@@ -54,12 +55,11 @@ Received = dict[int, int]
 
 
 def lower_transactions(function: Function) -> Function:
-    """The function with every `Transaction` as an `ArriveExpectTx` followed by the transaction's
-    instructions.
+    """The function with every `Transaction` as an `ArriveExpectTx` followed by the transaction's instructions.
 
-    Called by `passes.pipeline`. Totals that differ by rank become a select over the rank. Raises `Error` at
-    the user's line where the bytes can't be decided, differ between run-time branches, exceed what a barrier
-    tracks in one phase, or reach a CTA that does not run the transaction.
+    Called by `passes.pipeline`. Totals that differ by rank become a select over the rank. Raises `Error` at the user's
+    line where the bytes can't be decided, differ between run-time branches, exceed what a barrier tracks in one phase,
+    or reach a CTA that does not run the transaction.
     Example: a 64x64 bf16 tile multicast by rank 0 to both CTAs expects 8192 bytes in each.
     """
     if not function.barriers or not any(_counts_bytes(op) for op in function.walk()):
@@ -120,7 +120,7 @@ def _totals(op: Transaction, traces: list[Nodes]) -> dict[int, int]:
     indices: dict[int, Term] = {}
     for rank, nodes in enumerate(traces):
         for node in walk(nodes):
-            if isinstance(node, Inside) and node.op is op:
+            if isinstance(node, TransactionNode) and node.op is op:
                 received = _received(node)
                 if sent.setdefault(rank, received) != received:
                     raise _undecided(op, "its copies bring different bytes from one iteration to the next")
@@ -145,70 +145,104 @@ def _differ(a: Term, b: Term) -> bool:
     return not isinstance(a, Symbol) and not isinstance(b, Symbol) and a != b
 
 
-def _received(inside: Inside) -> Received:
+def _received(transaction: TransactionNode) -> Received:
     """What the copies of one rank's transaction complete on its barrier, in each CTA."""
-    walker = _Bytes(inside)
-    total = walker.walk(inside.body, {})
-    for ways in walker.exits.values():  # a return, break or continue out of the transaction
-        for op, received in ways:
-            if total is not None and received != total:
-                raise _unequal(op, received, total, "on this way out", "without it")
-            total = received
-    return total or {}
+    walker = _Bytes(transaction)
+    outcome = walker.run(transaction.body, Way({}))
+    exits = [state for states in outcome.exits.values() for state in states]  # a return, break or continue out of it
+    total = walker.meet([outcome.out, *exits])
+    return {} if total is None else total.received
 
 
-@dataclass
-class _Bytes:
+@frozen(eq=False)
+class Way:
+    """The bytes that a way through a transaction has brought so far, and the exit by which it came, if by one."""
+
+    received: Received
+    exit: Op | None = None
+
+
+class _Bytes(TraceWalk[Way]):
     """Adds up a transaction's bytes along all ways through it, which must agree."""
 
-    inside: Inside
-    exits: dict[Target, list[tuple[Op, Received]]] = field(default_factory=dict)
+    def __init__(self, transaction: TransactionNode) -> None:
+        self.transaction = transaction
+        self.barrier = transaction.op.bar.barrier
 
-    def walk(self, nodes: Nodes, before: Received) -> Received | None:
-        """The bytes so far after `nodes`, None where control does not get there."""
-        current: Received | None = before
-        for node in nodes:
-            if current is None:
-                return None
-            match node:
-                case Step():
-                    for signal in node.completes:
-                        current = self.complete(node, signal, current)
-                case Branch():
-                    then, orelse = self.walk(node.then, current), self.walk(node.orelse, current)
-                    if then is not None and orelse is not None and then != orelse:
-                        raise _unequal(node.op, then, orelse, "if the condition holds", "if not")
-                    current = then if orelse is None else orelse
-                case Region():
-                    current = self.leave(node.target, self.walk(node.body, current))
-                case Exit():
-                    self.exits.setdefault(node.target, []).append((node.op, current))
-                    return None
-                case Loop():
-                    current = self.loop(node, current)
-                case Fork():
-                    for _, body in node.regions:
-                        current = self.walk(body, current or {})
-                case Inside():
-                    if self.concerns(node.op.bar.barrier, node.index):
-                        raise Error(
-                            "a transaction inside a transaction of the same barrier",
-                            location=node.op.loc,
-                            remedy="one transaction arrives once for all copies inside: remove the inner one",
-                        )
-                    current = self.walk(node.body, current)
-        return current
+    def join(self, states: Sequence[Way]) -> Way:
+        """The end of a region: all ways to it must have brought the same."""
+        total = states[0].received
+        for way in states[1:]:
+            if way.received != total:
+                assert way.exit is not None, "the arms of a branch were compared before"
+                raise _unequal(way.exit, way.received, total, "on this way out", "without it")
+        return Way(total)
+
+    def either(self, node: Node, parts: Sequence[Outcome[Way]]) -> Outcome[Way]:
+        """A run-time branch, both arms of which must bring the same."""
+        ends = [part.out for part in parts if part.out is not None]
+        if len(ends) > 1 and ends[0].received != ends[1].received:
+            assert isinstance(node, Branch)
+            raise _unequal(node.op, ends[0].received, ends[1].received, "if the condition holds", "if not")
+        return super().either(node, parts)
+
+    def leave(self, node: Node, target: ExitTarget, state: Way) -> Outcome[Way]:
+        """An exit, by which its way is known."""
+        assert isinstance(node, Exit)
+        return super().leave(node, target, Way(state.received, node.op))
+
+    def fork(self, fork: Fork, state: Way) -> Outcome[Way]:
+        """Roles bring what they bring one after the other."""
+        outcome = Outcome(state)
+        for _, body in fork.regions:
+            part = self.run(body, outcome.out or Way({}))
+            outcome.absorb(part)
+            outcome.out = part.out
+        return outcome
+
+    def loop(self, cycle: Cycle[Node], entry: Way) -> Outcome[Way]:
+        """A constant number of iterations multiplies; of a loop that brings nothing the number does not matter."""
+        loop = cycle.node
+        assert isinstance(loop, Loop)
+        counted = any(signal.barrier is self.barrier for step in steps(loop.body) for signal in step.completes)
+        if loop.trips is None and counted:
+            raise Error(
+                "a transaction can't count the copies of a loop whose number of iterations is known only at run time",
+                location=loop.op.loc,
+                remedy="open the transaction inside the loop, give the loop a constant number of iterations, or " + EXPLICIT,
+            )
+        if not counted:
+            return Outcome(entry)
+        body = self.run(loop.body, Way({}))
+        end = self.meet([body.out, *body.take(cycle.again)])
+        before, once, trips = entry.received, end.received if end is not None else {}, loop.trips or 0
+        received = {rank: before.get(rank, 0) + once.get(rank, 0) * trips for rank in before.keys() | once.keys()}
+        return Outcome(Way(received))
+
+    def transfer(self, node: Node, state: Way) -> Way:
+        """The bytes after an instruction; a transaction inside must be of another barrier."""
+        if isinstance(node, TransactionNode) and self.concerns(node.op.bar.barrier, node.index):
+            raise Error(
+                "a transaction inside a transaction of the same barrier",
+                location=node.op.loc,
+                remedy="one transaction arrives once for all copies inside: remove the inner one",
+            )
+        if isinstance(node, Step):
+            for signal in node.completes:
+                state = Way(self.complete(node, signal, state.received))
+        return state
 
     def concerns(self, barrier: object, index: Term) -> bool:
-        return barrier is self.inside.op.bar.barrier and index == self.inside.index
+        """Whether a barrier is surely that of the transaction."""
+        return barrier is self.barrier and index == self.transaction.index
 
     def complete(self, node: Step, signal: Signal, current: Received) -> Received:
+        """The bytes with those that a copy completes on the transaction's barrier."""
         if not self.concerns(signal.barrier, signal.index):
-            if signal.barrier is self.inside.op.bar.barrier and not _differ(signal.index, self.inside.index):
+            if signal.barrier is self.barrier and not _differ(signal.index, self.transaction.index):
                 raise Error(
                     f"this copy may or may not signal the barrier of its transaction: {signal.barrier.title} "
-                    "is indexed by "
-                    "another value, known only at run time",
+                    "is indexed by another value, known only at run time",
                     location=node.op.loc,
                     remedy=f"index the array with the same variable in both places, or {EXPLICIT}",
                 )
@@ -224,34 +258,6 @@ class _Bytes:
         for rank in signal.ranks:
             out[rank] = out.get(rank, 0) + signal.amount
         return out
-
-    def leave(self, target: Target, total: Received | None) -> Received | None:
-        """The end of a region: all ways to it must have brought the same."""
-        for op, received in self.exits.pop(target, []):
-            if total is not None and received != total:
-                raise _unequal(op, received, total, "on this way out", "without it")
-            total = received
-        return total
-
-    def loop(self, node: Loop, before: Received) -> Received:
-        about = self.inside.op.bar.barrier
-        counted = any(signal.barrier is about for step in steps(node.body) for signal in step.completes)
-        if node.trips is None and counted:
-            raise Error(
-                "a transaction can't count the copies of a loop whose number of iterations is known only at "
-                "run time",
-                location=node.op.loc,
-                remedy="open the transaction inside the loop, give the loop a constant number of "
-                "iterations, or "
-                + EXPLICIT,
-            )
-        if not counted:
-            return before
-        outer, self.exits = self.exits, {}
-        once = self.leave(Target(node.label, "continue"), self.walk(node.body, {})) or {}
-        self.exits = outer
-        trips = node.trips or 0
-        return {rank: before.get(rank, 0) + once.get(rank, 0) * trips for rank in before.keys() | once.keys()}
 
 
 def _check_limits(nodes: Nodes) -> None:
@@ -280,8 +286,7 @@ def _not_armed(op: Transaction, rank: int, issuer: int, nbytes: int, runs: list[
         f"but only CTA {spans(runs)} runs it",
         location=op.loc,
         kind="tx-mismatch",
-        remedy="every CTA that receives must arm its own barrier: open the transaction in all of them and "
-        "put the "
+        remedy="every CTA that receives must arm its own barrier: open the transaction in all of them and put the "
         f"condition on the rank inside it, or {EXPLICIT}",
     )
 
@@ -293,8 +298,7 @@ def _unequal(op: Op, a: Received, b: Received, when_a: str, when_b: str) -> Erro
         "the bytes of a transaction depend on a run-time branch: "
         f"{a.get(rank, 0)} {when_a}, {b.get(rank, 0)} {when_b}",
         location=op.loc,
-        remedy="copy the same number of bytes on every way (a region outside the array still counts its "
-        "bytes), put the "
+        remedy="copy the same number of bytes on every way (a region outside the array still counts its bytes), put the "
         f"branch around the whole transaction, or {EXPLICIT}",
     )
 
