@@ -1,0 +1,340 @@
+"""Passes, analyses, the CUDA lowering, the sanitizer and the simulator's core never ask what class an instruction is.
+
+They read its effects and declared properties, or look up what its family registered. Every way to ask is searched for in
+the syntax of those files: `isinstance`, class patterns of `match`, `type(...)` and `__class__`, tables with instruction
+classes as keys, `family`, `mnemonic` outside a message, `getattr`, `hasattr` and `except AttributeError`.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import types
+import typing
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import phalanx
+from phalanx.ir.core import Op
+from phalanx.ir.ops import control, mbarrier, memory, tile
+
+SOURCE = Path(phalanx.__file__).parent
+SEARCHED = ("passes/**/*.py", "analysis/**/*.py", "cuda/lower/**/*.py", "sanitizer/**/*.py", "sim/*.py")
+
+CONTROL_FLOW: dict[type[Op], str] = {
+    control.If: "one of two blocks runs",
+    control.For: "its block runs as often as its bounds say",
+    control.While: "its blocks run until a condition fails",
+    control.Break: "goes to the end of a loop",
+    control.Continue: "goes to the next iteration of a loop",
+    control.Scope: "its block can be left early",
+    control.Leave: "goes to the end of a scope",
+    control.Role: "its block is run by some of the warps",
+    control.Roles: "its blocks run at the same time",
+    control.Assign: "a cell holds another value from here on",
+    control.ReadVar: "the value that a cell holds",
+    mbarrier.Transaction: "its block runs once; what its copies bring is expected together",
+}
+"""Instructions that say which others run, when, and with which values: whoever walks a function knows them all."""
+
+ARITHMETIC: dict[type[Op], str] = {
+    tile.Unary: "a function of one number",
+    tile.Binary: "a function of two numbers",
+    tile.Compare: "a truth about two numbers",
+    tile.Select: "one of two numbers",
+    tile.Cast: "the same number in another type",
+    tile.Keep: "the same number",
+    control.Assume: "a truth that the user promises",
+}
+"""Instructions on scalars that the files below calculate with."""
+CALCULATES: dict[str, str] = {
+    "analysis/assumptions.py": "what px.assume says of numbers",
+    "analysis/divisibility.py": "what a number is a multiple of",
+    "analysis/limits.py": "how large a number can become",
+    "analysis/offsets.py": "a start as a sum of products",
+    "analysis/ranks.py": "what a number is in the CTA of one rank",
+    "analysis/signs.py": "whether a number may be negative",
+}
+"""Files in which questions about arithmetic are allowed, each with what it calculates."""
+
+ALLOWED: dict[tuple[str, str], str] = {
+    ("analysis/ranks.py", "type(op)"): "part of a key: equal instructions of equal operands give equal values",
+    ("analysis/ranks.py", "type(term)"): "a number: 1 and True are different terms",
+    ("analysis/ranks.py", "type(a)"): "a number: 1 and True are different terms",
+    ("analysis/ranks.py", "type(b)"): "a number: 1 and True are different terms",
+    ("analysis/trace.py", "type(a[var])"): "a number: 1 and True are different terms",
+    ("analysis/trace.py", "type(b[var])"): "a number: 1 and True are different terms",
+    ("cuda/lower/lower.py", "target.family"): "what users call it, in a message",
+    ("sanitizer/accesses.py", "getattr(record.place, 'view', record)"): "a place in memory",
+    ("sanitizer/checker.py", "AttributeError"): "a place in memory, which remembers its cells",
+    ("sanitizer/globals.py", "type(place)"): "a place in memory",
+    ("sim/numerics.py", "type(x)"): "a number",
+    ("sim/run.py", "type(arg)"): "an argument of the launch",
+    ("sim/scheduler.py", "type(problem)"): "an exception",
+    ("sim/steps.py", "hasattr(copy, 'group')"): "a copy in flight",
+    ("sim/steps.py", "getattr(copy, 'data', None)"): "a copy in flight",
+    ("sim/steps.py", "getattr(copy, 'group', None)"): "a copy in flight",
+    ("sim/steps.py", "getattr(copy, 'destinations', ())"): "a copy in flight",
+}
+"""(file, text) of questions that are no type tests of instructions, each with the reason."""
+
+STILL_TO_DO: list[tuple[str, str]] = [
+    ("analysis/lifetimes.py", "type(op)"),
+    ("analysis/lifetimes.py", "type(op)"),
+    ("analysis/lifetimes.py", "getattr(op, name)"),
+    ("analysis/limits.py", "isinstance(op, ClusterRank)"),
+    ("analysis/ranks.py", "isinstance(op, ClusterRank)"),
+    ("analysis/ranks.py", "getattr(op, name)"),
+    ("analysis/signs.py", "isinstance(op, _FOLLOWED)"),
+    ("analysis/signs.py", "isinstance(op, _COUNTS)"),
+    ("cuda/lower/copies.py", "isinstance(op, TmaOp)"),
+    ("cuda/lower/copies.py", "isinstance(op, RowCopy)"),
+    ("cuda/lower/copies.py", "isinstance(op, TmaReduce)"),
+    ("cuda/lower/copies.py", "isinstance(op, TmaLoad)"),
+    ("cuda/lower/copies.py", "isinstance(op, TmaStore | TmaReduce)"),
+    ("cuda/lower/copies.py", "isinstance(op, TmaReduce)"),
+    ("cuda/lower/copies.py", "isinstance(op, TmaLoad)"),
+    ("cuda/lower/copies.py", "isinstance(op, TmaPrefetch)"),
+    ("cuda/lower/layout_rules.py", "Unary"),
+    ("cuda/lower/layout_rules.py", "Binary"),
+    ("cuda/lower/layout_rules.py", "Compare"),
+    ("cuda/lower/layout_rules.py", "Select"),
+    ("cuda/lower/layout_rules.py", "Fma"),
+    ("cuda/lower/layout_rules.py", "Cast"),
+    ("cuda/lower/layout_rules.py", "Bitcast"),
+    ("cuda/lower/layout_rules.py", "Keep"),
+    ("cuda/lower/layout_rules.py", "Full"),
+    ("cuda/lower/layout_rules.py", "Empty"),
+    ("cuda/lower/layout_rules.py", "Arange"),
+    ("cuda/lower/layout_rules.py", "Reduce"),
+    ("cuda/lower/layout_rules.py", "CumSum"),
+    ("cuda/lower/layout_rules.py", "ReduceBy"),
+    ("cuda/lower/layout_rules.py", "ScanBy"),
+    ("cuda/lower/layout_rules.py", "Reshape"),
+    ("cuda/lower/layout_rules.py", "Transpose"),
+    ("cuda/lower/layout_rules.py", "Part"),
+    ("cuda/lower/layout_rules.py", "ConvertLayout"),
+    ("cuda/lower/layout_rules.py", "Load"),
+    ("cuda/lower/layout_rules.py", "Store"),
+    ("cuda/lower/layout_rules.py", "ClusterStore"),
+    ("cuda/lower/layout_rules.py", "Wgmma"),
+    ("cuda/lower/layout_rules.py", "Mma"),
+    ("cuda/lower/layout_rules.py", "TmaGather"),
+    ("cuda/lower/layout_rules.py", "TmaScatter"),
+    ("cuda/lower/layout_rules.py", "ClusterReduce"),
+    ("cuda/lower/layout_rules.py", "ClusterGather"),
+    ("cuda/lower/layout_rules.py", "WgmmaWait"),
+    (
+        "cuda/lower/layout_rules.py",
+        "isinstance(op, Full | Empty | Arange | Compare | Select | Fma | Cast | Bitcast | Reshape | Transpose)",
+    ),
+    ("cuda/lower/layout_rules.py", "isinstance(op, Unary | Binary)"),
+    ("cuda/lower/layout_rules.py", "type(op)"),
+    ("cuda/lower/mma_fallback.py", "isinstance(op, Mma)"),
+    ("cuda/lower/mma_fallback.py", "isinstance(op, Wgmma)"),
+    ("cuda/lower/mma_fallback.py", "isinstance(op, Wgmma)"),
+    ("cuda/lower/mma_fallback.py", "isinstance(op, Wgmma)"),
+    ("cuda/lower/mma_fallback.py", "Wgmma"),
+    ("cuda/lower/mma_fallback.py", "WgmmaFence"),
+    ("cuda/lower/mma_fallback.py", "WgmmaCommit"),
+    ("cuda/lower/mma_fallback.py", "WgmmaWait"),
+    ("cuda/lower/mma_fallback.py", "isinstance(out[-1], WgmmaCommit)"),
+    ("cuda/lower/mma_fallback.py", "isinstance(op, Arrive)"),
+    ("cuda/lower/mma_fallback.py", "isinstance(op, BarrierInit)"),
+    ("cuda/lower/partial_reductions.py", "isinstance(op, ClusterReduce)"),
+    ("cuda/lower/partial_reductions.py", "isinstance(op, Reduce)"),
+    ("cuda/lower/partial_reductions.py", "isinstance(op, ClusterReduce)"),
+    ("cuda/lower/pushes.py", "isinstance(op, ClusterCopy)"),
+    ("cuda/lower/pushes.py", "isinstance(op, ClusterCopy)"),
+    ("cuda/lower/pushes.py", "isinstance(op, ClusterCopy)"),
+    ("cuda/lower/row_copies.py", "isinstance(op, TmaScatter4 | TmaScatter)"),
+    ("cuda/lower/row_copies.py", "isinstance(reason, Misplaced)"),
+    ("cuda/lower/row_copies.py", "isinstance(op, TmaScatter4 | TmaScatter)"),
+    ("cuda/lower/row_copies.py", "isinstance(op, TmaScatter4 | TmaScatter)"),
+    ("cuda/lower/row_copies.py", "isinstance(op, TmaGather4 | TmaGather)"),
+    ("cuda/lower/shared_layouts.py", "Load"),
+    ("cuda/lower/shared_layouts.py", "Store"),
+    ("cuda/lower/shared_layouts.py", "ClusterStore"),
+    ("cuda/lower/shared_layouts.py", "isinstance(op, RowCopy)"),
+    ("cuda/lower/shared_layouts.py", "type(op)"),
+    ("cuda/lower/shared_layouts.py", "type(op)"),
+    ("cuda/lower/shared_memory.py", "getattr(op, 'regions', (op,) if isinstance(op, Role) else ())"),
+    ("passes/active_warps.py", "isinstance(op, Print)"),
+    ("passes/arrival_forms.py", "isinstance(op, Arrive)"),
+    ("passes/arrival_forms.py", "isinstance(op, BarrierInit)"),
+    ("passes/arrival_forms.py", "isinstance(op, Arrive)"),
+    ("passes/collectives.py", "isinstance(op, Collective)"),
+    ("passes/collectives.py", "isinstance(op, Collective)"),
+    ("passes/collectives.py", "isinstance(op, ClusterLoad)"),
+    ("passes/collectives.py", "isinstance(op, ClusterMulticast)"),
+    ("passes/collectives.py", "isinstance(op, ClusterLoad)"),
+    ("passes/collectives.py", "isinstance(op, ClusterLoad)"),
+    ("passes/exchange_protocols.py", "isinstance(op, Exchange)"),
+    ("passes/exchange_protocols.py", "isinstance(op, Exchange)"),
+    ("passes/reductions.py", "isinstance(op, Exchange)"),
+    ("passes/reductions.py", "isinstance(op, Exchange)"),
+    ("passes/reductions.py", "isinstance(op, Exchange)"),
+    ("passes/reductions.py", "isinstance(below, Exchange)"),
+    ("passes/reductions.py", "isinstance(op, Exchange)"),
+    ("passes/release_masks.py", "isinstance(op, Arrive)"),
+    ("passes/release_masks.py", "isinstance(op, Arrive)"),
+    ("passes/role_sync.py", "type(op)"),
+    ("passes/role_sync.py", "isinstance(op, Arrive)"),
+    ("passes/role_sync.py", "isinstance(op, Arrive)"),
+    ("passes/roles.py", "isinstance(op, kinds)"),
+    ("passes/roles.py", "type(op)"),
+    ("sanitizer/checker.py", "before.op.family"),
+    ("sanitizer/messages.py", "op.mnemonic"),
+    ("sanitizer/messages.py", "before.op.family"),
+    ("sanitizer/messages.py", "isinstance(op, BarrierInit)"),
+    ("sanitizer/mutation.py", "getattr(op, field.name)"),
+    ("sanitizer/mutation.py", "getattr(op, 'counts', ())"),
+    ("sanitizer/mutation.py", "isinstance(op, Compare)"),
+    ("sanitizer/mutation.py", "getattr(op, 'turns', None)"),
+    ("sanitizer/records.py", "self.op.family"),
+    ("sim/codegen.py", "type(op)"),
+    ("sim/codegen.py", "type(op)"),
+    ("sim/codegen.py", "getattr(op, name)"),
+    ("sim/codegen.py", "type(op)"),
+    ("sim/combine.py", "getattr(op, name)"),
+    ("sim/combine.py", "type(op)"),
+    ("sim/combine.py", "type(op)"),
+    ("sim/fields.py", "getattr(op, name)"),
+    ("sim/fields.py", "type(op)"),
+    ("sim/monitor.py", "type(op)"),
+    ("sim/registry.py", "ClusterLoad"),
+    ("sim/registry.py", "ClusterMulticast"),
+    ("sim/report.py", "op.mnemonic"),
+]
+"""(file, text) of what is left, in the order of files and lines; it only shrinks."""
+
+
+def _classes(found: object) -> Iterator[type]:
+    """The classes that an object stands for in `isinstance`, or as a key: itself, those of a union or of a tuple."""
+    if isinstance(found, type):
+        yield found
+    elif isinstance(found, types.UnionType) or typing.get_origin(found) is typing.Union:
+        for part in typing.get_args(found):
+            yield from _classes(part)
+    elif isinstance(found, tuple | list | set | frozenset):
+        for part in found:
+            yield from _classes(part)
+
+
+class _Search(ast.NodeVisitor):
+    """Finds the questions of one file; names are looked up in the imported module."""
+
+    def __init__(self, file: str, module: types.ModuleType) -> None:
+        self.file = file
+        self.scope = vars(module)
+        self.found: list[tuple[str, str]] = []
+        self.messages = 0
+
+    def note(self, node: ast.AST) -> None:
+        self.found.append((self.file, ast.unparse(node)))
+
+    def instructions(self, node: ast.expr) -> list[type] | None:
+        """The instruction classes that an expression names; None where only a run knows."""
+        try:
+            found = eval(compile(ast.Expression(node), self.file, "eval"), dict(self.scope))
+        except Exception:
+            return None
+        return [cls for cls in _classes(found) if issubclass(cls, Op)]
+
+    def is_question(self, node: ast.expr) -> bool:
+        classes = self.instructions(node)
+        if classes is None:
+            return True
+        known = {*CONTROL_FLOW, *(ARITHMETIC if self.file in CALCULATES else ())}
+        return any(cls not in known for cls in classes)
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
+        self.messages += 1
+        self.generic_visit(node)
+        self.messages -= 1
+
+    def visit_Call(self, node: ast.Call) -> None:
+        name = node.func.id if isinstance(node.func, ast.Name) else ""
+        asks_class = name in ("isinstance", "issubclass") and self.is_question(node.args[1])
+        if asks_class or (name == "type" and len(node.args) == 1) or name in ("getattr", "hasattr"):
+            self.note(node)
+        self.generic_visit(node)
+
+    def visit_MatchClass(self, node: ast.MatchClass) -> None:
+        if self.is_question(node.cls):
+            self.note(node.cls)
+        self.generic_visit(node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        if node.attr in ("family", "__class__") or (node.attr == "mnemonic" and not self.messages):
+            self.note(node)
+        self.generic_visit(node)
+
+    def visit_Dict(self, node: ast.Dict) -> None:
+        for key in node.keys:
+            if key is not None and self.instructions(key) and self.is_question(key):
+                self.note(key)
+        self.generic_visit(node)
+
+    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
+        if node.type is not None and "AttributeError" in ast.unparse(node.type):
+            self.note(node.type)
+        self.generic_visit(node)
+
+
+def questions(file: Path) -> list[tuple[str, str]]:
+    """Every question about the class of an instruction in a file of the package, as (file, text)."""
+    name = file.relative_to(SOURCE).with_suffix("")
+    module = importlib.import_module(".".join(("phalanx", *name.parts)).removesuffix(".__init__"))
+    search = _Search(str(name.with_suffix(".py")), module)
+    search.visit(ast.parse(file.read_text()))
+    return search.found
+
+
+def _all() -> list[tuple[str, str]]:
+    files = sorted(file for pattern in SEARCHED for file in SOURCE.glob(pattern))
+    assert len(files) > 80, "the files are found"
+    return [question for file in files for question in questions(file)]
+
+
+def test_no_instruction_is_asked_what_it_is() -> None:
+    left = [question for question in _all() if question not in ALLOWED]
+    assert left == STILL_TO_DO, "read its effects or declared properties, or look up what its family registered"
+
+
+def test_what_is_allowed_is_there() -> None:
+    assert not set(ALLOWED) - set(_all()), "an exception that nobody needs any more"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "isinstance(op, Load)",
+        "isinstance(op, (If, Load))",
+        "isinstance(op, KINDS)",
+        "type(op) is Load",
+        "op.__class__ is Load",
+        "op.family == 'tma'",
+        "op.mnemonic.startswith('tma.')",
+        "getattr(op, 'multicast', None)",
+        "hasattr(op, 'multicast')",
+        "RULES = {Load: 1}",
+        "match op:\n    case Load():\n        pass",
+        "try:\n    op.bar\nexcept AttributeError:\n    pass",
+    ],
+)
+def test_every_way_to_ask_is_found(line: str) -> None:
+    search = _Search("passes/planted.py", types.ModuleType("planted"))
+    search.scope = {"Load": memory.Load, "If": control.If, "KINDS": (memory.Load, memory.Store)}
+    search.visit(ast.parse(line))
+    assert search.found
+
+
+@pytest.mark.parametrize("line", ["isinstance(op, If)", "isinstance(x, int)", "f'px.{op.mnemonic}'", "{If: 1}"])
+def test_control_flow_and_messages_are_free(line: str) -> None:
+    search = _Search("passes/planted.py", types.ModuleType("planted"))
+    search.scope = {"If": control.If}
+    search.visit(ast.parse(line))
+    assert not search.found
