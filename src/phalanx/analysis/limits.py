@@ -10,7 +10,6 @@ from math import prod
 
 from phalanx.analysis.once import once
 from phalanx.ir.core import Function, Op
-from phalanx.ir.ops.cluster import ClusterRank
 from phalanx.ir.ops.control import For
 from phalanx.ir.ops.tile import Binary, Keep
 from phalanx.ir.types import ScalarType
@@ -41,8 +40,8 @@ def largest(limits: Limits, value: Value) -> int | None:
 
 
 def _largest(op: Op, limits: Limits, cluster: tuple[int, int, int]) -> int | None:
-    if isinstance(op, ClusterRank):
-        return (prod(cluster) if op.dim is None else cluster[op.dim]) - 1
+    if op.in_rank(cluster, 0) is not None:
+        return max(op.in_rank(cluster, rank) or 0 for rank in range(prod(cluster)))
     if isinstance(op, Keep):
         return largest(limits, op.x)
     if isinstance(op, For):

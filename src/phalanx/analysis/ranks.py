@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from phalanx.analysis.folding import fold_binary, fold_compare, fold_unary, is_integer, wrap
 from phalanx.ir.core import Block, Function, Op, content_fields
 from phalanx.ir.effects import PURE, Effects
-from phalanx.ir.ops.cluster import ClusterRank
 from phalanx.ir.ops.control import Assign, ReadVar, While
 from phalanx.ir.ops.tile import Binary, Cast, Compare, Select, Unary
 from phalanx.ir.types import ScalarType
@@ -188,8 +187,9 @@ class Evaluator:
         return self.term(assigns[0].value) if len(assigns) == 1 else symbol
 
     def _fold(self, op: Op) -> Term | None:
-        if isinstance(op, ClusterRank):
-            return self.rank if op.dim is None else coordinates(self.function, self.rank)[op.dim]
+        number = op.in_rank(self.function.cluster, self.rank)
+        if number is not None:
+            return number
         if isinstance(op, Select):
             return self.choose(self.term(op.cond), self.term(op.a), self.term(op.b))
         if isinstance(op, (Binary, Compare)):

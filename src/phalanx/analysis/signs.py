@@ -11,15 +11,12 @@ from types import MappingProxyType
 from phalanx.analysis.assumptions import Bound, find_assumptions
 from phalanx.analysis.once import once
 from phalanx.ir.core import Function, Op
-from phalanx.ir.ops.cluster import ClusterId, ClusterRank
-from phalanx.ir.ops.control import Assign, BlockId, For, NumBlocks, ReadVar
-from phalanx.ir.ops.memory import Extent
+from phalanx.ir.ops.control import Assign, For, ReadVar
 from phalanx.ir.ops.tile import Binary, Cast, Keep, Select, Unary
 from phalanx.ir.types import ScalarType
 from phalanx.ir.values import Const, Value, constant_of
 
-_COUNTS = (BlockId, NumBlocks, ClusterRank, ClusterId, Extent)
-_FOLLOWED = (Binary, Unary, Select, Cast, Keep, For, Assign, ReadVar, *_COUNTS)
+_FOLLOWED = (Binary, Unary, Select, Cast, Keep, For, Assign, ReadVar)
 
 
 class Signs:
@@ -47,7 +44,7 @@ class Signs:
 @once
 def find_signs(function: Function) -> Signs:
     """Follows the definitions of all integer scalars; cells and loops until nothing changes any more."""
-    ops = [op for op in function.walk() if isinstance(op, _FOLLOWED)]
+    ops = [op for op in function.walk() if op.nonnegative or isinstance(op, _FOLLOWED)]
     targets = [(op, op.var if isinstance(op, Assign) else op.defines) for op in ops]
     negative: set[Value] = set()
     computed = {target for _, target in targets if target is not None}
@@ -65,7 +62,7 @@ def find_signs(function: Function) -> Signs:
 def _holds(op: Op, signs: Signs) -> bool:
     """Whether what an instruction defines is 0 or more, as far as is known of its operands."""
     known = signs.nonnegative
-    if isinstance(op, _COUNTS):
+    if op.nonnegative:
         return True
     if isinstance(op, For):
         stop = constant_of(op.stop)

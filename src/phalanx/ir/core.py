@@ -10,6 +10,7 @@ from phalanx.frozen import frozen
 from phalanx.ir.effects import PURE, Effects
 from phalanx.ir.holders import collect, mapped_fields, operand_fields, storage_of, values_in
 from phalanx.ir.location import NOWHERE, Location
+from phalanx.ir.traits import Traits
 from phalanx.ir.values import Param, Value, Var
 from phalanx.ir.views import BarrierArray, SharedBuffer
 from phalanx.markers import Kind, fields_of, source
@@ -21,7 +22,7 @@ INSTRUCTIONS: list[type[Op]] = []
 
 
 @frozen(eq=False, repr=False)
-class Op:
+class Op(Traits):
     """An instruction: a frozen dataclass whose fields say by a marker what they are (`phalanx.markers`).
 
     `mnemonic` is its name in listings, `family` the file that holds it on every floor. `computes`: what it defines is made
@@ -48,6 +49,11 @@ class Op:
     def written(self) -> str:
         """What users call it: its name after `px.`."""
         return self.mnemonic
+
+    @property
+    def call(self) -> str:
+        """What users write to call it: `px.tma.load`, or `.arrive` for what is a method of a barrier."""
+        return f".{self.method}" if self.method else f"px.{self.written}"
 
     def __repr__(self) -> str:
         return f"<{self.mnemonic} at {self.loc.short}>"  # `ir.printer` shows the operands

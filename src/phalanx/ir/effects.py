@@ -10,6 +10,7 @@ from __future__ import annotations
 from enum import Enum
 
 from phalanx.frozen import frozen
+from phalanx.ir.engines import COPY_ENGINE, TENSOR_CORES, Engine, Executor
 from phalanx.ir.values import Value
 from phalanx.ir.views import BarrierArray, BarrierRef, View
 
@@ -38,16 +39,28 @@ class When(Enum):
     MMA_GROUP = "mma_group"
 
 
-class Executor(Enum):
-    """Who runs the instruction: every thread of the agent, or one elected thread on behalf of all."""
+class Use(Enum):
+    """What an access is for: layouts of memory follow from that."""
 
-    ALL = "all"
-    ONE = "one"
+    ORDINARY = "ordinary"
+    """Elements to and from registers."""
+    COPY = "copy"
+    """A box that an engine moves."""
+    ROWS = "rows"
+    """Rows that an engine moves, each named by an index."""
+    OPERAND = "operand"
+    """A matrix that is multiplied."""
+    ACCUMULATOR = "accumulator"
+    """A matrix that products are added to."""
+    SCALE = "scale"
+    """Factors of blocks of an operand."""
 
 
 @frozen
 class Access:
     """A read or write of a region; `mask` names the CTAs in whose shared memory it lands (multicast).
+
+    `use`: what for. `engine`: who does it, where that is not the threads themselves.
 
     `exchange`: of memory that only exchanges over the cluster touch. Whoever waits for such a write also knows which of
     that memory its sender had read before; and nothing else of the sender, as with any copy that lands. `fenced`: the
@@ -64,6 +77,8 @@ class Access:
     exchange: bool = False
     fenced: bool = False
     folds: str = ""
+    use: Use = Use.ORDINARY
+    engine: Engine | None = None
 
     def commutes(self, other: Access) -> bool:
         """Whether the two may touch the same bytes in either order, with the same end."""
@@ -85,7 +100,9 @@ class Arrival:
     """`count` arrivals on a barrier, in each CTA of `mask`.
 
     What its agent did or observed is released to the threads of `scope` that wait for the phase, unless it is relaxed;
-    ordinary stores reach another CTA at cluster scope alone.
+    ordinary stores reach another CTA at cluster scope alone. `gives_back`: it hands a stage back to those whose copies
+    complete on that array; without a mask the compiler finds out who they are. `divisible`: several threads may make it,
+    each its share, since nothing else is tied to it.
     """
 
     barrier: BarrierRef
@@ -93,6 +110,8 @@ class Arrival:
     mask: Value | None = None
     scope: Span = Span.CTA
     releases: bool = True
+    gives_back: BarrierArray | None = None
+    divisible: bool = False
 
 
 @frozen
@@ -154,7 +173,7 @@ class FenceKind(Enum):
 
 
 class GroupAction(Enum):
-    """What is done to groups of asynchronous work: bulk copies of a role's one thread, MMAs of its warpgroups."""
+    """What is done to groups of an engine's work."""
 
     FENCE = "fence"
     COMMIT = "commit"
@@ -163,30 +182,27 @@ class GroupAction(Enum):
 
 
 @frozen
-class BulkGroup:
-    """Commits the copies issued so far to a group, or waits until at most `pending` groups are unfinished."""
+class Group:
+    """Commits the work given to an engine so far to a group, or waits until at most `pending` groups are unfinished.
 
-    action: GroupAction
-    pending: int = 0
-
-
-@frozen
-class MmaGroup:
-    """Commits the MMAs issued so far to a group, or waits until at most `pending` groups are unfinished.
-
-    The groups of a role retire in order. A fence orders its warps' register accesses before the MMAs that follow.
+    A fence orders the register accesses of the agent before the engine's that follow.
     """
 
+    engine: Engine
     action: GroupAction
     pending: int = 0
+
+
+MmaGroup = Group
 
 
 @frozen
 class Accumulation:
-    """An MMA in flight reads and writes the registers of `acc`, as `result`, until its group has been waited for."""
+    """Work in flight reads and writes the registers of `acc`, as `result`, until its group has been waited for."""
 
     acc: Value
     result: Value
+    engine: Engine
 
 
 @frozen
@@ -236,8 +252,7 @@ class Effects:
     waits: tuple[BarrierWait, ...] = ()
     lifecycle: tuple[Lifecycle, ...] = ()
     fences: tuple[FenceKind, ...] = ()
-    bulk_groups: tuple[BulkGroup, ...] = ()
-    mma_groups: tuple[MmaGroup, ...] = ()
+    groups: tuple[Group, ...] = ()
     accumulations: tuple[Accumulation, ...] = ()
     rendezvous: tuple[Rendezvous, ...] = ()
     launches: tuple[Neighbour, ...] = ()
@@ -249,6 +264,20 @@ class Effects:
     def is_pure(self) -> bool:
         """No effect beyond its result."""
         return self == PURE
+
+    @property
+    def bulk_groups(self) -> tuple[Group, ...]:
+        """What is done to groups of the copy engine."""
+        return self.groups_of(COPY_ENGINE)
+
+    @property
+    def mma_groups(self) -> tuple[Group, ...]:
+        """What is done to groups of the tensor cores."""
+        return self.groups_of(TENSOR_CORES)
+
+    def groups_of(self, engine: Engine) -> tuple[Group, ...]:
+        """What is done to groups of one engine."""
+        return tuple(group for group in self.groups if group.engine is engine)
 
 
 PURE = Effects()

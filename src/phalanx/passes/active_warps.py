@@ -11,7 +11,7 @@ import dataclasses
 
 from phalanx.ir.core import Function, Op, rewrite
 from phalanx.ir.effects import Executor, Mode
-from phalanx.ir.ops.control import Print, Role, Roles
+from phalanx.ir.ops.control import Role, Roles
 from phalanx.ir.types import TileType
 
 
@@ -39,7 +39,7 @@ def needs_one_warp(role: Role) -> bool:
 
 def _is_narrow(op: Op) -> bool:
     """Scalar arithmetic and reads, control flow, waits, and what the elected thread does."""
-    if isinstance(op, Print) or any(isinstance(v.type, TileType) for v in (*op.operands(), *op.defined_values())):
+    if op.takes_every_warp or any(isinstance(v.type, TileType) for v in (*op.operands(), *op.defined_values())):
         return False
     effects = op.effects()
     if effects.executor is Executor.ONE:

@@ -7,7 +7,7 @@ from collections.abc import Container, Mapping
 from math import lcm
 
 from phalanx.ir.core import Function, Op, rewrite
-from phalanx.ir.ops.mbarrier import Arrive, BarrierInit
+from phalanx.ir.effects import Life
 from phalanx.ir.views import BarrierArray
 
 WARPGROUP = 4  # warps
@@ -24,17 +24,20 @@ def choose_forms(function: Function, groups: Mapping[Op, int], elected: Containe
     """
     factors: dict[BarrierArray, int] = {}
     for op, number in groups.items():
-        assert isinstance(op, Arrive)
-        factors[op.bar.barrier] = lcm(factors.get(op.bar.barrier, 1), number)
+        barrier = op.effects().arrivals[0].barrier.barrier
+        factors[barrier] = lcm(factors.get(barrier, 1), number)
 
     def visit(op: Op) -> list[Op] | None:
-        if isinstance(op, BarrierInit) and op.barrier in factors:
-            return [dataclasses.replace(op, factor=factors[op.barrier])]
-        if isinstance(op, Arrive):
+        effects = op.effects()
+        for life in effects.lifecycle:
+            if life.life is Life.INIT and life.barrier in factors:
+                counted = op.counting(factors[life.barrier])
+                return None if counted is None or counted is op else [counted]
+        for arrival in effects.arrivals:
             form = "per_warpgroup" if op in groups else "elected"
-            factor, spread = factors.get(op.bar.barrier, 1), op.ctas is not None and op not in elected
-            if form != op.form or factor != op.factor or spread != op.spread:
-                return [dataclasses.replace(op, form=form, factor=factor, spread=spread)]
+            spread = arrival.mask is not None and op not in elected
+            issued = op.in_form(form, factors.get(arrival.barrier.barrier, 1), spread)
+            return None if issued is None or issued is op else [issued]
         return None
 
     body = rewrite(function.body, visit)

@@ -17,7 +17,7 @@ from phalanx.analysis.trace import steps, trace
 from phalanx.errors import Error
 from phalanx.ir.core import Block, Function, Op, rewrite
 from phalanx.ir.location import Location
-from phalanx.ir.ops.cluster import ClusterAgree, ClusterLoad, ClusterMulticast, ClusterRank
+from phalanx.ir.ops.cluster import ClusterAgree, ClusterRank, Collective
 from phalanx.ir.ops.control import If
 from phalanx.ir.ops.tile import Binary, Cast, Compare
 from phalanx.ir.ops.tma import TmaLoad
@@ -26,7 +26,6 @@ from phalanx.ir.values import Const, Value, constant_of
 from phalanx.ir.views import GlobalView, SharedView
 from phalanx.passes.count_table import spans
 
-Collective = ClusterLoad | ClusterMulticast
 View = TypeVar("View", GlobalView, SharedView)
 Masks = dict[int, int]
 """The mask that each rank names, by rank; a rank that does not come here is not in it."""
@@ -38,7 +37,7 @@ def lower_collectives(function: Function) -> Function:
     Called by `passes.pipeline`, before bytes are counted. Raises `Error` at the copy where ranks disagree about the
     mask, a rank of it does not take part, or the tile can't be divided.
     """
-    found: dict[Op, Masks] = {op: {} for op in function.walk() if isinstance(op, Collective)}
+    found: dict[Op, Masks] = {op: {} for op in function.walk() if op.collective is not None}
     if not found:
         return function
     for rank in ranks(function):
@@ -46,19 +45,16 @@ def lower_collectives(function: Function) -> Function:
             if step.op in found:
                 _note_mask(step.op, step.completes[0].ranks, rank, found[step.op])
     for op, masks in found.items():
-        assert isinstance(op, Collective)
-        _check(op, masks)
+        if op.collective is not None:
+            _check(op.collective, masks)
 
     def visit(op: Op) -> list[Op] | None:
-        if isinstance(op, ClusterLoad):
-            return _shares(function, op, found[op])
-        return _fetched_once(function, op, found[op]) if isinstance(op, ClusterMulticast) else None
+        copy = op.collective
+        if copy is None:
+            return None
+        return _shares(function, copy, found[op]) if copy.shares else _fetched_once(function, copy, found[op])
 
     return dataclasses.replace(function, body=rewrite(function.body, visit))
-
-
-def _name(op: Op) -> str:
-    return "px.cluster.load" if isinstance(op, ClusterLoad) else "px.cluster.copy"
 
 
 # ---------------------------------------------------------------------- masks
@@ -67,7 +63,7 @@ def _name(op: Op) -> str:
 def _note_mask(op: Op, reached: tuple[int, ...] | None, rank: int, masks: Masks) -> None:
     if reached is None:
         raise Error(
-            f"the mask of {_name(op)} is known only at run time",
+            f"the mask of {op.call} is known only at run time",
             location=op.loc,
             remedy="ranks share a copy by masks known when the kernel is compiled; "
             "px.tma.load(multicast=mask) takes any",
@@ -75,7 +71,7 @@ def _note_mask(op: Op, reached: tuple[int, ...] | None, rank: int, masks: Masks)
     mask = sum(1 << member for member in reached)
     if masks.setdefault(rank, mask) != mask:
         raise Error(
-            f"the mask of {_name(op)} changes from one iteration to the next",
+            f"the mask of {op.call} changes from one iteration to the next",
             location=op.loc,
             remedy="name the same CTAs each time, or use px.tma.load(multicast=mask)",
         )
@@ -85,9 +81,9 @@ def _check(op: Collective, masks: Masks) -> None:
     """Whoever is named takes part, with the same mask."""
     for rank, mask in masks.items():
         if not mask >> rank & 1:
-            if isinstance(op, ClusterLoad):
+            if op.shares:
                 raise Error(
-                    f"CTA {rank} calls px.cluster.load with the mask {mask:#b}, which does not name it",
+                    f"CTA {rank} calls {op.call} with the mask {mask:#b}, which does not name it",
                     location=op.loc,
                     remedy="the CTAs of the mask share the work: call it in those only, or name this one too",
                 )
@@ -97,7 +93,7 @@ def _check(op: Collective, masks: Masks) -> None:
                 raise Error(
                     f"CTA {rank} shares this copy with CTA {peer}, which never comes here",
                     location=op.loc,
-                    remedy=f"all CTAs of the mask {mask:#b} call {_name(op)} together: move it out of the condition on "
+                    remedy=f"all CTAs of the mask {mask:#b} call {op.call} together: move it out of the condition on "
                     "the rank, or name only those that do",
                 )
             if masks[peer] != mask:
@@ -177,11 +173,11 @@ class _Code:
         self.ops.append(ClusterAgree(op.src, op.ctas, loc=self.loc))
 
     def load(self, op: Collective, src: GlobalView, dst: SharedView, multicast: Value | None) -> None:
-        name = _name(op).removeprefix("px.")
+        name = op.written
         self.ops.append(TmaLoad(src, dst, op.bar, multicast, op.cache, name, loc=self.loc))
 
 
-def _fetched_once(function: Function, op: ClusterMulticast, masks: Masks) -> list[Op]:
+def _fetched_once(function: Function, op: Collective, masks: Masks) -> list[Op]:
     """The lowest rank of each mask fetches for all of it; CTAs outside theirs, or alone in it, for themselves."""
     code = _Code(function, op.loc)
     alone = [rank for rank, mask in masks.items() if mask == 1 << rank or not mask >> rank & 1]
@@ -193,7 +189,7 @@ def _fetched_once(function: Function, op: ClusterMulticast, masks: Masks) -> lis
     return code.ops
 
 
-def _shares(function: Function, op: ClusterLoad, masks: Masks) -> list[Op]:
+def _shares(function: Function, op: Collective, masks: Masks) -> list[Op]:
     """Every CTA of a mask fetches one of the equal parts of the slowest axis that has several elements."""
     code = _Code(function, op.loc)
     by_count: dict[int, list[int]] = {}
@@ -206,7 +202,7 @@ def _shares(function: Function, op: ClusterLoad, masks: Masks) -> list[Op]:
     return code.ops
 
 
-def _share(code: _Code, op: ClusterLoad, masks: Masks, count: int, chosen: list[int]) -> None:
+def _share(code: _Code, op: Collective, masks: Masks, count: int, chosen: list[int]) -> None:
     if count == 1:
         code.load(op, op.src, op.dst, None)
         return
@@ -215,7 +211,7 @@ def _share(code: _Code, op: ClusterLoad, masks: Masks, count: int, chosen: list[
     if extent % count:
         multiple = f"a multiple of {count}, such as {-(-extent // count) * count}"
         raise Error(
-            f"px.cluster.load can't divide axis {axis} of the tile, {extent} long, "
+            f"{op.call} can't divide axis {axis} of the tile, {extent} long, "
             f"among the {count} CTAs {spans(chosen)}",
             location=op.loc,
             remedy=f"make it {multiple}, or let one CTA fetch it for all: px.cluster.copy(src, dst, bar, mask=...)",

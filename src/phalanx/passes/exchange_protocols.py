@@ -26,9 +26,10 @@ def write_protocols(function: Function) -> Function:
     """The kernel with the protocol of every exchange in it. The last of the passes that every target shares."""
 
     def visit(op: Op) -> list[Op] | None:
-        if not isinstance(op, Exchange) or op.barrier is None:
+        exchange = op.exchange
+        if exchange is None or exchange.barrier is None:
             return None
-        return [dataclasses.replace(op, protocol=protocol(op, function.cluster_size))]  # type: ignore[call-arg]
+        return [exchange.following(protocol(exchange, function.cluster_size))]
 
     body = rewrite(function.body, visit)
     if body is function.body:
@@ -48,9 +49,8 @@ def without_protocols(function: Function) -> Function:
         return _BEFORE[function]
 
     def visit(op: Op) -> list[Op] | None:
-        if not isinstance(op, Exchange) or not op.protocol.ops:
-            return None
-        return [dataclasses.replace(op, protocol=UNWRITTEN)]  # type: ignore[call-arg]
+        exchange = op.exchange
+        return None if exchange is None or not exchange.protocol.ops else [exchange.following(UNWRITTEN)]
 
     body = rewrite(function.body, visit)
     return function if body is function.body else dataclasses.replace(function, body=body)

@@ -1,28 +1,32 @@
-"""`wgmma.fence` before each batch of products: where registers may have been touched since the tensor cores did."""
+"""A fence before each batch of an engine's work on registers: where threads may have touched them since the engine did."""
 
 from __future__ import annotations
 
 import dataclasses
 
 from phalanx.ir.core import Block, Function, Op, map_blocks
-from phalanx.ir.ops.wgmma import WgmmaFence
+from phalanx.ir.engines import REGISTER_FENCES, Engine
 from phalanx.ir.types import TileType
 
 
 def insert_mma_fences(function: Function) -> Function:
-    """A fence before the first product of every run of products that nothing but scalar arithmetic interrupts."""
+    """A fence before the first of every run of accumulations that nothing but scalar arithmetic interrupts.
+
+    Each engine that works on registers has the fence that its family registered; one without such a fence needs none.
+    """
 
     def insert(block: Block) -> Block:
         out: list[Op] = []
-        fenced = False
+        fenced: set[Engine] = set()
         for op in block.ops:
             effects = op.effects()
             if effects.accumulations:
-                if not fenced:
-                    out.append(WgmmaFence(loc=op.loc))
-                fenced = True
+                for engine in dict.fromkeys(item.engine for item in effects.accumulations):
+                    if engine not in fenced and engine in REGISTER_FENCES:
+                        out.append(REGISTER_FENCES[engine](loc=op.loc))
+                    fenced.add(engine)
             elif not effects.is_pure or any(True for _ in op.blocks()) or _makes_tile(op):
-                fenced = False
+                fenced.clear()
             out.append(map_blocks(op, insert))
         same = len(out) == len(block.ops) and all(a is b for a, b in zip(out, block.ops, strict=True))
         return block if same else Block(tuple(out))

@@ -29,12 +29,11 @@ Warps = tuple[int, int]
 
 def allocate_reductions(function: Function) -> Function:
     """Gives every exchange its inboxes and barriers. Called by `passes.pipeline`, when roles are formed."""
-    agents: dict[Op, Warps] = dict(_exchanges(function.body, (0, function.warps)))
+    agents: dict[Exchange, Warps] = dict(_exchanges(function.body, (0, function.warps)))
     if not agents:
         return function
     sizes: dict[Warps, int] = {}
     for op, agent in agents.items():
-        assert isinstance(op, Exchange)
         inbox = -(-op.inbox_bytes(agent[1]) // PIECE) * PIECE
         sizes[agent] = max(sizes.get(agent, 0), function.cluster_size * inbox)
     taken = {buffer.name for buffer in function.buffers} | {barrier.name for barrier in function.barriers}
@@ -49,10 +48,8 @@ def allocate_reductions(function: Function) -> Function:
         )
 
     def visit(op: Op) -> list[Op] | None:
-        if not isinstance(op, Exchange):
-            return None
-        slots, barrier = memory[agents[op]]
-        return [dataclasses.replace(op, slots=slots, barrier=barrier)]  # type: ignore[call-arg]
+        exchange = op.exchange
+        return None if exchange is None else [exchange.placed(*memory[agents[exchange]])]
 
     function = dataclasses.replace(
         function,
@@ -71,7 +68,7 @@ def _check_everyone(function: Function) -> None:
     reached = [{step.op for step in steps(trace(function, rank))} for rank in ranks(function)]
     for op in function.walk():
         missing = [rank for rank, found in enumerate(reached) if op not in found]
-        if isinstance(op, Exchange) and 0 < len(missing) < function.cluster_size:
+        if op.exchange is not None and 0 < len(missing) < function.cluster_size:
             raise Error(
                 f"CTA {spans(missing)} never comes to this px.{op.mnemonic}",
                 location=op.loc,
@@ -83,16 +80,16 @@ def _all_come(block: Block) -> bool:
     """Whether no condition stands before any exchange, in code that nobody leaves early."""
     return all(
         _all_come(inner) if isinstance(op, Scope | Roles | Role) else not any(
-            isinstance(below, Exchange) for below in inner.walk()
+            below.exchange is not None for below in inner.walk()
         )
         for op in block.ops for inner in op.blocks()
     )
 
 
-def _exchanges(block: Block, agent: Warps) -> Iterator[tuple[Op, Warps]]:
+def _exchanges(block: Block, agent: Warps) -> Iterator[tuple[Exchange, Warps]]:
     for op in block.ops:
-        if isinstance(op, Exchange):
-            yield op, agent
+        if op.exchange is not None:
+            yield op.exchange, agent
         regions = op.regions if isinstance(op, Roles) else (op,) if isinstance(op, Role) else ()
         for region in regions:
             yield from _exchanges(region.body, (region.first, region.count))

@@ -1,6 +1,6 @@
 """A stage of a pipe is given back to everybody who fills it: which CTAs those are follows from the copies' masks.
 
-A release that names no CTAs (`Arrive.releases`) goes to the own CTA, and to each whose copies complete on this CTA's
+A release that names no CTAs (`Arrival.gives_back`) goes to the own CTA, and to each whose copies complete on this CTA's
 barrier of that array. Every rank is enumerated, so 2-D multicasts are right without a mask.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from collections.abc import Iterator
 
 from phalanx.analysis.ranks import ranks
 from phalanx.analysis.trace import steps, trace
@@ -15,7 +16,6 @@ from phalanx.errors import Error
 from phalanx.ir.core import Block, Function, Op, rewrite
 from phalanx.ir.location import Location
 from phalanx.ir.ops.cluster import ClusterRank
-from phalanx.ir.ops.mbarrier import Arrive
 from phalanx.ir.ops.tile import Binary, Compare, Select
 from phalanx.ir.types import BOOL, I32
 from phalanx.ir.values import Const, Value
@@ -27,8 +27,7 @@ Masks = tuple[int, ...]
 
 def lower_releases(function: Function) -> Function:
     """The kernel in which every release of a pipe's stage has its mask. For `passes.pipeline`, before counting."""
-    releases = [op for op in function.walk() if isinstance(op, Arrive) and _is_open(op)]
-    wanted = {op.releases: op.loc for op in releases if op.releases is not None}
+    wanted = {array: op.loc for op in function.walk() for array in _given_back(op)}
     if not wanted or function.cluster_size == 1:
         return function
     masks = _masks(function, wanted)
@@ -36,22 +35,23 @@ def lower_releases(function: Function) -> Function:
     before: list[Op] = []
 
     def visit(op: Op) -> list[Op] | None:
-        if not isinstance(op, Arrive) or not _is_open(op):
-            return None
-        assert op.releases is not None
-        by_rank = masks[op.releases]
-        if all(mask == 1 << rank for rank, mask in enumerate(by_rank)):
-            return None
-        if by_rank not in values:
-            values[by_rank] = _value(by_rank, before, op.loc)
-        return [dataclasses.replace(op, ctas=values[by_rank])]
+        for array in _given_back(op):
+            by_rank = masks[array]
+            if any(mask != 1 << rank for rank, mask in enumerate(by_rank)):
+                if by_rank not in values:
+                    values[by_rank] = _value(by_rank, before, op.loc)
+                return [op.in_ctas(values[by_rank])]
+        return None
 
     body = rewrite(function.body, visit)
     return dataclasses.replace(function, body=Block((*before, *body.ops)))
 
 
-def _is_open(op: Arrive) -> bool:
-    return op.releases is not None and op.ctas is None
+def _given_back(op: Op) -> Iterator[BarrierArray]:
+    """The array whose stage the instruction gives back, where it does not say to which CTAs."""
+    for arrival in op.effects().arrivals:
+        if arrival.gives_back is not None and arrival.mask is None:
+            yield arrival.gives_back
 
 
 def _masks(function: Function, wanted: dict[BarrierArray, Location]) -> dict[BarrierArray, Masks]:

@@ -13,6 +13,7 @@ import numpy as np
 from phalanx.errors import Error
 from phalanx.ir import effects as fx
 from phalanx.ir.core import Function, Op
+from phalanx.ir.engines import COPY_ENGINE, TENSOR_CORES, Engine
 from phalanx.ir.location import Location
 from phalanx.ir.memory import unit_of
 from phalanx.ir.views import BarrierArray
@@ -39,18 +40,22 @@ SKIPPED = frozenset({
 })
 """Errors of the simulator after which the run goes on without the instruction."""
 SUSPECTS_PER_LINE = 16
-READ, BY_MMA_GROUP, BY_BULK_GROUP = fx.Mode.READ, fx.When.MMA_GROUP, fx.When.BULK_GROUP
+READ = fx.Mode.READ
 
 
 class ClusterState:
     """Everything about one cluster slot of the machine."""
 
-    def __init__(self, cluster: Cluster, tracked: set[Any], *, relaxed: bool, overlaps: bool) -> None:
+    def __init__(
+        self, cluster: Cluster, tracked: set[Any], engines: tuple[Engine, ...], *, relaxed: bool, overlaps: bool
+    ) -> None:
         self.cluster = cluster
         ctas = cluster.ctas
         agents = [[cta.main, *cta.main.children] for cta in ctas]
         barriers = [[barrier for array in cta.barriers.values() for barrier in array] for cta in ctas]
-        self.layout = Layout(len(ctas), len(agents[0]), len(barriers[0]), relaxed=relaxed, overlaps=overlaps)
+        self.layout = Layout(
+            len(ctas), len(agents[0]), len(barriers[0]), engines, relaxed=relaxed, overlaps=overlaps
+        )
         self.clocks: list[AgentClock] = []
         self.barriers: list[BarrierClock] = []
         self.shadows: list[SharedShadow] = []
@@ -120,6 +125,10 @@ class Checker(Monitor):
                 self.unordered.add(op)
         self.arriving = {op for op in function.walk() if op.effects().arrivals}
         self.relaxed = bool(self.unordered) or any(not meeting.releases for e in effects for meeting in e.rendezvous)
+        self.engines = tuple(dict.fromkeys([
+            *(access.engine for e in effects for access in e.accesses if access.engine is not None),
+            *(group.engine for e in effects for group in e.groups),
+        ]))
         self.tracked = {
             life.barrier for e in effects for life in e.lifecycle if life.life is fx.Life.INVALIDATE
         }
@@ -131,7 +140,7 @@ class Checker(Monitor):
             state = self.states.get(cta.cluster)
             if state is None:
                 state = self.states[cta.cluster] = ClusterState(
-                    cta.cluster, self.tracked, relaxed=self.relaxed, overlaps=self.overlaps
+                    cta.cluster, self.tracked, self.engines, relaxed=self.relaxed, overlaps=self.overlaps
                 )
             state.reset()
 
@@ -162,8 +171,8 @@ class Checker(Monitor):
                 if phase > barrier.waited and not work.faulty and work.op not in self.racing_ops:
                     self.never_waited(barrier, work)
         for clock in state.clocks:
-            for read in (clock.last_store, clock.last_product):
-                if read is not None and clock.now[read.dim] < read.epoch and read.op not in self.racing_ops:
+            for read in clock.last_read.values():
+                if clock.now[read.dim] < read.epoch and read.op not in self.racing_ops:
                     self.findings.add("unfinished", read.op.loc, describe=partial(messages.unfinished_group, read))
 
     def fork(self, parent: Agent, child: Agent) -> None:
@@ -274,17 +283,13 @@ class Checker(Monitor):
 
     def _group_access(self, clock: AgentClock, op: Op, access: fx.Access, place: Any, work: CopyWork) -> None:
         """Work that ends with a group of its issuer."""
-        if access.when is BY_MMA_GROUP:
-            dim, epoch = clock.layout.mma + clock.dim, clock.mma_commits + 1
-        else:
-            dim = clock.reads_dim if access.mode is READ else clock.writes_dim
-            epoch = clock.commits + 1
-        record = Record(clock, op, access, place, clock.rank, dim, epoch, work)
+        engine = access.engine
+        assert engine is not None, f"{op} ends with a group, so its accesses name an engine"
+        dim = clock.groups[engine][access.mode is READ]
+        record = Record(clock, op, access, place, clock.rank, dim, clock.commits[engine] + 1, work)
         if isinstance(place, SharedPlace):
-            if access.mode is READ and access.when is BY_BULK_GROUP:
-                clock.last_store = record
-            elif access.mode is READ and access.when is BY_MMA_GROUP:
-                clock.last_product = record
+            if access.mode is READ:
+                clock.last_read[engine] = record
             self.conflicts.shared(record, self.cells(place.cta, place))
             if place.cta is not clock.agent.cta:
                 self.visit(place.cta, record)
@@ -309,17 +314,20 @@ class Checker(Monitor):
     # --- groups -----------------------------------------------------------------------------------------------------
 
     def commit(self, agent: Agent, op: Op) -> None:
-        agent.watch.commits += 1
+        agent.watch.commits[COPY_ENGINE] += 1
 
     def groups_passed(self, agent: Agent, op: Op, newest: int, read: bool) -> None:
         """The caller's own groups are over, or have read their sources; nobody else's."""
-        clock: AgentClock = agent.watch
-        done = clock.commits - newest
+        self._passed(agent.watch, COPY_ENGINE, newest, read)
+
+    def _passed(self, clock: AgentClock, engine: Engine, newest: int, read: bool = False) -> None:
+        done = clock.commits[engine] - newest
         now = clock.now
-        if done > now[clock.reads_dim]:
-            now[clock.reads_dim] = done
-        if not read and done > now[clock.writes_dim]:
-            now[clock.writes_dim] = done
+        over, reads = clock.groups[engine]
+        if done > now[reads]:
+            now[reads] = done
+        if not read and done > now[over]:
+            now[over] = done
 
     def mma_issued(
         self, agent: Agent, op: Op, product: Any, accesses: list[tuple[fx.Access, Any, list[int] | None]]
@@ -331,13 +339,10 @@ class Checker(Monitor):
             self._group_access(clock, op, access, place, work)
 
     def mma_committed(self, agent: Agent, op: Op) -> None:
-        agent.watch.mma_commits += 1
+        agent.watch.commits[TENSOR_CORES] += 1
 
     def mma_passed(self, agent: Agent, op: Op, newest: int) -> None:
-        clock: AgentClock = agent.watch
-        dim, done = clock.layout.mma + clock.dim, clock.mma_commits - newest
-        if done > clock.now[dim]:
-            clock.now[dim] = done
+        self._passed(agent.watch, TENSOR_CORES, newest)
 
     # --- mbarriers --------------------------------------------------------------------------------------------------
 
@@ -513,10 +518,11 @@ class Checker(Monitor):
             self.racing_ops.add(record.op)
             if record.work is not None:
                 self.racing_barriers.update(record.work.barriers)
-        products = before.op.family == "wgmma" and after.work is None and before.clock is after.clock
-        if products and before.cluster == after.cluster:
+        engine = before.worker
+        own = engine is not None and after.work is None and before.clock is after.clock and before.cluster == after.cluster
+        if own and engine is not None and engine.hazard:
             self.findings.add(
-                "wgmma-hazard", after.op.loc, before.op.loc, describe=lambda: messages.hazard(before, after)
+                engine.hazard, after.op.loc, before.op.loc, describe=lambda: messages.hazard(before, after, engine)
             )
             return
         self.findings.add(

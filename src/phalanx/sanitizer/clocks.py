@@ -3,9 +3,9 @@
 One vector per agent and per publication, of 64-bit numbers, in sections:
 
 - `V`, what is known in the sense of the memory model. One number per agent (its epochs), one per mbarrier (phases
-  whose completion is known, which stand for the copies that completed in them), three per agent for its groups (bulk
-  groups whose writes, or reads, were waited for, and MMA groups), and one for its reads of inboxes. Asynchronous work
-  needs no clock of its own: it is over for whoever knows its phase or its group.
+  whose completion is known, which stand for the copies that completed in them), one or two per agent and engine for its
+  groups (that were waited for; and whose reads were, where an engine tells), and one for its reads of inboxes.
+  Asynchronous work needs no clock of its own: it is over for whoever knows its phase or its group.
 - `X`, the same numbers, but only good enough to let a CTA exit: what a relaxed arrive at the cluster's barrier hands
   on.
 - `I`, epochs of each agent before its last `px.fence.barrier_init()`.
@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from phalanx.ir.effects import FenceKind
+from phalanx.ir.engines import Engine
 
 if TYPE_CHECKING:
     from phalanx.sanitizer.records import Record
@@ -42,18 +43,26 @@ class Layout:
     """Where each number of a cluster's vectors stands."""
 
     __slots__ = (
-        "agents", "barrier", "exit", "inbox", "init", "knowledge", "mma", "per_cta", "prior", "proxy", "reads", "received",
-        "seen", "sends", "size", "time", "writes",
+        "agents", "barrier", "exit", "groups", "inbox", "init", "knowledge", "per_cta", "prior", "proxy", "received",
+        "seen", "sends", "signals", "size", "time",
     )
 
-    def __init__(self, ctas: int, agents: int, barriers: int, *, relaxed: bool, overlaps: bool) -> None:
+    def __init__(
+        self, ctas: int, agents: int, barriers: int, engines: tuple[Engine, ...], *, relaxed: bool, overlaps: bool
+    ) -> None:
         self.per_cta = agents
         self.agents = ctas * agents
         self.barrier = self.agents
-        self.writes = self.barrier + ctas * barriers
-        self.reads = self.writes + self.agents
-        self.mma = self.reads + self.agents
-        self.inbox = self.mma + self.agents
+        self.signals = self.barrier + ctas * barriers
+        """How many numbers of agents and barriers there are."""
+        end = self.signals
+        self.groups: dict[Engine, tuple[int, int]] = {}
+        """For each engine, where the groups begin that are over, and those that have read their sources."""
+        for engine in engines:
+            reads = end + self.agents if engine.reads_apart else end
+            self.groups[engine] = end, reads
+            end = reads + self.agents
+        self.inbox = end
         self.knowledge = self.inbox + self.agents
         """The length of V; X has the same."""
         self.exit = self.knowledge if relaxed else 0
@@ -67,7 +76,7 @@ class Layout:
         self.received = end + self.agents
         self.time = end + 2 * self.agents * (ctas > 1)
         """Where T begins: numbers of agents and of barriers as in V."""
-        self.prior = self.time + self.writes
+        self.prior = self.time + self.signals
         """Where it says that the launch before is over. Without overlap nothing is there: the vector ends before it."""
         self.size = self.prior + overlaps
         self.sends: np.ndarray = np.arange(0)
@@ -78,8 +87,8 @@ class AgentClock:
     """What one agent knows. `now` is a view of `vector` that is cheap to read number by number."""
 
     __slots__ = (
-        "agent", "cluster", "commits", "dim", "fenced", "last_product", "last_store", "layout", "locally", "mma_commits",
-        "now", "own", "rank", "reads_dim", "received", "seen", "unacquired", "vector", "writes_dim",
+        "agent", "cluster", "commits", "dim", "fenced", "groups", "last_read", "layout", "locally", "now", "own", "rank",
+        "received", "seen", "unacquired", "vector",
     )
 
     def __init__(self, agent: Agent, dim: int, layout: Layout) -> None:
@@ -87,8 +96,8 @@ class AgentClock:
         self.rank = agent.cta.rank
         self.dim = dim
         self.layout = layout
-        self.writes_dim = layout.writes + dim
-        self.reads_dim = layout.reads + dim
+        self.groups = {engine: (over + dim, read + dim) for engine, (over, read) in layout.groups.items()}
+        """For each engine, the numbers of its groups that are over, and that have read their sources."""
         self.vector = np.zeros(layout.size, np.int64)
         first = self.rank * layout.per_cta
         self.own = slice(first, first + layout.per_cta)
@@ -106,9 +115,10 @@ class AgentClock:
         self.cluster = cluster
         self.vector.fill(0)
         self.now[self.dim] = 1
-        self.commits = self.mma_commits = 0
-        self.last_store: Record | None = None
-        self.last_product: Record | None = None
+        self.commits = dict.fromkeys(self.groups, 0)
+        """For each engine, how many groups were committed."""
+        self.last_read: dict[Engine, Record] = {}
+        """For each engine, the last read of shared memory by work in its groups."""
         self.fenced: np.ndarray | None = None
         self.unacquired: np.ndarray | None = None
         """Stores of other CTAs that a wait of CTA scope did not acquire; a fence may."""
@@ -162,7 +172,7 @@ class AgentClock:
             kinds = (kind, FenceKind.PROXY_CTA) if kind is FenceKind.PROXY_CLUSTER else (kind,)
             for covered in kinds:
                 self._mark(layout.proxy[covered])
-                self.locally[covered] = self.vector[: layout.writes].copy()
+                self.locally[covered] = self.vector[: layout.signals].copy()
         self.tick()
 
     def _mark(self, section: int) -> None:

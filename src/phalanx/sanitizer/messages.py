@@ -9,9 +9,9 @@ import numpy as np
 
 from phalanx.errors import Error
 from phalanx.ir.core import Function, Op
-from phalanx.ir.effects import Mode
+from phalanx.ir.effects import Life, Mode
+from phalanx.ir.engines import Engine
 from phalanx.ir.location import Location
-from phalanx.ir.ops.mbarrier import BarrierInit
 from phalanx.ir.views import GlobalView
 from phalanx.sanitizer.accesses import is_known, is_seen
 from phalanx.sanitizer.barriers import BarrierClock, Event, PhaseLog
@@ -26,12 +26,7 @@ from phalanx.sim.report import barrier_state
 
 def call(op: Op) -> str:
     """`px.tma.load`, as the user wrote it."""
-    mnemonic = op.mnemonic
-    if mnemonic.startswith("mbarrier."):
-        return {"mbarrier.arrive_expect_tx": ".arrive_and_expect_tx", "mbarrier.inval": ".invalidate"}.get(
-            mnemonic, "." + mnemonic.removeprefix("mbarrier.")
-        )
-    return "px." + op.written
+    return op.call
 
 
 def named(barrier: MBarrier) -> str:
@@ -93,11 +88,13 @@ def common_row(before: Record, after: Record) -> tuple[str, ...]:
     return (f"both name row {rows[0]}",) if len(rows) else ()
 
 
-def hazard(before: Record, after: Record) -> Finding:
+def hazard(before: Record, after: Record, engine: Engine) -> Finding:
+    """The agent that gave an engine work touches what the work is about, without waiting for it."""
+    first = engine.first_reads if before.mode is Mode.READ else engine.first
     return Finding(
-        "wgmma-hazard",
-        f"{call(after.op)} {after.verb} {after.region()} while the product of {place(before.op)}, of the same role, "
-        "still reads it; px.wgmma_commit() and px.wgmma_wait(n) first",
+        engine.hazard,
+        f"{call(after.op)} {after.verb} {after.region()} while the {engine.work} of {place(before.op)}, of the same role, "
+        f"still {before.verb} it; {first.format(role=before.actor().role)}",
         after.op.loc, before.op.loc, (after.actor(), before.actor()), label=label(after), other_label=label(before),
     )
 
@@ -143,11 +140,10 @@ def race_remedy(before: Record, after: Record) -> str:
             meant = ", or, if what was there before is meant, let the copy wait until it was read"
             return wait + meant * forgot_to_wait(after, before)
         return f"let {doer} come after a wait for {named(barrier)} (phase {phase})"
-    if work is not None and before.op.family == "wgmma":
-        return "px.wgmma_commit() and px.wgmma_wait(n) first" + handed_over(before, after)
-    if work is not None:
-        kind = "px.tma.wait(n, read=True)" if before.mode is Mode.READ else "px.tma.wait(n)"
-        return f"commit the copy and call {kind} in {before.actor().role} first" + handed_over(before, after)
+    engine = before.worker
+    if work is not None and engine is not None:
+        first = engine.first_reads if before.mode is Mode.READ else engine.first
+        return first.format(role=before.actor().role) + handed_over(before, after)
     crosses = before.clock.rank != after.clock.rank
     hand = "px.cluster.sync() or an arrive with ctas=" if crosses else "an arrive"
     return (
@@ -289,7 +285,10 @@ def rival(error: Error, barrier: MBarrier | None, function: Function) -> Locatio
     event = state.ended if error.kind == "barrier-invalidated" else state.init
     if event is not None:
         return event.op.loc
-    inits = (op.loc for op in function.walk() if isinstance(op, BarrierInit) and op.barrier is barrier.array)
+    inits = (
+        op.loc for op in function.walk() for life in op.effects().lifecycle
+        if life.life is Life.INIT and life.barrier is barrier.array
+    )
     return next(inits, None)
 
 
@@ -399,12 +398,11 @@ def unfinished_load(barrier: BarrierClock, work: CopyWork) -> Finding:
 
 def unfinished_group(read: Record) -> Finding:
     """A store or a product whose reads of shared memory nobody waited for."""
-    if read.dim == read.clock.layout.mma + read.clock.dim:
-        committed, commit, wait = read.clock.mma_commits, "px.wgmma_commit()", "px.wgmma_wait(0)"
-    else:
-        committed, commit, wait = read.clock.commits, "px.tma.commit()", "px.tma.wait(0, read=True)"
-    if read.epoch > committed:
-        what, fix = "was never committed", f"{commit} and {wait} in the same role"
+    engine = read.worker
+    assert engine is not None, "only an engine's work is in groups"
+    wait = engine.wait_reads.format(n=0)
+    if read.epoch > read.clock.commits[engine]:
+        what, fix = "was never committed", f"{engine.commit} and {wait} in the same role"
     else:
         what, fix = "was committed, but nobody waited for it", f"call {wait} in the same role"
     return Finding(

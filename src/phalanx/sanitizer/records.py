@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from phalanx.frozen import frozen
 from phalanx.ir.core import Op
 from phalanx.ir.effects import Access, Mode, Proxy
+from phalanx.ir.engines import Engine
 from phalanx.ir.views import GlobalView, SharedView
 from phalanx.sim.barriers import MBarrier
 
@@ -102,10 +103,16 @@ class Record:
             return "signals"
         return VERBS[self.mode]
 
+    @property
+    def worker(self) -> Engine | None:
+        """The engine that does it; None where a thread does, or a store that is on its way."""
+        return None if self.access is None else self.access.engine
+
     def actor(self) -> Actor:
         engine = None
         if self.work is not None:
-            engine = "tensor cores" if self.op.family == "wgmma" else "TMA engine" if self.engine else "store in flight"
+            worker = self.worker
+            engine = "store in flight" if worker is None else worker.name
         return actor_of(self.clock.agent, self.cluster, engine)
 
     def region(self) -> str:

@@ -9,9 +9,8 @@ from typing import Any
 from phalanx.analysis.divisibility import Divisibility, find_divisibility
 from phalanx.cuda.lower.row_copies import copies_of, is_fast
 from phalanx.ir.core import Function, Note, Op
-from phalanx.ir.effects import Proxy, When
+from phalanx.ir.effects import Proxy, Use
 from phalanx.ir.ops.cluster import ClusterStore
-from phalanx.ir.ops.gather import RowCopy
 from phalanx.ir.ops.memory import ATOMICS, Load, Store
 from phalanx.ir.types import TileType
 from phalanx.ir.values import Const, Value
@@ -59,9 +58,9 @@ def choose_shared_layouts(
             view = access.region
             if not isinstance(view, SharedView):
                 continue
-            if access.when is When.MMA_GROUP:
+            if access.use is Use.OPERAND and access.proxy is Proxy.ASYNC:
                 multiplied.setdefault(view.buffer, []).append(view)
-            elif isinstance(op, RowCopy):
+            elif access.use is Use.ROWS:
                 gathered.setdefault(view.buffer, []).append(view)
             elif access.proxy is Proxy.ASYNC:
                 copied.setdefault(view.buffer, []).append(view)

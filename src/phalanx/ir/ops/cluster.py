@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from math import prod
 from typing import ClassVar
 
@@ -18,8 +19,11 @@ from phalanx.ir.effects import (
     Proxy,
     Rendezvous,
     Span,
+    Use,
     When,
 )
+from phalanx.ir.engines import COPY_ENGINE
+from phalanx.ir.traits import Fold
 from phalanx.ir.types import ArrayType
 from phalanx.ir.values import Const, Value
 from phalanx.ir.views import BarrierArray, BarrierRef, GlobalView, SharedBuffer, SharedView
@@ -31,8 +35,13 @@ class ClusterRank(Op):
     """This CTA's rank in its cluster (x fastest), or its coordinate along `dim`."""
 
     mnemonic: ClassVar[str] = "cluster.rank"
+    nonnegative: ClassVar[bool] = True
     dim: int | None = attribute()
     result: Value = defined()
+
+    def in_rank(self, cluster: tuple[int, int, int], rank: int) -> int:
+        x, y, _ = cluster
+        return rank if self.dim is None else (rank % x, rank // x % y, rank // (x * y))[self.dim]
 
 
 @frozen(eq=False, repr=False)
@@ -40,6 +49,7 @@ class ClusterId(Op):
     """The cluster's index in the grid, linear or along `dim`."""
 
     mnemonic: ClassVar[str] = "cluster.id"
+    nonnegative: ClassVar[bool] = True
     dim: int | None = attribute()
     result: Value = defined()
 
@@ -111,8 +121,8 @@ class ClusterCopy(Op):
         nbytes = self.dst.nbytes if self.nbytes is None else self.nbytes
         return Effects(
             accesses=(
-                Access(Mode.READ, self.src, Proxy.ASYNC, When.BARRIER),
-                Access(Mode.WRITE, self.dst, Proxy.ASYNC, When.BARRIER),
+                Access(Mode.READ, self.src, Proxy.ASYNC, When.BARRIER, use=Use.COPY, engine=COPY_ENGINE),
+                Access(Mode.WRITE, self.dst, Proxy.ASYNC, When.BARRIER, use=Use.COPY, engine=COPY_ENGINE),
             ),
             expects=(Expect(self.bar, self.nbytes or Const(self.dst.nbytes), self.ctas),) * self.arm,
             arrivals=(Arrival(self.bar, Const(1), self.ctas, Span(self.scope)),) * self.arm,
@@ -142,9 +152,13 @@ class ClusterStore(Op):
 
 
 @frozen(eq=False, repr=False)
-class _Collective(Op):
-    """A copy from global memory into all CTAs of the mask `ctas`; a pass turns it into what each rank issues."""
+class Collective(Op):
+    """A copy from global memory into all CTAs of the mask `ctas`; a pass turns it into what each rank issues.
 
+    `shares`: each CTA fetches a part; else one fetches the whole.
+    """
+
+    shares: ClassVar[bool] = False
     src: GlobalView = operand()
     dst: SharedView = operand()
     bar: BarrierRef = operand()
@@ -154,26 +168,35 @@ class _Collective(Op):
     def effects(self) -> Effects:
         return Effects(
             accesses=(
-                Access(Mode.READ, self.src, Proxy.ASYNC, When.BARRIER),
-                Access(Mode.WRITE, self.dst, Proxy.ASYNC, When.BARRIER, self.ctas),
+                Access(Mode.READ, self.src, Proxy.ASYNC, When.BARRIER, use=Use.COPY, engine=COPY_ENGINE),
+                Access(Mode.WRITE, self.dst, Proxy.ASYNC, When.BARRIER, self.ctas, use=Use.COPY, engine=COPY_ENGINE),
             ),
             completes=(Complete(self.bar, self.dst.nbytes, self.ctas),),
             executor=Executor.ONE,
         )
 
+    @property
+    def collective(self) -> Collective:
+        return self
+
 
 @frozen(eq=False, repr=False)
-class ClusterLoad(_Collective):
+class ClusterLoad(Collective):
     """Every CTA of the mask fetches its share of the tile, along the slowest axis, and multicasts it to all of them."""
 
     mnemonic: ClassVar[str] = "cluster.load"
+    shares: ClassVar[bool] = True
 
 
 @frozen(eq=False, repr=False)
-class ClusterMulticast(_Collective):
+class ClusterMulticast(Collective):
     """The lowest rank of the mask fetches the tile for all of them; a CTA outside its own mask fetches its own."""
 
     mnemonic: ClassVar[str] = "cluster.multicast"
+
+    @property
+    def written(self) -> str:
+        return "cluster.copy"
 
 
 @frozen(eq=False, repr=False)
@@ -202,6 +225,18 @@ class Exchange(Op):
     slots: SharedBuffer | None
     barrier: BarrierArray | None
     protocol: Block
+
+    @property
+    def exchange(self) -> Exchange:
+        return self
+
+    def placed(self, slots: SharedBuffer, barrier: BarrierArray | None) -> Exchange:
+        """The same exchange with its inboxes and barriers."""
+        return dataclasses.replace(self, slots=slots, barrier=barrier)  # type: ignore[call-arg]
+
+    def following(self, protocol: Block) -> Exchange:
+        """The same exchange with what happens in it."""
+        return dataclasses.replace(self, protocol=protocol)  # type: ignore[call-arg]
 
     @property
     def sent(self) -> tuple[Value, ...]:
@@ -246,6 +281,10 @@ class ClusterReduce(Exchange):
     slots: SharedBuffer | None = storage(default=None)
     barrier: BarrierArray | None = storage(default=None)
     protocol: Block = block(default=UNWRITTEN)
+
+    @property
+    def fold(self) -> Fold | None:
+        return Fold(self.fn, self.x) if self.cta is None else None
 
     @property
     def sent(self) -> tuple[Value, ...]:

@@ -174,6 +174,7 @@ class BlockId(Op):
     """The index of this CTA in the grid along `dim`."""
 
     mnemonic: ClassVar[str] = "block_id"
+    nonnegative: ClassVar[bool] = True
     dim: int = attribute()
     result: Value = defined()
 
@@ -183,6 +184,7 @@ class NumBlocks(Op):
     """The number of CTAs of the grid along `dim`."""
 
     mnemonic: ClassVar[str] = "num_blocks"
+    nonnegative: ClassVar[bool] = True
     dim: int = attribute()
     result: Value = defined()
 
@@ -192,6 +194,7 @@ class Print(Op):
     """Prints text and values once per agent."""
 
     mnemonic: ClassVar[str] = "print"
+    takes_every_warp: ClassVar[bool] = True
     parts: tuple[str | Value, ...] = operand()
 
 

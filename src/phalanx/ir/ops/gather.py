@@ -6,7 +6,8 @@ from typing import ClassVar
 
 from phalanx.frozen import frozen
 from phalanx.ir.core import Op
-from phalanx.ir.effects import Access, Complete, Effects, Executor, Mode, Proxy, When
+from phalanx.ir.effects import Access, Complete, Effects, Executor, Mode, Proxy, Use, When
+from phalanx.ir.engines import COPY_ENGINE
 from phalanx.ir.values import Value
 from phalanx.ir.views import BarrierRef, GlobalView, SharedView
 from phalanx.markers import attribute, operand
@@ -100,8 +101,8 @@ def _gathers(
 ) -> Effects:
     return Effects(
         accesses=(
-            *(Access(Mode.READ, row, Proxy.ASYNC, When.BARRIER) for row in rows),
-            Access(Mode.WRITE, dst, Proxy.ASYNC, When.BARRIER, mask),
+            *(Access(Mode.READ, row, Proxy.ASYNC, When.BARRIER, use=Use.ROWS, engine=COPY_ENGINE) for row in rows),
+            Access(Mode.WRITE, dst, Proxy.ASYNC, When.BARRIER, mask, use=Use.ROWS, engine=COPY_ENGINE),
         ),
         completes=(Complete(bar, dst.nbytes, mask),),
         executor=executor,
@@ -111,8 +112,8 @@ def _gathers(
 def _scatters(src: SharedView, rows: tuple[GlobalView, ...]) -> Effects:
     return Effects(
         accesses=(
-            Access(Mode.READ, src, Proxy.ASYNC, When.BULK_GROUP),
-            *(Access(Mode.WRITE, row, Proxy.ASYNC, When.BULK_GROUP) for row in rows),
+            Access(Mode.READ, src, Proxy.ASYNC, When.BULK_GROUP, use=Use.ROWS, engine=COPY_ENGINE),
+            *(Access(Mode.WRITE, row, Proxy.ASYNC, When.BULK_GROUP, use=Use.ROWS, engine=COPY_ENGINE) for row in rows),
         ),
         executor=Executor.ONE,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import ClassVar
 
 from phalanx.frozen import frozen
@@ -37,6 +38,7 @@ class BarrierInit(Op):
     """
 
     mnemonic: ClassVar[str] = "mbarrier.init"
+    method: ClassVar[str] = "init"
     barrier: BarrierArray = storage()
     index: Value | None = operand(default=None)
     count: Value | None = operand(default=None)
@@ -46,12 +48,16 @@ class BarrierInit(Op):
     def effects(self) -> Effects:
         return Effects(lifecycle=(Lifecycle(Life.INIT, self.barrier, self.index),), executor=Executor.ONE)
 
+    def counting(self, factor: int) -> Op:
+        return self if factor == self.factor else dataclasses.replace(self, factor=factor)
+
 
 @frozen(eq=False, repr=False)
 class BarrierInvalidate(Op):
     """Ends the life of one barrier, so that its memory may hold something else."""
 
     mnemonic: ClassVar[str] = "mbarrier.inval"
+    method: ClassVar[str] = "invalidate"
     bar: BarrierRef = operand()
 
     def effects(self) -> Effects:
@@ -82,6 +88,7 @@ class Arrive(Op):
     """
 
     mnemonic: ClassVar[str] = "mbarrier.arrive"
+    method: ClassVar[str] = "arrive"
     bar: BarrierRef = operand()
     count: Value = operand()
     ctas: Value | None = operand(default=None)
@@ -93,8 +100,16 @@ class Arrive(Op):
     relaxed: bool = attribute(default=False)
 
     def effects(self) -> Effects:
-        arrival = Arrival(self.bar, self.count, self.ctas, Span(self.scope), not self.relaxed)
+        arrival = Arrival(self.bar, self.count, self.ctas, Span(self.scope), not self.relaxed, self.releases, divisible=True)
         return Effects(arrivals=(arrival,), executor=Executor.ONE)
+
+    def in_ctas(self, ctas: Value) -> Op:
+        return dataclasses.replace(self, ctas=ctas)
+
+    def in_form(self, form: str, factor: int, spread: bool) -> Op:
+        if (form, factor, spread) == (self.form, self.factor, self.spread):
+            return self
+        return dataclasses.replace(self, form=form, factor=factor, spread=spread)
 
 
 @frozen(eq=False, repr=False)
@@ -102,6 +117,7 @@ class ExpectTx(Op):
     """The barrier's current phase waits for `nbytes` more; here or in every CTA of the mask `ctas`."""
 
     mnemonic: ClassVar[str] = "mbarrier.expect_tx"
+    method: ClassVar[str] = "expect_tx"
     bar: BarrierRef = operand()
     nbytes: Value = operand()
     ctas: Value | None = operand(default=None)
@@ -118,6 +134,7 @@ class ArriveExpectTx(Op):
     """
 
     mnemonic: ClassVar[str] = "mbarrier.arrive_expect_tx"
+    method: ClassVar[str] = "arrive_and_expect_tx"
     bar: BarrierRef = operand()
     nbytes: Value = operand()
     ctas: Value | None = operand(default=None)
@@ -137,6 +154,7 @@ class Transaction(Op):
     """One arrive with the bytes that the copies of `body` bring this CTA; a pass turns it into `ArriveExpectTx`."""
 
     mnemonic: ClassVar[str] = "mbarrier.transaction"
+    method: ClassVar[str] = "transaction"
     bar: BarrierRef = operand()
     body: Block = block()
 
@@ -146,6 +164,7 @@ class Wait(Op):
     """Blocks until the phase of `parity` is complete. `scope` is the compiler's choice, as of `Arrive`."""
 
     mnemonic: ClassVar[str] = "mbarrier.wait"
+    method: ClassVar[str] = "wait"
     bar: BarrierRef = operand()
     parity: Value = operand()
     scope: str = attribute(default="cta")
@@ -159,6 +178,7 @@ class TestWait(Op):
     """Asks whether the phase of `parity` is complete; the answer is the same in all threads of the agent."""
 
     mnemonic: ClassVar[str] = "mbarrier.test_wait"
+    method: ClassVar[str] = "test_wait"
     bar: BarrierRef = operand()
     parity: Value = operand()
     result: Value = defined()

@@ -18,6 +18,7 @@ class Extent(Op):
     """The size of an array along one axis."""
 
     mnemonic: ClassVar[str] = "extent"
+    nonnegative: ClassVar[bool] = True
     array: Param = operand()
     axis: int = attribute()
     result: Value = defined()

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from phalanx.frozen import frozen
 from phalanx.ir.core import Op
-from phalanx.ir.effects import Access, Effects, Mode
+from phalanx.ir.effects import Access, Effects, Mode, Use
 from phalanx.ir.types import DType
 from phalanx.ir.values import Value
 from phalanx.ir.views import SharedView
@@ -42,7 +42,7 @@ class Mma(Op):
 
     def effects(self) -> Effects:
         operands = [item for item in (self.a, self.b) if isinstance(item, SharedView)]
-        return Effects(accesses=tuple(Access(Mode.READ, view) for view in operands))
+        return Effects(accesses=tuple(Access(Mode.READ, view, use=Use.OPERAND) for view in operands))
 
     def updates(self) -> tuple[tuple[Value, Value], ...]:
         return () if self.acc is None else ((self.acc, self.result),)

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from phalanx.frozen import frozen
 from phalanx.ir.core import Op
+from phalanx.ir.traits import Fold
 from phalanx.ir.values import Value, constant_of
 from phalanx.markers import attribute, defined, operand
 
@@ -133,6 +134,10 @@ class Reduce(Op):
     axis: int = attribute()
     keepdims: bool = attribute()
     result: Value = defined()
+
+    @property
+    def fold(self) -> Fold:
+        return Fold(self.fn, self.x, self.axis)
 
 
 @frozen(eq=False, repr=False)

@@ -8,15 +8,17 @@ from phalanx.frozen import frozen
 from phalanx.ir.core import Op
 from phalanx.ir.effects import (
     Access,
-    BulkGroup,
     Complete,
     Effects,
     Executor,
+    Group,
     GroupAction,
     Mode,
     Proxy,
+    Use,
     When,
 )
+from phalanx.ir.engines import COPY_ENGINE
 from phalanx.ir.values import Value
 from phalanx.ir.views import BarrierRef, GlobalView, SharedView
 from phalanx.markers import attribute, operand
@@ -44,8 +46,8 @@ class TmaLoad(Op):
     def effects(self) -> Effects:
         return Effects(
             accesses=(
-                Access(Mode.READ, self.src, Proxy.ASYNC, When.BARRIER),
-                Access(Mode.WRITE, self.dst, Proxy.ASYNC, When.BARRIER, self.multicast),
+                Access(Mode.READ, self.src, Proxy.ASYNC, When.BARRIER, use=Use.COPY, engine=COPY_ENGINE),
+                Access(Mode.WRITE, self.dst, Proxy.ASYNC, When.BARRIER, self.multicast, use=Use.COPY, engine=COPY_ENGINE),
             ),
             completes=(Complete(self.bar, self.dst.nbytes, self.multicast),),
             executor=Executor.ONE,
@@ -64,8 +66,8 @@ class TmaStore(Op):
     def effects(self) -> Effects:
         return Effects(
             accesses=(
-                Access(Mode.READ, self.src, Proxy.ASYNC, When.BULK_GROUP),
-                Access(Mode.WRITE, self.dst, Proxy.ASYNC, When.BULK_GROUP),
+                Access(Mode.READ, self.src, Proxy.ASYNC, When.BULK_GROUP, use=Use.COPY, engine=COPY_ENGINE),
+                Access(Mode.WRITE, self.dst, Proxy.ASYNC, When.BULK_GROUP, use=Use.COPY, engine=COPY_ENGINE),
             ),
             executor=Executor.ONE,
         )
@@ -84,8 +86,8 @@ class TmaReduce(Op):
     def effects(self) -> Effects:
         return Effects(
             accesses=(
-                Access(Mode.READ, self.src, Proxy.ASYNC, When.BULK_GROUP),
-                Access(Mode.ATOMIC, self.dst, Proxy.ASYNC, When.BULK_GROUP, folds=self.op),
+                Access(Mode.READ, self.src, Proxy.ASYNC, When.BULK_GROUP, use=Use.COPY, engine=COPY_ENGINE),
+                Access(Mode.ATOMIC, self.dst, Proxy.ASYNC, When.BULK_GROUP, folds=self.op, use=Use.COPY, engine=COPY_ENGINE),
             ),
             executor=Executor.ONE,
         )
@@ -98,7 +100,7 @@ class TmaCommit(Op):
     mnemonic: ClassVar[str] = "tma.commit"
 
     def effects(self) -> Effects:
-        return Effects(bulk_groups=(BulkGroup(GroupAction.COMMIT),), executor=Executor.ONE)
+        return Effects(groups=(Group(COPY_ENGINE, GroupAction.COMMIT),), executor=Executor.ONE)
 
 
 @frozen(eq=False, repr=False)
@@ -111,7 +113,7 @@ class TmaWait(Op):
 
     def effects(self) -> Effects:
         action = GroupAction.WAIT_READ if self.read else GroupAction.WAIT
-        return Effects(bulk_groups=(BulkGroup(action, self.n),), executor=Executor.ONE)
+        return Effects(groups=(Group(COPY_ENGINE, action, self.n),), executor=Executor.ONE)
 
 
 @frozen(eq=False, repr=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import ClassVar
 
 from phalanx.frozen import frozen
@@ -10,13 +11,15 @@ from phalanx.ir.effects import (
     Access,
     Accumulation,
     Effects,
+    Group,
     GroupAction,
-    MmaGroup,
     Mode,
     Proxy,
     Target,
+    Use,
     When,
 )
+from phalanx.ir.engines import REGISTER_FENCES, TENSOR_CORES
 from phalanx.ir.types import DType, bf16, f8e4m3, f8e5m2, f16, f32, i8, i32, u8
 from phalanx.ir.values import Value
 from phalanx.ir.views import SharedView
@@ -66,8 +69,11 @@ class Wgmma(Op):
     def effects(self) -> Effects:
         operands = [item for item in (self.a, self.b) if isinstance(item, SharedView)]
         return Effects(
-            accesses=tuple(Access(Mode.READ, view, Proxy.ASYNC, When.MMA_GROUP) for view in operands),
-            accumulations=(Accumulation(self.acc, self.result),),
+            accesses=tuple(
+                Access(Mode.READ, view, Proxy.ASYNC, When.MMA_GROUP, use=Use.OPERAND, engine=TENSOR_CORES)
+                for view in operands
+            ),
+            accumulations=(Accumulation(self.acc, self.result, TENSOR_CORES),),
             target=HOPPER,
         )
 
@@ -89,7 +95,10 @@ class WgmmaFence(Op):
     mnemonic: ClassVar[str] = "wgmma.fence"
 
     def effects(self) -> Effects:
-        return Effects(mma_groups=(MmaGroup(GroupAction.FENCE),), target=HOPPER)
+        return Effects(groups=(Group(TENSOR_CORES, GroupAction.FENCE),), target=HOPPER)
+
+
+REGISTER_FENCES[TENSOR_CORES] = WgmmaFence
 
 
 @frozen(eq=False, repr=False)
@@ -103,7 +112,7 @@ class WgmmaCommit(Op):
         return "wgmma_commit"
 
     def effects(self) -> Effects:
-        return Effects(mma_groups=(MmaGroup(GroupAction.COMMIT),), target=HOPPER)
+        return Effects(groups=(Group(TENSOR_CORES, GroupAction.COMMIT),), target=HOPPER)
 
 
 @frozen(eq=False, repr=False)
@@ -123,7 +132,12 @@ class WgmmaWait(Op):
         return "wgmma_wait"
 
     def effects(self) -> Effects:
-        return Effects(mma_groups=(MmaGroup(GroupAction.WAIT, self.n),), target=HOPPER)
+        return Effects(groups=(Group(TENSOR_CORES, GroupAction.WAIT, self.n),), target=HOPPER)
 
     def updates(self) -> tuple[tuple[Value, Value], ...]:
         return tuple(zip(self.accs, self.results, strict=True))
+
+    def without_update(self, old: Value) -> Op:
+        pairs = [(acc, result) for acc, result in self.updates() if acc is not old]
+        accs, results = zip(*pairs, strict=True) if pairs else ((), ())
+        return dataclasses.replace(self, accs=tuple(accs), results=tuple(results))

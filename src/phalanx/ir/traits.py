@@ -1,0 +1,75 @@
+"""What instructions say of themselves besides their effects: properties that passes ask for, each with its usual answer.
+
+An instruction overrides the ones that are different for it. So a pass need not know which instructions there are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from phalanx.frozen import frozen
+from phalanx.ir.values import Value
+
+if TYPE_CHECKING:
+    from phalanx.ir.core import Op
+    from phalanx.ir.ops.cluster import Collective, Exchange
+
+
+@frozen
+class Fold:
+    """What an instruction defines is `x`, folded with `fn`: along `axis`, or over the CTAs of the cluster without one."""
+
+    fn: str
+    x: Value
+    axis: int | None = None
+
+
+class Traits:
+    """The properties of every instruction, with what holds for most of them.
+
+    `method`: what users write after a barrier's name, for what they call as a method of it. `nonnegative`: the scalar that
+    it defines is never negative. `takes_every_warp`: all warps of its agent run it, although nothing in its effects needs
+    them.
+    """
+
+    method: ClassVar[str] = ""
+    nonnegative: ClassVar[bool] = False
+    takes_every_warp: ClassVar[bool] = False
+
+    def in_rank(self, cluster: tuple[int, int, int], rank: int) -> int | None:
+        """The number that it defines in the CTA of that rank, where the cluster's shape alone decides it."""
+        return None
+
+    @property
+    def fold(self) -> Fold | None:
+        """How its result follows from one operand, if it is a reduction whose result all who take part have."""
+        return None
+
+    @property
+    def collective(self) -> Collective | None:
+        """Itself, if several CTAs carry it out together: a pass turns it into what each rank issues."""
+        return None
+
+    @property
+    def exchange(self) -> Exchange | None:
+        """Itself, if all CTAs of the cluster tell each other values by it: a pass gives it inboxes and a protocol."""
+        return None
+
+    def without_update(self, old: Value) -> Op:
+        """The same instruction, which makes no new version of the tile `old`. Only asked of one that makes some."""
+        raise NotImplementedError
+
+    def in_ctas(self, ctas: Value) -> Op:
+        """The same instruction with its arrival in the CTAs of a mask. Only asked of one that gives a stage back."""
+        raise NotImplementedError
+
+    def in_form(self, form: str, factor: int, spread: bool) -> Op | None:
+        """The same arrival, issued in that form; itself if it is so already, None where there is no choice.
+
+        `form`, `factor` and `spread` are those of `mbarrier.Arrive`.
+        """
+        return None
+
+    def counting(self, factor: int) -> Op | None:
+        """The same initialisation, with counts that are so many times as large; None if it initialises no barrier."""
+        return None
