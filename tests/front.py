@@ -8,7 +8,7 @@ from phalanx.ir.core import Function
 from phalanx.ir.types import ArrayType, DType, ScalarType, f32
 from phalanx.language.kernel import Kernel
 from phalanx.language.reader.reading import read_kernel
-from phalanx.passes.pipeline import prepare
+from phalanx.runtime.launch.targets import prepare_for
 
 Types = tuple[ArrayType | ScalarType, ...]
 
@@ -18,4 +18,4 @@ def array(rank: int, dtype: DType = f32, *, unit_inner: bool = True, aligned: bo
 
 
 def prepared(kernel: Kernel, types: Types, **constants: Any) -> Function:
-    return prepare(read_kernel(kernel, types, kernel.bind_constants(constants)).function)
+    return prepare_for(read_kernel(kernel, types, kernel.bind_constants(constants)).function)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from phalanx.errors import Error
 from phalanx.ir.types import ArrayType, ScalarType, f32, i32
 from phalanx.language.reader.reading import read_kernel
-from phalanx.passes.pipeline import prepare
+from phalanx.runtime.launch.targets import prepare_for
 
 SOURCE = (Path(__file__).parent / "healthy_kernels.py").read_text()
 TYPES = (ArrayType(2, f32), ArrayType(2, f32), ScalarType(i32), ScalarType(f32))
@@ -82,7 +82,7 @@ def check(seed: int, folder: Path) -> None:
     except (SyntaxError, IndexError):
         return  # Python refuses it before a kernel is made
     try:
-        prepare(read_kernel(kernel, TYPES, kernel.bind_constants({})).function)
+        prepare_for(read_kernel(kernel, TYPES, kernel.bind_constants({})).function)
     except Error as error:
         assert error.location.file == str(file) and error.remedy, error
         assert "internal" not in error.message and " object at 0x" not in str(error), error
@@ -100,7 +100,7 @@ _SEEDS = st.integers(0, 2**32 - 1)
 def test_the_kernels_are_healthy(folder: Path) -> None:
     module = load(SOURCE, folder / "healthy.py")
     for kernel in (module.ring, module.tiles, module.folds):
-        prepare(read_kernel(kernel, TYPES, kernel.bind_constants({})).function)
+        prepare_for(read_kernel(kernel, TYPES, kernel.bind_constants({})).function)
 
 
 @settings(max_examples=80, derandomize=True, **_QUIET)

@@ -12,7 +12,7 @@ from phalanx.ir.printer import text
 from phalanx.ir.types import ArrayType, ScalarType, f32, i32
 from phalanx.language.kernel import Kernel
 from phalanx.language.reader.reading import read_kernel
-from phalanx.passes.pipeline import prepare
+from phalanx.runtime.launch.targets import prepare_for
 
 ARRAY = ArrayType(1, f32)
 MATRIX = ArrayType(2, f32)
@@ -20,7 +20,7 @@ INT = ScalarType(i32)
 
 
 def prepared(kernel: Kernel, *types, **constants) -> Function:
-    return prepare(read_kernel(kernel, types, kernel.bind_constants(constants)).function)
+    return prepare_for(read_kernel(kernel, types, kernel.bind_constants(constants)).function)
 
 
 def listing(kernel: Kernel, *types, **constants) -> list[str]:
@@ -215,5 +215,5 @@ def test_preparing_leaves_the_function_as_it_was():
 
     function = read_kernel(simple, (ARRAY,), {}).function
     before = text(function)
-    assert text(prepare(function)) == text(prepare(function))
+    assert text(prepare_for(function)) == text(prepare_for(function))
     assert text(function) == before

@@ -16,10 +16,10 @@ from phalanx.cuda import nvrtc
 from phalanx.ir.printer import text
 from phalanx.ir.types import ArrayType, f32
 from phalanx.language.reader.reading import read_kernel
-from phalanx.passes.pipeline import prepare
 from phalanx.runtime import compiled
 from phalanx.runtime.cache import DiskCache
 from phalanx.runtime.launch import specialise
+from phalanx.runtime.launch.targets import prepare_for
 
 
 @px.kernel
@@ -28,7 +28,7 @@ def copy(X, Y, *, N=64):
 
 
 def listing(first: ArrayType, kernel=copy, **constants: int) -> str:
-    return text(prepare(read_kernel(kernel, (first, ArrayType(1, f32)), {"N": 64, **constants}).function))
+    return text(prepare_for(read_kernel(kernel, (first, ArrayType(1, f32)), {"N": 64, **constants}).function))
 
 
 @pytest.mark.parametrize("inner", [True, False])

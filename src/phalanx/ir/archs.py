@@ -34,8 +34,7 @@ MAX_DIM = 1 << 32
 MAX_BOX = 256
 """Elements of a TMA box along an axis."""
 SHARED_LIMIT = ARCHS["sm_90a"].shared_limit
-"""What kernels are fitted to before a target is named (buffers that share memory, `px.auto`): Hopper's. A smaller target
-refuses what it can't hold."""
+"""Of Hopper, to which `px.auto` is fitted for every target."""
 
 
 def arch_of(name: str | Arch) -> Arch:

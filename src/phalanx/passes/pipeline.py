@@ -1,7 +1,8 @@
-"""The passes that every target shares: from the front end's function to what the simulator runs and listings show."""
+"""The passes of every target: from the front end's function to what the simulator runs and listings show."""
 
 from __future__ import annotations
 
+from phalanx.ir.archs import Arch
 from phalanx.ir.core import Function
 from phalanx.ir.verifier import verify
 from phalanx.passes.active_warps import choose_active_warps
@@ -17,16 +18,17 @@ from phalanx.passes.release_masks import lower_releases
 from phalanx.passes.role_sync import insert_role_syncs
 from phalanx.passes.roles import merge_roles
 from phalanx.passes.scopes import choose_scopes
-from phalanx.passes.sharing import needs_sharing, share_memory
+from phalanx.passes.sharing import Fits, needs_sharing, share_memory
 from phalanx.passes.transactions import lower_transactions
 
 
-def prepare(function: Function) -> Function:
+def prepare(function: Function, arch: Arch, fits: Fits) -> Function:
     """The kernel with its roles formed, bytes and counts inferred, the promised barriers in place, memory shared.
 
-    Called by the simulator's and the CUDA back end's drivers; no target is involved. Mistakes that only show here
-    (roles that overlap, a count that contradicts the arrivals, a slice past a buffer) are `px.Error`s at the line.
-    Example: ``print(printer.text(prepare(function)))``.
+    Called by `runtime.launch.targets`, for the simulator and the CUDA back end alike. `arch` says how much shared memory
+    there is; `fits` measures a kernel with the layouts of that target. Mistakes that only show here (roles that overlap, a
+    count that contradicts the arrivals, a slice past a buffer) are `px.Error`s at the line.
+    Example: ``print(printer.text(prepare(function, arch_of("sm_90a"), fits)))``.
     """
     verify(function)  # first, so that the passes may rely on masks and indices inside their bounds
     function = merge_roles(function)
@@ -38,7 +40,7 @@ def prepare(function: Function) -> Function:
     function = insert_exit_sync(insert_entry_sync(function))
     function = choose_scopes(choose_active_warps(function))
     ordered = _keep_order(function)
-    if len(function.buffers) > 1 and needs_sharing(ordered):
+    if len(function.buffers) > 1 and needs_sharing(ordered, arch, fits):
         shared = share_memory(function)
         ordered = ordered if shared is function else _keep_order(shared)
     ordered = write_protocols(ordered)

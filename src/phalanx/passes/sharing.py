@@ -3,20 +3,20 @@
 Sharing is not free: threads must meet between the last use of one buffer and the first of the next, and a proxy fence
 may be due. So a kernel that fits as it is keeps a place for each buffer, and its code stays as it was written; one that
 does not fit into a CTA's share of an SM (all of it, or an equal part with `ctas_per_sm=`) has all buffers share that
-can. What fits is measured with the layouts that the target's passes will choose. The choice is part of the prepared
-kernel: the simulator and the checks run with the same overlaps as the GPU, `passes.role_sync` puts the barriers of
-threads that program order needs between two owners of the same bytes, and each fence put in here says why.
+can. What fits is measured with the layouts that the target will choose, by a function that the caller brings. The choice is
+part of the prepared kernel: the simulator and the checks run with the same overlaps as the GPU, `passes.role_sync` puts
+the barriers of threads that program order needs between two owners of the same bytes, and each fence put in here says why.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import prod
 
 from phalanx.analysis.lifetimes import Lifetimes, Precedence
-from phalanx.errors import Error
-from phalanx.ir.archs import SHARED_LIMIT
+from phalanx.ir.archs import Arch
 from phalanx.ir.core import Block, Function, Note, Op, map_blocks, rewrite, substitute
 from phalanx.ir.memory import Storage, unit_of
 from phalanx.ir.ops.control import Roles
@@ -24,33 +24,30 @@ from phalanx.ir.ops.memory import FenceAsyncProxy
 from phalanx.ir.types import TileType
 from phalanx.ir.views import SharedBuffer
 
-SM_BYTES = 228 * 1024
-"""Shared memory of an SM, of which every CTA on it takes 1,024 bytes more than it uses."""
 RESERVED = 1024
+"""Bytes of an SM's shared memory that every CTA on it takes beyond those that it uses. One CTA may use all the others."""
 GRAIN = 128
 """Bytes of shared memory that are handed out at a time."""
 WIDEST_ROW = 128
 """Rows of a buffer are padded to a multiple of at most so many bytes."""
 
 
-def budget(function: Function) -> int:
-    """Bytes of shared memory that a CTA may use, so that as many as were asked for are on an SM."""
-    return min(SHARED_LIMIT, SM_BYTES // function.ctas_per_sm // GRAIN * GRAIN - RESERVED)
+Fits = Callable[[Function, int], bool]
+"""Whether a prepared kernel, with the layouts that a target gives its buffers, uses at most so many bytes."""
 
 
-def needs_sharing(function: Function) -> bool:
-    """Whether a kernel, prepared without sharing, uses more than its budget."""
-    limit = budget(function)
+def budget(function: Function, arch: Arch) -> int:
+    """Bytes of shared memory that a CTA may use on a target, so that as many as were asked for are on an SM."""
+    share = (arch.shared_limit + RESERVED) // function.ctas_per_sm // GRAIN * GRAIN
+    return min(arch.shared_limit, share - RESERVED)
+
+
+def needs_sharing(function: Function, arch: Arch, fits: Fits) -> bool:
+    """Whether a kernel, prepared without sharing, uses more than its budget on the target."""
+    limit = budget(function, arch)
     if sum(buffer.nbytes for buffer in function.buffers if buffer.reuse is None) > limit:
         return True
-    if _at_most(function) <= limit:
-        return False
-    from phalanx.cuda.lower.lower import arrange, place
-
-    try:
-        return place(arrange(function), None).nbytes > limit
-    except Error:  # what the target lacks is said where the kernel is compiled for it
-        return False
+    return _at_most(function) > limit and not fits(function, limit)
 
 
 def _at_most(function: Function) -> int:

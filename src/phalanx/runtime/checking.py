@@ -17,9 +17,11 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from phalanx.errors import Error, caller_location
+from phalanx.ir.archs import ARCHS, Arch
 from phalanx.ir.core import Function
-from phalanx.runtime.launch.dispatch import BoundLaunch, debugging, require_data
+from phalanx.runtime.launch.dispatch import BoundLaunch, debugging, function_for, require_data
 from phalanx.runtime.launch.specialise import normalise_grid, read_arguments, settled_constants, specialise
+from phalanx.runtime.launch.targets import named_arch
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -34,12 +36,12 @@ FEW = 4
 """Schedules that are not worth the start of processes."""
 WORTH_PROCESSES = 4.0
 """Seconds of work that are."""
-_REFUSALS: WeakKeyDictionary[Function, Error | None] = WeakKeyDictionary()
+_REFUSALS: WeakKeyDictionary[Function, dict[Arch, Error | None]] = WeakKeyDictionary()
 
 
 def check(
     bound: BoundLaunch, *args: Any, schedules: int = DEFAULT_SCHEDULES, seed: int = 0, strict: bool = False,
-    executor: Executor | None = None, **constants: Any,
+    executor: Executor | None = None, arch: str | None = None, **constants: Any,
 ) -> Report:
     """Runs the kernel in the simulator and reports what is wrong with its choreography.
 
@@ -47,7 +49,9 @@ def check(
     `schedules` is how many orders of events are tried: asynchronous work as late as possible, as early as possible,
     then random ones from `seed` on; the first that goes off the rails ends the search. `strict=True` also asks for a
     proxy fence between a generic read and an asynchronous write. `executor`, a `concurrent.futures.Executor`, runs
-    all but the first schedule; without one, processes of this machine help where there is much to run. Example::
+    all but the first schedule; without one, processes of this machine help where there is much to run. `arch` is the
+    target whose version of the kernel is checked (default: the first of sm_90a, sm_100a, sm_120a that has all of its
+    instructions); an instruction that it lacks is an error. Example::
 
         report = px.check(copy[64], x, y, BM=128)
         assert report.ok, report
@@ -58,7 +62,7 @@ def check(
     if not isinstance(strict, bool):
         raise Error(f"strict={strict!r}", location=caller_location(), remedy="it is True or False")
     require_executor(executor)
-    return check_launch(bound, args, constants, schedules, seed=seed, strict=strict, executor=executor)
+    return check_launch(bound, args, constants, schedules, seed=seed, strict=strict, executor=executor, arch=arch)
 
 
 def require_bound(what: str, bound: Any) -> BoundLaunch:
@@ -88,6 +92,7 @@ def require_executor(executor: Any) -> Executor | None:
 def check_launch(
     bound: BoundLaunch, args: tuple[Any, ...], constants: dict[str, Any], schedules: int, *, seed: int = 0,
     strict: bool = False, executor: Executor | None = None, progress: Callable[[int], None] = lambda done: None,
+    arch: str | None = None,
 ) -> Report:
     """The same for tools that show how far it is: `progress` is told how many schedules are done."""
     from phalanx.sanitizer.findings import KINDS
@@ -96,6 +101,7 @@ def check_launch(
     kernel = bound.kernel
     report = Report(kernel.name)
     with debugging(kernel):
+        target = named_arch(arch)
         values = kernel.bind_constants(constants)
         arguments = require_data(kernel, read_arguments(kernel, args))
         try:
@@ -105,12 +111,13 @@ def check_launch(
             return report
         grid = normalise_grid(kernel, bound.grid, settled)
         try:
-            function = specialise(kernel, arguments, values).prepared
+            specialisation = specialise(kernel, arguments, values)
+            function = function_for(specialisation, target)
         except Error as error:
             report.findings = [finding_of(error)]
             return report
         report.notes += memory_notes(function)
-        against = refusal(function) if not report.notes else None
+        against = refusal(function, target or specialisation.default_arch) if not report.notes else None
         if against is not None and against.kind in KINDS:
             report.findings = [finding_of(against)]
             return report
@@ -191,8 +198,6 @@ def held_back(doubt: Doubt, seed: int) -> Schedule:
 
 def memory_notes(function: Function) -> list[str]:
     """What no GPU has room for runs in the simulator; `px.compile` refuses it, so the report says so."""
-    from phalanx.ir.archs import ARCHS
-
     least = sum(buffer.nbytes for buffer in function.buffers if buffer.reuse is None)
     most = max(arch.shared_limit for arch in ARCHS.values())
     if least <= most:
@@ -201,27 +206,22 @@ def memory_notes(function: Function) -> list[str]:
     return [f"{function.loc.short}: {function.name} {needed}"]
 
 
-def refusal(function: Function) -> Error | None:
-    """What `px.compile` says against a prepared kernel that the simulator runs; None where some GPU takes it.
+def refusal(function: Function, arch: Arch) -> Error | None:
+    """What `px.compile` says against a kernel, prepared for a target, that the simulator runs; None where it takes it.
 
     The kernel is planned and written down, in its text too, but compiled for nobody. The answer is kept with the kernel.
     """
     from phalanx.cuda.lower.lower import lower
     from phalanx.cuda.module import generate
-    from phalanx.ir.archs import ARCHS
 
-    if function not in _REFUSALS:
-        first: Error | None = None
-        for arch in ARCHS.values():  # the first is the one that is compiled for without a GPU
-            try:
-                generate(lower(function, arch))
-            except Error as error:
-                first = first or error
-                continue
-            first = None
-            break
-        _REFUSALS[function] = first
-    return _REFUSALS[function]
+    known = _REFUSALS.setdefault(function, {})
+    if arch not in known:
+        known[arch] = None
+        try:
+            generate(lower(function, arch))
+        except Error as error:
+            known[arch] = error
+    return known[arch]
 
 
 def schedules_of(count: int, seed: int) -> list[Schedule]:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from phalanx.errors import Error
 from phalanx.ir.core import Function
 from phalanx.runtime.checking import copies_of, on_host, require_bound, require_executor, require_number
-from phalanx.runtime.launch.dispatch import BoundLaunch, debugging, require_data
+from phalanx.runtime.launch.dispatch import BoundLaunch, debugging, function_for, require_data
 from phalanx.runtime.launch.specialise import normalise_grid, read_arguments, settled_constants, specialise
+from phalanx.runtime.launch.targets import named_arch
 from phalanx.runtime.process_pool import explore_part, in_order, pack, processes
 
 if TYPE_CHECKING:
@@ -69,7 +70,8 @@ class Exploration:
 
 
 def explore(
-    bound: BoundLaunch, *args: Any, limit: int = DEFAULT_LIMIT, executor: Executor | None = None, **constants: Any
+    bound: BoundLaunch, *args: Any, limit: int = DEFAULT_LIMIT, executor: Executor | None = None,
+    arch: str | None = None, **constants: Any,
 ) -> Exploration:
     """Runs a small kernel in every order of events that can make a difference, to prove that none of them deadlocks.
 
@@ -77,7 +79,8 @@ def explore(
     barriers, group waits and accesses of memory; orders that only swap events which commute count as one. The proof
     holds for the grid and the arguments given. At most about `limit` orders are run; `complete` says whether that was all.
     `executor` is a `concurrent.futures.Executor` to spread the work over; without one, processes of this machine help
-    where there is much of it. The arguments are copied. Example::
+    where there is much of it. The arguments are copied. `arch` is the target whose version of the kernel is run, as for
+    `px.check`. Example::
 
         seen = px.explore(ring[2], x, y, STAGES=2)
         assert seen.complete and not seen.deadlocks and seen.outcomes == 1
@@ -87,10 +90,11 @@ def explore(
     require_executor(executor)
     kernel = bound.kernel
     with debugging(kernel):
+        target = named_arch(arch)
         values = kernel.bind_constants(constants)
         arguments = require_data(kernel, read_arguments(kernel, args))
         grid = normalise_grid(kernel, bound.grid, settled_constants(kernel, arguments, values))
-        function = specialise(kernel, arguments, values).prepared
+        function = function_for(specialise(kernel, arguments, values), target)
         host = on_host([argument.value for argument in arguments if argument.type is not None])
         if 0 in grid:
             return Exploration(kernel.name, 0, True, 0, [], [], set())

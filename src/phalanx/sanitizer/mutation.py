@@ -184,8 +184,8 @@ def judge(
     """
     from phalanx.errors import Error
     from phalanx.ir.verifier import verify
-    from phalanx.passes.pipeline import prepare
     from phalanx.runtime.checking import copies_of, run_checked, schedules_of
+    from phalanx.runtime.launch.targets import prepare_for
     from phalanx.sanitizer.exploration import Search, Start
     from phalanx.sim.steps import Steps
 
@@ -194,7 +194,7 @@ def judge(
         if prepared:
             verify(function)
         else:
-            function = prepare(function)
+            function = prepare_for(function)
         for schedule in schedules_of(schedules, 0):
             findings = run_checked(function, grid, copies_of(args), schedule, quiet=True)
             if findings:

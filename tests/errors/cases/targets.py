@@ -4,6 +4,7 @@ import numpy as np
 
 import phalanx as px
 from errors.casebook import case
+from fake_driver import OnGpu, fake_gpu
 
 SQUARE = px.spec((256, 256), px.f32)
 
@@ -76,13 +77,66 @@ def cluster_that_the_target_lacks():
     px.compile(wide[16], SQUARE, arch="sm_120a")
 
 
+@px.kernel(warps=4)
+def product(X):
+    a = px.shared((64, 64), px.f16)
+    acc = px.zeros((64, 64), px.f32)
+    px.wgmma(a, a.T, acc)
+    px.wgmma_commit()
+    px.wgmma_wait(0)
+    px.store(X[0:64, 0:64], acc)
+
+
 @case
 def instruction_that_the_target_lacks():
-    @px.kernel(warps=4)
-    def product(X):
-        a = px.shared((64, 64), px.f16)
-        acc = px.zeros((64, 64), px.f32)
-        px.wgmma(a, a.T, acc)
-        px.store(X[0:64, 0:64], acc)
-
     px.compile(product[1], SQUARE, arch="sm_100a")
+
+
+@case
+def instruction_that_the_checked_target_lacks():
+    px.check(product[1], np.zeros((64, 64), np.float32), arch="sm_100a")
+
+
+@case
+def instruction_that_the_explored_target_lacks():
+    px.explore(product[1], np.zeros((64, 64), np.float32), arch="sm_100a")
+
+
+@case
+def instruction_that_the_simulated_target_lacks():
+    product[1](np.zeros((64, 64), np.float32), arch="sm_120a")
+
+
+@case
+def cluster_that_the_checked_target_lacks():
+    @px.kernel(cluster=16)
+    def wide(X):
+        px.cluster.sync()
+
+    px.check(wide[16], np.zeros(4, np.float32), arch="sm_120a")
+
+
+@case
+def check_for_an_unknown_target():
+    px.check(tma_copy[1], np.zeros((64, 64), np.float32), arch="sm_80")
+
+
+@case
+def exploration_for_an_unknown_target():
+    px.explore(tma_copy[1], np.zeros((64, 64), np.float32), arch="hopper")
+
+
+@case
+def launch_for_an_unknown_target():
+    tma_copy[1](np.zeros((64, 64), np.float32), arch="sm_80")
+
+
+@case
+def target_that_is_no_name():
+    tma_copy[1](np.zeros((64, 64), np.float32), arch=90)
+
+
+@case
+def launch_on_a_gpu_that_is_another_target():
+    with fake_gpu():
+        tma_copy[1](OnGpu(64, 64), arch="sm_100a")

@@ -107,6 +107,17 @@ def place(arranged: Arrangement, arch: Arch | None) -> MemoryPlan:
     return plan_memory(arranged.pushes.function, arch, arranged.shared, arranged.scratch)
 
 
+def fits(function: Function, limit: int) -> bool:
+    """Whether a prepared kernel, laid out for a GPU, takes at most `limit` bytes of shared memory.
+
+    For `passes.pipeline`. A kernel that can't be laid out is said to fit: what is wrong with it is an error of `lower`.
+    """
+    try:
+        return place(arrange(function), None).nbytes <= limit
+    except Error:
+        return True
+
+
 def check_target(function: Function, arch: Arch) -> None:
     """Every instruction must exist on the target; the error names what to write instead."""
     if function.cluster_size > arch.max_cluster:

@@ -8,13 +8,15 @@ from typing import Any
 
 from phalanx.errors import Error
 from phalanx.frozen import frozen
-from phalanx.ir.archs import ARCHS, Arch
+from phalanx.ir.archs import ARCHS
 from phalanx.ir.core import Function, Note
 from phalanx.ir.views import BarrierArray, SharedBuffer
 from phalanx.language.auto import Auto
 from phalanx.language.kernel import Kernel
 from phalanx.language.reader.capture import still_holds
 from phalanx.language.reader.reading import Reading, read_kernel
+from phalanx.passes.sharing import budget
+from phalanx.runtime.launch.targets import prepare_for
 
 UNLIMITED = 1 << 40
 PADDING = 1024
@@ -22,7 +24,7 @@ PADDING = 1024
 
 
 @frozen
-class Settled:
+class Resolved:
     """Constants with the number in its place, why it is that one, and what the kernel captured while it was found."""
 
     constants: dict[str, Any]
@@ -30,28 +32,28 @@ class Settled:
     captured: tuple[Any, ...]
 
 
-_SETTLED: dict[Any, Settled] = {}
+_RESOLVED: dict[Any, Resolved] = {}
+_TARGET = next(iter(ARCHS.values()))
+"""Whose shared memory the numbers are fitted to: they are the same for every target."""
 
 
 def has_auto(constants: dict[str, Any]) -> bool:
     return any(isinstance(value, Auto) for value in constants.values())
 
 
-def settle(kernel: Kernel, types: Sequence[Any], constants: dict[str, Any], key: Any) -> Settled:
+def resolve_auto(kernel: Kernel, types: Sequence[Any], constants: dict[str, Any], key: Any) -> Resolved:
     """The constants with `px.auto` replaced; `key` identifies kernel, types and constants.
 
     Called before a kernel with such a constant is read. The bytes are those of the plan for a GPU, with the layouts and
     the scratch it chooses, read off at two small numbers and confirmed at the one that follows from them.
     """
-    found = _SETTLED.get(key)
+    found = _RESOLVED.get(key)
     if found is None or not all(still_holds(*item) for item in found.captured):
-        found = _SETTLED[key] = _settle(kernel, types, constants)
+        found = _RESOLVED[key] = _resolve(kernel, types, constants)
     return found
 
 
-def _settle(kernel: Kernel, types: Sequence[Any], constants: dict[str, Any]) -> Settled:
-    from phalanx.passes.sharing import budget
-
+def _resolve(kernel: Kernel, types: Sequence[Any], constants: dict[str, Any]) -> Resolved:
     names = [name for name, value in constants.items() if isinstance(value, Auto)]
     if len(names) > 1:
         raise Error(
@@ -68,7 +70,7 @@ def _settle(kernel: Kernel, types: Sequence[Any], constants: dict[str, Any]) -> 
         return shared_bytes(readings[number].function)
 
     first = nbytes(auto.least)
-    limit = budget(readings[auto.least].function)
+    limit = budget(readings[auto.least].function, _TARGET)
     number, each = auto.least, 0
     if auto.most > auto.least:
         each = nbytes(auto.least + 1) - first
@@ -94,7 +96,7 @@ def _settle(kernel: Kernel, types: Sequence[Any], constants: dict[str, Any]) -> 
         f"{name}={number} (px.auto): {used:,} of {limit:,} bytes of shared memory, {each:,} each", kernel.location
     )
     captured = tuple((source, what, value) for source, what, value in readings[number].captured)
-    return Settled({**constants, name: number}, note, captured)
+    return Resolved({**constants, name: number}, note, captured)
 
 
 def shared_bytes(function: Function) -> int:
@@ -103,12 +105,10 @@ def shared_bytes(function: Function) -> int:
     A kernel that can't be planned (the simulator runs more than GPUs do) counts its buffers and barriers as they are.
     """
     from phalanx.cuda.lower.lower import lower
-    from phalanx.passes.pipeline import prepare
 
-    prepared = prepare(function)
-    arch: Arch = next(iter(ARCHS.values()))
+    prepared = prepare_for(function, _TARGET)
     try:
-        return lower(prepared, dataclasses.replace(arch, shared_limit=UNLIMITED)).shared_bytes
+        return lower(prepared, dataclasses.replace(_TARGET, shared_limit=UNLIMITED)).shared_bytes
     except Error:
         items: tuple[SharedBuffer | BarrierArray, ...] = (*prepared.buffers, *prepared.barriers)
         return sum(-(-item.nbytes // PADDING) * PADDING for item in items if item.reuse is None)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from phalanx.errors import Error, caller_location, internal_error, wants_traceback
 from phalanx.frozen import frozen
+from phalanx.ir.archs import Arch, arch_of
+from phalanx.ir.core import Function
 from phalanx.language.kernel import Kernel
 from phalanx.runtime.device.arrays import call_key
 from phalanx.runtime.launch.specialise import (
@@ -23,6 +25,7 @@ from phalanx.runtime.launch.specialise import (
     settled_constants,
     specialise,
 )
+from phalanx.runtime.launch.targets import require_target, split_target
 
 if TYPE_CHECKING:
     from phalanx.runtime.compiled import Compiled
@@ -183,7 +186,8 @@ class BoundLaunch:
         """The whole way: types, specialisation, simulator or GPU."""
         kernel = self.kernel
         with debugging(kernel):
-            constants = kernel.bind_constants(given)
+            named, arch = split_target(kernel, given)
+            constants = kernel.bind_constants(named)
             arguments = read_arguments(kernel, args)
             grid = normalise_grid(kernel, self.grid, settled_constants(kernel, arguments, constants))
             ordinal = device_of(kernel, arguments)
@@ -191,8 +195,10 @@ class BoundLaunch:
             values = [a.value for a in arguments if a.type is not None]
             if ordinal is None:
                 take_down(None)
-                run_simulated(specialisation, grid, values)
+                run_simulated(specialisation, grid, values, arch)
                 return
+            if arch is not None:
+                require_device_arch(ordinal, arch)
             launcher, compiled = load_launcher(specialisation, ordinal)
             if 0 in grid:
                 take_down(None)
@@ -288,7 +294,31 @@ def device_of(kernel: Kernel, arguments: list[Argument]) -> int | None:
     return None if kind == "host" else number
 
 
-def run_simulated(specialisation: Specialisation, grid: tuple[int, int, int], values: list[Any]) -> None:
+def function_for(specialisation: Specialisation, arch: Arch | None) -> Function:
+    """The kernel as the simulator runs it: for the target that the user named, which must have all of it, or the default."""
+    if arch is None:
+        return specialisation.prepared
+    function = specialisation.prepared_for(arch)
+    require_target(function, arch)
+    return function
+
+
+def require_device_arch(ordinal: int, arch: Arch) -> None:
+    """A launch on CUDA arrays runs on their GPU: another target can't be asked for."""
+    from phalanx.runtime.device.driver import get_driver
+
+    found = get_driver().device(ordinal).arch
+    if found != arch.name:
+        raise Error(
+            f"arch='{arch}' for a launch on CUDA device {ordinal}, which is {found}",
+            remedy="leave arch= out, or pass NumPy arrays: they run in the simulator, as on any target",
+        )
+
+
+def run_simulated(
+    specialisation: Specialisation, grid: tuple[int, int, int], values: list[Any], arch: Arch | None = None
+) -> None:
+    """Runs a kernel in the simulator, as it is prepared for a target."""
     from phalanx.runtime.device.arrays import describe as describe_array
     from phalanx.runtime.device.arrays import to_host
     from phalanx.sim.run import simulate
@@ -296,7 +326,7 @@ def run_simulated(specialisation: Specialisation, grid: tuple[int, int, int], va
     if 0 in grid:
         return
     host = [to_host(v) if describe_array(v) is not None else v for v in values]
-    simulate(specialisation.prepared, grid, host)
+    simulate(function_for(specialisation, arch), grid, host)
 
 
 def wants_watchdog(kernel: Kernel) -> bool:
@@ -325,7 +355,8 @@ def compiled_for(specialisation: Specialisation, arch: str, watchdog: bool) -> C
     if key not in specialisation.programs:
         from phalanx.runtime.compiled import compile_function
 
-        specialisation.programs[key] = compile_function(specialisation.prepared, arch, watchdog=watchdog)
+        target = arch_of(arch)
+        specialisation.programs[key] = compile_function(specialisation.prepared_for(target), target, watchdog=watchdog)
     return specialisation.programs[key]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from dataclasses import dataclass, field, replace
@@ -9,14 +10,15 @@ from typing import Any
 
 from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
-from phalanx.ir.archs import COPY_CHUNK
+from phalanx.ir.archs import COPY_CHUNK, Arch
 from phalanx.ir.core import Function
 from phalanx.ir.types import DTYPES, ArrayType, DType, ScalarType
 from phalanx.language.kernel import Kernel, call_with_constants, resolve_cluster
 from phalanx.language.reader.capture import CAPTURES, exact, kind_of, still_holds
 from phalanx.language.reader.reading import Reading, read_kernel
 from phalanx.runtime.device.arrays import ArrayInfo, describe, not_an_argument, scalar_dtype
-from phalanx.runtime.launch.auto_constants import has_auto, settle
+from phalanx.runtime.launch.auto_constants import has_auto, resolve_auto
+from phalanx.runtime.launch.targets import choose_products, default_arch, prepare_common
 
 MAX_AXIS = 2**31 - 1
 
@@ -103,16 +105,32 @@ class Specialisation:
     reading: Reading
     programs: dict[Any, Any] = field(default_factory=dict)
     launchers: dict[Any, Any] = field(default_factory=dict)
-    _prepared: Function | None = None
+    _common: dict[int, Function] = field(default_factory=dict)
+    _prepared: dict[Arch, Function] = field(default_factory=dict)
 
     @property
     def prepared(self) -> Function:
-        """The IR after the passes that every target shares."""
-        if self._prepared is None:
-            from phalanx.passes.pipeline import prepare
+        """The IR after all passes, for the first target that has all of the kernel's instructions."""
+        return self.prepared_for(self.default_arch)
 
-            self._prepared = prepare(self.reading.function)
-        return self._prepared
+    @functools.cached_property
+    def default_arch(self) -> Arch:
+        """The target that the kernel is prepared for where none is named."""
+        return default_arch(self.reading.function)
+
+    def prepared_for(self, arch: Arch) -> Function:
+        """The IR after all passes, for a target.
+
+        Targets with as much shared memory share what the passes made, and with it what was found out about it (layouts,
+        say), unless one of them lacks an instruction.
+        """
+        found = self._prepared.get(arch)
+        if found is None:
+            common = self._common.get(arch.shared_limit)
+            if common is None:
+                common = self._common[arch.shared_limit] = prepare_common(self.reading.function, arch)
+            found = self._prepared[arch] = choose_products(common, arch)
+        return found
 
     @property
     def is_current(self) -> bool:
@@ -143,7 +161,7 @@ def specialise(kernel: Kernel, arguments: list[Argument], constants: dict[str, A
         ) from None
     if found is None or not found.is_current:
         if has_auto(constants):
-            settled = settle(kernel, types, constants, key)
+            settled = resolve_auto(kernel, types, constants, key)
             reading = read_kernel(kernel, types, settled.constants)
             function = replace(reading.function, notes=(*reading.function.notes, settled.note))
             found = Specialisation(kernel, settled.constants, replace(reading, function=function))

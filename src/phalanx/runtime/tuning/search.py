@@ -365,7 +365,7 @@ class Search:
                 continue
             try:
                 with debugging(self.target):
-                    function = candidate.function.prepared
+                    function = candidate.function.prepared_for(arch_of(arch))
             except Error as error:
                 candidate.fail(Failed("does not compile", first_line(error)))
                 continue

@@ -1,0 +1,82 @@
+"""For which GPU a kernel is prepared: the one that is named, the device's, or the first that has all its instructions.
+
+What depends on the target is decided here, before the simulator or the compiler sees the kernel: both get the same function.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phalanx.errors import Error
+from phalanx.ir.archs import ARCHS, Arch, arch_of
+from phalanx.ir.core import Function
+from phalanx.language.kernel import Kernel
+from phalanx.passes.pipeline import prepare
+
+
+def prepare_for(function: Function, arch: Arch | None = None) -> Function:
+    """The kernel after all passes, for a target (None: the one that `default_arch` names).
+
+    For whoever runs, checks or compiles a kernel. An instruction that the target lacks stays where it is, but for products
+    of `px.dot`, which take another instruction; `require_target` and the compiler refuse it.
+    Example: ``prepare_for(reading.function, arch_of("sm_100a"))``.
+    """
+    chosen = default_arch(function) if arch is None else arch
+    return choose_products(prepare_common(function, chosen), chosen)
+
+
+def prepare_common(function: Function, arch: Arch) -> Function:
+    """The kernel after the passes that ask no more of a target than how much shared memory it has."""
+    return prepare(function, arch, _fits)
+
+
+def choose_products(function: Function, arch: Arch) -> Function:
+    """A prepared kernel whose `px.dot`s run as instructions that the target has."""
+    if has_instructions(function, arch):
+        return function
+    from phalanx.cuda.lower.mma_fallback import replace_missing_products
+
+    return replace_missing_products(function, arch)
+
+
+def default_arch(function: Function) -> Arch:
+    """The first target that has every instruction of a kernel and clusters of its size; the very first if there is none."""
+    for arch in ARCHS.values():
+        if function.cluster_size <= arch.max_cluster and has_instructions(function, arch):
+            return arch
+    return next(iter(ARCHS.values()))
+
+
+def has_instructions(function: Function, arch: Arch) -> bool:
+    """Whether a target has every instruction of a kernel."""
+    return all(op.effects().target.supports(arch.sm) for op in function.walk())
+
+
+def require_target(function: Function, arch: Arch) -> None:
+    """Raises what `px.compile` raises for a prepared kernel with an instruction, or a cluster, that the target lacks."""
+    from phalanx.cuda.lower.lower import check_target
+
+    check_target(function, arch)
+
+
+def named_arch(arch: Any) -> Arch | None:
+    """The target that a user names with `arch=`; None stands for the default."""
+    if arch is None or isinstance(arch, Arch):
+        return arch
+    if not isinstance(arch, str):
+        raise Error(f"arch={arch!r}", remedy=f"give the name of a target: {', '.join(ARCHS)}")
+    return arch_of(arch)
+
+
+def split_target(kernel: Kernel, given: dict[str, Any]) -> tuple[dict[str, Any], Arch | None]:
+    """The constants of a launch, and the target that its `arch=` names, unless the kernel has a constant of that name."""
+    if "arch" not in given or "arch" in kernel.constants or "arch" in kernel.required:
+        return given, None
+    constants = dict(given)
+    return constants, named_arch(constants.pop("arch"))
+
+
+def _fits(function: Function, limit: int) -> bool:
+    from phalanx.cuda.lower.lower import fits  # most kernels are known to fit before layouts are asked for
+
+    return fits(function, limit)
