@@ -1,0 +1,32 @@
+"""Which configurations the library chooses, over random products, matrices and rows: the numbers change if a choice does.
+
+After a change on purpose, compare both commits by `python -m golden.choices FILE`, read the lines that differ, and write the
+numbers of the failing test here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+
+import pytest
+
+import phalanx as px
+from golden.choices import choices
+
+COUNT = 60
+"""Cases of each kind."""
+EXPECTED = {
+    "tiles": "0dc7e07be779", "side": "12542e05d5ee", "split": "cb368e51248e", "grouped": "c5eef3ea6ea7",
+    "rows": "096d863b45c9", "ring": "c49685d33b84", "move": "3b2a351b704f", "slices": "3af9f75ed515",
+    "matmul": "1e25fb129af7", "groups": "3fec57426893", "rowwise": "a91bfecf106d", "moves": "a87870217821",
+}  # fmt: skip
+
+
+def test_choices_are_those_of_before() -> None:
+    if not px.device().simulated:
+        pytest.skip("the numbers are those of the simulated H200")
+    lines = defaultdict(list)
+    for kind, line in choices(COUNT):
+        lines[kind].append(line)
+    assert {kind: hashlib.sha256("\n".join(each).encode()).hexdigest()[:12] for kind, each in lines.items()} == EXPECTED
