@@ -26,7 +26,7 @@ from phalanx.ir.types import (
 from phalanx.ir.types import bool_ as bool
 from phalanx.language.auto import auto
 from phalanx.language.examples import example
-from phalanx.language.kernel import func, kernel
+from phalanx.language.kernel import bind_with, func, kernel
 from phalanx.language.ops import cluster, fence, tma
 from phalanx.language.ops.control import (
     assume,
@@ -108,6 +108,17 @@ _LAZY = {
     "spec": "phalanx.runtime.launch.specialise",
     "tune": "phalanx.runtime.tuning",
 }
+
+
+def _bound_launch(kernel: object, grid: object) -> object:
+    """`kernel[grid]`: the runtime is imported with the first of them."""
+    from phalanx.runtime.launch.dispatch import BoundLaunch
+
+    return BoundLaunch(kernel, grid)  # type: ignore[arg-type]
+
+
+bind_with(_bound_launch)
+del bind_with
 
 
 def __getattr__(name: str) -> object:

@@ -8,7 +8,7 @@ import numpy as np
 
 from phalanx.ir.core import Function
 from phalanx.ir.memory import may_share_bytes
-from phalanx.runtime.checking import run_checked, schedules_of
+from phalanx.sanitizer.runs import run_checked, schedules_of
 from phalanx.sim.machine import layout
 
 

@@ -15,7 +15,7 @@ from phalanx.ir.core import Function
 from phalanx.ir.ops.control import Sync
 from phalanx.ir.ops.memory import FenceAsyncProxy
 from phalanx.passes.sharing import budget, plan
-from phalanx.runtime.checking import run_checked, schedules_of
+from phalanx.sanitizer.runs import run_checked, schedules_of
 from phalanx.sim.machine import layout
 
 X, Y = front.array(1), front.array(1)  # buffers of 1,024 are 4 KiB; 32 CTAs per SM leave 6 KiB for each

@@ -10,8 +10,8 @@ import phalanx as px
 from front import array, prepared
 from phalanx.ir.core import Function, Op, rewrite
 from phalanx.ir.ops.cluster import ClusterTurn
-from phalanx.runtime.checking import run_checked
 from phalanx.sanitizer.exploration import Search, Start
+from phalanx.sanitizer.runs import run_checked
 from phalanx.sim.scheduler import Schedule
 from phalanx.sim.steps import Steps
 

@@ -9,8 +9,8 @@ import pytest
 import phalanx as px
 from phalanx.ir.core import Block
 from phalanx.ir.ops.cluster import ClusterSync
-from phalanx.runtime.checking import run_checked
 from phalanx.runtime.launch.specialise import read_arguments, specialise
+from phalanx.sanitizer.runs import run_checked
 from phalanx.sim.scheduler import Schedule
 from sanitizer.planted import array, cases, planted
 

@@ -51,12 +51,10 @@ def is_example(item: Any) -> bool:
 
 def launch_of(function: Callable[..., Any]) -> Launch:
     """What an example returns, checked."""
-    from phalanx.runtime.launch.dispatch import BoundLaunch
-
     value = function()
     name = getattr(function, "__name__", "?")
     parts = value if isinstance(value, tuple) else (value,)
-    if not 1 <= len(parts) <= 3 or not isinstance(parts[0], BoundLaunch):
+    if not 1 <= len(parts) <= 3 or not isinstance(getattr(parts[0], "kernel", None), Kernel):
         raise Error(
             f"the example '{name}' returns {type(value).__name__}, not a bound launch and its arguments",
             remedy="return kernel[grid], arguments or kernel[grid], arguments, constants",

@@ -55,17 +55,21 @@ class Kernel:
     ctas_per_sm: Any = 1
     pdl: bool = False
     bound: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
+    """What `kernel[grid]` gave, by grid: grids that are integers, or tuples of them."""
 
     @property
     def name(self) -> str:
+        """The name of its function."""
         return self.fn.__name__
 
     @property
     def source(self) -> FunctionSource:
+        """Its function as text and syntax tree."""
         return read_source(self.fn)
 
     @property
     def location(self) -> Location:
+        """Where its `def` is, for messages about the kernel as a whole."""
         return self.source.locate(self.source.node)
 
     def __getitem__(self, grid: Any) -> Any:
@@ -73,10 +77,8 @@ class Kernel:
         if type(grid) is tuple and _are_ints(grid):  # (1.0,) and (True,) are equal to (1,), but no grids
             found = self.bound.get(grid)
         if found is None:
-            from phalanx.runtime.launch.dispatch import BoundLaunch
-
-            found = BoundLaunch(self, grid)
-            if found.plain_grid is not None and len(self.bound) < MAX_BOUND:
+            found = _binders[-1](self, grid)
+            if len(self.bound) < MAX_BOUND and (type(grid) is int or (type(grid) is tuple and _are_ints(grid))):
                 self.bound[grid] = found
         return found
 
@@ -110,6 +112,19 @@ class Kernel:
                 remedy=f"pass {missing[0]}=... at the launch",
             )
         return {**self.constants, **given}
+
+
+Binder = Callable[[Kernel, Any], Any]
+_binders: list[Binder] = []
+
+
+def bind_with(binder: Binder) -> None:
+    """Says what `kernel[grid]` gives: `binder` makes it of the two, something that is called with the arguments.
+
+    The package calls it once, when it is imported, with a function of the runtime: a kernel is data, and its launching is
+    none of its business. Example: ``bind_with(lambda kernel, grid: Launch(kernel, grid))``.
+    """
+    _binders.append(binder)
 
 
 def _are_ints(items: tuple[Any, ...]) -> bool:
@@ -233,6 +248,7 @@ def constants_for(
 
 
 def resolve_warps(kernel: Kernel, constants: dict[str, Any]) -> int:
+    """How many warps a CTA has, with these constants."""
     value = call_with_constants(kernel, "warps=", kernel.warps, constants) if callable(kernel.warps) else kernel.warps
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MAX_WARPS:
         raise Error(
@@ -244,6 +260,7 @@ def resolve_warps(kernel: Kernel, constants: dict[str, Any]) -> int:
 
 
 def resolve_cluster(kernel: Kernel, constants: dict[str, Any]) -> tuple[int, int, int]:
+    """The cluster's three sizes in CTAs, with these constants."""
     value = (
         call_with_constants(kernel, "cluster=", kernel.cluster, constants)
         if callable(kernel.cluster)
@@ -265,6 +282,7 @@ def resolve_cluster(kernel: Kernel, constants: dict[str, Any]) -> tuple[int, int
 
 
 def resolve_ctas_per_sm(kernel: Kernel, constants: dict[str, Any], warps: int) -> int:
+    """How many CTAs of so many warps are to be on an SM at once, with these constants."""
     asked = kernel.ctas_per_sm
     value = call_with_constants(kernel, "ctas_per_sm=", asked, constants) if callable(asked) else asked
     most = min(MAX_CTAS_PER_SM, MAX_WARPS_PER_SM // warps)

@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
-import ctypes
-import gc
-import io
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-import numpy as np
-
 from phalanx.errors import Error, caller_location
 from phalanx.ir.archs import ARCHS, Arch
 from phalanx.ir.core import Function
+from phalanx.runtime.device import arrays
+from phalanx.runtime.device.arrays import to_host
 from phalanx.runtime.launch.dispatch import BoundLaunch, debugging, function_for, require_data
 from phalanx.runtime.launch.specialise import normalise_grid, read_arguments, settled_constants, specialise
 from phalanx.runtime.launch.targets import named_arch
+from phalanx.sanitizer.doubts import Doubt
+from phalanx.sanitizer.findings import KINDS, Finding, ends_search, merged
+from phalanx.sanitizer.report import Report
+from phalanx.sanitizer.runs import copies_of, describe, finding_of, held_back, run_again, run_checked, schedules_of
+from phalanx.sim.scheduler import Schedule
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
-
-    from phalanx.sanitizer.doubts import Doubt
-    from phalanx.sanitizer.findings import Finding
-    from phalanx.sanitizer.report import Report
-    from phalanx.sim.scheduler import Schedule
 
 DEFAULT_SCHEDULES = 3
 FEW = 4
@@ -66,6 +61,7 @@ def check(
 
 
 def require_bound(what: str, bound: Any) -> BoundLaunch:
+    """A kernel with its grid, which the tool `what` asks for."""
     if not isinstance(bound, BoundLaunch):
         raise Error(
             f"{what} takes a kernel with its grid", location=caller_location(),
@@ -75,12 +71,14 @@ def require_bound(what: str, bound: Any) -> BoundLaunch:
 
 
 def require_number(name: str, value: Any, least: int, remedy: str) -> int:
+    """A whole number that is not below `least`, passed under that name."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise Error(f"{name}={value!r}", location=caller_location(), remedy=remedy)
     return value
 
 
 def require_executor(executor: Any) -> Executor | None:
+    """An executor of `concurrent.futures`, or something like it, or None."""
     if executor is not None and not callable(getattr(executor, "submit", None)):
         raise Error(
             f"executor={executor!r}", location=caller_location(),
@@ -95,9 +93,6 @@ def check_launch(
     arch: str | None = None,
 ) -> Report:
     """The same for tools that show how far it is: `progress` is told how many schedules are done."""
-    from phalanx.sanitizer.findings import KINDS
-    from phalanx.sanitizer.report import Report
-
     kernel = bound.kernel
     report = Report(kernel.name)
     with debugging(kernel):
@@ -140,8 +135,6 @@ def check_function(
 
     What a run leaves in doubt is held back in runs of its own, before the other schedules; what those leave so, after.
     """
-    from phalanx.sanitizer.findings import ends_search, merged
-
     first, *rest = schedules_of(schedules, seed)
     began = perf_counter()
     report.schedules = (describe(first),)
@@ -187,15 +180,6 @@ def check_function(
             runs = []
 
 
-def held_back(doubt: Doubt, seed: int) -> Schedule:
-    """The schedule that shows what a doubt is about."""
-    from phalanx.sim.scheduler import Schedule
-
-    if doubt.copies:
-        return Schedule("starve", seed, copies=doubt.target)  # type: ignore[arg-type]
-    return Schedule("starve", seed, doubt.target, doubt.signal)  # type: ignore[arg-type]
-
-
 def memory_notes(function: Function) -> list[str]:
     """What no GPU has room for runs in the simulator; `px.compile` refuses it, so the report says so."""
     least = sum(buffer.nbytes for buffer in function.buffers if buffer.reuse is None)
@@ -224,111 +208,6 @@ def refusal(function: Function, arch: Arch) -> Error | None:
     return known[arch]
 
 
-def schedules_of(count: int, seed: int) -> list[Schedule]:
-    """Late, early, then random with one seed after the other."""
-    from phalanx.sim.scheduler import Schedule
-
-    fixed = [Schedule("late", seed), Schedule("early", seed)]
-    return [*fixed, *(Schedule("random", seed + i) for i in range(count - 2))][:count]
-
-
-def describe(schedule: Schedule) -> str:
-    if schedule.kind == "starve" and schedule.copies is not None:
-        rank, array, index = schedule.copies
-        return f"copies to barrier {array}[{index}] of CTA {rank} held back"
-    if schedule.kind == "starve":
-        since = f" from signal {schedule.signal} on" if schedule.signal else ""
-        return f"agent {schedule.starved[1]} of CTA {schedule.starved[0]} held back{since}"
-    return f"random, seed {schedule.seed}" if schedule.kind == "random" else schedule.kind
-
-
-def run_checked(
-    function: Function, grid: Sequence[int], args: list[Any], schedule: Schedule, *, strict: bool = False,
-    seed: int = 0, quiet: bool = False, doubts: dict[Any, Doubt] | None = None, notes: list[str] | None = None,
-) -> list[Finding]:
-    """The findings of one run of a prepared kernel. `args` are changed as the kernel changes them.
-
-    `doubts` takes up what may go otherwise in another run, `notes` what is legal but may surprise.
-    """
-    from phalanx.sanitizer.checker import Checker
-    from phalanx.sanitizer.findings import KINDS, Findings
-    from phalanx.sanitizer.overlap import OverlapChecker
-    from phalanx.sim.run import simulate
-
-    found = Findings(schedule.kind, schedule.seed if schedule.kind == "random" else seed)
-    made = OverlapChecker if function.pdl and notes is not None else Checker
-    checker = made(function, tuple(args), found, strict=strict)
-    collecting = gc.isenabled()
-    gc.disable()  # records make no cycles, and there are many of them
-    try:
-        simulate(
-            function, grid, args, schedule=schedule, monitor=checker, out=io.StringIO() if quiet else sys.stdout
-        )
-    except Error as error:
-        if error.kind != "deadlock":  # of which the checker knows
-            if error.kind in KINDS:
-                describe = partial(finding_of, error, checker.current)
-                found.add(error.kind, error.location, error.other, describe=describe)
-            elif not found.items:
-                raise
-    finally:
-        if collecting:
-            gc.enable()
-    if doubts is not None:
-        doubts.update(checker.doubts.found)
-    findings = checker.finish()
-    if notes is not None:
-        notes += checker.notes()
-    return findings
-
-
-def run_again(
-    function: Function, grid: Sequence[int], args: list[Any], schedule: Schedule, *, strict: bool, seed: int
-) -> tuple[list[Finding], dict[Any, Doubt]]:
-    """A run after the first: its findings, and what it leaves in doubt."""
-    doubts: dict[Any, Doubt] = {}
-    findings = run_checked(function, grid, args, schedule, strict=strict, seed=seed, quiet=True, doubts=doubts)
-    return findings, doubts
-
-
-def finding_of(error: Error, agent: Any = None) -> Finding:
-    """An error that a pass or the simulator raised, if it is one of the checks'; otherwise it is raised on."""
-    from phalanx.sanitizer.findings import KINDS, Finding
-    from phalanx.sanitizer.records import actor_of
-
-    if error.kind not in KINDS:
-        raise error
-    message = f"{error.message}; {error.remedy}" if error.remedy else error.message
-    return Finding(
-        error.kind, message, error.location, error.other, () if agent is None else (actor_of(agent),),
-        notes=tuple((error.details or "").splitlines()),
-    )
-
-
 def on_host(values: list[Any]) -> list[Any]:
-    """CUDA arrays are copied to the host; NumPy arrays and numbers stay."""
-    from phalanx.runtime.device.arrays import describe, to_host
-
-    return [to_host(value) if describe(value) is not None else value for value in values]
-
-
-def copies_of(values: list[Any]) -> list[Any]:
-    """Copies with the same strides, alignment and overlaps: what overlapped still does."""
-    from phalanx.sanitizer.globals import overlapping
-
-    out = list(values)
-    arrays = {i: value for i, value in enumerate(values) if isinstance(value, np.ndarray) and value.size}
-    for group in overlapping(arrays):
-        bounds = [np.lib.array_utils.byte_bounds(arrays[i]) for i in group]
-        low, high = min(b[0] for b in bounds), max(b[1] for b in bounds)
-        raw = np.empty(high - low + 1024, np.uint8)
-        start = (low - raw.ctypes.data) % 1024
-        memory = raw[start : start + high - low]
-        ctypes.memmove(memory.ctypes.data, low, high - low)
-        for i in group:
-            array = arrays[i]
-            offset = array.__array_interface__["data"][0] - low
-            copy = np.ndarray(array.shape, array.dtype, memory, offset, array.strides)
-            copy.flags.writeable = array.flags.writeable
-            out[i] = copy
-    return out
+    """The arguments for the simulator: CUDA arrays are copied to the host; NumPy arrays and numbers stay."""
+    return [to_host(value) if arrays.describe(value) is not None else value for value in values]

@@ -5,18 +5,18 @@ from __future__ import annotations
 from concurrent.futures import Executor
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from phalanx.errors import Error
 from phalanx.ir.core import Function
-from phalanx.runtime.checking import copies_of, on_host, require_bound, require_executor, require_number
+from phalanx.runtime.checking import on_host, require_bound, require_executor, require_number
 from phalanx.runtime.launch.dispatch import BoundLaunch, debugging, function_for, require_data
 from phalanx.runtime.launch.specialise import normalise_grid, read_arguments, settled_constants, specialise
 from phalanx.runtime.launch.targets import named_arch
 from phalanx.runtime.process_pool import explore_part, in_order, pack, processes
-
-if TYPE_CHECKING:
-    from phalanx.sanitizer.exploration import Found
+from phalanx.sanitizer.exploration import Found, Search, Start, split
+from phalanx.sanitizer.runs import copies_of
+from phalanx.sim.steps import Steps
 
 DEFAULT_LIMIT = 10_000
 FEW = 200
@@ -46,6 +46,7 @@ class Exploration:
 
     @property
     def ok(self) -> bool:
+        """Whether every order was run, nothing went wrong, and all of them end alike."""
         return self.complete and not self.deadlocks and not self.errors and self.outcomes <= 1
 
     def __bool__(self) -> bool:
@@ -105,9 +106,6 @@ def explore_function(
     function: Function, grid: Any, args: list[Any], *, limit: int = DEFAULT_LIMIT, executor: Executor | None = None
 ) -> Exploration:
     """The same for a prepared kernel."""
-    from phalanx.sanitizer.exploration import Found, Search, Start, split
-    from phalanx.sim.steps import Steps
-
     found, parts = Found(complete=False), 1
     if executor is None:
         found = Search(Steps(function, grid, copies_of(args)), Start(), min(limit, FEW)).run()
@@ -131,6 +129,7 @@ def explore_function(
 
 
 def result(name: str, found: Found, parts: int) -> Exploration:
+    """What the search found of the kernel of that name, as users see it."""
     return Exploration(
         name, found.explored, found.complete, len(found.outcomes), found.deadlocks, found.errors, found.clashes, parts
     )

@@ -68,15 +68,15 @@ def in_order(executor: Executor, work: Callable[..., Any], jobs: Iterable[tuple[
 
 def check_part(packed: bytes, grid: Any, args: list[Any], schedule: Any, strict: bool, seed: int) -> Any:
     """One schedule of a check, in a process that was sent the kernel."""
-    from phalanx.runtime.checking import copies_of, run_again
+    from phalanx.sanitizer.runs import copies_of, run_again
 
     return run_again(unpack(packed), grid, copies_of(args), schedule, strict=strict, seed=seed)
 
 
 def explore_part(packed: bytes, grid: Any, args: list[Any], start: Any, limit: int) -> Any:
     """One part of an exploration, in a process that was sent the kernel."""
-    from phalanx.runtime.checking import copies_of
     from phalanx.sanitizer.exploration import Search
+    from phalanx.sanitizer.runs import copies_of
     from phalanx.sim.steps import Steps
 
     return Search(Steps(unpack(packed), grid, copies_of(args)), start, limit).run()

@@ -184,9 +184,9 @@ def judge(
     """
     from phalanx.errors import Error
     from phalanx.ir.verifier import verify
-    from phalanx.runtime.checking import copies_of, run_checked, schedules_of
     from phalanx.runtime.launch.targets import prepare_for
     from phalanx.sanitizer.exploration import Search, Start
+    from phalanx.sanitizer.runs import copies_of, run_checked, schedules_of
     from phalanx.sim.steps import Steps
 
     function = mutant.function
@@ -212,8 +212,8 @@ def judge(
 
 def outcome_of(function: Function, grid: Any, args: list[Any]) -> bytes:
     """The one outcome of a correct kernel."""
-    from phalanx.runtime.checking import copies_of
     from phalanx.sanitizer.exploration import Search, Start
+    from phalanx.sanitizer.runs import copies_of
     from phalanx.sim.steps import Steps
 
     found = Search(Steps(function, grid, copies_of(args)), Start(), 100).run()
