@@ -47,11 +47,11 @@ from phalanx.language.ops.mbarrier import barrier
 from phalanx.language.ops.memory import atomic_add, atomic_cas, atomic_exch, atomic_max, atomic_min, load, shared, store
 from phalanx.language.ops.mma import dot
 from phalanx.language.ops.pipes import pipe
-from phalanx.language.ops.tile_parts import empty, keep
-from phalanx.language.ops.tiles import abs_ as abs
-from phalanx.language.ops.tiles import all_ as all
-from phalanx.language.ops.tiles import any_ as any
-from phalanx.language.ops.tiles import (
+from phalanx.language.ops.ring import ring
+from phalanx.language.ops.tile import abs_ as abs
+from phalanx.language.ops.tile import all_ as all
+from phalanx.language.ops.tile import any_ as any
+from phalanx.language.ops.tile import (
     arange,
     argmax,
     argmin,
@@ -80,13 +80,14 @@ from phalanx.language.ops.tiles import (
     where,
     zeros,
 )
-from phalanx.language.ops.tiles import max_ as max
-from phalanx.language.ops.tiles import min_ as min
-from phalanx.language.ops.tiles import round_ as round
-from phalanx.language.ops.tiles import sum_ as sum
+from phalanx.language.ops.tile import max_ as max
+from phalanx.language.ops.tile import min_ as min
+from phalanx.language.ops.tile import round_ as round
+from phalanx.language.ops.tile import sum_ as sum
+from phalanx.language.ops.tile_parts import empty, keep
 from phalanx.language.ops.topk import topk
 from phalanx.language.ops.wgmma import wgmma, wgmma_commit, wgmma_wait
-from phalanx.language.reader.structs import ring, struct
+from phalanx.language.reader.structs import struct
 
 if TYPE_CHECKING:
     from phalanx import kernels

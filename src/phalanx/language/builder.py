@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from phalanx.errors import Error
 from phalanx.frozen import frozen
-from phalanx.ir.core import Block, Note, Op
+from phalanx.ir.core import Block, Note, Op, map_blocks
 from phalanx.ir.effects import Mode
 from phalanx.ir.location import NOWHERE, Location
 from phalanx.ir.ops.cluster import ClusterId, ClusterRank
@@ -19,6 +19,8 @@ from phalanx.ir.ops.memory import Extent
 from phalanx.ir.types import I32, ScalarType
 from phalanx.ir.values import Const, Param, Value
 from phalanx.ir.views import BarrierArray, SharedBuffer
+from phalanx.language.affine import Affine, atom, constant
+from phalanx.language.limits import MAX_WORK, check_tiles
 from phalanx.language.reader.affine import Affine, atom, constant
 from phalanx.language.reader.limits import MAX_WORK, check_tiles
 from phalanx.markers import block
@@ -26,7 +28,7 @@ from phalanx.markers import block
 
 @frozen(eq=False)
 class Landing(Op):
-    """A place where assignments can still be put while the kernel is read; `cleanup.seal` leaves only them."""
+    """A place where assignments can still be put while the kernel is read; `seal` leaves only them."""
 
     body: Block = block()
 
@@ -63,8 +65,8 @@ class Builder:
     """Choices that the user may want to know of."""
     variables: Callable[[], dict[Any, Any]] = dict
     """All variables at this place, by the reader's keys."""
-    call: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any] = lambda fn, args, kwargs: None
-    """Calls a function of the kernel, as the reader does."""
+    inline: Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any] = lambda fn, args, kwargs: None
+    """Reads the body of a Python function in the place of a call of it: the reader's."""
     _reads: dict[Hashable, tuple[Value, list[Op], int]] | None = None
     """Elements read since `reading_once` began: their values, and where the read stands."""
     _entry_values: dict[Hashable, Value] = field(default_factory=dict)
@@ -73,6 +75,11 @@ class Builder:
 
     def __post_init__(self) -> None:
         self.agent = Agent(0, self.warps)
+
+    @property
+    def cluster_size(self) -> int:
+        """The number of CTAs of the cluster."""
+        return self.cluster[0] * self.cluster[1] * self.cluster[2]
 
     def emit(self, op: Op) -> None:
         check_tiles(self, op)
@@ -190,6 +197,14 @@ def operand(value: Any, type: ScalarType | None = None) -> Value:
     return Const(value, type)
 
 
+def seal(block: Block) -> Block:
+    """Tuples instead of the lists that were growing while the function was read, and no landings any more."""
+    out: list[Op] = []
+    for op in block.ops:
+        out += seal(op.body).ops if isinstance(op, Landing) else (map_blocks(op, seal),)
+    return Block(tuple(out))
+
+
 def freeze(ops: list[Op]) -> Block:
-    """A block around a list that may still grow; `cleanup.seal` makes tuples of all of them at the end."""
+    """A block around a list that may still grow; `seal` makes tuples of all of them at the end."""
     return Block(ops)  # type: ignore[arg-type]

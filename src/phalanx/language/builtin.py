@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 from collections.abc import Callable
 from typing import Any
 
 from phalanx.errors import Error, caller_location
 from phalanx.language.builder import Builder
+from phalanx.language.objects import Arguments, KernelObject, Keywords, check_arguments, signature_after
 
 BUILTINS: list[Builtin] = []
 """Every public in-kernel function, for the documentation test."""
 
 
-class Builtin:
+class Builtin(KernelObject):
     """A function of the language. Outside a kernel it explains itself, or runs its host version if it has one."""
+
+    is_constant = True
 
     def __init__(
         self, name: str, impl: Callable[..., Any], host: Callable[..., Any] | None = None, inout: str | None = None
@@ -42,31 +43,14 @@ class Builtin:
     def __repr__(self) -> str:
         return f"<px.{self.name}{self.signature}>"
 
-    def invoke(self, ctx: Builder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    @property
+    def kind_name(self) -> str:
+        return f"the function '{self.name}'"
+
+    def call(self, ctx: Builder, args: Arguments, kwargs: Keywords) -> object:
         """Runs the implementation for a call in a kernel, with the signature checked."""
         check_arguments(ctx, f"px.{self.name}", self.signature, args, kwargs)
         return self.impl(ctx, *args, **kwargs)
-
-
-@functools.cache
-def signature_after(count: int, fn: Callable[..., Any]) -> inspect.Signature:
-    """What users give to `fn`, whose first `count` parameters are the compiler's."""
-    return inspect.Signature(list(inspect.signature(fn).parameters.values())[count:])
-
-
-def check_arguments(
-    ctx: Builder, name: str, signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> inspect.BoundArguments:
-    """Binds arguments to a signature; a mismatch is an error that shows the signature."""
-    try:
-        return signature.bind(*args, **kwargs)
-    except TypeError as problem:
-        plain = signature.replace(
-            parameters=[p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values()],
-            return_annotation=inspect.Signature.empty,
-        )
-        shown = str(plain)
-        ctx.fail(f"{name}: {problem}", f"its signature is {name}{shown}")
 
 
 def builtin(

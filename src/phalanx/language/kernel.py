@@ -11,7 +11,7 @@ from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
 from phalanx.ir.location import Location
 from phalanx.language.builtin import Builtin
-from phalanx.language.reader.capture import InlinedFunction, by_name
+from phalanx.language.inlined import InlinedFunction, by_name
 from phalanx.language.reader.source import FunctionSource, keep_source, read_source
 
 MAX_WARPS = 32

@@ -23,17 +23,16 @@ are computed by Python while the kernel is read.
 from __future__ import annotations
 
 import math
-from types import ModuleType
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeGuard
 
 from phalanx.ir.ops.tile import Binary, Cast, Compare, Fma, Select, Unary
 from phalanx.ir.types import BOOL, ArrayType, DType, ScalarType, TileType, bool_, f32, i16, i32, i64
 from phalanx.ir.values import Const, Value, constant_type
-from phalanx.language.builder import Builder
-from phalanx.language.reader.affine import atom
-from phalanx.language.reader.limits import check_shift
-
-Number = (bool, int, float)
+from phalanx.language.affine import atom
+from phalanx.language.builder import Builder, operand
+from phalanx.language.limits import check_shift
+from phalanx.language.objects import Number, Numeric, describe, is_memory, load_scalar
 
 _FLOAT_RANK = {"f64": 3, "f32": 2, "f16": 1, "bf16": 1}
 
@@ -63,54 +62,32 @@ def promote(a: DType, b: DType) -> DType | None:
     return {8: i16, 16: i32}.get(unsigned.bits, i64)
 
 
-def is_scalar(value: Any) -> bool:
+def is_scalar(value: object) -> TypeGuard[Numeric]:
+    """Whether a value is a number or an IR scalar."""
     return isinstance(value, Number) or (isinstance(value, Value) and isinstance(value.type, ScalarType))
 
 
-def is_tile(value: Any) -> bool:
+def is_tile(value: object) -> TypeGuard[Value]:
+    """Whether a value is a register tile."""
     return isinstance(value, Value) and isinstance(value.type, TileType)
 
 
-def dtype_of(value: Any) -> DType:
+def dtype_of(value: Numeric) -> DType:
     """Element type of a number, scalar or tile."""
     return value.type.dtype if isinstance(value, Value) else constant_type(value).dtype
 
 
-def shape_of(value: Any) -> tuple[int, ...]:
+def shape_of(value: object) -> tuple[int, ...]:
+    """The shape of a register tile; () for everything else."""
     return value.type.shape if isinstance(value, Value) and not isinstance(value.type, ArrayType) else ()
 
 
-def describe(value: Any) -> str:
-    """How messages name a value: what it is, in the user's terms."""
-    if isinstance(value, Value):
-        if isinstance(value.type, ArrayType):
-            return f"the global array '{value.name}'"
-        return f"a {'tile' if isinstance(value.type, TileType) else 'scalar'} of type {value.type}"
-    if isinstance(value, DType):
-        return f"the dtype {value}"
-    kind = getattr(value, "kind_name", None)
-    if kind:
-        return kind
-    if value is None or isinstance(value, (*Number, str)):
-        return repr(value)
-    if isinstance(value, tuple):
-        return f"a tuple of {len(value)}"
-    name = getattr(value, "__name__", None)
-    if isinstance(value, ModuleType):
-        return f"the module {name}"
-    return f"the function '{name}'" if callable(value) and name else f"a {type(value).__name__}"
-
-
-def plural(count: int, noun: str, several: str = "") -> str:
-    """`1 axis`, `2 axes`."""
-    return f"{count} {noun if count == 1 else several or noun + 's'}"
-
-
 def make_type(shape: tuple[int, ...], dtype: DType, tile: bool) -> ScalarType | TileType:
+    """The type of a tile of this shape, or of a scalar."""
     return TileType(shape, dtype) if tile else ScalarType(dtype)
 
 
-def broadcast(ctx: Builder, *values: Any) -> tuple[int, ...]:
+def broadcast(ctx: Builder, *values: Numeric) -> tuple[int, ...]:
     """The common shape, by NumPy's rule."""
     shapes = [shape_of(v) for v in values]
     rank = max(map(len, shapes))
@@ -127,7 +104,7 @@ def broadcast(ctx: Builder, *values: Any) -> tuple[int, ...]:
     return tuple(out)
 
 
-def cast(ctx: Builder, value: Any, dtype: DType) -> Any:
+def cast(ctx: Builder, value: Numeric, dtype: DType) -> Value:
     """`value` converted to `dtype`. Bare numbers become typed constants, and must fit."""
     if not isinstance(value, Value):
         return Const(fitted(ctx, value, dtype), ScalarType(dtype))
@@ -142,10 +119,10 @@ def cast(ctx: Builder, value: Any, dtype: DType) -> Any:
     return result
 
 
-def convert(ctx: Builder, value: Any, dtype: DType) -> Any:
+def convert(ctx: Builder, value: object, dtype: DType) -> Value:
     """An explicit conversion (`x.to`, `px.f32(x)`): bare numbers are folded as the hardware would convert them."""
-    value = require_numeric(ctx, f"conversion to {dtype}", value)
-    return cast(ctx, value, dtype) if isinstance(value, Value) else Const(folded(value, dtype), ScalarType(dtype))
+    source = require_numeric(ctx, f"conversion to {dtype}", value)
+    return cast(ctx, source, dtype) if isinstance(source, Value) else Const(folded(source, dtype), ScalarType(dtype))
 
 
 def integer_limits(dtype: DType) -> tuple[int, int]:
@@ -198,13 +175,14 @@ def folded(value: int | float | bool, dtype: DType) -> int | float | bool:
     return (int(value) - low) % (1 << dtype.bits) + low
 
 
-def unify(ctx: Builder, what: str, a: Any, b: Any, *, floating: bool = False) -> tuple[Any, Any, DType]:
+def unify(ctx: Builder, what: str, a: Numeric, b: Numeric, *, floating: bool = False) -> tuple[Value, Value, DType]:
     """Both operands in one element type. Bare Python numbers adapt to the other side."""
     da, db = dtype_of(a), dtype_of(b)
-    weak_a, weak_b = isinstance(a, Number), isinstance(b, Number)
-    if weak_a != weak_b:
-        number, weak, strong = (a, da, db) if weak_a else (b, db, da)
-        target = adapted(number, weak, strong)
+    target: DType | None
+    if isinstance(a, Number) and isinstance(b, Value):
+        target = adapted(a, da, db)
+    elif isinstance(a, Value) and isinstance(b, Number):
+        target = adapted(b, db, da)
     else:
         target = promote(da, db)
     if target is None:
@@ -230,12 +208,12 @@ def adapted(number: int | float | bool, weak: DType, strong: DType) -> DType | N
     return strong if fits(number, strong) else promote(strong, weak)
 
 
-def _py_extreme(choose: Any) -> Any:
+def _py_extreme(choose: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     """Python's own `max` or `min`, but a NaN on either side is the result."""
     return lambda a, b: a if a != a else b if b != b else choose(a, b)
 
 
-_PY_BINARY: dict[str, Any] = {
+_PY_BINARY: dict[str, Callable[..., Any]] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,
@@ -255,7 +233,7 @@ SYMBOLS = {
     "shl": "<<", "shr": ">>", "max": "maximum", "min": "minimum",
     "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
 }
-_PY_COMPARE: dict[str, Any] = {
+_PY_COMPARE: dict[str, Callable[..., Any]] = {
     "eq": lambda a, b: a == b,
     "ne": lambda a, b: a != b,
     "lt": lambda a, b: a < b,
@@ -265,34 +243,25 @@ _PY_COMPARE: dict[str, Any] = {
 }
 
 
-def require_numeric(ctx: Builder, what: str, value: Any) -> Any:
+def require_numeric(ctx: Builder, what: str, value: object) -> Numeric:
     """The number, scalar or tile that `value` is, as arithmetic needs it: an element of memory is read."""
     if is_scalar(value) or is_tile(value):
         return value
-    value = _element(ctx, value)
+    value = load_scalar(ctx, value)
     if is_scalar(value):
         return value
     remedy = "operands are numbers, scalars or register tiles"
     if isinstance(value, Value):
         remedy = f"slice and load it first, e.g. px.load({value.name}[m:m+64])"
-    elif hasattr(value, "view"):
+    elif is_memory(value):
         remedy = "px.load(view) brings it into registers"
     ctx.fail(f"{what} can't be applied to {describe(value)}", remedy)
-
-
-def _element(ctx: Builder, value: Any) -> Any:
-    """An element of memory becomes its value; everything else stays."""
-    if not hasattr(value, "view"):
-        return value
-    from phalanx.language.values import load_scalar
-
-    return load_scalar(ctx, value)
 
 
 _CHECK_CONSTANTS = "the operands are known while the kernel is read: check the constants they come from"
 
 
-def folding(ctx: Builder, what: str, fn: Any, *numbers: Any) -> Any:
+def folding(ctx: Builder, what: str, fn: Callable[..., Any], *numbers: object) -> Any:
     """`fn` of bare numbers, computed by Python; what Python refuses is an error of the kernel."""
     try:
         result = fn(*numbers)
@@ -305,7 +274,7 @@ def folding(ctx: Builder, what: str, fn: Any, *numbers: Any) -> Any:
     return result
 
 
-def binary(ctx: Builder, fn: str, a: Any, b: Any) -> Any:
+def binary(ctx: Builder, fn: str, a: object, b: object) -> Numeric:
     """One of the two-operand operations on numbers, scalars and tiles."""
     symbol = SYMBOLS[fn]
     a, b = (require_numeric(ctx, f"'{symbol}'", item) for item in (a, b))
@@ -335,7 +304,7 @@ def binary(ctx: Builder, fn: str, a: Any, b: Any) -> Any:
     return result
 
 
-def _identity(fn: str, a: Any, b: Any) -> Any:
+def _identity(fn: str, a: Numeric, b: Numeric) -> Numeric | None:
     """Trivial integer cases that keep the IR and its affine forms short."""
     if isinstance(b, bool) or isinstance(a, bool):
         return None
@@ -356,7 +325,7 @@ def _identity(fn: str, a: Any, b: Any) -> Any:
     return None
 
 
-def _record_affine(ctx: Builder, fn: str, a: Any, b: Any, result: Value) -> None:
+def _record_affine(ctx: Builder, fn: str, a: Numeric, b: Numeric, result: Value) -> None:
     fa, fb = ctx.affine_of(a), ctx.affine_of(b)
     if fn == "add":
         ctx.affine[result] = fa.combine(fb, 1)
@@ -369,16 +338,17 @@ def _record_affine(ctx: Builder, fn: str, a: Any, b: Any, result: Value) -> None
         ctx.affine[result] = atom((fn, fa, fb))
 
 
-def compare(ctx: Builder, fn: str, a: Any, b: Any) -> Any:
+def compare(ctx: Builder, fn: str, a: object, b: object) -> bool | Value:
     """A comparison: a bool, or a bool per element. Tuples are equal where all their items are."""
-    a, b = _element(ctx, a), _element(ctx, b)
+    a, b = load_scalar(ctx, a), load_scalar(ctx, b)
     if isinstance(a, Number) and isinstance(b, Number):
         return _PY_COMPARE[fn](a, b)
     if isinstance(a, tuple) and isinstance(b, tuple) and fn in ("eq", "ne"):
-        equal: Any = len(a) == len(b)
+        equal: Numeric = len(a) == len(b)
         for x, y in zip(a, b, strict=False):
             equal = binary(ctx, "and", equal, compare(ctx, "eq", x, y))
-        return equal if fn == "eq" else unary(ctx, "not", equal)
+        found = equal if fn == "eq" else unary(ctx, "not", equal)
+        return found if isinstance(found, Value) else bool(found)
     if not isinstance(a, Value) and not isinstance(b, Value):
         if fn in ("eq", "ne"):
             return _PY_COMPARE[fn](a, b)
@@ -391,7 +361,7 @@ def compare(ctx: Builder, fn: str, a: Any, b: Any) -> Any:
     return result
 
 
-_PY_UNARY: dict[str, Any] = {
+_PY_UNARY: dict[str, Callable[..., Any]] = {
     "neg": lambda x: -x,
     "abs": abs,
     "exp": math.exp,
@@ -414,7 +384,7 @@ _PY_UNARY: dict[str, Any] = {
 }
 
 
-def unary(ctx: Builder, fn: str, x: Any) -> Any:
+def unary(ctx: Builder, fn: str, x: object) -> Numeric:
     """One of the one-operand operations; math functions take floats."""
     name = {"neg": "'-'", "not": "'not'", "tanh_approx": "px.tanh"}.get(fn, f"px.{fn}")
     x = require_numeric(ctx, name, x)
@@ -439,7 +409,7 @@ def unary(ctx: Builder, fn: str, x: Any) -> Any:
     return result
 
 
-def fused(ctx: Builder, a: Any, b: Any, c: Any) -> Any:
+def fused(ctx: Builder, a: object, b: object, c: object) -> Value:
     """`a * b + c`, rounded once, in the element type that arithmetic on all three has."""
     a, b, c = (require_numeric(ctx, "px.fma", item) for item in (a, b, c))
     if all(isinstance(x, Number) for x in (a, b, c)):
@@ -460,7 +430,7 @@ def fused(ctx: Builder, a: Any, b: Any, c: Any) -> Any:
     return result
 
 
-def _chosen(ctx: Builder, cond: bool, a: Any, b: Any, what: str) -> Any:
+def _chosen(ctx: Builder, cond: bool, a: Numeric, b: Numeric, what: str) -> Value:
     """One of two by a constant, in the type and shape that a run-time condition would give."""
     shape = broadcast(ctx, a, b)
     x, y, dtype = unify(ctx, what, a, b)
@@ -472,7 +442,7 @@ def _chosen(ctx: Builder, cond: bool, a: Any, b: Any, what: str) -> Any:
     return result
 
 
-def select(ctx: Builder, cond: Any, a: Any, b: Any, what: str = "px.where") -> Any:
+def select(ctx: Builder, cond: object, a: object, b: object, what: str = "px.where") -> Numeric:
     """`a` where `cond` holds, else `b`."""
     cond, a, b = (require_numeric(ctx, what, item) for item in (cond, a, b))
     if isinstance(cond, Number):
@@ -487,3 +457,10 @@ def select(ctx: Builder, cond: Any, a: Any, b: Any, what: str = "px.where") -> A
     result = Value(make_type(shape, dtype, tile))
     ctx.emit(Select(cond, x, y, result, loc=ctx.loc))
     return result
+
+
+def truth(ctx: Builder, value: Numeric) -> Value:
+    """A scalar or tile as bool, as Python's truth value would be."""
+    if dtype_of(value) != bool_:
+        value = unary(ctx, "not", unary(ctx, "not", value))
+    return operand(value)

@@ -1,83 +1,41 @@
-"""What a name in a kernel can stand for besides numbers, scalars and tiles: views, buffers, barriers, structs."""
+"""Views of memory and arrays: what kernels slice, load from and store to."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Hashable
-from typing import Any
+from collections.abc import Hashable, Iterable
+from typing import TypeGuard
 
 from phalanx.frozen import frozen
-from phalanx.ir.types import ArrayType, i32, i64
-from phalanx.ir.values import Param, Value
-from phalanx.ir.views import BarrierArray, BarrierRef, GlobalView, SharedView
+from phalanx.ir.core import values_in
+from phalanx.ir.ops.memory import Load
+from phalanx.ir.types import ArrayType, DType, ScalarType, TileType, i32, i64
+from phalanx.ir.values import Param, Value, constant_of
+from phalanx.ir.views import GlobalView, SharedBuffer, SharedView
 from phalanx.language.builder import Builder, operand
-from phalanx.language.builtin import check_arguments, signature_after
-from phalanx.language.operators import binary, describe, is_scalar, is_tile, plural
+from phalanx.language.objects import (
+    OBJECTS_OF_TYPES,
+    Arguments,
+    KernelObject,
+    Numeric,
+    Slice,
+    as_object,
+    attribute,
+    describe,
+    load_scalar,
+    method,
+    plural,
+)
+from phalanx.language.operators import binary, cast, dtype_of, is_tile, shape_of
+from phalanx.language.requirements import is_constant_integer
 
 
 @frozen
-class Slice:
-    """`start:stop` of a subscript; None where the user left it out."""
-
-    start: Any
-    stop: Any
-    step: Any
-
-
-@frozen
-class Unavailable:
-    """A name that has no value here, and why."""
-
-    reason: str
-    remedy: str = ""
-
-
-@frozen
-class BoundMethod:
-    """A method of a front-end value, ready to be called."""
-
-    owner: Any
-    name: str
-    fn: Callable[..., Any]
-
-    def invoke(self, ctx: Builder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        check_arguments(ctx, f".{self.name}", signature_after(2, self.fn), args, kwargs)
-        return self.fn(self.owner, ctx, *args, **kwargs)
-
-
-def method(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Exposes a method of a front-end class to kernels."""
-    fn.__exposed__ = "method"  # type: ignore[attr-defined]
-    return fn
-
-
-def attribute(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Exposes a computed attribute of a front-end class to kernels."""
-    fn.__exposed__ = "attribute"  # type: ignore[attr-defined]
-    return fn
-
-
-def exposed_names(cls: type) -> list[str]:
-    return sorted(name for name in dir(cls) if hasattr(getattr(cls, name), "__exposed__"))
-
-
-def get_member(ctx: Builder, owner: Any, members: type, name: str, kind: str) -> Any:
-    """An exposed attribute or method of `owner`; unknown names list what there is."""
-    fn = getattr(members, name, None)
-    exposed = getattr(fn, "__exposed__", None)
-    if exposed == "attribute":
-        return fn(owner, ctx)  # type: ignore[misc]
-    if exposed == "method":
-        return BoundMethod(owner, name, fn)  # type: ignore[arg-type]
-    listed = ", ".join("." + n for n in exposed_names(members))
-    ctx.fail(f"{kind} has no attribute '{name}'", f"it has {listed}")
-
-
-@frozen
-class ViewValue:
+class ViewValue(KernelObject):
     """A view of global or shared memory. A view of rank 0 stands for the element itself where a value is needed."""
 
     view: GlobalView | SharedView
+    is_memory = True
 
     @property
     def kind_name(self) -> str:
@@ -85,41 +43,83 @@ class ViewValue:
         return f"a view of {where} memory"
 
     @attribute
-    def shape(self, ctx: Builder) -> Any:
+    def shape(self, ctx: Builder) -> tuple[int, ...]:
+        """Its extents, a tuple of constants."""
         return self.view.shape
 
     @attribute
-    def dtype(self, ctx: Builder) -> Any:
+    def dtype(self, ctx: Builder) -> DType:
+        """Its element type."""
         return self.view.dtype
 
     @attribute
-    def nbytes(self, ctx: Builder) -> Any:
+    def nbytes(self, ctx: Builder) -> int:
+        """How many bytes it has, as a barrier counts them."""
         return self.view.nbytes
 
     @attribute
-    def T(self, ctx: Builder) -> Any:
+    def T(self, ctx: Builder) -> ViewValue:
+        """The axes of a shared view in reverse order."""
         if isinstance(self.view, GlobalView):
             ctx.fail("a view of global memory has no transpose", "load it and transpose the tile: px.load(view).T")
         return ViewValue(dataclasses.replace(self.view, kept=tuple(reversed(self.view.kept))))
 
     @method
-    def at(self, ctx: Builder, cta: Any) -> Any:
+    def at(self, ctx: Builder, cta: object) -> ViewValue:
         """The same region in the shared memory of CTA `cta` of the cluster."""
         if isinstance(self.view, GlobalView):
             ctx.fail(
                 ".at(cta) is for shared memory, this is a view of global memory",
                 "global memory is the same for all CTAs: leave .at away",
             )
-        cta = require_index(ctx, "the CTA rank of .at", cta)
-        size = ctx.cluster[0] * ctx.cluster[1] * ctx.cluster[2]
-        if isinstance(cta, int) and not 0 <= cta < size:
+        rank = require_index(ctx, "the CTA rank of .at", cta)
+        size = ctx.cluster_size
+        if isinstance(rank, int) and not 0 <= rank < size:
             ctx.fail(
-                f".at({cta}) is outside the cluster of {size} CTA{'s' if size > 1 else ''}",
+                f".at({rank}) is outside the cluster of {size} CTA{'s' if size > 1 else ''}",
                 f"ranks run from 0 to {size - 1}; the cluster is set by @px.kernel(cluster=...)",
             )
-        return ViewValue(dataclasses.replace(self.view, cta=operand(cta)))
+        return ViewValue(dataclasses.replace(self.view, cta=operand(rank)))
 
-    def subscript(self, ctx: Builder, index: tuple[Any, ...]) -> ViewValue | RunTimeRegion:
+    def member(self, ctx: Builder, name: str) -> object:
+        """An attribute of the view, or of the element that a view of rank 0 stands for: ``X[1].to(px.i32)``."""
+        if self.view.shape == () and not self.has_member(name):
+            if as_object(Value(ScalarType(self.view.dtype))).has_member(name):
+                return as_object(self.element(ctx)).member(ctx, name)
+        return super().member(ctx, name)
+
+    def element(self, ctx: Builder) -> object:
+        """The element that a view of rank 0 names, read once where it is named several times at once."""
+        if self.view.shape != ():
+            return self
+        name = _named_element(ctx, self.view)
+        found = ctx.already_read(name)
+        if found is None:
+            found = load_view(ctx, self.view, 0)
+            ctx.remember_read(name, found)
+        return found
+
+    def storage(self) -> SharedBuffer | None:
+        """The buffer of a shared view."""
+        return self.view.buffer if isinstance(self.view, SharedView) else None
+
+    def held(self) -> Iterable[Value]:
+        """The values that say where it begins and in which CTA."""
+        return values_in(self.view)
+
+    def form(self) -> Hashable | None:
+        """The view without its offsets, unless a tile of indices is one of them."""
+        return None if self.view.index_axis is not None else dataclasses.replace(self.view, offsets=())
+
+    def parts(self) -> tuple[object, ...]:
+        """Its offsets."""
+        return self.view.offsets
+
+    def with_parts(self, parts: tuple[object, ...]) -> ViewValue:
+        """The view at other offsets."""
+        return ViewValue(dataclasses.replace(self.view, offsets=tuple(map(operand, parts))))
+
+    def subscript(self, ctx: Builder, index: Arguments) -> ViewValue | RunTimeRegion:
         """A part of the view: integers drop an axis, slices keep it."""
         view = self.view
         if len(index) > len(view.kept):
@@ -133,10 +133,11 @@ class ViewValue:
         for position, axis in enumerate(view.kept):
             item = index[position] if position < len(index) else Slice(None, None, None)
             if not kept and isinstance(view, SharedView) and (found := run_time_extent(ctx, item)) is not None:
-                start, length = (0 if item.start is None else item.start), found
-                item = Slice(start, view.extents[axis], None) if isinstance(start, int) else Slice(None, None, None)
-                if not isinstance(start, int):
-                    offsets[axis] = operand(add_offsets(ctx, view.offsets[axis], start))
+                assert isinstance(item, Slice)
+                first, length = (0 if item.start is None else item.start), found
+                item = Slice(first, view.extents[axis], None)
+                if isinstance(first, Value):
+                    offsets[axis] = operand(add_offsets(ctx, view.offsets[axis], first))
                     kept.append(axis)
                     continue
             start, extent, keep = read_index(ctx, item, view.extents[axis], position)
@@ -186,38 +187,56 @@ class ViewValue:
 
 
 @frozen
-class RunTimeRegion:
+class RunTimeRegion(KernelObject):
     """A part of a shared buffer whose first extent only a run knows: pushes alone take it."""
 
     view: SharedView
     kind_name = "a region whose extent is known only at run time"
+    is_memory = True
 
     @method
-    def at(self, ctx: Builder, cta: Any) -> Any:
+    def at(self, ctx: Builder, cta: object) -> RunTimeRegion:
         """The same region in the shared memory of CTA `cta` of the cluster."""
-        there = ViewValue(self.view).at(ctx, cta)
-        return RunTimeRegion(there.view)
+        there = ViewValue(self.view).at(ctx, cta).view
+        assert isinstance(there, SharedView)
+        return RunTimeRegion(there)
+
+    def held(self) -> Iterable[Value]:
+        """The values that say where it begins, how long it is and in which CTA."""
+        return values_in(self.view)
 
 
-def run_time_extent(ctx: Builder, item: Any) -> Any:
+def load_view(ctx: Builder, view: GlobalView | SharedView, fill: Numeric, once: bool = False) -> Value:
+    """A region of memory in registers: a tile, or a scalar where the region is one element."""
+    shape = view.shape
+    result = Value(TileType(shape, view.dtype) if shape else ScalarType(view.dtype))
+    ctx.emit(Load(view, cast(ctx, fill, view.dtype), result, once, loc=ctx.loc))
+    return result
+
+
+def run_time_extent(ctx: Builder, item: object) -> int | Value | None:
     """`stop - start` of a slice, where that is not known before a run; None where it is, or where it is no slice."""
     if not isinstance(item, Slice) or item.step not in (None, 1) or item.stop is None:
         return None
     start, stop = 0 if item.start is None else item.start, item.stop
-    if any(isinstance(part, bool) or not (isinstance(part, int) or is_integer_scalar(part)) for part in (start, stop)):
+    if not is_index(start) or not is_index(stop):
         return None
     if ctx.affine_of(stop).combine(ctx.affine_of(start), -1).number is not None:
         return None
-    return binary(ctx, "sub", stop, start) if start != 0 or not isinstance(start, int) else stop
+    if isinstance(start, int) and start == 0:
+        return stop
+    return require_index(ctx, "the extent of a slice", binary(ctx, "sub", stop, start))
 
 
-def is_integer_scalar(value: Any) -> bool:
-    return isinstance(value, Value) and is_scalar(value) and value.type.dtype.is_integer  # type: ignore[union-attr]
+def is_index(value: object) -> TypeGuard[int | Value]:
+    """Whether a value can be an index as it is: an integer, or an integer scalar."""
+    if isinstance(value, Value):
+        return isinstance(value.type, ScalarType) and value.type.dtype.is_integer
+    return is_constant_integer(value)
 
 
-def add_offsets(ctx: Builder, base: Value, start: Any) -> Any:
-    from phalanx.ir.values import constant_of
-
+def add_offsets(ctx: Builder, base: Value, start: int | Value) -> Numeric:
+    """Where a part begins that lies `start` behind `base`."""
     number = constant_of(base)
     if number is not None:
         return binary(ctx, "add", start, int(number))
@@ -225,17 +244,15 @@ def add_offsets(ctx: Builder, base: Value, start: Any) -> Any:
 
 
 def require_index(
-    ctx: Builder, what: str, value: Any, remedy: str = "e.g. a number, px.block_id(0), or x.to(px.i32)"
-) -> Any:
+    ctx: Builder, what: str, value: object, remedy: str = "e.g. a number, px.block_id(0), or x.to(px.i32)"
+) -> int | Value:
     """The integer scalar that `value` is: indices are numbers or scalars, an element of memory is read."""
-    value = load_scalar(ctx, value)
-    if isinstance(value, bool) or not (
-        isinstance(value, int) or (is_scalar(value) and isinstance(value, Value) and value.type.dtype.is_integer)
-    ):
-        ctx.fail(f"{what} must be an integer, not {describe(value)}", remedy)
-    if isinstance(value, int) and not -(2**63) <= value < 2**63:
-        ctx.fail(f"{what} is {value}", "it must fit 64 bits: check the constants it comes from")
-    return value
+    index = load_scalar(ctx, value)
+    if not is_index(index):
+        ctx.fail(f"{what} must be an integer, not {describe(index)}", remedy)
+    if isinstance(index, int) and not -(2**63) <= index < 2**63:
+        ctx.fail(f"{what} is {index}", "it must fit 64 bits: check the constants it comes from")
+    return index
 
 
 CONSTANT_EXTENT = (
@@ -243,7 +260,7 @@ CONSTANT_EXTENT = (
 )
 
 
-def read_index(ctx: Builder, item: Any, size: int | None, position: int) -> tuple[Any, int, bool]:
+def read_index(ctx: Builder, item: object, size: int | None, position: int) -> tuple[int | Value, int, bool]:
     """(start, extent, keeps its axis) of one subscript; `size` is the axis' constant extent where there is one."""
     if isinstance(item, Slice):
         if item.step not in (None, 1):
@@ -259,7 +276,7 @@ def read_index(ctx: Builder, item: Any, size: int | None, position: int) -> tupl
                     "the array's size is a run-time value",
                     CONSTANT_EXTENT,
                 )
-            stop: Any = size
+            stop: int | Value = size
         else:
             stop = require_index(ctx, "the stop of a slice", item.stop)
         extent = ctx.affine_of(stop).combine(ctx.affine_of(start), -1).number
@@ -272,190 +289,93 @@ def read_index(ctx: Builder, item: Any, size: int | None, position: int) -> tupl
             ctx.fail(f"the slice on axis {position} has extent {extent}", "stop must be larger than start")
         return start, extent, True
     if is_tile(item):
-        if item.type.dtype not in (i32, i64) or len(item.type.shape) != 1:
+        shape = shape_of(item)
+        if dtype_of(item) not in (i32, i64) or len(shape) != 1:
             ctx.fail(
                 f"an index tile must be i32[n], not {item.type}",
                 "compute it with px.arange or load it from an index array",
             )
-        return item, item.type.shape[0], True
+        return item, shape[0], True
     return require_index(ctx, f"the index on axis {position}", item), 1, False
-
-
-def load_scalar(ctx: Builder, item: Any) -> Any:
-    """A view of rank 0 becomes the element it names; everything else stays."""
-    if isinstance(item, ViewValue) and item.view.shape == ():
-        from phalanx.language.ops.memory import load_view
-
-        element = _named_element(ctx, item.view)
-        found = ctx.already_read(element)
-        if found is None:
-            found = load_view(ctx, item.view, 0)
-            ctx.remember_read(element, found)
-        return found
-    return item
 
 
 def _named_element(ctx: Builder, view: GlobalView | SharedView) -> Hashable:
     """An element of memory as its subscript names it: `I[k]` written twice is the same one."""
-    memory: Any = view.array if isinstance(view, GlobalView) else (view.buffer, view.cta)
+    memory: Hashable = view.array if isinstance(view, GlobalView) else (view.buffer, view.cta)
     return memory, tuple(ctx.affine_of(offset) for offset in view.offsets)
 
 
-def array_subscript(ctx: Builder, array: Param, index: tuple[Any, ...]) -> ViewValue:
-    """`A[...]` of a global array."""
-    assert isinstance(array.type, ArrayType)
-    rank = array.type.rank
-    if len(index) != rank:
-        ctx.fail(
-            f"{plural(len(index), 'index', 'indices')} for the array '{array.name}' "
-            f"with {plural(rank, 'axis', 'axes')}",
-            "give one integer or slice per axis",
-        )
-    offsets, extents, kept = [], [], []
-    for axis, item in enumerate(index):
-        start, extent, keep = read_index(ctx, item, None, axis)
-        offsets.append(operand(start))
-        extents.append(extent)
-        if keep:
-            kept.append(axis)
-    if sum(is_tile(o) for o in offsets) > 1:
-        ctx.fail("more than one index tile in a subscript", "only one axis can be indexed by a tile")
-    return ViewValue(GlobalView(array, tuple(offsets), tuple(extents), tuple(kept)))
+class ArrayObject(KernelObject):
+    """A global array: a parameter of the kernel."""
 
+    def __init__(self, array: Param) -> None:
+        assert isinstance(array.type, ArrayType)
+        self.array = array
+        self.type = array.type
 
-class ArrayMembers:
-    """Attributes of a global array."""
+    @property
+    def kind_name(self) -> str:
+        return f"the global array '{self.array.name}'"
+
+    @property
+    def short_name(self) -> str:
+        return f"the array '{self.array.name}'"
 
     @attribute
-    def shape(self: Any, ctx: Builder) -> Any:
+    def shape(self, ctx: Builder) -> tuple[Value, ...]:
         """Its extents, run-time values."""
-        return tuple(ctx.extent(self, axis) for axis in range(self.type.rank))
+        return tuple(ctx.extent(self.array, axis) for axis in range(self.type.rank))
 
     @attribute
-    def dtype(self: Any, ctx: Builder) -> Any:
+    def dtype(self, ctx: Builder) -> DType:
         """Its element type."""
         return self.type.dtype
 
     @attribute
-    def aligned(self: Any, ctx: Builder) -> Any:
+    def aligned(self, ctx: Builder) -> bool:
         """Whether rows are read in vectors of 16 bytes: neighbours lie side by side, rows begin at multiples of 16."""
         return self.type.aligned and self.type.unit_inner
 
     @method
-    def tile(self: Any, ctx: Builder, offsets: Any, shape: Any) -> Any:
+    def tile(self, ctx: Builder, offsets: object, shape: object) -> ViewValue:
         """The region of `shape` at `offsets`."""
-        offsets = offsets if isinstance(offsets, tuple) else (offsets,)
-        shape = shape if isinstance(shape, tuple) else (shape,)
+        starts = offsets if isinstance(offsets, tuple) else (offsets,)
+        sizes = shape if isinstance(shape, tuple) else (shape,)
         rank = self.type.rank
-        if len(offsets) != rank or len(shape) != rank:
+        if len(starts) != rank or len(sizes) != rank:
             ctx.fail(
-                f".tile got {plural(len(offsets), 'offset')} and {plural(len(shape), 'size')}, "
-                f"the array '{self.name}' has {plural(rank, 'axis', 'axes')}",
+                f".tile got {plural(len(starts), 'offset')} and {plural(len(sizes), 'size')}, "
+                f"the array '{self.array.name}' has {plural(rank, 'axis', 'axes')}",
                 "give one offset and one size per axis: A.tile((m, n), (BM, BN))",
             )
-        offsets = tuple(require_index(ctx, "an offset of .tile", item) for item in offsets)
-        for item in shape:
+        places = tuple(operand(require_index(ctx, "an offset of .tile", item)) for item in starts)
+        for item in sizes:
             if not isinstance(item, int) or isinstance(item, bool) or item < 1:
                 ctx.fail(
                     f"the shape of .tile must be made of positive constants, not {describe(item)}",
                     "e.g. A.tile((m, n), (64, 64))",
                 )
-        return ViewValue(GlobalView(self, tuple(map(operand, offsets)), shape, tuple(range(rank))))
+        return ViewValue(GlobalView(self.array, places, sizes, tuple(range(rank))))
 
-
-@frozen
-class BarrierValue:
-    """One barrier, or an array of them."""
-
-    array: BarrierArray
-    index: Any = None
-    kind_name = "a barrier"
-
-    def ref(self, ctx: Builder) -> BarrierRef:
-        """The barrier meant; an array of several needs an index."""
-        if self.index is None:
-            if self.array.n != 1:
-                ctx.fail(
-                    f"'{self.array.name}' is an array of {self.array.n} barriers",
-                    f"name one of them: {self.array.name}[i]",
-                )
-            return BarrierRef(self.array, operand(0))
-        return BarrierRef(self.array, operand(self.index))
-
-    def subscript(self, ctx: Builder, index: tuple[Any, ...]) -> BarrierValue:
-        if self.index is not None or len(index) != 1:
-            ctx.fail(f"'{self.array.name}' is indexed once", f"write {self.array.name}[i]")
-        item = require_index(ctx, "the index of a barrier", index[0])
-        if isinstance(item, int) and not 0 <= item < self.array.n:
+    def subscript(self, ctx: Builder, index: Arguments) -> ViewValue:
+        """`A[...]`: one integer, slice or tile of indices for each axis."""
+        rank = self.type.rank
+        if len(index) != rank:
             ctx.fail(
-                f"barrier index {item} is outside '{self.array.name}', which has {self.array.n} barriers",
-                f"valid indices are 0 to {self.array.n - 1}",
-                kind="out-of-bounds",
+                f"{plural(len(index), 'index', 'indices')} for the array '{self.array.name}' "
+                f"with {plural(rank, 'axis', 'axes')}",
+                "give one integer or slice per axis",
             )
-        return BarrierValue(self.array, item)
+        offsets, extents, kept = [], [], []
+        for axis, item in enumerate(index):
+            start, extent, keep = read_index(ctx, item, None, axis)
+            offsets.append(operand(start))
+            extents.append(extent)
+            if keep:
+                kept.append(axis)
+        if sum(is_tile(o) for o in offsets) > 1:
+            ctx.fail("more than one index tile in a subscript", "only one axis can be indexed by a tile")
+        return ViewValue(GlobalView(self.array, tuple(offsets), tuple(extents), tuple(kept)))
 
 
-@frozen(eq=False)
-class StructClass:
-    """A class of values usable in kernels, made by `@px.struct`. Instances live on the reader's heap."""
-
-    name: str
-    fields: tuple[str, ...]
-    defaults: dict[str, Any]
-    methods: dict[str, Callable[..., Any]]
-    host: type | None = None
-    natives: dict[str, Callable[..., Any]] = dataclasses.field(default_factory=dict)
-    """Methods of a built-in struct: functions of the builder, its `Fields` and the arguments."""
-
-    @property
-    def kind_name(self) -> str:
-        return f"the struct {self.name}"
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Outside kernels: an instance of the plain Python class."""
-        if self.host is None:
-            raise TypeError(f"{self.name} is made inside kernels")
-        return self.host(*args, **kwargs)
-
-    def __reduce__(self) -> Any:
-        from phalanx.language.reader.capture import by_name
-
-        if self.host is None:
-            raise TypeError(f"{self.name} is made inside kernels")
-        return by_name(self, self.host)
-
-    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
-        """Lets another struct be derived from this one."""
-        return (self.host,) if self.host is not None else ()
-
-
-class Fields:
-    """The fields of one struct in the reader's state, for its native methods."""
-
-    def __init__(self, owner: StructValue, state: dict[Any, Any]) -> None:
-        self.owner = owner
-        self._state = state
-
-    def __getitem__(self, name: str) -> Any:
-        return self._state[(self.owner.ident, name)]
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        self._state[(self.owner.ident, name)] = value
-
-
-@frozen
-class StructValue:
-    """An instance of a struct: identity and class; its fields are part of the reader's state."""
-
-    cls: StructClass
-    ident: int
-
-    @property
-    def kind_name(self) -> str:
-        return f"a {self.cls.name}"
-
-
-__all__ = [
-    "ArrayMembers", "BarrierValue", "BoundMethod", "Fields", "Slice", "StructClass", "StructValue", "Unavailable",
-    "ViewValue", "array_subscript", "attribute", "get_member", "load_scalar", "method", "read_index", "require_index",
-]
+OBJECTS_OF_TYPES[ArrayType] = ArrayObject

@@ -11,9 +11,10 @@ import phalanx.kernels
 import phalanx.language.ops.fence
 from phalanx.ir.core import INSTRUCTIONS
 from phalanx.language.builtin import BUILTINS
-from phalanx.language.ops.mbarrier import BarrierMembers
-from phalanx.language.ops.tiles import TileMembers
-from phalanx.language.values import ArrayMembers, exposed_names
+from phalanx.language.objects import exposed_names
+from phalanx.language.ops.mbarrier import BarrierValue
+from phalanx.language.ops.tile import TileObject
+from phalanx.language.values import ArrayObject
 
 HEAD = """# Reference
 
@@ -35,7 +36,7 @@ def functions() -> list[str]:
     for entry in sorted(BUILTINS, key=lambda b: (b.impl.__module__, b.name)):
         text = inspect.cleandoc(entry.__doc__ or "")
         lines += [f"### `px.{entry.name}{signature(entry.signature)}`", "", text, ""]
-    for title, members in (("Barriers", BarrierMembers), ("Tiles", TileMembers), ("Arrays", ArrayMembers)):
+    for title, members in (("Barriers", BarrierValue), ("Tiles", TileObject), ("Arrays", ArrayObject)):
         lines += [f"### {title}", ""]
         for name in exposed_names(members):
             member = getattr(members, name)

@@ -7,7 +7,7 @@ from typing import Any
 from phalanx.ir.ops.cluster import ClusterArrive, ClusterSync, ClusterWait
 from phalanx.language.builder import Builder
 from phalanx.language.builtin import builtin
-from phalanx.language.operators import describe
+from phalanx.language.objects import describe
 from phalanx.language.ops.collectives import copy, gather, load, reduce, store
 
 
@@ -27,7 +27,7 @@ def rank(ctx: Builder, d: Any = None) -> Any:
     Any agent; sm_90 and up; PTX ``%cluster_ctarank``, ``%cluster_ctaid``. Example: ``peer = px.cluster.rank() ^ 1``.
     """
     dim = require_dim(ctx, d)
-    size = ctx.cluster[0] * ctx.cluster[1] * ctx.cluster[2] if dim is None else ctx.cluster[dim]
+    size = ctx.cluster_size if dim is None else ctx.cluster[dim]
     return 0 if size == 1 else ctx.cluster_rank(dim)
 
 
@@ -38,7 +38,7 @@ def size(ctx: Builder, d: Any = None) -> Any:
     Any agent; sm_90 and up; no PTX. Example: ``mask = (1 << px.cluster.size()) - 1``.
     """
     dim = require_dim(ctx, d)
-    return ctx.cluster[0] * ctx.cluster[1] * ctx.cluster[2] if dim is None else ctx.cluster[dim]
+    return ctx.cluster_size if dim is None else ctx.cluster[dim]
 
 
 @builtin("cluster.id")

@@ -20,12 +20,13 @@ from phalanx.ir.values import Value
 from phalanx.ir.views import BarrierRef, GlobalView, SharedView
 from phalanx.language.builder import Builder, operand
 from phalanx.language.builtin import builtin
-from phalanx.language.operators import binary, describe, dtype_of, is_scalar, is_tile
-from phalanx.language.ops.mbarrier import mask_operand
+from phalanx.language.objects import describe, is_memory, load_scalar
+from phalanx.language.operators import binary, dtype_of, is_scalar, is_tile
+from phalanx.language.ops.mbarrier import BarrierValue, mask_operand
 from phalanx.language.ops.memory import require_view, stored_value
-from phalanx.language.ops.tma import global_side, require_match, shared_side
+from phalanx.language.ops.tma import check_match, global_side, shared_side
 from phalanx.language.ops.tma_operands import refuse_rows_by_index
-from phalanx.language.values import BarrierValue, RunTimeRegion, load_scalar, require_index
+from phalanx.language.values import RunTimeRegion, require_index
 
 REDUCTIONS = ("sum", "max", "min")
 
@@ -206,7 +207,7 @@ def _collective(
 ) -> None:
     source = global_side(ctx, f"the source of {what}", src)
     target = shared_side(ctx, f"the destination of {what}", dst)
-    require_match(ctx, what, source, target)
+    check_match(ctx, what, source, target)
     barrier = barrier_operand(ctx, what, bar)
     if cache is not None and cache not in CACHE_HINTS:
         ctx.fail(f"unknown cache hint {describe(cache)}", f"use one of {', '.join(CACHE_HINTS)}")
@@ -232,7 +233,7 @@ def reduce(ctx: Builder, tile: Any, op: Any, cta: Any = None) -> Any:
         ctx.fail(
             f"px.cluster.reduce needs a tile or a scalar, not {describe(tile)}",
             "load the view first: px.load(view)"
-            if hasattr(tile, "view")
+            if is_memory(tile)
             else "it combines what the CTAs hold in registers",
         )
     size = cluster_size(ctx)
@@ -268,7 +269,7 @@ def gather(ctx: Builder, x: Any) -> Any:
             ctx.fail(
                 f"px.cluster.gather needs tiles or scalars, not {describe(item)}",
                 "load the view first: px.load(view)"
-                if hasattr(item, "view")
+                if is_memory(item)
                 else "it sends what the CTAs hold in registers",
             )
     values = [operand(item) for item in xs]

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 from phalanx.frozen import frozen
 from phalanx.ir.ops.control import Assume, DeviceAssert, LaunchDependents, Print, Sync, WaitPrior
-from phalanx.ir.types import DType, bool_, i32
+from phalanx.ir.types import DType, i32
 from phalanx.ir.values import Value
 from phalanx.language.builder import Builder
 from phalanx.language.builtin import builtin
-from phalanx.language.operators import (
-    Number,
-    binary,
-    cast,
-    compare,
-    describe,
-    dtype_of,
-    folding,
-    is_scalar,
-    is_tile,
-    unary,
-)
-from phalanx.language.values import load_scalar, require_index
+from phalanx.language.objects import KernelObject, Number, RegionReader, describe, load_scalar
+from phalanx.language.operators import binary, cast, compare, folding, is_scalar, is_tile, truth
+from phalanx.language.ranges import RangeObject, StaticRange
+from phalanx.language.values import require_index
 
 
 def _host_cdiv(a: int, b: int) -> int:
@@ -74,14 +67,6 @@ MAX_COPIES = 64
 """Of a loop's body, by `px.unroll`."""
 
 
-@frozen
-class StaticRange:
-    """`px.static_range(...)`, unrolled by the reader."""
-
-    items: range
-    kind_name = "a static range"
-
-
 @builtin("static_range", host=range)
 def static_range(ctx: Builder, start: Any, stop: Any = None, step: Any = 1) -> Any:
     """A range of constants: the loop over it is unrolled while the kernel is read.
@@ -98,15 +83,6 @@ def static_range(ctx: Builder, start: Any, stop: Any = None, step: Any = 1) -> A
     return StaticRange(range(start, stop, step))
 
 
-class RangeValue:
-    """`range(...)`, possibly over run-time values."""
-
-    kind_name = "a range"
-
-    def __init__(self, start: Any, stop: Any, step: Any, unroll: int = 0) -> None:
-        self.start, self.stop, self.step, self.unroll = start, stop, step, unroll
-
-
 @builtin("unroll")
 def unroll(ctx: Builder, items: Any, by: Any) -> Any:
     """A run-time range whose loop is written out `by` iterations at a time, and the rest one by one.
@@ -114,24 +90,30 @@ def unroll(ctx: Builder, items: Any, by: Any) -> Any:
     In the loop of a ring that begins at its first stage, unrolled by its stages, stage and parity become constants. Any
     agent; any GPU; no PTX of its own. Example: ``for k in px.unroll(range(steps), STAGES): ...``.
     """
-    if not isinstance(items, RangeValue):
+    if not isinstance(items, RangeObject):
         ctx.fail(f"px.unroll takes range(...), not {describe(items)}", "write: for k in px.unroll(range(n), 4)")
     if not isinstance(by, int) or isinstance(by, bool) or not 1 <= by <= MAX_COPIES:
         ctx.fail(
             f"a loop is unrolled by a constant from 1 to {MAX_COPIES}, not by {describe(by)}",
             "px.static_range unrolls a loop as a whole",
         )
-    return RangeValue(items.start, items.stop, items.step, by)
+    return RangeObject(dataclasses.replace(items.bounds, unroll=by))
 
 
 @frozen
-class WarpsValue:
-    """`px.warps(first, count, regs)`, opened by the reader."""
+class WarpsValue(KernelObject):
+    """`px.warps(first, count, regs)`: a region that those warps run."""
 
     first: int
     count: int
     regs: int | None
     kind_name = "a role"
+
+    def open(
+        self, reader: RegionReader, body: Callable[[], None], bind: Callable[[object], None] | None
+    ) -> None:
+        """Reads the role."""
+        reader.role(self.first, self.count, self.regs, body)
 
 
 @builtin("warps")
@@ -250,26 +232,3 @@ def assume(ctx: Builder, cond: Any) -> Any:
     if not is_scalar(cond) and not is_tile(cond):
         ctx.fail(f"px.assume needs a condition, not {describe(cond)}", "e.g. px.assume(m >= 0)")
     ctx.emit(Assume(truth(ctx, cond), "what px.assume says is false", loc=ctx.loc))
-
-
-def truth(ctx: Builder, value: Any) -> Any:
-    """A scalar or tile as bool, as Python's truth value would be."""
-    if isinstance(value, Value) and dtype_of(value) != bool_:
-        return unary(ctx, "not", unary(ctx, "not", value))
-    return value
-
-
-def require_condition(ctx: Builder, value: Any, what: str) -> Any:
-    """A condition of control flow: a constant or a scalar."""
-    value = load_scalar(ctx, value)
-    if isinstance(value, Value):
-        if is_tile(value):
-            ctx.fail(
-                f"the condition of {what} is a tile of type {value.type}",
-                "use px.where to choose elementwise, or reduce it to a scalar with px.max or px.min",
-            )
-        if is_scalar(value):
-            return truth(ctx, value)
-    elif value is None or isinstance(value, (*Number, str, tuple)):
-        return bool(value)
-    ctx.fail(f"the condition of {what} is {describe(value)}", "conditions are numbers, bools and scalars")

@@ -9,13 +9,13 @@ from phalanx.ir.core import Block, Op, block_fields, substitute
 from phalanx.ir.ops.tile import Combine, ReduceBy, Reshape, ScanBy
 from phalanx.ir.types import DType, ScalarType, TileType
 from phalanx.ir.values import Const, Value
-from phalanx.language.builder import Builder
+from phalanx.language.builder import Builder, seal
 from phalanx.language.builtin import Builtin, builtin
-from phalanx.language.operators import Number, cast, describe, dtype_of, is_scalar, make_type, shape_of
-from phalanx.language.ops.tiles import require_axis, require_tile
-from phalanx.language.reader.capture import InlinedFunction
-from phalanx.language.reader.cleanup import seal
-from phalanx.language.values import load_scalar
+from phalanx.language.inlined import InlinedFunction
+from phalanx.language.objects import Number, describe, load_scalar
+from phalanx.language.operators import cast, dtype_of, is_scalar, make_type, shape_of
+from phalanx.language.ops.tile import require_tile
+from phalanx.language.requirements import require_axis
 
 
 @builtin("reduce")
@@ -97,7 +97,7 @@ def _function(
     left, right = ([Value(ScalarType(dtype), f"{name}{i or ''}") for i, dtype in enumerate(dtypes)] for name in "ab")
     outer = ctx.loc
     with ctx.block() as ops:
-        made = ctx.call(func, tuple(tuple(side) if several else side[0] for side in (left, right)), {})
+        made = func.call(ctx, tuple(tuple(side) if several else side[0] for side in (left, right)), {})
         ctx.loc = outer
         results = _results(ctx, what, func.__name__, made, dtypes, several)
     body = seal(Block(tuple(ops))).ops

@@ -11,11 +11,11 @@ from phalanx.ir.values import Param, Value
 from phalanx.ir.views import GlobalView, SharedView
 from phalanx.language.builder import Builder, operand
 from phalanx.language.builtin import builtin
-from phalanx.language.operators import binary, cast, compare, describe, dtype_of, is_scalar, is_tile, select, shape_of
+from phalanx.language.objects import Slice, describe
+from phalanx.language.operators import binary, cast, compare, dtype_of, is_scalar, is_tile, select, shape_of
 from phalanx.language.ops.mbarrier import mask_operand
-from phalanx.language.ops.memory import load_view
 from phalanx.language.ops.tma_operands import cache_hint, completion, shared_side
-from phalanx.language.values import Slice, ViewValue, require_index
+from phalanx.language.values import ViewValue, load_view, require_index
 
 FOUR = 4
 NO_ROW = -1
@@ -81,7 +81,7 @@ def _gather(
     tile = _tile(ctx, f"the destination of {what}", dst, four)
     named = _rows(ctx, what, rows, tile.shape[0], four)
     column = _column(ctx, what, matrix, col)
-    _require_same(ctx, what, matrix, tile, f"the matrix '{matrix.name}'", "the destination")
+    _check_same_dtype(ctx, what, matrix, tile, f"the matrix '{matrix.name}'", "the destination")
     barrier, hint = completion(ctx, what, bar), cache_hint(ctx, cache)
     mask = mask_operand(ctx, "the multicast mask", multicast)
     if isinstance(named, Value):
@@ -98,7 +98,7 @@ def _scatter(ctx: Builder, what: str, src: Any, rows: Any, col: Any, dst: Any, c
     matrix = _matrix(ctx, f"the destination of {what}", dst)
     named = _rows(ctx, what, rows, tile.shape[0], four)
     column = _column(ctx, what, matrix, col)
-    _require_same(ctx, what, matrix, tile, f"the matrix '{matrix.name}'", "the source")
+    _check_same_dtype(ctx, what, matrix, tile, f"the matrix '{matrix.name}'", "the source")
     hint = cache_hint(ctx, cache)
     if isinstance(named, Value):
         view = GlobalView(matrix, (named, column), tile.shape, (0, 1))
@@ -162,7 +162,7 @@ def _tile(ctx: Builder, what: str, view: Any, four: bool) -> SharedView:
     return tile
 
 
-def _require_same(ctx: Builder, what: str, matrix: Param, tile: SharedView, left: str, right: str) -> None:
+def _check_same_dtype(ctx: Builder, what: str, matrix: Param, tile: SharedView, left: str, right: str) -> None:
     assert isinstance(matrix.type, ArrayType)
     if matrix.type.dtype != tile.dtype:
         ctx.fail(

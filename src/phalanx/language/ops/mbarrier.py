@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from phalanx.frozen import frozen
@@ -18,12 +19,14 @@ from phalanx.ir.ops.mbarrier import (
 )
 from phalanx.ir.types import BOOL, i32
 from phalanx.ir.values import Value
-from phalanx.ir.views import BarrierArray
+from phalanx.ir.views import BarrierArray, BarrierRef
 from phalanx.language.builder import Builder, operand
 from phalanx.language.builtin import builtin
-from phalanx.language.operators import cast, describe
-from phalanx.language.ops.memory import require_static, unique_name
-from phalanx.language.values import BarrierValue, get_member, load_scalar, method, require_index
+from phalanx.language.objects import Arguments, KernelObject, RegionReader, describe, load_scalar, method
+from phalanx.language.operators import cast
+from phalanx.language.ops.memory import check_outside_loops, unique_name
+from phalanx.language.requirements import is_constant_integer, require_flag
+from phalanx.language.values import require_index
 
 
 @builtin("barrier")
@@ -35,23 +38,19 @@ def barrier(ctx: Builder, n: Any = 1, count: Any = None, init: Any = True, check
     ``.init``, the fence and the sync. ``checked=False``: a written count is not compared with the counted one (arrivers
     that take turns). Example: ``full = px.barrier(4)``; ``full[s].wait(parity)``.
     """
-    require_static(ctx, "px.barrier")
-    if not isinstance(n, int) or isinstance(n, bool) or n < 1:
+    check_outside_loops(ctx, "px.barrier")
+    if not is_constant_integer(n) or n < 1:
         ctx.fail(f"the number of barriers must be a positive constant, not {describe(n)}", "e.g. px.barrier(4)")
-    require_room(ctx, n)
-    for what, flag in (("init", init), ("checked", checked)):
-        if not isinstance(flag, bool):
-            ctx.fail(
-                f"{what}= of px.barrier must be True or False, not {describe(flag)}", "it is decided at compile time"
-            )
-    if count is not None:
-        count = require_count(ctx, "the arrival count of a barrier", count, constant=True)
-    array = BarrierArray(unique_name(ctx, "barrier"), n, count, init, checked, ctx.loc)
+    check_room(ctx, n)
+    by_compiler = require_flag(ctx, "init= of px.barrier", init)
+    compared = require_flag(ctx, "checked= of px.barrier", checked)
+    arrivals = None if count is None else require_constant_count(ctx, "the arrival count of a barrier", count)
+    array = BarrierArray(unique_name(ctx, "barrier"), n, arrivals, by_compiler, compared, ctx.loc)
     ctx.barriers.append(array)
     return BarrierValue(array)
 
 
-def require_room(ctx: Builder, n: int) -> None:
+def check_room(ctx: Builder, n: int) -> None:
     """`n` more barriers, if they fit in shared memory with those before them."""
     total = n + sum(array.n for array in ctx.barriers)
     if total > MAX_BARRIERS:
@@ -59,132 +58,199 @@ def require_room(ctx: Builder, n: int) -> None:
         ctx.fail(f"{n} barriers do not fit in shared memory{others}", f"at most {MAX_BARRIERS} do, of 8 bytes each")
 
 
-def require_count(ctx: Builder, what: str, count: Any, *, constant: bool = False) -> Any:
+def require_count(ctx: Builder, what: str, count: object) -> int | Value:
     """The number of arrivals that `count` is, between 1 and the most that a barrier counts."""
-    count = require_index(ctx, what, count)
-    if constant and not isinstance(count, int):
+    number = require_index(ctx, what, count)
+    if isinstance(number, int):
+        check_count(ctx, what, number)
+    return number
+
+
+def require_constant_count(ctx: Builder, what: str, count: object) -> int:
+    """The number of arrivals that `count` is, known while the kernel is read."""
+    number = require_index(ctx, what, count)
+    if not isinstance(number, int):
         ctx.fail(
-            f"{what} must be a compile-time constant, not {describe(count)}",
+            f"{what} must be a compile-time constant, not {describe(number)}",
             "make it a keyword-only parameter of the kernel",
         )
-    if isinstance(count, int) and not 1 <= count <= MAX_COUNT:
-        ctx.fail(f"{what} is {count}", f"it must be between 1 and {MAX_COUNT} (2^20 - 1)")
-    return count
+    check_count(ctx, what, number)
+    return number
 
 
-def require_bytes(ctx: Builder, nbytes: Any) -> Any:
+def check_count(ctx: Builder, what: str, number: int) -> None:
+    """Refuses a number of arrivals that no barrier counts."""
+    if not 1 <= number <= MAX_COUNT:
+        ctx.fail(f"{what} is {number}", f"it must be between 1 and {MAX_COUNT} (2^20 - 1)")
+
+
+def require_bytes(ctx: Builder, nbytes: object) -> int | Value:
     """The number of bytes that `nbytes` is, no more than a barrier counts in one phase."""
-    nbytes = require_index(ctx, "a byte count", nbytes)
-    if isinstance(nbytes, int) and not 0 <= nbytes <= MAX_COUNT:
+    number = require_index(ctx, "a byte count", nbytes)
+    if isinstance(number, int) and not 0 <= number <= MAX_COUNT:
         ctx.fail(
-            f"a barrier can't expect {nbytes} bytes in one phase",
+            f"a barrier can't expect {number} bytes in one phase",
             f"the limit is {MAX_COUNT} (2^20 - 1): split the copy over several barriers or phases",
         )
-    return nbytes
+    return number
 
 
-def mask_operand(ctx: Builder, what: str, mask: Any) -> Value | None:
+def mask_operand(ctx: Builder, what: str, mask: object) -> Value | None:
     """A mask of CTAs: bit i is rank i. Constants are checked against the cluster."""
     if mask is None:
         return None
-    mask = require_index(ctx, what, mask)
-    size = ctx.cluster[0] * ctx.cluster[1] * ctx.cluster[2]
-    if isinstance(mask, int):
-        if mask <= 0:
+    bits = require_index(ctx, what, mask)
+    size = ctx.cluster_size
+    if isinstance(bits, int):
+        if bits <= 0:
             ctx.fail(
-                f"{what} is {mask}: it names no CTA",
+                f"{what} is {bits}: it names no CTA",
                 "bit i of the mask stands for CTA rank i, e.g. 0b11 for both of two",
             )
-        if mask >> size:
-            worst = mask.bit_length() - 1
+        if bits >> size:
+            worst = bits.bit_length() - 1
             ctx.fail(
-                f"{what} {bin(mask)} names CTA {worst}, but the cluster has {size} CTA{'s' if size > 1 else ''}",
+                f"{what} {bin(bits)} names CTA {worst}, but the cluster has {size} CTA{'s' if size > 1 else ''}",
                 "masks have one bit per rank; the cluster is set by @px.kernel(cluster=...)",
                 kind="out-of-bounds",
             )
-    return operand(mask)
+    return operand(bits)
 
 
 @frozen
-class TransactionValue:
-    """`with b.transaction():`, recognised by the reader."""
+class BarrierValue(KernelObject):
+    """One barrier, or an array of them."""
 
-    barrier: BarrierValue
-    kind_name = "a transaction"
+    array: BarrierArray
+    index: int | Value | None = None
+    kind_name = "a barrier"
 
+    def ref(self, ctx: Builder) -> BarrierRef:
+        """The barrier meant; an array of several needs an index."""
+        if self.index is None:
+            if self.array.n != 1:
+                ctx.fail(
+                    f"'{self.array.name}' is an array of {self.array.n} barriers",
+                    f"name one of them: {self.array.name}[i]",
+                )
+            return BarrierRef(self.array, operand(0))
+        return BarrierRef(self.array, operand(self.index))
 
-class BarrierMembers:
-    """What can be done with a barrier."""
+    def subscript(self, ctx: Builder, index: Arguments) -> BarrierValue:
+        """One barrier of the array."""
+        if self.index is not None or len(index) != 1:
+            ctx.fail(f"'{self.array.name}' is indexed once", f"write {self.array.name}[i]")
+        item = require_index(ctx, "the index of a barrier", index[0])
+        if isinstance(item, int) and not 0 <= item < self.array.n:
+            ctx.fail(
+                f"barrier index {item} is outside '{self.array.name}', which has {self.array.n} barriers",
+                f"valid indices are 0 to {self.array.n - 1}",
+                kind="out-of-bounds",
+            )
+        return BarrierValue(self.array, item)
+
+    def storage(self) -> BarrierArray:
+        """The array, whose memory a buffer may take over."""
+        return self.array
+
+    def held(self) -> tuple[Value, ...]:
+        """Its index, where that is a run-time value."""
+        return (self.index,) if isinstance(self.index, Value) else ()
+
+    def form(self) -> BarrierArray | None:
+        """Barriers of one array differ in their indices alone."""
+        return self.array if self.index is not None else None
+
+    def parts(self) -> tuple[object, ...]:
+        """Its index."""
+        return (self.index,)
+
+    def with_parts(self, parts: tuple[object, ...]) -> BarrierValue:
+        """The barrier of the same array with another index."""
+        (index,) = parts
+        assert isinstance(index, int | Value)
+        return BarrierValue(self.array, index)
 
     @method
-    def arrive(self: Any, ctx: Builder, count: Any = 1, ctas: Any = None) -> Any:
+    def arrive(self, ctx: Builder, count: Any = 1, ctas: Any = None) -> None:
         """`count` arrivals of this role, here or in each CTA of the mask `ctas`."""
-        count = require_count(ctx, "the count of .arrive", count)
+        times = require_count(ctx, "the count of .arrive", count)
         mask = mask_operand(ctx, "the mask ctas=", ctas)
-        ctx.emit(Arrive(self.ref(ctx), operand(count), mask, loc=ctx.loc))
+        ctx.emit(Arrive(self.ref(ctx), operand(times), mask, loc=ctx.loc))
 
     @method
-    def expect_tx(self: Any, ctx: Builder, nbytes: Any, ctas: Any = None) -> Any:
+    def expect_tx(self, ctx: Builder, nbytes: Any, ctas: Any = None) -> None:
         """The current phase waits for `nbytes` more; here or in each CTA of the mask `ctas`."""
-        nbytes = require_bytes(ctx, nbytes)
+        expected = require_bytes(ctx, nbytes)
         mask = mask_operand(ctx, "the mask ctas=", ctas)
-        ctx.emit(ExpectTx(self.ref(ctx), operand(nbytes), mask, loc=ctx.loc))
+        ctx.emit(ExpectTx(self.ref(ctx), operand(expected), mask, loc=ctx.loc))
 
     @method
-    def arrive_and_expect_tx(self: Any, ctx: Builder, nbytes: Any, ctas: Any = None) -> Any:
+    def arrive_and_expect_tx(self, ctx: Builder, nbytes: Any, ctas: Any = None) -> None:
         """Expects `nbytes`, then arrives once; here or in each CTA of the mask `ctas`."""
-        nbytes = require_bytes(ctx, nbytes)
+        expected = require_bytes(ctx, nbytes)
         mask = mask_operand(ctx, "the mask ctas=", ctas)
-        ctx.emit(ArriveExpectTx(self.ref(ctx), operand(nbytes), mask, loc=ctx.loc))
+        ctx.emit(ArriveExpectTx(self.ref(ctx), operand(expected), mask, loc=ctx.loc))
 
     @method
-    def wait(self: Any, ctx: Builder, parity: Any) -> Any:
+    def wait(self, ctx: Builder, parity: Any) -> None:
         """Blocks until the phase of `parity` is complete."""
         ctx.emit(Wait(self.ref(ctx), parity_operand(ctx, parity), loc=ctx.loc))
 
     @method
-    def test_wait(self: Any, ctx: Builder, parity: Any) -> Any:
+    def test_wait(self, ctx: Builder, parity: Any) -> Value:
         """Whether the phase of `parity` is complete."""
         result = Value(BOOL)
         ctx.emit(TestWait(self.ref(ctx), parity_operand(ctx, parity), result, loc=ctx.loc))
         return result
 
     @method
-    def init(self: Any, ctx: Builder, count: Any) -> Any:
+    def init(self, ctx: Builder, count: Any) -> None:
         """Initialises a barrier made with init=False."""
-        count = require_count(ctx, "the count of .init", count)
+        arrivals = require_count(ctx, "the count of .init", count)
         ref = self.ref(ctx)
         if ref.barrier.init:
             ctx.fail(
                 f"'{ref.barrier.name}' is initialised by the compiler",
                 "write px.barrier(..., init=False) to initialise it yourself",
             )
-        ctx.emit(BarrierInit(ref.barrier, ref.index, operand(count), loc=ctx.loc))
+        ctx.emit(BarrierInit(ref.barrier, ref.index, operand(arrivals), loc=ctx.loc))
 
     @method
-    def invalidate(self: Any, ctx: Builder) -> Any:
+    def invalidate(self, ctx: Builder) -> None:
         """Ends the barrier's life, so that its memory may be reused."""
         ctx.emit(BarrierInvalidate(self.ref(ctx), loc=ctx.loc))
 
     @method
-    def transaction(self: Any, ctx: Builder) -> Any:
+    def transaction(self, ctx: Builder) -> TransactionValue:
         """`with b.transaction():` one arrive with the bytes of the copies inside."""
         self.ref(ctx)
         return TransactionValue(self)
 
 
-def parity_operand(ctx: Builder, parity: Any) -> Value:
-    parity = load_scalar(ctx, parity)
-    if isinstance(parity, bool):
-        parity = int(parity)
-    if isinstance(parity, Value) and parity.type.dtype.kind == "bool":  # type: ignore[union-attr]
-        parity = cast(ctx, parity, i32)
+@frozen
+class TransactionValue(KernelObject):
+    """`with b.transaction():`, a region whose copies' bytes the barrier expects."""
+
+    barrier: BarrierValue
+    kind_name = "a transaction"
+
+    def open(
+        self, reader: RegionReader, body: Callable[[], None], bind: Callable[[object], None] | None
+    ) -> None:
+        """Reads the transaction."""
+        reader.transaction(self.barrier.ref(reader.ctx), body)
+
+
+def parity_operand(ctx: Builder, parity: object) -> Value:
+    """The phase that a wait names: 0 or 1, or a scalar."""
+    given = load_scalar(ctx, parity)
+    if isinstance(given, bool):
+        given = int(given)
+    if isinstance(given, Value) and given.type.dtype.kind == "bool":
+        given = cast(ctx, given, i32)
     remedy = "px.ring gives .parity; a producer waits for ring.parity ^ 1"
-    parity = require_index(ctx, "a parity", parity, remedy)
-    if isinstance(parity, int) and parity not in (0, 1):
-        ctx.fail(f"a parity is 0 or 1, not {parity}", remedy)
-    return operand(parity)
-
-
-def barrier_member(ctx: Builder, owner: BarrierValue, name: str) -> Any:
-    return get_member(ctx, owner, BarrierMembers, name, "a barrier")
+    number = require_index(ctx, "a parity", given, remedy)
+    if isinstance(number, int) and number not in (0, 1):
+        ctx.fail(f"a parity is 0 or 1, not {number}", remedy)
+    return operand(number)

@@ -15,7 +15,6 @@ from phalanx.ir.ops.memory import (
     AtomicMin,
     FenceAsyncProxy,
     FenceCluster,
-    Load,
     Store,
 )
 from phalanx.ir.types import ScalarType, TileType
@@ -23,19 +22,12 @@ from phalanx.ir.values import Value
 from phalanx.ir.views import GlobalView, SharedBuffer, SharedView
 from phalanx.language.builder import Builder, operand
 from phalanx.language.builtin import builtin
-from phalanx.language.operators import (
-    Number,
-    cast,
-    describe,
-    dtype_of,
-    is_scalar,
-    promote,
-    require_numeric,
-    shape_of,
-)
-from phalanx.language.ops.tiles import make_full, require_dtype, require_shape
-from phalanx.language.reader.limits import MAX_SHARED_BYTES
-from phalanx.language.values import BarrierValue, RunTimeRegion, ViewValue, load_scalar
+from phalanx.language.limits import MAX_SHARED_BYTES
+from phalanx.language.objects import KernelObject, Number, describe, load_scalar
+from phalanx.language.operators import cast, dtype_of, is_scalar, promote, require_numeric, shape_of
+from phalanx.language.ops.tile import make_full
+from phalanx.language.requirements import require_dtype, require_flag, require_shape
+from phalanx.language.values import RunTimeRegion, ViewValue, load_view
 
 MAX_SHARED = max(arch.shared_limit for arch in ARCHS.values())
 
@@ -54,8 +46,8 @@ def require_view(ctx: Builder, what: str, view: Any) -> GlobalView | SharedView:
     return view.view
 
 
-def require_static(ctx: Builder, what: str) -> None:
-    """Static resources are not made inside run-time loops."""
+def check_outside_loops(ctx: Builder, what: str) -> None:
+    """Refuses to make static resources inside run-time loops."""
     if ctx.loop_depth:
         ctx.fail(
             f"{what} can't be called inside a run-time loop",
@@ -72,15 +64,11 @@ def shared(ctx: Builder, shape: Any, dtype: Any, reuse: Any = None) -> Any:
     Outside run-time loops, any agent; any GPU; no PTX. Example: ``s = px.shared((4, 64, 64), px.f32)``; ``s[i]`` is one
     64 x 64 stage, ``s[i].at(1)`` the same stage in CTA 1 of the cluster.
     """
-    require_static(ctx, "px.shared")
+    check_outside_loops(ctx, "px.shared")
     sizes = require_shape(ctx, "px.shared", shape)
     element = require_dtype(ctx, "px.shared", dtype)
-    target = None
-    if isinstance(reuse, ViewValue) and isinstance(reuse.view, SharedView):
-        target = reuse.view.buffer
-    elif isinstance(reuse, BarrierValue):
-        target = reuse.array  # type: ignore[assignment]
-    elif reuse is not None:
+    target = reuse.storage() if isinstance(reuse, KernelObject) else None
+    if reuse is not None and target is None:
         ctx.fail(
             f"reuse= takes a shared buffer or a barrier array, not {describe(reuse)}",
             "e.g. px.shared(shape, dtype, reuse=s)",
@@ -109,13 +97,6 @@ def unique_name(ctx: Builder, default: str) -> str:
     return f"{base}_{number}"
 
 
-def load_view(ctx: Builder, view: GlobalView | SharedView, fill: Any, once: bool = False) -> Value:
-    shape = view.shape
-    result = Value(TileType(shape, view.dtype) if shape else ScalarType(view.dtype))
-    ctx.emit(Load(view, cast(ctx, fill, view.dtype), result, once, loc=ctx.loc))
-    return result
-
-
 @builtin("load")
 def load(ctx: Builder, view: Any, fill: Any = 0, once: Any = False) -> Any:
     """A region of global or shared memory into registers; elements outside a global array are `fill`.
@@ -126,8 +107,7 @@ def load(ctx: Builder, view: Any, fill: Any = 0, once: Any = False) -> Any:
     wide as strides and alignment allow. ``once=True`` tells the caches that a global region is not read again soon
     (``L1::no_allocate``). Example: ``x = px.load(A[m:m+64, k:k+64])``.
     """
-    if not isinstance(once, bool):
-        ctx.fail(f"once= must be True or False, not {describe(once)}", "it is decided at compile time")
+    rarely = require_flag(ctx, "once=", once)
     region = require_view(ctx, "the argument of px.load", view)
     fill = load_scalar(ctx, fill)
     if not is_scalar(fill):
@@ -135,7 +115,7 @@ def load(ctx: Builder, view: Any, fill: Any = 0, once: Any = False) -> Any:
             f"fill must be a number or a scalar, not {describe(fill)}",
             "every element outside the array gets the same value",
         )
-    return load_view(ctx, region, fill, once)
+    return load_view(ctx, region, fill, rarely)
 
 
 def stored_value(ctx: Builder, what: str, region: GlobalView | SharedView, value: Any) -> Value:
@@ -171,10 +151,9 @@ def store(ctx: Builder, view: Any, tile: Any, once: Any = False) -> Any:
     ``once=True``: no cache of this SM need keep a global region (``L1::no_allocate``).
     Example: ``px.store(C[m:m+64, n:n+64], x)``.
     """
-    if not isinstance(once, bool):
-        ctx.fail(f"once= must be True or False, not {describe(once)}", "it is decided at compile time")
+    rarely = require_flag(ctx, "once=", once)
     region = require_view(ctx, "the first argument of px.store", view)
-    ctx.emit(Store(region, stored_value(ctx, "px.store", region, tile), once, loc=ctx.loc))
+    ctx.emit(Store(region, stored_value(ctx, "px.store", region, tile), rarely, loc=ctx.loc))
 
 
 _ATOMIC_DTYPES = ("f32", "f64", "f16", "bf16", "i32", "u32", "i64", "u64")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from phalanx.frozen import frozen
@@ -11,20 +12,47 @@ from phalanx.ir.types import i32
 from phalanx.ir.views import BarrierArray
 from phalanx.language.builder import Builder, operand
 from phalanx.language.builtin import builtin
-from phalanx.language.operators import binary, cast, compare, describe, plural, select
-from phalanx.language.ops.mbarrier import mask_operand, require_bytes, require_count, require_room
-from phalanx.language.ops.memory import require_static, unique_name
-from phalanx.language.reader.structs import NewStruct, advanced
-from phalanx.language.values import BarrierValue, Fields, StructClass, StructValue, load_scalar
+from phalanx.language.objects import KernelObject, RegionReader, describe, load_scalar, plural
+from phalanx.language.operators import binary, cast, compare, select
+from phalanx.language.ops.mbarrier import BarrierValue, check_room, mask_operand, require_bytes, require_constant_count
+from phalanx.language.ops.memory import check_outside_loops, unique_name
+from phalanx.language.ops.ring import advanced
+from phalanx.language.requirements import is_constant_integer
+from phalanx.language.structs import Fields, StructClass, StructValue, new_struct
 
 
 @frozen
-class PipeRegion:
-    """`with pipe.produce() as s:` or `with pipe.consume() as s:`, opened by the reader."""
+class PipeRegion(KernelObject):
+    """`with pipe.produce() as s:` or `with pipe.consume() as s:`, one stage that is filled or taken inside the block."""
 
     owner: StructValue
     fills: bool
     kind_name = "a stage of a pipe"
+    gives_value = True
+
+    def open(
+        self, reader: RegionReader, body: Callable[[], None], bind: Callable[[object], None] | None
+    ) -> None:
+        """Takes a stage, reads the block, and gives the stage back."""
+        ctx, loc = reader.ctx, reader.ctx.loc
+        fields = Fields(self.owner, ctx.variables())
+        check_free_hands(ctx, fields, self.fills)
+        stage = acquire(ctx, fields) if self.fills else wait(ctx, fields)
+        if bind is not None:
+            bind(stage)
+        ctx.loc = loc
+        if self.fills:
+            reader.transaction(BarrierValue(fields["full"].array, stage).ref(ctx), body)
+        else:
+            reader.closed(body)  # nothing leaves the block before the stage is released
+        if reader.terminated:
+            return
+        ctx.loc = loc
+        fields = Fields(self.owner, ctx.variables())
+        if self.fills:
+            advance_filling(ctx, fields)
+        else:
+            release(ctx, fields)
 
 
 def _oldest(fields: Fields, which: str, array: str) -> BarrierValue:
@@ -88,19 +116,18 @@ def check_free_hands(ctx: Builder, fields: Fields, fills: bool) -> None:
     ctx.emit(Assume(operand(compare(ctx, "eq", held, 0)), said, loc=ctx.loc))
 
 
-def check_hands(ctx: Builder, before: dict[Any, Any], after: dict[Any, Any], where: str) -> None:
-    """At the end of a role or kernel: every stage that it took was given back."""
-    for owner in {v.ident: v for v in before.values() if isinstance(v, StructValue) and v.cls is PIPE}.values():
-        first, last = (Fields(owner, state)["taken"] for state in (before, after))
-        if isinstance(first, int) and isinstance(last, int):
-            if last > first:
-                ctx.fail(
-                    f"{where} ends with {plural(last - first, 'stage')} of a pipe taken and not given back",
-                    "write pipe.release() for each pipe.wait(), before the end",
-                )
-        else:
-            said = f"{where} ends with a stage of a pipe taken and not given back"
-            ctx.emit(Assume(operand(compare(ctx, "le", last, first)), said, loc=ctx.loc))
+def check_hands(ctx: Builder, before: Fields, after: Fields, where: str) -> None:
+    """At the end of a role: every stage that it took was given back."""
+    first, last = before["taken"], after["taken"]
+    if isinstance(first, int) and isinstance(last, int):
+        if last > first:
+            ctx.fail(
+                f"{where} ends with {plural(last - first, 'stage')} of a pipe taken and not given back",
+                "write pipe.release() for each pipe.wait(), before the end",
+            )
+    else:
+        said = f"{where} ends with a stage of a pipe taken and not given back"
+        ctx.emit(Assume(operand(compare(ctx, "le", last, first)), said, loc=ctx.loc))
 
 
 _HELD = {"filling": "acquired", "taking": "taken"}
@@ -124,8 +151,8 @@ def commit(ctx: Builder, fields: Fields, nbytes: Any = None) -> Any:
     if nbytes is None:
         ctx.emit(Arrive(full, operand(1), loc=ctx.loc))
     else:
-        nbytes = require_bytes(ctx, nbytes)
-        ctx.emit(ArriveExpectTx(full, operand(nbytes), loc=ctx.loc))
+        expected = require_bytes(ctx, nbytes)
+        ctx.emit(ArriveExpectTx(full, operand(expected), loc=ctx.loc))
     _give(ctx, fields, "filling")
 
 
@@ -168,6 +195,7 @@ PIPE = StructClass(
     {},
     {},
     natives={fn.__name__: fn for fn in (acquire, commit, wait, release, produce, consume)},
+    at_role_end=check_hands,
 )
 
 
@@ -193,25 +221,24 @@ def pipe(ctx: Builder, stages: Any, producers: Any = None, consumers: Any = None
     many roles of a CTA commit, and release, a stage; left out they are counted, given they are checked. Example: ``with
     pipe.produce() as s: px.tma.load(A[m:m+64, k:k+64], a[s], pipe.full[s])``.
     """
-    require_static(ctx, "px.pipe")
-    if not isinstance(stages, int) or isinstance(stages, bool) or stages < 1:
+    check_outside_loops(ctx, "px.pipe")
+    if not is_constant_integer(stages) or stages < 1:
         ctx.fail(f"px.pipe needs a positive constant number of stages, not {describe(stages)}", "e.g. px.pipe(4)")
-    require_room(ctx, 2 * stages)
-    if producers is not None:
-        producers = require_count(ctx, "producers= of px.pipe", producers, constant=True)
-    if consumers is not None:
-        consumers = require_count(ctx, "consumers= of px.pipe", consumers, constant=True)
+    check_room(ctx, 2 * stages)
+    fill = None if producers is None else require_constant_count(ctx, "producers= of px.pipe", producers)
+    take = None if consumers is None else require_constant_count(ctx, "consumers= of px.pipe", consumers)
     mask = load_scalar(ctx, ctas)
     mask_operand(ctx, "the mask ctas= of px.pipe", mask)
     name = ctx.name_hint or "pipe"
     arrays = []
-    for suffix, each in (("full", producers), ("empty", consumers)):
+    for suffix, each in (("full", fill), ("empty", take)):
         ctx.name_hint = f"{name}_{suffix}"
         unique = unique_name(ctx, suffix)
         arrays.append(BarrierArray(unique, stages, each=each, loc=ctx.loc, written=f"{name}.{suffix}"))
         ctx.barriers.append(arrays[-1])
     full, empty = map(BarrierValue, arrays)
-    return NewStruct(
+    return new_struct(
+        ctx,
         PIPE,
         {
             "stages": stages,

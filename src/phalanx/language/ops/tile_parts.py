@@ -9,9 +9,9 @@ from phalanx.ir.types import TileType, f32
 from phalanx.ir.values import Value
 from phalanx.language.builder import Builder, operand
 from phalanx.language.builtin import builtin
-from phalanx.language.operators import describe, dtype_of, is_scalar, is_tile, shape_of
-from phalanx.language.ops.tiles import require_dtype, require_shape
-from phalanx.language.values import Slice, load_scalar
+from phalanx.language.objects import Arguments, Slice, describe, load_scalar
+from phalanx.language.operators import dtype_of, is_scalar, is_tile, shape_of
+from phalanx.language.requirements import require_dtype, require_shape
 
 
 @builtin("empty")
@@ -45,7 +45,7 @@ def keep(ctx: Builder, x: Any) -> Any:
     return result
 
 
-def tile_part(ctx: Builder, tile: Value, index: tuple[Any, ...]) -> Value:
+def tile_part(ctx: Builder, tile: Value, index: Arguments) -> Value:
     """`tile[a:b, :]`: a part with constant bounds, without moving elements between threads; None adds an axis of 1."""
     if any(item is None for item in index):
         return _with_new_axes(ctx, tile, index)
@@ -79,7 +79,7 @@ def tile_part(ctx: Builder, tile: Value, index: tuple[Any, ...]) -> Value:
     return result
 
 
-def _with_new_axes(ctx: Builder, tile: Value, index: tuple[Any, ...]) -> Value:
+def _with_new_axes(ctx: Builder, tile: Value, index: Arguments) -> Value:
     """`x[:, None]`: the part that the other indices name, with an axis of size 1 where a None stands."""
     part = tile_part(ctx, tile, tuple(item for item in index if item is not None))
     left = list(shape_of(part))

@@ -15,10 +15,10 @@ from phalanx.ir.ops.tma import (
 )
 from phalanx.language.builder import Builder
 from phalanx.language.builtin import builtin
-from phalanx.language.operators import describe
+from phalanx.language.objects import describe
 from phalanx.language.ops.gather import gather, gather4, scatter, scatter4
 from phalanx.language.ops.mbarrier import mask_operand
-from phalanx.language.ops.tma_operands import cache_hint, completion, global_side, require_match, shared_side
+from phalanx.language.ops.tma_operands import cache_hint, check_match, completion, global_side, shared_side
 
 
 @builtin("tma.load")
@@ -33,7 +33,7 @@ def load(ctx: Builder, src: Any, dst: Any, bar: Any, multicast: Any = None, cach
     """
     source = global_side(ctx, "the source of px.tma.load", src)
     target = shared_side(ctx, "the destination of px.tma.load", dst)
-    require_match(ctx, "px.tma.load", source, target)
+    check_match(ctx, "px.tma.load", source, target)
     barrier = completion(ctx, "px.tma.load", bar)
     hint = cache_hint(ctx, cache)
     mask = mask_operand(ctx, "the multicast mask", multicast)
@@ -50,7 +50,7 @@ def store(ctx: Builder, src: Any, dst: Any, cache: Any = None) -> Any:
     """
     source = shared_side(ctx, "the source of px.tma.store", src)
     target = global_side(ctx, "the destination of px.tma.store", dst)
-    require_match(ctx, "px.tma.store", source, target)
+    check_match(ctx, "px.tma.store", source, target)
     ctx.emit(TmaStore(source, target, cache_hint(ctx, cache), loc=ctx.loc))
 
 
@@ -64,7 +64,7 @@ def reduce(ctx: Builder, src: Any, dst: Any, op: Any, cache: Any = None) -> Any:
     """
     source = shared_side(ctx, "the source of px.tma.reduce", src)
     target = global_side(ctx, "the destination of px.tma.reduce", dst)
-    require_match(ctx, "px.tma.reduce", source, target)
+    check_match(ctx, "px.tma.reduce", source, target)
     if op not in REDUCTIONS:
         ctx.fail(f"unknown reduction {describe(op)}", f"use one of {', '.join(REDUCTIONS)}")
     allowed = {

@@ -8,9 +8,9 @@ from phalanx.ir.ops.tma import CACHE_HINTS
 from phalanx.ir.values import Param
 from phalanx.ir.views import BarrierRef, GlobalView, SharedView
 from phalanx.language.builder import Builder
-from phalanx.language.operators import describe
+from phalanx.language.objects import describe
+from phalanx.language.ops.mbarrier import BarrierValue
 from phalanx.language.ops.memory import require_view
-from phalanx.language.values import BarrierValue
 
 
 def global_side(ctx: Builder, what: str, view: Any) -> GlobalView:
@@ -49,7 +49,7 @@ def refuse_rows_by_index(ctx: Builder, what: str, region: SharedView) -> None:
         )
 
 
-def require_match(ctx: Builder, what: str, src: Any, dst: Any) -> None:
+def check_match(ctx: Builder, what: str, src: Any, dst: Any) -> None:
     if src.shape != dst.shape:
         ctx.fail(
             f"{what}: the source has shape {src.shape}, the destination {dst.shape}",
@@ -76,4 +76,4 @@ def cache_hint(ctx: Builder, cache: Any) -> str | None:
     return cache
 
 
-__all__ = ["cache_hint", "completion", "global_side", "refuse_rows_by_index", "require_match", "shared_side"]
+__all__ = ["cache_hint", "completion", "global_side", "refuse_rows_by_index", "check_match", "shared_side"]

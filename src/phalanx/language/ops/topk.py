@@ -7,10 +7,11 @@ from typing import Any
 from phalanx.ir.types import i32
 from phalanx.language.builder import Builder
 from phalanx.language.builtin import builtin
-from phalanx.language.operators import describe, dtype_of, shape_of
+from phalanx.language.inlined import InlinedFunction
+from phalanx.language.operators import dtype_of, shape_of
 from phalanx.language.ops.folds import reduce
-from phalanx.language.ops.tiles import arange, isnan, require_axis, require_tile, where, zeros
-from phalanx.language.reader.capture import InlinedFunction
+from phalanx.language.ops.tile import arange, isnan, require_tile, where, zeros
+from phalanx.language.requirements import require_axis, require_integer
 
 TAKEN = 2**31 - 1
 """The place of an element that a round before has taken."""
@@ -27,13 +28,12 @@ def topk(ctx: Builder, x: Any, k: Any, axis: Any) -> Any:
     x = require_tile(ctx, "px.topk", x)
     where_ = require_axis(ctx, axis, len(shape_of(x)))
     size, dtype = shape_of(x)[where_], dtype_of(x)
-    if not isinstance(k, int) or isinstance(k, bool):
-        ctx.fail(f"k of px.topk must be a constant integer, not {describe(k)}", "make it a keyword-only parameter")
-    if not 1 <= k <= size:
-        ctx.fail(f"px.topk of {k} elements along an axis of size {size}", f"use a k from 1 to {size}")
+    count = require_integer(ctx, "k of px.topk", k, "make it a keyword-only parameter")
+    if not 1 <= count <= size:
+        ctx.fail(f"px.topk of {count} elements along an axis of size {size}", f"use a k from 1 to {size}")
     if dtype.is_fp8:
         ctx.fail(f"px.topk is not defined on {dtype}", "convert it first: x.to(px.f32)")
-    return ctx.call(_rounds, (x, k, where_, dtype.is_float), {})
+    return _rounds.call(ctx, (x, count, where_, dtype.is_float), {})
 
 
 @InlinedFunction

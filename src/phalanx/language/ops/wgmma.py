@@ -12,8 +12,8 @@ from phalanx.ir.values import Const, Value
 from phalanx.ir.views import SharedView
 from phalanx.language.builder import Builder
 from phalanx.language.builtin import builtin
-from phalanx.language.operators import describe, dtype_of, is_tile, shape_of
-from phalanx.language.ops.control import require_condition
+from phalanx.language.objects import describe, require_condition
+from phalanx.language.operators import dtype_of, is_tile, shape_of
 from phalanx.language.ops.tma_operands import refuse_rows_by_index
 from phalanx.language.values import ViewValue
 
@@ -50,7 +50,7 @@ def wgmma_commit(ctx: Builder) -> Any:
 
     Whole warpgroups, as a `px.wgmma` agent; sm_90a; PTX ``wgmma.commit_group``. Example: ``px.wgmma_commit()``.
     """
-    require_warpgroups(ctx, "px.wgmma_commit")
+    check_warpgroups(ctx, "px.wgmma_commit")
     ctx.emit(WgmmaCommit(loc=ctx.loc))
 
 
@@ -61,7 +61,7 @@ def wgmma_wait(ctx: Builder, n: Any) -> Any:
     Whole warpgroups, as a `px.wgmma` agent; sm_90a; PTX ``wgmma.wait_group``. What the finished groups read may be
     overwritten, and their accumulators may be read. Example: ``px.wgmma_wait(1)`` releases all but the newest group.
     """
-    require_warpgroups(ctx, "px.wgmma_wait")
+    check_warpgroups(ctx, "px.wgmma_wait")
     if not isinstance(n, int) or isinstance(n, bool) or not 0 <= n <= MAX_GROUPS:
         ctx.fail(
             f"px.wgmma_wait takes a constant from 0 to {MAX_GROUPS}, not {describe(n)}",
@@ -200,7 +200,7 @@ def warpgroup_objection(ctx: Builder, what: str) -> Objection | None:
     )
 
 
-def require_warpgroups(ctx: Builder, what: str) -> None:
+def check_warpgroups(ctx: Builder, what: str) -> None:
     objection = warpgroup_objection(ctx, what)
     if objection is not None:
         ctx.fail(objection[0], objection[1])

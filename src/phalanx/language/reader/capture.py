@@ -2,63 +2,20 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import pickle
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from phalanx.ir.types import DType
-from phalanx.language.builtin import Builtin
+from phalanx.language.objects import KernelObject
 from phalanx.language.reader.source import FunctionSource
-from phalanx.language.values import StructClass
 
 PYTHON_FUNCTIONS = (range, min, max, abs, len, int, float, bool, tuple, print, sum, round, enumerate, zip)
 """Python's own functions that have a meaning in kernels (or an error of their own)."""
 
 CAPTURES = "numbers, strings, dtypes, None, tuples of them, px.func and px.struct"
-
-
-class InlinedFunction:
-    """What `@px.func` makes: a helper that is inlined where kernels call it."""
-
-    kind_name = "a px.func"
-
-    def __init__(self, fn: Any) -> None:
-        self.fn = fn
-        self.__name__ = fn.__name__
-        self.__doc__ = fn.__doc__
-        self.__wrapped__ = fn
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return by_name(self, self.fn)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Outside kernels it is the plain Python function: useful for host-side arithmetic."""
-        return self.fn(*args, **kwargs)
-
-
-def by_name(made: Any, named: Any) -> tuple[Any, ...]:
-    """How pickle takes what a decorator made of `named`: by the module and the name under which it is found there."""
-    module, name = named.__module__, named.__qualname__
-    try:
-        found = find_named(module, name)
-    except (ImportError, AttributeError):
-        found = None
-    if found is not made:
-        raise pickle.PicklingError(
-            f"{name} can't be pickled: it is not what {module}.{name} stands for; define it at the top of a module"
-        )
-    return find_named, (module, name)
-
-
-def find_named(module: str, name: str) -> Any:
-    found: Any = importlib.import_module(module)
-    for part in name.split("."):
-        found = getattr(found, part)
-    return found
 
 
 def kind_of(value: Any) -> str:
@@ -71,7 +28,9 @@ def kind_of(value: Any) -> str:
 
 def constant(found: Any) -> Any:
     """What a Python object stands for in a kernel; None if it has no meaning there."""
-    if isinstance(found, (bool, int, float, str, DType, Builtin, InlinedFunction, StructClass, ModuleType)):
+    if isinstance(found, (bool, int, float, str, DType, ModuleType)):
+        return found
+    if isinstance(found, KernelObject) and found.is_constant:
         return found
     if isinstance(found, np.generic) and found.dtype.kind in "biuf":
         return found.item()

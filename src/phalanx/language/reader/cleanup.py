@@ -1,4 +1,4 @@
-"""After reading: blocks become immutable, and what nobody uses goes away."""
+"""After reading: what nobody uses goes away."""
 
 from __future__ import annotations
 
@@ -7,15 +7,6 @@ from collections import Counter
 from phalanx.ir.core import Block, Op, block_fields, map_blocks, rewrite
 from phalanx.ir.ops.control import Assign, ReadVar
 from phalanx.ir.values import Value, Var
-from phalanx.language.builder import Landing
-
-
-def seal(block: Block) -> Block:
-    """Tuples instead of the lists that were growing while the function was read, and no landings any more."""
-    out: list[Op] = []
-    for op in block.ops:
-        out += seal(op.body).ops if isinstance(op, Landing) else (map_blocks(op, seal),)
-    return Block(tuple(out))
 
 
 def remove_dead(block: Block) -> Block:

@@ -9,50 +9,29 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-import numpy as np
-
 from phalanx.ir.location import Location
-from phalanx.ir.types import FROM_NUMPY, DType
-from phalanx.ir.values import Param, Value
+from phalanx.ir.types import DType
+from phalanx.ir.values import Value
 from phalanx.language.builder import Builder
-from phalanx.language.builtin import Builtin, check_arguments, signature_after
-from phalanx.language.operators import (
+from phalanx.language.builtin import Builtin
+from phalanx.language.limits import MAX_DEPTH, check_constant_size, check_length, check_power
+from phalanx.language.objects import (
     Number,
-    binary,
-    compare,
-    describe,
-    dtype_of,
-    folding,
-    integer_limits,
-    is_tile,
-    select,
-    unary,
-)
-from phalanx.language.ops.control import require_condition
-from phalanx.language.ops.mbarrier import BarrierMembers
-from phalanx.language.ops.tile_parts import tile_part
-from phalanx.language.ops.tiles import TileMembers, dtype_call
-from phalanx.language.reader.capture import CAPTURES, InlinedFunction, constant, is_of_the_language, kind_of
-from phalanx.language.reader.limits import MAX_DEPTH, check_constant_size, check_length, check_power
-from phalanx.language.reader.python_calls import call_python
-from phalanx.language.reader.state import State, same
-from phalanx.language.reader.structs import RING, NewStruct, advanced
-from phalanx.language.values import (
-    ArrayMembers,
-    BarrierValue,
-    BoundMethod,
-    Fields,
-    RunTimeRegion,
+    Numeric,
     Slice,
-    StructClass,
-    StructValue,
     Unavailable,
-    ViewValue,
-    array_subscript,
-    exposed_names,
-    get_member,
+    as_object,
+    describe,
+    is_memory,
     load_scalar,
+    require_condition,
 )
+from phalanx.language.operators import binary, compare, dtype_of, folding, integer_limits, is_tile, select, unary
+
+# What modules and Python functions do in kernels is registered by these two.
+from phalanx.language.reader import modules, python_calls  # noqa: F401
+from phalanx.language.reader.capture import CAPTURES, constant, is_of_the_language, kind_of
+from phalanx.language.reader.state import State, same
 
 _BINARY = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.FloorDiv: "floordiv", ast.Mod: "mod",
@@ -79,13 +58,6 @@ Evaluation = Callable[[], Any]
 """Evaluates one side of a choice."""
 Combination = Callable[[Any, Any], Any]
 """Makes one value of both sides where both were evaluated."""
-
-
-class StructMethod:
-    """A method of a struct instance."""
-
-    def __init__(self, owner: StructValue, fn: Any, native: str = "") -> None:
-        self.owner, self.fn, self.native = owner, fn, native
 
 
 class Expressions:
@@ -117,15 +89,6 @@ class Expressions:
     def bind_variable(self, target: ast.expr, value: Any) -> Any:
         raise NotImplementedError
 
-    def adopt(self, value: Any) -> Any:
-        """Puts new structs on the heap."""
-        if isinstance(value, NewStruct):
-            made = StructValue(value.cls, self.ctx.fresh_ident())
-            for name, item in value.fields.items():
-                self.state[(made.ident, name)] = item
-            return made
-        return value
-
     def eval(self, node: ast.expr) -> Any:
         """The front-end value of an expression; errors inside point at the innermost part."""
         handler = getattr(self, "eval_" + type(node).__name__, None)
@@ -146,7 +109,7 @@ class Expressions:
             self.ctx.fail(
                 f"expressions are nested more than {MAX_DEPTH} deep", "give parts of it names, in statements of their own"
             )
-        value = check_constant_size(self.ctx, self.adopt(handler(node)))
+        value = check_constant_size(self.ctx, handler(node))
         self.depth -= 1
         self.ctx.loc = outer
         return value
@@ -208,13 +171,18 @@ class Expressions:
         out: list[Any] = []
         for item in node.elts:
             if isinstance(item, ast.Starred):
-                inner = self.eval(item.value)
-                if not isinstance(inner, tuple):
-                    self.ctx.fail(f"* can't unpack {describe(inner)}", "only tuples can be unpacked")
-                out += inner
+                out += self.starred(item)
             else:
                 out.append(self.eval(item))
         return tuple(out)
+
+    def starred(self, node: ast.Starred) -> tuple[object, ...]:
+        """The items of `*x` in a tuple or a call."""
+        inner = self.eval(node.value)
+        items = as_object(inner).unpacked()
+        if items is None:
+            self.ctx.fail(f"* can't unpack {describe(inner)}", "only tuples can be unpacked")
+        return items
 
     eval_List = eval_Tuple
 
@@ -239,7 +207,7 @@ class Expressions:
             check_power(self.ctx, a, b)
             return folding(self.ctx, "'**'", lambda x, y: x**y, a, b)
         if isinstance(b, int) and 1 <= b <= 8 and isinstance(a, Value):
-            out = a
+            out: Numeric = a
             for _ in range(b - 1):
                 out = binary(self.ctx, "mul", out, a)
             return out
@@ -329,12 +297,13 @@ class Expressions:
                 self.ctx.fail("'is' compares with None only", "use ==")
             return (a is b) == isinstance(op, ast.Is)
         if isinstance(op, (ast.In, ast.NotIn)):
-            if not isinstance(b, tuple):
+            items = as_object(b).unpacked()
+            if items is None:
                 self.ctx.fail(
                     f"'in' needs a tuple on its right, not {describe(b)}", "e.g. if X.dtype in (px.f16, px.bf16)"
                 )
             found: Any = False
-            for item in b:
+            for item in items:
                 found = binary(self.ctx, "or", found, compare(self.ctx, "eq", a, load_scalar(self.ctx, item)))
             return found if isinstance(op, ast.In) else unary(self.ctx, "not", found)
         return compare(self.ctx, _COMPARE[type(op)], a, b)
@@ -392,109 +361,14 @@ class Expressions:
             )
         raw = self.eval(node.slice)
         index = raw if isinstance(raw, tuple) else (raw,)
-        if isinstance(owner, Param) and owner.is_array:
-            return array_subscript(self.ctx, owner, index)
-        if isinstance(owner, (ViewValue, BarrierValue)):
-            return owner.subscript(self.ctx, index)
-        if isinstance(owner, tuple):
-            return self.tuple_item(owner, index)
-        if is_tile(owner):
-            return tile_part(self.ctx, owner, index)
-        self.ctx.fail(f"{describe(owner)} can't be indexed", "arrays, shared buffers, barriers, tuples and tiles can")
-
-    def tuple_item(self, owner: tuple[Any, ...], index: tuple[Any, ...]) -> Any:
-        item = load_scalar(self.ctx, index[0]) if len(index) == 1 else None
-        if isinstance(item, Slice):
-            parts = (item.start, item.stop, item.step)
-            if all(p is None or isinstance(p, int) for p in parts):
-                return owner[slice(*parts)]
-        if not isinstance(item, int):
-            self.ctx.fail("a tuple is indexed by a constant integer", "unroll the loop with px.static_range")
-        if not -len(owner) <= item < len(owner):
-            self.ctx.fail(
-                f"index {item} is outside a tuple of {len(owner)}",
-                f"valid indices are {-len(owner)} to {len(owner) - 1}",
-            )
-        return owner[item]
+        return as_object(owner).subscript(self.ctx, index)
 
     def eval_Attribute(self, node: ast.Attribute) -> Any:
         owner = self.eval(node.value)
-        value = self.member(owner, node.attr)
+        value = as_object(owner).member(self.ctx, node.attr)
         if isinstance(owner, ModuleType) and not is_of_the_language(owner) and not isinstance(value, ModuleType):
             self.captured[(self.frames[-1].source, ast.unparse(node))] = value
         return value
-
-    def module_member(self, owner: ModuleType, name: str) -> Any:
-        ours = owner.__name__.partition(".")[0] == "phalanx"
-        shown = (
-            owner.__name__
-            if not ours
-            else "px"
-            if owner.__name__ == "phalanx"
-            else "px." + owner.__name__.rsplit(".", 1)[-1]
-        )
-        public = getattr(owner, "__all__", dir(owner))
-        if not hasattr(owner, name) or (ours and name not in public):
-            close = difflib.get_close_matches(name, public, 1)
-            self.ctx.fail(
-                f"{shown} has no '{name}'",
-                f"did you mean {shown}.{close[0]}?" if close else "docs/reference.md lists what there is",
-            )
-        raw = getattr(owner, name)
-        found = constant(raw)
-        if found is None and raw is not None:
-            match = FROM_NUMPY.get(np.dtype(raw)) if isinstance(raw, type) and issubclass(raw, np.generic) else None
-            remedy = (
-                f"use px.{match}"
-                if match
-                else f"use px.{name}"
-                if name in TILE_FUNCTIONS
-                else f"kernels use {CAPTURES}"
-            )
-            self.ctx.fail(f"{shown}.{name} can't be used in kernels", remedy)
-        return found
-
-    def member(self, owner: Any, name: str) -> Any:
-        ctx = self.ctx
-        if isinstance(owner, ModuleType):
-            return self.module_member(owner, name)
-        if isinstance(owner, StructValue):
-            if (owner.ident, name) in self.state:
-                value = self.state[(owner.ident, name)]
-                if isinstance(value, Unavailable):
-                    ctx.fail(value.reason, value.remedy or None)
-                return value
-            if name in owner.cls.methods:
-                return StructMethod(owner, owner.cls.methods[name])
-            if owner.cls is RING and name == "advance":
-                return StructMethod(owner, None)
-            if name in owner.cls.natives:
-                return StructMethod(owner, None, name)
-            known = [*owner.cls.fields, *(m + "()" for m in (*owner.cls.methods, *owner.cls.natives))]
-            known += ["advance()"] if owner.cls is RING else []
-            ctx.fail(f"{owner.cls.name} has no attribute '{name}'", f"it has {', '.join(known)}")
-        if isinstance(owner, BarrierValue):
-            return get_member(ctx, owner, BarrierMembers, name, "a barrier")
-        if isinstance(owner, RunTimeRegion):
-            return get_member(ctx, owner, RunTimeRegion, name, owner.kind_name)
-        if isinstance(owner, ViewValue):
-            if owner.view.shape == () and name not in exposed_names(ViewValue) and name in exposed_names(TileMembers):
-                return get_member(ctx, load_scalar(ctx, owner), TileMembers, name, "a scalar")  # X[1].to(px.i32)
-            return get_member(ctx, owner, ViewValue, name, owner.kind_name)
-        if isinstance(owner, Param) and owner.is_array:
-            return get_member(ctx, owner, ArrayMembers, name, f"the array '{owner.name}'")
-        if isinstance(owner, Value):
-            return get_member(ctx, owner, TileMembers, name, f"a {'tile' if is_tile(owner) else 'scalar'}")
-        if isinstance(owner, Number) and name == "to":
-            return get_member(ctx, owner, TileMembers, name, "a number")
-        if isinstance(owner, DType):
-            if name not in ("itemsize", "bits", "name"):
-                ctx.fail(f"a dtype has no attribute '{name}'", "it has .itemsize, .bits, .name")
-            return getattr(owner, name)
-        ctx.fail(
-            f"{describe(owner)} has no attribute '{name}'",
-            "arrays, views, tiles, barriers, structs and modules have attributes",
-        )
 
     # Calls.
 
@@ -504,10 +378,7 @@ class Expressions:
         args: list[Any] = []
         for item in node.args:
             if isinstance(item, ast.Starred):
-                inner = self.eval(item.value)
-                if not isinstance(inner, tuple):
-                    self.ctx.fail(f"* can't unpack {describe(inner)}", "only tuples can be unpacked")
-                args += inner
+                args += self.starred(item)
             else:
                 args.append(self.eval(item))
         kwargs: dict[str, Any] = {}
@@ -516,7 +387,7 @@ class Expressions:
                 self.ctx.fail("** arguments are not supported in kernels", "write each keyword out")
             kwargs[keyword.arg] = self.eval(keyword.value)
         self.ctx.name_hint = hint
-        result = self.call(fn, tuple(args), kwargs)
+        result = as_object(fn).call(self.ctx, tuple(args), kwargs)
         if isinstance(fn, Builtin) and fn.inout is not None:
             if node not in self.unused:
                 self.ctx.fail(
@@ -542,95 +413,12 @@ class Expressions:
             )
         self.ctx.accumulators[self.bind_variable(given, value)] = None
 
-    def call(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if isinstance(fn, Builtin):
-            return fn.invoke(self.ctx, args, kwargs)
-        if isinstance(fn, BoundMethod):
-            return fn.invoke(self.ctx, args, kwargs)
-        if isinstance(fn, InlinedFunction):
-            return self.call_function(fn.fn, args, kwargs)
-        if isinstance(fn, StructMethod):
-            return self.call_method(fn, args, kwargs)
-        if isinstance(fn, StructClass):
-            return self.make_struct(fn, args, kwargs)
-        if isinstance(fn, DType):
-            return dtype_call(self.ctx, fn, args, kwargs)
-        if callable(fn):
-            return call_python(self.ctx, fn, args, kwargs)
-        self.ctx.fail(
-            f"{describe(fn)} can't be called", "kernels call px functions, @px.func helpers, structs and dtypes"
-        )
-
-    def call_method(self, fn: StructMethod, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if fn.native:
-            function = fn.owner.cls.natives[fn.native]
-            check_arguments(self.ctx, f".{fn.native}", signature_after(2, function), args, kwargs)
-            return function(self.ctx, Fields(fn.owner, self.state), *args, **kwargs)
-        if fn.fn is None:  # ring.advance()
-            if args or kwargs:
-                self.ctx.fail(".advance() takes no arguments", "it moves on by one stage")
-            ident = fn.owner.ident
-            n, stage, parity = (self.state[(ident, f)] for f in ("n", "stage", "parity"))
-            self.state[(ident, "stage")], self.state[(ident, "parity")] = advanced(self.ctx, n, stage, parity)
-            return None
-        return self.call_function(fn.fn, (fn.owner, *args), kwargs)
-
-    def make_struct(self, cls: StructClass, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        listed = f"its fields are {', '.join(cls.fields)}"
-        if len(args) > len(cls.fields):
-            self.ctx.fail(f"{cls.name} has {len(cls.fields)} fields, {len(args)} values were given", listed)
-        values = dict(zip(cls.fields, args, strict=False))
-        for name, item in kwargs.items():
-            if name not in cls.fields:
-                self.ctx.fail(f"{cls.name} has no field '{name}'", listed)
-            if name in values:
-                self.ctx.fail(f"{cls.name}: the field '{name}' is given twice", listed)
-            values[name] = item
-        for name in cls.fields:
-            if name not in values:
-                if name not in cls.defaults:
-                    self.ctx.fail(f"{cls.name}: the field '{name}' is missing", f"{listed}; it has no default")
-                values[name] = cls.defaults[name]
-        return NewStruct(cls, {name: load_scalar(self.ctx, v) for name, v in values.items()})
-
-
-TILE_FUNCTIONS = (
-    "abs",
-    "all",
-    "any",
-    "arange",
-    "argmax",
-    "argmin",
-    "ceil",
-    "cos",
-    "cumsum",
-    "erf",
-    "exp",
-    "exp2",
-    "floor",
-    "full",
-    "isnan",
-    "log",
-    "log2",
-    "max",
-    "maximum",
-    "min",
-    "minimum",
-    "round",
-    "sin",
-    "sqrt",
-    "sum",
-    "tanh",
-    "trunc",
-    "where",
-    "zeros",
-)
-"""Functions whose NumPy namesakes users reach for first."""
-
 
 def _holds_values(item: Any) -> bool:
     """Whether a tuple has something in it that is known at run time only."""
-    return isinstance(item, tuple) and any(isinstance(x, (Value, ViewValue)) or _holds_values(x) for x in item)
+    return isinstance(item, tuple) and any(
+        isinstance(x, Value) or is_memory(x) or _holds_values(x) for x in item
+    )
 
 
-__all__ = ["Expressions", "InlinedFunction"]
+__all__ = ["Expressions"]

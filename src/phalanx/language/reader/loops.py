@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,8 +14,8 @@ from phalanx.ir.ops.control import For, ReadVar, Scope, While
 from phalanx.ir.types import I32, I64, ScalarType, i64, u32, u64
 from phalanx.ir.values import Label, Value, Var, constant_type
 from phalanx.language.builder import Builder, freeze, operand
-from phalanx.language.operators import Number, cast, describe, dtype_of, promote
-from phalanx.language.ops.control import RangeValue, StaticRange
+from phalanx.language.objects import Number, RunTimeRange, Unavailable, as_object, describe
+from phalanx.language.operators import cast, dtype_of, promote
 from phalanx.language.reader.expressions import Expressions
 from phalanx.language.reader.python_calls import length_of
 from phalanx.language.reader.state import (
@@ -35,7 +35,6 @@ from phalanx.language.reader.state import (
     value_at,
     with_slots,
 )
-from phalanx.language.values import Unavailable
 
 MAX_READINGS = 64
 MAX_UNROLLED = 4096
@@ -116,22 +115,21 @@ class Loops(Expressions):
             self.ctx.fail("for ... else is not supported in kernels", "set a flag before break")
         items = self.eval(node.iter)
         self.ctx.loc = self.locate(node)
-        if isinstance(items, StaticRange):
-            self.unrolled(node, items.items)
-        elif isinstance(items, tuple):
-            self.unrolled(node, items)
-        elif isinstance(items, RangeValue):
-            self.counted(node, items)
-        else:
+        iterations = as_object(items).iterations()
+        if iterations is None:
             self.ctx.fail(
                 f"can't loop over {describe(items)}",
                 "use range(...), px.static_range(...) or a tuple",
                 loc=self.locate(node.iter),
             )
+        if isinstance(iterations, RunTimeRange):
+            self.counted(node, iterations)
+        else:
+            self.unrolled(node, iterations)
 
     # Unrolled loops.
 
-    def unrolled(self, node: ast.For, items: Any) -> None:
+    def unrolled(self, node: ast.For, items: Sequence[object]) -> None:
         loc = self.ctx.loc
         count = length_of(items) if isinstance(items, range) else len(items)
         if count > MAX_UNROLLED:
@@ -178,7 +176,7 @@ class Loops(Expressions):
 
     # Run-time loops.
 
-    def counted(self, node: ast.For, items: RangeValue) -> None:
+    def counted(self, node: ast.For, items: RunTimeRange) -> None:
         wide = any(dtype_of(x) in (i64, u32, u64) for x in (items.start, items.stop, items.step))
         type_ = I64 if wide else I32
         start, stop, step = (

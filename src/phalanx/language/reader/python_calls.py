@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import inspect
+from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 from phalanx.ir.types import bool_, f32, i32
 from phalanx.ir.values import Value
 from phalanx.language.builder import Builder
-from phalanx.language.operators import Number, binary, convert, describe, folding, is_tile, unary
-from phalanx.language.ops.control import RangeValue, StaticRange
-from phalanx.language.reader.limits import MAX_BITS, check_length
-from phalanx.language.values import load_scalar, require_index
+from phalanx.language.limits import MAX_BITS, check_length
+from phalanx.language.objects import (
+    Arguments,
+    Keywords,
+    Number,
+    PlainObject,
+    RunTimeRange,
+    as_object,
+    describe,
+    load_scalar,
+)
+from phalanx.language.operators import binary, convert, folding, is_tile, unary
+from phalanx.language.ranges import RangeObject
+from phalanx.language.values import require_index
 
 LARGE_RESULTS = {"factorial": 0, "comb": 0, "perm": 0, "round": 1, "ldexp": 1}
 """Functions of numbers whose results, or what leads to them, may be long; from this argument on they grow with it."""
@@ -20,6 +31,14 @@ LARGE_RESULTS = {"factorial": 0, "comb": 0, "perm": 0, "round": 1, "ldexp": 1}
 def length_of(items: range) -> int:
     """As `len`, which gives up on ranges longer than a machine word counts."""
     return max(0, -((items.start - items.stop) // items.step))
+
+
+class FunctionObject(PlainObject):
+    """A function or a class of Python: a few can be called in kernels."""
+
+    def call(self, ctx: Builder, args: Arguments, kwargs: Keywords) -> object:
+        """The value of the call."""
+        return call_python(ctx, self.value, args, kwargs)
 
 
 def call_python(ctx: Builder, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -83,13 +102,10 @@ def instead(name: str) -> str:
 
 def items_of(ctx: Builder, what: str, value: Any) -> tuple[Any, ...]:
     """The items of a tuple or of a range of constants."""
-    if isinstance(value, tuple):
-        return value
-    items = value.items if isinstance(value, StaticRange) else None
-    if isinstance(value, RangeValue) and all(isinstance(p, int) for p in (value.start, value.stop, value.step)):
-        items = range(value.start, value.stop, value.step)
-    if items is not None:
+    items = as_object(value).constant_items()
+    if isinstance(items, range):
         check_length(ctx, f"{what}() of a range", length_of(items))
+    if items is not None:
         return tuple(items)
     ctx.fail(f"{what}() takes a tuple, not {describe(value)}", f"e.g. {what}(A.shape)")
 
@@ -108,14 +124,19 @@ def extreme(ctx: Builder, fn: Any, args: tuple[Any, ...]) -> Any:
     return out
 
 
-def make_range(ctx: Builder, args: tuple[Any, ...]) -> RangeValue:
+def make_range(ctx: Builder, args: tuple[Any, ...]) -> RangeObject:
+    """`range(...)` of numbers and scalars."""
     if not 1 <= len(args) <= 3:
         ctx.fail(
             f"range takes one to three integers, not {len(args)}",
             "range(stop), range(start, stop) or range(start, stop, step)",
         )
-    args = tuple(require_index(ctx, "an argument of range", item) for item in args)
-    start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]
+    bounds = [require_index(ctx, "an argument of range", item) for item in args]
+    start, stop, step = (0, bounds[0], 1) if len(bounds) == 1 else (*bounds, 1)[:3]
     if isinstance(step, int) and step == 0:
         ctx.fail("the step of a range is 0", "use a positive or a negative step")
-    return RangeValue(start, stop, step)
+    return RangeObject(RunTimeRange(start, stop, step))
+
+
+for _kind in (FunctionType, BuiltinFunctionType, type):
+    as_object.register(_kind, FunctionObject)

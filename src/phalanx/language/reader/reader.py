@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,20 +14,17 @@ from phalanx.ir.ops.control import Break, Continue, If, Leave, Role, Scope
 from phalanx.ir.ops.mbarrier import Transaction
 from phalanx.ir.types import TileType
 from phalanx.ir.values import Label, Value
+from phalanx.ir.views import BarrierRef
 from phalanx.language.builder import Agent, Builder, freeze
-from phalanx.language.builtin import check_arguments
-from phalanx.language.operators import cast, describe, dtype_of, is_scalar, is_tile, promote, shape_of
-from phalanx.language.ops import pipes
-from phalanx.language.ops.control import WarpsValue, require_condition
-from phalanx.language.ops.mbarrier import TransactionValue
-from phalanx.language.ops.pipes import PipeRegion
+from phalanx.language.limits import MAX_DEPTH
+from phalanx.language.objects import Unavailable, as_object, check_arguments, describe, load_scalar, require_condition
+from phalanx.language.operators import cast, dtype_of, is_scalar, is_tile, promote, shape_of
 from phalanx.language.reader.capture import CAPTURES, constant, kind_of
 from phalanx.language.reader.expressions import Combination, Evaluation
-from phalanx.language.reader.limits import MAX_DEPTH
 from phalanx.language.reader.loops import Loops, Unrolled
 from phalanx.language.reader.source import FunctionSource, read_source
 from phalanx.language.reader.state import Key, Path, State, defined_in, merge
-from phalanx.language.values import BarrierValue, Fields, StructValue, Unavailable, ViewValue, load_scalar
+from phalanx.language.structs import Fields, StructValue
 
 MAX_INLINE_DEPTH = 64
 
@@ -53,7 +51,7 @@ class Reader(Loops):
     def __init__(self, ctx: Builder) -> None:
         super().__init__(ctx)
         ctx.variables = lambda: self.state
-        ctx.call = self.call
+        ctx.inline = self.call_function
         self.frames: list[Frame] = []
         self.role_depth = 0
 
@@ -101,7 +99,7 @@ class Reader(Loops):
         frame = Frame(source, ident, caller, Label(source.name), self.control_depth, self.role_depth, self.transactions)
         base = dict(self.state)
         for name, value in arguments.items():
-            self.state[(ident, name)] = self.adopt(value)
+            self.state[(ident, name)] = value
         self.frames.append(frame)
         before, depth, self.depth = self.ctx.loc, self.depth, 0
         with self.ctx.block() as ops:
@@ -221,7 +219,7 @@ class Reader(Loops):
 
     def bind(self, target: ast.expr, value: Any) -> None:
         """Assigns to a name, a field or a tuple of them. An element of memory is read here: a name holds its value."""
-        value = load_scalar(self.ctx, self.adopt(value))
+        value = load_scalar(self.ctx, value)
         if isinstance(target, ast.Name):
             if isinstance(value, Value) and not value.name:
                 value.name = target.id
@@ -231,15 +229,7 @@ class Reader(Loops):
         elif isinstance(target, ast.Attribute):
             owner = self.eval(target.value)
             self.ctx.loc = self.locate(target)
-            if not isinstance(owner, StructValue):
-                self.ctx.fail(
-                    f"the attributes of {describe(owner)} can't be assigned", "only fields of a @px.struct can"
-                )
-            if target.attr not in owner.cls.fields:
-                self.ctx.fail(
-                    f"{owner.cls.name} has no field '{target.attr}'", f"its fields are {', '.join(owner.cls.fields)}"
-                )
-            self.set_variable((owner.ident, target.attr), value)
+            self.set_variable(as_object(owner).member_key(self.ctx, target.attr), value)
         elif isinstance(target, ast.Subscript):
             self.refuse_item(target)
         else:
@@ -256,19 +246,20 @@ class Reader(Loops):
     def unpack(self, target: ast.Tuple | ast.List, value: Any) -> None:
         loc = self.locate(target)
         parts = list(target.elts)
-        if not isinstance(value, tuple):
+        given = as_object(value).unpacked()
+        if given is None:
             self.ctx.fail(
                 f"can't unpack {describe(value)} into {len(parts)} names", "only tuples can be unpacked", loc=loc
             )
         starred = [n for n, part in enumerate(parts) if isinstance(part, ast.Starred)]
-        items: list[Any] = list(value)
+        items: list[object] = list(given)
         if starred and len(items) >= len(parts) - 1:
             first, extra = starred[0], len(items) - len(parts) + 1
             items[first : first + extra] = [tuple(items[first : first + extra])]
             parts[first] = parts[first].value  # type: ignore[attr-defined]
         if len(items) != len(parts):
             self.ctx.fail(
-                f"can't unpack a tuple of {len(value)} into {len(parts)} names",
+                f"can't unpack {describe(value)} into {len(parts)} names",
                 "both sides need as many items",
                 loc=loc,
             )
@@ -284,7 +275,7 @@ class Reader(Loops):
         if isinstance(target, ast.Name):
             return (self.frame.ident, target.id)
         assert isinstance(target, ast.Attribute)
-        return (self.eval(target.value).ident, target.attr)
+        return as_object(self.eval(target.value)).member_key(self.ctx, target.attr)
 
     # Branches.
 
@@ -384,8 +375,7 @@ class Reader(Loops):
         if len(self.frames) == 1 and value is not None:
             self.ctx.fail("a kernel returns nothing", "write results to an array with px.store")
         self.ctx.loc = self.locate(node)
-        if isinstance(value, ViewValue):
-            value = load_scalar(self.ctx, value)
+        value = load_scalar(self.ctx, value)
         if self.transactions != frame.transactions:
             self.ctx.fail("return leaves a transaction", "end the with block of the transaction first")
         if self.control_depth == frame.control_depth and not self.has_open_exits(frame.control_depth):
@@ -410,29 +400,20 @@ class Reader(Loops):
         if len(node.items) != 1:
             self.ctx.fail("a with statement opens one region", "write a with statement for each, one after the other")
         item = node.items[0]
-        region = self.eval(item.context_expr)
+        region = as_object(self.eval(item.context_expr))
         self.ctx.loc = self.locate(item.context_expr)
-        if isinstance(region, PipeRegion):
-            self.pipe_stage(node, region, item.optional_vars)
-            return
-        if item.optional_vars is not None:
+        if item.optional_vars is not None and not region.gives_value:
             self.ctx.fail("'as' is not supported here", "a region has no value")
-        if isinstance(region, WarpsValue):
-            self.role(node, region)
-        elif isinstance(region, TransactionValue):
-            self.transaction(node, region)
-        else:
-            self.ctx.fail(
-                f"{describe(region)} is not a region",
-                "with takes px.warps(...), barrier.transaction(), pipe.produce() or pipe.consume()",
-            )
+        target = item.optional_vars
+        bind = (lambda value: self.bind(target, value)) if target is not None else None
+        region.open(self, lambda: self.statements(node.body), bind)
 
-    def transaction(self, node: ast.With, region: TransactionValue) -> None:
+    def transaction(self, barrier: BarrierRef, body: Callable[[], None]) -> None:
+        """Reads a region whose copies' bytes `barrier` expects, with one arrival."""
         loc, before = self.ctx.loc, dict(self.state)
-        barrier = region.barrier.ref(self.ctx)
         self.transactions += 1
         with self.ctx.block() as ops:
-            self.statements(node.body)
+            body()
             path = Path.at_end(ops, self.state)
         self.transactions -= 1
         self.ctx.loc = loc
@@ -440,31 +421,14 @@ class Reader(Loops):
         if not self.terminated:
             self.state = merge(self.ctx, [path], "this transaction", before, defined_in(ops))
 
-    def pipe_stage(self, node: ast.With, region: PipeRegion, target: ast.expr | None) -> None:
-        """One stage of a pipe, filled or taken inside the block."""
-        loc = self.ctx.loc
-        fields = Fields(region.owner, self.state)
-        pipes.check_free_hands(self.ctx, fields, region.fills)
-        stage = pipes.acquire(self.ctx, fields) if region.fills else pipes.wait(self.ctx, fields)
-        if target is not None:
-            self.bind(target, stage)
-        self.ctx.loc = loc
-        if region.fills:
-            self.transaction(node, TransactionValue(BarrierValue(fields["full"].array, stage)))
-        else:
-            self.transactions += 1  # nothing leaves the block before the stage is released
-            self.statements(node.body)
-            self.transactions -= 1
-        if self.terminated:
-            return
-        self.ctx.loc = loc
-        fields = Fields(region.owner, self.state)
-        if region.fills:
-            pipes.advance_filling(self.ctx, fields)
-        else:
-            pipes.release(self.ctx, fields)
+    def closed(self, body: Callable[[], None]) -> None:
+        """Reads a region that no `break`, `continue` or `return` leaves."""
+        self.transactions += 1
+        body()
+        self.transactions -= 1
 
-    def role(self, node: ast.With, region: WarpsValue) -> None:
+    def role(self, first: int, count: int, regs: int | None, body: Callable[[], None]) -> None:
+        """Reads a region that only warps `first` to `first + count - 1` run."""
         if self.ctx.agent.is_role:
             self.ctx.fail("a role inside a role", "roles do not nest: end the outer region first")
         if self.transactions:
@@ -472,14 +436,14 @@ class Reader(Loops):
         loc = self.ctx.loc
         outer_state, outer_agent, outer_loops = self.state, self.ctx.agent, self.loops
         self.state = {k: role_view(k, v) for k, v in outer_state.items()}
-        self.ctx.agent = Agent(region.first, region.count, True)
+        self.ctx.agent = Agent(first, count, True)
         self.loops = []
         self.role_depth += 1
         with self.ctx.block() as ops, self.runtime_control():
-            self.statements(node.body)
+            body()
             if not self.terminated:
                 self.ctx.loc = loc
-                pipes.check_hands(self.ctx, outer_state, self.state, "this role")
+                self.check_structs(outer_state, "this role")
             self.terminated = False
         self.role_depth -= 1
         assigned = [k for k in self.state if k not in outer_state]
@@ -489,9 +453,15 @@ class Reader(Loops):
                 f"'{key[1]}' was assigned inside a role",
                 "what a role computes stays inside: pass it through shared memory",
             )
-        last = region.first + region.count - 1
-        name = f"warp {region.first}" if region.count == 1 else f"warps {region.first}-{last}"
-        self.ctx.emit(Role(name, region.first, region.count, region.regs, freeze(ops), loc=loc))
+        last = first + count - 1
+        name = f"warp {first}" if count == 1 else f"warps {first}-{last}"
+        self.ctx.emit(Role(name, first, count, regs, freeze(ops), loc=loc))
+
+    def check_structs(self, before: State, where: str) -> None:
+        """Lets the built-in structs from around a role look at what the role did with them."""
+        for owner in {v.ident: v for v in before.values() if isinstance(v, StructValue)}.values():
+            if owner.cls.at_role_end is not None:
+                owner.cls.at_role_end(self.ctx, Fields(owner, before), Fields(owner, self.state), where)
 
 
 def role_view(key: Key, value: Any) -> Any:

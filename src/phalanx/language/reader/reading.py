@@ -10,10 +10,10 @@ from phalanx.ir.core import Block, Function
 from phalanx.ir.effects import Neighbour
 from phalanx.ir.types import ArrayType, ScalarType
 from phalanx.ir.values import Param
-from phalanx.language.builder import Builder
+from phalanx.language.builder import Builder, seal
 from phalanx.language.kernel import Kernel, resolve_cluster, resolve_ctas_per_sm, resolve_warps
 from phalanx.language.reader.capture import CAPTURES, constant, kind_of
-from phalanx.language.reader.cleanup import remove_dead, seal
+from phalanx.language.reader.cleanup import remove_dead
 from phalanx.language.reader.reader import Reader
 from phalanx.language.reader.source import FunctionSource
 

@@ -6,18 +6,18 @@ only rebinds keys; where run-time paths meet, keys that differ become mutable IR
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from phalanx.ir.core import Block, Op, values_in
+from phalanx.ir.core import Block, Op
 from phalanx.ir.ops.control import Assign, ReadVar
 from phalanx.ir.types import DType, ScalarType
 from phalanx.ir.values import Const, Param, Value, Var, constant_type
 from phalanx.language.builder import Builder, Landing, freeze
-from phalanx.language.operators import Number, cast, describe, fits, promote
-from phalanx.language.values import BarrierValue, StructValue, Unavailable, ViewValue
+from phalanx.language.objects import KernelObject, Number, Unavailable, describe
+from phalanx.language.operators import cast, fits, promote
+from phalanx.language.structs import StructValue
 
 Key = tuple[Any, str]
 State = dict[Key, Any]
@@ -211,10 +211,8 @@ class Meeting:
             return tuple(self.value(name, list(column)) for column in zip(*values, strict=True))
         if all(isinstance(v, StructValue) for v in values):
             return self.struct(name, values)
-        if all(isinstance(v, ViewValue) for v in values) and self.same_but_offsets(values):
-            return self.view(name, values)
-        if all(isinstance(v, BarrierValue) and v.array is first.array and v.index is not None for v in values):
-            return BarrierValue(first.array, self.value(name, [v.index for v in values]))
+        if isinstance(first, KernelObject) and self.have_one_form(values):
+            return self.of_one_form(name, values)
         if not all(is_carriable(v) for v in values):
             return Unavailable(
                 f"{quoted(name)} is not the same on all paths through {self.what}: {self.listed(values)}",
@@ -249,17 +247,16 @@ class Meeting:
         self.ctx.emit(ReadVar(var, result, loc=self.ctx.loc))
         return result
 
-    def same_but_offsets(self, values: list[Any]) -> bool:
-        """Views of the same array or buffer, of the same shape, that begin at different places."""
-        plain = [dataclasses.replace(v.view, offsets=()) for v in values]
-        return all(view == plain[0] for view in plain) and all(not o.type.shape for v in values for o in v.view.offsets)
+    def have_one_form(self, values: list[Any]) -> bool:
+        """Whether these are values of one kind that differ in numbers and scalars alone, e.g. in where a view begins."""
+        kind, form = type(values[0]), values[0].form()
+        return form is not None and all(type(v) is kind and v.form() == form for v in values)
 
-    def view(self, name: str, values: list[Any]) -> Any:
-        offsets = tuple(
-            self.value(name, [v.view.offsets[axis] for v in values]) for axis in range(len(values[0].view.offsets))
-        )
-        gone = next((o for o in offsets if isinstance(o, Unavailable)), None)
-        return gone or ViewValue(dataclasses.replace(values[0].view, offsets=offsets))
+    def of_one_form(self, name: str, values: list[KernelObject]) -> KernelObject | Unavailable:
+        """The value whose parts are what the parts of all of them become."""
+        parts = tuple(self.value(name, list(column)) for column in zip(*(v.parts() for v in values), strict=True))
+        gone = next((part for part in parts if isinstance(part, Unavailable)), None)
+        return gone or values[0].with_parts(parts)
 
     def struct(self, name: str, values: list[Any]) -> Any:
         """Structs made on the way, of one class: a new one takes their place. Nobody else may hold one of them."""
@@ -285,8 +282,4 @@ def parts_of(value: Any) -> Iterable[Value]:
         return (value,)
     if isinstance(value, tuple):
         return [part for item in value for part in parts_of(item)]
-    if isinstance(value, ViewValue):
-        return values_in(value.view)
-    if isinstance(value, BarrierValue):
-        return parts_of(value.index)
-    return ()
+    return value.held() if isinstance(value, KernelObject) else ()

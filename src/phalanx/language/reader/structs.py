@@ -1,4 +1,4 @@
-"""`@px.struct` classes and `px.ring`."""
+"""`@px.struct`: classes of values for kernels."""
 
 from __future__ import annotations
 
@@ -7,12 +7,9 @@ import inspect
 from typing import Any, NoReturn, dataclass_transform
 
 from phalanx.errors import Error, caller_location
-from phalanx.language.builder import Builder
-from phalanx.language.builtin import builtin
-from phalanx.language.operators import binary, cast, compare, describe, select
 from phalanx.language.reader.capture import CAPTURES, constant, kind_of
 from phalanx.language.reader.source import keep_source
-from phalanx.language.values import StructClass
+from phalanx.language.structs import StructClass
 
 
 @dataclass_transform()
@@ -62,41 +59,5 @@ def struct(cls: type) -> StructClass:
 
 
 def refuse(message: str, remedy: str) -> NoReturn:
+    """Raises an error at the user's line outside kernels."""
     raise Error(message, location=caller_location(), remedy=remedy)
-
-
-RING = StructClass("ring", ("n", "stage", "parity"), {}, {})
-"""Rings are structs whose one method is built in."""
-
-
-@builtin("ring")
-def ring(ctx: Builder, n: Any) -> Any:
-    """A position in a ring of `n` stages: `.stage` is 0 to n-1, `.parity` flips at every wrap, `.advance()` moves on.
-
-    Any agent; any GPU; no PTX. A consumer waits for ``ring.parity`` on `full`, a producer for ``ring.parity ^ 1`` on
-    `empty`. Example: ``r = px.ring(4); full[r.stage].wait(r.parity); r.advance()``.
-    """
-    if not isinstance(n, int) or isinstance(n, bool) or n < 1:
-        ctx.fail(f"px.ring needs a positive constant number of stages, not {describe(n)}", "e.g. px.ring(4)")
-    return NewStruct(RING, {"n": n, "stage": 0, "parity": 0})
-
-
-class NewStruct:
-    """An instance that the reader is to put on its heap."""
-
-    def __init__(self, cls: StructClass, fields: dict[str, Any]) -> None:
-        self.cls = cls
-        self.fields = fields
-
-
-def advanced(ctx: Builder, n: int, stage: Any, parity: Any) -> tuple[Any, Any]:
-    """The next stage and parity, without a branch."""
-    if n == 1:
-        return 0, binary(ctx, "xor", parity, 1)
-    following = binary(ctx, "add", stage, 1)
-    wraps = compare(ctx, "eq", following, n)
-    if isinstance(wraps, bool):
-        return (0, binary(ctx, "xor", parity, 1)) if wraps else (following, parity)
-    from phalanx.ir.types import i32
-
-    return select(ctx, wraps, 0, following), binary(ctx, "xor", parity, cast(ctx, wraps, i32))

@@ -29,8 +29,9 @@ import numpy as np
 from phalanx.frozen import frozen
 from phalanx.ir.types import DType
 from phalanx.language.builtin import Builtin
+from phalanx.language.inlined import InlinedFunction
 from phalanx.language.kernel import Kernel
-from phalanx.language.reader.capture import InlinedFunction, kind_of
+from phalanx.language.reader.capture import kind_of
 from phalanx.runtime.cache import digest
 
 OURS = "phalanx"

@@ -12,58 +12,39 @@ from phalanx.ir.types import DType, ScalarType, TileType, bool_, f32, i32
 from phalanx.ir.values import Const, Value
 from phalanx.language.builder import Builder, operand
 from phalanx.language.builtin import Builtin, builtin
-from phalanx.language.operators import (
+from phalanx.language.objects import (
+    OBJECTS_OF_TYPES,
+    Arguments,
+    BoundMethod,
+    KernelObject,
+    Keywords,
     Number,
+    PlainObject,
+    as_object,
+    attribute,
+    describe,
+    is_memory,
+    load_scalar,
+    method,
+)
+from phalanx.language.operators import (
     binary,
     cast,
     compare,
     convert,
-    describe,
     dtype_of,
     fused,
     is_scalar,
     is_tile,
     make_type,
-    plural,
     require_numeric,
     select,
     shape_of,
+    truth,
     unary,
 )
-from phalanx.language.reader.limits import MAX_RANK
-from phalanx.language.values import attribute, load_scalar, method
-
-
-def require_shape(ctx: Builder, what: str, shape: Any) -> tuple[int, ...]:
-    """A shape is a tuple of positive constants."""
-    sizes = shape if isinstance(shape, tuple) else (shape,)
-    if len(sizes) > MAX_RANK:
-        ctx.fail(f"the shape of {what} has {len(sizes)} axes", f"use at most {MAX_RANK}: fold some of them together")
-    for size in sizes:
-        if not isinstance(size, int) or isinstance(size, bool):
-            ctx.fail(
-                f"the shape of {what} must be made of compile-time constants, not {describe(size)}",
-                "make it a keyword-only parameter of the kernel, e.g. def kernel(X, *, BM=64)",
-            )
-        if size < 1:
-            ctx.fail(f"the shape of {what} has an axis of size {size}", "every axis has at least one element")
-    return sizes
-
-
-def require_dtype(ctx: Builder, what: str, dtype: Any) -> DType:
-    if not isinstance(dtype, DType):
-        ctx.fail(f"the dtype of {what} must be a px dtype, not {describe(dtype)}", "e.g. px.f32, px.bf16 or A.dtype")
-    return dtype
-
-
-def require_axis(ctx: Builder, axis: Any, rank: int) -> int:
-    if not isinstance(axis, int) or isinstance(axis, bool):
-        ctx.fail(f"an axis must be a constant integer, not {describe(axis)}", "e.g. px.sum(x, axis=1)")
-    if not -rank <= axis < rank:
-        ctx.fail(
-            f"axis {axis} does not exist: the tile has {plural(rank, 'axis', 'axes')}", f"use {-rank} to {rank - 1}"
-        )
-    return axis % rank
+from phalanx.language.ops.tile_parts import tile_part
+from phalanx.language.requirements import require_axis, require_dtype, require_shape
 
 
 @builtin("zeros")
@@ -261,7 +242,7 @@ def require_tile(ctx: Builder, what: str, x: Any) -> Value:
     """What is folded or scanned along an axis."""
     if not is_tile(x):
         remedy = (
-            "load the view first: px.load(view)" if hasattr(x, "view") else "reductions fold an axis of a register tile"
+            "load the view first: px.load(view)" if is_memory(x) else "reductions fold an axis of a register tile"
         )
         ctx.fail(f"{what} needs a tile, not {describe(x)}", remedy)
     return x  # type: ignore[no-any-return]
@@ -376,7 +357,7 @@ def _truth(ctx: Builder, name: str, x: Any) -> Value:
     x = require_tile(ctx, f"px.{name}", x)
     if dtype_of(x).is_fp8:
         x = cast(ctx, x, f32)
-    return x if dtype_of(x) == bool_ else compare(ctx, "ne", x, 0)
+    return x if dtype_of(x) == bool_ else operand(compare(ctx, "ne", x, 0))
 
 
 @builtin("cumsum")
@@ -398,35 +379,43 @@ def cumsum(ctx: Builder, x: Any, axis: Any) -> Any:
     return result
 
 
-class TileMembers:
-    """Attributes of scalars and tiles."""
+class TileObject(KernelObject):
+    """A scalar or a register tile."""
+
+    def __init__(self, value: Value) -> None:
+        assert isinstance(value.type, ScalarType | TileType)
+        self.value = value
+        self.type = value.type
+
+    @property
+    def kind_name(self) -> str:
+        return f"{self.short_name} of type {self.type}"
+
+    @property
+    def short_name(self) -> str:
+        return "a tile" if isinstance(self.type, TileType) else "a scalar"
 
     @attribute
-    def shape(self: Any, ctx: Builder) -> Any:
+    def shape(self, ctx: Builder) -> tuple[int, ...]:
         """Its extents, a tuple of constants; () for a scalar."""
-        return shape_of(self)
+        return self.type.shape
 
     @attribute
-    def dtype(self: Any, ctx: Builder) -> Any:
+    def dtype(self, ctx: Builder) -> DType:
         """Its element type."""
-        return dtype_of(self)
+        return self.type.dtype
 
     @attribute
-    def T(self: Any, ctx: Builder) -> Any:
+    def T(self, ctx: Builder) -> Value:
         """The axes in reverse order."""
         if not isinstance(self.type, TileType):
             ctx.fail("a scalar has no transpose", "it has no axes: use it as it is")
-        perm = tuple(reversed(range(len(self.type.shape))))
-        if len(perm) < 2:
-            return self
-        result = Value(TileType(tuple(self.type.shape[p] for p in perm), self.type.dtype))
-        ctx.emit(Transpose(self, perm, result, loc=ctx.loc))
-        return result
+        return transposed(ctx, self.value, tuple(reversed(range(len(self.type.shape)))))
 
     @method
-    def permute(self: Any, ctx: Builder, *axes: Any) -> Any:
+    def permute(self, ctx: Builder, *axes: Any) -> Value:
         """The axes in another order: axis d of the result is axis `axes[d]`."""
-        rank = len(shape_of(self))
+        rank = len(self.type.shape)
         if len(axes) == 1 and isinstance(axes[0], tuple):
             axes = axes[0]
         if sorted(a for a in axes if isinstance(a, int)) != list(range(rank)) or len(axes) != rank:
@@ -434,24 +423,20 @@ class TileMembers:
                 f".permute of a tile with {rank} axes takes each of them once, not {', '.join(map(describe, axes))}",
                 f"name all axes in their new order: .permute({', '.join(map(str, reversed(range(rank))))}) is .T",
             )
-        if tuple(axes) == tuple(range(rank)):
-            return self
-        result = Value(TileType(tuple(self.type.shape[a] for a in axes), self.type.dtype))
-        ctx.emit(Transpose(self, tuple(axes), result, loc=ctx.loc))
-        return result
+        return transposed(ctx, self.value, tuple(axes))
 
     @method
-    def to(self: Any, ctx: Builder, dtype: Any) -> Any:
+    def to(self, ctx: Builder, dtype: object) -> Value:
         """Converted to another element type."""
-        return convert(ctx, self, require_dtype(ctx, ".to", dtype))
+        return convert(ctx, self.value, require_dtype(ctx, ".to", dtype))
 
     @method
-    def reshape(self: Any, ctx: Builder, *shape: Any) -> Any:
+    def reshape(self, ctx: Builder, *shape: object) -> Value:
         """The same elements in row-major order under another shape."""
         if len(shape) == 1 and isinstance(shape[0], tuple):
             shape = shape[0]
         sizes = require_shape(ctx, ".reshape", tuple(shape))
-        if not isinstance(self, Value) or not isinstance(self.type, TileType):
+        if not isinstance(self.type, TileType):
             ctx.fail("a scalar can't be reshaped", "px.full((1,), x, dtype) makes a tile of it")
         if prod(sizes) != self.type.size:
             ctx.fail(
@@ -459,14 +444,73 @@ class TileMembers:
                 "a reshape keeps the number of elements",
             )
         if sizes == self.type.shape:
-            return self
+            return self.value
         result = Value(TileType(sizes, self.type.dtype))
-        ctx.emit(Reshape(self, result, loc=ctx.loc))
+        ctx.emit(Reshape(self.value, result, loc=ctx.loc))
         return result
 
+    def subscript(self, ctx: Builder, index: Arguments) -> object:
+        """A part of a tile."""
+        return tile_part(ctx, self.value, index) if isinstance(self.type, TileType) else super().subscript(ctx, index)
 
-def dtype_call(ctx: Builder, dtype: DType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """`px.f32(x)`: dtypes are callable in kernels, as a conversion."""
-    if len(args) != 1 or kwargs:
-        ctx.fail(f"px.{dtype}(x) takes one value", f"write px.{dtype}(x), or x.to(px.{dtype})")
-    return convert(ctx, load_scalar(ctx, args[0]), dtype)
+    def truth(self, ctx: Builder, what: str) -> Value:
+        """A scalar's truth: a bool."""
+        if isinstance(self.type, TileType):
+            ctx.fail(
+                f"the condition of {what} is a tile of type {self.type}",
+                "use px.where to choose elementwise, or reduce it to a scalar with px.max or px.min",
+            )
+        return truth(ctx, self.value)
+
+
+def transposed(ctx: Builder, tile: Value, axes: tuple[int, ...]) -> Value:
+    """The tile with its axes in this order."""
+    if axes == tuple(range(len(axes))):
+        return tile
+    result = Value(TileType(tuple(shape_of(tile)[axis] for axis in axes), dtype_of(tile)))
+    ctx.emit(Transpose(tile, axes, result, loc=ctx.loc))
+    return result
+
+
+class NumberObject(PlainObject):
+    """A bare Python number: it can be converted to an element type."""
+
+    def has_member(self, name: str) -> bool:
+        return name == "to"
+
+    def member(self, ctx: Builder, name: str) -> object:
+        """``(3).to(px.f32)``; numbers have no other attribute."""
+        return BoundMethod(self, "to", NumberObject.to) if name == "to" else super().member(ctx, name)
+
+    def to(self, ctx: Builder, dtype: object) -> Value:
+        """Converted to an element type, as the hardware converts."""
+        return convert(ctx, self.value, require_dtype(ctx, ".to", dtype))
+
+
+class DTypeObject(KernelObject):
+    """An element type: a constant with a few attributes, and a conversion where it is called."""
+
+    def __init__(self, dtype: DType) -> None:
+        self.dtype = dtype
+
+    @property
+    def kind_name(self) -> str:
+        return f"the dtype {self.dtype}"
+
+    def member(self, ctx: Builder, name: str) -> object:
+        """Its size, its bits, its name."""
+        if name not in ("itemsize", "bits", "name"):
+            ctx.fail(f"a dtype has no attribute '{name}'", "it has .itemsize, .bits, .name")
+        return getattr(self.dtype, name)
+
+    def call(self, ctx: Builder, args: Arguments, kwargs: Keywords) -> Value:
+        """`px.f32(x)`: a conversion."""
+        if len(args) != 1 or kwargs:
+            ctx.fail(f"px.{self.dtype}(x) takes one value", f"write px.{self.dtype}(x), or x.to(px.{self.dtype})")
+        return convert(ctx, load_scalar(ctx, args[0]), self.dtype)
+
+
+OBJECTS_OF_TYPES[ScalarType] = OBJECTS_OF_TYPES[TileType] = TileObject
+as_object.register(int, NumberObject)
+as_object.register(float, NumberObject)
+as_object.register(DType, DTypeObject)

@@ -1,0 +1,58 @@
+"""Modules in kernels: `px` and its parts, `math`, NumPy and the user's own."""
+
+from __future__ import annotations
+
+import difflib
+from types import ModuleType
+
+import numpy as np
+
+from phalanx.ir.types import FROM_NUMPY
+from phalanx.language.builder import Builder
+from phalanx.language.objects import PlainObject, as_object
+from phalanx.language.reader.capture import CAPTURES, constant
+
+TILE_FUNCTIONS = (
+    "abs", "all", "any", "arange", "argmax", "argmin", "ceil", "cos", "cumsum", "erf", "exp", "exp2", "floor", "full",
+    "isnan", "log", "log2", "max", "maximum", "min", "minimum", "round", "sin", "sqrt", "sum", "tanh", "trunc", "where",
+    "zeros",
+)
+"""Functions whose NumPy namesakes users reach for first."""
+
+
+class ModuleObject(PlainObject):
+    """A module: kernels use the constants and functions in it."""
+
+    value: ModuleType
+
+    def member(self, ctx: Builder, name: str) -> object:
+        """What the module has under this name, if kernels can use it."""
+        owner, shown = self.value, self.shown
+        ours = owner.__name__.partition(".")[0] == "phalanx"
+        public = getattr(owner, "__all__", dir(owner))
+        if not hasattr(owner, name) or (ours and name not in public):
+            close = difflib.get_close_matches(name, public, 1)
+            ctx.fail(
+                f"{shown} has no '{name}'",
+                f"did you mean {shown}.{close[0]}?" if close else "docs/reference.md lists what there is",
+            )
+        raw = getattr(owner, name)
+        found = constant(raw)
+        if found is None and raw is not None:
+            match = FROM_NUMPY.get(np.dtype(raw)) if isinstance(raw, type) and issubclass(raw, np.generic) else None
+            remedy = f"kernels use {CAPTURES}"
+            if match is not None or name in TILE_FUNCTIONS:
+                remedy = f"use px.{match or name}"
+            ctx.fail(f"{shown}.{name} can't be used in kernels", remedy)
+        return found
+
+    @property
+    def shown(self) -> str:
+        """Its name as kernels write it."""
+        package, _, rest = self.value.__name__.partition(".")
+        if package != "phalanx":
+            return self.value.__name__
+        return "px." + rest.rsplit(".", 1)[-1] if rest else "px"
+
+
+as_object.register(ModuleType, ModuleObject)
