@@ -12,6 +12,7 @@ from fuzz.outcomes import Options
 from fuzz.signals import judge, judged
 from phalanx.sanitizer.doubts import Doubts
 from sanitizer.choreographies import program
+from sanitizer.comparing import compare
 
 EVERY = (
     ".arrive()", ".arrive(2)", ".arrive(ctas=", ".expect_tx(", ".arrive_and_expect_tx(16)",
@@ -32,6 +33,27 @@ def test_a_few_programs() -> None:
     outcomes = list(judge(range(20_000, 20_030), Options()))
     assert not [outcome.problem for outcome in outcomes if outcome.problem is not None]
     assert len({outcome.verdict for outcome in outcomes}) > 2
+
+
+LOOKS = {
+    1028: ("b1.arrive_and_expect_tx(16)", "b1.wait(0)"),
+    2284: ("b0.arrive_and_expect_tx(16)", "b0.wait(0)"),
+    666: ("b0.arrive()", "b0.wait(1)"),
+    2054: ("b2.wait(0)", "px.store(Y[31, 0:4], px.load(s[2]))"),
+    2090: ("b1.wait(0)", "px.store(Y[31, 0:4], px.load(s[0]))"),
+}
+"""Programs with a phase whose bytes do not add up, which nobody waits for (the first three), or after which nobody reads
+what its copies bring: a line of each, and what comes after it where somebody does."""
+
+
+@pytest.mark.parametrize("seed", LOOKS)
+def test_bytes_that_nobody_looks_at_do_not_add_up_all_the_same(seed: int, tmp_path: Path) -> None:
+    """The same finding without and with the look; only with it an order of events shows what is wrong."""
+    text, (line, look) = program(Random(seed)), LOOKS[seed]
+    assert text.count(f"        {line}\n") == 1
+    assert compare(text, tmp_path) == "tx-mismatch alone"
+    looking = text.replace(f"        {line}\n", f"        {line}\n        {look}\n")
+    assert compare(looking, tmp_path) == "tx-mismatch"
 
 
 @pytest.mark.parametrize("seed", [13, 34])

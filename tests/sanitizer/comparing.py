@@ -15,7 +15,8 @@ LIMIT = 1500
 OUTSIDE = {"proxy"}
 """Kinds that no order of events shows."""
 SHOWN = {"tx-mismatch", "over-arrival"}
-"""Kinds that an order usually shows, and that are counted apart where none does: the rule is broken, and it ends well."""
+"""Kinds that an order usually shows, and that are counted apart where none does: the rule is broken, and it ends well.
+(`fuzz.signals` says why that is so of bytes.)"""
 
 
 def compare(text: str, folder: Path) -> str:
