@@ -21,8 +21,6 @@ from phalanx.ir.values import Const, Param, Value
 from phalanx.ir.views import BarrierArray, SharedBuffer
 from phalanx.language.affine import Affine, atom, constant
 from phalanx.language.limits import MAX_WORK, check_tiles
-from phalanx.language.reader.affine import Affine, atom, constant
-from phalanx.language.reader.limits import MAX_WORK, check_tiles
 from phalanx.markers import block
 
 
