@@ -4,13 +4,13 @@ What the check calls clean has one outcome and no deadlock in any order; where i
 order; where it finds a deadlock, some order has one. Programs small enough run in all interleavings too, against which the
 exploration is held itself.
 
-A verdict with "alone" is a finding that no explored order shows, and right all the same: some seven of 5,000 programs have a
+A verdict with "alone" is a finding that no explored order shows, and right all the same: seven of 5,000 programs have a
 `tx-mismatch` like that. The bytes that a phase expects and those that its copies bring differ, or nothing orders the expect
 before the arrive that completes the phase, as the finding says. An order shows it only to somebody who looks:
 
 - Nobody waits for the phase, so nobody notices that it never completes or completes without its copy: barriers armed for
-  bytes that no copy brings (seeds 1028 and 2284), a copy to a phase that expects nothing (666).
-- Somebody waits for it and may go on before the copy has landed, but reads nothing that it brings (seeds 2054, 2090).
+  bytes that no copy brings (seeds 1028 and 2284), a copy to a phase that expects nothing or less (666, 3645).
+- Somebody waits for it and may go on before the copy has landed, but reads nothing that it brings (2054, 2090, 4096).
 
 With one more line, such a wait or such a read, each of these programs has a deadlock or a second outcome:
 `test_signals.py` adds it. The exploration knows no end of a CTA while a copy is on its way, which is wrong, too.

@@ -39,21 +39,23 @@ LOOKS = {
     1028: ("b1.arrive_and_expect_tx(16)", "b1.wait(0)"),
     2284: ("b0.arrive_and_expect_tx(16)", "b0.wait(0)"),
     666: ("b0.arrive()", "b0.wait(1)"),
+    3645: ("px.tma.load(X[10, 0:4], s[0], b2)", "b2.wait(0)"),
     2054: ("b2.wait(0)", "px.store(Y[31, 0:4], px.load(s[2]))"),
     2090: ("b1.wait(0)", "px.store(Y[31, 0:4], px.load(s[0]))"),
+    4096: ("b0.wait(0)", "px.store(Y[rank * 16 + 15, 0:4], px.load(s[1]))"),
 }
-"""Programs with a phase whose bytes do not add up, which nobody waits for (the first three), or after which nobody reads
-what its copies bring: a line of each, and what comes after it where somebody does."""
+"""The seeds below 5,000 of a program with a phase whose bytes do not add up, which nobody waits for (the first four), or
+after which nobody reads what its copies bring: a line of each, and what comes after it where somebody does."""
 
 
 @pytest.mark.parametrize("seed", LOOKS)
 def test_bytes_that_nobody_looks_at_do_not_add_up_all_the_same(seed: int, tmp_path: Path) -> None:
-    """The same finding without and with the look; only with it an order of events shows what is wrong."""
+    """Only with the look an order of events shows what is wrong; then the read may be told, too, as a race with the copy."""
     text, (line, look) = program(Random(seed)), LOOKS[seed]
     assert text.count(f"        {line}\n") == 1
     assert compare(text, tmp_path) == "tx-mismatch alone"
     looking = text.replace(f"        {line}\n", f"        {line}\n        {look}\n")
-    assert compare(looking, tmp_path) == "tx-mismatch"
+    assert compare(looking, tmp_path) in ("tx-mismatch", "race")
 
 
 @pytest.mark.parametrize("seed", [13, 34])
