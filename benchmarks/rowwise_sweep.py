@@ -23,7 +23,7 @@ from rowwise_common import SIZES, Config, alternate, shown
 import phalanx as px
 from phalanx.kernels.rowwise.norms import layer_norm_rows, rms_norm_rows
 from phalanx.kernels.rowwise.norms_ring import norm_ring
-from phalanx.kernels.rowwise.rows import AHEAD, MAX_CLUSTER, STREAMED_FROM, VECTOR_BYTES, RowConfig, choose
+from phalanx.kernels.rowwise.rows import LIMITS, MAX_CLUSTER, VECTOR_BYTES, RowConfig, choose
 from phalanx.kernels.rowwise.rows_ring import LOADED, REGISTERS, SHARED, RingConfig, choose_ring
 from phalanx.kernels.rowwise.softmax import softmax_rows
 from phalanx.kernels.rowwise.softmax_ring import softmax_ring
@@ -81,10 +81,10 @@ def row_trials(kind: str, columns: int, itemsize: int) -> Iterator[RowConfig]:
     """Each with its flags as `choose` would set them, and with one of them the other way."""
     has_ahead = VECTORS[kind] > 0
     for plain in spread_rows(kind, columns, itemsize):
-        config = replace(plain, once=plain.cluster >= STREAMED_FROM, ahead=has_ahead and plain.parts <= AHEAD)
+        config = replace(plain, once=plain.cluster >= LIMITS.streamed_from, ahead=has_ahead and plain.parts <= LIMITS.ahead)
         yield config
         yield replace(config, once=not config.once)
-        if has_ahead and plain.parts <= 2 * AHEAD:
+        if has_ahead and plain.parts <= 2 * LIMITS.ahead:
             yield replace(config, ahead=not config.ahead)
 
 

@@ -29,7 +29,8 @@ from typing import Any
 import machine
 
 import phalanx as px
-from phalanx.kernels.products.split_k import SHARED_LIMIT, SplitConfig, candidates, choose_split, predicted, split_ring
+from phalanx.ir.archs import SHARED_LIMIT
+from phalanx.kernels.products.split_k import SplitConfig, candidates, choose_split, predicted, split_ring
 from phalanx.runtime.device.timing import Run, in_turns, median_ratio
 from phalanx.runtime.launch.dispatch import BoundLaunch
 

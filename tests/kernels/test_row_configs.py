@@ -12,7 +12,7 @@ import pytest
 import phalanx as px
 from phalanx.kernels.rowwise.cross_entropy import cross_entropy_rows
 from phalanx.kernels.rowwise.norms import choose_centered, layer_norm_rows, rms_norm_rows
-from phalanx.kernels.rowwise.rows import CENTERED_PARTS, FEWER_HELD, HELD, choose, choose_for
+from phalanx.kernels.rowwise.rows import LIMITS, choose, choose_for
 from phalanx.kernels.rowwise.softmax import softmax_rows
 
 NUMPY = {px.bf16: ml_dtypes.bfloat16, px.f16: np.float16, px.f32: np.float32}
@@ -98,7 +98,7 @@ def compiled(kind: str, dtype: Any, columns: int) -> Any:
             cross_entropy_rows[config.grid(64)], x, px.spec((64,), px.i64), rows, -100, **config.constants()
         )
     else:
-        config = choose_for(like, FEWER_HELD if kind == "log_softmax" else HELD)
+        config = choose_for(like, LIMITS.fewer_held if kind == "log_softmax" else LIMITS.held)
         made = px.compile(softmax_rows[config.grid(64)], x, x, **config.constants(), LOG=kind == "log_softmax")
     assert made.spills == 0, (kind, config, made)
     assert made.registers * 32 * config.warps * config.per_sm <= 65536
@@ -155,6 +155,6 @@ def test_narrow_elements_one_by_one_are_fewer() -> None:
 
 def test_centered_rows_leave_room_for_the_moments() -> None:
     full, most = choose(262144, 4, centered=True), choose(200000, 4, centered=True)
-    assert (full.parts, full.shared, most.parts, most.shared) == (8, 0, CENTERED_PARTS, 7 - CENTERED_PARTS)
+    assert (full.parts, full.shared, most.parts, most.shared) == (8, 0, LIMITS.centered_parts, 7 - LIMITS.centered_parts)
     assert most.per_sm == full.per_sm == 2 and most.once
     assert choose(196608 - 4, 4, centered=True).shared == 0 and choose(200000, 4).shared == 0

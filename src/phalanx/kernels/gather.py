@@ -15,18 +15,16 @@ from phalanx.frozen import frozen
 from phalanx.ir.archs import COPY_CHUNK
 from phalanx.kernels.launches import take_turn
 from phalanx.kernels.matrices import empty, info_of, refused, require_config, result_info
+from phalanx.machines.h200 import H200
 from phalanx.runtime.device.arrays import ITEM_BYTES, ArgumentKind, ArrayInfo, describe, kind_of
 from phalanx.runtime.launch.remembered import remembered
 
 ELEMENTS = tuple(ITEM_BYTES)
 INDICES = ("i32", "i64")
 SUMMABLE = ("f32", "f16", "bf16", "i32", "u32", "u64")
-RING_BYTES = 192 * 1024
-STAGE_BYTES = 32 * 1024
-FEWER_BYTES = 4 * 1024  # of a stage, where four CTAs share an SM
-WIDEST = 48 * 1024
 SIMULATED_CTAS = 4
-BOX = 256  # columns of a box of a reduction
+BOX = 256
+"""Columns of a box of a reduction."""
 
 
 @frozen
@@ -49,7 +47,7 @@ class MoveConfig:
         return max(1, min(self.per_sm * sms, px.cdiv(rows * px.cdiv(columns, self.width), self.rows)))
 
 
-def choose(columns: int, itemsize: int, widest: int = WIDEST) -> MoveConfig:
+def choose(columns: int, itemsize: int, widest: int = H200.moves.widest_bytes) -> MoveConfig:
     """The configuration for rows of `columns` elements.
 
     The ring of one CTA fills an SM's shared memory; rows under 4 KiB, which take more instructions per byte, are moved
@@ -59,9 +57,10 @@ def choose(columns: int, itemsize: int, widest: int = WIDEST) -> MoveConfig:
     step = COPY_CHUNK // itemsize
     width = px.cdiv(px.cdiv(columns, parts), step) * step if parts > 1 else columns
     row = width * itemsize
-    per_sm = 4 if row < 4096 else 1
-    rows = max(1, min(16, (FEWER_BYTES if per_sm == 4 else STAGE_BYTES) // row))
-    stages = max(2, min(12, RING_BYTES // per_sm // (rows * row)))
+    card = H200.moves
+    per_sm = 4 if row < card.short_row_bytes else 1
+    rows = max(1, min(16, (card.shared_stage_bytes if per_sm == 4 else card.stage_bytes) // row))
+    stages = max(2, min(12, card.ring_bytes // per_sm // (rows * row)))
     return MoveConfig(width, rows, stages, min(3 if per_sm == 4 else 2, stages - 1), per_sm)
 
 

@@ -13,9 +13,8 @@ from phalanx.ir.archs import COPY_CHUNK
 from phalanx.kernels.gather import INDICES, MoveConfig, choose, gather_rows, sms_of
 from phalanx.kernels.launches import take_turn
 from phalanx.kernels.matrices import info_of, refused, result_info
+from phalanx.machines.h200 import H200
 from phalanx.runtime.device.arrays import ITEM_BYTES, ArgumentKind, ArrayInfo, kind_of
-
-NARROWEST = 128  # bytes of a row that a CTA moves at least
 
 
 @px.func
@@ -131,7 +130,7 @@ def choose_slices(columns: int, itemsize: int, sequences: int, sms: int) -> tupl
     Anyone may call it; no hardware is involved. Example: ``choose_slices(1024, 2, 64, 132)[0] == 2``.
     """
     wanted = max(1, px.cdiv(sms, sequences))
-    step = NARROWEST // itemsize
+    step = H200.moves.narrowest_bytes // itemsize
     width = max(step, px.cdiv(px.cdiv(columns, wanted), step) * step)
     width = min(width, columns) if columns * itemsize % COPY_CHUNK == 0 else columns
     config = choose(min(width, columns), itemsize)

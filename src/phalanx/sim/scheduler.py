@@ -14,13 +14,14 @@ from enum import Enum
 from phalanx.errors import Error
 from phalanx.frozen import frozen
 from phalanx.ir.location import NOWHERE, Location
+from phalanx.machines.h200 import H200
 from phalanx.sim.agents import POLL, STEP, TRY, Agent
 from phalanx.sim.codegen import FILENAME
 from phalanx.sim.engines import Copy
 from phalanx.sim.machine import Cluster, Machine
 from phalanx.sim.report import deadlock, division_by_zero
 
-SMS = 132
+SMS = H200.sms
 """CTAs that are resident at the same time: one per SM of the GPU that the simulator stands for."""
 QUIET_POLLS = 64
 """Rounds of nothing but polling after which nobody can be expected to change anything."""

@@ -18,6 +18,7 @@ from phalanx.kernels.products.activations import ACTIVATIONS, activate
 from phalanx.kernels.products.group_tiles import clusters_at_once, most_tiles, operands_of, planned, sizes_of, stored_result
 from phalanx.kernels.products.matmul_tiles import peers
 from phalanx.kernels.products.orders import grouped
+from phalanx.machines.h200 import H200
 
 WEIGHT_BYTES = 2
 PIECE = 16
@@ -132,13 +133,6 @@ def _constants(config: GroupedConfig) -> dict[str, int]:
     return {name.upper(): value for name, value in asdict(config).items()}
 
 
-MIDDLE = 384
-"""Rows of a group, on average, from which two CTAs may take rows of a tile: a group's last tile, half of it unused, is
-small then."""
-KEPT_BYTES = 48 << 20
-"""Of a group's weights that stay in L2 from one row of tiles to the next."""
-
-
 @cache
 def choose_grouped(rows: int, groups: int, n: int, k: int) -> GroupedConfig:
     """The configuration for `rows` rows in `groups` groups, `n` columns and products along `k`.
@@ -148,7 +142,8 @@ def choose_grouped(rows: int, groups: int, n: int, k: int) -> GroupedConfig:
     way). Larger weights are shared: the two take two row tiles of the same columns (for 14,336 x 4,096 1.19 times as
     fast). Anyone may call it; no hardware is involved. Example: ``choose_grouped(2048, 32, 4096, 4096).cn == 2``.
     """
-    if n <= 256 or (rows >= MIDDLE * groups and WEIGHT_BYTES * n * k > KEPT_BYTES):
+    card = H200.groups
+    if n <= 256 or (rows >= card.middle_rows * groups and WEIGHT_BYTES * n * k > card.kept_bytes):
         return GroupedConfig(cm=2, cn=1)
     return GroupedConfig()
 

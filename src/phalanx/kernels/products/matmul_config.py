@@ -1,7 +1,8 @@
 """How `px.kernels.matmul` cuts a product into tiles, and who decides: a cost model of one wave of tiles.
 
 The cycles of a tile are those of its steps along K, each as long as the slowest of tensor cores, shared memory and L2
-takes, and of its epilogue. A product takes as many waves as its tiles fill clusters, each as long as one tile.
+takes, and of its epilogue. A product takes as many waves as its tiles fill clusters, each as long as one tile. What the
+model knows of a card is in `phalanx.machines`.
 """
 
 from __future__ import annotations
@@ -12,56 +13,41 @@ from math import ceil
 
 from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
-from phalanx.kernels.products.split_k import FIXED, HBM, HBM_SM, MOST_ROWS, choose_split, predicted
+from phalanx.ir.archs import SHARED_LIMIT
+from phalanx.ir.ops import wgmma
+from phalanx.kernels.products.split_k import MOST_ROWS, choose_split, predicted
+from phalanx.machines.h200 import H200
 from phalanx.runtime.device.devices import Device
 from phalanx.runtime.device.devices import device as default_device
 
-SHARED_BYTES = 232448
-RESERVED_BYTES = 1024  # barriers, alignment, and what vectors of the epilogue pass through
-STEP_BYTES = 128  # of K in one stage: a row of the widest swizzle
+RESERVED_BYTES = 1024
+"""Shared memory for barriers, alignment, and what vectors of the epilogue pass through."""
+STAGE_ROW_BYTES = 128
+"""Bytes of K that a stage holds of each row: a row of the widest swizzle."""
 MAX_STAGES = 8
-PART_BYTES = 36 * 1024  # of shared memory that the epilogue may use
-WIDTHS = (128, 64, 32)  # of a part of the epilogue, in columns: more would need more registers than there are
-SCALE_BYTES, MOST_GROUPS = 4, 2  # of an f32; warpgroups that multiply, each with columns' scales of its own
-ROW_PADDING = 16  # bytes per row where a tile changes its layout through shared memory
+PART_BYTES = 36 * 1024
+"""Shared memory that the epilogue may use."""
+WIDTHS = (128, 64, 32)
+"""Columns of a part of the epilogue: more would need more registers than there are."""
+SCALE_BYTES = 4
+"""Size of an f32."""
+MOST_GROUPS = 2
+"""Warpgroups that multiply, each with columns' scales of its own."""
+ROW_PADDING = 16
+"""Bytes that are added to a row where a tile changes its layout through shared memory."""
 
-# What the cost model knows of an H200, in cycles and bytes per cycle and SM.
-SHARED_RATE = 128
-L2_RATE, L2_RATE_ALONE = 40, 64  # with all SMs reading, and with few
-LINE, ASTRIDE = 128, 1.5  # bytes of a line of L2; what rows cost that do not begin at lines, so that a piece takes two
-EPILOGUE, EPILOGUE_RATE = 1200, 16  # a tile's last product to its first store; elements per cycle of the rest
-PART = 500  # beyond two parts: the store before has to have read the buffer
-LAUNCH = 4000  # from the launch to the first product, and the last store
-STEP = 32  # waiting for a stage and giving it back
-SINGLE_GROUP = 1.15  # one warpgroup alone leaves gaps between its products
-
-MARGIN = 0.95  # the tiles listed first are the ones best measured: others must promise to be that much quicker
-
-# Against the kernel that splits K, whose model counts microseconds of a launch that finds nothing in L2.
-CLOCK = 1750  # cycles of a microsecond where memory is the limit
-STREAMED_BYTES = 8 << 20  # of the larger operand: below that either kernel takes about as long as its launch
-# Of the tiles' time, what the split's may be. Its model is fitted to measurements of few rows, the one of tiles to large
-# products.
-ALLOWED = {"rows": 1.05, "columns": 1.0}
-# Microseconds per element of the result; of columns, before they were stored as they lie.
-STORED = {"rows": 0.0, "columns": 6.5e-6}
-# As many or fewer always split: 1, 16, 64 and 128 rows measured 0.40, 0.70, 0.94 and 0.65 of the tiles' time, 1 and 16
-# columns 0.38 and 0.49.
-FEW = {"rows": 128, "columns": 16}
-# More are never split: 256 columns of 4096 x 256 x 14336 took 56.8 us, kernels alone, the tiles 49.9.
-MOST = {"rows": MOST_ROWS, "columns": 128}
-
-# Rows, columns and multiplying warpgroups.
 TILES = (
     (128, 256, 2), (256, 128, 2), (128, 192, 2), (128, 128, 2), (128, 64, 2), (64, 256, 1), (64, 128, 1), (64, 64, 1),
     (128, 160, 2),
 )  # fmt: skip
+"""Rows, columns and multiplying warpgroups of the tiles that are compared; the first one is the default."""
 CLUSTERS = ((2, 1), (1, 2), (1, 1), (2, 2))
-# Of the first tile. CTAs that share rows of A fetch more than those that share columns of B, 320 lines a step instead of
-# 256, and yet are 0.3% faster over six large products, 2% in bursts at 2048 x 2048 x 16384.
 CLUSTERS_OF_FIRST = ((1, 2), (2, 1), (1, 1), (2, 2))
+"""The clusters of the first tile. CTAs that share rows of A fetch more than those that share columns of B, 320 lines a step
+instead of 256, and yet are 0.3% faster over six large products, 2% in bursts at 2048 x 2048 x 16384."""
 PAIRS = CLUSTERS_OF_FIRST[:2]
-PANEL = 64  # elements of 16 bits in a row of the widest swizzle: what is not contiguous along K is shared in panels
+PANEL = 64
+"""Elements of 16 bits in a row of the widest swizzle: what is not contiguous along K is shared in panels."""
 
 
 @frozen
@@ -131,9 +117,9 @@ def complete(problem: Problem, bm: int, bn: int, groups: int, cluster: tuple[int
     """The configuration with these tiles: as few parts as the epilogue's room allows, as many stages as fit."""
     widths = (width for width in WIDTHS if bn % width == 0 and epilogue_bytes(problem, bm, width) <= PART_BYTES)
     parts = bn // next(widths, WIDTHS[-1])
-    bk = STEP_BYTES // problem.itemsize
-    left = SHARED_BYTES - RESERVED_BYTES - epilogue_bytes(problem, bm, bn // parts)
-    stages = min(MAX_STAGES, left // ((bm + bn) * STEP_BYTES))
+    bk = STAGE_ROW_BYTES // problem.itemsize
+    left = SHARED_LIMIT - RESERVED_BYTES - epilogue_bytes(problem, bm, bn // parts)
+    stages = min(MAX_STAGES, left // ((bm + bn) * STAGE_ROW_BYTES))
     group = max(1, 2048 // (bm * cluster[0]))
     return MatmulConfig(bm, bn, bk, stages, cluster, group, parts, groups)
 
@@ -156,25 +142,31 @@ def candidates(problem: Problem) -> Iterator[MatmulConfig]:
 
 
 def cycles(problem: Problem, config: MatmulConfig, device: Device) -> float:
-    """What the model thinks the product takes."""
+    """Cycles that the model thinks the product takes when its operands lie in L2.
+
+    They are compared with each other as they are: in microseconds, rounding would decide between tiles that take equally
+    long in another way.
+    """
+    card = H200.tiles
     (cm, cn), bm, bn = config.cluster, config.bm, config.bn
     tiles, slots = config.tiles(problem), config.clusters(device)
     busy = min(tiles, slots) * cm * cn
-    products = bm // 64 * STEP_BYTES // 32  # instructions of 64 rows and 32 bytes of K
-    tensor = products * max(bn / 2, (64 + bn) * 32 / SHARED_RATE) * (SINGLE_GROUP if config.groups == 1 else 1.0)
+    products = bm // wgmma.ROWS * STAGE_ROW_BYTES // wgmma.STEP_BYTES
+    product = max(bn / card.wgmma_columns, (wgmma.ROWS + bn) * wgmma.STEP_BYTES / card.shared_rate)
+    tensor = products * product * (card.single_group_factor if config.groups == 1 else 1.0)
     fetched = 0.0
     for share, by_k, size in ((bm / cn, problem.by_k[0], problem.m), (bn / cm, problem.by_k[1], problem.n)):
         pitch = (problem.k if by_k else size) * problem.itemsize
-        fetched += share * STEP_BYTES * (ASTRIDE if pitch % LINE else 1.0)
-    step = STEP + max(tensor, fetched / min(L2_RATE_ALONE, L2_RATE * device.sms / busy))
-    tile = ceil(problem.k * problem.itemsize / STEP_BYTES) * step + EPILOGUE + bm * bn / EPILOGUE_RATE
-    tile += PART * max(0, config.parts - 2)
-    return LAUNCH + ceil(tiles / slots) * tile
+        fetched += share * STAGE_ROW_BYTES * (card.unaligned_factor if pitch % H200.line_bytes else 1.0)
+    step = card.step + max(tensor, fetched / min(card.l2_rate_alone, card.l2_rate * device.sms / busy))
+    tile = ceil(problem.k * problem.itemsize / STAGE_ROW_BYTES) * step + card.epilogue + bm * bn / card.epilogue_rate
+    tile += card.extra_part * max(0, config.parts - 2)
+    return card.launch + ceil(tiles / slots) * tile
 
 
 @lru_cache(maxsize=1024)
 def choose(problem: Problem, device: Device | None = None) -> MatmulConfig:
-    """The configuration for a product: the default, unless the model thinks another is quicker by `MARGIN`.
+    """The configuration for a product: the default, unless the model thinks another is quicker by a margin.
 
     The default is a pair of CTAs with the first tile, the pair that fills fewer waves: 8192 x 11008 are 22 waves of
     (1, 2), since 43 columns of tiles do not come in pairs, and 21 of (2, 1). Both are well measured, so no margin is asked.
@@ -186,19 +178,22 @@ def choose(problem: Problem, device: Device | None = None) -> MatmulConfig:
     pairs = [c for c in taken if (c.bm, c.bn) == (first.bm, first.bn) and c.cluster in PAIRS]
     default = min(pairs, key=lambda config: taken[config], default=first)
     best = min(taken, key=lambda config: taken[config])
-    return best if taken[best] < MARGIN * taken[default] else default
+    return best if taken[best] < H200.tiles.margin * taken[default] else default
 
 
 def microseconds(problem: Problem, config: MatmulConfig, device: Device) -> float:
-    """What a product takes that finds nothing in L2: the cycles of its tiles, or its bytes from and to HBM.
+    """What a product takes that finds nothing in L2, as `split_k.predicted` says it of its own kernel.
 
-    Where there are fewer tiles than SMs, each SM's share of the larger operand is the limit.
+    The cycles of its tiles, or its bytes from and to HBM. Where there are fewer tiles than SMs, each SM's share of the
+    larger operand is the limit.
     """
+    card = H200.split
     operands = problem.batch * problem.k * (problem.m + problem.n) * problem.itemsize
     moved = operands + problem.batch * problem.m * problem.n * problem.out_itemsize
     ctas = min(device.sms, config.tiles(problem) * config.cluster[0] * config.cluster[1])
     streamed = problem.batch * problem.k * max(problem.m, problem.n) * problem.itemsize / ctas
-    return FIXED + max((cycles(problem, config, device) - LAUNCH) / CLOCK, moved / HBM, streamed / HBM_SM)
+    waves = (cycles(problem, config, device) - H200.tiles.launch) / H200.clock
+    return card.fixed + max(waves, moved / card.hbm, streamed / card.hbm_sm)
 
 
 @lru_cache(maxsize=1024)
@@ -206,24 +201,27 @@ def split_side(problem: Problem, device: Device | None = None) -> str | None:
     """Which side of a product has so few rows or columns that the kernel that splits K is the quicker one.
 
     "rows": C = A @ B by `split_k_matmul(a, b)`; "columns": the transposed product, by `split_k_matmul(b.T, a.T)`; None:
-    tiles. A side qualifies if it has at most `MOST`, 16-bit operands contiguous along K on that side, and the other
-    operand has at least `STREAMED_BYTES`. Up to `FEW` rows or columns are split; else the models decide: split if its
-    predicted time is at most `ALLOWED` times that of the best tiles. Anyone may call it; no hardware is involved.
-    Example: ``split_side(Problem(64, 8192, 8192)) == "rows"``.
+    tiles. `H200.split_rows` and `H200.split_columns` are the rules of the two sides. A side qualifies if it has at most
+    `most` rows or columns, 16-bit operands contiguous along K on that side, and the other operand has at least
+    `H200.streamed_bytes`. Up to `few` rows or columns are split; else the models decide: split if its predicted time is
+    at most `allowed` times that of the best tiles. Anyone may call it; no hardware is involved. Example:
+    ``split_side(Problem(64, 8192, 8192)) == "rows"``.
     """
     if problem.batch != 1 or problem.itemsize != 2:
         return None
     on = device or default_device()
     tiles = microseconds(problem, choose(problem, on), on)
-    for side, few, many, by_k in (
-        ("rows", problem.m, problem.n, problem.by_k[0]), ("columns", problem.n, problem.m, problem.by_k[1]),
-    ):  # fmt: skip
-        if few > MOST[side] or few > many or not by_k or many * problem.k * problem.itemsize < STREAMED_BYTES:
+    for side, rule, few, many, by_k in (
+        ("rows", H200.split_rows, problem.m, problem.n, problem.by_k[0]),
+        ("columns", H200.split_columns, problem.n, problem.m, problem.by_k[1]),
+    ):
+        short = few <= min(rule.most, MOST_ROWS, many)
+        if not short or not by_k or many * problem.k * problem.itemsize < H200.streamed_bytes:
             continue
-        if few <= FEW[side]:
+        if few <= rule.few:
             return side
-        split = predicted(choose_split(few, many, problem.k), few, many, problem.k) + STORED[side] * few * many
-        if split <= ALLOWED[side] * tiles:
+        split = predicted(choose_split(few, many, problem.k), few, many, problem.k) + rule.stored * few * many
+        if split <= rule.allowed * tiles:
             return side
     return None
 
@@ -236,7 +234,7 @@ def require_fits(config: MatmulConfig, problem: Problem) -> None:
             remedy="pass config=phalanx.kernels.products.matmul_config.MatmulConfig(bm=128, bn=128, stages=4)",
         )
     bm, bn, groups, (cm, cn) = config.bm, config.bn, config.groups, config.cluster
-    step = STEP_BYTES // problem.itemsize
+    step = STAGE_ROW_BYTES // problem.itemsize
     broken = ""
     if groups not in (1, 2) or bm % (64 * groups):
         broken = f"bm={bm} is not a multiple of 64 rows for each of {groups} warpgroups (1 or 2)"
@@ -245,7 +243,7 @@ def require_fits(config: MatmulConfig, problem: Problem) -> None:
     elif bm // groups * bn > 64 * 256:
         broken = f"{bm // groups} x {bn} results a warpgroup do not fit its registers, which hold 64 x 256"
     elif config.bk <= 0 or config.bk % step:
-        broken = f"bk={config.bk} is not a multiple of {step}, which are {STEP_BYTES} bytes"
+        broken = f"bk={config.bk} is not a multiple of {step}, which are {STAGE_ROW_BYTES} bytes"
     elif bn % config.parts or bn // config.parts % 8:
         broken = f"bn={bn} is not {config.parts} parts of a multiple of 8 columns"
     elif config.stages < 2 or config.group < 1:
@@ -258,7 +256,7 @@ def require_fits(config: MatmulConfig, problem: Problem) -> None:
         broken = f"a share of an operand that is not contiguous along K is not a multiple of {PANEL}"
     else:
         stage = (bm + bn) * config.bk * problem.itemsize
-        room = SHARED_BYTES - epilogue_bytes(problem, bm, bn // config.parts)
+        room = SHARED_LIMIT - epilogue_bytes(problem, bm, bn // config.parts)
         if config.stages * stage > room:
             broken = f"{config.stages} stages of {stage:,} bytes do not fit the {max(room, 0):,} that the epilogue leaves"
     if broken:

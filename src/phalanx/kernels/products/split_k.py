@@ -19,6 +19,7 @@ from phalanx.kernels.launches import take_turn
 from phalanx.kernels.matrices import empty, info_of, is_among, refused, require_config, require_vector
 from phalanx.kernels.products.activations import ACTIVATIONS, activate
 from phalanx.kernels.products.operands import AS_IT_IS, lying, warn
+from phalanx.machines.h200 import H200
 from phalanx.runtime.launch.remembered import remembered
 
 OPERANDS = ("bf16", "f16")
@@ -300,22 +301,11 @@ def _constants(config: SplitConfig) -> dict[str, Any]:
     return {name.upper(): value for name, value in asdict(config).items()}
 
 
-# The H200 in bytes and operations per microsecond, with a cold L2, as far as this kernel reaches: HBM, all and for one SM;
-# L2, all and to one SM; zeros for rows that are not there; SM to SM; tensor cores of an SM. Fitted to measured times of some
-# 150 configurations of 45 shapes.
-HBM, HBM_SM, L2, L2_SM, ZEROS, PEER, TENSOR = 3.8e6, 37e3, 15e6, 140e3, 20e3, 28e3, 6.2e6
-ALONE = 1.05
-"""What products take longer where one warpgroup has them all."""
-AGAIN = 0.9
-"""Part of HBM's time that weights cost when another row tile reads them too: L2 saves little of it, multicast all."""
-FIXED, LATENCY, SIGNAL, SHARING, RESTART = 5.0, 1.5, 1.0, 0.7, 3.0
-"""Microseconds: launch, first loads and last stores; a load while all are loading; a signal between CTAs with what it
-publishes; CTAs that share loads and so wait for each other; a wave after the first."""
 HEIGHTS = (8, 16, 24, *range(32, 257, 16))
 """Rows of a tile: the copy engine fills in those that are not there, at a seventh of the speed at which it loads others; but
 every height is a kernel to compile."""
-SHARED_LIMIT, SHARED_TWO = 232448, 115712
-"""Shared memory of a CTA that has an SM to itself, and of one that shares it."""
+SHARED_BY_CTAS = {ctas: H200.shared_bytes(ctas) for ctas in (1, 2)}
+"""Shared memory of a CTA that has an SM to itself, and of one that shares it with another."""
 
 
 def predicted(config: SplitConfig, m: int, n: int, k: int) -> float:
@@ -323,11 +313,13 @@ def predicted(config: SplitConfig, m: int, n: int, k: int) -> float:
 
     The slowest of six streams (weights from HBM to all and to one SM, as many as the rings can hold, operands from L2
     to all SMs and, with rows that are not there, to one, products), times the waves of clusters; then the partial sums
-    from SM to SM, and the signals around them.
+    from SM to SM, and the signals around them. What it knows of a card is `H200.split`.
     """
+    card = H200.split
     across, down = px.cdiv(n, config.bn), px.cdiv(m, config.bm)
     ctas = config.split * px.cdiv(across, config.cn) * config.cn * px.cdiv(down, config.cm) * config.cm
-    per_sm = 2 if config.shared_bytes <= SHARED_TWO and config.bm * config.bn // (64 * config.groups) <= 128 else 1
+    small = config.bm * config.bn // (64 * config.groups) <= 128  # so few sums that two CTAs have registers for them
+    per_sm = 2 if config.shared_bytes <= SHARED_BY_CTAS[2] and small else 1
     at_once = px.device().clusters(config.cluster)
     waves = px.cdiv(ctas // config.cluster, at_once * per_sm)
     doubled = 2 if ctas > waves * at_once * config.cluster else 1  # on some SM
@@ -336,16 +328,16 @@ def predicted(config: SplitConfig, m: int, n: int, k: int) -> float:
     readers = px.cdiv(down, config.cm)  # of the same weights
     missing = min(config.bm, readers * config.cm * config.bm - m)  # rows of the last tile
     streams = (
-        2 * n * k * (1 + AGAIN * (readers - 1)) / HBM / waves,
-        2 * part * config.bn / config.cm * doubled / HBM_SM,
-        part / config.bk / config.stages * LATENCY,
-        ctas * fetched / L2 / waves,
-        2 * part * ((config.bn + config.bm - missing) / L2_SM + missing / ZEROS) * doubled,
-        2 * config.bm * config.bn * part * doubled / TENSOR * (ALONE if config.groups == 1 else 1),
+        2 * n * k * (1 + card.reread_factor * (readers - 1)) / card.hbm / waves,
+        2 * part * config.bn / config.cm * doubled / card.hbm_sm,
+        part / config.bk / config.stages * card.latency,
+        ctas * fetched / card.l2 / waves,
+        2 * part * ((config.bn + config.bm - missing) / card.l2_sm + missing / card.zero_fill) * doubled,
+        2 * config.bm * config.bn * part * doubled / card.tensor * (card.single_group_factor if config.groups == 1 else 1),
     )
-    sums = config.inbox_bytes / PEER + SIGNAL * (1 + config.reuse) if config.split > 1 else 0.0
-    shared = SHARING if config.cn * config.cm > 1 else 0.0
-    return FIXED + waves * max(streams) + (waves - 1) * RESTART + sums + shared
+    sums = config.inbox_bytes / card.peer + card.signal * (1 + config.reuse) if config.split > 1 else 0.0
+    shared = card.sharing if config.cn * config.cm > 1 else 0.0
+    return card.fixed + waves * max(streams) + (waves - 1) * card.restart + sums + shared
 
 
 def candidates(m: int, k: int) -> Iterator[SplitConfig]:
@@ -364,8 +356,8 @@ def candidates(m: int, k: int) -> Iterator[SplitConfig]:
         made = SplitConfig(
             bm, bn, split, 2, bk=bk, cn=cn, cm=cm, groups=1 if bn == 64 else 2, pieces=_pieces(bm, split), lag=lag
         )
-        for limit, reuse in product((SHARED_LIMIT, SHARED_TWO), (False, True) if split > 1 else (False,)):
-            found = _with_rings(replace(made, reuse=reuse), limit)
+        for ctas, reuse in product(SHARED_BY_CTAS, (False, True) if split > 1 else (False,)):
+            found = _with_rings(replace(made, reuse=reuse), ctas)
             if found is not None:
                 yield found
 
@@ -381,20 +373,21 @@ def _pieces(bm: int, split: int) -> int:
 
 
 @cache
-def _with_rings(config: SplitConfig, limit: int) -> SplitConfig | None:
-    """With rings that fit; None if they would be too short to hide the latency of a load.
+def _with_rings(config: SplitConfig, ctas: int) -> SplitConfig | None:
+    """With rings that fit `ctas` times on an SM; None if they would be too short to hide the latency of a load.
 
-    Measured (15 shapes, cold): 112 KB of the weights, which come from HBM, or 96 beside 128 rows of A. More in flight
-    pushes more out of L2, and what was written there takes HBM's time on its way out. A, which comes from L2, has what is
-    left, up to 640 columns.
+    Measured (15 shapes, cold): 112 KB of the weights, which come from HBM, or 96 beside 128 rows of A
+    (`H200.split.weights_in_flight`). More in flight pushes more out of L2, and what was written there takes HBM's time on
+    its way out. A, which comes from L2, has what is left, up to 640 columns.
     """
-    ctas = SHARED_LIMIT // limit
+    card = H200.split
     shortest = max(2 + config.lag, (192 if ctas > 1 else 256) // config.bk)
-    in_flight = (96 if config.bm > 64 and config.bn == 64 else 112) * 1024 // ctas
+    beside_rows = config.bm > 64 and config.bn == 64
+    in_flight = (card.weights_in_flight_beside_rows if beside_rows else card.weights_in_flight) // ctas
     longest = max(shortest, px.cdiv(in_flight, 2 * config.bk * config.bn))
     for stages, depth in product(range(longest, shortest - 1, -1), range(640 // config.bk, shortest - 1, -1)):
         found = replace(config, stages=stages, ahead=stages - depth)
-        if found.shared_bytes <= limit:
+        if found.shared_bytes <= SHARED_BY_CTAS[ctas]:
             return found
     return None
 

@@ -11,7 +11,7 @@ from phalanx.kernels.matrices import as_rows, empty, info_of, number_of, require
 from phalanx.kernels.rowwise.moments import gather_moments, means_of_warps, squared_distance, total_of_warp
 from phalanx.kernels.rowwise.norms_ring import norm_ring
 from phalanx.kernels.rowwise.rows import (
-    FEWER_HELD,
+    LIMITS,
     RowConfig,
     anew,
     by_warp,
@@ -30,8 +30,6 @@ from phalanx.runtime.launch.remembered import remembered
 
 GROUP = 4
 """Weights that are not loaded ahead of the sum are loaded for so many tiles at a time."""
-MANY_ROWS = 4
-"""Rows for each cluster of a full GPU from which on a ring pays."""
 
 
 @px.func
@@ -157,7 +155,7 @@ def ring_for(rows: Any, *vectors: Any) -> RingConfig | None:
     assert info is not None
     given = [vector for vector in vectors if vector is not None]
     ring = choose_ring(info.shape[1], rows.dtype.itemsize, len(given))
-    if ring is None or not info.aligned16 or info.shape[0] * ring.cluster < MANY_ROWS * px.device().sms:
+    if ring is None or not info.aligned16 or info.shape[0] * ring.cluster < LIMITS.ring_rows * px.device().sms:
         return None
     if any(info_of("weight", vector).dtype_name != info.dtype_name for vector in given):
         return None
@@ -170,7 +168,7 @@ def choose_centered(rows: Any) -> RowConfig:
     assert info is not None
     if info.aligned16:
         return choose_for(rows, centered=True)
-    return replace(choose_for(rows, FEWER_HELD, centered=True), ahead=False)
+    return replace(choose_for(rows, LIMITS.fewer_held, centered=True), ahead=False)
 
 
 @remembered("x", "weight")

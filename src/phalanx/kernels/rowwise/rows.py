@@ -14,18 +14,12 @@ from typing import Any
 import phalanx as px
 from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
+from phalanx.machines.h200 import H200
 from phalanx.runtime.device.arrays import describe
 
 VECTOR_BYTES = 16
 MAX_CLUSTER = 16
-HELD = 8  # vectors per thread that leave room for 64 registers a thread, 1,024 threads an SM
-FEWER_HELD = 6  # the same for kernels that need more registers besides, and for narrow elements that come one by one
-MOST_HELD = 10  # with 128 registers and 512 threads
-SHARED_BYTES = 192 * 1024
-STREAMED_FROM = 8  # CTAs of a cluster
-AHEAD = 4  # vectors per thread that leave room for as many weights
-CENTERED_HELD = {8: 7, 16: 6}  # by the CTAs of 512 threads: leaves room for the moments, and for how many columns each has
-CENTERED_PARTS = 5  # of longer ones, with the rest in shared memory
+LIMITS = H200.rows
 
 
 @frozen
@@ -68,8 +62,8 @@ def _constants(config: RowConfig) -> dict[str, int]:
 
 @cache
 def choose(
-    columns: int, itemsize: int, held: int = HELD, *, weighted: bool = False, centered: bool = False, aligned: bool = True,
-    reads: bool = False,
+    columns: int, itemsize: int, held: int = LIMITS.held, *, weighted: bool = False, centered: bool = False,
+    aligned: bool = True, reads: bool = False,
 ) -> RowConfig:
     """The configuration for a row of `columns` elements: about the smallest cluster that holds it, 1,024 threads an SM.
 
@@ -82,30 +76,31 @@ def choose(
       `reads`, for a kernel that writes no rows, likewise (cross entropy of 65,536 columns: 3,195 GB/s, against 2,962).
     - Beyond 16 of them: 10 vectors a thread, one CTA on each SM; what is left of the row lies in shared memory.
 
-    Rows of 8 large CTAs and more pass the SM's cache by; up to `AHEAD` vectors a thread have their weights ahead.
+    Rows of 8 large CTAs and more pass the SM's cache by; up to `LIMITS.ahead` vectors a thread have their weights ahead.
     Rows that are not `aligned` to 16 bytes come element by element, each in a register of its own until all are here:
     of narrow ones a thread holds fewer, and no CTAs are halved for weights ahead. `centered` rows that leave
     a large cluster partly empty lie in shared memory in part, since the warps' moments need registers besides.
     Anyone may call it; no hardware is involved. Example: ``choose(65536, 2).cluster == 2``.
     """
     if not aligned and itemsize < 4:
-        held, weighted = min(held, FEWER_HELD), False
+        held, weighted = min(held, LIMITS.fewer_held), False
     config = _spread(columns, itemsize, held)
     if config.cluster == 2 and weighted and not centered:
         return replace(_halved(config, columns), per_sm=3, ahead=True)
     if config.cluster == 4 or (config.cluster == 2 and (centered or reads)):
         return _halved(config, columns)
     if config.shared and centered:  # fewer tiles that are written out one by one: the text compiles in under a second
-        fewer = replace(config, parts=HELD, shared=config.shared + config.parts - HELD)
-        config = fewer if fewer.shared * fewer.width * itemsize <= SHARED_BYTES else config
+        fewer = replace(config, parts=LIMITS.held, shared=config.shared + config.parts - LIMITS.held)
+        config = fewer if fewer.shared * fewer.width * itemsize <= LIMITS.shared_bytes else config
     elif centered and columns != config.columns and config.per_sm == 2:
-        if config.parts > CENTERED_HELD.get(config.cluster, MOST_HELD):
-            config = replace(config, parts=CENTERED_PARTS, shared=config.parts - CENTERED_PARTS)
-    return replace(config, once=config.cluster >= STREAMED_FROM, ahead=config.parts <= AHEAD)
+        if config.parts > LIMITS.centered_held.get(config.cluster, LIMITS.most_held):
+            parts = LIMITS.centered_parts
+            config = replace(config, parts=parts, shared=config.parts - parts)
+    return replace(config, once=config.cluster >= LIMITS.streamed_from, ahead=config.parts <= LIMITS.ahead)
 
 
 def choose_for(
-    rows: Any, held: int = HELD, *, weighted: bool = False, centered: bool = False, reads: bool = False
+    rows: Any, held: int = LIMITS.held, *, weighted: bool = False, centered: bool = False, reads: bool = False
 ) -> RowConfig:
     """`choose` for a matrix: by its columns and element type, and by where its rows begin.
 
@@ -140,16 +135,17 @@ def _spread(columns: int, itemsize: int, held: int) -> RowConfig:
         if columns <= cluster * width * held:
             return RowConfig(cluster, 16, 1, width, px.cdiv(columns, cluster * width), per_sm=2)
     parts = px.cdiv(columns, MAX_CLUSTER * width)
-    if parts <= MOST_HELD:
+    if parts <= LIMITS.most_held:
         return RowConfig(MAX_CLUSTER, 16, 1, width, parts)
-    shared = parts - MOST_HELD
-    if shared * width * itemsize > SHARED_BYTES:
+    shared = parts - LIMITS.most_held
+    if shared * width * itemsize > LIMITS.shared_bytes:
+        most = MAX_CLUSTER * (width * LIMITS.most_held + LIMITS.shared_bytes // itemsize)
         raise Error(
             f"a row of {columns} elements of {itemsize} bytes does not fit a cluster",
             location=caller_location(),
-            remedy=f"at most {MAX_CLUSTER * (width * MOST_HELD + SHARED_BYTES // itemsize)} elements of that size do",
+            remedy=f"at most {most} elements of that size do",
         )
-    return RowConfig(MAX_CLUSTER, 16, 1, width, MOST_HELD, shared)
+    return RowConfig(MAX_CLUSTER, 16, 1, width, LIMITS.most_held, shared)
 
 
 def row_kernel(fn: Any) -> Any:

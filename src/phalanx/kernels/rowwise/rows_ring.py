@@ -13,16 +13,15 @@ from typing import Any
 import phalanx as px
 from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
-from phalanx.kernels.rowwise.rows import MAX_CLUSTER, VECTOR_BYTES, keep_row
+from phalanx.kernels.rowwise.rows import LIMITS, MAX_CLUSTER, VECTOR_BYTES, keep_row
 from phalanx.runtime.device.arrays import describe
 
 REGISTERS, SHARED, LOADED = "registers", "shared", "loaded"
 """Where the weights are between two rows; `LOADED`: nowhere, each row loads them again, out of L1 or L2."""
-SHORTEST = 256 * 1024  # bytes of a row
-SLICE_BYTES = 64 * 1024  # of a row in a CTA
 WARPS = 16
 STAGES = 24
-SHORT_PARTS, SHORT_STAGES = 4, 4  # where a slice is that short, a stage is a whole one
+SHORT_PARTS, SHORT_STAGES = 4, 4
+"""A slice of so few parts is one stage, and the ring then has so many of them."""
 SIMULATED_CLUSTERS = 2
 
 
@@ -211,9 +210,9 @@ def choose_ring(columns: int, itemsize: int, vectors: int = 1) -> RingConfig | N
     """
     row = columns * itemsize
     width = 32 * WARPS * VECTOR_BYTES // itemsize
-    if row < SHORTEST or columns % width:
+    if row < LIMITS.ring_row_bytes or columns % width:
         return None
-    cluster = next((size for size in (8, MAX_CLUSTER) if row <= size * SLICE_BYTES), None)
+    cluster = next((size for size in (8, MAX_CLUSTER) if row <= size * LIMITS.ring_slice_bytes), None)
     if cluster is None or columns % (cluster * width):
         return None
     parts = columns // (cluster * width)

@@ -8,8 +8,7 @@ import phalanx as px
 from phalanx.kernels.launches import take_turn
 from phalanx.kernels.matrices import as_rows, empty, info_of, require_config
 from phalanx.kernels.rowwise.rows import (
-    FEWER_HELD,
-    HELD,
+    LIMITS,
     RowConfig,
     anew,
     by_warp,
@@ -137,7 +136,7 @@ def _launch(x: Any, config: RowConfig | RingConfig | None, *, log: bool) -> Any:
     y = empty(x, tuple(rows.shape), info.dtype_name)
     count, columns = rows.shape
     if count and columns:
-        config = require_config(config, RowConfig, RingConfig) or choose_for(rows, FEWER_HELD if log else HELD)
+        config = require_config(config, RowConfig, RingConfig) or choose_for(rows, LIMITS.fewer_held if log else LIMITS.held)
         if isinstance(config, RingConfig):
             from phalanx.kernels.rowwise.softmax_ring import launch_softmax_ring
 

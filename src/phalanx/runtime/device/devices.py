@@ -6,10 +6,8 @@ from typing import Any
 
 from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
-
-# Clusters of each size that fit on an H200 at once with one large CTA per SM (measured: 384 threads, 200 KB of shared
-# memory).
-_CORESIDENT = {1: 132, 2: 66, 4: 30, 8: 15, 16: 7}
+from phalanx.ir.archs import SHARED_LIMIT
+from phalanx.machines.h200 import H200
 
 
 @frozen
@@ -47,8 +45,8 @@ class Device:
                 location=caller_location(),
                 remedy="a cluster has 1 to 16 CTAs",
             )
-        if self.sms == 132:
-            return _CORESIDENT.get(of, 120 // of)
+        if self.sms == H200.sms:
+            return H200.clusters_at_once.get(of, H200.clustered_sms // of)
         return self.sms // of
 
 
@@ -60,7 +58,7 @@ def device(ordinal: int = 0) -> Device:
     from phalanx.runtime.device.driver import DriverError, get_driver, has_gpu
 
     if not has_gpu():
-        return Device("simulated H200", "sm_90a", 132, 60 << 20, 232448, None)
+        return Device("simulated H200", "sm_90a", H200.sms, H200.l2_bytes, SHARED_LIMIT, None)
     try:
         info = get_driver().device(ordinal)
     except DriverError as error:

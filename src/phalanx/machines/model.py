@@ -1,0 +1,206 @@
+"""What is known of a card, with units: one class for facts, and one for each model or rule that is fitted to measurements.
+
+A card is an instance of `Machine` (`phalanx.machines.h200.H200`). Every field has a unit in its annotation and a sentence
+below it; how the number came about stands where the card is written down. Models count bytes and microseconds. That of
+tiles counts cycles of an SM, whose times are compared with each other; `Machine.clock` makes microseconds of them.
+
+Two models have a rate of L2, of the tensor cores and a launch of their own, and they differ: each number is what one
+kernel reaches, with all that its model leaves out. So they are fitted, and to be fitted again, model by model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+
+from phalanx.frozen import frozen
+
+Count = Annotated[int, "1"]
+Bytes = Annotated[int, "bytes"]
+Factor = Annotated[float, "1"]
+Microseconds = Annotated[float, "us"]
+Cycles = Annotated[float, "cycles"]
+PerCycle = Annotated[float, "1/cycle"]
+BytesPerCycle = Annotated[float, "bytes/cycle"]
+CyclesPerMicrosecond = Annotated[float, "cycles/us"]
+BytesPerMicrosecond = Annotated[float, "bytes/us"]
+OperationsPerMicrosecond = Annotated[float, "operations/us"]
+MicrosecondsPerElement = Annotated[float, "us/element"]
+
+
+@frozen
+class TileCosts:
+    """The model of `matmul_config`: the time of one tile of a product whose operands lie in L2.
+
+    A tile's steps along K each take as long as the slowest of tensor cores, shared memory and L2; then comes its epilogue.
+    """
+
+    wgmma_columns: PerCycle
+    """Columns of one wgmma instruction (64 rows, 32 bytes of K) that an SM multiplies."""
+    shared_rate: BytesPerCycle
+    """Bytes of operands that the tensor cores of an SM read from its shared memory."""
+    l2_rate: BytesPerCycle
+    """Bytes that L2 brings to an SM while all SMs read."""
+    l2_rate_alone: BytesPerCycle
+    """The same while few SMs read."""
+    unaligned_factor: Factor
+    """What a row costs that does not begin at a line of L2, so that each piece of it takes two lines."""
+    epilogue: Cycles
+    """From the last product of a tile to its first store."""
+    epilogue_rate: PerCycle
+    """Elements of a tile that an SM's epilogue rounds and stores."""
+    extra_part: Cycles
+    """Each part of an epilogue beyond two: the store before it has to have read the buffer."""
+    launch: Cycles
+    """From the launch to the first product, and the last store."""
+    step: Cycles
+    """Waiting for a stage and giving it back."""
+    single_group_factor: Factor
+    """One warpgroup alone leaves gaps between its products: they take that much longer."""
+    margin: Factor
+    """The tile listed first is the one best measured: another one must promise to take less than this part of its time."""
+
+
+@frozen
+class SplitCosts:
+    """The model of `split_k`: the time of a launch of few rows that finds nothing in L2."""
+
+    hbm: BytesPerMicrosecond
+    """Bytes of weights that HBM brings to all SMs."""
+    hbm_sm: BytesPerMicrosecond
+    """Bytes of weights that HBM brings to one SM."""
+    l2: BytesPerMicrosecond
+    """Bytes of operands that L2 brings to all SMs."""
+    l2_sm: BytesPerMicrosecond
+    """Bytes of operands that L2 brings to one SM."""
+    zero_fill: BytesPerMicrosecond
+    """Bytes of zeros that the copy engine of an SM writes for rows that are not there."""
+    peer: BytesPerMicrosecond
+    """Bytes of partial sums that one SM receives from others."""
+    tensor: OperationsPerMicrosecond
+    """Additions and multiplications by the tensor cores of an SM."""
+    single_group_factor: Factor
+    """What products take longer where one warpgroup has them all."""
+    reread_factor: Factor
+    """Part of HBM's time that weights cost when another row tile reads them too: L2 saves little of it, multicast all."""
+    fixed: Microseconds
+    """The launch, the first loads and the last stores."""
+    latency: Microseconds
+    """From the start of a load to its end while all SMs are loading."""
+    signal: Microseconds
+    """A signal between CTAs, with what it publishes."""
+    sharing: Microseconds
+    """CTAs that share loads wait for each other."""
+    restart: Microseconds
+    """Each wave of CTAs after the first one."""
+    weights_in_flight: Bytes
+    """Of the weights on an SM's way in: more of them push more out of L2, and what was written there takes HBM's time."""
+    weights_in_flight_beside_rows: Bytes
+    """The same beside more than 64 rows of A, with tiles of 64 columns."""
+
+
+@frozen
+class SplitRule:
+    """When a product with few rows, or few columns, goes to the kernel that splits K (`matmul_config.split_side`)."""
+
+    few: Count
+    """So many, or fewer, are always split."""
+    most: Count
+    """More are never split."""
+    allowed: Factor
+    """In between: part of the tiles' predicted time that the split's may be. One model is fitted to few rows, the other to
+    large products."""
+    stored: MicrosecondsPerElement
+    """What an element of the result adds to the split's predicted time."""
+
+
+@frozen
+class RowLimits:
+    """How rows lie in registers and shared memory (`rowwise.rows`), and which pass through a ring (`rowwise.rows_ring`)."""
+
+    held: Count
+    """Vectors of 16 bytes per thread that leave room for 64 registers a thread, 1,024 threads an SM."""
+    fewer_held: Count
+    """The same for kernels that need more registers besides, and for narrow elements that come one by one."""
+    most_held: Count
+    """The same with 128 registers a thread, 512 threads an SM."""
+    ahead: Count
+    """Vectors per thread that leave room for as many weights."""
+    centered_held: Mapping[int, int]
+    """By the CTAs of a cluster: vectors that leave room for a row's moments, and for how many columns each warp has."""
+    centered_parts: Count
+    """Vectors of longer rows with moments; the rest lies in shared memory."""
+    shared_bytes: Bytes
+    """Of a CTA's columns that lie in shared memory, at most."""
+    streamed_from: Count
+    """CTAs of a cluster from which on its rows pass the SM's cache by."""
+    ring_row_bytes: Bytes
+    """Shortest row that passes through a ring."""
+    ring_slice_bytes: Bytes
+    """Longest part of such a row in one CTA."""
+    ring_rows: Count
+    """Rows for each cluster of a full GPU from which on a ring pays."""
+
+
+@frozen
+class MoveLimits:
+    """How rows travel through shared memory by index (`kernels.gather`)."""
+
+    ring_bytes: Bytes
+    """Rows on an SM's way through."""
+    stage_bytes: Bytes
+    """Rows that one stage holds, where one CTA has an SM."""
+    shared_stage_bytes: Bytes
+    """The same where four CTAs share an SM."""
+    widest_bytes: Bytes
+    """Longest part of a row that moves in one piece."""
+    short_row_bytes: Bytes
+    """Shorter rows take more instructions per byte: four CTAs share an SM."""
+    narrowest_bytes: Bytes
+    """Shortest part of a row that a CTA moves, where rows are cut so that all SMs have some."""
+
+
+@frozen
+class GroupLimits:
+    """Which way the CTAs of a cluster share a grouped product (`products.grouped`)."""
+
+    kept_bytes: Bytes
+    """Weights of a group that stay in L2 from one row of tiles to the next."""
+    middle_rows: Count
+    """Rows of a group, on average, from which two CTAs may take rows of a tile: the unused half of its last one is small."""
+
+
+@frozen
+class Machine:
+    """A card: facts, and what each model or rule of the library is fitted to."""
+
+    name: str
+    sms: Count
+    """Streaming multiprocessors."""
+    clock: CyclesPerMicrosecond
+    """Of the SMs, where memory is the limit."""
+    l2_bytes: Bytes
+    """Size of L2."""
+    line_bytes: Bytes
+    """A line of L2."""
+    shared_bytes_per_sm: Bytes
+    """Shared memory of an SM, for all its CTAs."""
+    reserved_shared_bytes: Bytes
+    """Of that, what the hardware keeps for each CTA."""
+    clusters_at_once: Mapping[int, int]
+    """By the CTAs of a cluster: how many clusters run at once with one large CTA on each SM."""
+    clustered_sms: Count
+    """SMs that clusters of any other size may count on."""
+    streamed_bytes: Bytes
+    """Of the larger operand of a product: below that, tiles and split K both take about as long as their launch."""
+    tiles: TileCosts
+    split: SplitCosts
+    split_rows: SplitRule
+    split_columns: SplitRule
+    rows: RowLimits
+    moves: MoveLimits
+    groups: GroupLimits
+
+    def shared_bytes(self, ctas: int = 1) -> int:
+        """Shared memory of each of so many CTAs that share an SM. Example: ``H200.shared_bytes() == 232448``."""
+        return self.shared_bytes_per_sm // ctas - self.reserved_shared_bytes
