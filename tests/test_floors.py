@@ -8,21 +8,34 @@ from pathlib import Path
 
 import pytest
 
+import phalanx.cuda.lower.ops
 import phalanx.cuda.ops
 import phalanx.sim.ops  # noqa: F401
-from phalanx.cuda.text.registry import EMITTERS
+from phalanx.cuda.lower.layout_rules import asks, repeats
+from phalanx.cuda.lower.registry import expands, pushes, stand_ins, transfers
+from phalanx.cuda.text.registry import EMITTERS, NEVER_EMITTED
 from phalanx.ir.core import INSTRUCTIONS, Op
 from phalanx.language.builtin import BUILTINS
 from phalanx.sim.registry import INLINES, MEANINGS, NEVER_RUN, TEXTS
 
-NEVER_EMITTED = {
-    "mbarrier.transaction": "a pass turns it into mbarrier.arrive_expect_tx before text is written",
-    "role": "written as a region of roles",
-    "cluster.load": "a pass turns it into the tma.load of each rank's share",
-    "cluster.turn": "the text of an exchange counts by itself",
-    "cluster.send": "the text of an exchange sends by itself",
-    "cluster.receive": "the text of an exchange reads by itself",
-    "cluster.multicast": "a pass turns it into the tma.load of the rank that fetches",
+WITHOUT_TILES = {
+    "cluster": {"rank", "id", "arrive", "wait", "sync", "copy", "load", "multicast", "agree", "turn", "send", "receive"},
+    "control": {
+        "if", "for", "while", "break", "continue", "scope", "leave", "role", "roles", "sync", "wait_prior",
+        "launch_dependents", "block_id", "num_blocks",
+    },
+    "gather": {"tma.gather4", "tma.scatter4"},
+    "mbarrier": {
+        "init", "inval", "fence.barrier_init", "arrive", "expect_tx", "arrive_expect_tx", "transaction", "wait", "test_wait",
+    },
+    "memory": {"extent", "fence.async_proxy", "fence.cluster"},
+    "tma": {"load", "store", "reduce", "commit", "wait", "prefetch"},
+    "wgmma": {"fence", "commit"},
+}
+"""Instructions whose operands and results are scalars, views and barriers, or that no target sees: no rule for layouts."""
+LOWERING = {
+    "@asks": asks, "@repeats": repeats, "@transfers": transfers, "@pushes": pushes, "@stand_ins": stand_ins,
+    "@expands": expands,
 }
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -34,7 +47,13 @@ def test_has_a_meaning_in_the_simulator(cls: type[Op]) -> None:
 
 @pytest.mark.parametrize("cls", INSTRUCTIONS, ids=lambda cls: cls.mnemonic)
 def test_has_an_emitter(cls: type[Op]) -> None:
-    assert cls in EMITTERS or cls.mnemonic in NEVER_EMITTED
+    assert (cls in EMITTERS) is not (cls in NEVER_EMITTED)
+
+
+@pytest.mark.parametrize("cls", INSTRUCTIONS, ids=lambda cls: cls.mnemonic)
+def test_says_how_its_tiles_are_laid_out(cls: type[Op]) -> None:
+    without = WITHOUT_TILES.get(cls.family, set())
+    assert (cls in asks.entries) is not (cls.mnemonic in without or cls.mnemonic.removeprefix(f"{cls.family}.") in without)
 
 
 @pytest.mark.parametrize("cls", INSTRUCTIONS, ids=lambda cls: cls.mnemonic)
@@ -45,6 +64,10 @@ def test_stands_in_the_file_of_its_family(cls: type[Op]) -> None:
             function = getattr(entry, "prepare", entry)
             home = inspect.getmodule(inspect.unwrap(function)).__name__
             assert home == f"phalanx.{floor}.ops.{cls.family}", f"{cls.__name__} is in {home}"
+    for name, entries in LOWERING.items():
+        if cls in entries.entries:
+            home = entries.entries[cls].__module__
+            assert home == f"phalanx.cuda.lower.ops.{cls.family}", f"{name} of {cls.__name__} is in {home}"
 
 
 @pytest.mark.parametrize("cls", INSTRUCTIONS, ids=lambda cls: cls.mnemonic)

@@ -7,7 +7,8 @@ import pytest
 import phalanx as px
 from cuda_text import plan_of
 from front import array, prepared
-from phalanx.cuda.lower.mma_fallback import depth_of_step, split_products
+from phalanx.cuda.lower.mma_fallback import split_products
+from phalanx.cuda.lower.ops.mma import depth_of_step
 from phalanx.cuda.module import generate
 from phalanx.cuda.nvrtc import compile_cuda
 from phalanx.ir.ops.memory import Load

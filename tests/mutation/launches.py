@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from mutation.mutation import Mutant, Verdict, judge, mutants, outcome_of
 from phalanx.ir.core import Function
 from phalanx.runtime.launch.specialise import normalise_grid, read_arguments, specialise
-from phalanx.sanitizer.mutation import Mutant, Verdict, judge, mutants, outcome_of
 
 
 @dataclass

@@ -11,7 +11,7 @@ import pytest
 
 from mutation.cases import CASES
 from mutation.launches import Case
-from phalanx.sanitizer.mutation import Verdict
+from mutation.mutation import Verdict
 
 SAMPLE = 5
 """Mutants of each kernel, of its prepared form and of what was read, in `make test`."""

@@ -9,7 +9,7 @@ import pytest
 
 import phalanx as px
 from mutation.launches import Case
-from phalanx.sanitizer.mutation import Verdict
+from mutation.mutation import Verdict
 
 NARROW, RELAXED = "of CTA scope", "relaxed"
 

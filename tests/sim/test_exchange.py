@@ -9,10 +9,10 @@ import pytest
 
 import phalanx as px
 from front import array, prepared
+from mutation.mutation import mutants
 from phalanx.errors import Error
 from phalanx.ir import effects as fx
 from phalanx.ir.core import Op
-from phalanx.sanitizer.mutation import mutants
 from phalanx.sim.agents import Agent
 from phalanx.sim.barriers import MBarrier
 from phalanx.sim.engines import Copy

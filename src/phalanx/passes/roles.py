@@ -108,8 +108,10 @@ def _can_move_before(op: Op, group: list[Role]) -> bool:
 
 
 def _cells(group: list[Role], *, written_only: bool) -> set[Var]:
-    kinds = (Assign,) if written_only else (Assign, ReadVar)
-    return {op.var for role in group for op in role.body.walk() if isinstance(op, kinds)}
+    """The cells that the roles write, and, unless `written_only`, those that they read."""
+    ops = [op for role in group for op in role.body.walk()]
+    written = {op.var for op in ops if isinstance(op, Assign)}
+    return written if written_only else written | {op.var for op in ops if isinstance(op, ReadVar)}
 
 
 def _is_idle(op: Op, ends: frozenset[Label]) -> bool:
@@ -142,8 +144,10 @@ def _keep_exits_inside(role: Role, ends: frozenset[Label]) -> Role:
         if isinstance(op, Leave) and op.label in ends:
             retargeted = True
             return [Leave(own, loc=op.loc)]
-        word = {Break: "break", Continue: "continue", Leave: "return"}[type(op)]
-        what = "more code follows the role" if isinstance(op, Leave) else "the loop is outside the role"
+        if isinstance(op, Leave):
+            word, what = "return", "more code follows the role"
+        else:
+            word, what = "break" if isinstance(op, Break) else "continue", "the loop is outside the role"
         raise Error(
             f"{word} inside a role ({role.name}), but {what}",
             location=op.loc,

@@ -25,7 +25,7 @@ from phalanx.sim.monitor import guarded, watched
 from phalanx.sim.numerics import scalar_of
 from phalanx.sim.operands import CallOperands
 from phalanx.sim.places import SharedPlace, global_place, outside, shared_key, shared_place, transposition
-from phalanx.sim.registry import INLINES, MEANINGS, TEXTS
+from phalanx.sim.registry import inline_of, meaning_of, text_of
 
 FILENAME = "<simulated kernel>"
 _TABLE_LIMIT = 256
@@ -233,11 +233,11 @@ class Emitter:
 
     def instruction(self, op: Op) -> None:
         outer, self.op = self.op, op
-        cls = type(op)
-        if cls in TEXTS:
-            TEXTS[cls](op, self)
+        write = text_of(op)
+        if write is not None:
+            write(op, self)
         else:
-            express = INLINES.get(cls)
+            express = inline_of(op)
             expression = express(op, self) if express is not None else None
             if expression is not None:
                 assert op.defines is not None
@@ -255,7 +255,7 @@ class Emitter:
     def call(self, op: Op) -> None:
         """A call of the instruction's meaning."""
         self.cost(CALL)
-        meaning = MEANINGS[type(op)]
+        meaning = meaning_of(op)
         if self.preempt and not op.effects().is_pure and not any(frame.spin == POLL for frame in self.frames):
             self.line(f"yield {STEP}")  # a polling loop has no effects to interleave, and yields anyway
 

@@ -14,7 +14,7 @@ from phalanx.ir.types import TileType
 from phalanx.ir.values import Const, Value
 from phalanx.sim.agents import Agent
 from phalanx.sim.numerics import scalar_of
-from phalanx.sim.registry import MEANINGS
+from phalanx.sim.registry import meaning_of
 
 Arrays = Sequence[np.ndarray]
 
@@ -53,7 +53,7 @@ class Combined:
             made = [*self.by.params[: 2 * len(self.by.results)], *(op.defines for op in self.by.ops)]
             wide = {value: Value(TileType((size,), value.type.dtype)) for value in made if value is not None}
             program = self._programs[size] = [
-                (op, MEANINGS[type(op)].prepare(_widened(op, wide), self.agent)) for op in self.by.ops
+                (op, meaning_of(op).prepare(_widened(op, wide), self.agent)) for op in self.by.ops
             ]
         return program
 

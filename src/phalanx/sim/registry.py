@@ -16,11 +16,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from phalanx.errors import Error
 from phalanx.frozen import frozen
 from phalanx.ir.core import Op
-from phalanx.ir.ops.cluster import ClusterLoad, ClusterMulticast
-from phalanx.ir.ops.control import Role
-from phalanx.ir.ops.mbarrier import Transaction
 
 
 @frozen
@@ -35,12 +33,7 @@ MEANINGS: dict[type[Op], Meaning] = {}
 TEXTS: dict[type[Op], Callable[[Any, Any], None]] = {}
 INLINES: dict[type[Op], Callable[[Any, Any], str | None]] = {}
 
-NEVER_RUN: dict[type[Op], str] = {
-    Transaction: "a pass turns it into ArriveExpectTx before the simulator sees it",
-    Role: "runs as a region of Roles",
-    ClusterLoad: "a pass turns it into the TmaLoad of each rank's share",
-    ClusterMulticast: "a pass turns it into the TmaLoad of the rank that fetches",
-}
+NEVER_RUN: dict[type[Op], str] = {}
 """Instructions without a meaning of their own, and why."""
 
 
@@ -79,6 +72,33 @@ def inline(cls: type[Op]) -> Callable[[Callable[..., str | None]], Callable[...,
         return express
 
     return register
+
+
+def never_run(cls: type[Op], why: str) -> None:
+    """Says why an instruction has no meaning of its own: a pass replaces it, or another instruction runs it."""
+    NEVER_RUN[cls] = why
+
+
+def text_of(op: Op) -> Callable[[Any, Any], None] | None:
+    """The writer of Python source that was registered for an instruction, if any."""
+    return TEXTS.get(type(op))
+
+
+def inline_of(op: Op) -> Callable[[Any, Any], str | None] | None:
+    """The scalar shortcut that was registered for an instruction, if any."""
+    return INLINES.get(type(op))
+
+
+def meaning_of(op: Op) -> Meaning:
+    """What an instruction means; `px.Error` at its line, before anything runs, if its family says nothing."""
+    found = MEANINGS.get(type(op))
+    if found is None:
+        raise Error(
+            f"nothing says what {op.call} does in the simulator", location=op.loc,
+            remedy=f"this is a mistake in Phalanx, not in the kernel: register what {op.mnemonic} means with @meaning in "
+            f"sim/ops/{op.family}.py",
+        )
+    return found
 
 
 def covered() -> set[type[Op]]:

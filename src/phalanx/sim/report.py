@@ -78,7 +78,7 @@ def _describe(op: Op, thing: object, agent: Agent) -> tuple[str, str]:
         )
     if isinstance(thing, GroupWait):
         return "waits for its bulk groups", f"{len(agent.writing)} groups unfinished"
-    return op.mnemonic, ""
+    return f"{op.mnemonic}", ""
 
 
 def in_exchange(barrier: MBarrier) -> str:

@@ -10,18 +10,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import prod
 
+import phalanx.cuda.lower.ops  # noqa: F401  # what the families registered
 from phalanx.analysis.alignment import breaks_alignment
 from phalanx.analysis.divisibility import Divisibility, find_divisibility
 from phalanx.analysis.signs import Signs, find_signs
 from phalanx.cuda.abi import TensorMapSlot
+from phalanx.cuda.lower.registry import Transfer, transfers
 from phalanx.cuda.lower.row_copies import plan_row_copy
 from phalanx.cuda.plan import Box, CopyPlan
 from phalanx.errors import Error
 from phalanx.frozen import frozen
 from phalanx.ir.archs import COPY_CHUNK, MAX_BOX, Arch
 from phalanx.ir.core import Function, Note, Op
-from phalanx.ir.ops.gather import RowCopy
-from phalanx.ir.ops.tma import TmaLoad, TmaPrefetch, TmaReduce, TmaStore
+from phalanx.ir.engines import COPY_ENGINE
 from phalanx.ir.values import Const, constant_of
 from phalanx.ir.views import GlobalView, SharedBuffer, SharedView
 from phalanx.layouts import SharedLayout, boxes, choose_panel
@@ -31,7 +32,6 @@ from phalanx.layouts.tma import Misplaced as MisplacedBox
 WHOLE_LINES = 256  # bytes that a miss brings into L2: a neighbour is asked for soon
 PROMOTIONS: dict[str | None, int] = {"evict_first": 128}
 """A stream brings what is asked for: what else came would push other data out."""
-TmaOp = TmaLoad | TmaStore | TmaReduce | TmaPrefetch
 
 UNKNOWN_START = f"its start along the last axis is not known to be a multiple of {COPY_CHUNK} bytes"
 
@@ -59,10 +59,19 @@ def plan_copies(
     """Chooses the path of every TMA instruction of a kernel; `px.Error` at its line if there is none."""
     planner = _Planner(layouts, find_divisibility(function), find_signs(function))
     for op in function.walk():
-        if isinstance(op, TmaOp):
-            planner.plan(op)
-        elif isinstance(op, RowCopy):
-            planner.plans[op] = plan_row_copy(planner, op, 90 if arch is None else arch.sm)
+        described = transfers.of(op)
+        if described is not None:
+            transfer = described(op)
+            if transfer.rows:
+                planner.plans[op] = plan_row_copy(planner, op, transfer, 90 if arch is None else arch.sm)
+            else:
+                planner.plan(op, transfer)
+        elif any(access.engine is COPY_ENGINE and isinstance(access.region, GlobalView) for access in op.effects().accesses):
+            raise Error(
+                f"nothing says between which regions {op.call} copies", location=op.loc,
+                remedy=f"this is a mistake in Phalanx, not in the kernel: register its regions with @transfers in "
+                f"cuda/lower/ops/{op.family}.py",
+            )
     return Copies(planner.plans, tuple(planner.tensor_maps), tuple(planner.notes))
 
 
@@ -77,13 +86,13 @@ class _Planner:
         self.tensor_maps: dict[TensorMapSlot, int] = {}
         self.notes: list[Note] = []
 
-    def plan(self, op: TmaOp) -> None:
-        view, shared = regions(op)
+    def plan(self, op: Op, copy: Transfer) -> None:
+        (view,) = copy.views
         try:
-            plan = self._bulk(op, view, shared)
+            plan = self._bulk(copy, view)
         except Impossible as no_bulk:
             try:
-                plan = self._tensor(op, view, shared)
+                plan = self._tensor(copy, view)
             except Impossible as no_tensor:
                 misplaced = isinstance(no_tensor, Misplaced)
                 raise _no_path(op, view, str(no_tensor), str(no_bulk), misplaced) from None
@@ -111,16 +120,16 @@ class _Planner:
 
     # -- a plain bulk copy --------------------------------------------------------------------------------------
 
-    def _bulk(self, op: TmaOp, view: GlobalView, shared: SharedView | None) -> CopyPlan:
-        if isinstance(op, TmaReduce):
+    def _bulk(self, copy: Transfer, view: GlobalView) -> CopyPlan:
+        if copy.folds:
             raise Impossible("reductions go through a descriptor, whose edges the hardware handles")
-        if isinstance(op, TmaLoad) and op.multicast is not None:
+        if copy.multicast:
             raise Impossible("multicast goes through a descriptor, whose edges the hardware handles in every CTA")
         self._check_global(view)
         if prod(view.extents[:-1]) != 1:
             raise Impossible(f"a region of {_shape(view.shape)} is not one contiguous run along the last axis")
-        if shared is not None:
-            self._check_bulk_shared(shared)
+        if copy.shared is not None:
+            self._check_bulk_shared(copy.shared)
         size = view.nbytes
         rest = f", the last {size % COPY_CHUNK} by ordinary accesses" if size % COPY_CHUNK else ""
         return CopyPlan("bulk", f"one contiguous run of {size} bytes from a multiple of {COPY_CHUNK} bytes{rest}")
@@ -138,25 +147,25 @@ class _Planner:
 
     # -- boxes of a descriptor ----------------------------------------------------------------------------------
 
-    def _tensor(self, op: TmaOp, view: GlobalView, shared: SharedView | None) -> CopyPlan:
+    def _tensor(self, copy: Transfer, view: GlobalView) -> CopyPlan:
         self._check_global(view)
-        guarded = self._guarded(op, view)
-        if shared is None:
+        guarded = self._guarded(copy, view)
+        if copy.shared is None:
             box, pieces, swizzle = self._free_boxes(view)
         else:
-            box, pieces, swizzle = self._shared_boxes(view, shared)
-        slot = TensorMapSlot(view.array.index, box, swizzle, l2_promotion=PROMOTIONS.get(op.cache, WHOLE_LINES))
+            box, pieces, swizzle = self._shared_boxes(view, copy.shared)
+        slot = TensorMapSlot(view.array.index, box, swizzle, l2_promotion=PROMOTIONS.get(copy.cache, WHOLE_LINES))
         index = self.tensor_maps.setdefault(slot, len(self.tensor_maps))
         count = f"{len(pieces)} boxes" if len(pieces) > 1 else "a box"
         swizzled = f", {swizzle}-byte swizzle" if swizzle else ""
         return CopyPlan("tensor", f"{count} of {_shape(box)}{swizzled}", index, pieces, guarded)
 
-    def _guarded(self, op: TmaOp, view: GlobalView) -> tuple[int, ...]:
+    def _guarded(self, copy: Transfer, view: GlobalView) -> tuple[int, ...]:
         """Axes along which the region may begin before the array: loads may, stores fault on an H200."""
-        if not isinstance(op, TmaStore | TmaReduce):
+        if not copy.stores:
             return ()
         axes = tuple(axis for axis, offset in enumerate(view.offsets) if not self.signs.nonnegative(offset))
-        if axes and isinstance(op, TmaReduce):
+        if axes and copy.folds:
             raise Impossible(f"its start along axis {axes[0]} may be negative, which reductions can't clip")
         return axes
 
@@ -205,15 +214,6 @@ class _Planner:
                     raise Impossible(f"{where} a multiple of the panel of {layout.panel_columns} columns")
             elif not self.divisibility.proves(offset, stride, TMA_ALIGNMENT):
                 raise Impossible(f"{where} a multiple of {TMA_ALIGNMENT} bytes")
-
-
-def regions(op: TmaOp) -> tuple[GlobalView, SharedView | None]:
-    """The global and the shared region of a TMA instruction."""
-    if isinstance(op, TmaLoad):
-        return op.src, op.dst
-    if isinstance(op, TmaPrefetch):
-        return op.src, None
-    return op.dst, op.src
 
 
 def _strides(layout: SharedLayout) -> tuple[int, ...]:
@@ -268,7 +268,7 @@ def _shape(extents: tuple[int, ...]) -> str:
     return " x ".join(map(str, extents)) if extents else "one element"
 
 
-def _guard(op: TmaOp, view: GlobalView, axes: tuple[int, ...]) -> str:
+def _guard(op: Op, view: GlobalView, axes: tuple[int, ...]) -> str:
     """What a store costs whose start may lie before the array, and how to say that it does not."""
     where = " and ".join(f"axis {axis}" for axis in axes)
     start = next((view.offsets[axis].name for axis in axes if view.offsets[axis].name), "i")
@@ -278,7 +278,7 @@ def _guard(op: TmaOp, view: GlobalView, axes: tuple[int, ...]) -> str:
     )
 
 
-def _no_path(op: TmaOp, view: GlobalView, no_tensor: str, no_bulk: str, misplaced: bool) -> Error:
+def _no_path(op: Op, view: GlobalView, no_tensor: str, no_bulk: str, misplaced: bool) -> Error:
     kind = view.array_type
     if view.index_axis is not None:
         remedy = "use px.tma.gather4 or px.tma.scatter4 for rows by index, or px.load and px.store"

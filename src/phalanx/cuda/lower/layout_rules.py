@@ -1,60 +1,26 @@
-"""What each instruction asks of the register layouts of its tiles: one rule per instruction class.
+"""What instructions ask of the register layouts of their tiles: the words for it, and who says it.
 
 A rule is a list of wishes: values that share a layout, layouts that follow from another tile's, memory that is touched,
-axes that are reduced. Inference weighs them; nothing else looks at instruction types here.
+axes that are reduced. The families register one rule per instruction class, in `cuda/lower/ops/<family>.py`; inference
+weighs what they wish.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod
 from typing import Any
 
+from phalanx.cuda.lower.registry import Table
+from phalanx.errors import Error
 from phalanx.frozen import frozen
 from phalanx.ir.core import Op
 from phalanx.ir.location import Location
-from phalanx.ir.ops.cluster import ClusterGather, ClusterReduce, ClusterStore
-from phalanx.ir.ops.control import Assign, ReadVar
-from phalanx.ir.ops.gather import TmaGather, TmaScatter
-from phalanx.ir.ops.memory import ATOMICS, Atomic, Load, Store
-from phalanx.ir.ops.mma import Mma
-from phalanx.ir.ops.tile import (
-    Arange,
-    Binary,
-    Bitcast,
-    Cast,
-    Compare,
-    ConvertLayout,
-    CumSum,
-    Empty,
-    Fma,
-    Full,
-    Keep,
-    Part,
-    Reduce,
-    ReduceBy,
-    Reshape,
-    ScanBy,
-    Select,
-    Transpose,
-    Unary,
-)
-from phalanx.ir.ops.wgmma import Wgmma, WgmmaWait
 from phalanx.ir.types import TileType
 from phalanx.ir.values import Value
 from phalanx.ir.views import View
-from phalanx.layouts.blocked import whole_in_every_warp
-from phalanx.layouts.fragments import mma_accumulator, mma_left, mma_right
-from phalanx.layouts.mma import wgmma_accumulator, wgmma_operand
-from phalanx.layouts.parts import part_layout
-from phalanx.layouts.registers import LANES, RegisterLayout
-from phalanx.layouts.rows import index_layout, issue_layout
+from phalanx.layouts.registers import RegisterLayout
 
 Transform = Callable[[RegisterLayout], RegisterLayout]
-GATHERED_WHOLE = 8
-"""Registers of a thread that a gathered tile may take, whole in every warp."""
-WIDEST = 16
-"""Bytes of one access to shared memory."""
 
 
 @frozen
@@ -140,7 +106,7 @@ def shape_of(value: Value) -> tuple[int, ...]:
     return value.type.shape
 
 
-def _elementwise(op: Any) -> list[Wish]:
+def elementwise(op: Any) -> list[Wish]:
     tiles = [operand for operand in op.operands() if is_tile(operand)]
     if not is_tile(op.result):
         return []
@@ -149,43 +115,20 @@ def _elementwise(op: Any) -> list[Wish]:
     wishes: list[Wish] = [Same((op.result, *same))]
     for tile in tiles:
         if shape_of(tile) != shape:
-            wishes.append(Operand(tile, op.result, _operand_layout(shape_of(tile))))
+            wishes.append(Operand(tile, op.result, operand_layout(shape_of(tile))))
     return wishes
 
 
-def _operand_layout(shape: tuple[int, ...]) -> Transform:
+def operand_layout(shape: tuple[int, ...]) -> Transform:
     return lambda result: result.operand(shape).layout
 
 
-def _load(op: Load) -> list[Wish]:
-    if not is_tile(op.result):
-        return []
-    return [Touch(op.result, op.view, False), *_rows(op.view, op.result)]
+def stored(value: Value, view: View) -> list[Wish]:
+    """A tile that goes to memory as it is."""
+    return [Touch(value, view, True), *row_indices(view, value)] if is_tile(value) else []
 
 
-def _store(op: Store | ClusterStore) -> list[Wish]:
-    if not is_tile(op.value):
-        return []
-    return [Touch(op.value, op.view, True), *_rows(op.view, op.value)]
-
-
-def _atomic(op: Atomic) -> list[Wish]:
-    if not is_tile(op.value):
-        return []
-    others = [value for value in op.elements() if value not in (op.value, op.result)]
-    touch = [Touch(op.value, op.view, True), *_rows(op.view, op.value)]
-    touch += [Operand(other, op.value, lambda layout: layout) for other in others]
-    if op.result is None:
-        return [Same((op.value,)), *touch]  # alone too: else its indices are moved to it
-    return [Same((op.value, op.result)), *touch, _as_it_was_read(op.result, op.value)]
-
-
-def _as_it_was_read(result: Value, operand: Value) -> Result:
-    """Behind `Same` and a wish that may move the operand after all: the result then moves back."""
-    return Result(result, operand, lambda layout: layout, lambda layout: layout)
-
-
-def _rows(view: View, data: Value) -> list[Wish]:
+def row_indices(view: View, data: Value) -> list[Wish]:
     """The tile of row indices runs along one axis of the data."""
     axis = view.index_axis
     if axis is None:
@@ -202,143 +145,35 @@ def along(layout: RegisterLayout, dim: int) -> RegisterLayout:
     return layout
 
 
-def _reduce(op: Reduce) -> list[Wish]:
-    wishes: list[Wish] = [Along(op.x, op.axis)]
-    if is_tile(op.result):
-        wishes.append(Result(op.result, op.x, lambda x: x.slice(op.axis, op.keepdims).layout))
-    return wishes
+def as_it_was_read(result: Value, operand: Value) -> Result:
+    """Behind `Same` and a wish that may move the operand after all: the result then moves back."""
+    return Result(result, operand, lambda layout: layout, lambda layout: layout)
 
 
-def _reduce_by(op: ReduceBy) -> list[Wish]:
-    wishes: list[Wish] = [Same(op.xs), Along(op.xs[0], op.axis, True, op.xs[1:])]
-    if is_tile(op.results[0]):
-        wishes += [Result(result, op.xs[0], lambda x: x.slice(op.axis, op.keepdims).layout) for result in op.results]
-    return wishes
-
-
-def _scan(xs: tuple[Value, ...], axis: int, results: tuple[Value, ...]) -> list[Wish]:
-    along = Along(xs[0], axis, True, (*xs[1:], *results))
-    return [Same((*xs, *results)), along, *(_as_it_was_read(result, xs[0]) for result in results)]
-
-
-def _reshape(op: Reshape) -> list[Wish]:
-    if not (is_tile(op.x) and is_tile(op.result)):
-        return []
-    old, new = shape_of(op.x), shape_of(op.result)
-    return [Result(op.result, op.x, lambda x: x.reshape(new), lambda y: y.reshape(old))]
-
-
-def _transpose(op: Transpose) -> list[Wish]:
-    inverse = tuple(op.perm.index(axis) for axis in range(len(op.perm)))
-    return [Result(op.result, op.x, lambda x: x.transpose(op.perm), lambda y: y.transpose(inverse))]
-
-
-def _part(op: Part) -> list[Wish]:
-    shape = shape_of(op.result)
-    return [Result(op.result, op.x, lambda x: part_layout(x, op.starts, shape))]
-
-
-def _product(op: Wgmma) -> list[Wish]:
-    m, n, k = op.shape
-    layout = wgmma_accumulator(m, n, op.warps, op.along)
-    wishes: list[Wish] = [Fixed(tile, layout, True, op.loc) for tile in (op.acc, op.result)]
-    wishes.append(Same((op.result, op.acc)))
-    if isinstance(op.a, Value):
-        wishes.append(Fixed(op.a, wgmma_operand(m, k, op.warps, op.a_dtype.itemsize, op.along)))
-    return wishes
-
-
-def _block_product(op: Mma) -> list[Wish]:
-    m, n, _ = op.shape
-    layout = mma_accumulator(m, n, op.warps)
-    wishes: list[Wish] = [Fixed(op.result, layout)]
-    if op.acc is not None:
-        wishes += [Fixed(op.acc, layout), Same((op.result, op.acc))]
-    for tile, operand, axis in ((op.a, mma_left, 1), (op.b, mma_right, 0)):
-        if isinstance(tile, Value):
-            wishes.append(Fixed(tile, operand(m, n, shape_of(tile)[axis], op.warps, op.dtypes[0].itemsize)))
-    return wishes
-
-
-def _gathered(op: TmaGather) -> list[Wish]:
-    """The indices of loads are with the warps that issue them."""
-    rows = op.src.offsets[0]
-    return [Fixed(rows, issue_layout(shape_of(rows)[0], op.warps))]
-
-
-def _scattered(op: TmaScatter) -> list[Wish]:
-    """Those of stores are with the lanes of every warp."""
-    rows = op.dst.offsets[0]
-    return [Fixed(rows, index_layout(shape_of(rows)[0], op.warps))]
-
-
-def _cluster_reduce(op: ClusterReduce) -> list[Wish]:
-    return [Same((op.result, op.x))] if is_tile(op.x) else []
-
-
-def _cluster_gather(op: ClusterGather) -> list[Wish]:
-    """Up to some size every warp reads all that was gathered: what follows folds it, and needs no other warp."""
-    wishes: list[Wish] = [Same(op.xs)] if is_tile(op.xs[0]) else []
-    shape, vector = shape_of(op.results[0]), WIDEST // op.record_bytes(0)
-    if prod(shape) <= GATHERED_WHOLE * LANES:
-        wishes += [Prefer(result, lambda warps: whole_in_every_warp(shape, warps, vector)) for result in op.results]
-    return wishes
-
-
-def _cell(op: Assign | ReadVar) -> list[Wish]:
-    value = op.value if isinstance(op, Assign) else op.result
-    return [Same((op.var, value))] if is_tile(value) else []
-
-
-RULES: dict[type[Op], Rule] = {
-    Unary: _elementwise,
-    Binary: _elementwise,
-    Compare: _elementwise,
-    Select: _elementwise,
-    Fma: _elementwise,
-    Cast: _elementwise,
-    Bitcast: _elementwise,
-    Keep: _elementwise,
-    Full: lambda op: [],
-    Empty: lambda op: [],
-    Arange: lambda op: [],
-    Reduce: _reduce,
-    CumSum: lambda op: _scan((op.x,), op.axis, (op.result,)),
-    ReduceBy: _reduce_by,
-    ScanBy: lambda op: _scan(op.xs, op.axis, op.results),
-    Reshape: _reshape,
-    Transpose: _transpose,
-    Part: _part,
-    ConvertLayout: lambda op: [],
-    Load: _load,
-    Store: _store,
-    ClusterStore: _store,
-    **dict.fromkeys(ATOMICS, _atomic),
-    Assign: _cell,
-    ReadVar: _cell,
-    Wgmma: _product,
-    Mma: _block_product,
-    TmaGather: _gathered,
-    TmaScatter: _scattered,
-    ClusterReduce: _cluster_reduce,
-    ClusterGather: _cluster_gather,
-    WgmmaWait: lambda op: [Same((result, acc)) for acc, result in op.updates()],
-}
-
-# What costs next to nothing to compute again in another layout, if all its tiles do.
-_CHEAP_FUNCTIONS = ("add", "sub", "mul", "and", "or", "xor", "shl", "shr", "max", "min", "neg", "not", "abs")
+asks: Table[Rule] = Table()
+"""Rules by instruction class."""
+repeats: Table[Callable[[Any], bool]] = Table()
+"""Instructions that cost next to nothing to compute again in another layout, if all their tiles do."""
 FREE_DEPTH = 8
 """Instructions in a row that are computed again rather than converted."""
 
 
 def is_cheap(op: Op) -> bool:
     """Whether an instruction may be repeated for the sake of another layout, given that its operands may."""
-    if isinstance(op, Full | Empty | Arange | Compare | Select | Fma | Cast | Bitcast | Reshape | Transpose):
-        return True
-    return isinstance(op, Unary | Binary) and op.fn in _CHEAP_FUNCTIONS
+    cheap = repeats.of(op)
+    return cheap is not None and cheap(op)
 
 
 def wishes_of(op: Op) -> list[Wish]:
-    """What an instruction asks of its tiles' layouts."""
-    rule = RULES.get(type(op))
-    return rule(op) if rule is not None else []
+    """What an instruction asks of its tiles' layouts; `px.Error` at its line if its family says nothing."""
+    rule = asks.of(op)
+    if rule is not None:
+        return rule(op)
+    if any(is_tile(value) for value in (*op.operands(), *op.defined_values())):
+        raise Error(
+            f"{op.call} works on register tiles, but nothing says how they are laid out for it",
+            location=op.loc,
+            remedy=f"this is a mistake in Phalanx, not in the kernel: register a rule for {op.mnemonic} with @asks in "
+            f"cuda/lower/ops/{op.family}.py",
+        )
+    return []

@@ -11,6 +11,7 @@ from phalanx.cuda.lower.partial_reductions import find_partial_reductions
 from phalanx.cuda.lower.pushes import Pushes, plan_pushes
 from phalanx.cuda.lower.shared_memory import MemoryPlan, plan_memory
 from phalanx.cuda.plan import Plan
+from phalanx.cuda.text.registry import check_emitters
 from phalanx.errors import Error
 from phalanx.frozen import frozen
 from phalanx.ir.archs import Arch
@@ -32,8 +33,10 @@ def lower(function: Function, arch: Arch, *, watchdog: bool = False) -> Plan:
     hardware can't do is a `px.Error` at the user's line.
     Example: ``generate(lower(prepare(function), arch_of("sm_90a"))).source``.
     """
+    import phalanx.cuda.ops  # noqa: F401  # registers the emitters
     from phalanx.cuda.lower.mma_fallback import replace_missing_products
 
+    check_emitters(function)
     function = replace_missing_products(function, arch)
     check_target(function, arch)
     arranged = arrange(without_protocols(function))

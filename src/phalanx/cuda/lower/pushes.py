@@ -15,15 +15,16 @@ from math import prod
 
 import numpy as np
 
+import phalanx.cuda.lower.ops  # noqa: F401  # what the families registered
 from phalanx.analysis.divisibility import Divisibility, find_divisibility
 from phalanx.cuda.exchanges.push import SMALLEST_ASYNC
+from phalanx.cuda.lower.registry import Push, pushes
 from phalanx.cuda.plan import PushPlan, Step
 from phalanx.frozen import frozen
 from phalanx.ir.archs import COPY_CHUNK
 from phalanx.ir.core import Function, Note, Op, rewrite
 from phalanx.ir.effects import Mode, Proxy
 from phalanx.ir.memory import unit_of
-from phalanx.ir.ops.cluster import ClusterCopy
 from phalanx.ir.values import Const
 from phalanx.ir.views import BarrierArray, SharedBuffer, SharedView
 from phalanx.layouts import SharedLayout
@@ -55,17 +56,17 @@ def plan_pushes(function: Function, layouts: Layouts) -> Pushes:
 
     For `lower`, after shared memory is laid out. Example: ``plan_pushes(function, shared).plans[op].path == "bulk"``.
     """
-    if not any(isinstance(op, ClusterCopy) for op in function.walk()):
+    found = {op: describe(op) for op in function.walk() if (describe := pushes.of(op)) is not None}
+    if not found:
         return Pushes(function, {}, frozenset(), ())
     facts = find_divisibility(function)
     bulk: dict[Op, PushPlan] = {}
     refused: dict[Op, str] = {}
-    for op in function.walk():
-        if isinstance(op, ClusterCopy):
-            try:
-                bulk[op] = _bulk(op, layouts, facts)
-            except Unfit as reason:
-                refused[op] = str(reason)
+    for op, push in found.items():
+        try:
+            bulk[op] = _bulk(push, layouts, facts)
+        except Unfit as reason:
+            refused[op] = str(reason)
     used = [
         (access.mode, unit_of(access.region.buffer))
         for op in function.walk()
@@ -80,16 +81,18 @@ def plan_pushes(function: Function, layouts: Layouts) -> Pushes:
     notes: list[Note] = []
 
     def visit(op: Op) -> list[Op] | None:
-        if not isinstance(op, ClusterCopy):
+        push = found.get(op)
+        if push is None:
             return None
         plan = bulk.get(op) or _stores(
-            op, layouts, facts, refused[op], unit_of(op.dst.buffer) in (touched if op.bar is None else engines)
+            push, layouts, facts, refused[op], unit_of(push.dst.buffer) in (touched if push.bar is None else engines)
         )
-        said = dataclasses.replace(op, how=f"{plan.path}: {plan.reason}")
+        how = f"{plan.path}: {plan.reason}"
+        said = push.explained(how)
         plans[said] = plan
-        if plan.path == "stores" and op.bar is not None:
-            credited.add(op.bar.barrier)
-        notes.append(Note(f"{op.mnemonic} of {op.src.buffer.name} to {op.dst.buffer.name}: {said.how}", op.loc))
+        if plan.path == "stores" and push.bar is not None:
+            credited.add(push.bar.barrier)
+        notes.append(Note(f"{op.mnemonic} of {push.src.buffer.name} to {push.dst.buffer.name}: {how}", op.loc))
         return [said]
 
     function = dataclasses.replace(function, body=rewrite(function.body, visit))
@@ -99,7 +102,7 @@ def plan_pushes(function: Function, layouts: Layouts) -> Pushes:
 # ---------------------------------------------------------------------- bulk copies
 
 
-def _bulk(op: ClusterCopy, layouts: Layouts, facts: Divisibility) -> PushPlan:
+def _bulk(op: Push, layouts: Layouts, facts: Divisibility) -> PushPlan:
     if op.bar is None:
         raise Unfit("bulk copies complete on a barrier, and none is given")
     if op.src.dtype != op.dst.dtype:
@@ -135,7 +138,7 @@ def _bulk(op: ClusterCopy, layouts: Layouts, facts: Divisibility) -> PushPlan:
 
 
 def _bulk_prefix(
-    op: ClusterCopy, src: np.ndarray, dst: np.ndarray, starts: np.ndarray, item: int, facts: Divisibility
+    op: Push, src: np.ndarray, dst: np.ndarray, starts: np.ndarray, item: int, facts: Divisibility
 ) -> PushPlan:
     """The first rows of a region, as many as a run says: one run of bytes from its start, in whole pieces."""
     if any((np.diff(offsets) != item).any() for offsets in (src, dst)):
@@ -156,7 +159,7 @@ def _shape(shape: tuple[int, ...]) -> str:
     return " x ".join(map(str, shape)) or "one element"
 
 
-def _difference(op: ClusterCopy, layouts: Layouts) -> str:
+def _difference(op: Push, layouts: Layouts) -> str:
     a, b = layouts[op.src.buffer], layouts[op.dst.buffer]
     if a.swizzle != b.swizzle:
         return f"{op.src.buffer.name} has a swizzle of {a.swizzle} bytes, {op.dst.buffer.name} of {b.swizzle}"
@@ -235,7 +238,7 @@ def _steps(starts: np.ndarray) -> tuple[Step, ...] | None:
 # ---------------------------------------------------------------------- stores
 
 
-def _stores(op: ClusterCopy, layouts: Layouts, facts: Divisibility, why: str, read_by_engine: bool) -> PushPlan:
+def _stores(op: Push, layouts: Layouts, facts: Divisibility, why: str, read_by_engine: bool) -> PushPlan:
     """By all threads, as wide as both sides allow."""
     widths = [_vector(view, layouts[view.buffer], facts) for view in (op.src, op.dst)]
     largest = COPY_CHUNK // max(op.src.dtype.itemsize, op.dst.dtype.itemsize)

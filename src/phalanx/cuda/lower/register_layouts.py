@@ -12,6 +12,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+import phalanx.cuda.lower.ops  # noqa: F401  # what the families registered
 from phalanx.cuda.lower import layout_costs as costs
 from phalanx.cuda.lower.layout_rules import (
     FREE_DEPTH,

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from phalanx.analysis.alignment import breaks_alignment
 from phalanx.cuda.abi import TensorMapSlot
+from phalanx.cuda.lower.registry import Transfer
 from phalanx.cuda.plan import Box, CopyPlan
 from phalanx.errors import Error
 from phalanx.ir.archs import COPY_CHUNK
-from phalanx.ir.core import Note
-from phalanx.ir.ops.gather import RowCopy, TmaGather, TmaGather4, TmaScatter, TmaScatter4, row_views
+from phalanx.ir.core import Note, Op
 from phalanx.ir.values import Const, constant_of
 from phalanx.ir.views import GlobalView, SharedView
 from phalanx.layouts import SharedLayout
@@ -27,18 +27,18 @@ FOUR_ROWS_FROM = 100  # the first architecture with `tile::gather4`
 DATACENTER = (100, 103, 110)  # those with `tile::scatter4`, and with `tile::gather4` to several CTAs
 
 
-def plan_row_copy(planner: _Planner, op: RowCopy, sm: int) -> CopyPlan:
+def plan_row_copy(planner: _Planner, op: Op, copy: Transfer, sm: int) -> CopyPlan:
     """The plan of one instruction; `px.Error` at its line if there is none."""
     from phalanx.cuda.lower.copies import Impossible, Misplaced
 
-    views, shared = row_views(op)
-    view = views[0]
+    view, shared = copy.views[0], copy.shared
+    assert shared is not None
     try:
         planner.check_array(view)
-        if isinstance(op, TmaScatter4 | TmaScatter) and not planner.signs.nonnegative(view.offsets[1]):
+        if copy.stores and not planner.signs.nonnegative(view.offsets[1]):
             raise Impossible("its first column may be negative, which stores can't clip")
         rows = _boxes(planner.layouts[shared.buffer], shared)
-        plan = _choose(planner, op, view, shared, rows, sm)
+        plan = _choose(planner, copy, view, shared, rows, sm)
     except Impossible as reason:
         raise _no_way(op, view, str(reason), isinstance(reason, Misplaced)) from None
     count = shared.shape[0]
@@ -47,9 +47,9 @@ def plan_row_copy(planner: _Planner, op: RowCopy, sm: int) -> CopyPlan:
     return plan
 
 
-def has_four_rows(op: RowCopy, sm: int) -> bool:
-    """Whether the target has the four-row form of an instruction; others copy row by row."""
-    if isinstance(op, TmaScatter4 | TmaScatter) or op.multicast is not None:
+def has_four_rows(copy: Transfer, sm: int) -> bool:
+    """Whether the target has the four-row form of a copy; others copy row by row."""
+    if copy.stores or copy.multicast:
         return sm in DATACENTER
     return sm >= FOUR_ROWS_FROM
 
@@ -94,7 +94,7 @@ def _boxes(layout: SharedLayout, shared: SharedView) -> RowPlan:
 
 
 def _choose(
-    planner: _Planner, op: RowCopy, view: GlobalView, shared: SharedView, rows: RowPlan, sm: int
+    planner: _Planner, copy: Transfer, view: GlobalView, shared: SharedView, rows: RowPlan, sm: int
 ) -> CopyPlan:
     """Four rows at once where target and layout allow it, then single rows, then bulk copies."""
     from phalanx.cuda.lower.copies import Impossible
@@ -106,7 +106,7 @@ def _choose(
     swizzled = f", {layout.swizzle}-byte swizzle" if layout.swizzle else ""
     shape = f"{box} of 1 x {rows.columns}{swizzled}"
     why_not = ""
-    for path, possible in (("four rows", rows.fours and has_four_rows(op, sm)), ("rows", rows.single)):
+    for path, possible in (("four rows", rows.fours and has_four_rows(copy, sm)), ("rows", rows.single)):
         if not possible:
             continue
         try:
@@ -116,10 +116,10 @@ def _choose(
             continue
         slot = TensorMapSlot(view.array.index, (1, rows.columns), layout.swizzle)
         index = planner.tensor_maps.setdefault(slot, len(planner.tensor_maps))
-        name = "scatter4" if isinstance(op, TmaScatter4 | TmaScatter) else "gather4"
+        name = "scatter4" if copy.stores else "gather4"
         reason_text = f"{name} of {shape}" if path == "four rows" else f"single rows of {shape}"
         return CopyPlan(path, reason_text, index, pieces, pitch=rows.pitch, columns=rows.columns)
-    if isinstance(op, TmaGather4 | TmaGather) and op.multicast is not None:
+    if copy.multicast:
         raise Impossible(
             why_not or f"rows of {rows.pitch} bytes in shared memory: multicast needs rows of a multiple of 128 bytes"
         )
@@ -135,7 +135,7 @@ def _choose(
     return CopyPlan("bulk rows", f"{len(runs)} a row, {why}", None, runs, pitch=rows.pitch, columns=columns)
 
 
-def _no_way(op: RowCopy, view: GlobalView, reason: str, misplaced: bool) -> Error:
+def _no_way(op: Op, view: GlobalView, reason: str, misplaced: bool) -> Error:
     kind = view.array_type
     step = COPY_CHUNK // view.dtype.itemsize
     if not kind.unit_inner or not kind.aligned:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from math import prod
-from typing import Any
 
+import phalanx.cuda.lower.ops  # noqa: F401  # what the families registered
 from phalanx.analysis.divisibility import Divisibility, find_divisibility
+from phalanx.cuda.lower.layout_rules import Touch, wishes_of
 from phalanx.cuda.lower.row_copies import copies_of, is_fast
-from phalanx.ir.core import Function, Note, Op
+from phalanx.ir.core import Function, Note
 from phalanx.ir.effects import Proxy, Use
-from phalanx.ir.ops.cluster import ClusterStore
-from phalanx.ir.ops.memory import ATOMICS, Load, Store
-from phalanx.ir.types import TileType
 from phalanx.ir.values import Const, Value
 from phalanx.ir.views import SharedBuffer, SharedView
 from phalanx.layouts.banks import best_vector, warp_wavefronts
@@ -23,14 +21,6 @@ from phalanx.layouts.tma import boxes, choose_panel
 
 SWIZZLES = (0, 32, 64, 128)
 _SAMPLE = 8
-
-# The register tile that goes with the view of an ordinary access.
-_TILES: dict[type[Op], Callable[[Any], Value]] = {
-    Load: lambda op: op.result,
-    Store: lambda op: op.value,
-    ClusterStore: lambda op: op.value,
-    **dict.fromkeys(ATOMICS, lambda op: op.value),
-}
 
 
 def choose_shared_layouts(
@@ -64,10 +54,10 @@ def choose_shared_layouts(
                 gathered.setdefault(view.buffer, []).append(view)
             elif access.proxy is Proxy.ASYNC:
                 copied.setdefault(view.buffer, []).append(view)
-            elif type(op) in _TILES:
-                tile = _TILES[type(op)](op)
-                if isinstance(tile.type, TileType) and view.index_axis is None:  # where indices lead, nobody knows
-                    touched.setdefault(view.buffer, []).append((view, layouts[tile]))
+        for touch in (wish for wish in wishes_of(op) if isinstance(wish, Touch)):
+            view = touch.view
+            if isinstance(view, SharedView) and view.index_axis is None:  # where indices lead, nobody knows
+                touched.setdefault(view.buffer, []).append((view, layouts[touch.value]))
     found: dict[SharedBuffer, tuple[SharedLayout, int]] = {}
     for buffer in copied:
         found[buffer] = _choose(

@@ -14,7 +14,7 @@ from phalanx.frozen import frozen
 from phalanx.ir.archs import Arch
 from phalanx.ir.core import Block, Function, Op
 from phalanx.ir.memory import Piece, memory_owner, pieces
-from phalanx.ir.ops.control import Role
+from phalanx.ir.ops.control import Role, Roles
 from phalanx.ir.views import BarrierArray, SharedBuffer
 from phalanx.layouts import SharedLayout
 
@@ -93,7 +93,7 @@ def agents_of(function: Function, wanted: Mapping[Op, int]) -> dict[Op, tuple[in
         for op in block.ops:
             if op in wanted:
                 found[op] = agent
-            regions = getattr(op, "regions", (op,) if isinstance(op, Role) else ())
+            regions = op.regions if isinstance(op, Roles) else (op,) if isinstance(op, Role) else ()
             for region in regions:
                 visit(region.body, (region.first, region.count))
             if not regions:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from phalanx.cuda.text.prelude import instruction, special_register
-from phalanx.cuda.text.registry import emits
+from phalanx.cuda.text.registry import emits, never_emits
 from phalanx.cuda.text.writer import Writer
 from phalanx.ir.ops.cluster import (
     ClusterAgree,
@@ -13,10 +13,15 @@ from phalanx.ir.ops.cluster import (
     ClusterCopy,
     ClusterGather,
     ClusterId,
+    ClusterLoad,
+    ClusterMulticast,
     ClusterRank,
+    ClusterReceive,
     ClusterReduce,
+    ClusterSend,
     ClusterStore,
     ClusterSync,
+    ClusterTurn,
     ClusterWait,
     Exchange,
 )
@@ -134,3 +139,10 @@ def emit_gather(w: Writer, op: ClusterGather) -> None:
     from phalanx.cuda.exchanges.gathers import Gather
 
     Gather(w, op, _signals(w, op)).emit()
+
+
+never_emits(ClusterLoad, "a pass turns it into the tma.load of each rank's share")
+never_emits(ClusterMulticast, "a pass turns it into the tma.load of the rank that fetches")
+never_emits(ClusterTurn, "the text of an exchange counts by itself")
+never_emits(ClusterSend, "the text of an exchange sends by itself")
+never_emits(ClusterReceive, "the text of an exchange reads by itself")

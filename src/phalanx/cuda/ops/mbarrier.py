@@ -19,7 +19,7 @@ from phalanx.cuda.text.prelude import (
     instruction,
     predicate,
 )
-from phalanx.cuda.text.registry import emits
+from phalanx.cuda.text.registry import emits, never_emits
 from phalanx.cuda.text.writer import Helper, Writer
 from phalanx.ir.core import Op
 from phalanx.ir.ops.mbarrier import (
@@ -254,6 +254,4 @@ def emit_test_wait(w: Writer, op: TestWait) -> None:
     w.define(op.result, f"{vote} != 0")
 
 
-@emits(Transaction)
-def emit_transaction(w: Writer, op: Transaction) -> None:
-    raise AssertionError("a pass turns transactions into arrivals before anything is written")
+never_emits(Transaction, "a pass turns it into mbarrier.arrive_expect_tx before text is written")

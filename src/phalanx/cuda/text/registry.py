@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from phalanx.errors import Error
-from phalanx.ir.core import Block, Op
+from phalanx.ir.core import Block, Function, Op
 
 if TYPE_CHECKING:
     from phalanx.cuda.text.writer import Writer
@@ -38,6 +38,34 @@ def emits(*instructions: type[Op]) -> Callable[[F], F]:
     return register
 
 
+NEVER_EMITTED: dict[type[Op], str] = {}
+"""Instructions without an emitter of their own, and why."""
+
+
+def never_emits(cls: type[Op], why: str) -> None:
+    """Says why an instruction has no emitter of its own: a pass replaces it, or another instruction writes it."""
+    NEVER_EMITTED[cls] = why
+
+
+def emitter_of(op: Op) -> Emitter:
+    """What writes an instruction; `px.Error` at its line if its family says nothing."""
+    found = EMITTERS.get(type(op))
+    if found is None:
+        raise Error(
+            f"nothing writes {op.call} as CUDA: the kernel runs in the simulator alone", location=op.loc,
+            remedy=f"this is a mistake in Phalanx, not in the kernel: register what writes {op.mnemonic} with @emits in "
+            f"cuda/ops/{op.family}.py",
+        )
+    return found
+
+
+def check_emitters(function: Function) -> None:
+    """Refuses a kernel with an instruction that nothing writes, before any choice is made for it."""
+    for op in function.walk():
+        if type(op) not in NEVER_EMITTED:
+            emitter_of(op)
+
+
 FOLLOWERS: list[Emitter] = []
 """What families write after instructions of others; each decides by itself whether it has something to add."""
 
@@ -52,9 +80,7 @@ def emit_block(w: Writer, block: Block) -> None:
     """Writes every instruction of a block, each after a comment with its source line; its cells are declared first."""
     w.declare_cells(block)
     for op in block.ops:
-        emitter = EMITTERS.get(type(op))
-        if emitter is None:
-            raise Error(f"{op.mnemonic} has no CUDA emitter", location=op.loc)
+        emitter = emitter_of(op)
         w.comment_source(op.loc)
         try:
             emitter(w, op)

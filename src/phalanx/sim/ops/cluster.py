@@ -16,6 +16,8 @@ from phalanx.ir.ops.cluster import (
     ClusterCopy,
     ClusterGather,
     ClusterId,
+    ClusterLoad,
+    ClusterMulticast,
     ClusterRank,
     ClusterReceive,
     ClusterReduce,
@@ -33,7 +35,7 @@ from phalanx.sim.barriers import MBarrier
 from phalanx.sim.codegen import Emitter
 from phalanx.sim.engines import PushCopy, SendCopy, issue
 from phalanx.sim.places import GlobalPlace, SharedPlace, ranks_of
-from phalanx.sim.registry import meaning, text
+from phalanx.sim.registry import meaning, never_run, text
 
 
 @meaning(ClusterRank)
@@ -269,3 +271,7 @@ def combination(op: ClusterReduce) -> Callable[[list[Any]], Any]:
         return numerics.scalar_of(out, dtype) if scalar else np.asarray(out, dtype.numpy)
 
     return combine
+
+
+never_run(ClusterLoad, "a pass turns it into the TmaLoad of each rank's share")
+never_run(ClusterMulticast, "a pass turns it into the TmaLoad of the rank that fetches")

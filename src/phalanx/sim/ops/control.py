@@ -22,6 +22,7 @@ from phalanx.ir.ops.control import (
     NumBlocks,
     Print,
     ReadVar,
+    Role,
     Roles,
     Scope,
     Sync,
@@ -32,7 +33,7 @@ from phalanx.ir.values import Const
 from phalanx.sim.agents import POLL, STEP, Agent
 from phalanx.sim.budget import CALL
 from phalanx.sim.codegen import Emitter
-from phalanx.sim.registry import meaning, text
+from phalanx.sim.registry import meaning, never_run, text
 from phalanx.sim.spins import spin_kind
 
 
@@ -201,3 +202,6 @@ def device_assert(op: Assume | DeviceAssert, agent: Agent) -> Callable[..., None
             )
 
     return run
+
+
+never_run(Role, "runs as a region of Roles")

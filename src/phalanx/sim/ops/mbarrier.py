@@ -13,12 +13,13 @@ from phalanx.ir.ops.mbarrier import (
     ExpectTx,
     FenceBarrierInit,
     TestWait,
+    Transaction,
     Wait,
 )
 from phalanx.sim.agents import Agent
 from phalanx.sim.barriers import MBarrier
 from phalanx.sim.places import outside, ranks_of
-from phalanx.sim.registry import meaning
+from phalanx.sim.registry import meaning, never_run
 
 
 @meaning(BarrierInit)
@@ -143,3 +144,6 @@ def test_wait(op: TestWait, agent: Agent) -> Callable[..., bool]:
         return passed
 
     return run
+
+
+never_run(Transaction, "a pass turns it into ArriveExpectTx before the simulator sees it")

@@ -1,0 +1,5 @@
+"""What each family tells the passes that lower for a GPU, one file per family; importing this package registers it all."""
+
+from phalanx.cuda.lower.ops import cluster, control, gather, memory, mma, tile, tma, wgmma
+
+__all__ = ["cluster", "control", "gather", "memory", "mma", "tile", "tma", "wgmma"]

@@ -1,0 +1,115 @@
+"""How arithmetic on tiles wants them laid out, and what of it is as cheap to repeat as to move."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phalanx.cuda.lower.layout_rules import (
+    Along,
+    Result,
+    Same,
+    Wish,
+    as_it_was_read,
+    asks,
+    elementwise,
+    is_tile,
+    repeats,
+    shape_of,
+)
+from phalanx.ir.ops.tile import (
+    Arange,
+    Binary,
+    Bitcast,
+    Cast,
+    Compare,
+    ConvertLayout,
+    CumSum,
+    Empty,
+    Fma,
+    Full,
+    Keep,
+    Part,
+    Reduce,
+    ReduceBy,
+    Reshape,
+    ScanBy,
+    Select,
+    Transpose,
+    Unary,
+)
+from phalanx.ir.values import Value
+from phalanx.layouts.parts import part_layout
+
+_CHEAP_FUNCTIONS = ("add", "sub", "mul", "and", "or", "xor", "shl", "shr", "max", "min", "neg", "not", "abs")
+
+
+@asks(Unary, Binary, Compare, Select, Fma, Cast, Bitcast, Keep)
+def _elementwise(op: Any) -> list[Wish]:
+    return elementwise(op)
+
+
+@asks(Full, Empty, Arange, ConvertLayout)
+def _any_layout(op: Any) -> list[Wish]:
+    """Made, or moved, in whatever layout others ask for."""
+    return []
+
+
+@repeats(Full, Empty, Arange, Compare, Select, Fma, Cast, Bitcast, Reshape, Transpose)
+def _always(op: Any) -> bool:
+    return True
+
+
+@repeats(Unary, Binary)
+def _if_cheap(op: Unary | Binary) -> bool:
+    return op.fn in _CHEAP_FUNCTIONS
+
+
+@asks(Reduce)
+def _reduce(op: Reduce) -> list[Wish]:
+    wishes: list[Wish] = [Along(op.x, op.axis)]
+    if is_tile(op.result):
+        wishes.append(Result(op.result, op.x, lambda x: x.slice(op.axis, op.keepdims).layout))
+    return wishes
+
+
+@asks(ReduceBy)
+def _reduce_by(op: ReduceBy) -> list[Wish]:
+    wishes: list[Wish] = [Same(op.xs), Along(op.xs[0], op.axis, True, op.xs[1:])]
+    if is_tile(op.results[0]):
+        wishes += [Result(result, op.xs[0], lambda x: x.slice(op.axis, op.keepdims).layout) for result in op.results]
+    return wishes
+
+
+@asks(CumSum)
+def _cumsum(op: CumSum) -> list[Wish]:
+    return _scan((op.x,), op.axis, (op.result,))
+
+
+@asks(ScanBy)
+def _scan_by(op: ScanBy) -> list[Wish]:
+    return _scan(op.xs, op.axis, op.results)
+
+
+def _scan(xs: tuple[Value, ...], axis: int, results: tuple[Value, ...]) -> list[Wish]:
+    along = Along(xs[0], axis, True, (*xs[1:], *results))
+    return [Same((*xs, *results)), along, *(as_it_was_read(result, xs[0]) for result in results)]
+
+
+@asks(Reshape)
+def _reshape(op: Reshape) -> list[Wish]:
+    if not (is_tile(op.x) and is_tile(op.result)):
+        return []
+    old, new = shape_of(op.x), shape_of(op.result)
+    return [Result(op.result, op.x, lambda x: x.reshape(new), lambda y: y.reshape(old))]
+
+
+@asks(Transpose)
+def _transpose(op: Transpose) -> list[Wish]:
+    inverse = tuple(op.perm.index(axis) for axis in range(len(op.perm)))
+    return [Result(op.result, op.x, lambda x: x.transpose(op.perm), lambda y: y.transpose(inverse))]
+
+
+@asks(Part)
+def _part(op: Part) -> list[Wish]:
+    shape = shape_of(op.result)
+    return [Result(op.result, op.x, lambda x: part_layout(x, op.starts, shape))]

@@ -1,0 +1,96 @@
+"""What the families tell the passes of this folder about their instructions: see `cuda/lower/ops/<family>.py`.
+
+Each table holds one function per instruction class. A pass looks an instruction up and never asks what it is; a test
+compares the tables with `ir.core.INSTRUCTIONS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, TypeVar
+
+from phalanx.analysis.divisibility import Divisibility
+from phalanx.frozen import frozen
+from phalanx.ir.core import Op
+from phalanx.ir.engines import Engine
+from phalanx.ir.values import Value
+from phalanx.ir.views import BarrierRef, GlobalView, SharedBuffer, SharedView
+from phalanx.layouts import SharedLayout
+
+Entry = TypeVar("Entry", bound=Callable[..., Any])
+
+
+class Table(Generic[Entry]):
+    """One function per instruction class. `table(A, B)` is the decorator that registers it, `table.of(op)` finds it."""
+
+    def __init__(self) -> None:
+        self.entries: dict[type[Op], Entry] = {}
+
+    def __call__(self, *classes: type[Op]) -> Callable[[Entry], Entry]:
+        """Registers the decorated function for these classes; a second registration is a mistake."""
+
+        def register(entry: Entry) -> Entry:
+            for cls in classes:
+                assert cls not in self.entries, f"{cls.__name__} is registered twice"
+                self.entries[cls] = entry
+            return entry
+
+        return register
+
+    def of(self, op: Op) -> Entry | None:
+        """What was registered for the class of an instruction."""
+        return self.entries.get(type(op))
+
+
+@frozen
+class Transfer:
+    """A copy by the TMA engine between global memory and `shared`, which a prefetch does not have.
+
+    `views`: the global region; four of one row each where rows are named one by one. `rows`: rows are named by index.
+    `stores`: it goes to global memory; `folds`: and is combined with what is there. `multicast`: it lands in several CTAs.
+    """
+
+    views: tuple[GlobalView, ...]
+    shared: SharedView | None
+    cache: str | None
+    rows: bool = False
+    stores: bool = False
+    folds: bool = False
+    multicast: bool = False
+
+
+@frozen
+class Push:
+    """A copy from this CTA's shared memory to another's; `explained(how)` is the instruction that says how it is done.
+
+    `bar` is where it completes, if anywhere; `nbytes` what arrives, where only a run knows it.
+    """
+
+    src: SharedView
+    dst: SharedView
+    bar: BarrierRef | None
+    nbytes: Value | None
+    explained: Callable[[str], Op]
+
+
+@frozen
+class StandIn:
+    """Another instruction that computes the same as one of an engine, at once: for targets and layouts without that one.
+
+    `make()` is that instruction; None where the user chose the engine's own. `unreadable(shared, facts)` says why the
+    engine can't read its operands in these layouts, if it can't.
+    """
+
+    engine: Engine
+    make: Callable[[], Op] | None
+    unreadable: Callable[[Mapping[SharedBuffer, SharedLayout], Divisibility], str | None]
+
+
+transfers: Table[Callable[[Any], Transfer]] = Table()
+"""Copies that `copies` and `row_copies` choose a path for."""
+pushes: Table[Callable[[Any], Push]] = Table()
+"""Copies from CTA to CTA that `pushes` chooses a path for."""
+stand_ins: Table[Callable[[Any], StandIn]] = Table()
+"""Instructions that `mma_fallback` may replace."""
+expands: Table[Callable[[Any], list[Op] | None]] = Table()
+"""Instructions that become several before register layouts are chosen; None where one stays as it is."""
