@@ -7,24 +7,23 @@ checks what only a run knows, that they name the same region (`cluster.agree`).
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
-from phalanx.analysis.ranks import coordinates, ranks
+from phalanx.analysis.ranks import ranks
 from phalanx.analysis.trace import steps, trace
 from phalanx.errors import Error
 from phalanx.ir.core import Block, Function, Op, rewrite
-from phalanx.ir.location import Location
-from phalanx.ir.ops.cluster import ClusterAgree, ClusterRank, Collective
+from phalanx.ir.ops.cluster import ClusterAgree, Collective
 from phalanx.ir.ops.control import If
-from phalanx.ir.ops.tile import Binary, Cast, Compare
+from phalanx.ir.ops.tile import Cast
 from phalanx.ir.ops.tma import TmaLoad
-from phalanx.ir.types import BOOL, I32, I64
+from phalanx.ir.types import I32
 from phalanx.ir.values import Const, Value, constant_of
 from phalanx.ir.views import GlobalView, SharedView
 from phalanx.passes.count_table import spans
+from phalanx.passes.rank_code import RankCode
 
 View = TypeVar("View", GlobalView, SharedView)
 Masks = dict[int, int]
@@ -111,52 +110,8 @@ def _members(mask: int) -> list[int]:
 # ---------------------------------------------------------------------- code
 
 
-@dataclass
-class _Code:
-    """Instructions that tell ranks apart, at one place."""
-
-    function: Function
-    loc: Location
-    ops: list[Op] = field(default_factory=list)
-
-    def binary(self, fn: str, a: Value, b: Value) -> Value:
-        result = Value(a.type)
-        self.ops.append(Binary(fn, a, b, result, loc=self.loc))
-        return result
-
-    def rank(self, dim: int | None = None) -> Value:
-        result = Value(I32, "rank" if dim is None else f"rank_{'xyz'[dim]}")
-        self.ops.append(ClusterRank(dim, result, loc=self.loc))
-        return result
-
-    def number(self, by_rank: Mapping[int, int]) -> Value:
-        """A small number that depends on the rank: the rank or a coordinate where that is it, else out of a table."""
-        if len(set(by_rank.values())) == 1:
-            return Const(next(iter(by_rank.values())), I32)
-        if all(value == rank for rank, value in by_rank.items()):
-            return self.rank()
-        for dim in range(3):
-            if all(value == coordinates(self.function, rank)[dim] for rank, value in by_rank.items()):
-                return self.rank(dim)
-        table = sum(value << 4 * rank for rank, value in by_rank.items())
-        wide = Value(I64)
-        self.ops.append(Cast(self.binary("mul", self.rank(), Const(4, I32)), wide, loc=self.loc))
-        signed = table - (1 << 64) if table >> 63 else table
-        entry = self.binary("and", self.binary("shr", Const(signed, I64), wide), Const(15, I64))
-        result = Value(I32)
-        self.ops.append(Cast(entry, result, loc=self.loc))
-        return result
-
-    def among(self, chosen: list[int]) -> Value:
-        """Whether this rank is one of them."""
-        result = Value(BOOL)
-        if len(chosen) == 1:
-            self.ops.append(Compare("eq", self.rank(), Const(chosen[0], I32), result, loc=self.loc))
-            return result
-        table = Const(sum(1 << rank for rank in chosen), I32)
-        bit = self.binary("and", self.binary("shr", table, self.rank()), Const(1, I32))
-        self.ops.append(Compare("ne", bit, Const(0, I32), result, loc=self.loc))
-        return result
+class _Code(RankCode):
+    """The instructions of a collective copy, some of which some ranks run alone."""
 
     def only_in(self, chosen: list[int], everyone: Masks, write: Callable[[_Code], None]) -> None:
         """What `write` adds, run by the chosen ranks."""
@@ -165,9 +120,9 @@ class _Code:
         if len(chosen) == len(everyone):
             write(self)
             return
-        inner = _Code(self.function, self.loc)
+        inner = _Code(self.loc)
         write(inner)
-        self.ops.append(If(self.among(chosen), Block(tuple(inner.ops)), Block(), loc=self.loc))
+        self.ops.append(If(self.among(sum(1 << rank for rank in chosen)), Block(tuple(inner.ops)), Block(), loc=self.loc))
 
     def agree(self, op: Collective) -> None:
         self.ops.append(ClusterAgree(op.src, op.ctas, loc=self.loc))
@@ -179,7 +134,7 @@ class _Code:
 
 def _fetched_once(function: Function, op: Collective, masks: Masks) -> list[Op]:
     """The lowest rank of each mask fetches for all of it; CTAs outside theirs, or alone in it, for themselves."""
-    code = _Code(function, op.loc)
+    code = _Code(op.loc)
     alone = [rank for rank, mask in masks.items() if mask == 1 << rank or not mask >> rank & 1]
     first = [rank for rank, mask in masks.items() if rank not in alone and rank == _members(mask)[0]]
     if first:
@@ -191,18 +146,18 @@ def _fetched_once(function: Function, op: Collective, masks: Masks) -> list[Op]:
 
 def _shares(function: Function, op: Collective, masks: Masks) -> list[Op]:
     """Every CTA of a mask fetches one of the equal parts of the slowest axis that has several elements."""
-    code = _Code(function, op.loc)
+    code = _Code(op.loc)
     by_count: dict[int, list[int]] = {}
     for rank, mask in masks.items():
         by_count.setdefault(mask.bit_count(), []).append(rank)
     if any(count > 1 for count in by_count):
         code.agree(op)
     for count, chosen in by_count.items():
-        code.only_in(chosen, masks, partial(_share, op=op, masks=masks, count=count, chosen=chosen))
+        code.only_in(chosen, masks, partial(_share, function=function, op=op, masks=masks, count=count, chosen=chosen))
     return code.ops
 
 
-def _share(code: _Code, op: Collective, masks: Masks, count: int, chosen: list[int]) -> None:
+def _share(code: _Code, function: Function, op: Collective, masks: Masks, count: int, chosen: list[int]) -> None:
     if count == 1:
         code.load(op, op.src, op.dst, None)
         return
@@ -218,7 +173,7 @@ def _share(code: _Code, op: Collective, masks: Masks, count: int, chosen: list[i
         )
     position = {rank: (masks[rank] & (1 << rank) - 1).bit_count() for rank in chosen}
     share = extent // count
-    start = code.binary("mul", code.number(position), Const(share, I32))
+    start = code.binary("mul", code.position(function, position), Const(share, I32))
     code.load(op, _part(code, op.src, axis, start, share), _part(code, op.dst, axis, start, share), op.ctas)
 
 

@@ -7,7 +7,6 @@ barrier of that array. Every rank is enumerated, so 2-D multicasts are right wit
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
 from collections.abc import Iterator
 
 from phalanx.analysis.ranks import ranks
@@ -15,11 +14,9 @@ from phalanx.analysis.trace import steps, trace
 from phalanx.errors import Error
 from phalanx.ir.core import Block, Function, Op, rewrite
 from phalanx.ir.location import Location
-from phalanx.ir.ops.cluster import ClusterRank
-from phalanx.ir.ops.tile import Binary, Compare, Select
-from phalanx.ir.types import BOOL, I32
-from phalanx.ir.values import Const, Value
+from phalanx.ir.values import Value
 from phalanx.ir.views import BarrierArray
+from phalanx.passes.rank_code import RankCode
 
 Masks = tuple[int, ...]
 """The CTAs that a rank's release goes to, by rank."""
@@ -39,7 +36,9 @@ def lower_releases(function: Function) -> Function:
             by_rank = masks[array]
             if any(mask != 1 << rank for rank, mask in enumerate(by_rank)):
                 if by_rank not in values:
-                    values[by_rank] = _value(by_rank, before, op.loc)
+                    code = RankCode(op.loc)
+                    values[by_rank] = code.chosen(dict(enumerate(by_rank)), "release_ctas", masks=True)
+                    before.extend(code.ops)
                 return [op.in_ctas(values[by_rank])]
         return None
 
@@ -72,22 +71,3 @@ def _masks(function: Function, wanted: dict[BarrierArray, Location]) -> dict[Bar
                 for receiver in signal.ranks:
                     found[signal.barrier][receiver] |= 1 << rank
     return {array: tuple(row) for array, row in found.items()}
-
-
-def _value(by_rank: Masks, before: list[Op], loc: Location) -> Value:
-    """A mask that depends on the rank: the commonest, unless the rank is one of the others."""
-    (usual, _), *others = Counter(by_rank).most_common()
-    mask: Value = Const(usual, I32)
-    if not others:
-        return mask
-    rank = Value(I32, "rank")
-    before.append(ClusterRank(None, rank, loc=loc))
-    for other, _ in others:
-        chosen = Const(sum(1 << r for r, m in enumerate(by_rank) if m == other), I32)
-        shifted, bit, holds, result = Value(I32), Value(I32), Value(BOOL), Value(I32, "release_ctas")
-        before.append(Binary("shr", chosen, rank, shifted, loc=loc))
-        before.append(Binary("and", shifted, Const(1, I32), bit, loc=loc))
-        before.append(Compare("ne", bit, Const(0, I32), holds, loc=loc))
-        before.append(Select(holds, Const(other, I32), mask, result, loc=loc))
-        mask = result
-    return mask

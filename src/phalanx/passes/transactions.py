@@ -17,7 +17,6 @@ whoever arms that barrier.
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
 from collections.abc import Sequence
 
 from phalanx.analysis.flow import Cycle, ExitTarget, Outcome
@@ -41,12 +40,9 @@ from phalanx.errors import Error
 from phalanx.frozen import frozen
 from phalanx.ir.core import Function, Op, rewrite
 from phalanx.ir.location import Location
-from phalanx.ir.ops.cluster import ClusterRank
 from phalanx.ir.ops.mbarrier import MAX_COUNT, ArriveExpectTx, Transaction
-from phalanx.ir.ops.tile import Compare, Select
-from phalanx.ir.types import BOOL, I32
-from phalanx.ir.values import Const, Value
 from phalanx.passes.count_table import spans
+from phalanx.passes.rank_code import RankCode
 
 EXPLICIT = "write bar.arrive_and_expect_tx(nbytes) before the copies, with the bytes that this CTA receives"
 
@@ -97,21 +93,9 @@ def _in_rewrite_order(function: Function) -> list[Transaction]:
 
 def _lowered(op: Transaction, totals: dict[int, int]) -> list[Op]:
     """`totals` by rank; ranks that do not run the transaction are not in it."""
-    out: list[Op] = []
-    if len(set(totals.values())) <= 1:
-        nbytes: Value = Const(next(iter(totals.values()), 0), I32)
-    else:
-        rank = Value(I32, "rank")
-        out.append(ClusterRank(None, rank, loc=op.loc))
-        usual, _ = Counter(totals.values()).most_common(1)[0]
-        nbytes = Const(usual, I32)
-        for cta, total in totals.items():
-            if total != usual:
-                is_cta, chosen = Value(BOOL), Value(I32, "nbytes")
-                out.append(Compare("eq", rank, Const(cta, I32), is_cta, loc=op.loc))
-                out.append(Select(is_cta, Const(total, I32), nbytes, chosen, loc=op.loc))
-                nbytes = chosen
-    return [*out, ArriveExpectTx(op.bar, nbytes, loc=op.loc), *op.body.ops]
+    code = RankCode(op.loc)
+    nbytes = code.chosen(totals, "nbytes")
+    return [*code.ops, ArriveExpectTx(op.bar, nbytes, loc=op.loc), *op.body.ops]
 
 
 def _totals(op: Transaction, traces: list[Nodes]) -> dict[int, int]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from functools import cache
 
+from phalanx.analysis.by_rank import ByRank
 from phalanx.cuda.ops.cluster import rank_of_cta
 from phalanx.cuda.text.literals import atom, bare
 from phalanx.cuda.text.masks import for_each_cta
@@ -139,10 +139,9 @@ def _init_run(w: Writer, op: BarrierInit, first: int, stop: int, count: str) -> 
 
 def _by_rank(w: Writer, counts: list[int]) -> str:
     """One number per CTA rank as an expression: the commonest, unless the rank is one of the others."""
-    (usual, _), *others = Counter(counts).most_common()
-    text = str(usual)
-    for value, _ in others:
-        mask = sum(1 << rank for rank, count in enumerate(counts) if count == value)
+    choice = ByRank.of(dict(enumerate(counts)))
+    text = str(choice.usual)
+    for mask, value in choice.others:
         text = f"({mask:#x} >> {rank_of_cta(w)} & 1 ? {value} : {text})"
     return text
 

@@ -1,0 +1,88 @@
+"""Instructions that tell the ranks of a cluster apart: numbers by rank, and code that some ranks run alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
+from phalanx.analysis.by_rank import ByRank
+from phalanx.analysis.ranks import coordinates
+from phalanx.ir.core import Function, Op
+from phalanx.ir.location import Location
+from phalanx.ir.ops.cluster import ClusterRank
+from phalanx.ir.ops.tile import Binary, Cast, Compare, Select
+from phalanx.ir.types import BOOL, I32, I64
+from phalanx.ir.values import Const, Value
+
+
+@dataclass
+class RankCode:
+    """Collects the instructions of one place, in `ops`."""
+
+    loc: Location
+    ops: list[Op] = field(default_factory=list)
+
+    def rank(self, dim: int | None = None) -> Value:
+        """This CTA's rank in the cluster, or its coordinate along `dim`."""
+        result = Value(I32, "rank" if dim is None else f"rank_{'xyz'[dim]}")
+        self.ops.append(ClusterRank(dim, result, loc=self.loc))
+        return result
+
+    def binary(self, fn: str, a: Value, b: Value) -> Value:
+        """The result of an operation on two numbers."""
+        result = Value(a.type)
+        self.ops.append(Binary(fn, a, b, result, loc=self.loc))
+        return result
+
+    def is_rank(self, rank: int, own: Value) -> Value:
+        """Whether this CTA's rank, `own`, is that one."""
+        result = Value(BOOL)
+        self.ops.append(Compare("eq", own, Const(rank, I32), result, loc=self.loc))
+        return result
+
+    def in_mask(self, mask: int, own: Value) -> Value:
+        """Whether this CTA's rank, `own`, is in a mask."""
+        bit = self.binary("and", self.binary("shr", Const(mask, I32), own), Const(1, I32))
+        result = Value(BOOL)
+        self.ops.append(Compare("ne", bit, Const(0, I32), result, loc=self.loc))
+        return result
+
+    def among(self, mask: int) -> Value:
+        """Whether this CTA's rank is in a mask, in the shortest way."""
+        return self.is_rank(mask.bit_length() - 1, self.rank()) if mask.bit_count() == 1 else self.in_mask(mask, self.rank())
+
+    def chosen(self, numbers: Mapping[int, int], name: str, *, masks: bool = False) -> Value:
+        """The number of this CTA's rank, out of those of all: the commonest, unless the rank is one of the others.
+
+        With `masks` one question is asked for each of the other numbers, else one for each of the other ranks.
+        """
+        choice = ByRank.of(numbers)
+        value: Value = Const(choice.usual, I32)
+        own = self.rank() if choice.others else value
+        questions = [(partial(self.in_mask, mask), number) for mask, number in choice.others]
+        if not masks:
+            questions = [(partial(self.is_rank, rank), n) for rank, n in numbers.items() if n != choice.usual]
+        for question, number in questions:
+            result = Value(I32, name)
+            self.ops.append(Select(question(own), Const(number, I32), value, result, loc=self.loc))
+            value = result
+        return value
+
+    def position(self, function: Function, numbers: Mapping[int, int]) -> Value:
+        """A number below 16 by rank: the rank or a coordinate where that is it, else out of a table of 4 bits each."""
+        if len(set(numbers.values())) == 1:
+            return Const(next(iter(numbers.values())), I32)
+        if all(number == rank for rank, number in numbers.items()):
+            return self.rank()
+        for dim in range(3):
+            if all(number == coordinates(function, rank)[dim] for rank, number in numbers.items()):
+                return self.rank(dim)
+        table = sum(number << 4 * rank for rank, number in numbers.items())
+        wide = Value(I64)
+        self.ops.append(Cast(self.binary("mul", self.rank(), Const(4, I32)), wide, loc=self.loc))
+        signed = table - (1 << 64) if table >> 63 else table
+        entry = self.binary("and", self.binary("shr", Const(signed, I64), wide), Const(15, I64))
+        result = Value(I32)
+        self.ops.append(Cast(entry, result, loc=self.loc))
+        return result
