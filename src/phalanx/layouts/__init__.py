@@ -1,14 +1,14 @@
 """Layouts: one algebra of linear maps over bits for registers, shared memory, TMA boxes and MMA fragments."""
 
-from .banks import Wavefronts, access_conflicts, best_vector, shared_offsets, warp_wavefronts
-from .blocked import blocked, vector_for
-from .convert import Conversion, Identity, RegisterPermute, Shuffle, ShuffleStep, plan_conversion
-from .draw import draw_linear, draw_registers, draw_shared
-from .execute import execute
-from .expressions import linear_expression
-from .fragments import wgmma_accumulator
-from .linear import LinearLayout
-from .registers import (
+from phalanx.layouts.banks import Wavefronts, access_conflicts, best_vector, shared_offsets, warp_wavefronts
+from phalanx.layouts.blocked import blocked, vector_for
+from phalanx.layouts.convert import Conversion, Identity, RegisterPermute, Shuffle, ShuffleStep, plan_conversion
+from phalanx.layouts.draw import draw_linear, draw_registers, draw_shared
+from phalanx.layouts.execute import execute
+from phalanx.layouts.expressions import linear_expression
+from phalanx.layouts.fragments import wgmma_accumulator
+from phalanx.layouts.linear import LinearLayout
+from phalanx.layouts.registers import (
     AxisBits,
     Projection,
     RegisterLayout,
@@ -18,9 +18,9 @@ from .registers import (
     operand_layout,
     padded,
 )
-from .scratch import Round, ThroughShared
-from .shared import SharedLayout
-from .tma import BoxPiece, BoxPlan, boxes, check_descriptor, choose_panel, choose_swizzle
+from phalanx.layouts.scratch import Round, ThroughShared
+from phalanx.layouts.shared import SharedLayout
+from phalanx.layouts.tma import BoxPiece, BoxPlan, boxes, check_descriptor, choose_panel, choose_swizzle
 
 __all__ = [
     # the algebra

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
 
-from .bits import log2
-from .registers import RegisterLayout
+from phalanx.layouts.bits import log2
+from phalanx.layouts.registers import RegisterLayout
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,9 @@ from functools import lru_cache
 import numpy as np
 
 from phalanx.frozen import frozen
-
-from .bits import is_power_of_two, power_of_two_divisor
-from .registers import LANES, RegisterLayout
-from .shared import CHUNK, SharedLayout
+from phalanx.layouts.bits import is_power_of_two, power_of_two_divisor
+from phalanx.layouts.registers import LANES, RegisterLayout
+from phalanx.layouts.shared import CHUNK, SharedLayout
 
 BANKS = 32
 WORD = 4  # bytes of a bank per wavefront

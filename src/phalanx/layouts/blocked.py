@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from functools import lru_cache
 
-from .bits import log2, next_power_of_two, power_of_two_divisor, previous_power_of_two
-from .linear import Coordinates, LinearLayout, normalise_axis
-from .registers import LANES, RegisterLayout, padded, unit
+from phalanx.layouts.bits import log2, next_power_of_two, power_of_two_divisor, previous_power_of_two
+from phalanx.layouts.linear import Coordinates, LinearLayout, normalise_axis
+from phalanx.layouts.registers import LANES, RegisterLayout, padded, unit
 
 # Lanes keep at least this many bits of the fastest dimension when warps are moved there off a reduced axis,
 # so that a warp's accesses still fill 32-byte sectors of 4-byte elements.

@@ -10,11 +10,10 @@ from functools import lru_cache
 from typing import Literal
 
 from phalanx.frozen import frozen
-
-from .bits import Span, parity, set_bits, xor_combination
-from .expressions import linear_expression
-from .registers import LANES, RegisterLayout
-from .scratch import ThroughShared, plan_through_shared
+from phalanx.layouts.bits import Span, parity, set_bits, xor_combination
+from phalanx.layouts.expressions import linear_expression
+from phalanx.layouts.registers import LANES, RegisterLayout
+from phalanx.layouts.scratch import ThroughShared, plan_through_shared
 
 LANE_BITS = 5
 MAX_CHOICES = 4  # registers a shuffle may select from; beyond that shared memory is simpler and faster

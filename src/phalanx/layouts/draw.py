@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from .linear import LinearLayout
-    from .registers import RegisterLayout
-    from .shared import SharedLayout
+    from phalanx.layouts.linear import LinearLayout
+    from phalanx.layouts.registers import RegisterLayout
+    from phalanx.layouts.shared import SharedLayout
 
 MAX_ROWS = 16
 MAX_COLUMNS = 16

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from .banks import shared_offsets
-from .convert import Conversion, Identity, RegisterPermute, Shuffle
-from .registers import LANES, RegisterLayout
-from .scratch import Round, ThroughShared
-from .shared import SharedLayout
+from phalanx.layouts.banks import shared_offsets
+from phalanx.layouts.convert import Conversion, Identity, RegisterPermute, Shuffle
+from phalanx.layouts.registers import LANES, RegisterLayout
+from phalanx.layouts.scratch import Round, ThroughShared
+from phalanx.layouts.shared import SharedLayout
 
 POISON = 0xA5
 

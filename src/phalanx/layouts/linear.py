@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from phalanx.frozen import frozen
-
-from .bits import Span, is_power_of_two, log2, xor_combination
+from phalanx.layouts.bits import Span, is_power_of_two, log2, xor_combination
 
 Coordinates = tuple[int, ...]
 
@@ -340,7 +339,7 @@ class LinearLayout:
         return f"LinearLayout({', '.join(parts)}, shape={self.shape})"
 
     def __str__(self) -> str:
-        from .draw import draw_linear
+        from phalanx.layouts.draw import draw_linear
 
         return draw_linear(self)
 

@@ -10,10 +10,9 @@ from __future__ import annotations
 from functools import lru_cache
 
 from phalanx.frozen import frozen
-
-from .bits import log2
-from .linear import LinearLayout
-from .registers import RegisterLayout, padded
+from phalanx.layouts.bits import log2
+from phalanx.layouts.linear import LinearLayout
+from phalanx.layouts.registers import RegisterLayout, padded
 
 CHUNK_BYTES = 16
 

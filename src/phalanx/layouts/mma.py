@@ -5,12 +5,11 @@ from __future__ import annotations
 from functools import lru_cache
 
 from phalanx.frozen import frozen
-
-from .bits import log2, next_power_of_two
-from .fragments import WARPGROUP, WGMMA_ROWS, wgmma_accumulator
-from .linear import LinearLayout
-from .registers import RegisterLayout, padded
-from .shared import CHUNK, SharedLayout
+from phalanx.layouts.bits import log2, next_power_of_two
+from phalanx.layouts.fragments import WARPGROUP, WGMMA_ROWS, wgmma_accumulator
+from phalanx.layouts.linear import LinearLayout
+from phalanx.layouts.registers import RegisterLayout, padded
+from phalanx.layouts.shared import CHUNK, SharedLayout
 
 STEP_BYTES = 32  # of K per instruction, whatever the type
 ATOM_ROWS = 8  # rows after which a swizzle pattern repeats

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from .bits import is_power_of_two
-from .linear import LinearLayout
-from .registers import RegisterLayout, padded
+from phalanx.layouts.bits import is_power_of_two
+from phalanx.layouts.linear import LinearLayout
+from phalanx.layouts.registers import RegisterLayout, padded
 
 
 @lru_cache(maxsize=256)

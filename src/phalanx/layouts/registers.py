@@ -14,8 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from phalanx.frozen import frozen
-
-from .bits import (
+from phalanx.layouts.bits import (
     Span,
     is_power_of_two,
     next_power_of_two,
@@ -23,8 +22,8 @@ from .bits import (
     previous_power_of_two,
     set_bits,
 )
-from .expressions import linear_expression
-from .linear import Coordinates, LinearLayout, normalise_axis, unflatten_array
+from phalanx.layouts.expressions import linear_expression
+from phalanx.layouts.linear import Coordinates, LinearLayout, normalise_axis, unflatten_array
 
 LANES = 32
 INPUTS = ("register", "lane", "warp")
@@ -380,7 +379,7 @@ class RegisterLayout:
         return f"RegisterLayout({', '.join(parts)}, shape={self.shape}, warps={self.warps})"
 
     def __str__(self) -> str:
-        from .draw import draw_registers
+        from phalanx.layouts.draw import draw_registers
 
         return draw_registers(self)
 

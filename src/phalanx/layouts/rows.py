@@ -13,11 +13,10 @@ from functools import lru_cache
 
 from phalanx.frozen import frozen
 from phalanx.ir.archs import COPY_CHUNK
-
-from .linear import LinearLayout
-from .registers import LANES, RegisterLayout, padded
-from .shared import TMA_ALIGNMENT, SharedLayout
-from .tma import BoxPiece, Misplaced, _box_shape, _plain_offset, check_descriptor
+from phalanx.layouts.linear import LinearLayout
+from phalanx.layouts.registers import LANES, RegisterLayout, padded
+from phalanx.layouts.shared import TMA_ALIGNMENT, SharedLayout
+from phalanx.layouts.tma import BoxPiece, Misplaced, _box_shape, _plain_offset, check_descriptor
 
 FOUR = 4
 UNIFORM_ROWS = 16

@@ -9,11 +9,10 @@ from functools import lru_cache
 import numpy as np
 
 from phalanx.frozen import frozen
-
-from .banks import best_vector, warp_wavefronts
-from .bits import next_power_of_two
-from .registers import RegisterLayout
-from .shared import CHUNK, SharedLayout
+from phalanx.layouts.banks import best_vector, warp_wavefronts
+from phalanx.layouts.bits import next_power_of_two
+from phalanx.layouts.registers import RegisterLayout
+from phalanx.layouts.shared import CHUNK, SharedLayout
 
 _SAMPLE = 8  # accesses of a warp that are looked at to compare scratch layouts
 

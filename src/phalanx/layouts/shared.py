@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 
 from phalanx.frozen import frozen
-
-from .bits import is_power_of_two, log2, next_power_of_two, round_up
-from .linear import LinearLayout
+from phalanx.layouts.bits import is_power_of_two, log2, next_power_of_two, round_up
+from phalanx.layouts.linear import LinearLayout
 
 # Swizzle span in bytes -> mask of the chunk bits that are XORed with the bits three places above them:
 # 128: [6:4] ^= [9:7], 64: [5:4] ^= [8:7], 32: [4] ^= [7].
@@ -296,7 +295,7 @@ class SharedLayout:
         return f"SharedLayout({', '.join([str(self.shape), f'itemsize={self.itemsize}', *options])})"
 
     def __str__(self) -> str:
-        from .draw import draw_shared
+        from phalanx.layouts.draw import draw_shared
 
         return draw_shared(self)
 

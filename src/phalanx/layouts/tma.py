@@ -12,8 +12,7 @@ from functools import lru_cache
 
 from phalanx.frozen import frozen
 from phalanx.ir.archs import COPY_CHUNK, MAX_BOX, MAX_DIM, MAX_STRIDE
-
-from .shared import TMA_ALIGNMENT, SharedLayout
+from phalanx.layouts.shared import TMA_ALIGNMENT, SharedLayout
 
 MAX_RANK = 5
 
