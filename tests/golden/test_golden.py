@@ -10,9 +10,11 @@ import pytest
 import phalanx as px
 from examples.cases import EXAMPLES, random_case
 from golden.kernels import CASES
+from golden.prelude import apart, listed_in, read_helpers, written
 
 HERE = Path(__file__).resolve().parent / "expected"
 NAMES = [*EXAMPLES, *CASES]
+HELPERS = HERE / "helpers.cuh"
 
 
 def compiled(name: str, arch: str = "sm_90a") -> Any:
@@ -26,13 +28,20 @@ def compiled(name: str, arch: str = "sm_90a") -> Any:
 @pytest.mark.parametrize("name", NAMES)
 def test_text_is_as_kept(name: str, regenerate: bool) -> None:
     made = compiled(name)
-    for suffix, text in (("ir", made.ir), ("cu", made.source)):
+    body, helpers = apart(made.source)
+    for suffix, text in (("ir", made.ir), ("cu", body)):
         path = HERE / f"{name}.{suffix}"
         if regenerate:
             path.parent.mkdir(exist_ok=True)
             path.write_text(text)
         assert path.exists(), "run make golden"
         assert text == path.read_text(), f"{path.name} differs: run make golden and read the diff"
+    kept = read_helpers(HELPERS.read_text()) if HELPERS.exists() else {}
+    if regenerate:
+        kept |= helpers
+        HELPERS.write_text(written(kept))
+    for helper, text in helpers.items():
+        assert kept.get(helper) == text, f"{helper} of helpers.cuh differs: run make golden and read the diff"
 
 
 @pytest.mark.parametrize("name", list(CASES))
@@ -40,5 +49,11 @@ def test_compiles_for_blackwell_too(name: str) -> None:
     assert compiled(name, "sm_100a").cubin[:4] == b"\x7fELF"
 
 
-def test_nothing_is_left_over() -> None:
-    assert {path.stem for path in HERE.glob("*.ir")} == set(NAMES)
+def test_nothing_is_left_over(regenerate: bool) -> None:
+    assert {path.stem for path in HERE.glob("*.ir")} == {path.stem for path in HERE.glob("*.cu")} == set(NAMES)
+    used = set().union(*(listed_in(path.read_text()) for path in HERE.glob("*.cu")))
+    kept = read_helpers(HELPERS.read_text())
+    if regenerate:
+        kept = {name: text for name, text in kept.items() if name in used}
+        HELPERS.write_text(written(kept))
+    assert set(kept) == used

@@ -8,88 +8,15 @@ struct px_array {
   int shape[rank];
 };
 
-namespace ptx {
-
-// Sums of indices wrap around: one below 0 or beyond 2^31 is no smaller than any extent.
-__device__ __forceinline__ bool inside(unsigned i, int n) { return i < (unsigned)n; }
-
-// An element from its bits, and back.
-template <class T>
-struct bits {
-  static __device__ __forceinline__ T from(unsigned long long b) { return (T)b; }
-  static __device__ __forceinline__ unsigned long long of(T x) {
-    if constexpr (sizeof(T) == 1) return (unsigned char)x;
-    else if constexpr (sizeof(T) == 2) return (unsigned short)x;
-    else if constexpr (sizeof(T) == 4) return (unsigned)x;
-    else return (unsigned long long)x;
-  }
-};
-template <>
-struct bits<float> {
-  static __device__ __forceinline__ float from(unsigned long long b) { return __uint_as_float((unsigned)b); }
-  static __device__ __forceinline__ unsigned long long of(float x) { return __float_as_uint(x); }
-};
-template <>
-struct bits<double> {
-  static __device__ __forceinline__ double from(unsigned long long b) {
-    return __longlong_as_double((long long)b);
-  }
-  static __device__ __forceinline__ unsigned long long of(double x) {
-    return (unsigned long long)__double_as_longlong(x);
-  }
-};
-
-template <class T>
-__device__ __forceinline__ T shuffle_xor(T x, int mask) {
-  const unsigned long long b = bits<T>::of(x);
-  unsigned long long got = (unsigned)__shfl_xor_sync(0xffffffffu, (unsigned)b, mask);
-  if constexpr (sizeof(T) == 8)
-    got |= (unsigned long long)__shfl_xor_sync(0xffffffffu, (unsigned)(b >> 32), mask) << 32;
-  return bits<T>::from(got);
-}
-
-template <class T>
-__device__ __forceinline__ T maximum(T a, T b) { return a > b ? a : b; }
-
-// Signed integers wrap around, as the machine's do; C++ leaves that open.
-__device__ __forceinline__ int wrap_add(int a, int b) { return (int)((unsigned)a + (unsigned)b); }
-__device__ __forceinline__ long long wrap_add(long long a, long long b) {
-  return (long long)((unsigned long long)a + (unsigned long long)b);
-}
-
-// Signed integers wrap around, as the machine's do; C++ leaves that open.
-__device__ __forceinline__ int wrap_mul(int a, int b) { return (int)((unsigned)a * (unsigned)b); }
-__device__ __forceinline__ long long wrap_mul(long long a, long long b) {
-  return (long long)((unsigned long long)a * (unsigned long long)b);
-}
-
-__device__ __noinline__ void px_stop(unsigned long long* debug, int site, unsigned parity, int index) {
-  // The first thread to come here leaves a record for the host and ends the grid; the others give it the time.
-  unsigned long long claimed;
-  asm volatile("atom.relaxed.sys.global.cas.b64 %0, [%1], 0, 1;" : "=l"(claimed) : "l"(debug) : "memory");
-  if (claimed == 0) {
-    volatile unsigned long long* record = debug;
-    record[1] = site;
-    record[2] = blockIdx.x + gridDim.x * (blockIdx.y + (unsigned long long)gridDim.y * blockIdx.z);
-    record[3] = threadIdx.x / 32;
-    record[4] = parity;
-    record[5] = (long long)index;
-    __threadfence_system();
-    record[0] = 2;
-    __threadfence_system();
-  } else {
-    for (int i = 0; i < 1000; ++i) __nanosleep(1000000);
-  }
-  asm volatile("trap;");
-}
-
-__device__ __forceinline__ bool elect_sync() {
-  unsigned elected;
-  asm volatile("{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.u32 %0, 1, 0, p; }" : "=r"(elected));
-  return elected != 0;
-}
-
-}  // namespace ptx
+// device functions, as in helpers.cuh:
+//   inside
+//   bits
+//   shuffle_xor
+//   maximum
+//   wrap_add
+//   wrap_mul
+//   px_stop
+//   elect_sync
 
 extern "C" __global__ void __launch_bounds__(64, 1) find_first_kernel(
     const __grid_constant__ px_array<float, 1> X,

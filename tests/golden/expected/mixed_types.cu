@@ -10,132 +10,18 @@ struct px_array {
   int shape[rank];
 };
 
-namespace ptx {
-
-// Sums of indices wrap around: one below 0 or beyond 2^31 is no smaller than any extent.
-__device__ __forceinline__ bool inside(unsigned i, int n) { return i < (unsigned)n; }
-
-// N consecutive narrow elements, aligned to their size, as words.
-template <int N, class T>
-__device__ __forceinline__ void load_words(unsigned* words, const T* p) {
-  constexpr int bytes = N * sizeof(T);
-  if constexpr (bytes == 16) {
-    const uint4 v = *reinterpret_cast<const uint4*>(p);
-    words[0] = v.x, words[1] = v.y, words[2] = v.z, words[3] = v.w;
-  } else if constexpr (bytes == 8) {
-    const uint2 v = *reinterpret_cast<const uint2*>(p);
-    words[0] = v.x, words[1] = v.y;
-  } else {
-    words[0] = *reinterpret_cast<const unsigned*>(p);
-  }
-}
-
-// An element from its bits, and back.
-template <class T>
-struct bits {
-  static __device__ __forceinline__ T from(unsigned long long b) { return (T)b; }
-  static __device__ __forceinline__ unsigned long long of(T x) {
-    if constexpr (sizeof(T) == 1) return (unsigned char)x;
-    else if constexpr (sizeof(T) == 2) return (unsigned short)x;
-    else if constexpr (sizeof(T) == 4) return (unsigned)x;
-    else return (unsigned long long)x;
-  }
-};
-template <>
-struct bits<float> {
-  static __device__ __forceinline__ float from(unsigned long long b) { return __uint_as_float((unsigned)b); }
-  static __device__ __forceinline__ unsigned long long of(float x) { return __float_as_uint(x); }
-};
-template <>
-struct bits<double> {
-  static __device__ __forceinline__ double from(unsigned long long b) {
-    return __longlong_as_double((long long)b);
-  }
-  static __device__ __forceinline__ unsigned long long of(double x) {
-    return (unsigned long long)__double_as_longlong(x);
-  }
-};
-
-// N narrow elements of type T. T is named by the caller: the value's own type may be wider.
-template <int N, class T>
-__device__ __forceinline__ void fill_words(unsigned* words, T value) {
-  unsigned word = (unsigned)bits<T>::of(value);
-  if constexpr (sizeof(T) == 2) word *= 0x10001u;
-  if constexpr (sizeof(T) == 1) word *= 0x1010101u;
-  #pragma unroll
-  for (int j = 0; j < N * (int)sizeof(T) / 4; ++j) words[j] = word;
-}
-
-// N narrow elements from the words that hold them, and back.
-template <int N, class T>
-__device__ __forceinline__ void unpack_words(T* x, const unsigned* words) {
-  constexpr int per_word = 4 / sizeof(T);
-  #pragma unroll
-  for (int j = 0; j < N; ++j)
-    x[j] = bits<T>::from(words[j / per_word] >> j % per_word * 8 * sizeof(T) & (1u << 8 * sizeof(T)) - 1);
-}
-
-__device__ __forceinline__ float bf16_to_float(px_bf16 x) {
-  return __uint_as_float((unsigned)x << 16);
-}
-
-template <class T>
-__device__ __forceinline__ T shuffle_xor(T x, int mask) {
-  const unsigned long long b = bits<T>::of(x);
-  unsigned long long got = (unsigned)__shfl_xor_sync(0xffffffffu, (unsigned)b, mask);
-  if constexpr (sizeof(T) == 8)
-    got |= (unsigned long long)__shfl_xor_sync(0xffffffffu, (unsigned)(b >> 32), mask) << 32;
-  return bits<T>::from(got);
-}
-
-// Whether the element x at i comes before y at j: the larger one, of equals the first. A NaN is larger than all.
-template <class T>
-__device__ __forceinline__ bool argmax_takes(T x, int i, T y, int j) {
-  return i < j ? x >= y || x != x : !(x <= y) && y == y;
-}
-
-__device__ __forceinline__ void f8e4m3_pair_from_float(px_f8e4m3* y, float low, float high) {
-  unsigned short pair;
-  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(high), "f"(low));
-  y[0] = (px_f8e4m3)pair;
-  y[1] = (px_f8e4m3)(pair >> 8);
-}
-
-// N elements from the words that one access brings, and back.
-template <int N, class T>
-__device__ __forceinline__ void unpack(T* x, const unsigned (&words)[4]) {
-  #pragma unroll
-  for (int j = 0; j < N; ++j) {
-    if constexpr (sizeof(T) == 8)
-      x[j] = bits<T>::from(words[2 * j] | (unsigned long long)words[2 * j + 1] << 32);
-    else if constexpr (sizeof(T) == 4) x[j] = bits<T>::from(words[j]);
-    else if constexpr (sizeof(T) == 2) x[j] = bits<T>::from((unsigned short)(words[j / 2] >> j % 2 * 16));
-    else x[j] = bits<T>::from((unsigned char)(words[j / 4] >> j % 4 * 8));
-  }
-}
-template <int N, class T>
-__device__ __forceinline__ void pack(unsigned (&words)[4], const T* x) {
-  #pragma unroll
-  for (int j = 0; j < N; ++j) {
-    const unsigned long long b = bits<T>::of(x[j]);
-    if constexpr (sizeof(T) == 8) words[2 * j] = (unsigned)b, words[2 * j + 1] = (unsigned)(b >> 32);
-    else if constexpr (sizeof(T) == 4) words[j] = (unsigned)b;
-    else words[j * sizeof(T) / 4] |= (unsigned)b << j * sizeof(T) % 4 * 8;
-  }
-}
-
-template <int N, class T>
-__device__ __forceinline__ void store_vector(T* p, const T* x) {
-  constexpr int bytes = N * sizeof(T);
-  unsigned words[4] = {0, 0, 0, 0};
-  pack<N>(words, x);
-  if constexpr (bytes == 16) *reinterpret_cast<uint4*>(p) = make_uint4(words[0], words[1], words[2], words[3]);
-  else if constexpr (bytes == 8) *reinterpret_cast<uint2*>(p) = make_uint2(words[0], words[1]);
-  else if constexpr (bytes == 4) *reinterpret_cast<unsigned*>(p) = words[0];
-  else *reinterpret_cast<unsigned short*>(p) = (unsigned short)words[0];
-}
-
-}  // namespace ptx
+// device functions, as in helpers.cuh:
+//   inside
+//   load_words
+//   bits
+//   fill_words
+//   unpack_words
+//   bf16_to_float
+//   shuffle_xor
+//   argmax_takes
+//   f8e4m3_pair_from_float
+//   unpack
+//   store_vector
 
 extern "C" __global__ void __launch_bounds__(128, 1) mixed_types_kernel(
     const __grid_constant__ px_array<px_bf16, 1> X,

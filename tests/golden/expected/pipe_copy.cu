@@ -10,135 +10,30 @@ struct px_array {
 
 struct alignas(128) px_tensor_map { unsigned long long opaque[16]; };
 
-namespace ptx {
-
-__device__ __forceinline__ void prefetch_tensormap(const void* map) {
-  asm volatile("prefetch.tensormap [%0];" :: "l"(map) : "memory");
-}
-
-__device__ __forceinline__ void mbarrier_init_shared_cta(unsigned bar, unsigned count) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(bar), "r"(count) : "memory");
-}
-
-__device__ __forceinline__ void fence_mbarrier_init_release_cluster() {
-  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-}
-
-__device__ __forceinline__ void barrier_cluster_arrive_relaxed_aligned() {
-  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
-}
-
-__device__ __forceinline__ void barrier_cluster_wait_acquire_aligned() {
-  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-}
-
-__device__ __forceinline__ int cluster_ctarank() {
-  unsigned value;
-  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(value));
-  return (int)value;
-}
-
-// Signed integers wrap around, as the machine's do; C++ leaves that open.
-__device__ __forceinline__ int wrap_add(int a, int b) { return (int)((unsigned)a + (unsigned)b); }
-__device__ __forceinline__ long long wrap_add(long long a, long long b) {
-  return (long long)((unsigned long long)a + (unsigned long long)b);
-}
-
-// Signed integers wrap around, as the machine's do; C++ leaves that open.
-__device__ __forceinline__ int wrap_mul(int a, int b) { return (int)((unsigned)a * (unsigned)b); }
-__device__ __forceinline__ long long wrap_mul(long long a, long long b) {
-  return (long long)((unsigned long long)a * (unsigned long long)b);
-}
-
-// Rounds down. By 0: 0. By -1: the negative number, which wraps around.
-template <class T>
-__device__ __forceinline__ T floor_div(T a, T b) {
-  if constexpr ((T)-1 < (T)1) {
-    if (b == 0 || b == -1) return b == 0 ? 0 : (T)(0 - (unsigned long long)a);
-    return (T)(a / b - (a % b != 0 && (a < 0) != (b < 0)));
-  } else {
-    return b == 0 ? 0 : (T)(a / b);
-  }
-}
-
-// The remainder has the divisor's sign. By 0 and by -1: 0.
-template <class T>
-__device__ __forceinline__ T floor_mod(T a, T b) {
-  if constexpr ((T)-1 < (T)1) {
-    if (b == 0 || b == -1) return 0;
-    const T r = (T)(a % b);
-    return (T)(r != 0 && (r < 0) != (b < 0) ? r + b : r);
-  } else {
-    return b == 0 ? 0 : (T)(a % b);
-  }
-}
-
-__device__ __forceinline__ bool mbarrier_try_wait_parity_shared_cta(unsigned bar, unsigned parity) {
-  unsigned done;
-  asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
-               : "=r"(done) : "r"(bar), "r"(parity) : "memory");
-  return done != 0;
-}
-
-__device__ __forceinline__ void mbarrier_wait_parity(unsigned bar, unsigned parity) {
-  while (!mbarrier_try_wait_parity_shared_cta(bar, parity)) {}
-}
-
-__device__ __forceinline__ void mbarrier_arrive_expect_tx_shared_cta(unsigned bar, unsigned bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(bar), "r"(bytes) : "memory");
-}
-
-__device__ __forceinline__ void cp_async_bulk_tensor_2d_shared_global_multicast(
-    unsigned dst, const void* map, int c0, int c1, unsigned bar, unsigned short ctas) {
-  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;"
-               :: "r"(dst), "l"(map), "r"(c0), "r"(c1), "r"(bar), "h"(ctas) : "memory");
-}
-
-__device__ __forceinline__ bool elect_sync() {
-  unsigned elected;
-  asm volatile("{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.u32 %0, 1, 0, p; }" : "=r"(elected));
-  return elected != 0;
-}
-
-__device__ __forceinline__ void cp_async_bulk_tensor_3d_global_shared(
-    const void* map, int c0, int c1, int c2, unsigned src) {
-  asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3}], [%4];"
-               :: "l"(map), "r"(c0), "r"(c1), "r"(c2), "r"(src) : "memory");
-}
-
-__device__ __forceinline__ void cp_async_bulk_commit_group() {
-  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-}
-
-__device__ __forceinline__ void cp_async_bulk_wait_group_read_0() {
-  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
-}
-
-__device__ __forceinline__ void mbarrier_arrive_shared_cluster(unsigned bar) {
-  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" :: "r"(bar) : "memory");
-}
-
-__device__ __forceinline__ unsigned mapa_shared_cluster(unsigned address, unsigned cta) {
-  unsigned remote;
-  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(address), "r"(cta));
-  return remote;
-}
-
-__device__ __forceinline__ void cp_async_bulk_wait_group_0() {
-  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
-}
-
-__device__ __forceinline__ void barrier_cluster_arrive_release_aligned() {
-  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
-}
-
-__device__ __forceinline__ unsigned shared_address(const void* pointer) {
-  unsigned address;
-  asm("{ .reg .u64 a; cvta.to.shared.u64 a, %1; cvt.u32.u64 %0, a; }" : "=r"(address) : "l"(pointer));
-  return address;
-}
-
-}  // namespace ptx
+// device functions, as in helpers.cuh:
+//   prefetch_tensormap
+//   mbarrier_init_shared_cta
+//   fence_mbarrier_init_release_cluster
+//   barrier_cluster_arrive_relaxed_aligned
+//   barrier_cluster_wait_acquire_aligned
+//   cluster_ctarank
+//   wrap_add
+//   wrap_mul
+//   floor_div
+//   floor_mod
+//   mbarrier_try_wait_parity_shared_cta
+//   mbarrier_wait_parity
+//   mbarrier_arrive_expect_tx_shared_cta
+//   cp_async_bulk_tensor_2d_shared_global_multicast
+//   elect_sync
+//   cp_async_bulk_tensor_3d_global_shared
+//   cp_async_bulk_commit_group
+//   cp_async_bulk_wait_group_read_0
+//   mbarrier_arrive_shared_cluster
+//   mapa_shared_cluster
+//   cp_async_bulk_wait_group_0
+//   barrier_cluster_arrive_release_aligned
+//   shared_address
 
 extern "C" __global__ void __launch_bounds__(64, 1) pipe_copy_kernel(
     const __grid_constant__ px_array<float, 2> X,

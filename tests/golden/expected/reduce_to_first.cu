@@ -8,60 +8,17 @@ struct px_array {
   int shape[rank];
 };
 
-namespace ptx {
-
-__device__ __forceinline__ int cluster_ctarank() {
-  unsigned value;
-  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(value));
-  return (int)value;
-}
-
-__device__ __forceinline__ int cluster_ctaid_x() {
-  unsigned value;
-  asm("mov.u32 %0, %%cluster_ctaid.x;" : "=r"(value));
-  return (int)value;
-}
-
-__device__ __forceinline__ void barrier_cluster_arrive_release_aligned() {
-  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
-}
-
-__device__ __forceinline__ void barrier_cluster_wait_acquire_aligned() {
-  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-}
-
-// Signed integers wrap around, as the machine's do; C++ leaves that open.
-__device__ __forceinline__ int wrap_mul(int a, int b) { return (int)((unsigned)a * (unsigned)b); }
-__device__ __forceinline__ long long wrap_mul(long long a, long long b) {
-  return (long long)((unsigned long long)a * (unsigned long long)b);
-}
-
-// Signed integers wrap around, as the machine's do; C++ leaves that open.
-__device__ __forceinline__ int wrap_add(int a, int b) { return (int)((unsigned)a + (unsigned)b); }
-__device__ __forceinline__ long long wrap_add(long long a, long long b) {
-  return (long long)((unsigned long long)a + (unsigned long long)b);
-}
-
-// Sums of indices wrap around: one below 0 or beyond 2^31 is no smaller than any extent.
-__device__ __forceinline__ bool inside(unsigned i, int n) { return i < (unsigned)n; }
-
-__device__ __forceinline__ void reduce_add_f32_remote(unsigned address, float x) {
-  asm volatile("red.relaxed.cluster.shared::cluster.add.f32 [%0], %1;" :: "r"(address), "f"(x) : "memory");
-}
-
-__device__ __forceinline__ unsigned mapa_shared_cluster(unsigned address, unsigned cta) {
-  unsigned remote;
-  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(address), "r"(cta));
-  return remote;
-}
-
-__device__ __forceinline__ unsigned shared_address(const void* pointer) {
-  unsigned address;
-  asm("{ .reg .u64 a; cvta.to.shared.u64 a, %1; cvt.u32.u64 %0, a; }" : "=r"(address) : "l"(pointer));
-  return address;
-}
-
-}  // namespace ptx
+// device functions, as in helpers.cuh:
+//   cluster_ctarank
+//   cluster_ctaid_x
+//   barrier_cluster_arrive_release_aligned
+//   barrier_cluster_wait_acquire_aligned
+//   wrap_mul
+//   wrap_add
+//   inside
+//   reduce_add_f32_remote
+//   mapa_shared_cluster
+//   shared_address
 
 extern "C" __global__ void __launch_bounds__(128, 1) reduce_to_first_kernel(
     const __grid_constant__ px_array<float, 2> X,

@@ -8,66 +8,13 @@ struct px_array {
   int shape[rank];
 };
 
-namespace ptx {
-
-// Signed integers wrap around, as the machine's do; C++ leaves that open.
-__device__ __forceinline__ int wrap_mul(int a, int b) { return (int)((unsigned)a * (unsigned)b); }
-__device__ __forceinline__ long long wrap_mul(long long a, long long b) {
-  return (long long)((unsigned long long)a * (unsigned long long)b);
-}
-
-// Sums of indices wrap around: one below 0 or beyond 2^31 is no smaller than any extent.
-__device__ __forceinline__ bool inside(unsigned i, int n) { return i < (unsigned)n; }
-
-__device__ __forceinline__ float max_NaN_f32(float a, float b) {
-  float c;
-  asm("max.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b));
-  return c;
-}
-
-// Over all lanes. Floats go as integers of the same order; a NaN goes as the largest of them, 0x7fffffff.
-__device__ __forceinline__ float warp_max(float x) {
-  const int i = (int)__float_as_uint(max_NaN_f32(x, __int_as_float(0xff800000)));
-  const int found = __reduce_max_sync(0xffffffffu, i ^ (i >> 31 & 0x7fffffff));
-  return __int_as_float(found ^ (found >> 31 & 0x7fffffff));
-}
-
-// An element from its bits, and back.
-template <class T>
-struct bits {
-  static __device__ __forceinline__ T from(unsigned long long b) { return (T)b; }
-  static __device__ __forceinline__ unsigned long long of(T x) {
-    if constexpr (sizeof(T) == 1) return (unsigned char)x;
-    else if constexpr (sizeof(T) == 2) return (unsigned short)x;
-    else if constexpr (sizeof(T) == 4) return (unsigned)x;
-    else return (unsigned long long)x;
-  }
-};
-template <>
-struct bits<float> {
-  static __device__ __forceinline__ float from(unsigned long long b) { return __uint_as_float((unsigned)b); }
-  static __device__ __forceinline__ unsigned long long of(float x) { return __float_as_uint(x); }
-};
-template <>
-struct bits<double> {
-  static __device__ __forceinline__ double from(unsigned long long b) {
-    return __longlong_as_double((long long)b);
-  }
-  static __device__ __forceinline__ unsigned long long of(double x) {
-    return (unsigned long long)__double_as_longlong(x);
-  }
-};
-
-template <class T>
-__device__ __forceinline__ T shuffle_xor(T x, int mask) {
-  const unsigned long long b = bits<T>::of(x);
-  unsigned long long got = (unsigned)__shfl_xor_sync(0xffffffffu, (unsigned)b, mask);
-  if constexpr (sizeof(T) == 8)
-    got |= (unsigned long long)__shfl_xor_sync(0xffffffffu, (unsigned)(b >> 32), mask) << 32;
-  return bits<T>::from(got);
-}
-
-}  // namespace ptx
+// device functions, as in helpers.cuh:
+//   wrap_mul
+//   inside
+//   max_NaN_f32
+//   warp_max
+//   bits
+//   shuffle_xor
 
 extern "C" __global__ void __launch_bounds__(128, 1) softmax_kernel(
     const __grid_constant__ px_array<float, 2> X,

@@ -11,270 +11,43 @@ struct px_array {
 
 struct alignas(128) px_tensor_map { unsigned long long opaque[16]; };
 
-namespace ptx {
-
-__device__ __forceinline__ void prefetch_tensormap(const void* map) {
-  asm volatile("prefetch.tensormap [%0];" :: "l"(map) : "memory");
-}
-
-__device__ __forceinline__ void mbarrier_init_shared_cta(unsigned bar, unsigned count) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(bar), "r"(count) : "memory");
-}
-
-__device__ __forceinline__ void fence_mbarrier_init_release_cluster() {
-  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-}
-
-__device__ __forceinline__ void barrier_cluster_arrive_relaxed_aligned() {
-  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
-}
-
-__device__ __forceinline__ void barrier_cluster_wait_acquire_aligned() {
-  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-}
-
-__device__ __forceinline__ int cluster_ctarank() {
-  unsigned value;
-  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(value));
-  return (int)value;
-}
-
-// A count that is negative or not below the width leaves copies of the sign; C++ leaves that open.
-template <class T>
-__device__ __forceinline__ T shift_right(T a, T by) {
-  constexpr int width = 8 * sizeof(T);
-  return (T)((unsigned long long)by < width ? a >> by : a >> (width - 1) >> 1);
-}
-
-__device__ __forceinline__ int cluster_ctaid_x() {
-  unsigned value;
-  asm("mov.u32 %0, %%cluster_ctaid.x;" : "=r"(value));
-  return (int)value;
-}
-
-__device__ __forceinline__ int cluster_ctaid_y() {
-  unsigned value;
-  asm("mov.u32 %0, %%cluster_ctaid.y;" : "=r"(value));
-  return (int)value;
-}
-
-// Signed integers wrap around, as the machine's do; C++ leaves that open.
-__device__ __forceinline__ int wrap_mul(int a, int b) { return (int)((unsigned)a * (unsigned)b); }
-__device__ __forceinline__ long long wrap_mul(long long a, long long b) {
-  return (long long)((unsigned long long)a * (unsigned long long)b);
-}
-
-// Signed integers wrap around, as the machine's do; C++ leaves that open.
-__device__ __forceinline__ int wrap_add(int a, int b) { return (int)((unsigned)a + (unsigned)b); }
-__device__ __forceinline__ long long wrap_add(long long a, long long b) {
-  return (long long)((unsigned long long)a + (unsigned long long)b);
-}
-
-// A count that is negative or not below the width shifts everything out; C++ leaves that open.
-template <class T>
-__device__ __forceinline__ T shift_left(T a, T by) {
-  constexpr int width = 8 * sizeof(T);
-  if ((unsigned long long)by >= width) return 0;
-  if constexpr (width == 64) return (T)((unsigned long long)a << by);
-  else return (T)((unsigned)a << by);
-}
-
-__device__ __forceinline__ bool mbarrier_try_wait_parity_shared_cta(unsigned bar, unsigned parity) {
-  unsigned done;
-  asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
-               : "=r"(done) : "r"(bar), "r"(parity) : "memory");
-  return done != 0;
-}
-
-__device__ __forceinline__ void mbarrier_wait_parity(unsigned bar, unsigned parity) {
-  while (!mbarrier_try_wait_parity_shared_cta(bar, parity)) {}
-}
-
-__device__ __forceinline__ void mbarrier_arrive_expect_tx_shared_cta(unsigned bar, unsigned bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(bar), "r"(bytes) : "memory");
-}
-
-__device__ __forceinline__ void cp_async_bulk_tensor_2d_shared_global_multicast(
-    unsigned dst, const void* map, int c0, int c1, unsigned bar, unsigned short ctas) {
-  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;"
-               :: "r"(dst), "l"(map), "r"(c0), "r"(c1), "r"(bar), "h"(ctas) : "memory");
-}
-
-__device__ __forceinline__ void cp_async_bulk_tensor_2d_shared_global(
-    unsigned dst, const void* map, int c0, int c1, unsigned bar) {
-  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
-               :: "r"(dst), "l"(map), "r"(c0), "r"(c1), "r"(bar) : "memory");
-}
-
-__device__ __forceinline__ bool elect_sync() {
-  unsigned elected;
-  asm volatile("{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.u32 %0, 1, 0, p; }" : "=r"(elected));
-  return elected != 0;
-}
-
-__device__ __forceinline__ void wgmma_fence_sync_aligned() {
-  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-}
-
-__device__ __forceinline__ unsigned long long wgmma_descriptor(unsigned address, unsigned long long fields) {
-  // bits 0-13: address / 16; 16-29 and 32-45: byte offsets / 16; 62-63: swizzle
-  return fields | (address & 0x3ffff) >> 4;
-}
-
-__device__ __forceinline__ void wgmma_m64n64k16_f32_bf16_bf16(float* d, unsigned long long a, unsigned long long b, bool accumulate) {
-  asm volatile("{ .reg .pred p; setp.ne.b32 p, %34, 0;\n"
-    "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, %32, %33, p, 1, 1, 0, 0; }"
-    : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
-    : "l"(a), "l"(b), "r"((int)accumulate));
-}
-
-__device__ __forceinline__ void wgmma_commit_group_sync_aligned() {
-  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-}
-
-__device__ __forceinline__ void wgmma_wait_group_0() {
-  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-}
-
-template <int N>
-__device__ __forceinline__ void keep_float(float* x) {
-  #pragma unroll
-  for (int i = 0; i < N; ++i) asm volatile("" : "+f"(x[i]));
-}
-
-__device__ __forceinline__ void mbarrier_arrive_shared_cluster(unsigned bar) {
-  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" :: "r"(bar) : "memory");
-}
-
-__device__ __forceinline__ unsigned mapa_shared_cluster(unsigned address, unsigned cta) {
-  unsigned remote;
-  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(address), "r"(cta));
-  return remote;
-}
-
-// Signed integers wrap around, as the machine's do; C++ leaves that open.
-__device__ __forceinline__ int wrap_sub(int a, int b) { return (int)((unsigned)a - (unsigned)b); }
-__device__ __forceinline__ long long wrap_sub(long long a, long long b) {
-  return (long long)((unsigned long long)a - (unsigned long long)b);
-}
-
-// An element from its bits, and back.
-template <class T>
-struct bits {
-  static __device__ __forceinline__ T from(unsigned long long b) { return (T)b; }
-  static __device__ __forceinline__ unsigned long long of(T x) {
-    if constexpr (sizeof(T) == 1) return (unsigned char)x;
-    else if constexpr (sizeof(T) == 2) return (unsigned short)x;
-    else if constexpr (sizeof(T) == 4) return (unsigned)x;
-    else return (unsigned long long)x;
-  }
-};
-template <>
-struct bits<float> {
-  static __device__ __forceinline__ float from(unsigned long long b) { return __uint_as_float((unsigned)b); }
-  static __device__ __forceinline__ unsigned long long of(float x) { return __float_as_uint(x); }
-};
-template <>
-struct bits<double> {
-  static __device__ __forceinline__ double from(unsigned long long b) {
-    return __longlong_as_double((long long)b);
-  }
-  static __device__ __forceinline__ unsigned long long of(double x) {
-    return (unsigned long long)__double_as_longlong(x);
-  }
-};
-
-// N elements from the words that one access brings, and back.
-template <int N, class T>
-__device__ __forceinline__ void unpack(T* x, const unsigned (&words)[4]) {
-  #pragma unroll
-  for (int j = 0; j < N; ++j) {
-    if constexpr (sizeof(T) == 8)
-      x[j] = bits<T>::from(words[2 * j] | (unsigned long long)words[2 * j + 1] << 32);
-    else if constexpr (sizeof(T) == 4) x[j] = bits<T>::from(words[j]);
-    else if constexpr (sizeof(T) == 2) x[j] = bits<T>::from((unsigned short)(words[j / 2] >> j % 2 * 16));
-    else x[j] = bits<T>::from((unsigned char)(words[j / 4] >> j % 4 * 8));
-  }
-}
-template <int N, class T>
-__device__ __forceinline__ void pack(unsigned (&words)[4], const T* x) {
-  #pragma unroll
-  for (int j = 0; j < N; ++j) {
-    const unsigned long long b = bits<T>::of(x[j]);
-    if constexpr (sizeof(T) == 8) words[2 * j] = (unsigned)b, words[2 * j + 1] = (unsigned)(b >> 32);
-    else if constexpr (sizeof(T) == 4) words[j] = (unsigned)b;
-    else words[j * sizeof(T) / 4] |= (unsigned)b << j * sizeof(T) % 4 * 8;
-  }
-}
-
-// N consecutive elements into a peer's shared memory; their bytes complete on its barrier.
-template <int N, class T>
-__device__ __forceinline__ void st_async(unsigned address, const T* x, unsigned bar) {
-  constexpr int bytes = N * sizeof(T);
-  static_assert(bytes == 4 || bytes == 8 || bytes == 16, "st.async");
-  unsigned words[4] = {0, 0, 0, 0};
-  pack<N>(words, x);
-  if constexpr (bytes == 16) {
-    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];"
-                 :: "r"(address), "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]), "r"(bar) : "memory");
-  } else if constexpr (bytes == 8) {
-    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [%0], {%1, %2}, [%3];"
-                 :: "r"(address), "r"(words[0]), "r"(words[1]), "r"(bar) : "memory");
-  } else if constexpr (bytes == 4) {
-    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];"
-                 :: "r"(address), "r"(words[0]), "r"(bar) : "memory");
-  }
-}
-
-// N consecutive elements, aligned to their size, by one access.
-template <int N, class T>
-__device__ __forceinline__ void load_vector(T* x, const T* p) {
-  constexpr int bytes = N * sizeof(T);
-  unsigned words[4] = {0, 0, 0, 0};
-  if constexpr (bytes == 16) {
-    const uint4 v = *reinterpret_cast<const uint4*>(p);
-    words[0] = v.x, words[1] = v.y, words[2] = v.z, words[3] = v.w;
-  } else if constexpr (bytes == 8) {
-    const uint2 v = *reinterpret_cast<const uint2*>(p);
-    words[0] = v.x, words[1] = v.y;
-  } else if constexpr (bytes == 4) {
-    words[0] = *reinterpret_cast<const unsigned*>(p);
-  } else {
-    words[0] = *reinterpret_cast<const unsigned short*>(p);
-  }
-  unpack<N>(x, words);
-}
-
-template <int N, class T>
-__device__ __forceinline__ void store_vector(T* p, const T* x) {
-  constexpr int bytes = N * sizeof(T);
-  unsigned words[4] = {0, 0, 0, 0};
-  pack<N>(words, x);
-  if constexpr (bytes == 16) *reinterpret_cast<uint4*>(p) = make_uint4(words[0], words[1], words[2], words[3]);
-  else if constexpr (bytes == 8) *reinterpret_cast<uint2*>(p) = make_uint2(words[0], words[1]);
-  else if constexpr (bytes == 4) *reinterpret_cast<unsigned*>(p) = words[0];
-  else *reinterpret_cast<unsigned short*>(p) = (unsigned short)words[0];
-}
-
-template <int id, int threads>
-__device__ __forceinline__ void bar_sync() {
-  asm volatile("bar.sync %0, %1;" :: "n"(id), "n"(threads) : "memory");
-}
-
-// Sums of indices wrap around: one below 0 or beyond 2^31 is no smaller than any extent.
-__device__ __forceinline__ bool inside(unsigned i, int n) { return i < (unsigned)n; }
-
-__device__ __forceinline__ void barrier_cluster_arrive_release_aligned() {
-  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
-}
-
-__device__ __forceinline__ unsigned shared_address(const void* pointer) {
-  unsigned address;
-  asm("{ .reg .u64 a; cvta.to.shared.u64 a, %1; cvt.u32.u64 %0, a; }" : "=r"(address) : "l"(pointer));
-  return address;
-}
-
-}  // namespace ptx
+// device functions, as in helpers.cuh:
+//   prefetch_tensormap
+//   mbarrier_init_shared_cta
+//   fence_mbarrier_init_release_cluster
+//   barrier_cluster_arrive_relaxed_aligned
+//   barrier_cluster_wait_acquire_aligned
+//   cluster_ctarank
+//   shift_right
+//   cluster_ctaid_x
+//   cluster_ctaid_y
+//   wrap_mul
+//   wrap_add
+//   shift_left
+//   mbarrier_try_wait_parity_shared_cta
+//   mbarrier_wait_parity
+//   mbarrier_arrive_expect_tx_shared_cta
+//   cp_async_bulk_tensor_2d_shared_global_multicast
+//   cp_async_bulk_tensor_2d_shared_global
+//   elect_sync
+//   wgmma_fence_sync_aligned
+//   wgmma_descriptor
+//   wgmma_m64n64k16_f32_bf16_bf16
+//   wgmma_commit_group_sync_aligned
+//   wgmma_wait_group_0
+//   keep_float
+//   mbarrier_arrive_shared_cluster
+//   mapa_shared_cluster
+//   wrap_sub
+//   bits
+//   unpack
+//   st_async
+//   load_vector
+//   store_vector
+//   bar_sync
+//   inside
+//   barrier_cluster_arrive_release_aligned
+//   shared_address
 
 extern "C" __global__ void __launch_bounds__(160, 1) split_k_kernel(
     const __grid_constant__ px_array<px_bf16, 2> A,

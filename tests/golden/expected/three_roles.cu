@@ -10,178 +10,27 @@ struct px_array {
 
 struct alignas(128) px_tensor_map { unsigned long long opaque[16]; };
 
-namespace ptx {
-
-__device__ __forceinline__ void prefetch_tensormap(const void* map) {
-  asm volatile("prefetch.tensormap [%0];" :: "l"(map) : "memory");
-}
-
-__device__ __forceinline__ void mbarrier_init_shared_cta(unsigned bar, unsigned count) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(bar), "r"(count) : "memory");
-}
-
-__device__ __forceinline__ void fence_mbarrier_init_release_cluster() {
-  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-}
-
-// Signed integers wrap around, as the machine's do; C++ leaves that open.
-__device__ __forceinline__ int wrap_mul(int a, int b) { return (int)((unsigned)a * (unsigned)b); }
-__device__ __forceinline__ long long wrap_mul(long long a, long long b) {
-  return (long long)((unsigned long long)a * (unsigned long long)b);
-}
-
-template <int registers>
-__device__ __forceinline__ void setmaxnreg_dec() {
-  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(registers));
-}
-
-__device__ __forceinline__ void mbarrier_arrive_expect_tx_shared_cta(unsigned bar, unsigned bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(bar), "r"(bytes) : "memory");
-}
-
-__device__ __forceinline__ void cp_async_bulk_tensor_2d_shared_global(
-    unsigned dst, const void* map, int c0, int c1, unsigned bar) {
-  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
-               :: "r"(dst), "l"(map), "r"(c0), "r"(c1), "r"(bar) : "memory");
-}
-
-__device__ __forceinline__ bool elect_sync() {
-  unsigned elected;
-  asm volatile("{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.u32 %0, 1, 0, p; }" : "=r"(elected));
-  return elected != 0;
-}
-
-template <int registers>
-__device__ __forceinline__ void setmaxnreg_inc() {
-  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(registers));
-}
-
-__device__ __forceinline__ bool mbarrier_try_wait_parity_shared_cta(unsigned bar, unsigned parity) {
-  unsigned done;
-  asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
-               : "=r"(done) : "r"(bar), "r"(parity) : "memory");
-  return done != 0;
-}
-
-__device__ __forceinline__ void mbarrier_wait_parity(unsigned bar, unsigned parity) {
-  while (!mbarrier_try_wait_parity_shared_cta(bar, parity)) {}
-}
-
-// An element from its bits, and back.
-template <class T>
-struct bits {
-  static __device__ __forceinline__ T from(unsigned long long b) { return (T)b; }
-  static __device__ __forceinline__ unsigned long long of(T x) {
-    if constexpr (sizeof(T) == 1) return (unsigned char)x;
-    else if constexpr (sizeof(T) == 2) return (unsigned short)x;
-    else if constexpr (sizeof(T) == 4) return (unsigned)x;
-    else return (unsigned long long)x;
-  }
-};
-template <>
-struct bits<float> {
-  static __device__ __forceinline__ float from(unsigned long long b) { return __uint_as_float((unsigned)b); }
-  static __device__ __forceinline__ unsigned long long of(float x) { return __float_as_uint(x); }
-};
-template <>
-struct bits<double> {
-  static __device__ __forceinline__ double from(unsigned long long b) {
-    return __longlong_as_double((long long)b);
-  }
-  static __device__ __forceinline__ unsigned long long of(double x) {
-    return (unsigned long long)__double_as_longlong(x);
-  }
-};
-
-// N elements from the words that one access brings, and back.
-template <int N, class T>
-__device__ __forceinline__ void unpack(T* x, const unsigned (&words)[4]) {
-  #pragma unroll
-  for (int j = 0; j < N; ++j) {
-    if constexpr (sizeof(T) == 8)
-      x[j] = bits<T>::from(words[2 * j] | (unsigned long long)words[2 * j + 1] << 32);
-    else if constexpr (sizeof(T) == 4) x[j] = bits<T>::from(words[j]);
-    else if constexpr (sizeof(T) == 2) x[j] = bits<T>::from((unsigned short)(words[j / 2] >> j % 2 * 16));
-    else x[j] = bits<T>::from((unsigned char)(words[j / 4] >> j % 4 * 8));
-  }
-}
-template <int N, class T>
-__device__ __forceinline__ void pack(unsigned (&words)[4], const T* x) {
-  #pragma unroll
-  for (int j = 0; j < N; ++j) {
-    const unsigned long long b = bits<T>::of(x[j]);
-    if constexpr (sizeof(T) == 8) words[2 * j] = (unsigned)b, words[2 * j + 1] = (unsigned)(b >> 32);
-    else if constexpr (sizeof(T) == 4) words[j] = (unsigned)b;
-    else words[j * sizeof(T) / 4] |= (unsigned)b << j * sizeof(T) % 4 * 8;
-  }
-}
-
-// N consecutive elements, aligned to their size, by one access.
-template <int N, class T>
-__device__ __forceinline__ void load_vector(T* x, const T* p) {
-  constexpr int bytes = N * sizeof(T);
-  unsigned words[4] = {0, 0, 0, 0};
-  if constexpr (bytes == 16) {
-    const uint4 v = *reinterpret_cast<const uint4*>(p);
-    words[0] = v.x, words[1] = v.y, words[2] = v.z, words[3] = v.w;
-  } else if constexpr (bytes == 8) {
-    const uint2 v = *reinterpret_cast<const uint2*>(p);
-    words[0] = v.x, words[1] = v.y;
-  } else if constexpr (bytes == 4) {
-    words[0] = *reinterpret_cast<const unsigned*>(p);
-  } else {
-    words[0] = *reinterpret_cast<const unsigned short*>(p);
-  }
-  unpack<N>(x, words);
-}
-
-__device__ __forceinline__ float exp2_approx(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-
-template <int N, class T>
-__device__ __forceinline__ void store_vector(T* p, const T* x) {
-  constexpr int bytes = N * sizeof(T);
-  unsigned words[4] = {0, 0, 0, 0};
-  pack<N>(words, x);
-  if constexpr (bytes == 16) *reinterpret_cast<uint4*>(p) = make_uint4(words[0], words[1], words[2], words[3]);
-  else if constexpr (bytes == 8) *reinterpret_cast<uint2*>(p) = make_uint2(words[0], words[1]);
-  else if constexpr (bytes == 4) *reinterpret_cast<unsigned*>(p) = words[0];
-  else *reinterpret_cast<unsigned short*>(p) = (unsigned short)words[0];
-}
-
-template <int id, int threads>
-__device__ __forceinline__ void bar_sync() {
-  asm volatile("bar.sync %0, %1;" :: "n"(id), "n"(threads) : "memory");
-}
-
-// Sums of indices wrap around: one below 0 or beyond 2^31 is no smaller than any extent.
-__device__ __forceinline__ bool inside(unsigned i, int n) { return i < (unsigned)n; }
-
-// 8 or 16 bytes to global memory where `inside`, by one instruction. Where vectors lie strides apart, the compiler
-// derives each word's address from the vector before, and a plain store of a vector falls apart into its words.
-template <int N, class T>
-__device__ __forceinline__ void store_vector_if(T* p, const T* x, bool inside) {
-  constexpr int bytes = N * sizeof(T);
-  unsigned words[4] = {0, 0, 0, 0};
-  pack<N>(words, x);
-  if constexpr (bytes == 16)
-    asm volatile("{ .reg .pred p; setp.ne.u32 p, %5, 0; @p st.global.v4.u32 [%4], {%0, %1, %2, %3}; }"
-                 :: "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]), "l"(p), "r"((unsigned)inside) : "memory");
-  else
-    asm volatile("{ .reg .pred p; setp.ne.u32 p, %3, 0; @p st.global.v2.u32 [%2], {%0, %1}; }"
-                 :: "r"(words[0]), "r"(words[1]), "l"(p), "r"((unsigned)inside) : "memory");
-}
-
-__device__ __forceinline__ unsigned shared_address(const void* pointer) {
-  unsigned address;
-  asm("{ .reg .u64 a; cvta.to.shared.u64 a, %1; cvt.u32.u64 %0, a; }" : "=r"(address) : "l"(pointer));
-  return address;
-}
-
-}  // namespace ptx
+// device functions, as in helpers.cuh:
+//   prefetch_tensormap
+//   mbarrier_init_shared_cta
+//   fence_mbarrier_init_release_cluster
+//   wrap_mul
+//   setmaxnreg_dec
+//   mbarrier_arrive_expect_tx_shared_cta
+//   cp_async_bulk_tensor_2d_shared_global
+//   elect_sync
+//   setmaxnreg_inc
+//   mbarrier_try_wait_parity_shared_cta
+//   mbarrier_wait_parity
+//   bits
+//   unpack
+//   load_vector
+//   exp2_approx
+//   store_vector
+//   bar_sync
+//   inside
+//   store_vector_if
+//   shared_address
 
 extern "C" __global__ void __launch_bounds__(384, 1) three_roles_kernel(
     const __grid_constant__ px_array<float, 2> X,

@@ -10,74 +10,20 @@ struct px_array {
 
 struct alignas(128) px_tensor_map { unsigned long long opaque[16]; };
 
-namespace ptx {
-
-__device__ __forceinline__ void prefetch_tensormap(const void* map) {
-  asm volatile("prefetch.tensormap [%0];" :: "l"(map) : "memory");
-}
-
-__device__ __forceinline__ void mbarrier_init_shared_cta(unsigned bar, unsigned count) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(bar), "r"(count) : "memory");
-}
-
-__device__ __forceinline__ void fence_mbarrier_init_release_cluster() {
-  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-}
-
-// Signed integers wrap around, as the machine's do; C++ leaves that open.
-__device__ __forceinline__ int wrap_mul(int a, int b) { return (int)((unsigned)a * (unsigned)b); }
-__device__ __forceinline__ long long wrap_mul(long long a, long long b) {
-  return (long long)((unsigned long long)a * (unsigned long long)b);
-}
-
-__device__ __forceinline__ void mbarrier_arrive_expect_tx_shared_cta(unsigned bar, unsigned bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(bar), "r"(bytes) : "memory");
-}
-
-__device__ __forceinline__ void cp_async_bulk_tensor_2d_shared_global(
-    unsigned dst, const void* map, int c0, int c1, unsigned bar) {
-  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
-               :: "r"(dst), "l"(map), "r"(c0), "r"(c1), "r"(bar) : "memory");
-}
-
-__device__ __forceinline__ bool mbarrier_try_wait_parity_shared_cta(unsigned bar, unsigned parity) {
-  unsigned done;
-  asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
-               : "=r"(done) : "r"(bar), "r"(parity) : "memory");
-  return done != 0;
-}
-
-__device__ __forceinline__ void mbarrier_wait_parity(unsigned bar, unsigned parity) {
-  while (!mbarrier_try_wait_parity_shared_cta(bar, parity)) {}
-}
-
-__device__ __forceinline__ void cp_async_bulk_tensor_2d_global_shared(
-    const void* map, int c0, int c1, unsigned src) {
-  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%1, %2}], [%3];"
-               :: "l"(map), "r"(c0), "r"(c1), "r"(src) : "memory");
-}
-
-__device__ __forceinline__ void cp_async_bulk_commit_group() {
-  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-}
-
-__device__ __forceinline__ void cp_async_bulk_wait_group_0() {
-  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
-}
-
-__device__ __forceinline__ bool elect_sync() {
-  unsigned elected;
-  asm volatile("{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.u32 %0, 1, 0, p; }" : "=r"(elected));
-  return elected != 0;
-}
-
-__device__ __forceinline__ unsigned shared_address(const void* pointer) {
-  unsigned address;
-  asm("{ .reg .u64 a; cvta.to.shared.u64 a, %1; cvt.u32.u64 %0, a; }" : "=r"(address) : "l"(pointer));
-  return address;
-}
-
-}  // namespace ptx
+// device functions, as in helpers.cuh:
+//   prefetch_tensormap
+//   mbarrier_init_shared_cta
+//   fence_mbarrier_init_release_cluster
+//   wrap_mul
+//   mbarrier_arrive_expect_tx_shared_cta
+//   cp_async_bulk_tensor_2d_shared_global
+//   mbarrier_try_wait_parity_shared_cta
+//   mbarrier_wait_parity
+//   cp_async_bulk_tensor_2d_global_shared
+//   cp_async_bulk_commit_group
+//   cp_async_bulk_wait_group_0
+//   elect_sync
+//   shared_address
 
 extern "C" __global__ void __launch_bounds__(128, 1) tma_copy_kernel(
     const __grid_constant__ px_array<float, 2> X,

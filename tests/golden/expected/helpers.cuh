@@ -1,0 +1,651 @@
+// Each device function of the golden kernels, once.
+
+// == argmax_takes
+// Whether the element x at i comes before y at j: the larger one, of equals the first. A NaN is larger than all.
+template <class T>
+__device__ __forceinline__ bool argmax_takes(T x, int i, T y, int j) {
+  return i < j ? x >= y || x != x : !(x <= y) && y == y;
+}
+
+// == bar_sync
+template <int id, int threads>
+__device__ __forceinline__ void bar_sync() {
+  asm volatile("bar.sync %0, %1;" :: "n"(id), "n"(threads) : "memory");
+}
+
+// == barrier_cluster_arrive_relaxed_aligned
+__device__ __forceinline__ void barrier_cluster_arrive_relaxed_aligned() {
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
+
+// == barrier_cluster_arrive_release_aligned
+__device__ __forceinline__ void barrier_cluster_arrive_release_aligned() {
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+
+// == barrier_cluster_wait_acquire_aligned
+__device__ __forceinline__ void barrier_cluster_wait_acquire_aligned() {
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+// == bf16_to_float
+__device__ __forceinline__ float bf16_to_float(px_bf16 x) {
+  return __uint_as_float((unsigned)x << 16);
+}
+
+// == bits
+// An element from its bits, and back.
+template <class T>
+struct bits {
+  static __device__ __forceinline__ T from(unsigned long long b) { return (T)b; }
+  static __device__ __forceinline__ unsigned long long of(T x) {
+    if constexpr (sizeof(T) == 1) return (unsigned char)x;
+    else if constexpr (sizeof(T) == 2) return (unsigned short)x;
+    else if constexpr (sizeof(T) == 4) return (unsigned)x;
+    else return (unsigned long long)x;
+  }
+};
+template <>
+struct bits<float> {
+  static __device__ __forceinline__ float from(unsigned long long b) { return __uint_as_float((unsigned)b); }
+  static __device__ __forceinline__ unsigned long long of(float x) { return __float_as_uint(x); }
+};
+template <>
+struct bits<double> {
+  static __device__ __forceinline__ double from(unsigned long long b) {
+    return __longlong_as_double((long long)b);
+  }
+  static __device__ __forceinline__ unsigned long long of(double x) {
+    return (unsigned long long)__double_as_longlong(x);
+  }
+};
+
+// == bulk_load
+template <class T>
+__device__ __forceinline__ void bulk_load(T* dst, const T* src, int start, int size, int n, unsigned bar) {
+  const px_inside<T> in(start, size, n);
+  if (in.first == 0 && in.whole == n) {
+    cp_async_bulk_shared_global(shared_address(dst), src, n * sizeof(T), bar);
+    return;
+  }
+  const unsigned bytes = (in.whole - in.first) * sizeof(T);
+  if (bytes != 0) cp_async_bulk_shared_global(shared_address(dst + in.first), src + in.first, bytes, bar);
+  for (int i = 0; i < in.first; ++i) dst[i] = T(0);
+  for (int i = in.whole; i < n; ++i) dst[i] = i < in.last ? src[i] : T(0);
+  __threadfence_block();  // whoever waits for the credit below sees these stores,
+  fence_proxy_async_shared_cta();  // and so does a copy that reads them later
+  mbarrier_complete_tx_relaxed_cta_shared_cta(bar, n * sizeof(T) - bytes);
+}
+
+// == bulk_store
+template <class T>
+__device__ __forceinline__ void bulk_store(T* dst, int start, int size, int n, const T* src) {
+  const px_inside<T> in(start, size, n);
+  const unsigned bytes = (in.whole - in.first) * sizeof(T);
+  if (bytes != 0) cp_async_bulk_global_shared(dst + in.first, shared_address(src + in.first), bytes);
+  for (int i = in.whole; i < in.last; ++i) dst[i] = src[i];
+}
+
+// == cluster_ctaid_x
+__device__ __forceinline__ int cluster_ctaid_x() {
+  unsigned value;
+  asm("mov.u32 %0, %%cluster_ctaid.x;" : "=r"(value));
+  return (int)value;
+}
+
+// == cluster_ctaid_y
+__device__ __forceinline__ int cluster_ctaid_y() {
+  unsigned value;
+  asm("mov.u32 %0, %%cluster_ctaid.y;" : "=r"(value));
+  return (int)value;
+}
+
+// == cluster_ctarank
+__device__ __forceinline__ int cluster_ctarank() {
+  unsigned value;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(value));
+  return (int)value;
+}
+
+// == cp_async_bulk_commit_group
+__device__ __forceinline__ void cp_async_bulk_commit_group() {
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+// == cp_async_bulk_global_shared
+__device__ __forceinline__ void cp_async_bulk_global_shared(void* dst, unsigned src, unsigned bytes) {
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;"
+               :: "l"(dst), "r"(src), "r"(bytes) : "memory");
+}
+
+// == cp_async_bulk_prefetch_tensor_2d_L2_global_tile
+__device__ __forceinline__ void cp_async_bulk_prefetch_tensor_2d_L2_global_tile(
+    const void* map, int c0, int c1) {
+  asm volatile("cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%0, {%1, %2}];"
+               :: "l"(map), "r"(c0), "r"(c1) : "memory");
+}
+
+// == cp_async_bulk_shared_global
+__device__ __forceinline__ void cp_async_bulk_shared_global(
+    unsigned dst, const void* src, unsigned bytes, unsigned bar) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+               :: "r"(dst), "l"(src), "r"(bytes), "r"(bar) : "memory");
+}
+
+// == cp_async_bulk_shared_shared
+__device__ __forceinline__ void cp_async_bulk_shared_shared(
+    unsigned dst, unsigned src, unsigned bytes, unsigned bar) {
+  asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+               :: "r"(dst), "r"(src), "r"(bytes), "r"(bar) : "memory");
+}
+
+// == cp_async_bulk_tensor_2d_global_shared
+__device__ __forceinline__ void cp_async_bulk_tensor_2d_global_shared(
+    const void* map, int c0, int c1, unsigned src) {
+  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%1, %2}], [%3];"
+               :: "l"(map), "r"(c0), "r"(c1), "r"(src) : "memory");
+}
+
+// == cp_async_bulk_tensor_2d_shared_global
+__device__ __forceinline__ void cp_async_bulk_tensor_2d_shared_global(
+    unsigned dst, const void* map, int c0, int c1, unsigned bar) {
+  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
+               :: "r"(dst), "l"(map), "r"(c0), "r"(c1), "r"(bar) : "memory");
+}
+
+// == cp_async_bulk_tensor_2d_shared_global_cache_hint
+__device__ __forceinline__ void cp_async_bulk_tensor_2d_shared_global_cache_hint(
+    unsigned dst, const void* map, int c0, int c1, unsigned bar, unsigned long long policy) {
+  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, {%2, %3}], [%4], %5;"
+               :: "r"(dst), "l"(map), "r"(c0), "r"(c1), "r"(bar), "l"(policy) : "memory");
+}
+
+// == cp_async_bulk_tensor_2d_shared_global_multicast
+__device__ __forceinline__ void cp_async_bulk_tensor_2d_shared_global_multicast(
+    unsigned dst, const void* map, int c0, int c1, unsigned bar, unsigned short ctas) {
+  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;"
+               :: "r"(dst), "l"(map), "r"(c0), "r"(c1), "r"(bar), "h"(ctas) : "memory");
+}
+
+// == cp_async_bulk_tensor_3d_global_shared
+__device__ __forceinline__ void cp_async_bulk_tensor_3d_global_shared(
+    const void* map, int c0, int c1, int c2, unsigned src) {
+  asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3}], [%4];"
+               :: "l"(map), "r"(c0), "r"(c1), "r"(c2), "r"(src) : "memory");
+}
+
+// == cp_async_bulk_wait_group_0
+__device__ __forceinline__ void cp_async_bulk_wait_group_0() {
+  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
+
+// == cp_async_bulk_wait_group_read_0
+__device__ __forceinline__ void cp_async_bulk_wait_group_read_0() {
+  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+
+// == cp_reduce_async_bulk_tensor_2d_global_shared_add
+__device__ __forceinline__ void cp_reduce_async_bulk_tensor_2d_global_shared_add(
+    const void* map, int c0, int c1, unsigned src) {
+  asm volatile("cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group [%0, {%1, %2}], [%3];"
+               :: "l"(map), "r"(c0), "r"(c1), "r"(src) : "memory");
+}
+
+// == elect_sync
+__device__ __forceinline__ bool elect_sync() {
+  unsigned elected;
+  asm volatile("{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.u32 %0, 1, 0, p; }" : "=r"(elected));
+  return elected != 0;
+}
+
+// == exp2_approx
+__device__ __forceinline__ float exp2_approx(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+// == f8e4m3_pair_from_float
+__device__ __forceinline__ void f8e4m3_pair_from_float(px_f8e4m3* y, float low, float high) {
+  unsigned short pair;
+  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(high), "f"(low));
+  y[0] = (px_f8e4m3)pair;
+  y[1] = (px_f8e4m3)(pair >> 8);
+}
+
+// == fence_acq_rel_cluster
+__device__ __forceinline__ void fence_acq_rel_cluster() {
+  asm volatile("fence.acq_rel.cluster;" ::: "memory");
+}
+
+// == fence_mbarrier_init_release_cluster
+__device__ __forceinline__ void fence_mbarrier_init_release_cluster() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+// == fence_proxy_async_shared_cta
+__device__ __forceinline__ void fence_proxy_async_shared_cta() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+// == fill_vector
+template <int N, class T, class V>
+__device__ __forceinline__ void fill_vector(T* x, V value) {
+  #pragma unroll
+  for (int j = 0; j < N; ++j) x[j] = (T)value;
+}
+
+// == fill_words
+// N narrow elements of type T. T is named by the caller: the value's own type may be wider.
+template <int N, class T>
+__device__ __forceinline__ void fill_words(unsigned* words, T value) {
+  unsigned word = (unsigned)bits<T>::of(value);
+  if constexpr (sizeof(T) == 2) word *= 0x10001u;
+  if constexpr (sizeof(T) == 1) word *= 0x1010101u;
+  #pragma unroll
+  for (int j = 0; j < N * (int)sizeof(T) / 4; ++j) words[j] = word;
+}
+
+// == floor_div
+// Rounds down. By 0: 0. By -1: the negative number, which wraps around.
+template <class T>
+__device__ __forceinline__ T floor_div(T a, T b) {
+  if constexpr ((T)-1 < (T)1) {
+    if (b == 0 || b == -1) return b == 0 ? 0 : (T)(0 - (unsigned long long)a);
+    return (T)(a / b - (a % b != 0 && (a < 0) != (b < 0)));
+  } else {
+    return b == 0 ? 0 : (T)(a / b);
+  }
+}
+
+// == floor_mod
+// The remainder has the divisor's sign. By 0 and by -1: 0.
+template <class T>
+__device__ __forceinline__ T floor_mod(T a, T b) {
+  if constexpr ((T)-1 < (T)1) {
+    if (b == 0 || b == -1) return 0;
+    const T r = (T)(a % b);
+    return (T)(r != 0 && (r < 0) != (b < 0) ? r + b : r);
+  } else {
+    return b == 0 ? 0 : (T)(a % b);
+  }
+}
+
+// == inside
+// Sums of indices wrap around: one below 0 or beyond 2^31 is no smaller than any extent.
+__device__ __forceinline__ bool inside(unsigned i, int n) { return i < (unsigned)n; }
+
+// == keep_float
+template <int N>
+__device__ __forceinline__ void keep_float(float* x) {
+  #pragma unroll
+  for (int i = 0; i < N; ++i) asm volatile("" : "+f"(x[i]));
+}
+
+// == load_vector
+// N consecutive elements, aligned to their size, by one access.
+template <int N, class T>
+__device__ __forceinline__ void load_vector(T* x, const T* p) {
+  constexpr int bytes = N * sizeof(T);
+  unsigned words[4] = {0, 0, 0, 0};
+  if constexpr (bytes == 16) {
+    const uint4 v = *reinterpret_cast<const uint4*>(p);
+    words[0] = v.x, words[1] = v.y, words[2] = v.z, words[3] = v.w;
+  } else if constexpr (bytes == 8) {
+    const uint2 v = *reinterpret_cast<const uint2*>(p);
+    words[0] = v.x, words[1] = v.y;
+  } else if constexpr (bytes == 4) {
+    words[0] = *reinterpret_cast<const unsigned*>(p);
+  } else {
+    words[0] = *reinterpret_cast<const unsigned short*>(p);
+  }
+  unpack<N>(x, words);
+}
+
+// == load_words
+// N consecutive narrow elements, aligned to their size, as words.
+template <int N, class T>
+__device__ __forceinline__ void load_words(unsigned* words, const T* p) {
+  constexpr int bytes = N * sizeof(T);
+  if constexpr (bytes == 16) {
+    const uint4 v = *reinterpret_cast<const uint4*>(p);
+    words[0] = v.x, words[1] = v.y, words[2] = v.z, words[3] = v.w;
+  } else if constexpr (bytes == 8) {
+    const uint2 v = *reinterpret_cast<const uint2*>(p);
+    words[0] = v.x, words[1] = v.y;
+  } else {
+    words[0] = *reinterpret_cast<const unsigned*>(p);
+  }
+}
+
+// == mapa_shared_cluster
+__device__ __forceinline__ unsigned mapa_shared_cluster(unsigned address, unsigned cta) {
+  unsigned remote;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(address), "r"(cta));
+  return remote;
+}
+
+// == max_NaN_f32
+__device__ __forceinline__ float max_NaN_f32(float a, float b) {
+  float c;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b));
+  return c;
+}
+
+// == maximum
+template <class T>
+__device__ __forceinline__ T maximum(T a, T b) { return a > b ? a : b; }
+
+// == mbarrier_arrive_expect_tx_shared_cta
+__device__ __forceinline__ void mbarrier_arrive_expect_tx_shared_cta(unsigned bar, unsigned bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(bar), "r"(bytes) : "memory");
+}
+
+// == mbarrier_arrive_shared_cluster
+__device__ __forceinline__ void mbarrier_arrive_shared_cluster(unsigned bar) {
+  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" :: "r"(bar) : "memory");
+}
+
+// == mbarrier_arrive_shared_cta
+__device__ __forceinline__ void mbarrier_arrive_shared_cta(unsigned bar) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(bar) : "memory");
+}
+
+// == mbarrier_complete_tx_relaxed_cluster_shared_cluster
+__device__ __forceinline__ void mbarrier_complete_tx_relaxed_cluster_shared_cluster(
+    unsigned bar, unsigned bytes) {
+  asm volatile("mbarrier.complete_tx.relaxed.cluster.shared::cluster.b64 [%0], %1;"
+               :: "r"(bar), "r"(bytes) : "memory");
+}
+
+// == mbarrier_complete_tx_relaxed_cta_shared_cta
+__device__ __forceinline__ void mbarrier_complete_tx_relaxed_cta_shared_cta(unsigned bar, unsigned bytes) {
+  asm volatile("mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [%0], %1;" :: "r"(bar), "r"(bytes) : "memory");
+}
+
+// == mbarrier_init_shared_cta
+__device__ __forceinline__ void mbarrier_init_shared_cta(unsigned bar, unsigned count) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(bar), "r"(count) : "memory");
+}
+
+// == mbarrier_try_wait_parity_acquire_cluster_shared_cta
+__device__ __forceinline__ bool mbarrier_try_wait_parity_acquire_cluster_shared_cta(
+    unsigned bar, unsigned parity) {
+  unsigned done;
+  asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+               : "=r"(done) : "r"(bar), "r"(parity) : "memory");
+  return done != 0;
+}
+
+// == mbarrier_try_wait_parity_shared_cta
+__device__ __forceinline__ bool mbarrier_try_wait_parity_shared_cta(unsigned bar, unsigned parity) {
+  unsigned done;
+  asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+               : "=r"(done) : "r"(bar), "r"(parity) : "memory");
+  return done != 0;
+}
+
+// == mbarrier_wait_parity
+__device__ __forceinline__ void mbarrier_wait_parity(unsigned bar, unsigned parity) {
+  while (!mbarrier_try_wait_parity_shared_cta(bar, parity)) {}
+}
+
+// == mbarrier_wait_parity_acquire_cluster
+__device__ __forceinline__ void mbarrier_wait_parity_acquire_cluster(unsigned bar, unsigned parity) {
+  while (!mbarrier_try_wait_parity_acquire_cluster_shared_cta(bar, parity)) {}
+}
+
+// == prefetch_tensormap
+__device__ __forceinline__ void prefetch_tensormap(const void* map) {
+  asm volatile("prefetch.tensormap [%0];" :: "l"(map) : "memory");
+}
+
+// == px_inside
+// The elements [first, last) of a run lie inside the row; up to `whole` they are whole 16-byte pieces.
+template <class T>
+struct px_inside {
+  int first, last, whole;
+  __device__ __forceinline__ px_inside(int start, int size, int n) {
+    const long long left = (long long)size - start;
+    first = start < 0 ? (start > -n ? -start : n) : 0;
+    last = left < first ? first : left < n ? (int)left : n;
+    whole = first + (last - first) * (int)sizeof(T) / 16 * 16 / (int)sizeof(T);
+  }
+};
+
+// == px_stop
+__device__ __noinline__ void px_stop(unsigned long long* debug, int site, unsigned parity, int index) {
+  // The first thread to come here leaves a record for the host and ends the grid; the others give it the time.
+  unsigned long long claimed;
+  asm volatile("atom.relaxed.sys.global.cas.b64 %0, [%1], 0, 1;" : "=l"(claimed) : "l"(debug) : "memory");
+  if (claimed == 0) {
+    volatile unsigned long long* record = debug;
+    record[1] = site;
+    record[2] = blockIdx.x + gridDim.x * (blockIdx.y + (unsigned long long)gridDim.y * blockIdx.z);
+    record[3] = threadIdx.x / 32;
+    record[4] = parity;
+    record[5] = (long long)index;
+    __threadfence_system();
+    record[0] = 2;
+    __threadfence_system();
+  } else {
+    for (int i = 0; i < 1000; ++i) __nanosleep(1000000);
+  }
+  asm volatile("trap;");
+}
+
+// == reduce_add_f32_remote
+__device__ __forceinline__ void reduce_add_f32_remote(unsigned address, float x) {
+  asm volatile("red.relaxed.cluster.shared::cluster.add.f32 [%0], %1;" :: "r"(address), "f"(x) : "memory");
+}
+
+// == reduce_add_i32_global
+__device__ __forceinline__ void reduce_add_i32_global(int* p, int x) {
+  asm volatile("red.relaxed.gpu.global.add.s32 [%0], %1;" :: "l"(__cvta_generic_to_global(p)), "r"(x) : "memory");
+}
+
+// == setmaxnreg_dec
+template <int registers>
+__device__ __forceinline__ void setmaxnreg_dec() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(registers));
+}
+
+// == setmaxnreg_inc
+template <int registers>
+__device__ __forceinline__ void setmaxnreg_inc() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(registers));
+}
+
+// == shared_address
+__device__ __forceinline__ unsigned shared_address(const void* pointer) {
+  unsigned address;
+  asm("{ .reg .u64 a; cvta.to.shared.u64 a, %1; cvt.u32.u64 %0, a; }" : "=r"(address) : "l"(pointer));
+  return address;
+}
+
+// == shift_left
+// A count that is negative or not below the width shifts everything out; C++ leaves that open.
+template <class T>
+__device__ __forceinline__ T shift_left(T a, T by) {
+  constexpr int width = 8 * sizeof(T);
+  if ((unsigned long long)by >= width) return 0;
+  if constexpr (width == 64) return (T)((unsigned long long)a << by);
+  else return (T)((unsigned)a << by);
+}
+
+// == shift_right
+// A count that is negative or not below the width leaves copies of the sign; C++ leaves that open.
+template <class T>
+__device__ __forceinline__ T shift_right(T a, T by) {
+  constexpr int width = 8 * sizeof(T);
+  return (T)((unsigned long long)by < width ? a >> by : a >> (width - 1) >> 1);
+}
+
+// == shuffle_xor
+template <class T>
+__device__ __forceinline__ T shuffle_xor(T x, int mask) {
+  const unsigned long long b = bits<T>::of(x);
+  unsigned long long got = (unsigned)__shfl_xor_sync(0xffffffffu, (unsigned)b, mask);
+  if constexpr (sizeof(T) == 8)
+    got |= (unsigned long long)__shfl_xor_sync(0xffffffffu, (unsigned)(b >> 32), mask) << 32;
+  return bits<T>::from(got);
+}
+
+// == st_async
+// N consecutive elements into a peer's shared memory; their bytes complete on its barrier.
+template <int N, class T>
+__device__ __forceinline__ void st_async(unsigned address, const T* x, unsigned bar) {
+  constexpr int bytes = N * sizeof(T);
+  static_assert(bytes == 4 || bytes == 8 || bytes == 16, "st.async");
+  unsigned words[4] = {0, 0, 0, 0};
+  pack<N>(words, x);
+  if constexpr (bytes == 16) {
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];"
+                 :: "r"(address), "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]), "r"(bar) : "memory");
+  } else if constexpr (bytes == 8) {
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [%0], {%1, %2}, [%3];"
+                 :: "r"(address), "r"(words[0]), "r"(words[1]), "r"(bar) : "memory");
+  } else if constexpr (bytes == 4) {
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];"
+                 :: "r"(address), "r"(words[0]), "r"(bar) : "memory");
+  }
+}
+
+// == store_remote
+template <int N, class T>
+__device__ __forceinline__ void store_remote(unsigned address, const T* x) {
+  constexpr int bytes = N * sizeof(T);
+  unsigned words[4] = {0, 0, 0, 0};
+  pack<N>(words, x);
+  if constexpr (bytes == 16) {
+    asm volatile("st.shared::cluster.v4.b32 [%0], {%1, %2, %3, %4};" :: "r"(address), "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]) : "memory");
+  } else if constexpr (bytes == 8) {
+    asm volatile("st.shared::cluster.v2.b32 [%0], {%1, %2};" :: "r"(address), "r"(words[0]), "r"(words[1]) : "memory");
+  } else if constexpr (bytes == 4) {
+    asm volatile("st.shared::cluster.b32 [%0], %1;" :: "r"(address), "r"(words[0]) : "memory");
+  } else if constexpr (bytes == 2) {
+    asm volatile("st.shared::cluster.b16 [%0], %1;" :: "r"(address), "h"((unsigned short)words[0]) : "memory");
+  } else if constexpr (bytes == 1) {
+    asm volatile("st.shared::cluster.b8 [%0], %1;" :: "r"(address), "r"(words[0]) : "memory");
+  }
+}
+
+// == store_vector
+template <int N, class T>
+__device__ __forceinline__ void store_vector(T* p, const T* x) {
+  constexpr int bytes = N * sizeof(T);
+  unsigned words[4] = {0, 0, 0, 0};
+  pack<N>(words, x);
+  if constexpr (bytes == 16) *reinterpret_cast<uint4*>(p) = make_uint4(words[0], words[1], words[2], words[3]);
+  else if constexpr (bytes == 8) *reinterpret_cast<uint2*>(p) = make_uint2(words[0], words[1]);
+  else if constexpr (bytes == 4) *reinterpret_cast<unsigned*>(p) = words[0];
+  else *reinterpret_cast<unsigned short*>(p) = (unsigned short)words[0];
+}
+
+// == store_vector_if
+// 8 or 16 bytes to global memory where `inside`, by one instruction. Where vectors lie strides apart, the compiler
+// derives each word's address from the vector before, and a plain store of a vector falls apart into its words.
+template <int N, class T>
+__device__ __forceinline__ void store_vector_if(T* p, const T* x, bool inside) {
+  constexpr int bytes = N * sizeof(T);
+  unsigned words[4] = {0, 0, 0, 0};
+  pack<N>(words, x);
+  if constexpr (bytes == 16)
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, %5, 0; @p st.global.v4.u32 [%4], {%0, %1, %2, %3}; }"
+                 :: "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]), "l"(p), "r"((unsigned)inside) : "memory");
+  else
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, %3, 0; @p st.global.v2.u32 [%2], {%0, %1}; }"
+                 :: "r"(words[0]), "r"(words[1]), "l"(p), "r"((unsigned)inside) : "memory");
+}
+
+// == unpack
+// N elements from the words that one access brings, and back.
+template <int N, class T>
+__device__ __forceinline__ void unpack(T* x, const unsigned (&words)[4]) {
+  #pragma unroll
+  for (int j = 0; j < N; ++j) {
+    if constexpr (sizeof(T) == 8)
+      x[j] = bits<T>::from(words[2 * j] | (unsigned long long)words[2 * j + 1] << 32);
+    else if constexpr (sizeof(T) == 4) x[j] = bits<T>::from(words[j]);
+    else if constexpr (sizeof(T) == 2) x[j] = bits<T>::from((unsigned short)(words[j / 2] >> j % 2 * 16));
+    else x[j] = bits<T>::from((unsigned char)(words[j / 4] >> j % 4 * 8));
+  }
+}
+template <int N, class T>
+__device__ __forceinline__ void pack(unsigned (&words)[4], const T* x) {
+  #pragma unroll
+  for (int j = 0; j < N; ++j) {
+    const unsigned long long b = bits<T>::of(x[j]);
+    if constexpr (sizeof(T) == 8) words[2 * j] = (unsigned)b, words[2 * j + 1] = (unsigned)(b >> 32);
+    else if constexpr (sizeof(T) == 4) words[j] = (unsigned)b;
+    else words[j * sizeof(T) / 4] |= (unsigned)b << j * sizeof(T) % 4 * 8;
+  }
+}
+
+// == unpack_words
+// N narrow elements from the words that hold them, and back.
+template <int N, class T>
+__device__ __forceinline__ void unpack_words(T* x, const unsigned* words) {
+  constexpr int per_word = 4 / sizeof(T);
+  #pragma unroll
+  for (int j = 0; j < N; ++j)
+    x[j] = bits<T>::from(words[j / per_word] >> j % per_word * 8 * sizeof(T) & (1u << 8 * sizeof(T)) - 1);
+}
+
+// == warp_max
+// Over all lanes. Floats go as integers of the same order; a NaN goes as the largest of them, 0x7fffffff.
+__device__ __forceinline__ float warp_max(float x) {
+  const int i = (int)__float_as_uint(max_NaN_f32(x, __int_as_float(0xff800000)));
+  const int found = __reduce_max_sync(0xffffffffu, i ^ (i >> 31 & 0x7fffffff));
+  return __int_as_float(found ^ (found >> 31 & 0x7fffffff));
+}
+
+// == wgmma_commit_group_sync_aligned
+__device__ __forceinline__ void wgmma_commit_group_sync_aligned() {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+// == wgmma_descriptor
+__device__ __forceinline__ unsigned long long wgmma_descriptor(unsigned address, unsigned long long fields) {
+  // bits 0-13: address / 16; 16-29 and 32-45: byte offsets / 16; 62-63: swizzle
+  return fields | (address & 0x3ffff) >> 4;
+}
+
+// == wgmma_fence_sync_aligned
+__device__ __forceinline__ void wgmma_fence_sync_aligned() {
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+
+// == wgmma_m64n64k16_f32_bf16_bf16
+__device__ __forceinline__ void wgmma_m64n64k16_f32_bf16_bf16(float* d, unsigned long long a, unsigned long long b, bool accumulate) {
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %34, 0;\n"
+    "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, %32, %33, p, 1, 1, 0, 0; }"
+    : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
+    : "l"(a), "l"(b), "r"((int)accumulate));
+}
+
+// == wgmma_wait_group_0
+__device__ __forceinline__ void wgmma_wait_group_0() {
+  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+}
+
+// == wrap_add
+// Signed integers wrap around, as the machine's do; C++ leaves that open.
+__device__ __forceinline__ int wrap_add(int a, int b) { return (int)((unsigned)a + (unsigned)b); }
+__device__ __forceinline__ long long wrap_add(long long a, long long b) {
+  return (long long)((unsigned long long)a + (unsigned long long)b);
+}
+
+// == wrap_mul
+// Signed integers wrap around, as the machine's do; C++ leaves that open.
+__device__ __forceinline__ int wrap_mul(int a, int b) { return (int)((unsigned)a * (unsigned)b); }
+__device__ __forceinline__ long long wrap_mul(long long a, long long b) {
+  return (long long)((unsigned long long)a * (unsigned long long)b);
+}
+
+// == wrap_sub
+// Signed integers wrap around, as the machine's do; C++ leaves that open.
+__device__ __forceinline__ int wrap_sub(int a, int b) { return (int)((unsigned)a - (unsigned)b); }
+__device__ __forceinline__ long long wrap_sub(long long a, long long b) {
+  return (long long)((unsigned long long)a - (unsigned long long)b);
+}
