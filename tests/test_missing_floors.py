@@ -23,6 +23,7 @@ from phalanx.ir.engines import COPY_ENGINE
 from phalanx.ir.ops.memory import Store
 from phalanx.ir.values import Value
 from phalanx.ir.views import View
+from phalanx.markers import operand
 from phalanx.sim.run import simulate
 
 
@@ -35,8 +36,8 @@ def planted() -> Iterator[type[Op]]:
         """Takes a tile and a place of global memory."""
 
         mnemonic: ClassVar[str] = "toy.take"
-        value: Value
-        view: View
+        value: Value = operand()
+        view: View = operand()
 
         def effects(self) -> Effects:
             return Effects(accesses=(Access(Mode.WRITE, self.view, engine=COPY_ENGINE),))

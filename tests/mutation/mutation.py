@@ -82,7 +82,7 @@ def is_removable(op: Op, effects: fx.Effects) -> bool:
     """Whether the instruction does nothing but synchronise."""
     if op.defines is not None or effects.accesses or list(op.blocks()):
         return False
-    groups: list[Any] = [*effects.bulk_groups, *effects.mma_groups]
+    groups: list[Any] = [*effects.groups]
     if op.defined_values() and not groups:
         return False
     return bool(
@@ -131,7 +131,7 @@ def changed_fields(op: Op, effects: fx.Effects) -> Iterator[Change]:
         if any(n > 1 for row in counts for n in row):
             lower = tuple(tuple(max(1, n - 1) for n in row) for row in counts)
             yield f"{op.mnemonic}: count one lower", [replace(op, counts=lower)]
-    groups: list[Any] = [*effects.bulk_groups, *effects.mma_groups]
+    groups: list[Any] = [*effects.groups]
     for group in groups:
         if group.action in (fx.GroupAction.WAIT, fx.GroupAction.WAIT_READ) and "n" in names:
             yield f"{op.mnemonic}: one group more stays open", [replace(op, n=group.pending + 1)]

@@ -58,10 +58,10 @@ class Recorder(Monitor):
     def fence(self, agent, op, kind):
         self.events.append(("fence", kind.value))
 
-    def commit(self, agent, op):
+    def commit(self, agent, op, engine):
         self.events.append(("commit",))
 
-    def groups_passed(self, agent, op, newest, read):
+    def groups_passed(self, agent, op, engine, newest, read):
         self.events.append(("groups_passed", newest, read))
 
     def rendezvous(self, agent, op, rendezvous, phase):

@@ -17,6 +17,7 @@ from phalanx.analysis.peers import accesses_peer, signals_peer
 from phalanx.frozen import frozen
 from phalanx.ir.core import Block, Function, Op, storage_of
 from phalanx.ir.effects import Effects, FenceKind, GroupAction, Mode, Proxy, Span, When
+from phalanx.ir.engines import Engine
 from phalanx.ir.memory import Storage, memory_owner, unit_of
 from phalanx.ir.ops.control import If, Roles, Scope
 from phalanx.ir.values import constant_of
@@ -31,18 +32,18 @@ Place = tuple[Block, int]
 class ResidueKind(Enum):
     """What is left of an access when its instruction is over."""
 
-    BULK = "a bulk group reads it"
-    MMA = "the tensor cores read it"
+    GROUP = "work in a group of an engine reads it"
     LOST = "nobody can wait for it any more"
     UNFENCED = "it was touched by ordinary accesses, and no proxy fence followed"
 
 
 @frozen
 class Residue:
-    """Something left of a unit's accesses; `commits`: groups closed since."""
+    """Something left of a unit's accesses; `engine`: whose group it is in, `commits`: groups of it closed since."""
 
     unit: Storage
     kind: ResidueKind
+    engine: Engine | None = None
     commits: int = 0
 
 
@@ -226,14 +227,16 @@ class _Residues(OpWalk[State]):
             for residue in state:
                 self.met.setdefault((residue.unit, unit), set()).add(residue.kind)
         state |= frozenset(_left_by(effects))
-        for groups, kind in ((effects.bulk_groups, ResidueKind.BULK), (effects.mma_groups, ResidueKind.MMA)):
-            for group in groups:
-                if group.action is GroupAction.COMMIT:
-                    state = frozenset(_committed(residue) if residue.kind is kind else residue for residue in state)
-                elif group.action is not GroupAction.FENCE:
-                    state = frozenset(
-                        residue for residue in state if residue.kind is not kind or residue.commits <= group.pending
-                    )
+        for group in effects.groups:
+            if group.action is GroupAction.COMMIT:
+                state = frozenset(
+                    _committed(residue) if residue.engine is group.engine else residue for residue in state
+                )
+            elif group.action is not GroupAction.FENCE:
+                state = frozenset(
+                    residue for residue in state
+                    if residue.engine is not group.engine or residue.commits <= group.pending
+                )
         if FenceKind.PROXY_CTA in effects.fences or FenceKind.PROXY_CLUSTER in effects.fences:
             state = frozenset(residue for residue in state if residue.kind is not ResidueKind.UNFENCED)
         return state
@@ -249,16 +252,18 @@ def _left_by(effects: Effects) -> Iterator[Residue]:
     for access in effects.accesses:
         if isinstance(access.region, SharedView):
             unit = unit_of(access.region.buffer)
-            if access.when is When.BULK_GROUP:
-                yield Residue(unit, ResidueKind.BULK if access.mode is Mode.READ else ResidueKind.LOST)
-            elif access.when is When.MMA_GROUP:
-                yield Residue(unit, ResidueKind.MMA)
+            engine = access.engine
+            if access.when is When.GROUP and engine is not None:
+                told = access.mode is Mode.READ or not engine.reads_apart  # a wait may be for its reads alone
+                yield Residue(unit, ResidueKind.GROUP, engine) if told else Residue(unit, ResidueKind.LOST)
+            elif access.when is When.COMMIT:
+                yield Residue(unit, ResidueKind.LOST)  # who waits for the engine's arrival is not followed here
             elif access.proxy is Proxy.GENERIC:
                 yield Residue(unit, ResidueKind.UNFENCED)
 
 
 def _committed(residue: Residue) -> Residue:
-    return Residue(residue.unit, residue.kind, min(residue.commits + 1, MOST_COMMITS))
+    return Residue(residue.unit, residue.kind, residue.engine, min(residue.commits + 1, MOST_COMMITS))
 
 
 def _lost(residue: Residue) -> Residue:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import Enum
 
 from phalanx.frozen import frozen
-from phalanx.ir.engines import COPY_ENGINE, TENSOR_CORES, Engine, Executor
+from phalanx.ir.engines import Engine, Executor
 from phalanx.ir.values import Value
 from phalanx.ir.views import BarrierArray, BarrierRef, View
 
@@ -31,12 +31,16 @@ class Proxy(Enum):
 
 
 class When(Enum):
-    """When the access is over: at once, when its barrier phase completes, when its bulk group or MMA group is waited for."""
+    """How an access ends, and how one learns of it; all but the first are an engine's."""
 
     NOW = "now"
+    """With its instruction."""
     BARRIER = "barrier"
-    BULK_GROUP = "bulk_group"
-    MMA_GROUP = "mma_group"
+    """With the phase of a barrier on which its bytes complete (`Complete`)."""
+    GROUP = "group"
+    """With a group of its engine, for the agent that waits for it (`Group`)."""
+    COMMIT = "commit"
+    """With an arrival that its engine makes on a barrier (`Arrival.after`)."""
 
 
 class Use(Enum):
@@ -102,7 +106,8 @@ class Arrival:
     What its agent did or observed is released to the threads of `scope` that wait for the phase, unless it is relaxed;
     ordinary stores reach another CTA at cluster scope alone. `gives_back`: it hands a stage back to those whose copies
     complete on that array; without a mask the compiler finds out who they are. `divisible`: several threads may make it,
-    each its share, since nothing else is tied to it.
+    each its share, since nothing else is tied to it. `after`: that engine makes it, when all the work that the agent gave it
+    is over, and releases that work alone.
     """
 
     barrier: BarrierRef
@@ -112,6 +117,7 @@ class Arrival:
     releases: bool = True
     gives_back: BarrierArray | None = None
     divisible: bool = False
+    after: Engine | None = None
 
 
 @frozen
@@ -193,9 +199,6 @@ class Group:
     pending: int = 0
 
 
-MmaGroup = Group
-
-
 @frozen
 class Accumulation:
     """Work in flight reads and writes the registers of `acc`, as `result`, until its group has been waited for."""
@@ -264,20 +267,6 @@ class Effects:
     def is_pure(self) -> bool:
         """No effect beyond its result."""
         return self == PURE
-
-    @property
-    def bulk_groups(self) -> tuple[Group, ...]:
-        """What is done to groups of the copy engine."""
-        return self.groups_of(COPY_ENGINE)
-
-    @property
-    def mma_groups(self) -> tuple[Group, ...]:
-        """What is done to groups of the tensor cores."""
-        return self.groups_of(TENSOR_CORES)
-
-    def groups_of(self, engine: Engine) -> tuple[Group, ...]:
-        """What is done to groups of one engine."""
-        return tuple(group for group in self.groups if group.engine is engine)
 
 
 PURE = Effects()

@@ -34,7 +34,8 @@ class Engine:
     """One engine; two of them are the same only if they are one object.
 
     `name`: who does the work, in findings. `work`: one piece of its work, in findings. `issuer`: who gives it work.
-    `order`: see `Order`. `reads_apart`: its groups can be waited for until they have read their sources, before they have
+    `by_warpgroup`: its work begins when all warps of a warpgroup have come to it, and is over for all of them. `order`: see
+    `Order`. `reads_apart`: its groups can be waited for until they have read their sources, before they have
     written. `commit`, `wait`, `wait_reads`: what users write to close a group and to wait for groups, with `n` for the
     groups that may be open. `first`: the remedy where its work may not be over, with `{role}` for who gave it; `first_reads`
     where only its reads are meant. `hazard`: the kind of a finding where the agent that gave it work touches what the work
@@ -50,6 +51,7 @@ class Engine:
     first: str
     wait_reads: str = ""
     first_reads: str = ""
+    by_warpgroup: bool = False
     reads_apart: bool = False
     hazard: str = ""
 
@@ -63,7 +65,8 @@ COPY_ENGINE = Engine(
 """Copies between global and shared memory and from CTA to CTA: over when a barrier has their bytes, or with their group."""
 
 TENSOR_CORES = Engine(
-    name="tensor cores", work="product", issuer=Executor.ALL, order=Order.ISSUE, hazard="wgmma-hazard",
+    name="tensor cores", work="product", issuer=Executor.ALL, by_warpgroup=True, order=Order.ISSUE,
+    hazard="wgmma-hazard",
     commit="px.wgmma_commit()", wait="px.wgmma_wait({n})", wait_reads="px.wgmma_wait({n})",
     first="px.wgmma_commit() and px.wgmma_wait(n) first", first_reads="px.wgmma_commit() and px.wgmma_wait(n) first",
 )

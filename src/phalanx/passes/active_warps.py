@@ -46,4 +46,4 @@ def _is_narrow(op: Op) -> bool:
         return True
     if any(access.mode is not Mode.READ for access in effects.accesses):
         return False
-    return not (effects.rendezvous or effects.fences or effects.mma_groups or effects.accumulations)
+    return not (effects.rendezvous or effects.fences or effects.groups or effects.accumulations)

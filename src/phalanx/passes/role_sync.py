@@ -31,10 +31,9 @@ from phalanx.analysis.offsets import Loop, Offsets
 from phalanx.analysis.regions import Region, may_overlap, region_name
 from phalanx.frozen import frozen
 from phalanx.ir.core import Block, Function, Op, map_blocks
-from phalanx.ir.effects import Access, Effects, Executor, GroupAction, MmaGroup, Mode, When
+from phalanx.ir.effects import Access, Effects, Executor, Group, GroupAction, Mode, When
 from phalanx.ir.location import NOWHERE
 from phalanx.ir.ops.control import For, Roles, Sync, While
-from phalanx.ir.ops.mbarrier import Arrive
 from phalanx.ir.views import GlobalView
 from phalanx.passes.arrival_forms import WARPGROUP, choose_forms
 from phalanx.passes.role_rules import trip_count
@@ -72,7 +71,7 @@ class Done(Enum):
     ALL_WAITED = "all threads waited for a barrier phase, or asked about it"
     ONE_ACCESSED = "the elected thread touched memory, or waited until its copies had"
     ONE_EXPECTED = "the elected thread announced bytes without arriving"
-    MMA_READS = "the tensor cores read memory, and may still do"
+    IN_FLIGHT = "an engine touches memory for all threads, and may still do"
     GROUP_DONE = "each warpgroup is past it as a whole, but not all of them"
 
 
@@ -81,7 +80,7 @@ class Pending:
     """One thing done since the agent's last barrier. Made once per instruction and variant, so identity is equality.
 
     `arrived`: before the arriving half of a split cluster barrier. `crossed`: the loops that have gone to another
-    iteration since. `commits`: how often MMA groups were committed since.
+    iteration since. `commits`: how often groups of its engine were committed since.
     """
 
     done: Done
@@ -105,14 +104,15 @@ class Pending:
         """A product follows: it begins when all warps of a warpgroup have come to it."""
         return self._variant(done=Done.GROUP_DONE) if self.done is Done.ALL_WAITED else self
 
-    def after_group(self, group: MmaGroup) -> Pending:
-        """MMA groups are committed or waited for."""
-        if self.done is not Done.MMA_READS:
+    def after_group(self, group: Group) -> Pending:
+        """Groups of an engine are committed or waited for."""
+        if self.done is not Done.IN_FLIGHT or self.access is None or self.access.engine is not group.engine:
             return self
         if group.action is GroupAction.COMMIT:
             return self._variant(commits=min(self.commits + 1, MOST_GROUPS))
         if group.action is GroupAction.WAIT and self.commits > group.pending:
-            return self._variant(done=Done.GROUP_DONE, commits=0)
+            done = Done.GROUP_DONE if group.engine.by_warpgroup else Done.ALL_ACCESSED
+            return self._variant(done=done, commits=0)
         return self
 
     def _variant(self, **changes: Any) -> Pending:
@@ -126,7 +126,7 @@ class Pending:
 
 
 MOST_GROUPS = 8
-"""MMA groups that are told apart: a wait leaves fewer than this unfinished."""
+"""Groups of an engine that are told apart: a wait leaves fewer than this unfinished."""
 
 State = frozenset[Pending]
 
@@ -150,7 +150,8 @@ class _Agent(OpWalk[State]):
         self.order = order
         self.warpgroups = -(-warps // WARPGROUP)
         self.grouped = [
-            access for op in own_code(body) for access in order.effects(op).accesses if access.when is When.BULK_GROUP
+            access for op in own_code(body) for access in order.effects(op).accesses
+            if access.when is When.GROUP and order.effects(op).executor is Executor.ONE
         ]
         self._left: dict[Op, State] = {}
         self._loops: dict[tuple[Op, State], Outcome[State]] = {}
@@ -178,9 +179,9 @@ class _Agent(OpWalk[State]):
             sync = self.order.why(min(causes, key=_place), node)
             state = frozenset()
         elected = any(pending.done in _ONE_THREAD for pending in state)
-        if effects.accumulations:
+        if any(item.engine.by_warpgroup for item in effects.accumulations):
             state = frozenset(pending.after_product() for pending in state)
-        for group in effects.mma_groups:
+        for group in effects.groups:
             state = frozenset(pending.after_group(group) for pending in state)
         for meeting in effects.rendezvous:
             if meeting.arrives and meeting.waits and meeting.releases:
@@ -200,9 +201,9 @@ class _Agent(OpWalk[State]):
         """What `op` adds to the state."""
         if effects.executor is Executor.ALL:
             for access in effects.accesses:
-                if access.when is When.MMA_GROUP:
-                    yield Pending(Done.MMA_READS, op, access.region, access.mode, access)
-                elif access.when is When.BARRIER:
+                if access.when is When.GROUP:
+                    yield Pending(Done.IN_FLIGHT, op, access.region, access.mode, access)
+                elif access.when is not When.NOW:
                     continue  # the engine's, not the threads': its end is a barrier's
                 elif not self.order.reads_only_input(access):
                     yield Pending(Done.ALL_ACCESSED, op, access.region, access.mode, access)
@@ -214,16 +215,17 @@ class _Agent(OpWalk[State]):
                 yield Pending(Done.ONE_ACCESSED, op, access.region, access.mode, access)
         for life in effects.lifecycle:
             yield Pending(Done.ONE_ACCESSED, op, life.barrier, Mode.WRITE)
-        for group in effects.bulk_groups:
-            yield from self._covered(op, group.action)
+        for group in effects.groups:
+            yield from self._covered(op, group)
         if not effects.arrivals:
             for expect in effects.expects:
                 yield Pending(Done.ONE_EXPECTED, op, expect.barrier.barrier, Mode.WRITE)
 
-    def _covered(self, op: Op, action: GroupAction) -> Iterator[Pending]:
-        """What a group wait is the end of: the reads of the agent's grouped copies, without `read=True` writes too."""
+    def _covered(self, op: Op, group: Group) -> Iterator[Pending]:
+        """What a group wait is the end of: the reads of the agent's work in groups; writes too if it waits for all."""
         for access in self.grouped:
-            if action is GroupAction.WAIT or (action is GroupAction.WAIT_READ and access.mode is Mode.READ):
+            waited = group.action is GroupAction.WAIT or (group.action is GroupAction.WAIT_READ and access.mode is Mode.READ)
+            if waited and access.engine is group.engine:
                 yield Pending(Done.ONE_ACCESSED, op, access.region, access.mode, access)
 
     def fork(self, roles: Roles, state: State) -> Outcome[State]:
@@ -286,7 +288,7 @@ class ThreadOrder:
             arrival.barrier.barrier
             for op in function.walk()
             for arrival in self.effects(op).arrivals
-            if not isinstance(op, Arrive)
+            if not arrival.divisible
         }
         self.written = {
             access.region.array
@@ -320,11 +322,14 @@ class ThreadOrder:
     def may_arrive_by_group(self, op: Op) -> bool:
         """Whether an arrive may be split over warpgroups: the compiler sets the count, and nobody arrives with
         bytes."""
-        return isinstance(op, Arrive) and op.bar.barrier.init and op.bar.barrier not in self._armed
+        return any(
+            arrival.divisible and arrival.barrier.barrier.init and arrival.barrier.barrier not in self._armed
+            for arrival in self.effects(op).arrivals
+        )
 
     def _must_follow(self, pending: Pending, effects: Effects, forked: bool, apart: bool) -> bool:
         one = effects.executor is Executor.ONE
-        if pending.done is Done.MMA_READS:
+        if pending.done is Done.IN_FLIGHT:
             return False  # still in flight: no barrier of threads can help
         if pending.done is Done.GROUP_DONE:
             conflicts = pending.region is not None and self._conflict(pending, effects) is not None

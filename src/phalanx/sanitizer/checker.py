@@ -13,7 +13,7 @@ import numpy as np
 from phalanx.errors import Error
 from phalanx.ir import effects as fx
 from phalanx.ir.core import Function, Op
-from phalanx.ir.engines import COPY_ENGINE, TENSOR_CORES, Engine
+from phalanx.ir.engines import Engine, Order
 from phalanx.ir.location import Location
 from phalanx.ir.memory import unit_of
 from phalanx.ir.views import BarrierArray
@@ -29,7 +29,7 @@ from phalanx.sanitizer.records import CopyWork, Record
 from phalanx.sanitizer.shared import Cell, Cells, SharedShadow
 from phalanx.sim.agents import Agent
 from phalanx.sim.barriers import MBarrier
-from phalanx.sim.engines import Copy
+from phalanx.sim.engines import Copy, Signal
 from phalanx.sim.machine import Cluster, Cta
 from phalanx.sim.monitor import Monitor
 from phalanx.sim.places import SharedPlace
@@ -172,7 +172,8 @@ class Checker(Monitor):
                     self.never_waited(barrier, work)
         for clock in state.clocks:
             for read in clock.last_read.values():
-                if clock.now[read.dim] < read.epoch and read.op not in self.racing_ops:
+                known = max(other.now[read.dim] for other in state.clocks)
+                if known < read.epoch and read.op not in self.racing_ops:
                     self.findings.add("unfinished", read.op.loc, describe=partial(messages.unfinished_group, read))
 
     def fork(self, parent: Agent, child: Agent) -> None:
@@ -313,14 +314,12 @@ class Checker(Monitor):
 
     # --- groups -----------------------------------------------------------------------------------------------------
 
-    def commit(self, agent: Agent, op: Op) -> None:
-        agent.watch.commits[COPY_ENGINE] += 1
+    def commit(self, agent: Agent, op: Op, engine: Engine) -> None:
+        agent.watch.commits[engine] += 1
 
-    def groups_passed(self, agent: Agent, op: Op, newest: int, read: bool) -> None:
+    def groups_passed(self, agent: Agent, op: Op, engine: Engine, newest: int, read: bool) -> None:
         """The caller's own groups are over, or have read their sources; nobody else's."""
-        self._passed(agent.watch, COPY_ENGINE, newest, read)
-
-    def _passed(self, clock: AgentClock, engine: Engine, newest: int, read: bool = False) -> None:
+        clock: AgentClock = agent.watch
         done = clock.commits[engine] - newest
         now = clock.now
         over, reads = clock.groups[engine]
@@ -329,20 +328,38 @@ class Checker(Monitor):
         if not read and done > now[over]:
             now[over] = done
 
-    def mma_issued(
-        self, agent: Agent, op: Op, product: Any, accesses: list[tuple[fx.Access, Any, list[int] | None]]
-    ) -> None:
-        """The tensor cores read their operands until the group is waited for; the groups of a role retire in order."""
+    def work_given(self, agent: Agent, op: Op, accesses: list[tuple[fx.Access, Any, list[int] | None]]) -> None:
+        """The engine reads its operands until the group is waited for; the groups of a role retire in order."""
         clock: AgentClock = agent.watch
         work = CopyWork(clock, op, (), ())
         for access, place, _ in accesses:
             self._group_access(clock, op, access, place, work)
 
-    def mma_committed(self, agent: Agent, op: Op) -> None:
-        agent.watch.commits[TENSOR_CORES] += 1
+    def signal_asked(self, signal: Signal) -> None:
+        """A commit. What the engine's arrival will publish: that the agent's work is over, and nothing else it did."""
+        clock: AgentClock = signal.agent.watch
+        engine = signal.engine
+        clock.commits[engine] += 1
+        vector = clock.timed()
+        for dim in clock.groups[engine]:
+            vector[dim] = clock.commits[engine]
+        signal.watch = vector, clock.now[clock.dim], clock.count()
+        for barrier in signal.barriers:
+            if clock.dim not in barrier.watch.ready_async or barrier.watch.tracked:
+                self.signal(barrier.watch, clock, signal.op, engine=True)
 
-    def mma_passed(self, agent: Agent, op: Op, newest: int) -> None:
-        self._passed(agent.watch, TENSOR_CORES, newest)
+    def signal_given(self, signal: Signal, barrier: MBarrier) -> None:
+        """The work is over for whoever waits for the phase that the engine arrives in."""
+        clock: AgentClock = signal.agent.watch
+        state: BarrierClock = barrier.watch
+        if not barrier.live:
+            return
+        vector, epoch, number = signal.watch
+        phase = state.base + barrier.phase
+        if state.passes:
+            self.doubts.comes_after(state, clock, phase)
+        state.note(phase, (ARRIVE, clock, signal.op, epoch, signal.count, number))
+        state.publication.add(phase, vector)
 
     # --- mbarriers --------------------------------------------------------------------------------------------------
 
@@ -502,6 +519,8 @@ class Checker(Monitor):
 
     def race(self, before: Record, after: Record) -> None:
         """One finding per access: a second conflict of the same access has the same cause."""
+        if in_order(before, after):
+            return
         known = before.raced or after.raced or any(r.work is not None and r.work.faulty for r in (before, after))
         if before.cluster == after.cluster and messages.forgot_to_wait(before, after):
             before, after = after, before  # told as what it is, not as a write after a read
@@ -629,6 +648,14 @@ class Checker(Monitor):
     def notes(self) -> list[str]:
         """What is legal but may surprise, once the run is over."""
         return [messages.outside_note(op, rows, array) for op, (rows, array) in self.outside.items()]
+
+
+def in_order(before: Record, after: Record) -> bool:
+    """Whether one engine does both, one after the other, for the same agent."""
+    engine = before.worker
+    if engine is None or engine is not after.worker or engine.order is not Order.ISSUE:
+        return False
+    return before.clock is after.clock and before.cluster == after.cluster
 
 
 def signal_record(clock: AgentClock, op: Op, barrier: MBarrier) -> Record:

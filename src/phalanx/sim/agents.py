@@ -7,8 +7,9 @@ from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 from phalanx.ir.core import Op
+from phalanx.ir.engines import Engine
 from phalanx.ir.views import SharedBuffer
-from phalanx.sim.engines import BulkGroup
+from phalanx.sim.engines import BulkGroup, Line
 
 if TYPE_CHECKING:
     from phalanx.sim.machine import Cta
@@ -32,7 +33,7 @@ class Agent:
     """
 
     __slots__ = (
-        "alive", "children", "cluster_phase", "cta", "first", "generator", "issuing", "joining", "mma", "name",
+        "alive", "children", "cluster_phase", "cta", "first", "generator", "issuing", "joining", "lines", "mma", "name",
         "open_group", "parent", "program", "queue", "reading", "resume", "turns", "waiting", "wanted", "warps", "watch",
         "writing",
     )
@@ -59,6 +60,8 @@ class Agent:
         self.open_group: BulkGroup | None = None
         self.reading: deque[BulkGroup] = deque()
         self.writing: deque[BulkGroup] = deque()
+        self.lines: dict[Engine, Line] = {}
+        """Work that ends with a commit, by its engine, as far as it is not over."""
         self.waiting: tuple[Op, object] | None = None
         self.wanted = 0  # the parity, in a run that is driven step by step
         self.issuing: Any = ()

@@ -3,16 +3,21 @@
 A load has one step: it reads global memory, writes shared memory and credits its bytes; so have a push and a send from
 CTA to CTA. A store has two, which is what `tma.wait(n, read=True)` and `tma.wait(n)` tell apart: it reads its shared
 source, and later writes global memory.
+
+An engine whose work ends with a commit gets it by `give` and `signal_when_done`: a family that has such an engine needs
+nothing else here.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from phalanx.ir.core import Op
+from phalanx.ir.engines import Engine, Order
 
 if TYPE_CHECKING:
     from phalanx.sim.agents import Agent
@@ -156,6 +161,119 @@ class StoreCopy(Copy):
             monitor.complete(self, None)
         wake_if_groups_done(self.agent)
         return False
+
+
+class Work(Copy):
+    """A piece of work that an engine does by itself, and that ends with the next commit of its agent."""
+
+    __slots__ = ("line", "run", "signals")
+
+    def __init__(self, agent: Agent, op: Op, line: Line, run: Callable[[], object]) -> None:
+        self.agent = agent
+        self.op = op
+        self.line = line
+        self.run = run
+        self.signals: list[Signal] = []
+
+    @property
+    def waits(self) -> bool:
+        """Whether work before it has to be over first."""
+        return self.line.engine.order is Order.ISSUE and self.line.works[0] is not self
+
+    def step(self) -> bool:
+        self.run()
+        self.line.over(self)
+        return False
+
+
+class Signal(Copy):
+    """Arrivals that an engine makes, `count` on each of the barriers, once all the work before them is over."""
+
+    __slots__ = ("barriers", "count", "engine", "left")
+
+    def __init__(
+        self, agent: Agent, op: Op, engine: Engine, barriers: tuple[MBarrier, ...], count: int, left: int
+    ) -> None:
+        self.agent = agent
+        self.op = op
+        self.engine = engine
+        self.barriers = barriers
+        self.count = count
+        self.left = left
+
+    @property
+    def waits(self) -> bool:
+        """Whether work before it has to be over first."""
+        return self.left > 0
+
+    def step(self) -> bool:
+        monitor = self.agent.cta.cluster.machine.monitor
+        for barrier in self.barriers:
+            if monitor is not None:
+                monitor.signal_given(self, barrier)
+            barrier.arrive(self.count, self.op)
+        return False
+
+
+class Line:
+    """The work that one agent gave one engine and that is not over, oldest first."""
+
+    __slots__ = ("engine", "works")
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.works: deque[Work] = deque()
+
+    def over(self, work: Work) -> None:
+        """A piece of work is done: the next one may begin, and signals that waited for it alone go out."""
+        cluster = work.agent.cta.cluster
+        self.works.remove(work)
+        if self.engine.order is Order.ISSUE and self.works:
+            cluster.pending.append(self.works[0])
+        for signal in work.signals:
+            signal.left -= 1
+            if not signal.left:
+                cluster.pending.append(signal)
+
+
+def line_of(agent: Agent, engine: Engine) -> Line:
+    """What the agent gave the engine and is not over."""
+    line = agent.lines.get(engine)
+    if line is None:
+        line = agent.lines[engine] = Line(engine)
+    return line
+
+
+def give(agent: Agent, op: Op, engine: Engine, run: Callable[[], object]) -> None:
+    """Gives an engine work, whose accesses end with a commit (`When.COMMIT`): `run` does it, at once or later."""
+    cluster = agent.cta.cluster
+    monitor = cluster.machine.monitor
+    line = line_of(agent, engine)
+    work = Work(agent, op, line, run)
+    if monitor is not None:
+        monitor.issue(agent, op, work, agent.issuing)
+    if cluster.machine.early:
+        run()
+        return
+    line.works.append(work)
+    if engine.order is Order.NONE or len(line.works) == 1:
+        cluster.pending.append(work)
+
+
+def signal_when_done(agent: Agent, op: Op, engine: Engine, barriers: tuple[MBarrier, ...], count: int = 1) -> None:
+    """A commit: the engine arrives on the barriers when all the work that the agent gave it is over (`Arrival.after`)."""
+    cluster = agent.cta.cluster
+    works = line_of(agent, engine).works
+    signal = Signal(agent, op, engine, barriers, count, len(works))
+    for work in works:
+        work.signals.append(signal)
+    monitor = cluster.machine.monitor
+    if monitor is not None:
+        monitor.signal_asked(signal)
+    if cluster.machine.early:
+        signal.step()
+    elif not works:
+        cluster.pending.append(signal)
 
 
 def issue(copy: Copy) -> None:

@@ -20,6 +20,7 @@ import numpy as np
 from phalanx.errors import Error
 from phalanx.ir import effects as fx
 from phalanx.ir.core import Op
+from phalanx.ir.engines import Engine
 from phalanx.ir.types import TileType
 from phalanx.ir.values import Value
 from phalanx.sim.numerics import scalar_of
@@ -29,7 +30,7 @@ from phalanx.sim.places import ranks_of
 if TYPE_CHECKING:
     from phalanx.sim.agents import Agent
     from phalanx.sim.barriers import MBarrier
-    from phalanx.sim.engines import Copy
+    from phalanx.sim.engines import Copy, Signal
     from phalanx.sim.machine import Cluster, Cta
 
 
@@ -89,22 +90,20 @@ class Monitor:
     def fence(self, agent: Agent, op: Op, kind: fx.FenceKind) -> None:
         """A fence."""
 
-    def commit(self, agent: Agent, op: Op) -> None:
-        """The agent's open bulk group is closed; a store's group is its `copy.group`."""
+    def commit(self, agent: Agent, op: Op, engine: Engine) -> None:
+        """What the agent gave the engine since its last commit is a group; that of a store is its `copy.group`."""
 
-    def groups_passed(self, agent: Agent, op: Op, newest: int, read: bool) -> None:
-        """`tma.wait` is over: all groups but the `newest` have ended (with `read`: have read their sources)."""
+    def groups_passed(self, agent: Agent, op: Op, engine: Engine, newest: int, read: bool) -> None:
+        """A wait for groups is over: all but the `newest` have ended (with `read`: have read their sources)."""
 
-    def mma_issued(
-        self, agent: Agent, op: Op, product: Any, accesses: list[tuple[fx.Access, Any, list[int] | None]]
-    ) -> None:
-        """The tensor cores begin a product; its accesses are over when its group has retired."""
+    def work_given(self, agent: Agent, op: Op, accesses: list[tuple[fx.Access, Any, list[int] | None]]) -> None:
+        """An engine gets work that ends with the wait for its group, in which the agent carries it out."""
 
-    def mma_committed(self, agent: Agent, op: Op) -> None:
-        """The products issued since the last commit are a group."""
+    def signal_asked(self, signal: Signal) -> None:
+        """An engine is to arrive on the barriers of `signal` when all the work that the agent gave it is over."""
 
-    def mma_passed(self, agent: Agent, op: Op, newest: int) -> None:
-        """All MMA groups of the agent but the `newest` have retired, in order."""
+    def signal_given(self, signal: Signal, barrier: MBarrier) -> None:
+        """The work is over: the arrivals of `signal` on `barrier` are about to be counted."""
 
     def rendezvous(self, agent: Agent, op: Op, rendezvous: fx.Rendezvous, phase: int) -> None:
         """The agent is about to arrive at (or wait for) a barrier of threads; `phase` is the cluster barrier's."""
@@ -258,14 +257,14 @@ class _Reports:
         if later:
             reports.append(self.issuing(later))
         reports += [self.expect(expected) for expected in effects.expects]
-        reports += [self.arrive(arrival) for arrival in effects.arrivals]
+        reports += [self.arrive(arrival) for arrival in effects.arrivals if arrival.after is None]
         reports += [self.lifecycle(life) for life in effects.lifecycle]
         reports += [self.fence(kind) for kind in effects.fences]
         reports += [
             self.rendezvous(meeting) for meeting in effects.rendezvous if meeting.span in self.monitor.spans
         ]
         reports += [self.launch(neighbour) for neighbour in effects.launches]
-        reports += [self.commit() for group in effects.bulk_groups if group.action is fx.GroupAction.COMMIT]
+        reports += [self.commit(group.engine) for group in effects.groups if group.action is fx.GroupAction.COMMIT]
         return reports
 
     def access(self, access: fx.Access) -> Report:
@@ -337,8 +336,8 @@ class _Reports:
     def launch(self, neighbour: fx.Neighbour) -> Report:
         return lambda operands: self.monitor.launch(self.agent, self.op, neighbour)
 
-    def commit(self) -> Report:
-        return lambda operands: self.monitor.commit(self.agent, self.op)
+    def commit(self, engine: Engine) -> Report:
+        return lambda operands: self.monitor.commit(self.agent, self.op, engine)
 
     # --- parts of an effect -----------------------------------------------------------------------------------------
 

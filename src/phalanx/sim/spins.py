@@ -23,7 +23,7 @@ def spin_kind(loop: For | While) -> int | None:
             effects = op.effects()
             asks_barrier = asks_barrier or any(not wait.blocking for wait in effects.waits)
             acts = acts or any(wait.blocking for wait in effects.waits)
-            acts = acts or bool(effects.arrivals or effects.expects or effects.completes or effects.bulk_groups)
+            acts = acts or bool(effects.arrivals or effects.expects or effects.completes or effects.groups)
             for access in effects.accesses:
                 asks_memory = asks_memory or (access.mode is not Mode.WRITE and access.when is When.NOW)
                 acts = acts or access.mode is Mode.WRITE

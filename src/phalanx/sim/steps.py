@@ -19,10 +19,11 @@ import numpy as np
 from phalanx.errors import Error
 from phalanx.ir import effects as fx
 from phalanx.ir.core import Function, Op
+from phalanx.ir.engines import Engine
 from phalanx.ir.ops.control import While
 from phalanx.sim.agents import POLL, STEP, TRY, Agent
 from phalanx.sim.barriers import ClusterBarrier, MBarrier
-from phalanx.sim.engines import BulkGroup, Copy, GroupWait, groups_done
+from phalanx.sim.engines import BulkGroup, Copy, GroupWait, Signal, Work, groups_done
 from phalanx.sim.events import Event, Order, Process, Touch, order
 from phalanx.sim.machine import Cluster, Cta, Machine
 from phalanx.sim.monitor import Monitor
@@ -32,6 +33,7 @@ from phalanx.sim.run import check_arguments, code_of, grid_of, written_arrays
 from phalanx.sim.scheduler import Schedule, Scheduler
 from phalanx.sim.spins import spin_kind, spinning_tests
 
+GROUP_WAITS = (fx.GroupAction.WAIT, fx.GroupAction.WAIT_READ)
 MANY_TRIES = 256
 """A loop that may end by itself has asked so often that others may go first."""
 MODES = {fx.Mode.READ: "read", fx.Mode.WRITE: "write", fx.Mode.ATOMIC: "atomic"}
@@ -110,6 +112,8 @@ class Recorder(Monitor):
 
     def issue(self, agent: Agent, op: Op, copy: Copy, accesses: Accesses) -> None:
         copy.watch = list(accesses)
+        if isinstance(copy, Work):
+            self.steps.told.append(copy)
 
     def copied(self, copy: Copy, *, reads: bool) -> None:
         """A step of a copy: a store reads first and writes later, all others do both at once."""
@@ -122,19 +126,28 @@ class Recorder(Monitor):
             self.signal(copy.op, barrier, 0, -copy.nbytes)  # type: ignore[attr-defined]
         return None
 
-    def commit(self, agent: Agent, op: Op) -> None:
-        self.steps.groups.setdefault(agent, []).append(agent.open_group)
+    def commit(self, agent: Agent, op: Op, engine: Engine) -> None:
+        if engine.issuer is fx.Executor.ONE:
+            self.steps.groups.setdefault(agent, []).append(agent.open_group)
+        else:
+            self.steps.products.setdefault(agent, []).append(None)
 
-    def mma_issued(self, agent: Agent, op: Op, product: Any, accesses: Accesses) -> None:
+    def work_given(self, agent: Agent, op: Op, accesses: Accesses) -> None:
         """It may read its operands at once, or as late as the wait."""
         for access, place, ranks in accesses:
             self.access(agent, op, access, place, ranks)
         self.steps.products.setdefault(agent, []).append(list(accesses))
 
-    def mma_committed(self, agent: Agent, op: Op) -> None:
-        self.steps.products.setdefault(agent, []).append(None)
+    def signal_asked(self, signal: Signal) -> None:
+        signal.watch = []
+        self.steps.told.append(signal)
 
-    def mma_passed(self, agent: Agent, op: Op, newest: int) -> None:
+    def signal_given(self, signal: Signal, barrier: MBarrier) -> None:
+        self.signal(signal.op, barrier, signal.count, 0)
+
+    def groups_passed(self, agent: Agent, op: Op, engine: Engine, newest: int, read: bool) -> None:
+        if engine.issuer is fx.Executor.ONE:
+            return  # a wait that passes when it is chosen
         products = self.steps.products.get(agent, [])
         commits = sum(item is None for item in products)
         while commits > newest and products:
@@ -268,6 +281,10 @@ class Steps:
         self.tries: dict[Agent, int] = {}
         self.copies: dict[Process, Copy] = {}
         self.issued: dict[Agent, int] = {}
+        self.told: list[Work | Signal] = []
+        """What engines were told to do by the event at hand."""
+        self.since: dict[Copy, tuple[Clock, Clock]] = {}
+        """For signals and work of an engine that can't begin yet: what comes before them."""
         self.groups: dict[Agent, list[BulkGroup | None]] = {}
         self.products: dict[Agent, list[Any]] = {}
         self.steps_of_copies: dict[BulkGroup, list[tuple[bool, Clock, Clock]]] = {}
@@ -360,8 +377,13 @@ class Steps:
     def _step_copy(self, process: Process, copy: Copy, event: Event) -> None:
         reads = getattr(copy, "data", None) is None
         self.recorder.copied(copy, reads=reads)
+        waiting = list(self.since)
         if not copy.step():
             del self.copies[process]
+        for later in waiting if isinstance(copy, Work) else ():
+            if later.agent is copy.agent:  # it comes after this one
+                _join(self.since[later][0], event.clock)
+                _join(self.since[later][1], {process: event.number})
         group = getattr(copy, "group", None)
         if group is not None:
             self.steps_of_copies.setdefault(group, []).append((reads, event.clock, {process: event.number}))
@@ -434,10 +456,19 @@ class Steps:
                     copy = cluster.pending.popleft()
                     number = self.issued[copy.agent] = self.issued.get(copy.agent, 0) + 1
                     issuer = self.names[copy.agent]
+                    clock, known = self.since.pop(copy) if copy in self.since else self._of(issuer)
                     for part, landing in enumerate(landings(copy)):
                         name = ("copy", *issuer[1:], number, part)
                         self.copies[name] = landing
-                        self._after(name, self.clocks.get(issuer, {}), self.knows.get(issuer, {}))
+                        self._after(name, clock, known)
+        for later in self.told:
+            if later.waits:
+                self.since[later] = self._of(self.names[later.agent])
+        self.told.clear()
+
+    def _of(self, process: Process) -> tuple[Clock, Clock]:
+        """What came before all that `process` does now, and what of it is known."""
+        return dict(self.clocks.get(process, {})), dict(self.knows.get(process, {}))
 
     def _after(self, process: Process, clock: Clock, known: Clock) -> None:
         """What follows in `process` comes after all that."""
@@ -572,19 +603,21 @@ def _is_local(op: Op) -> bool:
     effects = op.effects()
     if effects.arrivals or effects.expects or effects.waits or effects.lifecycle:
         return False
-    waits = (fx.GroupAction.WAIT, fx.GroupAction.WAIT_READ)
-    if any(group.action in waits for group in effects.mma_groups):
+    if any(group.action in GROUP_WAITS for group in effects.groups):
         return False
-    if any(access.when is not fx.When.BARRIER and access.when is not fx.When.BULK_GROUP for access in effects.accesses):
-        return False
-    if any(group.action is not fx.GroupAction.COMMIT for group in effects.bulk_groups):
+    if any(access.when is fx.When.NOW or _touches_at_once(access) for access in effects.accesses):
         return False
     return not any(meeting.span is fx.Span.CLUSTER for meeting in effects.rendezvous)
+
+
+def _touches_at_once(access: fx.Access) -> bool:
+    """Whether an engine may touch memory as soon as it is told to, in an event of the agent that carries it out."""
+    return access.engine is not None and access.engine.issuer is fx.Executor.ALL
 
 
 def _waits_only(op: Op) -> bool:
     """Whether the instruction does nothing but wait."""
     effects = op.effects()
-    if any(group.action is not fx.GroupAction.COMMIT for group in effects.bulk_groups):
+    if any(group.action in GROUP_WAITS and group.engine.issuer is fx.Executor.ONE for group in effects.groups):
         return True
     return any(m.span is fx.Span.CLUSTER and not m.arrives for m in effects.rendezvous)

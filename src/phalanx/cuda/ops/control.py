@@ -145,7 +145,7 @@ def _leaves_inner_loop(body: Block, label: Label) -> bool:
 def blocks_somewhere(body: Block) -> bool:
     """Whether something in `body` waits: for a barrier, for other threads, for copies."""
     effects = [op.effects() for op in body.walk()]
-    return any(e.waits or e.rendezvous or e.bulk_groups or e.mma_groups for e in effects)
+    return any(e.waits or e.rendezvous or e.groups for e in effects)
 
 
 @emits(Break)

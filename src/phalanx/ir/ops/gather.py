@@ -112,8 +112,8 @@ def _gathers(
 def _scatters(src: SharedView, rows: tuple[GlobalView, ...]) -> Effects:
     return Effects(
         accesses=(
-            Access(Mode.READ, src, Proxy.ASYNC, When.BULK_GROUP, use=Use.ROWS, engine=COPY_ENGINE),
-            *(Access(Mode.WRITE, row, Proxy.ASYNC, When.BULK_GROUP, use=Use.ROWS, engine=COPY_ENGINE) for row in rows),
+            Access(Mode.READ, src, Proxy.ASYNC, When.GROUP, use=Use.ROWS, engine=COPY_ENGINE),
+            *(Access(Mode.WRITE, row, Proxy.ASYNC, When.GROUP, use=Use.ROWS, engine=COPY_ENGINE) for row in rows),
         ),
         executor=Executor.ONE,
     )

@@ -66,8 +66,8 @@ class TmaStore(Op):
     def effects(self) -> Effects:
         return Effects(
             accesses=(
-                Access(Mode.READ, self.src, Proxy.ASYNC, When.BULK_GROUP, use=Use.COPY, engine=COPY_ENGINE),
-                Access(Mode.WRITE, self.dst, Proxy.ASYNC, When.BULK_GROUP, use=Use.COPY, engine=COPY_ENGINE),
+                Access(Mode.READ, self.src, Proxy.ASYNC, When.GROUP, use=Use.COPY, engine=COPY_ENGINE),
+                Access(Mode.WRITE, self.dst, Proxy.ASYNC, When.GROUP, use=Use.COPY, engine=COPY_ENGINE),
             ),
             executor=Executor.ONE,
         )
@@ -86,8 +86,8 @@ class TmaReduce(Op):
     def effects(self) -> Effects:
         return Effects(
             accesses=(
-                Access(Mode.READ, self.src, Proxy.ASYNC, When.BULK_GROUP, use=Use.COPY, engine=COPY_ENGINE),
-                Access(Mode.ATOMIC, self.dst, Proxy.ASYNC, When.BULK_GROUP, folds=self.op, use=Use.COPY, engine=COPY_ENGINE),
+                Access(Mode.READ, self.src, Proxy.ASYNC, When.GROUP, use=Use.COPY, engine=COPY_ENGINE),
+                Access(Mode.ATOMIC, self.dst, Proxy.ASYNC, When.GROUP, folds=self.op, use=Use.COPY, engine=COPY_ENGINE),
             ),
             executor=Executor.ONE,
         )

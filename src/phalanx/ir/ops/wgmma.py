@@ -70,7 +70,7 @@ class Wgmma(Op):
         operands = [item for item in (self.a, self.b) if isinstance(item, SharedView)]
         return Effects(
             accesses=tuple(
-                Access(Mode.READ, view, Proxy.ASYNC, When.MMA_GROUP, use=Use.OPERAND, engine=TENSOR_CORES)
+                Access(Mode.READ, view, Proxy.ASYNC, When.GROUP, use=Use.OPERAND, engine=TENSOR_CORES)
                 for view in operands
             ),
             accumulations=(Accumulation(self.acc, self.result, TENSOR_CORES),),

@@ -7,6 +7,7 @@ from typing import Any
 
 from phalanx.errors import Error
 from phalanx.ir.core import Op
+from phalanx.ir.engines import COPY_ENGINE
 from phalanx.ir.ops.tma import TmaCommit, TmaLoad, TmaPrefetch, TmaReduce, TmaStore, TmaWait
 from phalanx.ir.views import GlobalView
 from phalanx.sim import numerics
@@ -79,7 +80,7 @@ def tma_wait(op: TmaWait, agent: Agent) -> Callable[..., bool]:
 
     def passed() -> None:
         if monitor is not None:
-            monitor.groups_passed(agent, op, op.n, op.read)
+            monitor.groups_passed(agent, op, COPY_ENGINE, op.n, op.read)
 
     waiting = (op, GroupWait(op.n, op.read, passed))
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from phalanx.errors import Error
+from phalanx.ir.engines import TENSOR_CORES
 from phalanx.ir.ops.wgmma import STEP_BYTES, Wgmma, WgmmaCommit, WgmmaFence, WgmmaWait
 from phalanx.ir.types import DType, f16, f32
 from phalanx.sim.agents import Agent
@@ -135,7 +136,7 @@ def wgmma(op: Wgmma, agent: Agent) -> Callable[..., InFlight]:
         flight.pending += 1
         product = Product(how, a, b, flight, bool(accumulate))
         if monitor is not None:
-            monitor.mma_issued(agent, op, product, agent.issuing)
+            monitor.work_given(agent, op, agent.issuing)
         if early:
             product.retire()
         else:
@@ -152,14 +153,10 @@ def wgmma_fence(op: WgmmaFence, agent: Agent) -> Callable[..., None]:
 
 @meaning(WgmmaCommit)
 def wgmma_commit(op: WgmmaCommit, agent: Agent) -> Callable[..., None]:
-    monitor = agent.cta.cluster.machine.monitor
-
     def run() -> None:
         groups = groups_of(agent)
         groups.committed.append(groups.open)
         groups.open = []
-        if monitor is not None:
-            monitor.mma_committed(agent, op)
 
     return run
 
@@ -171,7 +168,7 @@ def wgmma_wait(op: WgmmaWait, agent: Agent) -> Callable[..., tuple[Any, ...]]:
     def run(accs: tuple[Any, ...]) -> tuple[Any, ...]:
         groups_of(agent).retire(op.n)
         if monitor is not None:
-            monitor.mma_passed(agent, op, op.n)
+            monitor.groups_passed(agent, op, TENSOR_CORES, op.n, False)
         return tuple(map(landed, accs))
 
     return run
