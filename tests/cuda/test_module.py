@@ -10,7 +10,8 @@ from front import array
 from phalanx.cuda.abi import ArraySlot, ScalarSlot, TensorMapSlot
 from phalanx.cuda.module import entry_name
 from phalanx.cuda.plan import Plan
-from phalanx.cuda.text.writer import Agent, Helper, Writer
+from phalanx.cuda.text.helper import Helper
+from phalanx.cuda.text.writer import Agent, Writer
 from phalanx.ir.archs import arch_of
 from phalanx.ir.core import Block, Function
 from phalanx.ir.location import Location

@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import cache
 
 from phalanx.cuda.plan import PushPlan
+from phalanx.cuda.text.helper import Helper
 from phalanx.cuda.text.literals import atom, bare
 from phalanx.cuda.text.prelude import MAPA, instruction
-from phalanx.cuda.text.writer import Helper, Writer
+from phalanx.cuda.text.writer import Writer
 from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.arithmetic import cast_text
 from phalanx.cuda.tiles.coordinates import owner_conditions

@@ -1,9 +1,14 @@
-"""The cluster in PTX: special registers, `barrier.cluster` in its halves, pushes and reductions."""
+"""The cluster in PTX: special registers, `barrier.cluster` in its halves, pushes and reductions.
+
+What writes pushes and exchanges is loaded for the first kernel that has one.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from phalanx.cuda.ops.mbarrier import arrive_expect_tx, emit_wait_for
+from phalanx.cuda.text.by_rank import rank_of_cta
 from phalanx.cuda.text.prelude import instruction, special_register
 from phalanx.cuda.text.registry import emits, never_emits
 from phalanx.cuda.text.writer import Writer
@@ -28,11 +33,6 @@ from phalanx.ir.ops.cluster import (
 
 if TYPE_CHECKING:
     from phalanx.cuda.exchanges.exchange import Signals
-
-
-def rank_of_cta(w: Writer) -> str:
-    """This CTA's rank in its cluster, as text."""
-    return f"{w.use(special_register('cluster_ctarank'))}()"
 
 
 @emits(ClusterRank)
@@ -98,7 +98,6 @@ def _wait(w: Writer) -> None:
 @emits(ClusterCopy)
 def emit_copy(w: Writer, op: ClusterCopy) -> None:
     from phalanx.cuda.exchanges.push import emit_push
-    from phalanx.cuda.ops.mbarrier import arrive_expect_tx
 
     scope = "" if op.scope == "cta" else f".release.{op.scope}"
     emit_push(w, op, arrive_expect_tx("cluster", scope))
@@ -118,7 +117,6 @@ def emit_agree(w: Writer, op: ClusterAgree) -> None:
 
 def _signals(w: Writer, op: Exchange) -> Signals:
     from phalanx.cuda.exchanges.exchange import Signals
-    from phalanx.cuda.ops.mbarrier import arrive_expect_tx, emit_wait_for
 
     barrier = op.barrier
     if barrier is None:

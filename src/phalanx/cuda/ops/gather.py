@@ -14,9 +14,10 @@ from functools import cache
 from phalanx.cuda.ops.tma import LOOP_FROM, POLICIES, _even_step, _mask, _shared_base, tensor_load, tensor_store
 from phalanx.cuda.plan import CopyPlan
 from phalanx.cuda.text.bulk import bulk_load, bulk_store
+from phalanx.cuda.text.helper import Helper
 from phalanx.cuda.text.prelude import ELECT, Parameter, instruction
 from phalanx.cuda.text.registry import emits
-from phalanx.cuda.text.writer import Helper, Writer
+from phalanx.cuda.text.writer import Writer
 from phalanx.cuda.tiles.bounds import start_text
 from phalanx.cuda.tiles.index import atom, local_slots
 from phalanx.ir.archs import COPY_CHUNK

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-from phalanx.analysis.by_rank import ByRank
-from phalanx.cuda.ops.cluster import rank_of_cta
+from phalanx.cuda.text.by_rank import number_by_rank
+from phalanx.cuda.text.helper import Helper
 from phalanx.cuda.text.literals import atom, bare
 from phalanx.cuda.text.masks import for_each_cta
 from phalanx.cuda.text.prelude import (
@@ -20,7 +20,7 @@ from phalanx.cuda.text.prelude import (
     predicate,
 )
 from phalanx.cuda.text.registry import emits, never_emits
-from phalanx.cuda.text.writer import Helper, Writer
+from phalanx.cuda.text.writer import Writer
 from phalanx.ir.core import Op
 from phalanx.ir.ops.mbarrier import (
     Arrive,
@@ -125,7 +125,7 @@ def emit_init(w: Writer, op: BarrierInit) -> None:
         for stop in range(1, op.barrier.n + 1):
             column = [row[first] for row in op.counts]
             if stop == op.barrier.n or [row[stop] for row in op.counts] != column:
-                _init_run(w, op, first, stop, _by_rank(w, [op.factor * count for count in column]))
+                _init_run(w, op, first, stop, number_by_rank(w, [op.factor * count for count in column]))
                 first = stop
 
 
@@ -135,15 +135,6 @@ def _init_run(w: Writer, op: BarrierInit, first: int, stop: int, count: str) -> 
         w.line(f"{w.use(init())}({name}{f' + {8 * first}' if first else ''}, {count});")
     else:
         w.line(f"for (int px_i = {first}; px_i < {stop}; ++px_i) {w.use(init())}({name} + 8 * px_i, {count});")
-
-
-def _by_rank(w: Writer, counts: list[int]) -> str:
-    """One number per CTA rank as an expression: the commonest, unless the rank is one of the others."""
-    choice = ByRank.of(dict(enumerate(counts)))
-    text = str(choice.usual)
-    for mask, value in choice.others:
-        text = f"({mask:#x} >> {rank_of_cta(w)} & 1 ? {value} : {text})"
-    return text
 
 
 @emits(BarrierInvalidate)

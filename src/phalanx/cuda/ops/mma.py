@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from functools import cache
 
 from phalanx.cuda.ops.wgmma import NAMES, continue_in_place
+from phalanx.cuda.text.helper import Helper
 from phalanx.cuda.text.registry import emits
-from phalanx.cuda.text.writer import Helper, Writer
+from phalanx.cuda.text.writer import Writer
 from phalanx.cuda.tiles import helpers as h
 from phalanx.ir.ops.mma import COLUMNS, LEAST_STEP_BYTES, ROWS, Mma
 from phalanx.ir.ops.wgmma import STEP_BYTES

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from functools import cache
 
+from phalanx.cuda.text.helper import Helper
 from phalanx.cuda.text.prelude import SHARED_ADDRESS, Parameter, instruction
-from phalanx.cuda.text.writer import Helper
 
 _POLICY = ("unsigned long long", "policy")
 

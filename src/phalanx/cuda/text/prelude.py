@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from functools import cache
 
-from phalanx.cuda.text.writer import Helper
+from phalanx.cuda.text.helper import Helper
 
 # How inline asm takes an operand of a C++ type.
 _CONSTRAINTS = {

@@ -9,7 +9,9 @@ from contextlib import contextmanager
 
 from phalanx.cuda.plan import Plan
 from phalanx.cuda.text.cells import Cells, find_cells
+from phalanx.cuda.text.helper import Helper
 from phalanx.cuda.text.literals import atom, bare, literal, plus
+from phalanx.cuda.text.prelude import BAR_SYNC, ELECT, SHARED_ADDRESS
 from phalanx.cuda.text.sites import Site
 from phalanx.errors import Error
 from phalanx.frozen import frozen
@@ -62,15 +64,6 @@ _RESERVED = frozenset(
 
 LONGEST_INLINE = 48
 """Longer expressions get a variable of their own."""
-
-
-@frozen
-class Helper:
-    """A device function (or struct) of the generated text, written once before the kernel if anything uses it."""
-
-    name: str
-    text: str
-    needs: tuple[Helper, ...] = ()
 
 
 @frozen
@@ -366,16 +359,12 @@ class Writer:
             self._kernel_wanted.add("warp_id")
             lines.append(f"const int px_warp = px_warp_id - {agent.first};")
         if "one" in wanted:
-            from phalanx.cuda.text.prelude import ELECT
-
             elect = f"{self.use(ELECT)}()"
             if agent.warps > 1:
                 self._kernel_wanted.add("warp_id")
                 elect = f"px_warp_id == {agent.first} && {elect}"
             lines.append(f"const bool px_one = {elect};")
         if "group_one" in wanted:
-            from phalanx.cuda.text.prelude import ELECT
-
             self._kernel_wanted.add("warp_id")
             lines.append(f"const bool px_group_one = px_warp_id % 4 == {agent.first % 4} && {self.use(ELECT)}();")
         return lines
@@ -407,8 +396,6 @@ class Writer:
         elif agent.warps == self.plan.function.warps:
             self.line(f"__syncthreads();{note}")
         else:
-            from phalanx.cuda.text.prelude import BAR_SYNC
-
             self.line(f"{self.use(BAR_SYNC)}<{agent.barrier_id}, {agent.threads}>();{note}")
 
     # ------------------------------------------------------------------ memory
@@ -495,8 +482,6 @@ class Writer:
         if "warp_id" in wanted:
             lines.append(self._warp_id_line())
         if "base" in wanted:
-            from phalanx.cuda.text.prelude import SHARED_ADDRESS
-
             lines.append(f"const unsigned px_base = {self.use(SHARED_ADDRESS)}(px_smem);")
         lines += [text for _, text in self._prologue.values()]
         return ["  " + line for line in lines]

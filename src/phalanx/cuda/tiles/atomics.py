@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
+from phalanx.cuda.text.helper import Helper
 from phalanx.cuda.text.prelude import device_function
-from phalanx.cuda.text.writer import Helper
 from phalanx.cuda.tiles import helpers as h
 
 # dtype name -> (PTX type of the addition, asm constraint, C++ type of the operand)

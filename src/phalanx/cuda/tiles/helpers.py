@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
+from phalanx.cuda.text.helper import Helper
 from phalanx.cuda.text.prelude import device_function
-from phalanx.cuda.text.writer import Helper
 
 # ---------------------------------------------------------------------- narrow floats
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 from functools import cache
 
 from phalanx.analysis.divisibility import Divisibility
-from phalanx.cuda.text.writer import Helper, Writer
+from phalanx.cuda.text.helper import Helper
+from phalanx.cuda.text.writer import Writer
 from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.index import plus, slot_loop, times
 from phalanx.cuda.tiles.shared_access import Offsets
