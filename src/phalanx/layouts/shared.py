@@ -117,6 +117,18 @@ class SharedLayout:
         return round_up(self.panels * self.panel_bytes, max(self.align, self.period))
 
     @cached_property
+    def byte_strides(self) -> tuple[int, ...]:
+        """Bytes per step along each axis, within a panel and before the swizzle."""
+        strides = [self.itemsize]
+        if self.rank > 1:
+            strides.insert(0, self.row_pitch)
+        step = self.matrix_bytes
+        for extent in reversed(self.leading):
+            strides.insert(0, step)
+            step *= extent
+        return tuple(strides)
+
+    @cached_property
     def nbytes(self) -> int:
         """Bytes of shared memory, padding included."""
         return math.prod(self.leading) * self.matrix_bytes

@@ -12,9 +12,10 @@ from math import prod
 
 import phalanx.cuda.lower.ops  # noqa: F401  # what the families registered
 from phalanx.analysis.alignment import breaks_alignment
-from phalanx.analysis.divisibility import Divisibility, find_divisibility
-from phalanx.analysis.signs import Signs, find_signs
+from phalanx.analysis.divisibility import find_divisibility
+from phalanx.analysis.signs import find_signs
 from phalanx.cuda.abi import TensorMapSlot
+from phalanx.cuda.lower.copy_planner import UNKNOWN_START, CopyPlanner, Impossible, Misplaced
 from phalanx.cuda.lower.registry import Transfer, transfers
 from phalanx.cuda.lower.row_copies import plan_row_copy
 from phalanx.cuda.plan import Box, CopyPlan
@@ -23,7 +24,7 @@ from phalanx.frozen import frozen
 from phalanx.ir.archs import COPY_CHUNK, MAX_BOX, Arch
 from phalanx.ir.core import Function, Note, Op
 from phalanx.ir.engines import COPY_ENGINE
-from phalanx.ir.values import Const, constant_of
+from phalanx.ir.values import constant_of
 from phalanx.ir.views import GlobalView, SharedBuffer, SharedView
 from phalanx.layouts import SharedLayout, boxes, choose_panel
 from phalanx.layouts.shared import TMA_ALIGNMENT
@@ -33,15 +34,6 @@ WHOLE_LINES = 256  # bytes that a miss brings into L2: a neighbour is asked for 
 PROMOTIONS: dict[str | None, int] = {"evict_first": 128}
 """A stream brings what is asked for: what else came would push other data out."""
 
-UNKNOWN_START = f"its start along the last axis is not known to be a multiple of {COPY_CHUNK} bytes"
-
-
-class Impossible(Exception):
-    """A path that does not work for a copy; the text is the reason."""
-
-
-class Misplaced(Impossible):
-    """The same, for where the region lies in shared memory."""
 
 
 @frozen
@@ -75,16 +67,8 @@ def plan_copies(
     return Copies(planner.plans, tuple(planner.tensor_maps), tuple(planner.notes))
 
 
-class _Planner:
-    def __init__(
-        self, layouts: Mapping[SharedBuffer, SharedLayout], divisibility: Divisibility, signs: Signs
-    ) -> None:
-        self.layouts = layouts
-        self.divisibility = divisibility
-        self.signs = signs
-        self.plans: dict[Op, CopyPlan] = {}
-        self.tensor_maps: dict[TensorMapSlot, int] = {}
-        self.notes: list[Note] = []
+class _Planner(CopyPlanner):
+    """Plans the copies of boxes and of contiguous runs."""
 
     def plan(self, op: Op, copy: Transfer) -> None:
         (view,) = copy.views
@@ -106,17 +90,6 @@ class _Planner:
         if view.index_axis is not None:
             raise Impossible("its rows are named by an index tile")
         self.check_array(view)
-
-    def check_array(self, view: GlobalView) -> None:
-        """What the copy engine asks of the array, and of the start along its last axis."""
-        name, kind = view.array.name, view.array_type
-        if not kind.unit_inner:
-            raise Impossible(f"the elements of {name} are not adjacent along its last axis")
-        if not kind.aligned:
-            wrong = f"is not a multiple of {COPY_CHUNK} bytes, or runs backwards"
-            raise Impossible(f"the start of {name}, or a stride of its outer axes, {wrong}")
-        if not self.divisibility.proves(view.offsets[-1], view.dtype.itemsize, COPY_CHUNK):
-            raise Impossible(UNKNOWN_START)
 
     # -- a plain bulk copy --------------------------------------------------------------------------------------
 
@@ -140,8 +113,7 @@ class _Planner:
             raise Impossible("the shared region is not one row")
         if layout.swizzle or (layout.panels > 1 and layout.rows > 1):
             raise Impossible(f"{shared.buffer.name} is swizzled or cut into panels, so a row is not contiguous there")
-        strides = _strides(layout)
-        for offset, stride in zip(shared.offsets, strides, strict=True):
+        for offset, stride in zip(shared.offsets, layout.byte_strides, strict=True):
             if not self.divisibility.proves(offset, stride, COPY_CHUNK):
                 raise Impossible(f"its start in {shared.buffer.name} is not known to be a multiple of {COPY_CHUNK} bytes")
 
@@ -202,30 +174,6 @@ class _Planner:
         box = tuple(plan.box[axis] for axis in real)
         pieces = tuple(Box(tuple(p.offset[axis] for axis in real), p.shared_offset) for p in plan.pieces)
         return box, pieces, layout.swizzle
-
-    def check_box_start(self, shared: SharedView, layout: SharedLayout, lead: int) -> None:
-        """Offsets known only at run time must move the boxes by what TMA can address."""
-        for axis, (offset, stride) in enumerate(zip(shared.offsets, _strides(layout), strict=True)):
-            if isinstance(offset, Const) and axis >= lead:
-                continue  # part of the boxes' own places
-            where = f"its start along axis {axis} of {shared.buffer.name} is not known to be"
-            if axis == layout.rank - 1 and layout.panels > 1 and layout.rows > 1:
-                if not self.divisibility.proves(offset, 1, layout.panel_columns):
-                    raise Impossible(f"{where} a multiple of the panel of {layout.panel_columns} columns")
-            elif not self.divisibility.proves(offset, stride, TMA_ALIGNMENT):
-                raise Impossible(f"{where} a multiple of {TMA_ALIGNMENT} bytes")
-
-
-def _strides(layout: SharedLayout) -> tuple[int, ...]:
-    """Bytes per step along each axis, within a panel."""
-    strides = [layout.itemsize]
-    if layout.rank > 1:
-        strides.insert(0, layout.row_pitch)
-    step = layout.matrix_bytes
-    for extent in reversed(layout.leading):
-        strides.insert(0, step)
-        step *= extent
-    return tuple(strides)
 
 
 def _leading_integers(shared: SharedView) -> int:

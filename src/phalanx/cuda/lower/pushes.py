@@ -168,21 +168,9 @@ def _difference(op: Push, layouts: Layouts) -> str:
     return "they lie differently in their buffers"
 
 
-def strides_of(layout: SharedLayout) -> tuple[int, ...]:
-    """Bytes per step along each axis, before the swizzle, within a panel."""
-    strides = [layout.itemsize]
-    if layout.rank > 1:
-        strides.insert(0, layout.row_pitch)
-    step = layout.matrix_bytes
-    for extent in reversed(layout.leading):
-        strides.insert(0, step)
-        step *= extent
-    return tuple(strides)
-
-
 def _check_start(view: SharedView, layout: SharedLayout, facts: Divisibility) -> None:
     """Offsets known only at run time must shift the whole region by a multiple of what copies and the swizzle need."""
-    for axis, (offset, stride) in enumerate(zip(view.offsets, strides_of(layout), strict=True)):
+    for axis, (offset, stride) in enumerate(zip(view.offsets, layout.byte_strides, strict=True)):
         if isinstance(offset, Const):
             continue
         where = f"its start along axis {axis} of {view.buffer.name} is not known to be a multiple of"
@@ -275,7 +263,7 @@ def _vector(view: SharedView, layout: SharedLayout, facts: Divisibility) -> int:
     for size in parts:
         while size % width:
             width //= 2
-    for offset, stride in zip(view.offsets, strides_of(layout), strict=True):
+    for offset, stride in zip(view.offsets, layout.byte_strides, strict=True):
         while not facts.proves(offset, stride, width):
             width //= 2
     return max(1, width // item)

@@ -5,10 +5,9 @@ The shared image is the same on every path and every target: the layout does not
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from phalanx.analysis.alignment import breaks_alignment
 from phalanx.cuda.abi import TensorMapSlot
+from phalanx.cuda.lower.copy_planner import CopyPlanner, Impossible, Misplaced
 from phalanx.cuda.lower.registry import Transfer
 from phalanx.cuda.plan import Box, CopyPlan
 from phalanx.errors import Error
@@ -20,17 +19,12 @@ from phalanx.layouts import SharedLayout
 from phalanx.layouts.rows import FOUR, RowPlan, row_boxes
 from phalanx.layouts.tma import Misplaced as MisplacedBox
 
-if TYPE_CHECKING:
-    from phalanx.cuda.lower.copies import _Planner
-
 FOUR_ROWS_FROM = 100  # the first architecture with `tile::gather4`
 DATACENTER = (100, 103, 110)  # those with `tile::scatter4`, and with `tile::gather4` to several CTAs
 
 
-def plan_row_copy(planner: _Planner, op: Op, copy: Transfer, sm: int) -> CopyPlan:
+def plan_row_copy(planner: CopyPlanner, op: Op, copy: Transfer, sm: int) -> CopyPlan:
     """The plan of one instruction; `px.Error` at its line if there is none."""
-    from phalanx.cuda.lower.copies import Impossible, Misplaced
-
     view, shared = copy.views[0], copy.shared
     assert shared is not None
     try:
@@ -83,8 +77,6 @@ def _row_plan(layout: SharedLayout, shared: SharedView) -> RowPlan:
 
 
 def _boxes(layout: SharedLayout, shared: SharedView) -> RowPlan:
-    from phalanx.cuda.lower.copies import Impossible, Misplaced
-
     try:
         return _row_plan(layout, shared)
     except MisplacedBox as problem:
@@ -94,11 +86,9 @@ def _boxes(layout: SharedLayout, shared: SharedView) -> RowPlan:
 
 
 def _choose(
-    planner: _Planner, copy: Transfer, view: GlobalView, shared: SharedView, rows: RowPlan, sm: int
+    planner: CopyPlanner, copy: Transfer, view: GlobalView, shared: SharedView, rows: RowPlan, sm: int
 ) -> CopyPlan:
     """Four rows at once where target and layout allow it, then single rows, then bulk copies."""
-    from phalanx.cuda.lower.copies import Impossible
-
     layout = planner.layouts[shared.buffer]
     lead = layout.rank - 2
     pieces = tuple(Box(piece.offset, piece.shared_offset) for piece in rows.pieces)

@@ -1,0 +1,63 @@
+"""What the plans of all TMA copies have in common: the rules of the copy engine, descriptors and notes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from phalanx.analysis.divisibility import Divisibility
+from phalanx.analysis.signs import Signs
+from phalanx.cuda.abi import TensorMapSlot
+from phalanx.cuda.plan import CopyPlan
+from phalanx.ir.archs import COPY_CHUNK
+from phalanx.ir.core import Note, Op
+from phalanx.ir.values import Const
+from phalanx.ir.views import GlobalView, SharedBuffer, SharedView
+from phalanx.layouts import SharedLayout
+from phalanx.layouts.shared import TMA_ALIGNMENT
+
+UNKNOWN_START = f"its start along the last axis is not known to be a multiple of {COPY_CHUNK} bytes"
+
+
+class Impossible(Exception):
+    """A path that does not work for a copy; the text is the reason."""
+
+
+class Misplaced(Impossible):
+    """The same, for where the region lies in shared memory."""
+
+
+class CopyPlanner:
+    """The plans of a kernel's copies as they are made, and what is asked for them."""
+
+    def __init__(
+        self, layouts: Mapping[SharedBuffer, SharedLayout], divisibility: Divisibility, signs: Signs
+    ) -> None:
+        self.layouts = layouts
+        self.divisibility = divisibility
+        self.signs = signs
+        self.plans: dict[Op, CopyPlan] = {}
+        self.tensor_maps: dict[TensorMapSlot, int] = {}
+        self.notes: list[Note] = []
+
+    def check_array(self, view: GlobalView) -> None:
+        """What the copy engine asks of the array, and of the start along its last axis."""
+        name, kind = view.array.name, view.array_type
+        if not kind.unit_inner:
+            raise Impossible(f"the elements of {name} are not adjacent along its last axis")
+        if not kind.aligned:
+            wrong = f"is not a multiple of {COPY_CHUNK} bytes, or runs backwards"
+            raise Impossible(f"the start of {name}, or a stride of its outer axes, {wrong}")
+        if not self.divisibility.proves(view.offsets[-1], view.dtype.itemsize, COPY_CHUNK):
+            raise Impossible(UNKNOWN_START)
+
+    def check_box_start(self, shared: SharedView, layout: SharedLayout, lead: int) -> None:
+        """Offsets known only at run time must move the boxes by what TMA can address."""
+        for axis, (offset, stride) in enumerate(zip(shared.offsets, layout.byte_strides, strict=True)):
+            if isinstance(offset, Const) and axis >= lead:
+                continue  # part of the boxes' own places
+            where = f"its start along axis {axis} of {shared.buffer.name} is not known to be"
+            if axis == layout.rank - 1 and layout.panels > 1 and layout.rows > 1:
+                if not self.divisibility.proves(offset, 1, layout.panel_columns):
+                    raise Impossible(f"{where} a multiple of the panel of {layout.panel_columns} columns")
+            elif not self.divisibility.proves(offset, stride, TMA_ALIGNMENT):
+                raise Impossible(f"{where} a multiple of {TMA_ALIGNMENT} bytes")
