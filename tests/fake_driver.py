@@ -9,7 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 from phalanx.runtime.device import driver as cuda
-from phalanx.runtime.launch import dispatch, specialise, watchdog
+from phalanx.runtime.launch import replay, watchdog
 
 
 class Launch:
@@ -180,15 +180,9 @@ class OnGpu:
 
 
 @contextmanager
-def fake_gpu(library: Any = None, *kernels: Any, **failures: list[int]) -> Iterator[Any]:
-    """Launches go to a fake driver, whose calls fail as told; what the kernels remember of it is forgotten after."""
+def fake_gpu(library: Any = None, **failures: list[int]) -> Iterator[Any]:
+    """Launches go to a fake driver, whose calls fail as told; what was launched is forgotten after."""
     library = FakeLibrary() if library is None else library
-
-    def forget() -> None:
-        specialise.forget()
-        dispatch._FAST.clear()
-        for kernel in kernels:
-            kernel.bound.clear()
 
     made: list[cuda.Driver] = []
 
@@ -197,10 +191,10 @@ def fake_gpu(library: Any = None, *kernels: Any, **failures: list[int]) -> Itera
             made.append(cuda.Driver(library))
         return made[0]
 
-    forget()
+    replay.forget()
     library.failures = failures
     try:
         with patch.object(cuda, "get_driver", get_driver), patch.object(watchdog, "_BUFFERS", {}):
             yield library
     finally:
-        forget()
+        replay.forget()

@@ -9,6 +9,7 @@ import re
 import struct
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -188,7 +189,16 @@ def test_a_slow_compiler_is_no_kernel_that_hangs(seed: int, late: type[Exception
 
 
 class Memory(FakeLibrary):
-    """A GPU whose memory is the host's, and whose kernels do nothing."""
+    """A GPU whose memory is the host's, and whose kernels do nothing; it reads one parameter of each launch."""
+
+    def __init__(self, number: int, nbytes: int) -> None:
+        super().__init__()
+        self.wanted = number, nbytes
+        self.parameters: list[bytes] = []
+
+    def _cuLaunchKernelEx(self, *arguments: Any) -> None:
+        super()._cuLaunchKernelEx(*arguments)
+        self.parameters.append(self.launches[-1].parameter(*self.wanted))
 
     def _cuMemAlloc_v2(self, out: int, nbytes: int) -> None:
         self._keep.append(memory := ctypes.create_string_buffer(nbytes + 256))
@@ -206,8 +216,10 @@ def test_arrays_lie_on_the_gpu_as_on_the_host(tmp_path: Path, monkeypatch: pytes
     The launch compiles nothing: that would take the time for which nobody waits any more.
     """
     case, compiling = draw(3), compiled.compile_function
+    name, number = next((name, value) for name, value in case.arguments if isinstance(value, int))
+    plan, place = case.arrays[number], [name for name, _ in case.arguments].index(name)
     made = []
-    with fake_gpu(Memory()) as library, monkeypatch.context() as patched:
+    with fake_gpu(Memory(place, 8 + 8 * len(plan.strides))) as library, monkeypatch.context() as patched:
         patched.setattr(device_array, "get_driver", driver.get_driver)
         patched.setattr(compiled, "compile_function", lambda *args, **how: made.append(args) or compiling(*args, **how))
         got = tile_gpu.on_gpu(case, tmp_path, lambda: made.append("told"))
@@ -216,9 +228,7 @@ def test_arrays_lie_on_the_gpu_as_on_the_host(tmp_path: Path, monkeypatch: pytes
         assert one.tobytes() == two.tobytes()
     (launch,) = library.launches
     assert launch.grid == (*case.grid, 1, 1)[:3]
-    name, number = next((name, value) for name, value in case.arguments if isinstance(value, int))
-    plan, place = case.arrays[number], [name for name, _ in case.arguments].index(name)
-    pointer, *strides = struct.unpack(f"<Q{len(plan.strides)}q", launch.parameter(place, 8 + 8 * len(plan.strides)))
+    pointer, *strides = struct.unpack(f"<Q{len(plan.strides)}q", *library.parameters)
     assert (pointer - plan.offset * bytes_of(plan.dtype)) % 256 == 0
     assert tuple(strides) == plan.strides
 

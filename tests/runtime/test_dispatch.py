@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from phalanx.runtime.launch import dispatch
+from phalanx.runtime.launch import dispatch, replay
 from phalanx.runtime.launch.dispatch import is_launchable
 from phalanx.runtime.launch.specialise import read_argument, specialise
 
@@ -334,7 +334,7 @@ class FakeLauncher:
     def __init__(self) -> None:
         self.launches: list[tuple[Any, ...]] = []
 
-    def launch(self, grid: Any, args: Any) -> None:
+    def launch(self, grid: Any, args: Any, infos: Any = None) -> None:
         self.launches.append((grid, list(args)))
 
     def try_launch(self, grid: Any, args: Any) -> bool:
@@ -350,7 +350,7 @@ def gpu(torch: Any, monkeypatch: pytest.MonkeyPatch) -> FakeLauncher:
     fake = FakeLauncher()
     compiled = SimpleNamespace(signature=SimpleNamespace(debug=False))
     monkeypatch.setattr(dispatch, "load_launcher", lambda *_: (fake, compiled))
-    monkeypatch.setattr(dispatch, "_FAST", {})
+    replay.forget()
     return fake
 
 
@@ -372,7 +372,7 @@ class OneGeometry:
         self.ways = ways
         self.shapes: list[Any] = []
 
-    def launch(self, grid: Any, args: Any) -> None:
+    def launch(self, grid: Any, args: Any, infos: Any = None) -> None:
         self.shapes = [getattr(x, "shape", None) for x in args]
         self.ways.append("long")
 
@@ -391,7 +391,6 @@ def test_shapes_in_turns_take_the_short_way(gpu: FakeLauncher, torch: Any, monke
     first = OneGeometry(ways)
     compiled = SimpleNamespace(signature=SimpleNamespace(debug=False))
     monkeypatch.setattr(dispatch, "load_launcher", lambda *_: (first, compiled))
-    monkeypatch.setattr(dispatch, "GEOMETRIES", 4)
 
     @px.kernel
     def fill(X, Y, *, B=16):
@@ -402,6 +401,7 @@ def test_shapes_in_turns_take_the_short_way(gpu: FakeLauncher, torch: Any, monke
         fill[2](x, x if other else None, B=B)
         return ways[-1]
 
+    replay.memory_of(fill).limit = 5
     sizes = (32, 64, 96)
     assert {launch(size) for _ in range(2) for size in sizes} == {"long"}  # when it comes again, it has a buffer of its own
     assert {launch(size) for _ in range(2) for size in sizes} == {"short"}
@@ -411,6 +411,7 @@ def test_shapes_in_turns_take_the_short_way(gpu: FakeLauncher, torch: Any, monke
         assert launch(64) == "short" and launch(32, other=True) == way
     assert launch(128) == "long"  # one more than are kept: forgotten
     assert launch(128) == "short" and launch(32) == "long" and launch(128) == "long" and launch(32) == "long"
+    assert launch(32) == "short" and launch(128) == "short"
 
 
 def test_the_short_way_is_only_for_the_same_constants(gpu: FakeLauncher, torch: Any) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 import phalanx as px
-from phalanx.runtime.launch.dispatch import RECORDS, BoundLaunch
+from phalanx.runtime.launch.dispatch import BoundLaunch
+from phalanx.runtime.launch.replay import RECORDINGS
 from phalanx.runtime.launch.watchdog import bounded_waits
 
 
@@ -35,7 +36,7 @@ def test_launches_that_are_known_already_are_bounded_too() -> None:
         bound(None)
     assert bound.whole == 1
     bound(None)
-    assert bound.whole == 1 and not RECORDS
+    assert bound.whole == 1 and not RECORDINGS
 
 
 @pytest.mark.parametrize("before", [None, "0", "1"])

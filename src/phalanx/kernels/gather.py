@@ -17,7 +17,7 @@ from phalanx.kernels.launches import take_turn
 from phalanx.kernels.matrices import empty, info_of, refused, require_config, result_info
 from phalanx.machines.h200 import H200
 from phalanx.runtime.device.arrays import ITEM_BYTES, ArgumentKind, ArrayInfo, describe, kind_of
-from phalanx.runtime.launch.remembered import remembered
+from phalanx.runtime.launch.replay import remembered
 
 ELEMENTS = tuple(ITEM_BYTES)
 INDICES = ("i32", "i64")

@@ -56,6 +56,8 @@ class Kernel:
     pdl: bool = False
     bound: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
     """What `kernel[grid]` gave, by grid: grids that are integers, or tuples of them."""
+    memory: Any = field(default=None, init=False, repr=False)
+    """What the runtime keeps of the kernel's launches; nobody else looks into it."""
 
     @property
     def name(self) -> str:

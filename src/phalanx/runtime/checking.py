@@ -12,9 +12,7 @@ from weakref import WeakKeyDictionary
 from phalanx.errors import Error, caller_location
 from phalanx.ir.archs import ARCHS, Arch
 from phalanx.ir.core import Function
-from phalanx.runtime.device import arrays
-from phalanx.runtime.device.arrays import to_host
-from phalanx.runtime.launch.dispatch import BoundLaunch, debugging, function_for, require_data
+from phalanx.runtime.launch.dispatch import BoundLaunch, debugging, function_for, on_host, require_data
 from phalanx.runtime.launch.specialise import normalise_grid, read_arguments, settled_constants, specialise
 from phalanx.runtime.launch.targets import named_arch
 from phalanx.sanitizer.doubts import Doubt
@@ -118,7 +116,7 @@ def check_launch(
             return report
         if against is not None:
             report.notes.append(f"{against.location.short}: px.compile refuses this: {against.message}")
-        host = on_host([argument.value for argument in arguments if argument.type is not None])
+        host = on_host(arguments)
         if 0 in grid:
             return report
         check_function(
@@ -206,8 +204,3 @@ def refusal(function: Function, arch: Arch) -> Error | None:
         except Error as error:
             known[arch] = error
     return known[arch]
-
-
-def on_host(values: list[Any]) -> list[Any]:
-    """The arguments for the simulator: CUDA arrays are copied to the host; NumPy arrays and numbers stay."""
-    return [to_host(value) if arrays.describe(value) is not None else value for value in values]

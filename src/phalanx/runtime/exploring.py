@@ -9,8 +9,8 @@ from typing import Any
 
 from phalanx.errors import Error
 from phalanx.ir.core import Function
-from phalanx.runtime.checking import on_host, require_bound, require_executor, require_number
-from phalanx.runtime.launch.dispatch import BoundLaunch, debugging, function_for, require_data
+from phalanx.runtime.checking import require_bound, require_executor, require_number
+from phalanx.runtime.launch.dispatch import BoundLaunch, debugging, function_for, on_host, require_data
 from phalanx.runtime.launch.specialise import normalise_grid, read_arguments, settled_constants, specialise
 from phalanx.runtime.launch.targets import named_arch
 from phalanx.runtime.process_pool import explore_part, in_order, pack, processes
@@ -96,7 +96,7 @@ def explore(
         arguments = require_data(kernel, read_arguments(kernel, args))
         grid = normalise_grid(kernel, bound.grid, settled_constants(kernel, arguments, values))
         function = function_for(specialise(kernel, arguments, values), target)
-        host = on_host([argument.value for argument in arguments if argument.type is not None])
+        host = on_host(arguments)
         if 0 in grid:
             return Exploration(kernel.name, 0, True, 0, [], [], set())
         return explore_function(function, grid, host, limit=limit, executor=executor)

@@ -32,13 +32,13 @@ def add(X, Y):
 
 @case
 def too_many_registers_for_a_launch():
-    with fake_gpu(None, fill, cuLaunchKernelEx=[701]):
+    with fake_gpu(cuLaunchKernelEx=[701]):
         fill[1](X, 1.0)
 
 
 @case
 def a_launch_after_a_kernel_that_faulted():
-    with fake_gpu(None, fill) as library:
+    with fake_gpu() as library:
         fill[1](X, 1.0)
         library.failures["cuLaunchKernelEx"] = [700]
         fill[1](X, 2.0)  # the short way of a repeated launch
@@ -46,44 +46,44 @@ def a_launch_after_a_kernel_that_faulted():
 
 @case
 def a_scalar_that_does_not_fit_the_second_time():
-    with fake_gpu(None, fill):
+    with fake_gpu():
         fill[1](X, 1.0)
         fill[1](X, 1e300)
 
 
 @case
 def a_code_that_is_in_no_table():
-    with fake_gpu(None, fill, cuLaunchKernelEx=[777]):
+    with fake_gpu(cuLaunchKernelEx=[777]):
         fill[1](X, 1.0)
 
 
 @case
 def no_memory_for_the_kernel():
-    with fake_gpu(None, fill, cuModuleLoadData=[2]):
+    with fake_gpu(cuModuleLoadData=[2]):
         fill[1](X, 1.0)
 
 
 @case
 def a_kernel_for_another_gpu():
-    with fake_gpu(None, fill, cuModuleLoadData=[209]):
+    with fake_gpu(cuModuleLoadData=[209]):
         fill[1](X, 1.0)
 
 
 @case
 def a_kernel_that_faults():
-    with fake_gpu(None, careful, cuCtxSynchronize=[719]):
+    with fake_gpu(cuCtxSynchronize=[719]):
         careful[1](X)
 
 
 @case
 def a_kernel_with_assertions_in_a_capture():
-    with fake_gpu(None, careful, cuCtxSynchronize=[900]):
+    with fake_gpu(cuCtxSynchronize=[900]):
         careful[1](X)
 
 
 @case
 def arrays_here_and_there():
-    with fake_gpu(None, add):
+    with fake_gpu():
         add[1](np.zeros(64, np.float32), X)
 
 
@@ -99,13 +99,13 @@ def no_driver():
 
 @case
 def no_gpu():
-    with fake_gpu(None, fill, cuInit=[100]):
+    with fake_gpu(cuInit=[100]):
         fill[1](X, 1.0)
 
 
 @case
 def a_driver_that_is_not_loaded():
-    with fake_gpu(None, fill, cuInit=[999]):
+    with fake_gpu(cuInit=[999]):
         fill[1](X, 1.0)
 
 
@@ -113,11 +113,11 @@ def a_driver_that_is_not_loaded():
 def a_driver_without_clusters():
     library = FakeLibrary()
     known = {name: getattr(library, name) for name in cuda.PROTOTYPES if name != "cuLaunchKernelEx"}
-    with fake_gpu(SimpleNamespace(**known), fill):
+    with fake_gpu(SimpleNamespace(**known)):
         fill[1](X, 1.0)
 
 
 @case
 def a_device_that_is_not_there():
-    with fake_gpu(None, cuDeviceGet=[101]):
+    with fake_gpu(cuDeviceGet=[101]):
         px.device(7)

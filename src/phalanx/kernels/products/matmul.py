@@ -39,12 +39,11 @@ from phalanx.runtime.device.arrays import (
     refuse_gradients,
     scalar_dtype,
 )
-from phalanx.runtime.launch.remembered import remembered
+from phalanx.runtime.launch.replay import Memory, remembered
 
 NARROW = ("f8e4m3", "f8e5m2")
 OPERANDS = ("bf16", "f16", *NARROW)
 SIMULATED_SMS = 4
-REMEMBERED = 1024
 
 
 @remembered("a", "b", "bias", "out", "scale_a", "scale_b")
@@ -80,9 +79,7 @@ def matmul(
             return _with_vectors(a, b, bias, activation, out, infos, options)
         plan = _plan(a, b, bias, out, infos, activation, **options)
         if key is not None:
-            if len(_PLANS) >= REMEMBERED:
-                _PLANS.clear()
-            _PLANS[key] = plan
+            _PLANS.keep(key, plan)
     for note in plan.notes:
         warn(note)
     result = empty(a, plan.shape, plan.dtype) if out is None else out
@@ -142,7 +139,8 @@ class Plan:
         split_k_matmul(left, right, bias, self.activation, result)
 
 
-_PLANS: dict[Any, Plan] = {}
+_PLANS = Memory()
+"""By the geometry of the arguments and the options: for arrays whose calls can't be repeated as launches."""
 
 
 def _known(arrays: tuple[Any, ...], rest: tuple[Any, ...]) -> tuple[Any, Plan | None]:
@@ -151,7 +149,7 @@ def _known(arrays: tuple[Any, ...], rest: tuple[Any, ...]) -> tuple[Any, Plan | 
         geometry, pointers = call_key(arrays)
         overlaps = pointers[3] is not None and pointers[3] in pointers[:2]  # out and an operand: refused
         key = (geometry, overlaps, rest)
-        return key, _PLANS.get(key)
+        return key, _PLANS.kept.get(key)
     except (Error, TypeError):
         return None, None
 

@@ -20,7 +20,7 @@ from phalanx.kernels.matrices import empty, info_of, is_among, refused, require_
 from phalanx.kernels.products.activations import ACTIVATIONS, activate
 from phalanx.kernels.products.operands import AS_IT_IS, lying, warn
 from phalanx.machines.h200 import H200
-from phalanx.runtime.launch.remembered import remembered
+from phalanx.runtime.launch.replay import remembered
 
 OPERANDS = ("bf16", "f16")
 MOST_ROWS = 512

@@ -10,7 +10,7 @@ from phalanx.kernels.matrices import as_rows, empty, info_of, is_among, refused,
 from phalanx.kernels.rowwise.rows import RowConfig, choose_for, load_row, row_kernel, shared_parts, zeros
 from phalanx.kernels.rowwise.softmax import LN2, row_statistics
 from phalanx.runtime.device.arrays import scalar_dtype
-from phalanx.runtime.launch.remembered import remembered
+from phalanx.runtime.launch.replay import remembered
 
 REDUCTIONS = ("mean", "sum", "none")
 

@@ -26,7 +26,7 @@ from phalanx.kernels.rowwise.rows import (
 )
 from phalanx.kernels.rowwise.rows_ring import RingConfig, choose_ring, launch_ring
 from phalanx.runtime.device.arrays import describe
-from phalanx.runtime.launch.remembered import remembered
+from phalanx.runtime.launch.replay import remembered
 
 GROUP = 4
 """Weights that are not loaded ahead of the sum are loaded for so many tiles at a time."""

@@ -23,7 +23,7 @@ from phalanx.kernels.rowwise.rows import (
     zeros,
 )
 from phalanx.kernels.rowwise.rows_ring import RingConfig
-from phalanx.runtime.launch.remembered import remembered
+from phalanx.runtime.launch.replay import remembered
 
 LOG2E = 1.4426950408889634
 LN2 = 0.6931471805599453

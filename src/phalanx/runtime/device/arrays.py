@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -148,7 +150,39 @@ def describe(x: object) -> ArrayInfo | None:
         describe(np.zeros((4, 8), np.float32)).strides      # (8, 1)
     """
     reader = _READERS.get(_KINDS[type(x)])
-    return None if reader is None else reader(x)
+    if reader is None:
+        return None
+    known = _CALL.known
+    if known is None:
+        return reader(x)
+    found = known.get(id(x))
+    if found is None:
+        found = known[id(x)] = (x, reader(x))
+    return found[1]
+
+
+class _Call(threading.local):
+    """The arrays that a thread's call has described so far, with their descriptions, by identity; None outside of calls."""
+
+    known: dict[int, tuple[Any, ArrayInfo]] | None = None
+
+
+_CALL = _Call()
+
+
+@contextmanager
+def describing_once() -> Iterator[None]:
+    """Within it this thread reads each array once, however often it is described: asking a framework takes a while.
+
+    For calls that pass their arguments through several hands, and change no array's shape, strides or memory meanwhile.
+    """
+    former = _CALL.known
+    if former is None:
+        _CALL.known = {}
+    try:
+        yield
+    finally:
+        _CALL.known = former
 
 
 def _describe_torch(x: Any) -> ArrayInfo:
@@ -210,12 +244,15 @@ _READERS = {
 }
 
 
-def call_key(args: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any]]:
+def call_key(
+    args: Sequence[Any], infos: Sequence[ArrayInfo | None] | None = None
+) -> tuple[tuple[Any, ...], list[Any]]:
     """Split a call's arguments into what a launch depends on once, and what may change each time.
 
     `key` is hashable: per array its dtype, shape, strides, base alignment (mod 16) and device, per scalar its
     dtype name; None for None. Equal keys take the same kernel and the same packed shapes and strides. `values` has each
-    array's pointer, each scalar's value, in order. A dispatcher looks its compiled kernels up by `key`.
+    array's pointer, each scalar's value, in order. A dispatcher looks its compiled kernels up by `key`. `infos` are the
+    descriptions of the arguments, where they are known already.
     """
     key: list[Any] = []
     values: list[Any] = []
@@ -239,7 +276,7 @@ def call_key(args: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any]]:
             key.append(None)
             values.append(None)
         else:
-            info = describe(x)
+            info = describe(x) if infos is None else infos[len(key)]
             if info is None:
                 raise not_an_argument(x)
             key.append((info.dtype_name, info.shape, info.strides, info.pointer & 15, info.device))
@@ -298,8 +335,8 @@ def refuse_gradients(names: Sequence[str], arrays: Sequence[Any]) -> None:
             )
 
 
-def to_host(x: Any) -> np.ndarray:
-    """The array as NumPy: a view of host memory where it is host memory, else a copy."""
+def to_host(x: Any, info: ArrayInfo | None = None) -> np.ndarray:
+    """The array as NumPy: a view of it in host memory, else a copy. `info` is its description, where it is known."""
     kind = _KINDS[type(x)]
     if kind is ArgumentKind.NUMPY:
         return x
@@ -307,7 +344,7 @@ def to_host(x: Any) -> np.ndarray:
         return _torch_to_host(x)
     if kind is ArgumentKind.CUPY:
         return x.get()
-    info = describe(x)
+    info = info or describe(x)
     if info is None:
         raise not_an_argument(x)
     if info.kind == "host":

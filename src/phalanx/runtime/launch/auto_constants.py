@@ -13,7 +13,6 @@ from phalanx.ir.core import Function, Note
 from phalanx.ir.views import BarrierArray, SharedBuffer
 from phalanx.language.auto import Auto
 from phalanx.language.kernel import Kernel
-from phalanx.language.reader.capture import still_holds
 from phalanx.language.reader.reading import Reading, read_kernel
 from phalanx.passes.sharing import budget
 from phalanx.runtime.launch.targets import prepare_for
@@ -25,35 +24,27 @@ PADDING = 1024
 
 @frozen
 class Resolved:
-    """Constants with the number in its place, why it is that one, and what the kernel captured while it was found."""
+    """Constants with the number in its place, and why it is that one."""
 
     constants: dict[str, Any]
     note: Note
-    captured: tuple[Any, ...]
 
 
-_RESOLVED: dict[Any, Resolved] = {}
 _TARGET = next(iter(ARCHS.values()))
 """Whose shared memory the numbers are fitted to: they are the same for every target."""
 
 
 def has_auto(constants: dict[str, Any]) -> bool:
+    """Whether a constant is left to the compiler."""
     return any(isinstance(value, Auto) for value in constants.values())
 
 
-def resolve_auto(kernel: Kernel, types: Sequence[Any], constants: dict[str, Any], key: Any) -> Resolved:
-    """The constants with `px.auto` replaced; `key` identifies kernel, types and constants.
+def resolve_auto(kernel: Kernel, types: Sequence[Any], constants: dict[str, Any]) -> Resolved:
+    """The constants with `px.auto` replaced.
 
     Called before a kernel with such a constant is read. The bytes are those of the plan for a GPU, with the layouts and
     the scratch it chooses, read off at two small numbers and confirmed at the one that follows from them.
     """
-    found = _RESOLVED.get(key)
-    if found is None or not all(still_holds(*item) for item in found.captured):
-        found = _RESOLVED[key] = _resolve(kernel, types, constants)
-    return found
-
-
-def _resolve(kernel: Kernel, types: Sequence[Any], constants: dict[str, Any]) -> Resolved:
     names = [name for name, value in constants.items() if isinstance(value, Auto)]
     if len(names) > 1:
         raise Error(
@@ -95,8 +86,7 @@ def _resolve(kernel: Kernel, types: Sequence[Any], constants: dict[str, Any]) ->
     note = Note(
         f"{name}={number} (px.auto): {used:,} of {limit:,} bytes of shared memory, {each:,} each", kernel.location
     )
-    captured = tuple((source, what, value) for source, what, value in readings[number].captured)
-    return Resolved({**constants, name: number}, note, captured)
+    return Resolved({**constants, name: number}, note)
 
 
 def shared_bytes(function: Function) -> int:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import os
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from phalanx.errors import Error, caller_location, internal_error, wants_traceback
-from phalanx.frozen import frozen
 from phalanx.ir.archs import Arch, arch_of
 from phalanx.ir.core import Function
 from phalanx.language.kernel import Kernel
-from phalanx.runtime.device.arrays import call_key
+from phalanx.runtime.device.arrays import call_key, to_host
+from phalanx.runtime.launch.replay import RECORDINGS, Replay, memory_of, record_launch, refuse_recording
 from phalanx.runtime.launch.specialise import (
     Argument,
     Spec,
@@ -26,161 +22,80 @@ from phalanx.runtime.launch.specialise import (
     specialise,
 )
 from phalanx.runtime.launch.targets import require_target, split_target
+from phalanx.runtime.launch.watchdog import run_watched
 
 if TYPE_CHECKING:
     from phalanx.runtime.compiled import Compiled
 
 
-class FastLaunch:
-    """A GPU launch of a kernel with given constants: tried before anything is looked at."""
-
-    __slots__ = ("captured", "cluster", "constants", "given", "kinds", "launcher", "none_at", "specialisation")
-
-    def __init__(
-        self, specialisation: Specialisation, launcher: Any, none_at: tuple[int, ...], given: dict[str, Any]
-    ) -> None:
-        self.specialisation = specialisation
-        self.launcher = launcher
-        self.none_at = none_at
-        self.kinds = tuple(map(type, given.values()))
-        self.given = constants_key(given) if {float, tuple} & set(self.kinds) else None
-        self.cluster = specialisation.reading.function.cluster
-        self.captured = specialisation.reading.captured
-        self.constants = specialisation.constants
-
-
-class FastLaunches:
-    """Those of a kernel with given constants: the last one, and those of geometries of arguments. For any thread.
-
-    A geometry that comes a second time has a launcher of its own; those that come once take turns with one.
-    """
-
-    __slots__ = ("by_geometry", "last")
-
-    def __init__(self) -> None:
-        self.last: FastLaunch | None = None
-        self.by_geometry: dict[Any, FastLaunch | None] = {}
-
-    def find(self, args: tuple[Any, ...]) -> FastLaunch | None:
-        """That of the arguments' geometry, unless it was the last one; None for what is no argument of a kernel."""
-        try:
-            found = self.by_geometry.get(call_key(args)[0])
-        except Error:
-            return None
-        return None if found is self.last else found
-
-    def add(self, geometry: Any, fast: FastLaunch, *, own: bool) -> None:
-        if len(self.by_geometry) >= GEOMETRIES and geometry not in self.by_geometry:
-            self.by_geometry = {}
-        self.by_geometry[geometry] = fast if own else None
-        self.last = fast
-
-
-_FAST: dict[tuple[Any, ...], FastLaunches] = {}
-"""By kernel and constants."""
-GEOMETRIES = 128
-"""Kept of each: batches of a model in use come in many sizes. One more, and they are forgotten."""
-
-
-@frozen
-class Recorded:
-    """A launch on a GPU: `values` are its arguments but for those that are None."""
-
-    specialisation: Specialisation
-    launcher: Any
-    grid: tuple[int, int, int]
-    values: list[Any]
-
-
-@dataclass
-class Record:
-    """What one thread launches. `refused`: some of it was no plain launch on a GPU, which a list can't say."""
-
-    thread: int = field(default_factory=threading.get_ident)
-    launches: list[Recorded] = field(default_factory=list)
-    refused: bool = False
-
-
-RECORDS: list[Record] = []
-
-
-@contextmanager
-def recording() -> Iterator[Record]:
-    """Collects the launches of this thread. While anyone records, every launch goes the whole way."""
-    record = Record()
-    RECORDS.append(record)
-    try:
-        yield record
-    finally:
-        RECORDS.remove(record)
-
-
-def take_down(launch: Recorded | None) -> None:
-    """Adds a launch, or one that no record can hold, to the records of this thread."""
-    for record in RECORDS:
-        if record.thread == threading.get_ident():
-            if launch is None:
-                record.refused = True
-            else:
-                record.launches.append(launch)
-
-
 class BoundLaunch:
     """A kernel with its grid, ready to be called with arguments."""
 
-    __slots__ = ("grid", "kernel", "last", "plain_grid")
+    __slots__ = ("grid", "kernel", "last", "memory", "plain_grid")
 
     def __init__(self, kernel: Kernel, grid: Any) -> None:
         self.kernel = kernel
         self.grid = grid
+        self.memory = memory_of(kernel)
         self.last: Any = None  # the launcher of the last plain launch: no constants given, none captured, no None
         plain = (grid,) if type(grid) is int else grid
         is_plain = type(plain) is tuple and 1 <= len(plain) <= 3 and all(type(n) is int for n in plain)
         self.plain_grid: tuple[int, int, int] | None = (*plain, 1, 1)[:3] if is_plain else None
 
     def __call__(self, *args: Any, **constants: Any) -> None:
-        if RECORDS:
+        if RECORDINGS:
             self.launch(args, constants)
             return
         try:
             if self.last is not None and not constants and self.last(self.plain_grid, args):
                 return
-            if _FAST:
-                key = (self.kernel, *constants.items()) if constants else (self.kernel,)
-                try:
-                    known = _FAST.get(key)
-                except TypeError:
-                    known = None  # an unhashable constant: refused below, with a message
-                if known is not None:
-                    if known.last is not None and self.try_fast(known.last, args, constants):
-                        return
-                    fast = known.find(args)
-                    if fast is not None and self.try_fast(fast, args, constants):
-                        known.last = fast
-                        return
+            if self.repeat(args, constants):
+                return
         except Error:
             with debugging(self.kernel):
                 raise
         self.launch(args, constants)
 
-    def try_fast(self, fast: FastLaunch, args: tuple[Any, ...], given: dict[str, Any]) -> bool:
-        for value, kind in zip(given.values(), fast.kinds):  # 1, 1.0 and True find the same entry
+    def repeat(self, args: tuple[Any, ...], constants: dict[str, Any]) -> bool:
+        """Launches as before, if there was a launch with these constants and this geometry; else does nothing."""
+        memory = self.memory
+        given = tuple(constants.items())
+        try:
+            latest = memory.latest.get(given)
+        except TypeError:
+            return False  # an unhashable constant: refused by the whole way, with a message
+        if latest is None:
+            return False
+        if self.try_replay(latest, args, constants):
+            return True
+        try:
+            other = memory.kept.get((call_key(args)[0], given))
+        except Error:
+            return False  # no argument of a kernel: refused by the whole way
+        if other is None or other is latest or not self.try_replay(other, args, constants):
+            return False
+        memory.latest[given] = other
+        return True
+
+    def try_replay(self, replay: Replay, args: tuple[Any, ...], given: dict[str, Any]) -> bool:
+        """Launches if all that the replay depends on is as it was."""
+        for value, kind in zip(given.values(), replay.kinds):  # 1, 1.0 and True find the same entry
             if type(value) is not kind:
                 return False
-        if fast.given is not None and constants_key(given) != fast.given:
+        if replay.given is not None and constants_key(given) != replay.given:
             return False
         grid = self.plain_grid
         if grid is None:
-            grid = normalise_grid(self.kernel, self.grid, fast.constants)
-        elif not is_launchable(grid, fast.cluster):
+            grid = normalise_grid(self.kernel, self.grid, replay.constants)
+        elif not is_launchable(grid, replay.cluster):
             return False
-        if fast.none_at:
-            if any(n >= len(args) or args[n] is not None for n in fast.none_at):
+        if replay.none_at:
+            if any(n >= len(args) or args[n] is not None for n in replay.none_at):
                 return False
-            args = tuple(a for n, a in enumerate(args) if n not in fast.none_at)
-        if fast.captured and not fast.specialisation.is_current:
+            args = tuple(a for n, a in enumerate(args) if n not in replay.none_at)
+        if replay.captured and not replay.specialisation.is_current:
             return False
-        return 0 not in grid and fast.launcher.try_launch(grid, args)
+        return 0 not in grid and replay.launcher.try_launch(grid, args)
 
     def launch(self, args: tuple[Any, ...], given: dict[str, Any]) -> None:
         """The whole way: types, specialisation, simulator or GPU."""
@@ -192,35 +107,38 @@ class BoundLaunch:
             grid = normalise_grid(kernel, self.grid, settled_constants(kernel, arguments, constants))
             ordinal = device_of(kernel, arguments)
             specialisation = specialise(kernel, arguments, constants)
-            values = [a.value for a in arguments if a.type is not None]
+            present = [a for a in arguments if a.type is not None]
+            values, infos = [a.value for a in present], [a.info for a in present]
             if ordinal is None:
-                take_down(None)
-                run_simulated(specialisation, grid, values, arch)
+                refuse_recording()
+                run_simulated(specialisation, grid, present, arch)
                 return
             if arch is not None:
                 require_device_arch(ordinal, arch)
             launcher, compiled = load_launcher(specialisation, ordinal)
             if 0 in grid:
-                take_down(None)
+                refuse_recording()
                 return
             if compiled.signature.debug:
-                take_down(None)
-                from phalanx.runtime.launch.watchdog import run_watched
-
+                refuse_recording()
                 run_watched(launcher, compiled, grid, values, ordinal)
                 return
-            key = (kernel, *given.items())
-            known = _FAST.setdefault(key, FastLaunches())
-            geometry = call_key(args)[0]
-            again = geometry in known.by_geometry
-            if again:
+            items = tuple(given.items())
+            key = (call_key(args, [a.info for a in arguments])[0], items)
+            again = key in self.memory.kept
+            if again:  # a geometry that comes a second time has a launcher of its own
                 launcher = launcher.fresh()
-            launcher.launch(grid, values)
-            take_down(Recorded(specialisation, launcher, grid, values))
+            launcher.launch(grid, values, infos=infos)
             none_at = tuple(n for n, a in enumerate(arguments) if a.type is None)
+            kinds = tuple(map(type, given.values()))
+            replay = Replay(
+                specialisation, launcher, none_at, kinds, constants_key(given) if {float, tuple} & set(kinds) else None
+            )
+            record_launch(replay, grid, values, infos)
             if not (given or none_at or specialisation.reading.captured) and self.plain_grid is not None:
                 self.last = launcher.try_launch  # this grid was launched, so it is a good one
-            known.add(geometry, FastLaunch(specialisation, launcher, none_at, given), own=again)
+            self.memory.keep(key, replay if again else None)
+            self.memory.latest[items] = replay
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Another process binds the grid anew; what was launched here stays here."""
@@ -316,20 +234,22 @@ def require_device_arch(ordinal: int, arch: Arch) -> None:
 
 
 def run_simulated(
-    specialisation: Specialisation, grid: tuple[int, int, int], values: list[Any], arch: Arch | None = None
+    specialisation: Specialisation, grid: tuple[int, int, int], arguments: list[Argument], arch: Arch | None = None
 ) -> None:
     """Runs a kernel in the simulator, as it is prepared for a target."""
-    from phalanx.runtime.device.arrays import describe as describe_array
-    from phalanx.runtime.device.arrays import to_host
     from phalanx.sim.run import simulate
 
-    if 0 in grid:
-        return
-    host = [to_host(v) if describe_array(v) is not None else v for v in values]
-    simulate(function_for(specialisation, arch), grid, host)
+    if 0 not in grid:
+        simulate(function_for(specialisation, arch), grid, on_host(arguments))
+
+
+def on_host(arguments: list[Argument]) -> list[Any]:
+    """The arguments for the simulator: CUDA arrays are copied to the host; NumPy arrays and numbers stay."""
+    return [a.value if a.info is None else to_host(a.value, a.info) for a in arguments if a.type is not None]
 
 
 def wants_watchdog(kernel: Kernel) -> bool:
+    """Whether the kernel's waits are bounded: as its decorator says, else as the environment does."""
     if kernel.watchdog is not None:
         return kernel.watchdog
     return os.environ.get("PHALANX_WATCHDOG", "0") not in ("", "0")

@@ -11,7 +11,7 @@ import copy
 import ctypes
 import struct
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from phalanx.cuda.abi import TENSOR_MAP_BYTES, ArraySlot, ScalarSlot, Signature
@@ -29,13 +29,14 @@ from phalanx.runtime.device.arrays import (
 )
 from phalanx.runtime.device.tensormap import AddressedMaps, TensorMapCache, geometry
 from phalanx.runtime.launch.matcher import Matcher, make_matcher
-from phalanx.runtime.launch.prepared import PreparedLaunch
 
 _PORTABLE_CLUSTER = 8
 _GRID_LIMITS = (2**31 - 1, 65535, 65535)
 _DEFAULT_SHARED_BYTES = 48 << 10  # what a kernel may use without asking
 _NO_GRID = (-1, -1, -1)  # no launch has this grid
 _COMPILE_AGAIN = "or compile the kernel for arrays like this one"
+Place = tuple[int, int, Sequence[tuple[int, int, AddressedMaps]]]
+"""A pointer's source, the word it is in, and the descriptors of its array: first and last byte, and maps by address."""
 
 
 class Launcher:
@@ -71,6 +72,7 @@ class Launcher:
         self.as_cluster = as_cluster or cluster != (1, 1, 1)
         self.driver = driver or cuda.get_driver()
         self._lock = threading.Lock()
+        self._maps = TensorMapCache(self.driver)
         self._prepare_config(threads, shared_bytes, overlap)
         self._prepare_parameters()
         self._module, self.function = self.driver.load_function(device, cubin, name)
@@ -120,7 +122,8 @@ class Launcher:
             for slot, offset in zip(self.signature.slots, layout.slots)
         ]
         self._maps_of: list[list[tuple[int, int, AddressedMaps]]] = [[] for _ in self.signature.slots]
-        self._maps = TensorMapCache(self.driver)
+        self._places: tuple[Place, ...] = ()
+        self._pointers: tuple[int, ...] | None = None
         self._match: Matcher = _match_nothing
         self._values: list[Any] = []
         self._torch_stream: Any = None
@@ -161,11 +164,15 @@ class Launcher:
         *,
         stream: int | None = None,
         debug: int = 0,
+        infos: Sequence[ArrayInfo | None] | None = None,
     ) -> None:
-        """Launch on the arguments' current stream, or on `stream`. `debug` is the debug pointer, if any."""
+        """Launch on the arguments' current stream, or on `stream`.
+
+        `debug` is the debug pointer, if any; `infos` are the descriptions of the arguments, where they are known already.
+        """
         if not self.try_launch(grid, args, stream, debug):
             with self._lock:
-                self._bind(args)
+                self._bind(args, infos)
                 self._submit(grid, args, stream, debug)
 
     def try_launch(
@@ -219,25 +226,50 @@ class Launcher:
         if status:
             self.retry(status, self._config_address, self._parameters_address)
 
-    def prepare(
-        self, grid: tuple[int, int, int], args: Sequence[Any], sources: Sequence[int | None]
-    ) -> PreparedLaunch:
-        """This launch of torch tensors, to be repeated with other pointers.
+    def repeating(
+        self, grid: tuple[int, int, int], args: Sequence[Any], infos: Sequence[ArrayInfo | None],
+        sources: Sequence[int | None],
+    ) -> Callable[[tuple[int, ...]], None]:
+        """This launch of torch tensors as a function of pointers alone, with a parameter buffer of its own.
 
-        `sources` says for each argument which of the pointers it takes that are passed then; None for scalars.
+        `sources` says for each argument which of the pointers it takes that are passed then; None for scalars. Nothing is
+        looked at: who calls it knows that dtypes, shapes, strides, alignments and the device are as they were. It runs on
+        torch's current stream of the device. Any thread may call it.
         """
-        with self._lock:
-            self._bind(args)
-            self._set_grid(grid)
-            config = cuda.LaunchConfig.from_buffer_copy(self._config)
-            places = [
-                (source, word, tuple(maps))
-                for source, word, maps in zip(sources, self._pointer_words, self._maps_of)
-                if source is not None and word is not None
-            ]
-            return PreparedLaunch(self, config, bytes(self._bytes[: self.signature.layout.nbytes]), places)
+        made = self.fresh()
+        made._bind(args, infos)
+        made._set_grid(grid)
+        made._torch_stream = torch_current_stream()
+        made._places = tuple(
+            (source, word, tuple(maps))
+            for source, word, maps in zip(sources, made._pointer_words, made._maps_of)
+            if source is not None and word is not None
+        )
+        return made._repeat
 
-    def _bind(self, args: Sequence[Any]) -> None:
+    def _repeat(self, pointers: tuple[int, ...]) -> None:
+        with self._lock:
+            if pointers != self._pointers:
+                self._write(pointers)
+            stream = self._torch_stream(self.device)
+            if stream != self._stream:
+                self._config.stream = self._stream = stream
+            status = self._enqueue(self._config_address, self.function, self._parameters_address, None)
+            if status:
+                self.retry(status, self._config_address, self._parameters_address)
+
+    def _write(self, pointers: tuple[int, ...]) -> None:
+        former, self._pointers = self._pointers, None  # if a descriptor fails, the next launch writes all of them again
+        words, image = self._words, self._bytes
+        for source, word, maps in self._places:
+            pointer = pointers[source]
+            if former is None or pointer != former[source]:
+                words[word] = pointer
+                for start, end, by_address in maps:
+                    image[start:end] = by_address[pointer]
+        self._pointers = pointers
+
+    def _bind(self, args: Sequence[Any], infos: Sequence[ArrayInfo | None] | None = None) -> None:
         """Check and pack all arguments: the first launch, or one with other shapes, strides or types."""
         self._match = _match_nothing  # if a check fails, the buffer holds a mixture
         slots = self.signature.slots
@@ -247,7 +279,8 @@ class Launcher:
                 f"kernel {self.name} takes {len(slots)} run-time arguments, got {len(args)}",
                 remedy=f"pass {named}" if slots else "pass none: constants were settled when it was compiled",
             )
-        infos = [describe(x) for x in args]
+        if infos is None:
+            infos = [describe(x) for x in args]
         values: list[Any] = []
         for number, (slot, info) in enumerate(zip(slots, infos)):
             if isinstance(slot, ArraySlot):

@@ -18,6 +18,7 @@ from phalanx.language.reader.capture import CAPTURES, exact, kind_of, still_hold
 from phalanx.language.reader.reading import Reading, read_kernel
 from phalanx.runtime.device.arrays import ArrayInfo, describe, not_an_argument, scalar_dtype
 from phalanx.runtime.launch.auto_constants import has_auto, resolve_auto
+from phalanx.runtime.launch.replay import memory_of
 from phalanx.runtime.launch.targets import choose_products, default_arch, prepare_common
 
 MAX_AXIS = 2**31 - 1
@@ -98,7 +99,11 @@ def read_argument(kernel: Kernel, name: str, value: Any) -> Argument:
 
 @dataclass
 class Specialisation:
-    """A kernel for given types and constants, and what was made of it so far."""
+    """A kernel for given types and constants, and what was made of it so far.
+
+    `programs` are its machine codes by target and whether waits are bounded, `launchers` those by device, each with its
+    program: they stay with the kernel's other memories and go with them.
+    """
 
     kernel: Kernel
     constants: dict[str, Any]
@@ -143,15 +148,13 @@ def constants_key(constants: dict[str, Any]) -> tuple[Any, ...]:
     return tuple((name, exact(value)) for name, value in constants.items())
 
 
-_SPECIALISATIONS: dict[Any, Specialisation] = {}
-
-
 def specialise(kernel: Kernel, arguments: list[Argument], constants: dict[str, Any]) -> Specialisation:
     """The specialisation for these types and constants, read anew if a captured constant changed."""
     types = tuple(argument.type for argument in arguments)
+    memory = memory_of(kernel).specialisations
     try:
-        key = (kernel, types, constants_key(constants))
-        found = _SPECIALISATIONS.get(key)
+        key = (types, constants_key(constants))
+        found = memory.get(key)
     except TypeError:
         bad = next(name for name, value in constants.items() if not _hashable(value))
         raise Error(
@@ -161,24 +164,19 @@ def specialise(kernel: Kernel, arguments: list[Argument], constants: dict[str, A
         ) from None
     if found is None or not found.is_current:
         if has_auto(constants):
-            settled = resolve_auto(kernel, types, constants, key)
+            settled = resolve_auto(kernel, types, constants)
             reading = read_kernel(kernel, types, settled.constants)
             function = replace(reading.function, notes=(*reading.function.notes, settled.note))
             found = Specialisation(kernel, settled.constants, replace(reading, function=function))
         else:
             found = Specialisation(kernel, constants, read_kernel(kernel, types, constants))
-        _SPECIALISATIONS[key] = found
+        memory[key] = found
     return found
 
 
 def settled_constants(kernel: Kernel, arguments: list[Argument], constants: dict[str, Any]) -> dict[str, Any]:
     """The constants, with what `px.auto` stands for: what a grid may be a function of."""
     return specialise(kernel, arguments, constants).constants if has_auto(constants) else constants
-
-
-def forget() -> None:
-    """Drops every specialisation of this process, so that the next call reads its kernel anew."""
-    _SPECIALISATIONS.clear()
 
 
 def _hashable(value: Any) -> bool:

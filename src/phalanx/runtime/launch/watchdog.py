@@ -9,12 +9,14 @@ import os
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from phalanx.errors import Error
-from phalanx.runtime.compiled import Compiled
 from phalanx.runtime.device.driver import DriverError, HostBuffer
-from phalanx.runtime.launch.dispatch import recording
+from phalanx.runtime.launch.replay import recording
+
+if TYPE_CHECKING:
+    from phalanx.runtime.compiled import Compiled
 
 RECORD_WORDS = 16
 _BUFFERS: dict[int, HostBuffer] = {}

@@ -19,7 +19,7 @@ from phalanx.language.kernel import Kernel
 from phalanx.language.reader.capture import kind_of
 from phalanx.runtime.compiled import compiler_identity, program_key
 from phalanx.runtime.device.timing import MODES, turns
-from phalanx.runtime.launch.dispatch import BoundLaunch, debugging, device_of
+from phalanx.runtime.launch.dispatch import BoundLaunch, debugging, device_of, on_host
 from phalanx.runtime.launch.specialise import Spec, constants_key, normalise_grid, read_arguments, specialise
 from phalanx.runtime.tuning.arguments import ArrayPlan, plan_arguments, type_texts
 from phalanx.runtime.tuning.keys import load_rows, search_key, store_rows
@@ -415,16 +415,15 @@ class Search:
         """Host arrays for the simulator, of the given arguments or of those like them."""
         if self.check is False:
             return None
-        from phalanx.runtime.checking import on_host
         from phalanx.runtime.tuning.arguments import PlannedArguments
 
         given = self.args if self.check is True else tuple(self.check)
         with debugging(self.target):
-            read_arguments(self.target, given)
+            arguments = read_arguments(self.target, given)
         if any(isinstance(value, Spec) for value in given):
             plans = [replace(p, device=None) if isinstance(p, ArrayPlan) else p for p in plan_arguments(given, None)]
-            given = tuple(PlannedArguments(plans, self.seed, plain=True).values)
-        return on_host([value for value in given if value is not None])
+            arguments = read_arguments(self.target, tuple(PlannedArguments(plans, self.seed, plain=True).values))
+        return on_host(arguments)
 
     def attempt(self, candidate: Candidate, what: str) -> Any:
         """One request about a candidate, in a process that has it; what goes wrong is the candidate's end."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import struct
 import threading
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,9 +18,10 @@ from phalanx.kernels.products.matmul import matmul
 from phalanx.kernels.rowwise.cross_entropy import cross_entropy, losses_of
 from phalanx.kernels.rowwise.norms import rms_norm
 from phalanx.kernels.rowwise.softmax import softmax
+from phalanx.runtime.device import arrays
 from phalanx.runtime.device import driver as cuda
-from phalanx.runtime.launch import remembered as module
-from phalanx.runtime.launch.remembered import remembered
+from phalanx.runtime.launch import replay as module
+from phalanx.runtime.launch.replay import remembered
 
 
 class Tensor:
@@ -85,16 +88,9 @@ def gpu(torch: Any, library: Any, driver: Any, monkeypatch: pytest.MonkeyPatch) 
     torch.library = library
     monkeypatch.setattr(cuda, "get_driver", lambda: driver)
     monkeypatch.setattr("phalanx.runtime.launch.launcher.cuda.get_driver", lambda: driver)
-    functions = (matmul, rms_norm, softmax, losses_of)
-    for function in functions:
-        function.remembered.clear()
-    from phalanx.runtime.launch import specialise
-
-    specialise.forget()
+    module.forget()
     yield torch
-    specialise.forget()
-    for function in functions:
-        function.remembered.clear()
+    module.forget()
 
 
 @px.kernel(warps=1)
@@ -116,11 +112,9 @@ def scaled(x: Any, factor: float = 2.0, *, out: Any = None) -> Any:
 
 
 @pytest.fixture
-def calls(gpu: Any) -> Iterator[list[Any]]:
+def calls(gpu: Any) -> list[Any]:
     CALLS.clear()
-    scaled.remembered.clear()
-    yield CALLS
-    scaled.remembered.clear()
+    return CALLS
 
 
 def vector(torch: Any, size: int = 64, **how: Any) -> Tensor:
@@ -283,7 +277,7 @@ def test_a_failed_launch_is_tried_in_the_right_context(gpu: Any, calls: list[Any
 
 
 def test_only_so_many_are_kept(gpu: Any, calls: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "REMEMBERED", 2)
+    monkeypatch.setattr(scaled.memory, "limit", 2)
     for size in (16, 32, 48):
         scaled(vector(gpu, size))
     assert len(scaled.remembered) == 1
@@ -380,3 +374,84 @@ def test_products(gpu: Any) -> None:
             encoded = {entry["pointer"] for entry in gpu.library.encoded[before:]}
             assert encoded <= {x.data_ptr() for x in (a, b, c)}
     assert len(matmul.remembered) == 1 and all(matmul.remembered.values())
+
+
+@pytest.fixture
+def described(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The arrays that were read, each as often as it was: whether its description was asked for more often or not."""
+    seen: list[Any] = []
+
+    def counting(read: Any) -> Any:
+        def described(x: Any) -> Any:
+            seen.append(x)
+            return read(x)
+
+        return described
+
+    for kind, read in list(arrays._READERS.items()):
+        monkeypatch.setitem(arrays._READERS, kind, counting(read))
+    return seen
+
+
+def times(seen: list[Any], *wanted: Any) -> list[int]:
+    return [sum(x is y for y in seen) for x in wanted]
+
+
+def test_a_product_describes_each_tensor_once(gpu: Any, described: list[Any]) -> None:
+    a, b, bias = gpu.empty((64, 64), gpu.bfloat16), gpu.empty((64, 64), gpu.bfloat16), gpu.empty((64,), gpu.bfloat16)
+    out = gpu.empty((64, 64), gpu.bfloat16)
+    matmul(a, b, bias, out=out)
+    assert times(described, a, b, bias, out) == [1, 1, 1, 1]
+    assert max(times(described, *described)) == 1, "nor any view of them twice"
+    described.clear()
+    matmul(a, b, bias, out=out)
+    assert not described, "a known geometry is compared, not described"
+
+
+def test_a_result_is_described_once(gpu: Any, described: list[Any]) -> None:
+    x = gpu.empty((8, 64), gpu.float32)
+    y = softmax(x)
+    assert times(described, x, y) == [1, 1]
+
+
+def test_a_launch_describes_each_tensor_once(gpu: Any, described: list[Any]) -> None:
+    x, y = vector(gpu), vector(gpu)
+    scale_rows[4](x, y, 2.0)
+    assert times(described, x, y) == [1, 1]
+    scale_rows[4](x, y, 3.0)
+    assert times(described, x, y) == [1, 1]
+
+
+def test_the_simulator_describes_each_array_once(gpu: Any, described: list[Any]) -> None:
+    x, y = np.ones(64, np.float32), np.zeros(64, np.float32)
+    scale_rows[4](x, y, 2.0)
+    assert times(described, x, y) == [1, 1]
+    a, b = np.ones((64, 64), np.float16), np.ones((64, 64), np.float16)
+    c = matmul(a, b)
+    assert times(described, a, b, c) == [1, 1, 1]
+
+
+def test_one_memory_is_forgotten_at_once(gpu: Any, calls: list[Any]) -> None:
+    x, y = vector(gpu), vector(gpu)
+    for _ in range(3):
+        scale_rows[4](x, y, 2.0)
+    scaled(x)
+    bound, memory = scale_rows[4], module.memory_of(scale_rows)
+    assert memory.kept and memory.latest and memory.specialisations and bound.last is not None
+    module.forget()
+    assert not (memory.kept or memory.latest or memory.specialisations or memory.bound or scaled.remembered)
+    assert bound.last is None and scale_rows[4] is not bound and module.memory_of(scale_rows) is memory
+    bound(x, y, 2.0)
+    assert pointers(gpu.library.launches[-1], 0, 1) == [x.data_ptr(), y.data_ptr()]
+
+
+def test_memory_goes_with_its_kernel(gpu: Any) -> None:
+    @px.kernel(warps=1)
+    def short_lived(X):
+        px.store(X[0], 1.0)
+
+    short_lived[1](vector(gpu))
+    memory, kernel = (weakref.ref(x) for x in (module.memory_of(short_lived), short_lived))
+    del short_lived
+    gc.collect()
+    assert memory() is None and kernel() is None

@@ -1,0 +1,344 @@
+"""What calls left behind, so that the next one like them need not be worked out again.
+
+There is one memory for each kernel and one for each function of the library. A kernel's launch is found again by its
+constants and by the geometry of its arguments (dtypes, shapes, strides, alignment, device), a library call by its options
+and the same geometry. What is found is a launcher whose parameters are packed already, but for the pointers and numbers
+that changed. `forget` empties all memories.
+
+`Memory` holds what is kept. `Replay` is one launch of a kernel with what must still hold for it to be the same launch;
+`CallReplay` is a call of a library function: several launches and the tensor it returns. `Recording` collects what a thread
+launches, from which a `CallReplay` is made.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+from phalanx.language.kernel import Kernel
+from phalanx.language.reader.capture import still_holds
+from phalanx.runtime.device.arrays import (
+    ITEM_BYTES,
+    ArgumentKind,
+    ArrayInfo,
+    dense_strides,
+    describe,
+    describing_once,
+    kind_of,
+    refuse_gradients,
+)
+
+if TYPE_CHECKING:
+    from phalanx.runtime.launch.launcher import Launcher
+    from phalanx.runtime.launch.specialise import Specialisation
+
+GEOMETRIES = 1024
+"""What a memory keeps: batches of a model in use come in many sizes. One more, and they are forgotten."""
+_MEMORIES: WeakSet[Memory] = WeakSet()
+
+
+class Memory:
+    """What is kept of one kernel or of one function of the library. For any thread.
+
+    `kept` has replays by what a call is looked up by: False stands for a call that can't be repeated, None for a launch that
+    came once, and shares a launcher with others that did. `latest` has the last launch of a kernel with given constants,
+    which is tried before anything is looked at; `specialisations` its kernels as read, by types and constants. `bound`
+    is the kernel's own table of what `kernel[grid]` gave.
+    """
+
+    __slots__ = ("__weakref__", "bound", "kept", "latest", "limit", "specialisations")
+
+    def __init__(self, limit: int = GEOMETRIES, bound: dict[Any, Any] | None = None) -> None:
+        self.limit = limit
+        self.kept: dict[Any, Any] = {}
+        self.latest: dict[tuple[Any, ...], Replay] = {}
+        self.specialisations: dict[Any, Specialisation] = {}
+        self.bound = {} if bound is None else bound
+        _MEMORIES.add(self)
+
+    def keep(self, key: Any, value: Any) -> None:
+        """Remembers `value` under `key`; where there are too many already, they are forgotten first."""
+        if len(self.kept) >= self.limit and key not in self.kept:
+            self.kept.clear()
+        self.kept[key] = value
+
+    def clear(self) -> None:
+        """Forgets everything."""
+        for table in (self.kept, self.latest, self.specialisations):
+            table.clear()
+        for bound in self.bound.values():
+            bound.last = None
+        self.bound.clear()
+
+
+def memory_of(kernel: Kernel) -> Memory:
+    """What is kept of a kernel; it goes when the kernel goes."""
+    found = kernel.memory
+    if found is None:
+        found = Memory(bound=kernel.bound)
+        object.__setattr__(kernel, "memory", found)
+    return found
+
+
+def forget() -> None:
+    """Empties the memories of all kernels and functions, so that their next calls read and load everything anew."""
+    for memory in list(_MEMORIES):
+        memory.clear()
+
+
+class Replay:
+    """One launch of a kernel on a GPU, and what must still hold for another one to be like it.
+
+    `given` are the constants that were passed, as an exact key where equal ones may mean different things; `none_at` says
+    where the arguments were None.
+    """
+
+    __slots__ = ("captured", "cluster", "constants", "given", "kinds", "launcher", "none_at", "specialisation")
+
+    def __init__(
+        self, specialisation: Specialisation, launcher: Launcher, none_at: tuple[int, ...], kinds: tuple[type, ...],
+        given: Any,
+    ) -> None:
+        self.specialisation = specialisation
+        self.launcher = launcher
+        self.none_at = none_at
+        self.kinds = kinds
+        self.given = given
+        self.cluster = specialisation.reading.function.cluster
+        self.captured = specialisation.reading.captured
+        self.constants = specialisation.constants
+
+
+# What a thread launches ------------------------------------------------------------------------------------
+
+
+@dataclass
+class Recording:
+    """What one thread launches on GPUs: the launch, its grid, and its arguments and their descriptions but for None.
+
+    `refused`: some of it was no plain launch on a GPU, which a list can't say.
+    """
+
+    thread: int = field(default_factory=threading.get_ident)
+    launches: list[tuple[Replay, tuple[int, int, int], list[Any], list[ArrayInfo | None]]] = field(default_factory=list)
+    refused: bool = False
+
+
+RECORDINGS: list[Recording] = []
+
+
+@contextmanager
+def recording() -> Iterator[Recording]:
+    """Collects the launches of this thread. While anyone records, every launch goes the whole way."""
+    made = Recording()
+    RECORDINGS.append(made)
+    try:
+        yield made
+    finally:
+        RECORDINGS.remove(made)
+
+
+def record_launch(
+    replay: Replay, grid: tuple[int, int, int], values: list[Any], infos: list[ArrayInfo | None]
+) -> None:
+    """Adds a launch to the recordings of this thread."""
+    for one in RECORDINGS:
+        if one.thread == threading.get_ident():
+            one.launches.append((replay, grid, values, infos))
+
+
+def refuse_recording() -> None:
+    """Tells the recordings of this thread that it ran something that they can't repeat."""
+    for one in RECORDINGS:
+        if one.thread == threading.get_ident():
+            one.refused = True
+
+
+# Calls of library functions --------------------------------------------------------------------------------
+
+
+class CallReplay:
+    """What a call of a library function did: its launches, and the tensor it gives back.
+
+    `make` allocates that tensor, the last source of pointers; without it argument number `returned` comes back.
+    """
+
+    __slots__ = ("captured", "launches", "make", "returned")
+
+    def __init__(
+        self, launches: tuple[Callable[[tuple[int, ...]], None], ...], captured: tuple[Any, ...],
+        make: Callable[[], Any] | None, returned: int,
+    ) -> None:
+        self.launches, self.captured, self.make, self.returned = launches, captured, make, returned
+
+    def is_current(self) -> bool:
+        """Whether the constants that its kernels captured still have the values they had."""
+        return all(still_holds(source, name, value) for source, name, value in self.captured)
+
+
+def remembered(*arrays: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Lets calls of a library function with torch tensors of a known geometry repeat in a few microseconds.
+
+    `arrays` name the parameters that take arrays or None; the others are options, hashable and compared by value. The
+    function must do nothing to memory but launch kernels, and what it does must depend on the options and on the
+    arrays' types, shapes, strides, alignment (mod 16) and devices alone. A call is remembered if every array that was
+    launched begins where an argument or the result does: so not where one was copied first, nor in the simulator. CuPy
+    and NumPy arrays take the whole way. For functions of the library; no kernel, no hardware. Example::
+
+        @remembered("x", "weight")
+        def rms_norm(x, weight=None, eps=1e-6): ...
+    """
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        memory = Memory()
+        made: Any = functools.wraps(function)(_wrapper(function, arrays, memory))
+        made.remembered = memory.kept
+        made.memory = memory
+        return made
+
+    return decorate
+
+
+def _wrapper(function: Callable[..., Any], arrays: Sequence[str], memory: Memory) -> Any:
+    """The function with the same signature that looks first, written as straight-line code: see `matcher`."""
+    parameters = inspect.signature(function).parameters
+    options = [name for name in parameters if name not in arrays]
+    namespace: dict[str, Any] = {
+        "__name__": __name__, "function_": _describing_once(function), "kept_": memory.kept,
+        "learn_": functools.partial(_learn, memory), "recordings_": RECORDINGS, "refuse_gradients_": refuse_gradients,
+    }  # fmt: skip
+    signature, passed, starred = [], [], False
+    for name, parameter in parameters.items():
+        by_name = parameter.kind is inspect.Parameter.KEYWORD_ONLY
+        if by_name and not starred:
+            signature.append("*")
+            starred = True
+        if parameter.default is inspect.Parameter.empty:
+            signature.append(name)
+        else:
+            namespace[f"default_{name}"] = parameter.default
+            signature.append(f"{name}=default_{name}")
+        passed.append(f"{name}={name}" if by_name else name)
+    optional = {name for name in arrays if parameters[name].default is None}
+    tracked = [f"{f'{name} is not None and ' * (name in optional)}{name}.requires_grad" for name in arrays]
+    pointers = {name: f"pointer_{name}" for name in arrays}
+    fields = [f"{name}, {name}.__class__" for name in options]
+    for name in arrays:
+        told = (
+            f"({name}.dtype, {name}.shape, {name}.stride(), ({pointers[name]} := {name}.data_ptr()) & 15, "
+            f"{name}.get_device())"
+        )
+        fields.append(f"None if {name} is None else {told}" if name in optional else told)
+    call = f"function_({', '.join(passed)})"
+    everything = "".join(f"{name}, " for name in arrays)
+    text = "\n".join(
+        [
+            f"def {function.__name__}({', '.join(signature)}):",
+            "    if recordings_:  # somebody writes down what is launched: a replay would not be seen",
+            f"        return {call}",
+            f"    {' = '.join(pointers.values())} = 0",
+            "    try:",
+            f"        key = ({', '.join(fields)},)",
+            f"        tracked = {' or '.join(tracked)}",
+            "        found = kept_.get(key)",
+            "    except Exception:  # no torch tensors, or an option that can't be looked up",
+            f"        return {call}",
+            "    if tracked:",
+            f"        refuse_gradients_({tuple(arrays)!r}, ({everything}))",
+            "    if found is None:",
+            f"        return learn_(key, ({everything}), lambda: {call})",
+            "    if found is False:",
+            f"        return {call}",
+            "    if found.captured and not found.is_current():",
+            "        kept_.pop(key, None)",
+            f"        return {call}",
+            "    make = found.make",
+            "    if make is None:",
+            f"        result = ({everything})[found.returned]",
+            f"        pointers = ({', '.join(pointers.values())},)",
+            "    else:",
+            "        result = make()",
+            f"        pointers = ({', '.join(pointers.values())}, result.data_ptr())",
+            "    for launch in found.launches:",
+            "        launch(pointers)",
+            "    return result",
+        ]
+    )
+    # A file of this package, as the search for the caller's line sees it.
+    exec(compile(text, os.path.join(os.path.dirname(__file__), f"<calls of {function.__name__}>"), "exec"), namespace)
+    return namespace[function.__name__]
+
+
+def _describing_once(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, which passes its arrays through several hands, with each of them read once."""
+
+    def call(*args: Any, **options: Any) -> Any:
+        with describing_once():
+            return function(*args, **options)
+
+    return call
+
+
+def _learn(memory: Memory, key: Any, arrays: tuple[Any, ...], call: Callable[[], Any]) -> Any:
+    """Runs a call of a new geometry, and remembers it, or that it can't be."""
+    own = [x.data_ptr() for x in arrays if x is not None]
+    if len(set(own)) < len(own) or 0 in own:
+        return call()  # which argument a pointer stands for can't be told: this time, not the next
+    with describing_once(), recording() as record:  # once for the call and for what is made of its record
+        result = call()
+        replay = _call_replay(record, arrays, result) if not record.refused and _is_exact(key) else None
+    memory.keep(key, False if replay is None else replay)
+    return result
+
+
+def _is_exact(key: tuple[Any, ...]) -> bool:
+    """Whether equal keys mean equal options: not so for zeros, of either sign, and for numbers that equal nothing."""
+    return not any(isinstance(option, float) and (option == 0 or option != option) for option in key)
+
+
+def _call_replay(record: Recording, arrays: tuple[Any, ...], result: Any) -> CallReplay | None:
+    """How to repeat what was launched; None if that is more than launches on the arguments and on the result."""
+    sources = {x.data_ptr(): number for number, x in enumerate(arrays) if x is not None}
+    returned = next((number for number, x in enumerate(arrays) if x is result and x is not None), -1)
+    make = None
+    if returned < 0:
+        made = describe(result) if kind_of(result) is ArgumentKind.TORCH else None
+        if made is None or made.pointer in sources or made.strides != dense_strides(made.shape):
+            return None
+        sources[made.pointer] = len(arrays)
+        make = functools.partial(sys.modules["torch"].empty, made.shape, dtype=result.dtype, device=result.device)
+    launches = []
+    for replay, grid, values, infos in record.launches:
+        for x, info in zip(values, infos):
+            if info is None:
+                continue
+            source = sources.get(info.pointer)
+            if source is None or kind_of(x) is not ArgumentKind.TORCH:
+                return None
+            if source == len(arrays) and _span(info) > result.numel() * result.element_size():
+                return None  # the result is the beginning of something larger
+        numbers = [None if info is None else sources[info.pointer] for info in infos]
+        launches.append(replay.launcher.repeating(grid, values, infos, numbers))
+    if not launches:
+        return None
+    captured = [
+        (source, name, value)
+        for replay, *_ in record.launches
+        for source, name, value in replay.captured
+        if source.fn.__module__.partition(".")[0] != "phalanx"  # whose constants never change
+    ]
+    return CallReplay(tuple(launches), tuple(captured), make, returned)
+
+
+def _span(info: ArrayInfo) -> int:
+    """Bytes from an array's first element to behind its last one."""
+    last = sum((size - 1) * stride for size, stride in zip(info.shape, info.strides))
+    return (last + 1) * ITEM_BYTES[info.dtype_name]
