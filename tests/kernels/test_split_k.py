@@ -12,7 +12,7 @@ import pytest
 
 import phalanx as px
 from phalanx.kernels.products import split_k
-from phalanx.kernels.products.operands import CopyWarning
+from phalanx.kernels.products.operand_recipes import CopyWarning
 from phalanx.kernels.products.split_k import SplitConfig, choose_split, split_k_matmul, split_ring
 
 BASE = SplitConfig(16, 128, 2, 3, pieces=2)

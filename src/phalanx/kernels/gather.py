@@ -13,7 +13,7 @@ from typing import Any
 import phalanx as px
 from phalanx.frozen import frozen
 from phalanx.ir.archs import COPY_CHUNK
-from phalanx.kernels.launches import take_turn
+from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.matrices import empty, info_of, refused, require_config, result_info
 from phalanx.machines.h200 import H200
 from phalanx.runtime.device.arrays import ITEM_BYTES, ArgumentKind, ArrayInfo, describe, kind_of
@@ -86,7 +86,7 @@ def gather_ring(X, I, Y, *, WIDTH, PARTS, ROWS, STAGES, LAG):
     ring, full, empty = px.shared((STAGES, ROWS, WIDTH), X.dtype), px.barrier(STAGES), px.barrier(STAGES)
     first, total, step = px.block_id(0), px.cdiv(Y.shape[0] * PARTS, ROWS), px.num_blocks(0)
     stage = px.ring(STAGES)
-    take_turn()
+    wait_for_prior_launch()
 
     with px.warps(0, 1):
         following = named_places(I, first, ROWS, PARTS, WIDTH)
@@ -122,7 +122,7 @@ def scatter_ring(X, I, Y, *, WIDTH, PARTS, ROWS, STAGES, LAG, ADD=False):
     ring, full, empty = px.shared((STAGES, ROWS, WIDTH), X.dtype), px.barrier(STAGES), px.barrier(STAGES)
     first, total, step = px.block_id(0), px.cdiv(X.shape[0] * PARTS, ROWS), px.num_blocks(0)
     stage = px.ring(STAGES)
-    take_turn()
+    wait_for_prior_launch()
 
     with px.warps(0, 1):
         for unit in range(first, total, step):
@@ -160,7 +160,7 @@ def scatter_ring(X, I, Y, *, WIDTH, PARTS, ROWS, STAGES, LAG, ADD=False):
 @px.kernel(warps=4, pdl=True)
 def gather_tiles(X, I, Y, *, BM=16, BN=128):
     """The same through registers, for rows that begin anywhere."""
-    take_turn()
+    wait_for_prior_launch()
     m, n = px.block_id(0) * BM, px.block_id(1) * BN
     rows = px.load(I[m : m + BM], fill=-1)
     px.store(Y[m : m + BM, n : n + BN], px.load(X[rows, n : n + BN]))
@@ -168,7 +168,7 @@ def gather_tiles(X, I, Y, *, BM=16, BN=128):
 
 @px.kernel(warps=4, pdl=True)
 def scatter_tiles(X, I, Y, *, BM=16, BN=128, ADD=False):
-    take_turn()
+    wait_for_prior_launch()
     m, n = px.block_id(0) * BM, px.block_id(1) * BN
     rows = px.load(I[m : m + BM], fill=-1)
     if ADD:

@@ -11,7 +11,7 @@ import numpy as np
 import phalanx as px
 from phalanx.ir.archs import COPY_CHUNK
 from phalanx.kernels.gather import INDICES, MoveConfig, choose, gather_rows, sms_of
-from phalanx.kernels.launches import take_turn
+from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.matrices import info_of, refused, result_info
 from phalanx.machines.h200 import H200
 from phalanx.runtime.device.arrays import ITEM_BYTES, ArgumentKind, ArrayInfo, kind_of
@@ -41,7 +41,7 @@ def compact_ring(C, KEEP, TABLE, tokens, *, WIDTH, SLICES, ROWS, STAGES, LAG, PA
     column = px.block_id(0) % SLICES * WIDTH
     count = px.cdiv(KEEP.shape[1], ROWS)
     stage = px.ring(STAGES)
-    take_turn()
+    wait_for_prior_launch()
 
     with px.warps(0, 1):
         for unit in range(count):

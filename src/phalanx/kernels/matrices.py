@@ -11,6 +11,8 @@ from phalanx.errors import Error, caller_location
 from phalanx.runtime.device.arrays import ArgumentKind, ArrayInfo, describe, kind_of, numpy_dtype, refuse_gradients
 
 FLOATS = ("bf16", "f16", "f32")
+HALVES = ("bf16", "f16")
+"""Operands of the tensor cores of 16 bits."""
 
 
 def refused(message: str, remedy: str) -> Error:

@@ -7,10 +7,10 @@ addition is 250 cycles of a tile of 128 x 256, one exponential, reciprocal or ta
 from __future__ import annotations
 
 import phalanx as px
+from phalanx.kernels.logarithms import LOG2E
 
 ACTIVATIONS = (None, "relu", "gelu", "gelu_tanh", "silu")
 
-LOG2E = 1.4426950408889634
 INVERSE_SQRT2 = 0.7071067811865476
 # Abramowitz and Stegun 7.1.26: erf with an error of at most 1.5e-7; half of its coefficients.
 ERF_P = 0.3275911

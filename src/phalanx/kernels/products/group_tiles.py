@@ -13,12 +13,11 @@ import numpy as np
 
 import phalanx as px
 from phalanx.kernels.gather import INDICES, sms_of
-from phalanx.kernels.launches import take_turn
-from phalanx.kernels.matrices import empty, info_of, refused, result_info
-from phalanx.kernels.products.operands import is_copyable
+from phalanx.kernels.launches import wait_for_prior_launch
+from phalanx.kernels.matrices import HALVES, empty, info_of, refused, result_info
+from phalanx.kernels.products.operand_recipes import is_copyable
 from phalanx.runtime.device.arrays import ArgumentKind, ArrayInfo, describe, kind_of
 
-OPERANDS = ("bf16", "f16")
 ENTRIES = 32
 """Tiles that one CTA enters into the table."""
 
@@ -26,7 +25,7 @@ ENTRIES = 32
 @px.kernel(warps=4, pdl=True)
 def plan_groups(SIZES, TABLE, *, GROUPS, BM, BT=ENTRIES):
     """TABLE[:, t] of tile t: its group, its first row, the row behind the group's last, and the number of tiles."""
-    take_turn()
+    wait_for_prior_launch()
     sizes = px.load(SIZES[0:GROUPS]).to(px.i32)
     tiles = (sizes + (BM - 1)) // BM
     upto, ends = px.cumsum(tiles, 0), px.cumsum(sizes, 0)
@@ -45,7 +44,7 @@ def plan_groups(SIZES, TABLE, *, GROUPS, BM, BT=ENTRIES):
 
 def operands_of(what: str, x: Any, w: Any) -> tuple[ArrayInfo, ArrayInfo]:
     """Rows (rows, K), which the caller names `what`, and weights (groups, N, K); `px.Error` if they do not go together."""
-    rows, weights = info_of(what, x, OPERANDS), info_of("w", w, OPERANDS)
+    rows, weights = info_of(what, x, HALVES), info_of("w", w, HALVES)
     if len(rows.shape) != 2 or len(weights.shape) != 3 or rows.shape[1] != weights.shape[2]:
         raise refused(
             f"{what} has shape {rows.shape}, w {weights.shape}", "pass rows (rows, K) and weights (groups, N, K)"

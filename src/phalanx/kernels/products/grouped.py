@@ -12,7 +12,7 @@ from typing import Any
 
 import phalanx as px
 from phalanx.frozen import frozen
-from phalanx.kernels.launches import take_turn
+from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.matrices import FLOATS, info_of, is_among, refused, require_config
 from phalanx.kernels.products.activations import ACTIVATIONS, activate
 from phalanx.kernels.products.group_tiles import clusters_at_once, most_tiles, operands_of, planned, sizes_of, stored_result
@@ -21,7 +21,7 @@ from phalanx.kernels.products.orders import grouped
 from phalanx.machines.h200 import H200
 
 WEIGHT_BYTES = 2
-PIECE = 16
+EPILOGUE_COLUMNS = 16
 """Columns that pass through an epilogue at a time: their f32 values are held beside the accumulator."""
 
 
@@ -36,7 +36,7 @@ def grouped_ring(
     b = px.shared((STAGES, BN, BK), W.dtype)
     out = px.shared((2, BM // 2, BN // PARTS), Y.dtype)
     full, empty = px.barrier(STAGES), px.barrier(STAGES)
-    take_turn()
+    wait_for_prior_launch()
     steps = px.cdiv(A.shape[1], BK)
     rows, columns = px.load(TABLE[3, 0]), px.cdiv(W.shape[1], CN * BN)
     first, step = px.cluster.id(), px.num_blocks(0) * px.num_blocks(1) // (CM * CN)
@@ -88,7 +88,7 @@ def grouped_ring(
                     empty[last].arrive(ctas=same_rows | same_columns)
                     for part in px.static_range(0, BN, width):
                         px.tma.wait(0, read=True)  # the part before has left the buffer
-                        piece = PIECE if BIASED or ACTIVATION is not None else width
+                        piece = EPILOGUE_COLUMNS if BIASED or ACTIVATION is not None else width
                         for q in px.static_range(0, width, piece):
                             result = acc[:, part + q : part + q + piece]
                             if BIASED:

@@ -12,11 +12,11 @@ import phalanx as px
 from phalanx.errors import Error
 from phalanx.frozen import frozen
 from phalanx.ir.types import DType
-from phalanx.kernels.matrices import FLOATS, empty, info_of, is_among, refused, result_info
+from phalanx.kernels.matrices import FLOATS, HALVES, empty, info_of, is_among, refused, result_info
 from phalanx.kernels.products.activations import ACTIVATIONS
 from phalanx.kernels.products.matmul_config import MatmulConfig, Problem, choose, require_fits, split_side
 from phalanx.kernels.products.matmul_tiles import matmul_tiles
-from phalanx.kernels.products.operands import (
+from phalanx.kernels.products.operand_recipes import (
     AS_IT_IS,
     CopyWarning,
     Recipe,
@@ -25,7 +25,7 @@ from phalanx.kernels.products.operands import (
     folded,
     is_copyable,
     like,
-    lying,
+    operand_recipe,
     warn,
 )
 from phalanx.kernels.products.split_k import split_k_matmul
@@ -42,7 +42,7 @@ from phalanx.runtime.device.arrays import (
 from phalanx.runtime.launch.replay import Memory, remembered
 
 NARROW = ("f8e4m3", "f8e5m2")
-OPERANDS = ("bf16", "f16", *NARROW)
+OPERANDS = (*HALVES, *NARROW)
 SIMULATED_SMS = 4
 
 
@@ -199,8 +199,8 @@ def _plan(
     if step_b == 0 and _stacked(left, step_a) and _stacked(result, step_c) and is_row_bias and scales[0] != "vector":
         m, count, step_a, step_c = m * count, 1, 0, 0  # one tall matrix
     plain = _matrices(left, step_a, (m, k)), _matrices(right, step_b, (k, n)), _matrices(result, step_c, (m, n))
-    a_recipe, a_by_k, a_note = lying("a", a, plain[0], -1)
-    b_recipe, b_by_k, b_note = lying("b", b, plain[1], -2)
+    a_recipe, a_by_k, a_note = operand_recipe("a", a, plain[0], -1)
+    b_recipe, b_by_k, b_note = operand_recipe("b", b, plain[1], -2)
     staged = is_copyable(result)
     problem = Problem(
         m, n, k, count, ITEM_BYTES[left.dtype_name], ITEM_BYTES[dtype], (a_by_k, b_by_k),

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 import phalanx as px
-from phalanx.kernels.launches import take_turn
+from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.products.activations import activate
 from phalanx.kernels.products.orders import grouped
 
@@ -129,7 +129,7 @@ def matmul_tiles(
     tiles = rows * columns * (C.shape[0] if BATCH else 1)
     first, step = px.cluster.id(), px.num_blocks(0) * px.num_blocks(1) // (CM * CN)
     ring = px.ring(STAGES)
-    take_turn()
+    wait_for_prior_launch()
 
     with px.warps(0, 4, regs=40 if GROUPS == 2 else None):
         high, wide = BM // CN, BN // CM  # this CTA's share of A's rows and B's columns

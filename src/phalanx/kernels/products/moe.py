@@ -10,7 +10,7 @@ from typing import Any
 
 import phalanx as px
 from phalanx.kernels.gather import INDICES
-from phalanx.kernels.launches import take_turn
+from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.matrices import info_of, refused, result_info
 from phalanx.kernels.products.group_tiles import clusters_at_once, most_tiles, operands_of, planned, sizes_of, stored_result
 
@@ -29,7 +29,7 @@ def expert_ring(
     a = px.shared((STAGES, BM, BK), A.dtype)
     b = px.shared((STAGES, BN, BK), A.dtype)
     full, empty = px.barrier(STAGES), px.barrier(STAGES)
-    take_turn()
+    wait_for_prior_launch()
     steps = px.cdiv(A.shape[1], BK)
     columns = px.cdiv(W.shape[1], 2 * BN)
     total = px.load(TABLE[3, 0]) * columns

@@ -15,20 +15,20 @@ from typing import Any
 
 import phalanx as px
 from phalanx.frozen import frozen
-from phalanx.kernels.launches import take_turn
-from phalanx.kernels.matrices import empty, info_of, is_among, refused, require_config, require_vector
+from phalanx.kernels.launches import wait_for_prior_launch
+from phalanx.kernels.matrices import HALVES, empty, info_of, is_among, refused, require_config, require_vector
 from phalanx.kernels.products.activations import ACTIVATIONS, activate
-from phalanx.kernels.products.operands import AS_IT_IS, lying, warn
+from phalanx.kernels.products.operand_recipes import AS_IT_IS, operand_recipe, warn
 from phalanx.machines.h200 import H200
 from phalanx.runtime.launch.replay import remembered
 
-OPERANDS = ("bf16", "f16")
 MOST_ROWS = 512
 ROWS_AT_ONCE = 8
-"""Of a result whose rows are not made of aligned pieces of 16 bytes: few, so that little changes from thread to thread on
-the way."""
+"""Rows that are stored at a time where they are not made of aligned pieces of 16 bytes. There are few of them, so that few
+elements go from one thread to another on the way."""
 BOX_ROWS = 16
-"""Of the weights: what lies side by side in HBM, and goes to boxes of 128 bytes each, is asked for in close succession."""
+"""Rows of weights that one copy brings where a stage has more than 64 columns: what lies side by side in HBM, and goes to
+boxes of 128 bytes each, is asked for in close succession."""
 
 
 @px.func
@@ -109,7 +109,7 @@ def split_ring(
         if REUSE:
             drained = px.barrier()
     w_ring, a_ring = px.ring(STAGES), px.ring(STAGES - AHEAD)
-    take_turn()
+    wait_for_prior_launch()
 
     with px.warps(0, 4 * GROUPS):
         acc = px.empty((BN, BM), px.f32)
@@ -256,32 +256,36 @@ class SplitConfig:
 
     @property
     def cluster(self) -> int:
+        """CTAs of a cluster."""
         return self.split * self.cn * self.cm
 
     @property
     def weight_bytes(self) -> int:
-        """Of their ring."""
+        """Shared memory of the ring of weights."""
         return 2 * self.bk * self.bn * self.stages
 
     @property
     def row_bytes(self) -> int:
-        """Of A's ring."""
+        """Shared memory of the ring of A."""
         return 2 * self.bk // self.parts * self.bm * (self.stages - self.ahead)
 
     @property
     def summed_rows(self) -> int:
-        """By one owner."""
+        """Rows of a tile that one CTA of the split sums up, at most."""
         return self.bm // self.pieces * px.cdiv(self.pieces, self.split)
 
     @property
     def inbox_bytes(self) -> int:
-        """What the others send to one owner."""
+        """Shared memory for the partial sums that the other CTAs of the split send to one of them."""
         return (2 if self.half else 4) * (self.split - 1) * self.bn * self.summed_rows
 
     @property
     def shared_bytes(self) -> int:
-        """At most: barriers and padding are counted with 1 KB; then what the epilogue exchanges between threads, and
-        holds of an f32 result beyond the memory of the weights."""
+        """Shared memory of a CTA, at most.
+
+        Barriers and padding are counted with 1 KB; the rings and the inbox follow, then what the epilogue exchanges
+        between threads, and what it holds of an f32 result beyond the memory of the weights.
+        """
         landing = max(0, self.inbox_bytes - self.row_bytes) if self.reuse else self.inbox_bytes
         weights = max(self.weight_bytes, 4 * self.bn * self.summed_rows)
         return 1024 + 2 * ROWS_AT_ONCE * self.bn + weights + self.row_bytes + landing
@@ -291,6 +295,7 @@ class SplitConfig:
         return _constants(self)
 
     def grid(self, m: int, n: int) -> tuple[int, int, int]:
+        """CTAs for a product of `m` rows and `n` columns: whole clusters along each axis."""
         return (
             self.split, px.cdiv(px.cdiv(n, self.bn), self.cn) * self.cn, px.cdiv(px.cdiv(m, self.bm), self.cm) * self.cm
         )
@@ -415,7 +420,7 @@ def split_k_matmul(
     of 16 bytes, an `a` that is not contiguous along K) is copied first, with a `CopyWarning`. sm_90a, or the simulator.
     Example: ``y = split_k_matmul(x, weight.T, bias, "silu")``.
     """
-    left, right = info_of("a", a, OPERANDS), info_of("b", b, OPERANDS)
+    left, right = info_of("a", a, HALVES), info_of("b", b, HALVES)
     if len(left.shape) != 2 or len(right.shape) != 2 or left.shape[1] != right.shape[0]:
         raise refused(f"a has shape {left.shape}, b {right.shape}", "pass (M, K) and (K, N)")
     if left.dtype_name != right.dtype_name:
@@ -439,8 +444,8 @@ def split_k_matmul(
     if k == 0:
         raise refused("a has no columns", "the sum over none of them is the bias alone: write that")
     settings = require_config(config, SplitConfig) or choose_split(m, n, k)
-    a_recipe, _, a_note = lying("a", a, AS_IT_IS, -1, by="split_k_matmul", along_k_only=True)
-    b_recipe, rows, b_note = lying("b", b, AS_IT_IS, -2, by="split_k_matmul")
+    a_recipe, _, a_note = operand_recipe("a", a, AS_IT_IS, -1, by="split_k_matmul", along_k_only=True)
+    b_recipe, rows, b_note = operand_recipe("b", b, AS_IT_IS, -2, by="split_k_matmul")
     for note in (a_note, b_note):
         if note is not None:
             warn(note)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import phalanx as px
-from phalanx.kernels.launches import take_turn
+from phalanx.kernels.launches import wait_for_prior_launch
+from phalanx.kernels.logarithms import LN2
 from phalanx.kernels.matrices import as_rows, empty, info_of, is_among, refused, require_config
 from phalanx.kernels.rowwise.rows import RowConfig, choose_for, load_row, row_kernel, shared_parts, zeros
-from phalanx.kernels.rowwise.softmax import LN2, row_statistics
+from phalanx.kernels.rowwise.softmax import row_statistics
 from phalanx.runtime.device.arrays import scalar_dtype
 from phalanx.runtime.launch.replay import remembered
 
@@ -20,7 +21,7 @@ def cross_entropy_rows(X, T, L, ignore, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, 
     row = px.cluster.id() * ROWS
     first = px.cluster.rank() * ((PARTS + SHARED) * WIDTH)
     kept = shared_parts(X, ROWS, WIDTH, SHARED)
-    take_turn()
+    wait_for_prior_launch()
     if ROWS == 1:
         label = px.load(T[row])
     else:

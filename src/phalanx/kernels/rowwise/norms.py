@@ -6,19 +6,19 @@ from dataclasses import replace
 from typing import Any
 
 import phalanx as px
-from phalanx.kernels.launches import take_turn
+from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.matrices import as_rows, empty, info_of, number_of, require_config, require_vector
 from phalanx.kernels.rowwise.moments import gather_moments, means_of_warps, squared_distance, total_of_warp
 from phalanx.kernels.rowwise.norms_ring import norm_ring
 from phalanx.kernels.rowwise.rows import (
     LIMITS,
     RowConfig,
-    anew,
     by_warp,
     choose_for,
-    keep_row,
     load_row,
     piece,
+    pin_row,
+    rematerialise,
     row_kernel,
     row_sum,
     shared_parts,
@@ -47,7 +47,7 @@ def rms_norm_rows(X, W, Y, eps, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, S
     row = px.cluster.id() * ROWS
     first = px.cluster.rank() * ((PARTS + SHARED) * WIDTH)
     kept = shared_parts(X, ROWS, WIDTH, SHARED)
-    take_turn()
+    wait_for_prior_launch()
     x = load_row(X, row, first, kept, 0.0, ROWS, WIDTH, PARTS, SHARED, ONCE)
     squares = zeros(ROWS, WIDTH)
     for part in px.static_range(PARTS):
@@ -63,7 +63,7 @@ def rms_norm_rows(X, W, Y, eps, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, S
             at = first + part * WIDTH
             weights = (*weights, px.load(W[at : at + WIDTH]))
     scale = px.rsqrt(row_sum(squares, ROWS) / X.shape[1] + eps)
-    x, first = keep_row(x, PARTS), anew(X, first)
+    x, first = pin_row(x, PARTS), rematerialise(X, first)
     for group in px.static_range(0, PARTS, GROUP):
         if first + group * WIDTH < X.shape[1]:
             for part in px.static_range(group, min(group + GROUP, PARTS)):
@@ -96,7 +96,7 @@ def own_moments(X, x, kept, first, ROWS, WIDTH, PARTS, SHARED, WARPS, MASKED):
         for part in range(SHARED):
             sums = sums + px.load(kept[part]).to(px.f32)
     own = means_of_warps(X, sums, (PARTS + SHARED) * WIDTH, ROWS, WIDTH, WARPS, MASKED)
-    x = keep_row(x, PARTS)
+    x = pin_row(x, PARTS)
     squares = by_warp(X, zeros(ROWS, WIDTH), ROWS, WARPS)
     for part in px.static_range(PARTS):
         at = first + part * WIDTH
@@ -116,10 +116,10 @@ def layer_norm_rows(
     SPAN = (PARTS + SHARED) * WIDTH
     row, first = px.cluster.id() * ROWS, px.cluster.rank() * SPAN
     kept = shared_parts(X, ROWS, WIDTH, SHARED)
-    take_turn()
+    wait_for_prior_launch()
     x = load_row(X, row, first, kept, 0.0, ROWS, WIDTH, PARTS, SHARED, ONCE)
     own, squares = own_moments(X, x, kept, first, ROWS, WIDTH, PARTS, SHARED, WARPS, MASKED)
-    x = keep_row(x, PARTS)
+    x = pin_row(x, PARTS)
     weights: tuple[Any, ...] = ()
     if W is not None and AHEAD:
         for part in px.static_range(PARTS):  # on their way while the cluster exchanges what it knows
@@ -127,7 +127,7 @@ def layer_norm_rows(
             weights = (*weights, px.load(W[at : at + WIDTH]))
     mean, squares = gather_moments(X, own, squares, SPAN, ROWS, WIDTH, WARPS, MASKED)
     scale = px.rsqrt(squares / X.shape[1] + eps)
-    x, first = keep_row(x, PARTS), anew(X, first)
+    x, first = pin_row(x, PARTS), rematerialise(X, first)
     for group in px.static_range(0, PARTS, GROUP):
         if first + group * WIDTH < X.shape[1]:
             for part in px.static_range(group, min(group + GROUP, PARTS)):

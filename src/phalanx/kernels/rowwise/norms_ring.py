@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import phalanx as px
-from phalanx.kernels.launches import take_turn
+from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.rowwise.moments import gather_moments, means_of_warps, squared_distance, total_of_warp
 from phalanx.kernels.rowwise.rows import by_warp, row_sum
 from phalanx.kernels.rowwise.rows_ring import REGISTERS, SHARED, check_ring, ring_kernel, stream
@@ -106,7 +106,7 @@ def norm_ring(
     """x / sqrt(mean(x^2) + eps) * W + B row by row; with CENTERED x - mean(x) in the place of x."""
     check_ring(STAGES, STEP, PARTS, HELD, PRODUCER, EARLY)
     ring, full = px.shared((STAGES, STEP * WIDTH), X.dtype), px.barrier(STAGES)
-    take_turn()
+    wait_for_prior_launch()
     if PRODUCER:
         empty = px.barrier(STAGES)
         with px.warps(0, WARPS):

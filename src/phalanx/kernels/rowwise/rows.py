@@ -174,8 +174,8 @@ def zeros(ROWS, WIDTH):
 
 
 @px.func
-def keep_row(parts, PARTS):
-    """The tiles as they are, in their own type: nothing that was computed from them is held on to."""
+def pin_row(parts, PARTS):
+    """The tiles of a row, pinned in registers in their own type: the compiler keeps nothing that it computed from them."""
     same: tuple[Any, ...] = ()
     for part in px.static_range(PARTS):
         same = (*same, px.keep(parts[part]))
@@ -183,11 +183,11 @@ def keep_row(parts, PARTS):
 
 
 @px.func
-def anew(X, first):
-    """A CTA's first column, for what comes after the exchange.
+def rematerialise(X, first):
+    """A CTA's first column, to be computed with again after the exchange.
 
-    Of rows that begin anywhere, each element has a column to compare with the row's end: without this the compiler
-    holds on to all of them from the loads to the stores, in as many registers.
+    In rows that begin anywhere each element has a column to compare with the row's end: without this the compiler
+    holds on to all these columns from the loads to the stores, in as many registers.
     """
     return first if X.aligned else px.keep(first)
 
@@ -212,7 +212,7 @@ def load_row(X, row, first, kept, fill, ROWS, WIDTH, PARTS, SHARED, ONCE):
     parts: tuple[Any, ...] = ()
     for part in px.static_range(PARTS):
         parts = (*parts, px.load(piece(X, row, first + part * WIDTH, ROWS, WIDTH), fill=fill, once=ONCE))
-    parts = keep_row(parts, PARTS)
+    parts = pin_row(parts, PARTS)
     for group in px.static_range(0, SHARED, 4):
         if first + (PARTS + group) * WIDTH < X.shape[1]:
             store_parts(X, row, first, kept, fill, group, min(group + 4, SHARED), ROWS, WIDTH, PARTS, ONCE)

@@ -13,7 +13,7 @@ from typing import Any
 import phalanx as px
 from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
-from phalanx.kernels.rowwise.rows import LIMITS, MAX_CLUSTER, VECTOR_BYTES, keep_row
+from phalanx.kernels.rowwise.rows import LIMITS, MAX_CLUSTER, VECTOR_BYTES, pin_row
 from phalanx.runtime.device.arrays import describe
 
 REGISTERS, SHARED, LOADED = "registers", "shared", "loaded"
@@ -160,8 +160,8 @@ class Stream:
         return tile.to(px.f32)
 
     def keep(self, x):
-        """A row as it is, in its own type: nothing that was computed from it is held on to."""
-        return keep_row(x, self.PARTS) if self.HELD else None
+        """The row, pinned in registers in its own type: the compiler keeps nothing that it computed from it."""
+        return pin_row(x, self.PARTS) if self.HELD else None
 
     def done(self, row):
         """The stages of `row`, the last one taken, are free: for the role that fills them, or for the copies of a row to

@@ -5,34 +5,29 @@ from __future__ import annotations
 from typing import Any
 
 import phalanx as px
-from phalanx.kernels.launches import take_turn
+from phalanx.kernels.launches import wait_for_prior_launch
+from phalanx.kernels.logarithms import LOG2E
 from phalanx.kernels.matrices import as_rows, empty, info_of, require_config
 from phalanx.kernels.rowwise.rows import (
     LIMITS,
     RowConfig,
-    anew,
     by_warp,
     choose_for,
     fold,
-    keep_row,
     load_row,
     piece,
+    pin_row,
+    rematerialise,
     row_gather,
     row_kernel,
     shared_parts,
     zeros,
 )
 from phalanx.kernels.rowwise.rows_ring import RingConfig
+from phalanx.kernels.rowwise.softmax_ring import launch_softmax_ring
+from phalanx.kernels.rowwise.softmax_terms import finite, softmax_terms, softmax_tile
+from phalanx.runtime.launch.remembered import remembered
 from phalanx.runtime.launch.replay import remembered
-
-LOG2E = 1.4426950408889634
-LN2 = 0.6931471805599453
-
-
-@px.func
-def finite(peak):
-    """What is subtracted before an exponential: of a part that is all -inf, nothing, since -inf - -inf is no number."""
-    return px.where(peak == -float("inf"), 0.0, peak)
 
 
 @px.func
@@ -51,7 +46,7 @@ def row_statistics(X, x, kept, first, also, ROWS, WIDTH, PARTS, SHARED, WARPS):
             values = px.maximum(values, by_warp(X, px.load(kept[part]), ROWS, WARPS))
     peak = px.max(px.max(values, axis=0), axis=1, keepdims=True)
     base = finite(peak)
-    x = keep_row(x, PARTS)
+    x = pin_row(x, PARTS)
     powers = by_warp(X, zeros(ROWS, WIDTH), ROWS, WARPS)
     for part in px.static_range(PARTS):
         if first + part * WIDTH < X.shape[1]:
@@ -68,27 +63,7 @@ def row_statistics(X, x, kept, first, also, ROWS, WIDTH, PARTS, SHARED, WARPS):
         peaks, masses, others = row_gather((peak, mass, other), ROWS)
     largest = fold(px.max, peaks, ROWS)
     total = fold(px.sum, masses * px.exp2((peaks - finite(largest)) * LOG2E), ROWS)
-    return largest, total, None if others is None else fold(px.sum, others, ROWS), keep_row(x, PARTS)
-
-
-@px.func
-def softmax_terms(largest, total, LOG):
-    """What each tile of the result is made with: what is subtracted, and the factor of its exponentials."""
-    if LOG:
-        terms = largest + px.log2(total) * LN2, 1.0
-    else:
-        terms = largest, 1.0 / total
-    return terms
-
-
-@px.func
-def softmax_tile(tile, base, factor, LOG):
-    """One tile of the result."""
-    if LOG:
-        y = tile - base
-    else:
-        y = px.exp2((tile - base) * LOG2E) * factor
-    return y
+    return largest, total, None if others is None else fold(px.sum, others, ROWS), pin_row(x, PARTS)
 
 
 @row_kernel
@@ -96,11 +71,11 @@ def softmax_rows(X, Y, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, SHARED=0, 
     row = px.cluster.id() * ROWS
     first = px.cluster.rank() * ((PARTS + SHARED) * WIDTH)
     kept = shared_parts(X, ROWS, WIDTH, SHARED)
-    take_turn()
+    wait_for_prior_launch()
     x = load_row(X, row, first, kept, -float("inf"), ROWS, WIDTH, PARTS, SHARED, ONCE)
     largest, total, _, x = row_statistics(X, x, kept, first, None, ROWS, WIDTH, PARTS, SHARED, WARPS)
     base, factor = softmax_terms(largest, total, LOG)
-    first = anew(X, first)
+    first = rematerialise(X, first)
     for part in px.static_range(PARTS):
         at = first + part * WIDTH
         if at < X.shape[1]:
@@ -138,8 +113,6 @@ def _launch(x: Any, config: RowConfig | RingConfig | None, *, log: bool) -> Any:
     if count and columns:
         config = require_config(config, RowConfig, RingConfig) or choose_for(rows, LIMITS.fewer_held if log else LIMITS.held)
         if isinstance(config, RingConfig):
-            from phalanx.kernels.rowwise.softmax_ring import launch_softmax_ring
-
             launch_softmax_ring(rows, y, config, log=log)
         else:
             softmax_rows[config.grid(count)](rows, y, **config.constants(), LOG=log)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import phalanx as px
-from phalanx.kernels.launches import take_turn
+from phalanx.kernels.launches import wait_for_prior_launch
+from phalanx.kernels.logarithms import LOG2E
 from phalanx.kernels.rowwise.rows import by_warp, fold, row_gather
 from phalanx.kernels.rowwise.rows_ring import RingConfig, check_ring, launch_ring, ring_kernel, stream
-from phalanx.kernels.rowwise.softmax import LOG2E, finite, softmax_terms, softmax_tile
+from phalanx.kernels.rowwise.softmax_terms import finite, softmax_terms, softmax_tile
 
 
 @px.func
@@ -69,7 +70,7 @@ def softmax_ring(
     """e^x / sum(e^x) row by row, or its logarithm. There are no weights to keep anywhere."""
     check_ring(STAGES, STEP, PARTS, HELD, PRODUCER, EARLY)
     ring, full = px.shared((STAGES, STEP * WIDTH), X.dtype), px.barrier(STAGES)
-    take_turn()
+    wait_for_prior_launch()
     if PRODUCER:
         empty = px.barrier(STAGES)
         with px.warps(0, WARPS):

@@ -69,7 +69,7 @@ def is_copyable(info: ArrayInfo) -> bool:
     return steps and info.contiguous_inner and info.aligned16
 
 
-def lying(
+def operand_recipe(
     what: str, x: Any, recipe: Recipe, k_axis: int, *, by: str = "matmul", along_k_only: bool = False
 ) -> tuple[Recipe, bool, str | None]:
     """The recipe for an operand whose axis `k_axis` (-1 or -2) is K, whether it is contiguous along K, and a note on a copy.
