@@ -30,7 +30,8 @@ import machine
 
 import phalanx as px
 from phalanx.ir.archs import SHARED_LIMIT
-from phalanx.kernels.products.split_k import SplitConfig, candidates, choose_split, predicted, split_ring
+from phalanx.kernels.products.split_config import SplitConfig, candidates, choose_split, predicted
+from phalanx.kernels.products.split_ring import split_ring
 from phalanx.runtime.device.timing import Run, in_turns, median_ratio
 from phalanx.runtime.launch.dispatch import BoundLaunch
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from phalanx.kernels.products import split_k
+from phalanx.kernels.products import split_config
 from phalanx.kernels.products.operand_recipes import CopyWarning
 from phalanx.kernels.products.split_k import SplitConfig, choose_split, split_k_matmul, split_ring
 
@@ -235,7 +235,7 @@ def test_the_choice_fits_the_memory_for_any_number_of_rows(flipped: bool, n: int
     from phalanx.runtime.launch.specialise import read_arguments, specialise
 
     arch, spec, depth = arch_of("sm_90a"), px.spec, px.cdiv(k, 8) * 8
-    chosen = {choose_split(m, n, k): m for m in range(step, split_k.MOST_ROWS + 1, step)}
+    chosen = {choose_split(m, n, k): m for m in range(step, split_config.MOST_ROWS + 1, step)}
     for config, most in chosen.items():
         m = most - 1 if flipped else most
         whole = (m if flipped else n) % 8 == 0
@@ -248,8 +248,8 @@ def test_the_choice_fits_the_memory_for_any_number_of_rows(flipped: bool, n: int
 
 def test_rows_that_do_not_fill_their_tiles_are_chosen_for_as_if_they_did() -> None:
     for m in (1, 5, 100, 130, 257, 500):
-        best = min(split_k.predicted(c, m, 4096, 4096) for c in split_k.candidates(m, 4096))
-        assert split_k.predicted(choose_split(m, 4096, 4096), m, 4096, 4096) == best
+        best = min(split_config.predicted(c, m, 4096, 4096) for c in split_config.candidates(m, 4096))
+        assert split_config.predicted(choose_split(m, 4096, 4096), m, 4096, 4096) == best
 
 
 def test_choosing_never_splits_beyond_the_steps() -> None:

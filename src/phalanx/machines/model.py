@@ -63,7 +63,7 @@ class TileCosts:
 
 @frozen
 class SplitCosts:
-    """The model of `split_k`: the time of a launch of few rows that finds nothing in L2."""
+    """The model of `split_config`: the time of a launch of few rows that finds nothing in L2."""
 
     hbm: BytesPerMicrosecond
     """Bytes of weights that HBM brings to all SMs."""

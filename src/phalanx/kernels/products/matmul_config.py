@@ -15,7 +15,7 @@ from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
 from phalanx.ir.archs import SHARED_LIMIT
 from phalanx.ir.ops import wgmma
-from phalanx.kernels.products.split_k import MOST_ROWS, choose_split, predicted
+from phalanx.kernels.products.split_config import MOST_ROWS, choose_split, predicted
 from phalanx.machines.h200 import H200
 from phalanx.runtime.device.devices import Device
 from phalanx.runtime.device.devices import device as default_device
@@ -182,7 +182,7 @@ def choose(problem: Problem, device: Device | None = None) -> MatmulConfig:
 
 
 def microseconds(problem: Problem, config: MatmulConfig, device: Device) -> float:
-    """What a product takes that finds nothing in L2, as `split_k.predicted` says it of its own kernel.
+    """What a product takes that finds nothing in L2, as `split_config.predicted` says it of its own kernel.
 
     The cycles of its tiles, or its bytes from and to HBM. Where there are fewer tiles than SMs, each SM's share of the
     larger operand is the limit.

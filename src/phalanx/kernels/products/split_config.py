@@ -1,0 +1,199 @@
+"""How `split_k_matmul` spreads a product, and who decides: a model of a launch that finds nothing in L2."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from functools import cache
+from itertools import product
+from typing import Any
+
+import phalanx as px
+from phalanx.frozen import frozen
+from phalanx.kernels.products.split_ring import ROWS_AT_ONCE
+from phalanx.machines.h200 import H200
+
+MOST_ROWS = 512
+"""Rows of A that the kernel takes, at most."""
+
+
+@frozen
+class SplitConfig:
+    """How a product is spread: a CTA makes partial sums of a tile of `bm` rows of A by `bn` rows of the weights.
+
+    `split` CTAs of a cluster share K, `cn` column tiles share what they load of A, `cm` row tiles what they load of B.
+    The tile's rows are summed up in `pieces`, in turn by the CTAs of the split. The ring of the weights has `stages`,
+    that of A `ahead` fewer (or more, below 0), each of a fraction 1 / `parts` of the columns. `lag`: products in flight
+    when a stage is released; `reuse`: partial sums land in the memory of A's ring, after a signal that it is free;
+    `half`: they travel in the operands' type, half the bytes, each rounded once (never chosen by itself).
+    """
+
+    bm: int
+    bn: int
+    split: int
+    stages: int
+    bk: int = 64
+    cn: int = 1
+    cm: int = 1
+    groups: int = 2
+    pieces: int = 1
+    lag: int = 0
+    reuse: bool = False
+    half: bool = False
+    ahead: int = 0
+    parts: int = 1
+    stagger: bool = False
+    hints: bool = True
+
+    @property
+    def cluster(self) -> int:
+        """CTAs of a cluster."""
+        return self.split * self.cn * self.cm
+
+    @property
+    def weight_bytes(self) -> int:
+        """Shared memory of the ring of weights."""
+        return 2 * self.bk * self.bn * self.stages
+
+    @property
+    def row_bytes(self) -> int:
+        """Shared memory of the ring of A."""
+        return 2 * self.bk // self.parts * self.bm * (self.stages - self.ahead)
+
+    @property
+    def summed_rows(self) -> int:
+        """Rows of a tile that one CTA of the split sums up, at most."""
+        return self.bm // self.pieces * px.cdiv(self.pieces, self.split)
+
+    @property
+    def inbox_bytes(self) -> int:
+        """Shared memory for the partial sums that the other CTAs of the split send to one of them."""
+        return (2 if self.half else 4) * (self.split - 1) * self.bn * self.summed_rows
+
+    @property
+    def shared_bytes(self) -> int:
+        """Shared memory of a CTA, at most.
+
+        Barriers and padding are counted with 1 KB; the rings and the inbox follow, then what the epilogue exchanges
+        between threads, and what it holds of an f32 result beyond the memory of the weights.
+        """
+        landing = max(0, self.inbox_bytes - self.row_bytes) if self.reuse else self.inbox_bytes
+        weights = max(self.weight_bytes, 4 * self.bn * self.summed_rows)
+        return 1024 + 2 * ROWS_AT_ONCE * self.bn + weights + self.row_bytes + landing
+
+    def constants(self) -> dict[str, Any]:
+        """The kernel's constants of the same names, in capitals. Not to be changed: all callers get the same."""
+        return _constants(self)
+
+    def grid(self, m: int, n: int) -> tuple[int, int, int]:
+        """CTAs for a product of `m` rows and `n` columns: whole clusters along each axis."""
+        return (
+            self.split, px.cdiv(px.cdiv(n, self.bn), self.cn) * self.cn, px.cdiv(px.cdiv(m, self.bm), self.cm) * self.cm
+        )
+
+
+@cache
+def _constants(config: SplitConfig) -> dict[str, Any]:
+    return {name.upper(): value for name, value in asdict(config).items()}
+
+
+HEIGHTS = (8, 16, 24, *range(32, 257, 16))
+"""Rows of a tile: the copy engine fills in those that are not there, at a seventh of the speed at which it loads others; but
+every height is a kernel to compile."""
+SHARED_BY_CTAS = {ctas: H200.shared_bytes(ctas) for ctas in (1, 2)}
+"""Shared memory of a CTA that has an SM to itself, and of one that shares it with another."""
+
+
+def predicted(config: SplitConfig, m: int, n: int, k: int) -> float:
+    """Microseconds of a launch that finds nothing in L2.
+
+    The slowest of six streams (weights from HBM to all and to one SM, as many as the rings can hold, operands from L2
+    to all SMs and, with rows that are not there, to one, products), times the waves of clusters; then the partial sums
+    from SM to SM, and the signals around them. What it knows of a card is `H200.split`.
+    """
+    card = H200.split
+    across, down = px.cdiv(n, config.bn), px.cdiv(m, config.bm)
+    ctas = config.split * px.cdiv(across, config.cn) * config.cn * px.cdiv(down, config.cm) * config.cm
+    small = config.bm * config.bn // (64 * config.groups) <= 128  # so few sums that two CTAs have registers for them
+    per_sm = 2 if config.shared_bytes <= SHARED_BY_CTAS[2] and small else 1
+    at_once = px.device().clusters(config.cluster)
+    waves = px.cdiv(ctas // config.cluster, at_once * per_sm)
+    doubled = 2 if ctas > waves * at_once * config.cluster else 1  # on some SM
+    part = px.cdiv(px.cdiv(k, config.bk), config.split) * config.bk
+    fetched = 2 * part * (config.bn / config.cm + config.bm / config.cn)
+    readers = px.cdiv(down, config.cm)  # of the same weights
+    missing = min(config.bm, readers * config.cm * config.bm - m)  # rows of the last tile
+    streams = (
+        2 * n * k * (1 + card.reread_factor * (readers - 1)) / card.hbm / waves,
+        2 * part * config.bn / config.cm * doubled / card.hbm_sm,
+        part / config.bk / config.stages * card.latency,
+        ctas * fetched / card.l2 / waves,
+        2 * part * ((config.bn + config.bm - missing) / card.l2_sm + missing / card.zero_fill) * doubled,
+        2 * config.bm * config.bn * part * doubled / card.tensor * (card.single_group_factor if config.groups == 1 else 1),
+    )
+    sums = config.inbox_bytes / card.peer + card.signal * (1 + config.reuse) if config.split > 1 else 0.0
+    shared = card.sharing if config.cn * config.cm > 1 else 0.0
+    return card.fixed + waves * max(streams) + (waves - 1) * card.restart + sums + shared
+
+
+def candidates(m: int, k: int) -> Iterator[SplitConfig]:
+    """Configurations worth comparing for a product with `m` rows.
+
+    Steps of 128 along K halve the signals where HBM is the limit; steps of 64 keep the tensor cores busy where they
+    are. A product is always in flight when a stage is released.
+    """
+    heights = dict.fromkeys(_height(px.cdiv(m, tiles)) for tiles in range(px.cdiv(m, 256), px.cdiv(m, 128) + 1))
+    for bm, bn, split, cn, cm in product(heights, (64, 128, 256), (1, 2, 3, 4, 6, 8), (1, 2), (1, 2)):
+        bk, lag = 128 if m <= 128 else 64, 1
+        if bn * bm > 128 * 256 or split > px.cdiv(k, bk) or split * cn * cm > 8:
+            continue
+        if bm % (8 * cn) or (cm > 1 and m <= bm):
+            continue
+        made = SplitConfig(
+            bm, bn, split, 2, bk=bk, cn=cn, cm=cm, groups=1 if bn == 64 else 2, pieces=_pieces(bm, split), lag=lag
+        )
+        for ctas, reuse in product(SHARED_BY_CTAS, (False, True) if split > 1 else (False,)):
+            found = _with_rings(replace(made, reuse=reuse), ctas)
+            if found is not None:
+                yield found
+
+
+def _height(m: int) -> int:
+    return next(height for height in HEIGHTS if height >= m)
+
+
+def _pieces(bm: int, split: int) -> int:
+    """Into how many pieces, powers of two of at least 8 rows, a tile is cut so that its CTAs sum up about as much each."""
+    widths = [width for width in (128, 64, 32, 16, 8) if bm % width == 0] if split > 1 else [bm]
+    return bm // min(widths, key=lambda width: width * px.cdiv(bm // width, split))
+
+
+@cache
+def _with_rings(config: SplitConfig, ctas: int) -> SplitConfig | None:
+    """With rings that fit `ctas` times on an SM; None if they would be too short to hide the latency of a load.
+
+    Measured (15 shapes, cold): 112 KB of the weights, which come from HBM, or 96 beside 128 rows of A
+    (`H200.split.weights_in_flight`). More in flight pushes more out of L2, and what was written there takes HBM's time on
+    its way out. A, which comes from L2, has what is left, up to 640 columns.
+    """
+    card = H200.split
+    shortest = max(2 + config.lag, (192 if ctas > 1 else 256) // config.bk)
+    beside_rows = config.bm > 64 and config.bn == 64
+    in_flight = (card.weights_in_flight_beside_rows if beside_rows else card.weights_in_flight) // ctas
+    longest = max(shortest, px.cdiv(in_flight, 2 * config.bk * config.bn))
+    for stages, depth in product(range(longest, shortest - 1, -1), range(640 // config.bk, shortest - 1, -1)):
+        found = replace(config, stages=stages, ahead=stages - depth)
+        if found.shared_bytes <= SHARED_BY_CTAS[ctas]:
+            return found
+    return None
+
+
+@cache
+def choose_split(m: int, n: int, k: int) -> SplitConfig:
+    """The configuration for a product of (m, k) by (k, n), of `candidates` the one with the least `predicted` time.
+
+    In words: K split so far that the CTAs cover the SMs, and no further, since partial sums travel at a tenth of the
+    speed of the operands; row tiles share the weights they read.
+    Anyone may call it; no hardware is involved. Example: ``choose_split(64, 8192, 8192).split == 1``.
+    """
+    return min(candidates(m, k), key=lambda c: (predicted(c, m, n, k), c.cluster, c.reuse, -c.weight_bytes))

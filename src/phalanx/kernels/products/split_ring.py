@@ -1,0 +1,310 @@
+"""The kernel of `split_k_matmul`: a ring of weights, a ring of rows, and sums that CTAs of a cluster send each other.
+
+The weights are the tensor cores' M operand, so that a few rows of A waste nothing. The SPLIT CTAs of a cluster take
+parts of K; each sends its partial sums to the CTAs that own them, through distributed shared memory, and no partial
+sum touches global memory.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import phalanx as px
+from phalanx.kernels.launches import wait_for_prior_launch
+from phalanx.kernels.products.activations import activate
+
+ROWS_AT_ONCE = 8
+"""Rows that are stored at a time where they are not made of aligned pieces of 16 bytes. There are few of them, so that few
+elements go from one thread to another on the way."""
+BOX_ROWS = 16
+"""Rows of weights that one copy brings where a stage has more than 64 columns: what lies side by side in HBM, and goes to
+boxes of 128 bytes each, is asked for in close succession."""
+
+
+@px.func
+def sharers(s, y, z, SPLIT, CN, CM):
+    """Masks of the CTAs that read the same part of A (other columns), the same part of B (other rows), and of those
+    that sum up with this one; rank = s + SPLIT * (y + CN * z)."""
+    same_rows, same_columns, same_tile = 0, 0, 0
+    for other in px.static_range(CN):
+        same_rows = same_rows | (1 << (s + SPLIT * (other + CN * z)))
+    for other in px.static_range(CM):
+        same_columns = same_columns | (1 << (s + SPLIT * (y + CN * other)))
+    for other in px.static_range(SPLIT):
+        same_tile = same_tile | (1 << (other + SPLIT * (y + CN * z)))
+    return same_rows, same_columns, same_tile
+
+
+@px.func
+def by_thread(tile):
+    """An f32 accumulator in the order in which threads hold it: 16 bytes of each next to those of its neighbour."""
+    rows, columns = tile.shape
+    pieces = tile.reshape(rows // 16, 2, 8, columns // 8, 4, 2)
+    return pieces.permute(3, 0, 2, 4, 1, 5).reshape(columns // 8, rows * 2, 4)
+
+
+@px.func
+def by_place(pieces, rows, columns):
+    """The inverse of `by_thread`."""
+    tile = pieces.reshape(columns // 8, rows // 16, 8, 4, 2, 2)
+    return tile.permute(1, 4, 2, 0, 3, 5).reshape(rows, columns)
+
+
+@px.struct
+class Rings:
+    """A CTA's part of K, and the two rings that its operands come through.
+
+    The CTA takes the steps `first` to `end` along K, with STAGGER beginning `turn` further. A role has its own places in
+    the rings, `w_ring` and `a_ring`. They are no `px.pipe`: a stage is released one product after it was taken, so that a
+    pipe would count at run time how many stages it holds, and find its next stage from that count in each step; and its
+    producers would wait for stages that nobody has used.
+    """
+
+    w: Any
+    a: Any
+    w_full: Any
+    w_empty: Any
+    a_full: Any
+    a_empty: Any
+    w_ring: Any
+    a_ring: Any
+    same_rows: Any
+    same_columns: Any
+    first: Any
+    end: Any
+    turn: Any
+    BM: int
+    BN: int
+    BK: int
+    STAGES: int
+    AHEAD: int
+    PARTS: int
+    CN: int
+    CM: int
+    LAG: int
+    STAGGER: bool
+    HINTS: bool
+    ROWS: bool
+
+    def column(self, step):
+        """Where a step along K begins; with STAGGER the steps from `first` to `end` begin with another, `turn` further."""
+        k = step + self.turn
+        if self.STAGGER:
+            k = k - (self.end - self.first if k >= self.end else 0)
+        return k * self.BK
+
+    def release_rows(self, stage):
+        """Gives a stage of A back, to all CTAs whose copies land in it."""
+        self.a_empty[stage].arrive(ctas=self.same_rows if self.CN > 1 else None)
+
+    def release_weights(self, stage):
+        """Gives a stage of the weights back, to all CTAs whose copies land in it."""
+        self.w_empty[stage].arrive(ctas=self.same_columns if self.CM > 1 else None)
+
+    def multiply(self):
+        """The role that multiplies: partial sums of the tile over this CTA's part of K."""
+        AK = self.BK // self.PARTS
+        acc = px.empty((self.BN, self.BM), px.f32)
+        w_before, a_before = 0, 0
+        for step in range(self.first, self.end):
+            w_stage = self.w_ring.stage
+            self.w_full[w_stage].wait(self.w_ring.parity)
+            for part in px.static_range(self.PARTS):
+                a_stage, k = self.a_ring.stage, part * AK
+                self.a_full[a_stage].wait(self.a_ring.parity)
+                weights = self.w[w_stage][:, k : k + AK] if self.ROWS else self.w[w_stage][k : k + AK].T
+                px.wgmma(weights, self.a[a_stage].T, acc, accumulate=True if part > 0 else step > self.first)
+                px.wgmma_commit()
+                px.wgmma_wait(self.LAG)
+                if self.LAG == 0:
+                    self.release_rows(a_stage)
+                elif part > 0:
+                    self.release_rows(a_before)
+                elif step > self.first:
+                    self.release_rows(a_before)
+                    self.release_weights(w_before)
+                a_before = a_stage
+                self.a_ring.advance()
+            if self.LAG == 0:
+                self.release_weights(w_stage)
+            w_before = w_stage
+            self.w_ring.advance()
+        px.wgmma_wait(0)
+        if self.LAG > 0:
+            self.release_weights(w_before)
+            self.release_rows(a_before)
+        return acc
+
+    def fetch_rows(self, A, m, y):
+        """The role that fills the ring of A: this CTA's share of the tile's rows, for all CTAs of other columns."""
+        DEPTH, AK, share = self.STAGES - self.AHEAD, self.BK // self.PARTS, self.BM // self.CN
+        first_row = m + y * share
+        for step in range(self.first, self.end):
+            k = self.column(step)
+            for part in px.static_range(self.PARTS):
+                stage, start = self.a_ring.stage, k + part * AK
+                if (step - self.first) * self.PARTS + part >= DEPTH:
+                    self.a_empty[stage].wait(self.a_ring.parity ^ 1)
+                with self.a_full[stage].transaction():
+                    px.tma.load(
+                        A[first_row : first_row + share, start : start + AK],
+                        self.a[stage][y * share : y * share + share], self.a_full[stage],
+                        multicast=self.same_rows if self.CN > 1 else None, cache="evict_last" if self.HINTS else None,
+                    )
+                self.a_ring.advance()
+        if self.CN > 1:
+            for _ in range(DEPTH):
+                self.a_empty[self.a_ring.stage].wait(self.a_ring.parity ^ 1)
+                self.a_ring.advance()
+
+    def fetch_weights(self, B, n, z):
+        """The role that fills the ring of the weights: this CTA's share of the columns, for all CTAs of other rows."""
+        BK, share = self.BK, self.BN // self.CM
+        first_row = n + z * share
+        box = min(BOX_ROWS, share) if BK > 64 else share
+        for step in range(self.first, self.end):
+            k = self.column(step)
+            stage = self.w_ring.stage
+            if step >= self.first + self.STAGES:
+                self.w_empty[stage].wait(self.w_ring.parity ^ 1)
+            with self.w_full[stage].transaction():
+                if self.ROWS:
+                    for row in px.static_range(0, share, box):
+                        here, there = first_row + row, z * share + row
+                        px.tma.load(
+                            B[here : here + box, k : k + BK], self.w[stage][there : there + box], self.w_full[stage],
+                            multicast=self.same_columns if self.CM > 1 else None,
+                            cache="evict_first" if self.HINTS else None,
+                        )
+                else:
+                    px.tma.load(
+                        B[k : k + BK, first_row : first_row + share], self.w[stage][:, z * share : z * share + share],
+                        self.w_full[stage], multicast=self.same_columns if self.CM > 1 else None,
+                        cache="evict_first" if self.HINTS else None,
+                    )
+            self.w_ring.advance()
+        if self.CM > 1:  # the peers' last releases have arrived: no CTA leaves while a signal is on its way to it
+            for _ in range(self.STAGES):
+                self.w_empty[self.w_ring.stage].wait(self.w_ring.parity ^ 1)
+                self.w_ring.advance()
+
+
+@px.struct
+class Sums:
+    """How the SPLIT CTAs of a tile add up: piece p of its rows, of `width`, is summed up by CTA p % SPLIT.
+
+    The other CTAs send their partial sums into its `inbox`, and `landed` says that they are there. With `drained`, the
+    inbox is in the memory of A's ring, which has to have had its last use.
+    """
+
+    s: Any
+    y: Any
+    z: Any
+    same_tile: Any
+    inbox: Any
+    landed: Any
+    drained: Any
+    wire: Any
+    width: int
+    SPLIT: int
+    CN: int
+    PIECES: int
+
+    def send(self, acc):
+        """Sends each partial sum to the CTA that owns it, and waits for those that this one owns."""
+        if self.drained is not None:  # every CTA's ring has had its last use: its memory may take what the others send
+            self.drained.arrive(ctas=self.same_tile)
+            self.drained.wait(0)
+        with self.landed.transaction():
+            for me in px.static_range(self.SPLIT):
+                if self.s == me:
+                    for turn in px.static_range(1, self.PIECES + 1):  # each begins with another owner: all get some at once
+                        piece = (me + turn) % self.PIECES
+                        owner = piece % self.SPLIT
+                        if owner != me:
+                            there = self.inbox[me - 1 if me > owner else me, piece // self.SPLIT]
+                            sums = by_thread(acc[:, piece * self.width : piece * self.width + self.width]).to(self.wire)
+                            px.cluster.store(there, sums, self.landed, cta=owner + self.SPLIT * (self.y + self.CN * self.z))
+        if self.s < self.PIECES:
+            self.landed.wait(0)
+
+    def total(self, acc, q, BN):
+        """Piece q of those that this CTA sums up, as a tile of the result."""
+        width = self.width
+        sums = by_thread(acc[:, q * self.SPLIT * width : q * self.SPLIT * width + width])
+        for owner in px.static_range(1, min(self.SPLIT, self.PIECES - q * self.SPLIT)):
+            left = (q * self.SPLIT + owner) * width
+            sums = px.where(self.s == owner, by_thread(acc[:, left : left + width]), sums)
+        for other in px.static_range(self.SPLIT - 1):
+            sums = sums + px.load(self.inbox[other, q]).to(px.f32)
+        return by_place(sums, BN, width)
+
+
+@px.kernel(
+    warps=lambda GROUPS: 4 * GROUPS + 2, cluster=lambda SPLIT, CN, CM: (SPLIT, CN, CM), exit_sync=False, pdl=True
+)
+def split_ring(
+    A, B, C, BIAS, *, BM=64, BN=128, BK=64, STAGES=8, AHEAD=0, PARTS=1, SPLIT=2, CN=1, CM=1, GROUPS=2, PIECES=2,
+    LAG=0, REUSE=False, HALF=False, STAGGER=False, HINTS=True, ROWS=True, FLIPPED=False, WHOLE=True, BIASED=False,
+    ACTIVATION=None
+):
+    """A tile (BM, BN) of C = A @ B.T per cluster of SPLIT CTAs (times CN x CM that share what they load).
+
+    With FLIPPED it is stored in C.T, as the tensor cores hold it.
+    The weights have a ring of STAGES, each of BK columns, and a warp that fills it. That of A has AHEAD stages less, since
+    A comes from L2, sooner, and of a part of the columns each: only HBM needs long rows to be fast. A launch lasts some 40
+    us, so what comes before the first load counts: the producers do not ask for stages that nobody has used, and they come
+    last, because ptxas puts the last role right behind the start.
+    """
+    s, y, z = px.cluster.rank(0), px.cluster.rank(1), px.cluster.rank(2)
+    same_rows, same_columns, same_tile = sharers(s, y, z, SPLIT, CN, CM)
+    n, m = px.block_id(1) * BN, px.block_id(2) * BM
+    w = px.shared((STAGES, BN, BK) if ROWS else (STAGES, BK, BN), B.dtype)
+    a = px.shared((STAGES - AHEAD, BM, BK // PARTS), A.dtype)
+    w_full, w_empty = px.barrier(STAGES), px.barrier(STAGES)
+    a_full, a_empty = px.barrier(STAGES - AHEAD), px.barrier(STAGES - AHEAD)
+    steps = px.cdiv(A.shape[1], BK)
+    first, end = s * steps // SPLIT, (s + 1) * steps // SPLIT
+    turn = 0
+    if STAGGER:  # clusters begin at different columns of B, and so at different channels of the memory
+        turn = px.block_id(1) // CN * 5 % (end - first)
+    width, most = BM // PIECES, px.cdiv(PIECES, SPLIT)
+    high, wide = (BN, width) if FLIPPED else (width, BN)  # of a piece, as it lies in C
+    out = px.shared((most, high, wide), C.dtype, reuse=w)
+    at_once = high if WHOLE else ROWS_AT_ONCE
+    wire = A.dtype if HALF else px.f32  # of partial sums on their way
+    inbox, landed, drained = None, None, None
+    if SPLIT > 1:
+        inbox = px.shared((SPLIT - 1, most, width // 8, 2 * BN, 4), wire, reuse=a if REUSE else None)
+        landed = px.barrier()
+        if REUSE:
+            drained = px.barrier()
+    w_ring, a_ring = px.ring(STAGES), px.ring(STAGES - AHEAD)
+    rings = Rings(
+        w, a, w_full, w_empty, a_full, a_empty, w_ring, a_ring, same_rows, same_columns, first, end, turn,
+        BM, BN, BK, STAGES, AHEAD, PARTS, CN, CM, LAG, STAGGER, HINTS, ROWS,
+    )  # fmt: skip
+    wait_for_prior_launch()
+
+    with px.warps(0, 4 * GROUPS):
+        acc = rings.multiply()
+        tile = Sums(s, y, z, same_tile, inbox, landed, drained, wire, width, SPLIT, CN, PIECES)
+        if SPLIT > 1:
+            tile.send(acc)
+        for q in px.static_range(most):
+            if q * SPLIT + s < PIECES:
+                c = tile.total(acc, q, BN)
+                if BIASED:
+                    c = c + px.load(BIAS[n : n + BN]).to(px.f32).reshape(BN, 1)
+                px.store(out[q] if FLIPPED else out[q].T, activate(c, ACTIVATION).to(C.dtype))
+                summed = m + (q * SPLIT + s) * width
+                top, left = (n, summed) if FLIPPED else (summed, n)
+                for row in px.static_range(0, high, at_once):
+                    stored = px.load(out[q, row : row + at_once])
+                    px.store(C[top + row : top + row + at_once, left : left + wide], stored)
+
+    with px.warps(4 * GROUPS + 1, 1):
+        rings.fetch_rows(A, m, y)
+
+    with px.warps(4 * GROUPS, 1):
+        rings.fetch_weights(B, n, z)
