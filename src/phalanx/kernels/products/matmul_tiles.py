@@ -38,18 +38,6 @@ def block(X, z, i, j, HEIGHT, WIDTH):
 
 
 @px.func
-def place(tile, rows, columns, GROUP, BATCH):
-    """Matrix of the batch (None without one), row and column of a tile of the output."""
-    if BATCH:
-        z = tile // (rows * columns)
-        i, j = grouped(tile - z * (rows * columns), rows, columns, GROUP)
-    else:
-        z = None
-        i, j = grouped(tile, rows, columns, GROUP)
-    return z, i, j
-
-
-@px.func
 def factor_of(alpha, SCALE_A, SCALE_B, SCALE_ROWS, SCALE_COLUMNS):
     """The product of the scales that are one number for the whole result, or None."""
     factor = alpha
@@ -61,44 +49,217 @@ def factor_of(alpha, SCALE_A, SCALE_B, SCALE_ROWS, SCALE_COLUMNS):
 
 
 @px.func
-def scales_of(m, n, SCALE_A, SCALE_B, HEIGHT, WIDTH, PARTS, SCALE_ROWS, SCALE_COLUMNS):
-    """A tile's scales of rows, and of columns for each part of the epilogue: a few registers; None where there are none."""
-    rows = px.load(SCALE_A[m : m + HEIGHT]) if SCALE_ROWS else None
-    columns: tuple[Any, ...] = ()
-    for part in px.static_range(PARTS if SCALE_COLUMNS else 0):
-        columns = (*columns, px.load(SCALE_B[n + part * WIDTH : n + part * WIDTH + WIDTH]))
-    return rows, columns
+def of_group(buffers, c):
+    """The buffer of warpgroup `c`; None where there are none."""
+    return None if buffers is None else buffers[c]
 
 
-@px.func
-def ahead(z, m, n, BIAS, HEIGHT, WIDTH, BIAS_KIND):
-    """What a part of the epilogue reads of the bias; None where there is none."""
-    if BIAS_KIND == "row":
-        bias = px.load(BIAS[n : n + WIDTH])
-    elif BIAS_KIND == "matrix":
-        bias = px.load(block(BIAS, None, m, n, HEIGHT, WIDTH))
-    elif BIAS_KIND == "batch":
-        bias = px.load(block(BIAS, z, m, n, HEIGHT, WIDTH))
-    else:
-        bias = None
-    return bias
+@px.struct
+class Tiles:
+    """The tiles that a cluster takes, one after another, and the ring that their operands come through.
+
+    `x` and `y` are the CTA's place in the cluster, `row` and `column` the masks of those that share rows and columns with
+    it. `first`, `count` and `step` number the tiles, of `rows` by `columns` for each matrix of the batch. The ring is no
+    `px.pipe`: a stage is released one product after it was taken, so that a pipe would count at run time how many stages
+    it holds, and find its next stage from that count in each step.
+    """
+
+    x: Any
+    y: Any
+    row: Any
+    column: Any
+    a: Any
+    b: Any
+    full: Any
+    empty: Any
+    ring: Any
+    steps: Any
+    rows: Any
+    columns: Any
+    first: Any
+    count: Any
+    step: Any
+    BM: int
+    BN: int
+    BK: int
+    STAGES: int
+    CM: int
+    CN: int
+    GROUP: int
+    A_BY_K: bool
+    B_BY_K: bool
+    A_BATCH: bool
+    B_BATCH: bool
+    BATCH: bool
+
+    def place(self, tile):
+        """Matrix of the batch (None without one), row and column of a tile of the output."""
+        if self.BATCH:
+            z = tile // (self.rows * self.columns)
+            i, j = grouped(tile - z * (self.rows * self.columns), self.rows, self.columns, self.GROUP)
+        else:
+            z = None
+            i, j = grouped(tile, self.rows, self.columns, self.GROUP)
+        return z, i, j
+
+    def fetch_all(self, A, B):
+        """The role that fills the ring, for all tiles."""
+        CM, CN, BK = self.CM, self.CN, self.BK
+        high, wide = self.BM // CN, self.BN // CM  # this CTA's share of A's rows and B's columns
+        for tile in range(self.first, self.count, self.step):
+            z, i, j = self.place(tile)
+            m, n = (i * CM + self.x) * self.BM + self.y * high, (j * CN + self.y) * self.BN + self.x * wide
+            for k in range(0, self.steps * BK, BK):
+                s = self.ring.stage
+                self.empty[s].wait(self.ring.parity ^ 1)
+                with self.full[s].transaction():
+                    self.fetch_rows(A, z, m, k, s, high)
+                    self.fetch_columns(B, z, n, k, s, wide)
+                self.ring.advance()
+        for _ in range(self.STAGES):  # the peers' last releases have arrived: no CTA leaves while one is on its way to it
+            self.empty[self.ring.stage].wait(self.ring.parity ^ 1)
+            self.ring.advance()
+
+    def fetch_rows(self, A, z, m, k, s, high):
+        """This CTA's share of A for one step, for all CTAs of its row."""
+        BK, y = self.BK, self.y
+        if self.A_BY_K:
+            px.tma.load(
+                block(A, z if self.A_BATCH else None, m, k, high, BK), self.a[s][y * high : y * high + high], self.full[s],
+                multicast=self.row if self.CN > 1 else None,
+            )
+        else:
+            px.tma.load(
+                block(A, z if self.A_BATCH else None, k, m, BK, high), self.a[s][:, y * high : y * high + high],
+                self.full[s], multicast=self.row if self.CN > 1 else None,
+            )
+
+    def fetch_columns(self, B, z, n, k, s, wide):
+        """This CTA's share of B for one step, for all CTAs of its column."""
+        BK, x = self.BK, self.x
+        if self.B_BY_K:
+            px.tma.load(
+                block(B, z if self.B_BATCH else None, n, k, wide, BK), self.b[s][x * wide : x * wide + wide], self.full[s],
+                multicast=self.column if self.CM > 1 else None,
+            )
+        else:
+            px.tma.load(
+                block(B, z if self.B_BATCH else None, k, n, BK, wide), self.b[s][:, x * wide : x * wide + wide],
+                self.full[s], multicast=self.column if self.CM > 1 else None,
+            )
+
+    def multiply(self, epilogue, top, z, m, n):
+        """The sums of a warpgroup's rows of a tile, from row `top` on; and what its epilogue first reads of the bias."""
+        height = epilogue.height
+        acc = px.empty((height, self.BN), px.f32)
+        last = 0
+        for k in range(self.steps):
+            s = self.ring.stage
+            self.full[s].wait(self.ring.parity)
+            left = self.a[s][top : top + height] if self.A_BY_K else self.a[s][:, top : top + height].T
+            px.wgmma(left, self.b[s].T if self.B_BY_K else self.b[s], acc, accumulate=k > 0)
+            px.wgmma_commit()
+            px.wgmma_wait(1)
+            if k > 0:
+                self.release(last)
+            last = s
+            self.ring.advance()
+        bias = epilogue.bias(z, m, n)  # on its way during the last product
+        px.wgmma_wait(0)
+        self.release(last)
+        return acc, bias
+
+    def release(self, stage):
+        """Gives a stage back to all CTAs whose copies land in it."""
+        self.empty[stage].arrive(ctas=self.row | self.column)
 
 
-@px.func
-def finish(acc, factor, rows, columns, bias, WIDTH, BIAS_KIND, ACTIVATION, COARSE):
-    """What is done to a part of the product before it is stored: scales, bias, activation."""
-    y = acc
-    if factor is not None:
-        y = y * factor
-    if rows is not None:
-        y = y * rows
-    if columns is not None:
-        y = y * columns
-    if BIAS_KIND == "row":
-        y = y + (bias if len(bias.shape) == 2 else bias.reshape(1, WIDTH)).to(px.f32)
-    elif BIAS_KIND is not None:
-        y = y + bias.to(px.f32)
-    return activate(y, ACTIVATION, COARSE)
+@px.struct
+class Epilogue:
+    """What is done to sums before they are stored, by one warpgroup: scales, bias, activation, one part after another.
+
+    `out` is where a part waits for its TMA store; without it threads store. `row_scales`, `column_scales` and `row_bias`
+    bring vectors from the layout in which they were loaded into that of the sums.
+    """
+
+    C: Any
+    BIAS: Any
+    SCALE_A: Any
+    SCALE_B: Any
+    factor: Any
+    out: Any
+    row_scales: Any
+    column_scales: Any
+    row_bias: Any
+    height: int
+    width: int
+    BN: int
+    BIAS_KIND: Any
+    ACTIVATION: Any
+
+    def scales(self, m, n):
+        """A tile's scales of rows, and of columns for each part: a few registers; None where there are none."""
+        rows = px.load(self.SCALE_A[m : m + self.height]) if self.row_scales is not None else None
+        columns: tuple[Any, ...] = ()
+        for part in px.static_range(0, self.BN if self.column_scales is not None else 0, self.width):
+            columns = (*columns, px.load(self.SCALE_B[n + part : n + part + self.width]))
+        return rows, columns
+
+    def bias(self, z, m, n):
+        """What a part reads of the bias; None where there is none."""
+        if self.BIAS_KIND == "row":
+            bias = px.load(self.BIAS[n : n + self.width])
+        elif self.BIAS_KIND == "matrix":
+            bias = px.load(block(self.BIAS, None, m, n, self.height, self.width))
+        elif self.BIAS_KIND == "batch":
+            bias = px.load(block(self.BIAS, z, m, n, self.height, self.width))
+        else:
+            bias = None
+        return bias
+
+    def finish(self, acc, rows, columns, bias):
+        """A part of the result, in f32."""
+        y = acc
+        if self.factor is not None:
+            y = y * self.factor
+        if rows is not None:
+            y = y * rows
+        if columns is not None:
+            y = y * columns
+        if self.BIAS_KIND == "row":
+            y = y + (bias if len(bias.shape) == 2 else bias.reshape(1, self.width)).to(px.f32)
+        elif self.BIAS_KIND is not None:
+            y = y + bias.to(px.f32)
+        return activate(y, self.ACTIVATION, self.C.dtype == px.bf16)
+
+    def store(self, acc, bias, rows_ahead, columns_ahead, z, m, n):
+        """All parts of a tile, of which the first one's bias was loaded before."""
+        width = self.width
+        by_row, by_column = None, None
+        for part in px.static_range(0, self.BN, width):
+            if self.out is not None:
+                px.tma.wait(0, read=True)  # the part before has left the buffer
+            # Vectors pass through shared memory into the sums' layout, behind the same barrier as the buffer.
+            if self.row_scales is not None and part == 0:
+                px.store(self.row_scales[:, 0], rows_ahead)
+            if self.column_scales is not None:
+                px.store(self.column_scales[0], columns_ahead[part // width])
+                by_column = px.load(self.column_scales)
+            if self.row_bias is not None:
+                px.store(self.row_bias[0], bias.to(px.f32))
+                bias = px.load(self.row_bias)
+            if self.row_scales is not None and part == 0:
+                by_row = px.load(self.row_scales)
+            result = self.finish(acc[:, part : part + width], by_row, by_column, bias).to(self.C.dtype)
+            if part + width < self.BN:
+                bias = self.bias(z, m, n + part + width)
+            if self.out is not None:
+                px.store(self.out, result)
+                px.fence.async_proxy()
+                px.tma.store(self.out, block(self.C, z, m, n + part, self.height, width))
+                px.tma.commit()
+            else:
+                px.store(block(self.C, z, m, n + part, self.height, width), result)
 
 
 @px.kernel(
@@ -112,113 +273,46 @@ def matmul_tiles(
     """C = activation(scales * A @ B + BIAS). A is (M, K) with A_BY_K, else (K, M); B is (N, K) with B_BY_K, else (K, N)."""
     x, y = px.cluster.rank(0), px.cluster.rank(1)
     row, column = peers(x, y, CM, CN)
+    height, width = BM // GROUPS, BN // PARTS
     a = px.shared((STAGES, BM, BK) if A_BY_K else (STAGES, BK, BM), A.dtype)
     b = px.shared((STAGES, BN, BK) if B_BY_K else (STAGES, BK, BN), B.dtype)
+    out, row_scales, column_scales, row_bias = None, None, None, None
     if TMA_STORE:
-        out = px.shared((GROUPS, BM // GROUPS, BN // PARTS), C.dtype)
+        out = px.shared((GROUPS, height, width), C.dtype)
     if SCALE_ROWS:
-        row_scales = px.shared((GROUPS, BM // GROUPS, 1), px.f32)  # as a column, so that it is read as the sums lie
+        row_scales = px.shared((GROUPS, height, 1), px.f32)  # as a column, so that it is read as the sums lie
     if SCALE_COLUMNS:
-        column_scales = px.shared((GROUPS, 1, BN // PARTS), px.f32)
+        column_scales = px.shared((GROUPS, 1, width), px.f32)
     if BIAS_KIND == "row" and TMA_STORE:
-        row_bias = px.shared((GROUPS, 1, BN // PARTS), px.f32)
+        row_bias = px.shared((GROUPS, 1, width), px.f32)
     full, empty = px.barrier(STAGES), px.barrier(STAGES)
     axis = 1 if BATCH else 0  # of C's rows
     steps = px.cdiv(A.shape[(1 if A_BATCH else 0) + (1 if A_BY_K else 0)], BK)
     rows, columns = px.cdiv(C.shape[axis], CM * BM), px.cdiv(C.shape[axis + 1], CN * BN)
     tiles = rows * columns * (C.shape[0] if BATCH else 1)
     first, step = px.cluster.id(), px.num_blocks(0) * px.num_blocks(1) // (CM * CN)
-    ring = px.ring(STAGES)
+    work = Tiles(
+        x, y, row, column, a, b, full, empty, px.ring(STAGES), steps, rows, columns, first, tiles, step,
+        BM, BN, BK, STAGES, CM, CN, GROUP, A_BY_K, B_BY_K, A_BATCH, B_BATCH, BATCH,
+    )  # fmt: skip
     wait_for_prior_launch()
 
     with px.warps(0, 4, regs=40 if GROUPS == 2 else None):
-        high, wide = BM // CN, BN // CM  # this CTA's share of A's rows and B's columns
-        for tile in range(first, tiles, step):
-            z, i, j = place(tile, rows, columns, GROUP, BATCH)
-            m, n = (i * CM + x) * BM + y * high, (j * CN + y) * BN + x * wide
-            for k in range(0, steps * BK, BK):
-                s = ring.stage
-                empty[s].wait(ring.parity ^ 1)
-                with full[s].transaction():
-                    if A_BY_K:
-                        px.tma.load(
-                            block(A, z if A_BATCH else None, m, k, high, BK), a[s][y * high : y * high + high], full[s],
-                            multicast=row if CN > 1 else None,
-                        )
-                    else:
-                        px.tma.load(
-                            block(A, z if A_BATCH else None, k, m, BK, high), a[s][:, y * high : y * high + high], full[s],
-                            multicast=row if CN > 1 else None,
-                        )
-                    if B_BY_K:
-                        px.tma.load(
-                            block(B, z if B_BATCH else None, n, k, wide, BK), b[s][x * wide : x * wide + wide], full[s],
-                            multicast=column if CM > 1 else None,
-                        )
-                    else:
-                        px.tma.load(
-                            block(B, z if B_BATCH else None, k, n, BK, wide), b[s][:, x * wide : x * wide + wide], full[s],
-                            multicast=column if CM > 1 else None,
-                        )
-                ring.advance()
-        for _ in range(STAGES):  # the peers' last releases have arrived: no CTA leaves while a signal is on its way to it
-            empty[ring.stage].wait(ring.parity ^ 1)
-            ring.advance()
+        work.fetch_all(A, B)
 
     for c in px.static_range(GROUPS):
         with px.warps(4 + 4 * c, 4, regs=232 if GROUPS == 2 else None):
-            height, width = BM // GROUPS, BN // PARTS
             top = c * height
             factor = factor_of(alpha, SCALE_A, SCALE_B, SCALE_ROWS, SCALE_COLUMNS)
+            epilogue = Epilogue(
+                C, BIAS, SCALE_A, SCALE_B, factor, of_group(out, c), of_group(row_scales, c), of_group(column_scales, c),
+                of_group(row_bias, c), height, width, BN, BIAS_KIND, ACTIVATION,
+            )  # fmt: skip
             for tile in range(first, tiles, step):
-                z, i, j = place(tile, rows, columns, GROUP, BATCH)
+                z, i, j = work.place(tile)
                 m, n = (i * CM + x) * BM + top, (j * CN + y) * BN
-                rows_ahead, columns_ahead = scales_of(  # held in the loads' own layout during the products
-                    m, n, SCALE_A, SCALE_B, height, width, PARTS, SCALE_ROWS, SCALE_COLUMNS
-                )
-                acc = px.empty((height, BN), px.f32)
-                last = 0
-                for k in range(steps):
-                    s = ring.stage
-                    full[s].wait(ring.parity)
-                    left = a[s][top : top + height] if A_BY_K else a[s][:, top : top + height].T
-                    px.wgmma(left, b[s].T if B_BY_K else b[s], acc, accumulate=k > 0)
-                    px.wgmma_commit()
-                    px.wgmma_wait(1)
-                    if k > 0:
-                        empty[last].arrive(ctas=row | column)
-                    last = s
-                    ring.advance()
-                bias = ahead(z, m, n, BIAS, height, width, BIAS_KIND)  # on its way during the last product
-                by_row, by_column = None, None
-                px.wgmma_wait(0)
-                empty[last].arrive(ctas=row | column)
-                for part in px.static_range(0, BN, width):
-                    if TMA_STORE:
-                        px.tma.wait(0, read=True)  # the part before has left the buffer
-                    # Vectors pass through shared memory into the sums' layout, behind the same barrier as the buffer.
-                    if SCALE_ROWS and part == 0:
-                        px.store(row_scales[c, :, 0], rows_ahead)
-                    if SCALE_COLUMNS:
-                        px.store(column_scales[c, 0], columns_ahead[part // width])
-                        by_column = px.load(column_scales[c])
-                    if BIAS_KIND == "row" and TMA_STORE:
-                        px.store(row_bias[c, 0], bias.to(px.f32))
-                        bias = px.load(row_bias[c])
-                    if SCALE_ROWS and part == 0:
-                        by_row = px.load(row_scales[c])
-                    result = finish(
-                        acc[:, part : part + width], factor, by_row, by_column, bias, width, BIAS_KIND, ACTIVATION,
-                        C.dtype == px.bf16,
-                    ).to(C.dtype)
-                    if part + width < BN:
-                        bias = ahead(z, m, n + part + width, BIAS, height, width, BIAS_KIND)
-                    if TMA_STORE:
-                        px.store(out[c], result)
-                        px.fence.async_proxy()
-                        px.tma.store(out[c], block(C, z, m, n + part, height, width))
-                        px.tma.commit()
-                    else:
-                        px.store(block(C, z, m, n + part, height, width), result)
+                rows_ahead, columns_ahead = epilogue.scales(m, n)  # held in the loads' own layout during the products
+                acc, bias = work.multiply(epilogue, top, z, m, n)
+                epilogue.store(acc, bias, rows_ahead, columns_ahead, z, m, n)
             if TMA_STORE:
                 px.tma.wait(0)
