@@ -6,9 +6,10 @@ import inspect
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
-from phalanx.ir.types import bool_, f32, i32
+from phalanx.ir.types import DTYPES, bool_, f32, i32
 from phalanx.ir.values import Value
 from phalanx.language.builder import Builder
+from phalanx.language.builtin import BUILTINS
 from phalanx.language.limits import MAX_BITS, check_length
 from phalanx.language.objects import (
     Arguments,
@@ -93,9 +94,7 @@ def call_python(ctx: Builder, fn: Any, args: tuple[Any, ...], kwargs: dict[str, 
 
 def instead(name: str) -> str:
     """The remedy for a function that has, or has not, a counterpart in the language."""
-    import phalanx
-
-    if name in phalanx.__all__:
+    if name in DTYPES or any(entry.name == name for entry in BUILTINS):
         return f"px.{name} works on scalars and tiles"
     return "kernels call px functions, @px.func helpers, and range, len, min, max, abs, sum, int, float, bool of Python"
 
