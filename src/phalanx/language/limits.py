@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from phalanx.ir.types import TileType
 
@@ -52,7 +52,7 @@ def plural_bytes(count: int) -> str:
     return "1 byte" if count == 1 else f"{count} bytes"
 
 
-def check_constant_size(ctx: Builder, value: Any) -> Any:
+def check_constant_size(ctx: Builder, value: object) -> object:
     """Refuses a constant that no kernel has a use for, before more is computed with it."""
     if type(value) is int:
         if value.bit_length() > MAX_BITS:
@@ -60,15 +60,15 @@ def check_constant_size(ctx: Builder, value: Any) -> Any:
                 f"an integer of {value.bit_length():,} bits",
                 "the integers of a kernel have at most 64 bits: check the constants it comes from",
             )
-    elif type(value) in (str, tuple) and len(value) > MAX_LENGTH:
+    elif isinstance(value, (str, tuple)) and len(value) > MAX_LENGTH:
         ctx.fail(
-            f"a {type(value).__name__ if type(value) is tuple else 'string'} of {len(value):,} items",
+            f"a {type(value).__name__ if isinstance(value, tuple) else 'string'} of {len(value):,} items",
             f"constants have at most {MAX_LENGTH:,} items: check what it is made of",
         )
     return value
 
 
-def check_power(ctx: Builder, base: Any, exponent: Any) -> None:
+def check_power(ctx: Builder, base: object, exponent: object) -> None:
     """Refuses what would take long to compute, only to be refused as too large."""
     if isinstance(base, int) and isinstance(exponent, int) and base.bit_length() > 1:
         if exponent * (base.bit_length() - 1) > MAX_BITS:
@@ -78,7 +78,7 @@ def check_power(ctx: Builder, base: Any, exponent: Any) -> None:
             )
 
 
-def check_shift(ctx: Builder, count: Any) -> None:
+def check_shift(ctx: Builder, count: object) -> None:
     if isinstance(count, int) and count > MAX_BITS:
         ctx.fail(
             f"'<<' by {count} gives an integer of more than {MAX_BITS} bits",

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from phalanx.ir.ops.cluster import ClusterArrive, ClusterSync, ClusterWait
+from phalanx.ir.values import Value
 from phalanx.language.builder import Builder
 from phalanx.language.builtin import builtin
 from phalanx.language.objects import describe
 from phalanx.language.ops.collectives import copy, gather, load, reduce, store
 
 
-def require_dim(ctx: Builder, d: Any) -> int | None:
+def require_dim(ctx: Builder, d: object) -> int | None:
     if d is not None and (not isinstance(d, int) or isinstance(d, bool) or d not in (0, 1, 2)):
         ctx.fail(
             f"a cluster has the dimensions 0, 1 and 2, not {describe(d)}",
@@ -21,7 +20,7 @@ def require_dim(ctx: Builder, d: Any) -> int | None:
 
 
 @builtin("cluster.rank")
-def rank(ctx: Builder, d: Any = None) -> Any:
+def rank(ctx: Builder, d: object = None) -> int | Value:
     """This CTA's rank in its cluster (dimension 0 fastest), or its coordinate along `d`.
 
     Any agent; sm_90 and up; PTX ``%cluster_ctarank``, ``%cluster_ctaid``. Example: ``peer = px.cluster.rank() ^ 1``.
@@ -32,7 +31,7 @@ def rank(ctx: Builder, d: Any = None) -> Any:
 
 
 @builtin("cluster.size")
-def size(ctx: Builder, d: Any = None) -> Any:
+def size(ctx: Builder, d: object = None) -> int:
     """The number of CTAs of the cluster, in all or along `d`: a compile-time constant.
 
     Any agent; sm_90 and up; no PTX. Example: ``mask = (1 << px.cluster.size()) - 1``.
@@ -42,7 +41,7 @@ def size(ctx: Builder, d: Any = None) -> Any:
 
 
 @builtin("cluster.id")
-def id(ctx: Builder, d: Any = None) -> Any:
+def id(ctx: Builder, d: object = None) -> Value:
     """The index of this cluster in the grid, linear or along `d`.
 
     Any agent; sm_90 and up; PTX ``%clusterid``. Example: ``for t in range(px.cluster.id(), tiles, step):``.
@@ -51,7 +50,7 @@ def id(ctx: Builder, d: Any = None) -> Any:
 
 
 @builtin("cluster.sync")
-def sync(ctx: Builder) -> Any:
+def sync(ctx: Builder) -> None:
     """Waits until all threads of the cluster are here; what they did before is visible after it.
 
     All warps of the CTA; sm_90 and up; PTX ``barrier.cluster.arrive.release`` and ``wait.acquire``.
@@ -61,7 +60,7 @@ def sync(ctx: Builder) -> Any:
 
 
 @builtin("cluster.arrive")
-def arrive(ctx: Builder, relaxed: Any = False) -> Any:
+def arrive(ctx: Builder, relaxed: object = False) -> None:
     """The first half of `px.cluster.sync`; a relaxed arrival publishes nothing but fenced barrier inits.
 
     All warps of the CTA; sm_90 and up; PTX ``barrier.cluster.arrive{.release|.relaxed}``.
@@ -73,7 +72,7 @@ def arrive(ctx: Builder, relaxed: Any = False) -> Any:
 
 
 @builtin("cluster.wait")
-def wait(ctx: Builder) -> Any:
+def wait(ctx: Builder) -> None:
     """The second half of `px.cluster.sync`.
 
     All warps of the CTA; sm_90 and up; PTX ``barrier.cluster.wait.acquire``. Example: ``px.cluster.wait()``.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from math import prod
-from typing import Any
 
 from phalanx.ir.ops.cluster import (
     ClusterCopy,
@@ -20,7 +19,7 @@ from phalanx.ir.values import Value
 from phalanx.ir.views import BarrierRef, GlobalView, SharedView
 from phalanx.language.builder import Builder, operand
 from phalanx.language.builtin import builtin
-from phalanx.language.objects import describe, is_memory, load_scalar
+from phalanx.language.objects import Numeric, describe, is_memory, load_scalar
 from phalanx.language.operators import binary, dtype_of, is_scalar, is_tile
 from phalanx.language.ops.mbarrier import BarrierValue, mask_operand
 from phalanx.language.ops.memory import require_view, stored_value
@@ -36,13 +35,13 @@ def cluster_size(ctx: Builder) -> int:
     return x * y * z
 
 
-def barrier_operand(ctx: Builder, what: str, bar: Any) -> BarrierRef:
+def barrier_operand(ctx: Builder, what: str, bar: object) -> BarrierRef:
     if not isinstance(bar, BarrierValue):
         ctx.fail(f"{what} completes on a barrier, not on {describe(bar)}", "make one with px.barrier(n)")
     return bar.ref(ctx)
 
 
-def rank_operand(ctx: Builder, what: str, cta: Any) -> Any:
+def rank_operand(ctx: Builder, what: str, cta: object) -> int | Value:
     """A rank of the cluster: constants are checked."""
     cta = require_index(ctx, what, cta)
     size = cluster_size(ctx)
@@ -56,8 +55,15 @@ def rank_operand(ctx: Builder, what: str, cta: Any) -> Any:
 
 @builtin("cluster.copy")
 def copy(
-    ctx: Builder, src: Any, dst: Any, bar: Any = None, *, mask: Any = None, cta: Any = None, arm: Any = False
-) -> Any:
+    ctx: Builder,
+    src: object,
+    dst: object,
+    bar: object = None,
+    *,
+    mask: object = None,
+    cta: object = None,
+    arm: object = False,
+) -> None:
     """Starts a copy inside the cluster: this CTA's shared memory to CTA `cta`, or global memory to all CTAs of `mask`.
 
     Any agent, its elected thread (all its threads where stores do it); sm_90 and up. ``cta=r``: pushes the shared
@@ -94,7 +100,7 @@ def copy(
 
 
 @builtin("cluster.store")
-def store(ctx: Builder, dst: Any, tile: Any, bar: Any, *, cta: Any = None) -> Any:
+def store(ctx: Builder, dst: object, tile: object, bar: object, *, cta: object = None) -> None:
     """Registers into the shared region `dst` of rank `cta`; their bytes complete on that rank's `bar`.
 
     Any agent, all its threads; sm_90 and up; PTX ``st.async``. `dst` is this CTA's name of the region, or ``dst.at(r)``
@@ -110,20 +116,20 @@ def store(ctx: Builder, dst: Any, tile: Any, bar: Any, *, cta: Any = None) -> An
     ctx.emit(ClusterStore(target, value, barrier, operand(binary(ctx, "shl", 1, rank)), loc=ctx.loc))
 
 
-def _region(ctx: Builder, what: str, view: Any) -> tuple[Any, Value | None]:
+def _region(ctx: Builder, what: str, view: object) -> tuple[GlobalView | SharedView, Value | None]:
     """One end of a push, and its first extent where only a run knows it."""
     if isinstance(view, RunTimeRegion):
         return view.view, view.view.length
     return require_view(ctx, what, view), None
 
 
-def _receiver(ctx: Builder, what: str, dst: Any, cta: Any) -> tuple[SharedView, Any]:
+def _receiver(ctx: Builder, what: str, dst: object, cta: object) -> tuple[SharedView, int | Value]:
     """The region in the CTA that receives, and its rank: named by `cta`, or by the region itself."""
     target = require_view(ctx, f"the destination of {what}", dst)
     return _in_the_peer(ctx, what, target, cta)
 
 
-def _in_the_peer(ctx: Builder, what: str, target: Any, cta: Any) -> tuple[SharedView, Any]:
+def _in_the_peer(ctx: Builder, what: str, target: object, cta: object) -> tuple[SharedView, int | Value]:
     if not isinstance(target, SharedView):
         ctx.fail(f"{what} with cta= goes to shared memory", "px.tma.store copies to global memory")
     refuse_rows_by_index(ctx, f"the destination of {what}", target)
@@ -138,7 +144,7 @@ def _in_the_peer(ctx: Builder, what: str, target: Any, cta: Any) -> tuple[Shared
 
 
 def _push(
-    ctx: Builder, source: SharedView, length: Value | None, dst: Any, bar: Any, cta: Any, arm: bool
+    ctx: Builder, source: SharedView, length: Value | None, dst: object, bar: object, cta: object, arm: bool
 ) -> None:
     refuse_rows_by_index(ctx, "the source of px.cluster.copy", source)
     if source.cta is not None:
@@ -182,7 +188,7 @@ def _check_equal_lengths(ctx: Builder, source: SharedView, target: SharedView) -
 
 
 @builtin("cluster.load")
-def load(ctx: Builder, src: Any, dst: Any, bar: Any, ctas: Any, cache: Any = None) -> Any:
+def load(ctx: Builder, src: object, dst: object, bar: object, ctas: object, cache: object = None) -> None:
     """Starts a balanced multicast: every CTA of the mask `ctas` fetches its share of the tile and sends it to all.
 
     Any agent, one elected thread, in every CTA of the mask; sm_90 and up; PTX
@@ -199,11 +205,11 @@ def _collective(
     ctx: Builder,
     what: str,
     kind: type[ClusterLoad] | type[ClusterMulticast],
-    src: Any,
-    dst: Any,
-    bar: Any,
-    mask: Any,
-    cache: Any,
+    src: object,
+    dst: object,
+    bar: object,
+    mask: object,
+    cache: object,
 ) -> None:
     source = global_side(ctx, f"the source of {what}", src)
     target = shared_side(ctx, f"the destination of {what}", dst)
@@ -217,7 +223,7 @@ def _collective(
 
 
 @builtin("cluster.reduce")
-def reduce(ctx: Builder, tile: Any, op: Any, cta: Any = None) -> Any:
+def reduce(ctx: Builder, tile: object, op: object, cta: object = None) -> Numeric:
     """The sum, maximum or minimum of a scalar or tile over all CTAs of the cluster, elementwise, in a fixed order.
 
     Any agent, all its threads, in every CTA of the cluster equally often; sm_90 and up; PTX ``st.async`` to each peer
@@ -251,7 +257,7 @@ def reduce(ctx: Builder, tile: Any, op: Any, cta: Any = None) -> Any:
 
 
 @builtin("cluster.gather")
-def gather(ctx: Builder, x: Any) -> Any:
+def gather(ctx: Builder, x: object) -> Value | tuple[Value, ...]:
     """What every CTA of the cluster holds, in all of them: a tile with a new first axis, entry r from the CTA of rank r.
 
     Any agent, all its threads, in every CTA of the cluster equally often; sm_90 and up; PTX ``st.async`` to each peer
@@ -260,8 +266,7 @@ def gather(ctx: Builder, x: Any) -> Any:
     is then a tuple too. Small results are whole in every warp, so that folding them needs no barrier. It orders no other
     memory. Example: ``peaks, sums = px.cluster.gather((px.max(x, axis=1), px.sum(x, axis=1)))``.
     """
-    several = isinstance(x, tuple)
-    xs = [load_scalar(ctx, item) for item in (x if several else (x,))]
+    xs = [load_scalar(ctx, item) for item in (x if isinstance(x, tuple) else (x,))]
     if not xs:
         ctx.fail("px.cluster.gather of nothing", "name at least one scalar or tile")
     for item in xs:
@@ -287,7 +292,7 @@ def gather(ctx: Builder, x: Any) -> Any:
     shape = (size, *first.shape)  # type: ignore[union-attr]
     results = tuple(Value(TileType(shape, first.dtype)) for _ in values)  # type: ignore[union-attr]
     ctx.emit(ClusterGather(tuple(values), operand((1 << size) - 1), results, loc=ctx.loc))
-    return results if several else results[0]
+    return results if isinstance(x, tuple) else results[0]
 
 
 __all__ = ["copy", "gather", "load", "reduce", "store"]

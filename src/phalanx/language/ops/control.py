@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
 
 from phalanx.frozen import frozen
 from phalanx.ir.ops.control import Assume, DeviceAssert, LaunchDependents, Print, Sync, WaitPrior
@@ -12,9 +11,10 @@ from phalanx.ir.types import DType, i32
 from phalanx.ir.values import Value
 from phalanx.language.builder import Builder
 from phalanx.language.builtin import builtin
-from phalanx.language.objects import KernelObject, Number, RegionReader, describe, load_scalar
+from phalanx.language.objects import KernelObject, Number, Numeric, RegionReader, describe, load_scalar
 from phalanx.language.operators import binary, cast, compare, folding, is_scalar, is_tile, truth
 from phalanx.language.ranges import RangeObject, StaticRange
+from phalanx.language.requirements import is_constant_integer, require_integer
 from phalanx.language.values import require_index
 
 
@@ -23,7 +23,7 @@ def _host_cdiv(a: int, b: int) -> int:
 
 
 @builtin("cdiv", host=_host_cdiv)
-def cdiv(ctx: Builder, a: Any, b: Any) -> Any:
+def cdiv(ctx: Builder, a: object, b: object) -> Numeric:
     """`a / b` rounded up, for integers; works in kernels and outside.
 
     Any agent; any GPU; no PTX of its own. Example: ``grid = (px.cdiv(M, 64), px.cdiv(N, 64))``.
@@ -38,7 +38,7 @@ def cdiv(ctx: Builder, a: Any, b: Any) -> Any:
 
 
 @builtin("block_id")
-def block_id(ctx: Builder, d: Any = 0) -> Any:
+def block_id(ctx: Builder, d: object = 0) -> Value:
     """This CTA's index in the grid along `d`.
 
     Any agent; any GPU; PTX ``%ctaid``. Example: ``m = px.block_id(0) * BM``.
@@ -47,7 +47,7 @@ def block_id(ctx: Builder, d: Any = 0) -> Any:
 
 
 @builtin("num_blocks")
-def num_blocks(ctx: Builder, d: Any = 0) -> Any:
+def num_blocks(ctx: Builder, d: object = 0) -> Value:
     """The number of CTAs of the grid along `d`.
 
     Any agent; any GPU; PTX ``%nctaid``. Example: ``for t in range(px.block_id(0), tiles, px.num_blocks(0)):``.
@@ -55,8 +55,8 @@ def num_blocks(ctx: Builder, d: Any = 0) -> Any:
     return ctx.num_blocks(_dim(ctx, d))
 
 
-def _dim(ctx: Builder, d: Any) -> int:
-    if not isinstance(d, int) or isinstance(d, bool) or d not in (0, 1, 2):
+def _dim(ctx: Builder, d: object) -> int:
+    if not is_constant_integer(d) or d not in (0, 1, 2):
         ctx.fail(
             f"a grid has the dimensions 0, 1 and 2, not {describe(d)}", "the dimension is a constant: px.block_id(0)"
         )
@@ -64,27 +64,29 @@ def _dim(ctx: Builder, d: Any) -> int:
 
 
 MAX_COPIES = 64
-"""Of a loop's body, by `px.unroll`."""
+"""How many copies of a loop's body `px.unroll` may write."""
 
 
 @builtin("static_range", host=range)
-def static_range(ctx: Builder, start: Any, stop: Any = None, step: Any = 1) -> Any:
+def static_range(ctx: Builder, start: object, stop: object = None, step: object = 1) -> StaticRange:
     """A range of constants: the loop over it is unrolled while the kernel is read.
 
     Any agent; any GPU; no PTX. Example: ``for i in px.static_range(4): ...``.
     """
     if stop is None:
         start, stop = 0, start
+    bounds: list[int] = []
     for item in (start, stop, step):
-        if not isinstance(item, int) or isinstance(item, bool):
+        if not is_constant_integer(item):
             ctx.fail(f"px.static_range needs constants, not {describe(item)}", "use range(...) for a run-time loop")
-    if step == 0:
+        bounds.append(item)
+    if bounds[2] == 0:
         ctx.fail("the step of a range is 0", "use a positive or a negative step")
-    return StaticRange(range(start, stop, step))
+    return StaticRange(range(*bounds))
 
 
 @builtin("unroll")
-def unroll(ctx: Builder, items: Any, by: Any) -> Any:
+def unroll(ctx: Builder, items: object, by: object) -> RangeObject:
     """A run-time range whose loop is written out `by` iterations at a time, and the rest one by one.
 
     In the loop of a ring that begins at its first stage, unrolled by its stages, stage and parity become constants. Any
@@ -92,7 +94,7 @@ def unroll(ctx: Builder, items: Any, by: Any) -> Any:
     """
     if not isinstance(items, RangeObject):
         ctx.fail(f"px.unroll takes range(...), not {describe(items)}", "write: for k in px.unroll(range(n), 4)")
-    if not isinstance(by, int) or isinstance(by, bool) or not 1 <= by <= MAX_COPIES:
+    if not is_constant_integer(by) or not 1 <= by <= MAX_COPIES:
         ctx.fail(
             f"a loop is unrolled by a constant from 1 to {MAX_COPIES}, not by {describe(by)}",
             "px.static_range unrolls a loop as a whole",
@@ -117,30 +119,29 @@ class WarpsValue(KernelObject):
 
 
 @builtin("warps")
-def warps(ctx: Builder, first: Any, count: Any, regs: Any = None) -> Any:
+def warps(ctx: Builder, first: object, count: object, regs: object = None) -> WarpsValue:
     """`with px.warps(first, count):` a region run by those warps of the CTA only.
 
     Outside roles; sm_90 and up; `regs` registers a thread through PTX ``setmaxnreg`` (whole warpgroups). Neighbouring
     regions run concurrently and need disjoint warps. Example: ``with px.warps(0, 1): ...`` and ``with px.warps(1, 4):
     ...``.
     """
-    for what, item in (("first", first), ("count", count), ("regs", regs)):
-        if not (isinstance(item, int) and not isinstance(item, bool)) and not (what == "regs" and item is None):
-            ctx.fail(
-                f"{what} of px.warps must be a constant integer, not {describe(item)}", "e.g. with px.warps(0, 4):"
-            )
-    if count < 1 or first < 0:
-        ctx.fail(f"px.warps({first}, {count}) names no warps", "first is at least 0 and count at least 1")
-    if first + count > ctx.warps:
+    example = "e.g. with px.warps(0, 4):"
+    begin = require_integer(ctx, "first of px.warps", first, example)
+    number = require_integer(ctx, "count of px.warps", count, example)
+    registers = None if regs is None else require_integer(ctx, "regs of px.warps", regs, example)
+    if number < 1 or begin < 0:
+        ctx.fail(f"px.warps({begin}, {number}) names no warps", "first is at least 0 and count at least 1")
+    if begin + number > ctx.warps:
         ctx.fail(
-            f"px.warps({first}, {count}) needs {first + count} warps, the kernel has {ctx.warps}",
-            f"write @px.kernel(warps={first + count}) or use fewer",
+            f"px.warps({begin}, {number}) needs {begin + number} warps, the kernel has {ctx.warps}",
+            f"write @px.kernel(warps={begin + number}) or use fewer",
         )
-    return WarpsValue(first, count, regs)
+    return WarpsValue(begin, number, registers)
 
 
 @builtin("sync")
-def sync(ctx: Builder) -> Any:
+def sync(ctx: Builder) -> None:
     """Waits until all threads of the current role (or of the CTA, outside roles) are here.
 
     Any agent; any GPU; PTX ``bar.sync`` over the role's warps, ``bar.warp.sync`` for one. Example: ``px.sync()``.
@@ -149,7 +150,7 @@ def sync(ctx: Builder) -> Any:
 
 
 @builtin("wait_prior")
-def wait_prior(ctx: Builder) -> Any:
+def wait_prior(ctx: Builder) -> None:
     """Waits until the launch before this one on the stream is over and what it wrote can be seen.
 
     Any agent, all its threads; sm_90 and up; PTX ``griddepcontrol.wait``. For kernels with ``pdl=True``, which begin
@@ -163,7 +164,7 @@ def wait_prior(ctx: Builder) -> Any:
 
 
 @builtin("launch_dependents")
-def launch_dependents(ctx: Builder) -> Any:
+def launch_dependents(ctx: Builder) -> None:
     """Lets the next launch on the stream begin, if it has ``pdl=True``, once all CTAs have come here or are over.
 
     Any agent, all its threads; sm_90 and up; PTX ``griddepcontrol.launch_dependents``. It says nothing of memory: the
@@ -175,7 +176,7 @@ def launch_dependents(ctx: Builder) -> Any:
 
 
 @builtin("print", host=print)
-def print_(ctx: Builder, *parts: Any) -> Any:
+def print_(ctx: Builder, *parts: object) -> None:
     """Prints strings and values, once per role that runs it.
 
     Any agent; any GPU (``printf``) and the simulator. Example: ``px.print("k =", k)``.
@@ -195,7 +196,7 @@ def print_(ctx: Builder, *parts: Any) -> Any:
 
 
 @builtin("device_assert")
-def device_assert(ctx: Builder, cond: Any, message: Any = "assertion failed") -> Any:
+def device_assert(ctx: Builder, cond: object, message: object = "assertion failed") -> None:
     """Stops the kernel with `message` unless `cond` holds (for a tile: everywhere).
 
     Any agent; any GPU and the simulator. Example: ``px.device_assert(k < K, "k out of range")``.
@@ -216,7 +217,7 @@ def device_assert(ctx: Builder, cond: Any, message: Any = "assertion failed") ->
 
 
 @builtin("assume")
-def assume(ctx: Builder, cond: Any) -> Any:
+def assume(ctx: Builder, cond: object) -> None:
     """Says that `cond` holds here (for a tile: everywhere), so that the compiler may rely on it.
 
     Any agent; any GPU. The simulator stops with an error where it is false, and so does a kernel with ``watchdog=True``;

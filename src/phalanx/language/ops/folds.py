@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
 
 from phalanx.ir.core import Block, Op, block_fields, substitute
 from phalanx.ir.ops.tile import Combine, ReduceBy, Reshape, ScanBy
@@ -19,7 +18,7 @@ from phalanx.language.requirements import require_axis
 
 
 @builtin("reduce")
-def reduce(ctx: Builder, x: Any, axis: Any, func: Any, keepdims: Any = False) -> Any:
+def reduce(ctx: Builder, x: object, axis: object, func: object, keepdims: object = False) -> Value | tuple[Value, ...]:
     """Folds an axis of a tile (or all axes, with ``axis=None``) with `func`, a ``@px.func`` of two elements.
 
     `func` is associative; it need not be commutative, for the left element always comes before the right one. In which
@@ -47,7 +46,7 @@ def reduce(ctx: Builder, x: Any, axis: Any, func: Any, keepdims: Any = False) ->
 
 
 @builtin("scan")
-def scan(ctx: Builder, x: Any, axis: Any, func: Any) -> Any:
+def scan(ctx: Builder, x: object, axis: object, func: object) -> Value | tuple[Value, ...]:
     """Running results of `func` along an axis: element i is what `px.reduce` makes of the elements up to i.
 
     `func` is a ``@px.func`` as for `px.reduce`; tuples of tiles go in and come out likewise.
@@ -69,7 +68,7 @@ def _flat(ctx: Builder, tile: Value) -> Value:
     return flat
 
 
-def _tiles(ctx: Builder, what: str, x: Any) -> tuple[Value, ...]:
+def _tiles(ctx: Builder, what: str, x: object) -> tuple[Value, ...]:
     """One tile, or several of one shape."""
     items = x if isinstance(x, tuple) else (x,)
     if not items:
@@ -85,7 +84,7 @@ def _tiles(ctx: Builder, what: str, x: Any) -> tuple[Value, ...]:
 
 
 def _function(
-    ctx: Builder, what: str, func: Any, xs: tuple[Value, ...], several: bool
+    ctx: Builder, what: str, func: object, xs: tuple[Value, ...], several: bool
 ) -> tuple[Combine, tuple[Value, ...]]:
     """The instructions of `func` for these element types, and the values that it takes from around."""
     if not isinstance(func, InlinedFunction | Builtin):
@@ -118,7 +117,7 @@ def _function(
 
 
 def _results(
-    ctx: Builder, what: str, name: str, made: Any, dtypes: list[DType], several: bool
+    ctx: Builder, what: str, name: str, made: object, dtypes: list[DType], several: bool
 ) -> tuple[Value, ...]:
     """What the function returned, if it is an element again."""
     expected = f"a tuple of {len(dtypes)}" if several else f"one {dtypes[0]}"

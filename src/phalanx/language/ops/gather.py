@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from phalanx.ir.archs import COPY_CHUNK
 from phalanx.ir.ops.gather import TmaGather, TmaGather4, TmaScatter, TmaScatter4
 from phalanx.ir.types import ArrayType, i32, i64
@@ -24,8 +22,15 @@ LAST_ROW = 2**31 - 1
 
 @builtin("tma.gather4")
 def gather4(
-    ctx: Builder, src: Any, rows: Any, col: Any, dst: Any, bar: Any, multicast: Any = None, cache: Any = None
-) -> Any:
+    ctx: Builder,
+    src: object,
+    rows: object,
+    col: object,
+    dst: object,
+    bar: object,
+    multicast: object = None,
+    cache: object = None,
+) -> None:
     """Starts a copy of four rows of the matrix `src`, from column `col` on, to the shared tile `dst` of shape (4, K).
 
     Any agent, one elected thread; sm_90 and up; PTX ``cp.async.bulk.tensor.2d.tile::gather4`` on sm_100, four one-row
@@ -39,8 +44,15 @@ def gather4(
 
 @builtin("tma.gather")
 def gather(
-    ctx: Builder, src: Any, rows: Any, col: Any, dst: Any, bar: Any, multicast: Any = None, cache: Any = None
-) -> Any:
+    ctx: Builder,
+    src: object,
+    rows: object,
+    col: object,
+    dst: object,
+    bar: object,
+    multicast: object = None,
+    cache: object = None,
+) -> None:
     """Starts a copy of any multiple of four rows of the matrix `src` to the shared tile `dst` of shape (R, K).
 
     Any agent, all its warps, four rows per lane; sm_90 and up; PTX as `px.tma.gather4`. `rows`: a tile of R
@@ -51,7 +63,7 @@ def gather(
 
 
 @builtin("tma.scatter4")
-def scatter4(ctx: Builder, src: Any, rows: Any, col: Any, dst: Any, cache: Any = None) -> Any:
+def scatter4(ctx: Builder, src: object, rows: object, col: object, dst: object, cache: object = None) -> None:
     """Starts a copy of the shared tile `src` of shape (4, K) to four rows of the matrix `dst`, from column `col` on.
 
     Any agent, one elected thread; sm_90 and up; PTX ``cp.async.bulk.tensor.2d.tile::scatter4`` on sm_100, four one-row
@@ -63,7 +75,7 @@ def scatter4(ctx: Builder, src: Any, rows: Any, col: Any, dst: Any, cache: Any =
 
 
 @builtin("tma.scatter")
-def scatter(ctx: Builder, src: Any, rows: Any, col: Any, dst: Any, cache: Any = None) -> Any:
+def scatter(ctx: Builder, src: object, rows: object, col: object, dst: object, cache: object = None) -> None:
     """Starts a copy of the shared tile `src` of shape (R, K), R a multiple of four, to rows of the matrix `dst`.
 
     Any agent, one elected thread (bulk groups are a thread's own); sm_90 and up; PTX as `px.tma.scatter4`. `rows` as in
@@ -74,7 +86,16 @@ def scatter(ctx: Builder, src: Any, rows: Any, col: Any, dst: Any, cache: Any = 
 
 
 def _gather(
-    ctx: Builder, what: str, src: Any, rows: Any, col: Any, dst: Any, bar: Any, multicast: Any, cache: Any, *,
+    ctx: Builder,
+    what: str,
+    src: object,
+    rows: object,
+    col: object,
+    dst: object,
+    bar: object,
+    multicast: object,
+    cache: object,
+    *,
     four: bool,
 ) -> None:
     matrix = _matrix(ctx, f"the source of {what}", src)
@@ -93,7 +114,9 @@ def _gather(
         ctx.emit(TmaGather4(four_rows, _part(ctx, tile, start), barrier, mask, hint, loc=ctx.loc))
 
 
-def _scatter(ctx: Builder, what: str, src: Any, rows: Any, col: Any, dst: Any, cache: Any, *, four: bool) -> None:
+def _scatter(
+    ctx: Builder, what: str, src: object, rows: object, col: object, dst: object, cache: object, *, four: bool
+) -> None:
     tile = _tile(ctx, f"the source of {what}", src, four)
     matrix = _matrix(ctx, f"the destination of {what}", dst)
     named = _rows(ctx, what, rows, tile.shape[0], four)
@@ -125,7 +148,7 @@ def _part(ctx: Builder, tile: SharedView, start: int) -> SharedView:
 # ---------------------------------------------------------------------- operands
 
 
-def _matrix(ctx: Builder, what: str, array: Any) -> Param:
+def _matrix(ctx: Builder, what: str, array: object) -> Param:
     """The global side: the array itself, of two axes."""
     if not isinstance(array, Param) or not isinstance(array.type, ArrayType):
         remedy = "pass the array itself; the rows, the column and the width of the tile say which part"
@@ -137,7 +160,7 @@ def _matrix(ctx: Builder, what: str, array: Any) -> Param:
     return array
 
 
-def _tile(ctx: Builder, what: str, view: Any, four: bool) -> SharedView:
+def _tile(ctx: Builder, what: str, view: object, four: bool) -> SharedView:
     """The shared side: a matrix of rows that follow each other."""
     tile = shared_side(ctx, what, view)
     shape = "(4, K)" if four else "(R, K)"
@@ -171,7 +194,7 @@ def _check_same_dtype(ctx: Builder, what: str, matrix: Param, tile: SharedView, 
         )
 
 
-def _column(ctx: Builder, what: str, matrix: Param, col: Any) -> Value:
+def _column(ctx: Builder, what: str, matrix: Param, col: object) -> Value:
     """The first column, a multiple of 16 bytes as far as that is known by now."""
     col = require_index(ctx, f"the column of {what}", col)
     assert isinstance(matrix.type, ArrayType)
@@ -184,7 +207,7 @@ def _column(ctx: Builder, what: str, matrix: Param, col: Any) -> Value:
     return operand(col)
 
 
-def _rows(ctx: Builder, what: str, rows: Any, count: int, four: bool) -> Value | list[Value]:
+def _rows(ctx: Builder, what: str, rows: object, count: int, four: bool) -> Value | list[Value]:
     """The indices: one tile of them, or scalars, all i32."""
     listed = f"{count} rows"
     if isinstance(rows, tuple | list):
@@ -193,7 +216,7 @@ def _rows(ctx: Builder, what: str, rows: Any, count: int, four: bool) -> Value |
         scalars = []
         for row in rows:
             row = require_index(ctx, f"a row of {what}", _element(ctx, row))
-            scalars.append(operand(_narrow(ctx, row)))
+            scalars.append(_narrow(ctx, row))
         return scalars
     if isinstance(rows, ViewValue):
         view = rows.view
@@ -215,23 +238,23 @@ def _rows(ctx: Builder, what: str, rows: Any, count: int, four: bool) -> Value |
     ctx.fail(f"the rows of {what} can't be {describe(rows)}", f"name {few}")
 
 
-def _element(ctx: Builder, row: Any) -> Any:
+def _element(ctx: Builder, row: object) -> object:
     """A row index; an element beyond the end of an index array names no row."""
     if isinstance(row, ViewValue) and row.view.shape == () and row.view.dtype in (i32, i64):
         return load_view(ctx, row.view, NO_ROW)
     return row
 
 
-def _narrow(ctx: Builder, rows: Any) -> Any:
+def _narrow(ctx: Builder, rows: int | Value) -> Value:
     """Indices as TMA takes them, 32-bit; a wider one that does not fit names no row."""
     if isinstance(rows, int):
-        return rows if abs(rows) <= LAST_ROW else NO_ROW
+        return operand(rows if abs(rows) <= LAST_ROW else NO_ROW)
     if dtype_of(rows) == i32:
         return rows
     if dtype_of(rows).bits < 32:
         return cast(ctx, rows, i32)
     fits = binary(ctx, "and", compare(ctx, "ge", rows, 0), compare(ctx, "le", rows, LAST_ROW))
-    return select(ctx, fits, cast(ctx, rows, i32), NO_ROW)
+    return operand(select(ctx, fits, cast(ctx, rows, i32), NO_ROW))
 
 
 __all__ = ["gather", "gather4", "scatter", "scatter4"]

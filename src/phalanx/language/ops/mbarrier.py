@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from phalanx.frozen import frozen
 from phalanx.ir.ops.mbarrier import (
@@ -30,7 +29,7 @@ from phalanx.language.values import require_index
 
 
 @builtin("barrier")
-def barrier(ctx: Builder, n: Any = 1, count: Any = None, init: Any = True, checked: Any = True) -> Any:
+def barrier(ctx: Builder, n: object = 1, count: object = None, init: object = True, checked: object = True) -> BarrierValue:
     """`n` mbarriers in this CTA's shared memory, each completing a phase after `count` arrivals and all expected bytes.
 
     Outside run-time loops, any agent; sm_90 and up; PTX ``mbarrier.init`` before the first use, with its fence and the
@@ -172,40 +171,40 @@ class BarrierValue(KernelObject):
         return BarrierValue(self.array, index)
 
     @method
-    def arrive(self, ctx: Builder, count: Any = 1, ctas: Any = None) -> None:
+    def arrive(self, ctx: Builder, count: object = 1, ctas: object = None) -> None:
         """`count` arrivals of this role, here or in each CTA of the mask `ctas`."""
         times = require_count(ctx, "the count of .arrive", count)
         mask = mask_operand(ctx, "the mask ctas=", ctas)
         ctx.emit(Arrive(self.ref(ctx), operand(times), mask, loc=ctx.loc))
 
     @method
-    def expect_tx(self, ctx: Builder, nbytes: Any, ctas: Any = None) -> None:
+    def expect_tx(self, ctx: Builder, nbytes: object, ctas: object = None) -> None:
         """The current phase waits for `nbytes` more; here or in each CTA of the mask `ctas`."""
         expected = require_bytes(ctx, nbytes)
         mask = mask_operand(ctx, "the mask ctas=", ctas)
         ctx.emit(ExpectTx(self.ref(ctx), operand(expected), mask, loc=ctx.loc))
 
     @method
-    def arrive_and_expect_tx(self, ctx: Builder, nbytes: Any, ctas: Any = None) -> None:
+    def arrive_and_expect_tx(self, ctx: Builder, nbytes: object, ctas: object = None) -> None:
         """Expects `nbytes`, then arrives once; here or in each CTA of the mask `ctas`."""
         expected = require_bytes(ctx, nbytes)
         mask = mask_operand(ctx, "the mask ctas=", ctas)
         ctx.emit(ArriveExpectTx(self.ref(ctx), operand(expected), mask, loc=ctx.loc))
 
     @method
-    def wait(self, ctx: Builder, parity: Any) -> None:
+    def wait(self, ctx: Builder, parity: object) -> None:
         """Blocks until the phase of `parity` is complete."""
         ctx.emit(Wait(self.ref(ctx), parity_operand(ctx, parity), loc=ctx.loc))
 
     @method
-    def test_wait(self, ctx: Builder, parity: Any) -> Value:
+    def test_wait(self, ctx: Builder, parity: object) -> Value:
         """Whether the phase of `parity` is complete."""
         result = Value(BOOL)
         ctx.emit(TestWait(self.ref(ctx), parity_operand(ctx, parity), result, loc=ctx.loc))
         return result
 
     @method
-    def init(self, ctx: Builder, count: Any) -> None:
+    def init(self, ctx: Builder, count: object) -> None:
         """Initialises a barrier made with init=False."""
         arrivals = require_count(ctx, "the count of .init", count)
         ref = self.ref(ctx)

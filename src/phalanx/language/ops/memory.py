@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from phalanx.ir.archs import ARCHS
 from phalanx.ir.ops.mbarrier import FenceBarrierInit
 from phalanx.ir.ops.memory import (
@@ -32,7 +30,7 @@ from phalanx.language.values import RunTimeRegion, ViewValue, load_view
 MAX_SHARED = max(arch.shared_limit for arch in ARCHS.values())
 
 
-def require_view(ctx: Builder, what: str, view: Any) -> GlobalView | SharedView:
+def require_view(ctx: Builder, what: str, view: object) -> GlobalView | SharedView:
     if isinstance(view, RunTimeRegion):
         ctx.fail(
             f"the extent of {what} is not a constant",
@@ -56,7 +54,7 @@ def check_outside_loops(ctx: Builder, what: str) -> None:
 
 
 @builtin("shared")
-def shared(ctx: Builder, shape: Any, dtype: Any, reuse: Any = None) -> Any:
+def shared(ctx: Builder, shape: object, dtype: object, reuse: object = None) -> ViewValue:
     """A static buffer in this CTA's shared memory; `reuse=x` takes over the memory of a buffer or barrier array.
 
     In a kernel that would not fit otherwise (into a CTA's share of the SM, with `ctas_per_sm=`), buffers of which one is
@@ -98,7 +96,7 @@ def unique_name(ctx: Builder, default: str) -> str:
 
 
 @builtin("load")
-def load(ctx: Builder, view: Any, fill: Any = 0, once: Any = False) -> Any:
+def load(ctx: Builder, view: object, fill: object = 0, once: object = False) -> Value:
     """A region of global or shared memory into registers; elements outside a global array are `fill`.
 
     So are rows named by an index tile (``A[rows]``, ``s[rows]``) that an array or a shared buffer does not have: -1 masks.
@@ -118,7 +116,7 @@ def load(ctx: Builder, view: Any, fill: Any = 0, once: Any = False) -> Any:
     return load_view(ctx, region, fill, rarely)
 
 
-def stored_value(ctx: Builder, what: str, region: GlobalView | SharedView, value: Any) -> Value:
+def stored_value(ctx: Builder, what: str, region: GlobalView | SharedView, value: object) -> Value:
     """`value` as it will be written: a scalar is spread, a narrower type is widened, anything else must match."""
     value = load_scalar(ctx, value)
     if isinstance(value, ViewValue):
@@ -142,7 +140,7 @@ def stored_value(ctx: Builder, what: str, region: GlobalView | SharedView, value
 
 
 @builtin("store")
-def store(ctx: Builder, view: Any, tile: Any, once: Any = False) -> Any:
+def store(ctx: Builder, view: object, tile: object, once: object = False) -> None:
     """Registers into a region of global or shared memory; elements outside a global array are not stored.
 
     Nor are rows named by an index tile (``A[rows]``, ``s[rows]``) that an array or a shared buffer does not have.
@@ -161,7 +159,7 @@ _INTEGERS = ("i32", "u32", "i64", "u64")
 
 
 def _atomic(
-    ctx: Builder, op: type[Atomic], view: Any, tile: Any, *more: Any, dtypes: tuple[str, ...] = _ATOMIC_DTYPES
+    ctx: Builder, op: type[Atomic], view: object, tile: object, *more: object, dtypes: tuple[str, ...] = _ATOMIC_DTYPES
 ) -> Value:
     name = f"px.{op.mnemonic}"
     region = require_view(ctx, f"the first argument of {name}", view)
@@ -175,7 +173,7 @@ def _atomic(
 
 
 @builtin("atomic_add")
-def atomic_add(ctx: Builder, view: Any, tile: Any) -> Any:
+def atomic_add(ctx: Builder, view: object, tile: object) -> Value:
     """Adds to every element of a region, atomically per element; gives the old values.
 
     Any agent, all its threads; any GPU; PTX ``red`` or ``atom.add``, relaxed. Elements outside a global array are left
@@ -186,7 +184,7 @@ def atomic_add(ctx: Builder, view: Any, tile: Any) -> Any:
 
 
 @builtin("atomic_max")
-def atomic_max(ctx: Builder, view: Any, tile: Any) -> Any:
+def atomic_max(ctx: Builder, view: object, tile: object) -> Value:
     """The larger of each element of a region and the new one, atomically per element; gives the old values.
 
     Any agent, all its threads; any GPU; PTX ``red`` or ``atom.max``, relaxed; floats by a loop around ``atom.cas``, in
@@ -197,7 +195,7 @@ def atomic_max(ctx: Builder, view: Any, tile: Any) -> Any:
 
 
 @builtin("atomic_min")
-def atomic_min(ctx: Builder, view: Any, tile: Any) -> Any:
+def atomic_min(ctx: Builder, view: object, tile: object) -> Value:
     """The smaller of each element of a region and the new one, atomically per element; gives the old values.
 
     Any agent, all its threads; any GPU; PTX ``red`` or ``atom.min``, relaxed; floats by a loop around ``atom.cas``, in
@@ -208,7 +206,7 @@ def atomic_min(ctx: Builder, view: Any, tile: Any) -> Any:
 
 
 @builtin("atomic_exch")
-def atomic_exch(ctx: Builder, view: Any, tile: Any) -> Any:
+def atomic_exch(ctx: Builder, view: object, tile: object) -> Value:
     """Puts new elements in the place of those of a region, atomically per element; gives the old values.
 
     Any agent, all its threads; any GPU; PTX ``atom.exch``, relaxed (16-bit floats: ``atom.cas``). Regions as in
@@ -218,7 +216,7 @@ def atomic_exch(ctx: Builder, view: Any, tile: Any) -> Any:
 
 
 @builtin("atomic_cas")
-def atomic_cas(ctx: Builder, view: Any, compare: Any, tile: Any) -> Any:
+def atomic_cas(ctx: Builder, view: object, compare: object, tile: object) -> Value:
     """Where an element of a region equals `compare`, puts the new one in its place, atomically; gives the old values.
 
     An element was replaced where the old value equals `compare`. Any agent, all its threads; any GPU; PTX ``atom.cas``,
@@ -229,7 +227,7 @@ def atomic_cas(ctx: Builder, view: Any, compare: Any, tile: Any) -> Any:
 
 
 @builtin("fence.async_proxy")
-def async_proxy(ctx: Builder, space: Any = "cta") -> Any:
+def async_proxy(ctx: Builder, space: object = "cta") -> None:
     """Orders generic accesses before it with asynchronous ones (TMA, tensor cores) after it.
 
     Any agent, all its threads; sm_90 and up; PTX ``fence.proxy.async`` on ``shared::cta``, ``"cluster"`` or
@@ -241,7 +239,7 @@ def async_proxy(ctx: Builder, space: Any = "cta") -> Any:
 
 
 @builtin("fence.cluster")
-def cluster(ctx: Builder) -> Any:
+def cluster(ctx: Builder) -> None:
     """Acquires and releases at cluster scope.
 
     Any agent, all its threads; sm_90 and up; PTX ``fence.acq_rel.cluster``. Example: ``px.fence.cluster()``.
@@ -250,7 +248,7 @@ def cluster(ctx: Builder) -> Any:
 
 
 @builtin("fence.barrier_init")
-def barrier_init(ctx: Builder) -> Any:
+def barrier_init(ctx: Builder) -> None:
     """Makes barrier initialisations before it visible to the cluster at the next barrier of threads.
 
     Any agent, one elected thread; sm_90 and up; PTX ``fence.mbarrier_init.release.cluster``. Needed only after a

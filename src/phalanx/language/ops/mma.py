@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from phalanx.ir.core import Note
 from phalanx.ir.ops.mma import COLUMNS, LEAST_STEP_BYTES, ROWS, Mma
 from phalanx.ir.ops.wgmma import WgmmaCommit
@@ -11,7 +9,7 @@ from phalanx.ir.values import Const, Value
 from phalanx.ir.views import SharedView
 from phalanx.language.builder import Builder
 from phalanx.language.builtin import builtin
-from phalanx.language.ops.wgmma import Objection, Product, read_product, wait_for_groups
+from phalanx.language.ops.wgmma import Objection, Product, read_product, require_along, wait_for_groups
 
 ATOM_ROWS = 8
 """Rows of shared memory that `wgmma` reads together."""
@@ -22,7 +20,7 @@ NARROWEST_ROW = 32
 
 
 @builtin("dot")
-def dot(ctx: Builder, a: Any, b: Any, acc: Any = None, along: Any = "m") -> Any:
+def dot(ctx: Builder, a: object, b: object, acc: object = None, along: object = "m") -> Value:
     """``acc + a @ b``, finished when it returns: `px.wgmma`, its commit and its wait in one, or ``mma.sync``.
 
     Any agent, all its threads; sm_90 and up; PTX ``wgmma.mma_async`` on sm_90a where the agent is whole warpgroups and
@@ -33,11 +31,12 @@ def dot(ctx: Builder, a: Any, b: Any, acc: Any = None, along: Any = "m") -> Any:
     operands and the product. Example: ``acc = px.dot(As[s], Bs[s].T, acc)``.
     """
     product = read_product(ctx, "px.dot", a, b, acc)
-    objection = product.objection(ctx, along) or place_objection(product, "a") or place_objection(product, "b")
+    shared_axis = require_along(ctx, "px.dot", along)
+    objection = product.objection(ctx, shared_axis) or place_objection(product, "a") or place_objection(product, "b")
     if objection is None:
-        result = product.emit(ctx, acc is not None, False, along, fused=True)
+        result = product.emit(ctx, acc is not None, False, shared_axis, fused=True)
         ctx.emit(WgmmaCommit(loc=ctx.loc))
-        return wait_for_groups(ctx, 0, result)
+        return wait_for_groups(ctx, 0, result) or result
     reason = objection[0].removeprefix("px.dot: ").replace("px.dot", "wgmma")
     against = block_objection(product)
     if against is not None:

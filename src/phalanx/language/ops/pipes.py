@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from phalanx.frozen import frozen
 from phalanx.ir.ops.control import Assume
 from phalanx.ir.ops.mbarrier import Arrive, ArriveExpectTx, Wait
 from phalanx.ir.types import i32
+from phalanx.ir.values import Value
 from phalanx.ir.views import BarrierArray
 from phalanx.language.builder import Builder, operand
 from phalanx.language.builtin import builtin
-from phalanx.language.objects import KernelObject, RegionReader, describe, load_scalar, plural
+from phalanx.language.objects import KernelObject, Numeric, RegionReader, describe, load_scalar, plural
 from phalanx.language.operators import binary, cast, compare, select
 from phalanx.language.ops.mbarrier import BarrierValue, check_room, mask_operand, require_bytes, require_constant_count
 from phalanx.language.ops.memory import check_outside_loops, unique_name
 from phalanx.language.ops.ring import advanced
 from phalanx.language.requirements import is_constant_integer
 from phalanx.language.structs import Fields, StructClass, StructValue, new_struct
+from phalanx.language.values import require_index
 
 
 @frozen
@@ -60,16 +61,17 @@ def _oldest(fields: Fields, which: str, array: str) -> BarrierValue:
     return BarrierValue(fields[array].array, fields[which])
 
 
-def _next(ctx: Builder, fields: Fields, which: str) -> tuple[Any, Any]:
+def _next(ctx: Builder, fields: Fields, which: str) -> tuple[int | Value, Numeric]:
     """The stage behind those in hand, and its parity."""
     stage, parity, held, n = fields[which], fields[f"{which}_parity"], fields[_HELD[which]], fields["stages"]
     if held == 0 and isinstance(held, int):
         return stage, parity
-    beyond = binary(ctx, "add", stage, held)
+    beyond = require_index(ctx, "a stage", binary(ctx, "add", stage, held))
     wraps = compare(ctx, "ge", beyond, n)
     if isinstance(wraps, bool):
         return (beyond - n, binary(ctx, "xor", parity, 1)) if wraps else (beyond, parity)
-    return select(ctx, wraps, binary(ctx, "sub", beyond, n), beyond), binary(ctx, "xor", parity, cast(ctx, wraps, i32))
+    following = operand(select(ctx, wraps, binary(ctx, "sub", beyond, n), beyond))
+    return following, binary(ctx, "xor", parity, cast(ctx, wraps, i32))
 
 
 def _take(ctx: Builder, fields: Fields, which: str, call: str) -> None:
@@ -135,7 +137,7 @@ _TAKE = {"filling": "pipe.acquire()", "taking": "pipe.wait()"}
 _BACK = {"filling": "pipe.commit()", "taking": "pipe.release()"}
 
 
-def acquire(ctx: Builder, fields: Fields) -> Any:
+def acquire(ctx: Builder, fields: Fields) -> int | Value:
     """Waits until the next stage may be filled, and takes it; gives its index."""
     stage, parity = _next(ctx, fields, "filling")
     _take(ctx, fields, "filling", "pipe.acquire()")
@@ -144,7 +146,7 @@ def acquire(ctx: Builder, fields: Fields) -> Any:
     return stage
 
 
-def commit(ctx: Builder, fields: Fields, nbytes: Any = None) -> Any:
+def commit(ctx: Builder, fields: Fields, nbytes: object = None) -> None:
     """One arrival for the oldest stage being filled, with `nbytes` expected where copies bring them."""
     _expect_one(ctx, fields, "filling")
     full = _oldest(fields, "filling", "full").ref(ctx)
@@ -161,7 +163,7 @@ def advance_filling(ctx: Builder, fields: Fields) -> None:
     _give(ctx, fields, "filling")
 
 
-def wait(ctx: Builder, fields: Fields) -> Any:
+def wait(ctx: Builder, fields: Fields) -> int | Value:
     """Waits until the next stage is full, and takes it; gives its index."""
     stage, parity = _next(ctx, fields, "taking")
     _take(ctx, fields, "taking", "pipe.wait()")
@@ -169,7 +171,7 @@ def wait(ctx: Builder, fields: Fields) -> Any:
     return stage
 
 
-def release(ctx: Builder, fields: Fields) -> Any:
+def release(ctx: Builder, fields: Fields) -> None:
     """Gives the oldest stage taken back to all who fill it, in every CTA whose copies land in it."""
     _expect_one(ctx, fields, "taking")
     empty = _oldest(fields, "taking", "empty").ref(ctx)
@@ -179,12 +181,12 @@ def release(ctx: Builder, fields: Fields) -> Any:
     _give(ctx, fields, "taking")
 
 
-def produce(ctx: Builder, fields: Fields) -> Any:
+def produce(ctx: Builder, fields: Fields) -> PipeRegion:
     """`with pipe.produce() as s:` acquires stage s, and commits it with the bytes of the copies inside."""
     return PipeRegion(fields.owner, True)
 
 
-def consume(ctx: Builder, fields: Fields) -> Any:
+def consume(ctx: Builder, fields: Fields) -> PipeRegion:
     """`with pipe.consume() as s:` waits for stage s, and releases it at the end."""
     return PipeRegion(fields.owner, False)
 
@@ -200,7 +202,9 @@ PIPE = StructClass(
 
 
 @builtin("pipe")
-def pipe(ctx: Builder, stages: Any, producers: Any = None, consumers: Any = None, ctas: Any = None) -> Any:
+def pipe(
+    ctx: Builder, stages: object, producers: object = None, consumers: object = None, ctas: object = None
+) -> StructValue:
     """A ring of `stages` between roles: barriers `.full[s]` and `.empty[s]`, and for each role its own place in it.
 
     Made outside run-time loops and used by any agent; sm_90 and up; PTX ``mbarrier``, as the calls below say. It holds

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from phalanx.language.objects import (
     KernelObject,
     Keywords,
     Number,
+    Numeric,
     PlainObject,
     as_object,
     attribute,
@@ -48,7 +48,7 @@ from phalanx.language.requirements import require_axis, require_dtype, require_s
 
 
 @builtin("zeros")
-def zeros(ctx: Builder, shape: Any, dtype: Any = f32) -> Any:
+def zeros(ctx: Builder, shape: object, dtype: object = f32) -> Value:
     """A tile of zeros.
 
     Any agent; any GPU; no PTX of its own (registers). Example: ``acc = px.zeros((64, 64), px.f32)``.
@@ -57,7 +57,7 @@ def zeros(ctx: Builder, shape: Any, dtype: Any = f32) -> Any:
 
 
 @builtin("full")
-def full(ctx: Builder, shape: Any, value: Any, dtype: Any = f32) -> Any:
+def full(ctx: Builder, shape: object, value: object, dtype: object = f32) -> Value:
     """A tile whose elements are all `value` (a number or a scalar).
 
     Any agent; any GPU; no PTX of its own. Example: ``m = px.full((64,), -float("inf"), px.f32)``.
@@ -65,7 +65,7 @@ def full(ctx: Builder, shape: Any, value: Any, dtype: Any = f32) -> Any:
     return make_full(ctx, "px.full", shape, value, dtype)
 
 
-def make_full(ctx: Builder, what: str, shape: Any, value: Any, dtype: Any) -> Value:
+def make_full(ctx: Builder, what: str, shape: object, value: object, dtype: object) -> Value:
     sizes = require_shape(ctx, what, shape)
     element = require_dtype(ctx, what, dtype)
     value = load_scalar(ctx, value)
@@ -79,7 +79,7 @@ def make_full(ctx: Builder, what: str, shape: Any, value: Any, dtype: Any) -> Va
 
 
 @builtin("arange")
-def arange(ctx: Builder, n: Any) -> Any:
+def arange(ctx: Builder, n: object) -> Value:
     """The numbers 0 to n-1 as an i32 tile; `n` is a constant.
 
     Any agent; any GPU; no PTX of its own. Example: ``rows = m + px.arange(64)``.
@@ -93,7 +93,7 @@ def arange(ctx: Builder, n: Any) -> Any:
 
 
 @builtin("where")
-def where(ctx: Builder, cond: Any, a: Any, b: Any) -> Any:
+def where(ctx: Builder, cond: object, a: object, b: object) -> Numeric:
     """`a` where `cond` holds, else `b`; all broadcast.
 
     Any agent; any GPU; PTX ``selp``. Example: ``px.where(x > 0, x, 0.0)``.
@@ -102,7 +102,7 @@ def where(ctx: Builder, cond: Any, a: Any, b: Any) -> Any:
 
 
 @builtin("maximum")
-def maximum(ctx: Builder, a: Any, b: Any) -> Any:
+def maximum(ctx: Builder, a: object, b: object) -> Numeric:
     """The larger of two, elementwise; NaN where one of them is, as NumPy has it.
 
     Any agent; any GPU; PTX ``max``, of floats ``max.NaN``. Example: ``px.maximum(x, 0.0)``.
@@ -111,7 +111,7 @@ def maximum(ctx: Builder, a: Any, b: Any) -> Any:
 
 
 @builtin("minimum")
-def minimum(ctx: Builder, a: Any, b: Any) -> Any:
+def minimum(ctx: Builder, a: object, b: object) -> Numeric:
     """The smaller of two, elementwise; NaN where one of them is, as NumPy has it.
 
     Any agent; any GPU; PTX ``min``, of floats ``min.NaN``. Example: ``px.minimum(x, 6.0)``.
@@ -120,7 +120,7 @@ def minimum(ctx: Builder, a: Any, b: Any) -> Any:
 
 
 def _elementwise(name: str, what: str, ptx: str) -> Builtin:
-    def impl(ctx: Builder, x: Any) -> Any:
+    def impl(ctx: Builder, x: object) -> Numeric:
         return unary(ctx, name, load_scalar(ctx, x))
 
     impl.__doc__ = (
@@ -142,7 +142,7 @@ reciprocal = _elementwise(
 
 
 @builtin("tanh")
-def tanh(ctx: Builder, x: Any, *, approx: bool = False) -> Any:
+def tanh(ctx: Builder, x: object, *, approx: bool = False) -> Numeric:
     """Hyperbolic tangent of a float scalar or tile, elementwise.
 
     With `approx` it is one instruction with a relative error of at most 2**-10.9 (the simulator's is exact): enough
@@ -164,7 +164,7 @@ trunc = _elementwise("trunc", "Integer part", "``cvt.rzi``")
 
 
 @builtin("round")
-def round_(ctx: Builder, x: Any) -> Any:
+def round_(ctx: Builder, x: object) -> Numeric:
     """The nearest integer of a float scalar or tile, elementwise, as a float; halves go to the even one, as in NumPy.
 
     Any agent; any GPU; PTX ``cvt.rni``. Example: ``px.round(x * 127.0).to(px.i8)``.
@@ -173,7 +173,7 @@ def round_(ctx: Builder, x: Any) -> Any:
 
 
 @builtin("isnan")
-def isnan(ctx: Builder, x: Any) -> Any:
+def isnan(ctx: Builder, x: object) -> bool | Value:
     """Whether an element is NaN: a bool for each element of a float scalar or tile.
 
     Any agent; any GPU; PTX ``setp.neu`` of the element with itself. Example: ``px.where(px.isnan(x), 0.0, x)``.
@@ -189,7 +189,7 @@ def isnan(ctx: Builder, x: Any) -> Any:
 
 
 @builtin("fma")
-def fma(ctx: Builder, a: Any, b: Any, c: Any) -> Any:
+def fma(ctx: Builder, a: object, b: object, c: object) -> Value:
     """`a * b + c` of float scalars and tiles, elementwise, rounded once; all broadcast.
 
     `a * b + c` written out is rounded after each of the two in the simulator, and left to the compiler on a GPU.
@@ -199,7 +199,7 @@ def fma(ctx: Builder, a: Any, b: Any, c: Any) -> Any:
 
 
 @builtin("bitcast")
-def bitcast(ctx: Builder, x: Any, dtype: Any) -> Any:
+def bitcast(ctx: Builder, x: object, dtype: object) -> Numeric:
     """The bits of each element of a scalar or tile, read as another element type of the same size.
 
     Which NaN a computation leaves is open, and so are its bits. Any agent; any GPU; PTX ``mov.b32`` and the like, or
@@ -230,7 +230,7 @@ def _same_bits(value: int | float | bool, source: DType, target: DType) -> int |
 
 
 @builtin("abs")
-def abs_(ctx: Builder, x: Any) -> Any:
+def abs_(ctx: Builder, x: object) -> Numeric:
     """Absolute value of a scalar or tile, elementwise.
 
     Any agent; any GPU; PTX ``abs``. Example: ``y = px.abs(x)``.
@@ -238,7 +238,7 @@ def abs_(ctx: Builder, x: Any) -> Any:
     return unary(ctx, "abs", load_scalar(ctx, x))
 
 
-def require_tile(ctx: Builder, what: str, x: Any) -> Value:
+def require_tile(ctx: Builder, what: str, x: object) -> Value:
     """What is folded or scanned along an axis."""
     if not is_tile(x):
         remedy = (
@@ -248,7 +248,7 @@ def require_tile(ctx: Builder, what: str, x: Any) -> Value:
     return x  # type: ignore[no-any-return]
 
 
-def _reduce(ctx: Builder, fn: str, x: Any, axis: Any, keepdims: Any) -> Any:
+def _reduce(ctx: Builder, fn: str, x: object, axis: object, keepdims: object) -> Value:
     x = require_tile(ctx, f"px.{fn}", x)
     if not isinstance(keepdims, bool):
         ctx.fail("keepdims= must be True or False", "it decides the shape of the result")
@@ -279,7 +279,7 @@ def _reduce(ctx: Builder, fn: str, x: Any, axis: Any, keepdims: Any) -> Any:
 
 
 @builtin("sum")
-def sum_(ctx: Builder, x: Any, axis: Any = None, keepdims: Any = False) -> Any:
+def sum_(ctx: Builder, x: object, axis: object = None, keepdims: object = False) -> Value:
     """The sum over one axis, or over all; f16 and bf16 accumulate in f32.
 
     Any agent; any GPU; registers, then ``shfl.sync``, then shared memory between warps. Example: ``px.sum(x, axis=1)``.
@@ -288,7 +288,7 @@ def sum_(ctx: Builder, x: Any, axis: Any = None, keepdims: Any = False) -> Any:
 
 
 @builtin("max")
-def max_(ctx: Builder, x: Any, axis: Any = None, keepdims: Any = False) -> Any:
+def max_(ctx: Builder, x: object, axis: object = None, keepdims: object = False) -> Value:
     """The largest element over one axis, or over all; NaN where one of them is.
 
     Any agent; any GPU; registers, then ``redux.sync`` or ``shfl.sync``, then shared memory between warps.
@@ -298,7 +298,7 @@ def max_(ctx: Builder, x: Any, axis: Any = None, keepdims: Any = False) -> Any:
 
 
 @builtin("min")
-def min_(ctx: Builder, x: Any, axis: Any = None, keepdims: Any = False) -> Any:
+def min_(ctx: Builder, x: object, axis: object = None, keepdims: object = False) -> Value:
     """The smallest element over one axis, or over all; NaN where one of them is.
 
     Any agent; any GPU; registers, then ``redux.sync`` or ``shfl.sync``, then shared memory between warps.
@@ -308,7 +308,7 @@ def min_(ctx: Builder, x: Any, axis: Any = None, keepdims: Any = False) -> Any:
 
 
 @builtin("argmax")
-def argmax(ctx: Builder, x: Any, axis: Any, keepdims: Any = False) -> Any:
+def argmax(ctx: Builder, x: object, axis: object, keepdims: object = False) -> Value:
     """The index (i32) of the largest element along an axis; the first of equals, or of the NaNs where there are any.
 
     Any agent; any GPU; registers, then ``shfl.sync``, then shared memory between warps. Example: ``px.argmax(x,
@@ -318,7 +318,7 @@ def argmax(ctx: Builder, x: Any, axis: Any, keepdims: Any = False) -> Any:
 
 
 @builtin("argmin")
-def argmin(ctx: Builder, x: Any, axis: Any, keepdims: Any = False) -> Any:
+def argmin(ctx: Builder, x: object, axis: object, keepdims: object = False) -> Value:
     """The index (i32) of the smallest element along an axis; the first of equals, or of the NaNs where there are any.
 
     Any agent; any GPU; registers, then ``shfl.sync``, then shared memory between warps. Example: ``px.argmin(x,
@@ -327,14 +327,14 @@ def argmin(ctx: Builder, x: Any, axis: Any, keepdims: Any = False) -> Any:
     return _position(ctx, "argmin", x, axis, keepdims)
 
 
-def _position(ctx: Builder, fn: str, x: Any, axis: Any, keepdims: Any) -> Any:
+def _position(ctx: Builder, fn: str, x: object, axis: object, keepdims: object) -> Value:
     if axis is None:
         ctx.fail(f"px.{fn} needs an axis", "reshape the tile to one axis for the index in the whole tile")
     return _reduce(ctx, fn, x, axis, keepdims)
 
 
 @builtin("any")
-def any_(ctx: Builder, x: Any, axis: Any = None, keepdims: Any = False) -> Any:
+def any_(ctx: Builder, x: object, axis: object = None, keepdims: object = False) -> Value:
     """Whether some element along one axis, or of all, is not 0 (a NaN is not): bool.
 
     Any agent; any GPU; registers, then ``shfl.sync``, then shared memory between warps. Example: ``if px.any(x > 0):``.
@@ -343,7 +343,7 @@ def any_(ctx: Builder, x: Any, axis: Any = None, keepdims: Any = False) -> Any:
 
 
 @builtin("all")
-def all_(ctx: Builder, x: Any, axis: Any = None, keepdims: Any = False) -> Any:
+def all_(ctx: Builder, x: object, axis: object = None, keepdims: object = False) -> Value:
     """Whether every element along one axis, or of all, is not 0 (a NaN is not): bool.
 
     Any agent; any GPU; registers, then ``shfl.sync``, then shared memory between warps. Example: ``px.all(x == y,
@@ -352,7 +352,7 @@ def all_(ctx: Builder, x: Any, axis: Any = None, keepdims: Any = False) -> Any:
     return _reduce(ctx, "min", _truth(ctx, "all", x), axis, keepdims)
 
 
-def _truth(ctx: Builder, name: str, x: Any) -> Value:
+def _truth(ctx: Builder, name: str, x: object) -> Value:
     """The tile as bools."""
     x = require_tile(ctx, f"px.{name}", x)
     if dtype_of(x).is_fp8:
@@ -361,7 +361,7 @@ def _truth(ctx: Builder, name: str, x: Any) -> Value:
 
 
 @builtin("cumsum")
-def cumsum(ctx: Builder, x: Any, axis: Any) -> Any:
+def cumsum(ctx: Builder, x: object, axis: object) -> Value:
     """Running sums along an axis.
 
     Any agent; any GPU; registers, then ``shfl.sync``, then shared memory between warps. Example: ``px.cumsum(x,
@@ -413,17 +413,18 @@ class TileObject(KernelObject):
         return transposed(ctx, self.value, tuple(reversed(range(len(self.type.shape)))))
 
     @method
-    def permute(self, ctx: Builder, *axes: Any) -> Value:
+    def permute(self, ctx: Builder, *axes: object) -> Value:
         """The axes in another order: axis d of the result is axis `axes[d]`."""
         rank = len(self.type.shape)
         if len(axes) == 1 and isinstance(axes[0], tuple):
             axes = axes[0]
-        if sorted(a for a in axes if isinstance(a, int)) != list(range(rank)) or len(axes) != rank:
+        order = tuple(axis for axis in axes if isinstance(axis, int))
+        if sorted(order) != list(range(rank)) or len(axes) != rank:
             ctx.fail(
                 f".permute of a tile with {rank} axes takes each of them once, not {', '.join(map(describe, axes))}",
                 f"name all axes in their new order: .permute({', '.join(map(str, reversed(range(rank))))}) is .T",
             )
-        return transposed(ctx, self.value, tuple(axes))
+        return transposed(ctx, self.value, order)
 
     @method
     def to(self, ctx: Builder, dtype: object) -> Value:

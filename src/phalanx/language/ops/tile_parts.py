@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from phalanx.ir.ops.tile import Empty, Keep, Part, Reshape
 from phalanx.ir.types import TileType, f32
 from phalanx.ir.values import Value
@@ -15,7 +13,7 @@ from phalanx.language.requirements import require_dtype, require_shape
 
 
 @builtin("empty")
-def empty(ctx: Builder, shape: Any, dtype: Any = f32) -> Any:
+def empty(ctx: Builder, shape: object, dtype: object = f32) -> Value:
     """A tile with nothing in it yet: for an accumulator whose first product does not read it (``accumulate=k > 0``).
 
     Any agent; any GPU; no PTX (registers without a value). The simulator fills it with NaN.
@@ -28,7 +26,7 @@ def empty(ctx: Builder, shape: Any, dtype: Any = f32) -> Any:
 
 
 @builtin("keep")
-def keep(ctx: Builder, x: Any) -> Any:
+def keep(ctx: Builder, x: object) -> Value:
     """The same tile or scalar, held as it is; what was computed from it is computed again where it is needed later.
 
     Any agent; any GPU; PTX ``add`` of a zero that no compiler knows. For a long row of bf16 that is read once, reduced,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from phalanx.ir.ops.tma import (
     REDUCTIONS,
     TmaCommit,
@@ -22,7 +20,7 @@ from phalanx.language.ops.tma_operands import cache_hint, check_match, completio
 
 
 @builtin("tma.load")
-def load(ctx: Builder, src: Any, dst: Any, bar: Any, multicast: Any = None, cache: Any = None) -> Any:
+def load(ctx: Builder, src: object, dst: object, bar: object, multicast: object = None, cache: object = None) -> None:
     """Starts a copy from global to shared memory; its bytes complete on the barrier `bar`, without an arrival.
 
     Any agent, one elected thread; sm_90 and up; PTX ``cp.async.bulk.tensor`` (or ``cp.async.bulk`` for a contiguous 1-D
@@ -41,7 +39,7 @@ def load(ctx: Builder, src: Any, dst: Any, bar: Any, multicast: Any = None, cach
 
 
 @builtin("tma.store")
-def store(ctx: Builder, src: Any, dst: Any, cache: Any = None) -> Any:
+def store(ctx: Builder, src: object, dst: object, cache: object = None) -> None:
     """Starts a copy from shared to global memory; it finishes with its group (`px.tma.commit`, `px.tma.wait`).
 
     Any agent, one elected thread; sm_90 and up; PTX ``cp.async.bulk.tensor...bulk_group``. `cache`, what L2 keeps of it:
@@ -55,7 +53,7 @@ def store(ctx: Builder, src: Any, dst: Any, cache: Any = None) -> Any:
 
 
 @builtin("tma.reduce")
-def reduce(ctx: Builder, src: Any, dst: Any, op: Any, cache: Any = None) -> Any:
+def reduce(ctx: Builder, src: object, dst: object, op: object, cache: object = None) -> None:
     """Starts folding shared memory into global memory, atomically per element; finishes with its group.
 
     Any agent, one elected thread; sm_90 and up; PTX ``cp.reduce.async.bulk.tensor``; `op`: "add", "min", "max", "and",
@@ -78,7 +76,7 @@ def reduce(ctx: Builder, src: Any, dst: Any, op: Any, cache: Any = None) -> Any:
 
 
 @builtin("tma.commit")
-def commit(ctx: Builder) -> Any:
+def commit(ctx: Builder) -> None:
     """Closes the group of the stores and reductions this role started since its last commit.
 
     Any agent, one elected thread; sm_90 and up; PTX ``cp.async.bulk.commit_group``. Example: ``px.tma.commit()``.
@@ -87,7 +85,7 @@ def commit(ctx: Builder) -> Any:
 
 
 @builtin("tma.wait")
-def wait(ctx: Builder, n: Any = 0, read: Any = False) -> Any:
+def wait(ctx: Builder, n: object = 0, read: object = False) -> None:
     """Waits until at most `n` groups of this role are unfinished; `read=True`: until they have read their sources.
 
     Any agent, one elected thread (the others follow at a barrier where they need to); sm_90 and up; PTX
@@ -106,7 +104,7 @@ def wait(ctx: Builder, n: Any = 0, read: Any = False) -> Any:
 
 
 @builtin("tma.prefetch")
-def prefetch(ctx: Builder, src: Any, cache: Any = None) -> Any:
+def prefetch(ctx: Builder, src: object, cache: object = None) -> None:
     """Brings a region of a global array into L2.
 
     Any agent, one elected thread; sm_90 and up; PTX ``cp.async.bulk.prefetch.tensor``; `cache` as in

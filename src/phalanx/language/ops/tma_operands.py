@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from phalanx.ir.ops.tma import CACHE_HINTS
 from phalanx.ir.values import Param
 from phalanx.ir.views import BarrierRef, GlobalView, SharedView
@@ -13,7 +11,7 @@ from phalanx.language.ops.mbarrier import BarrierValue
 from phalanx.language.ops.memory import require_view
 
 
-def global_side(ctx: Builder, what: str, view: Any) -> GlobalView:
+def global_side(ctx: Builder, what: str, view: object) -> GlobalView:
     region = require_view(ctx, what, view)
     if not isinstance(region, GlobalView):
         ctx.fail(f"{what} must be a view of a global array", "TMA copies between global and shared memory")
@@ -25,7 +23,7 @@ def global_side(ctx: Builder, what: str, view: Any) -> GlobalView:
     return region
 
 
-def shared_side(ctx: Builder, what: str, view: Any) -> SharedView:
+def shared_side(ctx: Builder, what: str, view: object) -> SharedView:
     if isinstance(view, Param):
         ctx.fail(f"{what} must be a shared buffer, not {describe(view)}", "make one with px.shared(shape, dtype)")
     region = require_view(ctx, what, view)
@@ -49,7 +47,7 @@ def refuse_rows_by_index(ctx: Builder, what: str, region: SharedView) -> None:
         )
 
 
-def check_match(ctx: Builder, what: str, src: Any, dst: Any) -> None:
+def check_match(ctx: Builder, what: str, src: GlobalView | SharedView, dst: GlobalView | SharedView) -> None:
     if src.shape != dst.shape:
         ctx.fail(
             f"{what}: the source has shape {src.shape}, the destination {dst.shape}",
@@ -62,14 +60,14 @@ def check_match(ctx: Builder, what: str, src: Any, dst: Any) -> None:
         )
 
 
-def completion(ctx: Builder, what: str, bar: Any) -> BarrierRef:
+def completion(ctx: Builder, what: str, bar: object) -> BarrierRef:
     """The barrier on which a copy completes."""
     if not isinstance(bar, BarrierValue):
         ctx.fail(f"{what} completes on a barrier, not on {describe(bar)}", "make one with px.barrier(n)")
     return bar.ref(ctx)
 
 
-def cache_hint(ctx: Builder, cache: Any) -> str | None:
+def cache_hint(ctx: Builder, cache: object) -> str | None:
     """How long L2 is to keep what a copy reads."""
     if cache is not None and cache not in CACHE_HINTS:
         ctx.fail(f"unknown cache hint {describe(cache)}", f"use one of {', '.join(CACHE_HINTS)}")

@@ -18,7 +18,7 @@ TAKEN = 2**31 - 1
 
 
 @builtin("topk")
-def topk(ctx: Builder, x: Any, k: Any, axis: Any) -> Any:
+def topk(ctx: Builder, x: object, k: object, axis: object) -> object:
     """The `k` largest elements along an axis and their indices (i32): two tiles, whose axis has size `k`.
 
     They come in descending order, the first of equals first, and NaNs before everything, as `px.argmax` finds them.

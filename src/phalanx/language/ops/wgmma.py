@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from phalanx.frozen import frozen
 from phalanx.ir.ops.tile import Empty
 from phalanx.ir.ops.wgmma import ACCUMULATORS, ROWS, STEP_BYTES, Wgmma, WgmmaCommit, WgmmaWait
@@ -26,7 +24,15 @@ Objection = tuple[str, str]
 
 
 @builtin("wgmma", inout="acc")
-def wgmma(ctx: Builder, a: Any, b: Any, acc: Any, accumulate: Any = True, negate: Any = False, along: Any = "m") -> Any:
+def wgmma(
+    ctx: Builder,
+    a: object,
+    b: object,
+    acc: object,
+    accumulate: object = True,
+    negate: object = False,
+    along: object = "m",
+) -> Value:
     """Begins ``acc += a @ b`` on the tensor cores and updates the variable `acc`: read it only after `px.wgmma_wait`.
 
     Whole warpgroups (an agent of a multiple of 4 warps that begins at one); sm_90a; PTX ``wgmma.mma_async``, with the
@@ -38,14 +44,25 @@ def wgmma(ctx: Builder, a: Any, b: Any, acc: Any, accumulate: Any = True, negate
     untouched until the wait. Example: ``px.wgmma(As[s], Bs[s].T, acc, accumulate=k > 0)``.
     """
     product = read_product(ctx, "px.wgmma", a, b, acc)
-    objection = product.objection(ctx, along)
+    shared_axis = require_along(ctx, "px.wgmma", along)
+    objection = product.objection(ctx, shared_axis)
     if objection is not None:
         ctx.fail(objection[0], objection[1])
-    return product.emit(ctx, accumulate, negate, along)
+    return product.emit(ctx, accumulate, negate, shared_axis)
+
+
+def require_along(ctx: Builder, what: str, along: object) -> str:
+    """The axis of the tile that an agent's warpgroups share."""
+    if not isinstance(along, str) or along not in ("m", "n"):
+        ctx.fail(
+            f'along= of {what} is "m" or "n", not {describe(along)}',
+            "the warpgroups share the rows of the tile, or its columns",
+        )
+    return along
 
 
 @builtin("wgmma_commit")
-def wgmma_commit(ctx: Builder) -> Any:
+def wgmma_commit(ctx: Builder) -> None:
     """Closes the group of products that this agent has begun since the last commit.
 
     Whole warpgroups, as a `px.wgmma` agent; sm_90a; PTX ``wgmma.commit_group``. Example: ``px.wgmma_commit()``.
@@ -55,7 +72,7 @@ def wgmma_commit(ctx: Builder) -> Any:
 
 
 @builtin("wgmma_wait")
-def wgmma_wait(ctx: Builder, n: Any) -> Any:
+def wgmma_wait(ctx: Builder, n: object) -> None:
     """Waits until at most `n` groups of this agent are unfinished; they finish in order.
 
     Whole warpgroups, as a `px.wgmma` agent; sm_90a; PTX ``wgmma.wait_group``. What the finished groups read may be
@@ -89,13 +106,8 @@ class Product:
     def dtype(self) -> DType:
         return operand_dtype(self.b)
 
-    def objection(self, ctx: Builder, along: Any) -> Objection | None:
+    def objection(self, ctx: Builder, along: str) -> Objection | None:
         """Why `wgmma` can't do it, if it can't."""
-        if along not in ("m", "n"):
-            ctx.fail(
-                f'along= of {self.what} is "m" or "n", not {describe(along)}',
-                "the warpgroups share the rows of the tile, or its columns",
-            )
         found = warpgroup_objection(ctx, self.what)
         if found is None and not isinstance(self.b, SharedView):
             found = (
@@ -109,7 +121,7 @@ class Product:
             or major_objection(self.what, "b", self.b, 0)
         )
 
-    def emit(self, ctx: Builder, accumulate: Any, negate: Any, along: str, fused: bool = False) -> Value:
+    def emit(self, ctx: Builder, accumulate: object, negate: object, along: str, fused: bool = False) -> Value:
         """The instruction; for products without an `objection`."""
         assert isinstance(self.b, SharedView)
         use = require_condition(ctx, accumulate, f"accumulate= of {self.what}")
@@ -128,7 +140,7 @@ class Product:
         return result
 
 
-def read_product(ctx: Builder, what: str, a: Any, b: Any, acc: Any) -> Product:
+def read_product(ctx: Builder, what: str, a: object, b: object, acc: object) -> Product:
     """The operands of a call, checked against each other; `acc` None stands for a new accumulator."""
     left, right = operand(ctx, what, "a", a), operand(ctx, what, "b", b)
     shapes = shape_of_operand(left), shape_of_operand(right)
@@ -171,7 +183,7 @@ def wait_for_groups(ctx: Builder, n: int, also: Value | None = None) -> Value | 
     return results[also] if also is not None else None
 
 
-def _after(value: Any, results: dict[Value, Value]) -> Any:
+def _after(value: object, results: dict[Value, Value]) -> object:
     """What a variable holds after a wait; tuples may hold accumulators."""
     if isinstance(value, Value):
         return results.get(value, value)
@@ -206,7 +218,7 @@ def check_warpgroups(ctx: Builder, what: str) -> None:
         ctx.fail(objection[0], objection[1])
 
 
-def operand(ctx: Builder, what: str, name: str, item: Any) -> SharedView | Value:
+def operand(ctx: Builder, what: str, name: str, item: object) -> SharedView | Value:
     if is_tile(item):
         return item
     if isinstance(item, ViewValue) and isinstance(item.view, SharedView):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +17,7 @@ PYTHON_FUNCTIONS = (range, min, max, abs, len, int, float, bool, tuple, print, s
 CAPTURES = "numbers, strings, dtypes, None, tuples of them, px.func and px.struct"
 
 
-def kind_of(value: Any) -> str:
+def kind_of(value: object) -> str:
     """`a list`, `an int`, `a NumPy array`: what a Python object is."""
     if isinstance(value, np.ndarray):
         return "a NumPy array"
@@ -26,7 +25,7 @@ def kind_of(value: Any) -> str:
     return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
 
 
-def constant(found: Any) -> Any:
+def constant(found: object) -> object:
     """What a Python object stands for in a kernel; None if it has no meaning there."""
     if isinstance(found, (bool, int, float, str, DType, ModuleType)):
         return found
@@ -44,12 +43,12 @@ def constant(found: Any) -> Any:
     return None
 
 
-def same_constant(a: Any, b: Any) -> bool:
+def same_constant(a: object, b: object) -> bool:
     """Exact equality of two constants: 1, 1.0 and True differ, so do 0.0 and -0.0; a NaN equals itself."""
     return a is b or exact(a) == exact(b)
 
 
-def exact(value: Any) -> Any:
+def exact(value: object) -> object:
     """A hashable stand-in for a constant that differs wherever kernels could see a difference."""
     if isinstance(value, float):
         return (float, value.hex())
@@ -58,7 +57,7 @@ def exact(value: Any) -> Any:
     return (type(value), value)
 
 
-def still_holds(source: FunctionSource, name: str, value: Any) -> bool:
+def still_holds(source: FunctionSource, name: str, value: object) -> bool:
     """Whether a captured name (dotted for a module's attribute) still stands for `value`."""
     try:
         now = source.lookup(name)

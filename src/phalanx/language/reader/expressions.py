@@ -31,7 +31,9 @@ from phalanx.language.operators import binary, compare, dtype_of, folding, integ
 # What modules and Python functions do in kernels is registered by these two.
 from phalanx.language.reader import modules, python_calls  # noqa: F401
 from phalanx.language.reader.capture import CAPTURES, constant, is_of_the_language, kind_of
-from phalanx.language.reader.state import State, same
+from phalanx.language.reader.frames import Frame
+from phalanx.language.reader.source import FunctionSource
+from phalanx.language.reader.state import Key, State, same
 
 _BINARY = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.FloorDiv: "floordiv", ast.Mod: "mod",
@@ -54,9 +56,9 @@ _REFUSED = {
 """Expressions of Python that kernels do not have, and what to write instead."""
 
 
-Evaluation = Callable[[], Any]
+Evaluation = Callable[[], object]
 """Evaluates one side of a choice."""
-Combination = Callable[[Any, Any], Any]
+Combination = Callable[[object, object], object]
 """Makes one value of both sides where both were evaluated."""
 
 
@@ -68,8 +70,8 @@ class Expressions:
         self.state: State = {}
         self.terminated = False
         self.role_depth = 0
-        self.captured: dict[tuple[Any, str], Any] = {}
-        self.frames: list[Any] = []
+        self.captured: dict[tuple[FunctionSource, str], object] = {}
+        self.frames: list[Frame] = []
         self.depth = 0
         """Expressions and statements around this place."""
         self.unused: set[ast.expr] = set()
@@ -78,18 +80,18 @@ class Expressions:
     # Provided by the reader.
 
     def locate(self, node: ast.AST) -> Location:
+        """Where a part of the syntax tree stands in the user's file, with the calls that led there."""
         raise NotImplementedError
 
-    def call_function(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def choose(self, cond: Value, then: Evaluation, orelse: Evaluation, combine: Combination, what: str) -> object:
+        """One of two expressions, by a condition that is known at run time."""
         raise NotImplementedError
 
-    def choose(self, cond: Value, then: Evaluation, orelse: Evaluation, combine: Combination, what: str) -> Any:
+    def bind_variable(self, target: ast.expr, value: object) -> Key:
+        """Assigns to a name or field; returns its key."""
         raise NotImplementedError
 
-    def bind_variable(self, target: ast.expr, value: Any) -> Any:
-        raise NotImplementedError
-
-    def eval(self, node: ast.expr) -> Any:
+    def eval(self, node: ast.expr) -> object:
         """The front-end value of an expression; errors inside point at the innermost part."""
         handler = getattr(self, "eval_" + type(node).__name__, None)
         outer = self.ctx.loc
@@ -114,23 +116,23 @@ class Expressions:
         self.ctx.loc = outer
         return value
 
-    def value(self, node: ast.expr) -> Any:
+    def value(self, node: ast.expr) -> object:
         """An expression where a number, scalar or tile is needed."""
         return load_scalar(self.ctx, self.eval(node))
 
-    def condition(self, node: ast.expr, what: str) -> Any:
+    def condition(self, node: ast.expr, what: str) -> bool | Value:
         """An expression that decides what runs: a constant or a scalar, as a bool."""
         value = self.eval(node)
         with self.ctx.at(self.locate(node)):
             return require_condition(self.ctx, value, what)
 
-    def eval_Constant(self, node: ast.Constant) -> Any:
+    def eval_Constant(self, node: ast.Constant) -> object:
         if node.value is Ellipsis or isinstance(node.value, (bytes, complex)):
             shown = "..." if node.value is Ellipsis else repr(node.value)
             self.ctx.fail(f"{shown} has no meaning in kernels", "literals are numbers, strings, True, False and None")
         return node.value
 
-    def eval_Name(self, node: ast.Name) -> Any:
+    def eval_Name(self, node: ast.Name) -> object:
         frame = self.frames[-1]
         value = self.state.get((frame.ident, node.id), self)
         if isinstance(value, Unavailable):
@@ -145,7 +147,8 @@ class Expressions:
             self.ctx.fail(f"unknown name '{node.id}'", self.similar(node.id, frame))
         return self.capture(frame, node.id, found)
 
-    def similar(self, name: str, frame: Any) -> str | None:
+    def similar(self, name: str, frame: Frame) -> str | None:
+        """The remedy for a name that is not known."""
         known = [key[1] for key in self.state if key[0] == frame.ident]
         known += [n for n in frame.source.fn.__globals__ if not n.startswith("__")]
         close = difflib.get_close_matches(name, known, 1)
@@ -155,7 +158,7 @@ class Expressions:
             else "names come from the kernel, its parameters or the enclosing scopes"
         )
 
-    def capture(self, frame: Any, name: str, found: Any) -> Any:
+    def capture(self, frame: Frame, name: str, found: object) -> object:
         """A constant of the enclosing scopes; it becomes part of the cache key."""
         value = constant(found)
         if value is None and found is not None:
@@ -167,7 +170,7 @@ class Expressions:
             self.captured[(frame.source, name)] = value
         return value
 
-    def eval_Tuple(self, node: ast.Tuple) -> Any:
+    def eval_Tuple(self, node: ast.Tuple) -> object:
         out: list[Any] = []
         for item in node.elts:
             if isinstance(item, ast.Starred):
@@ -186,7 +189,7 @@ class Expressions:
 
     eval_List = eval_Tuple
 
-    def binary_operator(self, op: ast.operator, a: Any, b: Any) -> Any:
+    def binary_operator(self, op: ast.operator, a: object, b: object) -> object:
         if isinstance(op, ast.Pow):
             return self.power(a, b)
         if type(op) not in _BINARY:
@@ -202,7 +205,7 @@ class Expressions:
             return a + b
         return binary(self.ctx, _BINARY[type(op)], a, b)
 
-    def power(self, a: Any, b: Any) -> Any:
+    def power(self, a: object, b: object) -> object:
         if isinstance(a, Number) and isinstance(b, Number):
             check_power(self.ctx, a, b)
             return folding(self.ctx, "'**'", lambda x, y: x**y, a, b)
@@ -215,7 +218,7 @@ class Expressions:
             "'**' needs constants, or an exponent that is a constant from 1 to 8", "use px.exp2(y * px.log2(x))"
         )
 
-    def eval_BinOp(self, node: ast.BinOp) -> Any:
+    def eval_BinOp(self, node: ast.BinOp) -> object:
         """`a + b + c`: the operators of a chain one after the other, so that a long one is not deep."""
         chain = [node]
         while isinstance(chain[-1].left, ast.BinOp):
@@ -227,7 +230,7 @@ class Expressions:
                 value = check_constant_size(self.ctx, self.binary_operator(part.op, value, right))
         return value
 
-    def eval_UnaryOp(self, node: ast.UnaryOp) -> Any:
+    def eval_UnaryOp(self, node: ast.UnaryOp) -> object:
         x = self.value(node.operand)
         if isinstance(node.op, ast.Not):
             if is_tile(x):
@@ -245,11 +248,11 @@ class Expressions:
         ones = integer_limits(dtype_of(x))[1] if isinstance(x, Value) and dtype_of(x).kind == "uint" else -1
         return binary(self.ctx, "xor", x, ones)
 
-    def eval_BoolOp(self, node: ast.BoolOp) -> Any:
+    def eval_BoolOp(self, node: ast.BoolOp) -> object:
         """`and` and `or`: what would have an effect or read memory is evaluated only if the left side asks for it."""
         return self.bool_operator(isinstance(node.op, ast.And), node.values)
 
-    def bool_operator(self, is_and: bool, parts: list[ast.expr]) -> Any:
+    def bool_operator(self, is_and: bool, parts: list[ast.expr]) -> object:
         first = self.truth_operand(is_and, parts[0])
         if len(parts) == 1:
             return first
@@ -258,12 +261,12 @@ class Expressions:
         rest, known = (lambda: self.truth_of(self.bool_operator(is_and, parts[1:]))), (lambda: not is_and)
         then, orelse = (rest, known) if is_and else (known, rest)
 
-        def combine(a: Any, b: Any) -> Any:
+        def combine(a: object, b: object) -> object:
             return binary(self.ctx, "and" if is_and else "or", first, a if is_and else b)
 
         return self.choose(first, then, orelse, combine, f"this '{'and' if is_and else 'or'}'")
 
-    def truth_operand(self, is_and: bool, node: ast.expr) -> Any:
+    def truth_operand(self, is_and: bool, node: ast.expr) -> object:
         """One operand: constants keep their value, scalars become bools."""
         item = self.value(node)
         if is_tile(item):
@@ -273,10 +276,10 @@ class Expressions:
             )
         return require_condition(self.ctx, item, "a boolean operator") if isinstance(item, Value) else item
 
-    def truth_of(self, item: Any) -> Any:
+    def truth_of(self, item: object) -> object:
         return item if isinstance(item, Value) else require_condition(self.ctx, item, "a boolean operator")
 
-    def eval_Compare(self, node: ast.Compare) -> Any:
+    def eval_Compare(self, node: ast.Compare) -> object:
         left = self.value(node.left)
         result: Any = None
         for op, right_node in zip(node.ops, node.comparators, strict=True):
@@ -291,7 +294,7 @@ class Expressions:
             left = right
         return result
 
-    def compare_once(self, op: ast.cmpop, a: Any, b: Any) -> Any:
+    def compare_once(self, op: ast.cmpop, a: object, b: object) -> object:
         if isinstance(op, (ast.Is, ast.IsNot)):
             if a is not None and b is not None:
                 self.ctx.fail("'is' compares with None only", "use ==")
@@ -308,13 +311,13 @@ class Expressions:
             return found if isinstance(op, ast.In) else unary(self.ctx, "not", found)
         return compare(self.ctx, _COMPARE[type(op)], a, b)
 
-    def eval_IfExp(self, node: ast.IfExp) -> Any:
+    def eval_IfExp(self, node: ast.IfExp) -> object:
         """`a if cond else b`: a side that has an effect or reads memory is evaluated only if it is chosen."""
         cond = self.condition(node.test, "a conditional expression")
         if isinstance(cond, bool):
             return self.eval(node.body if cond else node.orelse)
 
-        def combine(a: Any, b: Any) -> Any:
+        def combine(a: object, b: object) -> object:
             if same(a, b):
                 return a
             if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
@@ -325,7 +328,7 @@ class Expressions:
             cond, lambda: self.value(node.body), lambda: self.value(node.orelse), combine, "this conditional expression"
         )
 
-    def eval_JoinedStr(self, node: ast.JoinedStr) -> Any:
+    def eval_JoinedStr(self, node: ast.JoinedStr) -> object:
         parts = []
         for part in node.values:
             if not isinstance(part, ast.FormattedValue):
@@ -338,21 +341,21 @@ class Expressions:
                     'pass it to px.print as an argument: px.print("k =", k)',
                     loc=self.locate(part.value),
                 )
-            spec = self.eval(part.format_spec) if part.format_spec is not None else ""
+            spec = str(self.eval(part.format_spec)) if part.format_spec is not None else ""
             check_length(self.ctx, "an f-string", max(map(int, re.findall(r"\d+", spec)), default=0))
-            conversions: dict[int, Any] = {ord("r"): repr, ord("s"): str, ord("a"): ascii}
+            conversions: dict[int, Callable[[object], object]] = {ord("r"): repr, ord("s"): str, ord("a"): ascii}
             shown = conversions.get(part.conversion, lambda x: x)(item)
             parts.append(folding(self.ctx, "an f-string", format, shown if spec else str(shown), spec))
         return "".join(parts)
 
     # Subscripts and attributes.
 
-    def eval_Slice(self, node: ast.Slice) -> Any:
+    def eval_Slice(self, node: ast.Slice) -> object:
         with self.ctx.reading_once():
             ends = [self.value(part) if part is not None else None for part in (node.lower, node.upper, node.step)]
         return Slice(*ends)
 
-    def eval_Subscript(self, node: ast.Subscript) -> Any:
+    def eval_Subscript(self, node: ast.Subscript) -> object:
         owner = self.eval(node.value)
         if isinstance(node.slice, ast.List):
             self.ctx.fail(
@@ -363,7 +366,7 @@ class Expressions:
         index = raw if isinstance(raw, tuple) else (raw,)
         return as_object(owner).subscript(self.ctx, index)
 
-    def eval_Attribute(self, node: ast.Attribute) -> Any:
+    def eval_Attribute(self, node: ast.Attribute) -> object:
         owner = self.eval(node.value)
         value = as_object(owner).member(self.ctx, node.attr)
         if isinstance(owner, ModuleType) and not is_of_the_language(owner) and not isinstance(value, ModuleType):
@@ -372,7 +375,7 @@ class Expressions:
 
     # Calls.
 
-    def eval_Call(self, node: ast.Call) -> Any:
+    def eval_Call(self, node: ast.Call) -> object:
         hint, self.ctx.name_hint = self.ctx.name_hint, ""
         fn = self.eval(node.func)
         args: list[Any] = []
@@ -398,7 +401,7 @@ class Expressions:
             return None
         return result
 
-    def update_argument(self, node: ast.Call, fn: Builtin, value: Any) -> None:
+    def update_argument(self, node: ast.Call, fn: Builtin, value: object) -> None:
         """Binds the variable given as the parameter that `fn` updates to its new value."""
         assert fn.inout is not None
         position = list(fn.signature.parameters).index(fn.inout)
@@ -414,7 +417,7 @@ class Expressions:
         self.ctx.accumulators[self.bind_variable(given, value)] = None
 
 
-def _holds_values(item: Any) -> bool:
+def _holds_values(item: object) -> bool:
     """Whether a tuple has something in it that is known at run time only."""
     return isinstance(item, tuple) and any(
         isinstance(x, Value) or is_memory(x) or _holds_values(x) for x in item

@@ -11,7 +11,7 @@ from typing import Any
 from phalanx.ir.core import Op
 from phalanx.ir.location import Location
 from phalanx.ir.ops.control import For, ReadVar, Scope, While
-from phalanx.ir.types import I32, I64, ScalarType, i64, u32, u64
+from phalanx.ir.types import I32, I64, ScalarType, Type, i64, u32, u64
 from phalanx.ir.values import Label, Value, Var, constant_type
 from phalanx.language.builder import Builder, freeze, operand
 from phalanx.language.objects import Number, RunTimeRange, Unavailable, as_object, describe
@@ -98,7 +98,7 @@ class Loops(Expressions):
     def statements(self, body: list[ast.stmt]) -> None:
         raise NotImplementedError
 
-    def bind(self, target: ast.expr, value: Any) -> None:
+    def bind(self, target: ast.expr, value: object) -> None:
         raise NotImplementedError
 
     @contextmanager
@@ -154,7 +154,7 @@ class Loops(Expressions):
         self.state = merge(self.ctx, [*falls, *loop.breaks.paths], "this loop", base, defined_in(ops))
         self.terminated = False
 
-    def iteration(self, node: ast.For, item: Any, loop: Unrolled) -> None:
+    def iteration(self, node: ast.For, item: object, loop: Unrolled) -> None:
         """One iteration; `terminated` afterwards says that no path reaches the next one."""
         loc, base = self.ctx.loc, dict(self.state)
         loop.left, loop.iteration, loop.continues = None, Label(loop.label.name), Exits()
@@ -285,7 +285,7 @@ class Reading:
     form: Form
     entry: State
     carried: set[Slot]
-    types: dict[Slot, ScalarType] = field(default_factory=dict)
+    types: dict[Slot, Type] = field(default_factory=dict)
 
     def read(self, body: list[ast.stmt]) -> bool:
         """Reads the loop once; False if another variable turned out to be carried."""
@@ -381,7 +381,7 @@ class Reading:
                     found |= self.changed(Slot(key), path.state[key], cells, loc)
         return found
 
-    def changed(self, slot: Slot, now: Any, cells: dict[Slot, Var], loc: Location) -> bool:
+    def changed(self, slot: Slot, now: object, cells: dict[Slot, Var], loc: Location) -> bool:
         """Notes that the loop changes a variable, or an element of one, to `now`; True to read the body again."""
         key, entry, cell = slot.key, value_at(self.entry, slot), cells.get(slot)
         if isinstance(now, Unavailable):
@@ -417,7 +417,7 @@ class Reading:
             self.carried.add(Slot((owner, "parity")))  # a ring that moves also wraps: known at once, it saves a reading
         return True
 
-    def widens(self, entry: Any, cell: Var, type_: Any) -> bool:
+    def widens(self, entry: object, cell: Var, type_: Type) -> bool:
         """A cell that began as a bare number may still grow, e.g. from i32 to f32."""
         if not isinstance(entry, Number) or not isinstance(type_, ScalarType):
             return False

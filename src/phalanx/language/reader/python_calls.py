@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
@@ -42,7 +43,7 @@ class FunctionObject(PlainObject):
         return call_python(ctx, self.value, args, kwargs)
 
 
-def call_python(ctx: Builder, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def call_python(ctx: Builder, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
     """The value of a call of one of Python's functions; all others are errors that say what to write instead."""
     args = tuple(load_scalar(ctx, a) for a in args)
     if fn is range and not kwargs:
@@ -99,7 +100,7 @@ def instead(name: str) -> str:
     return "kernels call px functions, @px.func helpers, and range, len, min, max, abs, sum, int, float, bool of Python"
 
 
-def items_of(ctx: Builder, what: str, value: Any) -> tuple[Any, ...]:
+def items_of(ctx: Builder, what: str, value: object) -> tuple[Any, ...]:
     """The items of a tuple or of a range of constants."""
     items = as_object(value).constant_items()
     if isinstance(items, range):
@@ -109,7 +110,7 @@ def items_of(ctx: Builder, what: str, value: Any) -> tuple[Any, ...]:
     ctx.fail(f"{what}() takes a tuple, not {describe(value)}", f"e.g. {what}(A.shape)")
 
 
-def extreme(ctx: Builder, fn: Any, args: tuple[Any, ...]) -> Any:
+def extreme(ctx: Builder, fn: Callable[..., object], args: tuple[Any, ...]) -> object:
     """`min` and `max` of scalars."""
     name = fn.__name__
     items = items_of(ctx, name, args[0]) if len(args) == 1 else args

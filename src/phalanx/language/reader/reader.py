@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from phalanx.ir.core import Op
@@ -17,32 +16,26 @@ from phalanx.ir.values import Label, Value
 from phalanx.ir.views import BarrierRef
 from phalanx.language.builder import Agent, Builder, freeze
 from phalanx.language.limits import MAX_DEPTH
-from phalanx.language.objects import Unavailable, as_object, check_arguments, describe, load_scalar, require_condition
+from phalanx.language.objects import (
+    Arguments,
+    Keywords,
+    Unavailable,
+    as_object,
+    check_arguments,
+    describe,
+    load_scalar,
+    require_condition,
+)
 from phalanx.language.operators import cast, dtype_of, is_scalar, is_tile, promote, shape_of
 from phalanx.language.reader.capture import CAPTURES, constant, kind_of
 from phalanx.language.reader.expressions import Combination, Evaluation
+from phalanx.language.reader.frames import Frame
 from phalanx.language.reader.loops import Loops, Unrolled
 from phalanx.language.reader.source import FunctionSource, read_source
 from phalanx.language.reader.state import Key, Path, State, defined_in, merge
 from phalanx.language.structs import Fields, StructValue
 
 MAX_INLINE_DEPTH = 64
-
-
-@dataclass
-class Frame:
-    """One inlined function: its source, where it was called, and how it is left."""
-
-    source: FunctionSource
-    ident: int
-    caller: Location | None
-    label: Label
-    control_depth: int
-    role_depth: int
-    transactions: int
-    returns: list[tuple[Path, Any]] = field(default_factory=list)
-    result: Any = None
-    done: bool = False
 
 
 class Reader(Loops):
@@ -52,8 +45,6 @@ class Reader(Loops):
         super().__init__(ctx)
         ctx.variables = lambda: self.state
         ctx.inline = self.call_function
-        self.frames: list[Frame] = []
-        self.role_depth = 0
 
     @property
     def frame(self) -> Frame:
@@ -61,7 +52,7 @@ class Reader(Loops):
 
     # Functions.
 
-    def call_function(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call_function(self, fn: Callable[..., Any], args: Arguments, kwargs: Keywords) -> object:
         """Inlines a `@px.func` or a struct's method."""
         source = read_source(fn)
         for frame in self.frames:
@@ -85,7 +76,7 @@ class Reader(Loops):
                 arguments[name] = self.default(source, name, parameter)
         return self.run_function(source, arguments, self.ctx.loc)
 
-    def default(self, source: FunctionSource, name: str, parameter: inspect.Parameter) -> Any:
+    def default(self, source: FunctionSource, name: str, parameter: inspect.Parameter) -> object:
         if parameter.kind is parameter.VAR_POSITIONAL:
             return ()
         value = constant(parameter.default)
@@ -94,7 +85,7 @@ class Reader(Loops):
             self.ctx.fail(f"the default of '{name}' in '{source.name}' is {shown}", f"defaults are {CAPTURES}")
         return value
 
-    def run_function(self, source: FunctionSource, arguments: dict[str, Any], caller: Location | None) -> Any:
+    def run_function(self, source: FunctionSource, arguments: dict[str, Any], caller: Location | None) -> object:
         ident = self.ctx.fresh_ident()
         frame = Frame(source, ident, caller, Label(source.name), self.control_depth, self.role_depth, self.transactions)
         base = dict(self.state)
@@ -121,7 +112,7 @@ class Reader(Loops):
         self.state = {key: value for key, value in self.state.items() if key[0] != ident}
         return result
 
-    def meet_returns(self, frame: Frame, ops: list[Op], exits: list[tuple[Path, Any]], base: dict[Key, Any]) -> Any:
+    def meet_returns(self, frame: Frame, ops: list[Op], exits: list[tuple[Path, Any]], base: dict[Key, Any]) -> object:
         """The result of a function with early returns: the paths out of it meet after its scope."""
         name = frame.source.name
         if len({result is None for _, result in exits}) > 1:
@@ -187,7 +178,7 @@ class Reader(Loops):
         for target in node.targets:
             self.bind(target, value)
 
-    def assigned(self, target: ast.expr | None, node: ast.expr) -> Any:
+    def assigned(self, target: ast.expr | None, node: ast.expr) -> object:
         """The right side of an assignment; buffers and barriers made there are named after the target."""
         if (
             isinstance(target, (ast.Tuple, ast.List))
@@ -217,7 +208,7 @@ class Reader(Loops):
         self.ctx.loc = self.locate(node)
         self.bind(node.target, self.binary_operator(node.op, left, right))
 
-    def bind(self, target: ast.expr, value: Any) -> None:
+    def bind(self, target: ast.expr, value: object) -> None:
         """Assigns to a name, a field or a tuple of them. An element of memory is read here: a name holds its value."""
         value = load_scalar(self.ctx, value)
         if isinstance(target, ast.Name):
@@ -237,13 +228,13 @@ class Reader(Loops):
                 "can't assign to this", "assign to names, fields of structs, or tuples of them", loc=self.locate(target)
             )
 
-    def set_variable(self, key: Key, value: Any) -> None:
+    def set_variable(self, key: Key, value: object) -> None:
         self.state[key] = value
         self.assigned_at[key] = self.ctx.loc
         if isinstance(value, Value) and value in self.ctx.products:  # also one that a function gave back
             self.ctx.accumulators[key] = None
 
-    def unpack(self, target: ast.Tuple | ast.List, value: Any) -> None:
+    def unpack(self, target: ast.Tuple | ast.List, value: object) -> None:
         loc = self.locate(target)
         parts = list(target.elts)
         given = as_object(value).unpacked()
@@ -269,7 +260,7 @@ class Reader(Loops):
     def refuse_item(self, target: ast.Subscript) -> None:
         self.ctx.fail("memory is not written by assignment", "use px.store(view, value)", loc=self.locate(target))
 
-    def bind_variable(self, target: ast.expr, value: Any) -> Key:
+    def bind_variable(self, target: ast.expr, value: object) -> Key:
         """Assigns to a name or field; returns its key."""
         self.bind(target, value)
         if isinstance(target, ast.Name):
@@ -303,7 +294,7 @@ class Reader(Loops):
             self.state = merge(self.ctx, paths, "this if", before, defined_in(*arms))
         self.ctx.ops.insert(position, If(cond, freeze(arms[0]), freeze(arms[1]), loc=loc))
 
-    def choose(self, cond: Value, then: Evaluation, orelse: Evaluation, combine: Combination, what: str) -> Any:
+    def choose(self, cond: Value, then: Evaluation, orelse: Evaluation, combine: Combination, what: str) -> object:
         """One of two expressions. Both are evaluated if they only compute, else the chosen one under a branch."""
         before = self.state
         arms: list[list[Op]] = []
@@ -464,7 +455,7 @@ class Reader(Loops):
                 owner.cls.at_role_end(self.ctx, Fields(owner, before), Fields(owner, self.state), where)
 
 
-def role_view(key: Key, value: Any) -> Any:
+def role_view(key: Key, value: object) -> object:
     """What a role sees of a value from outside: register tiles do not cross its boundary."""
     if isinstance(value, Value) and isinstance(value.type, TileType):
         return Unavailable(

@@ -88,7 +88,7 @@ def check_dependent_launch(function: Function) -> None:
         )
 
 
-def check_constant(kernel: Kernel, name: str, value: Any) -> Any:
+def check_constant(kernel: Kernel, name: str, value: object) -> object:
     """Constants are numbers, strings, dtypes, None, tuples of them, functions and structs of the language."""
     found = constant(value)
     if found is None and value is not None:

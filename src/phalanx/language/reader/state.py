@@ -6,21 +6,21 @@ only rebinds keys; where run-time paths meet, keys that differ become mutable IR
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from phalanx.ir.core import Block, Op
 from phalanx.ir.ops.control import Assign, ReadVar
-from phalanx.ir.types import DType, ScalarType
+from phalanx.ir.types import DType, ScalarType, Type
 from phalanx.ir.values import Const, Param, Value, Var, constant_type
 from phalanx.language.builder import Builder, Landing, freeze
-from phalanx.language.objects import KernelObject, Number, Unavailable, describe
+from phalanx.language.objects import KernelObject, Number, Numeric, Unavailable, describe
 from phalanx.language.operators import cast, fits, promote
 from phalanx.language.structs import StructValue
 
-Key = tuple[Any, str]
-State = dict[Key, Any]
+Key = tuple[Hashable, str]
+State = dict[Key, object]
 
 
 class Slot(NamedTuple):
@@ -31,18 +31,20 @@ class Slot(NamedTuple):
 
 
 def slot_name(slot: Slot) -> str:
+    """A slot as messages name it: `x`, or `x[1]` for an element of a tuple."""
     return slot.key[1] + "".join(f"[{i}]" for i in slot.path)
 
 
-def value_at(state: State, slot: Slot) -> Any:
+def value_at(state: State, slot: Slot) -> object:
     """What the state has there."""
     value = state[slot.key]
     for i in slot.path:
+        assert isinstance(value, tuple)
         value = value[i]
     return value
 
 
-def with_slots(state: State, values: Mapping[Slot, Any]) -> State:
+def with_slots(state: State, values: Mapping[Slot, object]) -> State:
     """The variables of these slots, with their new values in place."""
     out: State = {}
     for slot, value in values.items():
@@ -50,14 +52,15 @@ def with_slots(state: State, values: Mapping[Slot, Any]) -> State:
     return out
 
 
-def _replaced(whole: Any, path: tuple[int, ...], value: Any) -> Any:
+def _replaced(whole: object, path: tuple[int, ...], value: object) -> object:
     if not path:
         return value
+    assert isinstance(whole, tuple)
     i, *rest = path
     return (*whole[:i], _replaced(whole[i], tuple(rest), value), *whole[i + 1 :])
 
 
-def same(a: Any, b: Any) -> bool:
+def same(a: object, b: object) -> bool:
     """Whether two front-end values are the same value (not: equal at run time)."""
     if a is b:
         return True
@@ -65,7 +68,7 @@ def same(a: Any, b: Any) -> bool:
         return isinstance(a, Const) and isinstance(b, Const) and a.value == b.value and a.type == b.type
     if type(a) is not type(b):
         return False
-    if isinstance(a, tuple):
+    if isinstance(a, tuple) and isinstance(b, tuple):
         return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
     try:
         return bool(a == b)
@@ -73,32 +76,29 @@ def same(a: Any, b: Any) -> bool:
         return False
 
 
-def is_carriable(value: Any) -> bool:
+def is_carriable(value: object) -> TypeGuard[Numeric]:
     """Whether a run-time cell can hold it."""
     return isinstance(value, Number) or (isinstance(value, Value) and not (isinstance(value, Param) and value.is_array))
 
 
-def common_type(values: list[Any]) -> Any:
+def common_type(values: Sequence[Numeric]) -> Type | None:
     """The type of a cell that is to hold all of `values`; None if there is none. Bare numbers adapt if they fit."""
     typed = [v for v in values if isinstance(v, Value)]
+    numbers = [v for v in values if isinstance(v, Number)]
     if not typed:
-        out: DType | None = None
-        for value in values:
-            dtype = constant_type(value).dtype
-            out = dtype if out is None else promote(out, dtype)
-            if out is None:
-                return None
-        return ScalarType(out)  # type: ignore[arg-type]
+        out: DType | None = constant_type(numbers[0]).dtype
+        for number in numbers[1:]:
+            out = None if out is None else promote(out, constant_type(number).dtype)
+        return None if out is None else ScalarType(out)
     first = typed[0].type
     if any(value.type != first for value in typed[1:]):
         return None
-    numbers = [v for v in values if isinstance(v, Number)]
     if numbers and not isinstance(first, ScalarType):
         return None
     return first if all(adapts(number, first.dtype) for number in numbers) else None
 
 
-def adapts(number: Any, dtype: DType) -> bool:
+def adapts(number: int | float | bool, dtype: DType) -> bool:
     """Whether a bare number can share a cell of `dtype`: it must stay the number that it is."""
     if dtype.is_float:
         return True
@@ -109,7 +109,7 @@ def fits_cell(state: State, entry: State, slot: Slot, cell: Var) -> bool:
     """Whether the state's value, of the same form as at the loop's entry, can go to the cell."""
     value, form = state[slot.key], entry[slot.key]
     for i in slot.path:
-        if not isinstance(value, tuple) or len(value) != len(form):
+        if not isinstance(value, tuple) or not isinstance(form, tuple) or len(value) != len(form):
             return False
         value, form = value[i], form[i]
     return is_carriable(value) and common_type([cell, value]) == cell.type
@@ -130,6 +130,7 @@ class Path:
         return Path(landing, state)
 
     def insert(self, ops: list[Op]) -> None:
+        """Puts instructions at the end of the path."""
         self.landing.body.ops.extend(ops)  # type: ignore[attr-defined]
 
 
@@ -140,18 +141,21 @@ class Exits:
     paths: list[Path] = field(default_factory=list)
 
     def record(self, ctx: Builder, state: State) -> None:
+        """Notes that the path being read leaves here."""
         self.paths.append(Path.at_end(ctx.ops, dict(state)))
 
 
-def to_cell(ctx: Builder, path: Path, var: Var, value: Any) -> None:
+def to_cell(ctx: Builder, path: Path, var: Var, value: object) -> None:
     """Puts an assignment at the end of a path, converting bare numbers."""
+    assert is_carriable(value)
     with ctx.block() as ops:
-        value = cast(ctx, value, var.type.dtype) if isinstance(value, Number) else value
-        ctx.emit(Assign(var, value, loc=ctx.loc))
+        held = value if isinstance(value, Value) else cast(ctx, value, var.type.dtype)
+        ctx.emit(Assign(var, held, loc=ctx.loc))
     path.insert(ops)
 
 
 def key_name(key: Key) -> str:
+    """The name of a variable or field."""
     return key[1]
 
 
@@ -187,6 +191,7 @@ class Meeting:
     structs: dict[tuple[int, ...], StructValue] = field(default_factory=dict)
 
     def state(self) -> State:
+        """The state after the meeting."""
         states = [path.state for path in self.paths]
         out: State = {}
         for key in dict.fromkeys(key for state in states for key in state):
@@ -199,7 +204,7 @@ class Meeting:
                 )
         return {**out, **self.made}
 
-    def value(self, name: str, values: list[Any]) -> Any:
+    def value(self, name: str, values: list[Any]) -> object:
         """What a name stands for after the meeting, given its value on each path."""
         first = values[0]
         if all(same(first, other) for other in values[1:]) and not self.hidden(first):
@@ -220,15 +225,17 @@ class Meeting:
             )
         return self.cell(name, values)
 
-    def hidden(self, value: Any) -> bool:
+    def hidden(self, value: object) -> bool:
         """Whether a value, or a part of it, is defined inside what ends here."""
         return not self.inside.isdisjoint(parts_of(value))
 
-    def listed(self, values: list[Any]) -> str:
+    def listed(self, values: Sequence[object]) -> str:
+        """The kinds of these values, for messages."""
         kinds = list(dict.fromkeys(describe(v) for v in values))
         return " and ".join(kinds) if len(kinds) > 1 else f"{kinds[0]} and another one"
 
-    def cell(self, name: str, values: list[Any]) -> Any:
+    def cell(self, name: str, values: Sequence[Numeric]) -> Value | Unavailable:
+        """A cell that every path assigns to, read where they meet."""
         type_ = common_type(values)
         if type_ is None:
             shown = " and ".join(
@@ -247,7 +254,7 @@ class Meeting:
         self.ctx.emit(ReadVar(var, result, loc=self.ctx.loc))
         return result
 
-    def have_one_form(self, values: list[Any]) -> bool:
+    def have_one_form(self, values: list[Any]) -> TypeGuard[list[KernelObject]]:
         """Whether these are values of one kind that differ in numbers and scalars alone, e.g. in where a view begins."""
         kind, form = type(values[0]), values[0].form()
         return form is not None and all(type(v) is kind and v.form() == form for v in values)
@@ -258,7 +265,7 @@ class Meeting:
         gone = next((part for part in parts if isinstance(part, Unavailable)), None)
         return gone or values[0].with_parts(parts)
 
-    def struct(self, name: str, values: list[Any]) -> Any:
+    def struct(self, name: str, values: list[Any]) -> object:
         """Structs made on the way, of one class: a new one takes their place. Nobody else may hold one of them."""
         first = values[0]
         idents = tuple(v.ident for v in values)
@@ -276,7 +283,7 @@ class Meeting:
         return merged
 
 
-def parts_of(value: Any) -> Iterable[Value]:
+def parts_of(value: object) -> Iterable[Value]:
     """The IR values that a front-end value is made of."""
     if isinstance(value, Value):
         return (value,)
