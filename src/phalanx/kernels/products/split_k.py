@@ -9,7 +9,6 @@ from phalanx.kernels.products.activations import ACTIVATIONS
 from phalanx.kernels.products.operand_recipes import AS_IT_IS, operand_recipe, warn
 from phalanx.kernels.products.split_config import MOST_ROWS, SplitConfig, choose_split
 from phalanx.kernels.products.split_ring import split_ring
-from phalanx.runtime.launch.remembered import remembered
 from phalanx.runtime.launch.replay import remembered
 
 

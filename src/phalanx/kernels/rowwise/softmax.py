@@ -26,7 +26,6 @@ from phalanx.kernels.rowwise.rows import (
 from phalanx.kernels.rowwise.rows_ring import RingConfig
 from phalanx.kernels.rowwise.softmax_ring import launch_softmax_ring
 from phalanx.kernels.rowwise.softmax_terms import finite, softmax_terms, softmax_tile
-from phalanx.runtime.launch.remembered import remembered
 from phalanx.runtime.launch.replay import remembered
 
 
