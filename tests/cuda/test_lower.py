@@ -14,13 +14,14 @@ from phalanx.ir.core import Block, Function
 from phalanx.ir.effects import Effects, Target
 from phalanx.ir.location import Location
 from phalanx.ir.ops.tma import TmaCommit
+from phalanx.markers import attribute
 
 
 @frozen(eq=False)
 class NewInstruction(TmaCommit):
     """An instruction of a later GPU; no mnemonic of its own, so it is not registered."""
 
-    alternative: str | None = None
+    alternative: str | None = attribute(default=None)
 
     def effects(self) -> Effects:
         return Effects(target=Target(minimum=100, alternative=self.alternative))

@@ -21,7 +21,7 @@ from phalanx.ir.engines import Engine
 from phalanx.ir.memory import Storage, memory_owner, unit_of
 from phalanx.ir.ops.control import If, Roles, Scope
 from phalanx.ir.values import constant_of
-from phalanx.ir.views import BarrierArray, BarrierRef, SharedView
+from phalanx.ir.views import BarrierArray, BarrierRef, in_shared
 
 Barrier = tuple[BarrierArray, object]
 """A barrier of an array by its index; None: any of them."""
@@ -87,7 +87,7 @@ class Lifetimes:
             accessed = set()
             reaches = function.cluster_size > 1 and (accesses_peer(effects) or signals_peer(effects))
             for access in effects.accesses:
-                if not isinstance(access.region, SharedView):
+                if not in_shared(access.region):
                     continue
                 unit = unit_of(access.region.buffer)
                 accessed.add(unit)
@@ -102,7 +102,7 @@ class Lifetimes:
         for unit, guards in self._guards.items():
             if any(not any(_may_be_one(guard, wait) for wait in awaited) for guard in guards):
                 pinned.add(unit)  # nobody ever waits for it
-        for buffer in function.buffers:
+        for buffer in function.shared_buffers:
             unit = unit_of(buffer)
             if unit not in pinned and memory_owner(unit) is unit:
                 self.units[unit] = max(self.units.get(unit, 0), buffer.nbytes)
@@ -244,13 +244,13 @@ class _Residues(OpWalk[State]):
 
 def units_touched(effects: Effects) -> set[Storage]:
     """The units of shared memory that an instruction accesses by itself."""
-    return {unit_of(access.region.buffer) for access in effects.accesses if isinstance(access.region, SharedView)}
+    return {unit_of(access.region.buffer) for access in effects.accesses if in_shared(access.region)}
 
 
 def _left_by(effects: Effects) -> Iterator[Residue]:
     """What an instruction leaves of its own accesses."""
     for access in effects.accesses:
-        if isinstance(access.region, SharedView):
+        if in_shared(access.region):
             unit = unit_of(access.region.buffer)
             engine = access.engine
             if access.when is When.GROUP and engine is not None:

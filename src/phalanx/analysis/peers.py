@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from phalanx.ir.core import Function, Op
 from phalanx.ir.effects import Arrival, Complete, Effects, Expect
-from phalanx.ir.views import SharedView
 
 
 def signals_peer(effects: Effects) -> bool:
@@ -16,8 +15,7 @@ def signals_peer(effects: Effects) -> bool:
 def accesses_peer(effects: Effects) -> bool:
     """Data in another CTA's shared memory may be read or written: a multicast, or a view of a named CTA."""
     return any(
-        access.mask is not None or (isinstance(access.region, SharedView) and access.region.cta is not None)
-        for access in effects.accesses
+        access.mask is not None or access.region.peer is not None for access in effects.accesses
     )
 
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from phalanx.analysis.offsets import Loop, Offsets
-from phalanx.ir.memory import may_share_bytes
-from phalanx.ir.views import BarrierArray, GlobalView, SharedBuffer, SharedView, View
-
-Region = GlobalView | SharedView | BarrierArray
-"""A view, or the memory of an array of barriers."""
+from phalanx.ir.memory import Region as Region
+from phalanx.ir.memory import may_be_in_one_memory
+from phalanx.ir.views import View
 
 
 def may_overlap(first: Region, later: Region, offsets: Offsets, crossed: frozenset[Loop] = frozenset()) -> bool:
@@ -17,24 +15,14 @@ def may_overlap(first: Region, later: Region, offsets: Offsets, crossed: frozens
     different arrays. A buffer in another CTA may be this CTA's own (its rank is a run-time value), so `cta` does not
     tell regions apart.
     """
-    if isinstance(first, GlobalView) and isinstance(later, GlobalView):
-        return first.array is later.array and not _apart(first, later, offsets, crossed)
-    if isinstance(first, GlobalView) or isinstance(later, GlobalView):
-        return False
-    if isinstance(first, SharedView) and isinstance(later, SharedView) and first.buffer is later.buffer:
+    if isinstance(first, View) and isinstance(later, View) and first.memory is later.memory:
         return not _apart(first, later, offsets, crossed)
-    return may_share_bytes(_storage(first), _storage(later))
+    return may_be_in_one_memory(first, later)
 
 
 def region_name(region: Region) -> str:
     """What the user calls the memory."""
-    if isinstance(region, GlobalView):
-        return region.array.name
-    return _storage(region).name
-
-
-def _storage(region: SharedView | BarrierArray) -> SharedBuffer | BarrierArray:
-    return region.buffer if isinstance(region, SharedView) else region
+    return region.memory.name
 
 
 def _apart(a: View, b: View, offsets: Offsets, crossed: frozenset[Loop]) -> bool:

@@ -10,9 +10,10 @@ from phalanx.frozen import frozen
 from phalanx.ir.effects import PURE, Effects
 from phalanx.ir.holders import collect, mapped_fields, operand_fields, storage_of, values_in
 from phalanx.ir.location import NOWHERE, Location
+from phalanx.ir.spaces import SHARED
 from phalanx.ir.traits import Traits
 from phalanx.ir.values import Param, Value, Var
-from phalanx.ir.views import BarrierArray, SharedBuffer
+from phalanx.ir.views import BarrierArray, Buffer, SharedBuffer
 from phalanx.markers import Kind, fields_of, source
 
 Instruction = TypeVar("Instruction", bound="Op")
@@ -142,7 +143,7 @@ class Function:
     warps: int
     cluster: tuple[int, int, int]
     exit_sync: bool
-    buffers: tuple[SharedBuffer, ...]
+    buffers: tuple[Buffer, ...]
     barriers: tuple[BarrierArray, ...]
     body: Block
     loc: Location = NOWHERE
@@ -152,11 +153,18 @@ class Function:
 
     @property
     def cluster_size(self) -> int:
+        """The number of CTAs of a cluster."""
         x, y, z = self.cluster
         return x * y * z
 
     def walk(self) -> Iterator[Op]:
+        """Every instruction, outer before inner."""
         return self.body.walk()
+
+    @property
+    def shared_buffers(self) -> tuple[SharedBuffer, ...]:
+        """Its buffers in shared memory, in the order of their declaration."""
+        return tuple(buffer for buffer in self.buffers if buffer.space is SHARED)  # type: ignore[misc]
 
 
 _BLOCK_FIELDS: dict[type, tuple[str, ...]] = {}

@@ -11,6 +11,7 @@ from enum import Enum
 
 from phalanx.frozen import frozen
 from phalanx.ir.engines import Engine, Executor
+from phalanx.ir.spaces import FenceKind as FenceKind
 from phalanx.ir.values import Value
 from phalanx.ir.views import BarrierArray, BarrierRef, View
 
@@ -166,16 +167,6 @@ class Lifecycle:
     life: Life
     barrier: BarrierArray
     index: Value | None = None
-
-
-class FenceKind(Enum):
-    """Fences by what they order."""
-
-    PROXY_CTA = "proxy.async.shared::cta"
-    PROXY_CLUSTER = "proxy.async.shared::cluster"
-    PROXY_GLOBAL = "proxy.async.global"
-    ACQ_REL_CLUSTER = "acq_rel.cluster"
-    BARRIER_INIT = "mbarrier_init.release.cluster"
 
 
 class GroupAction(Enum):

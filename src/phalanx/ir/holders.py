@@ -15,7 +15,7 @@ from phalanx.ir.values import Value
 from phalanx.markers import Kind, fields_of
 
 if TYPE_CHECKING:
-    from phalanx.ir.views import BarrierArray, SharedBuffer
+    from phalanx.ir.views import BarrierArray, Buffer
 
 Item = TypeVar("Item")
 Self = TypeVar("Self", bound="Holder")
@@ -52,7 +52,7 @@ class Holder:
             collect(getattr(self, name), found)
         return found
 
-    def storage(self) -> Iterator[SharedBuffer | BarrierArray]:
+    def storage(self) -> Iterator[Buffer | BarrierArray]:
         """The buffers and arrays of barriers that it names."""
         return storage_of(self)
 

@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from phalanx.frozen import frozen
-from phalanx.ir.views import BarrierArray, SharedBuffer
+from phalanx.ir.values import Param
+from phalanx.ir.views import BarrierArray, Buffer, View
 
-Storage = SharedBuffer | BarrierArray
+Storage = Buffer | BarrierArray
+Region = View | BarrierArray
+"""A view, or the memory of an array of barriers."""
 
 
 def memory_owner(item: Storage) -> Storage:
@@ -22,7 +25,7 @@ def memory_owner(item: Storage) -> Storage:
 
 
 def unit_of(item: Storage) -> Storage:
-    """The same as far as the user asked for it."""
+    """The buffer or barrier array whose memory this one took over because the user asked for that, or itself."""
     while item.reuse is not None and not _is_chosen(item):
         item = item.reuse
     return item
@@ -31,7 +34,7 @@ def unit_of(item: Storage) -> Storage:
 def lane_of(item: Storage) -> Storage:
     """The first unit of its lane."""
     unit = unit_of(item)
-    while isinstance(unit, SharedBuffer) and unit.after is not None:
+    while isinstance(unit, Buffer) and unit.after is not None:
         unit = unit_of(unit.after)
     return unit
 
@@ -41,6 +44,22 @@ def may_share_bytes(a: Storage, b: Storage) -> bool:
     if memory_owner(a) is not memory_owner(b):
         return False
     return unit_of(a) is unit_of(b) or lane_of(a) is not lane_of(b)
+
+
+def unit_of_region(region: Region) -> Param | Storage:
+    """The memory of a region as the user sees it: an array, or the unit that a buffer belongs to."""
+    memory = region.memory
+    return memory if isinstance(memory, Param) else unit_of(memory)
+
+
+def may_be_in_one_memory(a: Region, b: Region) -> bool:
+    """Whether the memories of two regions may have bytes in common; different arrays are taken to have none."""
+    if a.space is not b.space:
+        return False
+    first, second = a.memory, b.memory
+    if isinstance(first, Param) or isinstance(second, Param):
+        return first is second
+    return may_share_bytes(first, second)
 
 
 @frozen
@@ -62,7 +81,7 @@ def pieces(items: Iterable[Storage], sizes: Mapping[Storage, int], alignments: M
 
     def start(item: Storage) -> int:
         unit = unit_of(item)
-        if not isinstance(unit, SharedBuffer) or unit.after is None:
+        if not isinstance(unit, Buffer) or unit.after is None:
             return 0
         before = unit_of(unit.after)
         end = start(before) + max(sizes[part] for part in units[before])
@@ -78,4 +97,4 @@ def pieces(items: Iterable[Storage], sizes: Mapping[Storage, int], alignments: M
 
 
 def _is_chosen(item: Storage) -> bool:
-    return isinstance(item, SharedBuffer) and bool(item.why)
+    return isinstance(item, Buffer) and bool(item.why)

@@ -30,7 +30,7 @@ from phalanx.ir.ops.control import (
 from phalanx.ir.ops.tile import Combine
 from phalanx.ir.types import DType
 from phalanx.ir.values import Const, Label, Param, Value, Var, constant_type
-from phalanx.ir.views import BarrierArray, SharedBuffer
+from phalanx.ir.views import BarrierArray, Buffer
 from phalanx.markers import Kind, kind_of
 
 SOURCE_COLUMN = 84
@@ -91,19 +91,18 @@ class _Printer:
         self.lines.append(f"  warps {function.warps}{cluster}{crowd}{opted_out}{', pdl' * function.pdl}")
         for buffer in function.buffers:
             shape = ", ".join(map(str, buffer.shape))
-            self.lines.append(
-                f"  shared {self._name(buffer)}: {buffer.dtype}[{shape}], {buffer.nbytes} bytes{self._reuse(buffer)}"
-            )
+            what = f"{buffer.dtype}[{shape}], {buffer.nbytes} bytes{self._reuse(buffer)}"
+            self.lines.append(f"  {buffer.space.name} {self._name(buffer)}: {what}")
         for barrier in function.barriers:
             count = "counted" if barrier.count is None else f"count {barrier.count}"
             flags = ", checked=False" * (not barrier.checked) + ", init=False" * (not barrier.init)
             self.lines.append(f"  barrier {self._name(barrier)}[{barrier.n}]: {count}{flags}{self._reuse(barrier)}")
 
-    def _reuse(self, storage: SharedBuffer | BarrierArray) -> str:
+    def _reuse(self, storage: Buffer | BarrierArray) -> str:
         if storage.reuse is None:
             return ""
         text = f", reuses {self._name(storage.reuse)}"
-        if isinstance(storage, SharedBuffer) and storage.why:
+        if isinstance(storage, Buffer) and storage.why:
             behind = "" if storage.after is None else f" behind {self._name(storage.after)}"
             text += f"{behind}: {storage.why}"
         return text
@@ -234,7 +233,7 @@ class _Printer:
                 return self._value(item)
             case Holder():
                 return item.text(self._item)
-            case SharedBuffer() | BarrierArray() | Label():
+            case Buffer() | BarrierArray() | Label():
                 return self._name(item)
             case str():
                 return '"' + item.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
@@ -267,11 +266,11 @@ class _Printer:
     def _target(self, label: Label) -> str:
         return f" {self._name(label)}" if label in self.targets else ""
 
-    def _name(self, thing: Value | SharedBuffer | BarrierArray | Label) -> str:
+    def _name(self, thing: Value | Buffer | BarrierArray | Label) -> str:
         """A name no other thing has: the user's, with a number where it is taken."""
         name = self.names.get(thing)
         if name is None:
-            memory = isinstance(thing, (SharedBuffer, BarrierArray)) or (
+            memory = isinstance(thing, (Buffer, BarrierArray)) or (
                 isinstance(thing, Param) and thing.is_array
             )
             prefix = "" if memory else "@" if isinstance(thing, Label) else "$" if isinstance(thing, Var) else "%"

@@ -20,9 +20,10 @@ from phalanx.ir.location import Location
 from phalanx.ir.ops import cluster, control, gather, mbarrier, memory, tile, tma
 from phalanx.ir.ops.control import Assign, Break, Continue, For, Leave, ReadVar, Role, Roles, Scope, While
 from phalanx.ir.ops.mbarrier import MAX_COUNT, BarrierInit
+from phalanx.ir.spaces import Home, Space
 from phalanx.ir.types import ArrayType, DType, ScalarType, TileType, bool_, i32
 from phalanx.ir.values import Const, Label, Param, Value, Var, constant_of
-from phalanx.ir.views import BarrierArray, GlobalView, SharedView, View
+from phalanx.ir.views import BarrierArray, View, in_shared
 
 
 def verify(function: Function) -> None:
@@ -33,6 +34,7 @@ def verify(function: Function) -> None:
     for barrier in function.barriers:
         if barrier.count is not None:
             _check_count(barrier.count, barrier.loc)
+    _check_buffers(function)
     assigned = {op.var for op in function.walk() if isinstance(op, Assign)}
     _Verifier(function, assigned).block(function.body, set(function.params), _Enclosing())
 
@@ -44,6 +46,24 @@ def internal(message: str, loc: Location) -> NoReturn:
         location=loc,
         remedy="this is a bug in phalanx, not in the kernel: please report it with the kernel's source",
     )
+
+
+def _check_buffers(function: Function) -> None:
+    """Buffers share memory within one space, and a CTA has as much of each space as they need together."""
+    used: dict[Space, int] = {}
+    for buffer in function.buffers:
+        if buffer.reuse is None:
+            used[buffer.space] = used.get(buffer.space, 0) + buffer.nbytes
+        elif buffer.reuse.space is not buffer.space:
+            internal(f"{buffer.space.name} buffer '{buffer.name}' reuses {buffer.reuse.space.name} memory", buffer.loc)
+        capacity = buffer.space.capacity
+        if capacity is not None and used.get(buffer.space, 0) > capacity:
+            raise Error(
+                f"{function.name} needs {used[buffer.space]:,} bytes of {buffer.space.name} memory with "
+                f"'{buffer.name}'; a CTA has {capacity:,}",
+                location=buffer.loc,
+                remedy="use fewer or smaller buffers, or let one reuse= the memory of another",
+            )
 
 
 @frozen
@@ -224,7 +244,7 @@ class _Verifier:
             )
 
     def _view(self, view: View, op: Op) -> None:
-        rank = view.array_type.rank if isinstance(view, GlobalView) else len(view.buffer.shape)
+        rank = len(view.sizes)
         if len(view.offsets) != rank or len(view.extents) != rank or not set(view.kept) <= set(range(rank)):
             internal("a view does not fit the rank of its memory", op.loc)
         dropped = set(range(rank)) - set(view.kept)
@@ -235,20 +255,23 @@ class _Verifier:
         for axis, offset in enumerate(view.offsets):
             if axis != view.index_axis and not _is_integer(offset):
                 internal(f"offset {offset!r} of a view is not an integer", op.loc)
-        if isinstance(view, SharedView):
-            self._shared_view(view, op)
+        if view.space.home is Home.CTA and view.memory not in self.function.buffers:
+            internal(f"{view.space.name} buffer '{view.memory.name}' is not declared", op.loc)
+        if not view.space.masked:
+            self._inside(view, op)
+        if view.peer is not None:
+            self._peer(view.peer, op)
 
-    def _shared_view(self, view: SharedView, op: Op) -> None:
-        buffer = view.buffer
-        if buffer not in self.function.buffers:
-            internal(f"shared buffer '{buffer.name}' is not declared", op.loc)
-        for axis, (offset, extent, size) in enumerate(zip(view.offsets, view.extents, buffer.shape, strict=True)):
+    def _inside(self, view: View, op: Op) -> None:
+        """A box of memory without edge masks lies in it, as far as constants say."""
+        space = view.space.name
+        for axis, (offset, extent, size) in enumerate(zip(view.offsets, view.extents, view.sizes, strict=True)):
             start = constant_of(offset)
-            if axis == view.index_axis:
+            if axis == view.index_axis or size is None:
                 continue  # any number of rows, each of them anywhere
             if extent <= size and (start is None or 0 <= start <= size - extent):
                 continue
-            where = f"axis {axis} of shared buffer '{buffer.name}' (size {size})"
+            where = f"axis {axis} of {space} buffer '{view.memory.name}' (size {size})"
             if axis not in view.kept:
                 message = f"index {start} is outside {where}"
             elif start is None:
@@ -259,19 +282,20 @@ class _Verifier:
                 message = f"slice {start}:{start + extent} is past the end of {where}"
             raise Error(
                 message, location=op.loc, kind="out-of-bounds",
-                remedy="shared memory has no edge masks: stay inside the buffer",
+                remedy=f"{space} memory has no edge masks: stay inside the buffer",
             )
-        if view.cta is not None:
-            _check_scalar_integer(view.cta, "the CTA of .at()", op)
-            cta = constant_of(view.cta)
-            if cta is not None and not 0 <= cta < self.function.cluster_size:
-                raise Error(
-                    f".at({cta}) names a CTA outside the cluster of {_plural(self.function.cluster_size, 'CTA')}",
-                    location=op.loc,
-                    kind="out-of-bounds",
-                    remedy=f"ranks are 0 to {self.function.cluster_size - 1}; "
-                    "give the kernel a larger cluster= if more are meant",
-                )
+
+    def _peer(self, rank: Value, op: Op) -> None:
+        """The CTA that a view names is one of the cluster's."""
+        _check_scalar_integer(rank, "the CTA of .at()", op)
+        cta, size = constant_of(rank), self.function.cluster_size
+        if cta is not None and not 0 <= cta < size:
+            raise Error(
+                f".at({cta}) names a CTA outside the cluster of {_plural(size, 'CTA')}",
+                location=op.loc,
+                kind="out-of-bounds",
+                remedy=f"ranks are 0 to {size - 1}; give the kernel a larger cluster= if more are meant",
+            )
 
 
 def _check_named(effects: Effects, op: Op) -> None:
@@ -476,7 +500,7 @@ def _check_copy(op: tma.TmaLoad | tma.TmaStore | tma.TmaReduce) -> None:
             remedy="both sides of a copy have the same shape",
         )
     shared = op.dst if isinstance(op, tma.TmaLoad) else op.src
-    assert isinstance(shared, SharedView)
+    assert in_shared(shared)
     if shared.cta is not None:
         raise Error(
             f"{op.mnemonic} of another CTA's shared memory",

@@ -1,41 +1,64 @@
-"""Regions of memory that instructions name: global views, shared buffers and their views, barriers."""
+"""Regions of memory that instructions name: arrays, buffers and their views, barriers.
+
+Which memory a view is of, its space says (`ir/spaces.py`); the classes differ only in what they hold.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from math import prod
+from typing import Any, ClassVar, TypeGuard, TypeVar
 
 from phalanx.frozen import frozen
 from phalanx.ir.holders import Holder
 from phalanx.ir.location import NOWHERE, Location
+from phalanx.ir.spaces import GLOBAL, SHARED, Space
 from phalanx.ir.types import ArrayType, DType
 from phalanx.ir.values import Param, Value, constant_of
 from phalanx.markers import attribute, operand, storage
 
+AnyView = TypeVar("AnyView", bound="View")
+Show = Callable[[object], str]
+"""Gives the text of a part in a listing."""
+
 
 @frozen(eq=False, repr=False)
-class SharedBuffer:
-    """A static buffer in the shared memory of every CTA. `reuse`: take over the memory of that buffer or barrier array.
+class Buffer:
+    """A static buffer in the memory of every CTA, in the space that its class names.
 
-    With `why`, the compiler chose to; then `after` may name a buffer behind which this one lies in that memory.
+    `reuse`: take over the memory of that buffer or barrier array. With `why`, the compiler chose to; then `after` may name
+    a buffer behind which this one lies in that memory.
     """
+
+    space: ClassVar[Space]
 
     name: str
     shape: tuple[int, ...]
     dtype: DType
     loc: Location = NOWHERE
-    reuse: SharedBuffer | BarrierArray | None = None
+    reuse: Buffer | BarrierArray | None = None
     why: str = ""
-    after: SharedBuffer | None = None
+    after: Buffer | None = None
 
     @property
     def nbytes(self) -> int:
+        """The bytes of its elements."""
         return prod(self.shape) * self.dtype.itemsize
+
+
+@frozen(eq=False, repr=False)
+class SharedBuffer(Buffer):
+    """A static buffer in the shared memory of every CTA."""
+
+    space: ClassVar[Space] = SHARED
 
 
 @frozen(eq=False, repr=False)
 class BarrierArray:
     """`n` mbarriers of every CTA. `count` is what the user wrote, None where the compiler is to count the arrivals."""
+
+    space: ClassVar[Space] = SHARED
 
     name: str
     n: int
@@ -43,7 +66,7 @@ class BarrierArray:
     init: bool = True
     checked: bool = True
     loc: Location = NOWHERE
-    reuse: SharedBuffer | BarrierArray | None = None
+    reuse: Buffer | BarrierArray | None = None
     each: int | None = None
     """Arrivals of each CTA that signals it, as a user wrote who leaves the number of those CTAs to the compiler."""
     exchange: bool = False
@@ -58,91 +81,145 @@ class BarrierArray:
 
     @property
     def nbytes(self) -> int:
+        """The bytes that its barriers take of shared memory."""
         return 8 * self.n
+
+    @property
+    def memory(self) -> BarrierArray:
+        """Itself: as a region of memory it is whole."""
+        return self
+
+
+class View(Holder):
+    """A box of memory: one offset and one extent per axis of an array or a buffer.
+
+    `kept` lists the axes that form the view's shape, in its order; the others were indexed by an integer and have extent 1.
+    At most one offset may be a rank-1 tile of indices: the rows it names.
+    """
+
+    __slots__ = ()
+
+    offsets: tuple[Value, ...]
+    extents: tuple[int, ...]
+    kept: tuple[int, ...]
+
+    @property
+    def space(self) -> Space:
+        """The kind of memory that it is in."""
+        raise NotImplementedError(f"{type(self).__name__} does not say in which space it is")
+
+    @property
+    def memory(self) -> Param | Buffer:
+        """The array or buffer that it is a box of."""
+        raise NotImplementedError(f"{type(self).__name__} does not say what it is a box of")
+
+    @property
+    def sizes(self) -> tuple[int | None, ...]:
+        """The size of that memory along each axis; None where only a run knows it."""
+        raise NotImplementedError(f"{type(self).__name__} does not say how large its memory is")
+
+    @property
+    def peer(self) -> Value | None:
+        """The rank of the CTA whose memory is meant; None for the executing CTA's own, or where all share one."""
+        return None
+
+    @property
+    def dtype(self) -> DType:
+        """The type of its elements."""
+        raise NotImplementedError(f"{type(self).__name__} does not say what its elements are")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The extents of the axes that it keeps, in its order."""
+        return tuple(self.extents[axis] for axis in self.kept)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of its elements, those outside an array included."""
+        return prod(self.extents) * self.dtype.itemsize
+
+    @property
+    def index_axis(self) -> int | None:
+        """The axis whose offset is a tile of indices, if any."""
+        return next((axis for axis, offset in enumerate(self.offsets) if offset.type.shape), None)  # type: ignore[union-attr]
+
+    @property
+    def run_time_length(self) -> Value | None:
+        """How much of the first axis is meant, where only a run knows it."""
+        return None
+
+    def replaced(self: AnyView, **changes: Any) -> AnyView:
+        """The same with some of its fields changed: other offsets, extents or axes, another CTA."""
+        return dataclasses.replace(self, **changes)  # type: ignore[type-var]
+
+    def text(self, show: Show) -> str:
+        """Itself in a listing: `X[%m:+64, 0:32]`, `s.at(%rank)[0:32].T`; a whole buffer has no brackets."""
+        name = show(self.memory) + ("" if self.peer is None else f".at({show(self.peer)})")
+        axes = [self._axis_text(axis, show) for axis in range(len(self.offsets))]
+        box = "" if axes and all(axis == ":" for axis in axes) else f"[{', '.join(axes)}]"
+        if list(self.kept) == sorted(self.kept):
+            return name + box
+        return name + box + (".T" if len(self.kept) == 2 else f".permute{self.kept}")
+
+    def _axis_text(self, axis: int, show: Show) -> str:
+        offset, extent = self.offsets[axis], self.extents[axis]
+        if self.run_time_length is not None and axis == self.kept[0]:
+            return f"{show(offset)}:+{show(self.run_time_length)}"
+        start = constant_of(offset)
+        if axis not in self.kept:
+            return show(offset)
+        if start == 0 and extent == self.sizes[axis]:
+            return ":"
+        if offset.type.shape:  # type: ignore[union-attr]
+            return show(offset)
+        if start is not None:
+            return f"{start}:{int(start) + extent}"
+        return f"{show(offset)}:+{extent}"
 
 
 @frozen
-class GlobalView(Holder):
-    """A box of a global array: one offset and one extent per array axis.
-
-    `kept` lists the axes that form the view's shape; the others were indexed by an integer and have extent 1. At most one
-    offset may be a rank-1 i32 tile: the rows it names.
-    """
+class GlobalView(View):
+    """A box of a global array, whose edges are masked."""
 
     array: Param = operand()
     offsets: tuple[Value, ...] = operand()
     extents: tuple[int, ...] = attribute()
     kept: tuple[int, ...] = attribute()
 
+    space: ClassVar[Space] = GLOBAL  # type: ignore[misc]
+
+    @property
+    def memory(self) -> Param:
+        """The array."""
+        return self.array
+
+    @property
+    def sizes(self) -> tuple[int | None, ...]:
+        """Only a run knows them."""
+        return (None,) * self.array_type.rank
+
     @property
     def array_type(self) -> ArrayType:
+        """The type of the array, with the facts that specialise the kernel."""
         assert isinstance(self.array.type, ArrayType)
         return self.array.type
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        return tuple(self.extents[axis] for axis in self.kept)
-
-    @property
     def dtype(self) -> DType:
+        """The type of the array's elements."""
         return self.array_type.dtype
-
-    @property
-    def nbytes(self) -> int:
-        return prod(self.extents) * self.dtype.itemsize
-
-    @property
-    def index_axis(self) -> int | None:
-        """The axis whose offset is a tile of indices, if any."""
-        return _index_axis(self.offsets)
-
-    def text(self, show: Callable[[object], str]) -> str:
-        """Itself in a listing: `X[%m:+64, 0:32]`."""
-        axes = [
-            _axis_text(show, offset, extent, None, axis in self.kept)
-            for axis, (offset, extent) in enumerate(zip(self.offsets, self.extents, strict=True))
-        ]
-        return show(self.array) + f"[{', '.join(axes)}]" + _permutation_text(self.kept)
-
-
-def _axis_text(
-    show: Callable[[object], str], offset: Value, extent: int, size: int | None, kept: bool, length: Value | None = None
-) -> str:
-    """One axis of a box in a listing; `size` is that of the memory along it, None where only a run knows it."""
-    if length is not None:
-        return f"{show(offset)}:+{show(length)}"
-    start = constant_of(offset)
-    if not kept:
-        return show(offset)
-    if start == 0 and extent == size:
-        return ":"
-    if offset.type.shape:  # type: ignore[union-attr]
-        return show(offset)
-    if start is not None:
-        return f"{start}:{int(start) + extent}"
-    return f"{show(offset)}:+{extent}"
-
-
-def _permutation_text(kept: tuple[int, ...]) -> str:
-    if list(kept) == sorted(kept):
-        return ""
-    return ".T" if len(kept) == 2 else f".permute{kept}"
-
-
-def _index_axis(offsets: tuple[Value, ...]) -> int | None:
-    return next((axis for axis, offset in enumerate(offsets) if offset.type.shape), None)  # type: ignore[union-attr]
 
 
 @frozen
-class SharedView(Holder):
-    """A box of a shared buffer. `kept` lists the buffer's axes in the view's order (a permutation is a transpose).
+class BufferView(View):
+    """A box of a buffer in the memory of a CTA. A permutation of the axes in `kept` is a transpose.
 
-    `cta` is the rank whose memory is meant, None for the own CTA. At most one offset may be a rank-1 tile of indices: the
-    rows it names, of all that the buffer has along that axis. With `length`, known at run time, only so many of the view's
-    first axis are meant; its extent is how many there may be.
+    `cta` is the rank whose memory is meant, None for the own CTA. Rows that a tile of indices names are of all that the
+    buffer has along that axis. With `length`, known at run time, only so many of the view's first axis are meant; its
+    extent is how many there may be.
     """
 
-    buffer: SharedBuffer = storage()
+    buffer: Buffer = storage()
     offsets: tuple[Value, ...] = operand()
     extents: tuple[int, ...] = attribute()
     kept: tuple[int, ...] = attribute()
@@ -150,32 +227,43 @@ class SharedView(Holder):
     length: Value | None = operand(default=None)
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        return tuple(self.extents[axis] for axis in self.kept)
+    def space(self) -> Space:
+        """The buffer's."""
+        return self.buffer.space
+
+    @property
+    def memory(self) -> Buffer:
+        """The buffer."""
+        return self.buffer
+
+    @property
+    def sizes(self) -> tuple[int | None, ...]:
+        """The buffer's shape."""
+        return self.buffer.shape
+
+    @property
+    def peer(self) -> Value | None:
+        """The rank whose memory is meant, if the view names one."""
+        return self.cta
+
+    @property
+    def run_time_length(self) -> Value | None:
+        """How much of the first axis is meant, where only a run knows it."""
+        return self.length
 
     @property
     def dtype(self) -> DType:
+        """The type of the buffer's elements."""
         return self.buffer.dtype
 
-    @property
-    def nbytes(self) -> int:
-        return prod(self.extents) * self.dtype.itemsize
 
-    @property
-    def index_axis(self) -> int | None:
-        """The axis whose offset is a tile of indices, if any."""
-        return _index_axis(self.offsets)
+@frozen
+class SharedView(BufferView):
+    """A box of a shared buffer."""
 
-    def text(self, show: Callable[[object], str]) -> str:
-        """Itself in a listing: `stages[%stage]`, `s.at(%rank)[0:32].T`; a whole buffer has no brackets."""
-        name = show(self.buffer) + ("" if self.cta is None else f".at({show(self.cta)})")
-        boxes = zip(self.offsets, self.extents, self.buffer.shape, strict=True)
-        axes = [
-            _axis_text(show, offset, extent, size, axis in self.kept, self.length if axis in self.kept[:1] else None)
-            for axis, (offset, extent, size) in enumerate(boxes)
-        ]
-        box = "" if axes and all(axis == ":" for axis in axes) else f"[{', '.join(axes)}]"
-        return name + box + _permutation_text(self.kept)
+    buffer: SharedBuffer = storage()
+
+    space: ClassVar[Space] = SHARED  # type: ignore[misc]
 
 
 @frozen
@@ -185,10 +273,17 @@ class BarrierRef(Holder):
     barrier: BarrierArray = storage()
     index: Value = operand()
 
-    def text(self, show: Callable[[object], str]) -> str:
+    def text(self, show: Show) -> str:
         """Itself in a listing: the one barrier of an array without its index."""
         whole = self.barrier.n == 1 and constant_of(self.index) == 0
         return show(self.barrier) + ("" if whole else f"[{show(self.index)}]")
 
 
-View = GlobalView | SharedView
+def in_global(item: object) -> TypeGuard[GlobalView]:
+    """Whether it is a view of global memory."""
+    return isinstance(item, View) and item.space is GLOBAL
+
+
+def in_shared(item: object) -> TypeGuard[SharedView]:
+    """Whether it is a view of shared memory, this CTA's or a peer's."""
+    return isinstance(item, View) and item.space is SHARED

@@ -18,7 +18,7 @@ from phalanx.ir.ops.control import BlockId, NumBlocks
 from phalanx.ir.ops.memory import Extent
 from phalanx.ir.types import I32, ScalarType
 from phalanx.ir.values import Const, Param, Value
-from phalanx.ir.views import BarrierArray, SharedBuffer
+from phalanx.ir.views import BarrierArray, Buffer
 from phalanx.language.affine import Affine, atom, constant
 from phalanx.language.limits import MAX_WORK, check_tiles
 from phalanx.markers import block
@@ -49,7 +49,7 @@ class Builder:
     loc: Location = NOWHERE
     ops: list[Op] = field(default_factory=list)
     entry: list[Op] = field(default_factory=list)
-    buffers: list[SharedBuffer] = field(default_factory=list)
+    buffers: list[Buffer] = field(default_factory=list)
     barriers: list[BarrierArray] = field(default_factory=list)
     loop_depth: int = 0
     name_hint: str = ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Hashable, Iterable
 from typing import TypeGuard
 
@@ -11,7 +10,7 @@ from phalanx.ir.core import values_in
 from phalanx.ir.ops.memory import Load
 from phalanx.ir.types import ArrayType, DType, ScalarType, TileType, i32, i64
 from phalanx.ir.values import Param, Value, constant_of
-from phalanx.ir.views import GlobalView, SharedBuffer, SharedView
+from phalanx.ir.views import GlobalView, SharedBuffer, SharedView, View, in_shared
 from phalanx.language.builder import Builder, operand
 from phalanx.language.objects import (
     OBJECTS_OF_TYPES,
@@ -34,13 +33,12 @@ from phalanx.language.requirements import is_constant_integer
 class ViewValue(KernelObject):
     """A view of global or shared memory. A view of rank 0 stands for the element itself where a value is needed."""
 
-    view: GlobalView | SharedView
+    view: View
     is_memory = True
 
     @property
     def kind_name(self) -> str:
-        where = "global" if isinstance(self.view, GlobalView) else "shared"
-        return f"a view of {where} memory"
+        return f"a view of {self.view.space.name} memory"
 
     @attribute
     def shape(self, ctx: Builder) -> tuple[int, ...]:
@@ -60,14 +58,14 @@ class ViewValue(KernelObject):
     @attribute
     def T(self, ctx: Builder) -> ViewValue:
         """The axes of a shared view in reverse order."""
-        if isinstance(self.view, GlobalView):
+        if self.view.space.is_common:
             ctx.fail("a view of global memory has no transpose", "load it and transpose the tile: px.load(view).T")
-        return ViewValue(dataclasses.replace(self.view, kept=tuple(reversed(self.view.kept))))
+        return ViewValue(self.view.replaced(kept=tuple(reversed(self.view.kept))))
 
     @method
     def at(self, ctx: Builder, cta: object) -> ViewValue:
         """The same region in the shared memory of CTA `cta` of the cluster."""
-        if isinstance(self.view, GlobalView):
+        if self.view.space.is_common:
             ctx.fail(
                 ".at(cta) is for shared memory, this is a view of global memory",
                 "global memory is the same for all CTAs: leave .at away",
@@ -79,7 +77,7 @@ class ViewValue(KernelObject):
                 f".at({rank}) is outside the cluster of {size} CTA{'s' if size > 1 else ''}",
                 f"ranks run from 0 to {size - 1}; the cluster is set by @px.kernel(cluster=...)",
             )
-        return ViewValue(dataclasses.replace(self.view, cta=operand(rank)))
+        return ViewValue(self.view.replaced(cta=operand(rank)))
 
     def member(self, ctx: Builder, name: str) -> object:
         """An attribute of the view, or of the element that a view of rank 0 stands for: ``X[1].to(px.i32)``."""
@@ -101,7 +99,7 @@ class ViewValue(KernelObject):
 
     def storage(self) -> SharedBuffer | None:
         """The buffer of a shared view."""
-        return self.view.buffer if isinstance(self.view, SharedView) else None
+        return self.view.buffer if in_shared(self.view) else None
 
     def held(self) -> Iterable[Value]:
         """The values that say where it begins and in which CTA."""
@@ -109,7 +107,7 @@ class ViewValue(KernelObject):
 
     def form(self) -> Hashable | None:
         """The view without its offsets, unless a tile of indices is one of them."""
-        return None if self.view.index_axis is not None else dataclasses.replace(self.view, offsets=())
+        return None if self.view.index_axis is not None else self.view.replaced(offsets=())
 
     def parts(self) -> tuple[object, ...]:
         """Its offsets."""
@@ -117,7 +115,7 @@ class ViewValue(KernelObject):
 
     def with_parts(self, parts: tuple[object, ...]) -> ViewValue:
         """The view at other offsets."""
-        return ViewValue(dataclasses.replace(self.view, offsets=tuple(map(operand, parts))))
+        return ViewValue(self.view.replaced(offsets=tuple(map(operand, parts))))
 
     def subscript(self, ctx: Builder, index: Arguments) -> ViewValue | RunTimeRegion:
         """A part of the view: integers drop an axis, slices keep it."""
@@ -132,7 +130,7 @@ class ViewValue(KernelObject):
         length = None
         for position, axis in enumerate(view.kept):
             item = index[position] if position < len(index) else Slice(None, None, None)
-            if not kept and isinstance(view, SharedView) and (found := run_time_extent(ctx, item)) is not None:
+            if not kept and in_shared(view) and (found := run_time_extent(ctx, item)) is not None:
                 assert isinstance(item, Slice)
                 first, length = (0 if item.start is None else item.start), found
                 item = Slice(first, view.extents[axis], None)
@@ -152,7 +150,7 @@ class ViewValue(KernelObject):
                     continue
                 ctx.fail("rows named by an index tile can't be indexed again", "index the index tile, or load first")
             if isinstance(start, int) and (start < 0 or start + extent > view.extents[axis]):
-                where = f"shared buffer '{view.buffer.name}'" if isinstance(view, SharedView) else "the view"
+                where = "the view" if view.space.is_common else f"{view.space.name} buffer '{view.memory.name}'"
                 shown = f"slice {start}:{start + extent}" if keep else f"index {start}"
                 ctx.fail(
                     f"{shown} is outside axis {position} of {where}, which has size {view.extents[axis]}",
@@ -165,21 +163,21 @@ class ViewValue(KernelObject):
                 kept.append(axis)
         if sum(is_tile(offset) for offset in offsets) > 1:
             ctx.fail("more than one index tile in a subscript", "only one axis can be indexed by a tile")
-        part = dataclasses.replace(view, offsets=tuple(offsets), extents=tuple(extents), kept=tuple(kept))
+        part = view.replaced(offsets=tuple(offsets), extents=tuple(extents), kept=tuple(kept))
         if length is not None:
-            assert isinstance(part, SharedView)
-            return RunTimeRegion(dataclasses.replace(part, length=operand(length)))
+            assert in_shared(part)
+            return RunTimeRegion(part.replaced(length=operand(length)))
         return ViewValue(part)
 
     def check_whole(self, ctx: Builder, axis: int) -> None:
         """Along an axis that an index tile goes into, a view has all of a shared buffer, and no other index tile."""
         view = self.view
-        if isinstance(view, GlobalView):
+        if view.space.is_common:
             ctx.fail("an index tile can't be applied to a part of a view", "index the array itself: A[rows, k:k+BK]")
-        name = view.buffer.name
+        name = view.memory.name
         if view.index_axis is not None:
             ctx.fail("more than one index tile in a subscript", "only one axis can be indexed by a tile")
-        if view.extents[axis] != view.buffer.shape[axis]:
+        if view.extents[axis] != view.sizes[axis]:
             ctx.fail(
                 f"an index tile can't be applied to a part of '{name}'",
                 f"its indices count from the start of the buffer: index '{name}' itself, e.g. {name}[index]",
@@ -198,7 +196,7 @@ class RunTimeRegion(KernelObject):
     def at(self, ctx: Builder, cta: object) -> RunTimeRegion:
         """The same region in the shared memory of CTA `cta` of the cluster."""
         there = ViewValue(self.view).at(ctx, cta).view
-        assert isinstance(there, SharedView)
+        assert in_shared(there)
         return RunTimeRegion(there)
 
     def held(self) -> Iterable[Value]:
@@ -206,7 +204,7 @@ class RunTimeRegion(KernelObject):
         return values_in(self.view)
 
 
-def load_view(ctx: Builder, view: GlobalView | SharedView, fill: Numeric, once: bool = False) -> Value:
+def load_view(ctx: Builder, view: View, fill: Numeric, once: bool = False) -> Value:
     """A region of memory in registers: a tile, or a scalar where the region is one element."""
     shape = view.shape
     result = Value(TileType(shape, view.dtype) if shape else ScalarType(view.dtype))
@@ -299,10 +297,9 @@ def read_index(ctx: Builder, item: object, size: int | None, position: int) -> t
     return require_index(ctx, f"the index on axis {position}", item), 1, False
 
 
-def _named_element(ctx: Builder, view: GlobalView | SharedView) -> Hashable:
+def _named_element(ctx: Builder, view: View) -> Hashable:
     """An element of memory as its subscript names it: `I[k]` written twice is the same one."""
-    memory: Hashable = view.array if isinstance(view, GlobalView) else (view.buffer, view.cta)
-    return memory, tuple(ctx.affine_of(offset) for offset in view.offsets)
+    return view.memory, view.peer, tuple(ctx.affine_of(offset) for offset in view.offsets)
 
 
 class ArrayObject(KernelObject):

@@ -11,7 +11,7 @@ from phalanx.ir.effects import Executor, Mode, Span, When
 from phalanx.ir.ops.cluster import ClusterArrive, ClusterSync, ClusterWait
 from phalanx.ir.ops.control import Leave, Role, Roles, Sync
 from phalanx.ir.ops.mbarrier import BarrierInit, FenceBarrierInit
-from phalanx.ir.views import BarrierArray, GlobalView
+from phalanx.ir.views import BarrierArray
 from phalanx.passes.active_warps import needs_one_warp
 
 Counts = tuple[tuple[int, ...], ...]
@@ -86,5 +86,5 @@ def _needs_no_barrier(op: Op) -> bool:
     if any(True for _ in op.blocks()):
         return False
     effects = op.effects()
-    plain = (isinstance(a.region, GlobalView) and a.mode is Mode.READ and a.when is When.NOW for a in effects.accesses)
+    plain = (a.region.space.is_common and a.mode is Mode.READ and a.when is When.NOW for a in effects.accesses)
     return all(plain) and dataclasses.replace(effects, accesses=()).is_pure and effects.executor is Executor.ALL

@@ -34,7 +34,6 @@ from phalanx.ir.core import Block, Function, Op, map_blocks
 from phalanx.ir.effects import Access, Effects, Executor, Group, GroupAction, Mode, When
 from phalanx.ir.location import NOWHERE
 from phalanx.ir.ops.control import For, Roles, Sync, While
-from phalanx.ir.views import GlobalView
 from phalanx.passes.arrival_forms import WARPGROUP, choose_forms
 from phalanx.passes.role_rules import trip_count
 
@@ -291,10 +290,10 @@ class ThreadOrder:
             if not arrival.divisible
         }
         self.written = {
-            access.region.array
+            access.region.memory
             for op in function.walk()
             for access in self.effects(op).accesses
-            if isinstance(access.region, GlobalView) and access.mode is not Mode.READ
+            if access.region.space.is_common and access.mode is not Mode.READ
         }
 
     def effects(self, op: Op) -> Effects:
@@ -305,7 +304,7 @@ class ThreadOrder:
 
     def reads_only_input(self, access: Access) -> bool:
         """A read of an array that the kernel never writes: nothing can come too early for it."""
-        return isinstance(access.region, GlobalView) and access.region.array not in self.written
+        return access.region.space.is_common and access.region.memory not in self.written
 
     def must_follow(self, pending: Pending, op: Op, *, forked: bool = False, apart: bool = False) -> bool:
         """Whether `op` relies on `pending` having been done by other threads.

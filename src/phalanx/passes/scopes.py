@@ -15,10 +15,9 @@ from dataclasses import replace
 from phalanx.analysis.flow import OpWalk, Outcome
 from phalanx.ir.core import Function, Op, rewrite
 from phalanx.ir.effects import Access, Effects, Mode, Proxy, Span, When
-from phalanx.ir.memory import unit_of
+from phalanx.ir.memory import unit_of_region
 from phalanx.ir.ops.control import Roles
-from phalanx.ir.values import Param
-from phalanx.ir.views import BarrierArray, GlobalView
+from phalanx.ir.views import BarrierArray
 
 
 def choose_scopes(function: Function) -> Function:
@@ -78,22 +77,15 @@ class _Reach(OpWalk[bool]):
 
 def _sharing_stores(effects: Mapping[Op, Effects]) -> set[Op]:
     """Ordinary stores that another CTA may read: into a peer's shared memory, what peers load, or global memory."""
-    visited: set[object] = set()
-    loaded: set[Param] = set()
-    for access in (access for e in effects.values() for access in e.accesses):
-        region = access.region
-        if access.mode is not Mode.WRITE:
-            if isinstance(region, GlobalView):
-                loaded.add(region.array)
-            elif region.cta is not None:
-                visited.add(unit_of(region.buffer))
+    visited = {
+        unit_of_region(access.region)
+        for e in effects.values() for access in e.accesses
+        if access.mode is not Mode.WRITE and (access.region.space.is_common or access.region.peer is not None)
+    }
 
     def shares(access: Access) -> bool:
         if access.mode is Mode.READ or access.proxy is not Proxy.GENERIC or access.when is When.BARRIER:
             return False
-        region = access.region
-        if isinstance(region, GlobalView):
-            return region.array in loaded
-        return region.cta is not None or unit_of(region.buffer) in visited
+        return access.region.peer is not None or unit_of_region(access.region) in visited
 
     return {op for op, e in effects.items() if any(map(shares, e.accesses))}

@@ -45,7 +45,7 @@ def budget(function: Function, arch: Arch) -> int:
 def needs_sharing(function: Function, arch: Arch, fits: Fits) -> bool:
     """Whether a kernel, prepared without sharing, uses more than its budget on the target."""
     limit = budget(function, arch)
-    if sum(buffer.nbytes for buffer in function.buffers if buffer.reuse is None) > limit:
+    if sum(buffer.nbytes for buffer in function.shared_buffers if buffer.reuse is None) > limit:
         return True
     return _at_most(function) > limit and not fits(function, limit)
 
@@ -53,7 +53,7 @@ def needs_sharing(function: Function, arch: Arch, fits: Fits) -> bool:
 def _at_most(function: Function) -> int:
     """A bound that needs no layouts: rows padded as far as they ever are, and a scratch of the largest tile each."""
     buffers = 0
-    for buffer in function.buffers:
+    for buffer in function.shared_buffers:
         row = (buffer.shape[-1] if buffer.shape else 1) * buffer.dtype.itemsize
         rows = prod(buffer.shape[:-1])
         buffers += rows * -(-row // WIDEST_ROW) * WIDEST_ROW + 1024
@@ -162,7 +162,7 @@ def _rewritten(function: Function, slots: list[Slot], fences: dict[Op, str]) -> 
                 new[unit] = dataclasses.replace(unit, reuse=root, why=why, after=after)
                 behind = f", behind {after.name}" if after is not None else ""
                 notes.append(Note(f"{unit.name} lies in the memory of {root.name}{behind}: {why}", unit.loc))
-    for buffer in function.buffers:  # what the user put into the memory of one that moved
+    for buffer in function.shared_buffers:  # what the user put into the memory of one that moved
         _follow(buffer, new)
     mapping = {old: now for old, now in new.items() if old is not now}
 

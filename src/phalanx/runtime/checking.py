@@ -180,7 +180,7 @@ def check_function(
 
 def memory_notes(function: Function) -> list[str]:
     """What no GPU has room for runs in the simulator; `px.compile` refuses it, so the report says so."""
-    least = sum(buffer.nbytes for buffer in function.buffers if buffer.reuse is None)
+    least = sum(buffer.nbytes for buffer in function.shared_buffers if buffer.reuse is None)
     most = max(arch.shared_limit for arch in ARCHS.values())
     if least <= most:
         return []

@@ -14,7 +14,8 @@ import numpy as np
 
 from phalanx.ir.effects import FenceKind, Mode
 from phalanx.ir.memory import Storage
-from phalanx.ir.views import GlobalView, SharedBuffer
+from phalanx.ir.spaces import Space
+from phalanx.ir.views import Buffer, in_global
 from phalanx.sanitizer.clocks import AgentClock
 from phalanx.sanitizer.globals import GlobalShadow, Tile, distinct, key_of, repeats_rows
 from phalanx.sanitizer.records import Record
@@ -30,7 +31,7 @@ class Conflicts:
     def __init__(
         self, *, strict: bool, race: Callable[[Record, Record], None], proxy: Callable[[Record, Record], None],
         unwritten: Callable[[Record], None], over_barrier: Callable[[Record, Cell], None],
-        units: Mapping[SharedBuffer, Storage] | None = None,
+        units: Mapping[Buffer, Storage] | None = None,
     ) -> None:
         self.strict = strict
         self.units = units
@@ -63,7 +64,7 @@ class Conflicts:
                         self._unwritten(record, cell)
                 elif now[write.dim] < write.epoch or (peers and not is_seen(write, clock)):
                     self.race(write, record)
-                elif engine and not write.engine and not is_fenced(clock, write, record.rank):
+                elif engine and not write.engine and not is_fenced(clock, write, record):
                     self.proxy(write, record)
                 elif self.units is not None and self._is_left_over(write, record):
                     self._unwritten(record, cell)
@@ -107,7 +108,7 @@ class Conflicts:
             if write is not None and not copied:
                 if now[write.dim] < write.epoch or (write.clock.rank != record.rank and not is_seen(write, clock)):
                     self.race(write, record)
-                elif engine and not write.engine and not is_fenced(clock, write, record.rank):
+                elif engine and not write.engine and not is_fenced(clock, write, record):
                     self.proxy(write, record)
             if cell.barrier is not None:
                 self.over_barrier(record, cell)
@@ -131,7 +132,7 @@ class Conflicts:
                 pass
             elif now[write.dim] < write.epoch or (peers and not is_seen(write, clock)):
                 self.race(write, record)
-            elif engine and not write.engine and not is_fenced(clock, write, record.rank):
+            elif engine and not write.engine and not is_fenced(clock, write, record):
                 self.proxy(write, record)
             if cell.barrier is not None:
                 self.over_barrier(record, cell)
@@ -146,7 +147,7 @@ class Conflicts:
         for other in before:
             if now[other.dim] < other.epoch or (seen and not is_seen(other, clock)):
                 self.race(other, record)
-            elif fenced and engine and not other.engine and not is_fenced(clock, other, record.rank):
+            elif fenced and engine and not other.engine and not is_fenced(clock, other, record):
                 self.proxy(other, record)
 
     def _is_left_over(self, write: Record, record: Record) -> bool:
@@ -175,7 +176,7 @@ class Conflicts:
         """An access of global memory."""
         assert record.access is not None
         view = record.access.region
-        assert isinstance(view, GlobalView)
+        assert in_global(view)
         arrays = shadow.arrays.get(view.array.index)
         if arrays is None or getattr(record.place, "view", record) is None:  # nothing of it lies inside the array
             return
@@ -262,7 +263,7 @@ class Conflicts:
         for other in before:
             if not is_known(other, clock) or (reads and other.mode is not READ and not is_seen(other, clock)):
                 self.race(other, record)
-            elif fenced and engine and not other.engine and not is_fenced(clock, other, None):
+            elif fenced and engine and not other.engine and not is_fenced(clock, other, record):
                 self.proxy(other, record)
 
 
@@ -308,28 +309,30 @@ def is_seen(write: Record, clock: AgentClock) -> bool:
     return bool(clock.now[layout.seen + write.dim] >= write.epoch)
 
 
-def is_fenced(clock: AgentClock, before: Record, rank: int | None) -> bool:
-    """Whether a proxy fence lies between a generic access and what `clock`'s agent issues now, by either of the two.
+def is_fenced(clock: AgentClock, before: Record, after: Record) -> bool:
+    """Whether a proxy fence lies between a generic access and `after`, which `clock`'s agent issues now, by either of them.
 
     A store that lands later than its instruction (`st.async`) can't be fenced by who issued it: whoever issues now has to
     have learned that its phase is complete, and then fenced.
     """
     if before.access is not None and before.access.fenced:
         return True
-    return covers(clock, before.dim, before.epoch, before.clock.rank, rank)
+    assert after.access is not None
+    return covers(clock, before.dim, before.epoch, before.clock.rank, after.access.region.space, after.rank)
 
 
-def covers(clock: AgentClock, dim: int, epoch: int, writer: int, rank: int | None) -> bool:
+def covers(clock: AgentClock, dim: int, epoch: int, writer: int, space: Space, rank: int) -> bool:
     """Whether an epoch of an agent of CTA `writer` is fenced, by itself or by `clock`'s agent; a phase, by the latter alone.
 
-    `rank` is the CTA whose shared memory is meant (None: global memory). A fence of `shared::cta` is good for the
-    memory of the CTA that runs it, one of `shared::cluster` for all.
+    `rank` is the CTA whose memory is meant, where each has its own. A space's own fence (`shared::cta`) is good for the
+    memory of the CTA that runs it, its common one (`shared::cluster`) for all.
     """
-    if rank is None:
-        return _by(clock, FenceKind.PROXY_GLOBAL, dim, epoch, True, True)
-    return _by(clock, FenceKind.PROXY_CTA, dim, epoch, writer == rank, clock.rank == rank) or _by(
-        clock, FenceKind.PROXY_CLUSTER, dim, epoch, True, True
-    )
+    own, common = space.own_fence, space.common_fence
+    if own is None and common is None:
+        return True
+    if own is not None and _by(clock, own, dim, epoch, writer == rank, clock.rank == rank):
+        return True
+    return common is not None and _by(clock, common, dim, epoch, True, True)
 
 
 def _by(clock: AgentClock, kind: FenceKind, dim: int, epoch: int, by_writer: bool, by_issuer: bool) -> bool:

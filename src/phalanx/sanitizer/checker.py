@@ -16,6 +16,7 @@ from phalanx.ir.core import Function, Op
 from phalanx.ir.engines import Engine, Order
 from phalanx.ir.location import Location
 from phalanx.ir.memory import unit_of
+from phalanx.ir.spaces import SHARED
 from phalanx.ir.views import BarrierArray
 from phalanx.sanitizer import messages
 from phalanx.sanitizer.accesses import Conflicts, covers
@@ -32,7 +33,7 @@ from phalanx.sim.barriers import MBarrier
 from phalanx.sim.engines import Copy, Signal
 from phalanx.sim.machine import Cluster, Cta
 from phalanx.sim.monitor import Monitor
-from phalanx.sim.places import SharedPlace
+from phalanx.sim.places import BufferPlace
 
 SKIPPED = frozenset({
     "over-arrival", "barrier-uninitialised", "barrier-reinitialised", "barrier-invalidated", "out-of-bounds",
@@ -186,8 +187,8 @@ class Checker(Monitor):
 
     def access(self, agent: Agent, op: Op, access: fx.Access, place: Any, ranks: list[int] | None) -> None:
         clock: AgentClock = agent.watch
-        if not isinstance(place, SharedPlace):
-            if access.region.array.index in self.memory.arrays:  # type: ignore[union-attr]
+        if access.region.space.is_common:
+            if access.region.memory.index in self.memory.arrays:  # type: ignore[union-attr]
                 record = Record(clock, op, access, place, clock.rank, clock.dim, clock.now[clock.dim])
                 self.conflicts.global_(record, self.memory)
             return
@@ -201,7 +202,7 @@ class Checker(Monitor):
             if cta is not agent.cta:
                 self.visit(cta, record)
 
-    def cells(self, cta: Cta, place: SharedPlace) -> Cells:
+    def cells(self, cta: Cta, place: BufferPlace) -> Cells:
         """The cells of a place in one CTA's memory, remembered with the place."""
         try:
             table = place.cells
@@ -259,8 +260,8 @@ class Checker(Monitor):
                 self._lands_too_late(barrier, work, accesses)
         tracked = self.memory.arrays
         for access, place, ranks in accesses:
-            if not isinstance(place, SharedPlace):
-                if access.region.array.index in tracked:  # type: ignore[union-attr]
+            if access.region.space.is_common:
+                if access.region.memory.index in tracked:  # type: ignore[union-attr]
                     record = Record(clock, op, access, place, clock.rank, *ends[0], work)
                     record.also = tuple(ends[1:])
                     self.conflicts.global_(record, self.memory)
@@ -288,13 +289,13 @@ class Checker(Monitor):
         assert engine is not None, f"{op} ends with a group, so its accesses name an engine"
         dim = clock.groups[engine][access.mode is READ]
         record = Record(clock, op, access, place, clock.rank, dim, clock.commits[engine] + 1, work)
-        if isinstance(place, SharedPlace):
+        if not access.region.space.is_common:
             if access.mode is READ:
                 clock.last_read[engine] = record
             self.conflicts.shared(record, self.cells(place.cta, place))
             if place.cta is not clock.agent.cta:
                 self.visit(place.cta, record)
-        elif access.region.array.index in self.memory.arrays:  # type: ignore[union-attr]
+        elif access.region.memory.index in self.memory.arrays:  # type: ignore[union-attr]
             self.conflicts.global_(record, self.memory)
 
     def complete(self, copy: Copy, barrier: MBarrier | None) -> bool:
@@ -456,7 +457,7 @@ class Checker(Monitor):
         fenced = now[layout.init + dim] >= init.epoch
         ordered = fenced or now[dim] >= init.epoch
         if ordered and engine and not fenced:
-            fenced = covers(clock, dim, init.epoch, init.clock.rank, barrier.barrier.cta.rank)
+            fenced = covers(clock, dim, init.epoch, init.clock.rank, SHARED, barrier.barrier.cta.rank)
         if not ordered or (engine and not fenced):
             places = self.unready.setdefault(barrier.barrier.array, (op.loc, init.op.loc))
             self.findings.add(

@@ -17,7 +17,7 @@ import numpy as np
 
 from phalanx.ir.core import Function
 from phalanx.ir.effects import Mode
-from phalanx.ir.views import GlobalView
+from phalanx.ir.views import in_global
 from phalanx.sanitizer.records import Record
 from phalanx.sim.places import GlobalPlace, RowsPlace
 
@@ -86,7 +86,7 @@ class GlobalShadow:
         modes: dict[int, set[Mode]] = {}
         for op in function.walk():
             for access in op.effects().accesses:
-                if isinstance(access.region, GlobalView):
+                if in_global(access.region):
                     modes.setdefault(access.region.array.index, set()).add(access.mode)
         arrays = {index: args[index] for index in modes if args[index].size}
         for group in overlapping(arrays):

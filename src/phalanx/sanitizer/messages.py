@@ -12,7 +12,6 @@ from phalanx.ir.core import Function, Op
 from phalanx.ir.effects import Life, Mode
 from phalanx.ir.engines import Engine
 from phalanx.ir.location import Location
-from phalanx.ir.views import GlobalView
 from phalanx.sanitizer.accesses import is_known, is_seen
 from phalanx.sanitizer.barriers import BarrierClock, Event, PhaseLog
 from phalanx.sanitizer.clocks import AgentClock
@@ -180,7 +179,7 @@ def phase_notes(*records: Record) -> list[str]:
 
 
 def proxy(before: Record, after: Record) -> Finding:
-    if isinstance(after.access.region, GlobalView):  # type: ignore[union-attr]
+    if after.access.region.space.is_common:  # type: ignore[union-attr]
         fence = 'px.fence.async_proxy("global")'
     elif before.clock.rank != after.rank:
         fence = 'px.fence.async_proxy("cluster")'
@@ -417,7 +416,7 @@ def unfinished_group(read: Record) -> Finding:
 def outside_note(op: Op, rows: int, array: str) -> str:
     """Rows by index that are none: legal, and often a mistake."""
     several = rows != 1
-    stores = any(access.mode is Mode.WRITE and isinstance(access.region, GlobalView) for access in op.effects().accesses)
+    stores = any(access.mode is Mode.WRITE and access.region.space.is_common for access in op.effects().accesses)
     fate = ("are" if several else "is") + " not stored" if stores else f"load{'' if several else 's'} as zeros"
     what = f"{rows} row{'s' * several} outside {array}: {'they' if several else 'it'} {fate}"
     return f"{op.loc.short}: {call(op)} named {what}"

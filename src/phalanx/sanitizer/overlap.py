@@ -12,7 +12,7 @@ from typing import Any
 
 from phalanx.ir import effects as fx
 from phalanx.ir.core import Function, Op
-from phalanx.ir.views import GlobalView
+from phalanx.ir.views import in_global
 from phalanx.sanitizer import messages
 from phalanx.sanitizer.checker import Checker
 from phalanx.sanitizer.clocks import AgentClock
@@ -59,7 +59,7 @@ class OverlapChecker(Checker):
     def came_early(self, agent: Agent, op: Op, access: fx.Access, place: Any) -> None:
         """Nothing says that the launch before is over; in a cluster off the rails that may be for want of a signal."""
         region = access.region
-        if not isinstance(region, GlobalView) or agent.cta.cluster.index in self.findings.derailed:
+        if not in_global(region) or agent.cta.cluster.index in self.findings.derailed:
             return
         key = (op, region.array.name, access.mode)
         if key not in self.early and touches(place):

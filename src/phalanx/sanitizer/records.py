@@ -8,7 +8,7 @@ from phalanx.frozen import frozen
 from phalanx.ir.core import Op
 from phalanx.ir.effects import Access, Mode, Proxy
 from phalanx.ir.engines import Engine
-from phalanx.ir.views import GlobalView, SharedView
+from phalanx.ir.views import View
 from phalanx.sim.barriers import MBarrier
 
 if TYPE_CHECKING:
@@ -119,28 +119,28 @@ class Record:
         """The bytes it touches, as the user would write them."""
         if self.access is None:
             text = self.place.name
-        elif isinstance(self.access.region, GlobalView):
-            return global_text(self.access.region, self.place)
+        elif self.access.region.space.is_common:
+            return array_text(self.access.region, self.place)
         else:
-            text = shared_text(self.access.region, self.place)
+            text = buffer_text(self.access.region, self.place)
         if len(self.clock.agent.cta.cluster.ctas) > 1:
             text += f" of CTA {self.rank}"
         return text
 
 
-def shared_text(view: SharedView, place: Any) -> str:
+def buffer_text(view: View, place: Any) -> str:
     """`stages[2]`, `s[0:32, 16:32]`."""
     key = [part for part in place.key if part is not Ellipsis]
-    shape = view.buffer.shape
+    shape = view.sizes
     if view.index_axis is not None:
         key[view.index_axis] = "rows"
     while key and isinstance(key[-1], slice) and key[-1] == slice(0, shape[len(key) - 1]):
         key.pop()
     inside = ", ".join(f"{p.start}:{p.stop}" if isinstance(p, slice) else str(p) for p in key)
-    return f"{view.buffer.name}[{inside}]" if inside else view.buffer.name
+    return f"{view.memory.name}[{inside}]" if inside else view.memory.name
 
 
-def global_text(view: GlobalView, place: Any) -> str:
+def array_text(view: View, place: Any) -> str:
     """`Y[0:64, 64:128]`, `X[rows, 0:64]`."""
     parts = []
     for axis, (start, extent) in enumerate(zip(place.starts, view.extents)):
@@ -148,4 +148,4 @@ def global_text(view: GlobalView, place: Any) -> str:
             parts.append("rows")
         else:
             parts.append(f"{start}:{start + extent}" if axis in view.kept else str(start))
-    return f"{view.array.name}[{', '.join(parts)}]"
+    return f"{view.memory.name}[{', '.join(parts)}]"

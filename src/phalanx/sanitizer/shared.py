@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from phalanx.sim.barriers import MBarrier
-from phalanx.sim.places import SharedPlace, SharedRows
+from phalanx.sim.places import BufferPlace, BufferRows
 
 if TYPE_CHECKING:
     from phalanx.sanitizer.records import Record
@@ -65,7 +65,7 @@ class SharedShadow:
     def __init__(self, cta: Cta) -> None:
         self.cta = cta
         machine = cta.cluster.machine
-        size = machine.shared_bytes
+        size = machine.local_bytes
         self.owner = np.zeros(size, np.int32)
         self.cells = [Cell(0, size)]
         self.regions: dict[Any, Cells] = {}
@@ -94,9 +94,9 @@ class SharedShadow:
             if cell.write is not None or cell.reads or cell.atomics or cell.unwritten is not None:
                 cell.reset()
 
-    def of(self, place: SharedPlace) -> Cells:
+    def of(self, place: BufferPlace) -> Cells:
         """The cells of a region; `place` may be of a peer, the same bytes here are meant."""
-        if isinstance(place, SharedRows):  # exactly the rows that are touched
+        if isinstance(place, BufferRows):  # exactly the rows that are touched
             return [cell for part in place.parts() for cell in self.of(part)]
         key = (place.buffer, *[(p.start, p.stop) if isinstance(p, slice) else p for p in place.key])
         cells = self.regions.get(key)

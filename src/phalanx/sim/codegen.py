@@ -15,16 +15,26 @@ from typing import Any
 
 from phalanx.ir.core import Block, Function, Op
 from phalanx.ir.ops.control import Role
+from phalanx.ir.spaces import Home
 from phalanx.ir.types import ScalarType
 from phalanx.ir.values import Const, Label, Param, Value, Var
 from phalanx.ir.verifier import internal
-from phalanx.ir.views import BarrierRef, GlobalView, SharedView
+from phalanx.ir.views import BarrierRef, View
 from phalanx.sim.agents import POLL, STEP, TRY, Agent
 from phalanx.sim.budget import CALL, PROBE
 from phalanx.sim.monitor import guarded, watched
 from phalanx.sim.numerics import scalar_of
 from phalanx.sim.operands import CallOperands
-from phalanx.sim.places import SharedPlace, global_place, outside, shared_key, shared_place, transposition
+from phalanx.sim.places import (
+    BufferPlace,
+    array_of,
+    buffer_key,
+    buffer_of,
+    buffer_place,
+    global_place,
+    outside,
+    transposition,
+)
 from phalanx.sim.registry import inline_of, meaning_of, text_of
 
 FILENAME = "<simulated kernel>"
@@ -164,10 +174,8 @@ class Emitter:
             return self.expr(item)
         if isinstance(item, BarrierRef):
             return self.barrier(item)
-        if isinstance(item, SharedView):
-            return self.shared(item)
-        if isinstance(item, GlobalView):
-            return self.global_(item)
+        if isinstance(item, View):
+            return self.place(item)
         if isinstance(item, tuple):
             return "(" + "".join(f"{self.operand(part)}, " for part in item) + ")"
         if isinstance(item, str | int | float):
@@ -184,10 +192,20 @@ class Emitter:
         fail = self.bind("f", lambda agent: guarded(lambda index: outside(array, index, location), agent))
         return self.checked(table, self.expr(index), array.n, fail)
 
-    def shared(self, view: SharedView) -> str:
+    def place(self, view: View) -> str:
+        """The region at run time; where its memory is, the space says."""
+        location = self.op.loc  # type: ignore[union-attr]
+        if view.space.home is Home.CTA:
+            return self.box(view)
+        if view.space.home is Home.GRID:
+            return self.global_(view)
+        internal(f"the simulator does not know whose {view.space.name} memory is", location)
+
+    def box(self, view: View) -> str:
         """Constant offsets: the place itself. One run-time index of a dropped axis: a table. Otherwise a call."""
         location = self.op.loc  # type: ignore[union-attr]
-        buffer, shape = view.buffer, view.buffer.shape
+        buffer = buffer_of(view)
+        shape = buffer.shape
         axes = transposition(view.kept)
         starts = [int(o.value) if isinstance(o, Const) else None for o in view.offsets]
         moving = [axis for axis, start in enumerate(starts) if start is None]
@@ -195,26 +213,28 @@ class Emitter:
             start is None or 0 <= start <= size - extent for start, extent, size in zip(starts, view.extents, shape)
         )
         boxes = view.index_axis is None
-        call = self.bind("f", lambda agent: guarded(shared_place(view, agent.cta, location), agent, keep=boxes))
-        if fixed and not moving and view.cta is None and view.length is None:
-            key = shared_key(view, tuple(starts), location)  # type: ignore[arg-type]
-            return self.bind("s", lambda agent: SharedPlace(agent.cta, buffer, key, axes))
-        if fixed and len(moving) == 1 and view.cta is None and view.length is None and boxes:
+        call = self.bind("f", lambda agent: guarded(buffer_place(view, agent.cta, location), agent, keep=boxes))
+        if fixed and not moving and view.peer is None and view.run_time_length is None:
+            key = buffer_key(view, shape, tuple(starts), location)  # type: ignore[arg-type]
+            return self.bind("s", lambda agent: BufferPlace(agent.cta, buffer, key, axes))
+        if fixed and len(moving) == 1 and view.peer is None and view.run_time_length is None and boxes:
             axis = moving[0]
             if axis not in view.kept and shape[axis] <= _TABLE_LIMIT:
                 keys = [
-                    shared_key(view, tuple(i if s is None else s for s in starts), location) for i in range(shape[axis])
+                    buffer_key(view, shape, tuple(i if s is None else s for s in starts), location)
+                    for i in range(shape[axis])
                 ]
-                table = self.bind("t", lambda agent: [SharedPlace(agent.cta, buffer, key, axes) for key in keys])
+                table = self.bind("t", lambda agent: [BufferPlace(agent.cta, buffer, key, axes) for key in keys])
                 before = "".join(f"{s}, " for s in starts[:axis])
                 after = "".join(f", {s}" for s in starts[axis + 1 :])
                 index = self.expr(view.offsets[axis])
                 return f"({table}[{index}] if 0 <= {index} < {shape[axis]} else {call}({before}{index}{after}))"
-        operands = [*view.offsets, *(value for value in (view.cta, view.length) if value is not None)]
+        operands = [*view.offsets, *(value for value in (view.peer, view.run_time_length) if value is not None)]
         return f"{call}({', '.join(map(self.expr, operands))})"
 
-    def global_(self, view: GlobalView) -> str:
-        index = view.array.index
+    def global_(self, view: View) -> str:
+        """A box of an argument, whose edges are masked."""
+        index = array_of(view).index
         call = self.bind("g", lambda agent: global_place(view, agent.cta.cluster.machine.args[index]))
         return f"{call}({', '.join(map(self.expr, view.offsets))})"
 

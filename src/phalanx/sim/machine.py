@@ -15,7 +15,7 @@ from phalanx.errors import Error
 from phalanx.ir.core import Function
 from phalanx.ir.location import Location
 from phalanx.ir.memory import pieces
-from phalanx.ir.views import BarrierArray, SharedBuffer
+from phalanx.ir.views import BarrierArray, Buffer
 from phalanx.sim.agents import Agent
 from phalanx.sim.barriers import ClusterBarrier, MBarrier
 from phalanx.sim.budget import Budget
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from phalanx.sim.monitor import Monitor
 
 POISON = 0xFF
-"""Every byte of shared memory at the start of a CTA: NaN in all float types, -1 in the integers."""
+"""Every byte of a CTA's memory at its start: NaN in all float types, -1 in the integers."""
 
 
 class Machine:
@@ -46,7 +46,7 @@ class Machine:
         self.out = out
         self.patient = False
         """Waits only say what they wait for; whoever drives the run lets them pass (`sim/steps.py`)."""
-        self.offsets, self.shared_bytes = layout(function)
+        self.offsets, self.local_bytes = layout(function)
         x, y, z = (blocks // size for blocks, size in zip(grid, function.cluster))
         self.cluster_grid = (x, y, z)
         self.cluster_count = x * y * z
@@ -113,7 +113,7 @@ class Cluster:
 
 
 class Cta:
-    """A thread block: its place in the grid, its shared memory as bytes, typed views of each buffer, its barriers."""
+    """A thread block: its place in the grid, its memory of all spaces as bytes, typed views of each buffer, its barriers."""
 
     def __init__(self, cluster: Cluster, rank: int) -> None:
         self.cluster = cluster
@@ -123,8 +123,8 @@ class Cta:
         width, height, _ = function.cluster
         self.coordinates = (rank % width, rank // width % height, rank // (width * height))
         self.block = (0, 0, 0)
-        self.memory = aligned_bytes(machine.shared_bytes)
-        self.buffers: dict[SharedBuffer, np.ndarray] = {}
+        self.memory = aligned_bytes(machine.local_bytes)
+        self.buffers: dict[Buffer, np.ndarray] = {}
         for buffer in function.buffers:
             start = machine.offsets[buffer]
             flat = self.memory[start : start + buffer.nbytes].view(buffer.dtype.numpy)
@@ -162,10 +162,13 @@ class Cta:
         cluster.barrier.check()
 
 
-def layout(function: Function) -> tuple[dict[SharedBuffer | BarrierArray, int], int]:
-    """Byte offsets in shared memory: in declaration order, 1024-byte aligned, shared where the function says so."""
-    declared: list[SharedBuffer | BarrierArray] = [*function.buffers, *function.barriers]
-    offsets: dict[SharedBuffer | BarrierArray, int] = {}
+def layout(function: Function) -> tuple[dict[Buffer | BarrierArray, int], int]:
+    """Byte offsets in the memory of a CTA: in declaration order, 1024-byte aligned, shared where the function says so.
+
+    Buffers of all spaces lie in one range of bytes here, each space's apart from the others': none reuses another's.
+    """
+    declared: list[Buffer | BarrierArray] = [*function.buffers, *function.barriers]
+    offsets: dict[Buffer | BarrierArray, int] = {}
     end = 0
     for piece in pieces(declared, {item: item.nbytes for item in declared}, dict.fromkeys(declared, 1024)):
         start = -(-end // 1024) * 1024

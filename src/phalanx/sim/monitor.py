@@ -6,7 +6,7 @@ into one call, just before the instruction runs. Only what happens later has its
 passes (`sim/barriers.py`), a copy that reads its source or lands (`sim/engines.py`), a role that joins
 (`sim/agents.py`).
 
-Places are `SharedPlace`, `GlobalPlace` or `RowsPlace`; a multicast write names one `SharedPlace` and the ranks
+Places are `BufferPlace`, `GlobalPlace` or `RowsPlace`; a multicast write names one `BufferPlace` and the ranks
 it lands in.
 """
 

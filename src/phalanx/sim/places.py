@@ -1,6 +1,6 @@
 """Regions at run time: a view with its offsets filled in, as a NumPy view of the memory it names.
 
-`shared_place` and `global_place` are called once per instruction and agent; what they return is called (or
+`buffer_place` and `global_place` are called once per instruction and agent; what they return is called (or
 looked up) at every execution, so it does as little as possible while the region lies inside its memory.
 """
 
@@ -15,7 +15,8 @@ import numpy as np
 from phalanx.errors import Error
 from phalanx.ir.archs import COPY_CHUNK, MAX_STRIDE
 from phalanx.ir.location import Location
-from phalanx.ir.views import BarrierArray, GlobalView, SharedBuffer, SharedView
+from phalanx.ir.values import Param
+from phalanx.ir.views import BarrierArray, Buffer, GlobalView, View
 from phalanx.sim.numerics import scalar_of
 
 if TYPE_CHECKING:
@@ -24,15 +25,15 @@ if TYPE_CHECKING:
 Key = tuple[Any, ...]
 
 
-class SharedPlace:
-    """A box of a shared buffer in one CTA. `array` is the memory itself, `key` the index that selects it."""
+class BufferPlace:
+    """A box of a buffer in the memory of one CTA. `array` is the memory itself, `key` the index that selects it."""
 
     __slots__ = ("array", "axes", "buffer", "cells", "cta", "key")
 
     cells: list[Any]
     """What a monitor keeps of it; not set before."""
 
-    def __init__(self, cta: Cta, buffer: SharedBuffer, key: Key, axes: tuple[int, ...] | None) -> None:
+    def __init__(self, cta: Cta, buffer: Buffer, key: Key, axes: tuple[int, ...] | None) -> None:
         self.cta = cta
         self.buffer = buffer
         self.key = key
@@ -61,8 +62,8 @@ class SharedPlace:
         return old
 
 
-class SharedRows(SharedPlace):
-    """Rows of a shared buffer named by an index tile. Rows that are not there load as fill and are not stored.
+class BufferRows(BufferPlace):
+    """Rows of a buffer named by an index tile. Rows that are not there load as fill and are not stored.
 
     `array` and `key` are all the rows that there are; `valid` says which of the tile's are among them, `rows` which.
     """
@@ -70,7 +71,7 @@ class SharedRows(SharedPlace):
     __slots__ = ("axis", "position", "rows", "shape", "valid")
 
     def __init__(
-        self, cta: Cta, buffer: SharedBuffer, key: Key, axes: tuple[int, ...] | None, view: SharedView, index: np.ndarray
+        self, cta: Cta, buffer: Buffer, key: Key, axes: tuple[int, ...] | None, view: View, index: np.ndarray
     ) -> None:
         super().__init__(cta, buffer, key, axes)
         assert view.index_axis is not None
@@ -101,10 +102,10 @@ class SharedRows(SharedPlace):
             self.array[there] = function(old[here], *[tile[here] for tile in tiles])
         return old
 
-    def parts(self) -> list[SharedPlace]:
+    def parts(self) -> list[BufferPlace]:
         """A place for each row that is touched."""
         keys = [(*self.key[: self.axis], row, *self.key[self.axis + 1 :]) for row in np.unique(self.rows).tolist()]
-        return [SharedPlace(self.cta, self.buffer, key, None) for key in keys]
+        return [BufferPlace(self.cta, self.buffer, key, None) for key in keys]
 
 
 class GlobalPlace:
@@ -241,13 +242,25 @@ class Window:
         return GlobalPlace(self, view, None if whole else tuple(inside), starts)
 
 
+def buffer_of(view: View) -> Buffer:
+    """The buffer that a view of a CTA's memory is a box of."""
+    assert isinstance(view.memory, Buffer), f"{view.space.name} memory of a CTA is in buffers"
+    return view.memory
+
+
+def array_of(view: View) -> Param:
+    """The argument that a view of memory common to all CTAs is a box of."""
+    assert isinstance(view.memory, Param), f"{view.space.name} memory of the grid is in arguments"
+    return view.memory
+
+
 def transposition(kept: tuple[int, ...]) -> tuple[int, ...] | None:
     """The axes of a view in terms of its memory's kept axes; None where it keeps their order."""
     ascending = tuple(sorted(kept))
     return None if ascending == kept else tuple(ascending.index(axis) for axis in kept)
 
 
-def global_place(view: GlobalView, array: np.ndarray) -> Callable[..., GlobalPlace | RowsPlace]:
+def global_place(view: View, array: np.ndarray) -> Callable[..., GlobalPlace | RowsPlace]:
     """A function from the view's offsets to its place in `array`."""
     row_axis = view.index_axis
     window = Window(array, view.extents, view.kept, -1 if row_axis is None else row_axis)
@@ -275,14 +288,16 @@ def global_place(view: GlobalView, array: np.ndarray) -> Callable[..., GlobalPla
     return lambda *starts: window.clip(starts)
 
 
-def shared_key(view: SharedView, starts: tuple[int, ...], location: Location, length: int | None = None) -> Key:
-    """The index of the view's box in its buffer; an error if it leaves the buffer."""
+def buffer_key(
+    view: View, shape: tuple[int, ...], starts: tuple[int, ...], location: Location, length: int | None = None
+) -> Key:
+    """The index of the view's box in its buffer of that shape; an error if it leaves the buffer."""
     key: list[Any] = []
-    for axis, (start, extent, size) in enumerate(zip(starts, view.extents, view.buffer.shape)):
+    for axis, (start, extent, size) in enumerate(zip(starts, view.extents, shape)):
         if length is not None and axis == view.kept[0]:
             if length < 0:
                 raise Error(
-                    f"a region of {length} elements of {view.buffer.name}", location=location, kind="out-of-bounds",
+                    f"a region of {length} elements of {view.memory.name}", location=location, kind="out-of-bounds",
                     remedy="stop must not be less than start",
                 )
             extent = length
@@ -292,36 +307,37 @@ def shared_key(view: SharedView, starts: tuple[int, ...], location: Location, le
         if start < 0 or start + extent > size:
             what = f"index {start}" if extent == 1 else f"{start}:{start + extent}"
             raise Error(
-                f"{what} is outside axis {axis} of {view.buffer.name}, whose size is {size}",
+                f"{what} is outside axis {axis} of {view.memory.name}, whose size is {size}",
                 location=location, kind="out-of-bounds", remedy=f"keep it within 0 to {size - 1 if extent == 1 else size}",
             )
         key.append(slice(start, start + extent) if axis in view.kept else start)
     return (*key, ...)
 
 
-def shared_place(view: SharedView, cta: Cta, location: Location) -> Callable[..., SharedPlace]:
+def buffer_place(view: View, cta: Cta, location: Location) -> Callable[..., BufferPlace]:
     """A function from the view's offsets (and rank, where it names one) to its place."""
     axes = transposition(view.kept)
-    buffer = view.buffer
+    buffer = buffer_of(view)
+    shape = buffer.shape
     index_axis = view.index_axis
 
-    def place(where: Cta, starts: tuple[Any, ...], length: int | None = None) -> SharedPlace:
-        key = shared_key(view, starts, location, length)
+    def place(where: Cta, starts: tuple[Any, ...], length: int | None = None) -> BufferPlace:
+        key = buffer_key(view, shape, starts, location, length)
         if index_axis is None:
-            return SharedPlace(where, buffer, key, axes)
-        return SharedRows(where, buffer, key, axes, view, starts[index_axis])
+            return BufferPlace(where, buffer, key, axes)
+        return BufferRows(where, buffer, key, axes, view, starts[index_axis])
 
-    if view.cta is None and view.length is None:
+    if view.peer is None and view.run_time_length is None:
         if index_axis is None:
-            return lambda *starts: SharedPlace(cta, buffer, shared_key(view, starts, location), axes)
+            return lambda *starts: BufferPlace(cta, buffer, buffer_key(view, shape, starts, location), axes)
         return lambda *starts: place(cta, starts)
     axes_of = len(view.offsets)
 
-    def elsewhere(*operands: Any) -> SharedPlace:
+    def elsewhere(*operands: Any) -> BufferPlace:
         """The starts, then the rank and the length, where the view has them."""
         rest = list(operands[axes_of:])
-        where = cta if view.cta is None else cta.cluster.cta_of(rest.pop(0), location)
-        return place(where, operands[:axes_of], rest.pop(0) if view.length is not None else None)
+        where = cta if view.peer is None else cta.cluster.cta_of(rest.pop(0), location)
+        return place(where, operands[:axes_of], rest.pop(0) if view.run_time_length is not None else None)
 
     return elsewhere
 
@@ -364,6 +380,6 @@ def misaligned(view: GlobalView, array: np.ndarray) -> str | None:
     return None
 
 
-def tile_of(view: GlobalView | SharedView, tile: np.ndarray) -> Any:
+def tile_of(view: View, tile: np.ndarray) -> Any:
     """What a load defines: the tile, or a plain number where the view has no axes."""
     return tile if view.shape else scalar_of(tile, view.dtype)

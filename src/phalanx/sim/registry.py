@@ -4,7 +4,7 @@ Three kinds of meaning, in `sim/ops/<family>.py`:
 
 - `@meaning(TmaLoad)`: called once per instruction and agent, returns the function that runs it. That function
   gets one argument per operand field of the dataclass, in field order, resolved: a value as a number or NumPy
-  array, a shared view as a `SharedPlace`, a global view as a `GlobalPlace`, a barrier as an `MBarrier`, a
+  array, a shared view as a `BufferPlace`, a global view as a `GlobalPlace`, a barrier as an `MBarrier`, a
   missing optional operand as None. With `blocks=True` it returns True after it has registered the agent with
   whatever will wake it; when the agent goes on, the instruction is over.
 - `@text(If)`: writes Python source; for control flow.

@@ -15,7 +15,7 @@ from phalanx.ir.core import Function
 from phalanx.ir.effects import Mode
 from phalanx.ir.types import ArrayType
 from phalanx.ir.values import Param
-from phalanx.ir.views import GlobalView
+from phalanx.ir.views import in_global
 from phalanx.sim.codegen import Code
 from phalanx.sim.machine import Machine
 from phalanx.sim.monitor import Monitor
@@ -99,5 +99,5 @@ def written_arrays(function: Function) -> set[Param]:
     return {
         access.region.array
         for op in function.walk() for access in op.effects().accesses
-        if access.mode is not Mode.READ and isinstance(access.region, GlobalView)
+        if access.mode is not Mode.READ and in_global(access.region)
     }

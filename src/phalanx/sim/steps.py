@@ -21,13 +21,15 @@ from phalanx.ir import effects as fx
 from phalanx.ir.core import Function, Op
 from phalanx.ir.engines import Engine
 from phalanx.ir.ops.control import While
+from phalanx.ir.spaces import Home
+from phalanx.ir.views import in_global
 from phalanx.sim.agents import POLL, STEP, TRY, Agent
 from phalanx.sim.barriers import ClusterBarrier, MBarrier
 from phalanx.sim.engines import BulkGroup, Copy, GroupWait, Signal, Work, groups_done
 from phalanx.sim.events import Event, Order, Process, Touch, order
 from phalanx.sim.machine import Cluster, Cta, Machine
 from phalanx.sim.monitor import Monitor
-from phalanx.sim.places import RowsPlace, SharedPlace, SharedRows
+from phalanx.sim.places import BufferPlace, BufferRows, RowsPlace
 from phalanx.sim.report import deadlock
 from phalanx.sim.run import check_arguments, code_of, grid_of, written_arrays
 from phalanx.sim.scheduler import Schedule, Scheduler
@@ -65,25 +67,26 @@ class Recorder(Monitor):
 
     def access(self, agent: Agent, op: Op, access: fx.Access, place: Any, ranks: list[int] | None) -> None:
         mode = f"fold {access.folds}" if access.folds else MODES[access.mode]
-        if isinstance(place, SharedPlace):
-            mask = self.shared_mask(place)
+        region = access.region
+        if region.space.home is Home.CTA:
+            mask = self.buffer_mask(place)
             cluster = place.cta.cluster
             for rank in (place.cta.rank,) if ranks is None else ranks:
-                self.touch(op, Touch("memory", ("shared", cluster.index, rank), mode, mask))
-        elif access.region.array in self.steps.written:  # type: ignore[union-attr]
-            index = access.region.array.index  # type: ignore[union-attr]
+                self.touch(op, Touch("memory", ("local", cluster.index, rank), mode, mask))
+        elif in_global(region) and region.array in self.steps.written:
+            index = region.array.index
             shared = self.steps.shared_arrays.get(index)
             mask = self.global_mask(index, place) if shared is None else -1
             self.touch(op, Touch("memory", ("global", index if shared is None else shared), mode, mask))
 
-    def shared_mask(self, place: SharedPlace) -> int:
-        if isinstance(place, SharedRows):
-            return reduce(or_, map(self.shared_mask, place.parts()), 0)
+    def buffer_mask(self, place: BufferPlace) -> int:
+        if isinstance(place, BufferRows):
+            return reduce(or_, map(self.buffer_mask, place.parts()), 0)
         key = (place.buffer, *[(p.start, p.stop) if isinstance(p, slice) else p for p in place.key])
         mask = self.masks.get(key)
         if mask is None:
             machine, buffer = place.cta.cluster.machine, place.buffer
-            marks = np.zeros(machine.shared_bytes, np.bool_)
+            marks = np.zeros(machine.local_bytes, np.bool_)
             start = machine.offsets[buffer]
             box = marks[start : start + buffer.nbytes].reshape(*buffer.shape, buffer.dtype.itemsize)
             box[place.key] = True

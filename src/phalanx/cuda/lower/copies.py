@@ -25,7 +25,7 @@ from phalanx.ir.archs import COPY_CHUNK, MAX_BOX, Arch
 from phalanx.ir.core import Function, Note, Op
 from phalanx.ir.engines import COPY_ENGINE
 from phalanx.ir.values import constant_of
-from phalanx.ir.views import GlobalView, SharedBuffer, SharedView
+from phalanx.ir.views import GlobalView, SharedBuffer, SharedView, in_global
 from phalanx.layouts import SharedLayout, boxes, choose_panel
 from phalanx.layouts.shared import TMA_ALIGNMENT
 from phalanx.layouts.tma import Misplaced as MisplacedBox
@@ -58,7 +58,7 @@ def plan_copies(
                 planner.plans[op] = plan_row_copy(planner, op, transfer, 90 if arch is None else arch.sm)
             else:
                 planner.plan(op, transfer)
-        elif any(access.engine is COPY_ENGINE and isinstance(access.region, GlobalView) for access in op.effects().accesses):
+        elif any(access.engine is COPY_ENGINE and in_global(access.region) for access in op.effects().accesses):
             raise Error(
                 f"nothing says between which regions {op.call} copies", location=op.loc,
                 remedy=f"this is a mistake in Phalanx, not in the kernel: register its regions with @transfers in "

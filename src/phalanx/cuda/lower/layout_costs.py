@@ -11,7 +11,7 @@ import numpy as np
 from phalanx.cuda.tiles.convert import conversion
 from phalanx.cuda.tiles.global_access import vector_elements
 from phalanx.cuda.tiles.reduce import is_separable
-from phalanx.ir.views import GlobalView, SharedView, View
+from phalanx.ir.views import GlobalView, View, in_global, in_shared
 from phalanx.layouts.axes import exchanged, is_ordered
 from phalanx.layouts.banks import best_vector, warp_wavefronts
 from phalanx.layouts.bits import log2, next_power_of_two, previous_power_of_two
@@ -38,12 +38,11 @@ def preferred(
     """The layout in which a view is best read or written: vectors and then lanes along contiguous memory."""
     order = view_order(view, len(shape))
     vector = 1
-    if isinstance(view, SharedView):
+    if in_shared(view):
         if view.kept and order and view.kept[order[0]] == len(view.extents) - 1:
             vector = vector_for(shape, warps, view.dtype.itemsize, order)
-    else:
-        if _runs_along_rows(view) and view.array_type.aligned:
-            vector = vector_for(shape, warps, view.dtype.itemsize, order)
+    elif in_global(view) and _runs_along_rows(view) and view.array_type.aligned:
+        vector = vector_for(shape, warps, view.dtype.itemsize, order)
     return blocked(shape, warps, vector, order, reduce_axis, ordered)
 
 
@@ -121,9 +120,11 @@ def default_layout(shape: tuple[int, ...], warps: int, itemsize: int, reduce_axi
 
 def touch_cost(view: View, layout: RegisterLayout, writes: bool) -> float:
     """What loading or storing a view in a layout costs; elements that several threads hold are stored by one."""
-    if isinstance(view, GlobalView):
+    if in_global(view):
         width = vector_elements(view, layout)
         return _global_cost(layout, width, view.dtype.itemsize, _runs_along_rows(view), writes)
+    if not in_shared(view):
+        return 0.0  # who moves it there and back has no layout to choose
     if view.index_axis is not None:
         last = len(view.buffer.shape) - 1
         plain = SharedLayout(view.buffer.shape, view.dtype.itemsize)

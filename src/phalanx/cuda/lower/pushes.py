@@ -26,7 +26,7 @@ from phalanx.ir.core import Function, Note, Op, rewrite
 from phalanx.ir.effects import Mode, Proxy
 from phalanx.ir.memory import unit_of
 from phalanx.ir.values import Const
-from phalanx.ir.views import BarrierArray, SharedBuffer, SharedView
+from phalanx.ir.views import BarrierArray, SharedBuffer, SharedView, in_shared
 from phalanx.layouts import SharedLayout
 
 WIDE_RUN = 128
@@ -72,7 +72,7 @@ def plan_pushes(function: Function, layouts: Layouts) -> Pushes:
         for op in function.walk()
         if op not in refused
         for access in op.effects().accesses
-        if access.proxy is Proxy.ASYNC and isinstance(access.region, SharedView)
+        if access.proxy is Proxy.ASYNC and in_shared(access.region)
     ]
     engines = {unit for mode, unit in used if mode is Mode.READ}
     touched = {unit for _, unit in used}

@@ -39,7 +39,7 @@ from phalanx.ir.ops.control import For, Role, Roles, While
 from phalanx.ir.ops.tile import ConvertLayout
 from phalanx.ir.types import TileType
 from phalanx.ir.values import Value
-from phalanx.ir.views import SharedView
+from phalanx.ir.views import in_shared
 from phalanx.layouts.fragments import is_fragment
 from phalanx.layouts.registers import RegisterLayout
 from phalanx.layouts.scratch import ThroughShared
@@ -258,7 +258,7 @@ def _candidates(group: _Group, groups: _Groups) -> Iterator[RegisterLayout]:
         for touch, _ in group.touches:
             yield costs.preferred(touch.view, group.shape, group.warps, axis, True)
         yield costs.in_order(group.shape, group.warps, axis)
-    if any(isinstance(touch.view, SharedView) for touch, _ in group.touches):
+    if any(in_shared(touch.view) for touch, _ in group.touches):
         yield from costs.between([touch.view for touch, _ in group.touches], group.shape, group.warps)
     for axis in axes:
         yield costs.default_layout(group.shape, group.warps, group.itemsize, axis)
@@ -303,7 +303,7 @@ def _touch_cost(touch: Touch, layout: RegisterLayout) -> float:
 def _moves_fragment(touch: Touch, layout: RegisterLayout) -> bool:
     """What the tensor cores leave goes to shared memory as it is: a swizzle will fit, 16-bit elements take stmatrix.
     What they read comes from there by ldmatrix."""
-    if not isinstance(touch.view, SharedView):
+    if not in_shared(touch.view):
         return False
     return is_fragment(layout) if touch.writes else matrices_of(touch.view, layout) is not None
 

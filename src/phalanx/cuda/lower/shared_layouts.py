@@ -12,7 +12,7 @@ from phalanx.cuda.lower.row_copies import copies_of, is_fast
 from phalanx.ir.core import Function, Note
 from phalanx.ir.effects import Proxy, Use
 from phalanx.ir.values import Const, Value
-from phalanx.ir.views import SharedBuffer, SharedView
+from phalanx.ir.views import SharedBuffer, SharedView, in_shared
 from phalanx.layouts.banks import best_vector, warp_wavefronts
 from phalanx.layouts.mma import shared_operand
 from phalanx.layouts.registers import RegisterLayout
@@ -33,20 +33,20 @@ def choose_shared_layouts(
     be.
     """
     facts = find_divisibility(function)
-    copied: dict[SharedBuffer, list[SharedView]] = {buffer: [] for buffer in function.buffers}
-    touched: dict[SharedBuffer, list[tuple[SharedView, RegisterLayout]]] = {buffer: [] for buffer in function.buffers}
-    multiplied: dict[SharedBuffer, list[SharedView]] = {buffer: [] for buffer in function.buffers}
-    gathered: dict[SharedBuffer, list[SharedView]] = {buffer: [] for buffer in function.buffers}
+    copied: dict[SharedBuffer, list[SharedView]] = {buffer: [] for buffer in function.shared_buffers}
+    touched: dict[SharedBuffer, list[tuple[SharedView, RegisterLayout]]] = {buffer: [] for buffer in function.shared_buffers}
+    multiplied: dict[SharedBuffer, list[SharedView]] = {buffer: [] for buffer in function.shared_buffers}
+    gathered: dict[SharedBuffer, list[SharedView]] = {buffer: [] for buffer in function.shared_buffers}
     pushed: list[tuple[SharedBuffer, SharedBuffer]] = []
     for op in function.walk():
         accesses = op.effects().accesses
-        ends = [access.region for access in accesses if isinstance(access.region, SharedView)]
+        ends = [access.region for access in accesses if in_shared(access.region)]
         if len(ends) == 2 and len(accesses) == 2 and ends[1].cta is not None:
             pushed.append((ends[0].buffer, ends[1].buffer))  # works whatever the layouts, fastest between equal ones
             continue
         for access in accesses:
             view = access.region
-            if not isinstance(view, SharedView):
+            if not in_shared(view):
                 continue
             if access.use is Use.OPERAND and access.proxy is Proxy.ASYNC:
                 multiplied.setdefault(view.buffer, []).append(view)
@@ -56,7 +56,7 @@ def choose_shared_layouts(
                 copied.setdefault(view.buffer, []).append(view)
         for touch in (wish for wish in wishes_of(op) if isinstance(wish, Touch)):
             view = touch.view
-            if isinstance(view, SharedView) and view.index_axis is None:  # where indices lead, nobody knows
+            if in_shared(view) and view.index_axis is None:  # where indices lead, nobody knows
                 touched.setdefault(view.buffer, []).append((view, layouts[touch.value]))
     found: dict[SharedBuffer, tuple[SharedLayout, int]] = {}
     for buffer in copied:

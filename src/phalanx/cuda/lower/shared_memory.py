@@ -13,12 +13,11 @@ from phalanx.errors import Error
 from phalanx.frozen import frozen
 from phalanx.ir.archs import Arch
 from phalanx.ir.core import Block, Function, Op
-from phalanx.ir.memory import Piece, memory_owner, pieces
+from phalanx.ir.memory import Piece, Storage, memory_owner, pieces
 from phalanx.ir.ops.control import Role, Roles
 from phalanx.ir.views import BarrierArray, SharedBuffer
 from phalanx.layouts import SharedLayout
 
-Item = SharedBuffer | BarrierArray
 BARRIER_ALIGNMENT = 8
 BUFFER_ALIGNMENT = 16
 SCRATCH_ALIGNMENT = 128
@@ -42,16 +41,16 @@ def plan_memory(
     Instructions of one agent run one after the other and share an area; different agents may run at the same time.
     `px.Error` with a table of who uses how much if the target does not have it (`arch` None: nobody asks).
     """
-    sizes: dict[Item, int] = {}
-    aligns: dict[Item, int] = {}
-    for buffer in function.buffers:
+    sizes: dict[Storage, int] = {}
+    aligns: dict[Storage, int] = {}
+    for buffer in function.shared_buffers:
         sizes[buffer] = layouts[buffer].nbytes
         aligns[buffer] = max(layouts[buffer].alignment, BUFFER_ALIGNMENT)
     for barrier in function.barriers:
         sizes[barrier] = barrier.nbytes
         aligns[barrier] = BARRIER_ALIGNMENT
     wanted = pieces(sizes, sizes, aligns)
-    offsets: dict[Item, int] = {}
+    offsets: dict[Storage, int] = {}
     position = 0
 
     def place(piece: Piece) -> None:
@@ -107,17 +106,17 @@ def agents_of(function: Function, wanted: Mapping[Op, int]) -> dict[Op, tuple[in
 def _too_much(
     function: Function,
     arch: Arch,
-    sizes: Mapping[Item, int],
+    sizes: Mapping[Storage, int],
     areas: Mapping[tuple[int, int], tuple[int, int]],
     total: int,
 ) -> Error:
     order = {item: n for n, item in enumerate(sizes)}
     rows = [("name", "what", "bytes", "declared at")]
     for item in sorted(sizes, key=lambda item: order[memory_owner(item)]):
-        if isinstance(item, SharedBuffer):
-            what = f"{item.dtype}{list(item.shape)}"
-        else:
+        if isinstance(item, BarrierArray):
             what = f"{item.n} barrier{'s' * (item.n > 1)}"
+        else:
+            what = f"{item.dtype}{list(item.shape)}"
         owner = memory_owner(item)
         shared = "" if item is owner else f" (in {owner.name})"
         rows.append((item.name + shared, what, f"{sizes[item]:,}", item.loc.short))

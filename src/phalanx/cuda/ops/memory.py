@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from typing import NoReturn
 
 from phalanx.cuda.text.prelude import instruction
 from phalanx.cuda.text.registry import emits
@@ -23,12 +24,13 @@ from phalanx.cuda.tiles.matrix_store import emit_matrix_store, stores_matrices
 from phalanx.cuda.tiles.share import share_scalar, share_tile
 from phalanx.cuda.tiles.shared_access import SharedAccess, scalar_place
 from phalanx.errors import Error
-from phalanx.ir.core import Function
+from phalanx.ir.core import Function, Op
 from phalanx.ir.ops.control import While
 from phalanx.ir.ops.memory import ATOMICS, Atomic, AtomicCas, Extent, FenceAsyncProxy, FenceCluster, Load, Store
 from phalanx.ir.types import TileType
 from phalanx.ir.values import Value
-from phalanx.ir.views import GlobalView, SharedView
+from phalanx.ir.verifier import internal
+from phalanx.ir.views import GlobalView, SharedView, View, in_global, in_shared
 
 WORD_BYTES = 4
 """What one register holds: a store of more must not be taken apart."""
@@ -57,10 +59,16 @@ def emit_fence_cluster(w: Writer, op: FenceCluster) -> None:
 def emit_load(w: Writer, op: Load) -> None:
     if not isinstance(op.result.type, TileType):
         _load_scalar(w, op)
-    elif isinstance(op.view, GlobalView):
+    elif in_global(op.view):
         _load_global(w, op, op.view)
-    else:
+    elif in_shared(op.view):
         _load_shared(w, op, op.view)
+    else:
+        _no_text(op, op.view)
+
+
+def _no_text(op: Op, view: View) -> NoReturn:
+    internal(f"{op.mnemonic} of {view.space.name} memory has no CUDA text", op.loc)
 
 
 def _fill(w: Writer, op: Load) -> str:
@@ -69,11 +77,13 @@ def _fill(w: Writer, op: Load) -> str:
 
 def _load_scalar(w: Writer, op: Load) -> None:
     view = op.view
-    if isinstance(view, GlobalView):
+    if in_global(view):
         pointer, inside = scalar_pointer(w, view)
         if op in _polled(w.plan.function):
             pointer = f"(const volatile {w.ctype(view.dtype)}*)({pointer})"
         w.define(op.result, f"{' && '.join(inside)} ? *({pointer}) : {atom(_fill(w, op))}")
+    elif not in_shared(view):
+        _no_text(op, view)
     elif view.cta is None:
         w.define(op.result, f"*({scalar_place(w, view, w.plan.buffers[view.buffer].layout)})")
     else:
@@ -187,18 +197,22 @@ def _load_shared(w: Writer, op: Load, view: SharedView) -> None:
 def emit_store(w: Writer, op: Store) -> None:
     if not isinstance(op.value.type, TileType):
         _store_scalar(w, op)
-    elif isinstance(op.view, GlobalView):
+    elif in_global(op.view):
         _store_global(w, op, op.view)
-    else:
+    elif in_shared(op.view):
         _store_shared(w, op, op.view)
+    else:
+        _no_text(op, op.view)
 
 
 def _store_scalar(w: Writer, op: Store) -> None:
     view, value = op.view, w.name(op.value)
-    if isinstance(view, GlobalView):
+    if in_global(view):
         pointer, inside = scalar_pointer(w, view)
         w.line(f"if ({' && '.join([first_thread(w), *inside])}) *({pointer}) = {value};")
         return
+    if not in_shared(view):
+        _no_text(op, view)
     place = scalar_place(w, view, w.plan.buffers[view.buffer].layout)
     if view.cta is None:
         w.line(f"if ({first_thread(w)}) *({place}) = {value};")
@@ -278,7 +292,9 @@ def emit_atomic(w: Writer, op: Atomic) -> None:
             remedy=f"use one of {', '.join(ATOMIC_DTYPES)}",
         )
     result = op.result if op.result is not None and w.uses(op.result) else None
-    space = "global" if isinstance(op.view, GlobalView) else "shared" if op.view.cta is None else "remote"
+    if not (in_global(op.view) or in_shared(op.view)):
+        _no_text(op, op.view)
+    space = "remote" if op.view.peer is not None else op.view.space.name
     scope = "gpu" if space == "global" else "cluster" if w.plan.function.cluster_size > 1 else "cta"
     update = w.use(atomic(op.update, dtype.name, space, scope, result is not None))
     if isinstance(op.value.type, TileType):
@@ -296,10 +312,11 @@ def _new_elements(w: Writer, op: Atomic, slot: str | None = None) -> str:
 def _atomic_scalar(w: Writer, op: Atomic, update: str, result: Value | None) -> None:
     view = op.view
     conditions = [first_thread(w)]
-    if isinstance(view, GlobalView):
+    if in_global(view):
         place, inside = scalar_pointer(w, view)
         conditions += inside
     else:
+        assert in_shared(view)
         place = scalar_place(w, view, w.plan.buffers[view.buffer].layout)
     call = f"{update}({place}, {_new_elements(w, op)});"
     if result is None:
@@ -316,14 +333,15 @@ def _atomic_tile(w: Writer, op: Atomic, update: str, result: Value | None) -> No
     target = w.declare_tile(result) if result is not None else ""
     owner = owner_conditions(w, layout)
     with w.block(f"if ({' && '.join(owner)})" if owner else ""):
-        if isinstance(view, GlobalView):
+        if in_global(view):
             outer = GlobalAccess(w, view, layout)
             outer.declare()
         else:
+            assert in_shared(view)
             inner = SharedAccess(w, view, layout, w.plan.buffers[view.buffer].layout, facts_of(w))
             inner.declare()
         with slot_loop(w, layout.num_registers) as i:
-            if isinstance(view, GlobalView):
+            if in_global(view):
                 conditions, place = [*outer.alive(i), *outer.inside(i)], outer.pointer(i)
             else:
                 conditions, place = inner.alive(i), inner.place(i)

@@ -173,7 +173,7 @@ def emit_wgmma(w: Writer, op: Wgmma) -> None:
     acc = w.name(op.result)
     right = _operand(w, op, op.b, 0)
     with w.block():
-        if isinstance(op.a, SharedView):
+        if not isinstance(op.a, Value):
             left = _operand(w, op, op.a, 1)
             w.line(f"const unsigned long long px_a = {_descriptor(w, op.a, left, ROWS if by_rows > 1 else 0)};")
         else:
@@ -191,7 +191,7 @@ def emit_wgmma(w: Writer, op: Wgmma) -> None:
                 left is not None and left.transposed, right.transposed,
             )
         )
-        a_column = first_column(op.a) if isinstance(op.a, SharedView) else 0
+        a_column = 0 if isinstance(op.a, Value) else first_column(op.a)
         b_column = first_column(op.b)
         for step in range(steps):
             for tile in range(tiles):

@@ -16,7 +16,7 @@ from phalanx.ir.ops.cluster import (
 from phalanx.ir.ops.tma import CACHE_HINTS
 from phalanx.ir.types import TileType, bool_
 from phalanx.ir.values import Value
-from phalanx.ir.views import BarrierRef, GlobalView, SharedView
+from phalanx.ir.views import BarrierRef, SharedView, View, in_global, in_shared
 from phalanx.language.builder import Builder, operand
 from phalanx.language.builtin import builtin
 from phalanx.language.objects import Numeric, describe, is_memory, load_scalar
@@ -91,11 +91,14 @@ def copy(
             ctx.fail("arm=True goes with cta=", "every CTA of the mask arms its own barrier: with bar.transaction():")
         _collective(ctx, "px.cluster.copy", ClusterMulticast, src, dst, bar, mask, None)
         return
-    if isinstance(source, GlobalView):
+    if in_global(source):
         ctx.fail(
             "px.cluster.copy of global memory needs mask=",
             "name the CTAs that receive it: mask=0b11; a copy for this CTA alone is px.tma.load",
         )
+    if not in_shared(source):
+        remedy = "it pushes shared memory: px.cluster.copy(s, d, bar, cta=r)"
+        ctx.fail(f"px.cluster.copy of {source.space.name} memory", remedy)
     _push(ctx, source, length, dst, bar, cta, arm)
 
 
@@ -116,7 +119,7 @@ def store(ctx: Builder, dst: object, tile: object, bar: object, *, cta: object =
     ctx.emit(ClusterStore(target, value, barrier, operand(binary(ctx, "shl", 1, rank)), loc=ctx.loc))
 
 
-def _region(ctx: Builder, what: str, view: object) -> tuple[GlobalView | SharedView, Value | None]:
+def _region(ctx: Builder, what: str, view: object) -> tuple[View, Value | None]:
     """One end of a push, and its first extent where only a run knows it."""
     if isinstance(view, RunTimeRegion):
         return view.view, view.view.length
@@ -130,7 +133,7 @@ def _receiver(ctx: Builder, what: str, dst: object, cta: object) -> tuple[Shared
 
 
 def _in_the_peer(ctx: Builder, what: str, target: object, cta: object) -> tuple[SharedView, int | Value]:
-    if not isinstance(target, SharedView):
+    if not in_shared(target):
         ctx.fail(f"{what} with cta= goes to shared memory", "px.tma.store copies to global memory")
     refuse_rows_by_index(ctx, f"the destination of {what}", target)
     if target.cta is not None:

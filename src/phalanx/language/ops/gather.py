@@ -6,7 +6,7 @@ from phalanx.ir.archs import COPY_CHUNK
 from phalanx.ir.ops.gather import TmaGather, TmaGather4, TmaScatter, TmaScatter4
 from phalanx.ir.types import ArrayType, i32, i64
 from phalanx.ir.values import Param, Value
-from phalanx.ir.views import GlobalView, SharedView
+from phalanx.ir.views import GlobalView, SharedView, in_shared
 from phalanx.language.builder import Builder, operand
 from phalanx.language.builtin import builtin
 from phalanx.language.objects import Slice, describe
@@ -141,7 +141,7 @@ def _part(ctx: Builder, tile: SharedView, start: int) -> SharedView:
     if tile.shape[0] == FOUR:
         return tile
     part = ViewValue(tile).subscript(ctx, (Slice(start, start + FOUR, None),)).view
-    assert isinstance(part, SharedView)
+    assert in_shared(part)
     return part
 
 

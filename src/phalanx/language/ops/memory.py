@@ -17,7 +17,7 @@ from phalanx.ir.ops.memory import (
 )
 from phalanx.ir.types import ScalarType, TileType
 from phalanx.ir.values import Value
-from phalanx.ir.views import GlobalView, SharedBuffer, SharedView
+from phalanx.ir.views import SharedBuffer, SharedView, View
 from phalanx.language.builder import Builder, operand
 from phalanx.language.builtin import builtin
 from phalanx.language.limits import MAX_SHARED_BYTES
@@ -30,7 +30,7 @@ from phalanx.language.values import RunTimeRegion, ViewValue, load_view
 MAX_SHARED = max(arch.shared_limit for arch in ARCHS.values())
 
 
-def require_view(ctx: Builder, what: str, view: object) -> GlobalView | SharedView:
+def require_view(ctx: Builder, what: str, view: object) -> View:
     if isinstance(view, RunTimeRegion):
         ctx.fail(
             f"the extent of {what} is not a constant",
@@ -72,7 +72,7 @@ def shared(ctx: Builder, shape: object, dtype: object, reuse: object = None) -> 
             "e.g. px.shared(shape, dtype, reuse=s)",
         )
     buffer = SharedBuffer(unique_name(ctx, "shared"), sizes, element, ctx.loc, target)
-    total = sum(other.nbytes for other in (*ctx.buffers, buffer))
+    total = sum(other.nbytes for other in (*ctx.buffers, buffer) if other.space is buffer.space)
     if total > MAX_SHARED_BYTES:
         ctx.fail(
             f"the shared buffers of this kernel have {total:,} bytes with this one",
@@ -116,7 +116,7 @@ def load(ctx: Builder, view: object, fill: object = 0, once: object = False) -> 
     return load_view(ctx, region, fill, rarely)
 
 
-def stored_value(ctx: Builder, what: str, region: GlobalView | SharedView, value: object) -> Value:
+def stored_value(ctx: Builder, what: str, region: View, value: object) -> Value:
     """`value` as it will be written: a scalar is spread, a narrower type is widened, anything else must match."""
     value = load_scalar(ctx, value)
     if isinstance(value, ViewValue):

@@ -6,7 +6,7 @@ from phalanx.ir.core import Note
 from phalanx.ir.ops.mma import COLUMNS, LEAST_STEP_BYTES, ROWS, Mma
 from phalanx.ir.ops.wgmma import WgmmaCommit
 from phalanx.ir.values import Const, Value
-from phalanx.ir.views import SharedView
+from phalanx.ir.views import in_shared
 from phalanx.language.builder import Builder
 from phalanx.language.builtin import builtin
 from phalanx.language.ops.wgmma import Objection, Product, read_product, require_along, wait_for_groups
@@ -53,7 +53,7 @@ def dot(ctx: Builder, a: object, b: object, acc: object = None, along: object = 
 def place_objection(product: Product, name: str) -> Objection | None:
     """What of a buffer's shape, or of where a view begins in it, keeps `wgmma` from reading it."""
     view = product.a if name == "a" else product.b
-    if not isinstance(view, SharedView):
+    if not in_shared(view):
         return None
     buffer, item = view.buffer, view.dtype.itemsize
     rows, columns = buffer.shape[-2:]

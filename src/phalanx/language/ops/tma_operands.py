@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from phalanx.ir.ops.tma import CACHE_HINTS
 from phalanx.ir.values import Param
-from phalanx.ir.views import BarrierRef, GlobalView, SharedView
+from phalanx.ir.views import BarrierRef, GlobalView, SharedView, in_global, in_shared
 from phalanx.language.builder import Builder
 from phalanx.language.objects import describe
 from phalanx.language.ops.mbarrier import BarrierValue
@@ -13,7 +13,7 @@ from phalanx.language.ops.memory import require_view
 
 def global_side(ctx: Builder, what: str, view: object) -> GlobalView:
     region = require_view(ctx, what, view)
-    if not isinstance(region, GlobalView):
+    if not in_global(region):
         ctx.fail(f"{what} must be a view of a global array", "TMA copies between global and shared memory")
     if region.index_axis is not None:
         ctx.fail(f"{what} is indexed by a tile", "px.tma.gather4 copies rows by index")
@@ -27,7 +27,7 @@ def shared_side(ctx: Builder, what: str, view: object) -> SharedView:
     if isinstance(view, Param):
         ctx.fail(f"{what} must be a shared buffer, not {describe(view)}", "make one with px.shared(shape, dtype)")
     region = require_view(ctx, what, view)
-    if not isinstance(region, SharedView):
+    if not in_shared(region):
         ctx.fail(f"{what} must be a shared buffer", "make one with px.shared(shape, dtype)")
     refuse_rows_by_index(ctx, what, region)
     if region.cta is not None:

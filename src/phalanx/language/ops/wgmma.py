@@ -7,7 +7,7 @@ from phalanx.ir.ops.tile import Empty
 from phalanx.ir.ops.wgmma import ACCUMULATORS, ROWS, STEP_BYTES, Wgmma, WgmmaCommit, WgmmaWait
 from phalanx.ir.types import BOOL, DType, TileType
 from phalanx.ir.values import Const, Value
-from phalanx.ir.views import SharedView
+from phalanx.ir.views import SharedView, in_shared
 from phalanx.language.builder import Builder
 from phalanx.language.builtin import builtin
 from phalanx.language.objects import describe, require_condition
@@ -109,7 +109,7 @@ class Product:
     def objection(self, ctx: Builder, along: str) -> Objection | None:
         """Why `wgmma` can't do it, if it can't."""
         found = warpgroup_objection(ctx, self.what)
-        if found is None and not isinstance(self.b, SharedView):
+        if found is None and isinstance(self.b, Value):
             found = (
                 f"{self.what}: b is read from shared memory, not from registers",
                 "px.store the tile into a px.shared buffer first",
@@ -123,7 +123,7 @@ class Product:
 
     def emit(self, ctx: Builder, accumulate: object, negate: object, along: str, fused: bool = False) -> Value:
         """The instruction; for products without an `objection`."""
-        assert isinstance(self.b, SharedView)
+        assert not isinstance(self.b, Value)
         use = require_condition(ctx, accumulate, f"accumulate= of {self.what}")
         if not isinstance(negate, bool):
             ctx.fail(
@@ -221,7 +221,7 @@ def check_warpgroups(ctx: Builder, what: str) -> None:
 def operand(ctx: Builder, what: str, name: str, item: object) -> SharedView | Value:
     if is_tile(item):
         return item
-    if isinstance(item, ViewValue) and isinstance(item.view, SharedView):
+    if isinstance(item, ViewValue) and in_shared(item.view):
         refuse_rows_by_index(ctx, f"{name} of {what}", item.view)
         if item.view.cta is not None:
             ctx.fail(f"{what}: {name} is in another CTA's shared memory", "copy it here first: px.cluster.copy")
@@ -234,11 +234,11 @@ def operand(ctx: Builder, what: str, name: str, item: object) -> SharedView | Va
 
 
 def operand_dtype(item: SharedView | Value) -> DType:
-    return item.dtype if isinstance(item, SharedView) else dtype_of(item)
+    return dtype_of(item) if isinstance(item, Value) else item.dtype
 
 
 def shape_of_operand(item: SharedView | Value) -> tuple[int, ...]:
-    return item.shape if isinstance(item, SharedView) else shape_of(item)
+    return shape_of(item) if isinstance(item, Value) else item.shape
 
 
 def accumulator_dtypes(ctx: Builder, what: str, a: DType, b: DType) -> tuple[DType, ...]:
@@ -286,7 +286,7 @@ def shape_objection(ctx: Builder, what: str, m: int, n: int, k: int, dtype: DTyp
 
 def major_objection(what: str, name: str, item: SharedView | Value, k_axis: int) -> Objection | None:
     """Which axis of the buffer is contiguous: K, or for 16-bit types the other one."""
-    if not isinstance(item, SharedView):
+    if isinstance(item, Value):
         return None
     last = len(item.buffer.shape) - 1
     if last not in item.kept or set(item.kept) != {last - 1, last}:

@@ -100,5 +100,5 @@ def shared_bytes(function: Function) -> int:
     try:
         return lower(prepared, dataclasses.replace(_TARGET, shared_limit=UNLIMITED)).shared_bytes
     except Error:
-        items: tuple[SharedBuffer | BarrierArray, ...] = (*prepared.buffers, *prepared.barriers)
+        items: tuple[SharedBuffer | BarrierArray, ...] = (*prepared.shared_buffers, *prepared.barriers)
         return sum(-(-item.nbytes // PADDING) * PADDING for item in items if item.reuse is None)

@@ -34,7 +34,7 @@ from phalanx.sim.agents import Agent
 from phalanx.sim.barriers import MBarrier
 from phalanx.sim.codegen import Emitter
 from phalanx.sim.engines import PushCopy, SendCopy, issue
-from phalanx.sim.places import GlobalPlace, SharedPlace, ranks_of
+from phalanx.sim.places import BufferPlace, GlobalPlace, ranks_of
 from phalanx.sim.registry import meaning, never_run, text
 
 
@@ -107,10 +107,10 @@ def cluster_copy(op: ClusterCopy, agent: Agent) -> Callable[..., None]:
     def shaped(shape: tuple[int, ...]) -> Callable[[np.ndarray], np.ndarray]:
         return lambda source: np.asarray(cast(source.copy())).reshape(shape)
 
-    def now(src: SharedPlace, dst: SharedPlace, bar: None, ctas: int, given: int | None) -> None:
+    def now(src: BufferPlace, dst: BufferPlace, bar: None, ctas: int, given: int | None) -> None:
         dst.write(shaped(dst.array.shape)(src.array))
 
-    def later(src: SharedPlace, dst: SharedPlace, bar: MBarrier, ctas: int, given: int | None) -> None:
+    def later(src: BufferPlace, dst: BufferPlace, bar: MBarrier, ctas: int, given: int | None) -> None:
         nbytes, convert = dst.array.size * item, shaped(dst.array.shape)
         barrier = bar.peer(dst.cta.rank)
         if op.arm:  # expects first, so that the phase can't complete between the two
@@ -127,7 +127,7 @@ def cluster_store(op: ClusterStore, agent: Agent) -> Callable[..., None]:
     """Lands when the schedule says so, with what the registers hold now."""
     nbytes = op.view.nbytes
 
-    def later(view: SharedPlace, value: Any, bar: MBarrier, ctas: int) -> None:
+    def later(view: BufferPlace, value: Any, bar: MBarrier, ctas: int) -> None:
         held = np.array(value, dtype=view.array.dtype).reshape(view.array.shape)
         issue(PushCopy(agent, op, held, view.array, lambda source: source, bar.peer(view.cta.rank), nbytes))
 
@@ -192,7 +192,7 @@ def cluster_send(op: ClusterSend, agent: Agent) -> Callable[..., None]:
 
     found: dict[Any, tuple[tuple[np.ndarray, ...], tuple[MBarrier, ...]]] = {}
 
-    def run(xs: tuple[Any, ...], dst: SharedPlace, bar: MBarrier, ctas: int) -> None:
+    def run(xs: tuple[Any, ...], dst: BufferPlace, bar: MBarrier, ctas: int) -> None:
         where = (dst.key[0], dst.key[1].start, bar.index, ctas)
         inboxes = found.get(where)
         if inboxes is None:

@@ -14,7 +14,7 @@ from phalanx.sim.agents import Agent
 from phalanx.sim.barriers import MBarrier
 from phalanx.sim.engines import LoadCopy, StoreCopy, issue, join_open_group
 from phalanx.sim.ops.tma import require_aligned
-from phalanx.sim.places import GlobalPlace, RowsPlace, SharedPlace, ranks_of
+from phalanx.sim.places import BufferPlace, GlobalPlace, RowsPlace, ranks_of
 from phalanx.sim.registry import meaning
 
 Rows = tuple[GlobalPlace, ...]
@@ -64,7 +64,7 @@ def check_column(op: RowCopy, place: GlobalPlace | RowsPlace) -> None:
         )
 
 
-def gather(op: TmaGather4 | TmaGather, agent: Agent, dst: SharedPlace, bar: MBarrier, mask: Any, source: Any) -> None:
+def gather(op: TmaGather4 | TmaGather, agent: Agent, dst: BufferPlace, bar: MBarrier, mask: Any, source: Any) -> None:
     """The rows land at the same place in every CTA of the mask, with all their bytes on each one's barrier."""
     nbytes, cta = op.dst.nbytes, agent.cta
     if mask is None:
@@ -79,7 +79,7 @@ def gather(op: TmaGather4 | TmaGather, agent: Agent, dst: SharedPlace, bar: MBar
 
 @meaning(TmaGather4)
 def tma_gather4(op: TmaGather4, agent: Agent) -> Callable[..., None]:
-    def run(rows: Rows, dst: SharedPlace, bar: MBarrier, multicast: int | None) -> None:
+    def run(rows: Rows, dst: BufferPlace, bar: MBarrier, multicast: int | None) -> None:
         check_column(op, rows[0])
         count_outside(op, agent, *rows)
         gather(op, agent, dst, bar, multicast, Stack(*rows))
@@ -89,7 +89,7 @@ def tma_gather4(op: TmaGather4, agent: Agent) -> Callable[..., None]:
 
 @meaning(TmaGather)
 def tma_gather(op: TmaGather, agent: Agent) -> Callable[..., None]:
-    def run(src: RowsPlace, dst: SharedPlace, bar: MBarrier, multicast: int | None) -> None:
+    def run(src: RowsPlace, dst: BufferPlace, bar: MBarrier, multicast: int | None) -> None:
         check_column(op, src)
         count_outside(op, agent, src)
         gather(op, agent, dst, bar, multicast, src)
@@ -99,7 +99,7 @@ def tma_gather(op: TmaGather, agent: Agent) -> Callable[..., None]:
 
 @meaning(TmaScatter4)
 def tma_scatter4(op: TmaScatter4, agent: Agent) -> Callable[..., None]:
-    def run(src: SharedPlace, rows: Rows) -> None:
+    def run(src: BufferPlace, rows: Rows) -> None:
         check_column(op, rows[0])
         count_outside(op, agent, *rows)
         issue(StoreCopy(agent, op, src.array, Stack(*rows).write, join_open_group(agent)))
@@ -109,7 +109,7 @@ def tma_scatter4(op: TmaScatter4, agent: Agent) -> Callable[..., None]:
 
 @meaning(TmaScatter)
 def tma_scatter(op: TmaScatter, agent: Agent) -> Callable[..., None]:
-    def run(src: SharedPlace, dst: RowsPlace) -> None:
+    def run(src: BufferPlace, dst: RowsPlace) -> None:
         check_column(op, dst)
         count_outside(op, agent, dst)
         issue(StoreCopy(agent, op, src.array, dst.write, join_open_group(agent)))

@@ -13,7 +13,7 @@ from phalanx.ir.types import f16
 from phalanx.sim.agents import Agent
 from phalanx.sim.ops.tile import Unwritten
 from phalanx.sim.ops.wgmma import rounded_sum, widen
-from phalanx.sim.places import SharedPlace
+from phalanx.sim.places import BufferPlace
 from phalanx.sim.registry import meaning
 
 
@@ -25,8 +25,8 @@ def mma(op: Mma, agent: Agent) -> Callable[..., np.ndarray]:
     (first_a, first_b), depth = op.starts, op.shape[2]
 
     def run(a: Any, b: Any, acc: Any) -> np.ndarray:
-        left = widen_a(a.array if isinstance(a, SharedPlace) else a)[:, first_a : first_a + depth]
-        right = widen_b(b.array if isinstance(b, SharedPlace) else b)[first_b : first_b + depth]
+        left = widen_a(a.array if isinstance(a, BufferPlace) else a)[:, first_a : first_a + depth]
+        right = widen_b(b.array if isinstance(b, BufferPlace) else b)[first_b : first_b + depth]
         if isinstance(acc, Unwritten):
             acc.refuse()
         if rounds:

@@ -14,7 +14,7 @@ from phalanx.sim import numerics
 from phalanx.sim.agents import Agent
 from phalanx.sim.barriers import MBarrier
 from phalanx.sim.engines import GroupWait, LoadCopy, StoreCopy, commit_group, groups_done, issue, join_open_group
-from phalanx.sim.places import GlobalPlace, SharedPlace, misaligned, ranks_of
+from phalanx.sim.places import BufferPlace, GlobalPlace, misaligned, ranks_of
 from phalanx.sim.registry import meaning
 
 
@@ -38,10 +38,10 @@ def tma_load(op: TmaLoad, agent: Agent) -> Callable[..., None]:
     """Lands at the same offset in every CTA of the mask, with the region's whole bytes on each one's barrier."""
     nbytes, cta = op.dst.nbytes, agent.cta
 
-    def here(src: GlobalPlace, dst: SharedPlace, bar: MBarrier, multicast: None) -> None:
+    def here(src: GlobalPlace, dst: BufferPlace, bar: MBarrier, multicast: None) -> None:
         issue(LoadCopy(agent, op, src, (dst.array,), (bar,), nbytes))
 
-    def everywhere(src: GlobalPlace, dst: SharedPlace, bar: MBarrier, multicast: int) -> None:
+    def everywhere(src: GlobalPlace, dst: BufferPlace, bar: MBarrier, multicast: int) -> None:
         ranks = ranks_of(multicast, cta, op.loc)
         if not ranks:
             raise Error("the multicast mask names no CTA", location=op.loc, remedy="use a bit per rank that receives")
@@ -53,7 +53,7 @@ def tma_load(op: TmaLoad, agent: Agent) -> Callable[..., None]:
 
 @meaning(TmaStore)
 def tma_store(op: TmaStore, agent: Agent) -> Callable[..., None]:
-    def run(src: SharedPlace, dst: GlobalPlace) -> None:
+    def run(src: BufferPlace, dst: GlobalPlace) -> None:
         issue(StoreCopy(agent, op, src.array, dst.write, join_open_group(agent)))
 
     return require_aligned(run, op, op.dst, agent)
@@ -63,7 +63,7 @@ def tma_store(op: TmaStore, agent: Agent) -> Callable[..., None]:
 def tma_reduce(op: TmaReduce, agent: Agent) -> Callable[..., None]:
     function = numerics.binary(op.op, op.dst.dtype, numerics.IN_MEMORY)
 
-    def run(src: SharedPlace, dst: GlobalPlace) -> None:
+    def run(src: BufferPlace, dst: GlobalPlace) -> None:
         issue(StoreCopy(agent, op, src.array, lambda data: dst.fold(function, data), join_open_group(agent)))
 
     return require_aligned(run, op, op.dst, agent)

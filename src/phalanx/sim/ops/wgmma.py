@@ -17,7 +17,7 @@ from phalanx.ir.ops.wgmma import STEP_BYTES, Wgmma, WgmmaCommit, WgmmaFence, Wgm
 from phalanx.ir.types import DType, f16, f32
 from phalanx.sim.agents import Agent
 from phalanx.sim.ops.tile import Unwritten
-from phalanx.sim.places import SharedPlace
+from phalanx.sim.places import BufferPlace
 from phalanx.sim.registry import meaning
 
 Widen = Callable[[np.ndarray], np.ndarray]
@@ -55,7 +55,7 @@ class Product:
 
     __slots__ = ("a", "accumulate", "b", "flight", "meaning")
 
-    def __init__(self, meaning: Multiply, a: Any, b: SharedPlace, flight: InFlight, accumulate: bool) -> None:
+    def __init__(self, meaning: Multiply, a: Any, b: BufferPlace, flight: InFlight, accumulate: bool) -> None:
         self.meaning = meaning
         self.a = a
         self.b = b
@@ -65,7 +65,7 @@ class Product:
     def retire(self) -> None:
         """Reads the operands, now, and adds their product."""
         how, flight = self.meaning, self.flight
-        a = how.widen_a(self.a.array if isinstance(self.a, SharedPlace) else self.a)
+        a = how.widen_a(self.a.array if isinstance(self.a, BufferPlace) else self.a)
         b = how.widen_b(self.b.array)
         if how.rounds:
             flight.array = rounded_sum(a, b, flight.array if self.accumulate else None, how.step, how.op.negate)
@@ -125,7 +125,7 @@ def wgmma(op: Wgmma, agent: Agent) -> Callable[..., InFlight]:
     machine = agent.cta.cluster.machine
     early, monitor = machine.early, machine.monitor
 
-    def run(a: Any, b: SharedPlace, acc: Any, accumulate: bool) -> InFlight:
+    def run(a: Any, b: BufferPlace, acc: Any, accumulate: bool) -> InFlight:
         if isinstance(acc, InFlight):
             flight = acc
         else:

@@ -48,7 +48,7 @@ def depth_of_step(m: int, n: int, k: int, warps: int, itemsize: int) -> int:
 @expands(Mma)
 def _split(op: Mma) -> list[Op] | None:
     """A load of each step of K, then its product; None where both operands are in registers."""
-    if not isinstance(op.a, SharedView) and not isinstance(op.b, SharedView):
+    if isinstance(op.a, Value) and isinstance(op.b, Value):
         return None
     m, n, k = op.shape
     out: list[Op] = []

@@ -13,7 +13,7 @@ from phalanx.ir.engines import TENSOR_CORES
 from phalanx.ir.ops.mma import Mma
 from phalanx.ir.ops.wgmma import Wgmma, WgmmaWait
 from phalanx.ir.values import Value, constant_of
-from phalanx.ir.views import SharedBuffer, SharedView
+from phalanx.ir.views import SharedBuffer, in_shared
 from phalanx.layouts.mma import wgmma_accumulator, wgmma_operand
 from phalanx.layouts.shared import SharedLayout
 
@@ -44,7 +44,7 @@ def _by_warps(op: Wgmma) -> StandIn:
 
     def unreadable(shared: Mapping[SharedBuffer, SharedLayout], facts: Divisibility) -> str | None:
         for view, k_axis in ((op.a, 1), (op.b, 0)):
-            if isinstance(view, SharedView):
+            if in_shared(view):
                 problem = operand_problem(view, k_axis, shared[view.buffer], facts)
                 if problem is not None:
                     return problem.what

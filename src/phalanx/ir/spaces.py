@@ -1,0 +1,63 @@
+"""Memory spaces: one object each, which says what every floor asks of the memory.
+
+A view has a space. Whoever must know where the memory is, who reaches it, whether its edges are masked or which fence
+orders its accesses asks the space, never the class of the view: "not global" does not mean "shared". A new kind of memory
+is a `Space` with a `Buffer` class that names it (`ir/views.py`); the listing, the verifier, the scopes of signals, the
+simulator and the checks follow from what the space says.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from functools import cached_property
+
+from phalanx.frozen import frozen
+
+
+class Home(Enum):
+    """Whose the memory is."""
+
+    GRID = "grid"
+    """Arrays that the kernel is given: one memory, which all CTAs reach."""
+    CTA = "cta"
+    """Buffers that the kernel declares: every CTA has its own, and reaches another's only by naming that CTA."""
+
+
+class FenceKind(Enum):
+    """Fences by what they order."""
+
+    PROXY_CTA = "proxy.async.shared::cta"
+    PROXY_CLUSTER = "proxy.async.shared::cluster"
+    PROXY_GLOBAL = "proxy.async.global"
+    ACQ_REL_CLUSTER = "acq_rel.cluster"
+    BARRIER_INIT = "mbarrier_init.release.cluster"
+
+
+@frozen(eq=False, repr=False)
+class Space:
+    """A kind of memory.
+
+    `name` is what listings and messages call it. `capacity`: the bytes of it that a CTA has, None where that depends on
+    the target or on the arguments. `masked`: what lies outside is dropped by stores and reads as a fill; otherwise a box
+    must lie inside. `own_fence` orders ordinary accesses before those of engines in the memory of the CTA that runs it,
+    `common_fence` in the memory of all CTAs; a space with neither needs no fence between the two.
+    """
+
+    name: str
+    home: Home
+    capacity: int | None = None
+    masked: bool = False
+    own_fence: FenceKind | None = None
+    common_fence: FenceKind | None = None
+
+    @cached_property
+    def is_common(self) -> bool:
+        """All CTAs reach the same memory, without naming one of them."""
+        return self.home is Home.GRID
+
+    def __repr__(self) -> str:
+        return f"<Space {self.name}>"
+
+
+GLOBAL = Space("global", Home.GRID, masked=True, common_fence=FenceKind.PROXY_GLOBAL)
+SHARED = Space("shared", Home.CTA, own_fence=FenceKind.PROXY_CTA, common_fence=FenceKind.PROXY_CLUSTER)
