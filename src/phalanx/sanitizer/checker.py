@@ -13,7 +13,7 @@ import numpy as np
 from phalanx.errors import Error
 from phalanx.ir import effects as fx
 from phalanx.ir.core import Function, Op
-from phalanx.ir.engines import Engine, Order
+from phalanx.ir.engines import Engine
 from phalanx.ir.location import Location
 from phalanx.ir.memory import unit_of
 from phalanx.ir.spaces import SHARED
@@ -339,7 +339,7 @@ class Checker(Monitor):
     def signal_asked(self, signal: Signal) -> None:
         """A commit. What the engine's arrival will publish: that the agent's work is over, and nothing else it did."""
         clock: AgentClock = signal.agent.watch
-        engine = signal.engine
+        engine = signal.line.engine
         clock.commits[engine] += 1
         vector = clock.timed()
         for dim in clock.groups[engine]:
@@ -654,7 +654,7 @@ class Checker(Monitor):
 def in_order(before: Record, after: Record) -> bool:
     """Whether one engine does both, one after the other, for the same agent."""
     engine = before.worker
-    if engine is None or engine is not after.worker or engine.order is not Order.ISSUE:
+    if engine is None or engine is not after.worker or not engine.in_order:
         return False
     return before.clock is after.clock and before.cluster == after.cluster
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from phalanx.ir.core import Op
-from phalanx.ir.engines import Engine, Order
+from phalanx.ir.engines import Engine
 
 if TYPE_CHECKING:
     from phalanx.sim.agents import Agent
@@ -178,7 +178,7 @@ class Work(Copy):
     @property
     def waits(self) -> bool:
         """Whether work before it has to be over first."""
-        return self.line.engine.order is Order.ISSUE and self.line.works[0] is not self
+        return self.line.engine.in_order and self.line.works[0] is not self
 
     def step(self) -> bool:
         self.run()
@@ -189,17 +189,16 @@ class Work(Copy):
 class Signal(Copy):
     """Arrivals that an engine makes, `count` on each of the barriers, once all the work before them is over."""
 
-    __slots__ = ("barriers", "count", "engine", "left")
+    __slots__ = ("barriers", "count", "left", "line")
 
-    def __init__(
-        self, agent: Agent, op: Op, engine: Engine, barriers: tuple[MBarrier, ...], count: int, left: int
-    ) -> None:
+    def __init__(self, agent: Agent, op: Op, line: Line, barriers: tuple[MBarrier, ...], count: int) -> None:
         self.agent = agent
         self.op = op
-        self.engine = engine
+        self.line = line
         self.barriers = barriers
         self.count = count
-        self.left = left
+        self.left = len(line.works)
+        """Pieces of work that it waits for."""
 
     @property
     def waits(self) -> bool:
@@ -228,7 +227,7 @@ class Line:
         """A piece of work is done: the next one may begin, and signals that waited for it alone go out."""
         cluster = work.agent.cta.cluster
         self.works.remove(work)
-        if self.engine.order is Order.ISSUE and self.works:
+        if self.engine.in_order and self.works:
             cluster.pending.append(self.works[0])
         for signal in work.signals:
             signal.left -= 1
@@ -256,23 +255,23 @@ def give(agent: Agent, op: Op, engine: Engine, run: Callable[[], object]) -> Non
         run()
         return
     line.works.append(work)
-    if engine.order is Order.NONE or len(line.works) == 1:
+    if not engine.in_order or len(line.works) == 1:
         cluster.pending.append(work)
 
 
 def signal_when_done(agent: Agent, op: Op, engine: Engine, barriers: tuple[MBarrier, ...], count: int = 1) -> None:
     """A commit: the engine arrives on the barriers when all the work that the agent gave it is over (`Arrival.after`)."""
     cluster = agent.cta.cluster
-    works = line_of(agent, engine).works
-    signal = Signal(agent, op, engine, barriers, count, len(works))
-    for work in works:
+    line = line_of(agent, engine)
+    signal = Signal(agent, op, line, barriers, count)
+    for work in line.works:
         work.signals.append(signal)
     monitor = cluster.machine.monitor
     if monitor is not None:
         monitor.signal_asked(signal)
     if cluster.machine.early:
         signal.step()
-    elif not works:
+    elif not line.works:
         cluster.pending.append(signal)
 
 

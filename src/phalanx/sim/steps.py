@@ -25,7 +25,7 @@ from phalanx.ir.spaces import Home
 from phalanx.ir.views import in_global
 from phalanx.sim.agents import POLL, STEP, TRY, Agent
 from phalanx.sim.barriers import ClusterBarrier, MBarrier
-from phalanx.sim.engines import BulkGroup, Copy, GroupWait, Signal, Work, groups_done
+from phalanx.sim.engines import BulkGroup, Copy, GroupWait, Line, Signal, Work, groups_done
 from phalanx.sim.events import Event, Order, Process, Touch, order
 from phalanx.sim.machine import Cluster, Cta, Machine
 from phalanx.sim.monitor import Monitor
@@ -144,6 +144,8 @@ class Recorder(Monitor):
     def signal_asked(self, signal: Signal) -> None:
         signal.watch = []
         self.steps.told.append(signal)
+        line = signal.line
+        self.steps.covered[signal] = {*line.works, *(work for work, _, _ in self.steps.over.get(line, ()))}
 
     def signal_given(self, signal: Signal, barrier: MBarrier) -> None:
         self.signal(signal.op, barrier, signal.count, 0)
@@ -288,6 +290,11 @@ class Steps:
         """What engines were told to do by the event at hand."""
         self.since: dict[Copy, tuple[Clock, Clock]] = {}
         """For signals and work of an engine that can't begin yet: what comes before them."""
+        self.over: dict[Line, list[tuple[Work, Clock, Clock]]] = {}
+        """Work that is over, with what came before its end, and that end itself."""
+        self.covered: dict[Signal, set[Work]] = {}
+        self.published: dict[Process, Clock] = {}
+        """What whoever waits for a signal learns of: the ends of the work that it tells of."""
         self.groups: dict[Agent, list[BulkGroup | None]] = {}
         self.products: dict[Agent, list[Any]] = {}
         self.steps_of_copies: dict[BulkGroup, list[tuple[bool, Clock, Clock]]] = {}
@@ -380,13 +387,10 @@ class Steps:
     def _step_copy(self, process: Process, copy: Copy, event: Event) -> None:
         reads = getattr(copy, "data", None) is None
         self.recorder.copied(copy, reads=reads)
-        waiting = list(self.since)
         if not copy.step():
             del self.copies[process]
-        for later in waiting if isinstance(copy, Work) else ():
-            if later.agent is copy.agent:  # it comes after this one
-                _join(self.since[later][0], event.clock)
-                _join(self.since[later][1], {process: event.number})
+        if isinstance(copy, Work):
+            self.over.setdefault(copy.line, []).append((copy, event.clock, {process: event.number}))
         group = getattr(copy, "group", None)
         if group is not None:
             self.steps_of_copies.setdefault(group, []).append((reads, event.clock, {process: event.number}))
@@ -460,6 +464,8 @@ class Steps:
                     number = self.issued[copy.agent] = self.issued.get(copy.agent, 0) + 1
                     issuer = self.names[copy.agent]
                     clock, known = self.since.pop(copy) if copy in self.since else self._of(issuer)
+                    if isinstance(copy, Work | Signal):
+                        self._after_work(("copy", *issuer[1:], number, 0), copy)
                     for part, landing in enumerate(landings(copy)):
                         name = ("copy", *issuer[1:], number, part)
                         self.copies[name] = landing
@@ -468,6 +474,16 @@ class Steps:
             if later.waits:
                 self.since[later] = self._of(self.names[later.agent])
         self.told.clear()
+
+    def _after_work(self, process: Process, copy: Work | Signal) -> None:
+        """Work of an engine that keeps order comes after that before it; a signal after what it tells of."""
+        for work, clock, own in self.over.get(copy.line, ()):
+            if isinstance(copy, Signal):
+                if work in self.covered[copy]:
+                    self._after(process, clock, own)
+                    _join(self.published.setdefault(process, {}), own)
+            elif copy.line.engine.in_order:
+                self._after(process, clock, own)
 
     def _of(self, process: Process) -> tuple[Clock, Clock]:
         """What came before all that `process` does now, and what of it is known."""
@@ -505,7 +521,11 @@ class Steps:
                 self.races.append(before)
             _join(event.clock, before.clock)
             if tells:  # two accesses of the same bytes tell nothing of others
-                _join(event.known, {before.process: before.number} if before.process[0] == "copy" else before.known)
+                if before.process[0] == "copy":
+                    _join(event.known, {before.process: before.number})
+                    _join(event.known, self.published.get(before.process, {}))
+                else:
+                    _join(event.known, before.known)
         self.clocks[event.process], self.knows[event.process] = event.clock, event.known
         for agent, keys in list(self.polls.items()):
             changed = any(touch.key in keys and touch.mode not in ("read", "test") for touch in event.touches)
