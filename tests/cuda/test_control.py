@@ -9,14 +9,13 @@ from cuda_text import body, compiles, module_of
 from front import array
 from phalanx.cuda.nvrtc import compile_cuda
 from phalanx.cuda.plan import Plan
-from phalanx.cuda.text.control_text import for_header
 from phalanx.cuda.text.writer import Writer
-from phalanx.ir.archs import arch_of
+from phalanx.cuda.tiles.control_text import for_header
+from phalanx.ir.archs import arch_of, entry_registers
 from phalanx.ir.core import Block, Function
 from phalanx.ir.ops.control import For
 from phalanx.ir.types import I32, ScalarType, i64, u32
 from phalanx.ir.values import Const, Label, Param, Value
-from phalanx.passes.role_rules import entry_registers
 
 
 def lines(text: str) -> list[str]:

@@ -6,6 +6,7 @@ import pytest
 
 from hand_ir import block, const, kernel, role
 from phalanx.errors import Error
+from phalanx.ir.archs import entry_registers
 from phalanx.ir.core import Block, Function
 from phalanx.ir.ops.cluster import ClusterArrive, ClusterSync, ClusterWait
 from phalanx.ir.ops.control import (
@@ -25,7 +26,6 @@ from phalanx.ir.ops.control import (
 from phalanx.ir.ops.tile import Binary
 from phalanx.ir.types import BOOL, I32
 from phalanx.ir.values import Label, Param, Value, Var
-from phalanx.passes.role_rules import entry_registers
 from phalanx.passes.roles import merge_roles
 
 

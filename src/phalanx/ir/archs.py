@@ -36,6 +36,10 @@ MAX_BOX = 256
 SHARED_LIMIT = ARCHS["sm_90a"].shared_limit
 """Of Hopper, to which `px.auto` is fitted for every target."""
 
+QUARTERS = 4
+"""Of an SM: each has a scheduler and a register file of its own, and warps are dealt to them in turn."""
+REGISTERS_PER_QUARTER = 65536 // QUARTERS
+
 
 def arch_of(name: str | Arch) -> Arch:
     """The target of that name.
@@ -47,3 +51,13 @@ def arch_of(name: str | Arch) -> Arch:
     if name not in ARCHS:
         raise Error(f"unknown target {name!r}", remedy=f"use one of {', '.join(ARCHS)}")
     return ARCHS[name]
+
+
+def entry_registers(warps: int, ctas_per_sm: int = 1) -> int:
+    """Registers a thread starts with where `regs=` is used: an even share, in steps of 8, at most 255.
+
+    The share is that of the fullest quarter of an SM: 13 warps start with as many as 16 do. ptxas decides so for kernels
+    with `setmaxnreg`; one that reckoned with more would wait forever for what the pool does not have.
+    """
+    dealt = -(-warps * ctas_per_sm // QUARTERS)
+    return min(255, REGISTERS_PER_QUARTER // (32 * dealt) // 8 * 8)

@@ -15,14 +15,12 @@ from phalanx.analysis.ranks import ranks
 from phalanx.analysis.trace import steps, trace
 from phalanx.errors import Error
 from phalanx.ir.core import Block, Function, Op, rewrite
-from phalanx.ir.ops.cluster import Exchange
+from phalanx.ir.ops.cluster import INBOX_STEP, Exchange
 from phalanx.ir.ops.control import Break, Continue, Leave, Role, Roles, Scope
 from phalanx.ir.types import u8
 from phalanx.ir.views import BarrierArray, SharedBuffer
 from phalanx.passes.count_table import spans
 
-PIECE = 16
-"""An inbox of one rank begins at a multiple of so many bytes; so many follow the last one, for a receiver's thanks."""
 Warps = tuple[int, int]
 """An agent, by its first warp and their number."""
 
@@ -34,14 +32,14 @@ def allocate_reductions(function: Function) -> Function:
         return function
     sizes: dict[Warps, int] = {}
     for op, agent in agents.items():
-        inbox = -(-op.inbox_bytes(agent[1]) // PIECE) * PIECE
+        inbox = -(-op.inbox_bytes(agent[1]) // INBOX_STEP) * INBOX_STEP
         sizes[agent] = max(sizes.get(agent, 0), function.cluster_size * inbox)
     taken = {buffer.name for buffer in function.buffers} | {barrier.name for barrier in function.barriers}
     memory: dict[Warps, tuple[SharedBuffer, BarrierArray | None]] = {}
     for agent, size in sizes.items():
         loc = next(op.loc for op, owner in agents.items() if owner == agent)
         memory[agent] = (
-            SharedBuffer(_fresh("reduce_inbox", taken), (2, size + PIECE), u8, loc),
+            SharedBuffer(_fresh("reduce_inbox", taken), (2, size + INBOX_STEP), u8, loc),
             None
             if function.cluster_size == 1
             else BarrierArray(_fresh("reduce_full", taken), 2, 1, loc=loc, exchange=True),

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from phalanx.errors import Error
+from phalanx.ir.archs import entry_registers
 from phalanx.ir.core import Block, Function, Op
 from phalanx.ir.effects import Span
 from phalanx.ir.ops.control import Break, Continue, For, If, Leave, Role, Roles, Scope, While
 from phalanx.ir.values import Label, constant_of
 
 WARPGROUP = 4
-QUARTERS = 4
-"""Of an SM: each has a scheduler and a register file of its own, and warps are dealt to them in turn."""
-REGISTERS_PER_QUARTER = 65536 // QUARTERS
 FEWEST_REGISTERS, MOST_REGISTERS = 24, 256
 """The range of setmaxnreg, in steps of 8."""
 
@@ -48,16 +46,6 @@ def check_warps(function: Function, roles: Roles) -> None:
                     remedy="neighbouring roles run concurrently and need disjoint warps; "
                     "to run one after the other, write px.sync() between them",
                 )
-
-
-def entry_registers(warps: int, ctas_per_sm: int = 1) -> int:
-    """Registers a thread starts with where `regs=` is used: an even share, in steps of 8, at most 255.
-
-    The share is that of the fullest quarter of an SM: 13 warps start with as many as 16 do. ptxas decides so for kernels
-    with `setmaxnreg`; one that reckoned with more would wait forever for what the pool does not have.
-    """
-    dealt = -(-warps * ctas_per_sm // QUARTERS)
-    return min(255, REGISTERS_PER_QUARTER // (32 * dealt) // 8 * 8)
 
 
 def check_registers(function: Function, roles: Roles, *, first: Roles) -> None:

@@ -17,11 +17,10 @@ from phalanx.cuda.tiles.arithmetic import binary_text, cast_text, highest, lowes
 from phalanx.cuda.tiles.coordinates import owner_conditions
 from phalanx.cuda.tiles.index import element, local, plus, slot_loop, times
 from phalanx.cuda.tiles.shared_access import Offsets
-from phalanx.ir.ops.cluster import ClusterReduce
+from phalanx.ir.ops.cluster import INBOX_STEP, ClusterReduce
 from phalanx.ir.types import DType, TileType, f32, i32, u32
 from phalanx.layouts.banks import best_vector
 from phalanx.layouts.shared import SharedLayout
-from phalanx.passes.reductions import PIECE
 
 FEW = 16
 """Up to so many partial results are read by every thread; more are shared out over the lanes."""
@@ -52,7 +51,7 @@ class Reduction:
         self.by_warp = op in w.plan.partial
         self.half = op.slots.shape[1]
         self.values = w.agent.warps if self.by_warp else prod(op.x.type.shape)  # type: ignore[union-attr]
-        self.stride = -(-self.values * self.wire.itemsize // PIECE) * PIECE
+        self.stride = -(-self.values * self.wire.itemsize // INBOX_STEP) * INBOX_STEP
         if not isinstance(op.x.type, TileType):
             self.stride = self.values * self.wire.itemsize  # scalars lie side by side
 
@@ -151,7 +150,7 @@ class Reduction:
         with w.block(f"if ({first}{w.lane} < {self.size} && {w.lane} != {self.rank})"):
             word = local(w, "thanks")
             w.line(f"const unsigned {word} = 0;")
-            target = f"{w.use(MAPA)}({plus(inbox, str(self.half - PIECE))}, {w.lane})"
+            target = f"{w.use(MAPA)}({plus(inbox, str(self.half - INBOX_STEP))}, {w.lane})"
             w.line(f"{w.use(ST_ASYNC)}<1>({target}, &{word}, {w.use(MAPA)}({bar}, {w.lane}));")
 
     # ------------------------------------------------------------------ receiving
@@ -177,7 +176,7 @@ class Reduction:
         """Every thread reads all of them, as wide as they lie."""
         w = self.w
         count = self.size * self.values
-        vector = PIECE // self.wire.itemsize
+        vector = INBOX_STEP // self.wire.itemsize
         while count % vector:
             vector //= 2
         parts, total = local(w, "parts"), local(w, "total")
@@ -215,7 +214,7 @@ class Reduction:
         layout = self.w.plan.layouts[self.op.x]
         shared = SharedLayout(layout.shape, self.wire.itemsize)
         axes = tuple(range(layout.rank))
-        vector = min(best_vector(layout, shared, 0, axes), PIECE // self.wire.itemsize)
+        vector = min(best_vector(layout, shared, 0, axes), INBOX_STEP // self.wire.itemsize)
         return Offsets(self.w, layout, shared, axes, (0,) * layout.rank), vector
 
     def _fold_tile(self, result: str) -> None:

@@ -6,12 +6,13 @@ scope, so that no jump passes a declaration.
 
 from __future__ import annotations
 
-from phalanx.cuda.text.control_text import for_header, printf_format
-from phalanx.cuda.text.elements import for_each_owned
 from phalanx.cuda.text.literals import atom, bare
 from phalanx.cuda.text.prelude import SETMAXNREG, STOP, instruction
 from phalanx.cuda.text.registry import emit_block, emits
 from phalanx.cuda.text.writer import Agent, Writer, scalar_dtype
+from phalanx.cuda.tiles.control_text import for_header, printf_format
+from phalanx.cuda.tiles.elements import for_each_owned
+from phalanx.ir.archs import entry_registers
 from phalanx.ir.core import Block
 from phalanx.ir.effects import Span
 from phalanx.ir.ops.control import (
@@ -38,7 +39,6 @@ from phalanx.ir.ops.control import (
 from phalanx.ir.ops.tile import Empty
 from phalanx.ir.types import TileType
 from phalanx.ir.values import Label, Value
-from phalanx.passes.role_rules import entry_registers
 
 
 @emits(Assign)

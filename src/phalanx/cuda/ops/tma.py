@@ -8,13 +8,13 @@ from itertools import pairwise
 
 from phalanx.cuda.plan import Box, CopyPlan
 from phalanx.cuda.text.bulk import bulk_load, bulk_prefetch, bulk_store
-from phalanx.cuda.text.elements import store_elements
 from phalanx.cuda.text.helper import Helper
 from phalanx.cuda.text.literals import bare, plus
 from phalanx.cuda.text.prelude import Parameter, device_function, function_name, instruction
 from phalanx.cuda.text.registry import emits
 from phalanx.cuda.text.writer import Writer, scalar_dtype
 from phalanx.cuda.tiles.bounds import is_plain, start_text
+from phalanx.cuda.tiles.elements import store_elements
 from phalanx.cuda.tiles.index import atom
 from phalanx.ir.ops.tma import TmaCommit, TmaLoad, TmaPrefetch, TmaReduce, TmaStore, TmaWait
 from phalanx.ir.values import Const, Value, constant_of

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from functools import cache
 
-from phalanx.cuda.lower.wgmma_operands import first_column, is_transposed, operand_problem
 from phalanx.cuda.text.helper import Helper
 from phalanx.cuda.text.literals import bare
 from phalanx.cuda.text.prelude import device_function, instruction
@@ -17,6 +16,7 @@ from phalanx.cuda.text.registry import emits, follows
 from phalanx.cuda.text.writer import Writer
 from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.facts import facts_of
+from phalanx.cuda.tiles.wgmma_operands import first_column, is_transposed, operand_problem
 from phalanx.errors import Error
 from phalanx.ir.core import Op
 from phalanx.ir.ops.control import Assign, ReadVar

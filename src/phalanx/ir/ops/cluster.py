@@ -210,6 +210,8 @@ class ClusterAgree(Op):
 
 RECORD = 4
 """Words that one store of a gather may send."""
+INBOX_STEP = 16
+"""The inbox of a rank in an exchange begins at a multiple of so many bytes; so many follow the last, for thanks."""
 UNWRITTEN = Block()
 
 

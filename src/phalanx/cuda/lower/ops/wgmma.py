@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from phalanx.analysis.divisibility import Divisibility
 from phalanx.cuda.lower.layout_rules import Fixed, Same, Wish, asks
 from phalanx.cuda.lower.registry import StandIn, stand_ins
-from phalanx.cuda.lower.wgmma_operands import operand_problem
+from phalanx.cuda.tiles.wgmma_operands import operand_problem
 from phalanx.ir.core import Op
 from phalanx.ir.engines import TENSOR_CORES
 from phalanx.ir.ops.mma import Mma
