@@ -20,7 +20,7 @@ from phalanx.tools.bench import contenders, device, gemm, peers, plot, results
 from phalanx.tools.bench.command import words
 from phalanx.tools.bench.contenders import Library, Missing, Rung, ladder_folder, ours
 from phalanx.tools.bench.gemm import GemmBench, Options, table
-from phalanx.tools.bench.peers import fastest
+from phalanx.tools.bench.peers.settings import fastest
 from phalanx.tools.bench.shapes import LARGE, Shape, read_shapes
 from phalanx.tools.cli import app
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from phalanx.runtime.device.timing import Run, Timer
 from phalanx.tools.bench.contenders import Missing
-from phalanx.tools.bench.peers import FastestSetting
+from phalanx.tools.bench.peers.settings import FastestSetting
 
 
 class Setting(NamedTuple):
