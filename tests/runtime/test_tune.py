@@ -272,7 +272,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
     """The keys that searches ask for; none is made."""
     found: list[str | None] = []
     monkeypatch.setattr(search, "load_rows", lambda key, configs: found.append(key) or [])
-    monkeypatch.setattr(search.Search, "sorted", lambda self, rows: ())
+    monkeypatch.setattr(search.TuningSearch, "sorted", lambda self, rows: ())
     return found
 
 

@@ -69,6 +69,7 @@ class Compiled:
 
 @functools.cache
 def disk_cache() -> DiskCache:
+    """The cache of compiled kernels on disk, opened when it is first asked for."""
     return DiskCache()
 
 
@@ -114,6 +115,7 @@ def compiler_identity() -> str:
 
 
 def nvrtc_is_missing(problem: Exception) -> Error:
+    """The error for a machine without the compiler of CUDA text."""
     return Error(
         f"NVRTC is not available: {problem}",
         remedy="install the package nvidia-cuda-nvrtc; the simulator works without it",
@@ -174,6 +176,7 @@ def build(function: Function, arch: Arch, watchdog: bool) -> Compiled:
 
 
 def to_meta(made: Compiled) -> dict[str, Any]:
+    """What the cache keeps of a compiled kernel beside its texts and machine code, as JSON takes it."""
     return {
         "name": made.name,
         "notes": list(made.notes),

@@ -23,6 +23,7 @@ class Device:
 
     @property
     def simulated(self) -> bool:
+        """Whether it stands for a GPU where there is none."""
         return self.ordinal is None
 
     def clusters(self, of: Any = 1) -> int:

@@ -60,12 +60,12 @@ class ScalarPlan:
     value: Any
 
 
-Plan = ArrayPlan | ScalarPlan
+ArgumentPlan = ArrayPlan | ScalarPlan
 
 
-def plan_arguments(args: Sequence[Any], device: int | None) -> list[Plan]:
+def plan_arguments(args: Sequence[Any], device: int | None) -> list[ArgumentPlan]:
     """What to make for each argument; `device` is where arrays that are only described (`px.spec`) will lie."""
-    plans: list[Plan] = []
+    plans: list[ArgumentPlan] = []
     seen: dict[ArrayInfo, int] = {}
     for number, value in enumerate(args):
         if isinstance(value, Spec):
@@ -163,7 +163,7 @@ def on_device(raw: np.ndarray, plan: ArrayPlan) -> Any:
 class PlannedArguments:
     """Arrays made from plans; `reset` gives them their first content again."""
 
-    def __init__(self, plans: Sequence[Plan], seed: int, *, plain: bool) -> None:
+    def __init__(self, plans: Sequence[ArgumentPlan], seed: int, *, plain: bool) -> None:
         """`plain`: arrays on a GPU are bare device arrays, whatever the library."""
         self.plans = plans
         self.plain = plain
@@ -194,6 +194,7 @@ class PlannedArguments:
                     self.values.append(on_device(raw, plan))
 
     def reset(self) -> None:
+        """Gives every array its first contents again."""
         from phalanx.runtime.device.device_array import DeviceArray
 
         if all(p.device is None for p in self.plans if isinstance(p, ArrayPlan)) or self.plain:
@@ -227,7 +228,9 @@ class MadeArguments:
         self.values: list[Any] = list(make())
 
     def reset(self) -> None:
+        """Makes all arguments anew."""
         self.values = list(self.make())
 
     def on_host(self) -> list[Any]:
+        """The arguments as NumPy arrays, for a reference."""
         return [to_host(value).copy() if describe(value) is not None else value for value in self.values]

@@ -64,6 +64,7 @@ def load_rows(key: str | None, configs: Sequence[dict[str, Any]]) -> list[Row] |
 
 
 def store_rows(key: str | None, rows: Sequence[Row]) -> None:
+    """Keeps the table of a search on disk, unless it has no key."""
     if key is not None:
         kept = [[row.ms, row.status, row.note, row.rounds] for row in rows]
         disk_cache().store(key, {"kind": "tuned"}, {"rows": json.dumps(kept).encode()})

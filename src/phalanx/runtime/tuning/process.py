@@ -38,9 +38,11 @@ class Worker:
 
     @property
     def is_running(self) -> bool:
+        """Whether there is a process to ask."""
         return self.process is not None
 
     def start(self) -> None:
+        """Starts the process, with a pipe to it; what it prints goes to a file."""
         self.log = tempfile.TemporaryFile()  # noqa: SIM115  (closed with the worker)
         ours, theirs = Pipe()
         environment = {**os.environ, INSIDE: "1"}
@@ -106,6 +108,7 @@ class Here:
         self.session: Session | None = None
 
     def ask(self, name: str, *arguments: Any, limit: float) -> Any:
+        """Answers a request to the session here; `Failed` with what the candidate did."""
         if self.session is None:
             self.session = Session()
         self.is_running = True
@@ -115,5 +118,6 @@ class Here:
             raise failure_of(problem) from None
 
     def kill(self) -> None:
+        """Drops the session; the next request begins another."""
         self.session = None
         self.is_running = False

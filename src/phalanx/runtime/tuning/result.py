@@ -27,6 +27,7 @@ class Row:
 
     @property
     def ok(self) -> bool:
+        """Whether it was measured."""
         return self.status == "ok"
 
 
@@ -47,10 +48,12 @@ class Tuned:
 
     @property
     def best(self) -> dict[str, Any]:
+        """The fastest configuration."""
         return dict(self.table[0].config)
 
     @property
     def name(self) -> str:
+        """The name of the kernel or function."""
         return self.target.name if isinstance(self.target, Kernel) else getattr(self.target, "__name__", "function")
 
     def __call__(self, *args: Any, **constants: Any) -> Any:

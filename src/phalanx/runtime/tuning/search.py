@@ -88,7 +88,7 @@ def tune(
         raise _mistake("check= needs a kernel: px.check can't look into a function", "call px.check on its kernels")
     if make_args is not None and not args:
         args = tuple(make_args())
-    search = Search(
+    search = TuningSearch(
         target, grid, chosen, tuple(args), make_args, reference, tolerance, check, measure, mode,
         MODES[mode].rounds if rounds is None else rounds, keep, timeout, seed, isolate, quiet,
     )
@@ -134,6 +134,7 @@ def list_of_configs(target: Any, configs: Iterable[dict[str, Any]]) -> list[dict
 
 
 def check_config(target: Any, config: Any, what: str) -> None:
+    """Refuses a configuration that is no dict, or names a constant that the kernel lacks."""
     if not isinstance(config, dict) or not all(isinstance(name, str) for name in config):
         raise _mistake(f"{what} is {config!r}", "a configuration is a dict of constants: dict(BM=64)")
     if isinstance(target, Kernel):
@@ -166,18 +167,21 @@ class Candidate:
 
     @property
     def alive(self) -> bool:
+        """Whether nothing was wrong with it so far."""
         return not self.status
 
     def fail(self, failure: Failed) -> None:
+        """Takes it out of the search: how it failed and why."""
         self.status, self.note, self.payload = failure.status, failure.note, None
 
     @property
     def ms(self) -> float | None:
+        """The median of its times, in milliseconds."""
         return statistics.median(self.times) if self.times else None
 
 
 @dataclass
-class Search:
+class TuningSearch:
     """One search, from the configurations to the table."""
 
     target: Any
@@ -207,13 +211,16 @@ class Search:
 
     @property
     def is_kernel(self) -> bool:
+        """Whether a kernel is tuned, not a function that launches some."""
         return isinstance(self.target, Kernel)
 
     @property
     def name(self) -> str:
+        """The name of the kernel or function, for messages and the table."""
         return self.target.name if self.is_kernel else getattr(self.target, "__name__", "function")
 
     def run(self, force: bool) -> Tuned:
+        """The whole search, or what an earlier one of the same kind left on disk."""
         self.choose_device()
         candidates = [Candidate(number, config) for number, config in enumerate(self.configs)]
         with progress_bar(self.quiet) as bar:
@@ -314,6 +321,7 @@ class Search:
             )
 
     def search(self, candidates: list[Candidate], bar: Any) -> None:
+        """Builds, tries and times the candidates; what is wrong with one is noted in it."""
         make = Worker if self.isolate else Here
         self.worker = make()
         self.setup = self.make_setup()
@@ -334,6 +342,7 @@ class Search:
                 candidate.status = "ok"
 
     def make_setup(self) -> Setup:
+        """What the process that measures is told once."""
         def sent(function: Any, what: str) -> Parcel | None:
             return None if function is None else self.send(function, what)
 
@@ -347,6 +356,7 @@ class Search:
         )
 
     def send(self, value: Any, what: str) -> Any:
+        """A function or value for that process; kept as it is where that is this one."""
         return parcel(value, what) if self.isolate else Kept(value)
 
     def build(self, candidates: list[Candidate], bar: Any) -> None:
@@ -407,6 +417,7 @@ class Search:
                 worker.kill()
 
     def arch(self) -> str:
+        """The target that candidates are compiled for."""
         from phalanx.runtime.device.driver import get_driver
 
         return "sm_90a" if self.ordinal is None else get_driver().device(self.ordinal).arch
@@ -437,6 +448,7 @@ class Search:
             return None
 
     def request(self, candidate: Candidate, what: str) -> Any:
+        """Loads a candidate where it is not loaded yet, and asks for one thing about it."""
         if candidate.number not in self.loaded:
             config = candidate.config if self.is_kernel else self.send(candidate.config, "a configuration")
             self.worker.ask("load", candidate.number, candidate.payload, config, limit=self.timeout)
@@ -509,6 +521,7 @@ class Kept:
         self.value = value
 
     def open(self) -> Any:
+        """The value, which never left."""
         return self.value
 
 

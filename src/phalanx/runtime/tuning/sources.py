@@ -3,6 +3,12 @@
 A Python function is its source and all that it names, followed from function to function and file to file: helpers, kernels
 with the constants they capture, classes. This package itself is known by the compiler's fingerprint, other
 installed packages by their versions. What has no text (an open file, a tensor) is named by the exception.
+
+Byte code is read for one thing: which names a function loads, and what it imports when it runs. The bytes of cloudpickle
+would not do as a key. It writes a function of an importable module as that module's name, so that an edited helper would go
+unseen; what it writes by value has line numbers and file names in it, so that a comment or another folder would look like a
+change; it does not follow imports inside functions; and equal values need not give equal bytes (sets come in any order),
+while a key must be the same in every process.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from phalanx.frozen import frozen
 from phalanx.language.reader.capture import kind_of
 from phalanx.runtime.compiled import Compiled
 from phalanx.runtime.device.timing import MODES, EventTimer, repeats_for
-from phalanx.runtime.tuning.arguments import MadeArguments, Plan, PlannedArguments
+from phalanx.runtime.tuning.arguments import ArgumentPlan, MadeArguments, PlannedArguments
 from phalanx.runtime.tuning.shipping import Parcel
 
 TOLERANCES = {"f64": 1e-9, "f32": 2**-10, "f16": 2**-8, "bf16": 2**-6, "f8e4m3": 2**-2, "f8e5m2": 2**-1}
@@ -56,7 +56,7 @@ class Called:
 class Setup:
     """What all candidates share."""
 
-    plans: tuple[Plan, ...]
+    plans: tuple[ArgumentPlan, ...]
     make_args: Parcel | None
     reference: Parcel | None
     measure: Parcel | None
@@ -309,6 +309,7 @@ class MachineRun:
         return [value for value in self.arguments.values if value is not None]
 
     def watched(self) -> None:
+        """Launches the version with bounded waits, and waits for its end."""
         from phalanx.runtime.launch.watchdog import run_watched
 
         made = self.candidate.watched
@@ -317,6 +318,7 @@ class MachineRun:
         run_watched(launcher, made, self.candidate.grid, self._values(), self.ordinal)
 
     def first(self) -> None:
+        """Launches on the arguments as they are now."""
         made = self.candidate.plain
         if made.signature.debug:  # it prints or asserts: its record is read after each launch
             from phalanx.runtime.launch.watchdog import run_watched
@@ -327,6 +329,7 @@ class MachineRun:
             self.launcher.launch(self.candidate.grid, self._values())
 
     def again(self) -> None:
+        """Repeats the last launch, as a clock wants it: with nothing looked at."""
         self.launcher.launch_again()
 
 
@@ -341,6 +344,7 @@ class SimulatedRun:
         self.function, self.grid, self.arguments = unpack(candidate.packed), candidate.grid, arguments
 
     def first(self) -> None:
+        """Runs the kernel in the simulator, on the arguments as they are now."""
         from phalanx.sim.run import simulate
 
         if 0 not in self.grid:
@@ -357,12 +361,14 @@ class CalledRun:
         self.can_be_watched = ordinal is not None
 
     def watched(self) -> Any:
+        """Calls the function while the waits of its kernels are bounded."""
         from phalanx.runtime.launch.watchdog import bounded_waits
 
         with bounded_waits():
             return self.again()
 
     def again(self) -> Any:
+        """Calls the function."""
         return self.function(*self.arguments.values, **self.config)
 
     first = again
@@ -405,6 +411,7 @@ def distance(got: np.ndarray, want: np.ndarray) -> float:
 
 
 def tolerance_of(array: np.ndarray) -> float:
+    """The error that is allowed for an array, relative to its largest element."""
     from phalanx.runtime.device.arrays import dtype_name
 
     return TOLERANCES.get(dtype_name(array.dtype), 0.0)
