@@ -3,7 +3,8 @@
 A persistent grid moves rows through a ring of stages in shared memory: one warp loads rows ahead by bulk copies of
 whole rows (or wide parts of them), another stores them; the stages a store still reads are released a few stores
 later. The CTAs are dealt the rows in turn, so that all of them write near one another (2% faster than where each has a
-range of its own), and each knows the indices of its next rows before it needs them.
+range of its own), and each knows the indices of its next rows before it needs them. The rings are no `px.pipe`: a stage is
+released LAG stores after its own, so that a pipe would count at run time how many stages it holds.
 """
 
 from __future__ import annotations
@@ -159,7 +160,7 @@ def scatter_ring(X, I, Y, *, WIDTH, PARTS, ROWS, STAGES, LAG, ADD=False):
 
 @px.kernel(warps=4, pdl=True)
 def gather_tiles(X, I, Y, *, BM=16, BN=128):
-    """The same through registers, for rows that begin anywhere."""
+    """`gather_ring` through registers, for rows that begin anywhere."""
     wait_for_prior_launch()
     m, n = px.block_id(0) * BM, px.block_id(1) * BN
     rows = px.load(I[m : m + BM], fill=-1)
@@ -168,6 +169,7 @@ def gather_tiles(X, I, Y, *, BM=16, BN=128):
 
 @px.kernel(warps=4, pdl=True)
 def scatter_tiles(X, I, Y, *, BM=16, BN=128, ADD=False):
+    """`scatter_ring` through registers, for rows that begin anywhere."""
     wait_for_prior_launch()
     m, n = px.block_id(0) * BM, px.block_id(1) * BN
     rows = px.load(I[m : m + BM], fill=-1)
@@ -258,7 +260,8 @@ def _scatter(x: Any, idx: Any, out: Any, config: MoveConfig | None, *, adds: boo
 
 
 def choose_sum(columns: int, itemsize: int) -> MoveConfig:
-    """The same for sums. Reductions go through a descriptor: whole boxes, which may reach over the row's end.
+    """The configuration of `scatter_add_rows`. Reductions go through a descriptor: whole boxes, which may reach over the
+    row's end.
 
     Anyone may call it; no hardware is involved. Example: ``choose_sum(1000, 4).width == 1024``.
     """

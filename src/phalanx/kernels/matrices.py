@@ -118,4 +118,5 @@ def is_among(name: Any, names: Any) -> bool:
 
 
 def described(value: Any) -> str:
+    """A value as messages show it: simple ones as they are, others by their type."""
     return repr(value) if value is None or isinstance(value, str | int | float) else f"of type {type(value).__name__}"

@@ -29,7 +29,10 @@ EPILOGUE_COLUMNS = 16
 def grouped_ring(
     A, W, Y, TABLE, BIAS, *, BM=128, BN=256, BK=64, CM=1, CN=2, STAGES=4, BAND=1, PARTS=2, BIASED=False, ACTIVATION=None
 ):
-    """Y[i] = A[i] @ W[g].T for the rows i of every group g, CM x BM rows by CN x BN columns a cluster."""
+    """Y[i] = A[i] @ W[g].T for the rows i of every group g, CM x BM rows by CN x BN columns a cluster.
+
+    The ring is no `px.pipe`, for the reason that `matmul_tiles.Tiles` gives.
+    """
     x, y = px.cluster.rank(0), px.cluster.rank(1)
     same_rows, same_columns = peers(x, y, CM, CN)
     a = px.shared((STAGES, BM, BK), A.dtype)

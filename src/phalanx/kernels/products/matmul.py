@@ -158,16 +158,9 @@ def _plan(
     a: Any, b: Any, bias: Any, out: Any, infos: tuple[ArrayInfo, ArrayInfo], activation: str | None, *, scale_a: Any,
     scale_b: Any, out_dtype: Any, config: MatmulConfig | None,
 ) -> Plan:
+    """What is to be done for a product of matrices; `px.Error` if its arguments do not go together."""
     left, right = infos
-    if left.dtype_name != right.dtype_name and not {left.dtype_name, right.dtype_name} <= set(NARROW):
-        raise refused(
-            f"a is {left.dtype_name}, b is {right.dtype_name}", "pass both bf16, both f16, or 8-bit floats in any mix"
-        )
-    if not left.shape or not right.shape or left.shape[-1] != right.shape[-2]:
-        raise refused(
-            f"a of shape {left.shape} and b of shape {right.shape} do not multiply",
-            "the last axis of a is as long as the last but one of b: (..., M, K) and (..., K, N)",
-        )
+    _require_factors(left, right)
     if not is_among(activation, ACTIVATIONS):
         raise refused(f"unknown activation {activation!r}", f"use one of {', '.join(map(repr, ACTIVATIONS))}")
     (m, k), n = left.shape[-2:], right.shape[-1]
@@ -175,11 +168,8 @@ def _plan(
     shape = (*batch, m, n)
     dtype = _result_dtype(left, out, out_dtype)
     result = describe(out) if out is not None else None
-    if result is not None and result.shape != shape:
-        raise refused(f"out has shape {result.shape}, the result {shape}", "pass an out= of the result's shape")
-    if result is not None and 0 not in shape and result.pointer in (left.pointer, right.pointer):
-        taken = "a" if result.pointer == left.pointer else "b"
-        raise refused(f"out is where {taken} is, which is read while the result is written", "pass another array as out=")
+    if result is not None:
+        _require_target(result, shape, left, right)
     scales = [_scale_kind(*args) for args in (("scale_a", scale_a, m, (m, 1)), ("scale_b", scale_b, n, (1, n)))]
     added = None if bias is None else _bias_info(bias, shape)
     if 0 in shape or k == 0:
@@ -230,6 +220,28 @@ def _plan(
         (scales[0] == "number", scales[1] == "number"), matmul_tiles[cm * clusters, cn], {**config.constants(), **constants},
         notes=tuple(note for note in (a_note, b_note) if note),
     )
+
+
+def _require_factors(left: ArrayInfo, right: ArrayInfo) -> None:
+    """Operands whose types and shapes go together; else `px.Error`."""
+    if left.dtype_name != right.dtype_name and not {left.dtype_name, right.dtype_name} <= set(NARROW):
+        raise refused(
+            f"a is {left.dtype_name}, b is {right.dtype_name}", "pass both bf16, both f16, or 8-bit floats in any mix"
+        )
+    if not left.shape or not right.shape or left.shape[-1] != right.shape[-2]:
+        raise refused(
+            f"a of shape {left.shape} and b of shape {right.shape} do not multiply",
+            "the last axis of a is as long as the last but one of b: (..., M, K) and (..., K, N)",
+        )
+
+
+def _require_target(result: ArrayInfo, shape: tuple[int, ...], left: ArrayInfo, right: ArrayInfo) -> None:
+    """An `out` of the result's shape, which is no operand; else `px.Error`."""
+    if result.shape != shape:
+        raise refused(f"out has shape {result.shape}, the result {shape}", "pass an out= of the result's shape")
+    if 0 not in shape and result.pointer in (left.pointer, right.pointer):
+        taken = "a" if result.pointer == left.pointer else "b"
+        raise refused(f"out is where {taken} is, which is read while the result is written", "pass another array as out=")
 
 
 def _matrices(info: ArrayInfo, step: int, matrix: tuple[int, int]) -> Recipe:

@@ -23,7 +23,10 @@ OPTIONS = frozenset({"BM", "BN", "BK", "STAGES", "PARTS"})
 def expert_ring(
     A, I, W, Y, TABLE, WEIGHT, *, BM=ROWS, BN=256, BK=64, STAGES=4, PARTS=2, GATHER=True, SCATTER=False
 ):
-    """Y[i] = A[I[i]] @ W[e].T with GATHER, or A[i] @ W[e].T; with SCATTER Y[I[i]] += WEIGHT[i] * (A[i] @ W[e].T)."""
+    """Y[i] = A[I[i]] @ W[e].T with GATHER, or A[i] @ W[e].T; with SCATTER Y[I[i]] += WEIGHT[i] * (A[i] @ W[e].T).
+
+    The ring is no `px.pipe`, for the reason that `matmul_tiles.Tiles` gives.
+    """
     rank = px.cluster.rank()
     half = BM // 2
     a = px.shared((STAGES, BM, BK), A.dtype)

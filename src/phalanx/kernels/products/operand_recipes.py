@@ -1,4 +1,4 @@
-"""What a product is made of: batches as one axis, operands as the copy engine takes them, without copies where it can."""
+"""How the arguments of a product become what its kernel takes: batches as one axis, operands that the copy engine reads."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ class Recipe:
     copied: bool = False
 
     def make(self, x: Any) -> Any:
+        """The argument as the kernel takes it."""
         if self.drop:
             x = x[(0,) * self.drop]
         if self.shape is not None:

@@ -8,7 +8,7 @@ import phalanx as px
 from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.logarithms import LN2
 from phalanx.kernels.matrices import as_rows, empty, info_of, is_among, refused, require_config
-from phalanx.kernels.rowwise.rows import RowConfig, choose_for, load_row, row_kernel, shared_parts, zeros
+from phalanx.kernels.rowwise.rows import RowConfig, choose_for, row_kernel, row_of, zeros
 from phalanx.kernels.rowwise.softmax import row_statistics
 from phalanx.runtime.device.arrays import scalar_dtype
 from phalanx.runtime.launch.replay import remembered
@@ -18,15 +18,15 @@ REDUCTIONS = ("mean", "sum", "none")
 
 @row_kernel
 def cross_entropy_rows(X, T, L, ignore, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, SHARED=0, ONCE=False):
-    row = px.cluster.id() * ROWS
-    first = px.cluster.rank() * ((PARTS + SHARED) * WIDTH)
-    kept = shared_parts(X, ROWS, WIDTH, SHARED)
+    """The logarithm of sum(e^x) of each row, less the element that T names; 0 where T is `ignore`."""
+    rows = row_of(X, ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE)
+    row, first = rows.row, rows.first
     wait_for_prior_launch()
     if ROWS == 1:
         label = px.load(T[row])
     else:
         label = px.load(T[row : row + ROWS]).reshape(ROWS, 1)
-    x = load_row(X, row, first, kept, -float("inf"), ROWS, WIDTH, PARTS, SHARED, ONCE)
+    x = rows.load(-float("inf"))
     target = label.to(px.i32)
     found = None
     if ROWS == 1:
@@ -39,8 +39,8 @@ def cross_entropy_rows(X, T, L, ignore, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, 
         if SHARED > 0:
             for part in range(SHARED):
                 here = px.arange(WIDTH) == target - (first + (PARTS + part) * WIDTH)
-                found = px.where(here, px.load(kept[part]).to(px.f32), found)
-    largest, total, others, x = row_statistics(X, x, kept, first, found, ROWS, WIDTH, PARTS, SHARED, WARPS)
+                found = px.where(here, px.load(rows.kept[part]).to(px.f32), found)
+    largest, total, others, x = row_statistics(rows, x, found)
     if ROWS > 1:
         chosen = others
     loss = largest + px.log2(total) * LN2 - chosen

@@ -15,13 +15,10 @@ from phalanx.kernels.rowwise.rows import (
     RowConfig,
     by_warp,
     choose_for,
-    load_row,
-    piece,
     pin_row,
-    rematerialise,
     row_kernel,
+    row_of,
     row_sum,
-    shared_parts,
     zeros,
 )
 from phalanx.kernels.rowwise.rows_ring import RingConfig, choose_ring, launch_ring
@@ -42,70 +39,91 @@ def affine(y, W, B, at, WIDTH):
     return y
 
 
+@px.func
+def load_ahead(W, rows, AHEAD):
+    """The weights of the tiles in registers, on their way while the cluster exchanges what it knows; None if not AHEAD."""
+    weights: Any = None
+    if W is not None and AHEAD:
+        weights = ()
+        for part in px.static_range(rows.PARTS):
+            at = rows.first + part * rows.WIDTH
+            weights = (*weights, px.load(W[at : at + rows.WIDTH]))
+    return weights
+
+
+@px.func
+def normalised(tile, mean, scale):
+    """A tile in f32, less the mean if there is one, times the scale."""
+    return tile.to(px.f32) * scale if mean is None else (tile.to(px.f32) - mean) * scale
+
+
+@px.func
+def store_normalised(rows, x, weights, W, B, Y, mean, scale):
+    """The result: every tile of the rows, normalised, times the weights (those ahead where there are any) and plus B."""
+    x = pin_row(x, rows.PARTS)
+    rows.start_again()
+    WIDTH, PARTS = rows.WIDTH, rows.PARTS
+    for group in px.static_range(0, PARTS, GROUP):
+        if rows.first + group * WIDTH < rows.X.shape[1]:
+            for part in px.static_range(group, min(group + GROUP, PARTS)):
+                at = rows.first + part * WIDTH
+                y = normalised(x[part], mean, scale)
+                if weights is None:
+                    y = affine(y, W, B, at, WIDTH)
+                else:
+                    y = affine(y * weights[part].to(px.f32), None, B, at, WIDTH)
+                rows.store(Y, at, y)
+    if rows.SHARED > 0:
+        for part in range(rows.SHARED):
+            at = rows.first + (PARTS + part) * WIDTH
+            y = affine(normalised(px.load(rows.kept[part]), mean, scale), W, B, at, WIDTH)
+            rows.store(Y, at, y)
+
+
 @row_kernel
 def rms_norm_rows(X, W, Y, eps, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, SHARED=0, ONCE=False, AHEAD=False):
-    row = px.cluster.id() * ROWS
-    first = px.cluster.rank() * ((PARTS + SHARED) * WIDTH)
-    kept = shared_parts(X, ROWS, WIDTH, SHARED)
+    """x / sqrt(mean(x^2) + eps) * W of each row."""
+    rows = row_of(X, ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE)
     wait_for_prior_launch()
-    x = load_row(X, row, first, kept, 0.0, ROWS, WIDTH, PARTS, SHARED, ONCE)
+    x = rows.load(0.0)
     squares = zeros(ROWS, WIDTH)
     for part in px.static_range(PARTS):
         tile = x[part].to(px.f32)
         squares = squares + tile * tile
     if SHARED > 0:
         for part in range(SHARED):
-            tile = px.load(kept[part]).to(px.f32)
+            tile = px.load(rows.kept[part]).to(px.f32)
             squares = squares + tile * tile
-    weights: tuple[Any, ...] = ()
-    if W is not None and AHEAD:
-        for part in px.static_range(PARTS):  # on their way while the cluster adds up
-            at = first + part * WIDTH
-            weights = (*weights, px.load(W[at : at + WIDTH]))
+    weights = load_ahead(W, rows, AHEAD)
     scale = px.rsqrt(row_sum(squares, ROWS) / X.shape[1] + eps)
-    x, first = pin_row(x, PARTS), rematerialise(X, first)
-    for group in px.static_range(0, PARTS, GROUP):
-        if first + group * WIDTH < X.shape[1]:
-            for part in px.static_range(group, min(group + GROUP, PARTS)):
-                at = first + part * WIDTH
-                y = x[part].to(px.f32) * scale
-                if W is not None:
-                    if AHEAD:
-                        y = y * weights[part].to(px.f32)
-                    else:
-                        y = y * px.load(W[at : at + WIDTH]).to(px.f32)
-                px.store(piece(Y, row, at, ROWS, WIDTH), y.to(Y.dtype), once=ONCE)
-    if SHARED > 0:
-        for part in range(SHARED):
-            at = first + (PARTS + part) * WIDTH
-            y = affine(px.load(kept[part]).to(px.f32) * scale, W, None, at, WIDTH)
-            px.store(piece(Y, row, at, ROWS, WIDTH), y.to(Y.dtype), once=ONCE)
+    store_normalised(rows, x, weights, W, None, Y, None, scale)
 
 
 @px.func
-def own_moments(X, x, kept, first, ROWS, WIDTH, PARTS, SHARED, WARPS, MASKED):
+def own_moments(rows, x, MASKED):
     """Each warp's mean of its own columns, and the sum of their squared distances from it.
 
     Asking whether a tile lies past the row's end saves its work there, and keeps ptxas from interleaving tiles until it
     runs out of registers.
     """
+    X, ROWS, WIDTH, PARTS, SHARED, WARPS = rows.X, rows.ROWS, rows.WIDTH, rows.PARTS, rows.SHARED, rows.WARPS
     sums = zeros(ROWS, WIDTH)
     for part in px.static_range(PARTS):
         sums = sums + x[part].to(px.f32)
     if SHARED > 0:
         for part in range(SHARED):
-            sums = sums + px.load(kept[part]).to(px.f32)
+            sums = sums + px.load(rows.kept[part]).to(px.f32)
     own = means_of_warps(X, sums, (PARTS + SHARED) * WIDTH, ROWS, WIDTH, WARPS, MASKED)
     x = pin_row(x, PARTS)
     squares = by_warp(X, zeros(ROWS, WIDTH), ROWS, WARPS)
     for part in px.static_range(PARTS):
-        at = first + part * WIDTH
+        at = rows.first + part * WIDTH
         if at < X.shape[1]:
             squares = squares + squared_distance(X, x[part], own, at, ROWS, WIDTH, WARPS, MASKED)
     if SHARED > 0:
         for part in range(SHARED):
-            at = first + (PARTS + part) * WIDTH
-            squares = squares + squared_distance(X, px.load(kept[part]), own, at, ROWS, WIDTH, WARPS, MASKED)
+            at = rows.first + (PARTS + part) * WIDTH
+            squares = squares + squared_distance(X, px.load(rows.kept[part]), own, at, ROWS, WIDTH, WARPS, MASKED)
     return own, total_of_warp(squares)
 
 
@@ -113,36 +131,16 @@ def own_moments(X, x, kept, first, ROWS, WIDTH, PARTS, SHARED, WARPS, MASKED):
 def layer_norm_rows(
     X, W, B, Y, eps, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, SHARED=0, ONCE=False, AHEAD=False, MASKED=True
 ):
-    SPAN = (PARTS + SHARED) * WIDTH
-    row, first = px.cluster.id() * ROWS, px.cluster.rank() * SPAN
-    kept = shared_parts(X, ROWS, WIDTH, SHARED)
+    """(x - mean) / sqrt(variance + eps) * W + B of each row."""
+    rows = row_of(X, ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE)
     wait_for_prior_launch()
-    x = load_row(X, row, first, kept, 0.0, ROWS, WIDTH, PARTS, SHARED, ONCE)
-    own, squares = own_moments(X, x, kept, first, ROWS, WIDTH, PARTS, SHARED, WARPS, MASKED)
+    x = rows.load(0.0)
+    own, squares = own_moments(rows, x, MASKED)
     x = pin_row(x, PARTS)
-    weights: tuple[Any, ...] = ()
-    if W is not None and AHEAD:
-        for part in px.static_range(PARTS):  # on their way while the cluster exchanges what it knows
-            at = first + part * WIDTH
-            weights = (*weights, px.load(W[at : at + WIDTH]))
-    mean, squares = gather_moments(X, own, squares, SPAN, ROWS, WIDTH, WARPS, MASKED)
+    weights = load_ahead(W, rows, AHEAD)
+    mean, squares = gather_moments(X, own, squares, (PARTS + SHARED) * WIDTH, ROWS, WIDTH, WARPS, MASKED)
     scale = px.rsqrt(squares / X.shape[1] + eps)
-    x, first = pin_row(x, PARTS), rematerialise(X, first)
-    for group in px.static_range(0, PARTS, GROUP):
-        if first + group * WIDTH < X.shape[1]:
-            for part in px.static_range(group, min(group + GROUP, PARTS)):
-                at = first + part * WIDTH
-                y = (x[part].to(px.f32) - mean) * scale
-                if W is not None and AHEAD:
-                    y = affine(y * weights[part].to(px.f32), None, B, at, WIDTH)
-                else:
-                    y = affine(y, W, B, at, WIDTH)
-                px.store(piece(Y, row, at, ROWS, WIDTH), y.to(Y.dtype), once=ONCE)
-    if SHARED > 0:
-        for part in range(SHARED):
-            at = first + (PARTS + part) * WIDTH
-            y = affine((px.load(kept[part]).to(px.f32) - mean) * scale, W, B, at, WIDTH)
-            px.store(piece(Y, row, at, ROWS, WIDTH), y.to(Y.dtype), once=ONCE)
+    store_normalised(rows, x, weights, W, B, Y, mean, scale)
 
 
 def ring_for(rows: Any, *vectors: Any) -> RingConfig | None:

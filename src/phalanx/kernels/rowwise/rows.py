@@ -42,6 +42,7 @@ class RowConfig:
 
     @property
     def columns(self) -> int:
+        """Columns that a cluster holds."""
         return self.cluster * (self.parts + self.shared) * self.width
 
     def constants(self) -> dict[str, int]:
@@ -52,6 +53,7 @@ class RowConfig:
         return _constants(self)
 
     def grid(self, rows: int) -> int:
+        """CTAs for so many rows."""
         return self.cluster * px.cdiv(rows, self.rows)
 
 
@@ -192,43 +194,71 @@ def rematerialise(X, first):
     return first if X.aligned else px.keep(first)
 
 
-@px.func
-def store_parts(X, row, first, kept, fill, begin, end, ROWS, WIDTH, PARTS, ONCE):
-    """Tiles `begin` to `end` of the buffer `kept`, all on their way together."""
-    parts: tuple[Any, ...] = ()
-    for part in px.static_range(begin, end):
-        at = first + (PARTS + part) * WIDTH
-        parts = (*parts, px.load(piece(X, row, at, ROWS, WIDTH), fill=fill, once=ONCE))
-    for part in px.static_range(begin, end):
-        px.store(kept[part], parts[part - begin])
+@px.struct
+class Row:
+    """A CTA's columns of a row of X, from `first` on; or of all the ROWS rows, from `row` on, that share the CTA.
 
-
-@px.func
-def load_row(X, row, first, kept, fill, ROWS, WIDTH, PARTS, SHARED, ONCE):
-    """This CTA's columns of a row, from `first` on: a tuple of tiles; those beyond `PARTS` go to the buffer `kept`.
-
-    All loads are on their way before the first tile is used.
+    PARTS tiles of WIDTH columns lie in registers, SHARED more in the buffer `kept`, which is None where there are none.
+    ONCE: they pass the SM's cache by.
     """
-    parts: tuple[Any, ...] = ()
-    for part in px.static_range(PARTS):
-        parts = (*parts, px.load(piece(X, row, first + part * WIDTH, ROWS, WIDTH), fill=fill, once=ONCE))
-    parts = pin_row(parts, PARTS)
-    for group in px.static_range(0, SHARED, 4):
-        if first + (PARTS + group) * WIDTH < X.shape[1]:
-            store_parts(X, row, first, kept, fill, group, min(group + 4, SHARED), ROWS, WIDTH, PARTS, ONCE)
-        else:
-            for part in px.static_range(group, min(group + 4, SHARED)):
-                px.store(kept[part], fill)
-    return parts
+
+    X: Any
+    row: Any
+    first: Any
+    kept: Any
+    ROWS: int
+    WIDTH: int
+    PARTS: int
+    SHARED: int
+    WARPS: int
+    ONCE: bool
+
+    def load(self, fill):
+        """The columns as a tuple of tiles; those beyond PARTS go to the buffer `kept`.
+
+        All loads are on their way before the first tile is used.
+        """
+        parts: tuple[Any, ...] = ()
+        for part in px.static_range(self.PARTS):
+            view = piece(self.X, self.row, self.first + part * self.WIDTH, self.ROWS, self.WIDTH)
+            parts = (*parts, px.load(view, fill=fill, once=self.ONCE))
+        parts = pin_row(parts, self.PARTS)
+        for group in px.static_range(0, self.SHARED, 4):
+            if self.first + (self.PARTS + group) * self.WIDTH < self.X.shape[1]:
+                self.load_kept(fill, group, min(group + 4, self.SHARED))
+            else:
+                for part in px.static_range(group, min(group + 4, self.SHARED)):
+                    px.store(self.kept[part], fill)
+        return parts
+
+    def load_kept(self, fill, begin, end):
+        """Tiles `begin` to `end` of the buffer `kept`, all on their way together."""
+        parts: tuple[Any, ...] = ()
+        for part in px.static_range(begin, end):
+            at = self.first + (self.PARTS + part) * self.WIDTH
+            parts = (*parts, px.load(piece(self.X, self.row, at, self.ROWS, self.WIDTH), fill=fill, once=self.ONCE))
+        for part in px.static_range(begin, end):
+            px.store(self.kept[part], parts[part - begin])
+
+    def start_again(self):
+        """`first` is computed with again after the exchange, see `rematerialise`."""
+        first = rematerialise(self.X, self.first)
+        self.first = first
+
+    def store(self, Y, at, y):
+        """One tile of the result, the columns from `at` on, in the type of Y."""
+        px.store(piece(Y, self.row, at, self.ROWS, self.WIDTH), y.to(Y.dtype), once=self.ONCE)
 
 
 @px.func
-def shared_parts(X, ROWS, WIDTH, SHARED):
-    """The buffer for the columns that registers do not hold, if any."""
+def row_of(X, ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE):
+    """The row, or rows, of this CTA."""
+    row = px.cluster.id() * ROWS
+    first = px.cluster.rank() * ((PARTS + SHARED) * WIDTH)
     kept = None
     if SHARED > 0:
         kept = px.shared((SHARED, WIDTH) if ROWS == 1 else (SHARED, ROWS, WIDTH), X.dtype)
-    return kept
+    return Row(X, row, first, kept, ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE)
 
 
 @px.func

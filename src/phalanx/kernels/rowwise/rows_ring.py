@@ -53,6 +53,7 @@ class RingConfig:
 
     @property
     def columns(self) -> int:
+        """Columns that a cluster holds."""
         return self.cluster * self.parts * self.width
 
     def constants(self) -> dict[str, Any]:
@@ -87,8 +88,10 @@ class Stream:
     """This CTA's slices of the rows of X that its cluster takes, and the ring of stages that they come through.
 
     Without `empty`, the role that takes them fills the ring as well. `taken` and `freed` are its places in the ring: of
-    the next stage to take, and of the next one to give back or to fill. `first` is the CTA's first column, `clusters`
-    their number: so many rows from one of this cluster to its next.
+    the next stage to take, and of the next one to give back or to fill. `first` is the CTA's first column. `clusters` is
+    the number of clusters: so many rows lie between one row of this cluster and its next.
+    It is no `px.pipe`: one role may fill the ring and take from it as well, a row takes several stages at once and gives
+    them back together, and does so before or after the exchange.
     """
 
     X: Any
@@ -190,6 +193,7 @@ def stream(X, ring, full, empty, STAGES, STEP, PARTS, WIDTH, HELD, STREAMED):
 
 @px.func
 def check_ring(STAGES, STEP, PARTS, HELD, PRODUCER, EARLY):
+    """Refuses configurations whose rows do not fill whole stages, or that nobody would give stages back to."""
     assert PARTS % STEP == 0 and STAGES * STEP >= PARTS, "a row is a whole number of stages, and the ring holds one"
     assert HELD or STEP == PARTS, "a row that stays in the ring is one stage"
     assert PRODUCER or STAGES * STEP % PARTS == 0, "the warps that compute fill the ring with whole rows"

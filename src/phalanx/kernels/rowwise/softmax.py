@@ -14,13 +14,10 @@ from phalanx.kernels.rowwise.rows import (
     by_warp,
     choose_for,
     fold,
-    load_row,
-    piece,
     pin_row,
-    rematerialise,
     row_gather,
     row_kernel,
-    shared_parts,
+    row_of,
     zeros,
 )
 from phalanx.kernels.rowwise.rows_ring import RingConfig
@@ -30,29 +27,30 @@ from phalanx.runtime.launch.replay import remembered
 
 
 @px.func
-def row_statistics(X, x, kept, first, also, ROWS, WIDTH, PARTS, SHARED, WARPS):
+def row_statistics(rows, x, also):
     """The maximum of each row, the sum of e^(x - maximum), that of the tile `also`, and the row's tiles to go on with.
 
     Each warp finds both for its own part of a row, relative to its own maximum; one exchange brings those of all warps
     of all CTAs to every warp, which folds them. Asking whether a tile lies past the row's end saves its work there, and
     keeps ptxas from interleaving tiles until it runs out of registers.
     """
+    X, ROWS, PARTS, WARPS = rows.X, rows.ROWS, rows.PARTS, rows.WARPS
     values = by_warp(X, x[0], ROWS, WARPS)
     for part in px.static_range(1, PARTS):
         values = px.maximum(values, by_warp(X, x[part], ROWS, WARPS))
-    if SHARED > 0:
-        for part in range(SHARED):
-            values = px.maximum(values, by_warp(X, px.load(kept[part]), ROWS, WARPS))
+    if rows.SHARED > 0:
+        for part in range(rows.SHARED):
+            values = px.maximum(values, by_warp(X, px.load(rows.kept[part]), ROWS, WARPS))
     peak = px.max(px.max(values, axis=0), axis=1, keepdims=True)
     base = finite(peak)
     x = pin_row(x, PARTS)
-    powers = by_warp(X, zeros(ROWS, WIDTH), ROWS, WARPS)
+    powers = by_warp(X, zeros(ROWS, rows.WIDTH), ROWS, WARPS)
     for part in px.static_range(PARTS):
-        if first + part * WIDTH < X.shape[1]:
+        if rows.first + part * rows.WIDTH < X.shape[1]:
             powers = powers + px.exp2((by_warp(X, x[part], ROWS, WARPS) - base) * LOG2E)
-    if SHARED > 0:
-        for part in range(SHARED):
-            powers = powers + px.exp2((by_warp(X, px.load(kept[part]), ROWS, WARPS) - base) * LOG2E)
+    if rows.SHARED > 0:
+        for part in range(rows.SHARED):
+            powers = powers + px.exp2((by_warp(X, px.load(rows.kept[part]), ROWS, WARPS) - base) * LOG2E)
     mass = px.sum(px.sum(powers, axis=0), axis=1, keepdims=True)
     others = None
     if also is None:
@@ -67,23 +65,21 @@ def row_statistics(X, x, kept, first, also, ROWS, WIDTH, PARTS, SHARED, WARPS):
 
 @row_kernel
 def softmax_rows(X, Y, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, SHARED=0, ONCE=False, LOG=False):
-    row = px.cluster.id() * ROWS
-    first = px.cluster.rank() * ((PARTS + SHARED) * WIDTH)
-    kept = shared_parts(X, ROWS, WIDTH, SHARED)
+    """e^x / sum(e^x) of each row, or its logarithm."""
+    rows = row_of(X, ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE)
     wait_for_prior_launch()
-    x = load_row(X, row, first, kept, -float("inf"), ROWS, WIDTH, PARTS, SHARED, ONCE)
-    largest, total, _, x = row_statistics(X, x, kept, first, None, ROWS, WIDTH, PARTS, SHARED, WARPS)
+    x = rows.load(-float("inf"))
+    largest, total, _, x = row_statistics(rows, x, None)
     base, factor = softmax_terms(largest, total, LOG)
-    first = rematerialise(X, first)
+    rows.start_again()
     for part in px.static_range(PARTS):
-        at = first + part * WIDTH
+        at = rows.first + part * WIDTH
         if at < X.shape[1]:
-            y = softmax_tile(x[part].to(px.f32), base, factor, LOG)
-            px.store(piece(Y, row, at, ROWS, WIDTH), y.to(Y.dtype), once=ONCE)
+            rows.store(Y, at, softmax_tile(x[part].to(px.f32), base, factor, LOG))
     if SHARED > 0:
         for part in range(SHARED):
-            y = softmax_tile(px.load(kept[part]).to(px.f32), base, factor, LOG)
-            px.store(piece(Y, row, first + (PARTS + part) * WIDTH, ROWS, WIDTH), y.to(Y.dtype), once=ONCE)
+            y = softmax_tile(px.load(rows.kept[part]).to(px.f32), base, factor, LOG)
+            rows.store(Y, rows.first + (PARTS + part) * WIDTH, y)
 
 
 @remembered("x")
