@@ -56,15 +56,18 @@ def frozen(cls: Any = None, /, *, eq: bool = True, repr: bool = True) -> Any:
 
 
 def refuse_to_set(self: Any, name: str, value: Any) -> NoReturn:
+    """The `__setattr__` of frozen classes."""
     raise FrozenInstanceError(f"cannot assign to field {name!r}")
 
 
 def refuse_to_delete(self: Any, name: str) -> NoReturn:
+    """The `__delattr__` of frozen classes."""
     raise FrozenInstanceError(f"cannot delete field {name!r}")
 
 
 @recursive_repr()
 def show(self: Any) -> str:
+    """The `__repr__` of frozen classes: the class's name and its fields."""
     parts = (f"{field.name}={getattr(self, field.name)!r}" for field in dataclasses.fields(self) if field.repr)
     return f"{type(self).__qualname__}({', '.join(parts)})"
 

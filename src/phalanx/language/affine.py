@@ -15,6 +15,7 @@ class Affine:
     constant: int
 
     def combine(self, other: Affine, sign: int) -> Affine:
+        """The sum of both forms, or with `sign` -1 their difference."""
         total = dict(self.terms)
         for atom, coefficient in other.terms:
             total[atom] = total.get(atom, 0) + sign * coefficient
@@ -22,6 +23,7 @@ class Affine:
         return Affine(tuple(kept), self.constant + sign * other.constant)
 
     def scale(self, factor: int) -> Affine:
+        """The form multiplied by a constant."""
         if factor == 0:
             return Affine((), 0)
         return Affine(tuple((a, c * factor) for a, c in self.terms), self.constant * factor)
@@ -33,8 +35,10 @@ class Affine:
 
 
 def constant(value: int) -> Affine:
+    """The form of a number."""
     return Affine((), value)
 
 
 def atom(name: Hashable) -> Affine:
+    """The form of something that is not affine, under a name of its own."""
     return Affine(((name, 1),), 0)

@@ -12,11 +12,11 @@ MOST = 16
 class Auto:
     """As the value of a kernel's constant: the number of pipeline stages that the shared memory left has room for.
 
-    Anyone may pass it, for one constant of a kernel, at the launch or as its default. Of 2 to 16 (``px.auto(least=3,
-    most=8)``: of these) it takes the most with which all buffers, barriers and scratch of the kernel fit into a CTA's
-    shared memory (its share of an SM's where ``ctas_per_sm=`` asks for several). The number is the same in the simulator
-    and for every target, stands among the constants of `Compiled.ir`, and `Compiled.notes` says how it came about.
-    Example::
+    Anyone may pass it, for one constant of a kernel, at the launch or as its default. Of 2 to 16
+    (``px.auto(least=3, most=8)``: of these) it takes the most with which all buffers, barriers and scratch of the kernel
+    fit into a CTA's shared memory (its share of an SM's where ``ctas_per_sm=`` asks for several). The number is the same
+    in the simulator and for every target, stands among the constants of `Compiled.ir`, and `Compiled.notes` says how it
+    came about. Example::
 
         @px.kernel(warps=12)
         def gemm(A, B, C, *, BM=128, BN=256, BK=64, STAGES=px.auto):

@@ -80,6 +80,7 @@ class Builder:
         return self.cluster[0] * self.cluster[1] * self.cluster[2]
 
     def emit(self, op: Op) -> None:
+        """Puts an instruction at the end of the current block; tiles that no CTA can hold are refused."""
         check_tiles(self, op)
         self.work()
         self.ops.append(op)
@@ -112,6 +113,7 @@ class Builder:
 
     @contextmanager
     def at(self, loc: Location) -> Iterator[None]:
+        """What is read inside stands at `loc` for errors and instructions."""
         before = self.loc
         self.loc = loc
         try:
@@ -130,6 +132,7 @@ class Builder:
             self._reads = outer
 
     def remember_read(self, element: Hashable, value: Value) -> None:
+        """Notes that an element of memory was just read, for `already_read`."""
         if self._reads is not None:
             self._reads[element] = value, self.ops, len(self.ops)
 
@@ -141,25 +144,31 @@ class Builder:
         return value if all(map(_only_reads, self.ops[position:])) else None
 
     def fail(self, message: str, remedy: str | None = None, *, loc: Location | None = None, **kwargs: Any) -> NoReturn:
+        """Raises an error at the current place of the kernel, or at `loc`."""
         raise Error(message, location=loc or self.loc, remedy=remedy, **kwargs)
 
     # Values that are the same wherever they are asked for live in the entry block, once.
 
     def block_id(self, dim: int) -> Value:
+        """This CTA's index in the grid along `dim`."""
         return self._entry(("block_id", dim), "xyz"[dim], lambda v: BlockId(dim, v, loc=self.loc), "block_")
 
     def num_blocks(self, dim: int) -> Value:
+        """The number of CTAs of the grid along `dim`."""
         return self._entry(("num_blocks", dim), "xyz"[dim], lambda v: NumBlocks(dim, v, loc=self.loc), "blocks_")
 
     def cluster_rank(self, dim: int | None) -> Value:
+        """This CTA's rank in its cluster, or its coordinate along `dim`."""
         suffix = "" if dim is None else "_" + "xyz"[dim]
         return self._entry(("cluster_rank", dim), "rank" + suffix, lambda v: ClusterRank(dim, v, loc=self.loc))
 
     def cluster_id(self, dim: int | None) -> Value:
+        """The index of this cluster in the grid, linear or along `dim`."""
         suffix = "" if dim is None else "_" + "xyz"[dim]
         return self._entry(("cluster_id", dim), "cluster" + suffix, lambda v: ClusterId(dim, v, loc=self.loc))
 
     def extent(self, array: Param, axis: int) -> Value:
+        """The run-time size of an axis of a global array."""
         name = f"{array.name}_size{axis}"
         return self._entry(("extent", array.index, axis), name, lambda v: Extent(array, axis, v, loc=self.loc))
 

@@ -45,6 +45,7 @@ class Builtin(KernelObject):
 
     @property
     def kind_name(self) -> str:
+        """Its name in messages."""
         return f"the function '{self.name}'"
 
     def call(self, ctx: Builder, args: Arguments, kwargs: Keywords) -> object:

@@ -23,6 +23,7 @@ class Launch:
 
     @property
     def name(self) -> str:
+        """The kernel's name."""
         return self.bound.kernel.name
 
 
@@ -46,6 +47,7 @@ def example(function: F) -> F:
 
 
 def is_example(item: Any) -> bool:
+    """Whether something in a file was declared with `@px.example`."""
     return callable(item) and getattr(item, MARK, False) is True
 
 

@@ -36,6 +36,7 @@ def check_tiles(ctx: Builder, op: Op) -> None:
 
 
 def check_tile(ctx: Builder, tile: TileType) -> None:
+    """Refuses a tile with too many axes, or with more elements than a CTA's registers hold."""
     if len(tile.shape) > MAX_RANK:
         ctx.fail(f"a tile has {len(tile.shape)} axes", f"tiles have at most {MAX_RANK}: fold some of them together")
     size = prod(tile.shape)
@@ -49,6 +50,7 @@ def check_tile(ctx: Builder, tile: TileType) -> None:
 
 
 def plural_bytes(count: int) -> str:
+    """`1 byte`, `2 bytes`."""
     return "1 byte" if count == 1 else f"{count} bytes"
 
 
@@ -79,6 +81,7 @@ def check_power(ctx: Builder, base: object, exponent: object) -> None:
 
 
 def check_shift(ctx: Builder, count: object) -> None:
+    """Refuses a shift of constants that would make an integer of too many bits."""
     if isinstance(count, int) and count > MAX_BITS:
         ctx.fail(
             f"'<<' by {count} gives an integer of more than {MAX_BITS} bits",

@@ -185,6 +185,7 @@ class BoundMethod(KernelObject):
     kind_name = "a method"
 
     def call(self, ctx: Builder, args: Arguments, kwargs: Keywords) -> object:
+        """Runs the method, with the signature checked."""
         check_arguments(ctx, f".{self.name}", signature_after(2, self.fn), args, kwargs)
         return self.fn(self.owner, ctx, *args, **kwargs)
 
@@ -218,6 +219,7 @@ class PlainObject(KernelObject):
 
     @property
     def kind_name(self) -> str:
+        """The value itself where it is short, else what it is."""
         value = self.value
         if value is None or isinstance(value, (*Number, str)):
             return repr(value)
@@ -227,6 +229,7 @@ class PlainObject(KernelObject):
         return f"the function '{name}'" if callable(value) and name else f"a {type(value).__name__}"
 
     def truth(self, ctx: Builder, what: str) -> bool | Value:
+        """Python's own truth of numbers, strings and None; other objects are no conditions."""
         if self.value is None or isinstance(self.value, (*Number, str)):
             return bool(self.value)
         return super().truth(ctx, what)
@@ -240,9 +243,11 @@ class TupleObject(KernelObject):
 
     @property
     def kind_name(self) -> str:
+        """How many items it has."""
         return f"a tuple of {len(self.items)}"
 
     def subscript(self, ctx: Builder, index: Arguments) -> object:
+        """An item, or a part of the tuple, by constants."""
         items = self.items
         item = load_scalar(ctx, index[0]) if len(index) == 1 else None
         if isinstance(item, Slice):
@@ -259,15 +264,19 @@ class TupleObject(KernelObject):
         return items[item]
 
     def unpacked(self) -> tuple[object, ...]:
+        """Its items."""
         return self.items
 
     def iterations(self) -> tuple[object, ...]:
+        """Its items: the loop is unrolled."""
         return self.items
 
     def constant_items(self) -> tuple[object, ...]:
+        """Its items."""
         return self.items
 
     def truth(self, ctx: Builder, what: str) -> bool:
+        """Whether it has any items."""
         return bool(self.items)
 
 

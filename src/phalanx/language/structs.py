@@ -40,6 +40,7 @@ class StructClass(KernelObject):
 
     @property
     def kind_name(self) -> str:
+        """The struct's name in messages."""
         return f"the struct {self.name}"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -100,6 +101,7 @@ class StructValue(KernelObject):
 
     @property
     def kind_name(self) -> str:
+        """What it is an instance of."""
         return f"a {self.cls.name}"
 
     def member(self, ctx: Builder, name: str) -> object:

@@ -38,6 +38,7 @@ class ViewValue(KernelObject):
 
     @property
     def kind_name(self) -> str:
+        """Which memory it is a view of."""
         return f"a view of {self.view.space.name} memory"
 
     @attribute
@@ -312,10 +313,12 @@ class ArrayObject(KernelObject):
 
     @property
     def kind_name(self) -> str:
+        """The array's name."""
         return f"the global array '{self.array.name}'"
 
     @property
     def short_name(self) -> str:
+        """The array's name."""
         return f"the array '{self.array.name}'"
 
     @attribute

@@ -110,8 +110,8 @@ def shared_operand(layout: SharedLayout, transposed: bool) -> Operand:
     """The operand form of a tile whose last two dimensions are (rows, K), or (K, rows) if it is `transposed`
     (MN-major).
 
-    ValueError says what the hardware can't read. Example: `shared_operand(SharedLayout((128, 64), 2, 128, 64),
-    False)` has the stride 1024: eight rows of 128 bytes.
+    ValueError says what the hardware can't read. Example: `shared_operand(SharedLayout((128, 64), 2, 128, 64), False)`
+    has the stride 1024: eight rows of 128 bytes.
     """
     item = layout.itemsize
     if not layout.swizzle:

@@ -133,8 +133,7 @@ class Census:
         verdict = self.verdict(barrier)
         if verdict.undecided:
             raise Error(
-                f"can't work out how many arrivals complete a phase of barrier {barrier.title}: "
-                f"{verdict.undecided}",
+                f"can't work out how many arrivals complete a phase of barrier {barrier.title}: {verdict.undecided}",
                 location=barrier.loc,
                 details=self.table(barrier),
                 remedy="write the number of arrivals of one phase: px.barrier(..., count=...)",
@@ -170,13 +169,11 @@ class Census:
                 where.append("at index " + spans(element for _, element in places))
             parts.append(f"{arrivals} {' '.join(where)}".rstrip())
         return Error(
-            f"barrier {barrier.title} is written with count={count}, but the arrivals of one phase are "
-            f"{'; '.join(parts)}",
+            f"barrier {barrier.title} is written with count={count}, but the arrivals of one phase are {'; '.join(parts)}",
             location=barrier.loc,
             kind="count-mismatch",
             details=self.table(barrier),
-            remedy="leave count= out to have the arrivals counted, or correct it; where arrivers take turns "
-            "(one phase does "
+            remedy="leave count= out to have the arrivals counted, or correct it; where arrivers take turns (one phase does "
             "not need all of them), write checked=False beside it",
         )
 
@@ -219,12 +216,10 @@ class Census:
             element = f"[{index}]" if isinstance(index, int) and barrier.n > 1 else ""
             cta = f" of CTA {rank}" if self.function.cluster_size > 1 else ""
             raise Error(
-                f"nothing arrives on barrier {barrier.title}{element}{cta}, which is waited for at "
-                f"{site.short}",
+                f"nothing arrives on barrier {barrier.title}{element}{cta}, which is waited for at {site.short}",
                 location=barrier.loc,
                 kind="deadlock",
                 details=self.table(barrier),
-                remedy="copies complete bytes, they never arrive: arm the barrier with `with "
-                "bar.transaction():` around them or "
-                "with arrive_and_expect_tx(nbytes), or let somebody arrive()",
+                remedy="copies complete bytes, they never arrive: arm the barrier with `with bar.transaction():` around "
+                "them or with arrive_and_expect_tx(nbytes), or let somebody arrive()",
             )

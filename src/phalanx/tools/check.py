@@ -144,6 +144,7 @@ def place_of_frame(frames: list[traceback.FrameSummary]) -> Location:
 
 
 def place_of_syntax(problem: SyntaxError) -> Location:
+    """Where Python found the mistake that keeps it from reading a file."""
     if problem.filename is None or problem.lineno is None:
         return NOWHERE
     start = max(0, (problem.offset or 1) - 1)

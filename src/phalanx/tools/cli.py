@@ -16,6 +16,7 @@ app = typer.Typer(help=ABOUT, epilog=CODES, no_args_is_help=True)
 
 
 def show_version(wanted: bool) -> None:
+    """Prints the version and ends the command, where `--version` is given."""
     if wanted:
         import phalanx as px
 

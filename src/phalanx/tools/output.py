@@ -42,6 +42,7 @@ def say(text: Any) -> None:
 
 
 def rendered(item: Any) -> str:
+    """Text as rich shows it on this terminal."""
     from rich.console import Console
 
     console = Console(soft_wrap=True)

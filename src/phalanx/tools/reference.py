@@ -32,6 +32,7 @@ def signature(found: inspect.Signature, skipped: int = 0) -> str:
 
 
 def functions() -> list[str]:
+    """What kernels call: the functions, and the members of barriers, tiles and arrays."""
     lines = ["## Functions", ""]
     for entry in sorted(BUILTINS, key=lambda b: (b.impl.__module__, b.name)):
         text = inspect.cleandoc(entry.__doc__ or "")
@@ -59,10 +60,12 @@ def outside() -> list[str]:
 
 
 def first_line(item: object) -> str:
+    """The first paragraph of a docstring, on one line."""
     return inspect.cleandoc(item.__doc__ or "").split("\n\n")[0].replace("\n", " ")
 
 
 def instructions() -> list[str]:
+    """The instructions of each family, as tables."""
     lines = ["## Instructions", ""]
     for family in sorted({cls.family for cls in INSTRUCTIONS}):
         lines += [f"### {family}", "", "| instruction | class | what it does |", "| --- | --- | --- |"]

@@ -11,6 +11,7 @@ from phalanx.language.ops.collectives import copy, gather, load, reduce, store
 
 
 def require_dim(ctx: Builder, d: object) -> int | None:
+    """The dimension of the cluster that `d` is; None stands for all of them."""
     if d is not None and (not isinstance(d, int) or isinstance(d, bool) or d not in (0, 1, 2)):
         ctx.fail(
             f"a cluster has the dimensions 0, 1 and 2, not {describe(d)}",

@@ -30,12 +30,8 @@ from phalanx.language.values import RunTimeRegion, require_index
 REDUCTIONS = ("sum", "max", "min")
 
 
-def cluster_size(ctx: Builder) -> int:
-    x, y, z = ctx.cluster
-    return x * y * z
-
-
 def barrier_operand(ctx: Builder, what: str, bar: object) -> BarrierRef:
+    """The barrier on which `what` completes."""
     if not isinstance(bar, BarrierValue):
         ctx.fail(f"{what} completes on a barrier, not on {describe(bar)}", "make one with px.barrier(n)")
     return bar.ref(ctx)
@@ -44,7 +40,7 @@ def barrier_operand(ctx: Builder, what: str, bar: object) -> BarrierRef:
 def rank_operand(ctx: Builder, what: str, cta: object) -> int | Value:
     """A rank of the cluster: constants are checked."""
     cta = require_index(ctx, what, cta)
-    size = cluster_size(ctx)
+    size = ctx.cluster_size
     if isinstance(cta, int) and not 0 <= cta < size:
         ctx.fail(
             f"{what} is {cta}, outside the cluster of {size} CTA{'s' if size > 1 else ''}",
@@ -66,17 +62,20 @@ def copy(
 ) -> None:
     """Starts a copy inside the cluster: this CTA's shared memory to CTA `cta`, or global memory to all CTAs of `mask`.
 
-    Any agent, its elected thread (all its threads where stores do it); sm_90 and up. ``cta=r``: pushes the shared
-    region `src` into the region `dst` of rank r (`dst` is this CTA's name of it); its bytes complete on rank r's `bar`,
-    nothing arrives there, unless ``arm=True``: then the sender also arrives, with those bytes expected. Without a
-    barrier the next ``px.cluster.sync()`` orders it. PTX ``cp.async.bulk.shared::cluster.shared::cta`` where both
-    regions are runs of bytes at and in multiples of 16, else ``st.async``, else ``st.shared::cluster``, a fence and
-    ``mbarrier.complete_tx``; the IR and ``Compiled.notes`` say which. ``mask=m``: the lowest rank of the mask fetches
-    the global region `src` for all of them, a CTA outside it fetches its own; all ranks of a mask name the same one,
-    and the same region. PTX ``cp.async.bulk.tensor.multicast::cluster``. Example: ``with full.transaction():
-    px.cluster.copy(mine, inbox, full, cta=px.cluster.rank() ^ 1)``. The first extent of both regions of a push may be known
-    at run time, ``px.cluster.copy(s[0:n], d[0:n], bar, cta=r, arm=True)``; so are then its bytes, which a transaction can't
-    count: arm the barrier with ``arm=True`` or a number.
+    Any agent, its elected thread (all its threads where stores do it); sm_90 and up.
+
+    - ``cta=r`` pushes the shared region `src` into the region `dst` of rank r (`dst` is this CTA's name of it). Its bytes
+      complete on rank r's `bar`, nothing arrives there, unless ``arm=True``: then the sender also arrives, with those bytes
+      expected. Without a barrier the next ``px.cluster.sync()`` orders it. PTX
+      ``cp.async.bulk.shared::cluster.shared::cta`` where both regions are runs of bytes at and in multiples of 16, else
+      ``st.async``, else ``st.shared::cluster``, a fence and ``mbarrier.complete_tx``; the IR and ``Compiled.notes`` say
+      which. The first extent of both regions may be known only at run time,
+      ``px.cluster.copy(s[0:n], d[0:n], bar, cta=r, arm=True)``; so are then its bytes, which a transaction can't count: arm
+      the barrier with ``arm=True`` or a number.
+    - ``mask=m``: the lowest rank of the mask fetches the global region `src` for all of them, a CTA outside it fetches its
+      own; all ranks of a mask name the same one, and the same region. PTX ``cp.async.bulk.tensor.multicast::cluster``.
+
+    Example: ``with full.transaction(): px.cluster.copy(mine, inbox, full, cta=px.cluster.rank() ^ 1)``.
     """
     if not isinstance(arm, bool):
         ctx.fail(f"arm= must be True or False, not {describe(arm)}", "it is decided at compile time")
@@ -245,7 +244,7 @@ def reduce(ctx: Builder, tile: object, op: object, cta: object = None) -> Numeri
             if is_memory(tile)
             else "it combines what the CTAs hold in registers",
         )
-    size = cluster_size(ctx)
+    size = ctx.cluster_size
     rank = None if cta is None else rank_operand(ctx, "the rank cta=", cta)
     dtype = dtype_of(tile)
     if dtype.is_fp8 or dtype == bool_:
@@ -291,7 +290,7 @@ def gather(ctx: Builder, x: object) -> Value | tuple[Value, ...]:
                 f"px.cluster.gather of {first} and {value.type}",
                 "what travels together has one type and one shape: convert it, or gather it by itself",
             )
-    size = cluster_size(ctx)
+    size = ctx.cluster_size
     shape = (size, *first.shape)  # type: ignore[union-attr]
     results = tuple(Value(TileType(shape, first.dtype)) for _ in values)  # type: ignore[union-attr]
     ctx.emit(ClusterGather(tuple(values), operand((1 << size) - 1), results, loc=ctx.loc))

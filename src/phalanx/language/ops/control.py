@@ -123,8 +123,8 @@ def warps(ctx: Builder, first: object, count: object, regs: object = None) -> Wa
     """`with px.warps(first, count):` a region run by those warps of the CTA only.
 
     Outside roles; sm_90 and up; `regs` registers a thread through PTX ``setmaxnreg`` (whole warpgroups). Neighbouring
-    regions run concurrently and need disjoint warps. Example: ``with px.warps(0, 1): ...`` and ``with px.warps(1, 4):
-    ...``.
+    regions run concurrently and need disjoint warps. Example: ``with px.warps(0, 1): ...`` and
+    ``with px.warps(1, 4): ...``.
     """
     example = "e.g. with px.warps(0, 4):"
     begin = require_integer(ctx, "first of px.warps", first, example)
@@ -221,8 +221,8 @@ def assume(ctx: Builder, cond: object) -> None:
     """Says that `cond` holds here (for a tile: everywhere), so that the compiler may rely on it.
 
     Any agent; any GPU. The simulator stops with an error where it is false, and so does a kernel with ``watchdog=True``;
-    elsewhere what happens then is undefined. No PTX: ``__builtin_assume`` in CUDA. Comparisons such as ``m >= 0`` and ``m
-    % 8 == 0`` also count for the choice of copies, if they stand in the same block as the computation of m.
+    elsewhere what happens then is undefined. No PTX: ``__builtin_assume`` in CUDA. Comparisons such as ``m >= 0`` and
+    ``m % 8 == 0`` also count for the choice of copies, if they stand in the same block as the computation of m.
     Example: ``px.assume(m >= 0)``, before a ``px.tma.store`` to ``C[m:m+64, n:n+64]``.
     """
     cond = load_scalar(ctx, cond)

@@ -31,6 +31,7 @@ MAX_SHARED = max(arch.shared_limit for arch in ARCHS.values())
 
 
 def require_view(ctx: Builder, what: str, view: object) -> View:
+    """The region of memory that `view` is, whose extents are constants."""
     if isinstance(view, RunTimeRegion):
         ctx.fail(
             f"the extent of {what} is not a constant",
@@ -252,7 +253,7 @@ def barrier_init(ctx: Builder) -> None:
     """Makes barrier initialisations before it visible to the cluster at the next barrier of threads.
 
     Any agent, one elected thread; sm_90 and up; PTX ``fence.mbarrier_init.release.cluster``. Needed only after a
-    ``.init`` of one's own (``px.barrier(init=False)``). Example: ``b.init(1); px.fence.barrier_init();
-    px.cluster.sync()``.
+    ``.init`` of one's own (``px.barrier(init=False)``).
+    Example: ``b.init(1); px.fence.barrier_init(); px.cluster.sync()``.
     """
     ctx.emit(FenceBarrierInit(loc=ctx.loc))

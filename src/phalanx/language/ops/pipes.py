@@ -221,9 +221,9 @@ def pipe(
     taken, is an error.
 
     A stage is given back to every CTA whose copies land in it: the compiler enumerates the multicasts on ``pipe.full``.
-    ``ctas=mask`` names those CTAs instead, where masks are known only at run time. `producers` and `consumers`: how
-    many roles of a CTA commit, and release, a stage; left out they are counted, given they are checked. Example: ``with
-    pipe.produce() as s: px.tma.load(A[m:m+64, k:k+64], a[s], pipe.full[s])``.
+    ``ctas=mask`` names those CTAs instead, where masks are known only at run time. `producers` and `consumers`: how many
+    roles of a CTA commit, and release, a stage; left out they are counted, given they are checked.
+    Example: ``with pipe.produce() as s: px.tma.load(A[m:m+64, k:k+64], a[s], pipe.full[s])``.
     """
     check_outside_loops(ctx, "px.pipe")
     if not is_constant_integer(stages) or stages < 1:

@@ -66,6 +66,7 @@ def full(ctx: Builder, shape: object, value: object, dtype: object = f32) -> Val
 
 
 def make_full(ctx: Builder, what: str, shape: object, value: object, dtype: object) -> Value:
+    """A tile whose elements are all `value`, for the function named `what`."""
     sizes = require_shape(ctx, what, shape)
     element = require_dtype(ctx, what, dtype)
     value = load_scalar(ctx, value)
@@ -311,8 +312,8 @@ def min_(ctx: Builder, x: object, axis: object = None, keepdims: object = False)
 def argmax(ctx: Builder, x: object, axis: object, keepdims: object = False) -> Value:
     """The index (i32) of the largest element along an axis; the first of equals, or of the NaNs where there are any.
 
-    Any agent; any GPU; registers, then ``shfl.sync``, then shared memory between warps. Example: ``px.argmax(x,
-    axis=1)``.
+    Any agent; any GPU; registers, then ``shfl.sync``, then shared memory between warps.
+    Example: ``px.argmax(x, axis=1)``.
     """
     return _position(ctx, "argmax", x, axis, keepdims)
 
@@ -321,8 +322,8 @@ def argmax(ctx: Builder, x: object, axis: object, keepdims: object = False) -> V
 def argmin(ctx: Builder, x: object, axis: object, keepdims: object = False) -> Value:
     """The index (i32) of the smallest element along an axis; the first of equals, or of the NaNs where there are any.
 
-    Any agent; any GPU; registers, then ``shfl.sync``, then shared memory between warps. Example: ``px.argmin(x,
-    axis=1)``.
+    Any agent; any GPU; registers, then ``shfl.sync``, then shared memory between warps.
+    Example: ``px.argmin(x, axis=1)``.
     """
     return _position(ctx, "argmin", x, axis, keepdims)
 
@@ -346,8 +347,8 @@ def any_(ctx: Builder, x: object, axis: object = None, keepdims: object = False)
 def all_(ctx: Builder, x: object, axis: object = None, keepdims: object = False) -> Value:
     """Whether every element along one axis, or of all, is not 0 (a NaN is not): bool.
 
-    Any agent; any GPU; registers, then ``shfl.sync``, then shared memory between warps. Example: ``px.all(x == y,
-    axis=1)``.
+    Any agent; any GPU; registers, then ``shfl.sync``, then shared memory between warps.
+    Example: ``px.all(x == y, axis=1)``.
     """
     return _reduce(ctx, "min", _truth(ctx, "all", x), axis, keepdims)
 
@@ -364,8 +365,8 @@ def _truth(ctx: Builder, name: str, x: object) -> Value:
 def cumsum(ctx: Builder, x: object, axis: object) -> Value:
     """Running sums along an axis.
 
-    Any agent; any GPU; registers, then ``shfl.sync``, then shared memory between warps. Example: ``px.cumsum(x,
-    axis=0)``.
+    Any agent; any GPU; registers, then ``shfl.sync``, then shared memory between warps.
+    Example: ``px.cumsum(x, axis=0)``.
     """
     if not is_tile(x):
         ctx.fail(f"px.cumsum needs a tile, not {describe(x)}", "running sums go along an axis of a register tile")
@@ -389,10 +390,12 @@ class TileObject(KernelObject):
 
     @property
     def kind_name(self) -> str:
+        """A tile or a scalar, with its type."""
         return f"{self.short_name} of type {self.type}"
 
     @property
     def short_name(self) -> str:
+        """A tile or a scalar."""
         return "a tile" if isinstance(self.type, TileType) else "a scalar"
 
     @attribute
@@ -477,6 +480,7 @@ class NumberObject(PlainObject):
     """A bare Python number: it can be converted to an element type."""
 
     def has_member(self, name: str) -> bool:
+        """A number can be converted, and has no other attribute."""
         return name == "to"
 
     def member(self, ctx: Builder, name: str) -> object:
@@ -496,6 +500,7 @@ class DTypeObject(KernelObject):
 
     @property
     def kind_name(self) -> str:
+        """The dtype's name."""
         return f"the dtype {self.dtype}"
 
     def member(self, ctx: Builder, name: str) -> object:

@@ -26,8 +26,8 @@ def load(ctx: Builder, src: object, dst: object, bar: object, multicast: object 
     Any agent, one elected thread; sm_90 and up; PTX ``cp.async.bulk.tensor`` (or ``cp.async.bulk`` for a contiguous 1-D
     region), ``.multicast::cluster`` with `multicast` (bit i: rank i; the tile and the bytes land at the same place in
     each CTA of the mask). `cache`: "evict_first", "evict_last" or "evict_normal". Elements outside the array arrive as
-    zeros and are counted. Example: ``full[s].arrive_and_expect_tx(a[s].nbytes); px.tma.load(A[m:m+64, k:k+64], a[s],
-    full[s])``.
+    zeros and are counted.
+    Example: ``full[s].arrive_and_expect_tx(a[s].nbytes); px.tma.load(A[m:m+64, k:k+64], a[s], full[s])``.
     """
     source = global_side(ctx, "the source of px.tma.load", src)
     target = shared_side(ctx, "the destination of px.tma.load", dst)

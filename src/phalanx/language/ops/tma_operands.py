@@ -12,6 +12,7 @@ from phalanx.language.ops.memory import require_view
 
 
 def global_side(ctx: Builder, what: str, view: object) -> GlobalView:
+    """The global region that a copy reads or writes: a box of at most 5 axes."""
     region = require_view(ctx, what, view)
     if not in_global(region):
         ctx.fail(f"{what} must be a view of a global array", "TMA copies between global and shared memory")
@@ -24,6 +25,7 @@ def global_side(ctx: Builder, what: str, view: object) -> GlobalView:
 
 
 def shared_side(ctx: Builder, what: str, view: object) -> SharedView:
+    """The shared region that a copy reads or writes: a box of this CTA's memory, rows as they are."""
     if isinstance(view, Param):
         ctx.fail(f"{what} must be a shared buffer, not {describe(view)}", "make one with px.shared(shape, dtype)")
     region = require_view(ctx, what, view)
@@ -48,6 +50,7 @@ def refuse_rows_by_index(ctx: Builder, what: str, region: SharedView) -> None:
 
 
 def check_match(ctx: Builder, what: str, src: GlobalView | SharedView, dst: GlobalView | SharedView) -> None:
+    """Refuses a copy between regions of different shapes or element types."""
     if src.shape != dst.shape:
         ctx.fail(
             f"{what}: the source has shape {src.shape}, the destination {dst.shape}",

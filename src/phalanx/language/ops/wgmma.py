@@ -104,6 +104,7 @@ class Product:
 
     @property
     def dtype(self) -> DType:
+        """The element type of `b`, which decides how deep an instruction is."""
         return operand_dtype(self.b)
 
     def objection(self, ctx: Builder, along: str) -> Objection | None:
@@ -193,6 +194,7 @@ def _after(value: object, results: dict[Value, Value]) -> object:
 
 
 def empty_tile(ctx: Builder, shape: tuple[int, ...], dtype: DType) -> Value:
+    """A tile without contents, for an accumulator that the first product does not read."""
     result = Value(TileType(shape, dtype))
     ctx.emit(Empty(result, loc=ctx.loc))
     return result
@@ -202,6 +204,7 @@ def empty_tile(ctx: Builder, shape: tuple[int, ...], dtype: DType) -> Value:
 
 
 def warpgroup_objection(ctx: Builder, what: str) -> Objection | None:
+    """Why the agent can't run `wgmma`, if it can't: it runs on whole warpgroups."""
     agent = ctx.agent
     if not (agent.warps % WARPGROUP or agent.first % WARPGROUP):
         return None
@@ -213,12 +216,14 @@ def warpgroup_objection(ctx: Builder, what: str) -> Objection | None:
 
 
 def check_warpgroups(ctx: Builder, what: str) -> None:
+    """Refuses an agent that is not made of whole warpgroups."""
     objection = warpgroup_objection(ctx, what)
     if objection is not None:
         ctx.fail(objection[0], objection[1])
 
 
 def operand(ctx: Builder, what: str, name: str, item: object) -> SharedView | Value:
+    """The shared view or register tile that an operand of a product is."""
     if is_tile(item):
         return item
     if isinstance(item, ViewValue) and in_shared(item.view):
@@ -234,14 +239,17 @@ def operand(ctx: Builder, what: str, name: str, item: object) -> SharedView | Va
 
 
 def operand_dtype(item: SharedView | Value) -> DType:
+    """The element type of an operand."""
     return dtype_of(item) if isinstance(item, Value) else item.dtype
 
 
 def shape_of_operand(item: SharedView | Value) -> tuple[int, ...]:
+    """The shape of an operand."""
     return shape_of(item) if isinstance(item, Value) else item.shape
 
 
 def accumulator_dtypes(ctx: Builder, what: str, a: DType, b: DType) -> tuple[DType, ...]:
+    """The element types that the accumulator of a product may have, the usual one first."""
     found = ACCUMULATORS.get((a, b))
     if found is None:
         ctx.fail(
@@ -252,6 +260,7 @@ def accumulator_dtypes(ctx: Builder, what: str, a: DType, b: DType) -> tuple[DTy
 
 
 def shape_objection(ctx: Builder, what: str, m: int, n: int, k: int, dtype: DType, along: str) -> Objection | None:
+    """What of the product's shape `wgmma` does not have, if anything."""
     groups = ctx.agent.warps // WARPGROUP
     plural = "s" if groups > 1 else ""
     high, wide = (groups, 1) if along == "m" else (1, groups)

@@ -127,12 +127,14 @@ class Expressions:
             return require_condition(self.ctx, value, what)
 
     def eval_Constant(self, node: ast.Constant) -> object:
+        """A literal: a number, a string, True, False or None."""
         if node.value is Ellipsis or isinstance(node.value, (bytes, complex)):
             shown = "..." if node.value is Ellipsis else repr(node.value)
             self.ctx.fail(f"{shown} has no meaning in kernels", "literals are numbers, strings, True, False and None")
         return node.value
 
     def eval_Name(self, node: ast.Name) -> object:
+        """A variable of the function being read, or a constant of the scopes around it."""
         frame = self.frames[-1]
         value = self.state.get((frame.ident, node.id), self)
         if isinstance(value, Unavailable):
@@ -171,6 +173,7 @@ class Expressions:
         return value
 
     def eval_Tuple(self, node: ast.Tuple) -> object:
+        """A tuple; a list means the same."""
         out: list[Any] = []
         for item in node.elts:
             if isinstance(item, ast.Starred):
@@ -190,6 +193,7 @@ class Expressions:
     eval_List = eval_Tuple
 
     def binary_operator(self, op: ast.operator, a: object, b: object) -> object:
+        """One operator on two values; tuples and strings of constants can be joined."""
         if isinstance(op, ast.Pow):
             return self.power(a, b)
         if type(op) not in _BINARY:
@@ -206,6 +210,7 @@ class Expressions:
         return binary(self.ctx, _BINARY[type(op)], a, b)
 
     def power(self, a: object, b: object) -> object:
+        """`a ** b`: folded where both are constants, else a few multiplications."""
         if isinstance(a, Number) and isinstance(b, Number):
             check_power(self.ctx, a, b)
             return folding(self.ctx, "'**'", lambda x, y: x**y, a, b)
@@ -231,6 +236,7 @@ class Expressions:
         return value
 
     def eval_UnaryOp(self, node: ast.UnaryOp) -> object:
+        """`not`, `-`, `+` or `~` of a value."""
         x = self.value(node.operand)
         if isinstance(node.op, ast.Not):
             if is_tile(x):
@@ -253,6 +259,7 @@ class Expressions:
         return self.bool_operator(isinstance(node.op, ast.And), node.values)
 
     def bool_operator(self, is_and: bool, parts: list[ast.expr]) -> object:
+        """The value of `parts` joined by `and`, or by `or`."""
         first = self.truth_operand(is_and, parts[0])
         if len(parts) == 1:
             return first
@@ -277,9 +284,11 @@ class Expressions:
         return require_condition(self.ctx, item, "a boolean operator") if isinstance(item, Value) else item
 
     def truth_of(self, item: object) -> object:
+        """The other side of a choice by `and` or `or`, as a bool."""
         return item if isinstance(item, Value) else require_condition(self.ctx, item, "a boolean operator")
 
     def eval_Compare(self, node: ast.Compare) -> object:
+        """`a < b <= c`: each neighbouring pair compared, joined by `and`."""
         left = self.value(node.left)
         result: Any = None
         for op, right_node in zip(node.ops, node.comparators, strict=True):
@@ -295,6 +304,7 @@ class Expressions:
         return result
 
     def compare_once(self, op: ast.cmpop, a: object, b: object) -> object:
+        """One comparison; `is` knows None alone, `in` looks into tuples."""
         if isinstance(op, (ast.Is, ast.IsNot)):
             if a is not None and b is not None:
                 self.ctx.fail("'is' compares with None only", "use ==")
@@ -329,6 +339,7 @@ class Expressions:
         )
 
     def eval_JoinedStr(self, node: ast.JoinedStr) -> object:
+        """An f-string of constants."""
         parts = []
         for part in node.values:
             if not isinstance(part, ast.FormattedValue):
@@ -351,11 +362,13 @@ class Expressions:
     # Subscripts and attributes.
 
     def eval_Slice(self, node: ast.Slice) -> object:
+        """`start:stop:step` inside a subscript."""
         with self.ctx.reading_once():
             ends = [self.value(part) if part is not None else None for part in (node.lower, node.upper, node.step)]
         return Slice(*ends)
 
     def eval_Subscript(self, node: ast.Subscript) -> object:
+        """`x[index]`, as the value x has it."""
         owner = self.eval(node.value)
         if isinstance(node.slice, ast.List):
             self.ctx.fail(
@@ -367,6 +380,7 @@ class Expressions:
         return as_object(owner).subscript(self.ctx, index)
 
     def eval_Attribute(self, node: ast.Attribute) -> object:
+        """`x.name`, as the value x has it; constants of the user's modules become part of the cache key."""
         owner = self.eval(node.value)
         value = as_object(owner).member(self.ctx, node.attr)
         if isinstance(owner, ModuleType) and not is_of_the_language(owner) and not isinstance(value, ModuleType):
@@ -376,6 +390,7 @@ class Expressions:
     # Calls.
 
     def eval_Call(self, node: ast.Call) -> object:
+        """`f(...)`, as the value f has it; a function with an `inout` parameter updates that variable."""
         hint, self.ctx.name_hint = self.ctx.name_hint, ""
         fn = self.eval(node.func)
         args: list[Any] = []

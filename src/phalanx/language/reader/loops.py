@@ -96,9 +96,11 @@ class Loops(Expressions):
     # Provided by the reader.
 
     def statements(self, body: list[ast.stmt]) -> None:
+        """Reads statements one after the other, up to one that leaves the block."""
         raise NotImplementedError
 
     def bind(self, target: ast.expr, value: object) -> None:
+        """Assigns to a name, a field or a tuple of them."""
         raise NotImplementedError
 
     @contextmanager
@@ -111,6 +113,7 @@ class Loops(Expressions):
             self.control_depth -= 1
 
     def do_For(self, node: ast.For) -> None:
+        """`for`: unrolled over a sequence of constants, a run-time loop over a range."""
         if node.orelse:
             self.ctx.fail("for ... else is not supported in kernels", "set a flag before break")
         items = self.eval(node.iter)
@@ -130,6 +133,7 @@ class Loops(Expressions):
     # Unrolled loops.
 
     def unrolled(self, node: ast.For, items: Sequence[object]) -> None:
+        """Reads the body once for each item."""
         loc = self.ctx.loc
         count = length_of(items) if isinstance(items, range) else len(items)
         if count > MAX_UNROLLED:
@@ -177,6 +181,7 @@ class Loops(Expressions):
     # Run-time loops.
 
     def counted(self, node: ast.For, items: RunTimeRange) -> None:
+        """A run-time loop with an index."""
         wide = any(dtype_of(x) in (i64, u32, u64) for x in (items.start, items.stop, items.step))
         type_ = I64 if wide else I32
         start, stop, step = (
@@ -208,6 +213,7 @@ class Loops(Expressions):
         self.state[key] = gone
 
     def do_While(self, node: ast.While) -> None:
+        """`while`: nothing where its test is a constant that is false."""
         if node.orelse:
             self.ctx.fail("while ... else is not supported in kernels", "set a flag before break")
         loc, before = self.ctx.loc, dict(self.state)
@@ -336,6 +342,7 @@ class Reading:
         return cells
 
     def write_back(self, path: Path, cells: dict[Slot, Var], reads: dict[Slot, Value]) -> None:
+        """Puts the loop's variables into their cells at the end of a path."""
         for slot, var in cells.items():
             now = value_at(path.state, slot)
             if now is not reads[slot]:

@@ -48,6 +48,7 @@ class Reader(Loops):
 
     @property
     def frame(self) -> Frame:
+        """The function being read."""
         return self.frames[-1]
 
     # Functions.
@@ -77,6 +78,7 @@ class Reader(Loops):
         return self.run_function(source, arguments, self.ctx.loc)
 
     def default(self, source: FunctionSource, name: str, parameter: inspect.Parameter) -> object:
+        """The value of a parameter that a call leaves out."""
         if parameter.kind is parameter.VAR_POSITIONAL:
             return ()
         value = constant(parameter.default)
@@ -86,6 +88,7 @@ class Reader(Loops):
         return value
 
     def run_function(self, source: FunctionSource, arguments: dict[str, Any], caller: Location | None) -> object:
+        """Reads a function's body in place: a variable of it is known under a number of this call's own."""
         ident = self.ctx.fresh_ident()
         frame = Frame(source, ident, caller, Label(source.name), self.control_depth, self.role_depth, self.transactions)
         base = dict(self.state)
@@ -132,6 +135,7 @@ class Reader(Loops):
     # Statements.
 
     def statements(self, body: list[ast.stmt]) -> None:
+        """Reads statements one after the other, up to one that leaves the block."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
             self.ctx.fail(
@@ -152,18 +156,22 @@ class Reader(Loops):
         self.depth -= 1
 
     def locate(self, node: ast.AST) -> Location:
+        """Where a part of the syntax tree stands in the user's file, with the calls that led there."""
         return self.frame.source.locate(node, self.frame.caller)
 
     def do_Pass(self, node: ast.Pass) -> None:
+        """`pass` does nothing."""
         pass
 
     def do_Expr(self, node: ast.Expr) -> None:
+        """An expression by itself; a docstring is none."""
         if isinstance(node.value, ast.Constant):
             return  # a docstring
         self.unused.add(node.value)
         self.eval(node.value)
 
     def do_Assert(self, node: ast.Assert) -> None:
+        """`assert`: checked while the kernel is read."""
         value = self.value(node.test)
         if isinstance(value, Value):
             self.ctx.fail("assert needs a compile-time condition", "px.device_assert checks at run time")
@@ -174,6 +182,7 @@ class Reader(Loops):
             )
 
     def do_Assign(self, node: ast.Assign) -> None:
+        """`a = b = value`."""
         value = self.assigned(node.targets[0] if len(node.targets) == 1 else None, node.value)
         for target in node.targets:
             self.bind(target, value)
@@ -196,10 +205,12 @@ class Reader(Loops):
         return value
 
     def do_AnnAssign(self, node: ast.AnnAssign) -> None:
+        """`a: type = value`; the annotation says nothing to the compiler."""
         if node.value is not None:
             self.bind(node.target, self.assigned(node.target, node.value))
 
     def do_AugAssign(self, node: ast.AugAssign) -> None:
+        """`a += value`."""
         if isinstance(node.target, ast.Subscript):
             self.refuse_item(node.target)
         load = ast.copy_location(_as_load(node.target), node.target)
@@ -229,12 +240,14 @@ class Reader(Loops):
             )
 
     def set_variable(self, key: Key, value: object) -> None:
+        """Gives a variable or field a new value, and notes where."""
         self.state[key] = value
         self.assigned_at[key] = self.ctx.loc
         if isinstance(value, Value) and value in self.ctx.products:  # also one that a function gave back
             self.ctx.accumulators[key] = None
 
     def unpack(self, target: ast.Tuple | ast.List, value: object) -> None:
+        """`a, *b = value`."""
         loc = self.locate(target)
         parts = list(target.elts)
         given = as_object(value).unpacked()
@@ -258,6 +271,7 @@ class Reader(Loops):
             self.bind(part, item)
 
     def refuse_item(self, target: ast.Subscript) -> None:
+        """Refuses an assignment to an element of memory."""
         self.ctx.fail("memory is not written by assignment", "use px.store(view, value)", loc=self.locate(target))
 
     def bind_variable(self, target: ast.expr, value: object) -> Key:
@@ -271,6 +285,7 @@ class Reader(Loops):
     # Branches.
 
     def do_If(self, node: ast.If) -> None:
+        """`if`: one side where the condition is a constant, else a branch whose paths meet after it."""
         cond = self.condition(node.test, "'if'")
         loc = self.locate(node.test)
         if isinstance(cond, bool):
@@ -338,6 +353,7 @@ class Reader(Loops):
         return out
 
     def leave_loop(self, kind: str) -> None:
+        """`break` or `continue`, out of the innermost loop."""
         if not self.loops:
             self.ctx.fail(f"{kind} leaves the role", "a role runs to its end: put the loop inside the role")
         loop = self.loops[-1]
@@ -355,12 +371,15 @@ class Reader(Loops):
             self.ctx.emit((Break if kind == "break" else Continue)(loop.label, loc=self.ctx.loc))
 
     def do_Break(self, node: ast.Break) -> None:
+        """`break` leaves the innermost loop."""
         self.leave_loop("break")
 
     def do_Continue(self, node: ast.Continue) -> None:
+        """`continue` goes on with the next iteration."""
         self.leave_loop("continue")
 
     def do_Return(self, node: ast.Return) -> None:
+        """`return`: at the end of a function its result, earlier a path out of it."""
         frame = self.frame
         value = self.eval(node.value) if node.value is not None else None
         if len(self.frames) == 1 and value is not None:
@@ -388,6 +407,7 @@ class Reader(Loops):
     # Regions.
 
     def do_With(self, node: ast.With) -> None:
+        """`with`: the region that the value opens."""
         if len(node.items) != 1:
             self.ctx.fail("a with statement opens one region", "write a with statement for each, one after the other")
         item = node.items[0]

@@ -31,10 +31,12 @@ class FunctionSource:
 
     @property
     def name(self) -> str:
+        """The function's name."""
         return self.fn.__name__
 
     @cached_property
     def signature(self) -> inspect.Signature:
+        """The function's parameters."""
         return inspect.signature(self.fn)
 
     def locate(self, node: ast.AST, caller: Location | None = None) -> Location:
@@ -148,6 +150,7 @@ def block_at(lines: list[str], first: int) -> list[str]:
 
 
 def is_def(fn: Callable[..., Any]) -> bool:
+    """Whether a function was written with `def`: no lambda, no coroutine."""
     return fn.__name__ != "<lambda>" and not inspect.iscoroutinefunction(fn) and not inspect.isasyncgenfunction(fn)
 
 

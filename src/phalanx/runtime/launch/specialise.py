@@ -36,8 +36,7 @@ class Spec:
 def spec(shape: Any, dtype: DType, *, aligned: bool = True) -> Spec:
     """Stands for an array of that shape and dtype where only its type matters.
 
-    Anyone may call it, outside kernels. Example: ``px.compile(copy[64], px.spec((4096, 4096), px.f32),
-    arch="sm_90a")``.
+    Anyone may call it, outside kernels. Example: ``px.compile(copy[64], px.spec((4096, 4096), px.f32), arch="sm_90a")``.
     """
     sizes = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     if not isinstance(dtype, DType):

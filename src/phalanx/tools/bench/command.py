@@ -33,6 +33,7 @@ def words(text: str) -> list[str]:
 
 
 def fail(error: Error) -> None:
+    """Shows an error and ends the command with the code for what can't be run."""
     complain(str(error))
     raise typer.Exit(UNABLE) from None
 
@@ -99,6 +100,7 @@ def script(name: str) -> Path:
 
 
 def run_script(name: str, arguments: list[str]) -> None:
+    """Runs a script of `benchmarks/` with these arguments, and ends the command with its code."""
     try:
         path = script(name)
     except Error as error:

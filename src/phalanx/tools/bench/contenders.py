@@ -74,16 +74,20 @@ class Rung:
         self.module = importlib.import_module(rung)
 
     def fits(self, m: int, n: int, k: int) -> bool:
+        """Every rung runs every shape."""
         return True
 
     def bound(self, m: int, n: int, k: int) -> BoundLaunch:
+        """The rung's kernel with the grid of this shape."""
         return self.module.launch(m, n, k, **self.constants)
 
     def launch(self, a: Any, b: Any, c: Any) -> Run:
+        """A function that runs the product once."""
         bound = self.bound(a.shape[0], b.shape[0], a.shape[1])
         return lambda: bound(a, b, c, **self.constants)
 
     def watched(self, a: Any, b: Any, c: Any) -> Run | None:
+        """The same with waits that give up, so that a hang becomes an error."""
         bound = self.bound(a.shape[0], b.shape[0], a.shape[1])
         kernel = BoundLaunch(dataclasses.replace(bound.kernel, watchdog=True), bound.grid)
         return lambda: kernel(a, b, c, **self.constants)
@@ -100,13 +104,16 @@ class Library:
         self.function = kernels.matmul
 
     def fits(self, m: int, n: int, k: int) -> bool:
+        """The library runs every shape."""
         return True
 
     def launch(self, a: Any, b: Any, c: Any) -> Run:
+        """A function that runs the product once."""
         function, transposed = self.function, b.T
         return lambda: function(a, transposed, out=c)
 
     def watched(self, a: Any, b: Any, c: Any) -> Run | None:
+        """The same with waits that give up, so that a hang becomes an error."""
         from phalanx.runtime.launch.watchdog import bounded_waits
 
         plain = self.launch(a, b, c)

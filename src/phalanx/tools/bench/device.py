@@ -54,6 +54,7 @@ class TorchDevice:
         c.fill_(float("nan"))
 
     def synchronize(self) -> None:
+        """Waits until the GPU has done all that it was given."""
         self.torch.cuda.synchronize()
 
     def release(self) -> None:

@@ -125,6 +125,7 @@ class GemmBench:
             )
 
     def note(self, text: str) -> None:
+        """Keeps a remark for the results, and says it."""
         self.notes.append(text)
         self.say(text)
 
@@ -145,6 +146,7 @@ class GemmBench:
         return worst
 
     def error_of(self, run: Run, c: Any, want: Any, shape: Shape) -> float:
+        """The largest relative error of one run; too large a one is an AssertionError."""
         self.device.blank(c)
         run()
         self.device.synchronize()

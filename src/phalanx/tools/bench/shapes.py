@@ -31,6 +31,7 @@ class Shape:
 
     @property
     def sizes(self) -> tuple[int, int, int]:
+        """(m, n, k)."""
         return self.m, self.n, self.k
 
     def runs(self, name: str) -> bool:

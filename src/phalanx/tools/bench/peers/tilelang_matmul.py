@@ -84,6 +84,7 @@ class TileLang(FastestSetting):
         self.compiled[shape] = dict(zip(SETTINGS, kernels))
 
     def bind(self, setting: Setting, a: Any, b: Any, c: Any) -> Run:
+        """A run with one setting; all settings of a shape are compiled together, at the first."""
         shape = (a.shape[0], b.shape[0], a.shape[1])
         if shape not in self.compiled:
             self.compile(shape)

@@ -51,6 +51,7 @@ class Triton(FastestSetting):
         self.kernel = matmul
 
     def bind(self, setting: Setting, a: Any, b: Any, c: Any) -> Run:
+        """A run with one setting."""
         import torch
         from triton.tools.tensor_descriptor import TensorDescriptor
 

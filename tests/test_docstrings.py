@@ -1,0 +1,120 @@
+"""Docstrings and the length of functions, over the whole package.
+
+A name is public if it has no underscore in front and stands at the top of a module or in a public class; functions inside
+functions are neither counted nor asked for a docstring. The length of a function is that of its text from `def` to its
+end, with the functions inside it: those count to the one that they stand in.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import itertools
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import phalanx
+
+ROOT = Path(phalanx.__path__[0])
+FILES = sorted(ROOT.rglob("*.py"))
+DOCUMENTED = 0.80
+"""The share of public functions and classes that have a docstring, at least."""
+DOCUMENTED_IN = {"language": 0.99, "tools": 0.90}
+"""The same for single folders."""
+LONGEST, LONGEST_KERNEL = 80, 120
+"""Lines of a function, outside `kernels/` and inside."""
+TOO_LONG = {"kernels/products/split_k.py: split_ring": 152}
+"""Functions that are still longer, with their lines: the list only shrinks."""
+
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+def name_of(file: Path) -> str:
+    return file.relative_to(ROOT).as_posix()
+
+
+@functools.cache
+def tree_of(file: Path) -> ast.Module:
+    return ast.parse(file.read_text())
+
+
+def public(tree: ast.Module | ast.ClassDef) -> Iterator[Definition]:
+    """The public functions and classes of a module, with the methods of those classes."""
+    for node in tree.body:
+        if isinstance(node, Definition) and not node.name.startswith("_") and not is_overload(node):
+            yield node
+            if isinstance(node, ast.ClassDef):
+                yield from public(node)
+
+
+def is_overload(node: Definition) -> bool:
+    """Whether it only gives one more type to a function that follows."""
+    return any(isinstance(item, ast.Name) and item.id == "overload" for item in node.decorator_list)
+
+
+def undocumented(files: list[Path]) -> tuple[list[str], int]:
+    """The public names without a docstring, and how many public names there are."""
+    missing, count = [], 0
+    for file in files:
+        for node in public(tree_of(file)):
+            count += 1
+            if not ast.get_docstring(node):
+                missing.append(f"{name_of(file)}:{node.lineno} {node.name}")
+    return missing, count
+
+
+def test_public_names_have_docstrings() -> None:
+    missing, count = undocumented(FILES)
+    assert 1 - len(missing) / count >= DOCUMENTED, missing
+
+
+@pytest.mark.parametrize("folder", DOCUMENTED_IN)
+def test_public_names_of_a_folder_have_docstrings(folder: str) -> None:
+    missing, count = undocumented([file for file in FILES if name_of(file).startswith(folder + "/")])
+    assert 1 - len(missing) / count >= DOCUMENTED_IN[folder], missing
+
+
+def test_functions_are_short() -> None:
+    found = {}
+    for file in FILES:
+        most = LONGEST_KERNEL if name_of(file).startswith("kernels/") else LONGEST
+        for node in ast.walk(tree_of(file)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                length = (node.end_lineno or node.lineno) - node.lineno + 1
+                if length > most:
+                    found[f"{name_of(file)}: {node.name}"] = length
+    assert found.keys() == TOO_LONG.keys(), "the list names exactly those that are too long"
+    assert all(found[name] <= TOO_LONG[name] for name in found), "none of them grows"
+
+
+def docstrings() -> Iterator[tuple[str, str]]:
+    """All docstrings and the strings that document constants, with their places."""
+    for file in FILES:
+        for node in ast.walk(tree_of(file)):
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+                yield f"{name_of(file)}:{node.lineno}", node.value.value
+
+
+def test_code_in_docstrings_is_not_torn_at_a_line_end() -> None:
+    torn = []
+    for place, text in docstrings():
+        plain = re.sub(r"``[^`\n]*``", "", text)
+        torn += [(place, code) for code in re.findall(r"``[^`]*``", plain) if "\n" in code and "\n\n" not in code]
+    assert not torn
+
+
+def test_bullets_in_docstrings_stand_in_a_list() -> None:
+    """A bullet right below a line of a paragraph was pushed there by a re-wrap: Markdown takes it for text."""
+    torn = []
+    for place, text in docstrings():
+        lines = text.split("\n")
+        for above, line in itertools.pairwise(lines):
+            indent = len(line) - len(line.lstrip())
+            bullet = re.match(r"\s*- \S", line)
+            begins_a_list = not above.strip() or above.rstrip().endswith(":") or re.match(r"\s*- ", above)
+            if bullet and not begins_a_list and len(above) - len(above.lstrip()) <= indent:
+                torn.append((place, line.strip()))
+    assert not torn
