@@ -20,14 +20,12 @@ import phalanx
 
 ROOT = Path(phalanx.__path__[0])
 FILES = sorted(ROOT.rglob("*.py"))
-DOCUMENTED = 0.80
+DOCUMENTED = 0.83
 """The share of public functions and classes that have a docstring, at least."""
 DOCUMENTED_IN = {"language": 0.99, "tools": 0.90}
 """The same for single folders."""
 LONGEST, LONGEST_KERNEL = 80, 120
 """Lines of a function, outside `kernels/` and inside."""
-TOO_LONG = {"kernels/products/split_k.py: split_ring": 152}
-"""Functions that are still longer, with their lines: the list only shrinks."""
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
@@ -78,16 +76,15 @@ def test_public_names_of_a_folder_have_docstrings(folder: str) -> None:
 
 
 def test_functions_are_short() -> None:
-    found = {}
+    found = []
     for file in FILES:
         most = LONGEST_KERNEL if name_of(file).startswith("kernels/") else LONGEST
         for node in ast.walk(tree_of(file)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 length = (node.end_lineno or node.lineno) - node.lineno + 1
                 if length > most:
-                    found[f"{name_of(file)}: {node.name}"] = length
-    assert found.keys() == TOO_LONG.keys(), "the list names exactly those that are too long"
-    assert all(found[name] <= TOO_LONG[name] for name in found), "none of them grows"
+                    found.append(f"{name_of(file)}:{node.lineno} {node.name}, {length} lines")
+    assert not found
 
 
 def docstrings() -> Iterator[tuple[str, str]]:

@@ -16,7 +16,9 @@ from phalanx.cuda.lower.registry import expands, pushes, stand_ins, transfers
 from phalanx.cuda.text.registry import EMITTERS, NEVER_EMITTED
 from phalanx.ir.core import INSTRUCTIONS, Op
 from phalanx.language.builtin import BUILTINS
+from phalanx.language.objects import exposed_names
 from phalanx.sim.registry import INLINES, MEANINGS, NEVER_RUN, TEXTS
+from phalanx.tools.reference import MEMBERS
 
 WITHOUT_TILES = {
     "cluster": {"rank", "id", "arrive", "wait", "sync", "copy", "load", "multicast", "agree", "turn", "send", "receive"},
@@ -79,7 +81,15 @@ def test_mnemonics_are_unique() -> None:
     assert len({cls.mnemonic for cls in INSTRUCTIONS}) == len(INSTRUCTIONS)
 
 
-@pytest.mark.parametrize("entry", BUILTINS, ids=lambda entry: entry.name)
+METHODS = [
+    getattr(members, name)
+    for _, members in MEMBERS
+    for name in exposed_names(members)
+    if getattr(members, name).__exposed__ == "method"
+]
+
+
+@pytest.mark.parametrize("entry", [*BUILTINS, *METHODS], ids=lambda entry: getattr(entry, "name", entry.__name__))
 def test_functions_say_who_where_and_how(entry) -> None:
     text = entry.__doc__ or ""
     assert "Example: ``" in text or "Example::" in text

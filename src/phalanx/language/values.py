@@ -58,14 +58,21 @@ class ViewValue(KernelObject):
 
     @attribute
     def T(self, ctx: Builder) -> ViewValue:
-        """The axes of a shared view in reverse order."""
+        """The axes of a shared view in reverse order.
+
+        Any agent; any GPU; no PTX: nothing moves. Example: ``px.wgmma(As[s], Bs[s].T, acc)``.
+        """
         if self.view.space.is_common:
             ctx.fail("a view of global memory has no transpose", "load it and transpose the tile: px.load(view).T")
         return ViewValue(self.view.replaced(kept=tuple(reversed(self.view.kept))))
 
     @method
     def at(self, ctx: Builder, cta: object) -> ViewValue:
-        """The same region in the shared memory of CTA `cta` of the cluster."""
+        """The same region in the shared memory of CTA `cta` of the cluster.
+
+        Any agent; sm_90 and up; PTX ``mapa``, and ``ld``, ``st`` or ``atom`` of ``.shared::cluster``.
+        Example: ``px.store(s.at(px.cluster.rank() ^ 1), x)``.
+        """
         if self.view.space.is_common:
             ctx.fail(
                 ".at(cta) is for shared memory, this is a view of global memory",
@@ -338,7 +345,11 @@ class ArrayObject(KernelObject):
 
     @method
     def tile(self, ctx: Builder, offsets: object, shape: object) -> ViewValue:
-        """The region of `shape` at `offsets`."""
+        """The region of `shape` at `offsets`.
+
+        Any agent; any GPU; no PTX. For offsets that do not simplify in a slice.
+        Example: ``px.load(A.tile((m, n), (BM, BN)))``.
+        """
         starts = offsets if isinstance(offsets, tuple) else (offsets,)
         sizes = shape if isinstance(shape, tuple) else (shape,)
         rank = self.type.rank

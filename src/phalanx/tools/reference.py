@@ -14,7 +14,7 @@ from phalanx.language.builtin import BUILTINS
 from phalanx.language.objects import exposed_names
 from phalanx.language.ops.mbarrier import BarrierValue
 from phalanx.language.ops.tile import TileObject
-from phalanx.language.values import ArrayObject
+from phalanx.language.values import ArrayObject, ViewValue
 
 HEAD = """# Reference
 
@@ -22,6 +22,8 @@ Written by `make golden` from the docstrings; do not edit. First what kernels ca
 the library; last what the compiler makes of a kernel: one instruction a row, with the same family name in `ir/ops`,
 `sim/ops` and `cuda/ops`.
 """
+MEMBERS = (("Barriers", BarrierValue), ("Tiles", TileObject), ("Views", ViewValue), ("Arrays", ArrayObject))
+"""What kernels write behind a dot, by the kind of value."""
 OUTSIDE = ("kernel", "func", "struct", "auto", "compile", "spec", "device", "check", "explore", "example", "tune")
 
 
@@ -32,12 +34,12 @@ def signature(found: inspect.Signature, skipped: int = 0) -> str:
 
 
 def functions() -> list[str]:
-    """What kernels call: the functions, and the members of barriers, tiles and arrays."""
+    """What kernels call: the functions, and the members of barriers, tiles, views and arrays."""
     lines = ["## Functions", ""]
     for entry in sorted(BUILTINS, key=lambda b: (b.impl.__module__, b.name)):
         text = inspect.cleandoc(entry.__doc__ or "")
         lines += [f"### `px.{entry.name}{signature(entry.signature)}`", "", text, ""]
-    for title, members in (("Barriers", BarrierValue), ("Tiles", TileObject), ("Arrays", ArrayObject)):
+    for title, members in MEMBERS:
         lines += [f"### {title}", ""]
         for name in exposed_names(members):
             member = getattr(members, name)

@@ -172,40 +172,63 @@ class BarrierValue(KernelObject):
 
     @method
     def arrive(self, ctx: Builder, count: object = 1, ctas: object = None) -> None:
-        """`count` arrivals of this role, here or in each CTA of the mask `ctas`."""
+        """`count` arrivals of this role, here or in each CTA of the mask `ctas`.
+
+        Any agent, one elected thread; sm_90 and up; PTX ``mbarrier.arrive`` (``.release.cluster.shared::cluster`` for
+        another CTA). Example: ``empty[s].arrive(ctas=0b11)``.
+        """
         times = require_count(ctx, "the count of .arrive", count)
         mask = mask_operand(ctx, "the mask ctas=", ctas)
         ctx.emit(Arrive(self.ref(ctx), operand(times), mask, loc=ctx.loc))
 
     @method
     def expect_tx(self, ctx: Builder, nbytes: object, ctas: object = None) -> None:
-        """The current phase waits for `nbytes` more; here or in each CTA of the mask `ctas`."""
+        """The current phase waits for `nbytes` more; here or in each CTA of the mask `ctas`.
+
+        Any agent, one elected thread; sm_90 and up; PTX ``mbarrier.expect_tx``. Example: ``full[s].expect_tx(a[s].nbytes)``.
+        """
         expected = require_bytes(ctx, nbytes)
         mask = mask_operand(ctx, "the mask ctas=", ctas)
         ctx.emit(ExpectTx(self.ref(ctx), operand(expected), mask, loc=ctx.loc))
 
     @method
     def arrive_and_expect_tx(self, ctx: Builder, nbytes: object, ctas: object = None) -> None:
-        """Expects `nbytes`, then arrives once; here or in each CTA of the mask `ctas`."""
+        """Expects `nbytes`, then arrives once; here or in each CTA of the mask `ctas`.
+
+        Any agent, one elected thread; sm_90 and up; PTX ``mbarrier.arrive.expect_tx``.
+        Example: ``full[s].arrive_and_expect_tx(a[s].nbytes + b[s].nbytes)``.
+        """
         expected = require_bytes(ctx, nbytes)
         mask = mask_operand(ctx, "the mask ctas=", ctas)
         ctx.emit(ArriveExpectTx(self.ref(ctx), operand(expected), mask, loc=ctx.loc))
 
     @method
     def wait(self, ctx: Builder, parity: object) -> None:
-        """Blocks until the phase of `parity` is complete."""
+        """Blocks until the phase of `parity` is complete.
+
+        Any agent, all its threads; sm_90 and up; PTX ``mbarrier.try_wait.parity`` in a loop. What was published to that
+        phase is visible after it. Example: ``full[r.stage].wait(r.parity)``.
+        """
         ctx.emit(Wait(self.ref(ctx), parity_operand(ctx, parity), loc=ctx.loc))
 
     @method
     def test_wait(self, ctx: Builder, parity: object) -> Value:
-        """Whether the phase of `parity` is complete."""
+        """Whether the phase of `parity` is complete.
+
+        Any agent, all its threads; sm_90 and up; PTX ``mbarrier.test_wait.parity``.
+        Example: ``ready = full[s].test_wait(parity)``.
+        """
         result = Value(BOOL)
         ctx.emit(TestWait(self.ref(ctx), parity_operand(ctx, parity), result, loc=ctx.loc))
         return result
 
     @method
     def init(self, ctx: Builder, count: object) -> None:
-        """Initialises a barrier made with init=False."""
+        """Initialises a barrier made with init=False.
+
+        Any agent, one elected thread; sm_90 and up; PTX ``mbarrier.init``. A fence and a barrier of threads follow.
+        Example: ``b.init(1); px.fence.barrier_init(); px.cluster.sync()``.
+        """
         arrivals = require_count(ctx, "the count of .init", count)
         ref = self.ref(ctx)
         if ref.barrier.init:
@@ -217,12 +240,20 @@ class BarrierValue(KernelObject):
 
     @method
     def invalidate(self, ctx: Builder) -> None:
-        """Ends the barrier's life, so that its memory may be reused."""
+        """Ends the barrier's life, so that its memory may be reused.
+
+        Any agent, one elected thread; sm_90 and up; PTX ``mbarrier.inval``. Example: ``full[0].invalidate()``.
+        """
         ctx.emit(BarrierInvalidate(self.ref(ctx), loc=ctx.loc))
 
     @method
     def transaction(self, ctx: Builder) -> TransactionValue:
-        """`with b.transaction():` one arrive with the bytes of the copies inside."""
+        """`with b.transaction():` one arrive with the bytes of the copies inside.
+
+        Any agent, one elected thread; sm_90 and up; PTX ``mbarrier.arrive.expect_tx``, before the copies. The compiler
+        adds up what this CTA's barrier receives, whoever issues the copies.
+        Example: ``with full[s].transaction(): px.tma.load(A[m:m+64, k:k+64], a[s], full[s])``.
+        """
         self.ref(ctx)
         return TransactionValue(self)
 

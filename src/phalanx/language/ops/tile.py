@@ -410,14 +410,21 @@ class TileObject(KernelObject):
 
     @attribute
     def T(self, ctx: Builder) -> Value:
-        """The axes in reverse order."""
+        """The axes in reverse order.
+
+        Any agent, all its threads; any GPU; PTX ``shfl.sync`` or shared memory where elements change threads.
+        Example: ``px.store(Y[n:n+64, m:m+64], px.load(X[m:m+64, n:n+64]).T)``.
+        """
         if not isinstance(self.type, TileType):
             ctx.fail("a scalar has no transpose", "it has no axes: use it as it is")
         return transposed(ctx, self.value, tuple(reversed(range(len(self.type.shape)))))
 
     @method
     def permute(self, ctx: Builder, *axes: object) -> Value:
-        """The axes in another order: axis d of the result is axis `axes[d]`."""
+        """The axes in another order: axis d of the result is axis `axes[d]`.
+
+        Any agent, all its threads; any GPU; PTX as for `.T`. Example: ``x.permute(1, 0, 2)``.
+        """
         rank = len(self.type.shape)
         if len(axes) == 1 and isinstance(axes[0], tuple):
             axes = axes[0]
@@ -431,12 +438,20 @@ class TileObject(KernelObject):
 
     @method
     def to(self, ctx: Builder, dtype: object) -> Value:
-        """Converted to another element type."""
+        """Converted to another element type.
+
+        Any agent; any GPU; PTX ``cvt``: floats round to the nearest, to integers they truncate and saturate, fp8
+        saturates, integers wrap. Example: ``acc.to(px.bf16)``.
+        """
         return convert(ctx, self.value, require_dtype(ctx, ".to", dtype))
 
     @method
     def reshape(self, ctx: Builder, *shape: object) -> Value:
-        """The same elements in row-major order under another shape."""
+        """The same elements in row-major order under another shape.
+
+        Any agent, all its threads; any GPU; PTX ``shfl.sync`` or shared memory where elements change threads.
+        Example: ``px.arange(64).reshape(64, 1)``.
+        """
         if len(shape) == 1 and isinstance(shape[0], tuple):
             shape = shape[0]
         sizes = require_shape(ctx, ".reshape", tuple(shape))
