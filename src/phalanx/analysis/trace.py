@@ -89,6 +89,7 @@ class Step:
 
     @property
     def blocks(self) -> bool:
+        """Whether the instruction blocks until a phase is complete."""
         return any(wait.blocking for wait in self.waits)
 
 

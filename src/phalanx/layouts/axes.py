@@ -23,6 +23,7 @@ class Run:
 
     @property
     def mask(self) -> int:
+        """The bits as a mask."""
         return sum(1 << bit for bit in self.bits)
 
     @property

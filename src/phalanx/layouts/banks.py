@@ -25,6 +25,7 @@ class Wavefronts:
 
     @property
     def conflicts(self) -> int:
+        """Wavefronts beyond the ideal."""
         return self.total - self.ideal
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 
 def is_power_of_two(n: int) -> bool:
+    """Whether n is 1, 2, 4, 8 and so on."""
     return n > 0 and n & (n - 1) == 0
 
 
@@ -32,6 +33,7 @@ def log2(n: int) -> int:
 
 
 def round_up(n: int, multiple: int) -> int:
+    """The smallest multiple that is at least n."""
     return -(-n // multiple) * multiple
 
 
@@ -44,6 +46,7 @@ def set_bits(mask: int) -> Iterator[int]:
 
 
 def parity(n: int) -> int:
+    """1 if an odd number of bits of n are set, else 0."""
     return n.bit_count() & 1
 
 
@@ -73,6 +76,7 @@ class Span:
 
     @property
     def rank(self) -> int:
+        """The dimension of the span."""
         return len(self._rows)
 
     def add(self, vector: int) -> bool:

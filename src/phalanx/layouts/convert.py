@@ -75,6 +75,7 @@ class Shuffle:
         return not identity or step.lane_constant != 0
 
     def source_lane(self, step: ShuffleStep, lane: int, warp: int) -> int:
+        """The lane that a lane of a warp reads from in this step."""
         return (
             xor_combination(self.lane_map, lane) ^ xor_combination(self.warp_map, warp) ^ step.lane_constant
         )
@@ -84,6 +85,7 @@ class Shuffle:
         return linear_expression([(lane, self.lane_map), (warp, self.warp_map)], step.lane_constant)
 
     def choice(self, lane: int, warp: int) -> int:
+        """The number of the register that a lane of a warp selects."""
         return sum(
             (parity(lane & lane_mask) ^ parity(warp & warp_mask)) << bit
             for bit, (lane_mask, warp_mask) in enumerate(self.selectors)

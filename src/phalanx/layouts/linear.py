@@ -92,24 +92,30 @@ class LinearLayout:
 
     @cached_property
     def in_names(self) -> tuple[str, ...]:
+        """The names of the inputs, in order."""
         return tuple(name for name, _ in self.bases)
 
     @cached_property
     def out_size(self) -> int:
+        """The number of output positions."""
         return math.prod(self.shape)
 
     @property
     def out_bits(self) -> int:
+        """The number of bits of an output position."""
         return log2(self.out_size)
 
     @property
     def total_in_bits(self) -> int:
+        """The number of bits of all inputs together."""
         return sum(len(images) for _, images in self.bases)
 
     def in_bits(self, name: str) -> int:
+        """The number of bits of one input."""
         return len(self._images(name))
 
     def in_size(self, name: str) -> int:
+        """The number of values of one input."""
         return 1 << self.in_bits(name)
 
     def basis(self, name: str) -> tuple[Coordinates, ...]:
@@ -371,6 +377,7 @@ def unflatten_array(flat: np.ndarray, shape: Sequence[int]) -> tuple[np.ndarray,
 
 
 def normalise_axis(axis: int, rank: int) -> int:
+    """The axis counted from the front; `ValueError` if the shape does not have it."""
     if not -rank <= axis < rank:
         raise ValueError(f"axis {axis} is outside a shape of rank {rank}")
     return axis % rank

@@ -50,6 +50,7 @@ class Replication:
         return 1 << (self.lane_mask.bit_count() + self.warp_mask.bit_count())
 
     def is_owner(self, lane: int, warp: int) -> bool:
+        """Whether a thread is the one of its replicas that stores."""
         return not (lane & self.lane_mask or warp & self.warp_mask)
 
 
@@ -118,10 +119,12 @@ class RegisterLayout:
 
     @property
     def rank(self) -> int:
+        """The number of the tile's dimensions."""
         return len(self.shape)
 
     @property
     def size(self) -> int:
+        """The number of the tile's elements."""
         return math.prod(self.shape)
 
     @cached_property

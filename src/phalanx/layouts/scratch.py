@@ -61,6 +61,7 @@ class ThroughShared:
 
     @property
     def alignment(self) -> int:
+        """Bytes on a multiple of which the scratch memory begins."""
         return max(CHUNK, self.write.alignment)
 
     def __str__(self) -> str:

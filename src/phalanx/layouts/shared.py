@@ -69,26 +69,32 @@ class SharedLayout:
 
     @property
     def rank(self) -> int:
+        """The number of the tile's dimensions."""
         return len(self.shape)
 
     @property
     def rows(self) -> int:
+        """The extent of the last dimension but one; 1 where there is none."""
         return self.shape[-2] if len(self.shape) > 1 else 1
 
     @property
     def columns(self) -> int:
+        """The extent of the last dimension."""
         return self.shape[-1]
 
     @property
     def leading(self) -> tuple[int, ...]:
+        """The extents before rows and columns."""
         return self.shape[:-2]
 
     @property
     def panel_columns(self) -> int:
+        """The columns of a panel."""
         return self.columns if self.panel is None else min(self.panel, self.columns)
 
     @property
     def panels(self) -> int:
+        """The number of panels side by side."""
         return -(-self.columns // self.panel_columns)
 
     @property

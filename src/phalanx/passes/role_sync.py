@@ -94,9 +94,11 @@ class Pending:
     """The same thing, later; shared by all of them."""
 
     def after_arrival(self) -> Pending:
+        """The arriving half of a split cluster barrier follows."""
         return self._variant(arrived=True)
 
     def in_next_iteration(self, loop: Loop) -> Pending:
+        """The loop goes on to another iteration."""
         return self._variant(crossed=self.crossed | {loop})
 
     def after_product(self) -> Pending:
@@ -297,6 +299,7 @@ class ThreadOrder:
         }
 
     def effects(self, op: Op) -> Effects:
+        """The effects of an instruction, worked out once."""
         found = self._effects.get(op)
         if found is None:
             found = self._effects[op] = op.effects()

@@ -70,4 +70,5 @@ class Turn:
         return f"{self.w.smem} + ({self.inbox} - {self.w.base})"
 
     def end(self) -> None:
+        """The turn is over: the next exchange takes the other inboxes."""
         self.w.line(f"++{self.count};")

@@ -42,6 +42,7 @@ class Gather:
         self.to_lanes = self.layout is not None and self.layout.replication.lane_mask == EVERY_LANE
 
     def emit(self) -> None:
+        """Writes the whole gather: what each CTA sends, the wait, and how the values are read."""
         w, op, turn = self.w, self.op, self.turn
         for result in op.results:
             w.declare_tile(result)

@@ -28,6 +28,7 @@ SMALLEST_ASYNC = 4
 
 @cache
 def push_bulk() -> Helper:
+    """Builds one bulk copy of contiguous bytes into a peer's shared memory, credited to a barrier there."""
     return instruction(
         "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes",
         "[{dst}], [{src}], {bytes}, [{bar}]",
@@ -37,6 +38,7 @@ def push_bulk() -> Helper:
 
 
 def complete_tx() -> Helper:
+    """Builds the credit of bytes to a barrier of a peer, for what ordinary stores have written."""
     return instruction(
         "mbarrier.complete_tx.relaxed.cluster.shared::cluster.b64",
         "[{bar}], {bytes}",

@@ -58,6 +58,7 @@ class Reduction:
     # ------------------------------------------------------------------ the whole
 
     def emit(self) -> None:
+        """Writes the whole reduction: what each CTA sends, the wait, and how the parts are combined."""
         w, op = self.w, self.op
         tile = isinstance(op.x.type, TileType)
         if tile:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 @emits(ClusterRank)
 def emit_rank(w: Writer, op: ClusterRank) -> None:
+    """Writes the read of a special register: the CTA's rank, or its coordinate along one dimension of the cluster."""
     size = w.plan.function.cluster_size if op.dim is None else w.plan.function.cluster[op.dim]
     if size == 1:
         w.define(op.result, "0", pure=True)
@@ -66,6 +67,7 @@ def _along(w: Writer, what: str, dim: int) -> str:
 
 @emits(ClusterArrive)
 def emit_arrive(w: Writer, op: ClusterArrive) -> None:
+    """Writes `barrier.cluster.arrive`, by every thread."""
     if op.reason:
         w.comment(op.reason)
     _arrive(w, relaxed=op.relaxed)
@@ -73,6 +75,7 @@ def emit_arrive(w: Writer, op: ClusterArrive) -> None:
 
 @emits(ClusterWait)
 def emit_wait(w: Writer, op: ClusterWait) -> None:
+    """Writes `barrier.cluster.wait`, by every thread."""
     if op.reason:
         w.comment(op.reason)
     _wait(w)
@@ -80,6 +83,7 @@ def emit_wait(w: Writer, op: ClusterWait) -> None:
 
 @emits(ClusterSync)
 def emit_sync(w: Writer, op: ClusterSync) -> None:
+    """Writes both halves of the cluster barrier, one after the other."""
     if op.reason:
         w.comment(op.reason)
     _arrive(w, relaxed=op.relaxed)
@@ -97,6 +101,7 @@ def _wait(w: Writer) -> None:
 
 @emits(ClusterCopy)
 def emit_copy(w: Writer, op: ClusterCopy) -> None:
+    """Writes a push into a peer's shared memory, on the path that was chosen for it."""
     from phalanx.cuda.exchanges.push import emit_push
 
     scope = "" if op.scope == "cta" else f".release.{op.scope}"
@@ -105,6 +110,7 @@ def emit_copy(w: Writer, op: ClusterCopy) -> None:
 
 @emits(ClusterStore)
 def emit_cluster_store(w: Writer, op: ClusterStore) -> None:
+    """Writes a push of a register tile into a peer's shared memory."""
     from phalanx.cuda.exchanges.push import emit_register_push
 
     emit_register_push(w, op)
@@ -127,6 +133,7 @@ def _signals(w: Writer, op: Exchange) -> Signals:
 
 @emits(ClusterReduce)
 def emit_reduce(w: Writer, op: ClusterReduce) -> None:
+    """Writes a reduction over the cluster, through inboxes in shared memory."""
     from phalanx.cuda.exchanges.reductions import Reduction
 
     Reduction(w, op, _signals(w, op)).emit()
@@ -134,6 +141,7 @@ def emit_reduce(w: Writer, op: ClusterReduce) -> None:
 
 @emits(ClusterGather)
 def emit_gather(w: Writer, op: ClusterGather) -> None:
+    """Writes a gather over the cluster, through inboxes in shared memory."""
     from phalanx.cuda.exchanges.gathers import Gather
 
     Gather(w, op, _signals(w, op)).emit()

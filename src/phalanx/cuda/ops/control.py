@@ -43,6 +43,7 @@ from phalanx.ir.values import Label, Value
 
 @emits(Assign)
 def emit_assign(w: Writer, op: Assign) -> None:
+    """Writes an assignment to the variable of a cell; the first one declares it where that is possible."""
     if op not in w.cells.declaring:
         if not isinstance(w.definitions.get(op.value), Empty):
             _copy(w, w.name(op.var), op.value)
@@ -56,6 +57,7 @@ def emit_assign(w: Writer, op: Assign) -> None:
 
 @emits(ReadVar)
 def emit_read(w: Writer, op: ReadVar) -> None:
+    """Writes a copy of the cell's variable, or its name where the cell does not change before the last use."""
     if op.result in w.cells.aliases:
         return  # the value is used up before the cell changes: the cell's own name will do
     if isinstance(op.result.type, TileType):
@@ -77,6 +79,7 @@ def _copy(w: Writer, target: str, source: Value) -> None:
 
 @emits(If)
 def emit_if(w: Writer, op: If) -> None:
+    """Writes an `if`; an `else` with a lone `if` inside becomes an `else if`."""
     w.line(f"if ({bare(w.name(op.cond))}) {{")
     with w.indent(), w.scope():
         emit_block(w, op.then)
@@ -97,6 +100,7 @@ def emit_if(w: Writer, op: If) -> None:
 
 @emits(For)
 def emit_for(w: Writer, op: For) -> None:
+    """Writes a `for`; a loop that waits for something is not unrolled."""
     with w.scope():
         header = for_header(w, op)
         if op.unroll:
@@ -110,6 +114,7 @@ def emit_for(w: Writer, op: For) -> None:
 
 @emits(While)
 def emit_while(w: Writer, op: While) -> None:
+    """Writes a `while` with its test in the header where that is one expression, else with a `break`."""
     header = w.position
     with w.block("while (true)"):
         emit_block(w, op.test)
@@ -150,6 +155,7 @@ def blocks_somewhere(body: Block) -> bool:
 
 @emits(Break)
 def emit_break(w: Writer, op: Break) -> None:
+    """Writes a `break`, or a jump where it leaves more than the innermost loop."""
     if w.loops and w.loops[-1] is op.label:
         w.line("break;")
     else:
@@ -158,6 +164,7 @@ def emit_break(w: Writer, op: Break) -> None:
 
 @emits(Continue)
 def emit_continue(w: Writer, op: Continue) -> None:
+    """Writes a `continue`, or a jump where it continues more than the innermost loop."""
     if w.loops and w.loops[-1] is op.label:
         w.line("continue;")
     else:
@@ -166,6 +173,7 @@ def emit_continue(w: Writer, op: Continue) -> None:
 
 @emits(Scope)
 def emit_scope(w: Writer, op: Scope) -> None:
+    """Writes the block, with a label behind it if something leaves it early."""
     if not any(isinstance(inner, Leave) and inner.label is op.label for inner in op.body.walk()):
         emit_block(w, op.body)
         return
@@ -176,6 +184,7 @@ def emit_scope(w: Writer, op: Scope) -> None:
 
 @emits(Leave)
 def emit_leave(w: Writer, op: Leave) -> None:
+    """Writes a jump behind the scope."""
     w.line(f"goto {w.label_name('leave', op.label)};")
 
 
@@ -187,6 +196,7 @@ def _landing(w: Writer, target: tuple[str, Label]) -> None:
 
 @emits(Roles)
 def emit_roles(w: Writer, op: Roles) -> None:
+    """Writes a chain of `if`s on the number of the warp, one arm per role, and the join behind them."""
     outer = w.agent
     barrier = 1
     for position, region in enumerate(op.regions):
@@ -243,32 +253,38 @@ def _reallocate(w: Writer, role: Role) -> None:
 
 @emits(Role)
 def emit_role(w: Writer, op: Role) -> None:
+    """Writes a role by itself, as a group of one."""
     emit_roles(w, Roles((op,), loc=op.loc))
 
 
 @emits(WaitPrior)
 def emit_wait_prior(w: Writer, op: WaitPrior) -> None:
+    """Writes `griddepcontrol.wait`."""
     w.line(f"{w.use(instruction('griddepcontrol.wait'))}();")
 
 
 @emits(LaunchDependents)
 def emit_launch_dependents(w: Writer, op: LaunchDependents) -> None:
+    """Writes `griddepcontrol.launch_dependents`."""
     w.line(f"{w.use(instruction('griddepcontrol.launch_dependents'))}();")
 
 
 @emits(Sync)
 def emit_sync(w: Writer, op: Sync) -> None:
+    """Writes a barrier of the agent's threads: of a warp, a named one of a role, or of the CTA."""
     assert op.effects().rendezvous[0].span is Span.AGENT
     w.sync_agent(op.reason)
 
 
 @emits(BlockId)
 def emit_block_id(w: Writer, op: BlockId) -> None:
+    """Writes `blockIdx`."""
     w.define(op.result, f"(int)blockIdx.{'xyz'[op.dim]}", pure=True)
 
 
 @emits(NumBlocks)
 def emit_num_blocks(w: Writer, op: NumBlocks) -> None:
+    """Writes `gridDim`."""
     w.define(op.result, f"(int)gridDim.{'xyz'[op.dim]}", pure=True)
 
 
@@ -305,6 +321,7 @@ def emit_assume(w: Writer, op: Assume) -> None:
 
 @emits(DeviceAssert)
 def emit_device_assert(w: Writer, op: Assume | DeviceAssert) -> None:
+    """Writes a test that stops the grid with a record in the debug buffer; of a tile, for every element by its owner."""
     site = w.site("assert", op.message, op.loc)
     stop = f"{w.use(STOP)}({w.debug}, {site}, 0, 0);"
     if isinstance(op.cond.type, TileType):

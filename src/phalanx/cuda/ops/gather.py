@@ -37,6 +37,7 @@ _AT = "{column}, {r0}, {r1}, {r2}, {r3}"
 
 @cache
 def gather4(multicast: bool, hint: bool) -> Helper:
+    """Builds `cp.async.bulk.tensor` with `tile::gather4`: four rows of a matrix by index, credited to a barrier."""
     space = "shared::cluster" if multicast else "shared::cta"
     mnemonic = f"cp.async.bulk.tensor.2d.{space}.global.tile::gather4.mbarrier::complete_tx::bytes"
     mnemonic += ".multicast::cluster" * multicast + ".L2::cache_hint" * hint
@@ -54,6 +55,7 @@ def gather4(multicast: bool, hint: bool) -> Helper:
 
 @cache
 def scatter4(hint: bool = False) -> Helper:
+    """Builds `cp.async.bulk.tensor` with `tile::scatter4`: four rows of a matrix by index, in the current bulk group."""
     mnemonic = "cp.async.bulk.tensor.2d.global.shared::cta.tile::scatter4.bulk_group" + ".L2::cache_hint" * hint
     parameters: tuple[Parameter, ...] = (_MAP, *_PLACES, ("unsigned", "src"), *[_POLICY] * hint)
     operands = f"[{{map}}, {{{_AT}}}], [{{src}}]" + ", {policy}" * hint
@@ -62,6 +64,7 @@ def scatter4(hint: bool = False) -> Helper:
 
 @emits(TmaGather4)
 def emit_gather4(w: Writer, op: TmaGather4) -> None:
+    """Writes loads of four rows, which the elected thread issues."""
     rows = [start_text(w, row.offsets[0]) for row in op.rows]
     with w.elected():
         _Gather(w, op).four(rows, "0")
@@ -69,6 +72,7 @@ def emit_gather4(w: Writer, op: TmaGather4) -> None:
 
 @emits(TmaGather)
 def emit_gather(w: Writer, op: TmaGather) -> None:
+    """Writes loads of rows by an index tile; each warp issues its share, or the lanes that hold the indices do."""
     tile = w.name(op.src.offsets[0])
     share = issued_by_warp(op.dst.shape[0], op.warps)
     if share is not None:
@@ -107,6 +111,7 @@ def _emit_uniform(w: Writer, op: TmaGather, tile: str, share: int) -> None:
 
 @emits(TmaScatter4)
 def emit_scatter4(w: Writer, op: TmaScatter4) -> None:
+    """Writes stores of four rows, which the elected thread issues."""
     rows = [start_text(w, row.offsets[0]) for row in op.rows]
     with w.elected():
         _Scatter(w, op).four(rows, "0")
@@ -114,6 +119,7 @@ def emit_scatter4(w: Writer, op: TmaScatter4) -> None:
 
 @emits(TmaScatter)
 def emit_scatter(w: Writer, op: TmaScatter) -> None:
+    """Writes stores of rows by an index tile; the elected lane of the first warp issues them all."""
     tile = w.name(op.dst.offsets[0])
     with _first_warp(w):
         scatter = _Scatter(w, op)

@@ -57,6 +57,7 @@ def acquire(w: Writer, op: Wait | TestWait) -> str:
 
 
 def init() -> Helper:
+    """Builds `mbarrier.init`."""
     return instruction("mbarrier.init.shared::cta.b64", "[{bar}], {count}", (_BAR, _COUNT))
 
 
@@ -69,10 +70,12 @@ def arrive(space: str, scope: str = "", *, counted: bool = False) -> Helper:
 
 
 def arrive_expect_tx(space: str, scope: str = "") -> Helper:
+    """Builds `mbarrier.arrive.expect_tx`; `space` and `scope` as of `arrive`."""
     return instruction(f"mbarrier.arrive.expect_tx{scope}.shared::{space}.b64", "_, [{bar}], {bytes}", (_BAR, _BYTES))
 
 
 def expect_tx(space: str, scope: str = "") -> Helper:
+    """Builds `mbarrier.expect_tx`; `space` and `scope` as of `arrive`."""
     return instruction(f"mbarrier.expect_tx{scope}.shared::{space}.b64", "[{bar}], {bytes}", (_BAR, _BYTES))
 
 
@@ -112,6 +115,7 @@ def bounded_wait(scope: str = "") -> Helper:
 
 @emits(BarrierInit)
 def emit_init(w: Writer, op: BarrierInit) -> None:
+    """Writes inits by the elected thread; a count that differs by rank is an expression of the rank."""
     with w.elected():
         if op.count is not None:
             count = w.name(op.count)
@@ -139,6 +143,7 @@ def _init_run(w: Writer, op: BarrierInit, first: int, stop: int, count: str) -> 
 
 @emits(BarrierInvalidate)
 def emit_invalidate(w: Writer, op: BarrierInvalidate) -> None:
+    """Writes `mbarrier.inval`, by the elected thread."""
     with w.elected():
         helper = instruction("mbarrier.inval.shared::cta.b64", "[{bar}]", (_BAR,))
         w.line(f"{w.use(helper)}({w.barrier_address(op.bar)});")
@@ -146,6 +151,7 @@ def emit_invalidate(w: Writer, op: BarrierInvalidate) -> None:
 
 @emits(FenceBarrierInit)
 def emit_fence(w: Writer, op: FenceBarrierInit) -> None:
+    """Writes `fence.mbarrier_init`, by the elected thread."""
     with w.elected():
         w.line(f"{w.use(instruction('fence.mbarrier_init.release.cluster'))}();")
 
@@ -188,6 +194,7 @@ def _spread(w: Writer, op: Arrive, by_group: bool, counted: bool, operands: str)
 
 @emits(ArriveExpectTx)
 def emit_arrive_expect_tx(w: Writer, op: ArriveExpectTx) -> None:
+    """Writes one arrive with bytes by the elected thread, here or in each CTA of the mask."""
     with w.elected():
         _signal(w, op, arrive_expect_tx, f", {bare(w.name(op.nbytes))}")
 
@@ -207,12 +214,14 @@ def _signal(
 
 @emits(ExpectTx)
 def emit_expect_tx(w: Writer, op: ExpectTx) -> None:
+    """Writes bytes announced by the elected thread, here or in each CTA of the mask."""
     with w.elected():
         _signal(w, op, expect_tx, f", {bare(w.name(op.nbytes))}")
 
 
 @emits(Wait)
 def emit_wait(w: Writer, op: Wait) -> None:
+    """Writes a wait of all threads; in a watched kernel it ends by itself after a while."""
     barrier = op.bar.barrier
     address, parity, index = w.barrier_address(op.bar), bare(w.name(op.parity)), w.name(op.bar.index)
     emit_wait_for(w, op, barrier.name, address, parity, index=index, scope=acquire(w, op))

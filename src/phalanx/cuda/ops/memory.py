@@ -38,17 +38,20 @@ WORD_BYTES = 4
 
 @emits(Extent)
 def emit_extent(w: Writer, op: Extent) -> None:
+    """Writes an extent as a field of the array's struct."""
     w.define(op.result, f"{w.name(op.array)}.shape[{op.axis}]", pure=True)
 
 
 @emits(FenceAsyncProxy)
 def emit_fence_async_proxy(w: Writer, op: FenceAsyncProxy) -> None:
+    """Writes `fence.proxy.async`, by every thread."""
     space = "global" if op.space == "global" else f"shared::{op.space}"
     w.line(f"{w.use(instruction(f'fence.proxy.async.{space}'))}();")
 
 
 @emits(FenceCluster)
 def emit_fence_cluster(w: Writer, op: FenceCluster) -> None:
+    """Writes `fence.acq_rel.cluster`, by every thread."""
     w.line(f"{w.use(instruction('fence.acq_rel.cluster'))}();")
 
 
@@ -57,6 +60,7 @@ def emit_fence_cluster(w: Writer, op: FenceCluster) -> None:
 
 @emits(Load)
 def emit_load(w: Writer, op: Load) -> None:
+    """Writes a load from global or shared memory: of a scalar by every thread, of a tile by each its registers."""
     if not isinstance(op.result.type, TileType):
         _load_scalar(w, op)
     elif in_global(op.view):
@@ -195,6 +199,7 @@ def _load_shared(w: Writer, op: Load, view: SharedView) -> None:
 
 @emits(Store)
 def emit_store(w: Writer, op: Store) -> None:
+    """Writes a store to global or shared memory: of a scalar by one thread, of a tile by the owners of its elements."""
     if not isinstance(op.value.type, TileType):
         _store_scalar(w, op)
     elif in_global(op.view):
@@ -284,6 +289,7 @@ def _store_shared(w: Writer, op: Store, view: SharedView) -> None:
 
 @emits(*ATOMICS)
 def emit_atomic(w: Writer, op: Atomic) -> None:
+    """Writes atomic updates, of a scalar by one thread, of a tile by the owners of its elements."""
     dtype = op.view.dtype
     if dtype.name not in ATOMIC_DTYPES:
         raise Error(

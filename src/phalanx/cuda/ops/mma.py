@@ -52,6 +52,7 @@ def block_product(a: str, b: str, d: str, step_bytes: int) -> Helper:
 
 @emits(Mma)
 def emit_mma(w: Writer, op: Mma) -> None:
+    """Writes `mma.sync`, step by step along K, on operands that are packed into words first."""
     m, n, k = op.shape
     assert isinstance(op.a, Value) and isinstance(op.b, Value), "operands are loaded by instructions of their own"
     assert w.plan.layouts[op.result] == mma_accumulator(m, n, op.warps)

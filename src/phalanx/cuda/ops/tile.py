@@ -56,6 +56,7 @@ def scratch_bytes(op: Op, layouts: Mapping[Value, RegisterLayout]) -> int:
 
 @emits(Unary)
 def emit_unary(w: Writer, op: Unary) -> None:
+    """Writes a function of each element."""
     dtype = scalar_dtype(op.x)
     emit_elementwise(
         w, op.result, (op.x,), lambda x: arithmetic.narrow(w, arithmetic.unary_text(w, op.fn, x, dtype), dtype)
@@ -64,6 +65,7 @@ def emit_unary(w: Writer, op: Unary) -> None:
 
 @emits(Binary)
 def emit_binary(w: Writer, op: Binary) -> None:
+    """Writes an operation on each pair of elements."""
     dtype, constant = scalar_dtype(op.a), constant_of(op.b)
     emit_elementwise(
         w,
@@ -75,6 +77,7 @@ def emit_binary(w: Writer, op: Binary) -> None:
 
 @emits(Fma)
 def emit_fma(w: Writer, op: Fma) -> None:
+    """Writes a fused multiplication and addition of each three elements."""
     dtype = scalar_dtype(op.result)
     operands = (op.a, op.b, op.c)
     emit_elementwise(w, op.result, operands, lambda a, b, c: arithmetic.fma_text(w, a, b, c, dtype), computed=False)
@@ -82,11 +85,13 @@ def emit_fma(w: Writer, op: Fma) -> None:
 
 @emits(Compare)
 def emit_compare(w: Writer, op: Compare) -> None:
+    """Writes a comparison of each pair of elements."""
     emit_elementwise(w, op.result, (op.a, op.b), lambda a, b: arithmetic.compare_text(op.fn, a, b))
 
 
 @emits(Select)
 def emit_select(w: Writer, op: Select) -> None:
+    """Writes one of two elements, by the condition at their place."""
     emit_elementwise(
         w, op.result, (op.cond, op.a, op.b), lambda cond, a, b: f"{cond} ? {a} : {b}", computed=False
     )
@@ -94,6 +99,7 @@ def emit_select(w: Writer, op: Select) -> None:
 
 @emits(Cast)
 def emit_cast(w: Writer, op: Cast) -> None:
+    """Writes a conversion of each element, of two at once where the hardware has that."""
     source, target = scalar_dtype(op.x), scalar_dtype(op.result)
     if not emit_pair_cast(w, op.x, op.result):
         emit_elementwise(
@@ -103,6 +109,7 @@ def emit_cast(w: Writer, op: Cast) -> None:
 
 @emits(Bitcast)
 def emit_bitcast(w: Writer, op: Bitcast) -> None:
+    """Writes the bits of each element, read as another type."""
     source, target = scalar_dtype(op.x), scalar_dtype(op.result)
     emit_elementwise(
         w, op.result, (op.x,), lambda x: arithmetic.bitcast_text(w, x, source, target), computed=False
@@ -111,6 +118,7 @@ def emit_bitcast(w: Writer, op: Bitcast) -> None:
 
 @emits(Full)
 def emit_full(w: Writer, op: Full) -> None:
+    """Writes one value in every register of the tile."""
     target = scalar_dtype(op.result)
     emit_elementwise(
         w, op.result, (op.value,), lambda x: arithmetic.cast_text(w, x, scalar_dtype(op.value), target), computed=False
@@ -119,6 +127,7 @@ def emit_full(w: Writer, op: Full) -> None:
 
 @emits(Empty)
 def emit_empty(w: Writer, op: Empty) -> None:
+    """Declares registers with nothing in them yet."""
     if w.uses(op.result):
         w.declare_tile(op.result)
 
@@ -144,6 +153,7 @@ def emit_part(w: Writer, op: Part) -> None:
 
 @emits(Arange)
 def emit_arange(w: Writer, op: Arange) -> None:
+    """Writes a tile whose every element is its own coordinate."""
     if w.uses(op.result) == 0:
         return
     name = w.declare_tile(op.result)
@@ -159,21 +169,25 @@ def emit_arange(w: Writer, op: Arange) -> None:
 
 @emits(Reduce)
 def emit_reduction(w: Writer, op: Reduce) -> None:
+    """Writes a reduction along axes (`cuda.tiles.reduce`)."""
     emit_reduce(w, op)
 
 
 @emits(CumSum)
 def emit_running_sum(w: Writer, op: CumSum) -> None:
+    """Writes a running sum (`cuda.tiles.cumsum`)."""
     emit_cumsum(w, op)
 
 
 @emits(ReduceBy)
 def emit_fold(w: Writer, op: ReduceBy) -> None:
+    """Writes a reduction by a function of the user's (`cuda.tiles.fold`)."""
     emit_reduce_by(w, op)
 
 
 @emits(ScanBy)
 def emit_running(w: Writer, op: ScanBy) -> None:
+    """Writes a scan by a function of the user's (`cuda.tiles.scan`)."""
     emit_scan_by(w, op)
 
 
@@ -217,5 +231,6 @@ def emit_keep(w: Writer, op: Keep) -> None:
 
 @emits(ConvertLayout)
 def emit_convert_layout(w: Writer, op: ConvertLayout) -> None:
+    """Writes how a tile moves to other registers, lanes and warps (`cuda.tiles.convert`)."""
     if w.uses(op.result):
         emit_conversion(w, op, op.x, op.result)

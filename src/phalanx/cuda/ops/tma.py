@@ -46,6 +46,7 @@ def _coordinates(rank: int) -> tuple[tuple[Parameter, ...], str]:
 
 @cache
 def tensor_load(rank: int, multicast: bool, hint: bool) -> Helper:
+    """Builds `cp.async.bulk.tensor` from global to shared memory, credited to a barrier."""
     mnemonic = f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
     mnemonic += ".multicast::cluster" * multicast + ".L2::cache_hint" * hint
     coordinates, places = _coordinates(rank)
@@ -63,6 +64,7 @@ def tensor_load(rank: int, multicast: bool, hint: bool) -> Helper:
 
 @cache
 def tensor_store(rank: int, reduction: str = "", hint: bool = False) -> Helper:
+    """Builds `cp.async.bulk.tensor` from shared to global memory; with a reduction, `cp.reduce.async.bulk.tensor`."""
     verb = "cp.reduce" if reduction else "cp"
     fold = f".{reduction}" if reduction else ""
     mnemonic = f"{verb}.async.bulk.tensor.{rank}d.global.shared::cta{fold}.tile.bulk_group" + ".L2::cache_hint" * hint
@@ -74,6 +76,7 @@ def tensor_store(rank: int, reduction: str = "", hint: bool = False) -> Helper:
 
 @cache
 def tensor_prefetch(rank: int, hint: bool = False) -> Helper:
+    """Builds `cp.async.bulk.prefetch.tensor`, into L2."""
     coordinates, places = _coordinates(rank)
     mnemonic = f"cp.async.bulk.prefetch.tensor.{rank}d.L2.global.tile" + ".L2::cache_hint" * hint
     parameters = (_MAP, *coordinates, *[_POLICY] * hint)
@@ -82,6 +85,7 @@ def tensor_prefetch(rank: int, hint: bool = False) -> Helper:
 
 @emits(TmaLoad)
 def emit_load(w: Writer, op: TmaLoad) -> None:
+    """Writes boxes of a descriptor, or one bulk copy, issued by the elected thread."""
     plan = w.plan.copies[op]
     bar = w.barrier_address(op.bar)
     policy = _policy(op.cache)
@@ -107,6 +111,7 @@ def _policy(hint: str | None) -> list[str]:
 
 @emits(TmaStore)
 def emit_store(w: Writer, op: TmaStore) -> None:
+    """Writes boxes of a descriptor, or one bulk copy; ordinary stores where it may begin before the array."""
     plan = w.plan.copies[op]
     policy = _policy(op.cache)
     with w.elected():
@@ -128,6 +133,7 @@ def emit_store(w: Writer, op: TmaStore) -> None:
 
 @emits(TmaReduce)
 def emit_reduce(w: Writer, op: TmaReduce) -> None:
+    """Writes boxes of a descriptor that are added, or otherwise combined, in global memory."""
     plan = w.plan.copies[op]
     with w.elected():
         w.comment(f"{plan.path} copy: {plan.reason}")
@@ -147,6 +153,7 @@ def _store_boxes(
 
 @emits(TmaPrefetch)
 def emit_prefetch(w: Writer, op: TmaPrefetch) -> None:
+    """Writes boxes of a descriptor, or one run of bytes, brought into L2."""
     plan = w.plan.copies[op]
     policy = _policy(op.cache)
     with w.elected():
@@ -160,12 +167,14 @@ def emit_prefetch(w: Writer, op: TmaPrefetch) -> None:
 
 @emits(TmaCommit)
 def emit_commit(w: Writer, op: TmaCommit) -> None:
+    """Writes `cp.async.bulk.commit_group`, by the elected thread."""
     with w.elected():
         w.line(f"{w.use(instruction('cp.async.bulk.commit_group'))}();")
 
 
 @emits(TmaWait)
 def emit_wait(w: Writer, op: TmaWait) -> None:
+    """Writes `cp.async.bulk.wait_group`, by the elected thread."""
     mnemonic = "cp.async.bulk.wait_group" + ".read" * op.read
     helper = instruction(f"{mnemonic} {op.n}", name=f"{function_name(mnemonic)}_{op.n}")
     with w.elected():

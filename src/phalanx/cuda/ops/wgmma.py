@@ -42,6 +42,7 @@ DESCRIPTOR = device_function(
 
 
 def wait_group(n: int) -> Helper:
+    """Builds `wgmma.wait_group`: at most `n` groups are unfinished then."""
     return instruction(f"wgmma.wait_group.sync.aligned {n}", name=f"wgmma_wait_group_{n}")
 
 
@@ -115,16 +116,19 @@ def hold_new_accumulator(w: Writer, op: Op) -> None:
 
 @emits(WgmmaFence)
 def emit_fence(w: Writer, op: WgmmaFence) -> None:
+    """Writes `wgmma.fence`, by every warp."""
     w.line(f"{w.use(FENCE)}();")
 
 
 @emits(WgmmaCommit)
 def emit_commit(w: Writer, op: WgmmaCommit) -> None:
+    """Writes `wgmma.commit_group`, by every warp."""
     w.line(f"{w.use(COMMIT)}();")
 
 
 @emits(WgmmaWait)
 def emit_wait(w: Writer, op: WgmmaWait) -> None:
+    """Writes `wgmma.wait_group`; accumulators that are read after it can be read no earlier."""
     w.line(f"{w.use(wait_group(op.n))}();")
     for acc, result in op.updates():
         continue_in_place(w, acc, result)
@@ -163,6 +167,7 @@ def continue_in_place(w: Writer, old: Value, new: Value) -> bool:
 
 @emits(Wgmma)
 def emit_wgmma(w: Writer, op: Wgmma) -> None:
+    """Writes `wgmma.mma_async` for each block of 64 rows and each step along K, on descriptors of shared memory."""
     m, n, k = op.shape
     assert w.plan.layouts[op.result] == wgmma_accumulator(m, n, op.warps, op.along)
     copied = continue_in_place(w, op.acc, op.result)

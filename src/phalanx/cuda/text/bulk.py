@@ -37,6 +37,7 @@ INSIDE = Helper(
 
 @cache
 def copy_in(hint: bool) -> Helper:
+    """Builds one bulk copy of contiguous bytes from global to shared memory, credited to a barrier."""
     parameters: tuple[Parameter, ...] = (
         ("unsigned", "dst"), ("const void*", "src"), ("unsigned", "bytes"), ("unsigned", "bar"),
     )
@@ -50,6 +51,7 @@ def copy_in(hint: bool) -> Helper:
 
 @cache
 def copy_out(hint: bool = False) -> Helper:
+    """Builds one bulk copy of contiguous bytes from shared to global memory, in the current bulk group."""
     parameters: tuple[Parameter, ...] = (
         ("void*", "dst"), ("unsigned", "src"), ("unsigned", "bytes"), *[_POLICY] * hint,
     )

@@ -77,6 +77,7 @@ class Agent:
 
     @property
     def threads(self) -> int:
+        """The agent's threads."""
         return 32 * self.warps
 
 
@@ -124,6 +125,7 @@ class Writer:
 
     @contextmanager
     def indent(self) -> Iterator[None]:
+        """Lines written inside are one step further to the right."""
         self._depth += 1
         yield
         self._depth -= 1
@@ -492,6 +494,7 @@ class Writer:
 
     @property
     def uses_shared(self) -> bool:
+        """Whether anything written so far names shared memory by its pointer."""
         return "smem" in self._kernel_wanted
 
     def body(self) -> list[str]:

@@ -150,6 +150,7 @@ def _division(w: Writer, fn: str, a: str, b: str, kind: DType, constant: int | f
 
 
 def compare_text(fn: str, a: str, b: str) -> str:
+    """The comparison of two scalars."""
     return f"{atom(a)} {_SYMBOLS[fn]} {atom(b)}"
 
 

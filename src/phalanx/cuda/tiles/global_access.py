@@ -45,6 +45,7 @@ class GlobalAccess:
         self._rows: RowSlots | None = None
 
     def stride(self, axis: int) -> str:
+        """The stride of the array along an axis, as text."""
         unit = axis == self.rank - 1 and self.view.array_type.unit_inner
         return "1" if unit else f"{self.array}.stride[{axis}]"
 

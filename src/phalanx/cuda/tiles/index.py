@@ -48,6 +48,7 @@ def slot_expression(values: Sequence[int], var: str, step: int = 1) -> str | Non
 
 
 def is_identity(values: Sequence[int]) -> bool:
+    """Whether every value is its own position."""
     return all(value == k for k, value in enumerate(values))
 
 

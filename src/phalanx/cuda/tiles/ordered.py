@@ -65,6 +65,7 @@ def each(
 
 
 def elements(arrays: Sequence[str], index: str) -> list[str]:
+    """The element at an index of each array."""
     return [element(array, index) for array in arrays]
 
 
@@ -195,6 +196,7 @@ def join_lanes(joiner: Joiner, upper: str, mine: Sequence[str], other: Sequence[
 
 
 def assign(targets: Sequence[str], values: Sequence[str]) -> str:
+    """One assignment after the other, on a line."""
     return " ".join(f"{target} = {value};" for target, value in zip(targets, values, strict=True))
 
 

@@ -222,11 +222,13 @@ class RowOffsets:
         self.rows = RowSlots(w, view, layout)
 
     def declare(self) -> str:
+        """Declares the coordinates; there is no common base."""
         for dim in range(len(self.view.kept)):
             self.coordinates.declare(dim)
         return "0"
 
     def at(self, var: str, step: int = 1) -> str:
+        """The offset of the element in a slot, as text."""
         index = []
         for axis, offset in enumerate(self.view.offsets):
             if axis == self.view.index_axis:
