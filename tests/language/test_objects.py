@@ -77,7 +77,7 @@ class Engine(KernelObject):
         return self.unpacked()
 
     def truth(self, ctx: Builder, what: str) -> bool:
-        return self.lanes > 2
+        return self.lanes > 2  # Python itself takes every object for true
 
     def open(self, reader: RegionReader, body: Callable[[], None], bind: Callable[[object], None] | None) -> None:
         if bind is not None:
@@ -92,7 +92,7 @@ class Plain(KernelObject):
     is_constant = True
 
 
-ENGINE = Engine(3)
+ENGINE, NARROW = Engine(3), Engine(2)
 PLAIN = Plain()
 
 
@@ -122,12 +122,13 @@ def test_loops_unpacking_truth_and_regions() -> None:
             px.store(Y[lane.number], 5)
         first, *others = ENGINE
         px.store(Y[3], len(others) + first.number)
-        px.store(Y[4], len(ENGINE) if ENGINE else 0)
+        px.store(Y[4], len(ENGINE) if ENGINE and X[0] > 0 else 0)
         with ENGINE as hundreds:
             px.store(Y[5], hundreds)
         px.store(Y[6], px.maximum(*(ENGINE[4].number, X[5])))
+        px.store(Y[7], 1 if NARROW or (ENGINE and NARROW) else 8 if not NARROW else 2)
 
-    assert run(used) == [5, 5, 5, 2, 3, 300, 6, 0]
+    assert run(used) == [5, 5, 5, 2, 3, 300, 6, 8]
 
 
 def test_values_that_differ_in_their_parts_meet_after_a_branch() -> None:

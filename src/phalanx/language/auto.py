@@ -10,7 +10,7 @@ MOST = 16
 
 @frozen
 class Auto:
-    """As the value of a kernel's constant: the number of pipeline stages that the shared memory left has room for.
+    """The value of a kernel's constant that stands for as many pipeline stages as the shared memory left has room for.
 
     Anyone may pass it, for one constant of a kernel, at the launch or as its default. Of 2 to 16
     (``px.auto(least=3, most=8)``: of these) it takes the most with which all buffers, barriers and scratch of the kernel

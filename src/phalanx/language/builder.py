@@ -55,15 +55,15 @@ class Builder:
     name_hint: str = ""
     agent: Agent = field(default_factory=lambda: Agent(0, 0))
     affine: dict[Value, Affine] = field(default_factory=dict)
-    accumulators: dict[Any, None] = field(default_factory=dict)
+    accumulators: dict[tuple[Hashable, str], None] = field(default_factory=dict)
     """The variables (as the reader's keys) that were ever the accumulator of an asynchronous product, in order."""
     products: set[Value] = field(default_factory=set)
     """What asynchronous products leave: a variable that such a tile is assigned to is an accumulator, too."""
     notes: list[Note] = field(default_factory=list)
     """Choices that the user may want to know of."""
-    variables: Callable[[], dict[Any, Any]] = dict
+    variables: Callable[[], dict[tuple[Hashable, str], object]] = dict
     """All variables at this place, by the reader's keys."""
-    inline: Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any] = lambda fn, args, kwargs: None
+    inline: Callable[[Callable[..., Any], tuple[object, ...], dict[str, object]], object] = lambda fn, args, kwargs: None
     """Reads the body of a Python function in the place of a call of it: the reader's."""
     _reads: dict[Hashable, tuple[Value, list[Op], int]] | None = None
     """Elements read since `reading_once` began: their values, and where the read stands."""
@@ -172,7 +172,7 @@ class Builder:
         name = f"{array.name}_size{axis}"
         return self._entry(("extent", array.index, axis), name, lambda v: Extent(array, axis, v, loc=self.loc))
 
-    def _entry(self, key: Hashable, name: str, make: Any, prefix: str = "") -> Value:
+    def _entry(self, key: Hashable, name: str, make: Callable[[Value], Op], prefix: str = "") -> Value:
         value = self._entry_values.get(key)
         if value is None:
             value = Value(I32, prefix + name)
@@ -182,13 +182,13 @@ class Builder:
 
     # Affine forms.
 
-    def affine_of(self, value: Any) -> Affine:
+    def affine_of(self, value: int | float | Value) -> Affine:
         """The affine form of an integer front-end value (a number or an IR scalar)."""
         if isinstance(value, int):
             return constant(int(value))
         if isinstance(value, Const):
             return constant(int(value.value))
-        return self.affine.get(value) or atom(value)
+        return (self.affine.get(value) if isinstance(value, Value) else None) or atom(value)
 
 
 def _only_reads(op: Op) -> bool:
@@ -197,7 +197,7 @@ def _only_reads(op: Op) -> bool:
     return reads and dataclasses.replace(effects, accesses=()).is_pure and not any(True for _ in op.blocks())
 
 
-def operand(value: Any, type: ScalarType | None = None) -> Value:
+def operand(value: int | float | bool | Value, type: ScalarType | None = None) -> Value:
     """An IR operand for a front-end scalar: numbers become constants."""
     if isinstance(value, Value):
         return value

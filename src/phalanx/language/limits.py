@@ -14,18 +14,19 @@ if TYPE_CHECKING:
 REGISTER_BYTES = 4 * 65536
 """All registers of an SM: no CTA holds more in tiles, and a tile is held as a whole."""
 MAX_ELEMENTS = 131072
-"""Of a tile of narrow elements: each thread of the widest CTA has 128 of them."""
+"""How many elements a tile has at most, however narrow they are: each thread of the widest CTA has 128 of them."""
 MAX_RANK = 16
+"""How many axes a tile or a buffer has at most."""
 MAX_SHARED_BYTES = 1 << 26
-"""Of all buffers of a kernel. No GPU has as much, and `px.compile` says so; the simulator is not as strict."""
+"""How many bytes the buffers of a kernel have at most. No GPU has as much; the simulator is not as strict."""
 MAX_WORK = 20_000
-"""Statements and instructions of a kernel, with its functions inlined and its loops over constants unrolled."""
+"""How many statements and instructions a kernel has at most, with functions inlined and loops over constants unrolled."""
 MAX_DEPTH = 100
-"""Expressions and statements inside each other, in one function."""
+"""How many expressions and statements stand inside each other at most, in one function."""
 MAX_BITS = 128
-"""Of a constant integer: kernels compute with 64, and products of them."""
+"""How many bits a constant integer has at most: kernels compute with 64, and products of them."""
 MAX_LENGTH = 65536
-"""Of a constant tuple or string."""
+"""How many items a constant tuple or string has at most."""
 
 
 def check_tiles(ctx: Builder, op: Op) -> None:

@@ -139,6 +139,11 @@ class KernelObject:
         """Its truth as the condition of `what`: a constant, or a bool scalar."""
         ctx.fail(f"the condition of {what} is {self.kind_name}", "conditions are numbers, bools and scalars")
 
+    @classmethod
+    def defines_truth(cls) -> bool:
+        """Whether values of this kind are conditions."""
+        return cls.truth is not KernelObject.truth
+
     def element(self, ctx: Builder) -> object:
         """What stands for it where a number, scalar or tile is needed: itself, unless it names an element of memory."""
         return self
@@ -304,7 +309,7 @@ def plural(count: int, noun: str, several: str = "") -> str:
     return f"{count} {noun if count == 1 else several or noun + 's'}"
 
 
-def load_scalar(ctx: Builder, item: object) -> Any:
+def load_scalar(ctx: Builder, item: object) -> object:
     """A view of rank 0 becomes the element it names; everything else stays."""
     return item.element(ctx) if isinstance(item, KernelObject) else item
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, TypeAlias
 
 from phalanx.frozen import frozen
@@ -19,7 +19,7 @@ from phalanx.language.objects import (
     signature_after,
 )
 
-Variables: TypeAlias = dict[Any, Any]
+Variables: TypeAlias = dict[tuple[Hashable, str], object]
 """The reader's state: what each variable, and each field of a struct, stands for."""
 
 
@@ -29,7 +29,7 @@ class StructClass(KernelObject):
 
     name: str
     fields: tuple[str, ...]
-    defaults: dict[str, Any]
+    defaults: dict[str, object]
     methods: dict[str, Callable[..., Any]]
     host: type | None = None
     natives: dict[str, Callable[..., Any]] = dataclasses.field(default_factory=dict)
@@ -54,7 +54,7 @@ class StructClass(KernelObject):
             raise TypeError(f"{self.name} is made inside kernels")
         return by_name(self, self.host)
 
-    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
+    def __mro_entries__(self, bases: tuple[type, ...]) -> tuple[type, ...]:
         """Lets another struct be derived from this one."""
         return (self.host,) if self.host is not None else ()
 
@@ -154,7 +154,7 @@ class NativeMethod(KernelObject):
         return function(ctx, Fields(self.owner, ctx.variables()), *args, **kwargs)
 
 
-def new_struct(ctx: Builder, cls: StructClass, fields: dict[str, Any]) -> StructValue:
+def new_struct(ctx: Builder, cls: StructClass, fields: Mapping[str, object]) -> StructValue:
     """An instance on the reader's heap, with these fields."""
     made = StructValue(cls, ctx.fresh_ident())
     contents = Fields(made, ctx.variables())

@@ -25,7 +25,7 @@ from phalanx.language.objects import (
     method,
     plural,
 )
-from phalanx.language.operators import binary, cast, dtype_of, is_tile, shape_of
+from phalanx.language.operators import binary, cast, dtype_of, is_scalar, is_tile, shape_of
 from phalanx.language.requirements import is_constant_integer
 
 
@@ -123,7 +123,8 @@ class ViewValue(KernelObject):
 
     def with_parts(self, parts: tuple[object, ...]) -> ViewValue:
         """The view at other offsets."""
-        return ViewValue(self.view.replaced(offsets=tuple(map(operand, parts))))
+        offsets = tuple(operand(part) for part in parts if is_scalar(part))
+        return ViewValue(self.view.replaced(offsets=offsets))
 
     def subscript(self, ctx: Builder, index: Arguments) -> ViewValue | RunTimeRegion:
         """A part of the view: integers drop an axis, slices keep it."""

@@ -271,6 +271,7 @@ def gather(ctx: Builder, x: object) -> Value | tuple[Value, ...]:
     xs = [load_scalar(ctx, item) for item in (x if isinstance(x, tuple) else (x,))]
     if not xs:
         ctx.fail("px.cluster.gather of nothing", "name at least one scalar or tile")
+    values = []
     for item in xs:
         if not is_tile(item) and not is_scalar(item):
             ctx.fail(
@@ -279,7 +280,7 @@ def gather(ctx: Builder, x: object) -> Value | tuple[Value, ...]:
                 if is_memory(item)
                 else "it sends what the CTAs hold in registers",
             )
-    values = [operand(item) for item in xs]
+        values.append(operand(item))
     first = values[0].type
     for value in values:
         dtype = value.type.dtype  # type: ignore[union-attr]

@@ -144,7 +144,7 @@ def _part(ctx: Builder, tile: SharedView, start: int) -> SharedView:
     return part
 
 
-# ---------------------------------------------------------------------- operands
+# Operands.
 
 
 def _matrix(ctx: Builder, what: str, array: object) -> Param:

@@ -119,7 +119,7 @@ def check_free_hands(ctx: Builder, fields: Fields, fills: bool) -> None:
 
 
 def check_hands(ctx: Builder, before: Fields, after: Fields, where: str) -> None:
-    """At the end of a role: every stage that it took was given back."""
+    """Refuses to end a role while a stage that it took is not given back."""
     first, last = before["taken"], after["taken"]
     if isinstance(first, int) and isinstance(last, int):
         if last > first:

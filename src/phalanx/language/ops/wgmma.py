@@ -172,7 +172,7 @@ def read_product(ctx: Builder, what: str, a: object, b: object, acc: object) -> 
 def wait_for_groups(ctx: Builder, n: int, also: Value | None = None) -> Value | None:
     """The wait, with all variables that hold an accumulator bound to its results; the one of `also` is returned."""
     names = ctx.variables()
-    accs = dict.fromkeys(names[key] for key in ctx.accumulators if is_tile(names.get(key)))
+    accs: dict[Value, None] = dict.fromkeys(found for key in ctx.accumulators if is_tile(found := names.get(key)))
     held = (item for value in names.values() if type(value) is tuple for item in value)
     accs |= dict.fromkeys(item for item in held if isinstance(item, Value) and item in ctx.products)
     if also is not None:

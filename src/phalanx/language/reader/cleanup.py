@@ -22,7 +22,7 @@ def remove_unread_results(block: Block) -> Block:
 
 
 def find_dead(block: Block) -> set[Op]:
-    """By counting: where the last use of a value or the last read of a cell goes, so does what made it."""
+    """The instructions whose results nobody uses: where the last use of a value goes, so does what made it."""
     ops = list(dict.fromkeys(block.walk()))
     uses = Counter(value for op in ops for value in op.operands())
     reads = Counter(op.var for op in ops if isinstance(op, ReadVar))

@@ -7,7 +7,6 @@ import difflib
 import re
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
 
 from phalanx.ir.location import Location
 from phalanx.ir.types import DType
@@ -16,6 +15,8 @@ from phalanx.language.builder import Builder
 from phalanx.language.builtin import Builtin
 from phalanx.language.limits import MAX_DEPTH, check_constant_size, check_length, check_power
 from phalanx.language.objects import (
+    KernelObject,
+    Keywords,
     Number,
     Numeric,
     Slice,
@@ -174,7 +175,7 @@ class Expressions:
 
     def eval_Tuple(self, node: ast.Tuple) -> object:
         """A tuple; a list means the same."""
-        out: list[Any] = []
+        out: list[object] = []
         for item in node.elts:
             if isinstance(item, ast.Starred):
                 out += self.starred(item)
@@ -274,14 +275,16 @@ class Expressions:
         return self.choose(first, then, orelse, combine, f"this '{'and' if is_and else 'or'}'")
 
     def truth_operand(self, is_and: bool, node: ast.expr) -> object:
-        """One operand: constants keep their value, scalars become bools."""
+        """One operand: constants keep their value (`activation or identity`), what has a truth of its own becomes a bool."""
         item = self.value(node)
         if is_tile(item):
             word, sign = ("and", "&") if is_and else ("or", "|")
             self.ctx.fail(
                 f"'{word}' can't be applied to tiles", f"use '{sign}' for elementwise logic", loc=self.locate(node)
             )
-        return require_condition(self.ctx, item, "a boolean operator") if isinstance(item, Value) else item
+        if isinstance(item, Value) or (isinstance(item, KernelObject) and item.defines_truth()):
+            return require_condition(self.ctx, item, "a boolean operator")
+        return item
 
     def truth_of(self, item: object) -> object:
         """The other side of a choice by `and` or `or`, as a bool."""
@@ -290,7 +293,7 @@ class Expressions:
     def eval_Compare(self, node: ast.Compare) -> object:
         """`a < b <= c`: each neighbouring pair compared, joined by `and`."""
         left = self.value(node.left)
-        result: Any = None
+        result: object = None
         for op, right_node in zip(node.ops, node.comparators, strict=True):
             right = self.value(right_node)
             step = self.compare_once(op, left, right)
@@ -315,7 +318,7 @@ class Expressions:
                 self.ctx.fail(
                     f"'in' needs a tuple on its right, not {describe(b)}", "e.g. if X.dtype in (px.f16, px.bf16)"
                 )
-            found: Any = False
+            found: Numeric = False
             for item in items:
                 found = binary(self.ctx, "or", found, compare(self.ctx, "eq", a, load_scalar(self.ctx, item)))
             return found if isinstance(op, ast.In) else unary(self.ctx, "not", found)
@@ -393,13 +396,13 @@ class Expressions:
         """`f(...)`, as the value f has it; a function with an `inout` parameter updates that variable."""
         hint, self.ctx.name_hint = self.ctx.name_hint, ""
         fn = self.eval(node.func)
-        args: list[Any] = []
+        args: list[object] = []
         for item in node.args:
             if isinstance(item, ast.Starred):
                 args += self.starred(item)
             else:
                 args.append(self.eval(item))
-        kwargs: dict[str, Any] = {}
+        kwargs: Keywords = {}
         for keyword in node.keywords:
             if keyword.arg is None:
                 self.ctx.fail("** arguments are not supported in kernels", "write each keyword out")
@@ -420,7 +423,7 @@ class Expressions:
         """Binds the variable given as the parameter that `fn` updates to its new value."""
         assert fn.inout is not None
         position = list(fn.signature.parameters).index(fn.inout)
-        given: Any = next((k.value for k in node.keywords if k.arg == fn.inout), None)
+        given: ast.expr | None = next((k.value for k in node.keywords if k.arg == fn.inout), None)
         if given is None:
             given = node.args[position] if position < len(node.args) else None
         if not isinstance(given, ast.Name | ast.Attribute):

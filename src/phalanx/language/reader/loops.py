@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 from phalanx.ir.core import Op
 from phalanx.ir.location import Location
@@ -90,7 +89,7 @@ class Loops(Expressions):
         self.loops: list[Loop | Unrolled] = []
         self.control_depth = 0
         self.transactions = 0
-        self.carried_guess: dict[Any, set[Slot]] = {}
+        self.carried_guess: dict[Hashable, set[Slot]] = {}
         self.assigned_at: dict[Key, Location] = {}
 
     # Provided by the reader.
@@ -236,7 +235,7 @@ class Loops(Expressions):
 
     def tested_loop(self, node: ast.While, loc: Location) -> None:
         """`while`: the test is part of every iteration; its instructions form the loop's test block."""
-        cond: list[Any] = [None]
+        cond: list[Value] = []
 
         def head() -> None:
             before = dict(self.state)
@@ -244,7 +243,7 @@ class Loops(Expressions):
                 value = self.condition(node.test, "'while'")
             if any(self.state[key] is not item for key, item in before.items()):
                 raise StatefulTest
-            cond[0] = value if isinstance(value, Value) else operand(value)
+            cond[:] = [operand(value)]
             form.test = ops
             form.endless = value is True
 
@@ -328,7 +327,7 @@ class Reading:
         return True
 
     def make_cells(self) -> dict[Slot, Var]:
-        """In the order of the variables, so that the same kernel always reads the same."""
+        """Makes a cell for each carried variable, in the order of the variables: a kernel always reads the same."""
         cells: dict[Slot, Var] = {}
         carried: dict[Key, list[Slot]] = {}
         for slot in self.carried:

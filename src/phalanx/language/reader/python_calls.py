@@ -16,6 +16,7 @@ from phalanx.language.objects import (
     Arguments,
     Keywords,
     Number,
+    Numeric,
     PlainObject,
     RunTimeRange,
     as_object,
@@ -31,7 +32,7 @@ LARGE_RESULTS = {"factorial": 0, "comb": 0, "perm": 0, "round": 1, "ldexp": 1}
 
 
 def length_of(items: range) -> int:
-    """As `len`, which gives up on ranges longer than a machine word counts."""
+    """The length of a range, also of one longer than a machine word counts, for which `len` gives up."""
     return max(0, -((items.start - items.stop) // items.step))
 
 
@@ -43,7 +44,7 @@ class FunctionObject(PlainObject):
         return call_python(ctx, self.value, args, kwargs)
 
 
-def call_python(ctx: Builder, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
+def call_python(ctx: Builder, fn: Any, args: Arguments, kwargs: Keywords) -> object:
     """The value of a call of one of Python's functions; all others are errors that say what to write instead."""
     args = tuple(load_scalar(ctx, a) for a in args)
     if fn is range and not kwargs:
@@ -53,7 +54,7 @@ def call_python(ctx: Builder, fn: Any, args: tuple[Any, ...], kwargs: dict[str, 
     if fn in (min, max) and not kwargs:
         return extreme(ctx, fn, args)
     if fn is sum and not kwargs and len(args) == 1:
-        total: Any = 0
+        total: Numeric = 0
         for item in items_of(ctx, "sum", args[0]):
             total = binary(ctx, "add", total, load_scalar(ctx, item))
         return total
@@ -100,7 +101,7 @@ def instead(name: str) -> str:
     return "kernels call px functions, @px.func helpers, and range, len, min, max, abs, sum, int, float, bool of Python"
 
 
-def items_of(ctx: Builder, what: str, value: object) -> tuple[Any, ...]:
+def items_of(ctx: Builder, what: str, value: object) -> Arguments:
     """The items of a tuple or of a range of constants."""
     items = as_object(value).constant_items()
     if isinstance(items, range):
@@ -110,7 +111,7 @@ def items_of(ctx: Builder, what: str, value: object) -> tuple[Any, ...]:
     ctx.fail(f"{what}() takes a tuple, not {describe(value)}", f"e.g. {what}(A.shape)")
 
 
-def extreme(ctx: Builder, fn: Callable[..., object], args: tuple[Any, ...]) -> object:
+def extreme(ctx: Builder, fn: Callable[..., object], args: Arguments) -> object:
     """`min` and `max` of scalars."""
     name = fn.__name__
     items = items_of(ctx, name, args[0]) if len(args) == 1 else args
@@ -124,7 +125,7 @@ def extreme(ctx: Builder, fn: Callable[..., object], args: tuple[Any, ...]) -> o
     return out
 
 
-def make_range(ctx: Builder, args: tuple[Any, ...]) -> RangeObject:
+def make_range(ctx: Builder, args: Arguments) -> RangeObject:
     """`range(...)` of numbers and scalars."""
     if not 1 <= len(args) <= 3:
         ctx.fail(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from phalanx.ir.core import Op
 from phalanx.ir.location import Location
 from phalanx.ir.ops.control import Break, Continue, If, Leave, Role, Scope
 from phalanx.ir.ops.mbarrier import Transaction
-from phalanx.ir.types import TileType
+from phalanx.ir.types import ArrayType, TileType
 from phalanx.ir.values import Label, Value
 from phalanx.ir.views import BarrierRef
 from phalanx.language.builder import Agent, Builder, freeze
@@ -26,7 +26,7 @@ from phalanx.language.objects import (
     load_scalar,
     require_condition,
 )
-from phalanx.language.operators import cast, dtype_of, is_scalar, is_tile, promote, shape_of
+from phalanx.language.operators import cast, dtype_of, promote, shape_of
 from phalanx.language.reader.capture import CAPTURES, constant, kind_of
 from phalanx.language.reader.expressions import Combination, Evaluation
 from phalanx.language.reader.frames import Frame
@@ -87,7 +87,7 @@ class Reader(Loops):
             self.ctx.fail(f"the default of '{name}' in '{source.name}' is {shown}", f"defaults are {CAPTURES}")
         return value
 
-    def run_function(self, source: FunctionSource, arguments: dict[str, Any], caller: Location | None) -> object:
+    def run_function(self, source: FunctionSource, arguments: Mapping[str, object], caller: Location | None) -> object:
         """Reads a function's body in place: a variable of it is known under a number of this call's own."""
         ident = self.ctx.fresh_ident()
         frame = Frame(source, ident, caller, Label(source.name), self.control_depth, self.role_depth, self.transactions)
@@ -115,7 +115,7 @@ class Reader(Loops):
         self.state = {key: value for key, value in self.state.items() if key[0] != ident}
         return result
 
-    def meet_returns(self, frame: Frame, ops: list[Op], exits: list[tuple[Path, Any]], base: dict[Key, Any]) -> object:
+    def meet_returns(self, frame: Frame, ops: list[Op], exits: list[tuple[Path, object]], base: State) -> object:
         """The result of a function with early returns: the paths out of it meet after its scope."""
         name = frame.source.name
         if len({result is None for _, result in exits}) > 1:
@@ -314,7 +314,7 @@ class Reader(Loops):
         before = self.state
         arms: list[list[Op]] = []
         states: list[State] = []
-        results: list[Any] = []
+        results: list[object] = []
         for evaluate in (then, orelse):
             self.state = dict(before)
             with self.ctx.block() as ops, self.runtime_control():
@@ -338,15 +338,16 @@ class Reader(Loops):
             self.ctx.fail(value.reason, value.remedy)
         return value
 
-    def in_one_type(self, arms: list[list[Op]], results: list[Any]) -> list[Any]:
+    def in_one_type(self, arms: list[list[Op]], results: list[object]) -> list[object]:
         """Both results of a choice in the element type that arithmetic on them would have."""
-        if not all(isinstance(r, Value) and (is_scalar(r) or is_tile(r)) for r in results):
+        values = [r for r in results if isinstance(r, Value) and not isinstance(r.type, ArrayType)]
+        if len(values) < len(results):
             return results
-        dtype = promote(dtype_of(results[0]), dtype_of(results[1]))
-        if dtype is None or shape_of(results[0]) != shape_of(results[1]):
+        dtype = promote(dtype_of(values[0]), dtype_of(values[1]))
+        if dtype is None or shape_of(values[0]) != shape_of(values[1]):
             return results
-        out = []
-        for ops, result in zip(arms, results, strict=True):
+        out: list[object] = []
+        for ops, result in zip(arms, values, strict=True):
             with self.ctx.block() as casts:
                 out.append(cast(self.ctx, result, dtype))
             ops.extend(casts)

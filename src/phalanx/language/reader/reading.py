@@ -23,7 +23,7 @@ class Reading:
     """A kernel read for given types, with the names it captured (to be compared at later launches)."""
 
     function: Function
-    captured: tuple[tuple[FunctionSource, str, Any], ...]
+    captured: tuple[tuple[FunctionSource, str, object], ...]
 
 
 def read_kernel(kernel: Kernel, types: tuple[ArrayType | ScalarType | None, ...], constants: dict[str, Any]) -> Reading:
@@ -34,7 +34,7 @@ def read_kernel(kernel: Kernel, types: tuple[ArrayType | ScalarType | None, ...]
     ctas_per_sm = resolve_ctas_per_sm(kernel, constants, warps)
     ctx = Builder(warps, cluster, loc=kernel.location)
     reader = Reader(ctx)
-    arguments: dict[str, Any] = {}
+    arguments: dict[str, object] = {}
     params: list[Param] = []
     for name, type_ in zip(kernel.parameters, types, strict=True):
         if type_ is None:

@@ -72,7 +72,7 @@ class FunctionSource:
         code = self.fn.__code__
         return name in code.co_varnames or name in code.co_cellvars
 
-    def lookup(self, name: str) -> Any:
+    def lookup(self, name: str) -> object:
         """A name of the enclosing scopes: closure, module, builtins. A dotted one is an attribute. Raises KeyError."""
         name, *attributes = name.split(".")
         found = self._lookup(name)
@@ -80,7 +80,7 @@ class FunctionSource:
             found = getattr(found, attribute)
         return found
 
-    def _lookup(self, name: str) -> Any:
+    def _lookup(self, name: str) -> object:
         code = self.fn.__code__
         if name in code.co_freevars and self.fn.__closure__ is not None:
             cell = self.fn.__closure__[code.co_freevars.index(name)]
@@ -170,7 +170,7 @@ def is_same(node: ast.FunctionDef, fn: Callable[..., Any]) -> bool:
     return _contents(made) == _contents(code)
 
 
-def _contents(code: CodeType) -> tuple[Any, ...]:
+def _contents(code: CodeType) -> tuple[object, ...]:
     """Parameters, names and constants; what depends on where a function stands (closures, private names) left out."""
     names = {*code.co_names, *code.co_varnames, *code.co_freevars, *code.co_cellvars}
     parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]

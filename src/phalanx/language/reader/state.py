@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeGuard
+from typing import NamedTuple, TypeGuard
 
 from phalanx.ir.core import Block, Op
 from phalanx.ir.ops.control import Assign, ReadVar
@@ -185,7 +185,7 @@ class Meeting:
     ctx: Builder
     paths: list[Path]
     what: str
-    known: set[Any]
+    known: set[Hashable]
     inside: set[Value]
     made: State = field(default_factory=dict)
     structs: dict[tuple[int, ...], StructValue] = field(default_factory=dict)
@@ -204,7 +204,7 @@ class Meeting:
                 )
         return {**out, **self.made}
 
-    def value(self, name: str, values: list[Any]) -> object:
+    def value(self, name: str, values: list[object]) -> object:
         """What a name stands for after the meeting, given its value on each path."""
         first = values[0]
         if all(same(first, other) for other in values[1:]) and not self.hidden(first):
@@ -212,18 +212,22 @@ class Meeting:
         gone = next((v for v in values if isinstance(v, Unavailable)), None)
         if gone is not None:
             return gone
-        if all(isinstance(v, tuple) and len(v) == len(first) for v in values):
-            return tuple(self.value(name, list(column)) for column in zip(*values, strict=True))
-        if all(isinstance(v, StructValue) for v in values):
-            return self.struct(name, values)
-        if isinstance(first, KernelObject) and self.have_one_form(values):
-            return self.of_one_form(name, values)
-        if not all(is_carriable(v) for v in values):
+        tuples = [v for v in values if isinstance(v, tuple)]
+        if len(tuples) == len(values) and all(len(v) == len(tuples[0]) for v in tuples):
+            return tuple(self.value(name, list(column)) for column in zip(*tuples, strict=True))
+        structs = [v for v in values if isinstance(v, StructValue)]
+        if len(structs) == len(values):
+            return self.struct(name, structs)
+        objects = [v for v in values if isinstance(v, KernelObject)]
+        if len(objects) == len(values) and self.have_one_form(objects):
+            return self.of_one_form(name, objects)
+        cells = [v for v in values if is_carriable(v)]
+        if len(cells) < len(values):
             return Unavailable(
                 f"{quoted(name)} is not the same on all paths through {self.what}: {self.listed(values)}",
                 "only scalars, tiles and where a view begins can differ; everything else is chosen by constants",
             )
-        return self.cell(name, values)
+        return self.cell(name, cells)
 
     def hidden(self, value: object) -> bool:
         """Whether a value, or a part of it, is defined inside what ends here."""
@@ -254,7 +258,7 @@ class Meeting:
         self.ctx.emit(ReadVar(var, result, loc=self.ctx.loc))
         return result
 
-    def have_one_form(self, values: list[Any]) -> TypeGuard[list[KernelObject]]:
+    def have_one_form(self, values: list[KernelObject]) -> bool:
         """Whether these are values of one kind that differ in numbers and scalars alone, e.g. in where a view begins."""
         kind, form = type(values[0]), values[0].form()
         return form is not None and all(type(v) is kind and v.form() == form for v in values)
@@ -265,7 +269,7 @@ class Meeting:
         gone = next((part for part in parts if isinstance(part, Unavailable)), None)
         return gone or values[0].with_parts(parts)
 
-    def struct(self, name: str, values: list[Any]) -> object:
+    def struct(self, name: str, values: list[StructValue]) -> StructValue | Unavailable:
         """Structs made on the way, of one class: a new one takes their place. Nobody else may hold one of them."""
         first = values[0]
         idents = tuple(v.ident for v in values)

@@ -40,7 +40,7 @@ def struct(cls: type) -> StructClass:
     fields = tuple(field.name for field in dataclasses.fields(host))
     if not fields:
         refuse(f"@px.struct class '{cls.__name__}' has no fields", "annotate them, e.g. 'stage: int'")
-    defaults: dict[str, Any] = {}
+    defaults: dict[str, object] = {}
     for field in dataclasses.fields(host):
         if field.default is not dataclasses.MISSING:
             defaults[field.name] = constant(field.default)
