@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 from pathlib import Path
 
 import pytest
@@ -104,3 +105,12 @@ def test_the_reference_is_current(regenerate: bool) -> None:
     if regenerate:
         page.write_text(fresh)
     assert page.read_text() == fresh, "run make golden"
+
+
+def test_contributing_lists_the_files_of_an_instruction() -> None:
+    """Those that name the class of its example, no more and no fewer."""
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    listed = re.findall(r"^\*\*\d\. `(src/[^`]+)`", text, re.MULTILINE)
+    files = [file for file in (ROOT / "src").rglob("*.py") if "TmaPrefetch" in file.read_text()]
+    assert sorted(listed) == sorted(str(file.relative_to(ROOT)) for file in files)
+    assert f"{['no', 'one', 'two', 'three', 'four', 'five', 'six'][len(listed)]} floors" in text
