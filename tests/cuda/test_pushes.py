@@ -15,7 +15,7 @@ from host_cuda import type_of
 from phalanx.analysis.divisibility import Divisibility
 from phalanx.cuda.exchanges.push import _places
 from phalanx.cuda.lower.pushes import Unfit, _bulk, _offsets, _stores, _vector
-from phalanx.cuda.plan import Plan, PushPlan
+from phalanx.cuda.plan import Plan, PushPath, PushPlan
 from phalanx.ir.core import Note
 from phalanx.ir.ops.cluster import ClusterCopy
 from phalanx.ir.types import bf16, f16, f32, u8
@@ -142,7 +142,7 @@ def test_which_stores() -> None:
     square = ((16, 16), (0, 0), (16, 16))
     wide = push(view(*square, f32), view(*square, f32, kept=(1, 0), name="d"))
     layouts = {wide.src.buffer: SharedLayout((16, 16), 4), wide.dst.buffer: SharedLayout((16, 16), 4)}
-    assert _stores(wide, layouts, FACTS, "why", False) == PushPlan("st.async", "why; 4 bytes at a time", vector=1)
+    assert _stores(wide, layouts, FACTS, "why", False) == PushPlan(PushPath.ST_ASYNC, "why; 4 bytes at a time", vector=1)
     fenced = _stores(wide, layouts, FACTS, "why", True)
     assert (fenced.path, fenced.fenced) == ("stores", True)
     assert fenced.reason == "why; 4 bytes at a time; d is read by an engine: a fence and a credit of 1024 bytes follow"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
+from enum import StrEnum
 
 from phalanx.analysis.signs import Signs
 from phalanx.cuda.abi import TensorMapSlot
@@ -31,16 +32,30 @@ class Box:
     shared_offset: int
 
 
+class CopyPath(StrEnum):
+    """The ways of a TMA copy; rows by index have their own."""
+
+    TENSOR = "tensor"
+    """Boxes of a descriptor."""
+    BULK = "bulk"
+    """One contiguous run."""
+    FOUR_ROWS = "four rows"
+    """Boxes of a descriptor, four rows at once."""
+    ROWS = "rows"
+    """Boxes of a descriptor, one row after the other."""
+    BULK_ROWS = "bulk rows"
+    """Contiguous runs, one row after the other."""
+
+
 @frozen
 class CopyPlan:
-    """How a TMA instruction is carried out: `path` "tensor", in `boxes` of a descriptor, or "bulk", in one run.
+    """How a TMA instruction is carried out: `boxes` are those of the tile; of rows by index, those of the first row.
 
-    `guarded` lists the array axes along which a store may begin at a negative index, which takes another way. Rows by
-    index go as "four rows" or "rows" (boxes of a descriptor) or "bulk rows"; `boxes` are those of the first row,
-    `pitch` the bytes from one row to the next in shared memory, `columns` the elements of a box.
+    `guarded` lists the array axes along which a store may begin at a negative index, which takes another way. `pitch` is
+    the bytes from one row to the next in shared memory, `columns` the elements of a box, both of rows by index.
     """
 
-    path: str
+    path: CopyPath
     reason: str
     tensor_map: int | None = None
     boxes: tuple[Box, ...] = ()
@@ -58,16 +73,29 @@ class Step:
     dst: int
 
 
+class PushPath(StrEnum):
+    """The ways of a push into a peer's shared memory."""
+
+    BULK = "bulk"
+    """One contiguous run."""
+    BULK_ROWS = "bulk rows"
+    """Several contiguous runs."""
+    ST_ASYNC = "st.async"
+    """Stores that complete bytes by themselves."""
+    STORES = "stores"
+    """Ordinary stores, and a credit behind them where a barrier waits for bytes."""
+
+
 @frozen
 class PushPlan:
-    """How a push is carried out: `path` "bulk", "bulk rows", "st.async" or "stores".
+    """How a push is carried out.
 
     Bulk copies move `nbytes` each, from `src` to `dst` (bytes from where the run-time offsets lead), repeated over
     `steps`, or at `places` that follow no rule. Stores move `vector` elements at a time; `fenced`: engines read them
     later.
     """
 
-    path: str
+    path: PushPath
     reason: str
     nbytes: int = 0
     src: int = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from phalanx.cuda.plan import PushPlan
+from phalanx.cuda.plan import PushPath, PushPlan
 from phalanx.cuda.text.helper import Helper
 from phalanx.cuda.text.literals import atom, bare
 from phalanx.cuda.text.prelude import MAPA, instruction
@@ -81,7 +81,7 @@ def emit_push(w: Writer, op: ClusterCopy, arm: Helper) -> None:
     """Writes one push as its plan says; `arm` is the arrival on the receiver's barrier with its bytes."""
     plan = w.plan.pushes[op]
     w.comment(f"{plan.path}: {plan.reason}")
-    if plan.path in ("bulk", "bulk rows"):
+    if plan.path in (PushPath.BULK, PushPath.BULK_ROWS):
         _bulk(w, op, plan, arm)
     else:
         _stores(w, op, plan, arm)
@@ -203,7 +203,7 @@ def _stores(w: Writer, op: ClusterCopy, plan: PushPlan, arm: Helper) -> None:
 
     The push is one thread's to the rest of the program: the others take part when that thread has come to it.
     """
-    async_path = plan.path == "st.async"
+    async_path = plan.path is PushPath.ST_ASYNC
     w.sync_agent("all threads take part in the push")
     with w.block():
         bar = local(w, "there_bar")

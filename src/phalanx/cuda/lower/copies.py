@@ -15,10 +15,10 @@ from phalanx.analysis.alignment import breaks_alignment
 from phalanx.analysis.divisibility import find_divisibility
 from phalanx.analysis.signs import find_signs
 from phalanx.cuda.abi import TensorMapSlot
-from phalanx.cuda.lower.copy_planner import UNKNOWN_START, CopyPlanner, Impossible, Misplaced
+from phalanx.cuda.lower.copy_planner import CopyPlanner, Impossible, Obstacle
 from phalanx.cuda.lower.registry import Transfer, transfers
 from phalanx.cuda.lower.row_copies import plan_row_copy
-from phalanx.cuda.plan import Box, CopyPlan
+from phalanx.cuda.plan import Box, CopyPath, CopyPlan
 from phalanx.errors import Error
 from phalanx.frozen import frozen
 from phalanx.ir.archs import COPY_CHUNK, MAX_BOX, Arch
@@ -78,8 +78,7 @@ class _Planner(CopyPlanner):
             try:
                 plan = self._tensor(copy, view)
             except Impossible as no_tensor:
-                misplaced = isinstance(no_tensor, Misplaced)
-                raise _no_path(op, view, str(no_tensor), str(no_bulk), misplaced) from None
+                raise _no_path(op, view, no_tensor, no_bulk) from None
         self.plans[op] = plan
         self.notes.append(Note(f"{op.mnemonic} of {view.array.name}: {plan.path} copy, {plan.reason}", op.loc))
         if plan.guarded:
@@ -105,7 +104,7 @@ class _Planner(CopyPlanner):
             self._check_bulk_shared(copy.shared)
         size = view.nbytes
         rest = f", the last {size % COPY_CHUNK} by ordinary accesses" if size % COPY_CHUNK else ""
-        return CopyPlan("bulk", f"one contiguous run of {size} bytes from a multiple of {COPY_CHUNK} bytes{rest}")
+        return CopyPlan(CopyPath.BULK, f"one contiguous run of {size} bytes from a multiple of {COPY_CHUNK} bytes{rest}")
 
     def _check_bulk_shared(self, shared: SharedView) -> None:
         layout = self.layouts[shared.buffer]
@@ -130,7 +129,7 @@ class _Planner(CopyPlanner):
         index = self.tensor_maps.setdefault(slot, len(self.tensor_maps))
         count = f"{len(pieces)} boxes" if len(pieces) > 1 else "a box"
         swizzled = f", {swizzle}-byte swizzle" if swizzle else ""
-        return CopyPlan("tensor", f"{count} of {_shape(box)}{swizzled}", index, pieces, guarded)
+        return CopyPlan(CopyPath.TENSOR, f"{count} of {_shape(box)}{swizzled}", index, pieces, guarded)
 
     def _guarded(self, copy: Transfer, view: GlobalView) -> tuple[int, ...]:
         """Axes along which the region may begin before the array: loads may, stores fault on an H200."""
@@ -138,7 +137,8 @@ class _Planner(CopyPlanner):
             return ()
         axes = tuple(axis for axis, offset in enumerate(view.offsets) if not self.signs.nonnegative(offset))
         if axes and copy.folds:
-            raise Impossible(f"its start along axis {axes[0]} may be negative, which reductions can't clip")
+            reason = f"its start along axis {axes[0]} may be negative, which reductions can't clip"
+            raise Impossible(reason, Obstacle.NEGATIVE_START)
         return axes
 
     def _free_boxes(self, view: GlobalView) -> tuple[tuple[int, ...], tuple[Box, ...], int]:
@@ -168,7 +168,7 @@ class _Planner(CopyPlanner):
             self.check_box_start(shared, layout, lead)
             plan = boxes(extents, inner, axes, origin)
         except MisplacedBox as problem:
-            raise Misplaced(str(problem)) from None
+            raise Impossible(str(problem), Obstacle.MISPLACED) from None
         except ValueError as problem:
             raise Impossible(str(problem)) from None
         box = tuple(plan.box[axis] for axis in real)
@@ -226,8 +226,8 @@ def _guard(op: Op, view: GlobalView, axes: tuple[int, ...]) -> str:
     )
 
 
-def _no_path(op: Op, view: GlobalView, no_tensor: str, no_bulk: str, misplaced: bool) -> Error:
-    kind = view.array_type
+def _no_path(op: Op, view: GlobalView, no_tensor: Impossible, no_bulk: Impossible) -> Error:
+    kind, obstacle = view.array_type, no_tensor.obstacle
     if view.index_axis is not None:
         remedy = "use px.tma.gather4 or px.tma.scatter4 for rows by index, or px.load and px.store"
     elif not kind.unit_inner or not kind.aligned:
@@ -235,13 +235,13 @@ def _no_path(op: Op, view: GlobalView, no_tensor: str, no_bulk: str, misplaced: 
             "pass an array whose last axis has stride 1, and whose start and other strides are multiples of 16 bytes, "
             "or use px.load and px.store"
         )
-    elif no_tensor == UNKNOWN_START:
+    elif obstacle is Obstacle.UNKNOWN_START:
         step = COPY_CHUNK // view.dtype.itemsize
         remedy = f"write the start as a multiple, such as i * {max(step, view.extents[-1] // step * step)} or "
         remedy += f"i // {step} * {step}, or say so: px.assume(i % {step} == 0), or use px.load and px.store"
-    elif "may be negative" in no_tensor:
+    elif obstacle is Obstacle.NEGATIVE_START:
         remedy = "write the start so that it can't be negative, such as px.maximum(i, 0), or say so: px.assume(i >= 0)"
-    elif misplaced:
+    elif obstacle is Obstacle.MISPLACED:
         remedy = f"let the shared region begin at a multiple of {TMA_ALIGNMENT} bytes, of {COPY_CHUNK} where it is one row"
     elif view.extents[-1] * view.dtype.itemsize % COPY_CHUNK:
         step = COPY_CHUNK // view.dtype.itemsize
@@ -252,7 +252,7 @@ def _no_path(op: Op, view: GlobalView, no_tensor: str, no_bulk: str, misplaced: 
     return Error(
         f"px.{op.written} can't copy this region of {view.array.name}",
         location=op.loc,
-        kind="misaligned" if breaks_alignment(view) or misplaced else "error",
-        details=no_tensor if no_tensor == no_bulk else reasons,
+        kind="misaligned" if breaks_alignment(view) or obstacle is Obstacle.MISPLACED else "error",
+        details=str(no_tensor) if str(no_tensor) == str(no_bulk) else reasons,
         remedy=remedy,
     )

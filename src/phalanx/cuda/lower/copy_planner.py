@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import Enum
 
 from phalanx.analysis.divisibility import Divisibility
 from phalanx.analysis.signs import Signs
@@ -15,15 +16,23 @@ from phalanx.ir.views import GlobalView, SharedBuffer, SharedView
 from phalanx.layouts import SharedLayout
 from phalanx.layouts.shared import TMA_ALIGNMENT
 
-UNKNOWN_START = f"its start along the last axis is not known to be a multiple of {COPY_CHUNK} bytes"
+
+class Obstacle(Enum):
+    """What stands in the way of a copy, as far as a remedy depends on it."""
+
+    UNKNOWN_START = "where it begins along the last axis is not known well enough"
+    NEGATIVE_START = "it may begin before the array"
+    MISPLACED = "it lies at a wrong place in shared memory"
+    NARROW_ROWS = "its rows in shared memory are too narrow"
+    OTHER = "something else"
 
 
 class Impossible(Exception):
     """A path that does not work for a copy; the text is the reason."""
 
-
-class Misplaced(Impossible):
-    """The same, for where the region lies in shared memory."""
+    def __init__(self, reason: str, obstacle: Obstacle = Obstacle.OTHER) -> None:
+        super().__init__(reason)
+        self.obstacle = obstacle
 
 
 class CopyPlanner:
@@ -48,7 +57,8 @@ class CopyPlanner:
             wrong = f"is not a multiple of {COPY_CHUNK} bytes, or runs backwards"
             raise Impossible(f"the start of {name}, or a stride of its outer axes, {wrong}")
         if not self.divisibility.proves(view.offsets[-1], view.dtype.itemsize, COPY_CHUNK):
-            raise Impossible(UNKNOWN_START)
+            unknown = f"its start along the last axis is not known to be a multiple of {COPY_CHUNK} bytes"
+            raise Impossible(unknown, Obstacle.UNKNOWN_START)
 
     def check_box_start(self, shared: SharedView, layout: SharedLayout, lead: int) -> None:
         """Offsets known only at run time must move the boxes by what TMA can address."""

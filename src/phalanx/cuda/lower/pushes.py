@@ -19,7 +19,7 @@ import phalanx.cuda.lower.ops  # noqa: F401  # what the families registered
 from phalanx.analysis.divisibility import Divisibility, find_divisibility
 from phalanx.cuda.exchanges.push import SMALLEST_ASYNC
 from phalanx.cuda.lower.registry import Push, pushes
-from phalanx.cuda.plan import PushPlan, Step
+from phalanx.cuda.plan import PushPath, PushPlan, Step
 from phalanx.frozen import frozen
 from phalanx.ir.archs import COPY_CHUNK
 from phalanx.ir.core import Function, Note, Op, rewrite
@@ -54,7 +54,7 @@ class Pushes:
 def plan_pushes(function: Function, layouts: Layouts) -> Pushes:
     """Chooses the path of every push; each says in the IR which, and why.
 
-    For `lower`, after shared memory is laid out. Example: ``plan_pushes(function, shared).plans[op].path == "bulk"``.
+    For `lower`, after shared memory is laid out. Example: ``plan_pushes(function, shared).plans[op].path is PushPath.BULK``.
     """
     found = {op: describe(op) for op in function.walk() if (describe := pushes.of(op)) is not None}
     if not found:
@@ -90,7 +90,7 @@ def plan_pushes(function: Function, layouts: Layouts) -> Pushes:
         how = f"{plan.path}: {plan.reason}"
         said = push.explained(how)
         plans[said] = plan
-        if plan.path == "stores" and push.bar is not None:
+        if plan.path is PushPath.STORES and push.bar is not None:
             credited.add(push.bar.barrier)
         notes.append(Note(f"{op.mnemonic} of {push.src.buffer.name} to {push.dst.buffer.name}: {how}", op.loc))
         return [said]
@@ -125,15 +125,16 @@ def _bulk(op: Push, layouts: Layouts, facts: Divisibility) -> PushPlan:
         raise Unfit(f"a run does not start at a multiple of {COPY_CHUNK} bytes")
     if len(starts) == 1:
         reason = f"one contiguous run of {size} bytes"
-        return PushPlan("bulk", reason, size, int(starts[0, 0]), int(starts[0, 1]))
+        return PushPlan(PushPath.BULK, reason, size, int(starts[0, 0]), int(starts[0, 1]))
     steps = _steps(starts)
     if steps is None:
         if len(starts) > FEW:
             raise Unfit(f"{len(starts)} contiguous runs lie at irregular places")
         places = tuple((int(a), int(b)) for a, b in starts)
-        return PushPlan("bulk rows", f"{len(starts)} contiguous runs of {size} bytes", size, places=places)
+        return PushPlan(PushPath.BULK_ROWS, f"{len(starts)} contiguous runs of {size} bytes", size, places=places)
     return PushPlan(
-        "bulk rows", f"{len(starts)} contiguous runs of {size} bytes", size, int(starts[0, 0]), int(starts[0, 1]), steps
+        PushPath.BULK_ROWS, f"{len(starts)} contiguous runs of {size} bytes", size,
+        int(starts[0, 0]), int(starts[0, 1]), steps,
     )
 
 
@@ -148,7 +149,8 @@ def _bulk_prefix(
     assert op.nbytes is not None
     if not facts.proves(op.nbytes, 1, COPY_CHUNK):
         raise Unfit(f"its bytes, known only at run time, are not known to be a multiple of {COPY_CHUNK}")
-    return PushPlan("bulk", "one contiguous run, whose length the launch decides", 0, int(starts[0, 0]), int(starts[0, 1]))
+    reason = "one contiguous run, whose length the launch decides"
+    return PushPlan(PushPath.BULK, reason, 0, int(starts[0, 0]), int(starts[0, 1]))
 
 
 def _squeezed(view: SharedView) -> tuple[int, ...]:
@@ -237,16 +239,17 @@ def _stores(op: Push, layouts: Layouts, facts: Divisibility, why: str, read_by_e
     width = vector * op.dst.dtype.itemsize
     said = f"{why}; {width} bytes at a time"
     if op.bar is None:
-        return PushPlan("stores", f"{said}, ordered by the next cluster barrier", vector=vector, fenced=read_by_engine)
+        reason = f"{said}, ordered by the next cluster barrier"
+        return PushPlan(PushPath.STORES, reason, vector=vector, fenced=read_by_engine)
     if width < SMALLEST_ASYNC:
         reason = f"{said}, too few for st.async: a fence and a credit of {credit} bytes follow"
-        return PushPlan("stores", reason, vector=vector, fenced=read_by_engine)
+        return PushPlan(PushPath.STORES, reason, vector=vector, fenced=read_by_engine)
     if read_by_engine:
         reason = (
             f"{said}; {op.dst.buffer.name} is read by an engine: a fence and a credit of {credit} bytes follow"
         )
-        return PushPlan("stores", reason, vector=vector, fenced=True)
-    return PushPlan("st.async", said, vector=vector)
+        return PushPlan(PushPath.STORES, reason, vector=vector, fenced=True)
+    return PushPlan(PushPath.ST_ASYNC, said, vector=vector)
 
 
 def _vector(view: SharedView, layout: SharedLayout, facts: Divisibility) -> int:

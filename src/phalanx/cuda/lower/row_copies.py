@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from phalanx.analysis.alignment import breaks_alignment
 from phalanx.cuda.abi import TensorMapSlot
-from phalanx.cuda.lower.copy_planner import CopyPlanner, Impossible, Misplaced
+from phalanx.cuda.lower.copy_planner import CopyPlanner, Impossible, Obstacle
 from phalanx.cuda.lower.registry import Transfer
-from phalanx.cuda.plan import Box, CopyPlan
+from phalanx.cuda.plan import Box, CopyPath, CopyPlan
 from phalanx.errors import Error
 from phalanx.ir.archs import COPY_CHUNK
 from phalanx.ir.core import Note, Op
@@ -30,11 +30,11 @@ def plan_row_copy(planner: CopyPlanner, op: Op, copy: Transfer, sm: int) -> Copy
     try:
         planner.check_array(view)
         if copy.stores and not planner.signs.nonnegative(view.offsets[1]):
-            raise Impossible("its first column may be negative, which stores can't clip")
+            raise Impossible("its first column may be negative, which stores can't clip", Obstacle.NEGATIVE_START)
         rows = _boxes(planner.layouts[shared.buffer], shared)
         plan = _choose(planner, copy, view, shared, rows, sm)
     except Impossible as reason:
-        raise _no_way(op, view, str(reason), isinstance(reason, Misplaced)) from None
+        raise _no_way(op, view, reason) from None
     count = shared.shape[0]
     text = f"{op.mnemonic} of {count} rows of {view.array.name}: {plan.path}, {plan.reason}"
     planner.notes.append(Note(text, op.loc))
@@ -80,7 +80,7 @@ def _boxes(layout: SharedLayout, shared: SharedView) -> RowPlan:
     try:
         return _row_plan(layout, shared)
     except MisplacedBox as problem:
-        raise Misplaced(str(problem)) from None
+        raise Impossible(str(problem), Obstacle.MISPLACED) from None
     except ValueError as problem:
         raise Impossible(str(problem)) from None
 
@@ -96,7 +96,8 @@ def _choose(
     swizzled = f", {layout.swizzle}-byte swizzle" if layout.swizzle else ""
     shape = f"{box} of 1 x {rows.columns}{swizzled}"
     why_not = ""
-    for path, possible in (("four rows", rows.fours and has_four_rows(copy, sm)), ("rows", rows.single)):
+    fours = rows.fours and has_four_rows(copy, sm)
+    for path, possible in ((CopyPath.FOUR_ROWS, fours), (CopyPath.ROWS, rows.single)):
         if not possible:
             continue
         try:
@@ -107,12 +108,13 @@ def _choose(
         slot = TensorMapSlot(view.array.index, (1, rows.columns), layout.swizzle)
         index = planner.tensor_maps.setdefault(slot, len(planner.tensor_maps))
         name = "scatter4" if copy.stores else "gather4"
-        reason_text = f"{name} of {shape}" if path == "four rows" else f"single rows of {shape}"
+        reason_text = f"{name} of {shape}" if path is CopyPath.FOUR_ROWS else f"single rows of {shape}"
         return CopyPlan(path, reason_text, index, pieces, pitch=rows.pitch, columns=rows.columns)
+    if copy.multicast and why_not:
+        raise Impossible(why_not)
     if copy.multicast:
-        raise Impossible(
-            why_not or f"rows of {rows.pitch} bytes in shared memory: multicast needs rows of a multiple of 128 bytes"
-        )
+        narrow = f"rows of {rows.pitch} bytes in shared memory: multicast needs rows of a multiple of 128 bytes"
+        raise Impossible(narrow, Obstacle.NARROW_ROWS)
     column = shared.offsets[-1]
     if not isinstance(column, Const) and not planner.divisibility.proves(column, 1, layout.panel_columns):
         where = f"its first column in {shared.buffer.name}"
@@ -122,22 +124,22 @@ def _choose(
         columns = COPY_CHUNK // layout.itemsize
         runs = tuple(Box(piece.offset, piece.shared_offset) for piece in rows.chunks(layout.itemsize))
     why = why_not or f"rows of {rows.pitch} bytes do not start on multiples of 128"
-    return CopyPlan("bulk rows", f"{len(runs)} a row, {why}", None, runs, pitch=rows.pitch, columns=columns)
+    return CopyPlan(CopyPath.BULK_ROWS, f"{len(runs)} a row, {why}", None, runs, pitch=rows.pitch, columns=columns)
 
 
-def _no_way(op: Op, view: GlobalView, reason: str, misplaced: bool) -> Error:
-    kind = view.array_type
+def _no_way(op: Op, view: GlobalView, reason: Impossible) -> Error:
+    kind, obstacle = view.array_type, reason.obstacle
     step = COPY_CHUNK // view.dtype.itemsize
     if not kind.unit_inner or not kind.aligned:
         remedy = (
             "pass an array whose last axis has stride 1, and whose start and row stride are multiples of 16 bytes, "
             "or use px.load and px.store with an index tile"
         )
-    elif "may be negative" in reason:
+    elif obstacle is Obstacle.NEGATIVE_START:
         remedy = "write the column so that it can't be negative, such as px.maximum(col, 0), or px.assume(col >= 0)"
-    elif "last axis" in reason:
+    elif obstacle is Obstacle.UNKNOWN_START:
         remedy = f"write the column as a multiple, such as i * {view.extents[1]} or i // {step} * {step}"
-    elif "multicast" in reason:
+    elif obstacle is Obstacle.NARROW_ROWS:
         remedy = f"make the destination {128 // view.dtype.itemsize} columns wide, or a multiple"
     else:
         remedy = (
@@ -145,6 +147,9 @@ def _no_way(op: Op, view: GlobalView, reason: str, misplaced: bool) -> Error:
             f"({FOUR} rows of {128 // view.dtype.itemsize} columns always work)"
         )
     return Error(
-        f"px.{op.written} can't copy rows of {view.array.name}", location=op.loc,
-        kind="misaligned" if breaks_alignment(view) or misplaced else "error", details=reason, remedy=remedy,
+        f"px.{op.written} can't copy rows of {view.array.name}",
+        location=op.loc,
+        kind="misaligned" if breaks_alignment(view) or obstacle is Obstacle.MISPLACED else "error",
+        details=str(reason),
+        remedy=remedy,
     )

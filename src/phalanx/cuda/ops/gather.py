@@ -12,7 +12,7 @@ from contextlib import contextmanager, nullcontext
 from functools import cache
 
 from phalanx.cuda.ops.tma import LOOP_FROM, POLICIES, _even_step, _mask, _shared_base, tensor_load, tensor_store
-from phalanx.cuda.plan import CopyPlan
+from phalanx.cuda.plan import CopyPath, CopyPlan
 from phalanx.cuda.text.bulk import bulk_load, bulk_store
 from phalanx.cuda.text.helper import Helper
 from phalanx.cuda.text.prelude import ELECT, Parameter, instruction
@@ -175,7 +175,7 @@ class _Rows:
         self.layout = w.plan.buffers[self.shared.buffer].layout
         self.policy = [POLICIES[op.cache]] if op.cache is not None else []
         w.comment(f"{self.plan.path}: {self.plan.reason}")
-        if self.plan.path != "bulk rows":
+        if self.plan.path is not CopyPath.BULK_ROWS:
             self.base = _shared_base(w, self.shared)
 
     @property
@@ -186,10 +186,10 @@ class _Rows:
     def four(self, rows: list[str], first: str) -> None:
         """Rows `first` to `first + 3` of the shared tile are the rows `rows` of the matrix."""
         match self.plan.path:
-            case "four rows":
+            case CopyPath.FOUR_ROWS:
                 address = _sum(self.base, _times(first, self.plan.pitch))
                 self.each_box(lambda column, shift: self.at_once(rows, column, _sum(address, shift)))
-            case "rows":
+            case CopyPath.ROWS:
                 for i, row in enumerate(rows):
                     with self.inside(row):
                         self.one(row, _sum(self.base, _times(_sum(first, str(i)), self.plan.pitch)))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cache
 from itertools import pairwise
 
-from phalanx.cuda.plan import Box, CopyPlan
+from phalanx.cuda.plan import Box, CopyPath, CopyPlan
 from phalanx.cuda.text.bulk import bulk_load, bulk_prefetch, bulk_store
 from phalanx.cuda.text.helper import Helper
 from phalanx.cuda.text.literals import bare, plus
@@ -91,7 +91,7 @@ def emit_load(w: Writer, op: TmaLoad) -> None:
     policy = _policy(op.cache)
     with w.elected():
         w.comment(f"{plan.path} copy: {plan.reason}")
-        if plan.path == "bulk":
+        if plan.path is CopyPath.BULK:
             pointer = _shared_pointer(w, op.dst)
             _call(w, bulk_load(hint=bool(policy)), [pointer, *_run(w, op.src), bar, *policy])
             return
@@ -116,7 +116,7 @@ def emit_store(w: Writer, op: TmaStore) -> None:
     policy = _policy(op.cache)
     with w.elected():
         w.comment(f"{plan.path} copy: {plan.reason}")
-        if plan.path == "bulk":
+        if plan.path is CopyPath.BULK:
             _call(w, bulk_store(hint=bool(policy)), [*_run(w, op.dst), _shared_pointer(w, op.src), *policy])
             return
         if not plan.guarded:
@@ -158,7 +158,7 @@ def emit_prefetch(w: Writer, op: TmaPrefetch) -> None:
     policy = _policy(op.cache)
     with w.elected():
         w.comment(f"{plan.path} prefetch: {plan.reason}")
-        if plan.path == "bulk":
+        if plan.path is CopyPath.BULK:
             _call(w, bulk_prefetch(hint=bool(policy)), [*_run(w, op.src), *policy])
             return
         helper = w.use(tensor_prefetch(len(op.src.extents), bool(policy)))
