@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 import phalanx as px
@@ -14,6 +15,7 @@ from phalanx.ir.effects import Effects, Target
 from phalanx.language.kernel import Kernel
 from phalanx.runtime.launch.specialise import Specialisation, read_arguments, specialise
 from phalanx.runtime.launch.targets import default_arch
+from product_kernels import by_rows
 
 
 @px.kernel(warps=4)
@@ -135,3 +137,14 @@ def test_a_constant_of_that_name_is_the_kernels_own() -> None:
     x = np.zeros(1, np.float32)
     named[1](x, arch=5)
     assert x[0] == 5
+
+
+def test_products_that_shared_memory_can_not_be_laid_out_for_are_replaced_before_the_simulator_runs() -> None:
+    args = (*(np.ones((64, 64), ml_dtypes.bfloat16) for _ in range(2)), np.zeros((64, 64), np.float32))
+    made = specialised(by_rows, *args)
+    assert {"mma", "wgmma"} <= instructions(made.prepared)
+    (note,) = [str(note) for note in made.prepared.notes]
+    reason = "wgmma can't read a: wgmma reads tiles with a swizzle of 32, 64 or 128 bytes"
+    assert note.endswith(f"px.dot runs as mma.sync: {reason}")
+    by_rows[1](*args)
+    assert (args[2] == 128).all() and px.check(by_rows[1], *args).ok

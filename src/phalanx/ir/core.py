@@ -82,6 +82,11 @@ class Op(Traits):
         """Whether it may end the run although it has no effects: it then runs only where it is asked for."""
         return False
 
+    @property
+    def replaceable(self) -> bool:
+        """Whether the compiler may put another instruction in its place: on a target that lacks it, or can't lay it out."""
+        return False
+
     def operands(self) -> list[Value]:
         """Every value it reads, those inside views included, in field order."""
         found: list[Value] = []

@@ -20,7 +20,7 @@ from phalanx.ir.ops.control import Roles
 from phalanx.ir.values import Value
 from phalanx.ir.views import SharedBuffer
 from phalanx.layouts import RegisterLayout, SharedLayout
-from phalanx.passes.exchange_protocols import without_protocols
+from phalanx.passes.exchange_protocols import without_protocols, write_protocols
 
 ROLE_BARRIERS = 15
 """Hardware barriers of a CTA's threads, without the one of all of them."""
@@ -64,8 +64,13 @@ def lower(function: Function, arch: Arch, *, watchdog: bool = False) -> Plan:
 
 @frozen
 class Arrangement:
-    """How a kernel's tiles lie in registers and shared memory, and how its pushes go: the same for every target."""
+    """How a kernel's tiles lie in registers and shared memory, and how its pushes go: the same for every target.
 
+    `whole` is the kernel that was laid out: the prepared one, in which products that shared memory can't be laid out for
+    are replaced.
+    """
+
+    whole: Function
     pushes: Pushes
     layouts: Mapping[Value, RegisterLayout]
     shared: Mapping[SharedBuffer, SharedLayout]
@@ -100,9 +105,28 @@ def arrange(function: Function) -> Arrangement:
         partial = find_partial_reductions(laid_out, layouts)
         sizes = {op: scratch_bytes(op, layouts) for op in laid_out.walk() if op not in partial}
         scratch = {op: size for op, size in sizes.items() if size > 0}
-        found = Arrangement(pushes, layouts, shared, partial, scratch, (*register_notes, *shared_notes))
-        _ARRANGED[function] = found
+        found = Arrangement(whole, pushes, layouts, shared, partial, scratch, (*register_notes, *shared_notes))
+        _ARRANGED[function] = _ARRANGED[whole] = found
     return found
+
+
+def choose_products(function: Function, arch: Arch) -> Function:
+    """A prepared kernel whose `px.dot`s are the instructions that they become on the target.
+
+    For whoever prepares a kernel: what is simulated and checked is what is emitted. A kernel that can't be laid out stays as
+    it is: what is wrong with it is an error of `lower`.
+    """
+    from phalanx.cuda.lower.mma_fallback import replace_missing_products
+
+    function = replace_missing_products(function, arch)
+    if not any(op.replaceable for op in function.walk()):
+        return function
+    bare = without_protocols(function)
+    try:
+        whole = arrange(bare).whole
+    except Error:
+        return function
+    return function if whole is bare else write_protocols(whole)
 
 
 def place(arranged: Arrangement, arch: Arch | None) -> MemoryPlan:

@@ -66,6 +66,10 @@ class Wgmma(Op):
     def written(self) -> str:
         return "dot" if self.fused else self.mnemonic
 
+    @property
+    def replaceable(self) -> bool:
+        return self.fused
+
     def effects(self) -> Effects:
         operands = [item for item in (self.a, self.b) if isinstance(item, SharedView)]
         return Effects(

@@ -50,4 +50,4 @@ def _by_warps(op: Wgmma) -> StandIn:
                     return problem.what
         return None
 
-    return StandIn(TENSOR_CORES, product if op.fused else None, unreadable)
+    return StandIn(TENSOR_CORES, product if op.replaceable else None, unreadable)
