@@ -199,12 +199,12 @@ def written(bound: Any, of: Ground) -> str | None:
     from phalanx.cuda.lower.lower import lower
     from phalanx.cuda.module import generate
     from phalanx.runtime.launch.dispatch import debugging
-    from phalanx.runtime.launch.specialise import read_arguments, settled_constants, specialise
+    from phalanx.runtime.launch.specialise import read_arguments, resolved_constants, specialise
 
     kernel = bound.kernel
     arguments, constants = read_arguments(kernel, of.args), kernel.bind_constants(of.constants)
     with debugging(kernel):
-        settled_constants(kernel, arguments, constants)
+        resolved_constants(kernel, arguments, constants)
         generate(lower(specialise(kernel, arguments, constants).prepared, arch_of("sm_90a")))
     return None
 

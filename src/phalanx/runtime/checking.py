@@ -13,7 +13,7 @@ from phalanx.errors import Error, caller_location
 from phalanx.ir.archs import ARCHS, Arch
 from phalanx.ir.core import Function
 from phalanx.runtime.launch.dispatch import BoundLaunch, debugging, function_for, on_host, require_data
-from phalanx.runtime.launch.specialise import normalise_grid, read_arguments, settled_constants, specialise
+from phalanx.runtime.launch.specialise import normalise_grid, read_arguments, resolved_constants, specialise
 from phalanx.runtime.launch.targets import named_arch
 from phalanx.sanitizer.doubts import Doubt
 from phalanx.sanitizer.findings import KINDS, Finding, ends_search, merged
@@ -98,11 +98,11 @@ def check_launch(
         values = kernel.bind_constants(constants)
         arguments = require_data(kernel, read_arguments(kernel, args))
         try:
-            settled = settled_constants(kernel, arguments, values)
+            resolved = resolved_constants(kernel, arguments, values)
         except Error as error:
             report.findings = [finding_of(error)]
             return report
-        grid = normalise_grid(kernel, bound.grid, settled)
+        grid = normalise_grid(kernel, bound.grid, resolved)
         try:
             specialisation = specialise(kernel, arguments, values)
             function = function_for(specialisation, target)

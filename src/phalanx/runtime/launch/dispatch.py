@@ -18,7 +18,7 @@ from phalanx.runtime.launch.specialise import (
     constants_key,
     normalise_grid,
     read_arguments,
-    settled_constants,
+    resolved_constants,
     specialise,
 )
 from phalanx.runtime.launch.targets import require_target, split_target
@@ -104,7 +104,7 @@ class BoundLaunch:
             named, arch = split_target(kernel, given)
             constants = kernel.bind_constants(named)
             arguments = read_arguments(kernel, args)
-            grid = normalise_grid(kernel, self.grid, settled_constants(kernel, arguments, constants))
+            grid = normalise_grid(kernel, self.grid, resolved_constants(kernel, arguments, constants))
             ordinal = device_of(kernel, arguments)
             specialisation = specialise(kernel, arguments, constants)
             present = [a for a in arguments if a.type is not None]
@@ -300,6 +300,6 @@ def compile(
     with debugging(kernel):
         bound_constants = kernel.bind_constants(constants)
         arguments = read_arguments(kernel, args)
-        normalise_grid(kernel, bound.grid, settled_constants(kernel, arguments, bound_constants))
+        normalise_grid(kernel, bound.grid, resolved_constants(kernel, arguments, bound_constants))
         specialisation = specialise(kernel, arguments, bound_constants)
         return compiled_for(specialisation, arch, wants_watchdog(kernel) if watchdog is None else watchdog)

@@ -163,17 +163,17 @@ def specialise(kernel: Kernel, arguments: list[Argument], constants: dict[str, A
         ) from None
     if found is None or not found.is_current:
         if has_auto(constants):
-            settled = resolve_auto(kernel, types, constants)
-            reading = read_kernel(kernel, types, settled.constants)
-            function = replace(reading.function, notes=(*reading.function.notes, settled.note))
-            found = Specialisation(kernel, settled.constants, replace(reading, function=function))
+            resolved = resolve_auto(kernel, types, constants)
+            reading = read_kernel(kernel, types, resolved.constants)
+            function = replace(reading.function, notes=(*reading.function.notes, resolved.note))
+            found = Specialisation(kernel, resolved.constants, replace(reading, function=function))
         else:
             found = Specialisation(kernel, constants, read_kernel(kernel, types, constants))
         memory[key] = found
     return found
 
 
-def settled_constants(kernel: Kernel, arguments: list[Argument], constants: dict[str, Any]) -> dict[str, Any]:
+def resolved_constants(kernel: Kernel, arguments: list[Argument], constants: dict[str, Any]) -> dict[str, Any]:
     """The constants, with what `px.auto` stands for: what a grid may be a function of."""
     return specialise(kernel, arguments, constants).constants if has_auto(constants) else constants
 
@@ -251,5 +251,5 @@ def normalise_grid(kernel: Kernel, grid: Any, constants: dict[str, Any]) -> tupl
 
 
 __all__ = [
-    "Argument", "Spec", "Specialisation", "normalise_grid", "read_arguments", "settled_constants", "spec", "specialise",
+    "Argument", "Spec", "Specialisation", "normalise_grid", "read_arguments", "resolved_constants", "spec", "specialise",
 ]
