@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from phalanx.ir.archs import WARPGROUP
+from phalanx.ir.ops.wgmma import ROWS
 from phalanx.layouts.bits import is_power_of_two, log2, next_power_of_two
 from phalanx.layouts.linear import LinearLayout
 from phalanx.layouts.registers import RegisterLayout, padded
-
-WARPGROUP = 4  # warps
-WGMMA_ROWS = 64
-
 
 FRAGMENT_LANES = ((0, 2), (0, 4), (1, 0), (2, 0), (4, 0))
 """What the lanes of a warp hold of an accumulator: two neighbours of row lane / 4."""
@@ -37,27 +35,27 @@ def wgmma_accumulator(m: int, n: int, warps: int, along: str = "m") -> RegisterL
         return _wgmma_columns(m, n, warps)
     if warps % WARPGROUP:
         raise ValueError(f"wgmma runs on whole warpgroups of 4 warps, not on {warps} warps")
-    if m % WGMMA_ROWS or m <= 0:
+    if m % ROWS or m <= 0:
         raise ValueError(f"a wgmma accumulator has a multiple of 64 rows, not {m}")
     if n % 8 or not 8 <= n <= 256:
         raise ValueError(f"wgmma needs N in 8..256, a multiple of 8, not {n}")
-    groups, tiles = warps // WARPGROUP, m // WGMMA_ROWS
+    groups, tiles = warps // WARPGROUP, m // ROWS
     if tiles % groups or (tiles != groups and not is_power_of_two(groups)):
         raise ValueError(f"{m} rows can't be spread evenly over {groups} warpgroups in steps of 64")
     shape = (m, n)
     rows, columns = padded(shape)
     group_bits = log2(next_power_of_two(groups))
-    tile_bits = log2(rows // WGMMA_ROWS)
+    tile_bits = log2(rows // ROWS)
     linear = LinearLayout.make(
         {
             "register": [
                 (0, 1),
                 (8, 0),
                 *((0, 8 << b) for b in range(log2(columns // 8))),
-                *((WGMMA_ROWS << b, 0) for b in range(group_bits, tile_bits)),
+                *((ROWS << b, 0) for b in range(group_bits, tile_bits)),
             ],
             "lane": [(0, 2), (0, 4), (1, 0), (2, 0), (4, 0)],
-            "warp": [(16, 0), (32, 0), *((WGMMA_ROWS << b, 0) for b in range(group_bits))],
+            "warp": [(16, 0), (32, 0), *((ROWS << b, 0) for b in range(group_bits))],
         },
         (rows, columns),
     )

@@ -5,13 +5,14 @@ from __future__ import annotations
 from functools import lru_cache
 
 from phalanx.frozen import frozen
+from phalanx.ir.archs import WARPGROUP
+from phalanx.ir.ops.wgmma import ROWS, STEP_BYTES
 from phalanx.layouts.bits import log2, next_power_of_two
-from phalanx.layouts.fragments import WARPGROUP, WGMMA_ROWS, wgmma_accumulator
+from phalanx.layouts.fragments import wgmma_accumulator
 from phalanx.layouts.linear import LinearLayout
 from phalanx.layouts.registers import RegisterLayout, padded
 from phalanx.layouts.shared import CHUNK, SharedLayout
 
-STEP_BYTES = 32  # of K per instruction, whatever the type
 ATOM_ROWS = 8  # rows after which a swizzle pattern repeats
 SWIZZLE_CODES = {128: 1, 64: 2, 32: 3}
 NO_OFFSET = 1  # a field that the hardware ignores for this layout, in units of 16 bytes
@@ -35,7 +36,7 @@ def wgmma_operand(m: int, k: int, warps: int, itemsize: int, along: str = "m") -
     rows = dict(wgmma_accumulator(m, 8, WARPGROUP if along == "n" else warps).linear.bases)
     copies = log2(next_power_of_two(groups)) if along == "n" else 0
     packed = log2(4 // itemsize)
-    row_images = [image for image in rows["register"] if image[0] >= WGMMA_ROWS]
+    row_images = [image for image in rows["register"] if image[0] >= ROWS]
     columns = padded((m, k))[1]
     registers = [(0, 1 << b) for b in range(packed)] + [(8, 0)]
     registers += [(0, 1 << b) for b in range(packed + 2, log2(columns))]
@@ -129,4 +130,4 @@ def shared_operand(layout: SharedLayout, transposed: bool) -> Operand:
     return Operand(layout.swizzle, leading, stride, transposed, layout, STEP_BYTES // item)
 
 
-__all__ = ["Operand", "WARPGROUP", "WGMMA_ROWS", "shared_operand", "wgmma_accumulator", "wgmma_operand"]
+__all__ = ["Operand", "shared_operand", "wgmma_accumulator", "wgmma_operand"]

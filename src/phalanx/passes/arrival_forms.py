@@ -10,8 +10,6 @@ from phalanx.ir.core import Function, Op, rewrite
 from phalanx.ir.effects import Life
 from phalanx.ir.views import BarrierArray
 
-WARPGROUP = 4  # warps
-
 
 def choose_forms(function: Function, groups: Mapping[Op, int], elected: Container[Op]) -> Function:
     """The kernel in which the arrives of `groups` are made by one thread of each of so many warpgroups.

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from phalanx.errors import Error
-from phalanx.ir.archs import entry_registers
+from phalanx.ir.archs import WARPGROUP, entry_registers
 from phalanx.ir.core import Block, Function, Op
 from phalanx.ir.effects import Span
 from phalanx.ir.ops.control import Break, Continue, For, If, Leave, Role, Roles, Scope, While
 from phalanx.ir.values import Label, constant_of
 
-WARPGROUP = 4
 FEWEST_REGISTERS, MOST_REGISTERS = 24, 256
 """The range of setmaxnreg, in steps of 8."""
 

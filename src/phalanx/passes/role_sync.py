@@ -30,11 +30,12 @@ from phalanx.analysis.flow import Cycle, OpWalk, Outcome
 from phalanx.analysis.offsets import Loop, Offsets
 from phalanx.analysis.regions import Region, may_overlap, region_name
 from phalanx.frozen import frozen
+from phalanx.ir.archs import WARPGROUP
 from phalanx.ir.core import Block, Function, Op, map_blocks
 from phalanx.ir.effects import Access, Effects, Executor, Group, GroupAction, Mode, When
 from phalanx.ir.location import NOWHERE
 from phalanx.ir.ops.control import For, Roles, Sync, While
-from phalanx.passes.arrival_forms import WARPGROUP, choose_forms
+from phalanx.passes.arrival_forms import choose_forms
 from phalanx.passes.role_rules import trip_count
 
 

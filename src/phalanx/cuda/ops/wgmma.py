@@ -18,6 +18,7 @@ from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.facts import facts_of
 from phalanx.cuda.tiles.wgmma_operands import first_column, is_transposed, operand_problem
 from phalanx.errors import Error
+from phalanx.ir.archs import WARPGROUP
 from phalanx.ir.core import Op
 from phalanx.ir.ops.control import Assign, ReadVar
 from phalanx.ir.ops.wgmma import ROWS, STEP_BYTES, Wgmma, WgmmaCommit, WgmmaFence, WgmmaWait
@@ -25,7 +26,6 @@ from phalanx.ir.values import Value, constant_of
 from phalanx.ir.views import SharedView
 from phalanx.layouts.mma import Operand, shared_operand, wgmma_accumulator
 
-WARPGROUP = 4
 NAMES = {
     "bf16": "bf16", "f16": "f16", "f32": "tf32", "f8e4m3": "e4m3", "f8e5m2": "e5m2", "i8": "s8", "u8": "u8",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from phalanx.frozen import frozen
+from phalanx.ir.archs import WARPGROUP
 from phalanx.ir.ops.tile import Empty
 from phalanx.ir.ops.wgmma import ACCUMULATORS, ROWS, STEP_BYTES, Wgmma, WgmmaCommit, WgmmaWait
 from phalanx.ir.types import BOOL, DType, TileType
@@ -15,7 +16,6 @@ from phalanx.language.operators import dtype_of, is_tile, shape_of
 from phalanx.language.ops.tma_operands import refuse_rows_by_index
 from phalanx.language.values import ViewValue
 
-WARPGROUP = 4
 MAX_N = 256
 MAX_GROUPS = 7
 
