@@ -21,7 +21,7 @@ from phalanx.errors import Error
 from phalanx.frozen import frozen
 from phalanx.ir.archs import arch_of
 from phalanx.ir.core import values_in
-from phalanx.ir.effects import Access, Effects, Mode
+from phalanx.ir.effects import Access, Effects, Mode, Span
 from phalanx.ir.memory import unit_of_region
 from phalanx.ir.ops.memory import Load
 from phalanx.ir.printer import text
@@ -206,7 +206,7 @@ def test_shared_memory_alone_is_counted_as_shared() -> None:
 # --- scopes ---------------------------------------------------------------------------------------------------------
 
 
-def scopes_of(*, peer: bool) -> list[str]:
+def scopes_of(*, peer: bool) -> list[Span]:
     """The scopes of the arrive and the wait that follow a store into toy memory, this CTA's or a peer's."""
     held, done = ToyBuffer("held", (8,), f32), BarrierArray("done", 1)
     view = box(held, cta=Const(1) if peer else None)
@@ -215,8 +215,8 @@ def scopes_of(*, peer: bool) -> list[str]:
 
 
 def test_a_store_into_a_peers_memory_of_any_space_is_released_and_acquired() -> None:
-    assert scopes_of(peer=True) == ["cluster", "cluster"]
-    assert scopes_of(peer=False) == ["cta", "cta"]
+    assert scopes_of(peer=True) == [Span.CLUSTER] * 2
+    assert scopes_of(peer=False) == [Span.CTA] * 2
 
 
 def test_a_load_of_a_peers_memory_counts_too() -> None:
@@ -225,7 +225,7 @@ def test_a_load_of_a_peers_memory_counts_too() -> None:
     function = kernel(
         store(box(held)), arrive(done, ctas=0b11), wait(done), load, buffers=(held,), barriers=(done,), cluster=2
     )
-    assert {op.scope for op in choose_scopes(function).walk() if hasattr(op, "scope")} == {"cluster"}
+    assert {op.scope for op in choose_scopes(function).walk() if hasattr(op, "scope")} == {Span.CLUSTER}
 
 
 # --- the simulator and the checks -----------------------------------------------------------------------------------

@@ -144,7 +144,7 @@ def changed_fields(op: Op, effects: fx.Effects) -> Iterator[Change]:
         yield f"{op.mnemonic}: relaxed", [replace(op, relaxed=True)]
     signals: list[Any] = [*effects.arrivals, *effects.waits]
     if any(signal.scope is fx.Span.CLUSTER for signal in signals):
-        yield f"{op.mnemonic}: of CTA scope", [replace(op, scope=fx.Span.CTA.value)]
+        yield f"{op.mnemonic}: of CTA scope", [replace(op, scope=fx.Span.CTA)]
 
 
 def changed_stages(op: Op, sizes: set[int]) -> Iterator[Change]:

@@ -6,7 +6,7 @@ import phalanx as px
 from front import array, prepared
 from phalanx.ir.core import Function
 from phalanx.ir.ops.control import Role, Roles, Sync
-from phalanx.ir.ops.mbarrier import Arrive, BarrierInit
+from phalanx.ir.ops.mbarrier import Arrive, BarrierInit, Form
 from phalanx.ir.ops.wgmma import Wgmma, WgmmaFence
 from phalanx.ir.types import bf16
 
@@ -65,7 +65,7 @@ def factors(function: Function) -> dict[str, int]:
 def test_two_warpgroups_arrive_without_a_barrier() -> None:
     function = prepared(ring, TYPES)
     (arrive,) = only(function, Arrive)
-    assert (arrive.form, arrive.factor) == ("per_warpgroup", 2)
+    assert (arrive.form, arrive.factor) == (Form.PER_WARPGROUP, 2)
     assert factors(function) == {"full": 1, "empty": 2}
     assert syncs(roles(function)[1]) == []
     counts = {op.barrier.name: op.counts for op in only(function, BarrierInit)}
@@ -75,19 +75,19 @@ def test_two_warpgroups_arrive_without_a_barrier() -> None:
 def test_one_warpgroup_needs_no_factor() -> None:
     function = prepared(ring, TYPES, COUNT=4, M=64)
     (arrive,) = only(function, Arrive)
-    assert (arrive.form, arrive.factor) == ("elected", 1)
+    assert (arrive.form, arrive.factor) == (Form.ELECTED, 1)
     assert syncs(roles(function)[1]) == []
 
 
 def test_an_arrive_in_several_ctas_is_spread_over_lanes() -> None:
     (arrive,) = only(prepared(ring, TYPES, CTAS=2), Arrive)
-    assert arrive.spread and arrive.form == "per_warpgroup"
+    assert arrive.spread and arrive.form == Form.PER_WARPGROUP
 
 
 def test_a_plain_read_before_the_arrive_needs_the_barrier() -> None:
     function = prepared(ring, TYPES, EXTRA=True)
     (arrive,) = only(function, Arrive)
-    assert (arrive.form, arrive.factor) == ("elected", 1)
+    assert (arrive.form, arrive.factor) == (Form.ELECTED, 1)
     assert len(syncs(roles(function)[1])) == 1
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
+from enum import Enum
 from typing import Any
 
 from phalanx.ir.core import Block, Function, Note, Op
@@ -239,6 +240,8 @@ class _Printer:
                 return '"' + item.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
             case DType():
                 return item.name
+            case Enum():
+                return self._item(item.value)
             case tuple() if len(item) > 1 and isinstance(item[0], tuple):
                 rows = [self._item(row) for row in item]  # one row per rank: once, where all ranks are alike
                 return rows[0] if len(set(rows)) == 1 else " | ".join(rows)

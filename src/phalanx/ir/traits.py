@@ -12,7 +12,9 @@ from phalanx.ir.values import Value
 
 if TYPE_CHECKING:
     from phalanx.ir.core import Op
+    from phalanx.ir.effects import Span
     from phalanx.ir.ops.cluster import Collective, Exchange
+    from phalanx.ir.ops.mbarrier import Form
 
 
 @frozen
@@ -63,7 +65,11 @@ class Traits:
         """The same instruction with its arrival in the CTAs of a mask. Only asked of one that gives a stage back."""
         raise NotImplementedError
 
-    def in_form(self, form: str, factor: int, spread: bool) -> Op | None:
+    def at_scope(self, scope: Span) -> Op:
+        """The same signal with memory ordered among the threads of `scope`. Only asked of one whose effects have a scope."""
+        raise NotImplementedError(f"{type(self).__name__} signals a barrier and says nothing of another scope")
+
+    def in_form(self, form: Form, factor: int, spread: bool) -> Op | None:
         """The same arrival, issued in that form; itself if it is so already, None where there is no choice.
 
         `form`, `factor` and `spread` are those of `mbarrier.Arrive`.

@@ -8,6 +8,7 @@ from math import lcm
 
 from phalanx.ir.core import Function, Op, rewrite
 from phalanx.ir.effects import Life
+from phalanx.ir.ops.mbarrier import Form
 from phalanx.ir.views import BarrierArray
 
 
@@ -32,7 +33,7 @@ def choose_forms(function: Function, groups: Mapping[Op, int], elected: Containe
                 counted = op.counting(factors[life.barrier])
                 return None if counted is None or counted is op else [counted]
         for arrival in effects.arrivals:
-            form = "per_warpgroup" if op in groups else "elected"
+            form = Form.PER_WARPGROUP if op in groups else Form.ELECTED
             spread = arrival.mask is not None and op not in elected
             issued = op.in_form(form, factors.get(arrival.barrier.barrier, 1), spread)
             return None if issued is None or issued is op else [issued]

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from phalanx.analysis.flow import OpWalk, Outcome
 from phalanx.ir.core import Function, Op, rewrite
-from phalanx.ir.effects import Access, Effects, Mode, Proxy, Span, When
+from phalanx.ir.effects import Access, Arrival, Effects, Mode, Proxy, Span, When
 from phalanx.ir.memory import unit_of_region
 from phalanx.ir.ops.control import Roles
 from phalanx.ir.views import BarrierArray
@@ -33,11 +33,11 @@ def choose_scopes(function: Function) -> Function:
 
     def visit(op: Op) -> list[Op] | None:
         effects = op.effects()
-        signals = [arrival.barrier.barrier for arrival in effects.arrivals if arrival.mask is not None]
+        signals = [arrival.barrier.barrier for arrival in effects.arrivals if _releases_to_peers(arrival)]
         signals += [wait.barrier.barrier for wait in effects.waits]
         if not any(array in reach.found for array in signals):
             return None
-        return [replace(op, scope=Span.CLUSTER.value)]  # type: ignore[call-arg]
+        return [op.at_scope(Span.CLUSTER)]
 
     return replace(function, body=rewrite(function.body, visit)) if reach.found else function
 
@@ -61,7 +61,7 @@ class _Reach(OpWalk[bool]):
         """The answer after an instruction; notes the barriers that it signals in other CTAs."""
         effects = self.effects[node]
         if state:
-            self.found.update(arrival.barrier.barrier for arrival in effects.arrivals if arrival.mask is not None)
+            self.found.update(arrival.barrier.barrier for arrival in effects.arrivals if _releases_to_peers(arrival))
         if any(m.span is Span.CLUSTER and m.arrives and m.waits and m.releases for m in effects.rendezvous):
             return False  # everybody has seen them
         return state or node in self.sharing
@@ -73,6 +73,11 @@ class _Reach(OpWalk[bool]):
         for region in roles.regions:
             outcome.absorb(self.run(region.body, state or any(writer is not region for writer in writers)))
         return outcome
+
+
+def _releases_to_peers(arrival: Arrival) -> bool:
+    """It goes to other CTAs and hands on what its agent stored; what an engine signals is the end of its own work alone."""
+    return arrival.mask is not None and arrival.after is None
 
 
 def _sharing_stores(effects: Mapping[Op, Effects]) -> set[Op]:

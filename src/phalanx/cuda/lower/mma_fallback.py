@@ -16,6 +16,7 @@ from phalanx.ir.archs import Arch
 from phalanx.ir.core import Block, Function, Note, Op, map_blocks, rewrite, substitute
 from phalanx.ir.effects import GroupAction
 from phalanx.ir.engines import Engine
+from phalanx.ir.ops.mbarrier import Form
 from phalanx.ir.values import Value
 from phalanx.ir.views import SharedBuffer
 from phalanx.layouts.shared import SharedLayout
@@ -131,7 +132,7 @@ def _plain_arrivals(function: Function) -> Function:
     """Arrives by one elected thread again: what only the wait of a `wgmma` allowed is decided anew."""
 
     def visit(op: Op) -> list[Op] | None:
-        plain = op.in_form("elected", 1, False) or op.counting(1)
+        plain = op.in_form(Form.ELECTED, 1, False) or op.counting(1)
         return None if plain is None or plain is op else [plain]
 
     return dataclasses.replace(function, body=rewrite(function.body, visit))

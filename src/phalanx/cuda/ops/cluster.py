@@ -12,6 +12,7 @@ from phalanx.cuda.text.by_rank import rank_of_cta
 from phalanx.cuda.text.prelude import instruction, special_register
 from phalanx.cuda.text.registry import emits, never_emits
 from phalanx.cuda.text.writer import Writer
+from phalanx.ir.effects import Span
 from phalanx.ir.ops.cluster import (
     ClusterAgree,
     ClusterArrive,
@@ -104,7 +105,7 @@ def emit_copy(w: Writer, op: ClusterCopy) -> None:
     """Writes a push into a peer's shared memory, on the path that was chosen for it."""
     from phalanx.cuda.exchanges.push import emit_push
 
-    scope = "" if op.scope == "cta" else f".release.{op.scope}"
+    scope = "" if op.scope is Span.CTA else f".release.{op.scope.value}"
     emit_push(w, op, arrive_expect_tx("cluster", scope))
 
 

@@ -22,6 +22,7 @@ from phalanx.cuda.text.prelude import (
 from phalanx.cuda.text.registry import emits, never_emits
 from phalanx.cuda.text.writer import Writer
 from phalanx.ir.core import Op
+from phalanx.ir.effects import Span
 from phalanx.ir.ops.mbarrier import (
     Arrive,
     ArriveExpectTx,
@@ -29,6 +30,7 @@ from phalanx.ir.ops.mbarrier import (
     BarrierInvalidate,
     ExpectTx,
     FenceBarrierInit,
+    Form,
     TestWait,
     Transaction,
     Wait,
@@ -47,13 +49,13 @@ def release(op: Arrive | ArriveExpectTx | ExpectTx) -> str:
     if isinstance(op, ExpectTx):
         return ".relaxed.cta" if op.ctas is None else ".relaxed.cluster"
     if op.relaxed:
-        return f".relaxed.{op.scope}"
-    return "" if op.scope == "cta" else f".release.{op.scope}"
+        return f".relaxed.{op.scope.value}"
+    return "" if op.scope is Span.CTA else f".release.{op.scope.value}"
 
 
 def acquire(w: Writer, op: Wait | TestWait) -> str:
     """The qualifiers of a wait: "" is an acquire at CTA scope. What a peer credits after ordinary stores needs more."""
-    return ".acquire.cluster" if op.scope == "cluster" or op.bar.barrier in w.plan.credited else ""
+    return ".acquire.cluster" if op.scope is Span.CLUSTER or op.bar.barrier in w.plan.credited else ""
 
 
 def init() -> Helper:
@@ -159,7 +161,7 @@ def emit_fence(w: Writer, op: FenceBarrierInit) -> None:
 @emits(Arrive)
 def emit_arrive(w: Writer, op: Arrive) -> None:
     """By the elected thread, or by one of each warpgroup; they share the barrier's factor."""
-    by_group = op.form == "per_warpgroup"
+    by_group = op.form is Form.PER_WARPGROUP
     share = op.factor // (w.agent.warps // 4) if by_group else op.factor
     constant = constant_of(op.count)
     text = bare(w.name(op.count)) if share == 1 else f"{share} * {w.name(op.count)}"

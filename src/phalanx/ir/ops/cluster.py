@@ -109,7 +109,7 @@ class ClusterCopy(Op):
     ctas: Value = operand()
     arm: bool = attribute(default=False)
     how: str = attribute(default="")
-    scope: str = attribute(default="cta")
+    scope: Span = attribute(default=Span.CTA)
     nbytes: Value | None = operand(default=None)
 
     def effects(self) -> Effects:
@@ -125,10 +125,14 @@ class ClusterCopy(Op):
                 Access(Mode.WRITE, self.dst, Proxy.ASYNC, When.BARRIER, use=Use.COPY, engine=COPY_ENGINE),
             ),
             expects=(Expect(self.bar, self.nbytes or Const(self.dst.nbytes), self.ctas),) * self.arm,
-            arrivals=(Arrival(self.bar, Const(1), self.ctas, Span(self.scope)),) * self.arm,
+            arrivals=(Arrival(self.bar, Const(1), self.ctas, self.scope),) * self.arm,
             completes=(Complete(self.bar, nbytes, self.ctas),),
             executor=Executor.ONE,
         )
+
+    def at_scope(self, scope: Span) -> Op:
+        """The same with memory ordered among the threads of `scope`."""
+        return dataclasses.replace(self, scope=scope)
 
 
 @frozen(eq=False, repr=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from enum import Enum
 from typing import ClassVar
 
 from phalanx.frozen import frozen
@@ -27,6 +28,13 @@ MAX_COUNT = 2**20 - 1
 """Largest arrival count, and largest number of outstanding bytes, of one phase."""
 MAX_BARRIERS = max(arch.shared_limit for arch in ARCHS.values()) // 8
 """As many fill the shared memory of a CTA."""
+
+
+class Form(Enum):
+    """Which threads of an agent make an arrival: one elected thread, or one thread of each warpgroup."""
+
+    ELECTED = "elected"
+    PER_WARPGROUP = "per_warpgroup"
 
 
 @frozen(eq=False, repr=False)
@@ -92,24 +100,28 @@ class Arrive(Op):
     bar: BarrierRef = operand()
     count: Value = operand()
     ctas: Value | None = operand(default=None)
-    form: str = attribute(default="elected")
+    form: Form = attribute(default=Form.ELECTED)
     factor: int = attribute(default=1)
     spread: bool = attribute(default=False)
     releases: BarrierArray | None = storage(default=None)
-    scope: str = attribute(default="cta")
+    scope: Span = attribute(default=Span.CTA)
     relaxed: bool = attribute(default=False)
 
     def effects(self) -> Effects:
-        arrival = Arrival(self.bar, self.count, self.ctas, Span(self.scope), not self.relaxed, self.releases, divisible=True)
+        arrival = Arrival(self.bar, self.count, self.ctas, self.scope, not self.relaxed, self.releases, divisible=True)
         return Effects(arrivals=(arrival,), executor=Executor.ONE)
 
     def in_ctas(self, ctas: Value) -> Op:
         return dataclasses.replace(self, ctas=ctas)
 
-    def in_form(self, form: str, factor: int, spread: bool) -> Op:
+    def in_form(self, form: Form, factor: int, spread: bool) -> Op:
         if (form, factor, spread) == (self.form, self.factor, self.spread):
             return self
         return dataclasses.replace(self, form=form, factor=factor, spread=spread)
+
+    def at_scope(self, scope: Span) -> Op:
+        """The same with memory ordered among the threads of `scope`."""
+        return dataclasses.replace(self, scope=scope)
 
 
 @frozen(eq=False, repr=False)
@@ -138,15 +150,19 @@ class ArriveExpectTx(Op):
     bar: BarrierRef = operand()
     nbytes: Value = operand()
     ctas: Value | None = operand(default=None)
-    scope: str = attribute(default="cta")
+    scope: Span = attribute(default=Span.CTA)
     relaxed: bool = attribute(default=False)
 
     def effects(self) -> Effects:
         return Effects(
             expects=(Expect(self.bar, self.nbytes, self.ctas),),
-            arrivals=(Arrival(self.bar, Const(1), self.ctas, Span(self.scope), not self.relaxed),),
+            arrivals=(Arrival(self.bar, Const(1), self.ctas, self.scope, not self.relaxed),),
             executor=Executor.ONE,
         )
+
+    def at_scope(self, scope: Span) -> Op:
+        """The same with memory ordered among the threads of `scope`."""
+        return dataclasses.replace(self, scope=scope)
 
 
 @frozen(eq=False, repr=False)
@@ -167,10 +183,14 @@ class Wait(Op):
     method: ClassVar[str] = "wait"
     bar: BarrierRef = operand()
     parity: Value = operand()
-    scope: str = attribute(default="cta")
+    scope: Span = attribute(default=Span.CTA)
 
     def effects(self) -> Effects:
-        return Effects(waits=(BarrierWait(self.bar, self.parity, scope=Span(self.scope)),))
+        return Effects(waits=(BarrierWait(self.bar, self.parity, scope=self.scope),))
+
+    def at_scope(self, scope: Span) -> Op:
+        """The same with memory ordered among the threads of `scope`."""
+        return dataclasses.replace(self, scope=scope)
 
 
 @frozen(eq=False, repr=False)
@@ -182,7 +202,11 @@ class TestWait(Op):
     bar: BarrierRef = operand()
     parity: Value = operand()
     result: Value = defined()
-    scope: str = attribute(default="cta")
+    scope: Span = attribute(default=Span.CTA)
 
     def effects(self) -> Effects:
-        return Effects(waits=(BarrierWait(self.bar, self.parity, False, Span(self.scope)),))
+        return Effects(waits=(BarrierWait(self.bar, self.parity, False, self.scope),))
+
+    def at_scope(self, scope: Span) -> Op:
+        """The same with memory ordered among the threads of `scope`."""
+        return dataclasses.replace(self, scope=scope)
