@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import field
-from typing import Any
+from typing import Any, NoReturn
 
 from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
@@ -21,7 +21,7 @@ MAX_CTAS_PER_SM = 32
 MAX_WARPS_PER_SM = 64
 
 
-def func(fn: Callable[..., Any]) -> InlinedFunction:
+def func(fn: Callable[..., object]) -> InlinedFunction:
     """A helper that is inlined where kernels call it; recursion is refused.
 
     Decorates a function. Any agent; any GPU; no PTX. Outside kernels it is the plain Python function. Example::
@@ -44,17 +44,17 @@ def func(fn: Callable[..., Any]) -> InlinedFunction:
 class Kernel:
     """A kernel: `kernel[grid](arguments..., CONSTANT=...)` launches it."""
 
-    fn: Callable[..., Any]
-    warps: Any
-    cluster: Any
+    fn: Callable[..., object]
+    warps: object
+    cluster: object
     exit_sync: bool
     watchdog: bool | None
     parameters: tuple[str, ...]
-    constants: dict[str, Any]
+    constants: dict[str, object]
     required: tuple[str, ...]
-    ctas_per_sm: Any = 1
+    ctas_per_sm: object = 1
     pdl: bool = False
-    bound: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
+    bound: dict[object, Any] = field(default_factory=dict, init=False, repr=False)
     """What `kernel[grid]` gave, by grid: grids that are integers, or tuples of them."""
     memory: Any = field(default=None, init=False, repr=False)
     """What the runtime keeps of the kernel's launches; nobody else looks into it."""
@@ -74,7 +74,7 @@ class Kernel:
         """Where its `def` is, for messages about the kernel as a whole."""
         return self.source.locate(self.source.node)
 
-    def __getitem__(self, grid: Any) -> Any:
+    def __getitem__(self, grid: object) -> Any:
         found = self.bound.get(grid) if type(grid) is int else None
         if type(grid) is tuple and _are_ints(grid):  # (1.0,) and (True,) are equal to (1,), but no grids
             found = self.bound.get(grid)
@@ -84,18 +84,18 @@ class Kernel:
                 self.bound[grid] = found
         return found
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> NoReturn:
         raise Error(
             f"kernel '{self.name}' was called without a grid",
             location=self.location,
             remedy=f"write {self.name}[grid](...); a grid counts CTAs: an int, a tuple, or a function of the constants",
         )
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """By module and name, as functions are: another process imports it."""
         return by_name(self, self.fn)
 
-    def bind_constants(self, given: dict[str, Any]) -> dict[str, Any]:
+    def bind_constants(self, given: dict[str, object]) -> dict[str, object]:
         """All constants: defaults overridden by `given`."""
         for name in given:
             if name not in self.constants and name not in self.required:
@@ -116,7 +116,7 @@ class Kernel:
         return {**self.constants, **given}
 
 
-Binder = Callable[[Kernel, Any], Any]
+Binder = Callable[[Kernel, object], Any]
 _binders: list[Binder] = []
 
 
@@ -129,18 +129,18 @@ def bind_with(binder: Binder) -> None:
     _binders.append(binder)
 
 
-def _are_ints(items: tuple[Any, ...]) -> bool:
+def _are_ints(items: tuple[object, ...]) -> bool:
     return all(type(item) is int for item in items)
 
 
 def kernel(
-    fn: Callable[..., Any] | None = None,
+    fn: Callable[..., object] | None = None,
     *,
-    warps: Any = 4,
-    cluster: Any = 1,
+    warps: object = 4,
+    cluster: object = 1,
     exit_sync: bool = True,
     watchdog: bool | None = None,
-    ctas_per_sm: Any = 1,
+    ctas_per_sm: object = 1,
     pdl: bool = False,
 ) -> Any:
     """Makes a kernel of a Python function: positional parameters are run-time values, keyword-only ones constants.
@@ -157,7 +157,7 @@ def kernel(
             px.store(Y[m:m+BM, n:n+BN], px.load(X[m:m+BM, n:n+BN]) * alpha)
     """
 
-    def wrap(target: Callable[..., Any]) -> Kernel:
+    def wrap(target: Callable[..., object]) -> Kernel:
         if not inspect.isfunction(target):
             raise Error(
                 "@px.kernel decorates a function",
@@ -194,7 +194,7 @@ def kernel(
     return wrap if fn is None else wrap(fn)
 
 
-def call_with_constants(kernel: Kernel, what: str, fn: Callable[..., Any], constants: dict[str, Any]) -> Any:
+def call_with_constants(kernel: Kernel, what: str, fn: Callable[..., object], constants: dict[str, object]) -> object:
     """Calls a user's function with the constants it names (all, for `**kwargs`; a single other name gets the dict)."""
     args, kwargs = constants_for(kernel, what, fn, constants)
     try:
@@ -210,8 +210,8 @@ def call_with_constants(kernel: Kernel, what: str, fn: Callable[..., Any], const
 
 
 def constants_for(
-    kernel: Kernel, what: str, fn: Any, constants: dict[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    kernel: Kernel, what: str, fn: Callable[..., object], constants: dict[str, object]
+) -> tuple[tuple[object, ...], dict[str, object]]:
     """The arguments for a user's function of the constants."""
     if isinstance(fn, Builtin) and fn.host is None:
         raise Error(
@@ -249,7 +249,7 @@ def constants_for(
     return (), {name: constants[name] for name in parameters if name in constants}
 
 
-def resolve_warps(kernel: Kernel, constants: dict[str, Any]) -> int:
+def resolve_warps(kernel: Kernel, constants: dict[str, object]) -> int:
     """How many warps a CTA has, with these constants."""
     value = call_with_constants(kernel, "warps=", kernel.warps, constants) if callable(kernel.warps) else kernel.warps
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MAX_WARPS:
@@ -261,7 +261,7 @@ def resolve_warps(kernel: Kernel, constants: dict[str, Any]) -> int:
     return value
 
 
-def resolve_cluster(kernel: Kernel, constants: dict[str, Any]) -> tuple[int, int, int]:
+def resolve_cluster(kernel: Kernel, constants: dict[str, object]) -> tuple[int, int, int]:
     """The cluster's three sizes in CTAs, with these constants."""
     value = (
         call_with_constants(kernel, "cluster=", kernel.cluster, constants)
@@ -283,7 +283,7 @@ def resolve_cluster(kernel: Kernel, constants: dict[str, Any]) -> tuple[int, int
     return x, y, z
 
 
-def resolve_ctas_per_sm(kernel: Kernel, constants: dict[str, Any], warps: int) -> int:
+def resolve_ctas_per_sm(kernel: Kernel, constants: dict[str, object], warps: int) -> int:
     """How many CTAs of so many warps are to be on an SM at once, with these constants."""
     asked = kernel.ctas_per_sm
     value = call_with_constants(kernel, "ctas_per_sm=", asked, constants) if callable(asked) else asked
