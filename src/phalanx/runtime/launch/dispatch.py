@@ -89,13 +89,16 @@ class BoundLaunch:
             grid = normalise_grid(self.kernel, self.grid, replay.constants)
         elif not is_launchable(grid, replay.cluster):
             return False
-        if replay.none_at:
-            if any(n >= len(args) or args[n] is not None for n in replay.none_at):
-                return False
-            args = tuple(a for n, a in enumerate(args) if n not in replay.none_at)
         if replay.captured and not replay.specialisation.is_current:
             return False
-        return 0 not in grid and replay.launcher.try_launch(grid, args)
+        if 0 in grid:
+            return False
+        if not replay.none_at:
+            return replay.launcher.try_launch(grid, args)
+        for n in replay.none_at:
+            if n >= len(args) or args[n] is not None:
+                return False
+        return replay.launcher.try_launch(grid, [a for n, a in enumerate(args) if n not in replay.none_at])
 
     def launch(self, args: tuple[Any, ...], given: dict[str, Any]) -> None:
         """The whole way: types, specialisation, simulator or GPU."""
