@@ -17,6 +17,7 @@ from phalanx.ir.archs import SHARED_LIMIT
 from phalanx.ir.ops import wgmma
 from phalanx.kernels.products.split_config import MOST_ROWS, choose_split, predicted
 from phalanx.machines.h200 import H200
+from phalanx.machines.model import TileCosts
 from phalanx.runtime.device.devices import Device
 from phalanx.runtime.device.devices import device as default_device
 
@@ -141,27 +142,26 @@ def candidates(problem: Problem) -> Iterator[MatmulConfig]:
                 yield config
 
 
-def cycles(problem: Problem, config: MatmulConfig, device: Device) -> float:
-    """Cycles that the model thinks the product takes when its operands lie in L2.
+def cycles(problem: Problem, config: MatmulConfig, device: Device, costs: TileCosts = H200.tiles) -> float:
+    """Cycles that the model thinks the product takes when its operands lie in L2, on a card with these costs.
 
     They are compared with each other as they are: in microseconds, rounding would decide between tiles that take equally
     long in another way.
     """
-    card = H200.tiles
     (cm, cn), bm, bn = config.cluster, config.bm, config.bn
     tiles, slots = config.tiles(problem), config.clusters(device)
     busy = min(tiles, slots) * cm * cn
     products = bm // wgmma.ROWS * STAGE_ROW_BYTES // wgmma.STEP_BYTES
-    product = max(bn / card.wgmma_columns, (wgmma.ROWS + bn) * wgmma.STEP_BYTES / card.shared_rate)
-    tensor = products * product * (card.single_group_factor if config.groups == 1 else 1.0)
+    product = max(bn / costs.wgmma_columns, (wgmma.ROWS + bn) * wgmma.STEP_BYTES / costs.shared_rate)
+    tensor = products * product * (costs.single_group_factor if config.groups == 1 else 1.0)
     fetched = 0.0
     for share, by_k, size in ((bm / cn, problem.by_k[0], problem.m), (bn / cm, problem.by_k[1], problem.n)):
         pitch = (problem.k if by_k else size) * problem.itemsize
-        fetched += share * STAGE_ROW_BYTES * (card.unaligned_factor if pitch % H200.line_bytes else 1.0)
-    step = card.step + max(tensor, fetched / min(card.l2_rate_alone, card.l2_rate * device.sms / busy))
-    tile = ceil(problem.k * problem.itemsize / STAGE_ROW_BYTES) * step + card.epilogue + bm * bn / card.epilogue_rate
-    tile += card.extra_part * max(0, config.parts - 2)
-    return card.launch + ceil(tiles / slots) * tile
+        fetched += share * STAGE_ROW_BYTES * (costs.unaligned_factor if pitch % H200.line_bytes else 1.0)
+    step = costs.step + max(tensor, fetched / min(costs.l2_rate_alone, costs.l2_rate * device.sms / busy))
+    tile = ceil(problem.k * problem.itemsize / STAGE_ROW_BYTES) * step + costs.epilogue + bm * bn / costs.epilogue_rate
+    tile += costs.extra_part * max(0, config.parts - 2)
+    return costs.launch + ceil(tiles / slots) * tile
 
 
 @lru_cache(maxsize=1024)

@@ -12,6 +12,7 @@ import phalanx as px
 from phalanx.frozen import frozen
 from phalanx.kernels.products.split_ring import ROWS_AT_ONCE
 from phalanx.machines.h200 import H200
+from phalanx.machines.model import SplitCosts
 
 MOST_ROWS = 512
 """Rows of A that the kernel takes, at most."""
@@ -104,14 +105,13 @@ SHARED_BY_CTAS = {ctas: H200.shared_bytes(ctas) for ctas in (1, 2)}
 """Shared memory of a CTA that has an SM to itself, and of one that shares it with another."""
 
 
-def predicted(config: SplitConfig, m: int, n: int, k: int) -> float:
-    """Microseconds of a launch that finds nothing in L2.
+def predicted(config: SplitConfig, m: int, n: int, k: int, costs: SplitCosts = H200.split) -> float:
+    """Microseconds of a launch that finds nothing in L2, on a card with these costs.
 
     The slowest of six streams (weights from HBM to all and to one SM, as many as the rings can hold, operands from L2
     to all SMs and, with rows that are not there, to one, products), times the waves of clusters; then the partial sums
-    from SM to SM, and the signals around them. What it knows of a card is `H200.split`.
+    from SM to SM, and the signals around them.
     """
-    card = H200.split
     across, down = px.cdiv(n, config.bn), px.cdiv(m, config.bm)
     ctas = config.split * px.cdiv(across, config.cn) * config.cn * px.cdiv(down, config.cm) * config.cm
     small = config.bm * config.bn // (64 * config.groups) <= 128  # so few sums that two CTAs have registers for them
@@ -124,16 +124,16 @@ def predicted(config: SplitConfig, m: int, n: int, k: int) -> float:
     readers = px.cdiv(down, config.cm)  # of the same weights
     missing = min(config.bm, readers * config.cm * config.bm - m)  # rows of the last tile
     streams = (
-        2 * n * k * (1 + card.reread_factor * (readers - 1)) / card.hbm / waves,
-        2 * part * config.bn / config.cm * doubled / card.hbm_sm,
-        part / config.bk / config.stages * card.latency,
-        ctas * fetched / card.l2 / waves,
-        2 * part * ((config.bn + config.bm - missing) / card.l2_sm + missing / card.zero_fill) * doubled,
-        2 * config.bm * config.bn * part * doubled / card.tensor * (card.single_group_factor if config.groups == 1 else 1),
+        2 * n * k * (1 + costs.reread_factor * (readers - 1)) / costs.hbm / waves,
+        2 * part * config.bn / config.cm * doubled / costs.hbm_sm,
+        part / config.bk / config.stages * costs.latency,
+        ctas * fetched / costs.l2 / waves,
+        2 * part * ((config.bn + config.bm - missing) / costs.l2_sm + missing / costs.zero_fill) * doubled,
+        2 * config.bm * config.bn * part * doubled / costs.tensor * (costs.single_group_factor if config.groups == 1 else 1),
     )
-    sums = config.inbox_bytes / card.peer + card.signal * (1 + config.reuse) if config.split > 1 else 0.0
-    shared = card.sharing if config.cn * config.cm > 1 else 0.0
-    return card.fixed + waves * max(streams) + (waves - 1) * card.restart + sums + shared
+    sums = config.inbox_bytes / costs.peer + costs.signal * (1 + config.reuse) if config.split > 1 else 0.0
+    shared = costs.sharing if config.cn * config.cm > 1 else 0.0
+    return costs.fixed + waves * max(streams) + (waves - 1) * costs.restart + sums + shared
 
 
 def candidates(m: int, k: int) -> Iterator[SplitConfig]:

@@ -1,0 +1,55 @@
+"""The script that fits a card's constants reads what was recorded, and comes nearer to it."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import phalanx as px
+from phalanx.kernels.products.split_config import SplitConfig
+from phalanx.machines.h200 import H200
+
+SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "fit_h200.py"
+
+
+@pytest.fixture(scope="module")
+def fit() -> Any:
+    spec = importlib.util.spec_from_file_location("fit_h200", SCRIPT)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["fit_h200"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_configurations_are_read_as_they_were_written(fit: Any) -> None:
+    want = SplitConfig(80, 64, 3, 3, bk=128, groups=1, pieces=5, lag=1, reuse=True)
+    assert fit.split_config("80x64 s3 st3 bk128 g1 p5 lag1 reuse") == want
+    assert fit.split_config("64x64 s1 st6 ahead-2 lag1 nohint") == SplitConfig(64, 64, 1, 6, ahead=-2, lag=1, hints=False)
+
+
+def test_recorded_times_are_found_and_predicted(fit: Any) -> None:
+    if not px.device().simulated:
+        pytest.skip("the model asks the device for its clusters")
+    tiles, split = list(fit.tile_samples()), list(fit.split_samples())
+    assert len(tiles) > 150 and len({sample.shape for sample in tiles}) == 4
+    assert len(split) > 300 and len({sample.shape for sample in split}) > 40
+    wide = [abs(each) for each in fit.deviations(split, fit.split_model, H200.split, False)]
+    assert sum(wide) / len(wide) < 0.06  # 4.7%
+
+
+def test_a_fit_comes_nearer(fit: Any) -> None:
+    """Of times that the model gives with other constants; several sets may give nearly the same."""
+    other = replace(H200.split, fixed=4.0, hbm=4.2e6)
+    samples = [sample._replace(us=fit.split_model(sample, other)) for sample in list(fit.split_samples())[::8]]
+    found = fit.fitted(samples, fit.split_model, H200.split, False, 1)
+    before, after = (
+        sum(map(abs, fit.deviations(samples, fit.split_model, costs, False))) for costs in (H200.split, found)
+    )
+    assert after < before / 5
+    assert fit.regret(samples, fit.split_model, other) == 0
