@@ -25,7 +25,7 @@ from phalanx.language.ops.tma_operands import shared_side
 from phalanx.markers import attribute, operand
 from phalanx.sim.agents import Agent
 from phalanx.sim.engines import give, signal_when_done
-from phalanx.sim.places import SharedPlace, ranks_of
+from phalanx.sim.places import BufferPlace, ranks_of
 from phalanx.sim.registry import meaning
 
 _WORDS = {"name": "mover", "work": "move", "commit": "commit(bar)", "wait": "bar.wait({n})", "wait_reads": "bar.wait({n})",
@@ -69,7 +69,7 @@ class MoveCommit(Op):
 def run_move(op: Move, agent: Agent) -> Callable[..., None]:
     engine = ENGINES[op.engine]
 
-    def run(src: SharedPlace, dst: SharedPlace) -> None:
+    def run(src: BufferPlace, dst: BufferPlace) -> None:
         give(agent, op, engine, lambda: np.copyto(dst.array, src.array))
 
     return run

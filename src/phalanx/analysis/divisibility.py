@@ -30,6 +30,7 @@ class Divisibility:
         self._known = known
 
     def divisor(self, value: Value) -> int:
+        """The largest power of two that the value is known to be a multiple of."""
         if isinstance(value, Const):
             return power_of_two(int(value.value))
         return self._known.get(value, 1)

@@ -61,10 +61,12 @@ def fold_binary(fn: str, a: int, b: int, dtype: DType) -> int | bool | None:
 
 
 def fold_compare(fn: str, a: int, b: int) -> bool:
+    """The truth of a comparison of two numbers."""
     return _COMPARE[fn](a, b)
 
 
 def fold_unary(fn: str, x: int, dtype: DType) -> int | bool | None:
+    """A function of one number, wrapped to its type; None where it is not folded."""
     if fn == "not":
         return not x if dtype.kind == "bool" else None
     if fn == "neg":

@@ -21,12 +21,14 @@ class Linear:
     terms: tuple[tuple[Value, int], ...] = ()
 
     def plus(self, other: Linear, sign: int = 1) -> Linear:
+        """The sum of two such forms."""
         total = dict(self.terms)
         for value, factor in other.terms:
             total[value] = total.get(value, 0) + sign * factor
         return Linear(self.constant + sign * other.constant, tuple((v, f) for v, f in total.items() if f))
 
     def times(self, factor: int) -> Linear:
+        """The form, multiplied by a number."""
         return Linear(self.constant * factor, tuple((v, f * factor) for v, f in self.terms if factor))
 
 
@@ -40,6 +42,7 @@ class Offsets:
 
     @classmethod
     def of(cls, function: Function) -> Offsets:
+        """What the starts of a function's regions are, as sums of products."""
         offsets = cls()
         offsets._collect(function.body, frozenset())
         return offsets

@@ -58,6 +58,7 @@ class Facts:
 
     @staticmethod
     def of(function: Function) -> Facts:
+        """The facts of a function, found once."""
         facts = _FACTS.get(function)
         if facts is None:
             facts = _FACTS[function] = Facts()
@@ -83,6 +84,7 @@ class Facts:
         return self._steps[block]
 
     def is_arithmetic(self, op: Op) -> bool:
+        """Whether an instruction only computes its one result."""
         return op.defines is not None and self.effects[op] is PURE and not any(True for _ in op.blocks())
 
     def blocks_on_barrier(self, block: Block) -> bool:

@@ -30,6 +30,7 @@ class Signs:
         self._least = least  # what was assumed
 
     def nonnegative(self, value: Value) -> bool:
+        """Whether the value is known to be 0 or more, assumptions included."""
         return self._found(value) or any(self._found(least, beyond) for least, beyond in self._least.get(value, ()))
 
     def _found(self, value: Value, beyond: bool = False) -> bool:

@@ -229,6 +229,7 @@ class Target:
     family: str | None = None
 
     def supports(self, sm: int) -> bool:
+        """Whether a GPU of that architecture has the instruction."""
         return sm >= self.minimum and (self.only is None or sm in self.only)
 
 

@@ -72,9 +72,11 @@ class Census:
         ]
 
     def rows(self, barrier: BarrierArray) -> list[Row]:
+        """The arrivals on a barrier array, by arriver and place."""
         return [row for arriver in self.rounds for row in arriver.rows.get(barrier, ())]
 
     def table(self, barrier: BarrierArray) -> str | None:
+        """Those arrivals as text for a message; None where there are none."""
         rows = self.rows(barrier)
         return render(barrier, rows, self.function.cluster_size) if rows else None
 

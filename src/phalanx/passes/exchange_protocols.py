@@ -95,4 +95,5 @@ def protocol(op: Exchange, size: int) -> Block:
 
 
 def box(slots: SharedBuffer, stage: Value, start: Value, nbytes: int) -> SharedView:
+    """A run of bytes of one turn's inboxes."""
     return SharedView(slots, (stage, start), (1, nbytes), (1,))

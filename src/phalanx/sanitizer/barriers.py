@@ -24,6 +24,7 @@ class Event(NamedTuple):
     """The how many-th signal of its agent."""
 
     def known_to(self, other: AgentClock) -> bool:
+        """Whether another agent knows that it happened, in the order of memory."""
         return other.now[self.clock.dim] >= self.epoch
 
     def given_to(self, other: AgentClock) -> bool:
@@ -55,10 +56,12 @@ class PhaseLog:
 
     @property
     def expected(self) -> int:
+        """The bytes that were announced to the phase."""
         return sum(event.number for event in self.expects)
 
     @property
     def issued(self) -> int:
+        """The bytes of the copies that were issued to the phase."""
         return sum(nbytes for _, nbytes in self.copies)
 
 
@@ -141,6 +144,7 @@ class BarrierClock:
             log.append(signal)
 
     def log(self, phase: int) -> PhaseLog:
+        """The signals of a phase, as far as they are remembered."""
         return PhaseLog(self.logs.get(phase, []))
 
     def kept(self, known: int, phase: int) -> range:

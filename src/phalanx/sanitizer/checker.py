@@ -76,6 +76,7 @@ class ClusterState:
         self.layout.sends = np.array([*inboxes, *phases])
 
     def reset(self) -> None:
+        """Another cluster of the grid begins in the same slot of the machine."""
         for clock in self.clocks:
             clock.reset(self.cluster.index)
         for barrier in self.barriers:
@@ -113,19 +114,19 @@ class Checker(Monitor):
         self.racing_barriers: set[MBarrier] = set()
         self.overfull: dict[tuple[MBarrier, Location], Finding] = {}
         effects = [op.effects() for op in function.walk()]
-        self.unordered: set[Op] = set()
+        self.relaxed_arrivals: set[Op] = set()
         """Arrives that release nothing."""
-        self.wide: set[Op] = set()
+        self.cluster_scoped: set[Op] = set()
         """Arrives and waits of cluster scope."""
         for op in function.walk():
             mine = op.effects()
             scopes = [arrival.scope for arrival in mine.arrivals] + [wait.scope for wait in mine.waits]
             if fx.Span.CLUSTER in scopes:
-                self.wide.add(op)
+                self.cluster_scoped.add(op)
             if any(not arrival.releases for arrival in mine.arrivals):
-                self.unordered.add(op)
+                self.relaxed_arrivals.add(op)
         self.arriving = {op for op in function.walk() if op.effects().arrivals}
-        self.relaxed = bool(self.unordered) or any(not meeting.releases for e in effects for meeting in e.rendezvous)
+        self.relaxed = bool(self.relaxed_arrivals) or any(not meeting.releases for e in effects for meeting in e.rendezvous)
         self.engines = tuple(dict.fromkeys([
             *(access.engine for e in effects for access in e.accesses if access.engine is not None),
             *(group.engine for e in effects for group in e.groups),
@@ -137,6 +138,7 @@ class Checker(Monitor):
     # --- CTAs and roles ---------------------------------------------------------------------------------------------
 
     def cta_started(self, cta: Cta) -> None:
+        """A cluster begins with its first CTA: its clocks and shadows start anew."""
         if cta.rank == 0:
             state = self.states.get(cta.cluster)
             if state is None:
@@ -178,14 +180,17 @@ class Checker(Monitor):
                     self.findings.add("unfinished", read.op.loc, describe=partial(messages.unfinished_group, read))
 
     def fork(self, parent: Agent, child: Agent) -> None:
+        """A role begins with all that its parent knows."""
         parent.watch.fork(child.watch)
 
     def join(self, parent: Agent, child: Agent) -> None:
+        """The parent goes on with all that a role did or observed."""
         parent.watch.join(child.watch)
 
     # --- accesses ---------------------------------------------------------------------------------------------------
 
     def access(self, agent: Agent, op: Op, access: fx.Access, place: Any, ranks: list[int] | None) -> None:
+        """An access that is over with its instruction is compared with those of the same bytes before it."""
         clock: AgentClock = agent.watch
         if access.region.space.is_common:
             if access.region.memory.index in self.memory.arrays:  # type: ignore[union-attr]
@@ -316,6 +321,7 @@ class Checker(Monitor):
     # --- groups -----------------------------------------------------------------------------------------------------
 
     def commit(self, agent: Agent, op: Op, engine: Engine) -> None:
+        """The agent's work for the engine since its last commit is one more group."""
         agent.watch.commits[engine] += 1
 
     def groups_passed(self, agent: Agent, op: Op, engine: Engine, newest: int, read: bool) -> None:
@@ -381,9 +387,9 @@ class Checker(Monitor):
             doubts.arrived(state, clock, phase)
         state.note(phase, (ARRIVE, clock, op, clock.now[clock.dim], count, clock.count()))
         if clock.layout.seen and barrier.cta is not agent.cta:
-            vector = clock.sent(wide=op in self.wide, releases=op not in self.unordered)
+            vector = clock.sent(wide=op in self.cluster_scoped, releases=op not in self.relaxed_arrivals)
         else:
-            vector = clock.vector if op not in self.unordered else clock.relaxed()
+            vector = clock.vector if op not in self.relaxed_arrivals else clock.relaxed()
         state.publication.add(phase, vector)
         clock.now[clock.dim] += 1
 
@@ -421,7 +427,7 @@ class Checker(Monitor):
             if published is not None:
                 clock.take(published)
                 if clock.layout.seen:
-                    clock.acquire(op in self.wide)
+                    clock.acquire(op in self.cluster_scoped)
             clock.now[state.dim] = target + 1
             time = clock.layout.time + state.dim
             if clock.now[time] <= target:
@@ -437,6 +443,7 @@ class Checker(Monitor):
             self.doubts.said_no(agent.watch, op)
 
     def given(self, agent: Agent) -> int:
+        """How many signals the agent has given so far."""
         clock: AgentClock = agent.watch
         return clock.now[clock.layout.time + clock.dim]
 
@@ -469,6 +476,7 @@ class Checker(Monitor):
             barrier.ready_async.add(clock.dim)
 
     def lifecycle(self, agent: Agent, op: Op, life: fx.Life, barrier: MBarrier) -> None:
+        """A barrier begins or ends: nobody may use it before, or afterwards."""
         clock: AgentClock = agent.watch
         state: BarrierClock = barrier.watch
         event = Event(clock, op, clock.now[clock.dim])
@@ -495,11 +503,13 @@ class Checker(Monitor):
         clock.tick()
 
     def rows_outside(self, op: Op, rows: int, array: str) -> None:
+        """Counts the rows by index that the array does not have, for a note."""
         self.outside[op] = self.outside.get(op, (0, ""))[0] + rows, array
 
     # --- fences and the cluster's barrier ---------------------------------------------------------------------------
 
     def fence(self, agent: Agent, op: Op, kind: fx.FenceKind) -> None:
+        """A fence orders what the agent did before it."""
         agent.watch.fence(kind)
 
     def rendezvous(self, agent: Agent, op: Op, rendezvous: fx.Rendezvous, phase: int) -> None:
@@ -512,6 +522,7 @@ class Checker(Monitor):
         clock.tick()
 
     def cluster_passed(self, agent: Agent, op: Op, phase: int) -> None:
+        """Whoever has passed the cluster's barrier knows what was published there."""
         published = self.states[agent.cta.cluster].meetings.upto(phase)
         if published is not None:
             agent.watch.take(published)
@@ -550,6 +561,7 @@ class Checker(Monitor):
         )
 
     def proxy(self, before: Record, after: Record) -> None:
+        """An engine touches what ordinary accesses touched, and no proxy fence lies between them."""
         self.findings.add("proxy", after.op.loc, before.op.loc, describe=lambda: messages.proxy(before, after))
 
     def unwritten(self, record: Record) -> None:
@@ -563,6 +575,7 @@ class Checker(Monitor):
             )
 
     def over_barrier(self, record: Record, cell: Cell) -> None:
+        """Memory that a live barrier occupies is overwritten."""
         barrier = cell.barrier
         if barrier is None or not barrier.live or record.access is None:
             return
@@ -574,6 +587,7 @@ class Checker(Monitor):
         )
 
     def exit_hazard(self, visit: Record) -> None:
+        """The memory of a CTA that has exited, or may have, is touched."""
         if not visit.raced:
             self.findings.add("exit-hazard", visit.op.loc, describe=lambda: messages.exit_hazard(visit))
 

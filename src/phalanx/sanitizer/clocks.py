@@ -135,6 +135,7 @@ class AgentClock:
         return bool(self.now[first] or self.now[self.layout.exit + first])
 
     def take(self, published: np.ndarray) -> None:
+        """Takes over all that was published."""
         np.maximum(self.vector, published, out=self.vector)
 
     # --- fork and join ----------------------------------------------------------------------------------------------
@@ -160,6 +161,7 @@ class AgentClock:
     # --- fences -----------------------------------------------------------------------------------------------------
 
     def fence(self, kind: FenceKind) -> None:
+        """What the agent did before is ordered in the way of that fence."""
         layout = self.layout
         if kind is FenceKind.ACQ_REL_CLUSTER:
             if self.unacquired is not None:
@@ -263,6 +265,7 @@ class Publication:
         self.history: dict[int, np.ndarray] = {}
 
     def reset(self) -> None:
+        """A barrier begins anew: nothing is published."""
         self.open = None
         self.phase = 0
         if self.history:

@@ -59,6 +59,7 @@ class Doubts:
         self.numbers = {array: number for number, array in enumerate(function.barriers)}
 
     def add(self, doubt: Doubt) -> None:
+        """Keeps a doubt, unless one of the same lines is known."""
         self.found.setdefault(doubt.key, doubt)
 
     # --- waits that may come too late -------------------------------------------------------------------------------
@@ -80,6 +81,7 @@ class Doubts:
                 del barrier.passes[dim, waited]
 
     def late(self, clock: AgentClock, dim: int) -> None:
+        """A wait may come so late that its barrier is a phase further."""
         self.add(Doubt(agent_at(clock, dim)))
 
     # --- signals that may count for another phase -------------------------------------------------------------------
@@ -107,6 +109,7 @@ class Doubts:
             self.add(Doubt(target, copies=True, why=why, at=work.op.loc, other=op.loc))
 
     def hold(self, event: Event, why: str, op: Op | None) -> None:
+        """A signal that may come later than it did."""
         target = agent_at(event.clock, event.clock.dim)
         self.add(Doubt(target, event.serial, why=why, at=event.op.loc, other=op.loc if op is not None else None))
 
@@ -139,6 +142,7 @@ class Doubts:
             self.unknown(barrier, clock, earlier, f"here the test of {op.loc.short} says no", op)
 
     def said_no(self, clock: AgentClock, op: Op) -> None:
+        """A test that said no may have said yes, had the agent been later."""
         layout = clock.layout
         signal = clock.now[layout.time + clock.dim] + 1
         why = f"here the test of {op.loc.short} says yes"

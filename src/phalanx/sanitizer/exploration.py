@@ -41,6 +41,7 @@ class Found:
     """Pairs of lines whose accesses of the same bytes, one a write, were possible at the same time."""
 
     def add(self, other: Found) -> None:
+        """Adds what another part of the search found."""
         self.explored += other.explored
         self.complete = self.complete and other.complete
         for outcome, count in other.outcomes.items():
@@ -71,6 +72,7 @@ class Node:
         self.event: Event | None = None
 
     def choose(self, process: Process) -> None:
+        """This process goes on first."""
         self.chosen = process
         self.todo.add(process)
         self.tried.add(process)
@@ -101,6 +103,7 @@ class Search:
         self.found = Found()
 
     def run(self) -> Found:
+        """Explores orders of events until none is left, or the limit is reached."""
         runs = 0
         while True:
             if runs >= self.limit:
@@ -162,6 +165,7 @@ class Search:
                     self.reverse(event, wait)
 
     def end(self) -> None:
+        """Notes what a run came to."""
         steps, found = self.steps, self.found
         steps.overfull |= steps.overfilled()
         found.explored += 1
@@ -205,6 +209,7 @@ def stay_asleep(node: Node) -> dict[Process, list[Touch]]:
 
 
 def line(location: Location) -> tuple[str, int]:
+    """The file and line of a place."""
     return (location.file, location.line)
 
 
@@ -235,6 +240,7 @@ def split(function: Function, grid: Sequence[int], args: Sequence[Any], parts: i
 
 
 def replay(steps: Steps, choices: Sequence[Process]) -> None:
+    """Runs the kernel again up to where these choices lead."""
     steps.reset()
     for process in choices:
         steps.step(process)

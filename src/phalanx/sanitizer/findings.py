@@ -89,6 +89,7 @@ def merged(known: list[Finding], found: list[Finding]) -> list[Finding]:
 
 
 def place_dict(location: Location) -> dict[str, Any]:
+    """A place as data, for reports that machines read."""
     return {
         "file": location.file, "line": location.line, "column": location.column, "function": location.function,
         "text": location.text.strip(),

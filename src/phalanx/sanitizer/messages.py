@@ -34,10 +34,12 @@ def named(barrier: MBarrier) -> str:
 
 
 def label(record: Record) -> str:
+    """What stands beside the line of an access."""
     return f"{record.verb} {record.region()} ({record.actor()})"
 
 
 def place(op: Op) -> str:
+    """The file and line of an instruction."""
     return op.loc.short
 
 
@@ -45,6 +47,7 @@ def place(op: Op) -> str:
 
 
 def race(before: Record, after: Record) -> Finding:
+    """Two accesses of the same bytes, one of which writes, in no order."""
     if before.work is not None and before.work is after.work and before.mode is after.mode is Mode.WRITE:
         twice = repeated_row(after)
         row = after.region() if twice is None else f"row {twice} of {after.region()}"
@@ -110,6 +113,7 @@ def forgot_to_wait(read: Record, copy: Record) -> bool:
 
 
 def same_bytes(a: Record, b: Record) -> bool:
+    """Whether two accesses read the same to a user."""
     return a.region() == b.region()
 
 
@@ -152,6 +156,7 @@ def race_remedy(before: Record, after: Record) -> str:
 
 
 def handed_over(before: Record, after: Record) -> str:
+    """What has to follow where the other access is another agent's."""
     return "" if before.clock is after.clock else ", then arrive on a barrier that the other side waits for"
 
 
@@ -179,6 +184,7 @@ def phase_notes(*records: Record) -> list[str]:
 
 
 def proxy(before: Record, after: Record) -> Finding:
+    """An engine's access after an ordinary one, without the fence between them."""
     if after.access.region.space.is_common:  # type: ignore[union-attr]
         fence = 'px.fence.async_proxy("global")'
     elif before.clock.rank != after.rank:
@@ -206,6 +212,7 @@ def proxy(before: Record, after: Record) -> Finding:
 
 
 def uninitialised_read(record: Record) -> Finding:
+    """A read of memory that nothing has written."""
     return Finding(
         "uninitialised-read",
         f"{call(record.op)} reads {record.region()}, which nothing has written; write it first, or wait for the copy "
@@ -218,6 +225,7 @@ def uninitialised_read(record: Record) -> Finding:
 
 
 def uninitialised_barrier(barrier: BarrierClock, clock: AgentClock, op: Op, init: Event, ordered: bool) -> Finding:
+    """A use of a barrier that is in no order with its initialisation."""
     name = named(barrier.barrier)
     remote = barrier.barrier.cta is not clock.agent.cta
     if ordered:
@@ -238,6 +246,7 @@ def uninitialised_barrier(barrier: BarrierClock, clock: AgentClock, op: Op, init
 
 
 def invalidated_early(barrier: BarrierClock, clock: AgentClock, op: Op, use: Event) -> Finding:
+    """A barrier ends while somebody may still use it."""
     name = named(barrier.barrier)
     return Finding(
         "barrier-invalidated",
@@ -249,6 +258,7 @@ def invalidated_early(barrier: BarrierClock, clock: AgentClock, op: Op, use: Eve
 
 
 def over_barrier(record: Record, barrier: BarrierClock) -> Finding:
+    """An access overwrites a barrier."""
     name = named(barrier.barrier)
     init = barrier.init
     return Finding(
@@ -261,6 +271,7 @@ def over_barrier(record: Record, barrier: BarrierClock) -> Finding:
 
 
 def over_arrival(error: Error, agent: Agent, barrier: BarrierClock) -> Finding:
+    """More arrivals than the barrier's count."""
     log = barrier.log(barrier.phase)
     earlier = log.arrivals[-2] if len(log.arrivals) > 1 else None
     init = barrier.init
@@ -292,6 +303,7 @@ def rival(error: Error, barrier: MBarrier | None, function: Function) -> Locatio
 
 
 def refused(error: Error, agent: Agent, other: Location | None) -> Finding:
+    """An instruction that the simulator could not carry out."""
     message = f"{error.message}; {error.remedy}" if error.remedy else error.message
     words = {
         "barrier-invalidated": "invalidated here", "barrier-reinitialised": "initialised here first",
@@ -356,6 +368,7 @@ def too_early(barrier: BarrierClock, work: CopyWork, phase: int, arrival: Event 
 
 
 def exit_hazard(visit: Record) -> Finding:
+    """An access of a CTA's memory that its exit does not wait for."""
     what = f"{call(visit.op)} {visit.verb} {visit.region()}"
     return Finding(
         "exit-hazard",
@@ -366,6 +379,7 @@ def exit_hazard(visit: Record) -> Finding:
 
 
 def too_soon(visit: Record) -> Finding:
+    """An access of a CTA's memory that may not have started."""
     return Finding(
         "race",
         f"{call(visit.op)} {visit.verb} {visit.region()}, and CTA {visit.rank} may not have started; px.cluster.sync() "
@@ -375,6 +389,7 @@ def too_soon(visit: Record) -> Finding:
 
 
 def exit_in_flight(barrier: BarrierClock, work: CopyWork) -> Finding:
+    """A copy lands in a CTA that does not wait for it before it exits."""
     cta = barrier.barrier.cta.rank
     return Finding(
         "exit-hazard",
@@ -386,6 +401,7 @@ def exit_in_flight(barrier: BarrierClock, work: CopyWork) -> Finding:
 
 
 def unfinished_load(barrier: BarrierClock, work: CopyWork) -> Finding:
+    """A load that nobody waited for."""
     name = named(barrier.barrier)
     return Finding(
         "unfinished",

@@ -40,6 +40,7 @@ class OverlapChecker(Checker):
         return found
 
     def launch(self, agent: Agent, op: Op, neighbour: fx.Neighbour) -> None:
+        """The agent knows from here on that the launch before is over, if it waited for that."""
         if neighbour is fx.Neighbour.PRIOR:
             clock: AgentClock = agent.watch
             clock.now[clock.layout.prior] = 1

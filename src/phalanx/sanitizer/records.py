@@ -99,6 +99,7 @@ class Record:
 
     @property
     def verb(self) -> str:
+        """What the access does, as a verb."""
         if self.access is None:
             return "signals"
         return VERBS[self.mode]
@@ -109,6 +110,7 @@ class Record:
         return None if self.access is None else self.access.engine
 
     def actor(self) -> Actor:
+        """Who did it, in words."""
         engine = None
         if self.work is not None:
             worker = self.worker

@@ -34,6 +34,7 @@ class Report:
 
     @property
     def ok(self) -> bool:
+        """Whether nothing was found."""
         return not self.findings
 
     def __bool__(self) -> bool:

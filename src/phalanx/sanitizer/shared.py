@@ -38,6 +38,7 @@ class Cell:
         self.reset()
 
     def reset(self) -> None:
+        """The CTA begins: nothing has touched the cell."""
         self.write: Record | None = None
         self.unwritten: list[Record] | None = None
         """Reads that came before any write."""

@@ -48,6 +48,7 @@ class Copy:
     """What it completes on; nothing where it belongs to a group."""
 
     def step(self) -> bool:
+        """Does the next part of the work, and says whether more is left."""
         raise NotImplementedError
 
 
@@ -68,6 +69,7 @@ class LoadCopy(Copy):
         self.nbytes = nbytes
 
     def step(self) -> bool:
+        """Reads global memory, writes every destination and credits its barriers."""
         for destination in self.destinations:
             self.source.copy_to(destination)
         monitor = self.agent.cta.cluster.machine.monitor
@@ -96,6 +98,7 @@ class PushCopy(Copy):
         self.nbytes = nbytes
 
     def step(self) -> bool:
+        """Writes the destination and credits its barrier."""
         self.destination[...] = self.convert(self.source)
         monitor = self.agent.cta.cluster.machine.monitor
         (barrier,) = self.barriers
@@ -121,6 +124,7 @@ class SendCopy(Copy):
         self.nbytes = nbytes
 
     def step(self) -> bool:
+        """Writes every destination and credits its barrier."""
         monitor = self.agent.cta.cluster.machine.monitor
         words = self.words
         size = words.size
@@ -147,6 +151,7 @@ class StoreCopy(Copy):
         self.data: np.ndarray | None = None
 
     def step(self) -> bool:
+        """Reads its source at first, writes global memory later."""
         monitor = self.agent.cta.cluster.machine.monitor
         if self.data is None:
             self.data = self.source.copy()
@@ -181,6 +186,7 @@ class Work(Copy):
         return self.line.engine.in_order and self.line.works[0] is not self
 
     def step(self) -> bool:
+        """Does the work; what waited for it may go on."""
         self.run()
         self.line.over(self)
         return False
@@ -206,6 +212,7 @@ class Signal(Copy):
         return self.left > 0
 
     def step(self) -> bool:
+        """Arrives on its barriers."""
         monitor = self.agent.cta.cluster.machine.monitor
         for barrier in self.barriers:
             if monitor is not None:

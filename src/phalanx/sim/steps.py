@@ -60,12 +60,14 @@ class Recorder(Monitor):
         """Tests that said no since the agent went on."""
 
     def touch(self, op: Op, touch: Touch) -> None:
+        """The current event touches something."""
         self.event.touches.append(touch)
         self.event.ops.append(op)
 
     # --- memory -----------------------------------------------------------------------------------------------------
 
     def access(self, agent: Agent, op: Op, access: fx.Access, place: Any, ranks: list[int] | None) -> None:
+        """The bytes that an access touches, as part of the current event."""
         mode = f"fold {access.folds}" if access.folds else MODES[access.mode]
         region = access.region
         if region.space.home is Home.CTA:
@@ -94,6 +96,7 @@ class Recorder(Monitor):
         return mask
 
     def global_mask(self, index: int, place: Any) -> int:
+        """The elements of a global array that a place names, a bit each."""
         window, starts = place.window, place.starts
         plain = not isinstance(place, RowsPlace)
         key = (index, starts, window.extents)
@@ -114,6 +117,7 @@ class Recorder(Monitor):
     # --- copies and products ----------------------------------------------------------------------------------------
 
     def issue(self, agent: Agent, op: Op, copy: Copy, accesses: Accesses) -> None:
+        """A copy keeps its accesses until it is carried out."""
         copy.watch = list(accesses)
         if isinstance(copy, Work):
             self.steps.told.append(copy)
@@ -125,11 +129,13 @@ class Recorder(Monitor):
                 self.access(copy.agent, copy.op, access, place, ranks)
 
     def complete(self, copy: Copy, barrier: MBarrier | None) -> bool | None:
+        """Bytes land on a barrier."""
         if barrier is not None:
             self.signal(copy.op, barrier, 0, -copy.nbytes)  # type: ignore[attr-defined]
         return None
 
     def commit(self, agent: Agent, op: Op, engine: Engine) -> None:
+        """A group is closed: waits will ask for it by its number."""
         if engine.issuer is fx.Executor.ONE:
             self.steps.groups.setdefault(agent, []).append(agent.open_group)
         else:
@@ -142,15 +148,18 @@ class Recorder(Monitor):
         self.steps.products.setdefault(agent, []).append(list(accesses))
 
     def signal_asked(self, signal: Signal) -> None:
+        """The engine's arrival will tell of all the work given so far."""
         signal.watch = []
         self.steps.told.append(signal)
         line = signal.line
         self.steps.covered[signal] = {*line.works, *(work for work, _, _ in self.steps.over.get(line, ()))}
 
     def signal_given(self, signal: Signal, barrier: MBarrier) -> None:
+        """The engine arrives on a barrier."""
         self.signal(signal.op, barrier, signal.count, 0)
 
     def groups_passed(self, agent: Agent, op: Op, engine: Engine, newest: int, read: bool) -> None:
+        """Work that its agent carries out reads its operands at the latest now."""
         if engine.issuer is fx.Executor.ONE:
             return  # a wait that passes when it is chosen
         products = self.steps.products.get(agent, [])
@@ -166,18 +175,22 @@ class Recorder(Monitor):
     # --- barriers ---------------------------------------------------------------------------------------------------
 
     def key(self, barrier: MBarrier) -> tuple[Any, ...]:
+        """What names a barrier in events."""
         cta = barrier.cta
         return (cta.cluster.index, cta.rank, self.steps.arrays[barrier.array], barrier.index)
 
     def signal(self, op: Op, barrier: MBarrier, arrivals: int, nbytes: int) -> None:
+        """Arrivals and bytes on a barrier, with what is pending there."""
         key, before = self.key(barrier), (barrier.pending, barrier.tx)
         alone = key in self.steps.overfull
         self.touch(op, Touch("barrier", key, "signal", barrier.phase, False, before, (arrivals, nbytes), alone))
 
     def arrive(self, agent: Agent, op: Op, barrier: MBarrier, count: int) -> None:
+        """Arrivals, with the bytes that the same instruction expects."""
         self.signal(op, barrier, count, self.expected.pop(barrier, 0))
 
     def expect(self, agent: Agent, op: Op, barrier: MBarrier, nbytes: int) -> None:
+        """Bytes are expected, with the arrival of the same instruction or by themselves."""
         if op.effects().arrivals:
             self.expected[barrier] = nbytes
         else:
@@ -197,9 +210,11 @@ class Recorder(Monitor):
             self.touch(op, Touch("barrier", self.key(barrier), "test", barrier.phase))
 
     def lifecycle(self, agent: Agent, op: Op, life: fx.Life, barrier: MBarrier) -> None:
+        """A barrier begins or ends."""
         self.touch(op, Touch("barrier", self.key(barrier), "life"))
 
     def rendezvous(self, agent: Agent, op: Op, rendezvous: fx.Rendezvous, phase: int) -> None:
+        """An arrival at the cluster's barrier."""
         cluster = agent.cta.cluster.index
         if rendezvous.span is fx.Span.CLUSTER and rendezvous.arrives:
             self.touch(op, Touch("cluster", (cluster,), "arrive", phase))
@@ -218,12 +233,15 @@ class Recorder(Monitor):
     # --- agents -----------------------------------------------------------------------------------------------------
 
     def fork(self, parent: Agent, child: Agent) -> None:
+        """A role begins after its parent's last event."""
         self.steps.forked[child] = parent
 
     def join(self, parent: Agent, child: Agent) -> None:
+        """A parent goes on after its roles' last events."""
         self.steps.joined.setdefault(parent, []).append(child)
 
     def cta_exited(self, cta: Cta) -> None:
+        """A CTA that exits arrives at the cluster's barrier for all its threads."""
         cluster = cta.cluster
         self.touch(self.steps.exit_op, Touch("cluster", (cluster.index,), "arrive", cluster.barrier.phase))
 
@@ -544,6 +562,7 @@ class Steps:
 
     @property
     def done(self) -> bool:
+        """Whether the run has come to its end."""
         return self.error is None and not self.copies and not any(cluster.live for cluster in self.clusters)
 
     def overfilled(self) -> set[tuple[Any, ...]]:

@@ -98,15 +98,18 @@ Rule = Callable[[Any], list[Wish]]
 
 
 def is_tile(value: object) -> bool:
+    """Whether something is a value that lies in registers as a tile."""
     return isinstance(value, Value) and isinstance(value.type, TileType)
 
 
 def shape_of(value: Value) -> tuple[int, ...]:
+    """The shape of a tile."""
     assert isinstance(value.type, TileType)
     return value.type.shape
 
 
 def elementwise(op: Any) -> list[Wish]:
+    """All tiles of the result's shape have its layout; those that are broadcast follow from it."""
     tiles = [operand for operand in op.operands() if is_tile(operand)]
     if not is_tile(op.result):
         return []
@@ -120,6 +123,7 @@ def elementwise(op: Any) -> list[Wish]:
 
 
 def operand_layout(shape: tuple[int, ...]) -> Transform:
+    """How a broadcast operand of that shape lies, given the layout of the result."""
     return lambda result: result.operand(shape).layout
 
 
