@@ -24,8 +24,6 @@ ARCHS = {
     "sm_100a": Arch("sm_100a", 100),
     "sm_120a": Arch("sm_120a", 120, shared_limit=101376, max_cluster=8),
 }
-WARPGROUP = 4
-"""Warps that the tensor cores of Hopper work for together, and that give registers to each other."""
 COPY_CHUNK = 16
 """Bytes: where the copy engine begins, what it steps by and how much it moves are multiples of it (`ArrayType.aligned`,
 `.whole`); the widest access of a thread moves as many."""
