@@ -20,7 +20,7 @@ import phalanx
 
 ROOT = Path(phalanx.__path__[0])
 FILES = sorted(ROOT.rglob("*.py"))
-DOCUMENTED = 0.83
+DOCUMENTED = 0.90
 """The share of public functions and classes that have a docstring, at least."""
 DOCUMENTED_IN = {"language": 0.99, "tools": 0.90}
 """The same for single folders."""

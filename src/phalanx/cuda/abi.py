@@ -54,10 +54,12 @@ class ArraySlot:
 
     @property
     def nbytes(self) -> int:
+        """The struct's size in bytes."""
         return struct.calcsize(self.format)
 
     @property
     def alignment(self) -> int:
+        """The struct's alignment: a pointer's."""
         return 8
 
 
@@ -70,14 +72,17 @@ class ScalarSlot:
 
     @property
     def format(self) -> str:
+        """The scalar's layout for the `struct` module."""
         return "<" + SCALAR_FORMATS[self.dtype][0]
 
     @property
     def nbytes(self) -> int:
+        """The scalar's size in bytes."""
         return struct.calcsize(self.format)
 
     @property
     def alignment(self) -> int:
+        """The scalar's alignment: its size."""
         return self.nbytes
 
 

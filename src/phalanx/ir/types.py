@@ -28,18 +28,22 @@ class DType:
 
     @property
     def itemsize(self) -> int:
+        """Its size in bytes."""
         return self.bits // 8
 
     @property
     def is_float(self) -> bool:
+        """Whether it is a floating-point type, the 8-bit ones included."""
         return self.kind == "float"
 
     @property
     def is_integer(self) -> bool:
+        """Whether it is a signed or unsigned integer type; a bool is none."""
         return self.kind in ("int", "uint")
 
     @property
     def is_fp8(self) -> bool:
+        """Whether it is a floating-point type of 8 bits."""
         return self.kind == "float" and self.bits == 8
 
     def __call__(self, value: float) -> float | int | bool:
@@ -98,6 +102,7 @@ class ScalarType:
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """A scalar has no axes."""
         return ()
 
     def __str__(self) -> str:
@@ -113,6 +118,7 @@ class TileType:
 
     @property
     def size(self) -> int:
+        """How many elements it has."""
         return prod(self.shape)
 
     def __str__(self) -> str:

@@ -48,6 +48,7 @@ class Param(Value):
 
     @property
     def is_array(self) -> bool:
+        """Whether it is a global array, not a scalar."""
         return isinstance(self.type, ArrayType)
 
 

@@ -43,6 +43,7 @@ class MBarrier:
 
     @property
     def name(self) -> str:
+        """The barrier's name in messages, with its index where it has one."""
         return f"{self.array.title}[{self.index}]" if self.array.n > 1 else self.array.title
 
     def peer(self, rank: int) -> MBarrier:
@@ -169,6 +170,7 @@ class ClusterBarrier:
         self.reset()
 
     def reset(self) -> None:
+        """Begins with the first phase."""
         self.phase = 0
         self.arrived = 0
         self.waiters: list[tuple[Agent, Op]] = []

@@ -57,6 +57,7 @@ class Progress:
         self.width = 0
 
     def cluster_finished(self) -> None:
+        """Counts a cluster that has run to its end."""
         self.done += 1
         if self.shown and not self.done & 15:
             self.tick(0)
@@ -75,11 +76,13 @@ class Progress:
         self.width = len(text)
 
     def end(self) -> None:
+        """Takes the line away."""
         if self.width:
             self.write("\r" + " " * self.width + "\r")
             self.width = 0
 
     def write(self, text: str) -> None:
+        """Writes to the terminal, and falls silent where nobody reads any more."""
         try:
             self.out.write(text)
             self.out.flush()
@@ -112,6 +115,7 @@ class Budget:
         self.rounds.clear()
 
     def cluster_finished(self) -> None:
+        """Begins the count of the next cluster."""
         self.renew()
         self.progress.cluster_finished()
 

@@ -94,10 +94,12 @@ class Emitter:
     # --- text -------------------------------------------------------------------------------------------------------
 
     def line(self, text: str) -> None:
+        """Appends a line of source, which belongs to the current instruction."""
         self.lines.append("    " * self.depth + text)
         self.ops.append(self.op)
 
     def fresh(self, prefix: str, hint: str = "") -> str:
+        """A new name for a Python variable."""
         hint = re.sub(r"\W", "", hint)
         return f"{prefix}{next(self.numbers)}{'_' + hint if hint else ''}"
 
@@ -130,10 +132,12 @@ class Emitter:
         return name
 
     def import_(self, value: Value) -> str:
+        """A parameter of the program for a value that another role computed."""
         name = self.free[value] = self.fresh("a", value.name)
         return name
 
     def knows(self, value: Value) -> bool:
+        """Whether a value is computed here or outside."""
         return (
             value in self.names or value in self.vars or value in self.free
             or (self.outer is not None and self.outer.knows(value))
@@ -160,6 +164,7 @@ class Emitter:
         return self.names.get(value) or self.free.get(value) or self.import_(value)
 
     def constant(self, value: Const) -> str:
+        """A Python expression for a constant."""
         assert isinstance(value.type, ScalarType)
         number = scalar_of(value.value, value.type.dtype)
         if isinstance(number, int):
@@ -183,6 +188,7 @@ class Emitter:
         internal(f"the simulator does not know how to read {type(item).__name__}", self.op.loc)  # type: ignore[union-attr]
 
     def barrier(self, ref: BarrierRef) -> str:
+        """A Python expression for a barrier, whose index is checked at run time where it is no constant."""
         array, index = ref.barrier, ref.index
         if isinstance(index, Const) and 0 <= int(index.value) < array.n:
             number = int(index.value)
@@ -240,11 +246,13 @@ class Emitter:
 
     @staticmethod
     def checked(table: str, index: str, size: int, fail: str) -> str:
+        """A Python expression for an item of a table, or the call that refuses its index."""
         return f"({table}[{index}] if 0 <= {index} < {size} else {fail}({index}))"
 
     # --- instructions -----------------------------------------------------------------------------------------------
 
     def block(self, block: Block) -> None:
+        """Writes the instructions of a block."""
         before = len(self.lines)
         for op in block.ops:
             self.instruction(op)
@@ -252,6 +260,7 @@ class Emitter:
             self.line("pass")
 
     def instruction(self, op: Op) -> None:
+        """Writes one instruction: as source, as an expression, or as a call of its meaning."""
         outer, self.op = self.op, op
         write = text_of(op)
         if write is not None:
@@ -368,6 +377,7 @@ class Emitter:
         return len(self.children) - 1, "(" + "".join(f"{self.expr(value)}, " for value in program.parameters) + ")"
 
     def program(self) -> Program:
+        """The finished source of the code of an agent."""
         self.op = None
         parameters = tuple(self.free)
         head = [f"    def program({', '.join(self.free[value] for value in parameters)}):"]

@@ -65,6 +65,7 @@ class Event:
     """The same, without what its copies' issuers did: a copy that lands publishes itself alone."""
 
     def follows(self, other: Event) -> bool:
+        """Whether another event happens before this one, or is it."""
         return self.clock.get(other.process, 0) >= other.number
 
 

@@ -86,6 +86,7 @@ class Cluster:
 
     @property
     def finished(self) -> bool:
+        """Whether nothing of the cluster runs or is in flight any more."""
         return not self.live and not self.pending
 
     def cta_of(self, rank: int, location: Location) -> Cta:

@@ -50,9 +50,11 @@ class BufferPlace:
         return self.of(self.cta.cluster.ctas[rank])
 
     def read(self, fill: Any = None) -> Any:
+        """A copy of the box."""
         return self.array.copy()
 
     def write(self, value: Any) -> None:
+        """Puts a value, or one for every element, into the box."""
         self.array[...] = value
 
     def fold(self, function: Callable[..., Any], *values: Any) -> np.ndarray:
@@ -85,11 +87,13 @@ class BufferRows(BufferPlace):
         return (*(slice(None),) * self.position, rows)
 
     def read(self, fill: Any = None) -> np.ndarray:
+        """The rows as a tile; those that the buffer does not have are `fill`."""
         tile = np.full(self.shape, fill, self.array.dtype)
         tile[self._at(self.valid)] = self.array[self._at(self.rows)]
         return tile
 
     def write(self, value: Any) -> None:
+        """Puts the rows of a tile where they belong; those that the buffer does not have are dropped."""
         self.array[self._at(self.rows)] = np.broadcast_to(value, self.shape)[self._at(self.valid)]
 
     def fold(self, function: Callable[..., Any], *values: Any) -> np.ndarray:
@@ -123,6 +127,7 @@ class GlobalPlace:
         self.starts = starts
 
     def read(self, fill: Any) -> np.ndarray:
+        """The box as a tile; what lies outside the array is `fill`."""
         if self.inside is None:
             return self.view.copy()  # type: ignore[union-attr]
         tile = np.full(self.window.shape, fill, self.window.dtype)
@@ -140,6 +145,7 @@ class GlobalPlace:
             destination[self.inside] = self.view
 
     def write(self, value: Any) -> None:
+        """Puts a value into the part of the box that the array has."""
         if self.inside is None:
             self.view[...] = value  # type: ignore[index]
         elif self.view is not None:
@@ -176,6 +182,7 @@ class RowsPlace:
         return (*inside[:position], valid, *inside[position + 1 :]), (*everything, rows)
 
     def read(self, fill: Any) -> np.ndarray:
+        """The rows as a tile; those that the array does not have are `fill`."""
         tile = np.full(self.window.shape, fill, self.window.dtype)
         if self.rest.view is not None:
             in_tile, in_array = self._keys(self.valid, self.rows)
@@ -183,9 +190,11 @@ class RowsPlace:
         return tile
 
     def copy_to(self, destination: np.ndarray) -> None:
+        """Puts the rows into shared memory; those that the array does not have become 0."""
         destination[...] = self.read(self.window.zero)
 
     def write(self, value: Any) -> None:
+        """Puts the rows of a tile where they belong; those that the array does not have are dropped."""
         if self.rest.view is not None:
             in_tile, in_array = self._keys(self.valid, self.rows)
             self.rest.view[in_array] = np.broadcast_to(value, self.window.shape)[in_tile]

@@ -40,6 +40,7 @@ from phalanx.sim.registry import meaning, never_run, text
 
 @meaning(ClusterRank)
 def cluster_rank(op: ClusterRank, agent: Agent) -> Callable[..., int]:
+    """This CTA's rank, or its coordinate: a constant of the agent."""
     cta = agent.cta
     number = cta.rank if op.dim is None else cta.coordinates[op.dim]
     return lambda: number
@@ -47,6 +48,7 @@ def cluster_rank(op: ClusterRank, agent: Agent) -> Callable[..., int]:
 
 @meaning(ClusterId)
 def cluster_id(op: ClusterId, agent: Agent) -> Callable[..., int]:
+    """The cluster's index in the grid: a constant of the agent."""
     cluster, dim = agent.cta.cluster, op.dim
     if dim is None:
         return lambda: cluster.index
@@ -84,11 +86,13 @@ def wait_for_cluster(op: Op, agent: Agent) -> Callable[..., bool]:
 
 @meaning(ClusterWait, blocks=True)
 def cluster_wait(op: ClusterWait, agent: Agent) -> Callable[..., bool]:
+    """Blocks until all warps of the cluster have arrived."""
     return wait_for_cluster(op, agent)
 
 
 @meaning(ClusterSync, blocks=True)
 def cluster_sync(op: ClusterSync, agent: Agent) -> Callable[..., bool]:
+    """Arrives, then blocks until all warps of the cluster have arrived."""
     barrier, wait = agent.cta.cluster.barrier, wait_for_cluster(op, agent)
 
     def run() -> bool:
@@ -174,6 +178,7 @@ def _point(starts: tuple[Any, ...]) -> str:
 
 @meaning(ClusterTurn)
 def cluster_turn(op: ClusterTurn, agent: Agent) -> Callable[..., tuple[int, int]]:
+    """The number of the inbox that is next in turn, and the parity of its barrier."""
     slots, turns = op.slots, op.turns
 
     def run() -> tuple[int, int]:
@@ -206,6 +211,7 @@ def cluster_send(op: ClusterSend, agent: Agent) -> Callable[..., None]:
 
 @meaning(ClusterReceive)
 def cluster_receive(op: ClusterReceive, agent: Agent) -> Callable[..., np.ndarray]:
+    """Reads what the ranks have sent to this CTA's inbox."""
     return lambda place: place.read()
 
 

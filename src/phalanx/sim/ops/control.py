@@ -39,16 +39,19 @@ from phalanx.sim.spins import spin_kind
 
 @text(Assign)
 def assign(op: Assign, emit: Emitter) -> None:
+    """Writes an assignment to a Python variable."""
     emit.line(f"{emit.variable(op.var)} = {emit.expr(op.value)}")
 
 
 @text(ReadVar)
 def read_var(op: ReadVar, emit: Emitter) -> None:
+    """Writes a read of a Python variable."""
     emit.line(f"{emit.define(op.result)} = {emit.variable(op.var)}")
 
 
 @text(If)
 def if_(op: If, emit: Emitter) -> None:
+    """Writes an `if` statement."""
     emit.line(f"if {emit.expr(op.cond)}:")
     emit.depth += 1
     emit.block(op.then)
@@ -62,6 +65,7 @@ def if_(op: If, emit: Emitter) -> None:
 
 @text(For)
 def for_(op: For, emit: Emitter) -> None:
+    """Writes a loop over a range, whose steps the budget counts."""
     spin = spin_kind(op)
 
     def body() -> None:
@@ -77,6 +81,7 @@ def for_(op: For, emit: Emitter) -> None:
 
 
 def refuse_step(op: For) -> NoReturn:
+    """Raises the error for a loop whose step is 0."""
     raise Error(
         "the step of a range is 0", location=op.loc, remedy="make sure that it is not: a positive or a negative step"
     )
@@ -84,6 +89,7 @@ def refuse_step(op: For) -> NoReturn:
 
 @text(While)
 def while_(op: While, emit: Emitter) -> None:
+    """Writes a loop whose test is computed before every iteration."""
     spin = spin_kind(op)
     if emit.preempt and spin == POLL:
         emit.line(f"yield {STEP}")  # the first time that it asks is no part of what came before
@@ -101,11 +107,13 @@ def while_(op: While, emit: Emitter) -> None:
 
 @text(Break)
 def break_(op: Break, emit: Emitter) -> None:
+    """Writes a jump out of a loop."""
     emit.exit(op.label, "break")
 
 
 @text(Continue)
 def continue_(op: Continue, emit: Emitter) -> None:
+    """Writes a jump to a loop's next iteration."""
     emit.exit(op.label, "continue")
 
 
@@ -125,6 +133,7 @@ def scope(op: Scope, emit: Emitter) -> None:
 
 @text(Leave)
 def leave(op: Leave, emit: Emitter) -> None:
+    """Writes a jump to the end of a scope."""
     emit.exit(op.label, "break")
 
 
@@ -163,6 +172,7 @@ def wait_prior(op: WaitPrior, agent: Agent) -> Callable[..., None]:
 
 @meaning(LaunchDependents)
 def launch_dependents(op: LaunchDependents, agent: Agent) -> Callable[..., None]:
+    """Does nothing: launches run one after the other here."""
     return lambda: None
 
 
@@ -174,18 +184,21 @@ def sync(op: Sync, agent: Agent) -> Callable[..., None]:
 
 @meaning(BlockId)
 def block_id(op: BlockId, agent: Agent) -> Callable[..., int]:
+    """This CTA's index in the grid: a constant of the agent."""
     cta, dim = agent.cta, op.dim
     return lambda: cta.block[dim]
 
 
 @meaning(NumBlocks)
 def num_blocks(op: NumBlocks, agent: Agent) -> Callable[..., int]:
+    """The size of the grid: a constant of the run."""
     blocks = agent.cta.cluster.machine.grid[op.dim]
     return lambda: blocks
 
 
 @meaning(Print)
 def print_(op: Print, agent: Agent) -> Callable[..., None]:
+    """Prints strings and values, once for the agent."""
     out = agent.cta.cluster.machine.out
     return lambda parts: print(*parts, file=out)
 
@@ -193,6 +206,7 @@ def print_(op: Print, agent: Agent) -> Callable[..., None]:
 @meaning(Assume)
 @meaning(DeviceAssert)
 def device_assert(op: Assume | DeviceAssert, agent: Agent) -> Callable[..., None]:
+    """Stops the run with an error where the condition does not hold everywhere."""
     cta = agent.cta
 
     def run(cond: Any) -> None:

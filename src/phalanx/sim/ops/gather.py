@@ -29,10 +29,12 @@ class Stack:
         self.places = places
 
     def copy_to(self, destination: np.ndarray) -> None:
+        """Puts the rows into shared memory, one below the other."""
         for row, place in zip(destination, self.places, strict=True):
             place.copy_to(row)
 
     def write(self, value: np.ndarray) -> None:
+        """Puts the rows of a tile into their places."""
         for row, place in zip(value, self.places, strict=True):
             place.write(row)
 
@@ -79,6 +81,8 @@ def gather(op: TmaGather4 | TmaGather, agent: Agent, dst: BufferPlace, bar: MBar
 
 @meaning(TmaGather4)
 def tma_gather4(op: TmaGather4, agent: Agent) -> Callable[..., None]:
+    """Starts a copy of four rows to shared memory."""
+
     def run(rows: Rows, dst: BufferPlace, bar: MBarrier, multicast: int | None) -> None:
         check_column(op, rows[0])
         count_outside(op, agent, *rows)
@@ -89,6 +93,8 @@ def tma_gather4(op: TmaGather4, agent: Agent) -> Callable[..., None]:
 
 @meaning(TmaGather)
 def tma_gather(op: TmaGather, agent: Agent) -> Callable[..., None]:
+    """Starts a copy of many rows to shared memory."""
+
     def run(src: RowsPlace, dst: BufferPlace, bar: MBarrier, multicast: int | None) -> None:
         check_column(op, src)
         count_outside(op, agent, src)
@@ -99,6 +105,8 @@ def tma_gather(op: TmaGather, agent: Agent) -> Callable[..., None]:
 
 @meaning(TmaScatter4)
 def tma_scatter4(op: TmaScatter4, agent: Agent) -> Callable[..., None]:
+    """Starts a copy of shared memory to four rows."""
+
     def run(src: BufferPlace, rows: Rows) -> None:
         check_column(op, rows[0])
         count_outside(op, agent, *rows)
@@ -109,6 +117,8 @@ def tma_scatter4(op: TmaScatter4, agent: Agent) -> Callable[..., None]:
 
 @meaning(TmaScatter)
 def tma_scatter(op: TmaScatter, agent: Agent) -> Callable[..., None]:
+    """Starts a copy of shared memory to many rows."""
+
     def run(src: BufferPlace, dst: RowsPlace) -> None:
         check_column(op, dst)
         count_outside(op, agent, dst)

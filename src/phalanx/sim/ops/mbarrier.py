@@ -24,6 +24,7 @@ from phalanx.sim.registry import meaning, never_run
 
 @meaning(BarrierInit)
 def barrier_init(op: BarrierInit, agent: Agent) -> Callable[..., None]:
+    """Begins a barrier's life: one of an array, or all of them with their counts."""
     cta = agent.cta
     barriers = cta.barriers[op.barrier]
 
@@ -38,16 +39,19 @@ def barrier_init(op: BarrierInit, agent: Agent) -> Callable[..., None]:
 
 @meaning(BarrierInvalidate)
 def barrier_invalidate(op: BarrierInvalidate, agent: Agent) -> Callable[..., None]:
+    """Ends a barrier's life."""
     return lambda bar: bar.invalidate(op)
 
 
 @meaning(FenceBarrierInit)
 def fence_barrier_init(op: FenceBarrierInit, agent: Agent) -> Callable[..., None]:
+    """Does nothing by itself: monitors see that it was run."""
     return lambda: None
 
 
 @meaning(Arrive)
 def arrive(op: Arrive, agent: Agent) -> Callable[..., None]:
+    """Counts arrivals on a barrier here, or in each CTA of the mask."""
     cta = agent.cta
 
     def here(bar: MBarrier, count: int, ctas: None) -> None:
@@ -62,6 +66,7 @@ def arrive(op: Arrive, agent: Agent) -> Callable[..., None]:
 
 @meaning(ExpectTx)
 def expect_tx(op: ExpectTx, agent: Agent) -> Callable[..., None]:
+    """Makes a barrier wait for more bytes, here or in each CTA of the mask."""
     cta = agent.cta
 
     def here(bar: MBarrier, nbytes: int, ctas: None) -> None:
@@ -128,6 +133,7 @@ def wait(op: Wait, agent: Agent) -> Callable[..., bool]:
 
 @meaning(TestWait)
 def test_wait(op: TestWait, agent: Agent) -> Callable[..., bool]:
+    """Whether a phase is complete, without waiting."""
     monitor = agent.cta.cluster.machine.monitor
 
     def run(bar: MBarrier, parity: int) -> bool:

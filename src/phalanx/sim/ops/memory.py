@@ -28,12 +28,14 @@ from phalanx.sim.registry import meaning
 
 @meaning(Extent)
 def extent(op: Extent, agent: Agent) -> Callable[..., int]:
+    """The size of an axis of a global array: a constant of the run."""
     size = int(agent.cta.cluster.machine.args[op.array.index].shape[op.axis])
     return lambda array: size
 
 
 @meaning(Load)
 def load(op: Load, agent: Agent) -> Callable[..., Any]:
+    """Reads a region into a tile or a scalar."""
     view = op.view
     if view.shape:
         return lambda place, fill: place.read(fill)
@@ -42,6 +44,7 @@ def load(op: Load, agent: Agent) -> Callable[..., Any]:
 
 @meaning(Store)
 def store(op: Store, agent: Agent) -> Callable[..., None]:
+    """Writes a tile or a scalar into a region."""
     return lambda place, value: place.write(value)
 
 
@@ -49,18 +52,21 @@ def store(op: Store, agent: Agent) -> Callable[..., None]:
 @meaning(AtomicMax)
 @meaning(AtomicMin)
 def atomic_fold(op: Atomic, agent: Agent) -> Callable[..., Any]:
+    """Replaces every element by what the operation makes of it and the new one; gives the old ones."""
     view, function = op.view, numerics.binary(op.update, op.view.dtype)
     return lambda place, value: tile_of(view, place.fold(function, value))
 
 
 @meaning(AtomicExch)
 def atomic_exch(op: AtomicExch, agent: Agent) -> Callable[..., Any]:
+    """Replaces every element; gives the old ones."""
     view = op.view
     return lambda place, value: tile_of(view, place.fold(lambda old, new: new, value))
 
 
 @meaning(AtomicCas)
 def atomic_cas(op: AtomicCas, agent: Agent) -> Callable[..., Any]:
+    """Replaces the elements that equal what they are compared with; gives the old ones."""
     view = op.view
 
     def swap(old: Any, new: Any, expected: Any) -> Any:
@@ -71,9 +77,11 @@ def atomic_cas(op: AtomicCas, agent: Agent) -> Callable[..., Any]:
 
 @meaning(FenceAsyncProxy)
 def fence_async_proxy(op: FenceAsyncProxy, agent: Agent) -> Callable[..., None]:
+    """Does nothing by itself: monitors see that it was run."""
     return lambda: None
 
 
 @meaning(FenceCluster)
 def fence_cluster(op: FenceCluster, agent: Agent) -> Callable[..., None]:
+    """Does nothing by itself: monitors see that it was run."""
     return lambda: None

@@ -43,15 +43,18 @@ Run = Callable[..., Any]
 
 
 def element(value: Value) -> DType:
+    """The element type of a value."""
     return value.type.dtype
 
 
 def shape_of(value: Value) -> tuple[int, ...]:
+    """The shape of a scalar or a tile."""
     assert not isinstance(value.type, ArrayType)
     return value.type.shape
 
 
 def is_scalar(value: Value) -> bool:
+    """Whether a value is a scalar."""
     return isinstance(value.type, ScalarType)
 
 
@@ -86,6 +89,7 @@ _COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="
 
 @inline(Binary)
 def inline_binary(op: Binary, emit: Emitter) -> str | None:
+    """A Python expression for scalar arithmetic that Python computes as the hardware does."""
     if not is_scalar(op.result):
         return None
     dtype, a, b = element(op.result), emit.expr(op.a), emit.expr(op.b)
@@ -107,6 +111,7 @@ def inline_binary(op: Binary, emit: Emitter) -> str | None:
 
 @inline(Unary)
 def inline_unary(op: Unary, emit: Emitter) -> str | None:
+    """A Python expression for the negation of a scalar: a number or a bool."""
     if not is_scalar(op.result):
         return None
     dtype, x = element(op.result), emit.expr(op.x)
@@ -121,6 +126,7 @@ def inline_unary(op: Unary, emit: Emitter) -> str | None:
 
 @inline(Compare)
 def inline_compare(op: Compare, emit: Emitter) -> str | None:
+    """A Python expression for a comparison of scalars."""
     if not is_scalar(op.result):
         return None
     expression = f"{emit.expr(op.a)} {_COMPARE[op.fn]} {emit.expr(op.b)}"
@@ -140,6 +146,7 @@ def inline_select(op: Select, emit: Emitter) -> str | None:
 
 @inline(Cast)
 def inline_cast(op: Cast, emit: Emitter) -> str | None:
+    """A Python expression for a conversion between scalars that are integers or bools."""
     source, target, x = element(op.x), element(op.result), emit.expr(op.x)
     if source == target:
         return x
@@ -158,6 +165,7 @@ def inline_cast(op: Cast, emit: Emitter) -> str | None:
 
 @meaning(Unary)
 def unary(op: Unary, agent: Agent) -> Run:
+    """A function of one tile or scalar, elementwise."""
     if is_scalar(op.result):
         function, to = numerics.unary(op.fn, element(op.x)), element(op.x).numpy
         return shaped(lambda x: function(to.type(x)), op.result)
@@ -166,6 +174,7 @@ def unary(op: Unary, agent: Agent) -> Run:
 
 @meaning(Binary)
 def binary(op: Binary, agent: Agent) -> Run:
+    """An operation on two tiles or scalars, elementwise."""
     function, to = numerics.binary(op.fn, element(op.a)), element(op.a).numpy
     if op.can_fail:
         function = nonzero(function, op)
@@ -189,17 +198,20 @@ def nonzero(function: Run, op: Binary) -> Run:
 
 @meaning(Fma)
 def fma(op: Fma, agent: Agent) -> Run:
+    """`a * b + c` rounded once."""
     function, to = fused(element(op.result)), element(op.result).numpy
     return shaped(lambda a, b, c: function(np.asarray(a, to), np.asarray(b, to), np.asarray(c, to)), op.result)
 
 
 @meaning(Compare)
 def compare(op: Compare, agent: Agent) -> Run:
+    """A comparison, elementwise."""
     return shaped(numerics.compare(op.fn, element(op.a)), op.result)
 
 
 @meaning(Select)
 def select(op: Select, agent: Agent) -> Run:
+    """One of two values by a condition, elementwise."""
     dtype, shape = element(op.result).numpy, shape_of(op.result)
 
     def run(cond: Any, a: Any, b: Any) -> Any:
@@ -211,17 +223,20 @@ def select(op: Select, agent: Agent) -> Run:
 
 @meaning(Cast)
 def cast(op: Cast, agent: Agent) -> Run:
+    """A conversion to another element type, as the hardware converts."""
     return shaped(numerics.cast(element(op.x), element(op.result)), op.result)
 
 
 @meaning(Bitcast)
 def bitcast(op: Bitcast, agent: Agent) -> Run:
+    """The same bits under another element type."""
     source, target = element(op.x).numpy, element(op.result).numpy
     return shaped(lambda x: np.ascontiguousarray(x, source).reshape(np.shape(x)).view(target), op.result)
 
 
 @meaning(Full)
 def full(op: Full, agent: Agent) -> Run:
+    """A tile whose elements are all alike."""
     shape, dtype = shape_of(op.result), element(op.result).numpy
     if isinstance(op.value, Const):
         constant = np.full(shape, numerics.scalar_of(op.value.value, element(op.result)), dtype)
@@ -239,6 +254,7 @@ class Unwritten:
         self.op = op
 
     def refuse(self) -> NoReturn:
+        """Raises the error for a read of a tile that nothing was written into."""
         error = Error(
             f"the tile made at {self.op.loc.short} is read, but nothing was written into it", kind="uninitialised-read",
             remedy="begin with px.zeros, or let the first product overwrite it (accumulate=False)",
@@ -273,6 +289,7 @@ def empty(op: Empty, agent: Agent) -> Run:
 
 @meaning(Arange)
 def arange(op: Arange, agent: Agent) -> Run:
+    """The numbers 0 to n - 1."""
     numbers = np.arange(shape_of(op.result)[0], dtype=element(op.result).numpy)
     numbers.setflags(write=False)
     return lambda: numbers
@@ -280,6 +297,7 @@ def arange(op: Arange, agent: Agent) -> Run:
 
 @meaning(Reduce)
 def reduce(op: Reduce, agent: Agent) -> Run:
+    """A fold along an axis: sums of narrow floats in f32, positions the first of equals."""
     source, target, axis, keep = element(op.x), element(op.result), op.axis, op.keepdims
     narrow = numerics.cast(source, source)
     if numerics.is_narrow(source):
@@ -310,12 +328,14 @@ def reduce(op: Reduce, agent: Agent) -> Run:
 
 @meaning(CumSum)
 def cumsum(op: CumSum, agent: Agent) -> Run:
+    """Running sums along an axis."""
     dtype, to, axis = numerics.accumulator(element(op.result)), element(op.result).numpy, op.axis
     return lambda x: np.cumsum(x.astype(dtype, copy=False), axis=axis, dtype=dtype).astype(to, copy=False)
 
 
 @meaning(ReduceBy)
 def reduce_by(op: ReduceBy, agent: Agent) -> Run:
+    """A fold along an axis by the user's function."""
     function, axis, shape = Combined(op.by, agent), op.axis, shape_of(op.results[0])
     dtypes, scalar = [element(result) for result in op.results], is_scalar(op.results[0])
 
@@ -328,12 +348,14 @@ def reduce_by(op: ReduceBy, agent: Agent) -> Run:
 
 @meaning(ScanBy)
 def scan_by(op: ScanBy, agent: Agent) -> Run:
+    """Running folds along an axis by the user's function."""
     function, axis = Combined(op.by, agent), op.axis
     return lambda xs, taken: tuple(scan(function, xs, axis, taken))
 
 
 @meaning(Reshape)
 def reshape(op: Reshape, agent: Agent) -> Run:
+    """The same elements under another shape."""
     shape = shape_of(op.result)
     if is_scalar(op.result):
         return shaped(lambda x: np.asarray(x).reshape(()), op.result)
@@ -343,12 +365,14 @@ def reshape(op: Reshape, agent: Agent) -> Run:
 
 @meaning(Part)
 def part(op: Part, agent: Agent) -> Run:
+    """A part of a tile."""
     key = tuple(slice(start, start + size) for start, size in zip(op.starts, shape_of(op.result)))
     return lambda x: np.asarray(x)[key]
 
 
 @meaning(Transpose)
 def transpose(op: Transpose, agent: Agent) -> Run:
+    """The axes of a tile in another order."""
     perm = op.perm
     return lambda x: x.transpose(perm)
 

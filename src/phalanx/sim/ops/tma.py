@@ -53,6 +53,8 @@ def tma_load(op: TmaLoad, agent: Agent) -> Callable[..., None]:
 
 @meaning(TmaStore)
 def tma_store(op: TmaStore, agent: Agent) -> Callable[..., None]:
+    """Starts a copy from shared to global memory, as work of the agent's next group."""
+
     def run(src: BufferPlace, dst: GlobalPlace) -> None:
         issue(StoreCopy(agent, op, src.array, dst.write, join_open_group(agent)))
 
@@ -61,6 +63,7 @@ def tma_store(op: TmaStore, agent: Agent) -> Callable[..., None]:
 
 @meaning(TmaReduce)
 def tma_reduce(op: TmaReduce, agent: Agent) -> Callable[..., None]:
+    """Starts a fold of shared memory into global memory, as work of the agent's next group."""
     function = numerics.binary(op.op, op.dst.dtype, numerics.IN_MEMORY)
 
     def run(src: BufferPlace, dst: GlobalPlace) -> None:
@@ -71,11 +74,13 @@ def tma_reduce(op: TmaReduce, agent: Agent) -> Callable[..., None]:
 
 @meaning(TmaCommit)
 def tma_commit(op: TmaCommit, agent: Agent) -> Callable[..., None]:
+    """Closes the agent's group of stores."""
     return lambda: commit_group(agent)
 
 
 @meaning(TmaWait, blocks=True)
 def tma_wait(op: TmaWait, agent: Agent) -> Callable[..., bool]:
+    """Blocks until at most `n` groups of the agent are unfinished, or have not read their sources."""
     monitor = agent.cta.cluster.machine.monitor
 
     def passed() -> None:
@@ -100,4 +105,5 @@ def tma_wait(op: TmaWait, agent: Agent) -> Callable[..., bool]:
 
 @meaning(TmaPrefetch)
 def tma_prefetch(op: TmaPrefetch, agent: Agent) -> Callable[..., None]:
+    """Does nothing: there are no caches here."""
     return lambda src: None

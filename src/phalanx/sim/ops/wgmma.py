@@ -44,6 +44,7 @@ class InFlight:
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """The accumulator's shape, where it may be read."""
         return self.__array__().shape
 
     def __getattr__(self, name: str) -> Any:
@@ -113,6 +114,7 @@ class Groups:
 
 
 def groups_of(agent: Agent) -> Groups:
+    """The agent's products in flight; made at the first one."""
     found = agent.mma
     if found is None:
         found = agent.mma = Groups()
@@ -121,6 +123,7 @@ def groups_of(agent: Agent) -> Groups:
 
 @meaning(Wgmma)
 def wgmma(op: Wgmma, agent: Agent) -> Callable[..., InFlight]:
+    """Issues a product, which runs when its group retires, or at once in an early schedule."""
     how = Multiply(op)
     machine = agent.cta.cluster.machine
     early, monitor = machine.early, machine.monitor
@@ -148,11 +151,14 @@ def wgmma(op: Wgmma, agent: Agent) -> Callable[..., InFlight]:
 
 @meaning(WgmmaFence)
 def wgmma_fence(op: WgmmaFence, agent: Agent) -> Callable[..., None]:
+    """Does nothing: registers are in order here."""
     return lambda: None
 
 
 @meaning(WgmmaCommit)
 def wgmma_commit(op: WgmmaCommit, agent: Agent) -> Callable[..., None]:
+    """Closes the agent's group of products."""
+
     def run() -> None:
         groups = groups_of(agent)
         groups.committed.append(groups.open)
@@ -163,6 +169,7 @@ def wgmma_commit(op: WgmmaCommit, agent: Agent) -> Callable[..., None]:
 
 @meaning(WgmmaWait)
 def wgmma_wait(op: WgmmaWait, agent: Agent) -> Callable[..., tuple[Any, ...]]:
+    """Retires all groups but the newest `n`, and gives their accumulators."""
     monitor = agent.cta.cluster.machine.monitor
 
     def run(accs: tuple[Any, ...]) -> tuple[Any, ...]:

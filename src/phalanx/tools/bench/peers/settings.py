@@ -40,6 +40,7 @@ class FastestSetting:
         self.chosen: dict[tuple[int, int, int], Any] = {}
 
     def fits(self, m: int, n: int, k: int) -> bool:
+        """Rows of both operands and of the result are multiples of 16 bytes."""
         return k % 8 == 0 and n % 8 == 0
 
     def bind(self, setting: Any, a: Any, b: Any, c: Any) -> Run:
@@ -47,10 +48,12 @@ class FastestSetting:
         raise NotImplementedError
 
     def launch(self, a: Any, b: Any, c: Any) -> Run:
+        """A function that runs the product once, with the setting that was fastest for its shape."""
         shape = (a.shape[0], b.shape[0], a.shape[1])
         if shape not in self.chosen:
             self.chosen[shape], _ = fastest(self.settings, lambda setting: self.bind(setting, a, b, c), self.timer)
         return self.bind(self.chosen[shape], a, b, c)
 
     def watched(self, a: Any, b: Any, c: Any) -> Run | None:
+        """None: the waits of others are not ours to bound."""
         return None
