@@ -39,12 +39,12 @@ class MoveConfig:
     per_sm: int = 1
 
     def constants(self, columns: int) -> dict[str, int]:
-        """Those of the kernels, for rows of `columns` elements."""
+        """The constants of the kernels for rows of `columns` elements."""
         parts = px.cdiv(columns, self.width)
         return {"WIDTH": self.width, "PARTS": parts, "ROWS": self.rows, "STAGES": self.stages, "LAG": self.lag}
 
     def grid(self, sms: int, rows: int, columns: int) -> int:
-        """CTAs for so many rows: no more than have something to do."""
+        """CTAs for so many rows; there are no more than have something to do."""
         return max(1, min(self.per_sm * sms, px.cdiv(rows * px.cdiv(columns, self.width), self.rows)))
 
 
@@ -67,7 +67,7 @@ def choose(columns: int, itemsize: int, widest: int = H200.moves.widest_bytes) -
 
 @px.func
 def place_of(unit, PARTS, WIDTH):
-    """The row and the first column of a unit."""
+    """The row and the first column of a unit, which is one of the PARTS parts of a row."""
     return unit // PARTS, unit % PARTS * WIDTH
 
 
@@ -300,7 +300,7 @@ def _moves(*matrices: ArrayInfo) -> bool:
 
 
 def sms_of(x: Any) -> int:
-    """The SMs to fill; in the simulator a few CTAs show as much."""
+    """The number of SMs of the GPU where `x` is; of an array in the simulator, where a few CTAs show as much, a few."""
     info = describe(x)
     return px.device().sms if info is not None and info.kind == "cuda" else SIMULATED_CTAS
 

@@ -38,7 +38,7 @@ def info_of(what: str, x: Any, dtypes: tuple[str, ...] = FLOATS) -> ArrayInfo:
 
 
 def result_info(what: str, x: Any, dtypes: tuple[str, ...] = FLOATS) -> ArrayInfo:
-    """The same of an array that a kernel is to write: it can be written, and each element has a place of its own."""
+    """What an array is that a kernel is to write: it can be written, and each element has a place of its own."""
     info = info_of(what, x, dtypes)
     if kind_of(x) is ArgumentKind.NUMPY and not x.flags.writeable:
         raise refused(f"{what} is a read-only array", "pass a writable array")
@@ -84,7 +84,7 @@ def empty(like: Any, shape: tuple[int, ...], dtype: str) -> Any:
 
 
 def require_vector(what: str, x: Any, columns: int) -> None:
-    """A parameter of the row: one number per column."""
+    """Refuses a weight or bias that is no vector with one number per column of the rows."""
     info = info_of(what, x)
     if info.shape != (columns,):
         raise Error(

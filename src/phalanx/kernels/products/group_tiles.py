@@ -118,6 +118,6 @@ def planned(sizes: Any, x: Any, rows: int, groups: int, height: int) -> Any:
 
 
 def clusters_at_once(x: Any, size: int) -> int:
-    """How many clusters of `size` CTAs run at once where `x` is."""
+    """How many clusters of `size` CTAs run at once on the GPU where `x` is, or in the simulator."""
     info = describe(x)
     return px.device().clusters(size) if info is not None and info.kind == "cuda" else max(1, sms_of(x) // size)

@@ -115,7 +115,7 @@ def grouped_ring(
 
 @frozen
 class GroupedConfig:
-    """Tiles of `bm` x `bn` a CTA, clusters of `cm` x `cn` that share rows of the weights and of x; see `grouped_ring`."""
+    """A CTA computes tiles of `bm` x `bn`; clusters of `cm` x `cn` share rows of the weights and of x."""
 
     bm: int = 128
     bn: int = 256
@@ -127,7 +127,7 @@ class GroupedConfig:
     bk: int = 64
 
     def constants(self) -> dict[str, int]:
-        """The kernel's constants of the same names, in capitals. Not to be changed: all callers get the same."""
+        """The kernel's constants of the same names, in capitals. All callers get the same dict, and must not change it."""
         return _constants(self)
 
 

@@ -132,7 +132,7 @@ class Plan:
         self.bound(self.a.make(a), self.b.make(b), self.c.make(out), added, *vectors, alpha, **self.constants)
 
     def run_split(self, a: Any, b: Any, bias: Any, out: Any) -> None:
-        """Few rows of A, or few columns of B: then the transposed product, which has few rows."""
+        """Launches the kernel that splits K; with few columns of B on the transposed product, which has few rows."""
         left, right, result = self.a.make(a), self.b.make(b), self.c.make(out)
         if self.split == "columns":
             left, right, result = (x.swapaxes(-1, -2) for x in (right, left, result))
@@ -223,7 +223,7 @@ def _plan(
 
 
 def _require_factors(left: ArrayInfo, right: ArrayInfo) -> None:
-    """Operands whose types and shapes go together; else `px.Error`."""
+    """Refuses operands whose types or shapes do not go together."""
     if left.dtype_name != right.dtype_name and not {left.dtype_name, right.dtype_name} <= set(NARROW):
         raise refused(
             f"a is {left.dtype_name}, b is {right.dtype_name}", "pass both bf16, both f16, or 8-bit floats in any mix"
@@ -236,7 +236,7 @@ def _require_factors(left: ArrayInfo, right: ArrayInfo) -> None:
 
 
 def _require_target(result: ArrayInfo, shape: tuple[int, ...], left: ArrayInfo, right: ArrayInfo) -> None:
-    """An `out` of the result's shape, which is no operand; else `px.Error`."""
+    """Refuses an `out` that has not the result's shape, or is where an operand is."""
     if result.shape != shape:
         raise refused(f"out has shape {result.shape}, the result {shape}", "pass an out= of the result's shape")
     if 0 not in shape and result.pointer in (left.pointer, right.pointer):
@@ -288,7 +288,7 @@ def _dtype_name(asked: Any) -> str:
 
 
 def _scale_kind(what: str, scale: Any, size: int, shape: tuple[int, int]) -> str:
-    """ "none", "number", "one" (an array of one) or "vector"."""
+    """What a scale is: "none", "number", "one" (an array of one) or "vector"."""
     if scale is None:
         return "none"
     if scalar_dtype(scale) is not None:

@@ -69,7 +69,7 @@ class MatmulConfig:
     groups: int = 2
 
     def constants(self) -> dict[str, int]:
-        """Those of the kernel `matmul_tiles`."""
+        """The constants of the kernel `matmul_tiles`."""
         cm, cn = self.cluster
         return {
             "BM": self.bm, "BN": self.bn, "BK": self.bk, "STAGES": self.stages, "CM": cm, "CN": cn, "GROUP": self.group,
@@ -77,12 +77,12 @@ class MatmulConfig:
         }
 
     def tiles(self, problem: Problem) -> int:
-        """Tiles of a whole cluster."""
+        """How many tiles, each of a whole cluster, the product has."""
         rows = ceil(problem.m / (self.bm * self.cluster[0]))
         return rows * ceil(problem.n / (self.bn * self.cluster[1])) * problem.batch
 
     def clusters(self, device: Device) -> int:
-        """How many clusters run at once."""
+        """How many clusters of this size run at once on a device."""
         return max(1, device.clusters(self.cluster[0] * self.cluster[1]))
 
 
@@ -227,7 +227,7 @@ def split_side(problem: Problem, device: Device | None = None) -> str | None:
 
 
 def require_fits(config: MatmulConfig, problem: Problem) -> None:
-    """What a configuration given by hand must obey; `px.Error` says what it breaks."""
+    """Refuses a configuration given by hand that the kernel can't use; the `px.Error` says why."""
     if not isinstance(config, MatmulConfig):
         raise Error(
             f"config is a {type(config).__name__}, not a MatmulConfig", location=caller_location(),

@@ -152,7 +152,7 @@ def moe_matmul_scatter(h: Any, w: Any, group_sizes: Any, idx: Any, weight: Any, 
 
 
 def _indices(idx: Any) -> int:
-    """How many there are."""
+    """How many indices there are; refuses anything but a vector of them."""
     shape = info_of("idx", idx, INDICES).shape
     if len(shape) != 1:
         raise refused(f"idx has shape {shape}", "pass a vector; idx.reshape(-1) makes one")

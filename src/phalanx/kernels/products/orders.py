@@ -13,7 +13,7 @@ import phalanx as px
 
 @px.func
 def by_rows(t: Any, rows: Any, columns: Any) -> Any:
-    """Row after row."""
+    """The tiles row after row."""
     return t // columns, t % columns
 
 

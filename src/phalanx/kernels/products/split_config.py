@@ -83,7 +83,7 @@ class SplitConfig:
         return 1024 + 2 * ROWS_AT_ONCE * self.bn + weights + self.row_bytes + landing
 
     def constants(self) -> dict[str, Any]:
-        """The kernel's constants of the same names, in capitals. Not to be changed: all callers get the same."""
+        """The kernel's constants of the same names, in capitals. All callers get the same dict, and must not change it."""
         return _constants(self)
 
     def grid(self, m: int, n: int) -> tuple[int, int, int]:
@@ -170,7 +170,7 @@ def _pieces(bm: int, split: int) -> int:
 
 @cache
 def _with_rings(config: SplitConfig, ctas: int) -> SplitConfig | None:
-    """With rings that fit `ctas` times on an SM; None if they would be too short to hide the latency of a load.
+    """The configuration with rings that fit `ctas` times on an SM; None if they would be too short to hide a load's latency.
 
     Measured (15 shapes, cold): 112 KB of the weights, which come from HBM, or 96 beside 128 rows of A
     (`H200.split.weights_in_flight`). More in flight pushes more out of L2, and what was written there takes HBM's time on

@@ -31,7 +31,7 @@ GROUP = 4
 
 @px.func
 def affine(y, W, B, at, WIDTH):
-    """Times the weights and plus the biases of `WIDTH` columns from `at` on, where there are any."""
+    """`y` times the weights and plus the biases of `WIDTH` columns from `at` on, where there are any."""
     if W is not None:
         y = y * px.load(W[at : at + WIDTH]).to(px.f32)
     if B is not None:

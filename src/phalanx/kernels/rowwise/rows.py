@@ -48,12 +48,12 @@ class RowConfig:
     def constants(self) -> dict[str, int]:
         """The kernels' constants of the same names, in capitals, but for AHEAD, which only weighted kernels have.
 
-        Not to be changed: all callers get the same.
+        All callers get the same dict, and must not change it.
         """
         return _constants(self)
 
     def grid(self, rows: int) -> int:
-        """CTAs for so many rows."""
+        """CTAs for so many rows: whole clusters."""
         return self.cluster * px.cdiv(rows, self.rows)
 
 
@@ -116,7 +116,7 @@ def choose_for(
 
 
 def _halved(config: RowConfig, columns: int) -> RowConfig:
-    """Twice the CTAs, of half the threads."""
+    """The configuration with twice the CTAs, of half the threads each."""
     cluster, width = 2 * config.cluster, config.width // 2
     parts = px.cdiv(columns, cluster * width)
     return RowConfig(cluster, config.warps // 2, config.rows, width, parts, per_sm=2 * config.per_sm)
@@ -171,7 +171,7 @@ def piece(A, row, at, ROWS, WIDTH):
 
 @px.func
 def zeros(ROWS, WIDTH):
-    """A tile of a piece's shape."""
+    """Zeros in f32, in the shape of a `piece`."""
     return px.zeros((WIDTH,) if ROWS == 1 else (ROWS, WIDTH), px.f32)
 
 
@@ -241,7 +241,7 @@ class Row:
             px.store(self.kept[part], parts[part - begin])
 
     def start_again(self):
-        """`first` is computed with again after the exchange, see `rematerialise`."""
+        """What follows computes with `first` again; see `rematerialise`."""
         first = rematerialise(self.X, self.first)
         self.first = first
 

@@ -57,7 +57,7 @@ class RingConfig:
         return self.cluster * self.parts * self.width
 
     def constants(self) -> dict[str, Any]:
-        """The kernels' constants of the same names, in capitals. Not to be changed: all callers get the same."""
+        """The kernels' constants of the same names, in capitals. All callers get the same dict, and must not change it."""
         return _constants(self)
 
     def shared_bytes(self, itemsize: int, vectors: int = 1) -> int:
@@ -110,7 +110,7 @@ class Stream:
     STREAMED: bool
 
     def ahead(self):
-        """From a row to the next one in the same stages."""
+        """How many rows lie between one row and the next one that comes through the same stages."""
         return self.STAGES * self.SPAN // (self.PARTS * self.WIDTH) * self.clusters
 
     def fetch(self, row):
@@ -167,8 +167,7 @@ class Stream:
         return pin_row(x, self.PARTS) if self.HELD else None
 
     def done(self, row):
-        """The stages of `row`, the last one taken, are free: for the role that fills them, or for the copies of a row to
-        come.
+        """Gives the stages of `row`, the last one taken, back: to the role that fills them, or to copies of a row to come.
 
         Held rows: an exchange with the cluster is over in one warp only when all warps of the CTA have brought what they
         know of the row, so none reads these stages any more. Right after it this needs no barrier.
@@ -183,7 +182,7 @@ class Stream:
 
 @px.func
 def stream(X, ring, full, empty, STAGES, STEP, PARTS, WIDTH, HELD, STREAMED):
-    """A role's own view of the ring."""
+    """The `Stream` of a role, with its own places in the ring."""
     first, clusters = px.cluster.rank() * (PARTS * WIDTH), px.num_blocks(0) // px.cluster.size()
     taken, freed = px.ring(STAGES), px.ring(STAGES)
     return Stream(

@@ -84,5 +84,5 @@ def softmax_ring(
 
 
 def launch_softmax_ring(x: Any, y: Any, config: RingConfig, *, log: bool) -> None:
-    """`softmax_ring` on a matrix; called by `softmax` where its configuration is a ring."""
+    """Runs `softmax_ring` on a matrix; called by `softmax` where its configuration is a ring."""
     launch_ring(softmax_ring, config, (x, y), {"LOG": log})

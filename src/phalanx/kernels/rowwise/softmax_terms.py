@@ -24,7 +24,7 @@ def softmax_terms(largest, total, LOG):
 
 @px.func
 def softmax_tile(tile, base, factor, LOG):
-    """One tile of the result."""
+    """One tile of softmax, or of its logarithm."""
     if LOG:
         y = tile - base
     else:
