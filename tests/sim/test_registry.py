@@ -19,6 +19,6 @@ def test_no_instruction_has_two_meanings():
 
 def test_a_meaning_lives_in_the_file_of_its_family():
     for table in (MEANINGS, TEXTS):
-        for cls, entry in table.items():
+        for cls, entry in ((cls, table[cls]) for cls in INSTRUCTIONS if cls in table):  # tests may plant others
             function = getattr(entry, "prepare", entry)
             assert function.__module__ == f"phalanx.sim.ops.{cls.family}"

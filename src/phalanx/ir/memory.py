@@ -32,7 +32,7 @@ def unit_of(item: Storage) -> Storage:
 
 
 def lane_of(item: Storage) -> Storage:
-    """The first unit of its lane."""
+    """The first unit of the lane in which a buffer or barrier array lies."""
     unit = unit_of(item)
     while isinstance(unit, Buffer) and unit.after is not None:
         unit = unit_of(unit.after)

@@ -15,7 +15,7 @@ from phalanx.frozen import frozen
 
 
 class Home(Enum):
-    """Whose the memory is."""
+    """Who holds the memory of a space."""
 
     GRID = "grid"
     """Arrays that the kernel is given: one memory, which all CTAs reach."""

@@ -190,12 +190,12 @@ class GlobalView(View):
 
     @property
     def memory(self) -> Param:
-        """The array."""
+        """The array that it is a box of."""
         return self.array
 
     @property
     def sizes(self) -> tuple[int | None, ...]:
-        """Only a run knows them."""
+        """The sizes of the array, which only a run knows."""
         return (None,) * self.array_type.rank
 
     @property
@@ -228,17 +228,17 @@ class BufferView(View):
 
     @property
     def space(self) -> Space:
-        """The buffer's."""
+        """The space of its buffer."""
         return self.buffer.space
 
     @property
     def memory(self) -> Buffer:
-        """The buffer."""
+        """The buffer that it is a box of."""
         return self.buffer
 
     @property
     def sizes(self) -> tuple[int | None, ...]:
-        """The buffer's shape."""
+        """The shape of its buffer."""
         return self.buffer.shape
 
     @property

@@ -20,7 +20,7 @@ from phalanx.ir.types import ScalarType
 from phalanx.ir.values import Const, Label, Param, Value, Var
 from phalanx.ir.verifier import internal
 from phalanx.ir.views import BarrierRef, View
-from phalanx.sim.agents import POLL, STEP, TRY, Agent
+from phalanx.sim.agents import BLOCKED, POLL, STEP, TRY, Agent
 from phalanx.sim.budget import CALL, PROBE
 from phalanx.sim.monitor import guarded, watched
 from phalanx.sim.numerics import scalar_of
@@ -299,7 +299,7 @@ class Emitter:
         call = f"{self.bind('o', prepare)}({operands})"
         if meaning.blocks:
             self.line(f"if {call}:")
-            self.line("    yield 0")
+            self.line(f"    yield {BLOCKED}")
         elif op.defines is not None:
             self.line(f"{self.define(op.defines)} = {call}")
         else:
@@ -389,7 +389,7 @@ class Emitter:
             chunk = self.bind("c", lambda agent: agent.cta.cluster.machine.budget.chunk)
             head.append(f"        left = {chunk}")
         names = "".join(f"{name}, " for name in self.makers)
-        lines = [f"def bind({names.rstrip(', ')}):", *head, *self.lines, "        return", "        yield 0",
+        lines = [f"def bind({names.rstrip(', ')}):", *head, *self.lines, "        return", f"        yield {BLOCKED}",
                  "    return program"]
         ops: list[Op | None] = [None] * (1 + len(head)) + self.ops + [None] * 3
         return Program(self.name, lines, ops, self.makers, parameters, self.children)

@@ -40,6 +40,7 @@ class ClusterRank(Op):
     result: Value = defined()
 
     def in_rank(self, cluster: tuple[int, int, int], rank: int) -> int:
+        """Its rank, or its coordinate along `dim`: the cluster's shape alone decides it."""
         x, y, _ = cluster
         return rank if self.dim is None else (rank % x, rank // x % y, rank // (x * y))[self.dim]
 
@@ -66,6 +67,7 @@ class ClusterArrive(Op):
     reason: str = attribute(default="")
 
     def effects(self) -> Effects:
+        """Arrives at the barrier of the cluster's threads and does not wait."""
         return Effects(rendezvous=(Rendezvous(Span.CLUSTER, waits=False, releases=not self.relaxed),))
 
 
@@ -77,18 +79,23 @@ class ClusterWait(Op):
     reason: str = attribute(default="")
 
     def effects(self) -> Effects:
+        """Waits at the barrier of the cluster's threads and does not arrive."""
         return Effects(rendezvous=(Rendezvous(Span.CLUSTER, arrives=False),))
 
 
 @frozen(eq=False, repr=False)
 class ClusterSync(Op):
-    """Both halves. `reason` is empty where the user wrote it; `relaxed`: the compiler's, where nothing is published."""
+    """Arrives at the cluster's barrier and waits there.
+
+    `reason` is empty where the user wrote it. `relaxed` is the compiler's choice, where nothing is published.
+    """
 
     mnemonic: ClassVar[str] = "cluster.sync"
     reason: str = attribute(default="")
     relaxed: bool = attribute(default=False)
 
     def effects(self) -> Effects:
+        """Arrives and waits at the barrier of the cluster's threads."""
         return Effects(rendezvous=(Rendezvous(Span.CLUSTER, releases=not self.relaxed),))
 
 
@@ -113,6 +120,7 @@ class ClusterCopy(Op):
     nbytes: Value | None = operand(default=None)
 
     def effects(self) -> Effects:
+        """Reads here and writes in the peer: at once by ordinary stores, or later, with the bytes on the peer's barrier."""
         if self.bar is None:
             return Effects(
                 accesses=(Access(Mode.READ, self.src), Access(Mode.WRITE, self.dst, fenced=True)),
@@ -149,6 +157,7 @@ class ClusterStore(Op):
     ctas: Value = operand()
 
     def effects(self) -> Effects:
+        """Writes in the peer, later: the bytes complete on its barrier."""
         return Effects(
             accesses=(Access(Mode.WRITE, self.view, when=When.BARRIER),),
             completes=(Complete(self.bar, self.view.nbytes, self.ctas),),
@@ -170,6 +179,7 @@ class Collective(Op):
     cache: str | None = attribute(default=None)
 
     def effects(self) -> Effects:
+        """Reads the array and writes the same place of every CTA of the mask, with the bytes on each one's barrier."""
         return Effects(
             accesses=(
                 Access(Mode.READ, self.src, Proxy.ASYNC, When.BARRIER, use=Use.COPY, engine=COPY_ENGINE),
@@ -181,6 +191,7 @@ class Collective(Op):
 
     @property
     def collective(self) -> Collective:
+        """Itself: several CTAs carry it out together."""
         return self
 
 
@@ -200,6 +211,7 @@ class ClusterMulticast(Collective):
 
     @property
     def written(self) -> str:
+        """What users call it: a copy over the cluster."""
         return "cluster.copy"
 
 
@@ -234,6 +246,7 @@ class Exchange(Op):
 
     @property
     def exchange(self) -> Exchange:
+        """Itself: all CTAs of the cluster tell each other values by it."""
         return self
 
     def placed(self, slots: SharedBuffer, barrier: BarrierArray | None) -> Exchange:
@@ -290,14 +303,17 @@ class ClusterReduce(Exchange):
 
     @property
     def fold(self) -> Fold | None:
+        """A fold over the CTAs, unless one of them alone receives it."""
         return Fold(self.fn, self.x) if self.cta is None else None
 
     @property
     def sent(self) -> tuple[Value, ...]:
+        """The one operand, of which each CTA sends its own."""
         return (self.x,)
 
     @property
     def receiver(self) -> Value | None:
+        """The CTA that alone receives the result; None where all do."""
         return self.cta
 
     @property
@@ -307,6 +323,7 @@ class ClusterReduce(Exchange):
         return max(4, self.x.type.dtype.itemsize)
 
     def sent_bytes(self) -> int:
+        """The bytes of its tile on their way to one CTA."""
         return prod(self.x.type.shape) * self.wire_bytes  # type: ignore[union-attr]
 
     def inbox_bytes(self, warps: int) -> int:
@@ -333,11 +350,12 @@ class ClusterGather(Exchange):
 
     @property
     def sent(self) -> tuple[Value, ...]:
+        """The operands, all of which each CTA sends."""
         return self.xs
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of each of the `xs`."""
+        """The shape of each of the `xs`."""
         shape: tuple[int, ...] = self.xs[0].type.shape  # type: ignore[union-attr]
         return shape
 
@@ -348,13 +366,15 @@ class ClusterGather(Exchange):
         return (RECORD,) * (count // RECORD) + ((count % RECORD,) if count % RECORD else ())
 
     def record_bytes(self, record: int) -> int:
-        """What it takes of a store, and of an inbox."""
+        """The bytes that one of its records takes of a store, and of an inbox."""
         return 4 << (self.records[record] - 1).bit_length()
 
     def sent_bytes(self) -> int:
+        """The bytes of all its records, on their way to one CTA."""
         return prod(self.shape) * sum(map(self.record_bytes, range(len(self.records))))
 
     def inbox_bytes(self, warps: int) -> int:
+        """As much as one CTA sends: the records of all elements."""
         return self.sent_bytes()
 
 
@@ -382,6 +402,7 @@ class ClusterSend(Op):
     ctas: Value = operand()
 
     def effects(self) -> Effects:
+        """Writes the inboxes of all CTAs of the mask, later: the bytes complete on each one's barrier."""
         return Effects(
             accesses=(Access(Mode.WRITE, self.dst, Proxy.GENERIC, When.BARRIER, self.ctas, exchange=True),),
             completes=(Complete(self.bar, self.dst.nbytes, self.ctas),),
@@ -397,4 +418,5 @@ class ClusterReceive(Op):
     result: Value = defined()
 
     def effects(self) -> Effects:
+        """Reads the inboxes."""
         return Effects(accesses=(Access(Mode.READ, self.view, exchange=True),))

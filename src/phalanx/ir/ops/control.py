@@ -58,6 +58,7 @@ class For(Op):
 
     @property
     def index(self) -> Value:
+        """The value that counts, defined anew in every iteration."""
         return self.result
 
 
@@ -135,6 +136,7 @@ class Roles(Op):
     joins: bool = attribute(default=True)
 
     def effects(self) -> Effects:
+        """Brings all warps of the CTA together at the end, where the roles join."""
         return Effects(rendezvous=(Rendezvous(Span.CTA),) if self.joins else ())
 
 
@@ -146,6 +148,7 @@ class Sync(Op):
     reason: str = attribute(default="")
 
     def effects(self) -> Effects:
+        """Brings the threads of the agent together."""
         return Effects(rendezvous=(Rendezvous(Span.AGENT),))
 
 
@@ -156,6 +159,7 @@ class WaitPrior(Op):
     mnemonic: ClassVar[str] = "wait_prior"
 
     def effects(self) -> Effects:
+        """Waits for the end of the launch before this one."""
         return Effects(launches=(Neighbour.PRIOR,))
 
 
@@ -166,6 +170,7 @@ class LaunchDependents(Op):
     mnemonic: ClassVar[str] = "launch_dependents"
 
     def effects(self) -> Effects:
+        """Lets the launch after this one begin."""
         return Effects(launches=(Neighbour.NEXT,))
 
 

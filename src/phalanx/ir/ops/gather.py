@@ -28,6 +28,7 @@ class TmaGather4(Op):
     cache: str | None = attribute(default=None)
 
     def effects(self) -> Effects:
+        """Reads four rows and writes shared memory, later: the bytes complete on a barrier."""
         return _gathers(self.rows, self.dst, self.bar, self.multicast)
 
 
@@ -47,6 +48,7 @@ class TmaGather(Op):
     cache: str | None = attribute(default=None)
 
     def effects(self) -> Effects:
+        """Reads the named rows and writes shared memory, later: the bytes complete on a barrier."""
         executor = Executor.ALL if self.warps > 1 else Executor.ONE
         return _gathers((self.src,), self.dst, self.bar, self.multicast, executor)
 
@@ -61,6 +63,7 @@ class TmaScatter4(Op):
     cache: str | None = attribute(default=None)
 
     def effects(self) -> Effects:
+        """Reads shared memory and writes four rows, later: over with its group."""
         return _scatters(self.src, self.rows)
 
 
@@ -79,6 +82,7 @@ class TmaScatter(Op):
     cache: str | None = attribute(default=None)
 
     def effects(self) -> Effects:
+        """Reads shared memory and writes the named rows, later: over with its group."""
         return _scatters(self.src, (self.dst,))
 
 

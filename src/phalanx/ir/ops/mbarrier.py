@@ -54,9 +54,11 @@ class BarrierInit(Op):
     factor: int = attribute(default=1)
 
     def effects(self) -> Effects:
+        """Begins the life of one barrier, or of all of the array."""
         return Effects(lifecycle=(Lifecycle(Life.INIT, self.barrier, self.index),), executor=Executor.ONE)
 
     def counting(self, factor: int) -> Op:
+        """The same with the hardware's counts so many times as large."""
         return self if factor == self.factor else dataclasses.replace(self, factor=factor)
 
 
@@ -69,6 +71,7 @@ class BarrierInvalidate(Op):
     bar: BarrierRef = operand()
 
     def effects(self) -> Effects:
+        """Ends the life of one barrier."""
         return Effects(
             lifecycle=(Lifecycle(Life.INVALIDATE, self.bar.barrier, self.bar.index),), executor=Executor.ONE
         )
@@ -81,6 +84,7 @@ class FenceBarrierInit(Op):
     mnemonic: ClassVar[str] = "fence.barrier_init"
 
     def effects(self) -> Effects:
+        """Is a fence of initialisations."""
         return Effects(fences=(FenceKind.BARRIER_INIT,), executor=Executor.ONE)
 
 
@@ -108,13 +112,16 @@ class Arrive(Op):
     relaxed: bool = attribute(default=False)
 
     def effects(self) -> Effects:
+        """Arrives on the barrier, here or in every CTA of the mask."""
         arrival = Arrival(self.bar, self.count, self.ctas, self.scope, not self.relaxed, self.releases, divisible=True)
         return Effects(arrivals=(arrival,), executor=Executor.ONE)
 
     def in_ctas(self, ctas: Value) -> Op:
+        """The same arrival in every CTA of a mask."""
         return dataclasses.replace(self, ctas=ctas)
 
     def in_form(self, form: Form, factor: int, spread: bool) -> Op:
+        """The same arrival, made by other threads; itself if they make it already."""
         if (form, factor, spread) == (self.form, self.factor, self.spread):
             return self
         return dataclasses.replace(self, form=form, factor=factor, spread=spread)
@@ -135,6 +142,7 @@ class ExpectTx(Op):
     ctas: Value | None = operand(default=None)
 
     def effects(self) -> Effects:
+        """Lets the barrier expect bytes, here or in every CTA of the mask."""
         return Effects(expects=(Expect(self.bar, self.nbytes, self.ctas),), executor=Executor.ONE)
 
 
@@ -154,6 +162,7 @@ class ArriveExpectTx(Op):
     relaxed: bool = attribute(default=False)
 
     def effects(self) -> Effects:
+        """Lets the barrier expect bytes and arrives on it, here or in every CTA of the mask."""
         return Effects(
             expects=(Expect(self.bar, self.nbytes, self.ctas),),
             arrivals=(Arrival(self.bar, Const(1), self.ctas, self.scope, not self.relaxed),),
@@ -186,6 +195,7 @@ class Wait(Op):
     scope: Span = attribute(default=Span.CTA)
 
     def effects(self) -> Effects:
+        """Waits for a phase of the barrier."""
         return Effects(waits=(BarrierWait(self.bar, self.parity, scope=self.scope),))
 
     def at_scope(self, scope: Span) -> Op:
@@ -205,6 +215,7 @@ class TestWait(Op):
     scope: Span = attribute(default=Span.CTA)
 
     def effects(self) -> Effects:
+        """Asks about a phase of the barrier, without waiting for it."""
         return Effects(waits=(BarrierWait(self.bar, self.parity, False, self.scope),))
 
     def at_scope(self, scope: Span) -> Op:

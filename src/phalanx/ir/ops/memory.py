@@ -38,6 +38,7 @@ class Load(Op):
     once: bool = attribute(default=False)
 
     def effects(self) -> Effects:
+        """Reads the region."""
         return Effects(accesses=(Access(Mode.READ, self.view),))
 
 
@@ -54,6 +55,7 @@ class Store(Op):
     once: bool = attribute(default=False)
 
     def effects(self) -> Effects:
+        """Writes the region."""
         return Effects(accesses=(Access(Mode.WRITE, self.view),))
 
 
@@ -71,10 +73,12 @@ class Atomic(Op):
     result: Value | None = defined()
 
     def effects(self) -> Effects:
+        """Updates the region; it commutes with its like where nobody sees the old values."""
         folds = self.update if self.folds and self.result is None else ""
         return Effects(accesses=(Access(Mode.ATOMIC, self.view, folds=folds),))
 
     def without_result(self) -> Op:
+        """The same update, whose old values nobody reads."""
         return dataclasses.replace(self, result=None)
 
     def elements(self) -> tuple[Value, ...]:
@@ -125,6 +129,7 @@ class AtomicCas(Atomic):
     compare: Value = operand()
 
     def elements(self) -> tuple[Value, ...]:
+        """The new values, the old ones where they are read, and those that are compared."""
         return (*super().elements(), self.compare)
 
 
@@ -143,6 +148,7 @@ class FenceAsyncProxy(Op):
     reason: str = attribute(default="")
 
     def effects(self) -> Effects:
+        """Is a proxy fence of its space."""
         kinds = {"cta": FenceKind.PROXY_CTA, "cluster": FenceKind.PROXY_CLUSTER, "global": FenceKind.PROXY_GLOBAL}
         return Effects(fences=(kinds[self.space],))
 
@@ -154,4 +160,5 @@ class FenceCluster(Op):
     mnemonic: ClassVar[str] = "fence.cluster"
 
     def effects(self) -> Effects:
+        """Is a fence at cluster scope."""
         return Effects(fences=(FenceKind.ACQ_REL_CLUSTER,))

@@ -13,9 +13,9 @@ from phalanx.ir.views import SharedView
 from phalanx.markers import attribute, defined, operand
 
 ROWS, COLUMNS = 16, 8
-"""Of one instruction; the warps share the tile in steps of them."""
+"""Rows and columns of the product of one instruction; the warps share the tile in steps of them."""
 LEAST_STEP_BYTES = 16
-"""Of K; twice as much where there is as much."""
+"""Bytes of K that one instruction takes at least; it takes twice as many where the operands have them."""
 
 
 @frozen(eq=False, repr=False)
@@ -38,13 +38,16 @@ class Mma(Op):
 
     @property
     def written(self) -> str:
+        """What users call it: a product of tiles."""
         return "dot"
 
     def effects(self) -> Effects:
+        """Reads the operands that are in shared memory."""
         operands = [item for item in (self.a, self.b) if isinstance(item, SharedView)]
         return Effects(accesses=tuple(Access(Mode.READ, view, use=Use.OPERAND) for view in operands))
 
     def updates(self) -> tuple[tuple[Value, Value], ...]:
+        """The accumulator, if there is one, becomes the result."""
         return () if self.acc is None else ((self.acc, self.result),)
 
     @property
@@ -54,6 +57,7 @@ class Mma(Op):
 
     @property
     def dtypes(self) -> tuple[DType, DType]:
+        """The element types of `a` and `b`."""
         a, b = (item.dtype if isinstance(item, SharedView) else item.type.dtype for item in (self.a, self.b))
         return a, b
 

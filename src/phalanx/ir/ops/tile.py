@@ -137,6 +137,7 @@ class Reduce(Op):
 
     @property
     def fold(self) -> Fold:
+        """A fold of its operand along its axis."""
         return Fold(self.fn, self.x, self.axis)
 
 

@@ -44,6 +44,7 @@ class TmaLoad(Op):
     written: str = attribute(default="tma.load")
 
     def effects(self) -> Effects:
+        """Reads the array and writes shared memory, later: the bytes complete on a barrier of each CTA that receives."""
         return Effects(
             accesses=(
                 Access(Mode.READ, self.src, Proxy.ASYNC, When.BARRIER, use=Use.COPY, engine=COPY_ENGINE),
@@ -64,6 +65,7 @@ class TmaStore(Op):
     cache: str | None = attribute(default=None)
 
     def effects(self) -> Effects:
+        """Reads shared memory and writes the array, later: over with its group."""
         return Effects(
             accesses=(
                 Access(Mode.READ, self.src, Proxy.ASYNC, When.GROUP, use=Use.COPY, engine=COPY_ENGINE),
@@ -84,6 +86,7 @@ class TmaReduce(Op):
     cache: str | None = attribute(default=None)
 
     def effects(self) -> Effects:
+        """Reads shared memory and updates the array, later: over with its group."""
         return Effects(
             accesses=(
                 Access(Mode.READ, self.src, Proxy.ASYNC, When.GROUP, use=Use.COPY, engine=COPY_ENGINE),
@@ -100,6 +103,7 @@ class TmaCommit(Op):
     mnemonic: ClassVar[str] = "tma.commit"
 
     def effects(self) -> Effects:
+        """Closes the group of copies that is open."""
         return Effects(groups=(Group(COPY_ENGINE, GroupAction.COMMIT),), executor=Executor.ONE)
 
 
@@ -112,6 +116,7 @@ class TmaWait(Op):
     read: bool = attribute(default=False)
 
     def effects(self) -> Effects:
+        """Waits for groups of copies, or until they have read their sources."""
         action = GroupAction.WAIT_READ if self.read else GroupAction.WAIT
         return Effects(groups=(Group(COPY_ENGINE, action, self.n),), executor=Executor.ONE)
 
@@ -125,4 +130,5 @@ class TmaPrefetch(Op):
     cache: str | None = attribute(default=None)
 
     def effects(self) -> Effects:
+        """Does nothing that anyone could wait for or race with; one thread issues it."""
         return Effects(executor=Executor.ONE)

@@ -64,13 +64,16 @@ class Wgmma(Op):
 
     @property
     def written(self) -> str:
+        """What users call it: `px.dot` where its commit and its wait follow at once."""
         return "dot" if self.fused else self.mnemonic
 
     @property
     def replaceable(self) -> bool:
+        """Whether another instruction may stand for it: nothing but its commit and its wait follows."""
         return self.fused
 
     def effects(self) -> Effects:
+        """Reads its operands in shared memory and adds to the accumulator, until its group has been waited for."""
         operands = [item for item in (self.a, self.b) if isinstance(item, SharedView)]
         return Effects(
             accesses=tuple(
@@ -83,12 +86,13 @@ class Wgmma(Op):
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """(M, N, K)."""
+        """Rows, columns and depth of the product: (M, N, K)."""
         m, k = self.a.shape if isinstance(self.a, SharedView) else self.a.type.shape  # type: ignore[union-attr]
         return m, self.b.shape[1], k
 
     @property
     def a_dtype(self) -> DType:
+        """The element type of `a`."""
         return self.a.dtype if isinstance(self.a, SharedView) else self.a.type.dtype
 
 
@@ -99,6 +103,7 @@ class WgmmaFence(Op):
     mnemonic: ClassVar[str] = "wgmma.fence"
 
     def effects(self) -> Effects:
+        """Orders register accesses before those of the products that follow."""
         return Effects(groups=(Group(TENSOR_CORES, GroupAction.FENCE),), target=HOPPER)
 
 
@@ -113,9 +118,11 @@ class WgmmaCommit(Op):
 
     @property
     def written(self) -> str:
+        """What users call it: a function of its own."""
         return "wgmma_commit"
 
     def effects(self) -> Effects:
+        """Closes the group of products that is open."""
         return Effects(groups=(Group(TENSOR_CORES, GroupAction.COMMIT),), target=HOPPER)
 
 
@@ -133,15 +140,19 @@ class WgmmaWait(Op):
 
     @property
     def written(self) -> str:
+        """What users call it: a function of its own."""
         return "wgmma_wait"
 
     def effects(self) -> Effects:
+        """Waits for groups of products."""
         return Effects(groups=(Group(TENSOR_CORES, GroupAction.WAIT, self.n),), target=HOPPER)
 
     def updates(self) -> tuple[tuple[Value, Value], ...]:
+        """Each accumulator becomes what it is after the wait."""
         return tuple(zip(self.accs, self.results, strict=True))
 
     def without_update(self, old: Value) -> Op:
+        """The same wait, which hands one accumulator less on."""
         pairs = [(acc, result) for acc, result in self.updates() if acc is not old]
         accs, results = zip(*pairs, strict=True) if pairs else ((), ())
         return dataclasses.replace(self, accs=tuple(accs), results=tuple(results))

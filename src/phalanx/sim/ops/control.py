@@ -30,7 +30,7 @@ from phalanx.ir.ops.control import (
     While,
 )
 from phalanx.ir.values import Const
-from phalanx.sim.agents import POLL, STEP, Agent
+from phalanx.sim.agents import BLOCKED, POLL, STEP, Agent
 from phalanx.sim.budget import CALL
 from phalanx.sim.codegen import Emitter
 from phalanx.sim.registry import meaning, never_run, text
@@ -161,7 +161,7 @@ def roles(op: Roles, emit: Emitter) -> None:
 
     emit.cost(CALL)
     emit.line(f"{emit.bind('o', prepare)}({', '.join(values for _, values in regions)})")
-    emit.line("yield 0")
+    emit.line(f"yield {BLOCKED}")
 
 
 @meaning(WaitPrior)
