@@ -15,7 +15,7 @@ import numpy as np
 from phalanx.ir.effects import FenceKind, Mode
 from phalanx.ir.memory import Storage
 from phalanx.ir.spaces import Space
-from phalanx.ir.views import Buffer, in_global
+from phalanx.ir.views import Buffer
 from phalanx.sanitizer.clocks import AgentClock
 from phalanx.sanitizer.globals import GlobalShadow, Tile, distinct, key_of, repeats_rows
 from phalanx.sanitizer.records import Record
@@ -174,10 +174,7 @@ class Conflicts:
 
     def global_(self, record: Record, shadow: GlobalShadow) -> None:
         """An access of global memory."""
-        assert record.access is not None
-        view = record.access.region
-        assert in_global(view)
-        arrays = shadow.arrays.get(view.array.index)
+        arrays = shadow.arrays.get(record.place.window.index)
         if arrays is None or getattr(record.place, "view", record) is None:  # nothing of it lies inside the array
             return
         tile = arrays.tile(record.place)

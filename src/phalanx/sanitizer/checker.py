@@ -192,8 +192,8 @@ class Checker(Monitor):
     def access(self, agent: Agent, op: Op, access: fx.Access, place: Any, ranks: list[int] | None) -> None:
         """An access that is over with its instruction is compared with those of the same bytes before it."""
         clock: AgentClock = agent.watch
-        if access.region.space.is_common:
-            if access.region.memory.index in self.memory.arrays:  # type: ignore[union-attr]
+        if place.is_common:
+            if place.window.index in self.memory.arrays:
                 record = Record(clock, op, access, place, clock.rank, clock.dim, clock.now[clock.dim])
                 self.conflicts.global_(record, self.memory)
             return
@@ -265,8 +265,8 @@ class Checker(Monitor):
                 self._lands_too_late(barrier, work, accesses)
         tracked = self.memory.arrays
         for access, place, ranks in accesses:
-            if access.region.space.is_common:
-                if access.region.memory.index in tracked:  # type: ignore[union-attr]
+            if place.is_common:
+                if place.window.index in tracked:
                     record = Record(clock, op, access, place, clock.rank, *ends[0], work)
                     record.also = tuple(ends[1:])
                     self.conflicts.global_(record, self.memory)
@@ -294,13 +294,13 @@ class Checker(Monitor):
         assert engine is not None, f"{op} ends with a group, so its accesses name an engine"
         dim = clock.groups[engine][access.mode is READ]
         record = Record(clock, op, access, place, clock.rank, dim, clock.commits[engine] + 1, work)
-        if not access.region.space.is_common:
+        if not place.is_common:
             if access.mode is READ:
                 clock.last_read[engine] = record
             self.conflicts.shared(record, self.cells(place.cta, place))
             if place.cta is not clock.agent.cta:
                 self.visit(place.cta, record)
-        elif access.region.memory.index in self.memory.arrays:  # type: ignore[union-attr]
+        elif place.window.index in self.memory.arrays:
             self.conflicts.global_(record, self.memory)
 
     def complete(self, copy: Copy, barrier: MBarrier | None) -> bool:

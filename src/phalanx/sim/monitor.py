@@ -6,8 +6,8 @@ into one call, just before the instruction runs. Only what happens later has its
 passes (`sim/barriers.py`), a copy that reads its source or lands (`sim/engines.py`), a role that joins
 (`sim/agents.py`).
 
-Places are `BufferPlace`, `GlobalPlace` or `RowsPlace`; a multicast write names one `BufferPlace` and the ranks
-it lands in.
+Places are `BufferPlace`, `GlobalPlace` or `RowsPlace`, and `place.is_common` says which of the two kinds; a
+multicast write names one `BufferPlace` and the ranks it lands in.
 """
 
 from __future__ import annotations

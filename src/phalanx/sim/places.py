@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -30,6 +30,8 @@ class BufferPlace:
 
     __slots__ = ("array", "axes", "buffer", "cells", "cta", "key")
 
+    is_common: ClassVar[bool] = False
+    """Whether all CTAs reach the same memory, as its space says."""
     cells: list[Any]
     """What a monitor keeps of it; not set before."""
 
@@ -120,6 +122,8 @@ class GlobalPlace:
 
     __slots__ = ("inside", "starts", "view", "window")
 
+    is_common: ClassVar[bool] = True
+
     def __init__(self, window: Window, view: np.ndarray | None, inside: Key | None, starts: tuple[Any, ...]) -> None:
         self.window = window
         self.view = view
@@ -164,6 +168,8 @@ class RowsPlace:
     """Rows of a global array named by an index tile. Rows outside the array load as fill and are not stored."""
 
     __slots__ = ("rest", "rows", "starts", "valid", "window")
+
+    is_common: ClassVar[bool] = True
 
     def __init__(self, window: Window, starts: tuple[Any, ...]) -> None:
         self.window = window
@@ -212,9 +218,15 @@ class RowsPlace:
 
 
 class Window:
-    """What is known of a global view before it runs: the array, the extents, the axes that form its shape."""
+    """What is known of a global view before it runs: the array, the extents, the axes that form its shape.
 
-    def __init__(self, array: np.ndarray, extents: tuple[int, ...], kept: tuple[int, ...], row_axis: int = -1) -> None:
+    `index` is the number of the array among the arguments.
+    """
+
+    def __init__(
+        self, index: int, array: np.ndarray, extents: tuple[int, ...], kept: tuple[int, ...], row_axis: int = -1
+    ) -> None:
+        self.index = index
         self.array = array
         self.extents = extents
         self.kept = kept
@@ -226,7 +238,7 @@ class Window:
         self.limits = tuple(size - extent for size, extent in zip(array.shape, extents))
         if row_axis >= 0:
             self.all_rows = Window(
-                array, (*extents[:row_axis], array.shape[row_axis], *extents[row_axis + 1 :]), kept
+                index, array, (*extents[:row_axis], array.shape[row_axis], *extents[row_axis + 1 :]), kept
             )
 
     def clip(self, starts: tuple[int, ...]) -> GlobalPlace:
@@ -272,7 +284,7 @@ def transposition(kept: tuple[int, ...]) -> tuple[int, ...] | None:
 def global_place(view: View, array: np.ndarray) -> Callable[..., GlobalPlace | RowsPlace]:
     """A function from the view's offsets to its place in `array`."""
     row_axis = view.index_axis
-    window = Window(array, view.extents, view.kept, -1 if row_axis is None else row_axis)
+    window = Window(array_of(view).index, array, view.extents, view.kept, -1 if row_axis is None else row_axis)
     if row_axis is not None:
         return lambda *starts: RowsPlace(window, starts)
     if view.kept == (0, 1) and len(view.extents) == 2:
