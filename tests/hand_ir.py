@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Sequence
 
 from phalanx.ir.core import Block, Function, Op
-from phalanx.ir.location import Location
 from phalanx.ir.ops.control import Role, Scope, Sync
 from phalanx.ir.ops.mbarrier import Arrive, ArriveExpectTx, Wait
 from phalanx.ir.ops.memory import Load, Store
@@ -15,6 +14,7 @@ from phalanx.ir.ops.tma import TmaLoad, TmaStore
 from phalanx.ir.types import F32, ArrayType, DType, TileType, f32
 from phalanx.ir.values import Const, Label, Param, Value
 from phalanx.ir.views import BarrierArray, BarrierRef, GlobalView, SharedBuffer, SharedView
+from phalanx.location import Location
 
 
 def at(line: int, text: str = "") -> Location:

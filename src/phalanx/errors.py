@@ -7,7 +7,7 @@ import os
 import sys
 import unicodedata
 
-from phalanx.ir.location import NOWHERE, Location
+from phalanx.location import NOWHERE, Location
 
 
 class Error(Exception):

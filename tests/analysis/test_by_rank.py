@@ -7,8 +7,8 @@ import pytest
 from phalanx.analysis.by_rank import ByRank
 from phalanx.analysis.ranks import per_rank
 from phalanx.ir.core import Block, Function
-from phalanx.ir.location import NOWHERE
 from phalanx.ir.values import Value
+from phalanx.location import NOWHERE
 from phalanx.passes.rank_code import RankCode
 
 

@@ -12,8 +12,8 @@ from phalanx.frozen import frozen
 from phalanx.ir.archs import arch_of
 from phalanx.ir.core import Block, Function
 from phalanx.ir.effects import Effects, Target
-from phalanx.ir.location import Location
 from phalanx.ir.ops.tma import TmaCommit
+from phalanx.location import Location
 from phalanx.markers import attribute
 
 

@@ -14,12 +14,12 @@ from phalanx.cuda.text.helper import Helper
 from phalanx.cuda.text.writer import Agent, Writer
 from phalanx.ir.archs import arch_of
 from phalanx.ir.core import Block, Function
-from phalanx.ir.location import Location
 from phalanx.ir.ops.control import Assign, For, ReadVar
 from phalanx.ir.ops.tile import Binary
 from phalanx.ir.types import F32, I32, bf16, bool_, f32, i64
 from phalanx.ir.types import ScalarType as Scalar
 from phalanx.ir.values import Const, Label, Param, Value, Var
+from phalanx.location import Location
 
 
 @px.kernel(warps=2)

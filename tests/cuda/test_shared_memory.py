@@ -11,11 +11,11 @@ from phalanx.cuda.lower.shared_memory import MemoryPlan, plan_memory
 from phalanx.errors import Error
 from phalanx.ir.archs import arch_of
 from phalanx.ir.core import Block, Function, Op
-from phalanx.ir.location import Location
 from phalanx.ir.ops.control import Role, Roles, Sync
 from phalanx.ir.types import bf16, f32
 from phalanx.ir.views import BarrierArray, SharedBuffer
 from phalanx.layouts import SharedLayout
+from phalanx.location import Location
 
 ARCH = arch_of("sm_90a")
 

@@ -12,7 +12,7 @@ import pytest
 
 import phalanx as px
 from phalanx.errors import Error, excerpt, render
-from phalanx.ir.location import Location
+from phalanx.location import Location
 
 SCRIPT = """
 import numpy as np

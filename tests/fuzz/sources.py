@@ -32,8 +32,8 @@ from fuzz.outcomes import Options, Outcome
 from fuzz.source_mutations import mutated
 from mutation.cases import CASES
 from phalanx.ir.archs import arch_of
-from phalanx.ir.location import NOWHERE, Location
 from phalanx.language import builtin
+from phalanx.location import NOWHERE, Location
 from phalanx.runtime.launch.specialise import forget
 
 BATCH = 10

@@ -10,7 +10,7 @@ import pytest
 import phalanx as px
 from fuzz import sources
 from fuzz.outcomes import Options
-from phalanx.ir.location import Location
+from phalanx.location import Location
 
 
 @pytest.mark.parametrize("first", range(0, 20, 10))

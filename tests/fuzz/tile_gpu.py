@@ -53,7 +53,7 @@ def on_gpu(case: Case, folder: Path, compiled: Callable[[], None]) -> list[np.nd
 
 def answered(case: Case, compiled: Callable[[], None]) -> tuple[Any, bool]:
     """The memories after a launch, or what went wrong; and whether the context is lost."""
-    from phalanx.ir.location import NOWHERE
+    from phalanx.location import NOWHERE
     from phalanx.runtime.device.driver import DriverError
 
     try:

@@ -18,7 +18,7 @@ from fuzz.outcomes import Options, Outcome
 from fuzz.tile_gpu import COMMAND
 from fuzz.tile_programs import Case, draw
 from fuzz.tile_runs import checked, load_kernel, module_of, on_host, simulated
-from phalanx.ir.location import NOWHERE
+from phalanx.location import NOWHERE
 
 BATCH = 25
 CHECKED = 5

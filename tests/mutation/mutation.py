@@ -14,10 +14,10 @@ from typing import Any
 from phalanx.frozen import frozen
 from phalanx.ir import effects as fx
 from phalanx.ir.core import Function, Op, rewrite
-from phalanx.ir.location import Location
 from phalanx.ir.ops.tile import Binary, Compare
 from phalanx.ir.types import ScalarType
 from phalanx.ir.values import Const, Value
+from phalanx.location import Location
 
 BYTES = 16
 """By how much a number of bytes is changed."""

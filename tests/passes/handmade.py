@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from phalanx.ir.core import Block, Function, Op
-from phalanx.ir.location import Location
 from phalanx.ir.ops.cluster import ClusterRank
 from phalanx.ir.ops.control import Assign, Break, For, If, Leave, ReadVar, Role, Roles, Scope, While
 from phalanx.ir.ops.mbarrier import Arrive, ArriveExpectTx, TestWait, Transaction, Wait
@@ -18,6 +17,7 @@ from phalanx.ir.ops.tma import TmaLoad
 from phalanx.ir.types import BOOL, I32, ArrayType, u8
 from phalanx.ir.values import Const, Label, Param, Value, Var
 from phalanx.ir.views import BarrierArray, BarrierRef, GlobalView, SharedBuffer, SharedView
+from phalanx.location import Location
 
 Scalar = int | Value
 

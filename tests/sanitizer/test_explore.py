@@ -260,7 +260,7 @@ def test_processes_help_where_there_is_much_to_run(monkeypatch: pytest.MonkeyPat
 def test_the_ir_comes_back_as_it_was() -> None:
     """Through bytes and back: the same text, one object for the same bytes, places that are nowhere still nowhere."""
     from phalanx.ir import printer
-    from phalanx.ir.location import NOWHERE
+    from phalanx.location import NOWHERE
     from phalanx.runtime.launch.specialise import read_arguments, specialise
     from phalanx.runtime.process_pool import pack, unpack
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from phalanx.ir import types as ty
 from phalanx.ir.core import Block, Function, Op
-from phalanx.ir.location import Location
 from phalanx.ir.ops import cluster, control, mbarrier, memory, tile, tma
 from phalanx.ir.types import ArrayType, DType, ScalarType, TileType
 from phalanx.ir.values import Const, Label, Param, Value, Var
 from phalanx.ir.views import BarrierArray, BarrierRef, GlobalView, SharedBuffer, SharedView
+from phalanx.location import Location
 
 Number = int | float | bool | Value
 

@@ -9,11 +9,11 @@ from typing import Any, ClassVar, TypeVar
 from phalanx.frozen import frozen
 from phalanx.ir.effects import PURE, Effects
 from phalanx.ir.holders import collect, mapped_fields, operand_fields, storage_of, values_in
-from phalanx.ir.location import NOWHERE, Location
 from phalanx.ir.spaces import SHARED
 from phalanx.ir.traits import Traits
 from phalanx.ir.values import Param, Value, Var
 from phalanx.ir.views import BarrierArray, Buffer, SharedBuffer
+from phalanx.location import NOWHERE, Location
 from phalanx.markers import Kind, fields_of, source
 
 Instruction = TypeVar("Instruction", bound="Op")

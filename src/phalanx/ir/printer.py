@@ -14,7 +14,6 @@ from typing import Any
 from phalanx.ir.core import Block, Function, Note, Op
 from phalanx.ir.effects import Arrival, Complete, Effects, Expect
 from phalanx.ir.holders import Holder
-from phalanx.ir.location import NOWHERE, Location
 from phalanx.ir.ops.control import (
     Assign,
     Break,
@@ -32,6 +31,7 @@ from phalanx.ir.ops.tile import Combine
 from phalanx.ir.types import DType
 from phalanx.ir.values import Const, Label, Param, Value, Var, constant_type
 from phalanx.ir.views import BarrierArray, Buffer
+from phalanx.location import NOWHERE, Location
 from phalanx.markers import Kind, kind_of
 
 SOURCE_COLUMN = 84

@@ -16,7 +16,6 @@ from phalanx.errors import Error
 from phalanx.frozen import frozen
 from phalanx.ir.core import Block, Function, Op, values_in
 from phalanx.ir.effects import Arrival, BarrierWait, Complete, Effects, Expect
-from phalanx.ir.location import Location
 from phalanx.ir.ops import cluster, control, gather, mbarrier, memory, tile, tma
 from phalanx.ir.ops.control import Assign, Break, Continue, For, Leave, ReadVar, Role, Roles, Scope, While
 from phalanx.ir.ops.mbarrier import MAX_COUNT, BarrierInit
@@ -24,6 +23,7 @@ from phalanx.ir.spaces import Home, Space
 from phalanx.ir.types import ArrayType, DType, ScalarType, TileType, bool_, i32
 from phalanx.ir.values import Const, Label, Param, Value, Var, constant_of
 from phalanx.ir.views import BarrierArray, View, in_shared
+from phalanx.location import Location
 
 
 def verify(function: Function) -> None:

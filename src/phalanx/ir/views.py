@@ -12,10 +12,10 @@ from typing import Any, ClassVar, TypeGuard, TypeVar
 
 from phalanx.frozen import frozen
 from phalanx.ir.holders import Holder
-from phalanx.ir.location import NOWHERE, Location
 from phalanx.ir.spaces import GLOBAL, SHARED, Space
 from phalanx.ir.types import ArrayType, DType
 from phalanx.ir.values import Param, Value, constant_of
+from phalanx.location import NOWHERE, Location
 from phalanx.markers import attribute, operand, storage
 
 AnyView = TypeVar("AnyView", bound="View")

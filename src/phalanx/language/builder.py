@@ -12,7 +12,6 @@ from phalanx.errors import Error
 from phalanx.frozen import frozen
 from phalanx.ir.core import Block, Note, Op, map_blocks
 from phalanx.ir.effects import Mode
-from phalanx.ir.location import NOWHERE, Location
 from phalanx.ir.ops.cluster import ClusterId, ClusterRank
 from phalanx.ir.ops.control import BlockId, NumBlocks
 from phalanx.ir.ops.memory import Extent
@@ -21,6 +20,7 @@ from phalanx.ir.values import Const, Param, Value
 from phalanx.ir.views import BarrierArray, Buffer
 from phalanx.language.affine import Affine, atom, constant
 from phalanx.language.limits import MAX_WORK, check_tiles
+from phalanx.location import NOWHERE, Location
 from phalanx.markers import block
 
 

@@ -9,10 +9,10 @@ from typing import Any, NoReturn
 
 from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
-from phalanx.ir.location import Location
 from phalanx.language.builtin import Builtin
 from phalanx.language.inlined import InlinedFunction, by_name
 from phalanx.language.reader.source import FunctionSource, keep_source, read_source
+from phalanx.location import Location
 
 MAX_WARPS = 32
 MAX_BOUND = 256  # grids whose bound launches a kernel remembers

@@ -14,9 +14,9 @@ from phalanx.analysis.trace import Nodes, steps, trace
 from phalanx.errors import Error
 from phalanx.frozen import frozen
 from phalanx.ir.core import Function
-from phalanx.ir.location import Location
 from phalanx.ir.ops.mbarrier import MAX_COUNT
 from phalanx.ir.views import BarrierArray
+from phalanx.location import Location
 from phalanx.passes.count_table import render, spans
 from phalanx.passes.rounds import Rounds, Row, rounds_of
 

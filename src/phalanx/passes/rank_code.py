@@ -9,11 +9,11 @@ from functools import partial
 from phalanx.analysis.by_rank import ByRank
 from phalanx.analysis.ranks import coordinates
 from phalanx.ir.core import Function, Op
-from phalanx.ir.location import Location
 from phalanx.ir.ops.cluster import ClusterRank
 from phalanx.ir.ops.tile import Binary, Cast, Compare, Select
 from phalanx.ir.types import BOOL, I32, I64
 from phalanx.ir.values import Const, Value
+from phalanx.location import Location
 
 
 @dataclass

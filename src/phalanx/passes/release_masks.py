@@ -13,9 +13,9 @@ from phalanx.analysis.ranks import ranks
 from phalanx.analysis.trace import steps, trace
 from phalanx.errors import Error
 from phalanx.ir.core import Block, Function, Op, rewrite
-from phalanx.ir.location import Location
 from phalanx.ir.values import Value
 from phalanx.ir.views import BarrierArray
+from phalanx.location import Location
 from phalanx.passes.rank_code import RankCode
 
 Masks = tuple[int, ...]

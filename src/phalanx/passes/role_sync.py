@@ -33,8 +33,8 @@ from phalanx.frozen import frozen
 from phalanx.ir.archs import WARPGROUP
 from phalanx.ir.core import Block, Function, Op, map_blocks
 from phalanx.ir.effects import Access, Effects, Executor, Group, GroupAction, Mode, When
-from phalanx.ir.location import NOWHERE
 from phalanx.ir.ops.control import For, Roles, Sync, While
+from phalanx.location import NOWHERE
 from phalanx.passes.arrival_forms import choose_forms
 from phalanx.passes.role_rules import trip_count
 

@@ -16,8 +16,8 @@ from phalanx.analysis.flow import Cycle, Outcome
 from phalanx.analysis.ranks import Term, varies_in
 from phalanx.analysis.trace import CTA, Agent, Fork, Loop, Node, Nodes, Signal, Step, TraceWalk, steps, walk
 from phalanx.frozen import frozen
-from phalanx.ir.location import Location
 from phalanx.ir.views import BarrierArray
+from phalanx.location import Location
 
 MANY = 64
 """More possible totals of one round than this are as good as unknown."""

@@ -39,8 +39,8 @@ from phalanx.analysis.trace import (
 from phalanx.errors import Error
 from phalanx.frozen import frozen
 from phalanx.ir.core import Function, Op, rewrite
-from phalanx.ir.location import Location
 from phalanx.ir.ops.mbarrier import MAX_COUNT, ArriveExpectTx, Transaction
+from phalanx.location import Location
 from phalanx.passes.count_table import spans
 from phalanx.passes.rank_code import RankCode
 

@@ -12,8 +12,8 @@ from phalanx.errors import Error
 from phalanx.frozen import frozen
 from phalanx.ir.archs import Arch, arch_of
 from phalanx.ir.core import Function
-from phalanx.ir.location import NOWHERE, Location
 from phalanx.ir.printer import text
+from phalanx.location import NOWHERE, Location
 from phalanx.runtime.cache import DiskCache, Entry, compiler_fingerprint, digest
 
 if TYPE_CHECKING:

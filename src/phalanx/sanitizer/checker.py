@@ -14,10 +14,10 @@ from phalanx.errors import Error
 from phalanx.ir import effects as fx
 from phalanx.ir.core import Function, Op
 from phalanx.ir.engines import Engine
-from phalanx.ir.location import Location
 from phalanx.ir.memory import unit_of
 from phalanx.ir.spaces import SHARED
 from phalanx.ir.views import BarrierArray
+from phalanx.location import Location
 from phalanx.sanitizer import messages
 from phalanx.sanitizer.accesses import Conflicts, covers
 from phalanx.sanitizer.barriers import ARRIVE, COPY, EXPECT, BarrierClock, Event

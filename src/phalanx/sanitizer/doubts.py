@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from phalanx.frozen import frozen
 from phalanx.ir.core import Function, Op
-from phalanx.ir.location import Location
+from phalanx.location import Location
 from phalanx.sanitizer.records import actor_of
 from phalanx.sim.spins import spinning_tests
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from phalanx.errors import Error
 from phalanx.ir.core import Function
-from phalanx.ir.location import Location
+from phalanx.location import Location
 from phalanx.sim.events import Event, Order, Process, Touch, orders, wakes
 from phalanx.sim.steps import Steps
 

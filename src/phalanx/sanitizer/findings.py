@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from phalanx.ir.location import NOWHERE, Location
+from phalanx.location import NOWHERE, Location
 from phalanx.sanitizer.records import Actor
 
 KINDS = (

@@ -11,7 +11,7 @@ from phalanx.errors import Error
 from phalanx.ir.core import Function, Op
 from phalanx.ir.effects import Life, Mode
 from phalanx.ir.engines import Engine
-from phalanx.ir.location import Location
+from phalanx.location import Location
 from phalanx.sanitizer.accesses import is_known, is_seen
 from phalanx.sanitizer.barriers import BarrierClock, Event, PhaseLog
 from phalanx.sanitizer.clocks import AgentClock

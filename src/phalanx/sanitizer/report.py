@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from phalanx.errors import Error, display_path, excerpt
-from phalanx.ir.location import NOWHERE, Location
+from phalanx.location import NOWHERE, Location
 from phalanx.sanitizer.findings import Finding
 
 WIDTH = 112

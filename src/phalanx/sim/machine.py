@@ -13,9 +13,9 @@ import numpy as np
 
 from phalanx.errors import Error
 from phalanx.ir.core import Function
-from phalanx.ir.location import Location
 from phalanx.ir.memory import pieces
 from phalanx.ir.views import BarrierArray, Buffer
+from phalanx.location import Location
 from phalanx.sim.agents import Agent
 from phalanx.sim.barriers import ClusterBarrier, MBarrier
 from phalanx.sim.budget import Budget

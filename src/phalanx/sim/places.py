@@ -14,9 +14,9 @@ import numpy as np
 
 from phalanx.errors import Error
 from phalanx.ir.archs import COPY_CHUNK, MAX_STRIDE
-from phalanx.ir.location import Location
 from phalanx.ir.values import Param
 from phalanx.ir.views import BarrierArray, Buffer, GlobalView, View
+from phalanx.location import Location
 from phalanx.sim.numerics import scalar_of
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from phalanx.errors import Error
 from phalanx.ir.core import Op
-from phalanx.ir.location import NOWHERE, Location
+from phalanx.location import NOWHERE, Location
 from phalanx.sim.agents import Agent
 from phalanx.sim.barriers import ClusterBarrier, MBarrier
 from phalanx.sim.engines import GroupWait

@@ -13,7 +13,7 @@ from enum import Enum
 
 from phalanx.errors import Error
 from phalanx.frozen import frozen
-from phalanx.ir.location import NOWHERE, Location
+from phalanx.location import NOWHERE, Location
 from phalanx.machines.h200 import H200
 from phalanx.sim.agents import POLL, STEP, TRY, Agent
 from phalanx.sim.codegen import FILENAME

@@ -18,8 +18,8 @@ import typer
 
 import phalanx
 from phalanx.errors import Error
-from phalanx.ir.location import NOWHERE, Location
 from phalanx.language.examples import Launch, is_example, launch_of
+from phalanx.location import NOWHERE, Location
 from phalanx.runtime.checking import DEFAULT_SCHEDULES, check_launch
 from phalanx.sanitizer.report import Report
 from phalanx.tools.output import CLEAN, FOUND, UNABLE, complain, say

@@ -14,11 +14,11 @@ from phalanx.cuda.lower.registry import Table
 from phalanx.errors import Error
 from phalanx.frozen import frozen
 from phalanx.ir.core import Op
-from phalanx.ir.location import Location
 from phalanx.ir.types import TileType
 from phalanx.ir.values import Value
 from phalanx.ir.views import View
 from phalanx.layouts.registers import RegisterLayout
+from phalanx.location import Location
 
 Transform = Callable[[RegisterLayout], RegisterLayout]
 

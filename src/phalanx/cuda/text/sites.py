@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from phalanx.frozen import frozen
-from phalanx.ir.location import Location
+from phalanx.location import Location
 
 
 @frozen

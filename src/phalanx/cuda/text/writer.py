@@ -16,10 +16,10 @@ from phalanx.cuda.text.sites import Site
 from phalanx.errors import Error
 from phalanx.frozen import frozen
 from phalanx.ir.core import Block, Op
-from phalanx.ir.location import NOWHERE, Location
 from phalanx.ir.types import DType, ScalarType, TileType
 from phalanx.ir.values import Const, Label, Param, Value, Var
 from phalanx.ir.views import BarrierArray, BarrierRef, SharedBuffer
+from phalanx.location import NOWHERE, Location
 
 CTYPES = {
     "f64": "double",

@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable
 from types import ModuleType
 
-from phalanx.ir.location import Location
 from phalanx.ir.types import DType
 from phalanx.ir.values import Value
 from phalanx.language.builder import Builder
@@ -35,6 +34,7 @@ from phalanx.language.reader.capture import CAPTURES, constant, is_of_the_langua
 from phalanx.language.reader.frames import Frame
 from phalanx.language.reader.source import FunctionSource
 from phalanx.language.reader.state import Key, State, same
+from phalanx.location import Location
 
 _BINARY = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.FloorDiv: "floordiv", ast.Mod: "mod",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from phalanx.ir.location import Location
 from phalanx.ir.values import Label
 from phalanx.language.reader.source import FunctionSource
 from phalanx.language.reader.state import Path
+from phalanx.location import Location
 
 
 @dataclass

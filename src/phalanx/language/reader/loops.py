@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from phalanx.ir.core import Op
-from phalanx.ir.location import Location
 from phalanx.ir.ops.control import For, ReadVar, Scope, While
 from phalanx.ir.types import I32, I64, ScalarType, Type, i64, u32, u64
 from phalanx.ir.values import Label, Value, Var, constant_type
@@ -34,6 +33,7 @@ from phalanx.language.reader.state import (
     value_at,
     with_slots,
 )
+from phalanx.location import Location
 
 MAX_READINGS = 64
 MAX_UNROLLED = 4096

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from phalanx.ir.core import Op
-from phalanx.ir.location import Location
 from phalanx.ir.ops.control import Break, Continue, If, Leave, Role, Scope
 from phalanx.ir.ops.mbarrier import Transaction
 from phalanx.ir.types import ArrayType, TileType
@@ -34,6 +33,7 @@ from phalanx.language.reader.loops import Loops, Unrolled
 from phalanx.language.reader.source import FunctionSource, read_source
 from phalanx.language.reader.state import Key, Path, State, defined_in, merge
 from phalanx.language.structs import Fields, StructValue
+from phalanx.location import Location
 
 MAX_INLINE_DEPTH = 64
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from phalanx.errors import Error
 from phalanx.frozen import frozen
-from phalanx.ir.location import Location
+from phalanx.location import Location
 
 LARGEST = 2**31 - 1
 
