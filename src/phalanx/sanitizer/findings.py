@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from phalanx.location import NOWHERE, Location
+from phalanx.sanitizer.finding_text import plain_text
 from phalanx.sanitizer.records import Actor
 
 KINDS = (
@@ -52,8 +53,6 @@ class Finding:
     seed: int = 0
 
     def __str__(self) -> str:
-        from phalanx.sanitizer.report import plain_text
-
         return plain_text(self)
 
     def as_dict(self) -> dict[str, Any]:
