@@ -13,7 +13,7 @@ from cuda_text import body, module_of
 from front import array
 from phalanx.cuda.nvrtc import compile_cuda
 from phalanx.cuda.tiles.matrix_store import chunk_layout
-from phalanx.ir.types import DType, bf16, f8e4m3, f8e5m2, f16, f32, i8, i32, u8
+from phalanx.ir.types import DType, ScalarType, bf16, f8e4m3, f8e5m2, f16, f32, i8, i32, u8
 from phalanx.layouts.fragments import wgmma_accumulator
 from product_kernels import halves, slices
 
@@ -145,6 +145,45 @@ def test_accumulators_are_updated_in_place() -> None:
     assert "+ px_warp_id / 4 * 8192" in loop, "each warpgroup has 64 of the rows"
     assert loop.count("wgmma_fence_sync_aligned") == 1
     assert len(instructions(ptx)) == 4
+
+
+@px.func
+def in_flight(a, b, n, FORM):
+    """An accumulator whose last product is in flight, after control flow that gives it a new value."""
+    acc = px.empty((64, 64), px.f32)
+    px.wgmma(a, b.T, acc, accumulate=False)
+    px.wgmma_commit()
+    if FORM == "loop":
+        for _ in range(n):
+            px.wgmma(a, b.T, acc)
+            px.wgmma_commit()
+            px.wgmma_wait(1)
+    elif FORM == "branch":
+        if n > 3:
+            px.wgmma(a, b.T, acc)
+            px.wgmma_commit()
+    elif FORM == "wait":
+        px.wgmma_wait(1)
+    return acc
+
+
+@px.kernel(warps=4)
+def given_back(A, B, C, n, *, FORM=None):
+    a, b = px.shared((64, 64), A.dtype), px.shared((64, 64), B.dtype)
+    px.store(a, px.load(A[0:64, 0:64]))
+    px.store(b, px.load(B[0:64, 0:64]))
+    px.fence.async_proxy()
+    result = in_flight(a, b, n, FORM)
+    px.wgmma_wait(0)
+    px.store(C[0:64, 0:64], result)
+
+
+@pytest.mark.parametrize("form", [None, "loop", "branch", "wait"])
+def test_a_wait_holds_an_accumulator_that_a_function_gave_back(form: str | None) -> None:
+    """Else the compiler may read its registers before the wait is over."""
+    text = body(module_of(given_back, (*types(bf16, bf16), ScalarType(i32)), FORM=form))
+    behind = text[text.index("wgmma_wait_group_0") :]
+    assert behind.splitlines()[1].strip().startswith("ptx::keep_float<32>(")
 
 
 def test_blackwell_has_none_and_says_what_to_use() -> None:

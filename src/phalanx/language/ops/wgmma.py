@@ -179,6 +179,8 @@ def wait_for_groups(ctx: Builder, n: int, also: Value | None = None) -> Value | 
         accs[also] = None
     results = {acc: Value(acc.type, acc.name) for acc in accs}
     ctx.emit(WgmmaWait(n, tuple(results), tuple(results.values()), loc=ctx.loc))
+    if n > 0:  # a later wait is for them, too, whatever variable holds them then
+        ctx.products.update(results.values())
     for key, value in names.items():
         names[key] = _after(value, results)
     return results[also] if also is not None else None

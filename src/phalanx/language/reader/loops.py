@@ -358,6 +358,7 @@ class Reading:
         inner = [path.state for path in (*loop.continues.paths, *loop.breaks.paths)]
         exits: dict[Slot, Value] = {slot: Value(var.type, var.name) for slot, var in cells.items()}
         exit_reads: list[Op] = [ReadVar(var, exits[slot], loc=loc) for slot, var in cells.items()]
+        ctx.products.update(value for slot, value in exits.items() if slot.key in ctx.accumulators)
         for path in loop.breaks.paths:
             held = self.held(path.state, cells)
             self.write_back(path, held, reads)

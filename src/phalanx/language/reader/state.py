@@ -256,6 +256,8 @@ class Meeting:
             to_cell(self.ctx, path, var, value)
         result = Value(type_, name)
         self.ctx.emit(ReadVar(var, result, loc=self.ctx.loc))
+        if any(isinstance(value, Value) and value in self.ctx.products for value in values):
+            self.ctx.products.add(result)
         return result
 
     def have_one_form(self, values: list[KernelObject]) -> bool:
