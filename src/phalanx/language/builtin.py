@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -27,9 +28,14 @@ class Builtin(KernelObject):
         self.inout = inout
         self.__doc__ = impl.__doc__
         self.__name__ = name
-        self.signature = signature_after(1, impl)
-        self.__signature__ = self.signature
         BUILTINS.append(self)
+
+    @property
+    def signature(self) -> inspect.Signature:
+        """What users give to it; worked out when first asked for, since `import phalanx` makes a hundred of them."""
+        return signature_after(1, self.impl)
+
+    __signature__ = signature
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.host is not None:
