@@ -61,6 +61,8 @@ def run(checkout: Path, arguments: list[str], folder: Path) -> dict[str, float]:
     file = folder / "result.json"
     cache = folder / f"cache-{checkout.resolve().name}"  # kernels are compiled anew only where the script asks for it
     environment = {**os.environ, "PYTHONPATH": str(checkout.resolve() / "src"), "PHALANX_CACHE_DIR": str(cache)}
+    environment["PYTHONPYCACHEPREFIX"] = str(folder / "pyc")  # as after an installation: files are compiled once
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(
         [sys.executable, *arguments, "--json", str(file)], cwd=checkout, env=environment, check=True, capture_output=True
