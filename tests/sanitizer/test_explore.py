@@ -293,3 +293,32 @@ def test_a_run_that_holds_an_agent_back_is_right(starved: tuple[int, int]) -> No
     function = specialise(counting, read_arguments(counting, (X, y)), {}).prepared
     simulate(function, 3, [X, y], schedule=Schedule("starve", starved=starved))
     assert np.array_equal(y[:3], X[:3])
+
+
+@px.kernel(warps=3)
+def one_wait_or_the_other(Y):
+    s = px.shared((4,), px.f32)
+    first = px.barrier(count=1, checked=False)
+    asked = px.barrier(count=1, checked=False)
+    go = px.barrier(count=1, checked=False)
+    px.store(s, px.full((4,), 2.0, px.f32))
+    with px.warps(0, 1):
+        first.arrive()
+        go.wait(0)
+        px.store(s, px.full((4,), 4.0, px.f32))
+    with px.warps(1, 1):
+        first.wait(0)
+        while not asked.test_wait(0):
+            pass
+        px.store(Y[0:4], px.load(s))
+        first.arrive()
+    with px.warps(2, 1):
+        asked.arrive()
+        first.wait(1)  # passes before the first arrive, or after the second
+        go.arrive()
+
+
+def test_a_wait_for_a_phase_that_is_past_when_it_is_reached() -> None:
+    """The wait is over at once or much later: what passes late follows the arrive that made it wait, so that no race shows."""
+    seen = px.explore(one_wait_or_the_other[1], np.zeros(4, np.float32))
+    assert seen.complete and not seen.deadlocks and seen.outcomes == 2

@@ -163,6 +163,13 @@ class Search:
             for wait in self.steps.blocked():
                 if not wait.follows(event) and orders(event, wait) is Order.RACE:
                     self.reverse(event, wait)
+        # So may be a phase that the wait was for to which this event has led. When it passes at last it is after the phases
+        # before, and no race with their ends is left to see.
+        for wait in self.steps.blocked(event.process):
+            for before in reversed(self.steps.trace):
+                if any(touch.flips for touch in before.touches) and not wait.follows(before):
+                    if orders(before, wait) is Order.RACE:
+                        self.reverse(before, wait)
 
     def end(self) -> None:
         """Notes what a run came to."""
