@@ -319,6 +319,6 @@ def one_wait_or_the_other(Y):
 
 
 def test_a_wait_for_a_phase_that_is_past_when_it_is_reached() -> None:
-    """The wait is over at once or much later: what passes late follows the arrive that made it wait, so that no race shows."""
+    """The wait is over at once or much later: one that passes late follows the arrive that made it wait: no race shows."""
     seen = px.explore(one_wait_or_the_other[1], np.zeros(4, np.float32))
     assert seen.complete and not seen.deadlocks and seen.outcomes == 2
