@@ -8,8 +8,10 @@ asks.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import MISSING
 from enum import Enum
+from functools import cache
 from typing import Any
 
 
@@ -69,7 +71,9 @@ def source(*, default: Any, kw_only: bool) -> Any:
     return dataclasses.field(default=default, kw_only=kw_only, metadata=_METADATA[Kind.SOURCE])
 
 
-_NAMES: dict[tuple[type, tuple[Kind, ...]], tuple[str, ...]] = {}
+def once_per_class(find: Callable[[type], tuple[str, ...]]) -> Callable[[type], tuple[str, ...]]:
+    """Decorates a function that finds fields of a class: each class is asked once."""
+    return cache(find)
 
 
 def fields_of(cls: type, *kinds: Kind) -> tuple[str, ...]:
@@ -77,11 +81,7 @@ def fields_of(cls: type, *kinds: Kind) -> tuple[str, ...]:
 
     Anyone may call it. Example: ``fields_of(TmaStore, Kind.OPERAND) == ("src", "dst")``.
     """
-    names = _NAMES.get((cls, kinds))
-    if names is None:
-        names = tuple(field.name for field in dataclasses.fields(cls) if kind_of(cls, field) in kinds)
-        _NAMES[cls, kinds] = names
-    return names
+    return tuple(field.name for field in dataclasses.fields(cls) if kind_of(cls, field) in kinds)
 
 
 def kind_of(cls: type, field: dataclasses.Field[Any]) -> Kind:

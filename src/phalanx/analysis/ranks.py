@@ -237,12 +237,6 @@ def _identical(a: Term, b: Term) -> bool:
     return a is b or (type(a) is type(b) and a == b)
 
 
-def coordinates(function: Function, rank: int) -> tuple[int, int, int]:
-    """The place of `rank` in the cluster; x runs fastest."""
-    x, y, _ = function.cluster
-    return rank % x, rank // x % y, rank // (x * y)
-
-
 def ranks(function: Function) -> Iterator[int]:
     """Every CTA rank of the cluster."""
     return iter(range(function.cluster_size))

@@ -14,7 +14,7 @@ from phalanx.ir.traits import Traits
 from phalanx.ir.values import Param, Value, Var
 from phalanx.ir.views import BarrierArray, Buffer, SharedBuffer
 from phalanx.location import NOWHERE, Location
-from phalanx.markers import Kind, fields_of, source
+from phalanx.markers import Kind, fields_of, once_per_class, source
 
 Instruction = TypeVar("Instruction", bound="Op")
 
@@ -172,18 +172,14 @@ class Function:
         return tuple(buffer for buffer in self.buffers if buffer.space is SHARED)  # type: ignore[misc]
 
 
-_BLOCK_FIELDS: dict[type, tuple[str, ...]] = {}
-
-
-def block_fields(cls: type[Op]) -> tuple[str, ...]:
+@once_per_class
+def block_fields(cls: type) -> tuple[str, ...]:
     """Names of the fields that hold a block, or regions with blocks of their own."""
-    names = _BLOCK_FIELDS.get(cls)
-    if names is None:
-        names = _BLOCK_FIELDS[cls] = fields_of(cls, Kind.BLOCK)
-    return names
+    return fields_of(cls, Kind.BLOCK)
 
 
-def content_fields(cls: type[Op]) -> tuple[str, ...]:
+@once_per_class
+def content_fields(cls: type) -> tuple[str, ...]:
     """Names of the fields that say what an instruction does: all but what it defines, its cell and its place."""
     return fields_of(cls, Kind.OPERAND, Kind.BLOCK, Kind.STORAGE, Kind.ATTRIBUTE)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from phalanx.ir.values import Value
-from phalanx.markers import Kind, fields_of
+from phalanx.markers import Kind, fields_of, once_per_class
 
 if TYPE_CHECKING:
     from phalanx.ir.views import BarrierArray, Buffer
@@ -20,24 +20,17 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 Self = TypeVar("Self", bound="Holder")
 
-_OPERANDS: dict[type, tuple[str, ...]] = {}
-_CHANGEABLE: dict[type, tuple[str, ...]] = {}
 
-
+@once_per_class
 def operand_fields(cls: type) -> tuple[str, ...]:
     """Names of the fields that hold operands, in the order of their declaration."""
-    names = _OPERANDS.get(cls)
-    if names is None:
-        names = _OPERANDS[cls] = fields_of(cls, Kind.OPERAND)
-    return names
+    return fields_of(cls, Kind.OPERAND)
 
 
+@once_per_class
 def changeable_fields(cls: type) -> tuple[str, ...]:
     """Names of the fields in which values or storage can be replaced by others."""
-    names = _CHANGEABLE.get(cls)
-    if names is None:
-        names = _CHANGEABLE[cls] = fields_of(cls, Kind.OPERAND, Kind.STORAGE)
-    return names
+    return fields_of(cls, Kind.OPERAND, Kind.STORAGE)
 
 
 class Holder:

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from phalanx.analysis.by_rank import ByRank
-from phalanx.analysis.ranks import coordinates
 from phalanx.ir.core import Function, Op
-from phalanx.ir.ops.cluster import ClusterRank
+from phalanx.ir.ops.cluster import ClusterRank, coordinates
 from phalanx.ir.ops.tile import Binary, Cast, Compare, Select
 from phalanx.ir.types import BOOL, I32, I64
 from phalanx.ir.values import Const, Value
@@ -76,7 +75,7 @@ class RankCode:
         if all(number == rank for rank, number in numbers.items()):
             return self.rank()
         for dim in range(3):
-            if all(number == coordinates(function, rank)[dim] for rank, number in numbers.items()):
+            if all(number == coordinates(function.cluster, rank)[dim] for rank, number in numbers.items()):
                 return self.rank(dim)
         table = sum(number << 4 * rank for rank, number in numbers.items())
         wide = Value(I64)

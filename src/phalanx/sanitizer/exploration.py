@@ -161,15 +161,13 @@ class Search:
             self.reverse(before, event)
         if any(touch.flips for touch in event.touches):  # a phase that a wait may have been for is past
             for wait in self.steps.blocked():
-                if not wait.follows(event) and orders(event, wait) is Order.RACE:
-                    self.reverse(event, wait)
+                self.wait_before(event, wait)
         # So may be a phase that the wait was for to which this event has led. When it passes at last it is after the phases
         # before, and no race with their ends is left to see.
         for wait in self.steps.blocked(event.process):
             for before in reversed(self.steps.trace):
-                if any(touch.flips for touch in before.touches) and not wait.follows(before):
-                    if orders(before, wait) is Order.RACE:
-                        self.reverse(before, wait)
+                if any(touch.flips for touch in before.touches):
+                    self.wait_before(before, wait)
 
     def end(self) -> None:
         """Notes what a run came to."""
@@ -187,8 +185,12 @@ class Search:
         remember(found.deadlocks, steps.stuck())
         for wait in steps.blocked():
             for before in reversed(steps.trace):
-                if not wait.follows(before) and orders(before, wait) is Order.RACE:
-                    self.reverse(before, wait)
+                self.wait_before(before, wait)
+
+    def wait_before(self, event: Event, wait: Event) -> None:
+        """Asks for a run in which a wait that has not passed yet passes before `event`, if nothing orders the two."""
+        if not wait.follows(event) and orders(event, wait) is Order.RACE:
+            self.reverse(event, wait)
 
     def reverse(self, before: Event, event: Event) -> None:
         """Asks for a run in which `event` comes before `before`."""

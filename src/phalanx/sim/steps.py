@@ -582,7 +582,8 @@ class Steps:
     def blocked(self, process: Process | None = None) -> list[Event]:
         """The waits that have not passed, and the tests that spin, as events that did not happen; of all, or of one."""
         found = []
-        for name, agent in self.agents.items() if process is None else self._agent_of(process):
+        for name in self.agents if process is None else self.agents.keys() & {process}:
+            agent = self.agents[name]
             asked = self.unanswered.get(agent, [])
             if agent.alive and agent.waiting is not None and isinstance(agent.waiting[1], MBarrier):
                 asked = [(agent.waiting[0], agent.waiting[1], agent.wanted)]
@@ -593,9 +594,6 @@ class Steps:
                 clock[name] = event.number
                 found.append(event)
         return found
-
-    def _agent_of(self, process: Process) -> list[tuple[Process, Agent]]:
-        return [(process, self.agents[process])] if process in self.agents else []
 
     def outcome(self) -> bytes:
         """The arrays that the kernel writes, as they are now."""

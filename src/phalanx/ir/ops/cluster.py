@@ -30,6 +30,12 @@ from phalanx.ir.views import BarrierArray, BarrierRef, GlobalView, SharedBuffer,
 from phalanx.markers import attribute, block, defined, operand, storage
 
 
+def coordinates(cluster: tuple[int, int, int], rank: int) -> tuple[int, int, int]:
+    """The place of `rank` in a cluster of that shape; x runs fastest."""
+    x, y, _ = cluster
+    return rank % x, rank // x % y, rank // (x * y)
+
+
 @frozen(eq=False, repr=False)
 class ClusterRank(Op):
     """This CTA's rank in its cluster (x fastest), or its coordinate along `dim`."""
@@ -41,8 +47,7 @@ class ClusterRank(Op):
 
     def in_rank(self, cluster: tuple[int, int, int], rank: int) -> int:
         """Its rank, or its coordinate along `dim`: the cluster's shape alone decides it."""
-        x, y, _ = cluster
-        return rank if self.dim is None else (rank % x, rank // x % y, rank // (x * y))[self.dim]
+        return rank if self.dim is None else coordinates(cluster, rank)[self.dim]
 
 
 @frozen(eq=False, repr=False)
