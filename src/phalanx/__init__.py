@@ -27,7 +27,7 @@ from phalanx.ir.types import bool_ as bool
 from phalanx.language.auto import auto
 from phalanx.language.examples import example
 from phalanx.language.kernel import bind_with, func, kernel
-from phalanx.language.ops import cluster, fence, tma
+from phalanx.language.ops import cluster, fence, tcgen05, tma
 from phalanx.language.ops.control import (
     assume,
     block_id,
@@ -85,6 +85,7 @@ from phalanx.language.ops.tile import min_ as min
 from phalanx.language.ops.tile import round_ as round
 from phalanx.language.ops.tile import sum_ as sum
 from phalanx.language.ops.tile_parts import empty, keep
+from phalanx.language.ops.tmem import tmem
 from phalanx.language.ops.topk import topk
 from phalanx.language.ops.wgmma import wgmma, wgmma_commit, wgmma_wait
 from phalanx.language.reader.structs import struct
@@ -147,7 +148,8 @@ __all__ = [
     "example", "exp", "exp2", "explore", "f16", "f32", "f64", "f8e4m3", "f8e5m2", "fence", "floor", "fma", "full",
     "func", "i16", "i32", "i64", "i8", "isnan", "keep", "kernel", "kernels", "launch_dependents", "load", "log", "log2",
     "max", "maximum", "min", "minimum", "num_blocks", "pipe", "print", "reciprocal", "reduce", "ring", "round", "rsqrt",
-    "scan", "shared", "sigmoid", "sin", "spec", "sqrt", "static_range", "store", "struct", "sum", "sync", "tanh", "tma",
+    "scan", "shared", "sigmoid", "sin", "spec", "sqrt", "static_range", "store", "struct", "sum", "sync", "tanh",
+    "tcgen05", "tma", "tmem",
     "topk", "trunc", "tune", "u16", "u32", "u64", "u8", "unroll", "wait_prior", "warps", "wgmma", "wgmma_commit",
     "wgmma_wait", "where", "zeros",
 ]

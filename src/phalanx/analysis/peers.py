@@ -9,7 +9,7 @@ from phalanx.ir.effects import Arrival, Complete, Effects, Expect
 def signals_peer(effects: Effects) -> bool:
     """A barrier of another CTA may be armed, arrived on or credited with bytes: the instruction has a mask."""
     signals: tuple[Arrival | Expect | Complete, ...] = (*effects.arrivals, *effects.expects, *effects.completes)
-    return any(signal.mask is not None for signal in signals)
+    return any(signal.mask is not None for signal in signals) or any(c.leaders for c in effects.completes)
 
 
 def accesses_peer(effects: Effects) -> bool:

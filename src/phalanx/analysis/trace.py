@@ -14,7 +14,7 @@ from phalanx.analysis.ranks import Evaluator, Term, varies_in
 from phalanx.errors import Error
 from phalanx.frozen import frozen
 from phalanx.ir.core import Block, Function, Op
-from phalanx.ir.effects import PURE, Arrival, BarrierWait, Complete, Expect
+from phalanx.ir.effects import PURE, Arrival, BarrierWait, Complete, Expect, leader_of
 from phalanx.ir.ops.control import (
     Assign,
     Break,
@@ -318,6 +318,8 @@ class _Tracer:
             reached = self.members(mask, op) if isinstance(mask, int) else None
             if reached is None:
                 unknown.append(mask)
+        if isinstance(effect, Complete) and effect.leaders and reached is not None:
+            reached = tuple(leader_of(rank) for rank in reached)
         return Signal(
             effect.barrier.barrier,
             self.index(effect.barrier, op),

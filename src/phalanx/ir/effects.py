@@ -12,6 +12,7 @@ from enum import Enum
 from phalanx.frozen import frozen
 from phalanx.ir.engines import Engine, Executor
 from phalanx.ir.spaces import FenceKind as FenceKind
+from phalanx.ir.uses import Use as Use
 from phalanx.ir.values import Value
 from phalanx.ir.views import BarrierArray, BarrierRef, View
 
@@ -44,23 +45,6 @@ class When(Enum):
     """With an arrival that its engine makes on a barrier (`Arrival.after`)."""
 
 
-class Use(Enum):
-    """What an access is for: layouts of memory follow from that."""
-
-    ORDINARY = "ordinary"
-    """Elements to and from registers."""
-    COPY = "copy"
-    """A box that an engine moves."""
-    ROWS = "rows"
-    """Rows that an engine moves, each named by an index."""
-    OPERAND = "operand"
-    """A matrix that is multiplied."""
-    ACCUMULATOR = "accumulator"
-    """A matrix that products are added to."""
-    SCALE = "scale"
-    """Factors of blocks of an operand."""
-
-
 @frozen
 class Access:
     """A read or write of a region; `mask` names the CTAs in whose shared memory it lands (multicast).
@@ -71,7 +55,7 @@ class Access:
     that memory its sender had read before; and nothing else of the sender, as with any copy that lands. `fenced`: the
     compiler lets a proxy fence follow a generic write wherever an engine uses the same memory.
     `folds`: an atomic whose old values nobody sees, by the name of its function: memory ends the same in whatever order
-    several with that name are done.
+    several with that name are done. `only_if`: it happens only where that condition holds.
     """
 
     mode: Mode
@@ -84,6 +68,7 @@ class Access:
     folds: str = ""
     use: Use = Use.ORDINARY
     engine: Engine | None = None
+    only_if: Value | None = None
 
     def commutes(self, other: Access) -> bool:
         """Whether the two may touch the same bytes in either order, with the same end."""
@@ -134,13 +119,20 @@ class Expect:
 class Complete:
     """`nbytes`, a number or a value at run time, will be credited to a barrier when the copy lands, in each CTA of `mask`.
 
-    `awaited`: those CTAs wait for it in the same instruction, so that none is over while it is on its way.
+    `awaited`: those CTAs wait for it in the same instruction, so that none is over while it is on its way. `leaders`: what
+    lands in a CTA is credited to the barrier of the even CTA of its pair (ranks that differ in bit 0).
     """
 
     barrier: BarrierRef
     nbytes: int | Value
     mask: Value | None = None
     awaited: bool = False
+    leaders: bool = False
+
+
+def leader_of(rank: int) -> int:
+    """The even CTA of the pair of a rank."""
+    return rank & ~1
 
 
 @frozen

@@ -11,6 +11,8 @@ from enum import Enum
 from typing import Any
 
 from phalanx.frozen import frozen
+from phalanx.ir.spaces import FenceKind
+from phalanx.ir.uses import Use
 
 
 class Executor(Enum):
@@ -31,6 +33,9 @@ class Engine:
     write to close a group and to wait for groups, with `n` for the groups that may be open. `first`: the remedy where its
     work may not be over, with `{role}` for who gave it; `first_reads` where only its reads are meant. `hazard`: the kind of
     a finding where the agent that gave it work touches what the work is about; "" where that is a race like any other.
+    `keeps`: where its work is in order only as far as certain accesses are concerned, which pairs of accesses of one agent
+    are, by what they are for; `usually_keeps`: pairs that no document promises and all rely on, which strict checks report.
+    `waits_late`: waits for it are the compiler's, which puts each as late as its results and signals to others allow.
     """
 
     name: str
@@ -45,6 +50,9 @@ class Engine:
     by_warpgroup: bool = False
     reads_apart: bool = False
     hazard: str = ""
+    keeps: frozenset[tuple[Use, Use]] | None = None
+    usually_keeps: frozenset[tuple[Use, Use]] = frozenset()
+    waits_late: bool = False
 
 
 COPY_ENGINE = Engine(
@@ -62,6 +70,37 @@ TENSOR_CORES = Engine(
     first="px.wgmma_commit() and px.wgmma_wait(n) first", first_reads="px.wgmma_commit() and px.wgmma_wait(n) first",
 )
 """Products of a warpgroup (`wgmma`): over with their group; the groups of a role retire in order."""
+
+_ACCUMULATOR, _OPERAND, _SCALE, _COPY = Use.ACCUMULATOR, Use.OPERAND, Use.SCALE, Use.COPY
+MMA_ENGINE = Engine(
+    name="tensor cores", work="product", issuer=Executor.ONE, in_order=True,
+    keeps=frozenset({(_ACCUMULATOR, _ACCUMULATOR), (_COPY, _OPERAND), (_COPY, _SCALE), (_COPY, _ACCUMULATOR)}),
+    usually_keeps=frozenset({(_SCALE, _COPY)}),
+    commit="px.tcgen05.commit(bar)", wait="bar.wait(parity)", wait_reads="bar.wait(parity)",
+    first="px.tcgen05.commit(bar) in {role} and bar.wait(parity) first",
+    first_reads="px.tcgen05.commit(bar) in {role} and bar.wait(parity) first",
+)
+"""Products of one thread and copies into tensor memory (`tcgen05`): over when a commit behind them has arrived on a barrier.
+
+A product follows the one before it on the same accumulator, and the copies before it; nothing else keeps its order.
+"""
+
+TENSOR_LOADS = Engine(
+    name="tensor memory", work="load", issuer=Executor.ALL, in_order=False, waits_late=True,
+    commit="tcgen05.wait.load", wait="tcgen05.wait.load", first="tcgen05.wait.load in {role} first",
+    first_reads="tcgen05.wait.load in {role} first",
+)
+"""Loads of tensor memory into registers (`tcgen05.ld`): over with the wait that the compiler puts behind them."""
+
+TENSOR_STORES = Engine(
+    name="tensor memory", work="store", issuer=Executor.ALL, in_order=False, waits_late=True,
+    commit="tcgen05.wait.store", wait="tcgen05.wait.store", first="tcgen05.wait.store in {role} first",
+    first_reads="tcgen05.wait.store in {role} first",
+)
+"""Stores of registers into tensor memory (`tcgen05.st`): over with the wait that the compiler puts behind them."""
+
+HANDOVER_FENCES: dict[FenceKind, Callable[..., Any]] = {}
+"""The instruction, made with `loc=`, that is a fence of that kind, for those that only the compiler writes."""
 
 REGISTER_FENCES: dict[Engine, Callable[..., Any]] = {}
 """The instruction, made with `loc=`, that orders an agent's register accesses before the engine's that follow."""

@@ -31,6 +31,8 @@ class FenceKind(Enum):
     PROXY_GLOBAL = "proxy.async.global"
     ACQ_REL_CLUSTER = "acq_rel.cluster"
     BARRIER_INIT = "mbarrier_init.release.cluster"
+    TENSOR_BEFORE = "tcgen05.before_thread_sync"
+    TENSOR_AFTER = "tcgen05.after_thread_sync"
 
 
 @frozen(eq=False, repr=False)
@@ -40,7 +42,8 @@ class Space:
     `name` is what listings and messages call it. `capacity`: the bytes of it that a CTA has, None where that depends on
     the target or on the arguments. `masked`: what lies outside is dropped by stores and reads as a fill; otherwise a box
     must lie inside. `own_fence` orders ordinary accesses before those of engines in the memory of the CTA that runs it,
-    `common_fence` in the memory of all CTAs; a space with neither needs no fence between the two.
+    `common_fence` in the memory of all CTAs; a space with neither needs no fence between the two. `handover`: the fences
+    that the compiler puts before a signal and behind a wait by which threads hand accesses of it to each other.
     """
 
     name: str
@@ -49,6 +52,7 @@ class Space:
     masked: bool = False
     own_fence: FenceKind | None = None
     common_fence: FenceKind | None = None
+    handover: tuple[FenceKind, FenceKind] | None = None
 
     @cached_property
     def is_common(self) -> bool:
@@ -61,3 +65,8 @@ class Space:
 
 GLOBAL = Space("global", Home.GRID, masked=True, common_fence=FenceKind.PROXY_GLOBAL)
 SHARED = Space("shared", Home.CTA, own_fence=FenceKind.PROXY_CTA, common_fence=FenceKind.PROXY_CLUSTER)
+TENSOR = Space("tensor", Home.CTA, handover=(FenceKind.TENSOR_BEFORE, FenceKind.TENSOR_AFTER))
+"""Blackwell's memory of accumulators, operands and scales: 128 lanes of 512 cells of 32 bits (`ir/tensor_memory.py`).
+
+What orders its accesses the instructions of the tensor cores bring along: no fence of the user's does.
+"""

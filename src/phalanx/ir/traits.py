@@ -61,6 +61,10 @@ class Traits:
         """The same instruction, which makes no new version of the tile `old`. Only asked of one that makes some."""
         raise NotImplementedError
 
+    def with_updates(self, pairs: list[tuple[Value, Value]]) -> Op:
+        """The same wait, which hands these tiles on: (old, new) each. Only asked of waits that the compiler moves."""
+        raise NotImplementedError
+
     def in_ctas(self, ctas: Value) -> Op:
         """The same instruction with its arrival in the CTAs of a mask. Only asked of one that gives a stage back."""
         raise NotImplementedError

@@ -302,7 +302,7 @@ def _check_named(effects: Effects, op: Op) -> None:
     """Effects may derive views from the instruction's operands; a value that none of them holds nobody else knows."""
     held = set(op.operands())
     signals: tuple[Arrival | Expect | Complete, ...] = (*effects.arrivals, *effects.expects, *effects.completes)
-    named = [value for access in effects.accesses for value in (*values_in(access.region), access.mask)]
+    named = [value for access in effects.accesses for value in (*values_in(access.region), access.mask, access.only_if)]
     named += [value for signal in signals for value in (signal.barrier.index, signal.mask)]
     named += [arrival.count for arrival in effects.arrivals] + [expect.nbytes for expect in effects.expects]
     for value in named:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, TypeGuard, TypeVar
 
 from phalanx.frozen import frozen
 from phalanx.ir.holders import Holder
-from phalanx.ir.spaces import GLOBAL, SHARED, Space
+from phalanx.ir.spaces import GLOBAL, SHARED, TENSOR, Space
 from phalanx.ir.types import ArrayType, DType
 from phalanx.ir.values import Param, Value, constant_of
 from phalanx.location import NOWHERE, Location
@@ -52,6 +52,13 @@ class SharedBuffer(Buffer):
     """A static buffer in the shared memory of every CTA."""
 
     space: ClassVar[Space] = SHARED
+
+
+@frozen(eq=False, repr=False)
+class TensorBuffer(Buffer):
+    """A static buffer in the tensor memory of every CTA. Its shape is logical: where elements lie follows from the use."""
+
+    space: ClassVar[Space] = TENSOR
 
 
 @frozen(eq=False, repr=False)
@@ -267,6 +274,15 @@ class SharedView(BufferView):
 
 
 @frozen
+class TensorView(BufferView):
+    """A box of a buffer in tensor memory."""
+
+    buffer: TensorBuffer = storage()
+
+    space: ClassVar[Space] = TENSOR  # type: ignore[misc]
+
+
+@frozen
 class BarrierRef(Holder):
     """One barrier of an array."""
 
@@ -287,3 +303,8 @@ def in_global(item: object) -> TypeGuard[GlobalView]:
 def in_shared(item: object) -> TypeGuard[SharedView]:
     """Whether it is a view of shared memory, this CTA's or a peer's."""
     return isinstance(item, View) and item.space is SHARED
+
+
+def in_tensor(item: object) -> TypeGuard[TensorView]:
+    """Whether it is a view of tensor memory."""
+    return isinstance(item, View) and item.space is TENSOR

@@ -17,7 +17,7 @@ from typing import Any, NoReturn, Protocol, TypeAlias
 from phalanx.frozen import frozen
 from phalanx.ir.types import Type
 from phalanx.ir.values import Value
-from phalanx.ir.views import BarrierArray, BarrierRef, SharedBuffer
+from phalanx.ir.views import BarrierArray, BarrierRef, Buffer
 from phalanx.language.builder import Builder
 
 Number = (bool, int, float)
@@ -157,7 +157,7 @@ class KernelObject:
             "with takes px.warps(...), barrier.transaction(), pipe.produce() or pipe.consume()",
         )
 
-    def storage(self) -> SharedBuffer | BarrierArray | None:
+    def storage(self) -> Buffer | BarrierArray | None:
         """The static shared memory that ``px.shared(reuse=x)`` takes over; None where it has none."""
         return None
 

@@ -10,7 +10,7 @@ from phalanx.ir.core import values_in
 from phalanx.ir.ops.memory import Load
 from phalanx.ir.types import ArrayType, DType, ScalarType, TileType, i32, i64
 from phalanx.ir.values import Param, Value, constant_of
-from phalanx.ir.views import GlobalView, SharedBuffer, SharedView, View, in_shared
+from phalanx.ir.views import Buffer, GlobalView, SharedView, View, in_shared
 from phalanx.language.builder import Builder, operand
 from phalanx.language.objects import (
     OBJECTS_OF_TYPES,
@@ -105,9 +105,10 @@ class ViewValue(KernelObject):
             ctx.remember_read(name, found)
         return found
 
-    def storage(self) -> SharedBuffer | None:
-        """The buffer of a shared view."""
-        return self.view.buffer if in_shared(self.view) else None
+    def storage(self) -> Buffer | None:
+        """The buffer that it is a view of, where it is one of a CTA's memory."""
+        memory = self.view.memory
+        return memory if isinstance(memory, Buffer) else None
 
     def held(self) -> Iterable[Value]:
         """The values that say where it begins and in which CTA."""

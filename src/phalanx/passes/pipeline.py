@@ -12,6 +12,7 @@ from phalanx.passes.counts import infer_counts
 from phalanx.passes.entry_sync import insert_entry_sync
 from phalanx.passes.exchange_protocols import write_protocols
 from phalanx.passes.exit_sync import insert_exit_sync
+from phalanx.passes.late_waits import place_late_waits
 from phalanx.passes.mma_fences import insert_mma_fences
 from phalanx.passes.reductions import allocate_reductions
 from phalanx.passes.release_masks import lower_releases
@@ -19,6 +20,7 @@ from phalanx.passes.role_sync import insert_role_syncs
 from phalanx.passes.roles import merge_roles
 from phalanx.passes.scopes import choose_scopes
 from phalanx.passes.sharing import Fits, needs_sharing, share_memory
+from phalanx.passes.tensor_memory import allocate_tensor_memory
 from phalanx.passes.transactions import lower_transactions
 
 
@@ -38,6 +40,7 @@ def prepare(function: Function, arch: Arch, fits: Fits) -> Function:
     function = lower_transactions(function)
     function = insert_barrier_init(function, infer_counts(function))
     function = insert_exit_sync(insert_entry_sync(function))
+    function = allocate_tensor_memory(function)
     function = choose_scopes(choose_active_warps(function))
     ordered = _keep_order(function)
     if len(function.buffers) > 1 and needs_sharing(ordered, arch, fits):
@@ -50,4 +53,4 @@ def prepare(function: Function, arch: Arch, fits: Fits) -> Function:
 
 def _keep_order(function: Function) -> Function:
     """Program order between the threads of an agent, and between its registers and the tensor cores."""
-    return insert_mma_fences(insert_role_syncs(function))
+    return place_late_waits(insert_mma_fences(insert_role_syncs(function)))

@@ -8,6 +8,7 @@ arithmetic, case by case:
 - a multicast: its full bytes on the barrier of every CTA of the mask, the issuer's included if the mask names it;
 - `if px.cluster.rank() == 0:` inside: rank 0 issues, every receiver expects;
 - a run-time `if`: both arms must bring the same (a missing `else` brings 0);
+- the copies of a pair (`two_cta=True`): on the barrier of the even CTA; the odd one arms nothing;
 - a constant-trip loop multiplies; a loop of unknown length is an error.
 
 Copies inside that signal another barrier, or another element of the array, are not counted: they belong to
@@ -38,7 +39,8 @@ from phalanx.analysis.trace import (
 )
 from phalanx.errors import Error
 from phalanx.frozen import frozen
-from phalanx.ir.core import Function, Op, rewrite
+from phalanx.ir.core import Block, Function, Op, rewrite
+from phalanx.ir.ops.control import If
 from phalanx.ir.ops.mbarrier import MAX_COUNT, ArriveExpectTx, Transaction
 from phalanx.location import Location
 from phalanx.passes.count_table import spans
@@ -95,7 +97,13 @@ def _lowered(op: Transaction, totals: dict[int, int]) -> list[Op]:
     """`totals` by rank; ranks that do not run the transaction are not in it."""
     code = RankCode(op.loc)
     nbytes = code.chosen(totals, "nbytes")
-    return [*code.ops, ArriveExpectTx(op.bar, nbytes, loc=op.loc), *op.body.ops]
+    arm: Op = ArriveExpectTx(op.bar, nbytes, loc=op.loc)
+    if any(complete.leaders for inner in op.body.walk() for complete in inner.effects().completes):
+        silent = [rank for rank, total in totals.items() if not total]
+        if silent:  # their bytes are the leader's, and nobody waits for their barrier
+            armed = sum(1 << rank for rank, total in totals.items() if total)
+            arm = If(code.among(armed), Block((arm,)), Block(), loc=op.loc)
+    return [*code.ops, arm, *op.body.ops]
 
 
 def _totals(op: Transaction, traces: list[Nodes]) -> dict[int, int]:

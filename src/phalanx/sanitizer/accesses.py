@@ -70,7 +70,7 @@ class Conflicts:
                     self._unwritten(record, cell)
                 if cell.atomics:
                     self._after(cell.atomics, record, fenced=True, seen=True)
-            if record.work is not None and record.work.barriers and not record.raced:
+            if record.is_published and not record.raced:
                 note_copy(cell, record)
             reads = cell.reads
             if not reads:
@@ -218,7 +218,7 @@ class Conflicts:
             if tile.atomics:
                 self._after_global(tile.atomics, record, fenced=True)
             elif write is not None and write.cluster == record.cluster and not record.raced:
-                if record.work is not None and record.work.barriers:
+                if record.is_published:
                     note_copy(tile, record)
             tile.reads = few(tile.reads, record)
             return

@@ -37,7 +37,7 @@ from phalanx.sim.places import BufferPlace
 
 SKIPPED = frozenset({
     "over-arrival", "barrier-uninitialised", "barrier-reinitialised", "barrier-invalidated", "out-of-bounds",
-    "misaligned", "tx-mismatch",
+    "misaligned", "tx-mismatch", "tmem-lifetime", "pair",
 })
 """Errors of the simulator after which the run goes on without the instruction."""
 SUSPECTS_PER_LINE = 16
@@ -277,10 +277,12 @@ class Checker(Monitor):
                 if barriers[0].cta is not cta:
                     self.visit(cta, record)
             else:
-                for barrier, (dim, epoch) in zip(barriers, ends):
-                    cta = barrier.cta
-                    record = Record(clock, op, access, place, cta.rank, dim, epoch, work)
+                for rank, barrier, (dim, epoch) in zip(ranks, barriers, ends):
+                    cta = agent.cta.cluster.ctas[rank]
+                    record = Record(clock, op, access, place, rank, dim, epoch, work)
                     self.conflicts.shared(record, self.cells(cta, place))
+                    if barrier.cta is not cta:  # credited to the even CTA of its pair
+                        self.visit(cta, record)
 
     def _lands_too_late(self, barrier: MBarrier, work: CopyWork, accesses: list[Any]) -> None:
         """A copy is issued into a CTA that has exited."""
@@ -531,7 +533,7 @@ class Checker(Monitor):
 
     def race(self, before: Record, after: Record) -> None:
         """One finding per access: a second conflict of the same access has the same cause."""
-        if in_order(before, after):
+        if in_order(before, after, strict=self.conflicts.strict):
             return
         known = before.raced or after.raced or any(r.work is not None and r.work.faulty for r in (before, after))
         if before.cluster == after.cluster and messages.forgot_to_wait(before, after):
@@ -665,12 +667,25 @@ class Checker(Monitor):
         return [messages.outside_note(op, rows, array) for op, (rows, array) in self.outside.items()]
 
 
-def in_order(before: Record, after: Record) -> bool:
-    """Whether one engine does both, one after the other, for the same agent."""
+def in_order(before: Record, after: Record, *, strict: bool) -> bool:
+    """Whether one engine does both, one after the other, for the same agent.
+
+    An engine that keeps the order of certain accesses alone says of which; what all rely on and no document promises counts,
+    unless the checks are strict. Two products on one accumulator are in order if they are of one shape.
+    """
     engine = before.worker
     if engine is None or engine is not after.worker or not engine.in_order:
         return False
-    return before.clock is after.clock and before.cluster == after.cluster
+    if before.clock is not after.clock or before.cluster != after.cluster:
+        return False
+    if engine.keeps is None:
+        return True
+    first, second = before.access, after.access
+    assert first is not None and second is not None
+    uses = first.use, second.use
+    if uses == (fx.Use.ACCUMULATOR, fx.Use.ACCUMULATOR):
+        return uses in engine.keeps and first.region.shape == second.region.shape
+    return uses in engine.keeps or (not strict and uses in engine.usually_keeps)
 
 
 def signal_record(clock: AgentClock, op: Op, barrier: MBarrier) -> Record:

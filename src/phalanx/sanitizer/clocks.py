@@ -170,6 +170,8 @@ class AgentClock:
             self.fenced = self.exposed().copy()
         elif kind is FenceKind.BARRIER_INIT:
             self._mark(layout.init)
+        elif kind in (FenceKind.TENSOR_BEFORE, FenceKind.TENSOR_AFTER):
+            pass
         else:
             kinds = (kind, FenceKind.PROXY_CTA) if kind is FenceKind.PROXY_CLUSTER else (kind,)
             for covered in kinds:

@@ -16,12 +16,13 @@ KINDS = (
     "race", "proxy", "deadlock", "tx-mismatch", "over-arrival", "count-mismatch", "barrier-uninitialised",
     "barrier-reinitialised", "barrier-invalidated", "barrier-memory", "uninitialised-read", "out-of-bounds",
     "misaligned", "exit-hazard", "unfinished", "wgmma-hazard", "region-mismatch", "endless-loop", "division-by-zero",
+    "tmem-lifetime", "pair",
 )
 """Every kind of finding, as in the table of `docs/checks.md`."""
 
 DERAILING = frozenset({
     "race", "tx-mismatch", "over-arrival", "barrier-uninitialised", "barrier-reinitialised", "barrier-invalidated",
-    "barrier-memory", "out-of-bounds", "misaligned",
+    "barrier-memory", "out-of-bounds", "misaligned", "tmem-lifetime", "pair",
 })
 """After one of these a later deadlock, or a read of what was never written, has a known cause."""
 

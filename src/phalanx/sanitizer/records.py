@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from phalanx.frozen import frozen
 from phalanx.ir.core import Op
-from phalanx.ir.effects import Access, Mode, Proxy
+from phalanx.ir.effects import Access, Mode, Proxy, When
 from phalanx.ir.engines import Engine
 from phalanx.ir.views import View
 from phalanx.sim.barriers import MBarrier
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from phalanx.sanitizer.clocks import AgentClock
     from phalanx.sim.agents import Agent
 
-WRITE, ASYNC = Mode.WRITE, Proxy.ASYNC
+WRITE, ASYNC, COMMIT = Mode.WRITE, Proxy.ASYNC, When.COMMIT
 VERBS = {Mode.READ: "reads", Mode.WRITE: "writes", Mode.ATOMIC: "updates"}
 
 
@@ -103,6 +103,13 @@ class Record:
         if self.access is None:
             return "signals"
         return VERBS[self.mode]
+
+    @property
+    def is_published(self) -> bool:
+        """Whether its end is told by a barrier: who learns of it knows that it happened, and the writes that it read."""
+        if self.work is None or self.access is None:
+            return False
+        return bool(self.work.barriers) or self.access.when is COMMIT
 
     @property
     def worker(self) -> Engine | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import numpy as np
 
 from phalanx.errors import Error
-from phalanx.ir.core import Function
+from phalanx.ir.core import Function, Op
 from phalanx.ir.memory import pieces
 from phalanx.ir.views import BarrierArray, Buffer
 from phalanx.location import Location
@@ -133,6 +133,8 @@ class Cta:
         self.barriers: dict[BarrierArray, list[MBarrier]] = {
             array: [MBarrier(array, index, self) for index in range(array.n)] for array in function.barriers
         }
+        self.allocated: dict[Buffer, Op] = {}
+        """Buffers in memory that has to be allocated, while it is, with the instruction that did."""
         self.watch: Any = None  # what a monitor keeps of it
         self.main = Agent(self, function.name, 0, function.warps, None)
 
@@ -142,6 +144,7 @@ class Cta:
                    zip(self.cluster.coordinates, self.cluster.machine.function.cluster, self.coordinates))
         self.block = (x, y, z)
         self.memory.fill(POISON)
+        self.allocated.clear()
         for array in self.barriers.values():
             for barrier in array:
                 barrier.reset()
@@ -161,6 +164,18 @@ class Cta:
         if monitor is not None:
             monitor.cta_exited(self)
         cluster.barrier.check()
+        if self.allocated:
+            self._never_freed(monitor)
+
+    def _never_freed(self, monitor: Monitor | None) -> None:
+        """Memory that was allocated outlives its CTA: the next one on the SM would wait for it forever."""
+        buffer, op = next(iter(self.allocated.items()))
+        error = Error(
+            f"CTA {self.rank} ends while '{buffer.name}' is still allocated in {buffer.space.name} memory",
+            location=op.loc, kind="tmem-lifetime", remedy="every way out of the kernel has to free it",
+        )
+        if monitor is None or not monitor.problem(error, self.main):
+            raise error
 
 
 def layout(function: Function) -> tuple[dict[Buffer | BarrierArray, int], int]:

@@ -279,19 +279,28 @@ class _Reports:
         """Kept for the call of `issue`, which comes when the copy exists."""
         agent = self.agent
         numbers = [self.call.number(access.region) for access in accesses]
-        if len(numbers) == 2 and None not in numbers and all(access.mask is None for access in accesses):
+        plain = all(access.mask is None and access.only_if is None for access in accesses)
+        if len(numbers) == 2 and None not in numbers and plain:
             (first, second), (source, target) = accesses, numbers  # most copies: one source, one place here
 
             def here(operands: Operands) -> None:
                 agent.issuing = [(first, operands[source], None), (second, operands[target], None)]  # type: ignore[index]
 
             return here
-        parts = [(access, self.call.finder(access.region), self.ranks(access.mask)) for access in accesses]
+        parts = [
+            (access, self.call.finder(access.region), self.ranks(access.mask), self.condition(access)) for access in accesses
+        ]
 
         def report(operands: Operands) -> None:
-            agent.issuing = [(access, place(operands), ranks(operands)) for access, place, ranks in parts]
+            agent.issuing = [
+                (access, place(operands), ranks(operands)) for access, place, ranks, holds in parts if holds(operands)
+            ]
 
         return report
+
+    def condition(self, access: fx.Access) -> Callable[[Operands], bool]:
+        """Whether an access happens, where that depends on an operand."""
+        return (lambda operands: True) if access.only_if is None else self.call.finder(access.only_if)
 
     def expect(self, expected: fx.Expect) -> Report:
         barriers, nbytes = self.barriers(expected.barrier, expected.mask), self.call.finder(expected.nbytes)

@@ -84,6 +84,7 @@ def _named_by(effects: Effects) -> Iterator[Any]:
     for access in effects.accesses:
         yield access.region
         yield access.mask
+        yield access.only_if
     for expected in effects.expects:
         yield from (expected.barrier, expected.nbytes, expected.mask)
     for arrival in effects.arrivals:

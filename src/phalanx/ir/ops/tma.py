@@ -7,6 +7,7 @@ from typing import ClassVar
 from phalanx.frozen import frozen
 from phalanx.ir.core import Op
 from phalanx.ir.effects import (
+    ANYWHERE,
     Access,
     Complete,
     Effects,
@@ -15,6 +16,7 @@ from phalanx.ir.effects import (
     GroupAction,
     Mode,
     Proxy,
+    Target,
     Use,
     When,
 )
@@ -24,6 +26,7 @@ from phalanx.ir.views import BarrierRef, GlobalView, SharedView
 from phalanx.markers import attribute, operand
 
 REDUCTIONS = ("add", "min", "max", "and", "or", "xor")
+PAIRS = Target(only=(100, 103, 110), alternative="leave two_cta= out: each CTA waits for its own bytes", family="two_cta")
 CACHE_HINTS = ("evict_normal", "evict_first", "evict_last")
 
 
@@ -31,8 +34,8 @@ CACHE_HINTS = ("evict_normal", "evict_first", "evict_last")
 class TmaLoad(Op):
     """Global to shared memory, here or at the same offset in every CTA of the mask `multicast`.
 
-    Each destination's barrier is credited with the whole region's bytes, elements outside the array included. `written` is
-    what the user called.
+    Each destination's barrier is credited with the whole region's bytes, elements outside the array included; with `pair`
+    that of the even CTA of its pair. `written` is what the user called.
     """
 
     mnemonic: ClassVar[str] = "tma.load"
@@ -42,16 +45,19 @@ class TmaLoad(Op):
     multicast: Value | None = operand(default=None)
     cache: str | None = attribute(default=None)
     written: str = attribute(default="tma.load")
+    pair: bool = attribute(default=False)
 
     def effects(self) -> Effects:
         """Reads the array and writes shared memory, later: the bytes complete on a barrier of each CTA that receives."""
+        complete = Complete(self.bar, self.dst.nbytes, self.multicast, leaders=self.pair)
         return Effects(
             accesses=(
                 Access(Mode.READ, self.src, Proxy.ASYNC, When.BARRIER, use=Use.COPY, engine=COPY_ENGINE),
                 Access(Mode.WRITE, self.dst, Proxy.ASYNC, When.BARRIER, self.multicast, use=Use.COPY, engine=COPY_ENGINE),
             ),
-            completes=(Complete(self.bar, self.dst.nbytes, self.multicast),),
+            completes=(complete,),
             executor=Executor.ONE,
+            target=PAIRS if self.pair else ANYWHERE,
         )
 
 

@@ -15,6 +15,7 @@ from phalanx.ir.ops.memory import (
     FenceCluster,
     Store,
 )
+from phalanx.ir.spaces import SHARED
 from phalanx.ir.types import ScalarType, TileType
 from phalanx.ir.values import Value
 from phalanx.ir.views import SharedBuffer, SharedView, View
@@ -67,7 +68,7 @@ def shared(ctx: Builder, shape: object, dtype: object, reuse: object = None) -> 
     sizes = require_shape(ctx, "px.shared", shape)
     element = require_dtype(ctx, "px.shared", dtype)
     target = reuse.storage() if isinstance(reuse, KernelObject) else None
-    if reuse is not None and target is None:
+    if reuse is not None and (target is None or target.space is not SHARED):
         ctx.fail(
             f"reuse= takes a shared buffer or a barrier array, not {describe(reuse)}",
             "e.g. px.shared(shape, dtype, reuse=s)",

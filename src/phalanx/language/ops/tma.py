@@ -16,17 +16,21 @@ from phalanx.language.builtin import builtin
 from phalanx.language.objects import describe
 from phalanx.language.ops.gather import gather, gather4, scatter, scatter4
 from phalanx.language.ops.mbarrier import mask_operand
-from phalanx.language.ops.tma_operands import cache_hint, check_match, completion, global_side, shared_side
+from phalanx.language.ops.tma_operands import cache_hint, check_match, completion, global_side, require_pairs, shared_side
 
 
 @builtin("tma.load")
-def load(ctx: Builder, src: object, dst: object, bar: object, multicast: object = None, cache: object = None) -> None:
+def load(
+    ctx: Builder, src: object, dst: object, bar: object, multicast: object = None, cache: object = None,
+    two_cta: object = False,
+) -> None:
     """Starts a copy from global to shared memory; its bytes complete on the barrier `bar`, without an arrival.
 
     Any agent, one elected thread; sm_90 and up; PTX ``cp.async.bulk.tensor`` (or ``cp.async.bulk`` for a contiguous 1-D
     region), ``.multicast::cluster`` with `multicast` (bit i: rank i; the tile and the bytes land at the same place in
     each CTA of the mask). `cache`: "evict_first", "evict_last" or "evict_normal". Elements outside the array arrive as
-    zeros and are counted.
+    zeros and are counted. ``two_cta=True`` (sm_100a and its kin, ``.cta_group::2``): the bytes complete on the barrier of the
+    even CTA of the destination's pair, which expects those of both.
     Example: ``full[s].arrive_and_expect_tx(a[s].nbytes); px.tma.load(A[m:m+64, k:k+64], a[s], full[s])``.
     """
     source = global_side(ctx, "the source of px.tma.load", src)
@@ -35,7 +39,8 @@ def load(ctx: Builder, src: object, dst: object, bar: object, multicast: object 
     barrier = completion(ctx, "px.tma.load", bar)
     hint = cache_hint(ctx, cache)
     mask = mask_operand(ctx, "the multicast mask", multicast)
-    ctx.emit(TmaLoad(source, target, barrier, mask, hint, loc=ctx.loc))
+    pair = require_pairs(ctx, "px.tma.load", two_cta)
+    ctx.emit(TmaLoad(source, target, barrier, mask, hint, pair=pair, loc=ctx.loc))
 
 
 @builtin("tma.store")

@@ -9,6 +9,7 @@ from phalanx.language.builder import Builder
 from phalanx.language.objects import describe
 from phalanx.language.ops.mbarrier import BarrierValue
 from phalanx.language.ops.memory import require_view
+from phalanx.language.requirements import require_flag
 
 
 def global_side(ctx: Builder, what: str, view: object) -> GlobalView:
@@ -70,6 +71,18 @@ def completion(ctx: Builder, what: str, bar: object) -> BarrierRef:
     return bar.ref(ctx)
 
 
+def require_pairs(ctx: Builder, what: str, two_cta: object) -> bool:
+    """Whether an instruction is that of a pair of CTAs, which the cluster must have."""
+    pair = require_flag(ctx, f"two_cta= of {what}", two_cta)
+    if pair and ctx.cluster[0] % 2:
+        x, y, z = ctx.cluster
+        ctx.fail(
+            f"{what} with two_cta=True in a cluster of {x} x {y} x {z} CTAs",
+            "pairs are ranks that differ in bit 0: the first dimension of the cluster is even",
+        )
+    return pair
+
+
 def cache_hint(ctx: Builder, cache: object) -> str | None:
     """How long L2 is to keep what a copy reads."""
     if cache is not None and cache not in CACHE_HINTS:
@@ -77,4 +90,4 @@ def cache_hint(ctx: Builder, cache: object) -> str | None:
     return cache
 
 
-__all__ = ["cache_hint", "completion", "global_side", "refuse_rows_by_index", "check_match", "shared_side"]
+__all__ = ["cache_hint", "completion", "global_side", "refuse_rows_by_index", "require_pairs", "check_match", "shared_side"]

@@ -7,6 +7,7 @@ from typing import Any
 
 from phalanx.errors import Error
 from phalanx.ir.core import Op
+from phalanx.ir.effects import leader_of
 from phalanx.ir.engines import COPY_ENGINE
 from phalanx.ir.ops.tma import TmaCommit, TmaLoad, TmaPrefetch, TmaReduce, TmaStore, TmaWait
 from phalanx.ir.views import GlobalView
@@ -35,18 +36,19 @@ def require_aligned(run: Callable[..., None], op: Op, view: GlobalView, agent: A
 
 @meaning(TmaLoad)
 def tma_load(op: TmaLoad, agent: Agent) -> Callable[..., None]:
-    """Lands at the same offset in every CTA of the mask, with the region's whole bytes on each one's barrier."""
+    """Lands at the same offset in every CTA of the mask, with the region's whole bytes on each one's barrier, or its leader's."""
     nbytes, cta = op.dst.nbytes, agent.cta
+    credited = leader_of if op.pair else int
 
     def here(src: GlobalPlace, dst: BufferPlace, bar: MBarrier, multicast: None) -> None:
-        issue(LoadCopy(agent, op, src, (dst.array,), (bar,), nbytes))
+        issue(LoadCopy(agent, op, src, (dst.array,), (bar.peer(credited(cta.rank)) if op.pair else bar,), nbytes))
 
     def everywhere(src: GlobalPlace, dst: BufferPlace, bar: MBarrier, multicast: int) -> None:
         ranks = ranks_of(multicast, cta, op.loc)
         if not ranks:
             raise Error("the multicast mask names no CTA", location=op.loc, remedy="use a bit per rank that receives")
         destinations = tuple(dst.peer(rank) for rank in ranks)
-        issue(LoadCopy(agent, op, src, destinations, tuple(bar.peer(rank) for rank in ranks), nbytes))
+        issue(LoadCopy(agent, op, src, destinations, tuple(bar.peer(credited(rank)) for rank in ranks), nbytes))
 
     return require_aligned(here if op.multicast is None else everywhere, op, op.src, agent)
 

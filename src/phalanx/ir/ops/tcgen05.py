@@ -1,0 +1,295 @@
+"""Blackwell's tensor cores: products of one thread into tensor memory, and what moves data to and from there.
+
+A product reads its operands and adds to its accumulator until a commit behind it has arrived on a barrier. Loads and
+stores of tensor memory are every thread's own and end with a wait, which the compiler places, as it does the fences around
+what threads hand to each other through barriers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+from phalanx.frozen import frozen
+from phalanx.ir.core import Op
+from phalanx.ir.effects import (
+    Access,
+    Arrival,
+    Effects,
+    Executor,
+    FenceKind,
+    Group,
+    GroupAction,
+    Mode,
+    Proxy,
+    Target,
+    Use,
+    When,
+)
+from phalanx.ir.engines import HANDOVER_FENCES, MMA_ENGINE, TENSOR_LOADS, TENSOR_STORES
+from phalanx.ir.types import DType, bf16, f8e4m3, f8e5m2, f16, f32, i8, i32, u8
+from phalanx.ir.values import Const, Value, constant_of
+from phalanx.ir.views import BarrierRef, SharedView, TensorBuffer, TensorView
+from phalanx.markers import attribute, defined, operand, storage
+
+BLACKWELL = Target(
+    only=(100, 103, 110), alternative="use px.dot: where there is no tcgen05 it runs as wgmma or mma.sync", family="tcgen05"
+)
+STEP_BYTES = 32
+"""Bytes of K that one product takes from each operand; half of a byte each where elements have 4 bits."""
+
+ACCUMULATORS: dict[tuple[DType, DType], tuple[DType, ...]] = {
+    (bf16, bf16): (f32,),
+    (f16, f16): (f32, f16),
+    (f32, f32): (f32,),  # as tf32: the lowest 13 bits of the mantissa are not looked at
+    **{(a, b): (f32, f16) for a in (f8e4m3, f8e5m2) for b in (f8e4m3, f8e5m2)},
+    **{(a, b): (i32,) for a in (i8, u8) for b in (i8, u8)},
+}
+"""Operand types that products without scales take, and the types their accumulator may have."""
+
+
+@frozen(eq=False, repr=False)
+class TmemAlloc(Op):
+    """Allocates tensor memory for the whole kernel, and puts its address into shared memory.
+
+    `buffers` begin at the columns `starts` of what is allocated, each used as `uses` says. `pair`: both CTAs of a pair take
+    part. Written by the compiler.
+    """
+
+    mnemonic: ClassVar[str] = "tmem.alloc"
+    columns: int = attribute()
+    address: SharedView = operand()
+    buffers: tuple[TensorBuffer, ...] = storage()
+    starts: tuple[int, ...] = attribute()
+    uses: tuple[Use, ...] = attribute()
+    pair: bool = attribute(default=False)
+
+    def effects(self) -> Effects:
+        """Writes the address; one warp runs it."""
+        return Effects(accesses=(Access(Mode.WRITE, self.address),), executor=Executor.ONE, target=BLACKWELL)
+
+
+@frozen(eq=False, repr=False)
+class TmemTake(Op):
+    """Takes the address of the tensor memory over from the warp that allocated it. Written by the compiler."""
+
+    mnemonic: ClassVar[str] = "tmem.take"
+    address: SharedView = operand()
+
+    def effects(self) -> Effects:
+        """Reads the address."""
+        return Effects(accesses=(Access(Mode.READ, self.address),), target=BLACKWELL)
+
+
+@frozen(eq=False, repr=False)
+class TmemFree(Op):
+    """Gives the tensor memory back, when nobody uses it any more. Written by the compiler."""
+
+    mnemonic: ClassVar[str] = "tmem.free"
+    columns: int = attribute()
+    views: tuple[TensorView, ...] = operand()
+    pair: bool = attribute(default=False)
+
+    def effects(self) -> Effects:
+        """Ends the memory: nobody's access may be in flight then; one warp runs it."""
+        ends = tuple(Access(Mode.WRITE, view, Proxy.ASYNC) for view in self.views)
+        return Effects(accesses=ends, executor=Executor.ONE, target=BLACKWELL)
+
+
+@frozen(eq=False, repr=False)
+class Tcgen05Mma(Op):
+    """`acc += a @ b` (`acc -= a @ b` with `negate`), without the old `acc` where `accumulate` is false; one thread.
+
+    `a` is (M, K), in shared or tensor memory, `b` is (K, N) in shared memory, `acc` (M, N) in tensor memory. With scales,
+    blocks along K of both operands are multiplied by theirs. With `peer`, the rank of the other CTA of a pair, the product
+    is the pair's: its rows are those of both CTAs, its columns the halves that both have of `b`.
+    """
+
+    mnemonic: ClassVar[str] = "tcgen05.mma"
+    a: SharedView | TensorView = operand()
+    b: SharedView = operand()
+    acc: TensorView = operand()
+    accumulate: Value = operand()
+    scale_a: TensorView | None = operand(default=None)
+    scale_b: TensorView | None = operand(default=None)
+    peer: Value | None = operand(default=None)
+    negate: bool = attribute(default=False)
+
+    @property
+    def pair(self) -> bool:
+        """Whether it is a product of two CTAs."""
+        return self.peer is not None
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Rows, columns and depth of the product, the rows and columns of a pair counted together: (M, N, K)."""
+        m, k = self.a.shape
+        both = 2 if self.pair else 1
+        return both * m, both * self.b.shape[1], k
+
+    def effects(self) -> Effects:
+        """Reads operands and scales and adds to the accumulator, in both CTAs of a pair, until a commit has arrived."""
+        operands: list[tuple[Use, SharedView | TensorView]] = [(Use.OPERAND, self.a), (Use.OPERAND, self.b)]
+        operands += [(Use.SCALE, view) for view in (self.scale_a, self.scale_b) if view is not None]
+        accesses = [_in_flight(Mode.READ, view, use) for use, view in operands]
+        if constant_of(self.accumulate) != 0:
+            condition = None if constant_of(self.accumulate) is not None else self.accumulate
+            old = _in_flight(Mode.READ, self.acc, Use.ACCUMULATOR)
+            accesses.append(dataclasses.replace(old, only_if=condition))
+        accesses.append(_in_flight(Mode.WRITE, self.acc, Use.ACCUMULATOR))
+        if self.peer is not None:
+            accesses += [
+                dataclasses.replace(access, region=access.region.replaced(cta=self.peer)) for access in accesses
+            ]
+        return Effects(accesses=tuple(accesses), executor=Executor.ONE, target=BLACKWELL)
+
+
+def _in_flight(mode: Mode, view: SharedView | TensorView, use: Use) -> Access:
+    return Access(mode, view, Proxy.ASYNC, When.COMMIT, use=use, engine=MMA_ENGINE)
+
+
+@frozen(eq=False, repr=False)
+class Tcgen05Commit(Op):
+    """The tensor cores arrive on a barrier, here or in every CTA of the mask, when all work of this role is over.
+
+    `pair`: the work was given by the even CTA of a pair.
+    """
+
+    mnemonic: ClassVar[str] = "tcgen05.commit"
+    bar: BarrierRef = operand()
+    multicast: Value | None = operand(default=None)
+    pair: bool = attribute(default=False)
+
+    def effects(self) -> Effects:
+        """Makes one arrival in each CTA of the mask, later."""
+        arrival = Arrival(self.bar, Const(1), self.multicast, after=MMA_ENGINE)
+        return Effects(arrivals=(arrival,), executor=Executor.ONE, target=BLACKWELL)
+
+
+@frozen(eq=False, repr=False)
+class Tcgen05Copy(Op):
+    """Shared memory into tensor memory, by the tensor cores' own engine; over with a commit.
+
+    With `peer` both CTAs of a pair copy, each from its own shared memory to its own columns.
+    """
+
+    mnemonic: ClassVar[str] = "tcgen05.copy"
+    src: SharedView = operand()
+    dst: TensorView = operand()
+    peer: Value | None = operand(default=None)
+
+    @property
+    def pair(self) -> bool:
+        """Whether both CTAs of a pair copy."""
+        return self.peer is not None
+
+    def effects(self) -> Effects:
+        """Reads shared and writes tensor memory, until a commit has arrived."""
+        accesses = (_in_flight(Mode.READ, self.src, Use.COPY), _in_flight(Mode.WRITE, self.dst, Use.COPY))
+        if self.peer is not None:
+            there = [dataclasses.replace(a, region=a.region.replaced(cta=self.peer)) for a in accesses]
+            accesses = (*accesses, *there)
+        return Effects(accesses=accesses, executor=Executor.ONE, target=BLACKWELL)
+
+
+@frozen(eq=False, repr=False)
+class Tcgen05Load(Op):
+    """Tensor memory into registers: every warp its own lanes. The tile is there after a wait for loads."""
+
+    mnemonic: ClassVar[str] = "tcgen05.load"
+    src: TensorView = operand()
+    warps: int = attribute()
+    result: Value = defined()
+
+    def effects(self) -> Effects:
+        """Reads tensor memory until loads have been waited for."""
+        access = Access(Mode.READ, self.src, Proxy.ASYNC, When.GROUP, engine=TENSOR_LOADS)
+        return Effects(accesses=(access,), target=BLACKWELL)
+
+
+@frozen(eq=False, repr=False)
+class Tcgen05WaitLoads(Op):
+    """Waits for all loads of tensor memory by these threads; `results` are the `tiles`, as they are then.
+
+    Written by the compiler: before a tile is used, and before anybody is told that it was loaded.
+    """
+
+    mnemonic: ClassVar[str] = "tcgen05.wait.load"
+    tiles: tuple[Value, ...] = operand()
+    results: tuple[Value, ...] = defined()
+
+    def effects(self) -> Effects:
+        """Ends the loads before it."""
+        groups = (Group(TENSOR_LOADS, GroupAction.COMMIT), Group(TENSOR_LOADS, GroupAction.WAIT))
+        return Effects(groups=groups, target=BLACKWELL)
+
+    def updates(self) -> tuple[tuple[Value, Value], ...]:
+        """Each tile becomes what it is after the wait."""
+        return tuple(zip(self.tiles, self.results, strict=True))
+
+    def without_update(self, old: Value) -> Op:
+        """The same wait, which hands one tile less on."""
+        return self.with_updates([pair for pair in self.updates() if pair[0] is not old])
+
+    def with_updates(self, pairs: list[tuple[Value, Value]]) -> Op:
+        """The same wait for other tiles."""
+        return dataclasses.replace(
+            self, tiles=tuple(tile for tile, _ in pairs), results=tuple(result for _, result in pairs)
+        )
+
+
+@frozen(eq=False, repr=False)
+class Tcgen05Store(Op):
+    """Registers into tensor memory: every warp its own lanes. It is there after a wait for stores."""
+
+    mnemonic: ClassVar[str] = "tcgen05.store"
+    dst: TensorView = operand()
+    tile: Value = operand()
+    warps: int = attribute()
+
+    def effects(self) -> Effects:
+        """Writes tensor memory until stores have been waited for."""
+        access = Access(Mode.WRITE, self.dst, Proxy.ASYNC, When.GROUP, engine=TENSOR_STORES)
+        return Effects(accesses=(access,), target=BLACKWELL)
+
+
+@frozen(eq=False, repr=False)
+class Tcgen05WaitStores(Op):
+    """Waits for all stores to tensor memory by these threads. Written by the compiler, before anybody is told of them."""
+
+    mnemonic: ClassVar[str] = "tcgen05.wait.store"
+
+    def effects(self) -> Effects:
+        """Ends the stores before it."""
+        groups = (Group(TENSOR_STORES, GroupAction.COMMIT), Group(TENSOR_STORES, GroupAction.WAIT))
+        return Effects(groups=groups, target=BLACKWELL)
+
+    def with_updates(self, pairs: list[tuple[Value, Value]]) -> Op:
+        """Itself: it hands no tiles on."""
+        return self
+
+
+@frozen(eq=False, repr=False)
+class Tcgen05FenceBefore(Op):
+    """Orders accesses of tensor memory before it with a signal to other threads behind it. Written by the compiler."""
+
+    mnemonic: ClassVar[str] = "tcgen05.fence.before"
+
+    def effects(self) -> Effects:
+        """Is a fence of the thread's own accesses of tensor memory."""
+        return Effects(fences=(FenceKind.TENSOR_BEFORE,), target=BLACKWELL)
+
+
+@frozen(eq=False, repr=False)
+class Tcgen05FenceAfter(Op):
+    """Orders a wait for other threads before it with accesses of tensor memory behind it. Written by the compiler."""
+
+    mnemonic: ClassVar[str] = "tcgen05.fence.after"
+
+    def effects(self) -> Effects:
+        """Is a fence of the thread's own accesses of tensor memory."""
+        return Effects(fences=(FenceKind.TENSOR_AFTER,), target=BLACKWELL)
+
+
+HANDOVER_FENCES[FenceKind.TENSOR_BEFORE] = Tcgen05FenceBefore
+HANDOVER_FENCES[FenceKind.TENSOR_AFTER] = Tcgen05FenceAfter

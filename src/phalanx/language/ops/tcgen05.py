@@ -1,0 +1,223 @@
+"""`px.tcgen05`: Blackwell's tensor cores and the memory they work in."""
+
+from __future__ import annotations
+
+from phalanx.ir.ops.tcgen05 import (
+    ACCUMULATORS,
+    STEP_BYTES,
+    Tcgen05Commit,
+    Tcgen05Copy,
+    Tcgen05Load,
+    Tcgen05Mma,
+    Tcgen05Store,
+    Tcgen05WaitLoads,
+    Tcgen05WaitStores,
+)
+from phalanx.ir.types import BOOL, TileType
+from phalanx.ir.values import Const, Value
+from phalanx.ir.views import SharedView, TensorView, in_shared, in_tensor
+from phalanx.language.builder import Builder
+from phalanx.language.builder import operand as as_operand
+from phalanx.language.builtin import builtin
+from phalanx.language.objects import describe, require_condition
+from phalanx.language.operators import binary
+from phalanx.language.ops.cluster import rank
+from phalanx.language.ops.collectives import barrier_operand
+from phalanx.language.ops.mbarrier import mask_operand
+from phalanx.language.ops.memory import stored_value
+from phalanx.language.ops.tma_operands import refuse_rows_by_index, require_pairs, shared_side
+from phalanx.language.ops.tmem import require_reach, tensor_side
+from phalanx.language.values import ViewValue
+
+MAX_N = 256
+
+
+@builtin("tcgen05.mma")
+def mma(
+    ctx: Builder,
+    a: object,
+    b: object,
+    acc: object,
+    accumulate: object = True,
+    scale_a: object = None,
+    scale_b: object = None,
+    two_cta: object = False,
+    negate: object = False,
+) -> None:
+    """Begins ``acc += a @ b`` on the tensor cores, in tensor memory: read `acc` only after a `px.tcgen05.commit` has arrived.
+
+    Any agent, one elected thread; sm_100a and its kin; PTX ``tcgen05.mma``, as many as the shape takes. `a` is (M, K), a
+    shared view or one of tensor memory; `b` is (K, N), a shared view: for a buffer of shape (N, K) write ``b.T``; `acc` is
+    (M, N), a view of tensor memory, f32 (i32 for 8-bit integers; f16 too for f16 and 8-bit floats). `accumulate` false (a
+    constant or a run-time condition) leaves the old `acc` out, `negate` subtracts. With scales, views of tensor memory of
+    (M, K / block) and (N, K / block), blocks along K are multiplied by theirs. With ``two_cta=True`` the even CTA of a pair
+    issues for both: `a` is each CTA's own rows, `b` each one's half of the columns, `acc` (M, N) in each. Operands stay
+    untouched until the commit's arrival.
+    Example: ``px.tcgen05.mma(As[s], Bs[s].T, acc, accumulate=k > 0); px.tcgen05.commit(empty[s])``.
+    """
+    left = _operand(ctx, "a", a)
+    right = _operand(ctx, "b", b)
+    if not in_shared(right):
+        ctx.fail("px.tcgen05.mma: b is read from shared memory", "let a be the operand in tensor memory: (A B)^T = B^T A^T")
+    target = tensor_side(ctx, "acc of px.tcgen05.mma", acc)
+    peer = _peer(ctx, "px.tcgen05.mma", two_cta)
+    _check_product(ctx, left, right, target, peer is not None)
+    scales = _scales(ctx, scale_a, scale_b)
+    use = require_condition(ctx, accumulate, "accumulate= of px.tcgen05.mma")
+    if not isinstance(negate, bool):
+        ctx.fail(f"negate= of px.tcgen05.mma is a compile-time constant, not {describe(negate)}", "use two calls under an if")
+    if negate and target.dtype.is_integer:
+        ctx.fail("px.tcgen05.mma: negate is for floating-point products", "subtract the tiles after the load")
+    condition = Const(use, BOOL) if isinstance(use, bool) else use
+    ctx.emit(Tcgen05Mma(left, right, target, condition, *scales, peer, negate, loc=ctx.loc))
+
+
+@builtin("tcgen05.commit")
+def commit(ctx: Builder, bar: object, multicast: object = None, two_cta: object = False) -> None:
+    """Lets the tensor cores arrive on `bar`, once, when all products and copies that this role has begun are over.
+
+    Any agent, one elected thread, the one that began them; sm_100a and its kin; PTX ``tcgen05.commit``. With `multicast`
+    (bit i: rank i) they arrive on the same barrier in every CTA of the mask, else in this one. ``two_cta=True`` is for the
+    work of a pair, and for its even CTA. The arrival brings no bytes.
+    Example: ``px.tcgen05.commit(empty[s])``.
+    """
+    barrier = barrier_operand(ctx, "px.tcgen05.commit", bar)
+    mask = mask_operand(ctx, "the mask of px.tcgen05.commit", multicast)
+    pair = require_pairs(ctx, "px.tcgen05.commit", two_cta)
+    ctx.emit(Tcgen05Commit(barrier, mask, pair, loc=ctx.loc))
+
+
+@builtin("tcgen05.copy")
+def copy(ctx: Builder, shared: object, tmem: object, two_cta: object = False) -> None:
+    """Begins a copy from shared into tensor memory: scales, or an operand; products of this role behind it see it.
+
+    Any agent, one elected thread; sm_100a and its kin; PTX ``tcgen05.cp``; over with a `px.tcgen05.commit`. Scales are in
+    shared memory in the order of blocks, shape (rows / 128, scales / 4, 32, 4, 4): 512 bytes per 128 rows and 4 scales, as
+    `px.tcgen05.mma` takes them; `tmem` is (rows, scales). ``two_cta=True`` copies in both CTAs of a pair, each from its own
+    shared memory to its own columns. Example: ``px.tcgen05.copy(sfa[s], scales)``.
+    """
+    source = shared_side(ctx, "the source of px.tcgen05.copy", shared)
+    target = tensor_side(ctx, "the destination of px.tcgen05.copy", tmem)
+    if source.dtype != target.dtype:
+        ctx.fail(
+            f"px.tcgen05.copy: the source is {source.dtype}, the destination {target.dtype}", "a copy does not convert"
+        )
+    rows, columns = target.shape
+    blocks = (-(-rows // 128), -(-columns // 4), 32, 4, 4)
+    if source.shape not in (blocks, target.shape):
+        ctx.fail(
+            f"px.tcgen05.copy: the source has shape {source.shape}, the destination {target.shape}",
+            f"scales come in blocks of 128 rows by 4, here {blocks}: px.kernels.pack_scales makes that order",
+        )
+    ctx.emit(Tcgen05Copy(source, target, _peer(ctx, "px.tcgen05.copy", two_cta), loc=ctx.loc))
+
+
+@builtin("tcgen05.load")
+def load(ctx: Builder, tmem: object) -> Value:
+    """A region of tensor memory as a register tile.
+
+    Any agent whose warps reach the rows, all its threads: warp w reaches lanes 32 (w % 4) to + 31, so four warps from a
+    multiple of 4 on have all 128 rows, and eight share the columns; sm_100a and its kin; PTX ``tcgen05.ld``, and
+    ``tcgen05.wait::ld``, which the compiler puts before the first use of the tile and before the next signal.
+    Example: ``x = px.tcgen05.load(acc[i])``.
+    """
+    region = tensor_side(ctx, "the source of px.tcgen05.load", tmem)
+    require_reach(ctx, "px.tcgen05.load", region)
+    raw = Value(TileType(region.shape, region.dtype))
+    result = Value(raw.type)
+    ctx.emit(Tcgen05Load(region, ctx.agent.warps, raw, loc=ctx.loc))
+    ctx.emit(Tcgen05WaitLoads((raw,), (result,), loc=ctx.loc))
+    return result
+
+
+@builtin("tcgen05.store")
+def store(ctx: Builder, tmem: object, tile: object) -> None:
+    """A register tile into a region of tensor memory.
+
+    Any agent whose warps reach the rows, as for `px.tcgen05.load`, all its threads; sm_100a and its kin; PTX ``tcgen05.st``,
+    and ``tcgen05.wait::st``, which the compiler puts before the next signal.
+    Example: ``px.tcgen05.store(P, p.to(px.bf16)); ready.arrive()``.
+    """
+    region = tensor_side(ctx, "the destination of px.tcgen05.store", tmem)
+    require_reach(ctx, "px.tcgen05.store", region)
+    value = stored_value(ctx, "px.tcgen05.store", region, tile)
+    ctx.emit(Tcgen05Store(region, value, ctx.agent.warps, loc=ctx.loc))
+    ctx.emit(Tcgen05WaitStores(loc=ctx.loc))
+
+
+# What the hardware asks.
+
+
+def _peer(ctx: Builder, what: str, two_cta: object) -> Value | None:
+    """The rank of the other CTA of the pair; None without pairs."""
+    if not require_pairs(ctx, what, two_cta):
+        return None
+    return as_operand(binary(ctx, "xor", rank.impl(ctx), 1))
+
+
+def _operand(ctx: Builder, name: str, item: object) -> SharedView | TensorView:
+    """The matrix in shared or tensor memory that an operand is."""
+    what = f"{name} of px.tcgen05.mma"
+    if isinstance(item, ViewValue) and in_tensor(item.view):
+        return tensor_side(ctx, what, item)
+    if not isinstance(item, ViewValue) or not in_shared(item.view):
+        kinds = "a view of shared memory" + " or tensor memory" * (name == "a")
+        ctx.fail(f"{what} is {kinds}, not {describe(item)}", "bring the tile into a px.shared buffer with px.tma.load")
+    view = item.view
+    refuse_rows_by_index(ctx, what, view)
+    if view.cta is not None:
+        ctx.fail(f"{what} is in another CTA's shared memory", "copy it here first, or multiply as a pair: two_cta=True")
+    last = len(view.buffer.shape) - 1
+    if len(view.shape) != 2 or set(view.kept) != {last - 1, last}:
+        ctx.fail(
+            f"{what} is not a matrix of the last two axes of '{view.buffer.name}'",
+            "index the leading axes by integers: buffer[stage]",
+        )
+    return view
+
+
+def _check_product(ctx: Builder, a: SharedView | TensorView, b: SharedView, acc: TensorView, pair: bool) -> None:
+    """Refuses operands that do not fit together, or that the hardware does not multiply."""
+    what = "px.tcgen05.mma"
+    (m, k), (depth, n) = a.shape, b.shape
+    if depth != k:
+        remedy = "operands are (M, K) and (K, N)" + ": for a buffer of shape (N, K) write b.T" * (n == k)
+        ctx.fail(f"{what}: a has K = {k}, b has K = {depth}", remedy)
+    dtypes = ACCUMULATORS.get((a.dtype, b.dtype))
+    if dtypes is None:
+        ctx.fail(
+            f"{what}: the tensor cores do not multiply {a.dtype} by {b.dtype}",
+            "both bf16, both f16, both f32 (as tf32), 8-bit floats in any mix, or 8-bit integers in any mix",
+        )
+    width = 2 * n if pair else n
+    if acc.shape != (m, width) or acc.dtype not in dtypes:
+        products = " or ".join(str(TileType((m, width), dtype)) for dtype in dtypes)
+        ctx.fail(
+            f"{what}: acc is {TileType(acc.shape, acc.dtype)}, the product is {products}",
+            "give acc the product's shape and type" + ": a pair's has the columns of both halves of b" * pair,
+        )
+    _check_shape(ctx, m, width, k, b, pair)
+
+
+def _check_shape(ctx: Builder, m: int, n: int, k: int, b: SharedView, pair: bool) -> None:
+    what = "px.tcgen05.mma"
+    if m not in (64, 128):
+        ctx.fail(f"{what}: M = {m}", "the tensor cores take 64 or 128 rows per CTA: use several accumulators for more")
+    step = 16 if pair else 8
+    if n % step or not step <= n <= MAX_N:
+        ctx.fail(f"{what}: N = {n}", f"N is a multiple of {step} up to {MAX_N}: use several accumulators for wider tiles")
+    least = STEP_BYTES * 8 // b.dtype.bits
+    if k % least:
+        ctx.fail(f"{what}: K = {k}", f"K is a multiple of {least} for {b.dtype}")
+
+
+def _scales(ctx: Builder, scale_a: object, scale_b: object) -> tuple[TensorView | None, TensorView | None]:
+    """The scales of both operands, or of none."""
+    if scale_a is None and scale_b is None:
+        return None, None
+    if scale_a is None or scale_b is None:
+        ctx.fail("px.tcgen05.mma: one operand has scales, the other none", "give scale_a= and scale_b=, or neither")
+    return (
+        tensor_side(ctx, "scale_a of px.tcgen05.mma", scale_a),
+        tensor_side(ctx, "scale_b of px.tcgen05.mma", scale_b),
+    )

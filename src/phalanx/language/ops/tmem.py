@@ -1,0 +1,86 @@
+"""`px.tmem`: buffers in tensor memory."""
+
+from __future__ import annotations
+
+from phalanx.ir.tensor_memory import LANES, LANES_PER_WARP
+from phalanx.ir.values import constant_of
+from phalanx.ir.views import TensorBuffer, TensorView, in_tensor
+from phalanx.language.builder import Builder, operand
+from phalanx.language.builtin import builtin
+from phalanx.language.objects import KernelObject, describe
+from phalanx.language.ops.memory import check_outside_loops, require_view, unique_name
+from phalanx.language.requirements import require_dtype, require_shape
+from phalanx.language.values import ViewValue
+
+
+@builtin("tmem")
+def tmem(ctx: Builder, shape: object, dtype: object, reuse: object = None) -> ViewValue:
+    """A static buffer in this CTA's tensor memory: accumulators, A operands and scales of `px.tcgen05.mma`.
+
+    Outside run-time loops, any agent; sm_100a and its kin; PTX ``tcgen05.alloc``, which the compiler writes once for all
+    buffers of the kernel, with the hand-over of the address and the release at the end. The shape is logical, (rows, columns)
+    with stages in front: ``acc[i]`` is one accumulator. Where elements lie follows from the use; columns are planned by the
+    compiler, 512 of 32 bits in all. `reuse=x` takes over the columns of `x` under another shape and type.
+    Example: ``acc = px.tmem((2, 128, 256), px.f32)``.
+    """
+    check_outside_loops(ctx, "px.tmem")
+    sizes = require_shape(ctx, "px.tmem", shape)
+    element = require_dtype(ctx, "px.tmem", dtype)
+    if len(sizes) < 2:
+        ctx.fail(
+            f"the shape of px.tmem has {len(sizes)} axis", "tensor memory holds matrices: (rows, columns), stages in front"
+        )
+    target = reuse.storage() if isinstance(reuse, KernelObject) else None
+    if reuse is not None and not isinstance(target, TensorBuffer):
+        ctx.fail(
+            f"reuse= of px.tmem takes a buffer in tensor memory, not {describe(reuse)}",
+            "e.g. px.tmem(shape, dtype, reuse=acc)",
+        )
+    buffer = TensorBuffer(unique_name(ctx, "tmem"), sizes, element, ctx.loc, target)
+    ctx.buffers.append(buffer)
+    zero = operand(0)
+    return ViewValue(TensorView(buffer, (zero,) * len(sizes), sizes, tuple(range(len(sizes)))))
+
+
+def tensor_side(ctx: Builder, what: str, view: object) -> TensorView:
+    """The matrix of tensor memory that an operand is: rows and columns of one stage, in their order."""
+    region = require_view(ctx, what, view)
+    if not in_tensor(region):
+        ctx.fail(f"{what} is a view of tensor memory, not {describe(view)}", "make one with px.tmem(shape, dtype)")
+    last = len(region.buffer.shape) - 1
+    if region.kept != (last - 1, last):
+        ctx.fail(
+            f"{what} is no matrix of '{region.buffer.name}'",
+            f"index the stages by integers and keep rows and columns in their order: {region.buffer.name}[i]",
+        )
+    if region.cta is not None:
+        ctx.fail(f"{what} is in another CTA", "threads reach the tensor memory of their own SM alone")
+    row = constant_of(region.offsets[last - 1])
+    if row is None or int(row) % LANES_PER_WARP:
+        ctx.fail(
+            f"the rows of {what} do not begin at a constant multiple of {LANES_PER_WARP}",
+            "rows of tensor memory are lanes: slice them by constants, e.g. acc[32:64]",
+        )
+    return region
+
+
+def require_reach(ctx: Builder, what: str, region: TensorView) -> None:
+    """Refuses rows that the warps of the agent do not reach: warp w has the lanes of 32 (w % 4) to + 31."""
+    agent, rows = ctx.agent, region.shape[0]
+    height = region.buffer.shape[-2]
+    start = int(constant_of(region.offsets[-2]) or 0)
+    shown = f"rows {start} to {start + rows - 1} of '{region.buffer.name}'"
+    quarters = LANES // LANES_PER_WARP
+    first, needed = (0, quarters) if height < LANES else (start // LANES_PER_WARP, -(-rows // LANES_PER_WARP))
+    if needed == 3 or rows % LANES_PER_WARP and height >= LANES:
+        ctx.fail(f"{what}: {shown}", "take 32, 64 or 128 rows of an accumulator of 128, or all of one of 64")
+    whole = agent.warps % needed == 0 and (agent.warps == needed or needed == quarters)
+    if not whole or agent.first % quarters != first or agent.warps & (agent.warps - 1):
+        where = "this role" if agent.is_role else "this kernel"
+        last = agent.first + agent.warps - 1
+        have = f"warp {last}" if agent.warps == 1 else f"warps {agent.first} to {last}"
+        ctx.fail(
+            f"{what}: {where} ({have}) does not reach {shown}",
+            f"warp w reaches lanes 32 (w % 4) to + 31, here: {needed} warp{'s' * (needed > 1)} from a warp w on with "
+            f"w % 4 == {first}" + (", or twice or four times as many, which share the columns" if needed == quarters else ""),
+        )

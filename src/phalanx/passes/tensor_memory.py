@@ -1,0 +1,161 @@
+"""Tensor memory is planned and allocated once: columns for every buffer, the address for every thread, the release at the end."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from phalanx.errors import Error
+from phalanx.ir.core import Block, Function, Op
+from phalanx.ir.effects import Access, Use
+from phalanx.ir.memory import Storage, memory_owner, pieces
+from phalanx.ir.ops.control import Sync
+from phalanx.ir.ops.tcgen05 import TmemAlloc, TmemFree, TmemTake
+from phalanx.ir.spaces import TENSOR
+from phalanx.ir.tensor_memory import COLUMNS, allocation, columns_of
+from phalanx.ir.types import u32
+from phalanx.ir.values import Const
+from phalanx.ir.views import SharedBuffer, SharedView, TensorBuffer, TensorView
+from phalanx.location import Location
+
+ALIGNMENT = 4
+"""Columns: copies into tensor memory begin at a multiple of 128 bits."""
+ROOMY = 32
+"""Columns at whose multiples larger buffers begin."""
+
+TAKE = "the address of the tensor memory is there before it is used"
+END = "nobody uses the tensor memory any more"
+_PLACED = (Use.ACCUMULATOR, Use.OPERAND, Use.SCALE)
+
+
+def allocate_tensor_memory(function: Function) -> Function:
+    """Puts allocation and release of all tensor memory into the kernel, at its start and behind its exit sync.
+
+    For `passes.pipeline`, after the syncs of start and end are in place. A buffer with two incompatible uses and too many
+    columns are `px.Error`s that name the lines.
+    """
+    buffers = tuple(buffer for buffer in function.buffers if isinstance(buffer, TensorBuffer))
+    if not buffers:
+        return function
+    plan = plan_columns(function, buffers)
+    loc = buffers[0].loc
+    word = SharedBuffer("tmem_address", (1,), u32, loc)
+    address = SharedView(word, (Const(0),), (1,), (0,))
+    pair = any(_is_paired(op) for op in function.walk())
+    alloc = TmemAlloc(plan.total, address, buffers, plan.starts, plan.uses, pair, loc=loc)
+    views = tuple(
+        TensorView(buffer, (Const(0),) * len(buffer.shape), buffer.shape, tuple(range(len(buffer.shape))))
+        for buffer in buffers
+        if memory_owner(buffer) is buffer
+    )
+    ops = function.body.ops
+    take = TmemTake(address, loc=loc)
+    ready = next((n for n, op in enumerate(ops) if _all_threads_meet(op)), None)
+    if ready is None or any(_touches(op) for op in ops[:ready]):
+        start: tuple[Op, ...] = (alloc, Sync(TAKE, loc=loc), take, *ops)
+    else:
+        start = (alloc, *ops[: ready + 1], take, *ops[ready + 1 :])
+    met = bool(ops) and _all_threads_meet(ops[-1]) and ops[-1] is not take
+    end = (*(() if met else (Sync(END, loc=loc),)), TmemFree(plan.total, views, pair, loc=loc))
+    return dataclasses.replace(function, buffers=(*function.buffers, word), body=Block((*start, *end)))
+
+
+def _all_threads_meet(op: Op) -> bool:
+    """Whether an instruction outside roles lets all threads of the CTA come there before one goes on."""
+    return any(meeting.waits for meeting in op.effects().rendezvous)
+
+
+def _touches(op: Op) -> bool:
+    inside = (inner for block in op.blocks() for inner in block.walk())
+    return any(access.region.space is TENSOR for part in (op, *inside) for access in part.effects().accesses)
+
+
+def _is_paired(op: Op) -> bool:
+    """Whether it works on the tensor memory of two CTAs."""
+    return any(access.region.space is TENSOR and access.region.peer is not None for access in op.effects().accesses)
+
+
+# --- columns ----------------------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class ColumnPlan:
+    """Where each buffer begins, what it is used for, and the columns that are allocated in all."""
+
+    starts: tuple[int, ...]
+    uses: tuple[Use, ...]
+    total: int
+
+
+def plan_columns(function: Function, buffers: tuple[TensorBuffer, ...]) -> ColumnPlan:
+    """Columns for all buffers; those that take over another's memory begin where that begins."""
+    uses = {buffer: _use_of(function, buffer) for buffer in buffers}
+    folded = {access.region.memory for op in function.walk() for access in op.effects().accesses if _is_folded(access)}
+    sizes: dict[Storage, int] = {buffer: columns_of(buffer, uses[buffer], buffer in folded) for buffer in buffers}
+    aligns: dict[Storage, int] = {buffer: _alignment(sizes[buffer]) for buffer in buffers}
+    wanted = pieces(buffers, sizes, aligns)
+    starts: dict[Storage, int] = {}
+    end = 0
+    for piece in sorted(wanted, key=lambda piece: -piece.alignment):
+        start = -(-end // piece.alignment) * piece.alignment
+        starts |= {item: start + offset for item, offset in piece.offsets.items()}
+        end = start + piece.nbytes
+    total = allocation(end)
+    if total * function.ctas_per_sm > COLUMNS:
+        raise _too_many(function, buffers, sizes, uses, total, end)
+    return ColumnPlan(tuple(starts[buffer] for buffer in buffers), tuple(uses[buffer] for buffer in buffers), total)
+
+
+def _alignment(columns: int) -> int:
+    return max(ALIGNMENT, min(ROOMY, columns & -columns))
+
+
+def _is_folded(access: Access) -> bool:
+    """An accumulator of 64 rows in each CTA of a pair."""
+    region = access.region
+    return access.use is Use.ACCUMULATOR and region.peer is not None and region.shape[0] == 64
+
+
+def _use_of(function: Function, buffer: TensorBuffer) -> Use:
+    """What the tensor cores use a buffer for; without them, what its elements' size suggests."""
+    found: dict[Use, Location] = {}
+    for op in function.walk():
+        for access in op.effects().accesses:
+            if access.region.memory is buffer and access.use in _PLACED:
+                found.setdefault(access.use, op.loc)
+    if len(found) > 1:
+        (first, one), (second, other), *_ = found.items()
+        raise Error(
+            f"'{buffer.name}' is the {second.value} of a product here and the {first.value} of one at {one.short}",
+            location=other,
+            remedy="the tensor cores lay the two out differently: use two buffers, one with reuse= of the other if they "
+            "may share columns",
+        )
+    return next(iter(found), Use.ACCUMULATOR if buffer.dtype.bits == 32 else Use.OPERAND)
+
+
+def _too_many(
+    function: Function, buffers: tuple[TensorBuffer, ...], sizes: dict[Storage, int], uses: dict[TensorBuffer, Use],
+    total: int, end: int,
+) -> Error:
+    rows = [("name", "what", "columns", "declared at")]
+    for buffer in buffers:
+        owner = memory_owner(buffer)
+        shared = "" if buffer is owner else f" (in {owner.name})"
+        what = f"{uses[buffer].value} {buffer.dtype}{list(buffer.shape)}"
+        rows.append((buffer.name + shared, what, str(sizes[buffer]), buffer.loc.short))
+    rows.append(("total", "a power of two", str(total), ""))
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    table = "\n".join(
+        "  ".join(
+            cell.rjust(width) if column == 2 else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    )
+    crowd = function.ctas_per_sm
+    each = f" for each of {crowd} CTAs" if crowd > 1 else ""
+    return Error(
+        f"{function.name} needs {end} columns of tensor memory{each}; an SM has {COLUMNS}",
+        location=max(buffers, key=lambda buffer: sizes[buffer]).loc, details=table,
+        remedy="use fewer stages or narrower accumulators, or let a buffer reuse= the columns of another",
+    )

@@ -1,0 +1,262 @@
+"""Blackwell's tensor cores: products and copies that are done later, when the schedule says so, and signals behind them.
+
+Tensor memory is kept as the user sees it, by rows and columns of each buffer; which lanes and columns these are matters to
+the checks and to the text (`ir/tensor_memory.py`). A product of a pair works on the memory of both CTAs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from phalanx.errors import Error
+from phalanx.ir.core import Op
+from phalanx.ir.engines import MMA_ENGINE, TENSOR_LOADS, TENSOR_STORES
+from phalanx.ir.ops.tcgen05 import (
+    STEP_BYTES,
+    Tcgen05Commit,
+    Tcgen05Copy,
+    Tcgen05FenceAfter,
+    Tcgen05FenceBefore,
+    Tcgen05Load,
+    Tcgen05Mma,
+    Tcgen05Store,
+    Tcgen05WaitLoads,
+    Tcgen05WaitStores,
+    TmemAlloc,
+    TmemFree,
+    TmemTake,
+)
+from phalanx.ir.types import f16
+from phalanx.sim.agents import Agent
+from phalanx.sim.barriers import MBarrier
+from phalanx.sim.engines import give, signal_when_done
+from phalanx.sim.machine import Cta
+from phalanx.sim.ops.wgmma import rounded_sum, widen
+from phalanx.sim.places import BufferPlace, ranks_of
+from phalanx.sim.registry import meaning
+
+# --- the life of tensor memory ----------------------------------------------------------------------------------------
+
+
+@meaning(TmemAlloc)
+def allocate(op: TmemAlloc, agent: Agent) -> Callable[..., None]:
+    """Lets the buffers begin; the address is a number like any other."""
+    cta = agent.cta
+
+    def run(address: BufferPlace) -> None:
+        address.write(0)
+        for buffer in op.buffers:
+            cta.allocated[buffer] = op
+
+    return run
+
+
+@meaning(TmemTake)
+def take(op: TmemTake, agent: Agent) -> Callable[..., None]:
+    """Does nothing: buffers are found by name here."""
+    return lambda address: None
+
+
+@meaning(TmemFree)
+def free(op: TmemFree, agent: Agent) -> Callable[..., None]:
+    """Ends all buffers of the CTA in tensor memory."""
+    cta = agent.cta
+    return lambda views: cta.allocated.clear()
+
+
+def require_allocated(place: BufferPlace, cta: Cta, op: Op) -> None:
+    """Refuses tensor memory that is not allocated, or not any more."""
+    if place.buffer not in cta.allocated:
+        raise Error(
+            f"{op.call} uses '{place.buffer.name}' while its columns are not allocated in CTA {cta.rank}",
+            location=op.loc, kind="tmem-lifetime",
+            remedy="tensor memory is allocated at the start of the kernel and freed at its end: use it in between",
+        )
+
+
+# --- products ---------------------------------------------------------------------------------------------------------
+
+
+class Multiply:
+    """What all executions of one product share."""
+
+    def __init__(self, op: Tcgen05Mma) -> None:
+        self.op = op
+        self.widen_a = widen(op.a.dtype)
+        self.widen_b = widen(op.b.dtype)
+        self.rounds = op.acc.dtype == f16
+        self.step = STEP_BYTES * 8 // op.b.dtype.bits
+
+    def add(self, a: np.ndarray, b: np.ndarray, acc: np.ndarray, accumulate: bool, scales: tuple[Any, Any]) -> None:
+        """`acc += a @ b`, with the blocks of both along K multiplied by their scales."""
+        left, right = self.widen_a(a), self.widen_b(b)
+        scale_a, scale_b = scales
+        if scale_a is not None:
+            left = left * spread(scale_a, left.shape[1])
+        if scale_b is not None:
+            right = right * spread(scale_b, right.shape[0]).T
+        if self.rounds:
+            acc[...] = rounded_sum(left, right, acc if accumulate else None, self.step, self.op.negate)
+            return
+        product = left @ right
+        if self.op.negate:
+            np.negative(product, out=product)
+        acc[...] = acc + product if accumulate else product
+
+
+def spread(scales: np.ndarray, depth: int) -> np.ndarray:
+    """One factor per element along K from one per block."""
+    return np.repeat(scales.astype(np.float32), depth // scales.shape[1], axis=1)
+
+
+@meaning(Tcgen05Mma)
+def mma(op: Tcgen05Mma, agent: Agent) -> Callable[..., None]:
+    """Gives the tensor cores a product; a pair's is given by its even CTA, and done in both."""
+    how = Multiply(op)
+    cta = agent.cta
+
+    def run(
+        a: BufferPlace, b: BufferPlace, acc: BufferPlace, accumulate: bool, scale_a: BufferPlace | None,
+        scale_b: BufferPlace | None, peer: int | None,
+    ) -> None:
+        ctas = _issuers(cta, peer, op)
+        for place in (a, acc, scale_a, scale_b):
+            if place is not None and place.buffer.space is acc.buffer.space:
+                for member in ctas:
+                    require_allocated(place, member, op)
+
+        def work() -> None:
+            right = np.concatenate([b.of(member) for member in ctas], axis=1) if len(ctas) > 1 else b.array
+            for member in ctas:
+                scales = tuple(None if place is None else place.of(member) for place in (scale_a, scale_b))
+                how.add(a.of(member), right, acc.of(member), bool(accumulate), scales)  # type: ignore[arg-type]
+
+        give(agent, op, MMA_ENGINE, work)
+
+    return run
+
+
+def _issuers(cta: Cta, peer: int | None, op: Op) -> tuple[Cta, ...]:
+    """The CTAs whose memory an instruction works on; a pair's instruction is the even CTA's alone."""
+    if peer is None:
+        return (cta,)
+    _require_leader(cta, op)
+    return cta, cta.cluster.ctas[peer]
+
+
+def _require_leader(cta: Cta, op: Op) -> None:
+    if cta.rank % 2:
+        raise Error(
+            f"{op.call} with two_cta=True is issued by CTA {cta.rank}, the odd one of its pair", location=op.loc, kind="pair",
+            remedy="the even CTA issues for both: put it under if px.cluster.rank() % 2 == 0",
+        )
+
+
+@meaning(Tcgen05Commit)
+def commit(op: Tcgen05Commit, agent: Agent) -> Callable[..., None]:
+    """Lets the tensor cores arrive when all work of the role is over."""
+    cta = agent.cta
+
+    def run(bar: MBarrier, multicast: int | None) -> None:
+        if op.pair:
+            _require_leader(cta, op)
+        bars = (bar,) if multicast is None else tuple(bar.peer(rank) for rank in ranks_of(multicast, cta, op.loc))
+        signal_when_done(agent, op, MMA_ENGINE, bars)
+
+    return run
+
+
+@meaning(Tcgen05Copy)
+def copy(op: Tcgen05Copy, agent: Agent) -> Callable[..., None]:
+    """Gives the tensor cores a copy into tensor memory; the bytes of blocks of scales come in the order of blocks."""
+    cta = agent.cta
+
+    def run(src: BufferPlace, dst: BufferPlace, peer: int | None) -> None:
+        ctas = _issuers(cta, peer, op)
+        for member in ctas:
+            require_allocated(dst, member, op)
+
+        def work() -> None:
+            for member in ctas:
+                target = dst.of(member)
+                source = src.of(member)
+                target[...] = source if source.shape == target.shape else plain_scales(source)[: len(target), : target.shape[1]]
+
+        give(agent, op, MMA_ENGINE, work)
+
+    return run
+
+
+def plain_scales(blocks: np.ndarray) -> np.ndarray:
+    """Scales (rows, scales along K) from blocks of 128 rows by 4 scales, as shared memory holds them: row r of a block is
+    r % 32 of 32 groups of 16 bytes, number r / 32 of the four in it."""
+    rows, columns = blocks.shape[:2]
+    return blocks.transpose(0, 3, 2, 1, 4).reshape(rows * 128, columns * 4)
+
+
+# --- registers --------------------------------------------------------------------------------------------------------
+
+
+@meaning(Tcgen05Load)
+def load(op: Tcgen05Load, agent: Agent) -> Callable[..., np.ndarray]:
+    """Reads a region as it is now; the checks know that it may be read until loads are waited for."""
+    cta = agent.cta
+    monitor = cta.cluster.machine.monitor
+
+    def run(src: BufferPlace) -> np.ndarray:
+        require_allocated(src, cta, op)
+        if monitor is not None:
+            monitor.work_given(agent, op, agent.issuing)
+        return src.array.copy()
+
+    return run
+
+
+@meaning(Tcgen05Store)
+def store(op: Tcgen05Store, agent: Agent) -> Callable[..., None]:
+    """Writes a region; the checks know that it may be written as late as stores are waited for."""
+    cta = agent.cta
+    monitor = cta.cluster.machine.monitor
+
+    def run(dst: BufferPlace, tile: Any) -> None:
+        require_allocated(dst, cta, op)
+        if monitor is not None:
+            monitor.work_given(agent, op, agent.issuing)
+        dst.write(tile)
+
+    return run
+
+
+@meaning(Tcgen05WaitLoads)
+def wait_loads(op: Tcgen05WaitLoads, agent: Agent) -> Callable[..., tuple[Any, ...]]:
+    """Ends the loads of the agent, and gives their tiles."""
+    monitor = agent.cta.cluster.machine.monitor
+
+    def run(tiles: tuple[Any, ...]) -> tuple[Any, ...]:
+        if monitor is not None:
+            monitor.groups_passed(agent, op, TENSOR_LOADS, 0, False)
+        return tiles
+
+    return run
+
+
+@meaning(Tcgen05WaitStores)
+def wait_stores(op: Tcgen05WaitStores, agent: Agent) -> Callable[..., None]:
+    """Ends the stores of the agent."""
+    monitor = agent.cta.cluster.machine.monitor
+
+    def run() -> None:
+        if monitor is not None:
+            monitor.groups_passed(agent, op, TENSOR_STORES, 0, False)
+
+    return run
+
+
+@meaning(Tcgen05FenceBefore)
+@meaning(Tcgen05FenceAfter)
+def fence(op: Op, agent: Agent) -> Callable[..., None]:
+    """Does nothing: the machine is in order here; the checks look for it."""
+    return lambda: None
