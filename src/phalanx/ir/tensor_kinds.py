@@ -75,6 +75,9 @@ class Kind:
         return self.name
 
 
+# Of a pair, block-scaled products also have M = 128. There each half of the lanes works on half of the columns and wants the
+# scales of B split likewise, in an order that no copy from blocks of 128 rows writes: it is left out.
+_SCALED_ROWS, _SCALED_PAIR_ROWS = (128,), (256,)
 _EIGHT = tuple(zip(F8F6F4, (0, 1, 3, 4, 5), strict=True))
 _FOUR = (("f4e2m1", 1),)
 
@@ -85,9 +88,14 @@ KINDS = {
         Kind("tf32", (("f32", 2),), ("f32",), 32),
         Kind("f8f6f4", _EIGHT, ("f32", "f16"), 8),
         Kind("i8", (("u8", 0), ("i8", 1)), ("i32",), 8),
-        Kind("mxf8f6f4", _EIGHT, ("f32",), 8, rows=(128,), scales=(("f8e8m0", 32),)),
-        Kind("mxf4", _FOUR, ("f32",), 4, rows=(128,), scales=(("f8e8m0", 32),)),
-        Kind("mxf4nvf4", _FOUR, ("f32",), 4, rows=(128,), scales=(("f8e8m0", 16), ("f8e8m0", 32), ("f8e4m3", 16))),
+        *(
+            Kind(name, operands, ("f32",), bits, True, _SCALED_ROWS, _SCALED_PAIR_ROWS, scales)
+            for name, operands, bits, scales in (
+                ("mxf8f6f4", _EIGHT, 8, (("f8e8m0", 32),)),
+                ("mxf4", _FOUR, 4, (("f8e8m0", 32),)),
+                ("mxf4nvf4", _FOUR, 4, (("f8e8m0", 16), ("f8e8m0", 32), ("f8e4m3", 16))),
+            )
+        ),
     )
 }
 """By name; of several that would do, the first one is taken (block-scaled: `mxf4` before `mxf4nvf4`)."""

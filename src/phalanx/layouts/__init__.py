@@ -1,4 +1,4 @@
-"""Layouts: one algebra of linear maps over bits for registers, shared memory, TMA boxes and MMA fragments."""
+"""Layouts: one algebra of linear maps over bits for registers, shared and tensor memory, TMA boxes and MMA fragments."""
 
 from phalanx.layouts.banks import Wavefronts, access_conflicts, best_vector, shared_offsets, warp_wavefronts
 from phalanx.layouts.blocked import blocked, vector_for
@@ -20,6 +20,11 @@ from phalanx.layouts.registers import (
 )
 from phalanx.layouts.scratch import Round, ThroughShared
 from phalanx.layouts.shared import SharedLayout
+from phalanx.layouts.tcgen05 import ProductStep, descriptor_of, split_product, tcgen05_operand
+from phalanx.layouts.tcgen05_words import InstructionDescriptor, SharedDescriptor
+from phalanx.layouts.tensor_access import AccessStep, TensorAccess, tensor_accesses
+from phalanx.layouts.tensor_copy import CopyPlan, CopyStep, plan_copy
+from phalanx.layouts.tensor_memory import TensorLayout, accumulator, scales, tensor_operand
 from phalanx.layouts.tma import BoxPiece, BoxPlan, boxes, check_descriptor, choose_panel, choose_swizzle
 
 __all__ = [
@@ -45,6 +50,24 @@ __all__ = [
     "warp_wavefronts",
     "best_vector",
     "shared_offsets",
+    # tensor memory
+    "TensorLayout",
+    "accumulator",
+    "tensor_operand",
+    "scales",
+    "TensorAccess",
+    "AccessStep",
+    "tensor_accesses",
+    "CopyPlan",
+    "CopyStep",
+    "plan_copy",
+    # products of tcgen05
+    "SharedDescriptor",
+    "InstructionDescriptor",
+    "tcgen05_operand",
+    "descriptor_of",
+    "ProductStep",
+    "split_product",
     # TMA
     "BoxPlan",
     "BoxPiece",
