@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from phalanx.ir.tensor_memory import stage_columns
+from phalanx.ir.uses import Use
 from phalanx.layouts.tensor_memory import (
     TensorLayout,
     accumulator,
     address,
-    allocated,
     form_of,
     scales,
     tensor_operand,
@@ -192,7 +193,14 @@ def test_objections() -> None:
         tensor_operand((128, 64), 6)
 
 
-def test_what_an_allocation_takes() -> None:
-    assert [allocated(n) for n in (1, 32, 33, 48, 96, 256, 257, 512)] == [32, 32, 64, 64, 128, 256, 512, 512]
-    with pytest.raises(ValueError, match="600 columns of tensor memory are wanted, a CTA has 512"):
-        allocated(600)
+@pytest.mark.parametrize("n", [8, 24, 64, 256])
+def test_the_plan_of_columns_counts_the_same(n: int) -> None:
+    """`ir/tensor_memory.py` counts columns before there is a layout."""
+    for rows in (64, 128):
+        assert stage_columns(rows, n, 32, Use.ACCUMULATOR) == accumulator((rows, n)).columns
+        assert stage_columns(rows, n, 16, Use.ACCUMULATOR) == accumulator((rows, n)).columns
+        for bits in (4, 8, 16, 32):
+            assert stage_columns(rows, n, bits, Use.OPERAND) == tensor_operand((rows, n), bits).columns
+    assert stage_columns(64, n, 32, Use.ACCUMULATOR, folded=True) == accumulator((64, n), two_cta=True).columns
+    for count in (1, 4, 6, 8):
+        assert stage_columns(n, count, 8, Use.SCALE) == scales((n, count)).columns

@@ -10,10 +10,11 @@ from dataclasses import replace
 
 from phalanx.frozen import frozen
 from phalanx.ir.tensor_kinds import STEP_BYTES, Kind, Objection, product_shape
+from phalanx.ir.tensor_memory import SCALES_PER_CELL
 from phalanx.layouts.mma import ATOM_ROWS, NO_OFFSET, Operand
 from phalanx.layouts.shared import CHUNK, SharedLayout
 from phalanx.layouts.tcgen05_words import UNIT, InstructionDescriptor, SharedDescriptor
-from phalanx.layouts.tensor_memory import SCALES_PER_CELL, TensorLayout, accumulator, scales, tensor_operand
+from phalanx.layouts.tensor_memory import TensorLayout, accumulator, scales, tensor_operand
 
 
 def tcgen05_operand(layout: SharedLayout, transposed: bool, kind: Kind | None = None) -> Operand:

@@ -11,21 +11,14 @@ from typing import Any
 import numpy as np
 
 from phalanx.frozen import frozen
+from phalanx.ir.tensor_memory import CELL_BITS, LANES, SCALE_ROWS, SCALES_PER_CELL
 from phalanx.layouts.bits import log2
 from phalanx.layouts.linear import LinearLayout
 from phalanx.layouts.mma import ATOM_ROWS, Operand
 from phalanx.layouts.shared import CHUNK, SWIZZLE_MASKS, SharedLayout
 from phalanx.layouts.tcgen05 import descriptor_of, tcgen05_operand
 from phalanx.layouts.tcgen05_words import SharedDescriptor
-from phalanx.layouts.tensor_memory import (
-    CELL_BITS,
-    LANES,
-    SCALE_COPIES,
-    SCALE_ROWS,
-    SCALES_PER_CELL,
-    TensorLayout,
-    address,
-)
+from phalanx.layouts.tensor_memory import SCALE_COPIES, TensorLayout, address
 
 CELL_BYTES = CELL_BITS // 8
 BLOCK_BYTES = SCALE_ROWS * SCALES_PER_CELL

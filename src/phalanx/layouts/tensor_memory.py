@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 
 from phalanx.frozen import frozen
+from phalanx.ir.tensor_memory import CELL_BITS, COLUMNS, LANES, LANES_PER_WARP, SCALE_ROWS
 from phalanx.layouts.bits import log2
 from phalanx.layouts.linear import LinearLayout
 
-LANES, COLUMNS, CELL_BITS = 128, 512, 32
-QUARTER = 32
+QUARTER = LANES_PER_WARP
 """Lanes that one warp reaches: warp w those from 32 (w % 4) on. Rows are sliced by multiples of as many."""
-SCALE_ROWS, SCALES_PER_CELL, SCALE_COLUMNS = 128, 4, 4
-"""Scales come in blocks of 128 rows x 4 scales, which take 4 columns."""
+SCALE_COLUMNS = SCALE_ROWS // QUARTER
+"""Columns of a block of scales, 128 rows x 4 scales."""
 SCALE_COPIES = (0, 32, 64, 96)
 
 
@@ -338,13 +338,3 @@ def scales(shape: Sequence[int]) -> TensorLayout:
     )
     blocks = -(-shape[-2] // SCALE_ROWS)
     return TensorLayout(shape, atom, SCALE_COLUMNS, SCALE_COLUMNS * blocks, False, SCALE_COPIES, "scales")
-
-
-def allocated(columns: int) -> int:
-    """The columns that `tcgen05.alloc` takes for as many: a power of two, at least 32; ValueError beyond 512."""
-    size = 32
-    while size < columns:
-        size *= 2
-    if size > COLUMNS:
-        raise ValueError(f"{columns} columns of tensor memory are wanted, a CTA has {COLUMNS}")
-    return size
