@@ -10,11 +10,11 @@ from __future__ import annotations
 from math import prod
 
 from phalanx.ir.uses import Use
+from phalanx.ir.views import CELL_BITS as CELL_BITS
 from phalanx.ir.views import TensorBuffer
 
 LANES = 128
 COLUMNS = 512
-CELL_BITS = 32
 LEAST_COLUMNS = 32
 """Columns are allocated in powers of two from this many on."""
 SCALE_ROWS = 128
@@ -24,22 +24,27 @@ LANES_PER_WARP = 32
 """Lanes that a warp reaches: those of its number modulo 4."""
 
 
-def columns_of(buffer: TensorBuffer, use: Use, folded: bool) -> int:
-    """The columns that a buffer takes in this use.
-
-    `folded`: an accumulator of 64 rows per CTA of a pair, whose second half of the columns lies in the upper lanes.
-    """
+def columns_of(buffer: TensorBuffer) -> int:
+    """The columns that a buffer takes, given what it is for."""
     *stages, rows, width = buffer.shape
-    return prod(stages) * stage_columns(rows, width, buffer.dtype.bits, use, folded)
+    assert buffer.purpose is not None
+    folded = is_folded(buffer)
+    return prod(stages) * stage_columns(rows, width, buffer.bits, buffer.purpose, folded)
+
+
+def is_folded(buffer: TensorBuffer) -> bool:
+    """Whether it is an accumulator of 64 rows in each CTA of a pair: half of its columns lie in the upper lanes."""
+    return buffer.purpose is Use.ACCUMULATOR and buffer.pair and buffer.shape[-2] == LANES // 2
 
 
 def stage_columns(rows: int, width: int, bits: int, use: Use, folded: bool = False) -> int:
-    """The columns of one matrix of `rows` by `width` elements."""
+    """The columns of one matrix of `rows` by `width` elements in containers of `bits`."""
     if use is Use.SCALE:
         return -(-rows // SCALE_ROWS) * -(-width // SCALES_PER_CELL) * (SCALE_ROWS // LANES_PER_WARP)
+    cells = width // 2 if folded else width
     if use is Use.OPERAND:
-        return -(-width * bits // CELL_BITS)
-    return width // 2 if folded else width
+        cells = -(-width * bits // CELL_BITS)
+    return cells * -(-rows // LANES)
 
 
 def allocation(columns: int) -> int:

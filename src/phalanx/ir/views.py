@@ -14,9 +14,13 @@ from phalanx.frozen import frozen
 from phalanx.ir.holders import Holder
 from phalanx.ir.spaces import GLOBAL, SHARED, TENSOR, Space
 from phalanx.ir.types import ArrayType, DType
+from phalanx.ir.uses import Use
 from phalanx.ir.values import Param, Value, constant_of
 from phalanx.location import NOWHERE, Location
 from phalanx.markers import attribute, operand, storage
+
+CELL_BITS = 32
+"""Of a cell of tensor memory."""
 
 AnyView = TypeVar("AnyView", bound="View")
 Show = Callable[[object], str]
@@ -46,6 +50,11 @@ class Buffer:
         """The bytes of its elements."""
         return prod(self.shape) * self.dtype.itemsize
 
+    @property
+    def size_text(self) -> str:
+        """How much memory it takes, in listings."""
+        return f"{self.nbytes} bytes"
+
 
 @frozen(eq=False, repr=False)
 class SharedBuffer(Buffer):
@@ -56,9 +65,26 @@ class SharedBuffer(Buffer):
 
 @frozen(eq=False, repr=False)
 class TensorBuffer(Buffer):
-    """A static buffer in the tensor memory of every CTA. Its shape is logical: where elements lie follows from the use."""
+    """A static buffer in the tensor memory of every CTA. Its shape is logical: where elements lie follows from the use.
+
+    A pass finds out what it is used `for` (None before), at which `column` it begins, whether its kernel's products are
+    those of a `pair` of CTAs, and the `bits` of the container of an element.
+    """
 
     space: ClassVar[Space] = TENSOR
+
+    purpose: Use | None = None
+    column: int = 0
+    columns: int = 0
+    pair: bool = False
+    bits: int = CELL_BITS
+
+    @property
+    def size_text(self) -> str:
+        """Its columns, once they are planned."""
+        if self.purpose is None:
+            return super().size_text
+        return f"{self.purpose.value}, columns {self.column} to {self.column + self.columns - 1}"
 
 
 @frozen(eq=False, repr=False)

@@ -1,20 +1,20 @@
-"""Tensor memory is planned and allocated once: columns for every buffer, the address for every thread, the release at the end."""
+"""Tensor memory is planned and allocated once: columns for every buffer, the address for all threads, release at the end."""
 
 from __future__ import annotations
 
 import dataclasses
 
 from phalanx.errors import Error
-from phalanx.ir.core import Block, Function, Op
-from phalanx.ir.effects import Access, Use
+from phalanx.ir.core import Block, Function, Op, rewrite, substitute
+from phalanx.ir.effects import Use
 from phalanx.ir.memory import Storage, memory_owner, pieces
 from phalanx.ir.ops.control import Sync
 from phalanx.ir.ops.tcgen05 import TmemAlloc, TmemFree, TmemTake
 from phalanx.ir.spaces import TENSOR
-from phalanx.ir.tensor_memory import COLUMNS, allocation, columns_of
+from phalanx.ir.tensor_memory import CELL_BITS, COLUMNS, allocation, columns_of
 from phalanx.ir.types import u32
 from phalanx.ir.values import Const
-from phalanx.ir.views import SharedBuffer, SharedView, TensorBuffer, TensorView
+from phalanx.ir.views import Buffer, SharedBuffer, SharedView, TensorBuffer, TensorView
 from phalanx.location import Location
 
 ALIGNMENT = 4
@@ -28,35 +28,36 @@ _PLACED = (Use.ACCUMULATOR, Use.OPERAND, Use.SCALE)
 
 
 def allocate_tensor_memory(function: Function) -> Function:
-    """Puts allocation and release of all tensor memory into the kernel, at its start and behind its exit sync.
+    """Plans all tensor memory, and puts its allocation and release into the kernel, at its start and behind its exit sync.
 
     For `passes.pipeline`, after the syncs of start and end are in place. A buffer with two incompatible uses and too many
     columns are `px.Error`s that name the lines.
     """
-    buffers = tuple(buffer for buffer in function.buffers if isinstance(buffer, TensorBuffer))
-    if not buffers:
+    declared = tuple(buffer for buffer in function.buffers if isinstance(buffer, TensorBuffer))
+    if not declared:
         return function
-    plan = plan_columns(function, buffers)
-    loc = buffers[0].loc
+    mapping, total = plan_columns(function, declared)
+    buffers = tuple(mapping[buffer] for buffer in declared)
+    body = rewrite(function.body, lambda op: [substitute(op, mapping)])
+    loc, pair = buffers[0].loc, buffers[0].pair
     word = SharedBuffer("tmem_address", (1,), u32, loc)
     address = SharedView(word, (Const(0),), (1,), (0,))
-    pair = any(_is_paired(op) for op in function.walk())
-    alloc = TmemAlloc(plan.total, address, buffers, plan.starts, plan.uses, pair, loc=loc)
+    alloc, take = TmemAlloc(total, address, buffers, pair, loc=loc), TmemTake(address, loc=loc)
     views = tuple(
         TensorView(buffer, (Const(0),) * len(buffer.shape), buffer.shape, tuple(range(len(buffer.shape))))
         for buffer in buffers
         if memory_owner(buffer) is buffer
     )
-    ops = function.body.ops
-    take = TmemTake(address, loc=loc)
+    ops = body.ops
     ready = next((n for n, op in enumerate(ops) if _all_threads_meet(op)), None)
     if ready is None or any(_touches(op) for op in ops[:ready]):
         start: tuple[Op, ...] = (alloc, Sync(TAKE, loc=loc), take, *ops)
     else:
         start = (alloc, *ops[: ready + 1], take, *ops[ready + 1 :])
-    met = bool(ops) and _all_threads_meet(ops[-1]) and ops[-1] is not take
-    end = (*(() if met else (Sync(END, loc=loc),)), TmemFree(plan.total, views, pair, loc=loc))
-    return dataclasses.replace(function, buffers=(*function.buffers, word), body=Block((*start, *end)))
+    met = bool(ops) and _all_threads_meet(ops[-1]) and ready != len(ops) - 1
+    end = (*(() if met else (Sync(END, loc=loc),)), TmemFree(total, views, pair, loc=loc))
+    kept = tuple(mapping.get(buffer, buffer) for buffer in function.buffers)
+    return dataclasses.replace(function, buffers=(*kept, word), body=Block((*start, *end)))
 
 
 def _all_threads_meet(op: Op) -> bool:
@@ -77,22 +78,22 @@ def _is_paired(op: Op) -> bool:
 # --- columns ----------------------------------------------------------------------------------------------------------
 
 
-@dataclasses.dataclass(frozen=True)
-class ColumnPlan:
-    """Where each buffer begins, what it is used for, and the columns that are allocated in all."""
+def plan_columns(
+    function: Function, buffers: tuple[TensorBuffer, ...]
+) -> tuple[dict[Buffer, TensorBuffer], int]:
+    """What each buffer becomes: with its use and its columns; and the columns that are allocated in all.
 
-    starts: tuple[int, ...]
-    uses: tuple[Use, ...]
-    total: int
-
-
-def plan_columns(function: Function, buffers: tuple[TensorBuffer, ...]) -> ColumnPlan:
-    """Columns for all buffers; those that take over another's memory begin where that begins."""
-    uses = {buffer: _use_of(function, buffer) for buffer in buffers}
-    folded = {access.region.memory for op in function.walk() for access in op.effects().accesses if _is_folded(access)}
-    sizes: dict[Storage, int] = {buffer: columns_of(buffer, uses[buffer], buffer in folded) for buffer in buffers}
-    aligns: dict[Storage, int] = {buffer: _alignment(sizes[buffer]) for buffer in buffers}
-    wanted = pieces(buffers, sizes, aligns)
+    Buffers that take over another's memory begin where that begins.
+    """
+    pair = any(_is_paired(op) for op in function.walk())
+    placed: dict[Buffer, TensorBuffer] = {}
+    for buffer in buffers:
+        purpose = _use_of(function, buffer)
+        bits = buffer.dtype.bits if purpose is Use.OPERAND else CELL_BITS
+        known = dataclasses.replace(buffer, purpose=purpose, pair=pair, bits=bits)
+        placed[buffer] = dataclasses.replace(known, columns=columns_of(known))
+    sizes: dict[Storage, int] = {buffer: placed[buffer].columns for buffer in buffers}
+    wanted = pieces(buffers, sizes, {buffer: _alignment(sizes[buffer]) for buffer in buffers})
     starts: dict[Storage, int] = {}
     end = 0
     for piece in sorted(wanted, key=lambda piece: -piece.alignment):
@@ -101,18 +102,16 @@ def plan_columns(function: Function, buffers: tuple[TensorBuffer, ...]) -> Colum
         end = start + piece.nbytes
     total = allocation(end)
     if total * function.ctas_per_sm > COLUMNS:
-        raise _too_many(function, buffers, sizes, uses, total, end)
-    return ColumnPlan(tuple(starts[buffer] for buffer in buffers), tuple(uses[buffer] for buffer in buffers), total)
+        raise _too_many(function, [placed[buffer] for buffer in buffers], total, end)
+    final: dict[Buffer, TensorBuffer] = {}
+    for buffer in buffers:  # what is taken over was declared before
+        reuse = buffer.reuse if not isinstance(buffer.reuse, TensorBuffer) else final[buffer.reuse]
+        final[buffer] = dataclasses.replace(placed[buffer], column=starts[buffer], reuse=reuse)
+    return final, total
 
 
 def _alignment(columns: int) -> int:
     return max(ALIGNMENT, min(ROOMY, columns & -columns))
-
-
-def _is_folded(access: Access) -> bool:
-    """An accumulator of 64 rows in each CTA of a pair."""
-    region = access.region
-    return access.use is Use.ACCUMULATOR and region.peer is not None and region.shape[0] == 64
 
 
 def _use_of(function: Function, buffer: TensorBuffer) -> Use:
@@ -133,16 +132,14 @@ def _use_of(function: Function, buffer: TensorBuffer) -> Use:
     return next(iter(found), Use.ACCUMULATOR if buffer.dtype.bits == 32 else Use.OPERAND)
 
 
-def _too_many(
-    function: Function, buffers: tuple[TensorBuffer, ...], sizes: dict[Storage, int], uses: dict[TensorBuffer, Use],
-    total: int, end: int,
-) -> Error:
+def _too_many(function: Function, buffers: list[TensorBuffer], total: int, end: int) -> Error:
     rows = [("name", "what", "columns", "declared at")]
     for buffer in buffers:
         owner = memory_owner(buffer)
         shared = "" if buffer is owner else f" (in {owner.name})"
-        what = f"{uses[buffer].value} {buffer.dtype}{list(buffer.shape)}"
-        rows.append((buffer.name + shared, what, str(sizes[buffer]), buffer.loc.short))
+        assert buffer.purpose is not None
+        what = f"{buffer.purpose.value} {buffer.dtype}{list(buffer.shape)}"
+        rows.append((buffer.name + shared, what, str(buffer.columns), buffer.loc.short))
     rows.append(("total", "a power of two", str(total), ""))
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     table = "\n".join(
@@ -156,6 +153,6 @@ def _too_many(
     each = f" for each of {crowd} CTAs" if crowd > 1 else ""
     return Error(
         f"{function.name} needs {end} columns of tensor memory{each}; an SM has {COLUMNS}",
-        location=max(buffers, key=lambda buffer: sizes[buffer]).loc, details=table,
+        location=max(buffers, key=lambda buffer: buffer.columns).loc, details=table,
         remedy="use fewer stages or narrower accumulators, or let a buffer reuse= the columns of another",
     )

@@ -27,7 +27,7 @@ from phalanx.ir.effects import (
     When,
 )
 from phalanx.ir.engines import HANDOVER_FENCES, MMA_ENGINE, TENSOR_LOADS, TENSOR_STORES
-from phalanx.ir.types import DType, bf16, f8e4m3, f8e5m2, f16, f32, i8, i32, u8
+from phalanx.ir.tensor_kinds import Kind, kind_of
 from phalanx.ir.values import Const, Value, constant_of
 from phalanx.ir.views import BarrierRef, SharedView, TensorBuffer, TensorView
 from phalanx.markers import attribute, defined, operand, storage
@@ -35,33 +35,18 @@ from phalanx.markers import attribute, defined, operand, storage
 BLACKWELL = Target(
     only=(100, 103, 110), alternative="use px.dot: where there is no tcgen05 it runs as wgmma or mma.sync", family="tcgen05"
 )
-STEP_BYTES = 32
-"""Bytes of K that one product takes from each operand; half of a byte each where elements have 4 bits."""
-
-ACCUMULATORS: dict[tuple[DType, DType], tuple[DType, ...]] = {
-    (bf16, bf16): (f32,),
-    (f16, f16): (f32, f16),
-    (f32, f32): (f32,),  # as tf32: the lowest 13 bits of the mantissa are not looked at
-    **{(a, b): (f32, f16) for a in (f8e4m3, f8e5m2) for b in (f8e4m3, f8e5m2)},
-    **{(a, b): (i32,) for a in (i8, u8) for b in (i8, u8)},
-}
-"""Operand types that products without scales take, and the types their accumulator may have."""
-
 
 @frozen(eq=False, repr=False)
 class TmemAlloc(Op):
     """Allocates tensor memory for the whole kernel, and puts its address into shared memory.
 
-    `buffers` begin at the columns `starts` of what is allocated, each used as `uses` says. `pair`: both CTAs of a pair take
-    part. Written by the compiler.
+    `buffers` say at which of the columns each begins. `pair`: both CTAs of a pair take part. Written by the compiler.
     """
 
     mnemonic: ClassVar[str] = "tmem.alloc"
     columns: int = attribute()
     address: SharedView = operand()
     buffers: tuple[TensorBuffer, ...] = storage()
-    starts: tuple[int, ...] = attribute()
-    uses: tuple[Use, ...] = attribute()
     pair: bool = attribute(default=False)
 
     def effects(self) -> Effects:
@@ -121,11 +106,23 @@ class Tcgen05Mma(Op):
         return self.peer is not None
 
     @property
+    def block(self) -> int:
+        """The elements of K that share a scale; 0 without scales."""
+        return 0 if self.scale_a is None else self.a.shape[1] // self.scale_a.shape[1]
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of product, which its element types and scales decide."""
+        scale = None if self.scale_a is None else self.scale_a.dtype
+        found = kind_of(self.a.dtype, self.b.dtype, scale, self.block or None)
+        assert isinstance(found, Kind), found
+        return found
+
+    @property
     def shape(self) -> tuple[int, int, int]:
-        """Rows, columns and depth of the product, the rows and columns of a pair counted together: (M, N, K)."""
-        m, k = self.a.shape
-        both = 2 if self.pair else 1
-        return both * m, both * self.b.shape[1], k
+        """Rows and columns of this CTA's accumulator, and the depth of the product: (M, N, K)."""
+        m, n = self.acc.shape
+        return m, n, self.a.shape[1]
 
     def effects(self) -> Effects:
         """Reads operands and scales and adds to the accumulator, in both CTAs of a pair, until a commit has arrived."""
@@ -185,19 +182,22 @@ class Tcgen05Copy(Op):
 
     def effects(self) -> Effects:
         """Reads shared and writes tensor memory, until a commit has arrived."""
-        accesses = (_in_flight(Mode.READ, self.src, Use.COPY), _in_flight(Mode.WRITE, self.dst, Use.COPY))
+        accesses = [_in_flight(Mode.READ, self.src, Use.COPY), _in_flight(Mode.WRITE, self.dst, Use.COPY)]
         if self.peer is not None:
-            there = [dataclasses.replace(a, region=a.region.replaced(cta=self.peer)) for a in accesses]
-            accesses = (*accesses, *there)
-        return Effects(accesses=accesses, executor=Executor.ONE, target=BLACKWELL)
+            accesses += [dataclasses.replace(a, region=a.region.replaced(cta=self.peer)) for a in accesses]
+        return Effects(accesses=tuple(accesses), executor=Executor.ONE, target=BLACKWELL)
 
 
 @frozen(eq=False, repr=False)
 class Tcgen05Load(Op):
-    """Tensor memory into registers: every warp its own lanes. The tile is there after a wait for loads."""
+    """Tensor memory into registers: every warp its own lanes. The tile is there after a wait for loads.
+
+    `warps` from warp `first` of the CTA on run it.
+    """
 
     mnemonic: ClassVar[str] = "tcgen05.load"
     src: TensorView = operand()
+    first: int = attribute()
     warps: int = attribute()
     result: Value = defined()
 
@@ -240,11 +240,15 @@ class Tcgen05WaitLoads(Op):
 
 @frozen(eq=False, repr=False)
 class Tcgen05Store(Op):
-    """Registers into tensor memory: every warp its own lanes. It is there after a wait for stores."""
+    """Registers into tensor memory: every warp its own lanes. It is there after a wait for stores.
+
+    `warps` from warp `first` of the CTA on run it.
+    """
 
     mnemonic: ClassVar[str] = "tcgen05.store"
     dst: TensorView = operand()
     tile: Value = operand()
+    first: int = attribute()
     warps: int = attribute()
 
     def effects(self) -> Effects:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from phalanx.ir.ops.tcgen05 import (
-    ACCUMULATORS,
-    STEP_BYTES,
     Tcgen05Commit,
     Tcgen05Copy,
     Tcgen05Load,
@@ -13,7 +11,8 @@ from phalanx.ir.ops.tcgen05 import (
     Tcgen05WaitLoads,
     Tcgen05WaitStores,
 )
-from phalanx.ir.types import BOOL, TileType
+from phalanx.ir.tensor_kinds import Objection, accumulator_objection, kind_of, product_shape
+from phalanx.ir.types import BOOL, DType, TileType
 from phalanx.ir.values import Const, Value
 from phalanx.ir.views import SharedView, TensorView, in_shared, in_tensor
 from phalanx.language.builder import Builder
@@ -29,7 +28,8 @@ from phalanx.language.ops.tma_operands import refuse_rows_by_index, require_pair
 from phalanx.language.ops.tmem import require_reach, tensor_side
 from phalanx.language.values import ViewValue
 
-MAX_N = 256
+Scales = tuple[TensorView | None, TensorView | None]
+"""Of both operands, or none."""
 
 
 @builtin("tcgen05.mma")
@@ -44,7 +44,7 @@ def mma(
     two_cta: object = False,
     negate: object = False,
 ) -> None:
-    """Begins ``acc += a @ b`` on the tensor cores, in tensor memory: read `acc` only after a `px.tcgen05.commit` has arrived.
+    """Begins ``acc += a @ b`` on the tensor cores, in tensor memory: read `acc` only after a `px.tcgen05.commit` arrived.
 
     Any agent, one elected thread; sm_100a and its kin; PTX ``tcgen05.mma``, as many as the shape takes. `a` is (M, K), a
     shared view or one of tensor memory; `b` is (K, N), a shared view: for a buffer of shape (N, K) write ``b.T``; `acc` is
@@ -61,11 +61,12 @@ def mma(
         ctx.fail("px.tcgen05.mma: b is read from shared memory", "let a be the operand in tensor memory: (A B)^T = B^T A^T")
     target = tensor_side(ctx, "acc of px.tcgen05.mma", acc)
     peer = _peer(ctx, "px.tcgen05.mma", two_cta)
-    _check_product(ctx, left, right, target, peer is not None)
     scales = _scales(ctx, scale_a, scale_b)
+    _check_product(ctx, left, right, target, scales, peer is not None)
     use = require_condition(ctx, accumulate, "accumulate= of px.tcgen05.mma")
     if not isinstance(negate, bool):
-        ctx.fail(f"negate= of px.tcgen05.mma is a compile-time constant, not {describe(negate)}", "use two calls under an if")
+        remedy = "use two calls under an if"
+        ctx.fail(f"negate= of px.tcgen05.mma is a compile-time constant, not {describe(negate)}", remedy)
     if negate and target.dtype.is_integer:
         ctx.fail("px.tcgen05.mma: negate is for floating-point products", "subtract the tiles after the load")
     condition = Const(use, BOOL) if isinstance(use, bool) else use
@@ -125,7 +126,7 @@ def load(ctx: Builder, tmem: object) -> Value:
     require_reach(ctx, "px.tcgen05.load", region)
     raw = Value(TileType(region.shape, region.dtype))
     result = Value(raw.type)
-    ctx.emit(Tcgen05Load(region, ctx.agent.warps, raw, loc=ctx.loc))
+    ctx.emit(Tcgen05Load(region, ctx.agent.first, ctx.agent.warps, raw, loc=ctx.loc))
     ctx.emit(Tcgen05WaitLoads((raw,), (result,), loc=ctx.loc))
     return result
 
@@ -141,7 +142,7 @@ def store(ctx: Builder, tmem: object, tile: object) -> None:
     region = tensor_side(ctx, "the destination of px.tcgen05.store", tmem)
     require_reach(ctx, "px.tcgen05.store", region)
     value = stored_value(ctx, "px.tcgen05.store", region, tile)
-    ctx.emit(Tcgen05Store(region, value, ctx.agent.warps, loc=ctx.loc))
+    ctx.emit(Tcgen05Store(region, value, ctx.agent.first, ctx.agent.warps, loc=ctx.loc))
     ctx.emit(Tcgen05WaitStores(loc=ctx.loc))
 
 
@@ -176,42 +177,52 @@ def _operand(ctx: Builder, name: str, item: object) -> SharedView | TensorView:
     return view
 
 
-def _check_product(ctx: Builder, a: SharedView | TensorView, b: SharedView, acc: TensorView, pair: bool) -> None:
+def _check_product(
+    ctx: Builder, a: SharedView | TensorView, b: SharedView, acc: TensorView, scales: Scales, pair: bool
+) -> None:
     """Refuses operands that do not fit together, or that the hardware does not multiply."""
     what = "px.tcgen05.mma"
     (m, k), (depth, n) = a.shape, b.shape
     if depth != k:
         remedy = "operands are (M, K) and (K, N)" + ": for a buffer of shape (N, K) write b.T" * (n == k)
         ctx.fail(f"{what}: a has K = {k}, b has K = {depth}", remedy)
-    dtypes = ACCUMULATORS.get((a.dtype, b.dtype))
-    if dtypes is None:
-        ctx.fail(
-            f"{what}: the tensor cores do not multiply {a.dtype} by {b.dtype}",
-            "both bf16, both f16, both f32 (as tf32), 8-bit floats in any mix, or 8-bit integers in any mix",
-        )
     width = 2 * n if pair else n
-    if acc.shape != (m, width) or acc.dtype not in dtypes:
-        products = " or ".join(str(TileType((m, width), dtype)) for dtype in dtypes)
+    if acc.shape != (m, width):
         ctx.fail(
-            f"{what}: acc is {TileType(acc.shape, acc.dtype)}, the product is {products}",
-            "give acc the product's shape and type" + ": a pair's has the columns of both halves of b" * pair,
+            f"{what}: acc has shape {acc.shape}, the product {(m, width)}",
+            "give acc the product's shape" + ": a pair's has the columns of both halves of b" * pair,
         )
-    _check_shape(ctx, m, width, k, b, pair)
+    scale, block = _check_scales(ctx, m, width, k, scales)
+    kind = kind_of(a.dtype, b.dtype, scale, block)
+    if isinstance(kind, Objection):
+        ctx.fail(f"{what}: {kind.what}", kind.remedy)
+    problem = accumulator_objection(kind, a.dtype, acc.dtype)
+    if problem is not None:
+        ctx.fail(f"{what}: {problem.what}", problem.remedy)
+    last = len(b.buffer.shape) - 1
+    shape = product_shape(kind, m, width, k, pair, columns_major=b.kept[1] == last)
+    if isinstance(shape, Objection):
+        ctx.fail(f"{what}: {shape.what}", shape.remedy)
 
 
-def _check_shape(ctx: Builder, m: int, n: int, k: int, b: SharedView, pair: bool) -> None:
+def _check_scales(ctx: Builder, m: int, n: int, k: int, scales: Scales) -> tuple[DType | None, int | None]:
+    """The type of the scales, and the elements of K that share one; both operands' must agree."""
     what = "px.tcgen05.mma"
-    if m not in (64, 128):
-        ctx.fail(f"{what}: M = {m}", "the tensor cores take 64 or 128 rows per CTA: use several accumulators for more")
-    step = 16 if pair else 8
-    if n % step or not step <= n <= MAX_N:
-        ctx.fail(f"{what}: N = {n}", f"N is a multiple of {step} up to {MAX_N}: use several accumulators for wider tiles")
-    least = STEP_BYTES * 8 // b.dtype.bits
-    if k % least:
-        ctx.fail(f"{what}: K = {k}", f"K is a multiple of {least} for {b.dtype}")
+    scale_a, scale_b = scales
+    if scale_a is None or scale_b is None:
+        return None, None
+    count = scale_a.shape[1]
+    if scale_a.shape != (m, count) or scale_b.shape != (n, count) or k % count:
+        ctx.fail(
+            f"{what}: scale_a has shape {scale_a.shape}, scale_b {scale_b.shape}, the product is {m} x {n} x {k}",
+            "scales are (M, K / block) and (N, K / block); in a pair scale_b is whole in both CTAs",
+        )
+    if scale_a.dtype != scale_b.dtype:
+        ctx.fail(f"{what}: scale_a is {scale_a.dtype}, scale_b {scale_b.dtype}", "both scales have one type")
+    return scale_a.dtype, k // count
 
 
-def _scales(ctx: Builder, scale_a: object, scale_b: object) -> tuple[TensorView | None, TensorView | None]:
+def _scales(ctx: Builder, scale_a: object, scale_b: object) -> Scales:
     """The scales of both operands, or of none."""
     if scale_a is None and scale_b is None:
         return None, None

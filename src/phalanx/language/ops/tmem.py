@@ -18,9 +18,9 @@ def tmem(ctx: Builder, shape: object, dtype: object, reuse: object = None) -> Vi
     """A static buffer in this CTA's tensor memory: accumulators, A operands and scales of `px.tcgen05.mma`.
 
     Outside run-time loops, any agent; sm_100a and its kin; PTX ``tcgen05.alloc``, which the compiler writes once for all
-    buffers of the kernel, with the hand-over of the address and the release at the end. The shape is logical, (rows, columns)
-    with stages in front: ``acc[i]`` is one accumulator. Where elements lie follows from the use; columns are planned by the
-    compiler, 512 of 32 bits in all. `reuse=x` takes over the columns of `x` under another shape and type.
+    buffers of the kernel, with the hand-over of the address and the release at the end. The shape is logical, rows and
+    columns with stages in front: ``acc[i]`` is one accumulator. Where elements lie follows from the use; columns are planned
+    by the compiler, 512 of 32 bits in all. `reuse=x` takes over the columns of `x` under another shape and type.
     Example: ``acc = px.tmem((2, 128, 256), px.f32)``.
     """
     check_outside_loops(ctx, "px.tmem")
@@ -72,7 +72,7 @@ def require_reach(ctx: Builder, what: str, region: TensorView) -> None:
     shown = f"rows {start} to {start + rows - 1} of '{region.buffer.name}'"
     quarters = LANES // LANES_PER_WARP
     first, needed = (0, quarters) if height < LANES else (start // LANES_PER_WARP, -(-rows // LANES_PER_WARP))
-    if needed == 3 or rows % LANES_PER_WARP and height >= LANES:
+    if needed == 3 or (rows % LANES_PER_WARP and height >= LANES):
         ctx.fail(f"{what}: {shown}", "take 32, 64 or 128 rows of an accumulator of 128, or all of one of 64")
     whole = agent.warps % needed == 0 and (agent.warps == needed or needed == quarters)
     if not whole or agent.first % quarters != first or agent.warps & (agent.warps - 1):
@@ -82,5 +82,5 @@ def require_reach(ctx: Builder, what: str, region: TensorView) -> None:
         ctx.fail(
             f"{what}: {where} ({have}) does not reach {shown}",
             f"warp w reaches lanes 32 (w % 4) to + 31, here: {needed} warp{'s' * (needed > 1)} from a warp w on with "
-            f"w % 4 == {first}" + (", or twice or four times as many, which share the columns" if needed == quarters else ""),
+            f"w % 4 == {first}" + ", or twice or four times as many, which share the columns" * (needed == quarters),
         )

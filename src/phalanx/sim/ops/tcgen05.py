@@ -15,7 +15,6 @@ from phalanx.errors import Error
 from phalanx.ir.core import Op
 from phalanx.ir.engines import MMA_ENGINE, TENSOR_LOADS, TENSOR_STORES
 from phalanx.ir.ops.tcgen05 import (
-    STEP_BYTES,
     Tcgen05Commit,
     Tcgen05Copy,
     Tcgen05FenceAfter,
@@ -88,7 +87,7 @@ class Multiply:
         self.widen_a = widen(op.a.dtype)
         self.widen_b = widen(op.b.dtype)
         self.rounds = op.acc.dtype == f16
-        self.step = STEP_BYTES * 8 // op.b.dtype.bits
+        self.step = op.kind.k
 
     def add(self, a: np.ndarray, b: np.ndarray, acc: np.ndarray, accumulate: bool, scales: tuple[Any, Any]) -> None:
         """`acc += a @ b`, with the blocks of both along K multiplied by their scales."""
@@ -150,7 +149,8 @@ def _issuers(cta: Cta, peer: int | None, op: Op) -> tuple[Cta, ...]:
 def _require_leader(cta: Cta, op: Op) -> None:
     if cta.rank % 2:
         raise Error(
-            f"{op.call} with two_cta=True is issued by CTA {cta.rank}, the odd one of its pair", location=op.loc, kind="pair",
+            f"{op.call} with two_cta=True is issued by CTA {cta.rank}, the odd one of its pair",
+            location=op.loc, kind="pair",
             remedy="the even CTA issues for both: put it under if px.cluster.rank() % 2 == 0",
         )
 
@@ -181,9 +181,10 @@ def copy(op: Tcgen05Copy, agent: Agent) -> Callable[..., None]:
 
         def work() -> None:
             for member in ctas:
-                target = dst.of(member)
-                source = src.of(member)
-                target[...] = source if source.shape == target.shape else plain_scales(source)[: len(target), : target.shape[1]]
+                source, target = src.of(member), dst.of(member)
+                if source.shape != target.shape:
+                    source = plain_scales(source)[: target.shape[0], : target.shape[1]]
+                target[...] = source
 
         give(agent, op, MMA_ENGINE, work)
 

@@ -36,7 +36,7 @@ def require_aligned(run: Callable[..., None], op: Op, view: GlobalView, agent: A
 
 @meaning(TmaLoad)
 def tma_load(op: TmaLoad, agent: Agent) -> Callable[..., None]:
-    """Lands at the same offset in every CTA of the mask, with the region's whole bytes on each one's barrier, or its leader's."""
+    """Lands at the same offset in every CTA of the mask, with the region's bytes on each one's barrier, or its leader's."""
     nbytes, cta = op.dst.nbytes, agent.cta
     credited = leader_of if op.pair else int
 
