@@ -19,6 +19,8 @@ import numpy as np
 
 from phalanx.frozen import frozen
 from phalanx.ir.tensor_memory import CELL_BITS, COLUMNS, LANES, LANES_PER_WARP, SCALE_ROWS
+from phalanx.ir.uses import Use
+from phalanx.ir.views import TensorBuffer
 from phalanx.layouts.bits import log2
 from phalanx.layouts.linear import LinearLayout
 
@@ -338,3 +340,12 @@ def scales(shape: Sequence[int]) -> TensorLayout:
     )
     blocks = -(-shape[-2] // SCALE_ROWS)
     return TensorLayout(shape, atom, SCALE_COLUMNS, SCALE_COLUMNS * blocks, False, SCALE_COPIES, "scales")
+
+
+def layout_of(buffer: TensorBuffer) -> TensorLayout:
+    """The layout of a buffer whose columns are planned."""
+    if buffer.purpose is Use.SCALE:
+        return scales(buffer.shape)
+    if buffer.purpose is Use.OPERAND:
+        return tensor_operand(buffer.shape, buffer.bits, buffer.pair)
+    return accumulator(buffer.shape, buffer.pair)

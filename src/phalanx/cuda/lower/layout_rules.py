@@ -86,6 +86,18 @@ class Fixed:
 
 
 @frozen
+class OneOf:
+    """The instruction makes or takes a tile in these layouts alone; whichever suits the others best is taken.
+
+    A tile that is made so can't be converted right behind the instruction, since it may still be in flight: all who have
+    its layout keep to these.
+    """
+
+    value: Value
+    layouts: tuple[RegisterLayout, ...]
+
+
+@frozen
 class Prefer:
     """The instruction makes its result in any layout; that of so many warps suits those who will read it."""
 
@@ -93,7 +105,7 @@ class Prefer:
     layout: Callable[[int], RegisterLayout]
 
 
-Wish = Same | Operand | Result | Touch | Along | Fixed | Prefer
+Wish = Same | Operand | Result | Touch | Along | Fixed | OneOf | Prefer
 Rule = Callable[[Any], list[Wish]]
 
 

@@ -18,6 +18,7 @@ from phalanx.cuda.lower.layout_rules import (
     FREE_DEPTH,
     Along,
     Fixed,
+    OneOf,
     Operand,
     Prefer,
     Result,
@@ -121,6 +122,7 @@ class _Group:
     operands: list[tuple[Operand, float]] = field(default_factory=list)
     results: list[tuple[Result, float]] = field(default_factory=list)
     fixed: list[Fixed] = field(default_factory=list)
+    choices: list[OneOf] = field(default_factory=list)
     preferred: list[RegisterLayout] = field(default_factory=list)
     layout: RegisterLayout | None = None
 
@@ -189,6 +191,9 @@ def _attach(wish: Wish, weight: float, of: Mapping[Value, _Group]) -> None:
     elif isinstance(wish, Fixed):
         if wish.value in of:
             of[wish.value].fixed.append(wish)
+    elif isinstance(wish, OneOf):
+        if wish.value in of:
+            of[wish.value].choices.append(wish)
     elif isinstance(wish, Prefer):
         of[wish.value].preferred.append(wish.layout(of[wish.value].warps))
     elif isinstance(wish, Operand):
@@ -216,12 +221,20 @@ def _decide(groups: _Groups) -> None:
         reshaped from follows it."""
         return any(groups.of[wish.operand] is group is not groups.of[wish.result] for wish, _ in group.operands)
 
-    for group in sorted(groups.ordered, key=lambda g: (not g.fixed, -size(g), not is_broadcast(g), g.position)):
+    def order(group: _Group) -> tuple[bool, int, bool, int]:
+        return not (group.fixed or group.choices), -size(group), not is_broadcast(group), group.position
+
+    for group in sorted(groups.ordered, key=order):
         candidates = list(dict.fromkeys(_candidates(group, groups)))
         group.layout = min(candidates, key=lambda layout: _cost(layout, group, groups))
 
 
 def _candidates(group: _Group, groups: _Groups) -> Iterator[RegisterLayout]:
+    if group.choices:
+        asked, *others = group.choices
+        common = [layout for layout in asked.layouts if all(layout in other.layouts for other in others)]
+        yield from common or asked.layouts
+        return
     if group.fixed:
         firm = {wish.layout: wish.loc for wish in reversed(group.fixed) if wish.firm}
         if len(firm) > 1:
@@ -397,6 +410,11 @@ class _Rewriter:
             if wish.value is op.defines:
                 return self._convert_result(op, wish.value, wish.layout, replaced)
             self._bring(wish.value, wish.layout, op, replaced)
+        elif isinstance(wish, OneOf):
+            if wish.value is op.defines:
+                assert self.layouts[wish.value] in wish.layouts, "a tile that may be in flight keeps its layout"
+            elif wish.value in self.free or self.layouts[wish.value] not in wish.layouts:
+                self._bring(wish.value, wish.layouts[0], op, replaced)
         elif isinstance(wish, Prefer):
             pass  # the instruction makes whatever was decided
         else:

@@ -8,9 +8,10 @@ from itertools import pairwise
 
 from phalanx.cuda.plan import Box, CopyPath, CopyPlan
 from phalanx.cuda.text.bulk import bulk_load, bulk_prefetch, bulk_store
+from phalanx.cuda.text.by_rank import rank_of_cta
 from phalanx.cuda.text.helper import Helper
 from phalanx.cuda.text.literals import bare, plus
-from phalanx.cuda.text.prelude import Parameter, device_function, function_name, instruction
+from phalanx.cuda.text.prelude import MAPA, Parameter, device_function, function_name, instruction
 from phalanx.cuda.text.registry import emits
 from phalanx.cuda.text.writer import Writer, scalar_dtype
 from phalanx.cuda.tiles.bounds import is_plain, start_text
@@ -45,10 +46,10 @@ def _coordinates(rank: int) -> tuple[tuple[Parameter, ...], str]:
 
 
 @cache
-def tensor_load(rank: int, multicast: bool, hint: bool) -> Helper:
-    """Builds `cp.async.bulk.tensor` from global to shared memory, credited to a barrier."""
+def tensor_load(rank: int, multicast: bool, hint: bool, pair: bool = False) -> Helper:
+    """Builds `cp.async.bulk.tensor` from global to shared memory, credited to a barrier; in a `pair`, to either CTA's."""
     mnemonic = f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-    mnemonic += ".multicast::cluster" * multicast + ".L2::cache_hint" * hint
+    mnemonic += ".multicast::cluster" * multicast + ".cta_group::2" * pair + ".L2::cache_hint" * hint
     coordinates, places = _coordinates(rank)
     parameters = (("unsigned", "dst"), _MAP, *coordinates, ("unsigned", "bar"))
     operands = f"[{{dst}}], [{{map}}, {{{places}}}], [{{bar}}]"
@@ -58,7 +59,7 @@ def tensor_load(rank: int, multicast: bool, hint: bool) -> Helper:
     if hint:
         parameters += (_POLICY,)
         operands += ", {policy}"
-    name = f"cp_async_bulk_tensor_{rank}d_shared_global" + "_multicast" * multicast + "_cache_hint" * hint
+    name = f"cp_async_bulk_tensor_{rank}d_shared_global" + "_multicast" * multicast + "_pair" * pair + "_cache_hint" * hint
     return instruction(mnemonic, operands, parameters, name=name)
 
 
@@ -96,7 +97,9 @@ def emit_load(w: Writer, op: TmaLoad) -> None:
             _call(w, bulk_load(hint=bool(policy)), [pointer, *_run(w, op.src), bar, *policy])
             return
         ctas = [] if op.multicast is None else [_mask(w, op.multicast)]
-        helper = w.use(tensor_load(len(op.src.extents), bool(ctas), bool(policy)))
+        helper = w.use(tensor_load(len(op.src.extents), bool(ctas), bool(policy), op.pair))
+        if op.pair:
+            bar = f"{w.use(MAPA)}({bar}, {rank_of_cta(w)} & ~1)"
         base = _shared_base(w, op.dst)
         _each_box(
             w, plan, op.src, base,

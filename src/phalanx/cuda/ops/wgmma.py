@@ -111,7 +111,7 @@ def product(
 def hold_new_accumulator(w: Writer, op: Op) -> None:
     """A tile that a product begins with is made where it was written: no later, between products in flight."""
     if op.defines in w.accumulators and op.computes and not op.effects().accumulations:
-        _keep(w, op.defines)
+        keep_tile(w, op.defines)
 
 
 @emits(WgmmaFence)
@@ -133,10 +133,11 @@ def emit_wait(w: Writer, op: WgmmaWait) -> None:
     for acc, result in op.updates():
         continue_in_place(w, acc, result)
         if op.n == 0 or _is_read(w, result):
-            _keep(w, result)
+            keep_tile(w, result)
 
 
-def _keep(w: Writer, tile: Value) -> None:
+def keep_tile(w: Writer, tile: Value) -> None:
+    """Nothing at run time: what reads the registers of a tile can't move before this point."""
     dtype, name = tile.type.dtype, w.name(tile)
     if dtype.bits == 16:
         w.line(f"{w.use(keep('unsigned', 'r'))}<{w.registers(tile) // 2}>(reinterpret_cast<unsigned*>({name}));")
@@ -187,7 +188,7 @@ def emit_wgmma(w: Writer, op: Wgmma) -> None:
         w.line(f"const unsigned long long px_b = {_descriptor(w, op.b, right, width if by_columns > 1 else 0)};")
         made_here = not isinstance(w.definitions.get(op.acc), Wgmma | WgmmaWait | ReadVar)
         if copied or made_here:
-            _keep(w, op.result)  # else the compiler may put off what makes it until after the first instruction
+            keep_tile(w, op.result)  # else the compiler may put off what makes it until after the first instruction
         if copied or made_here or left is None:
             w.line(f"{w.use(FENCE)}();")
         helper = w.use(
