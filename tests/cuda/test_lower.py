@@ -9,12 +9,14 @@ from front import array, prepared
 from phalanx.cuda.lower.lower import check_target, lower
 from phalanx.errors import Error
 from phalanx.frozen import frozen
-from phalanx.ir.archs import arch_of
+from phalanx.ir.archs import Feature, arch_of
 from phalanx.ir.core import Block, Function
 from phalanx.ir.effects import Effects, Target
 from phalanx.ir.ops.tma import TmaCommit
 from phalanx.location import Location
 from phalanx.markers import attribute
+
+HAVE_IT = "sm_100a, sm_100f, sm_103a, sm_103f, sm_107a, sm_107f"
 
 
 @frozen(eq=False)
@@ -24,7 +26,7 @@ class NewInstruction(TmaCommit):
     alternative: str | None = attribute(default=None)
 
     def effects(self) -> Effects:
-        return Effects(target=Target(minimum=100, alternative=self.alternative))
+        return Effects(target=Target((Feature.SCALE_INPUT_D,), alternative=self.alternative))
 
 
 def function(*ops: TmaCommit) -> Function:
@@ -37,10 +39,10 @@ def test_an_instruction_that_the_target_lacks_names_the_alternative() -> None:
         check_target(function(NewInstruction("write px.old()", loc=place)), arch_of("sm_90a"))
     assert caught.value.message == "sm_90a has no tma.commit"
     assert caught.value.location is place
-    assert caught.value.remedy == "write px.old()"
+    assert caught.value.remedy == f"write px.old() (targets that have it: {HAVE_IT})"
     with pytest.raises(Error) as caught:
         check_target(function(NewInstruction(loc=place)), arch_of("sm_90a"))
-    assert caught.value.remedy == "compile for a GPU that has it (sm_100 or newer)"
+    assert caught.value.remedy == f"compile for a target that has it ({HAVE_IT})"
 
 
 def test_the_same_instruction_on_a_target_that_has_it() -> None:

@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 
 import phalanx as px
-from phalanx.ir.archs import ARCHS, arch_of
+from phalanx.ir.archs import ARCHS, USUAL, Feature, arch_of
 from phalanx.ir.core import Function
 from phalanx.ir.effects import Effects, Target
 from phalanx.language.kernel import Kernel
@@ -54,7 +54,7 @@ def instructions(function: Function) -> set[str]:
 def test_products_are_chosen_for_the_target() -> None:
     made = specialised(product, *matrices())
     chosen = {name: instructions(made.prepared_for(arch)) & {"wgmma", "mma"} for name, arch in ARCHS.items()}
-    assert chosen == {"sm_90a": {"wgmma"}, "sm_100a": {"mma"}, "sm_120a": {"mma"}}
+    assert chosen == {name: {"wgmma"} if name == "sm_90a" else {"mma"} for name in ARCHS}
     assert made.prepared is made.prepared_for(arch_of("sm_90a"))
 
 
@@ -79,7 +79,7 @@ def test_what_is_checked_is_the_targets_version() -> None:
 
     args = matrices()
     kinds = {name: {found.kind for found in px.check(unfenced[1], *args, arch=name).findings} for name in ARCHS}
-    assert kinds == {"sm_90a": {"proxy"}, "sm_100a": set(), "sm_120a": set()}
+    assert kinds == {name: {"proxy"} if name == "sm_90a" else set() for name in ARCHS}
 
 
 def test_exploring_takes_a_target() -> None:
@@ -98,7 +98,7 @@ def test_buffers_share_memory_where_the_target_has_less() -> None:
     x, y = np.ones(16 * 1024, np.float32), np.zeros(16 * 1024, np.float32)
     made = specialised(phases, x, y)
     shared = {name: [b.name for b in made.prepared_for(arch).buffers if b.reuse is not None] for name, arch in ARCHS.items()}
-    assert shared == {"sm_90a": [], "sm_100a": [], "sm_120a": ["b"]}
+    assert shared == {name: ["b"] if name in ("sm_120a", "sm_121a") else [] for name in ARCHS}
     assert px.check(phases[1], x, y, arch="sm_120a").ok
     specs = px.spec(x.shape, px.f32), px.spec(y.shape, px.f32)
     assert px.compile(phases[1], *specs, arch="sm_120a").shared_bytes <= ARCHS["sm_120a"].shared_limit
@@ -121,12 +121,14 @@ def kernel_of(*targets: Target, cluster: int = 1) -> Any:
 
 
 def test_the_default_is_the_first_target_that_has_everything() -> None:
-    newer, newest = Target(minimum=100), Target(only=(120,))
+    newer, newest = Target((Feature.CLC,)), Target((Feature.MMA_BLOCK_SCALE,))
     assert default_arch(kernel_of(Target())).name == "sm_90a"
     assert default_arch(kernel_of(Target(), newer)).name == "sm_100a"
     assert default_arch(kernel_of(newer, newest)).name == "sm_120a"
-    assert default_arch(kernel_of(Target(only=(90,)), newer)).name == "sm_90a", "the first, where there is none"
+    assert default_arch(kernel_of(Target((Feature.LD_RED,)))).name == "sm_103a", "none of the usual ones has it"
+    assert default_arch(kernel_of(Target((Feature.WGMMA,)), newer)).name == "sm_90a", "the first, where there is none"
     assert default_arch(kernel_of(newest, cluster=16)).name == "sm_90a"
+    assert [arch.name for arch in USUAL] == ["sm_90a", "sm_100a", "sm_120a"]
 
 
 def test_a_constant_of_that_name_is_the_kernels_own() -> None:

@@ -82,6 +82,39 @@ def test_clean_kernels(file) -> None:
     assert "copy: no findings under 4 schedules" in result.output and "double: no findings" in result.output
 
 
+PRODUCT = '''
+import numpy as np
+import phalanx as px
+
+
+@px.kernel(warps=4)
+def product(X):
+    a = px.shared((64, 64), px.f16)
+    px.store(a, px.zeros((64, 64), px.f16))
+    px.fence.async_proxy()
+    acc = px.zeros((64, 64), px.f32)
+    px.wgmma(a, a.T, acc)
+    px.wgmma_commit()
+    px.wgmma_wait(0)
+    px.store(X[0:64, 0:64], acc)
+
+
+@px.example
+def once():
+    return product[1], (np.ones((64, 64), np.float32),)
+'''
+
+
+def test_a_target_can_be_named(file) -> None:
+    path = file(PRODUCT, "product.py")
+    assert run(path).exit_code == 0 and run(path, "--arch", "sm_90a").exit_code == 0
+    result = run(path, "--arch", "sm_103f")
+    assert result.exit_code == 2
+    assert "sm_103f has no wgmma" in result.output and "px.wgmma(a, a.T, acc)" in result.output
+    result = run(path, "--arch", "sm_80")
+    assert result.exit_code == 2 and "unknown target 'sm_80'" in result.output
+
+
 def test_findings_exit_with_1(file) -> None:
     result = run(file(BAD))
     assert result.exit_code == 1

@@ -1,29 +1,117 @@
-"""Targets: an architecture is an argument, never ambient state."""
+"""Targets: an architecture is an argument, never ambient state. One table says what each of them has.
+
+Instructions name the features that they need (`ir.effects.Target`); nobody compares numbers of architectures.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
 
 from phalanx.errors import Error
 from phalanx.frozen import frozen
 
 
+class Feature(Enum):
+    """What some targets have and others lack, each by its PTX."""
+
+    WGMMA = "wgmma"
+    """Products of a warpgroup, `wgmma.mma_async`."""
+    TCGEN05 = "tcgen05"
+    """Tensor memory and its products of floats: `alloc`, `mma`, `cp`, `ld`, `st`, `commit`."""
+    TCGEN05_I8 = "tcgen05.mma of integers"
+    """`kind::i8`."""
+    BLOCK_SCALE = "tcgen05.mma with block scales"
+    """`.block_scale` with `.block16` or `.block32`; `.scale_vec` is not on the `f` targets, and not needed."""
+    SCALE_INPUT_D = "tcgen05.mma that scales its accumulator"
+    """`scale-input-d` of f16 and tf32."""
+    TCGEN05_SHIFT = "tcgen05.shift"
+    LD_RED = "tcgen05.ld.red"
+    """A load of tensor memory that also gives the minimum or maximum over the columns."""
+    PAIR_COPIES = "TMA copies of a pair of CTAs"
+    """`.cta_group` on `cp.async.bulk.tensor`: bytes on the barrier of the pair's other CTA."""
+    GATHER4 = "gather4"
+    """`tile::gather4` into the CTA's own shared memory."""
+    GATHER4_CLUSTER = "gather4 to several CTAs, and scatter4"
+    """`tile::gather4` into `shared::cluster`, with multicast too, `tile::scatter4`, and the prefetch of four rows."""
+    CLC = "cluster launch control"
+    """`clusterlaunchcontrol.try_cancel` and `query_cancel`."""
+    CLC_MULTICAST = "cluster launch control in clusters"
+    """`.multicast::cluster::all`: the response in every CTA of the cluster."""
+    MMA_NARROW = "mma.sync of 8-, 6- and 4-bit floats in any mix"
+    """`mma.sync` with `kind::f8f6f4`."""
+    MMA_BLOCK_SCALE = "mma.sync with block scales"
+    """`mma.sync` with `.block_scale`."""
+    NARROW_CASTS = "conversions to 4- and 6-bit floats"
+    """`cvt` of `e2m1x2`, `e3m2x2`, `e2m3x2` and `ue8m0x2`."""
+    NARROW_MATRICES = "ldmatrix of 4- and 6-bit elements"
+    """`ldmatrix` with `b4x16_p64` or `b6x16_p32`, and of transposed bytes (`m16n16`)."""
+    REDUX_F32 = "redux.sync of floats"
+    WIDE_ACCESSES = "accesses of 256 bits"
+    """`ld.global.v8.b32` and its store."""
+    F32X2 = "arithmetic on two floats at once"
+    """`fma.rn.f32x2`, `add`, `mul`."""
+
+
 @frozen
 class Arch:
-    """A compilation target. `shared_limit` is the dynamic shared memory a CTA may use, `max_cluster` its largest cluster."""
+    """A compilation target: what it has, and how much.
+
+    `shared_limit` is the dynamic shared memory a CTA may use, `max_cluster` its largest cluster.
+    """
 
     name: str
-    sm: int
+    features: frozenset[Feature]
     shared_limit: int = 232448
-    max_cluster: int = 16
+    max_cluster: int = 8
+
+    def has(self, features: Iterable[Feature]) -> bool:
+        """Whether it has all of them."""
+        return self.features.issuperset(features)
 
     def __str__(self) -> str:
         return self.name
 
 
+_SINCE_BLACKWELL = frozenset({
+    Feature.GATHER4, Feature.CLC, Feature.CLC_MULTICAST, Feature.NARROW_CASTS, Feature.NARROW_MATRICES,
+    Feature.WIDE_ACCESSES, Feature.F32X2,
+})  # fmt: skip
+_WITH_TENSOR_MEMORY = _SINCE_BLACKWELL | {
+    Feature.TCGEN05, Feature.BLOCK_SCALE, Feature.PAIR_COPIES, Feature.GATHER4_CLUSTER,
+}  # fmt: skip
+_DATACENTER = _WITH_TENSOR_MEMORY | {Feature.SCALE_INPUT_D, Feature.REDUX_F32}
+_WORKSTATION = _SINCE_BLACKWELL | {Feature.MMA_NARROW, Feature.MMA_BLOCK_SCALE}
+_SMALL_SHARED = 101376
+
+# What NVRTC 13.4 accepts for each (tests/cuda/test_features.py asks it). A cluster of 16 is measured on an H200 and
+# documented for the B200 and its successor; the others have what every target with clusters has, 8.
 ARCHS = {
-    "sm_90a": Arch("sm_90a", 90),
-    "sm_100a": Arch("sm_100a", 100),
-    "sm_120a": Arch("sm_120a", 120, shared_limit=101376, max_cluster=8),
+    arch.name: arch
+    for arch in (
+        Arch("sm_90a", frozenset({Feature.WGMMA}), max_cluster=16),
+        Arch("sm_100a", _DATACENTER | {Feature.TCGEN05_I8, Feature.TCGEN05_SHIFT}, max_cluster=16),
+        Arch("sm_100f", _DATACENTER, max_cluster=16),
+        Arch("sm_103a", _DATACENTER | {Feature.TCGEN05_SHIFT, Feature.LD_RED}, max_cluster=16),
+        Arch("sm_103f", _DATACENTER | {Feature.LD_RED}, max_cluster=16),
+        Arch("sm_107a", _DATACENTER | {Feature.TCGEN05_SHIFT, Feature.LD_RED}),
+        Arch("sm_107f", _DATACENTER | {Feature.LD_RED}),
+        Arch("sm_110a", _WITH_TENSOR_MEMORY | {Feature.TCGEN05_I8, Feature.TCGEN05_SHIFT, Feature.LD_RED}),
+        Arch("sm_110f", _WITH_TENSOR_MEMORY | {Feature.LD_RED}),
+        Arch("sm_120a", _WORKSTATION, _SMALL_SHARED),
+        Arch("sm_121a", _WORKSTATION, _SMALL_SHARED),
+    )
 }
+USUAL = tuple(ARCHS[name] for name in ("sm_90a", "sm_100a", "sm_120a"))
+"""The targets that are tried first, in that order, where nobody names one."""
+
+
+def archs_with(features: Iterable[Feature]) -> tuple[Arch, ...]:
+    """The targets that have all of these features, in the order of the table."""
+    wanted = frozenset(features)
+    return tuple(arch for arch in ARCHS.values() if arch.has(wanted))
+
+
 COPY_CHUNK = 16
 """Bytes: where the copy engine begins, what it steps by and how much it moves are multiples of it (`ArrayType.aligned`,
 `.whole`); the widest access of a thread moves as many."""
@@ -46,7 +134,7 @@ REGISTERS_PER_QUARTER = 65536 // QUARTERS
 def arch_of(name: str | Arch) -> Arch:
     """The target of that name.
 
-    Anyone may call it. Example: ``arch_of("sm_90a").sm == 90``.
+    Anyone may call it. Example: ``arch_of("sm_90a").max_cluster == 16``.
     """
     if isinstance(name, Arch):
         return name

@@ -10,6 +10,7 @@ from __future__ import annotations
 from enum import Enum
 
 from phalanx.frozen import frozen
+from phalanx.ir.archs import Arch, Feature, archs_with
 from phalanx.ir.engines import Engine, Executor
 from phalanx.ir.spaces import FenceKind as FenceKind
 from phalanx.ir.uses import Use as Use
@@ -210,19 +211,27 @@ class Neighbour(Enum):
 
 @frozen
 class Target:
-    """Which GPUs have the instruction, and what to write instead on the others.
+    """What a GPU must have for the instruction, and what to write instead on the others.
 
-    `family` is what users call it, where the compiler has several instructions for one of theirs.
+    `needs` are features of the table in `ir/archs.py`; an instruction without any is on every target. `family` is what
+    users call it, where the compiler has several instructions for one of theirs.
     """
 
-    minimum: int = 90
-    only: tuple[int, ...] | None = None
+    needs: tuple[Feature, ...] = ()
     alternative: str | None = None
     family: str | None = None
 
-    def supports(self, sm: int) -> bool:
-        """Whether a GPU of that architecture has the instruction."""
-        return sm >= self.minimum and (self.only is None or sm in self.only)
+    def supports(self, arch: Arch) -> bool:
+        """Whether that target has the instruction."""
+        return arch.has(self.needs)
+
+    @property
+    def remedy(self) -> str:
+        """What to do about it on a target that lacks it: the alternative, and the targets that have it."""
+        names = ", ".join(arch.name for arch in archs_with(self.needs))
+        if self.alternative is None:
+            return f"compile for a target that has it ({names})"
+        return f"{self.alternative} (targets that have {self.family or 'it'}: {names})"
 
 
 ANYWHERE = Target()

@@ -29,6 +29,9 @@ def check(
     file: Annotated[str, typer.Argument(help="A file with @px.example functions; FILE:KERNEL checks one kernel.")],
     schedules: Annotated[int, typer.Option(help="How many orders of events are tried.", min=1)] = DEFAULT_SCHEDULES,
     seed: Annotated[int, typer.Option(help="The first seed of the random ones.")] = 0,
+    arch: Annotated[
+        str | None, typer.Option(help="The target whose version is checked (default: the first that has all of it).")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the reports as a JSON list.")] = False,
 ) -> None:
     """Checks the kernels of a file, as its @px.example functions launch them.
@@ -38,7 +41,7 @@ def check(
     """
     try:
         launches = declared(file)
-        reports = run(launches, schedules, seed, quiet=as_json)
+        reports = run(launches, schedules, seed, arch, quiet=as_json)
         if as_json:
             say(json.dumps([json.loads(report.to_json()) for report in reports], indent=1))
         else:
@@ -152,7 +155,7 @@ def place_of_syntax(problem: SyntaxError) -> Location:
     return Location(problem.filename, problem.lineno, start, problem.lineno, max(stop, start + 1), problem.text or "")
 
 
-def run(launches: list[Launch], schedules: int, seed: int, *, quiet: bool) -> list[Report]:
+def run(launches: list[Launch], schedules: int, seed: int, arch: str | None, *, quiet: bool) -> list[Report]:
     """The report of each launch, with a progress bar where a person looks."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -168,7 +171,9 @@ def run(launches: list[Launch], schedules: int, seed: int, *, quiet: bool) -> li
             def progress(done: int, task: Any = task) -> None:
                 bar.update(task, completed=done)
 
-            report = check_launch(launch.bound, launch.args, launch.constants, schedules, seed=seed, progress=progress)
+            report = check_launch(
+                launch.bound, launch.args, launch.constants, schedules, seed=seed, progress=progress, arch=arch
+            )
             reports.append(report)
             bar.update(task, completed=schedules)
     return reports

@@ -55,7 +55,7 @@ def plan_copies(
         if described is not None:
             transfer = described(op)
             if transfer.rows:
-                planner.plans[op] = plan_row_copy(planner, op, transfer, 90 if arch is None else arch.sm)
+                planner.plans[op] = plan_row_copy(planner, op, transfer, arch)
             else:
                 planner.plan(op, transfer)
         elif any(access.engine is COPY_ENGINE and in_global(access.region) for access in op.effects().accesses):

@@ -157,12 +157,8 @@ def check_target(function: Function, arch: Arch) -> None:
         if isinstance(op, Roles):
             _check_thread_barriers(op, function.warps)
         target = op.effects().target
-        if not target.supports(arch.sm):
-            raise Error(
-                f"{arch} has no {target.family or op.mnemonic}",
-                location=op.loc,
-                remedy=target.alternative or f"compile for a GPU that has it ({_where(target.minimum, target.only)})",
-            )
+        if not target.supports(arch):
+            raise Error(f"{arch} has no {target.family or op.mnemonic}", location=op.loc, remedy=target.remedy)
 
 
 def _check_thread_barriers(roles: Roles, warps: int) -> None:
@@ -175,7 +171,3 @@ def _check_thread_barriers(roles: Roles, warps: int) -> None:
             location=meeting[ROLE_BARRIERS].loc,
             remedy="use fewer roles, or roles of one warp, which need no barrier",
         )
-
-
-def _where(minimum: int, only: tuple[int, ...] | None) -> str:
-    return ", ".join(f"sm_{sm}" for sm in only) if only else f"sm_{minimum} or newer"

@@ -44,7 +44,7 @@ def replace_missing_products(function: Function, arch: Arch) -> Function:
     For `lower`. A `px.wgmma` of the user's stays, and is an error there.
     """
     found = _stand_ins(function)
-    lacking = [op for op in found if not op.effects().target.supports(arch.sm)]
+    lacking = [op for op in found if not op.effects().target.supports(arch)]
     if not lacking or any(found[op].make is None for op in lacking):
         return function
     return _replace(function, {op: f"{arch} has no {op.effects().target.family}" for op in lacking})

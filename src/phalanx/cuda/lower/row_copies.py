@@ -11,7 +11,7 @@ from phalanx.cuda.lower.copy_planner import CopyPlanner, Impossible, Obstacle
 from phalanx.cuda.lower.registry import Transfer
 from phalanx.cuda.plan import Box, CopyPath, CopyPlan
 from phalanx.errors import Error
-from phalanx.ir.archs import COPY_CHUNK
+from phalanx.ir.archs import COPY_CHUNK, Arch, Feature
 from phalanx.ir.core import Note, Op
 from phalanx.ir.values import Const, constant_of
 from phalanx.ir.views import GlobalView, SharedView
@@ -19,12 +19,9 @@ from phalanx.layouts import SharedLayout
 from phalanx.layouts.rows import FOUR, RowPlan, row_boxes
 from phalanx.layouts.tma import Misplaced as MisplacedBox
 
-FOUR_ROWS_FROM = 100  # the first architecture with `tile::gather4`
-DATACENTER = (100, 103, 110)  # those with `tile::scatter4`, and with `tile::gather4` to several CTAs
 
-
-def plan_row_copy(planner: CopyPlanner, op: Op, copy: Transfer, sm: int) -> CopyPlan:
-    """The plan of one instruction; `px.Error` at its line if there is none."""
+def plan_row_copy(planner: CopyPlanner, op: Op, copy: Transfer, arch: Arch | None) -> CopyPlan:
+    """The plan of one instruction, as every target has it where none is named; `px.Error` at its line if there is none."""
     view, shared = copy.views[0], copy.shared
     assert shared is not None
     try:
@@ -32,7 +29,7 @@ def plan_row_copy(planner: CopyPlanner, op: Op, copy: Transfer, sm: int) -> Copy
         if copy.stores and not planner.signs.nonnegative(view.offsets[1]):
             raise Impossible("its first column may be negative, which stores can't clip", Obstacle.NEGATIVE_START)
         rows = _boxes(planner.layouts[shared.buffer], shared)
-        plan = _choose(planner, copy, view, shared, rows, sm)
+        plan = _choose(planner, copy, view, shared, rows, arch)
     except Impossible as reason:
         raise _no_way(op, view, reason) from None
     count = shared.shape[0]
@@ -41,11 +38,10 @@ def plan_row_copy(planner: CopyPlanner, op: Op, copy: Transfer, sm: int) -> Copy
     return plan
 
 
-def has_four_rows(copy: Transfer, sm: int) -> bool:
+def has_four_rows(copy: Transfer, arch: Arch | None) -> bool:
     """Whether the target has the four-row form of a copy; others copy row by row."""
-    if copy.stores or copy.multicast:
-        return sm in DATACENTER
-    return sm >= FOUR_ROWS_FROM
+    wide = copy.stores or copy.multicast
+    return arch is not None and arch.has({Feature.GATHER4_CLUSTER if wide else Feature.GATHER4})
 
 
 def is_fast(layout: SharedLayout, shared: SharedView) -> bool:
@@ -86,7 +82,7 @@ def _boxes(layout: SharedLayout, shared: SharedView) -> RowPlan:
 
 
 def _choose(
-    planner: CopyPlanner, copy: Transfer, view: GlobalView, shared: SharedView, rows: RowPlan, sm: int
+    planner: CopyPlanner, copy: Transfer, view: GlobalView, shared: SharedView, rows: RowPlan, arch: Arch | None
 ) -> CopyPlan:
     """Four rows at once where target and layout allow it, then single rows, then bulk copies."""
     layout = planner.layouts[shared.buffer]
@@ -96,7 +92,7 @@ def _choose(
     swizzled = f", {layout.swizzle}-byte swizzle" if layout.swizzle else ""
     shape = f"{box} of 1 x {rows.columns}{swizzled}"
     why_not = ""
-    fours = rows.fours and has_four_rows(copy, sm)
+    fours = rows.fours and has_four_rows(copy, arch)
     for path, possible in ((CopyPath.FOUR_ROWS, fours), (CopyPath.ROWS, rows.single)):
         if not possible:
             continue

@@ -11,6 +11,7 @@ import dataclasses
 from typing import ClassVar
 
 from phalanx.frozen import frozen
+from phalanx.ir.archs import Feature
 from phalanx.ir.core import Op
 from phalanx.ir.effects import (
     Access,
@@ -33,7 +34,7 @@ from phalanx.ir.views import BarrierRef, SharedView, TensorBuffer, TensorView
 from phalanx.markers import attribute, defined, operand, storage
 
 BLACKWELL = Target(
-    only=(100, 103, 110), alternative="use px.dot: where there is no tcgen05 it runs as wgmma or mma.sync", family="tcgen05"
+    (Feature.TCGEN05,), alternative="use px.dot: where there is no tcgen05 it runs as wgmma or mma.sync", family="tcgen05"
 )
 
 @frozen(eq=False, repr=False)

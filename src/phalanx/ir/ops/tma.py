@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from phalanx.frozen import frozen
+from phalanx.ir.archs import Feature
 from phalanx.ir.core import Op
 from phalanx.ir.effects import (
     ANYWHERE,
@@ -26,7 +27,7 @@ from phalanx.ir.views import BarrierRef, GlobalView, SharedView
 from phalanx.markers import attribute, operand
 
 REDUCTIONS = ("add", "min", "max", "and", "or", "xor")
-PAIRS = Target(only=(100, 103, 110), alternative="leave two_cta= out: each CTA waits for its own bytes", family="two_cta")
+PAIRS = Target((Feature.PAIR_COPIES,), alternative="leave two_cta= out: each CTA waits for its own bytes", family="two_cta")
 CACHE_HINTS = ("evict_normal", "evict_first", "evict_last")
 
 

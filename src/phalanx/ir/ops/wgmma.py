@@ -6,6 +6,7 @@ import dataclasses
 from typing import ClassVar
 
 from phalanx.frozen import frozen
+from phalanx.ir.archs import Feature
 from phalanx.ir.core import Op
 from phalanx.ir.effects import (
     Access,
@@ -25,7 +26,9 @@ from phalanx.ir.values import Value
 from phalanx.ir.views import SharedView
 from phalanx.markers import attribute, defined, operand
 
-HOPPER = Target(only=(90,), alternative="use px.dot: where there is no wgmma it runs as mma.sync", family="wgmma")
+HOPPER = Target(
+    (Feature.WGMMA,), alternative="use px.dot: where there is no wgmma it runs as mma.sync", family="wgmma"
+)
 ROWS = 64
 """Rows of one instruction; a role's warpgroups share the rows of a tile in steps of it."""
 STEP_BYTES = 32

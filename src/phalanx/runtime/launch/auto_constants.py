@@ -8,7 +8,7 @@ from typing import Any
 
 from phalanx.errors import Error
 from phalanx.frozen import frozen
-from phalanx.ir.archs import ARCHS
+from phalanx.ir.archs import USUAL
 from phalanx.ir.core import Function, Note
 from phalanx.ir.views import BarrierArray, SharedBuffer
 from phalanx.language.auto import Auto
@@ -30,7 +30,7 @@ class Resolved:
     note: Note
 
 
-_TARGET = next(iter(ARCHS.values()))
+_TARGET = USUAL[0]
 """Whose shared memory the numbers are fitted to: they are the same for every target."""
 
 

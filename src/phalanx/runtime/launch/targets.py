@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from phalanx.errors import Error
-from phalanx.ir.archs import ARCHS, Arch, arch_of
+from phalanx.ir.archs import ARCHS, USUAL, Arch, arch_of
 from phalanx.ir.core import Function
 from phalanx.language.kernel import Kernel
 from phalanx.passes.pipeline import prepare
@@ -40,16 +40,15 @@ def choose_products(function: Function, arch: Arch) -> Function:
 
 
 def default_arch(function: Function) -> Arch:
-    """The first target that has every instruction of a kernel and clusters of its size; the very first if there is none."""
-    for arch in ARCHS.values():
-        if function.cluster_size <= arch.max_cluster and has_instructions(function, arch):
+    """The first target that has every instruction of a kernel and clusters of its size; the very first if there is none.
+
+    The usual ones are tried before the others.
+    """
+    needed = {feature for op in function.walk() for feature in op.effects().target.needs}
+    for arch in (*USUAL, *ARCHS.values()):
+        if function.cluster_size <= arch.max_cluster and arch.has(needed):
             return arch
-    return next(iter(ARCHS.values()))
-
-
-def has_instructions(function: Function, arch: Arch) -> bool:
-    """Whether a target has every instruction of a kernel."""
-    return all(op.effects().target.supports(arch.sm) for op in function.walk())
+    return USUAL[0]
 
 
 def require_target(function: Function, arch: Arch) -> None:
