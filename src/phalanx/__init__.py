@@ -27,7 +27,7 @@ from phalanx.ir.types import bool_ as bool
 from phalanx.language.auto import auto
 from phalanx.language.examples import example
 from phalanx.language.kernel import bind_with, func, kernel
-from phalanx.language.ops import cluster, fence, tcgen05, tma
+from phalanx.language.ops import clc, cluster, fence, tcgen05, tma
 from phalanx.language.ops.control import (
     assume,
     block_id,
@@ -144,7 +144,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Compiled", "DType", "Error", "abs", "all", "any", "arange", "argmax", "argmin", "assume", "atomic_add",
     "atomic_cas", "atomic_exch", "atomic_max", "atomic_min", "auto", "barrier", "bf16", "bitcast", "block_id", "bool",
-    "cdiv", "ceil", "check", "cluster", "compile", "cos", "cumsum", "device", "device_assert", "dot", "empty", "erf",
+    "cdiv", "ceil", "check", "clc", "cluster", "compile", "cos", "cumsum", "device", "device_assert", "dot", "empty", "erf",
     "example", "exp", "exp2", "explore", "f16", "f32", "f64", "f8e4m3", "f8e5m2", "fence", "floor", "fma", "full",
     "func", "i16", "i32", "i64", "i8", "isnan", "keep", "kernel", "kernels", "launch_dependents", "load", "log", "log2",
     "max", "maximum", "min", "minimum", "num_blocks", "pipe", "print", "reciprocal", "reduce", "ring", "round", "rsqrt",

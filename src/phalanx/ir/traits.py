@@ -31,12 +31,18 @@ class Traits:
 
     `method`: what users write after a barrier's name, for what they call as a method of it. `nonnegative`: the scalar that
     it defines is never negative. `takes_every_warp`: all warps of its agent run it, although nothing in its effects needs
-    them.
+    them. `asks_for_work`: it asks for a cluster of the grid that has not started, so that not all of them start.
     """
 
     method: ClassVar[str] = ""
     nonnegative: ClassVar[bool] = False
     takes_every_warp: ClassVar[bool] = False
+    asks_for_work: ClassVar[bool] = False
+
+    @property
+    def needs_peers(self) -> bool:
+        """Whether no CTA of the cluster may have exited while it is at work: what it does then is not defined."""
+        return False
 
     def in_rank(self, cluster: tuple[int, int, int], rank: int) -> int | None:
         """The number that it defines in the CTA of that rank, where the cluster's shape alone decides it."""

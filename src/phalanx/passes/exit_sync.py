@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from phalanx.analysis.peers import leaves_work_behind, touches_peers
+from phalanx.errors import Error
 from phalanx.ir.core import Block, Function
 from phalanx.ir.effects import Span
 from phalanx.ir.ops.cluster import ClusterSync
@@ -16,14 +17,29 @@ REASON = "exit: peers may still touch this CTA's shared memory"
 def insert_exit_sync(function: Function) -> Function:
     """Appends the sync after the kernel's scope, where early returns and all roles end up too.
 
-    `exit_sync=False` opts out. A kernel whose last instruction on every path is a cluster sync already has it. Where
+    `exit_sync=False` opts out, where no instruction needs all CTAs of the cluster to be there: for those nobody shows that
+    they are. A kernel whose last instruction on every path is a cluster sync already has it. Where
     everything sent to a peer has arrived before either of the two goes on, the sync need not wait for memory.
     """
-    if not function.exit_sync or not touches_peers(function) or _ends_together(function.body):
+    if not touches_peers(function) or _ends_together(function.body):
+        return function
+    if not function.exit_sync:
+        _require_peers(function)
         return function
     relaxed = not any(leaves_work_behind(op.effects()) for op in function.walk())
     end = ClusterSync(REASON, relaxed=relaxed, loc=function.loc)
     return dataclasses.replace(function, body=Block((*function.body.ops, end)))
+
+
+def _require_peers(function: Function) -> None:
+    """Refuses an instruction that needs its peers in a kernel whose CTAs may exit one by one."""
+    for op in function.walk():
+        if op.needs_peers:
+            raise Error(
+                f"{op.call} in a cluster needs all its CTAs, and with exit_sync=False one may have exited before it is over",
+                location=op.loc,
+                remedy="leave exit_sync= out, or end the kernel, on every way out of it, with px.cluster.sync()",
+            )
 
 
 def _ends_together(block: Block) -> bool:

@@ -113,6 +113,8 @@ class Checker(Monitor):
         self.racing_ops: set[Op] = set()
         self.racing_barriers: set[MBarrier] = set()
         self.overfull: dict[tuple[MBarrier, Location], Finding] = {}
+        self.refused: dict[Cluster, CopyWork] = {}
+        """By cluster, the request for another one that was refused first."""
         effects = [op.effects() for op in function.walk()]
         self.relaxed_arrivals: set[Op] = set()
         """Arrives that release nothing."""
@@ -146,6 +148,7 @@ class Checker(Monitor):
                     cta.cluster, self.tracked, self.engines, relaxed=self.relaxed, overlaps=self.overlaps
                 )
             state.reset()
+            self.refused.pop(cta.cluster, None)
 
     def cta_exited(self, cta: Cta) -> None:
         """Whatever peers did to its memory must be over for it."""
@@ -234,6 +237,8 @@ class Checker(Monitor):
         """A copy is a thread of its own: it knows what its issuer knows now, and is over when its phase or group is."""
         clock: AgentClock = agent.watch
         barriers = copy.barriers
+        if self.refused and op.asks_for_work:
+            self._asked_again(clock, op)
         if not barriers:
             work = copy.watch = CopyWork(clock, op, (), ())
             for access, place, _ in accesses:
@@ -283,6 +288,25 @@ class Checker(Monitor):
                     self.conflicts.shared(record, self.cells(cta, place))
                     if barrier.cta is not cta:  # credited to the even CTA of its pair
                         self.visit(cta, record)
+
+    def answered(self, copy: Copy, granted: bool) -> None:
+        """After a request that was refused there must not be another."""
+        if not granted:
+            self.refused.setdefault(copy.agent.cta.cluster, copy.watch)
+
+    def _asked_again(self, clock: AgentClock, op: Op) -> None:
+        """A request of one who could know that another was refused: a phase that its response completed is over for it.
+
+        One that was on its way before is no mistake.
+        """
+        refused = self.refused.get(clock.agent.cta.cluster)
+        if refused is None:
+            return
+        if any(clock.now[barrier.watch.dim] > phase for barrier, phase in zip(refused.barriers, refused.phases)):
+            self.findings.add(
+                "clc", op.loc, refused.op.loc, cluster=clock.cluster,
+                describe=lambda: messages.asked_again(clock, op, refused),
+            )
 
     def _lands_too_late(self, barrier: MBarrier, work: CopyWork, accesses: list[Any]) -> None:
         """A copy is issued into a CTA that has exited."""

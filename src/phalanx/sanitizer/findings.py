@@ -16,13 +16,13 @@ KINDS = (
     "race", "proxy", "deadlock", "tx-mismatch", "over-arrival", "count-mismatch", "barrier-uninitialised",
     "barrier-reinitialised", "barrier-invalidated", "barrier-memory", "uninitialised-read", "out-of-bounds",
     "misaligned", "exit-hazard", "unfinished", "wgmma-hazard", "region-mismatch", "endless-loop", "division-by-zero",
-    "tmem-lifetime", "pair",
+    "tmem-lifetime", "pair", "clc",
 )
 """Every kind of finding, as in the table of `docs/checks.md`."""
 
 DERAILING = frozenset({
     "race", "tx-mismatch", "over-arrival", "barrier-uninitialised", "barrier-reinitialised", "barrier-invalidated",
-    "barrier-memory", "out-of-bounds", "misaligned", "tmem-lifetime", "pair",
+    "barrier-memory", "out-of-bounds", "misaligned", "tmem-lifetime", "pair", "clc",
 })
 """After one of these a later deadlock, or a read of what was never written, has a known cause."""
 

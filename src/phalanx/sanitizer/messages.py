@@ -16,7 +16,7 @@ from phalanx.sanitizer.accesses import is_known, is_seen
 from phalanx.sanitizer.barriers import BarrierClock, Event, PhaseLog
 from phalanx.sanitizer.clocks import AgentClock
 from phalanx.sanitizer.findings import Finding
-from phalanx.sanitizer.records import VERBS, CopyWork, Record, actor_of, does
+from phalanx.sanitizer.records import VERBS, Actor, CopyWork, Record, actor_of, does
 from phalanx.sim.agents import Agent
 from phalanx.sim.barriers import MBarrier
 from phalanx.sim.places import RowsPlace
@@ -31,6 +31,12 @@ def call(op: Op) -> str:
 def named(barrier: MBarrier) -> str:
     """`full[2]`, with its CTA where there are several."""
     return f"{barrier.name} of CTA {barrier.cta.rank}" if len(barrier.cta.cluster.ctas) > 1 else barrier.name
+
+
+def engine_for(work: CopyWork) -> Actor:
+    """The engine that does a piece of work, for whom."""
+    engines = [access.engine for access in work.op.effects().accesses if access.engine is not None]
+    return actor_of(work.clock.agent, engine=engines[0].name if engines else "store in flight")
 
 
 def label(record: Record) -> str:
@@ -358,9 +364,23 @@ def too_early(barrier: BarrierClock, work: CopyWork, phase: int, arrival: Event 
     )
     return Finding(
         "tx-mismatch", f"{what}; wait for phase {phase}, or for a signal of one who did, before the copy", work.op.loc,
-        arrival.op.loc if arrival else None, (actor_of(work.clock.agent, engine="TMA engine"),),
+        arrival.op.loc if arrival else None, (engine_for(work),),
         label=f"completes on {name}",
         other_label=f"arrives in phase {phase} ({actor_of(arrival.clock.agent)})" if arrival else "",
+    )
+
+
+def asked_again(clock: AgentClock, op: Op, refused: CopyWork) -> Finding:
+    """A request for another cluster after one that was refused."""
+    barrier, phase = refused.barriers[0], refused.phases[0]
+    where = "" if refused.op is op else f" ({place(refused.op)})"
+    return Finding(
+        "clc",
+        f"{call(op)} asks for another cluster although the request before it{where} was refused, and what the hardware does "
+        "then is not defined; leave the loop once px.clc.query says that nothing was granted",
+        op.loc, refused.op.loc, (actor_of(clock.agent),),
+        notes=(f"the request that was refused completed phase {phase} of {named(barrier)}",),
+        label=f"asks again ({actor_of(clock.agent)})", other_label="was refused",
     )
 
 
@@ -395,7 +415,7 @@ def exit_in_flight(barrier: BarrierClock, work: CopyWork) -> Finding:
         "exit-hazard",
         f"{call(work.op)} multicasts into CTA {cta}, which never waits for {named(barrier.barrier)} and may exit while "
         "the copy lands; wait for the phase in every CTA of the mask",
-        work.op.loc, None, (actor_of(work.clock.agent, engine="TMA engine"),), label=f"lands in CTA {cta}",
+        work.op.loc, None, (engine_for(work),), label=f"lands in CTA {cta}",
         notes=(f"{named(barrier.barrier)}: {barrier_state(barrier.barrier)}",),
     )
 
@@ -406,7 +426,7 @@ def unfinished_load(barrier: BarrierClock, work: CopyWork) -> Finding:
     return Finding(
         "unfinished",
         f"nobody waited for this {call(work.op)}, which completes on {name}; wait for its phase before the kernel ends",
-        work.op.loc, None, (actor_of(work.clock.agent, engine="TMA engine"),), label=f"completes on {name}",
+        work.op.loc, None, (engine_for(work),), label=f"completes on {name}",
         notes=(f"{name}: {barrier_state(barrier.barrier)}",),
     )
 

@@ -16,7 +16,7 @@ class Touch(NamedTuple):
     """One thing that an event did to something shared. Plain numbers, so that it can be sent to another process."""
 
     kind: str
-    """"memory", "barrier" or "cluster"."""
+    """"memory", "barrier", "cluster", or "grid" for the clusters that have not started."""
     key: tuple[Any, ...]
     """Which memory or barrier."""
     mode: str
@@ -80,6 +80,8 @@ def order(first: Touch, second: Touch) -> Order:
         return Order.RACE
     if first.kind == "cluster":
         return Order.FIXED if one == "arrive" and two == "wait" and first.number <= second.number else Order.FREE
+    if first.kind == "grid":  # who comes first gets the next one
+        return Order.RACE
     if "life" in (one, two):
         return Order.RACE
     asks = ("wait", "test")

@@ -6,7 +6,9 @@ poisoned memory, so the functions that the code generator bound to it are made o
 
 from __future__ import annotations
 
+import os
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
@@ -26,8 +28,23 @@ if TYPE_CHECKING:
     from phalanx.sim.engines import Copy
     from phalanx.sim.monitor import Monitor
 
+HELD = 2
+"""Clusters that run at the same time where running ones may take over those that wait: few, so that some do wait."""
 POISON = 0xFF
 """Every byte of a CTA's memory at its start: NaN in all float types, -1 in the integers."""
+
+
+def clusters_held() -> int:
+    """As many clusters as `PHALANX_CLUSTERS` says, or `HELD`."""
+    text = os.environ.get("PHALANX_CLUSTERS", "")
+    if not text:
+        return HELD
+    if not text.isdecimal() or not int(text):
+        raise Error(
+            f"PHALANX_CLUSTERS={text!r} is no number of clusters",
+            remedy="give the number of clusters that run at the same time in kernels with px.clc, 1 or more",
+        )
+    return int(text)
 
 
 class Machine:
@@ -35,7 +52,7 @@ class Machine:
 
     def __init__(
         self, function: Function, grid: tuple[int, int, int], args: tuple[Any, ...], code: Code, *,
-        early: bool, monitor: Monitor | None, out: TextIO,
+        early: bool, monitor: Monitor | None, out: TextIO, held: int | None = None,
     ) -> None:
         self.function = function
         self.grid = grid
@@ -51,6 +68,39 @@ class Machine:
         self.cluster_grid = (x, y, z)
         self.cluster_count = x * y * z
         self.budget = Budget(function, self.cluster_count)
+        self.asks = any(op.asks_for_work for op in function.walk())
+        """Whether clusters of the grid may be taken over by running ones: then not all of them start."""
+        self.held = min(self.cluster_count, held or clusters_held()) if self.asks else self.cluster_count
+        self.willing: Callable[[], bool] = lambda: True
+        """Whether a request is granted while there are clusters left; the machine may say no at any time."""
+        self.begin()
+
+    def begin(self) -> None:
+        """The launch begins: as many clusters as the device holds start, the others wait."""
+        self.resident = deque(range(self.held))
+        self.waiting = deque(range(self.held, self.cluster_count))
+
+    def next_cluster(self) -> int | None:
+        """The cluster that starts where there is room for one; None if all have started or were taken over."""
+        if self.resident:
+            return self.resident.popleft()
+        return self.waiting.popleft() if self.waiting else None
+
+    def take_over(self) -> int | None:
+        """The cluster that a running one gets: it never starts by itself. None where it is refused."""
+        if not self.waiting or not self.willing():
+            return None
+        self.budget.cluster_finished()
+        return self.waiting.popleft()
+
+    def first_block(self, index: int) -> tuple[int, ...]:
+        """The place in the grid of the first CTA of cluster number `index`."""
+        return tuple(place * size for place, size in zip(self.place(index), self.function.cluster))
+
+    def place(self, index: int) -> tuple[int, int, int]:
+        """The place of cluster number `index` in the grid of clusters."""
+        width, height, _ = self.cluster_grid
+        return index % width, index // width % height, index // (width * height)
 
 
 class Cluster:
@@ -63,6 +113,7 @@ class Cluster:
         self.pending: deque[Copy] = deque()
         self.barrier = ClusterBarrier(self)
         self.visits = Visits()
+        self.requests: Any = None  # for clusters that have not started, made at the first use
         self.index = 0
         self.live = 0
         self.coordinates = (0, 0, 0)
@@ -73,16 +124,23 @@ class Cluster:
     def start(self, index: int) -> None:
         """Begins cluster number `index` of the grid in this slot."""
         self.index = index
-        width, height, _ = self.machine.cluster_grid
-        self.coordinates = (index % width, index // width % height, index // (width * height))
+        self.coordinates = self.machine.place(index)
+        self.clear()
+        self.live = len(self.ctas)
+        for cta in self.ctas:
+            cta.start()
+
+    def clear(self) -> None:
+        """Nothing runs in this slot."""
         self.ready.clear()
         self.spinning.clear()
         self.pending.clear()
         self.barrier.reset()
         self.visits = Visits()
-        self.live = len(self.ctas)
+        self.requests = None
+        self.live = 0
         for cta in self.ctas:
-            cta.start()
+            cta.main.reset()
 
     @property
     def finished(self) -> bool:

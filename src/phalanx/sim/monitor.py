@@ -68,6 +68,9 @@ class Monitor:
     def complete(self, copy: Copy, barrier: MBarrier | None) -> bool | None:
         """A copy has landed; `barrier` is about to be credited (None: it belongs to a bulk group). False: don't."""
 
+    def answered(self, copy: Copy, granted: bool) -> None:
+        """A request for a cluster that has not started was granted or refused."""
+
     def arrive(self, agent: Agent, op: Op, barrier: MBarrier, count: int) -> None:
         """`count` arrivals are about to be counted."""
 

@@ -33,12 +33,14 @@ def simulate(
     monitor: Monitor | None = None,
     out: TextIO | None = None,
     sms: int = SMS,
+    clusters: int | None = None,
 ) -> None:
     """Runs `function` (after `passes.pipeline.prepare`) on the host, for all CTAs of `grid`.
 
     Anyone may call it; no GPU is needed. `args` are NumPy arrays, changed in place, and numbers, in the order of
-    the parameters. `out` is where `px.print` goes, `sms` how many CTAs are resident at once. Raises `px.Error` where
-    the kernel deadlocks, leaves its memory, misuses a barrier or fails an assertion. Example::
+    the parameters. `out` is where `px.print` goes, `sms` how many CTAs are resident at once, `clusters` how many clusters
+    are in a kernel that asks for further ones (None: `machine.clusters_held`). Raises `px.Error` where the kernel
+    deadlocks, leaves its memory, misuses a barrier or fails an assertion. Example::
 
         simulate(function, (4, 4), [x, y, 2.0], schedule=Schedule("random", seed=1))
     """
@@ -47,7 +49,8 @@ def simulate(
     check_arguments(function, args)
     code = code_of(function, preempt=schedule.kind in ("random", "starve"))
     machine = Machine(
-        function, dims, tuple(args), code, early=schedule.kind == "early", monitor=monitor, out=out or sys.stdout
+        function, dims, tuple(args), code, early=schedule.kind == "early", monitor=monitor, out=out or sys.stdout,
+        held=clusters,
     )
     with np.errstate(all="ignore"):
         Scheduler(machine, schedule, sms).run()

@@ -33,6 +33,8 @@ STEPS_IN_A_ROW = 4096
 """After so many steps of one busy loop, copies in flight and other clusters get a turn."""
 NEWEST_FIRST = 32
 """Up to so many copies in flight the newest completes first: the older ones as late as can be."""
+REFUSED = 8
+"""One in so many requests for another cluster a random schedule refuses, although there are some left."""
 RANDOM_WIDTH = 3
 """Clusters that a random schedule interleaves."""
 
@@ -76,8 +78,7 @@ class Scheduler:
     def __init__(self, machine: Machine, schedule: Schedule, sms: int = SMS) -> None:
         self.machine = machine
         self.schedule = schedule
-        self.room = max(1, sms // machine.function.cluster_size)
-        self.started = 0
+        self.room = min(machine.held, max(1, sms // machine.function.cluster_size))
         self.free: list[Cluster] = []
         self.active: deque[Cluster] = deque()
         self.tries = 0
@@ -115,11 +116,11 @@ class Scheduler:
 
     def _start(self) -> bool:
         """Begins the next cluster of the grid if there is one, and room for it."""
-        if self.started == self.machine.cluster_count or len(self.active) >= self.room:
+        index = self.machine.next_cluster() if len(self.active) < self.room else None
+        if index is None:
             return False
         cluster = self.free.pop() if self.free else Cluster(self.machine)
-        cluster.start(self.started)
-        self.started += 1
+        cluster.start(index)
         self.active.appendleft(cluster)
         return True
 
@@ -174,6 +175,7 @@ class Scheduler:
 
     def _run_random(self, rng: random.Random) -> None:
         """One choice after another among everything that could happen next."""
+        self.machine.willing = lambda: rng.randrange(REFUSED) > 0
         active = self.active
         while len(active) < RANDOM_WIDTH and self._start():
             pass

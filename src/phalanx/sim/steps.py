@@ -134,6 +134,10 @@ class Recorder(Monitor):
             self.signal(copy.op, barrier, 0, -copy.nbytes)  # type: ignore[attr-defined]
         return None
 
+    def answered(self, copy: Copy, granted: bool) -> None:
+        """Which cluster a request gets, and whether one, depends on those before it."""
+        self.touch(copy.op, Touch("grid", (), "take"))
+
     def commit(self, agent: Agent, op: Op, engine: Engine) -> None:
         """A group is closed: waits will ask for it by its number."""
         if engine.issuer is fx.Executor.ONE:
@@ -244,6 +248,9 @@ class Recorder(Monitor):
         """A CTA that exits arrives at the cluster's barrier for all its threads."""
         cluster = cta.cluster
         self.touch(self.steps.exit_op, Touch("cluster", (cluster.index,), "arrive", cluster.barrier.phase))
+        if not cluster.live and self.steps.machine.asks:  # the next cluster that waits starts in its place
+            self.touch(self.steps.exit_op, Touch("grid", (), "take"))
+            self.steps.free += 1
 
 
 def _bits(marks: np.ndarray) -> int:
@@ -323,9 +330,13 @@ class Steps:
         self.problems: list[Error] = []
         self.recorder.event = Event((), 0)
         self.machine.budget.renew()
+        self.machine.begin()
+        self.begun: set[Agent] = set()
+        """The code outside roles of clusters that have just started."""
+        self.free = self.machine.held
         try:
-            for index, cluster in enumerate(self.clusters):
-                cluster.start(index)
+            for cluster in self.clusters:
+                cluster.clear()
             with np.errstate(all="ignore"):
                 self._settle()
         except Error as error:
@@ -464,7 +475,7 @@ class Steps:
         """Agents that were just started or woken go on to their first instruction that others may notice."""
         moved = True
         while moved:
-            moved = False
+            moved = self._start()
             for cluster in self.clusters:
                 while cluster.ready:
                     agent = cluster.ready.popleft()
@@ -473,8 +484,10 @@ class Steps:
                     before = [self.forked.pop(agent)] if agent in self.forked else self.joined.pop(agent, [])
                     for other in before:
                         self._after(name, self.clocks.get(self.names[other], {}), self.knows.get(self.names[other], {}))
-                    if not before:
-                        self._after(name, self.recorder.event.clock, self.recorder.event.known)
+                    if not before:  # a cluster knows nothing of the one whose place it takes
+                        known = {} if agent in self.begun else self.recorder.event.known
+                        self._after(name, self.recorder.event.clock, known)
+                    self.begun.discard(agent)
                     agent.waiting = None
                     self._go_on(agent)
                 while cluster.pending:
@@ -492,6 +505,16 @@ class Steps:
             if later.waits:
                 self.since[later] = self._of(self.names[later.agent])
         self.told.clear()
+
+    def _start(self) -> bool:
+        """Begins the clusters for which there is room."""
+        started = False
+        while self.free and (index := self.machine.next_cluster()) is not None:
+            self.free -= 1
+            self.clusters[index].start(index)
+            self.begun.update(cta.main for cta in self.clusters[index].ctas)
+            started = True
+        return started
 
     def _after_work(self, process: Process, copy: Work | Signal) -> None:
         """Work of an engine that keeps order comes after that before it; a signal after what it tells of."""
@@ -528,7 +551,7 @@ class Steps:
                 for j, second in enumerate(event.touches):
                     how = order(first, second)
                     found = max(found, how)
-                    tells = tells or (how is not Order.FREE and first.kind != "memory")
+                    tells = tells or (how is not Order.FREE and first.kind not in ("memory", "grid"))
                     if how is Order.RACE and first.kind == "memory" and not knows:
                         ops = before.ops[i], event.ops[j]
                         if not (follows and all(map(self.exchanges.__contains__, ops))):  # a send tells what was read

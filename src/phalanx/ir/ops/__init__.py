@@ -1,5 +1,7 @@
 """The instructions, one file per family; importing this package defines them all."""
 
-from phalanx.ir.ops import cluster, control, gather, mbarrier, memory, mma, tcgen05, tile, tma, wgmma
+import importlib
+import pkgutil
 
-__all__ = ["cluster", "control", "gather", "mbarrier", "memory", "mma", "tcgen05", "tile", "tma", "wgmma"]
+for _family in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_family.name}")

@@ -288,8 +288,8 @@ def compile(
 ) -> Compiled:
     """Compiles a kernel without running it; arguments may be `px.spec(shape, dtype)` instead of data.
 
-    Anyone may call it, outside kernels; needs no GPU. Targets: sm_90a; sm_100a, sm_103a, sm_107a, sm_110a and their `f` forms;
-    sm_120a, sm_121a. Example::
+    Anyone may call it, outside kernels; needs no GPU. Targets: sm_90a; sm_100a, sm_103a, sm_107a, sm_110a and their `f`
+    forms; sm_120a, sm_121a. Example::
 
         made = px.compile(copy[64], px.spec((4096, 4096), px.f32), px.spec((4096, 4096), px.f32), arch="sm_90a")
         print(made.source)

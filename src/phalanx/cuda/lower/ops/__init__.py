@@ -1,5 +1,7 @@
 """What each family tells the passes that lower for a GPU, one file per family; importing this package registers it all."""
 
-from phalanx.cuda.lower.ops import cluster, control, gather, memory, mma, tcgen05, tile, tma, wgmma
+import importlib
+import pkgutil
 
-__all__ = ["cluster", "control", "gather", "memory", "mma", "tcgen05", "tile", "tma", "wgmma"]
+for _family in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_family.name}")
