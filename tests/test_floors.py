@@ -22,6 +22,7 @@ from phalanx.sim.registry import INLINES, MEANINGS, NEVER_RUN, TEXTS
 from phalanx.tools.reference import MEMBERS
 
 WITHOUT_TILES = {
+    "clc": {"try_cancel", "query"},
     "cluster": {"rank", "id", "arrive", "wait", "sync", "copy", "load", "multicast", "agree", "turn", "send", "receive"},
     "control": {
         "if", "for", "while", "break", "continue", "scope", "leave", "role", "roles", "sync", "wait_prior",

@@ -15,7 +15,7 @@ HERE = Path(__file__).parent
 TOPICS = (
     "names", "expressions", "tiles", "tile_functions", "memory", "views", "control", "functions", "roles", "barriers",
     "copies", "clusters", "gather", "rows", "products", "launch", "device", "matmul", "targets", "tensor_cores",
-    "tuning", "limits",
+    "tuning", "limits", "clc",
 )  # fmt: skip
 
 

@@ -9,15 +9,19 @@ import pytest
 
 import phalanx as px
 from examples.cases import EXAMPLES, random_case
+from golden.blackwell import CASES as BLACKWELL
 from golden.kernels import CASES
 from golden.prelude import apart, listed_in, read_helpers, written
 
 HERE = Path(__file__).resolve().parent / "expected"
-NAMES = [*EXAMPLES, *CASES]
+NAMES = [*EXAMPLES, *CASES, *BLACKWELL]
 HELPERS = HERE / "helpers.cuh"
 
 
 def compiled(name: str, arch: str = "sm_90a") -> Any:
+    if name in BLACKWELL:
+        launch, args, constants = BLACKWELL[name]
+        return px.compile(launch, *args, arch="sm_100a", **constants)
     if name in CASES:
         launch, args, constants = CASES[name]
         return px.compile(launch, *args, arch=arch, **constants)

@@ -107,6 +107,30 @@ __device__ __forceinline__ int cluster_ctarank() {
   return (int)value;
 }
 
+// == clusterlaunchcontrol_query_cancel
+__device__ __forceinline__ bool clusterlaunchcontrol_query_cancel(unsigned response, int& x, int& y, int& z) {
+  // Whether a cluster was granted, and its first block; what that is where none was, PTX leaves open.
+  unsigned granted;
+  asm volatile("{ .reg .b128 r; .reg .pred p; ld.shared::cta.b128 r, [%4]; "
+               "clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 p, r; selp.u32 %0, 1, 0, p; "
+               "mov.u32 %1, 0; mov.u32 %2, 0; mov.u32 %3, 0; "
+               "@p clusterlaunchcontrol.query_cancel.get_first_ctaid.v4.b32.b128 {%1, %2, %3, _}, r; }"
+               : "=r"(granted), "=r"(x), "=r"(y), "=r"(z) : "r"(response) : "memory");
+  return granted != 0;
+}
+
+// == clusterlaunchcontrol_try_cancel
+__device__ __forceinline__ void clusterlaunchcontrol_try_cancel(unsigned response, unsigned bar) {
+  asm volatile("clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [%0], [%1];"
+               :: "r"(response), "r"(bar) : "memory");
+}
+
+// == clusterlaunchcontrol_try_cancel_multicast
+__device__ __forceinline__ void clusterlaunchcontrol_try_cancel_multicast(unsigned response, unsigned bar) {
+  asm volatile("clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.multicast::cluster::all.b128 [%0], [%1];"
+               :: "r"(response), "r"(bar) : "memory");
+}
+
 // == cp_async_bulk_commit_group
 __device__ __forceinline__ void cp_async_bulk_commit_group() {
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");

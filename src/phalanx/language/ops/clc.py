@@ -11,6 +11,7 @@ from phalanx.ir.views import SharedView
 from phalanx.language.builder import Builder, freeze
 from phalanx.language.builtin import builtin
 from phalanx.language.ops.tma_operands import completion, shared_side
+from phalanx.language.values import ViewValue
 
 RESPONSE = f"px.shared(({RESPONSE_WORDS},), px.{RESPONSE_DTYPE})"
 
@@ -56,6 +57,11 @@ def query(ctx: Builder, result: object) -> tuple[Value, Value]:
 
 def response_operand(ctx: Builder, what: str, result: object) -> SharedView:
     """The 16 bytes of a response: in one piece, and where the hardware can write them."""
+    if isinstance(result, ViewValue) and result.view.peer is not None:
+        ctx.fail(
+            f"the result of {what} is in another CTA",
+            "every CTA has an answer of its own, at the same place: px.clc.try_cancel brings it to all of them",
+        )
     view = shared_side(ctx, f"the result of {what}", result)
     if view.shape != (RESPONSE_WORDS,) or view.dtype is not RESPONSE_DTYPE:
         shape = ", ".join(map(str, view.shape))
