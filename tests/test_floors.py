@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -77,6 +79,17 @@ def test_stands_in_the_file_of_its_family(cls: type[Op]) -> None:
 @pytest.mark.parametrize("cls", INSTRUCTIONS, ids=lambda cls: cls.mnemonic)
 def test_is_documented(cls: type[Op]) -> None:
     assert cls.__doc__ and not cls.__doc__.startswith(cls.__name__ + "("), "a docstring of its own"
+
+
+@pytest.mark.parametrize("floor", ["ir", "sim", "cuda", "cuda/lower"])
+def test_families_are_found_by_their_files(floor: str) -> None:
+    """A process that imports the package has the module of every file in it."""
+    folder = ROOT / "src" / "phalanx" / floor / "ops"
+    package = f"phalanx.{floor.replace('/', '.')}.ops"
+    wanted = {f"{package}.{path.stem}" for path in folder.glob("*.py") if path.stem != "__init__"}
+    assert len(wanted) > 5
+    script = f"import sys, {package}; sys.exit(len({sorted(wanted)!r}) - len(set({sorted(wanted)!r}) & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", script]).returncode == 0
 
 
 def test_mnemonics_are_unique() -> None:

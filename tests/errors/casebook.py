@@ -12,11 +12,7 @@ from pathlib import Path
 import phalanx as px
 
 HERE = Path(__file__).parent
-TOPICS = (
-    "names", "expressions", "tiles", "tile_functions", "memory", "views", "control", "functions", "roles", "barriers",
-    "copies", "clusters", "gather", "rows", "products", "launch", "device", "matmul", "targets", "tensor_cores",
-    "tuning", "limits", "clc",
-)  # fmt: skip
+TOPICS = tuple(sorted(path.stem for path in (HERE / "cases").glob("*.py")))
 
 
 @dataclass(frozen=True)

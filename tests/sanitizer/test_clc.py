@@ -269,6 +269,16 @@ def test_the_message_of_a_request_after_a_refusal() -> None:
     assert normalised(str(finding)) == AGAIN.replace("LINE", str(line_of(asks_after_a_refusal, "bug")))
 
 
+@pytest.mark.parametrize("kernel", [asks_after_a_refusal, asks_without_looking])
+def test_exploration_finds_a_request_after_a_refusal(kernel) -> None:
+    x = np.zeros(4, np.float32)
+    found = px.explore(kernel[2 * kernel.cluster if kernel.cluster else 2], x, BUG=True, limit=50)
+    assert {(error.kind, error.location.line) for error in found.errors} == {("clc", line_of(kernel, "bug"))}
+    assert found.errors[0].message == "px.clc.try_cancel asks for another cluster although a request before it was refused"
+    twin = px.explore(kernel[2 * kernel.cluster if kernel.cluster else 2], x, BUG=False)
+    assert twin.complete and not twin.errors and not twin.deadlocks and twin.outcomes == 1
+
+
 def without_the_exit_sync(function: Function) -> Function:
     """The kernel without the compiler's last cluster barrier, which no user can leave out."""
     *ops, last = function.body.ops

@@ -119,6 +119,8 @@ class Recorder(Monitor):
     def issue(self, agent: Agent, op: Op, copy: Copy, accesses: Accesses) -> None:
         """A copy keeps its accesses until it is carried out."""
         copy.watch = list(accesses)
+        if op.asks_for_work and agent.cta.cluster in self.steps.refused:
+            self.steps.asked_again.append((agent, op))
         if isinstance(copy, Work):
             self.steps.told.append(copy)
 
@@ -137,6 +139,8 @@ class Recorder(Monitor):
     def answered(self, copy: Copy, granted: bool) -> None:
         """Which cluster a request gets, and whether one, depends on those before it."""
         self.touch(copy.op, Touch("grid", (), "take"))
+        if not granted:
+            self.steps.refused.setdefault(copy.agent.cta.cluster, self.event.process[:-1])
 
     def commit(self, agent: Agent, op: Op, engine: Engine) -> None:
         """A group is closed: waits will ask for it by its number."""
@@ -334,6 +338,10 @@ class Steps:
         self.begun: set[Agent] = set()
         """The code outside roles of clusters that have just started."""
         self.free = self.machine.held
+        self.refused: dict[Cluster, Process] = {}
+        """By cluster, the request for another one that was refused first; its answer lands in each CTA by itself."""
+        self.asked_again: list[tuple[Agent, Op]] = []
+        """Requests of the event at hand after such a one."""
         try:
             for cluster in self.clusters:
                 cluster.clear()
@@ -395,8 +403,20 @@ class Steps:
                     self._settle()
             except Error as error:
                 self._note(error)
+        self._check_requests()
         self._flips(event)
         return event
+
+    def _check_requests(self) -> None:
+        """A request of one who knows that another was refused; one that was on its way before is no mistake."""
+        for agent, op in self.asked_again:
+            refused = self.refused[agent.cta.cluster]
+            if any(process[:-1] == refused for process in self.knows.get(self.names[agent], ())):
+                self.problems.append(Error(
+                    f"{op.call} asks for another cluster although a request before it was refused", location=op.loc,
+                    kind="clc", remedy="leave the loop once px.clc.query says that nothing was granted",
+                ))
+        self.asked_again.clear()
 
     def _note(self, error: Error) -> None:
         """The run ends with that error; one that has no end is no order to compare with others."""
