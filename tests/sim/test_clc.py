@@ -157,6 +157,61 @@ def test_responses_in_a_ring_of_results() -> None:
         assert (runs == 1).all(), (schedule, runs)
 
 
+@px.func
+def works(role, RUNS, results, full, empty):
+    """A role that runs every block of its CTA, at its own pace."""
+    at, more = px.ring(STAGES), True
+    block = px.block_id(0) + px.num_blocks(0) * px.block_id(1)
+    while more:
+        px.atomic_add(RUNS[block, role], 1)
+        full[at.stage].wait(at.parity)
+        more, block = px.clc.query(results[at.stage])
+        empty[at.stage].arrive(ctas=1)
+        at.advance()
+
+
+STAGES = 3
+
+
+@px.kernel(warps=3, cluster=lambda CLUSTER: CLUSTER)
+def ring_of_results(RUNS, *, CLUSTER):
+    """One role asks, up to three answers before the slower of two others has read them."""
+    results = px.shared((STAGES, 4), px.i32)
+    full, empty = px.barrier(STAGES), px.barrier(STAGES)
+    with px.warps(0, 1):
+        at, more = px.ring(STAGES), True
+        while more:
+            if px.cluster.rank() == 0:
+                empty[at.stage].wait(at.parity ^ 1)
+            with full[at.stage].transaction():
+                px.clc.try_cancel(results[at.stage], full[at.stage])
+            full[at.stage].wait(at.parity)
+            more, _ = px.clc.query(results[at.stage])
+            empty[at.stage].arrive(ctas=1)
+            at.advance()
+    with px.warps(1, 1):
+        works(0, RUNS, results, full, empty)
+    with px.warps(2, 1):
+        works(1, RUNS, results, full, empty)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_roles_of_random_clusters_see_the_same_blocks(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    cluster = [1, 2, 4, (2, 2), (1, 3)][seed % 5]
+    sizes = (cluster, 1) if isinstance(cluster, int) else cluster
+    grid = (int(sizes[0] * rng.integers(1, 6)), int(sizes[1] * rng.integers(1, 3)))
+    made = prepared(ring_of_results, (array(2, ty.i32),), CLUSTER=cluster)
+    runs = np.zeros((grid[0] * grid[1], 2), np.int32)
+    held = int(rng.integers(1, 5))
+    for schedule in SCHEDULES:
+        runs[:] = 0
+        simulate(made, grid, [runs], schedule=schedule, clusters=held)
+        assert (runs == 1).all(), (schedule, runs)
+    report = px.check(ring_of_results[grid], runs, CLUSTER=cluster, schedules=4, strict=True)
+    assert report.ok, report
+
+
 def test_all_orders_end_alike_and_a_block_goes_to_either() -> None:
     runs, starts, who = np.zeros(4, np.int32), np.zeros(4, np.int32), np.zeros(4, np.int32)
     found = px.explore(counted[3], runs, starts, who, CLUSTER=1)
