@@ -117,16 +117,29 @@ def made(source: str | Path, suffix: str, flags: tuple[str, ...], compiler: str 
 
 @functools.cache
 def _header() -> str:
-    return (MACHINE / "machine.h").read_text()
+    return "\n".join(path.read_text() for path in sorted(MACHINE.glob("*.h")))
+
+
+def _machine_parts(flags: tuple[str, ...], compiler: str | None) -> list[Path]:
+    """The files of the machine that `machine.cpp` is linked with."""
+    return [made(MACHINE / f"{name}.cpp", ".o", ("-O1", "-c", *flags), compiler) for name in ("tensor_memory", "tensor_core")]
 
 
 @functools.cache
 def machine() -> ctypes.CDLL:
     """The machine that kernels in libraries run on: one for all of them."""
-    library = made(MACHINE / "machine.cpp", ".so", ("-O1", "-shared", "-fPIC", *PLAIN), None)
+    parts = _machine_parts(("-fPIC", *PLAIN), None)
+    library = made(MACHINE / "machine.cpp", ".so", ("-O1", "-shared", "-fPIC", *PLAIN), None, *parts)
     loaded = ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
     loaded.px_told.restype = ctypes.c_char_p
+    loaded.px_counted.restype = ctypes.c_longlong
     return loaded
+
+
+def counted(instruction: str) -> int:
+    """How often the last launch inside this process ran an instruction, such as "tcgen05.mma": once per thread that issues
+    it, once per warp where a whole warp does."""
+    return int(machine().px_counted(instruction.encode()))
 
 
 @functools.cache
@@ -149,8 +162,9 @@ def unset(compiler: str | None = None) -> tuple[str, ...]:
 def program(source: str, sanitize: bool, compiler: str | None = None) -> Path:
     """The text with the machine as a program."""
     flags = (*SANITIZED, *unset(compiler)) if sanitize else PLAIN
-    running = made(MACHINE / "machine.cpp", ".o", ("-O1", "-c", "-DPX_PROGRAM", *flags), compiler)
-    return made(source, ".program", ("-O0", *flags), compiler, running)
+    flags_of_machine = ("-DPX_PROGRAM", *flags)
+    running = made(MACHINE / "machine.cpp", ".o", ("-O1", "-c", *flags_of_machine), compiler)
+    return made(source, ".program", ("-O0", *flags), compiler, running, *_machine_parts(flags_of_machine, compiler))
 
 
 @functools.cache

@@ -12,8 +12,7 @@ run_cluster = run_on_host
 
 HOST_FUNCTIONS |= {
     "mapa_shared_cluster": """static inline unsigned mapa_shared_cluster(unsigned a, unsigned cta) {
-  if ((int)cta >= px_ctas()) px_fail("rank %u of %d", cta, px_ctas());
-  return (a & 0xffffff) | (cta + 1) << 24;
+  return px_mapped(a, cta);
 }""",
     "cp_async_bulk_shared_shared": """
 static void cp_async_bulk_shared_shared(unsigned d, unsigned s, unsigned n, unsigned bar) { px_push(d, s, n, bar); }""",

@@ -3,7 +3,8 @@
 Needs a C++ compiler. Every thread of a cluster is a coroutine that runs until it blocks, in an order shuffled by a seed, so
 that a missing barrier shows as a wrong result; see `host/machine.cpp`. An access of N bytes at an address that is no
 multiple of N fails, as it does on a GPU, and so does a store beyond the kernel's shared memory. Inline PTX has a host
-version by function name: here, in `host_cluster`, `host_tma` and `host_mma`.
+version by function name (here, in `host_cluster`, `host_tma` and `host_mma`) or becomes C++ by what it says (`host_ptx`).
+Text that was written by hand runs as a `HandWritten` in the place of a module.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy as np
 import host_build
 from front import prepared
 from host_build import COMPILER, MISSING, RUNNER, HostFailure
+from host_hand import HandWritten
 from host_text import translation_unit, with_line
 from phalanx.cuda.abi import ScalarSlot, Signature, TensorMapSlot
 from phalanx.cuda.lower.lower import lower
@@ -207,9 +209,13 @@ SECONDS = 300
 
 def called(function: Any, module: Module, grid: Any, args: list[Any], seed: int) -> str | None:
     """Calls a kernel of a library; why it failed, if it did."""
-    packed = [ctypes.create_string_buffer(data, len(data)) for data in parameters(module.signature, args)]
+    packed = [data for data, _ in packed_arguments(module, args)]
     # Descriptors and structs are copied by the call; only the array of their addresses is passed.
-    pointers = (ctypes.c_void_p * max(1, len(packed)))(*(ctypes.addressof(p) for p in packed))
+    kept = [ctypes.create_string_buffer(len(data) + 127) for data in packed]
+    places = [-(-ctypes.addressof(buffer) // 128) * 128 for buffer in kept]  # a descriptor's alignment
+    for place, data in zip(places, packed, strict=True):
+        ctypes.memmove(place, data, len(data))
+    pointers = (ctypes.c_void_p * max(1, len(packed)))(*places)
     machine = host_build.machine()
     why = machine.px_run(ctypes.c_void_p(function), pointers, ctypes.byref(launch_of(module, grid, seed)))
     if why == 0:
@@ -238,6 +244,15 @@ def extent(array: np.ndarray) -> tuple[int, int]:
     if array.size == 0:
         return start, start
     return start + sum(s for s in steps if s < 0), start + sum(s for s in steps if s > 0) + array.itemsize
+
+
+def packed_arguments(module: Any, args: list[Any]) -> list[tuple[bytes, int]]:
+    """The kernel's parameters, each with the argument whose address it begins with, or -1."""
+    if isinstance(module, HandWritten):
+        return module.packed(args)
+    packed = parameters(module.signature, args)
+    owners = [*range(len(args)), *(slot.array for slot in module.signature.tensor_maps)]
+    return list(zip(packed, [*owners, *[-1] * (len(packed) - len(owners))], strict=True))
 
 
 def parameters(signature: Signature, args: list[Any]) -> list[bytes]:

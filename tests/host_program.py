@@ -20,7 +20,8 @@ import numpy as np
 
 import host_build
 from host_build import RUNNER, HostFailure
-from host_cuda import extent, host_source, launch_of, parameters
+from host_cuda import extent, host_source, launch_of, packed_arguments
+from host_hand import arrays_of
 from host_text import with_line
 from phalanx.cuda.module import Module
 
@@ -43,7 +44,7 @@ def run_program(
         folder = Path(name)
         layouts = []
         for n, (module, (grid, args, seed)) in enumerate(zip(modules, runs, strict=True)):
-            buffers = _buffers(args)
+            buffers = _buffers(arrays_of(args))
             (folder / f"{n}.job").write_bytes(_job(module, grid, args, seed, buffers))
             layouts.append(buffers)
         command = [*RUNNER, str(program), name, *map(str, range(len(modules)))]
@@ -52,7 +53,7 @@ def run_program(
         )
         if done.returncode:
             raise HostFailure(f"{' '.join(command[:3])}: {done.returncode}\n{done.stderr[-2000:]}")
-        return [_result(folder, n, module, runs[n][1], layouts[n]) for n, module in enumerate(modules)]
+        return [_result(folder, n, module, arrays_of(runs[n][1]), layouts[n]) for n, module in enumerate(modules)]
 
 
 def _root(array: np.ndarray) -> np.ndarray:
@@ -88,11 +89,10 @@ def _job(
     home: dict[int, tuple[int, int]] = {}
     for number, (first, last, members) in enumerate(buffers.values()):
         job += [struct.pack("<QI", last - first, first % 256), ctypes.string_at(first, last - first)]
-        home |= {n: (number, args[n].ctypes.data - first) for n in members}
-    packed = parameters(module.signature, args)
-    owners = [*range(len(args)), *(slot.array for slot in module.signature.tensor_maps)]
+        home |= {n: (number, arrays_of(args)[n].ctypes.data - first) for n in members}
+    packed = packed_arguments(module, args)
     job.append(struct.pack("<I", len(packed)))
-    for data, owner in zip(packed, [*owners, *[-1] * (len(packed) - len(owners))], strict=True):
+    for data, owner in packed:
         if owner in home:
             job += [struct.pack("<II", len(data), 1), data, struct.pack("<IIq", 0, *home[owner])]
         else:

@@ -1,22 +1,25 @@
 """A translation unit for the host from the CUDA text of any number of kernels.
 
 Each kernel stands in a namespace of its own, its lines numbered as in its own text. PTX that loads and stores becomes C++ in
-its place (`host_asm`); other functions made of PTX are left out, and the host versions of all kernels come once, before
-them. Casts of pointers look at the alignment.
+its place (`host_asm`), and so does Blackwell's and any other that `host_ptx` knows; functions of other PTX are left out, and
+the host versions of all kernels come once, before them. Casts of pointers look at the alignment.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Sequence
 
 from host_asm import translated
 from host_build import HostFailure
+from host_ptx import in_place
 from phalanx.cuda.module import Module
 
 Lookup = Callable[[str], str | None]
 """The host version of a device function, by its name; None if there is none."""
 _BEGIN, _END = "namespace ptx {", "}  // namespace ptx"
+_BLACKWELL = re.compile(r"tcgen05|clusterlaunchcontrol|cta_group::")
 _NOTES_LINE = "px_at = __LINE__, "
 
 
@@ -40,10 +43,8 @@ def _case(n: int, module: Module, lookup: Lookup, needed: dict[str, str]) -> str
         stop = source.index(_END)
         parts = [_without_ptx(part, lookup, needed) for part in source[start:stop].split("\n\n")]
         source = f"{source[:start]} using namespace px_host;" + "\n\n".join(parts) + source[stop:]
-    if "asm" in re.sub(r"//.*", "", source):
-        raise HostFailure("some inline PTX has no host version:\n" + source)
-    source = re.sub(r"extern __shared__ .*px_smem\[\];", "", source)
-    head = re.search(rf'extern "C" __global__ void __launch_bounds__\([^)]*\) {module.entry}\((.*?)\) \{{', source, re.S)
+    source = _shared_variables(in_place(source))
+    head = re.search(rf'extern "C" __global__ void\s+(?:__\w+__\([^)]*\)\s+)*{module.entry}\((.*?)\) \{{', source, re.S)
     assert head is not None, source
     types = []
     for parameter in filter(None, (p.strip() for p in _split(head[1]))):
@@ -62,19 +63,37 @@ def file_of(n: int) -> str:
     return f"kernel-{n}.cu"
 
 
+def _shared_variables(source: str) -> str:
+    """Variables in shared memory as references into the CTA's; the dynamic part is where it begins."""
+    source = re.sub(r"extern __shared__ .*px_smem\[\];", "", source)
+    source = re.sub(r"extern __shared__ (?:__align__\(\d+\) )?([\w ]+) (\w+)\[\];", r"\1* const \2 = (\1*)px_smem;", source)
+    numbers = itertools.count()
+
+    def variable(match: re.Match[str]) -> str:
+        alignment, ctype, name, extents = match.groups()
+        return f"auto& {name} = px_variable<{ctype}{extents}>({next(numbers)}, {alignment or 1});"
+
+    return re.sub(r"__shared__ (?:alignas\((\d+)\) )?([\w ]+) (\w+)((?:\[[^\]]*\])*);", variable, source)
+
+
 def _without_ptx(text: str, lookup: Lookup, needed: dict[str, str]) -> str:
     """A device function's text with C++ in the place of PTX, or as many empty lines if the host has its own version."""
     if "asm" not in text:
         return text
     if (moves := translated(text)) is not None:
         return moves
+    if _BLACKWELL.search(text):
+        return in_place(text)
     names = re.findall(r"(\w+)\((?:[^()]|\([^()]*\))*\) \{", text)
     for name in names:
         host = lookup(name)
         if host is not None:
             needed.setdefault(name, f"#ifndef HOST_{name}\n#define HOST_{name}\n{host}\n#endif")
             return "\n" * text.count("\n")
-    raise HostFailure(f"no host version of {' '.join(names) or text}")
+    try:
+        return in_place(text)
+    except HostFailure as unknown:
+        raise HostFailure(f"no host version of {' '.join(names) or text}: {unknown}") from None
 
 
 def _checked(source: str) -> str:

@@ -4,24 +4,16 @@
 // lands when the shuffle says so: it reads its source only then. So a missing barrier or a slot that is reused too early
 // shows as a wrong result. `px_run` is called from Python in a library, and by `main` in a program of its own, which runs
 // each case in a process of its own and is what the compilers' sanitizers and other machines need.
-#include "machine.h"
-#undef printf
+#include "inside.h"
 
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <ucontext.h>
 #include <unistd.h>
-
-#include <functional>
-#include <map>
-#include <string>
-#include <vector>
 
 #if defined(__SANITIZE_ADDRESS__)
 #define PX_ASAN 1
@@ -35,27 +27,25 @@
 #include <sanitizer/common_interface_defs.h>
 #endif
 
-namespace {
+namespace px_machine {
 
-struct Fiber : px_thread {
+struct Coroutine {
   ucontext_t context;
   jmp_buf place;
   void* fake;      // of the address sanitizer
-  bool started, done, said;
-  int waits;       // 0, or the kind of barrier
-  int meetings;    // cluster barriers that it arrived at
-  std::vector<std::vector<px_product>> products;  // groups that nobody has waited for; the last one is open
+  bool started;
 };
-struct Meeting { int here; bool all; };  // threads at one barrier of a warp or CTA
-struct Barrier { long long pending, expected, bytes; unsigned phase; };
 
 enum { STACK = 1 << 20, PAGE = 1 << 16, KINDS = 2 + 16, GUARD = 1024, QUIET = 200 };
 std::vector<char*> stacks;
+std::vector<Coroutine> coroutines;
 std::vector<Fiber> fibers;
 std::vector<unsigned char*> memories;
 std::map<unsigned char*, Barrier> barriers;
 std::vector<std::function<void()>> flying;
 std::vector<Meeting> meetings;
+std::vector<uint3> waiting;
+std::map<int, unsigned> statics;
 size_t shared_bytes;
 int threads, ctas, shape[3], met, met_times, current;
 bool progress, running, products_late;
@@ -76,38 +66,41 @@ size_t scheduler_size;
 
 void leave(void** fake) {
   __sanitizer_start_switch_fiber(fake, scheduler_stack, scheduler_size);
-  swapcontext(&fibers[current].context, &scheduler);
-  __sanitizer_finish_switch_fiber(fibers[current].fake, &scheduler_stack, &scheduler_size);
+  swapcontext(&coroutines[current].context, &scheduler);
+  __sanitizer_finish_switch_fiber(coroutines[current].fake, &scheduler_stack, &scheduler_size);
 }
 void begin() {
   __sanitizer_finish_switch_fiber(nullptr, &scheduler_stack, &scheduler_size);
   kernel(arguments);
+  tensor_thread_ends();
   fibers[current].done = progress = true;
   leave(nullptr);
 }
 void enter(Fiber& f) {
   void* fake;
   __sanitizer_start_switch_fiber(&fake, stacks[f.index], STACK);
-  swapcontext(&scheduler, &f.context);
+  swapcontext(&scheduler, &coroutines[f.index].context);
   __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
 }
-void leave() { leave(&fibers[current].fake); }
+void leave() { leave(&coroutines[current].fake); }
 #else
 jmp_buf scheduler;
 
 void leave() {
-  if (!_setjmp(fibers[current].place)) _longjmp(scheduler, 1);
+  if (!_setjmp(coroutines[current].place)) _longjmp(scheduler, 1);
 }
 void begin() {
   kernel(arguments);
+  tensor_thread_ends();
   fibers[current].done = progress = true;
   _longjmp(scheduler, 1);
 }
 __attribute__((noinline)) void enter(Fiber& f) {  // contexts only to begin with: they cost a call of the system each
   if (_setjmp(scheduler)) return;
-  if (f.started) _longjmp(f.place, 1);
-  f.started = true;
-  setcontext(&f.context);
+  Coroutine& c = coroutines[f.index];
+  if (c.started) _longjmp(c.place, 1);
+  c.started = true;
+  setcontext(&c.context);
 }
 #endif
 
@@ -122,13 +115,14 @@ char* stack_of(size_t n) {
 }
 
 void prepare(Fiber& f) {
-  getcontext(&f.context);
-  f.context.uc_stack.ss_sp = stack_of(f.index);
-  f.context.uc_stack.ss_size = STACK;
-  f.context.uc_link = nullptr;
-  makecontext(&f.context, begin, 0);
-  f.context.uc_stack.ss_size = 0;  // else the address sanitizer forgets at each switch what it knows of the stack
-  f.started = f.done = f.said = false;
+  ucontext_t& context = coroutines[f.index].context;
+  getcontext(&context);
+  context.uc_stack.ss_sp = stack_of(f.index);
+  context.uc_stack.ss_size = STACK;
+  context.uc_link = nullptr;
+  makecontext(&context, begin, 0);
+  context.uc_stack.ss_size = 0;  // else the address sanitizer forgets at each switch what it knows of the stack
+  coroutines[f.index].started = f.done = f.said = false;
   f.waits = f.meetings = 0;
   f.given = 0;
   f.products.assign(1, {});
@@ -192,7 +186,7 @@ void credit(unsigned char* place, long long bytes) {
 void land(size_t n) {
   auto work = flying[n];
   flying.erase(flying.begin() + (long)n);
-  work();
+  try { work(); } catch (const Stop&) {}
   progress = true;
 }
 
@@ -230,7 +224,8 @@ void box(const px_map& m, unsigned char* memory, unsigned at, const std::vector<
     if (corner[axis] < 0) { px_fail("a tensor store that begins at %d of axis %d", corner[axis], axis); return; }
   int index[5] = {};
   for (unsigned n = 0;; ++n) {
-    const unsigned plain = at + n * (unsigned)m.item, swizzled = plain ^ (plain >> 3 & (unsigned)m.mask);
+    const unsigned plain = at + n * (unsigned)m.item;
+    const unsigned swizzled = plain ^ (plain >> (m.mask == 0x60 ? 2 : 3) & (unsigned)m.mask);  // 0x60: atoms of 32 bytes
     if (swizzled + (size_t)m.item > shared_bytes) { px_fail("a box beyond the shared memory"); return; }
     long long offset = 0;
     bool inside = true;
@@ -268,7 +263,8 @@ int run_cluster(uint3 origin) {
   met = met_times = 0;
   products_late = next() % 2;
   const int total = threads * ctas;
-  fibers.resize(total);
+  fibers.resize(total), coroutines.resize(total);
+  tensor_begins();
   meetings.assign(ctas * (threads / 32) + ctas * KINDS, Meeting{0, true});
   allocate_memories();
   for (int i = 0; i < total; ++i) {
@@ -293,7 +289,7 @@ int run_cluster(uint3 origin) {
     }
     for (unsigned n = next() % 4; n > 0 && !flying.empty(); --n) land(next() % flying.size());
     if (failed) return failed;
-    if (left == 0 && flying.empty()) return memory_is_whole() ? 0 : 2;
+    if (left == 0 && flying.empty()) return memory_is_whole() && tensor_ends() ? 0 : 2;
     quiet = progress || !flying.empty() ? 0 : quiet + 1;
   }
   return 1;
@@ -310,7 +306,7 @@ void crashed(int number) {
 }
 #endif
 
-}  // namespace
+}  // namespace px_machine
 
 px_thread* px_self;
 uint3 gridDim;
@@ -366,8 +362,29 @@ void px_misaligned(const volatile void* p, size_t bytes) {
   }
   px_fail("misaligned access of %zu bytes at address %zu @%d", bytes, (size_t)p, px_at);
 }
-unsigned px_address(const void* p) { return (unsigned)((size_t)p - (size_t)px_smem) + 4096; }
-int px_rank_of(unsigned address) { return address >> 24 ? (int)(address >> 24) - 1 : px_self->rank; }
+unsigned px_address(const void* p) {
+  const unsigned address = (unsigned)((size_t)p - (size_t)px_smem) + 4096;
+  return ctas > 1 ? px_mapped(address, (unsigned)px_self->rank) : address;
+}
+unsigned px_mapped(unsigned address, unsigned cta) {
+  if ((int)cta >= ctas) px_fail("rank %u of %d", cta, ctas);
+  return (address & 0xffffff) | cta << 24 | PX_CLUSTER;
+}
+int px_rank_of(unsigned address) { return address & PX_CLUSTER ? (int)(address >> 24 & 15) : px_self->rank; }
+unsigned px_own(unsigned address) {
+  if (px_rank_of(address) != px_self->rank) px_fail("an address of CTA %d of the cluster, where only one's own will do @%d", px_rank_of(address), px_at);
+  return address;
+}
+unsigned char* px_static(int id, size_t bytes, size_t alignment) {
+  unsigned& behind = statics[id];  // places go down from the end of the shared memory
+  if (behind == 0) {
+    unsigned top = (unsigned)shared_bytes;
+    for (const auto& other : statics) if (other.second && other.second - 1 < top) top = other.second - 1;
+    if (bytes > top) px_fail("no room for the variables in shared memory");
+    behind = (top - (unsigned)bytes) / (unsigned)alignment * (unsigned)alignment + 1;
+  }
+  return px_smem + behind - 1;
+}
 unsigned char* px_place(unsigned address, size_t bytes, size_t alignment) {
   const int rank = px_rank_of(address);
   const long long at = (long long)(address & 0xffffff) - 4096;
@@ -424,16 +441,30 @@ void px_bulk_out(void* to, unsigned from, unsigned bytes) {
   flying.push_back([=] { memcpy(to, source, bytes); });
 }
 void px_tensor_in(unsigned to, const void* map, const int* at, const int* rows, unsigned bar, unsigned to_ctas) {
+  px_tensor_load(to, map, at, rows, bar, true, to_ctas, 0);
+}
+// Whose barrier hears of the bytes: without a pair that of the CTA which gets them, by a pair that of the member whose rank
+// has the parity of the CTA that the barrier's address lies in.
+void px_tensor_load(unsigned to, const void* map, const int* at, const int* rows, unsigned bar, bool multicast, unsigned to_ctas,
+                    int group) {
   const px_map m = map_of(map, at, rows, to);
   const std::vector<int> corner(at, at + m.rank), named(rows, rows ? rows + 4 : rows);
   const unsigned offset = (to & 0xffffff) - 4096, barrier_offset = (bar & 0xffffff) - 4096;
+  const int home = px_rank_of(bar), line = px_at;
   px_place(bar, 8);
+  if (!multicast) {
+    to_ctas = 1u << px_rank_of(to);
+    if (group == 2 ? (px_rank_of(to) ^ home) > 1 : px_rank_of(to) != home)
+      px_fail("a copy to CTA %d with a barrier of CTA %d @%d", px_rank_of(to), home, line);
+  }
   for (int cta = 0; cta < 16; ++cta) {
     if (!(to_ctas >> cta & 1)) continue;
     if (cta >= ctas) px_fail("a multicast to CTA %d of %d", cta, ctas);
+    const int told = group == 2 ? (cta & ~1) | (home & 1) : cta;
+    if (told >= ctas) px_fail("a copy for a pair to CTA %d, whose pair has no CTA %d @%d", cta, told, line);
     flying.push_back([=] {
       box(m, memories[cta], offset, corner, named, IN, "");
-      credit(memories[cta] + barrier_offset, bytes_of(m));
+      credit(memories[told] + barrier_offset, bytes_of(m));
     });
   }
 }
@@ -550,10 +581,15 @@ unsigned char px_e5m2_of(float x) { return narrow(px_e5m2, x, 0x7b, 0x7f); }
 struct px_launch { int threads; unsigned shared; unsigned grid[3]; int cluster[3]; unsigned seed, seconds; };
 
 static int run_grid(const px_launch& l) {
+  waiting.clear();
   for (unsigned z = 0; z < l.grid[2]; z += l.cluster[2])
     for (unsigned y = 0; y < l.grid[1]; y += l.cluster[1])
-      for (unsigned x = 0; x < l.grid[0]; x += l.cluster[0])
-        if (const int why = run_cluster({x, y, z})) return why;
+      for (unsigned x = 0; x < l.grid[0]; x += l.cluster[0]) waiting.push_back({x, y, z});
+  while (!waiting.empty()) {  // a cluster that runs may take over others
+    const uint3 origin = waiting.front();
+    waiting.erase(waiting.begin());
+    if (const int why = run_cluster(origin)) return why;
+  }
   return 0;
 }
 static void set_up(void (*function)(void**), void** args, const px_launch& l) {
@@ -563,6 +599,7 @@ static void set_up(void (*function)(void**), void** args, const px_launch& l) {
   gridDim = {l.grid[0], l.grid[1], l.grid[2]};
   memcpy(shape, l.cluster, sizeof shape);
   ctas = shape[0] * shape[1] * shape[2];
+  statics.clear(), px_counts().clear();
 }
 
 #ifndef PX_PROGRAM

@@ -1,8 +1,8 @@
 // What the CUDA text of a kernel needs to run on the CPU: CUDA's own names over the threads of a simulated cluster.
 //
 // The machine itself (threads, barriers, copies in flight) is machine.cpp, compiled once; this is all that a kernel's
-// translation unit has to read. Shared addresses are 32 bits: 4096 + the byte in the CTA's shared memory, and in the
-// upper eight bits 1 + the rank of the CTA for addresses in the cluster, 0 for one's own.
+// translation unit has to read. Shared addresses are 32 bits: 4096 + the byte in the CTA's shared memory; addresses in the
+// cluster have bit 29 set and the CTA's rank from bit 24 on, as on the device, where code clears bit 24 for the even CTA.
 #pragma once
 #include <math.h>
 #include <stddef.h>
@@ -73,7 +73,15 @@ template <class T, class P> static inline T* px_aligned(P* p, size_t bytes = siz
 unsigned px_address(const void* p);                                 // of one's own shared memory
 unsigned char* px_place(unsigned address, size_t bytes, size_t alignment);  // checked: aligned, and inside shared memory
 static inline unsigned char* px_place(unsigned address, size_t bytes) { return px_place(address, bytes, bytes); }
+enum { PX_CLUSTER = 1u << 29 };
+unsigned px_mapped(unsigned address, unsigned cta);  // the same place in another CTA
+unsigned px_own(unsigned address);                   // checked: not of another CTA
 int px_rank_of(unsigned address);
+// A variable in shared memory, by a number that it has in the text.
+unsigned char* px_static(int id, size_t bytes, size_t alignment);
+template <class T> static inline T& px_variable(int id, size_t alignment = 1) {
+  return *(T*)px_static(id, sizeof(T), alignment > alignof(T) ? alignment : alignof(T));
+}
 int px_ctas();  // of the cluster
 const int* px_cluster_shape();
 
@@ -101,6 +109,8 @@ struct px_map {  // what the copies below read of a descriptor; axes innermost f
 };
 static_assert(sizeof(px_map) <= 128, "it takes the place of a descriptor");
 void px_tensor_in(unsigned to, const void* map, const int* at, const int* rows, unsigned bar, unsigned ctas);
+void px_tensor_load(unsigned to, const void* map, const int* at, const int* rows, unsigned bar, bool multicast, unsigned ctas,
+                    int group);
 void px_tensor_out(const void* map, const int* at, const int* rows, unsigned from, const char* reduction);
 void px_land_all();
 #define PX_HERE (1u << px_self->rank)
@@ -229,3 +239,5 @@ extern float px_e4m3[256], px_e5m2[256];  // the number of each code
 // Saturating: what cvt.rn.satfinite does.
 unsigned char px_e4m3_of(float x);
 unsigned char px_e5m2_of(float x);
+
+#include "tensor.h"
