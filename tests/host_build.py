@@ -122,7 +122,8 @@ def _header() -> str:
 
 def _machine_parts(flags: tuple[str, ...], compiler: str | None) -> list[Path]:
     """The files of the machine that `machine.cpp` is linked with."""
-    return [made(MACHINE / f"{name}.cpp", ".o", ("-O1", "-c", *flags), compiler) for name in ("tensor_memory", "tensor_core")]
+    names = ("tensor_memory", "tensor_core")
+    return [made(MACHINE / f"{name}.cpp", ".o", ("-O1", "-c", *flags), compiler) for name in names]
 
 
 @functools.cache

@@ -25,8 +25,8 @@ SPECIAL = {
     "warpid": "(threadIdx.x / 32)",
     **{f"cluster_nctaid.{axis}": f"px_cluster_shape()[{n}]" for n, axis in enumerate("xyz")},
     **{f"cluster_ctaid.{axis}": f"(blockIdx.{axis} % (unsigned)px_cluster_shape()[{n}])" for n, axis in enumerate("xyz")},
-    **{f"{name}.{axis}": f"{cuda}.{axis}" for name, cuda in (("tid", "threadIdx"), ("ctaid", "blockIdx"), ("nctaid", "gridDim"))
-       for axis in "xyz"},
+    **{f"{name}.{axis}": f"{cuda}.{axis}" for axis in "xyz"
+       for name, cuda in (("tid", "threadIdx"), ("ctaid", "blockIdx"), ("nctaid", "gridDim"))},
 }  # fmt: skip
 
 

@@ -287,6 +287,5 @@ def _first_cta(i: Instruction) -> str:
 def _first_ctas(i: Instruction) -> str:
     i.done(2)
     response, parts = i.value(i.operands[1]), [part.strip() for part in i.operands[0].strip()[1:-1].split(",")]
-    return " ".join(
-        f"{i.value(part)} = {f'px_first_cta({response}, {n})' if n < 3 else '0'};" for n, part in enumerate(parts) if part != "_"
-    )
+    values = [*(f"px_first_cta({response}, {n})" for n in range(3)), "0"]
+    return " ".join(f"{i.value(part)} = {value};" for part, value in zip(parts, values, strict=True) if part != "_")

@@ -139,7 +139,8 @@ def _mma(i: Instruction) -> str:
     i.take(*(f"collector::a::{use}" for use in ("fill", "use", "lastuse", "discard")))
     i.done(5, 7)
     d, a, b, word, *rest = i.operands
-    fields = [f'px_m.kind = "{kind}";', f"px_m.group = {group};", f"px_m.d = {i.value(i.inside(d))};", f"px_m.b = {i.value(b)};"]
+    fields = [f'px_m.kind = "{kind}";', f"px_m.group = {group};"]
+    fields += [f"px_m.d = {i.value(i.inside(d))};", f"px_m.b = {i.value(b)};"]
     if in_memory := a.startswith("["):
         fields.append("px_m.a_in_tensor_memory = true;")
     fields += [f"px_m.a = {i.value(i.inside(a) if in_memory else a)};", f"px_m.word = {i.value(word)};"]
