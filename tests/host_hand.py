@@ -22,26 +22,37 @@ STATIC = 1024
 
 @dataclass(frozen=True)
 class TensorMap:
-    """An argument: a descriptor for copies of boxes of `array`. `box` is given like the shape, the innermost axis last."""
+    """An argument: a descriptor for copies of boxes of `array`. `box` is given like the shape, the innermost axis last.
+
+    With `bits` of 4 or 6 the array's bytes hold packed elements, padded in shared memory: 16 elements to 16 bytes.
+    """
 
     array: np.ndarray
     box: tuple[int, ...]
     swizzle: str = "none"
+    bits: int = 0
 
     def __post_init__(self) -> None:
         if len(self.box) != self.array.ndim:
             raise ValueError(f"a box {self.box} of an array of {self.array.ndim} axes")
+        units = self.bits in (0, 4, 6) and self.array.shape[-1] % (2 * self.bits or 1) == 0
+        if not units or (self.bits and (self.array.itemsize != 1 or self.box[-1] % 16)):
+            raise ValueError(f"a box {self.box} of elements of {self.bits} bits")
 
     def packed(self) -> bytes:
         """`px_map` of the machine."""
         array, rank = self.array, self.array.ndim
+        strides, shape, box, item = array.strides, array.shape, self.box, array.itemsize
+        if self.bits:  # in units of sixteen elements
+            unit, item = 2 * self.bits, 16
+            strides, shape, box = (*strides[:-1], unit), (*shape[:-1], shape[-1] // unit), (*box[:-1], box[-1] // 16)
 
         def five(values: tuple[int, ...]) -> list[int]:
             return [*values[::-1], *[0] * (5 - rank)]
 
         words = struct.pack(
-            "<Q5q5i9h8s", array.ctypes.data, *five(array.strides), *five(array.shape), *five(self.box), rank,
-            array.itemsize, MASKS[self.swizzle], 0, b"",
+            "<Q5q5i9h8sh", array.ctypes.data, *five(strides), *five(shape), *five(box), rank, item,
+            MASKS[self.swizzle], 0, b"", 2 * self.bits,
         )  # fmt: skip
         return words.ljust(128, b"\0")
 

@@ -91,6 +91,18 @@ def test_bytes_that_go_astray(statement: str, expected: list[int], story: str) -
         loads(statement, expected, 1)
 
 
+@needs_compiler
+@pytest.mark.parametrize("bits", [4, 6])
+def test_packed_elements_get_padding(bits: int) -> None:
+    """Sixteen elements become sixteen bytes, of which the last ones are not told; coordinates are of elements."""
+    text = LOADS.replace("LOAD\n", "load_pair(to, &map, 64, 2 * rank, mine);\n")
+    rows, out = np.random.default_rng(0).integers(0, 256, (8, 24 * bits), dtype=np.uint8), np.zeros((4, 1024), np.uint8)
+    maps = TensorMap(rows, (2, 128), bits=bits)
+    launch(HandWritten(text, "run", 32, 1024, (4, 1, 1)), 4, [maps, np.full(4, 256, np.int32), out], 1)
+    units = out[:, :256].reshape(8, 8, 16)[:, :, : 2 * bits]
+    assert np.array_equal(units, rows.reshape(8, 12, 2 * bits)[:, 4:12])
+
+
 # ---------------------------------------------------------------------- commits
 
 COMMITS = HEAD + """
@@ -122,7 +134,8 @@ extern "C" __global__ void __launch_bounds__(32) run(unsigned* out) {
     ("if (rank == 2) commit<2>(in_cta(place(&bar), 1));", [0, 1, 0, 0]),
     ("if (rank == 0) commit_pair(place(&bar), 0b1011);", [1, 1, 0, 1]),
     ("if (rank == 1) commit<1>(place(&bar));", [0, 1, 0, 0]),
-    ('if (rank == 0) asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.b64 [%0];" :: "l"(&bar));', [1, 0, 0, 0]),
+    ('if (rank == 0) asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.b64 [%0];" :: "l"(&bar));',
+     [1, 0, 0, 0]),
 ])  # fmt: skip
 def test_who_hears_of_a_commit(statement: str, told: list[int]) -> None:
     text = COMMITS.replace("COMMIT\n", f"{statement}\n")

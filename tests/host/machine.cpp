@@ -235,7 +235,7 @@ void box(const px_map& m, unsigned char* memory, unsigned at, const std::vector<
       offset += inside ? c * m.stride[axis] : 0;
     }
     unsigned char* const shared = memory + swizzled;
-    if (way == IN && inside) memcpy(shared, m.data + offset, (size_t)m.item);
+    if (way == IN && inside) memcpy(shared, m.data + offset, (size_t)(m.padded ? m.padded : m.item));
     else if (way == IN) memset(shared, m.fill ? 0xff : 0, (size_t)m.item);
     else if (inside && way == OUT) memcpy(m.data + offset, shared, (size_t)m.item);
     else if (inside) combine(m.data + offset, shared, m.type, by);
@@ -253,8 +253,9 @@ px_map map_of(const void* map, const int* at, const int* rows, unsigned address)
   px_map m;
   memcpy(&m, map, sizeof m);
   if (rows) m.box[1] = 4;  // the box of such a descriptor is one row
+  if (m.padded && at[0] % 16) px_fail("a box at element %d of a row, not at a multiple of 16", at[0]);
   px_place(address, (size_t)bytes_of(m), 128);
-  if ((at[0] * m.item) % 16) px_fail("a box at element %d of a row, not at a multiple of 16 bytes", at[0]);
+  if (!m.padded && (at[0] * m.item) % 16) px_fail("a box at element %d of a row, not at a multiple of 16 bytes", at[0]);
   return m;
 }
 
@@ -448,7 +449,9 @@ void px_tensor_in(unsigned to, const void* map, const int* at, const int* rows, 
 void px_tensor_load(unsigned to, const void* map, const int* at, const int* rows, unsigned bar, bool multicast, unsigned to_ctas,
                     int group) {
   const px_map m = map_of(map, at, rows, to);
-  const std::vector<int> corner(at, at + m.rank), named(rows, rows ? rows + 4 : rows);
+  std::vector<int> corner(at, at + m.rank);
+  if (m.padded) corner[0] /= 16;  // coordinates are of elements, boxes here of sixteen
+  const std::vector<int> named(rows, rows ? rows + 4 : rows);
   const unsigned offset = (to & 0xffffff) - 4096, barrier_offset = (bar & 0xffffff) - 4096;
   const int home = px_rank_of(bar), line = px_at;
   px_place(bar, 8);
@@ -470,6 +473,7 @@ void px_tensor_load(unsigned to, const void* map, const int* at, const int* rows
 }
 void px_tensor_out(const void* map, const int* at, const int* rows, unsigned from, const char* reduction) {
   const px_map m = map_of(map, at, rows, from);
+  if (m.padded) px_fail("a tensor store of elements that are padded in shared memory");
   const std::vector<int> corner(at, at + m.rank), named(rows, rows ? rows + 4 : rows);
   const unsigned offset = (from & 0xffffff) - 4096;
   unsigned char* const memory = px_smem;
