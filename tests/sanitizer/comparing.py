@@ -27,6 +27,7 @@ def compare(text: str, folder: Path) -> str:
     try:
         report = px.check(program[grid], x, y)
     except px.Error as error:
+        assert "this is a mistake in Phalanx" not in str(error.remedy), f"failed: {error}\n{text}"
         return f"refused: {error.message}"
     seen = px.explore(program[grid], x, y, limit=LIMIT)
     if not seen.complete and not seen.deadlocks and not seen.errors:

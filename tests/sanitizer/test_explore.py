@@ -287,11 +287,11 @@ def test_on_a_dask_cluster() -> None:
 def test_a_run_that_holds_an_agent_back_is_right(starved: tuple[int, int]) -> None:
     from phalanx.runtime.launch.specialise import read_arguments, specialise
     from phalanx.sim.run import simulate
-    from phalanx.sim.scheduler import Schedule
+    from phalanx.sim.scheduler import Hold, Schedule
 
     y = np.zeros_like(Y)
     function = specialise(counting, read_arguments(counting, (X, y)), {}).prepared
-    simulate(function, 3, [X, y], schedule=Schedule("starve", starved=starved))
+    simulate(function, 3, [X, y], schedule=Schedule("starve", held=(Hold(starved),)))
     assert np.array_equal(y[:3], X[:3])
 
 

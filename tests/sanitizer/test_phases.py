@@ -114,6 +114,62 @@ def asks_once_for_what_another_hands_over(X, Y, *, BUG):
             px.store(Y[1, 0:64], px.load(s))  # bug
 
 
+@planted("deadlock", args=(N,), schedules=1)
+@px.kernel(warps=3)
+def a_loop_that_asks_may_come_late(Y, *, BUG):
+    """To ask until the answer is yes is to wait: the barrier may be two phases further by then."""
+    bar, seen = px.barrier(count=1, checked=False), px.barrier()
+    with px.warps(0, 1):
+        bar.arrive()
+    with px.warps(1, 1):
+        while not bar.test_wait(0):  # bug
+            pass
+        seen.arrive()
+    with px.warps(2, 1):
+        if not BUG:
+            seen.wait(0)
+        bar.arrive()
+
+
+@planted("deadlock", grid=4, args=(N,), schedules=1)
+@px.kernel(warps=2, cluster=4)
+def all_peers_may_be_late(Y, *, BUG):
+    """Whoever is late is saved by a third phase, which comes from another CTA, unless all of them are late."""
+    bar = px.barrier(count=1, checked=False)
+    px.cluster.sync()
+    with px.warps(0, 1):
+        bar.wait(0)  # bug
+        if BUG:
+            bar.arrive(ctas=1 << (px.cluster.rank() + 1) % 4)
+    with px.warps(1, 1):
+        bar.arrive()
+        bar.arrive()
+        if not BUG:
+            bar.arrive()
+
+
+@planted("deadlock", args=(N,), schedules=1)
+@px.kernel(warps=4)
+def late_for_a_signal_that_may_be_early(Y, *, BUG):
+    """Warp 3 can be late for phase 0 of `bar` only if warp 1 does not wait for what warp 3 does after it: if it comes to its
+    wait before warp 0 arrives."""
+    bar, free, told = px.barrier(count=1, checked=False), px.barrier(count=1, checked=False), px.barrier()
+    with px.warps(0, 1):
+        free.arrive()
+        told.arrive()
+    with px.warps(1, 1):
+        if not BUG:
+            told.wait(0)
+        free.wait(1)
+        bar.arrive()
+    with px.warps(2, 1):
+        bar.arrive()
+    with px.warps(3, 1):
+        bar.wait(0)  # bug
+        told.wait(0)
+        free.arrive()
+
+
 @pytest.mark.parametrize("case", cases(__name__), ids=str)
 def test_planted(case):
     case.verify()
@@ -207,7 +263,11 @@ def sixteen_late_waiters(Y, *, BUG):
 
 
 def test_every_late_waiter_is_tried():
-    assert px.check(sixteen_late_waiters[16], N, BUG=False).ok
+    """Each alone, then all of them."""
+    report = px.check(sixteen_late_waiters[16], N, BUG=False)
+    assert report.ok, report
+    held = [schedule.count("agent 1") for schedule in report.schedules if "held back" in schedule]
+    assert held.count(1) == 16 and held.count(16) == 1
     report = px.check(sixteen_late_waiters[16], N, BUG=True)
     assert [finding.kind for finding in report.findings] == ["deadlock"]
     assert sum("held back" in schedule for schedule in report.schedules) == 16

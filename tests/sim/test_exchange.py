@@ -18,11 +18,11 @@ from phalanx.sim.barriers import MBarrier
 from phalanx.sim.engines import Copy
 from phalanx.sim.monitor import Monitor
 from phalanx.sim.run import simulate
-from phalanx.sim.scheduler import Schedule
+from phalanx.sim.scheduler import Hold, Schedule
 
 SCHEDULES = [
     Schedule("late"), Schedule("early"), *(Schedule("random", seed) for seed in range(6)),
-    *(Schedule("starve", starved=(rank, 0)) for rank in range(3)),
+    *(Schedule("starve", held=(Hold((rank, 0)),)) for rank in range(3)),
 ]  # fmt: skip
 TURNS = 5
 

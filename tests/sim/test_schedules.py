@@ -11,7 +11,7 @@ from phalanx.ir.core import Block, Function
 from phalanx.ir.ops import control, memory
 from phalanx.ir.values import Label, Value
 from phalanx.sim.run import code_of, simulate
-from phalanx.sim.scheduler import Schedule
+from phalanx.sim.scheduler import Hold, Schedule
 from sim.build import Build, at, const, ref, ring_copy, sh
 
 SCHEDULES = [Schedule("late"), Schedule("early"), *(Schedule("random", seed) for seed in range(6))]
@@ -46,21 +46,33 @@ def test_late_copies_show_a_slot_that_is_freed_too_early():
     assert not np.array_equal(x, y)
 
 
+def order_under(schedule: Schedule) -> list[int]:
+    """In which order four roles draw a number."""
+    b = Build(warps=4)
+    counter, order = b.array(1, ty.i32), b.array(1, ty.i32)
+    with b.roles() as regions:
+        for number in range(4):
+            with b.role(regions, f"role{number}", number):
+                ticket = b.add(memory.AtomicAdd(at(counter, 0), const(1), Value(ty.I32), loc=b.here()))
+                b.store(at(order, ticket), number)
+    count, got = np.zeros(1, np.int32), np.zeros(4, np.int32)
+    simulate(b.done(), 1, [count, got], schedule=schedule)
+    return got.tolist()
+
+
 def test_a_schedule_repeats_itself():
     def orders(seed: int) -> list[int]:
-        b = Build(warps=4)
-        counter, order = b.array(1, ty.i32), b.array(1, ty.i32)
-        with b.roles() as regions:
-            for number in range(4):
-                with b.role(regions, f"role{number}", number):
-                    ticket = b.add(memory.AtomicAdd(at(counter, 0), const(1), Value(ty.I32), loc=b.here()))
-                    b.store(at(order, ticket), number)
-        count, got = np.zeros(1, np.int32), np.zeros(4, np.int32)
-        simulate(b.done(), 1, [count, got], schedule=Schedule("random", seed))
-        return got.tolist()
+        return order_under(Schedule("random", seed))
 
     assert [orders(seed) for seed in range(8)] == [orders(seed) for seed in range(8)]
     assert len({tuple(orders(seed)) for seed in range(8)}) > 3
+
+
+@pytest.mark.parametrize("last", [(), (2,), (0, 2), (2, 0), (3, 0, 1)])
+def test_what_is_held_back_comes_last_and_in_its_order(last):
+    held = tuple(Hold((0, number + 1)) for number in last)
+    others = [number for number in range(4) if number not in last]
+    assert order_under(Schedule("starve", held=held)) == [*others, *last]
 
 
 def test_unknown_schedule():

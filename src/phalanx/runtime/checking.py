@@ -17,6 +17,7 @@ from phalanx.runtime.launch.specialise import normalise_grid, read_arguments, re
 from phalanx.runtime.launch.targets import named_arch
 from phalanx.sanitizer.doubts import Doubt
 from phalanx.sanitizer.findings import KINDS, Finding, ends_search, merged
+from phalanx.sanitizer.held_runs import Held, HeldRuns
 from phalanx.sanitizer.report import Report
 from phalanx.sanitizer.runs import copies_of, describe, finding_of, held_back, run_again, run_checked, schedules_of
 from phalanx.sim.scheduler import Schedule
@@ -142,13 +143,12 @@ def check_function(
     )
     took = perf_counter() - began
     progress(1)
-    tried: set[Any] = set()
-    runs: list[tuple[Schedule, Doubt | None]] = [(schedule, None) for schedule in rest]
+    asked = HeldRuns()
+    asked.add((), doubts.values())
+    runs: list[tuple[Schedule, Held]] = [(schedule, ()) for schedule in rest]
     with ExitStack() as stack:
         while not ends_search(report.findings):
-            fresh = [doubt for key, doubt in doubts.items() if key not in tried]
-            tried |= set(doubts)
-            runs = [*((held_back(doubt, seed), doubt) for doubt in fresh), *runs]
+            runs = [*((held_back(held, seed), held) for held in asked.take()), *runs]
             if not runs:
                 return
             if executor is None and len(runs) > FEW and took * len(runs) > WORTH_PROCESSES:
@@ -166,12 +166,13 @@ def check_function(
                 packed = pack(function)
                 jobs = [(packed, grid, host, schedule, strict, seed) for schedule, _ in runs]
                 results = in_order(executor, check_part, jobs)
-            for (schedule, doubt), (findings, more) in zip(runs, results):
+            for (schedule, held), (findings, more) in zip(runs, results):
                 report.schedules += (describe(schedule),)
-                if doubt is not None and doubt.why:
-                    findings = [replace(finding, message=f"{finding.message}; {doubt.why}") for finding in findings]
+                why = "; ".join(dict.fromkeys(doubt.why for doubt in held if doubt.why))
+                if why:
+                    findings = [replace(finding, message=f"{finding.message}; {why}") for finding in findings]
                 report.findings = merged(report.findings, findings)
-                doubts = {**more, **doubts}
+                asked.add(held, more.values())
                 progress(len(report.schedules))
                 if ends_search(findings):
                     return

@@ -8,6 +8,7 @@ from phalanx.ir.core import Op
 from phalanx.sanitizer.clocks import AgentClock, Publication
 
 if TYPE_CHECKING:
+    from phalanx.sanitizer.doubts import Pass
     from phalanx.sanitizer.records import CopyWork
     from phalanx.sim.barriers import MBarrier
 
@@ -85,8 +86,8 @@ class BarrierClock:
         """The same for their copies: the init is fenced too."""
         self.logs: dict[int, list[Signal]] = {}
         self.uses: dict[int, Event] = {}
-        self.passes: dict[tuple[int, int], int] = {}
-        """Waits (agent, phase) after which the next phase is not known to complete, with their epochs."""
+        self.passes: dict[tuple[int, int], Pass] = {}
+        """Waits (agent, phase) after which the next phase is not known to complete."""
         self.uncovered: list[tuple[Event, int]] = []
         """Expects, with their phases, that no arrive of the same phase is known to come after."""
         self.reset()

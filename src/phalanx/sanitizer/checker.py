@@ -448,6 +448,8 @@ class Checker(Monitor):
         doubts = self.doubts
         if op in doubts.asking:
             doubts.said_yes(state, clock, op, target)
+        elif state.base + phase > target:
+            doubts.came_late(state, clock, op, target)
         if target >= clock.now[state.dim]:  # news
             published = state.publication.upto(target)
             if published is not None:
@@ -461,7 +463,7 @@ class Checker(Monitor):
         if target > state.waited:
             state.waited = target
         if op in doubts.blocking:
-            doubts.passed(state, clock, target)
+            doubts.passed(state, clock, op, target)
 
     def test_failed(self, agent: Agent, op: Op, barrier: MBarrier) -> None:
         """Takes over nothing."""

@@ -1,8 +1,9 @@
 """What may come in another order than it did, and matter: what to hold back in a run of its own to see it.
 
-A wait that nothing protects may find its barrier a phase further. A signal whose agent does not know that the phase before
-is complete may count for that one, and an expect that no arrive of its phase comes after may come when the phase is over. A
-test that said yes may say no while a signal of its phase is not known to come first, and one that said no may say yes.
+A wait that nothing protects may find its barrier a phase further, and one that did may come in time. A signal whose agent
+does not know that the phase before is complete may count for that one, and an expect that no arrive of its phase comes
+after may come when the phase is over. A test that said yes may say no while a signal of its phase is not known to come
+first, and one that said no may say yes.
 Nothing of this is a mistake yet: many kernels come to the same end either way. So each doubt names an agent, from one of
 its signals on, or the copies of a barrier, and a run holds them back as long as anything else can happen. What goes wrong
 then is a finding like any other, with the doubt as its explanation.
@@ -10,39 +11,48 @@ then is a finding like any other, with the doubt as its explanation.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from phalanx.frozen import frozen
 from phalanx.ir.core import Function, Op
 from phalanx.location import Location
 from phalanx.sanitizer.records import actor_of
+from phalanx.sim.scheduler import Hold
 from phalanx.sim.spins import spinning_tests
 
 if TYPE_CHECKING:
     from phalanx.sanitizer.barriers import BarrierClock, Event
     from phalanx.sanitizer.clocks import AgentClock
 
-Target = tuple[int, ...]
-"""A CTA's rank and the number of an agent in it; for copies, the barrier: rank, number of its array, index."""
-Key = tuple[bool, Target, Location | None, Location | None]
+Key = tuple[bool, tuple[int, ...], Location | None, Location | None]
 
 
 @frozen
 class Doubt:
-    """What to hold back: an agent from its signal number `signal` on, or the `copies` that land on a barrier."""
+    """What to hold back."""
 
-    target: Target
-    signal: int = 0
-    copies: bool = False
+    hold: Hold
     why: str = ""
     """What the run shows, for its findings."""
     at: Location | None = None
+    """The instruction that comes later."""
     other: Location | None = None
+    """The instruction for which this matters, if it is one: the same where it is the one that comes later."""
+    whose: tuple[int, int] | None = None
+    """The agent of that instruction: its CTA's rank and its number."""
 
     @property
     def key(self) -> Key:
         """One of each pair of lines is tried: what is held back stays so."""
-        return self.copies, self.target, self.at, self.other
+        return self.hold.copies, self.hold.target, self.at, self.other
+
+
+class Pass(NamedTuple):
+    """A wait that has passed, at an epoch of its agent's clock, before its agent's signal number `signal`."""
+
+    op: Op
+    epoch: int
+    signal: int
 
 
 class Doubts:
@@ -51,10 +61,10 @@ class Doubts:
     def __init__(self, function: Function) -> None:
         self.found: dict[Key, Doubt] = {}
         walked = list(function.walk())
-        self.blocking = {op for op in walked if any(wait.blocking for wait in op.effects().waits)}
-        self.asking = {
-            op for op in walked if any(not wait.blocking for wait in op.effects().waits)
-        } - spinning_tests(function)
+        spinning = spinning_tests(function)
+        self.blocking = {op for op in walked if any(wait.blocking for wait in op.effects().waits)} | spinning
+        """Waits, and tests that are as good as one: a no means nothing but to ask again."""
+        self.asking = {op for op in walked if any(not wait.blocking for wait in op.effects().waits)} - spinning
         """Tests after which the program may go on with a no."""
         self.numbers = {array: number for number, array in enumerate(function.barriers)}
 
@@ -62,27 +72,35 @@ class Doubts:
         """Keeps a doubt, unless one of the same lines is known."""
         self.found.setdefault(doubt.key, doubt)
 
-    # --- waits that may come too late -------------------------------------------------------------------------------
+    # --- waits that may come too late, or earlier than they did ------------------------------------------------------
 
-    def passed(self, barrier: BarrierClock, clock: AgentClock, phase: int) -> None:
+    def passed(self, barrier: BarrierClock, clock: AgentClock, op: Op, phase: int) -> None:
         """A wait for `phase` is over: the next phase should not complete before it."""
-        barrier.passes[clock.dim, phase] = clock.now[clock.dim]
+        signal = clock.now[clock.layout.time + clock.dim] + 1
+        barrier.passes[clock.dim, phase] = Pass(op, clock.now[clock.dim], signal)
+
+    def came_late(self, barrier: BarrierClock, clock: AgentClock, op: Op, phase: int) -> None:
+        """A wait that is sure of `phase` alone passed at the end of a later one: it may pass before the next one ends."""
+        self.unknown(barrier, clock, phase + 1, (
+            f"here the wait of {op.loc.short} comes before phase {phase + 1} of {barrier.title} is complete"
+        ), op)
 
     def comes_after(self, barrier: BarrierClock, clock: AgentClock, phase: int) -> None:
         """A signal to `phase`, or the copy that will give one: what its agent knows of comes before its completion."""
         now, exits = clock.now, clock.layout.exit
-        for (dim, waited), epoch in list(barrier.passes.items()):
+        for (dim, waited), passed in list(barrier.passes.items()):
             if waited >= phase:
                 continue
             if waited + 1 < phase:  # the next phase completed before anybody was known to come after the wait
-                self.late(clock, dim)
+                self.late(clock, dim, passed)
                 del barrier.passes[dim, waited]
-            elif now[dim] >= epoch or now[exits + dim] >= epoch:
+            elif now[dim] >= passed.epoch or now[exits + dim] >= passed.epoch:
                 del barrier.passes[dim, waited]
 
-    def late(self, clock: AgentClock, dim: int) -> None:
+    def late(self, clock: AgentClock, dim: int, passed: Pass) -> None:
         """A wait may come so late that its barrier is a phase further."""
-        self.add(Doubt(agent_at(clock, dim)))
+        agent, at = agent_at(clock, dim), passed.op.loc
+        self.add(Doubt(Hold(agent, passed.signal), at=at, other=at, whose=agent))
 
     # --- signals that may count for another phase -------------------------------------------------------------------
 
@@ -101,17 +119,19 @@ class Doubts:
         log = barrier.log(phase)
         for event in log.arrivals:
             if not event.given_to(clock):
-                self.hold(event, f"{why} without the arrive of {event.op.loc.short}", op)
+                self.hold(event, f"{why} without the arrive of {event.op.loc.short}", op.loc, agent_at(clock, clock.dim))
         for work, _ in log.copies[:1]:
             mbarrier = barrier.barrier
             target = (mbarrier.cta.rank, self.numbers[mbarrier.array], mbarrier.index)
             why = f"{why} without the copy of {work.op.loc.short}"
-            self.add(Doubt(target, copies=True, why=why, at=work.op.loc, other=op.loc))
+            self.add(Doubt(Hold(target, copies=True), why, work.op.loc, op.loc, agent_at(clock, clock.dim)))
 
-    def hold(self, event: Event, why: str, op: Op | None) -> None:
-        """A signal that may come later than it did."""
+    def hold(
+        self, event: Event, why: str, other: Location | None = None, whose: tuple[int, int] | None = None
+    ) -> None:
+        """A signal that may come later than it did, and than another instruction."""
         target = agent_at(event.clock, event.clock.dim)
-        self.add(Doubt(target, event.serial, why=why, at=event.op.loc, other=op.loc if op is not None else None))
+        self.add(Doubt(Hold(target, event.serial), why, event.op.loc, other, whose))
 
     # --- expects that may come after their phase --------------------------------------------------------------------
 
@@ -131,7 +151,7 @@ class Doubts:
                 self.hold(event, (
                     f"here phase {own} of {barrier.title} completes before the expect of {event.op.loc.short}: no arrive of "
                     "that phase comes after it, so let one agent expect and arrive, as arrive_and_expect_tx does"
-                ), None)
+                ))
         barrier.uncovered = [item for item in barrier.uncovered if item[1] >= phase]
 
     # --- tests ------------------------------------------------------------------------------------------------------
@@ -146,18 +166,19 @@ class Doubts:
         layout = clock.layout
         signal = clock.now[layout.time + clock.dim] + 1
         why = f"here the test of {op.loc.short} says yes"
-        self.add(Doubt(agent_at(clock, clock.dim), signal, why=why, at=op.loc, other=op.loc))
+        agent = agent_at(clock, clock.dim)
+        self.add(Doubt(Hold(agent, signal), why, op.loc, op.loc, agent))
 
     # --- the end ----------------------------------------------------------------------------------------------------
 
     def finished(self, barrier: BarrierClock, clock: AgentClock) -> None:
         """The cluster has ended."""
-        for dim, waited in barrier.passes:
+        for (dim, waited), passed in barrier.passes.items():
             if waited + 1 < barrier.phase:
-                self.late(clock, dim)
+                self.late(clock, dim, passed)
         self.uncovered(barrier, barrier.phase)
 
 
-def agent_at(clock: AgentClock, dim: int) -> Target:
+def agent_at(clock: AgentClock, dim: int) -> tuple[int, int]:
     """Where the agent of that number is in its cluster."""
     return divmod(dim, clock.layout.per_cta)

@@ -21,10 +21,11 @@ from phalanx.sanitizer.checker import Checker
 from phalanx.sanitizer.doubts import Doubt
 from phalanx.sanitizer.findings import KINDS, Finding, Findings
 from phalanx.sanitizer.globals import overlapping
+from phalanx.sanitizer.held_runs import Held
 from phalanx.sanitizer.overlap import OverlapChecker
 from phalanx.sanitizer.records import actor_of
 from phalanx.sim.run import simulate
-from phalanx.sim.scheduler import Schedule
+from phalanx.sim.scheduler import Hold, Schedule
 
 
 def schedules_of(count: int, seed: int) -> list[Schedule]:
@@ -35,20 +36,23 @@ def schedules_of(count: int, seed: int) -> list[Schedule]:
 
 def describe(schedule: Schedule) -> str:
     """The order of events that a schedule stands for, in words, as reports list it."""
-    if schedule.kind == "starve" and schedule.copies is not None:
-        rank, array, index = schedule.copies
-        return f"copies to barrier {array}[{index}] of CTA {rank} held back"
     if schedule.kind == "starve":
-        since = f" from signal {schedule.signal} on" if schedule.signal else ""
-        return f"agent {schedule.starved[1]} of CTA {schedule.starved[0]} held back{since}"
+        return ", ".join(map(describe_hold, schedule.held))
     return f"random, seed {schedule.seed}" if schedule.kind == "random" else schedule.kind
 
 
-def held_back(doubt: Doubt, seed: int) -> Schedule:
-    """The schedule that shows what a doubt is about."""
-    if doubt.copies:
-        return Schedule("starve", seed, copies=doubt.target)  # type: ignore[arg-type]
-    return Schedule("starve", seed, doubt.target, doubt.signal)  # type: ignore[arg-type]
+def describe_hold(hold: Hold) -> str:
+    """What a run holds back, in words."""
+    if hold.copies:
+        rank, array, index = hold.target
+        return f"copies to barrier {array}[{index}] of CTA {rank} held back"
+    since = f" from signal {hold.signal} on" if hold.signal else ""
+    return f"agent {hold.target[1]} of CTA {hold.target[0]} held back{since}"
+
+
+def held_back(held: Held, seed: int) -> Schedule:
+    """The schedule that shows what doubts are about."""
+    return Schedule("starve", seed, tuple(doubt.hold for doubt in held))
 
 
 def run_checked(

@@ -40,22 +40,31 @@ RANDOM_WIDTH = 3
 
 
 @frozen
+class Hold:
+    """What a run holds back, in every cluster, while anything else can happen.
+
+    An agent (`target`: its CTA's rank, and its number, where 0 is the code outside roles) from its signal number
+    `signal` on, as a monitor counts them; or, with `copies`, what lands on a barrier (rank, number of its array, index).
+    """
+
+    target: tuple[int, ...]
+    signal: int = 0
+    copies: bool = False
+
+
+@frozen
 class Schedule:
     """How a run resolves what the hardware leaves open.
 
     "late" completes asynchronous work only when no agent can go on, "early" at its issue; "random" makes a seeded
-    choice among agents and completions, at every instruction with an effect; "starve" holds one agent of every cluster
-    back (`starved`: a CTA's rank, and the agent's number: 0 is the code outside roles) while anything else can happen, from
-    its signal number `signal` on as a monitor counts them; or, with `copies`, what lands on that barrier (rank, number of
-    its array, index). A loop that asks a barrier a limited number of times comes to its end before what is held back.
-    Example: ``Schedule("random", seed=3)``.
+    choice among agents and completions, at every instruction with an effect; "starve" holds back what `held` names while
+    anything else can happen, the last of it while the others can. A loop that asks a barrier a limited number of times comes
+    to its end before what is held back. Example: ``Schedule("random", seed=3)``.
     """
 
     kind: str = "late"
     seed: int = 0
-    starved: tuple[int, int] = (0, 0)
-    signal: int = 0
-    copies: tuple[int, int, int] | None = None
+    held: tuple[Hold, ...] = ()
 
     def __post_init__(self) -> None:
         if self.kind not in ("late", "early", "random", "starve"):
@@ -227,17 +236,21 @@ class Scheduler:
             cluster = active[0]
             ready, spinning = cluster.ready, cluster.spinning
             held = self._held(cluster)
-            agent = next((a for a in ready if a is not held), None)
+            agent = next((a for a in ready if a not in held), None)
             if agent is None and stale and spinning:
                 stale = False
                 ready.extend(spinning)
                 spinning.clear()
                 continue
-            if agent is None and (self._land(cluster, patient=True) or (not ready and self._land(cluster, patient=False))):
+            if agent is None and self._land(cluster):
                 quiet = 0
                 continue
-            if agent is None and ready:
-                agent = ready[0]
+            if agent is None and (hold := self._next_hold(cluster)) is not None:
+                if hold.copies:
+                    self._land(cluster, hold)
+                    quiet = 0
+                    continue
+                agent = _held_agent(cluster, hold)
             if agent is None and spinning and quiet <= QUIET_POLLS * len(spinning):
                 agent = spinning.pop(0)
                 ready.append(agent)
@@ -262,28 +275,32 @@ class Scheduler:
                 quiet += 1
             if code in (0, STEP):
                 stale = True
-                if agent is not held:
+                if agent not in held:
                     quiet = 0
 
-    def _held(self, cluster: Cluster) -> Agent | None:
-        """The agent that is held back now."""
-        schedule = self.schedule
-        if schedule.copies is not None:
-            return None
-        rank, number = schedule.starved
-        main = cluster.ctas[rank].main
-        agent = main.children[number - 1] if number else main
-        if schedule.signal and self.machine.monitor is not None:
-            several = len(cluster.ctas)  # one instruction may give a signal in each CTA
-            if self.machine.monitor.given(agent) + several < schedule.signal:
-                return None
-        return agent
+    def _held(self, cluster: Cluster) -> list[Agent]:
+        """The agents that are held back now."""
+        monitor = self.machine.monitor
+        several = len(cluster.ctas)  # one instruction may give a signal in each CTA
+        agents = [(_held_agent(cluster, hold), hold) for hold in self.schedule.held if not hold.copies]
+        return [a for a, hold in agents if monitor is None or monitor.given(a) + several >= hold.signal]
 
-    def _land(self, cluster: Cluster, *, patient: bool) -> bool:
-        """The next step of the oldest copy in flight; with `patient`, of those that are not held back."""
+    def _next_hold(self, cluster: Cluster) -> Hold | None:
+        """The first of what is held back that can go on."""
+        for hold in self.schedule.held:
+            if hold.copies:
+                able = any(self._lands_on(copy, hold) for copy in cluster.pending)
+            else:
+                able = _held_agent(cluster, hold) in cluster.ready
+            if able:
+                return hold
+        return None
+
+    def _land(self, cluster: Cluster, hold: Hold | None = None) -> bool:
+        """The next step of the oldest copy in flight that is not held back, or of those that `hold` holds."""
         pending = cluster.pending
         for position, copy in enumerate(pending):
-            if not (patient and self._is_held(copy)):
+            if self._lands_on(copy, hold) if hold is not None else not self._is_held(copy):
                 del pending[position]
                 if copy.step():
                     pending.appendleft(copy)
@@ -293,9 +310,11 @@ class Scheduler:
         return False
 
     def _is_held(self, copy: Copy) -> bool:
-        if self.schedule.copies is None:
-            return False
-        rank, array, index = self.schedule.copies
+        return any(hold.copies and self._lands_on(copy, hold) for hold in self.schedule.held)
+
+    def _lands_on(self, copy: Copy, hold: Hold) -> bool:
+        """Whether a copy lands on the barrier whose copies are held back."""
+        rank, array, index = hold.target
         wanted = self.machine.function.barriers[array]
         return any(b.cta.rank == rank and b.array is wanted and b.index == index for b in copy.barriers)
 
@@ -360,6 +379,13 @@ class Scheduler:
         )
         failure.__cause__ = problem
         return failure
+
+
+def _held_agent(cluster: Cluster, hold: Hold) -> Agent:
+    """The agent that a schedule names."""
+    rank, number = hold.target
+    main = cluster.ctas[rank].main
+    return main.children[number - 1] if number else main
 
 
 def _spinners(cluster: Cluster) -> int:
