@@ -33,8 +33,8 @@ class HeldRuns:
     def add(self, held: Held, doubts: Iterable[Doubt]) -> None:
         """A run that held that back leaves these doubts."""
         for doubt in doubts:
-            if any(earlier.at == earlier.other and same_instruction(earlier, doubt) for earlier in held):
-                continue  # that what was held back may come earlier is how it began
+            if any(before(doubt, earlier) for earlier in held):
+                continue
             self._ask(self.alone, (doubt,))
             self.alike.setdefault(anywhere(doubt), {}).setdefault(doubt.key, doubt)
             if len(held) == 1 and differ(held[0], doubt):
@@ -68,11 +68,14 @@ def anywhere(doubt: Doubt) -> Key:
 
 
 def differ(one: Doubt, two: Doubt) -> bool:
-    """Whether to hold back both says more than to hold back one: they are neither alike nor about the same instruction."""
+    """Whether to hold back both may show more than each alone: not what is the same, or for the same instruction."""
     same_target = (one.hold.copies, one.hold.target) == (two.hold.copies, two.hold.target)
-    return not (same_target or same_instruction(one, two) or anywhere(one) == anywhere(two))
+    same_instruction = one.other is not None and one.other == two.other
+    return not (same_target or same_instruction or anywhere(one) == anywhere(two))
 
 
-def same_instruction(one: Doubt, two: Doubt) -> bool:
-    """Whether two doubts matter for the same instruction of the same agent."""
-    return one.other is not None and (one.other, one.whose) == (two.other, two.whose)
+def before(doubt: Doubt, earlier: Doubt) -> bool:
+    """Whether the doubt is that what was held back may come in time: that is how it came before it was held back."""
+    return earlier.at is not None and earlier.at == earlier.other and (
+        (doubt.other, doubt.whose) == (earlier.other, earlier.whose)
+    )
