@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import heapq
+import itertools
 from pathlib import Path
 
 import phalanx as px
@@ -48,21 +50,27 @@ def compare(text: str, folder: Path) -> str:
 
 
 def everything(steps: Steps, limit: int) -> tuple[set[bytes], bool] | None:
-    """The outcomes of all interleavings, and whether one of them gets stuck; None where there are too many."""
+    """The outcomes of all interleavings, and whether one of them gets stuck; None where there are more than `limit`.
+
+    Each beginning that is left to do leads to one more interleaving at least. The shortest come first, because the most
+    others follow them: so it is soon known if there are too many.
+    """
     outcomes: set[bytes] = set()
     stuck, runs = False, 0
-    todo: list[tuple[Process, ...]] = [()]
+    todo: list[tuple[int, int, tuple[Process, ...]]] = [(0, 0, ())]
+    number = itertools.count(1)
     while todo:
-        choices = list(todo.pop())
+        choices = list(heapq.heappop(todo)[2])
         steps.reset()
         for process in choices:
             steps.step(process)
         while enabled := steps.enabled():
-            todo += [(*choices, other) for other in enabled[1:]]
+            for other in enabled[1:]:
+                heapq.heappush(todo, (len(choices), next(number), (*choices, other)))
             choices.append(enabled[0])
             steps.step(enabled[0])
         runs += 1
-        if runs > limit:
+        if runs + len(todo) > limit:
             return None
         if steps.problems or steps.error is not None:
             continue

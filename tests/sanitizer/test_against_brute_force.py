@@ -100,6 +100,11 @@ def test_exploration_goes_back_to_a_phase_that_ran_ahead(folder: Path) -> None:
     assert compare_with_everything(RAN_AHEAD, folder, 3000)
 
 
+def test_a_program_is_too_large_from_one_interleaving_more_on(folder: Path) -> None:
+    """That one has ten, counted one by one."""
+    assert [limit for limit in range(1, 14) if compare_with_everything(RAN_AHEAD, folder, limit)] == [10, 11, 12, 13]
+
+
 ASKS_AT_ONCE = """import phalanx as px
 
 
