@@ -131,6 +131,26 @@ def a_loop_that_asks_may_come_late(Y, *, BUG):
         bar.arrive()
 
 
+@planted("deadlock", args=(N,), schedules=1)
+@px.kernel(warps=3)
+def a_test_may_come_late(Y, *, BUG):
+    """It comes after phase 0, and says no all the same where phase 1 is complete, too: then warp 1 waits for nothing."""
+    bar, done, seen = px.barrier(count=1, checked=False), px.barrier(count=1, checked=False), px.barrier()
+    with px.warps(0, 1):
+        bar.arrive()
+        done.arrive()
+    with px.warps(1, 1):
+        done.wait(0)
+        if not bar.test_wait(0):
+            done.wait(1)  # bug
+        seen.arrive()
+    with px.warps(2, 1):
+        bar.wait(0)
+        if not BUG:
+            seen.wait(0)
+        bar.arrive()
+
+
 @planted("deadlock", grid=4, args=(N,), schedules=1)
 @px.kernel(warps=2, cluster=4)
 def all_peers_may_be_late(Y, *, BUG):

@@ -448,7 +448,7 @@ class Checker(Monitor):
         doubts = self.doubts
         if op in doubts.asking:
             doubts.said_yes(state, clock, op, target)
-        elif state.base + phase > target:
+        if state.base + phase > target:
             doubts.came_late(state, clock, op, target)
         if target >= clock.now[state.dim]:  # news
             published = state.publication.upto(target)
@@ -462,8 +462,7 @@ class Checker(Monitor):
                 clock.now[time] = target + 1
         if target > state.waited:
             state.waited = target
-        if op in doubts.blocking:
-            doubts.passed(state, clock, op, target)
+        doubts.passed(state, clock, op, target)
 
     def test_failed(self, agent: Agent, op: Op, barrier: MBarrier) -> None:
         """Takes over nothing."""

@@ -60,11 +60,9 @@ class Doubts:
 
     def __init__(self, function: Function) -> None:
         self.found: dict[Key, Doubt] = {}
-        walked = list(function.walk())
-        spinning = spinning_tests(function)
-        self.blocking = {op for op in walked if any(wait.blocking for wait in op.effects().waits)} | spinning
-        """Waits, and tests that are as good as one: a no means nothing but to ask again."""
-        self.asking = {op for op in walked if any(not wait.blocking for wait in op.effects().waits)} - spinning
+        self.asking = {
+            op for op in function.walk() if any(not wait.blocking for wait in op.effects().waits)
+        } - spinning_tests(function)
         """Tests after which the program may go on with a no."""
         self.numbers = {array: number for number, array in enumerate(function.barriers)}
 
@@ -72,17 +70,17 @@ class Doubts:
         """Keeps a doubt, unless one of the same lines is known."""
         self.found.setdefault(doubt.key, doubt)
 
-    # --- waits that may come too late, or earlier than they did ------------------------------------------------------
+    # --- waits, and tests that said yes, that may come too late, or earlier than they did ----------------------------
 
     def passed(self, barrier: BarrierClock, clock: AgentClock, op: Op, phase: int) -> None:
-        """A wait for `phase` is over: the next phase should not complete before it."""
+        """A wait for `phase` is over: the next phase should not complete before it, or a test says no."""
         signal = clock.now[clock.layout.time + clock.dim] + 1
         barrier.passes[clock.dim, phase] = Pass(op, clock.now[clock.dim], signal)
 
     def came_late(self, barrier: BarrierClock, clock: AgentClock, op: Op, phase: int) -> None:
         """A wait that is sure of `phase` alone passed at the end of a later one: it may pass before the next one ends."""
         self.unknown(barrier, clock, phase + 1, (
-            f"here the wait of {op.loc.short} comes before phase {phase + 1} of {barrier.title} is complete"
+            f"here {op.loc.short} comes before phase {phase + 1} of {barrier.title} is complete"
         ), op)
 
     def comes_after(self, barrier: BarrierClock, clock: AgentClock, phase: int) -> None:
