@@ -71,9 +71,12 @@ def require_reach(ctx: Builder, what: str, region: TensorView) -> None:
     start = int(constant_of(region.offsets[-2]) or 0)
     shown = f"rows {start} to {start + rows - 1} of '{region.buffer.name}'"
     quarters = LANES // LANES_PER_WARP
-    first, needed = (0, quarters) if height < LANES else (start // LANES_PER_WARP, -(-rows // LANES_PER_WARP))
-    if needed == 3 or (rows % LANES_PER_WARP and height >= LANES):
-        ctx.fail(f"{what}: {shown}", "take 32, 64 or 128 rows of an accumulator of 128, or all of one of 64")
+    if height < LANES:  # lanes of all four warps
+        first, needed = 0, quarters
+    else:
+        first, needed = start // LANES_PER_WARP % quarters, min(quarters, -(-rows // LANES_PER_WARP))
+    if needed == 3 or (height >= LANES and (rows % LANES if rows > LANES else rows % LANES_PER_WARP)):
+        ctx.fail(f"{what}: {shown}", "take 32, 64 or a multiple of 128 rows, or all of a buffer of 64")
     whole = agent.warps % needed == 0 and (agent.warps == needed or needed == quarters)
     if not whole or agent.first % quarters != first or agent.warps & (agent.warps - 1):
         where = "this role" if agent.is_role else "this kernel"
