@@ -12,9 +12,11 @@ from __future__ import annotations
 import ctypes
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 import host_build
@@ -32,6 +34,7 @@ from phalanx.layouts.shared import SWIZZLE_MASKS
 
 __all__ = ["COMPILER", "MISSING", "HostFailure", "launch", "module_for", "run_on_host", "type_of"]
 
+FP4 = np.dtype(ml_dtypes.float4_e2m1fn)
 HOST_FUNCTIONS = {
     # Launches run one after the other here.
     "griddepcontrol_wait": "static inline void griddepcontrol_wait() {}",
@@ -143,6 +146,7 @@ def host_function(name: str) -> str | None:
     """The host version of a device function."""
     import host_cluster  # noqa: F401  they bring their own
     import host_mma  # noqa: F401
+    import host_small_floats  # noqa: F401
     import host_tma  # noqa: F401
 
     return HOST_FUNCTIONS.get(name) or next(filter(None, (make(name) for make in FAMILIES)), None)
@@ -157,7 +161,8 @@ def type_of(value: Any) -> ArrayType | ScalarType:
     if isinstance(value, np.ndarray):
         item = value.dtype.itemsize
         unit = value.strides[-1] == item if value.ndim else True
-        aligned = value.ctypes.data % 16 == 0 and all(stride % 16 == 0 for stride in value.strides[:-1])
+        step = 32 if value.dtype == FP4 else 16
+        aligned = value.ctypes.data % 16 == 0 and all(stride % step == 0 for stride in value.strides[:-1])
         return ArrayType(value.ndim, FROM_NUMPY[value.dtype], unit, aligned)
     return ScalarType(i32 if isinstance(value, int) else f32)
 
@@ -176,15 +181,36 @@ def run_on_host(kernel: Kernel, grid: Any, *args: Any, arch: str = "sm_90a", see
 
 def launch(module: Module, grid: Any, args: list[Any], seed: int) -> None:
     """Runs the text of a module in place on NumPy arrays."""
-    if RUNNER:
-        from host_program import run_program
+    with in_bytes(args) as bare:
+        if RUNNER:
+            from host_program import run_program
 
-        [story] = run_program([module], [(grid, args, seed)])
-    else:
-        functions = (ctypes.c_void_p * 1).in_dll(host_build.library(host_source(module)), "px_kernels")
-        story = called(functions[0], module, grid, args, seed)
+            [story] = run_program([module], [(grid, bare, seed)])
+        else:
+            functions = (ctypes.c_void_p * 1).in_dll(host_build.library(host_source(module)), "px_kernels")
+            story = called(functions[0], module, grid, bare, seed)
     if story is not None:
         raise HostFailure(story)
+
+
+@contextmanager
+def in_bytes(args: list[Any]) -> Iterator[list[Any]]:
+    """The arguments as a GPU gets them: 4-bit elements, which have a byte each here, two to a byte, the first one lower."""
+    bare, whole = list(args), []
+    for n, value in enumerate(args):
+        if isinstance(value, np.ndarray) and value.dtype == FP4:
+            codes = value.view(np.uint8)
+            size = value.nbytes // 2
+            room = np.zeros(size + 16, np.uint8)
+            start = -room.ctypes.data % 16
+            made = room[start : start + size].reshape(*value.shape[:-1], value.shape[-1] // 2)
+            made[...] = codes[..., 0::2] & 15 | codes[..., 1::2] << 4
+            bare[n] = made
+            whole.append((value, made))
+    yield bare
+    for value, made in whole:
+        codes = value.view(np.uint8)
+        codes[..., 0::2], codes[..., 1::2] = made & 15, made >> 4
 
 
 class Launch(ctypes.Structure):

@@ -9,8 +9,12 @@ from phalanx.errors import Error
 from phalanx.ir.types import (
     DType,
     bf16,
+    f4e2m1,
+    f6e2m3,
+    f6e3m2,
     f8e4m3,
     f8e5m2,
+    f8e8m0,
     f16,
     f32,
     f64,
@@ -95,6 +99,7 @@ if TYPE_CHECKING:
     from phalanx.runtime.checking import check
     from phalanx.runtime.compiled import Compiled
     from phalanx.runtime.device.devices import device
+    from phalanx.runtime.device.packed import packed
     from phalanx.runtime.exploring import explore
     from phalanx.runtime.launch.dispatch import compile
     from phalanx.runtime.launch.specialise import spec
@@ -107,6 +112,7 @@ _LAZY = {
     "device": "phalanx.runtime.device.devices",
     "explore": "phalanx.runtime.exploring",
     "kernels": "phalanx.kernels",
+    "packed": "phalanx.runtime.device.packed",
     "spec": "phalanx.runtime.launch.specialise",
     "tune": "phalanx.runtime.tuning",
 }
@@ -144,12 +150,11 @@ __version__ = "0.1.0"
 __all__ = [
     "Compiled", "DType", "Error", "abs", "all", "any", "arange", "argmax", "argmin", "assume", "atomic_add",
     "atomic_cas", "atomic_exch", "atomic_max", "atomic_min", "auto", "barrier", "bf16", "bitcast", "block_id", "bool",
-    "cdiv", "ceil", "check", "clc", "cluster", "compile", "cos", "cumsum", "device", "device_assert", "dot", "empty", "erf",
-    "example", "exp", "exp2", "explore", "f16", "f32", "f64", "f8e4m3", "f8e5m2", "fence", "floor", "fma", "full",
-    "func", "i16", "i32", "i64", "i8", "isnan", "keep", "kernel", "kernels", "launch_dependents", "load", "log", "log2",
-    "max", "maximum", "min", "minimum", "num_blocks", "pipe", "print", "reciprocal", "reduce", "ring", "round", "rsqrt",
-    "scan", "shared", "sigmoid", "sin", "spec", "sqrt", "static_range", "store", "struct", "sum", "sync", "tanh",
-    "tcgen05", "tma", "tmem",
-    "topk", "trunc", "tune", "u16", "u32", "u64", "u8", "unroll", "wait_prior", "warps", "wgmma", "wgmma_commit",
-    "wgmma_wait", "where", "zeros",
+    "cdiv", "ceil", "check", "clc", "cluster", "compile", "cos", "cumsum", "device", "device_assert", "dot", "empty",
+    "erf", "example", "exp", "exp2", "explore", "f16", "f32", "f4e2m1", "f64", "f6e2m3", "f6e3m2", "f8e4m3", "f8e5m2",
+    "f8e8m0", "fence", "floor", "fma", "full", "func", "i16", "i32", "i64", "i8", "isnan", "keep", "kernel", "kernels",
+    "launch_dependents", "load", "log", "log2", "max", "maximum", "min", "minimum", "num_blocks", "packed", "pipe",
+    "print", "reciprocal", "reduce", "ring", "round", "rsqrt", "scan", "shared", "sigmoid", "sin", "spec", "sqrt",
+    "static_range", "store", "struct", "sum", "sync", "tanh", "tcgen05", "tma", "tmem", "topk", "trunc", "tune", "u16",
+    "u32", "u64", "u8", "unroll", "wait_prior", "warps", "wgmma", "wgmma_commit", "wgmma_wait", "where", "zeros",
 ]

@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 import host_build
 from host_build import RUNNER, HostFailure
-from host_cuda import called, host_source
+from host_cuda import called, host_source, in_bytes
 from host_program import run_program
 from phalanx.cuda.module import Module
 
@@ -83,6 +84,12 @@ def _run(
 
 
 def _stories(cases: list[HostCase], sanitize: bool, compiler: str | None) -> list[str | None]:
+    with ExitStack() as stack:
+        bare = [stack.enter_context(in_bytes(case.args)) for case in cases]
+        return _told([replace(case, args=args) for case, args in zip(cases, bare, strict=True)], sanitize, compiler)
+
+
+def _told(cases: list[HostCase], sanitize: bool, compiler: str | None) -> list[str | None]:
     modules = [case.module for case in cases]
     if sanitize or RUNNER or compiler is not None:
         runs = [(case.grid, case.args, case.seed) for case in cases]

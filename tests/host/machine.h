@@ -23,6 +23,10 @@ static inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) {
 typedef unsigned short px_f16;
 typedef unsigned short px_bf16;
 typedef unsigned char px_f8e4m3;
+typedef unsigned char px_f8e8m0;
+typedef unsigned char px_f6e2m3;
+typedef unsigned char px_f6e3m2;
+typedef unsigned char px_f4e2m1;
 typedef unsigned char px_f8e5m2;
 
 // ---------------------------------------------------------------------- threads

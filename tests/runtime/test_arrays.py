@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import phalanx as px
 from phalanx.errors import Error
 from phalanx.runtime.device import arrays
 from phalanx.runtime.device import driver as cuda
@@ -22,6 +23,7 @@ from phalanx.runtime.device.arrays import (
     dense_strides,
     describe,
     numpy_dtype,
+    put_back,
     scalar_dtype,
     to_host,
 )
@@ -39,7 +41,7 @@ def test_numpy_array_and_views() -> None:
 @pytest.mark.parametrize("name", sorted(DTYPE_NAMES))
 def test_every_dtype_has_a_name_and_a_size(name: str) -> None:
     dtype = np.dtype(getattr(ml_dtypes, name, name))
-    info = describe(np.zeros(3, dtype))
+    info = describe(np.zeros(4, dtype))
     assert info is not None
     assert info.dtype_name == DTYPE_NAMES[name]
     assert ITEM_BYTES[info.dtype_name] == dtype.itemsize
@@ -250,3 +252,95 @@ def test_numpy_to_host_is_itself() -> None:
 def test_no_framework_is_imported() -> None:
     assert arrays.describe(np.zeros(1)) is not None
     assert "cupy" not in sys.modules
+
+
+FP4 = ml_dtypes.float4_e2m1fn
+
+
+def test_elements_that_share_bytes() -> None:
+    """Shapes and strides count elements; what a GPU gets counts bytes."""
+    codes = np.zeros((4, 32), np.uint8)
+    info = describe(px.packed(codes, px.f4e2m1))
+    assert info == ArrayInfo("host", -1, codes.ctypes.data, (4, 64), (64, 1), "f4e2m1")
+    assert info.in_bytes == ArrayInfo("host", -1, codes.ctypes.data, (4, 32), (32, 1), "u8")
+    assert info.aligned16 and info.whole_rows and not describe(px.packed(codes[:, :24], px.f4e2m1)).whole_rows  # type: ignore[union-attr]
+    assert not describe(px.packed(np.zeros((4, 24), np.uint8), px.f4e2m1)).aligned16  # type: ignore[union-attr]
+    plain = np.zeros((4, 64), FP4)
+    assert describe(plain) == ArrayInfo("host", -1, plain.ctypes.data, (4, 64), (64, 1), "f4e2m1")
+
+
+def test_torch_has_two_to_an_element(torch: Any) -> None:
+    torch.float4_e2m1fn_x2 = type(torch.float32)("float4_e2m1fn_x2")
+    x = torch.Tensor(0x1000, (4, 32), (32, 1), "float4_e2m1fn_x2", device=1)
+    assert describe(x) == ArrayInfo("cuda", 1, 0x1000, (4, 64), (64, 1), "f4e2m1")
+    scales = torch.Tensor(0x1000, (4, 32), (32, 1), "float8_e8m0fnu", device=1)
+    assert describe(scales) == ArrayInfo("cuda", 1, 0x1000, (4, 32), (32, 1), "f8e8m0")
+    bytes_ = torch.Tensor(0x1000, (4, 32), (32, 1), "uint8", device=1)
+    assert describe(px.packed(bytes_, px.f4e2m1)) == describe(x)
+    torch.streams[1] = 9
+    assert current_stream(px.packed(bytes_, px.f4e2m1)) == 9
+    with pytest.raises(Error, match="have a stride of 4 where neighbours share a byte"):
+        describe(torch.Tensor(0x1000, (4, 32), (1, 4), "float4_e2m1fn_x2", device=1))
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (np.zeros((4, 7), FP4), r"shape \(4, 7\) and strides \(7, 1\) does not consist of whole bytes"),
+        (np.zeros((), FP4), "does not consist of whole bytes"),
+        (np.zeros((4, 8), FP4).T, "does not consist of whole bytes"),
+        (np.zeros((4, 9), FP4)[:, :8], "rows of an array of f4e2m1 are 9 elements apart"),
+        (px.packed(np.zeros((4, 8), np.int16), px.f4e2m1), "px.packed of an array of i16"),
+        (px.packed(3, px.f4e2m1), "px.packed of a value of type int"),
+        (px.packed(np.zeros((4, 8), np.uint8).T, px.f4e2m1), "have a stride of 8 where neighbours share a byte"),
+    ],
+)
+def test_arrays_of_no_whole_bytes(array: Any, message: str) -> None:
+    with pytest.raises(Error, match=message):
+        describe(array)
+
+
+@pytest.mark.parametrize("dtype", [px.u8, px.f8e8m0, px.f6e2m3, "f4e2m1"])
+def test_only_some_types_are_packed(dtype: Any) -> None:
+    with pytest.raises(Error, match="px.packed of") as error:
+        px.packed(np.zeros(8, np.uint8), dtype)
+    assert "px.f4e2m1" in (error.value.remedy or "")
+
+
+def test_bytes_become_elements_and_bytes_again() -> None:
+    every = np.arange(256, dtype=np.uint8).reshape(4, 64)
+    elements = to_host(px.packed(every, px.f4e2m1))
+    assert elements.shape == (4, 128) and elements.dtype == FP4
+    assert np.array_equal(elements.view(np.uint8)[..., 0::2], every & 15)
+    assert np.array_equal(elements.view(np.uint8)[..., 1::2], every >> 4)
+    again = np.zeros_like(every)
+    put_back(px.packed(again, px.f4e2m1), elements)
+    assert np.array_equal(again, every)
+
+
+class Capsuled:
+    """An array that is known through DLPack alone."""
+
+    def __init__(self, fields: Any) -> None:
+        self.fields = fields
+
+    def __dlpack__(self) -> Any:
+        return self.fields
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 2, 0
+
+
+@pytest.mark.parametrize(("lanes", "shape"), [(1, (4, 64)), (2, (4, 32))])
+def test_dlpack_has_four_bits(monkeypatch: pytest.MonkeyPatch, lanes: int, shape: tuple[int, ...]) -> None:
+    tensor = arrays.dlpack.Tensor(0x1000, 2, 3, 17, 4, lanes, shape, None)
+    monkeypatch.setattr(arrays.dlpack, "read", lambda x: tensor)
+    assert describe(Capsuled(None)) == ArrayInfo("cuda", 3, 0x1000, (4, 64), (64, 1), "f4e2m1")
+
+
+@pytest.mark.parametrize(("code", "bits", "lanes"), [(15, 6, 1), (17, 4, 3), (14, 8, 2)])
+def test_dlpack_types_that_no_kernel_takes(monkeypatch: pytest.MonkeyPatch, code: int, bits: int, lanes: int) -> None:
+    tensor = arrays.dlpack.Tensor(0x1000, 2, 3, code, bits, lanes, (4, 64), None)
+    monkeypatch.setattr(arrays.dlpack, "read", lambda x: tensor)
+    with pytest.raises(Error, match=f"DLPack code {code}, {bits} bits, {lanes} lanes"):
+        describe(Capsuled(None))

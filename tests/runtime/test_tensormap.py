@@ -118,9 +118,10 @@ def test_cache_encodes_once_per_address_and_geometry(library: Any, driver: Drive
 def test_data_types_are_the_header_s() -> None:
     bindings = pytest.importorskip("cuda.bindings.driver").CUtensorMapDataType
     names = {
-        "u8": "UINT8", "i8": "UINT8", "bool": "UINT8", "f8e4m3": "UINT8", "f8e5m2": "UINT8", "u16": "UINT16",
-        "i16": "UINT16", "u32": "UINT32", "i32": "INT32", "u64": "UINT64", "i64": "INT64", "f16": "FLOAT16",
-        "f32": "FLOAT32", "f64": "FLOAT64", "bf16": "BFLOAT16",
+        "u8": "UINT8", "i8": "UINT8", "bool": "UINT8", "f8e4m3": "UINT8", "f8e5m2": "UINT8", "f8e8m0": "UINT8",
+        "f6e2m3": "UINT8", "f6e3m2": "UINT8", "u16": "UINT16", "i16": "UINT16", "u32": "UINT32", "i32": "INT32",
+        "u64": "UINT64", "i64": "INT64", "f16": "FLOAT16", "f32": "FLOAT32", "f64": "FLOAT64", "bf16":
+        "BFLOAT16",
     }  # fmt: skip
     assert {
         k: int(getattr(bindings, "CU_TENSOR_MAP_DATA_TYPE_" + v)) for k, v in names.items()

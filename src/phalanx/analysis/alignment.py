@@ -9,4 +9,4 @@ from phalanx.ir.views import GlobalView
 def breaks_alignment(view: GlobalView) -> bool:
     """Whether the array or the region's width is what the copy engine refuses, wherever the region begins."""
     kind = view.array_type
-    return not kind.unit_inner or not kind.aligned or bool(view.extents[-1] * view.dtype.itemsize % COPY_CHUNK)
+    return not kind.unit_inner or not kind.aligned or bool(view.dtype.nbytes(view.extents[-1]) % COPY_CHUNK)

@@ -107,6 +107,24 @@ def mapped(item: Any, change: Callable[[Any], Any]) -> Any:
     return change(item)
 
 
+def mapped_holders(thing: Item, change: Callable[[Any], Any]) -> Item:
+    """An instruction with `change` applied to every holder that its fields hold: views, barriers."""
+    changes = {}
+    for name in changeable_fields(type(thing)):
+        item = getattr(thing, name)
+        new = _with_holders(item, change)
+        if new is not item:
+            changes[name] = new
+    return dataclasses.replace(thing, **changes) if changes else thing  # type: ignore[type-var]
+
+
+def _with_holders(item: Any, change: Callable[[Any], Any]) -> Any:
+    if isinstance(item, tuple):
+        parts = tuple(_with_holders(part, change) for part in item)
+        return item if all(a is b for a, b in zip(parts, item, strict=True)) else parts
+    return change(item) if isinstance(item, Holder) else item
+
+
 def mapped_fields(thing: Item, change: Callable[[Any], Any]) -> Item:
     """An instruction or a holder with `change` applied to every value and all storage that its fields hold."""
     changes = {}

@@ -28,12 +28,28 @@ class DType:
 
     @property
     def itemsize(self) -> int:
-        """Its size in bytes."""
-        return self.bits // 8
+        """The bytes of one element that stands alone, in a register or a NumPy array: at least one.
+
+        What a region of memory takes is `nbytes(count)`: there 4-bit elements lie two to a byte.
+        """
+        return max(1, self.bits // 8)
+
+    @property
+    def per_byte(self) -> int:
+        """How many elements share a byte of memory: 2 for 4 bits; 6 bits take a whole one, as wider types do or more."""
+        return 2 if self.bits == 4 else 1
+
+    def nbytes(self, count: int) -> int:
+        """The bytes that so many elements in a row take in memory."""
+        return -(-count * self.itemsize // self.per_byte)
+
+    def elements(self, nbytes: int) -> int:
+        """How many elements so many bytes of memory hold; `nbytes` are whole elements."""
+        return nbytes * self.per_byte // self.itemsize
 
     @property
     def is_float(self) -> bool:
-        """Whether it is a floating-point type, the 8-bit ones included."""
+        """Whether it is a floating-point type, those of 8 bits and less included."""
         return self.kind == "float"
 
     @property
@@ -42,12 +58,14 @@ class DType:
         return self.kind in ("int", "uint")
 
     @property
-    def is_fp8(self) -> bool:
-        """Whether it is a floating-point type of 8 bits."""
-        return self.kind == "float" and self.bits == 8
+    def is_storage(self) -> bool:
+        """Whether it is a float of at most 8 bits: those are kept and converted, never computed with."""
+        return self.kind == "float" and self.bits <= 8
 
     def __call__(self, value: float) -> float | int | bool:
         """A number rounded or wrapped to this type, on the host as in kernels: ``px.u32(-1)``, ``px.bf16(0.1)``."""
+        if self.is_storage:
+            return rounded(np.asarray(value), self).astype(_HOST[self.kind]).item()
         return np.asarray(value).astype(self.numpy).astype(_HOST[self.kind]).item()
 
     def __repr__(self) -> str:
@@ -62,6 +80,11 @@ f16 = DType("f16", "float", 16)
 bf16 = DType("bf16", "float", 16)
 f8e4m3 = DType("f8e4m3", "float", 8)
 f8e5m2 = DType("f8e5m2", "float", 8)
+f8e8m0 = DType("f8e8m0", "float", 8)
+"""A power of two from 2**-127 to 2**127, or NaN: the scale of a block. It has no sign and no zero."""
+f6e2m3 = DType("f6e2m3", "float", 6)
+f6e3m2 = DType("f6e3m2", "float", 6)
+f4e2m1 = DType("f4e2m1", "float", 4)
 i64 = DType("i64", "int", 64)
 i32 = DType("i32", "int", 32)
 i16 = DType("i16", "int", 16)
@@ -72,7 +95,10 @@ u16 = DType("u16", "uint", 16)
 u8 = DType("u8", "uint", 8)
 bool_ = DType("bool", "bool", 8)
 
-DTYPES = {t.name: t for t in (f64, f32, f16, bf16, f8e4m3, f8e5m2, i64, i32, i16, i8, u64, u32, u16, u8, bool_)}
+_ALL = (
+    f64, f32, f16, bf16, f8e4m3, f8e5m2, f8e8m0, f6e2m3, f6e3m2, f4e2m1, i64, i32, i16, i8, u64, u32, u16, u8, bool_,
+)
+DTYPES = {t.name: t for t in _ALL}
 
 _NUMPY: dict[str, Any] = {
     "f64": np.float64,
@@ -81,6 +107,10 @@ _NUMPY: dict[str, Any] = {
     "bf16": ml_dtypes.bfloat16,
     "f8e4m3": ml_dtypes.float8_e4m3fn,
     "f8e5m2": ml_dtypes.float8_e5m2,
+    "f8e8m0": ml_dtypes.float8_e8m0fnu,
+    "f6e2m3": ml_dtypes.float6_e2m3fn,
+    "f6e3m2": ml_dtypes.float6_e3m2fn,
+    "f4e2m1": ml_dtypes.float4_e2m1fn,
     "i64": np.int64,
     "i32": np.int32,
     "i16": np.int16,
@@ -92,6 +122,36 @@ _NUMPY: dict[str, Any] = {
     "bool": np.bool_,
 }
 FROM_NUMPY = {dtype.numpy: dtype for dtype in DTYPES.values()}
+
+LARGEST = {"f8e4m3": 448.0, "f8e5m2": 57344.0, "f6e2m3": 7.5, "f6e3m2": 28.0, "f4e2m1": 6.0}
+"""The largest number of each small float that has a sign: conversions end there instead of at infinity."""
+
+
+def rounded(x: np.ndarray, dtype: DType) -> np.ndarray:
+    """Floats as elements of a small type (`DType.is_storage`), by the rules of the hardware's `cvt`: what all floors mean.
+
+    To the nearest, ties to even, and saturating (`cvt.rn.satfinite`). NaN stays NaN; types of 4 and 6 bits have none:
+    there it becomes their largest number. f8e8m0 drops the sign and rounds up (`cvt.rp.satfinite.ue8m0x2`), so that a
+    number divided by the result is not larger than divided by `x`; 0 becomes 2**-127, the smallest.
+    Example: ``rounded(np.float32([1.3]), f8e8m0)`` is 2.
+    """
+    wide = np.asarray(x)
+    wide = wide.astype(np.float64 if wide.dtype.kind in "iu" or wide.dtype.itemsize > 4 else np.float32)
+    if dtype.name == "f8e8m0":
+        return _powers_of_two(wide).view(dtype.numpy)
+    limit = LARGEST[dtype.name]
+    if dtype.bits < 8:
+        wide = np.where(np.isnan(wide), wide.dtype.type(limit), wide)
+    return np.clip(wide, -limit, limit).astype(dtype.numpy)
+
+
+def _powers_of_two(x: np.ndarray) -> np.ndarray:
+    """The codes of f8e8m0: the exponent of the smallest power of two that is not less than |x|, from 0 (2**-127) to 254."""
+    fraction, exponent = np.frexp(np.abs(x))  # |x| = fraction * 2**exponent, fraction from 1/2 to below 1
+    exponent = np.where(fraction == 0.5, exponent - 1, exponent)
+    codes = np.where(fraction == 0, 0, np.clip(exponent + 127, 0, 254))
+    codes = np.where(np.isinf(x), 254, np.where(np.isnan(x), 255, codes))
+    return codes.astype(np.uint8)
 
 
 @frozen
@@ -142,7 +202,7 @@ class ArrayType:
     def __str__(self) -> str:
         axes = ", ".join(["?"] * self.rank)
         if self.whole:
-            axes += f"*{COPY_CHUNK // self.dtype.itemsize}"
+            axes += f"*{self.dtype.elements(COPY_CHUNK)}"
         facts = ("" if self.unit_inner else " strided") + ("" if self.aligned else " unaligned")
         return f"global {self.dtype.name}[{axes}]{facts}"
 

@@ -20,7 +20,7 @@ from phalanx.ir.ops import cluster, control, gather, mbarrier, memory, tile, tma
 from phalanx.ir.ops.control import Assign, Break, Continue, For, Leave, ReadVar, Role, Roles, Scope, While
 from phalanx.ir.ops.mbarrier import MAX_COUNT, BarrierInit
 from phalanx.ir.spaces import Home, Space
-from phalanx.ir.types import ArrayType, DType, ScalarType, TileType, bool_, i32
+from phalanx.ir.types import ArrayType, DType, ScalarType, TileType, bool_, i32, u8
 from phalanx.ir.values import Const, Label, Param, Value, Var, constant_of
 from phalanx.ir.views import BarrierArray, View, in_shared
 from phalanx.location import Location
@@ -444,6 +444,15 @@ def _same_type(op: tile.CumSum | tile.ConvertLayout | tile.Keep) -> None:
     _need(op.x.type == op.result.type, op, f"{op.x.type} becomes {op.result.type}")
 
 
+def _check_packing(op: tile.Pack | tile.Unpack) -> None:
+    elements, whole = (op.x, op.result) if isinstance(op, tile.Pack) else (op.result, op.x)
+    shape, dtype = list(_shape(whole)), elements.type.dtype
+    _need(whole.type.dtype == u8 and dtype.per_byte > 1, op, f"{op.x.type} becomes {op.result.type}")
+    _need(0 <= op.axis < len(shape), op, f"axis {op.axis} of a tile of {tuple(shape)}")
+    shape[op.axis] *= dtype.per_byte
+    _need(_shape(elements) == tuple(shape), op, f"{op.x.type} becomes {op.result.type}")
+
+
 def _check_cast(op: tile.Cast | tile.Bitcast) -> None:
     _need(_shape(op.x) == _shape(op.result), op, f"{op.x.type} becomes {op.result.type}")
 
@@ -567,6 +576,8 @@ _TYPES: dict[type[Op], Callable[..., None]] = {
     tile.Transpose: _check_transpose,
     tile.ConvertLayout: _same_type,
     tile.Keep: _same_type,
+    tile.Pack: _check_packing,
+    tile.Unpack: _check_packing,
     memory.Load: _check_load,
     memory.Store: _check_written,
     **dict.fromkeys(memory.ATOMICS, _check_written),

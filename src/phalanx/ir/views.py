@@ -48,6 +48,11 @@ class Buffer:
     @property
     def nbytes(self) -> int:
         """The bytes of its elements."""
+        return self.dtype.nbytes(prod(self.shape))
+
+    @property
+    def host_bytes(self) -> int:
+        """The bytes of a NumPy array of its elements: what the simulator keeps it in, where no two share a byte."""
         return prod(self.shape) * self.dtype.itemsize
 
     @property
@@ -118,6 +123,11 @@ class BarrierArray:
         return 8 * self.n
 
     @property
+    def host_bytes(self) -> int:
+        """What the simulator keeps for it: the same."""
+        return self.nbytes
+
+    @property
     def memory(self) -> BarrierArray:
         """Itself: as a region of memory it is whole."""
         return self
@@ -169,7 +179,7 @@ class View(Holder):
     @property
     def nbytes(self) -> int:
         """The bytes of its elements, those outside an array included."""
-        return prod(self.extents) * self.dtype.itemsize
+        return self.dtype.nbytes(prod(self.extents))
 
     @property
     def index_axis(self) -> int | None:
@@ -180,6 +190,10 @@ class View(Holder):
     def run_time_length(self) -> Value | None:
         """How much of the first axis is meant, where only a run knows it."""
         return None
+
+    def in_bytes(self, memory: Any, offsets: tuple[Value, ...], extents: tuple[int, ...]) -> View:
+        """The region as one of `memory`, which has the bytes of its memory."""
+        raise NotImplementedError(f"{type(self).__name__} does not say what its bytes are a box of")
 
     def replaced(self: AnyView, **changes: Any) -> AnyView:
         """The same with some of its fields changed: other offsets, extents or axes, another CTA."""
@@ -242,6 +256,10 @@ class GlobalView(View):
         """The type of the array's elements."""
         return self.array_type.dtype
 
+    def in_bytes(self, memory: Param, offsets: tuple[Value, ...], extents: tuple[int, ...]) -> GlobalView:
+        """The region of an array of bytes."""
+        return self.replaced(array=memory, offsets=offsets, extents=extents)
+
 
 @frozen
 class BufferView(View):
@@ -258,6 +276,13 @@ class BufferView(View):
     kept: tuple[int, ...] = attribute()
     cta: Value | None = operand(default=None)
     length: Value | None = operand(default=None)
+    packed: DType | None = attribute(default=None)
+    """What the bytes are, where a target sees a buffer of a packed type as bytes."""
+
+    @property
+    def element(self) -> DType:
+        """The type of its elements as users declared it, on targets too, where packed memory is a matter of bytes."""
+        return self.dtype if self.packed is None else self.packed
 
     @property
     def space(self) -> Space:
@@ -288,6 +313,10 @@ class BufferView(View):
     def dtype(self) -> DType:
         """The type of the buffer's elements."""
         return self.buffer.dtype
+
+    def in_bytes(self, memory: Buffer, offsets: tuple[Value, ...], extents: tuple[int, ...]) -> BufferView:
+        """The region of a buffer of bytes, which remembers what they are."""
+        return self.replaced(buffer=memory, offsets=offsets, extents=extents, packed=self.dtype)
 
 
 @frozen

@@ -17,10 +17,10 @@ from phalanx.ir.archs import COPY_CHUNK
 from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.matrices import empty, info_of, refused, require_config, result_info
 from phalanx.machines.h200 import H200
-from phalanx.runtime.device.arrays import ITEM_BYTES, ArgumentKind, ArrayInfo, describe, kind_of
+from phalanx.runtime.device.arrays import ITEM_BYTES, PER_BYTE, ArgumentKind, ArrayInfo, describe, kind_of
 from phalanx.runtime.launch.replay import remembered
 
-ELEMENTS = tuple(ITEM_BYTES)
+ELEMENTS = tuple(name for name in ITEM_BYTES if name not in PER_BYTE)
 INDICES = ("i32", "i64")
 SUMMABLE = ("f32", "f16", "bf16", "i32", "u32", "u64")
 SIMULATED_CTAS = 4

@@ -10,7 +10,7 @@ import numpy as np
 
 import phalanx as px
 from phalanx.ir.archs import COPY_CHUNK
-from phalanx.kernels.gather import INDICES, MoveConfig, choose, gather_rows, sms_of
+from phalanx.kernels.gather import ELEMENTS, INDICES, MoveConfig, choose, gather_rows, sms_of
 from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.matrices import info_of, refused, result_info
 from phalanx.machines.h200 import H200
@@ -85,7 +85,7 @@ def kv_compact(cache: Any, keep: Any, *, pages: Any = None, inplace: bool = Fals
     sequences. A token that a sequence does not have, -1 for instance, gives zeros. sm_90 and up, or the simulator.
     Example: ``kv_compact(cache, keep, inplace=True)``.
     """
-    info = (result_info if inplace else info_of)("cache", cache, tuple(ITEM_BYTES))
+    info = (result_info if inplace else info_of)("cache", cache, ELEMENTS)
     names = info_of("keep", keep, INDICES)
     if pages is None and len(names.shape) == 1:
         return kv_compact(cache[None], keep[None], inplace=inplace)[0]

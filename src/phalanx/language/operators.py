@@ -12,7 +12,7 @@ bool, other        the other                       bool + i8: i8; bool + f16: f1
 same signedness    the wider                       i8 + i32: i32; u16 + u64: u64
 signed, unsigned   the signed one if it is wider,  i32 + u16: i32; i8 + u8: i16; i32 + u32: i64; i64 + u64: i64
                    else the next wider signed
-fp8, anything      an error                        convert first: x.to(px.f32)
+8 bits or less     an error                        convert first: x.to(px.f32)
 =================  ==============================  =========================================================
 
 A bare Python number takes the type of the other side; a float next to an integer or bool makes f32, an integer that
@@ -38,13 +38,13 @@ _FLOAT_RANK = {"f64": 3, "f32": 2, "f16": 1, "bf16": 1}
 
 
 def promote(a: DType, b: DType) -> DType | None:
-    """The element type of an operation on `a` and `b`; None where there is none (fp8 needs an explicit `.to`).
+    """The element type of an operation on `a` and `b`; None where there is none (small floats need an explicit `.to`).
 
     The table is in this module's docstring.
     """
     if a == b:
-        return None if a.is_fp8 else a
-    if a.is_fp8 or b.is_fp8:
+        return None if a.is_storage else a
+    if a.is_storage or b.is_storage:
         return None
     if a.is_float and b.is_float:
         if _FLOAT_RANK[a.name] == _FLOAT_RANK[b.name]:
@@ -153,11 +153,8 @@ def fitted(ctx: Builder, value: int | float | bool, dtype: DType) -> int | float
     return folded(value, dtype)
 
 
-_FP8_MAX = {"f8e4m3": 448.0, "f8e5m2": 57344.0}
-
-
 def folded(value: int | float | bool, dtype: DType) -> int | float | bool:
-    """A constant converted as the hardware does: fp8 saturates, floats truncate and saturate, integers wrap."""
+    """A constant converted as the hardware does: small floats saturate, floats truncate and saturate, integers wrap."""
     if dtype == bool_:
         return bool(value)
     if dtype.is_float:
@@ -165,8 +162,7 @@ def folded(value: int | float | bool, dtype: DType) -> int | float | bool:
             number = float(value)
         except OverflowError:
             number = math.copysign(math.inf, value)
-        limit = _FP8_MAX.get(dtype.name)
-        return number if limit is None or math.isnan(number) else max(-limit, min(limit, number))
+        return dtype(number) if dtype.is_storage else number
     low, high = integer_limits(dtype)
     if isinstance(value, float):
         if math.isnan(value):
@@ -188,7 +184,7 @@ def unify(ctx: Builder, what: str, a: Numeric, b: Numeric, *, floating: bool = F
     if target is None:
         ctx.fail(
             f"{what} is not defined on {da} and {db}",
-            "convert fp8 operands first, e.g. x.to(px.f32)",
+            "convert operands of 8 bits and less first, e.g. x.to(px.f32)",
         )
     if floating and not target.is_float:
         target = f32
@@ -197,7 +193,7 @@ def unify(ctx: Builder, what: str, a: Numeric, b: Numeric, *, floating: bool = F
 
 def adapted(number: int | float | bool, weak: DType, strong: DType) -> DType | None:
     """The element type of an operation on a bare number (which alone would be `weak`) and a value of type `strong`."""
-    if strong.is_fp8:
+    if strong.is_storage:
         return None
     if strong.is_float:
         return strong
@@ -396,11 +392,11 @@ def unary(ctx: Builder, fn: str, x: object) -> Numeric:
             x = compare(ctx, "eq", x, 0)
             return x
     elif fn in ("neg", "abs"):
-        if dtype.is_fp8:
+        if dtype.is_storage:
             ctx.fail(f"{name} is not defined on {dtype}", "convert it first, e.g. x.to(px.f32)")
         if dtype == bool_:
             x, dtype = cast(ctx, x, i32), i32
-    elif not dtype.is_float or dtype.is_fp8:
+    elif not dtype.is_float or dtype.is_storage:
         ctx.fail(f"{name} needs a float, not {dtype}", "convert it first: x.to(px.f32)")
     result = Value(make_type(shape_of(x), dtype_of(x), is_tile(x)))
     ctx.emit(Unary(fn, x, result, loc=ctx.loc))
@@ -419,7 +415,7 @@ def fused(ctx: Builder, a: object, b: object, c: object) -> Value:
     dtype: DType | None = dtype_of(strong[0])
     for x in strong[1:]:
         dtype = None if dtype is None else promote(dtype, dtype_of(x))
-    if dtype is None or not dtype.is_float or dtype.is_fp8:
+    if dtype is None or not dtype.is_float or dtype.is_storage:
         ctx.fail(
             f"px.fma needs floats, not {', '.join(str(dtype_of(x)) for x in strong)}",
             "convert them first: x.to(px.f32); a * b + c of integers is exact anyway",

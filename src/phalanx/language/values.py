@@ -214,8 +214,34 @@ class RunTimeRegion(KernelObject):
         return values_in(self.view)
 
 
+def check_whole_bytes(ctx: Builder, view: View) -> View:
+    """Refuses a region of packed memory that begins or ends within a byte, as far as that is known by now."""
+    share, last = view.dtype.per_byte, len(view.extents) - 1
+    if share == 1:
+        return view
+    name, start = view.memory.name, constant_of(view.offsets[last]) if last >= 0 else None
+    if last not in view.kept:
+        ctx.fail(
+            f"an element of '{name}' has no place of its own: {share} of {view.dtype} share a byte",
+            f"take {share} neighbours from an even place on, such as {name}[..., i:i+{share}] with i even, and load them",
+        )
+    if view.index_axis == last:
+        ctx.fail(
+            f"'{name}' is indexed by a tile along its last axis, where {share} elements of {view.dtype} share a byte",
+            "index another axis by the tile, and take a slice of the last one",
+        )
+    if view.extents[last] % share or (start is not None and int(start) % share):
+        where = f"{view.extents[last]} elements" if start is None else f"{start}:{int(start) + view.extents[last]}"
+        ctx.fail(
+            f"{where} along the last axis of '{name}' are not whole bytes: {share} of {view.dtype} share one",
+            f"begin at a multiple of {share}, and take a multiple of {share} elements",
+        )
+    return view
+
+
 def load_view(ctx: Builder, view: View, fill: Numeric, once: bool = False) -> Value:
     """A region of memory in registers: a tile, or a scalar where the region is one element."""
+    check_whole_bytes(ctx, view)
     shape = view.shape
     result = Value(TileType(shape, view.dtype) if shape else ScalarType(view.dtype))
     ctx.emit(Load(view, cast(ctx, fill, view.dtype), result, once, loc=ctx.loc))

@@ -344,6 +344,33 @@ class RegisterLayout:
         perm = tuple(perm)
         return RegisterLayout(self.linear.transpose(perm), tuple(self.shape[p] for p in perm), self.warps)
 
+    def subdivide(self, dim: int, parts: int) -> RegisterLayout:
+        """The layout in which each element became `parts` neighbours along `dim`, in neighbouring slots of its thread.
+
+        `parts` is a power of two. Slot `s` here is slots `parts * s` to `parts * s + parts - 1` there.
+        """
+        dim, count = normalise_axis(dim, self.rank), parts.bit_length() - 1
+        bases = {
+            name: [(*image[:dim], image[dim] * parts, *image[dim + 1 :]) for image in self.linear.basis(name)]
+            for name in INPUTS
+        }
+        bases["register"] = [*(unit(self.rank, dim, 1 << bit) for bit in range(count)), *bases["register"]]
+        shape = (*self.shape[:dim], self.shape[dim] * parts, *self.shape[dim + 1 :])
+        return RegisterLayout(LinearLayout.make(bases, padded(shape)), shape, self.warps)
+
+    def join(self, dim: int, parts: int) -> RegisterLayout:
+        """The inverse of `subdivide`; ValueError if neighbours are not in neighbouring slots of a thread."""
+        dim, count = normalise_axis(dim, self.rank), parts.bit_length() - 1
+        if self.vector_width(dim, parts) != parts:
+            raise ValueError(f"neighbours along dimension {dim} are not in neighbouring registers, {parts} at a time")
+        bases = {
+            name: [(*image[:dim], image[dim] // parts, *image[dim + 1 :]) for image in self.linear.basis(name)]
+            for name in INPUTS
+        }
+        bases["register"] = bases["register"][count:]
+        shape = (*self.shape[:dim], self.shape[dim] // parts, *self.shape[dim + 1 :])
+        return RegisterLayout(LinearLayout.make(bases, padded(shape)), shape, self.warps)
+
     def expand(self, dim: int) -> RegisterLayout:
         """Insert a dimension of extent 1; slots stay."""
         dim = normalise_axis(dim, self.rank + 1)

@@ -54,7 +54,7 @@ def _at_most(function: Function) -> int:
     """A bound that needs no layouts: rows padded as far as they ever are, and a scratch of the largest tile each."""
     buffers = 0
     for buffer in function.shared_buffers:
-        row = (buffer.shape[-1] if buffer.shape else 1) * buffer.dtype.itemsize
+        row = buffer.dtype.nbytes(buffer.shape[-1] if buffer.shape else 1)
         rows = prod(buffer.shape[:-1])
         buffers += rows * -(-row // WIDEST_ROW) * WIDEST_ROW + 1024
     largest = max(

@@ -104,7 +104,7 @@ class SharedShadow:
         if cells is None:
             start = self.cta.cluster.machine.offsets[place.buffer]
             buffer = place.buffer
-            box = self.owner[start : start + buffer.nbytes].reshape(*buffer.shape, buffer.dtype.itemsize)
+            box = self.owner[start : start + buffer.host_bytes].reshape(*buffer.shape, buffer.dtype.itemsize)
             cells = self.regions[key] = self._find(box[place.key])
         return cells
 

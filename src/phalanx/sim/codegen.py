@@ -240,8 +240,8 @@ class Emitter:
 
     def global_(self, view: View) -> str:
         """A box of an argument, whose edges are masked."""
-        index = array_of(view).index
-        call = self.bind("g", lambda agent: global_place(view, agent.cta.cluster.machine.args[index]))
+        index, location = array_of(view).index, self.op.loc  # type: ignore[union-attr]
+        call = self.bind("g", lambda agent: global_place(view, agent.cta.cluster.machine.args[index], location))
         return f"{call}({', '.join(map(self.expr, view.offsets))})"
 
     @staticmethod

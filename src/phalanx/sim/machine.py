@@ -186,7 +186,7 @@ class Cta:
         self.buffers: dict[Buffer, np.ndarray] = {}
         for buffer in function.buffers:
             start = machine.offsets[buffer]
-            flat = self.memory[start : start + buffer.nbytes].view(buffer.dtype.numpy)
+            flat = self.memory[start : start + buffer.host_bytes].view(buffer.dtype.numpy)
             self.buffers[buffer] = flat.reshape(buffer.shape)
         self.barriers: dict[BarrierArray, list[MBarrier]] = {
             array: [MBarrier(array, index, self) for index in range(array.n)] for array in function.barriers
@@ -244,7 +244,8 @@ def layout(function: Function) -> tuple[dict[Buffer | BarrierArray, int], int]:
     declared: list[Buffer | BarrierArray] = [*function.buffers, *function.barriers]
     offsets: dict[Buffer | BarrierArray, int] = {}
     end = 0
-    for piece in pieces(declared, {item: item.nbytes for item in declared}, dict.fromkeys(declared, 1024)):
+    sizes = {item: item.host_bytes for item in declared}
+    for piece in pieces(declared, sizes, dict.fromkeys(declared, 1024)):
         start = -(-end // 1024) * 1024
         end = start + piece.nbytes
         offsets |= {item: start + offset for item, offset in piece.offsets.items()}

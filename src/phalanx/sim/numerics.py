@@ -1,7 +1,7 @@
 """Arithmetic in the precision of the hardware.
 
-f16, bf16 and fp8 are computed in f32 and rounded after each instruction. Integers wrap. Conversions to fp8 and
-from floats to integers saturate, NaN becomes the integer 0. Scalars are Python ints and bools, and NumPy
+f16 and bf16 are computed in f32 and rounded after each instruction. Integers wrap. Conversions to floats of 8 bits
+and less and from floats to integers saturate, NaN becomes the integer 0. Scalars are Python ints and bools, and NumPy
 scalars for floats.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from phalanx.ir.types import DType, f32
+from phalanx.ir.types import DType, f32, rounded
 
 Function = Callable[..., Any]
 
@@ -103,13 +103,13 @@ def compare(fn: str, dtype: DType) -> Function:
 
 
 def cast(source: DType, target: DType) -> Function:
-    """Conversion of tiles and scalars: floats round to nearest even, fp8 saturates, float to integer truncates."""
+    """Conversion of tiles and scalars: floats round to nearest even, to small ones as `rounded` says, to integers they
+    truncate."""
     to = target.numpy
     if source == target:
         return lambda x: x
-    if target.is_fp8:
-        largest = FP8_MAX[target.name]
-        return lambda x: np.clip(np.asarray(x).astype(np.float32), -largest, largest).astype(to)
+    if target.is_storage:
+        return lambda x: rounded(np.asarray(x).astype(np.float32), target)
     if source.is_float and target.is_integer:
         return lambda x: truncate(x, target)
     if target.kind == "bool":
@@ -118,9 +118,6 @@ def cast(source: DType, target: DType) -> Function:
     if is_narrow(target):
         return lambda x: np.asarray(x).astype(np.float32).astype(to)
     return lambda x: np.asarray(x).astype(to)
-
-
-FP8_MAX = {"f8e4m3": np.float32(448), "f8e5m2": np.float32(57344)}
 
 
 def truncate(x: Any, target: DType) -> np.ndarray:

@@ -281,8 +281,31 @@ def transposition(kept: tuple[int, ...]) -> tuple[int, ...] | None:
     return None if ascending == kept else tuple(ascending.index(axis) for axis in kept)
 
 
-def global_place(view: View, array: np.ndarray) -> Callable[..., GlobalPlace | RowsPlace]:
+def global_place(view: View, array: np.ndarray, location: Location) -> Callable[..., GlobalPlace | RowsPlace]:
     """A function from the view's offsets to its place in `array`."""
+    found = _global_place(view, array)
+    if view.dtype.per_byte == 1:
+        return found
+
+    def whole_bytes(*starts: Any) -> GlobalPlace | RowsPlace:
+        check_whole_bytes(view, starts[-1], location)
+        return found(*starts)
+
+    return whole_bytes
+
+
+def check_whole_bytes(view: View, start: int, location: Location) -> None:
+    """Refuses a region that begins within a byte: a GPU has no place for it."""
+    share = view.dtype.per_byte
+    if start % share:
+        raise Error(
+            f"this region of {view.memory.name} begins at place {start} of its last axis, within a byte: "
+            f"{share} elements of {view.dtype} share one",
+            location=location, kind="misaligned", remedy=f"begin at a multiple of {share}",
+        )
+
+
+def _global_place(view: View, array: np.ndarray) -> Callable[..., GlobalPlace | RowsPlace]:
     row_axis = view.index_axis
     window = Window(array_of(view).index, array, view.extents, view.kept, -1 if row_axis is None else row_axis)
     if row_axis is not None:
@@ -314,6 +337,8 @@ def buffer_key(
 ) -> Key:
     """The index of the view's box in its buffer of that shape; an error if it leaves the buffer."""
     key: list[Any] = []
+    if view.dtype.per_byte > 1:
+        check_whole_bytes(view, starts[-1], location)
     for axis, (start, extent, size) in enumerate(zip(starts, view.extents, shape)):
         if length is not None and axis == view.kept[0]:
             if length < 0:
@@ -391,11 +416,11 @@ def misaligned(view: GlobalView, array: np.ndarray) -> str | None:
     if address % COPY_CHUNK:
         return f"{view.array.name} begins at an address that is {address % COPY_CHUNK} bytes past a multiple of {COPY_CHUNK}"
     for axis in range(array.ndim - 1):
-        stride = array.strides[axis] if array.shape[axis] > 1 else 0
+        stride = array.strides[axis] // view.dtype.per_byte if array.shape[axis] > 1 else 0
         if stride % COPY_CHUNK or not 0 <= stride < MAX_STRIDE:
             why = f"no multiple of {COPY_CHUNK}" if stride % COPY_CHUNK else "backwards" if stride < 0 else "2**40 or more"
             return f"axis {axis} of {view.array.name} has a stride of {stride} bytes, {why}"
-    inner = view.extents[-1] * item
+    inner = view.dtype.nbytes(view.extents[-1])
     if inner % COPY_CHUNK and prod(view.extents) != view.extents[-1]:  # a single row may have any length
         return f"the region of {view.array.name} is {inner} bytes wide, no multiple of {COPY_CHUNK}"
     return None

@@ -90,7 +90,7 @@ class Recorder(Monitor):
             machine, buffer = place.cta.cluster.machine, place.buffer
             marks = np.zeros(machine.local_bytes, np.bool_)
             start = machine.offsets[buffer]
-            box = marks[start : start + buffer.nbytes].reshape(*buffer.shape, buffer.dtype.itemsize)
+            box = marks[start : start + buffer.host_bytes].reshape(*buffer.shape, buffer.dtype.itemsize)
             box[place.key] = True
             mask = self.masks[key] = _bits(marks)
         return mask

@@ -24,7 +24,7 @@ the library; last what the compiler makes of a kernel: one instruction a row, wi
 """
 MEMBERS = (("Barriers", BarrierValue), ("Tiles", TileObject), ("Views", ViewValue), ("Arrays", ArrayObject))
 """What kernels write behind a dot, by the kind of value."""
-OUTSIDE = ("kernel", "func", "struct", "auto", "compile", "spec", "device", "check", "explore", "example", "tune")
+OUTSIDE = ("kernel", "func", "struct", "auto", "compile", "spec", "packed", "device", "check", "explore", "example", "tune")
 
 
 def signature(found: inspect.Signature, skipped: int = 0) -> str:

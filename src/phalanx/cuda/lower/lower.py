@@ -86,6 +86,7 @@ _ARRANGED: WeakKeyDictionary[Function, Arrangement] = WeakKeyDictionary()
 def arrange(function: Function) -> Arrangement:
     """Chooses the layouts of a prepared kernel."""
     from phalanx.cuda.lower.mma_fallback import replace_unreadable_products, split_products
+    from phalanx.cuda.lower.packed import unpack_memory
     from phalanx.cuda.lower.register_layouts import infer_register_layouts
     from phalanx.cuda.lower.shared_layouts import choose_shared_layouts
     from phalanx.cuda.ops.tile import scratch_bytes
@@ -94,7 +95,7 @@ def arrange(function: Function) -> Arrangement:
     if found is None:
         whole = function
         while True:
-            laid_out, layouts, register_notes = infer_register_layouts(split_products(whole))
+            laid_out, layouts, register_notes = infer_register_layouts(unpack_memory(split_products(whole)))
             shared, shared_notes = choose_shared_layouts(laid_out, layouts)
             readable = replace_unreadable_products(whole, laid_out, shared)
             if readable is whole:

@@ -93,5 +93,8 @@ pushes: Table[Callable[[Any], Push]] = Table()
 """Copies from CTA to CTA that `pushes` chooses a path for."""
 stand_ins: Table[Callable[[Any], StandIn]] = Table()
 """Instructions that `mma_fallback` may replace."""
+packed_forms: Table[Callable[[Any, Any], list[Op] | None]] = Table()
+"""What instructions become that give or take elements of packed memory: `form(op, packing)`, None where they touch none;
+all others work on its bytes as they are (`packed.py`)."""
 expands: Table[Callable[[Any], list[Op] | None]] = Table()
 """Instructions that become several before register layouts are chosen; None where one stays as it is."""

@@ -34,6 +34,7 @@ from phalanx.ir.ops.tile import (
     Fma,
     Full,
     Keep,
+    Pack,
     Part,
     Reduce,
     ReduceBy,
@@ -42,6 +43,7 @@ from phalanx.ir.ops.tile import (
     Select,
     Transpose,
     Unary,
+    Unpack,
 )
 from phalanx.ir.types import TileType
 from phalanx.ir.values import Value, constant_of
@@ -213,6 +215,34 @@ def emit_reshape(w: Writer, op: Reshape) -> None:
         w.define(op.result, f"{w.name(op.x)}[0]")  # one element: every thread holds it
     elif w.uses(op.result):
         emit_conversion(w, op, op.x, op.result)
+
+
+@emits(Unpack)
+def emit_unpack(w: Writer, op: Unpack) -> None:
+    """Writes the elements of each byte, those in the lower bits first."""
+    if w.uses(op.result) == 0:
+        return
+    dtype = scalar_dtype(op.result)
+    name, i, share = w.declare_tile(op.result), local(w, "i"), dtype.per_byte
+    assert w.plan.layouts[op.x].subdivide(op.axis, share) == w.plan.layouts[op.result]
+    mask, ctype = 2**dtype.bits - 1, w.ctype(dtype)
+    lines = [
+        f"{name}[{share} * {i} + {part}] = ({ctype})({w.name(op.x)}[{i}] >> {dtype.bits * part} & {mask});"
+        for part in range(share)
+    ]
+    slot_line(w, w.registers(op.x), f"{{ {' '.join(lines)} }}", i)
+
+
+@emits(Pack)
+def emit_pack(w: Writer, op: Pack) -> None:
+    """Writes the elements of each byte together."""
+    if w.uses(op.result) == 0:
+        return
+    dtype = scalar_dtype(op.x)
+    name, i, share = w.declare_tile(op.result), local(w, "i"), dtype.per_byte
+    assert w.plan.layouts[op.result].subdivide(op.axis, share) == w.plan.layouts[op.x]
+    parts = [f"{w.name(op.x)}[{share} * {i} + {part}] << {dtype.bits * part}" for part in range(share)]
+    slot_line(w, w.registers(op.result), f"{name}[{i}] = ({w.ctype(scalar_dtype(op.result))})({' | '.join(parts)});", i)
 
 
 @emits(Keep)

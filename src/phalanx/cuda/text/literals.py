@@ -8,6 +8,7 @@ import re
 import numpy as np
 
 from phalanx.ir.types import DType
+from phalanx.ir.types import rounded as rounded_small
 
 
 def literal(value: int | float | bool, dtype: DType) -> str:
@@ -30,6 +31,8 @@ def literal(value: int | float | bool, dtype: DType) -> str:
 def rounded(value: int | float | bool, dtype: DType) -> np.ndarray:
     """A constant of a narrow float, rounded once: by way of f32 a number close to the middle of two would be rounded
     twice."""
+    if dtype.is_storage:
+        return rounded_small(np.asarray(value), dtype)
     with np.errstate(over="ignore"):
         return np.asarray(value).astype(dtype.numpy)
 

@@ -28,6 +28,10 @@ CTYPES = {
     "bf16": "px_bf16",
     "f8e4m3": "px_f8e4m3",
     "f8e5m2": "px_f8e5m2",
+    "f8e8m0": "px_f8e8m0",
+    "f6e2m3": "px_f6e2m3",
+    "f6e3m2": "px_f6e3m2",
+    "f4e2m1": "px_f4e2m1",
     "i64": "long long",
     "i32": "int",
     "i16": "short",
@@ -44,6 +48,10 @@ TYPEDEFS = {
     "px_bf16": "unsigned short",
     "px_f8e4m3": "unsigned char",
     "px_f8e5m2": "unsigned char",
+    "px_f8e8m0": "unsigned char",
+    "px_f6e2m3": "unsigned char",
+    "px_f6e3m2": "unsigned char",
+    "px_f4e2m1": "unsigned char",
 }
 """Narrow floats are their bits; arithmetic converts to float with PTX `cvt`."""
 

@@ -1,11 +1,13 @@
-"""The text of one element's arithmetic: f16, bf16 and fp8 are computed in float and rounded after each instruction."""
+"""The text of one element's arithmetic: narrow floats are computed in float and rounded after each instruction."""
 
 from __future__ import annotations
 
+from phalanx.cuda.text.helper import Helper
 from phalanx.cuda.text.literals import literal, rounded
 from phalanx.cuda.text.writer import Writer
 from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.index import atom
+from phalanx.cuda.tiles.small_floats import conversions
 from phalanx.errors import Error
 from phalanx.ir.types import DType, f32, f64
 from phalanx.ir.values import Const, Value
@@ -27,14 +29,22 @@ def widen(w: Writer, text: str, dtype: DType) -> str:
     """An element in its computing type: `px_bf16_to_float(x[i])`, or the text itself."""
     if compute_dtype(dtype) == dtype:
         return text
-    return f"{w.use(h.TO_FLOAT[dtype.name])}({text})"
+    small = conversions(dtype.name, w.arch)
+    return f"{w.use(h.TO_FLOAT[dtype.name] if small is None else small.to_float)}({text})"
 
 
 def narrow(w: Writer, text: str, dtype: DType) -> str:
-    """A computed element in its stored type, rounded to nearest even (fp8 saturates)."""
+    """A computed element in its stored type, rounded to nearest even (small floats: as `ir.types.rounded` says)."""
     if compute_dtype(dtype) == dtype:
         return text
-    return f"{w.use(h.FROM_FLOAT[dtype.name])}({text})"
+    small = conversions(dtype.name, w.arch)
+    return f"{w.use(h.FROM_FLOAT[dtype.name] if small is None else small.from_float)}({text})"
+
+
+def pair_from_float(w: Writer, dtype: DType) -> Helper | None:
+    """The function that makes two elements of two floats at once, if the target has one."""
+    small = conversions(dtype.name, w.arch)
+    return h.PAIR_FROM_FLOAT.get(dtype.name) if small is None else small.pair_from_float
 
 
 def widened_constant(value: Const, dtype: DType) -> str:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from phalanx.cuda.text.writer import Writer, scalar_dtype
-from phalanx.cuda.tiles import helpers as h
-from phalanx.cuda.tiles.arithmetic import compute_dtype, operand_text, widen
+from phalanx.cuda.tiles.arithmetic import compute_dtype, operand_text, pair_from_float, widen
 from phalanx.cuda.tiles.index import SlotTexts, broadcast_slots, element, local, slot_line
 from phalanx.ir.types import TileType
 from phalanx.ir.values import Value
@@ -49,7 +48,8 @@ def emit_pair_cast(w: Writer, x: Value, result: Value) -> bool:
     """A float tile to a narrow one two elements at a time, where the registers pair up; False if they do not."""
     target = scalar_dtype(result)
     source = scalar_dtype(x)
-    if target.name not in h.PAIR_FROM_FLOAT or compute_dtype(source).name != "f32":
+    pair = pair_from_float(w, target)
+    if pair is None or compute_dtype(source).name != "f32":
         return False
     if not isinstance(x.type, TileType) or w.plan.layouts[x] != w.plan.layouts[result]:
         return False
@@ -62,6 +62,6 @@ def emit_pair_cast(w: Writer, x: Value, result: Value) -> bool:
         w.line("#pragma unroll")
         w.line(
             f"for (int {var} = 0; {var} < {slots}; {var} += 2) "
-            f"{w.use(h.PAIR_FROM_FLOAT[target.name])}({name} + {var}, {low}, {high});"
+            f"{w.use(pair)}({name} + {var}, {low}, {high});"
         )
     return True

@@ -82,7 +82,8 @@ class Select(Op):
 
 @frozen(eq=False, repr=False)
 class Cast(Op):
-    """To the element type of the result: floats round to nearest even, fp8 saturates, float to integer truncates."""
+    """To the element type of the result: floats round to nearest even, to small ones as `types.rounded` says, to integers
+    they truncate."""
 
     mnemonic: ClassVar[str] = "cast"
     x: Value = operand()
@@ -218,6 +219,28 @@ class Part(Op):
     mnemonic: ClassVar[str] = "part"
     x: Value = operand()
     starts: tuple[int, ...] = attribute()
+    result: Value = defined()
+
+
+@frozen(eq=False, repr=False)
+class Unpack(Op):
+    """A tile of bytes as the elements that share them: along `axis` there are `DType.per_byte` times as many, those in the
+    lower bits first. Written by the compiler, behind a load of packed memory."""
+
+    mnemonic: ClassVar[str] = "unpack"
+    x: Value = operand()
+    axis: int = attribute()
+    result: Value = defined()
+
+
+@frozen(eq=False, repr=False)
+class Pack(Op):
+    """A tile of elements as the bytes that they share, along `axis`. Written by the compiler, before a store to packed
+    memory."""
+
+    mnemonic: ClassVar[str] = "pack"
+    x: Value = operand()
+    axis: int = attribute()
     result: Value = defined()
 
 

@@ -157,9 +157,15 @@ def _push(
     there, expected = _region(ctx, "the destination of px.cluster.copy", dst)
     target, rank = _in_the_peer(ctx, "px.cluster.copy", there, cta)
     nbytes = None
+    if source.dtype.per_byte != target.dtype.per_byte or (length is not None and target.dtype.per_byte > 1):
+        ctx.fail(
+            f"px.cluster.copy of {source.dtype} to {target.dtype} memory"
+            + (", where elements share bytes" if length is None else ", of an extent that is not a constant"),
+            "copy a region of constant extents between buffers of one such type, or the tile: px.store(d.at(r), px.load(s))",
+        )
     if length is not None or expected is not None:
         _check_equal_lengths(ctx, source, target)
-        nbytes = operand(binary(ctx, "mul", length, prod(target.shape[1:]) * target.dtype.itemsize))
+        nbytes = operand(binary(ctx, "mul", length, target.dtype.nbytes(prod(target.shape[1:]))))
     elif prod(source.shape) != prod(target.shape):
         ctx.fail(
             f"px.cluster.copy: the source has shape {source.shape}, the destination {target.shape}",
@@ -247,7 +253,7 @@ def reduce(ctx: Builder, tile: object, op: object, cta: object = None) -> Numeri
     size = ctx.cluster_size
     rank = None if cta is None else rank_operand(ctx, "the rank cta=", cta)
     dtype = dtype_of(tile)
-    if dtype.is_fp8 or dtype == bool_:
+    if dtype.is_storage or dtype == bool_:
         ctx.fail(f"px.cluster.reduce is not defined on {dtype}", "convert it first: x.to(px.f32), x.to(px.i32)")
     if size == 1:
         return tile

@@ -176,10 +176,10 @@ def _tile(ctx: Builder, what: str, view: object, four: bool) -> SharedView:
         ctx.fail(f"{what} has {rows} rows", f"it takes 4; px.tma.{name} takes any multiple of four")
     if rows % FOUR:
         ctx.fail(f"{what} has {rows} rows", "it takes a multiple of four; rows named -1 are left out")
-    if columns * tile.dtype.itemsize % COPY_CHUNK:
+    if tile.dtype.nbytes(columns) % COPY_CHUNK:
         ctx.fail(
-            f"{what} has rows of {columns * tile.dtype.itemsize} bytes",
-            f"TMA copies multiples of {COPY_CHUNK}: make them a multiple of {COPY_CHUNK // tile.dtype.itemsize} columns",
+            f"{what} has rows of {tile.dtype.nbytes(columns)} bytes",
+            f"TMA copies multiples of {COPY_CHUNK}: make them a multiple of {tile.dtype.elements(COPY_CHUNK)} columns",
         )
     return tile
 
@@ -197,10 +197,10 @@ def _column(ctx: Builder, what: str, matrix: Param, col: object) -> Value:
     """The first column, a multiple of 16 bytes as far as that is known by now."""
     col = require_index(ctx, f"the column of {what}", col)
     assert isinstance(matrix.type, ArrayType)
-    step = COPY_CHUNK // matrix.type.dtype.itemsize
+    step = matrix.type.dtype.elements(COPY_CHUNK)
     if isinstance(col, int) and col % step:
         ctx.fail(
-            f"{what} begins at column {col}, byte {col * matrix.type.dtype.itemsize} of its rows",
+            f"{what} begins at column {col}, byte {matrix.type.dtype.nbytes(col)} of its rows",
             f"TMA begins at multiples of {COPY_CHUNK} bytes: a multiple of {step} columns",
         )
     return operand(col)

@@ -26,7 +26,7 @@ from phalanx.language.objects import KernelObject, Number, describe, load_scalar
 from phalanx.language.operators import cast, dtype_of, is_scalar, promote, require_numeric, shape_of
 from phalanx.language.ops.tile import make_full
 from phalanx.language.requirements import require_dtype, require_flag, require_shape
-from phalanx.language.values import RunTimeRegion, ViewValue, load_view
+from phalanx.language.values import RunTimeRegion, ViewValue, check_whole_bytes, load_view
 
 MAX_SHARED = max(arch.shared_limit for arch in ARCHS.values())
 
@@ -43,7 +43,7 @@ def require_view(ctx: Builder, what: str, view: object) -> View:
         if is_scalar(view) and isinstance(view, Value):
             remedy = "a name holds an element's value: write the subscript here, e.g. px.store(A[i], x)"
         ctx.fail(f"{what} must be a view of memory, not {describe(view)}", remedy)
-    return view.view
+    return check_whole_bytes(ctx, view.view)
 
 
 def check_outside_loops(ctx: Builder, what: str) -> None:
@@ -61,12 +61,19 @@ def shared(ctx: Builder, shape: object, dtype: object, reuse: object = None) -> 
 
     In a kernel that would not fit otherwise (into a CTA's share of the SM, with `ctas_per_sm=`), buffers of which one is
     over before the other begins share memory by themselves; `Compiled.notes` and the listing say which.
+    Two neighbours of f4e2m1 along the last axis share a byte. What a buffer of them and one of another type leave in the
+    same memory, `reuse=` or not, the other must not read: the simulator gives their elements a byte each.
     Outside run-time loops, any agent; any GPU; no PTX. Example: ``s = px.shared((4, 64, 64), px.f32)``; ``s[i]`` is one
     64 x 64 stage, ``s[i].at(1)`` the same stage in CTA 1 of the cluster.
     """
     check_outside_loops(ctx, "px.shared")
     sizes = require_shape(ctx, "px.shared", shape)
     element = require_dtype(ctx, "px.shared", dtype)
+    if element.per_byte > 1 and (not sizes or sizes[-1] % element.per_byte):
+        ctx.fail(
+            f"px.shared of {sizes} elements of {element} is not whole bytes: {element.per_byte} neighbours share one",
+            f"make the last axis a multiple of {element.per_byte} long",
+        )
     target = reuse.storage() if isinstance(reuse, KernelObject) else None
     if reuse is not None and (target is None or target.space is not SHARED):
         ctx.fail(

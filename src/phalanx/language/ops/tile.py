@@ -184,7 +184,7 @@ def isnan(ctx: Builder, x: object) -> bool | Value:
         return x != x
     if not dtype_of(x).is_float:
         ctx.fail(f"px.isnan needs a float, not {dtype_of(x)}", "integers and bools are never NaN: leave it out")
-    if dtype_of(x).is_fp8:
+    if dtype_of(x).is_storage:
         x = cast(ctx, x, f32)
     return compare(ctx, "ne", x, x)
 
@@ -211,10 +211,10 @@ def bitcast(ctx: Builder, x: object, dtype: object) -> Numeric:
     if bool_ in (source, target):
         ctx.fail(f"px.bitcast from {source} to {target}", "a bool is 0 or 1, nothing else: convert it with .to")
     if source.bits != target.bits:
-        ctx.fail(
-            f"px.bitcast from {source} ({source.bits} bits) to {target} ({target.bits} bits)",
-            f"elements keep their size: use a type of {source.bits} bits, or convert the value with .to",
-        )
+        remedy = f"elements keep their size: use a type of {source.bits} bits, or convert the value with .to"
+        if source.bits < 8 or target.bits < 8:
+            remedy = "convert the value with .to, or pass the kernel the array's bytes, as u8"
+        ctx.fail(f"px.bitcast from {source} ({source.bits} bits) to {target} ({target.bits} bits)", remedy)
     if source == target:
         return x
     if isinstance(x, (*Number, Const)):
@@ -269,7 +269,7 @@ def _reduce(ctx: Builder, fn: str, x: object, axis: object, keepdims: object) ->
     else:
         del shape[where_]
     dtype = dtype_of(x)
-    if dtype.is_fp8:
+    if dtype.is_storage:
         ctx.fail(f"px.{fn} is not defined on {dtype}", "convert it first: x.to(px.f32)")
     if dtype == bool_ and fn == "sum":
         x, dtype = cast(ctx, x, i32), i32
@@ -356,7 +356,7 @@ def all_(ctx: Builder, x: object, axis: object = None, keepdims: object = False)
 def _truth(ctx: Builder, name: str, x: object) -> Value:
     """The tile as bools."""
     x = require_tile(ctx, f"px.{name}", x)
-    if dtype_of(x).is_fp8:
+    if dtype_of(x).is_storage:
         x = cast(ctx, x, f32)
     return x if dtype_of(x) == bool_ else operand(compare(ctx, "ne", x, 0))
 
@@ -371,7 +371,7 @@ def cumsum(ctx: Builder, x: object, axis: object) -> Value:
     if not is_tile(x):
         ctx.fail(f"px.cumsum needs a tile, not {describe(x)}", "running sums go along an axis of a register tile")
     where_ = require_axis(ctx, axis, len(shape_of(x)))
-    if dtype_of(x).is_fp8:
+    if dtype_of(x).is_storage:
         ctx.fail(f"px.cumsum is not defined on {dtype_of(x)}", "convert it first: x.to(px.f32)")
     if dtype_of(x) == bool_:
         x = cast(ctx, x, i32)
@@ -440,8 +440,9 @@ class TileObject(KernelObject):
     def to(self, ctx: Builder, dtype: object) -> Value:
         """Converted to another element type.
 
-        Any agent; any GPU; PTX ``cvt``: floats round to the nearest, to integers they truncate and saturate, fp8
-        saturates, integers wrap. Example: ``acc.to(px.bf16)``.
+        Any agent; any GPU; PTX ``cvt``: floats round to the nearest, to integers they truncate and saturate, floats of
+        8 bits and less saturate, integers wrap. f8e8m0 takes the next power of two upwards, without the sign. What
+        sm_90a has no ``cvt`` for (f8e8m0, f6e2m3, f6e3m2, f4e2m1) is computed there. Example: ``acc.to(px.bf16)``.
         """
         return convert(ctx, self.value, require_dtype(ctx, ".to", dtype))
 

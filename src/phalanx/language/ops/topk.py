@@ -31,7 +31,7 @@ def topk(ctx: Builder, x: object, k: object, axis: object) -> object:
     count = require_integer(ctx, "k of px.topk", k, "make it a keyword-only parameter")
     if not 1 <= count <= size:
         ctx.fail(f"px.topk of {count} elements along an axis of size {size}", f"use a k from 1 to {size}")
-    if dtype.is_fp8:
+    if dtype.is_storage:
         ctx.fail(f"px.topk is not defined on {dtype}", "convert it first: x.to(px.f32)")
     return _rounds.call(ctx, (x, count, where_, dtype.is_float), {})
 

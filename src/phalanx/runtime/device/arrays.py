@@ -30,6 +30,10 @@ DTYPE_NAMES = {
     "bfloat16": "bf16",
     "float8_e4m3fn": "f8e4m3",
     "float8_e5m2": "f8e5m2",
+    "float8_e8m0fnu": "f8e8m0",
+    "float6_e2m3fn": "f6e2m3",
+    "float6_e3m2fn": "f6e3m2",
+    "float4_e2m1fn": "f4e2m1",
     "int8": "i8",
     "int16": "i16",
     "int32": "i32",
@@ -41,9 +45,13 @@ DTYPE_NAMES = {
     "bool": "bool",
 }
 ITEM_BYTES = {
-    "f64": 8, "f32": 4, "f16": 2, "bf16": 2, "f8e4m3": 1, "f8e5m2": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8,
-    "u8": 1, "u16": 2, "u32": 4, "u64": 8, "bool": 1,
+    "f64": 8, "f32": 4, "f16": 2, "bf16": 2, "f8e4m3": 1, "f8e5m2": 1, "f8e8m0": 1, "f6e2m3": 1, "f6e3m2": 1,
+    "f4e2m1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "u8": 1, "u16": 2, "u32": 4, "u64": 8, "bool": 1,
 }  # fmt: skip
+"""Of an element alone; of those of `PER_BYTE` so many share them in memory."""
+PER_BYTE = {"f4e2m1": 2}
+TORCH_PACKED = {"float4_e2m1fn_x2": "f4e2m1"}
+"""Types of torch whose element is a byte with two of ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +73,9 @@ class ArrayInfo:
     @property
     def aligned16(self) -> bool:
         """The base and every outer stride (of an axis longer than 1) are multiples of 16 bytes, forward and below 2**40."""
-        item = ITEM_BYTES[self.dtype_name]
         return self.pointer % COPY_CHUNK == 0 and all(
-            stride * item % COPY_CHUNK == 0 and 0 <= stride * item < MAX_STRIDE
-            for size, stride in zip(self.shape[:-1], self.strides[:-1])
+            nbytes % COPY_CHUNK == 0 and 0 <= nbytes < MAX_STRIDE
+            for size, nbytes in zip(self.shape[:-1], map(self.bytes_of, self.strides[:-1]))
             if size > 1
         )
 
@@ -77,7 +84,21 @@ class ArrayInfo:
         """Rows are contiguous, begin at multiples of 16 bytes and end there too."""
         if not self.shape or not self.contiguous_inner or not self.aligned16:
             return False
-        return self.shape[-1] * ITEM_BYTES[self.dtype_name] % COPY_CHUNK == 0
+        return self.bytes_of(self.shape[-1]) % COPY_CHUNK == 0
+
+    def bytes_of(self, count: int) -> int:
+        """The bytes that so many neighbours take in memory."""
+        return count * ITEM_BYTES[self.dtype_name] // PER_BYTE.get(self.dtype_name, 1)
+
+    @property
+    def in_bytes(self) -> ArrayInfo:
+        """What a GPU gets: elements that share bytes as those bytes, all else as it is."""
+        share = PER_BYTE.get(self.dtype_name)
+        if share is None:
+            return self
+        shape = (*self.shape[:-1], self.shape[-1] // share)
+        strides = (*(stride // share for stride in self.strides[:-1]), 1)
+        return ArrayInfo(self.kind, self.device, self.pointer, shape, strides, "u8")
 
 
 class ArgumentKind(Enum):
@@ -93,6 +114,7 @@ class ArgumentKind(Enum):
     BOOL = 8
     OTHER = 9
     DEVICE_ARRAY = 10
+    PACKED = 11
 
 
 # Enum members as plain names: the launch path compares them, and a global is quicker than an attribute.
@@ -123,8 +145,10 @@ def _classify(kind: type) -> ArgumentKind:
         return ArgumentKind.BOOL
     if issubclass(kind, int | np.integer):
         return ArgumentKind.INTEGER
-    if issubclass(kind, float | np.floating) or kind.__name__ in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
+    if issubclass(kind, float | np.floating) or (kind.__module__ == "ml_dtypes" and kind.__name__ in DTYPE_NAMES):
         return ArgumentKind.FLOAT
+    if kind.__name__ == "Packed" and kind.__module__ == "phalanx.runtime.device.packed":
+        return ArgumentKind.PACKED
     if kind.__name__ == "DeviceArray" and kind.__module__ == "phalanx.runtime.device.device_array":
         return ArgumentKind.DEVICE_ARRAY
     if hasattr(kind, "__cuda_array_interface__"):
@@ -190,13 +214,53 @@ def _describe_torch(x: Any) -> ArrayInfo:
     if name is None:
         raise _unsupported_dtype(str(x.dtype))
     device = x.get_device()
-    return ArrayInfo("host" if device < 0 else "cuda", device, x.data_ptr(), tuple(x.shape), x.stride(), name)
+    info = ArrayInfo("host" if device < 0 else "cuda", device, x.data_ptr(), tuple(x.shape), x.stride(), name)
+    return _from_bytes(info, name) if name in PER_BYTE else info
 
 
 def _describe_numpy(x: Any) -> ArrayInfo:
     name = dtype_name(x.dtype)
     pointer = x.__array_interface__["data"][0]
-    return ArrayInfo("host", HOST, pointer, x.shape, _in_elements(x.strides, x.itemsize), name)
+    info = ArrayInfo("host", HOST, pointer, x.shape, _in_elements(x.strides, x.itemsize), name)
+    return _whole_bytes(info) if name in PER_BYTE else info
+
+
+def _describe_packed(x: Any) -> ArrayInfo:
+    info = describe(x.data)
+    if info is None or info.dtype_name != "u8":
+        what = f"an array of {info.dtype_name}" if info is not None else f"a value of type {type(x.data).__name__}"
+        raise Error(f"px.packed of {what}", remedy="it takes the bytes: an array of u8, e.g. x.view(np.uint8)")
+    return _from_bytes(info, x.dtype.name)
+
+
+def _from_bytes(info: ArrayInfo, name: str) -> ArrayInfo:
+    """The elements of an array that was described as bytes."""
+    if not info.shape or not info.contiguous_inner:
+        why = f"a stride of {info.strides[-1]}" if info.shape else "no axis"
+        raise Error(
+            f"the bytes of a packed array of {name} have {why} where neighbours share a byte",
+            remedy="pass an array whose last axis has stride 1, such as a contiguous copy",
+        )
+    share = PER_BYTE[name]
+    shape = (*info.shape[:-1], info.shape[-1] * share)
+    strides = (*(stride * share for stride in info.strides[:-1]), 1)
+    return ArrayInfo(info.kind, info.device, info.pointer, shape, strides, name)
+
+
+def _whole_bytes(info: ArrayInfo) -> ArrayInfo:
+    """Elements that share bytes in a GPU's memory: an array of the host is one that could lie there."""
+    share, name = PER_BYTE[info.dtype_name], info.dtype_name
+    if not info.shape or info.shape[-1] % share or not info.contiguous_inner:
+        raise Error(
+            f"an array of {name} with shape {info.shape} and strides {info.strides} does not consist of whole bytes",
+            remedy=f"{share} neighbours share a byte: make the last axis a multiple of {share} long, with stride 1",
+        )
+    if any(stride % share for size, stride in zip(info.shape[:-1], info.strides[:-1]) if size > 1):
+        raise Error(
+            f"rows of an array of {name} are {info.strides[-2]} elements apart",
+            remedy=f"{share} neighbours share a byte: pass a copy, whose rows begin at whole bytes",
+        )
+    return info
 
 
 def _describe_cupy(x: Any) -> ArrayInfo:
@@ -220,12 +284,16 @@ def _describe_device_array(x: Any) -> ArrayInfo:
 
 def _describe_dlpack(x: Any) -> ArrayInfo:
     tensor = dlpack.read(x)
-    name = dlpack.DTYPE_NAMES.get((tensor.code, tensor.bits)) if tensor.lanes == 1 else None
-    if name is None:
+    name = dlpack.DTYPE_NAMES.get((tensor.code, tensor.bits))
+    share = PER_BYTE.get(name or "", 1)
+    if name is None or tensor.lanes not in (1, share) or (share > 1 and tensor.device_type in dlpack.HOST_DEVICES):
         raise _unsupported_dtype(f"DLPack code {tensor.code}, {tensor.bits} bits, {tensor.lanes} lanes")
     strides = dense_strides(tensor.shape) if tensor.strides is None else tensor.strides
     if tensor.device_type in dlpack.CUDA_DEVICES:
-        return ArrayInfo("cuda", tensor.device_id, tensor.pointer, tensor.shape, strides, name)
+        info = ArrayInfo("cuda", tensor.device_id, tensor.pointer, tensor.shape, strides, name)
+        if share == 1:
+            return info
+        return _whole_bytes(info) if tensor.lanes == 1 else _from_bytes(info, name)
     if tensor.device_type in dlpack.HOST_DEVICES:
         return ArrayInfo("host", HOST, tensor.pointer, tensor.shape, strides, name)
     raise Error(
@@ -241,6 +309,7 @@ _READERS = {
     ArgumentKind.CUDA_INTERFACE: _describe_cuda_interface,
     ArgumentKind.DLPACK: _describe_dlpack,
     ArgumentKind.DEVICE_ARRAY: _describe_device_array,
+    ArgumentKind.PACKED: _describe_packed,
 }
 
 
@@ -317,6 +386,8 @@ def current_stream(x: Any) -> int:
         return sys.modules["cupy"].cuda.get_current_stream().ptr
     if kind is ArgumentKind.CUDA_INTERFACE:
         return x.__cuda_array_interface__.get("stream") or 0
+    if kind is ArgumentKind.PACKED:
+        return current_stream(x.data)
     return 0
 
 
@@ -336,8 +407,13 @@ def refuse_gradients(names: Sequence[str], arrays: Sequence[Any]) -> None:
 
 
 def to_host(x: Any, info: ArrayInfo | None = None) -> np.ndarray:
-    """The array as NumPy: a view of it in host memory, else a copy. `info` is its description, where it is known."""
+    """The array as NumPy: a view of it in host memory, else a copy. `info` is its description, where it is known.
+
+    Elements that share bytes are always a copy, with a byte each; `put_back` writes them.
+    """
     kind = _KINDS[type(x)]
+    if kind is ArgumentKind.PACKED:
+        return _unpacked(to_host(x.data), x.dtype.name)
     if kind is ArgumentKind.NUMPY:
         return x
     if kind is _TORCH:
@@ -402,7 +478,8 @@ def _device_of_pointer(pointer: int) -> int:
 @functools.cache
 def _torch_dtypes() -> dict[Any, str]:
     torch = sys.modules["torch"]
-    return {getattr(torch, name): ours for name, ours in DTYPE_NAMES.items() if hasattr(torch, name)}
+    names = {name: ours for name, ours in DTYPE_NAMES.items() if ours not in PER_BYTE} | TORCH_PACKED
+    return {getattr(torch, name): ours for name, ours in names.items() if hasattr(torch, name)}
 
 
 @functools.cache
@@ -415,15 +492,50 @@ def _torch_to_host(x: Any) -> np.ndarray:
     torch = sys.modules["torch"]
     tensor = x.detach().cpu()
     name = _describe_torch(tensor).dtype_name
-    if name in ("bf16", "f8e4m3", "f8e5m2"):  # NumPy knows them through ml_dtypes, torch's bridge does not
+    if name in PER_BYTE:
+        return _unpacked(tensor.view(torch.uint8).numpy(), name)
+    if name in ("bf16", "f8e4m3", "f8e5m2", "f8e8m0"):  # NumPy knows them through ml_dtypes, torch's bridge does not
         carrier = torch.int16 if name == "bf16" else torch.uint8
         return tensor.view(carrier).numpy().view(numpy_dtype(name))
     return tensor.numpy()
 
 
+def _unpacked(data: np.ndarray, name: str) -> np.ndarray:
+    """Elements of their own for bytes that several share; read-only where the bytes are."""
+    from phalanx.ir.types import DTYPES
+    from phalanx.runtime.device.packed import unpacked
+
+    elements = unpacked(data, DTYPES[name])
+    elements.flags.writeable = data.flags.writeable
+    return elements
+
+
+def put_back(x: Any, elements: Any) -> None:
+    """Writes what a run left of `to_host(x)` into the bytes of `x`, if its elements share them and it is in host memory."""
+    kind = _KINDS[type(x)]
+    data = x.data if kind is ArgumentKind.PACKED else x
+    if kind is _TORCH:
+        if _torch_dtypes().get(x.dtype) not in PER_BYTE:
+            return
+        data = x.detach().view(sys.modules["torch"].uint8)
+    elif kind is not ArgumentKind.PACKED:
+        return
+    info = describe(data)
+    if info is None or info.kind != "host":
+        return
+    from phalanx.ir.types import FROM_NUMPY
+    from phalanx.runtime.device.packed import packed_bytes
+
+    target = to_host(data)
+    if target.flags.writeable:
+        target[...] = packed_bytes(elements, FROM_NUMPY[elements.dtype])
+
+
 def _copy_from_device(info: ArrayInfo) -> np.ndarray:
     from phalanx.runtime.device.driver import get_driver
 
+    if info.dtype_name in PER_BYTE:
+        return _unpacked(_copy_from_device(info.in_bytes), info.dtype_name)
     dtype = numpy_dtype(info.dtype_name)
     if any(stride < 0 for stride in info.strides):
         raise Error(

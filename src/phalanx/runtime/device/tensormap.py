@@ -19,8 +19,8 @@ from phalanx.runtime.device.arrays import ITEM_BYTES
 
 # Enumerators of cuda.h. Types of the same width that need no arithmetic share a code.
 _DATA_TYPES = {
-    "u8": 0, "i8": 0, "bool": 0, "f8e4m3": 0, "f8e5m2": 0, "u16": 1, "i16": 1, "u32": 2, "i32": 3, "u64": 4,
-    "i64": 5, "f16": 6, "f32": 7, "f64": 8, "bf16": 9,
+    "u8": 0, "i8": 0, "bool": 0, "f8e4m3": 0, "f8e5m2": 0, "f8e8m0": 0, "f6e2m3": 0, "f6e3m2": 0, "u16": 1,
+    "i16": 1, "u32": 2, "i32": 3, "u64": 4, "i64": 5, "f16": 6, "f32": 7, "f64": 8, "bf16": 9,
 }  # fmt: skip
 _SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
 _L2_PROMOTIONS = {0: 0, 64: 1, 128: 2, 256: 3}

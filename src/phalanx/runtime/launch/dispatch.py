@@ -9,7 +9,7 @@ from phalanx.errors import Error, caller_location, internal_error, wants_traceba
 from phalanx.ir.archs import Arch, arch_of
 from phalanx.ir.core import Function
 from phalanx.language.kernel import Kernel
-from phalanx.runtime.device.arrays import call_key, to_host
+from phalanx.runtime.device.arrays import call_key, put_back, to_host
 from phalanx.runtime.launch.replay import RECORDINGS, Replay, memory_of, record_launch, refuse_recording
 from phalanx.runtime.launch.specialise import (
     Argument,
@@ -243,7 +243,10 @@ def run_simulated(
     from phalanx.sim.run import simulate
 
     if 0 not in grid:
-        simulate(function_for(specialisation, arch), grid, on_host(arguments))
+        values = on_host(arguments)
+        simulate(function_for(specialisation, arch), grid, values)
+        for argument, value in zip(arguments, values, strict=True):
+            put_back(argument.value, value)
 
 
 def on_host(arguments: list[Argument]) -> list[Any]:

@@ -281,6 +281,7 @@ class Launcher:
             )
         if infos is None:
             infos = [describe(x) for x in args]
+        infos = [info if info is None else info.in_bytes for info in infos]
         values: list[Any] = []
         for number, (slot, info) in enumerate(zip(slots, infos)):
             if isinstance(slot, ArraySlot):
@@ -321,7 +322,8 @@ class Launcher:
             if kind_of(x) is ArgumentKind.TORCH and x.get_device() != self.device:
                 slot = self.signature.slots[number]
                 assert isinstance(slot, ArraySlot)
-                _check_array(slot, describe(x), number, self.device)
+                info = describe(x)
+                _check_array(slot, info and info.in_bytes, number, self.device)
             self._words[word] = value
             for start, end, maps in self._maps_of[number]:
                 self._bytes[start:end] = maps[value]

@@ -26,7 +26,6 @@ from weakref import WeakSet
 from phalanx.language.kernel import Kernel
 from phalanx.language.reader.capture import still_holds
 from phalanx.runtime.device.arrays import (
-    ITEM_BYTES,
     ArgumentKind,
     ArrayInfo,
     dense_strides,
@@ -341,4 +340,4 @@ def _call_replay(record: Recording, arrays: tuple[Any, ...], result: Any) -> Cal
 def _span(info: ArrayInfo) -> int:
     """Bytes from an array's first element to behind its last one."""
     last = sum((size - 1) * stride for size, stride in zip(info.shape, info.strides))
-    return (last + 1) * ITEM_BYTES[info.dtype_name]
+    return info.bytes_of(last + 1)

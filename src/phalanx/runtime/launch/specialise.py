@@ -51,6 +51,12 @@ def spec(shape: Any, dtype: DType, *, aligned: bool = True) -> Spec:
             location=caller_location(),
             remedy="e.g. px.spec((64, 64), px.f32)",
         )
+    if dtype.per_byte > 1 and (not sizes or sizes[-1] % dtype.per_byte):
+        raise Error(
+            f"px.spec of {sizes} elements of {dtype} is not whole bytes",
+            location=caller_location(),
+            remedy=f"{dtype.per_byte} neighbours share a byte: make the last axis a multiple of {dtype.per_byte}",
+        )
     return Spec(sizes, dtype, aligned)
 
 
@@ -68,7 +74,7 @@ def read_argument(kernel: Kernel, name: str, value: Any) -> Argument:
     if value is None:
         return Argument(None, None)
     if isinstance(value, Spec):
-        even = bool(value.shape) and value.shape[-1] * value.dtype.itemsize % COPY_CHUNK == 0
+        even = bool(value.shape) and value.dtype.nbytes(value.shape[-1]) % COPY_CHUNK == 0
         inner = value.aligned and (math.prod(value.shape[:-1]) <= 1 or even)
         return Argument(value, ArrayType(len(value.shape), value.dtype, True, inner, inner and even))
     try:

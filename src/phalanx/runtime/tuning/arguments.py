@@ -14,8 +14,10 @@ import numpy as np
 from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
 from phalanx.ir.archs import COPY_CHUNK
+from phalanx.ir.types import DTYPES, rounded
 from phalanx.runtime.device.arrays import (
     ITEM_BYTES,
+    PER_BYTE,
     ArgumentKind,
     ArrayInfo,
     dense_strides,
@@ -26,7 +28,7 @@ from phalanx.runtime.device.arrays import (
 )
 from phalanx.runtime.launch.specialise import Spec
 
-FLOATS = frozenset({"f64", "f32", "f16", "bf16", "f8e4m3", "f8e5m2"})
+FLOATS = frozenset({"f64", "f32", "f16", "bf16", "f8e4m3", "f8e5m2", "f8e8m0", "f6e2m3", "f6e3m2"})
 RANDOM_BLOCK = (1 << 22) - 3
 """Random numbers that are made; longer arrays repeat them. An odd number, so that rows differ."""
 LIBRARIES = {ArgumentKind.TORCH: "torch", ArgumentKind.CUPY: "cupy", ArgumentKind.NUMPY: "numpy"}
@@ -68,13 +70,19 @@ def plan_arguments(args: Sequence[Any], device: int | None) -> list[ArgumentPlan
     plans: list[ArgumentPlan] = []
     seen: dict[ArrayInfo, int] = {}
     for number, value in enumerate(args):
+        info = None if isinstance(value, Spec) else describe(value)
+        if (value.dtype.name if isinstance(value, Spec) else info and info.dtype_name) in PER_BYTE:
+            raise Error(
+                f"argument {number} is an array whose elements share bytes: px.tune can't make one like it",
+                location=caller_location(),
+                remedy="pass a function that makes the arguments: make_args=",
+            )
         if isinstance(value, Spec):
             low = 0 if value.aligned else value.dtype.itemsize % 16
             strides = dense_strides(value.shape)
             library = "numpy" if device is None else "plain"
             plans.append(ArrayPlan(library, device, value.shape, strides, value.dtype.name, low))
             continue
-        info = describe(value)
         if info is None:
             plans.append(ScalarPlan(value))
             continue
@@ -119,7 +127,8 @@ def content_of(plan: ArrayPlan, rng: np.random.Generator) -> np.ndarray:
         return raw
     if plan.dtype not in FLOATS:
         return np.zeros(plan.span, dtype)
-    block = rng.standard_normal(min(plan.span, RANDOM_BLOCK), np.float32).astype(dtype)
+    block = rng.standard_normal(min(plan.span, RANDOM_BLOCK), np.float32)
+    block = rounded(block, DTYPES[plan.dtype]) if DTYPES[plan.dtype].is_storage else block.astype(dtype)
     return block if plan.span <= RANDOM_BLOCK else np.resize(block, plan.span)
 
 

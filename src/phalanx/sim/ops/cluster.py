@@ -105,7 +105,6 @@ def cluster_sync(op: ClusterSync, agent: Agent) -> Callable[..., bool]:
 @meaning(ClusterCopy)
 def cluster_copy(op: ClusterCopy, agent: Agent) -> Callable[..., None]:
     """Reads its source and lands when the schedule says so; at once without a barrier: a cluster sync orders it."""
-    item = op.dst.dtype.itemsize
     cast = numerics.cast(op.src.dtype, op.dst.dtype)
 
     def shaped(shape: tuple[int, ...]) -> Callable[[np.ndarray], np.ndarray]:
@@ -115,7 +114,7 @@ def cluster_copy(op: ClusterCopy, agent: Agent) -> Callable[..., None]:
         dst.write(shaped(dst.array.shape)(src.array))
 
     def later(src: BufferPlace, dst: BufferPlace, bar: MBarrier, ctas: int, given: int | None) -> None:
-        nbytes, convert = dst.array.size * item, shaped(dst.array.shape)
+        nbytes, convert = op.dst.dtype.nbytes(dst.array.size), shaped(dst.array.shape)
         barrier = bar.peer(dst.cta.rank)
         if op.arm:  # expects first, so that the phase can't complete between the two
             barrier.expect(nbytes, op)

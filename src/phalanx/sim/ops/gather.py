@@ -10,6 +10,7 @@ import numpy as np
 from phalanx.errors import Error
 from phalanx.ir.archs import COPY_CHUNK
 from phalanx.ir.ops.gather import RowCopy, TmaGather, TmaGather4, TmaScatter, TmaScatter4, row_views
+from phalanx.ir.types import FROM_NUMPY
 from phalanx.sim.agents import Agent
 from phalanx.sim.barriers import MBarrier
 from phalanx.sim.engines import LoadCopy, StoreCopy, issue, join_open_group
@@ -58,11 +59,11 @@ def count_outside(op: RowCopy, agent: Agent, *places: GlobalPlace | RowsPlace) -
 
 def check_column(op: RowCopy, place: GlobalPlace | RowsPlace) -> None:
     """The copy begins on a multiple of 16 bytes, or the hardware faults."""
-    column, itemsize = place.starts[-1], place.window.dtype.itemsize
-    if column * itemsize % COPY_CHUNK:
+    column, dtype = place.starts[-1], FROM_NUMPY[place.window.dtype]
+    if dtype.nbytes(column) % COPY_CHUNK:
         raise Error(
-            f"px.{op.mnemonic} begins at column {column}, byte {column * itemsize} of its rows", location=op.loc,
-            kind="misaligned", remedy=f"begin at a multiple of {COPY_CHUNK // itemsize} columns ({COPY_CHUNK} bytes)",
+            f"px.{op.mnemonic} begins at column {column}, byte {dtype.nbytes(column)} of its rows", location=op.loc,
+            kind="misaligned", remedy=f"begin at a multiple of {dtype.elements(COPY_CHUNK)} columns ({COPY_CHUNK} bytes)",
         )
 
 

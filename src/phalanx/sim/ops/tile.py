@@ -20,6 +20,7 @@ from phalanx.ir.ops.tile import (
     Fma,
     Full,
     Keep,
+    Pack,
     Part,
     Reduce,
     ReduceBy,
@@ -28,6 +29,7 @@ from phalanx.ir.ops.tile import (
     Select,
     Transpose,
     Unary,
+    Unpack,
 )
 from phalanx.ir.types import ArrayType, DType, ScalarType
 from phalanx.ir.values import Const, Value
@@ -375,6 +377,32 @@ def transpose(op: Transpose, agent: Agent) -> Run:
     """The axes of a tile in another order."""
     perm = op.perm
     return lambda x: x.transpose(perm)
+
+
+@meaning(Unpack)
+def unpack(op: Unpack, agent: Agent) -> Run:
+    """The elements of every byte, those in the lower bits first."""
+    dtype, axis = op.result.type.dtype, op.axis
+    shifts, mask, shape = [dtype.bits * part for part in range(dtype.per_byte)], (1 << dtype.bits) - 1, shape_of(op.result)
+
+    def run(x: np.ndarray) -> np.ndarray:
+        parts = np.stack([x >> np.uint8(shift) & np.uint8(mask) for shift in shifts], axis + 1)
+        return parts.reshape(shape).view(dtype.numpy)
+
+    return run
+
+
+@meaning(Pack)
+def pack(op: Pack, agent: Agent) -> Run:
+    """Every byte that elements share, the first of them in its lower bits."""
+    dtype, axis, shape = op.x.type.dtype, op.axis, shape_of(op.result)
+
+    def run(x: np.ndarray) -> np.ndarray:
+        codes = np.ascontiguousarray(x).view(np.uint8).reshape(*shape[: axis + 1], dtype.per_byte, *shape[axis + 1 :])
+        parts = [codes.take(part, axis + 1) << np.uint8(dtype.bits * part) for part in range(dtype.per_byte)]
+        return np.bitwise_or.reduce(parts)
+
+    return run
 
 
 @meaning(Keep)

@@ -212,7 +212,7 @@ def widen(dtype: DType) -> Widen:
         return _widen_bf16
     if dtype == f32:
         return _as_tf32
-    if dtype.is_fp8:
+    if dtype.is_storage:
         table = np.arange(256, dtype=np.uint8).view(dtype.numpy).astype(np.float32)
         return lambda x: table[x.view(np.uint8)]
     if dtype.is_integer:

@@ -6,6 +6,7 @@ from typing import Any
 
 from phalanx.cuda.lower.layout_rules import (
     Along,
+    Operand,
     Result,
     Same,
     Wish,
@@ -28,6 +29,7 @@ from phalanx.ir.ops.tile import (
     Fma,
     Full,
     Keep,
+    Pack,
     Part,
     Reduce,
     ReduceBy,
@@ -36,7 +38,9 @@ from phalanx.ir.ops.tile import (
     Select,
     Transpose,
     Unary,
+    Unpack,
 )
+from phalanx.ir.types import TileType
 from phalanx.ir.values import Value
 from phalanx.layouts.parts import part_layout
 
@@ -107,6 +111,24 @@ def _reshape(op: Reshape) -> list[Wish]:
 def _transpose(op: Transpose) -> list[Wish]:
     inverse = tuple(op.perm.index(axis) for axis in range(len(op.perm)))
     return [Result(op.result, op.x, lambda x: x.transpose(op.perm), lambda y: y.transpose(inverse))]
+
+
+@asks(Unpack)
+def _unpack(op: Unpack) -> list[Wish]:
+    axis, parts = op.axis, per_byte(op.result)
+    return [Result(op.result, op.x, lambda x: x.subdivide(axis, parts), lambda y: y.join(axis, parts))]
+
+
+@asks(Pack)
+def _pack(op: Pack) -> list[Wish]:
+    axis, parts = op.axis, per_byte(op.x)
+    return [Operand(op.x, op.result, lambda result: result.subdivide(axis, parts))]
+
+
+def per_byte(value: Value) -> int:
+    """How many elements of a tile share a byte of memory."""
+    assert isinstance(value.type, TileType)
+    return value.type.dtype.per_byte
 
 
 @asks(Part)

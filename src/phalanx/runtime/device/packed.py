@@ -1,0 +1,62 @@
+"""Arrays whose elements share bytes: two f4e2m1 to a byte, the even one in its lower bits, as torch and the GPU have them.
+
+An array is given by its bytes and what they are (`px.packed`), as torch's ``float4_e2m1fn_x2``, or in the simulator as
+a NumPy array of ml_dtypes' type, whose elements have a byte each. The simulator computes with elements: bytes are taken
+apart before a run and put together behind it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from phalanx.errors import Error, caller_location
+from phalanx.ir.types import DTYPES, DType
+
+
+class Packed:
+    """The bytes of an array, and the type of the elements that share them."""
+
+    __slots__ = ("__weakref__", "data", "dtype")
+
+    def __init__(self, data: Any, dtype: DType) -> None:
+        self.data = data
+        self.dtype = dtype
+
+    def __repr__(self) -> str:
+        return f"<packed {self.dtype} in {self.data!r}>"
+
+
+def packed(array: Any, dtype: DType) -> Packed:
+    """Bytes as an array of elements that share them: what a kernel takes where memory holds two f4e2m1 to a byte.
+
+    Anyone may call it, outside kernels. `array` is a u8 array (NumPy, torch, CuPy, anything with DLPack or the CUDA array
+    interface) whose rows are contiguous; the kernel sees a last axis twice as long, and writes into `array`. The even
+    element of a byte is in its lower bits. Example: ``dequantize[64](px.packed(codes, px.f4e2m1), out)``.
+    """
+    if not isinstance(dtype, DType) or dtype.per_byte == 1:
+        names = ", ".join(f"px.{name}" for name, item in DTYPES.items() if item.per_byte > 1)
+        raise Error(
+            f"px.packed of {dtype!r}", location=caller_location(),
+            remedy=f"elements that share a byte are {names}; arrays of other types are passed as they are",
+        )
+    return Packed(array, dtype)
+
+
+def unpacked(data: np.ndarray, dtype: DType) -> np.ndarray:
+    """A copy of packed bytes with one element to a byte of the host."""
+    codes = np.stack([data >> np.uint8(dtype.bits * part) for part in range(dtype.per_byte)], -1)
+    codes &= np.uint8((1 << dtype.bits) - 1)
+    return codes.reshape(*data.shape[:-1], data.shape[-1] * dtype.per_byte).view(dtype.numpy)
+
+
+def packed_bytes(elements: np.ndarray, dtype: DType) -> np.ndarray:
+    """The bytes of an array that has one element to a byte."""
+    codes = np.ascontiguousarray(elements).view(np.uint8) & np.uint8((1 << dtype.bits) - 1)
+    codes = codes.reshape(*elements.shape[:-1], elements.shape[-1] // dtype.per_byte, dtype.per_byte)
+    parts = [codes[..., part] << np.uint8(dtype.bits * part) for part in range(dtype.per_byte)]
+    return np.bitwise_or.reduce(parts)
+
+
+__all__ = ["Packed", "packed", "packed_bytes", "unpacked"]
