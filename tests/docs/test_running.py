@@ -104,6 +104,8 @@ ROWS: dict[str, Any] = {
     "scatter_rows": lambda: px.kernels.scatter_rows(array(64, 64), INDICES, array(64, 64)),
     "scatter_add_rows": lambda: px.kernels.scatter_add_rows(array(64, 64), INDICES, array(64, 64)),
     "embedding": lambda: px.kernels.embedding(array(64, 64), INDICES),
+    "pack_scales": lambda: px.kernels.pack_scales(array(128, 64, dtype=ml_dtypes.float8_e8m0fnu)),
+    "quantize": lambda: px.kernels.quantize(array(128, 64), "nvfp4"),
     "kv_compact": lambda: px.kernels.kv_compact(array(2, 8, 64), INDICES[:4]),
 }
 PRODUCTS: dict[str, Any] = {

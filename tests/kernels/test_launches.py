@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -13,12 +14,20 @@ from mutation.launches import Case
 from mutation.library import LIBRARY
 from phalanx.kernels.gather import gather_tiles, scatter_tiles
 from phalanx.kernels.products.group_tiles import plan_groups
+from phalanx.kernels.quantize import pack_scale_tiles, quantize_tiles
 from phalanx.language.kernel import Kernel
 
 X, Y, INDICES = np.ones((16, 128), np.float32), np.zeros((16, 128), np.float32), np.arange(16, dtype=np.int32)
+E8M0 = ml_dtypes.float8_e8m0fnu
+SCALES = np.zeros((1, 1, 32, 4, 4), E8M0)
 WITHOUT_A_RING = {
     "gather_tiles": lambda: Case("gather_tiles", gather_tiles[1, 1], [X, INDICES, Y], {}),
     "scatter_tiles": lambda: Case("scatter_tiles", scatter_tiles[1, 1], [X, INDICES, Y], {"ADD": True}),
+    "pack_scale_tiles": lambda: Case("pack_scale_tiles", pack_scale_tiles[1, 1], [np.zeros((128, 4), E8M0), SCALES], {}),
+    "quantize_tiles": lambda: Case(
+        "quantize_tiles", quantize_tiles[1, 1], [X, np.zeros((16, 128), ml_dtypes.float4_e2m1fn), SCALES, 1.0],
+        {"BLOCK": 32, "LARGEST": 6.0},
+    ),
     "plan_groups": lambda: Case(
         "plan_groups", plan_groups[1], [np.array([3, 5], np.int32), np.zeros((4, 32), np.int32)], {"GROUPS": 2, "BM": 128}
     ),

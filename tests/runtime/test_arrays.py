@@ -302,7 +302,7 @@ def test_arrays_of_no_whole_bytes(array: Any, message: str) -> None:
 
 @pytest.mark.parametrize("dtype", [px.u8, px.f8e8m0, px.f6e2m3, "f4e2m1"])
 def test_only_some_types_are_packed(dtype: Any) -> None:
-    with pytest.raises(Error, match="px.packed of") as error:
+    with pytest.raises(Error, match=r"px\.packed of") as error:
         px.packed(np.zeros(8, np.uint8), dtype)
     assert "px.f4e2m1" in (error.value.remedy or "")
 

@@ -9,12 +9,13 @@ from phalanx.kernels.products.grouped import grouped_matmul
 from phalanx.kernels.products.matmul import matmul
 from phalanx.kernels.products.moe import moe_gather_matmul, moe_matmul, moe_matmul_scatter
 from phalanx.kernels.products.split_k import split_k_matmul
+from phalanx.kernels.quantize import pack_scales, quantize
 from phalanx.kernels.rowwise.cross_entropy import cross_entropy
 from phalanx.kernels.rowwise.norms import layer_norm, rms_norm
 from phalanx.kernels.rowwise.softmax import log_softmax, softmax
 
 __all__ = [
     "cross_entropy", "embedding", "gather_rows", "grouped_matmul", "kv_compact", "layer_norm", "log_softmax", "matmul",
-    "moe_gather_matmul", "moe_matmul", "moe_matmul_scatter", "rms_norm", "scatter_add_rows", "scatter_rows", "softmax",
-    "split_k_matmul",
+    "moe_gather_matmul", "moe_matmul", "moe_matmul_scatter", "pack_scales", "quantize", "rms_norm", "scatter_add_rows",
+    "scatter_rows", "softmax", "split_k_matmul",
 ]

@@ -8,7 +8,15 @@ from typing import Any
 import numpy as np
 
 from phalanx.errors import Error, caller_location
-from phalanx.runtime.device.arrays import ArgumentKind, ArrayInfo, describe, kind_of, numpy_dtype, refuse_gradients
+from phalanx.runtime.device.arrays import (
+    PER_BYTE,
+    ArgumentKind,
+    ArrayInfo,
+    describe,
+    kind_of,
+    numpy_dtype,
+    refuse_gradients,
+)
 
 FLOATS = ("bf16", "f16", "f32")
 HALVES = ("bf16", "f16")
@@ -64,13 +72,21 @@ def as_rows(x: Any, info: ArrayInfo) -> Any:
     return matrix.contiguous() if kind_of(x) is ArgumentKind.TORCH else matrix.copy()
 
 
+TORCH_NAMES = {
+    "bf16": "bfloat16", "f16": "float16", "f32": "float32", "i32": "int32", "f8e4m3": "float8_e4m3fn",
+    "f8e8m0": "float8_e8m0fnu", "f4e2m1": "float4_e2m1fn_x2",
+}  # fmt: skip
+"""What torch calls the types of results."""
+
+
 def empty(like: Any, shape: tuple[int, ...], dtype: str) -> Any:
     """A new contiguous array of the same kind, on the same device."""
     kind = kind_of(like)
     if kind is ArgumentKind.TORCH:
         torch = sys.modules["torch"]
-        names = {"bf16": "bfloat16", "f16": "float16", "f32": "float32", "i32": "int32"}
-        return torch.empty(shape, dtype=getattr(torch, names[dtype]), device=like.device)
+        if dtype in PER_BYTE:  # torch counts bytes
+            shape = (*shape[:-1], shape[-1] // PER_BYTE[dtype])
+        return torch.empty(shape, dtype=getattr(torch, TORCH_NAMES[dtype]), device=like.device)
     if kind is ArgumentKind.CUPY:
         cupy = sys.modules["cupy"]
         with like.device:

@@ -17,7 +17,7 @@ from phalanx.cuda.tiles.coordinates import Coordinates
 from phalanx.cuda.tiles.cumsum import emit_cumsum
 from phalanx.cuda.tiles.elementwise import emit_elementwise, emit_pair_cast
 from phalanx.cuda.tiles.fold import emit_reduce_by, emit_scan_by
-from phalanx.cuda.tiles.index import SlotTexts, element, local, slot_line, slot_loop
+from phalanx.cuda.tiles.index import SlotTexts, element, local, local_slots, slot_line, slot_loop
 from phalanx.cuda.tiles.reduce import emit_reduce
 from phalanx.cuda.tiles.scratch import scratch_needed
 from phalanx.errors import Error
@@ -240,8 +240,11 @@ def emit_pack(w: Writer, op: Pack) -> None:
         return
     dtype = scalar_dtype(op.x)
     name, i, share = w.declare_tile(op.result), local(w, "i"), dtype.per_byte
-    assert w.plan.layouts[op.result].subdivide(op.axis, share) == w.plan.layouts[op.x]
-    parts = [f"{w.name(op.x)}[{share} * {i} + {part}] << {dtype.bits * part}" for part in range(share)]
+    slots = local_slots(w.plan.layouts[op.x], w.plan.layouts[op.result].subdivide(op.axis, share))
+    assert slots is not None, f"{op.x} is not laid out for its bytes"
+    texts = SlotTexts(w)
+    places = [texts.at(slots[part::share], i, hint="part") for part in range(share)]
+    parts = [f"{element(w.name(op.x), place)} << {dtype.bits * part}" for part, place in enumerate(places)]
     slot_line(w, w.registers(op.result), f"{name}[{i}] = ({w.ctype(scalar_dtype(op.result))})({' | '.join(parts)});", i)
 
 

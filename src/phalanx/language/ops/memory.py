@@ -61,8 +61,8 @@ def shared(ctx: Builder, shape: object, dtype: object, reuse: object = None) -> 
 
     In a kernel that would not fit otherwise (into a CTA's share of the SM, with `ctas_per_sm=`), buffers of which one is
     over before the other begins share memory by themselves; `Compiled.notes` and the listing say which.
-    Two neighbours of f4e2m1 along the last axis share a byte. What a buffer of them and one of another type leave in the
-    same memory, `reuse=` or not, the other must not read: the simulator gives their elements a byte each.
+    Two neighbours of f4e2m1 along the last axis share a byte; what such a buffer leaves in memory that one of another type
+    takes over is not to be read there, since the simulator gives each of its elements a byte.
     Outside run-time loops, any agent; any GPU; no PTX. Example: ``s = px.shared((4, 64, 64), px.f32)``; ``s[i]`` is one
     64 x 64 stage, ``s[i].at(1)`` the same stage in CTA 1 of the cluster.
     """

@@ -122,7 +122,11 @@ def _unpack(op: Unpack) -> list[Wish]:
 @asks(Pack)
 def _pack(op: Pack) -> list[Wish]:
     axis, parts = op.axis, per_byte(op.x)
-    return [Operand(op.x, op.result, lambda result: result.subdivide(axis, parts))]
+    # Bytes are made where their elements are, and moved then: there are fewer. Only neighbours apart have to move before.
+    return [
+        Result(op.result, op.x, lambda x: x.join(axis, parts), lambda y: y.subdivide(axis, parts)),
+        Operand(op.x, op.result, lambda y: y.subdivide(axis, parts)),
+    ]
 
 
 def per_byte(value: Value) -> int:
