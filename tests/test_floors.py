@@ -35,6 +35,9 @@ WITHOUT_TILES = {
         "init", "inval", "fence.barrier_init", "arrive", "expect_tx", "arrive_expect_tx", "transaction", "wait", "test_wait",
     },
     "memory": {"extent", "fence.async_proxy", "fence.cluster"},
+    "tcgen05": {
+        "tmem.alloc", "tmem.take", "tmem.free", "mma", "commit", "copy", "wait.store", "fence.before", "fence.after",
+    },
     "tma": {"load", "store", "reduce", "commit", "wait", "prefetch"},
     "wgmma": {"fence", "commit"},
 }

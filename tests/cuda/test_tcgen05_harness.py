@@ -45,8 +45,8 @@ def text(group: int) -> str:
     forms += FURTHER.values() if group == 1 else []
     switch = "\n".join(
         f'    case {n}: asm volatile("{{ .reg .pred p; setp.ne.b32 p, %6, 0;'
-        f' tcgen05.mma.cta_group::{group}.kind::{form}; }}" :: "r"(d), "l"(a), "l"(b), "r"(word), "r"(sa), "r"(sb), "r"(more), '
-        '"r"(ta), "r"(255u), "r"(0u), "r"(0x80000000u), "r"(1u) : "memory"); break;'
+        f' tcgen05.mma.cta_group::{group}.kind::{form}; }}" :: "r"(d), "l"(a), "l"(b), "r"(word), "r"(sa), "r"(sb), '
+        '"r"(more), "r"(ta), "r"(255u), "r"(0u), "r"(0x80000000u), "r"(1u) : "memory"); break;'
         for n, form in enumerate(forms)
     )
     return kernel_text("one_instruction.cu").replace("GROUP", str(group)).replace("    CASES;", switch)

@@ -24,7 +24,7 @@ I8, U8, I32 = np.int8, np.uint8, np.int32
 
 @px.kernel(warps=lambda W: W)
 def multiplies(A, B, C, *, M, N, K, D, W=4, TA=False, TB=False, TENSOR=False, NEGATE=False, TWICE=False):
-    """C += A B^T or -= it; A is (M, K), or (K, M) with TA; B is (N, K), or (K, N) with TB; with TENSOR, A is copied first."""
+    """C += A B^T or -= it; A is (M, K), or (K, M) with TA, B (N, K), or (K, N) with TB; with TENSOR, A goes there first."""
     b = px.shared((K, N) if TB else (N, K), B.dtype)
     px.store(b, px.load(B[0 : K if TB else N, 0 : N if TB else K]))
     acc = px.tmem((M, N), D)

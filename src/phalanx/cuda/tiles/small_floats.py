@@ -9,12 +9,8 @@ from typing import NamedTuple
 
 from phalanx.cuda.text.helper import Helper
 from phalanx.cuda.text.prelude import device_function
-from phalanx.ir.archs import Arch
-from phalanx.ir.effects import Target
+from phalanx.ir.archs import Arch, Feature
 from phalanx.ir.types import LARGEST
-
-CVT = Target(minimum=100)
-"""Where `cvt` knows these types."""
 
 
 class Conversions(NamedTuple):
@@ -27,7 +23,7 @@ class Conversions(NamedTuple):
 
 def conversions(name: str, arch: Arch) -> Conversions | None:
     """How a target converts elements of that type; None where it is none of these types."""
-    return (_NATIVE if CVT.supports(arch.sm) else _COMPUTED).get(name)
+    return (_NATIVE if Feature.NARROW_CASTS in arch.features else _COMPUTED).get(name)
 
 
 # ---------------------------------------------------------------------- by cvt
