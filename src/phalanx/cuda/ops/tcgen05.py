@@ -133,7 +133,7 @@ def emit_mma(w: Writer, op: Tcgen05Mma) -> None:
     left = _operand(w, op, op.a, 1, kind) if in_shared(op.a) else part_of(op.a)  # type: ignore[arg-type]
     scales = [None if view is None else part_of(view) for view in (op.scale_a, op.scale_b)]
     word = InstructionDescriptor(
-        kind.name, op.a.dtype.name, op.b.dtype.name, op.acc.dtype.name, 0, 0,
+        kind.name, op.types[0].name, op.types[1].name, op.acc.dtype.name, 0, 0,
         a_transposed=isinstance(left, Operand) and left.transposed, b_transposed=right.transposed, negate_a=op.negate,
         scale=None if op.scale_a is None else op.scale_a.dtype.name,
     )

@@ -29,6 +29,7 @@ from phalanx.ir.effects import (
 )
 from phalanx.ir.engines import HANDOVER_FENCES, MMA_ENGINE, TENSOR_LOADS, TENSOR_STORES
 from phalanx.ir.tensor_kinds import Kind, kind_of
+from phalanx.ir.types import DType
 from phalanx.ir.values import Const, Value, constant_of
 from phalanx.ir.views import BarrierRef, SharedView, TensorBuffer, TensorView
 from phalanx.markers import attribute, defined, operand, storage
@@ -88,7 +89,8 @@ class Tcgen05Mma(Op):
 
     `a` is (M, K), in shared or tensor memory, `b` is (K, N) in shared memory, `acc` (M, N) in tensor memory. With scales,
     blocks along K of both operands are multiplied by theirs. With `peer`, the rank of the other CTA of a pair, the product
-    is the pair's: its rows are those of both CTAs, its columns the halves that both have of `b`.
+    is the pair's: its rows are those of both CTAs, its columns the halves that both have of `b`. `types` are those of the
+    elements of `a` and `b`, `depth` the elements along K: packed operands become views of bytes before text is written.
     """
 
     mnemonic: ClassVar[str] = "tcgen05.mma"
@@ -96,6 +98,8 @@ class Tcgen05Mma(Op):
     b: SharedView = operand()
     acc: TensorView = operand()
     accumulate: Value = operand()
+    types: tuple[DType, DType] = attribute()
+    depth: int = attribute()
     scale_a: TensorView | None = operand(default=None)
     scale_b: TensorView | None = operand(default=None)
     peer: Value | None = operand(default=None)
@@ -109,13 +113,13 @@ class Tcgen05Mma(Op):
     @property
     def block(self) -> int:
         """The elements of K that share a scale; 0 without scales."""
-        return 0 if self.scale_a is None else self.a.shape[1] // self.scale_a.shape[1]
+        return 0 if self.scale_a is None else self.depth // self.scale_a.shape[1]
 
     @property
     def kind(self) -> Kind:
         """The kind of product, which its element types and scales decide."""
         scale = None if self.scale_a is None else self.scale_a.dtype
-        found = kind_of(self.a.dtype, self.b.dtype, scale, self.block or None)
+        found = kind_of(*self.types, scale, self.block or None)
         assert isinstance(found, Kind), found
         return found
 
@@ -123,7 +127,7 @@ class Tcgen05Mma(Op):
     def shape(self) -> tuple[int, int, int]:
         """Rows and columns of this CTA's accumulator, and the depth of the product: (M, N, K)."""
         m, n = self.acc.shape
-        return m, n, self.a.shape[1]
+        return m, n, self.depth
 
     def effects(self) -> Effects:
         """Reads operands and scales and adds to the accumulator, in both CTAs of a pair, until a commit has arrived."""

@@ -70,7 +70,8 @@ def mma(
     if negate and target.dtype.is_integer:
         ctx.fail("px.tcgen05.mma: negate is for floating-point products", "subtract the tiles after the load")
     condition = Const(use, BOOL) if isinstance(use, bool) else use
-    ctx.emit(Tcgen05Mma(left, right, target, condition, *scales, peer, negate, loc=ctx.loc))
+    types, depth = (left.dtype, right.dtype), left.shape[1]
+    ctx.emit(Tcgen05Mma(left, right, target, condition, types, depth, *scales, peer, negate, loc=ctx.loc))
 
 
 @builtin("tcgen05.commit")
@@ -196,6 +197,14 @@ def _check_product(
     kind = kind_of(a.dtype, b.dtype, scale, block)
     if isinstance(kind, Objection):
         ctx.fail(f"{what}: {kind.what}", kind.remedy)
+    for name, view in (("a", a), ("b", b)):
+        if view.dtype.bits < kind.bits:
+            ctx.fail(
+                f"{what}: {name} is {view.dtype}, of which each has a byte to itself in products of kind {kind}",
+                "products of f4e2m1 alone, with scales, read it packed; else convert it to f8e4m3, which has all its values",
+            )
+    if in_tensor(a) and a.dtype.bits < 8:
+        ctx.fail(f"{what}: a of {a.dtype} is read from shared memory", "bring it into a px.shared buffer with px.tma.load")
     problem = accumulator_objection(kind, a.dtype, acc.dtype)
     if problem is not None:
         ctx.fail(f"{what}: {problem.what}", problem.remedy)
