@@ -63,6 +63,7 @@ def run(checkout: Path, arguments: list[str], folder: Path) -> dict[str, float]:
     environment = {**os.environ, "PYTHONPATH": str(checkout.resolve() / "src"), "PHALANX_CACHE_DIR": str(cache)}
     environment["PYTHONPYCACHEPREFIX"] = str(folder / "pyc")  # as after an installation: files are compiled once
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    environment["OPENBLAS_NUM_THREADS"] = "1"  # threads that wait for work count as processor time
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(
         [sys.executable, *arguments, "--json", str(file)], cwd=checkout, env=environment, check=True, capture_output=True

@@ -143,7 +143,16 @@ class Tcgen05Mma(Op):
             accesses += [
                 dataclasses.replace(access, region=access.region.replaced(cta=self.peer)) for access in accesses
             ]
-        return Effects(accesses=tuple(accesses), executor=Executor.ONE, target=BLACKWELL)
+        return Effects(accesses=tuple(accesses), executor=Executor.ONE, target=self._target)
+
+    @property
+    def _target(self) -> Target:
+        """Products of integers and those with scales are not on every target that has tensor memory."""
+        kind = self.kind
+        extra = (Feature.TCGEN05_I8,) * (kind.name == "i8") + (Feature.BLOCK_SCALE,) * kind.scaled
+        if not extra:
+            return BLACKWELL
+        return dataclasses.replace(BLACKWELL, needs=(*BLACKWELL.needs, *extra), family=f"tcgen05.mma of kind {kind}")
 
 
 def _in_flight(mode: Mode, view: SharedView | TensorView, use: Use) -> Access:
