@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from fuzz.tile_values import ANYTHING, FLOATS, NUMPY, Facts, Grid, bits_of, bytes_of, integer_limits, is_float
+from fuzz.tile_values import ANYTHING, FLOATS, NUMPY, SIX_BITS, Facts, Grid, bits_of, bytes_of, integer_limits, is_float
 
 ALIGNMENT = 256
 
@@ -112,4 +112,4 @@ def content_for(dtype: str, wild: bool) -> str:
         return "wild"
     if not is_float(dtype):
         return "small"
-    return "grid1" if dtype in FLOATS else "grid0"
+    return "grid1" if dtype in FLOATS or dtype in SIX_BITS else "grid0"

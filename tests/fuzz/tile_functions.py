@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fuzz.tile_operations import TRUTH, Operations, broadcast, computes
-from fuzz.tile_values import ANYTHING, FLOATS, INTEGERS, NUMPY, Facts, Grid, Value, bytes_of, rounded
+from fuzz.tile_values import ANYTHING, FLOATS, INTEGERS, NUMPY, SIX_BITS, Facts, Grid, Value, bytes_of, rounded
 from fuzz.tile_writing import promoted
 
 FOLDS = {
@@ -69,7 +69,7 @@ class Functions(Operations):
         a = self.some(lambda v: v.facts.exact and (v.dtype in INTEGERS or self.certain(v)), scalars=0.1)
         if a is None:
             return None
-        same = [d for d in NUMPY if bytes_of(d) == bytes_of(a.dtype) and d not in ("bool", a.dtype)]
+        same = [d for d in NUMPY if bytes_of(d) == bytes_of(a.dtype) and d not in ("bool", a.dtype, *SIX_BITS)]
         if not same:
             return None
         target = self.rng.choice(same)

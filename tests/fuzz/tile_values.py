@@ -14,21 +14,27 @@ import numpy as np
 
 NUMPY = {
     "f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f8e4m3": ml_dtypes.float8_e4m3fn,
-    "f8e5m2": ml_dtypes.float8_e5m2, "i64": np.int64, "i32": np.int32, "i16": np.int16, "i8": np.int8, "u64": np.uint64,
+    "f8e5m2": ml_dtypes.float8_e5m2, "f6e2m3": ml_dtypes.float6_e2m3fn, "f6e3m2": ml_dtypes.float6_e3m2fn,
+    "i64": np.int64, "i32": np.int32, "i16": np.int16, "i8": np.int8, "u64": np.uint64,
     "u32": np.uint32, "u16": np.uint16, "u8": np.uint8, "bool": np.bool_,
 }  # fmt: skip
 SIGNED, UNSIGNED = ("i8", "i16", "i32", "i64"), ("u8", "u16", "u32", "u64")
 INTEGERS = (*SIGNED, *UNSIGNED)
-FP8 = ("f8e4m3", "f8e5m2")
+SIX_BITS = ("f6e2m3", "f6e3m2")
+"""They have no NaN and no infinity, and no integer of their size."""
+FP8 = ("f8e4m3", "f8e5m2", *SIX_BITS)
 FLOATS = ("f64", "f32", "f16", "bf16")
 """Those that compute; 8-bit floats only move and convert."""
 ATOMIC = ("f32", "f64", "f16", "bf16", "i32", "u32", "i64", "u64")
 
-MANTISSA = {"f64": 53, "f32": 24, "f16": 11, "bf16": 8, "f8e4m3": 4, "f8e5m2": 3}
-SMALLEST = {"f64": -1074, "f32": -149, "f16": -24, "bf16": -133, "f8e4m3": -9, "f8e5m2": -16}
+MANTISSA = {"f64": 53, "f32": 24, "f16": 11, "bf16": 8, "f8e4m3": 4, "f8e5m2": 3, "f6e2m3": 4, "f6e3m2": 3}
+SMALLEST = {
+    "f64": -1074, "f32": -149, "f16": -24, "bf16": -133, "f8e4m3": -9, "f8e5m2": -16, "f6e2m3": -3, "f6e3m2": -4,
+}  # fmt: skip
 """The exponent of the smallest number of each type."""
-LARGEST = {"f64": 1023, "f32": 127, "f16": 15, "bf16": 127, "f8e4m3": 8, "f8e5m2": 15}
-TOLERANCE = {"f64": 1e-11, "f32": 2e-5, "f16": 2e-3, "bf16": 1.6e-2, "f8e4m3": 0.13, "f8e5m2": 0.26}
+LARGEST = {"f64": 1023, "f32": 127, "f16": 15, "bf16": 127, "f8e4m3": 8, "f8e5m2": 15, "f6e2m3": 2, "f6e3m2": 4}
+TOLERANCE = {"f64": 1e-11, "f32": 2e-5, "f16": 2e-3, "bf16": 1.6e-2, "f8e4m3": 0.13, "f8e5m2": 0.26,
+             "f6e2m3": 0.13, "f6e3m2": 0.26}  # fmt: skip
 """Of functions that are approximated, as a part of the number expected, or of 1 where that is less."""
 APPROXIMATE_TANH = 2**-10.4
 

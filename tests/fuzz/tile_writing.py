@@ -30,7 +30,8 @@ NOTED = ((8, 62), (40, 64), (2, 4, 20))
 """Shapes that were once seen to differ."""
 
 DTYPES = {name: getattr(types, name if name != "bool" else "bool_") for name in (
-    "f64", "f32", "f16", "bf16", "f8e4m3", "f8e5m2", "i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8", "bool")}
+    "f64", "f32", "f16", "bf16", "f8e4m3", "f8e5m2", "f6e2m3", "f6e3m2", "i64",
+    "i32", "i16", "i8", "u64", "u32", "u16", "u8", "bool")}
 
 
 def promoted(a: str, b: str) -> str | None:

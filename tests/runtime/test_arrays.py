@@ -300,7 +300,19 @@ def test_arrays_of_no_whole_bytes(array: Any, message: str) -> None:
         describe(array)
 
 
-@pytest.mark.parametrize("dtype", [px.u8, px.f8e8m0, px.f6e2m3, "f4e2m1"])
+@pytest.mark.parametrize("dtype", [px.f6e2m3, px.f6e3m2, px.f8e8m0, px.f8e4m3])
+def test_bytes_of_elements_alone(dtype: px.DType) -> None:
+    """Any strides will do; the array of the simulator is the caller's memory."""
+    codes = np.arange(64, dtype=np.uint8).reshape(8, 8)
+    assert describe(px.packed(codes.T, dtype)) == ArrayInfo("host", -1, codes.ctypes.data, (8, 8), (1, 8), dtype.name)
+    elements = to_host(px.packed(codes, dtype))
+    assert elements.dtype == dtype.numpy and np.shares_memory(elements, codes)
+    elements[0, 0] = 1.0
+    put_back(px.packed(codes, dtype), elements)
+    assert codes[0, 0] == np.ones(1, dtype.numpy).view(np.uint8)[0]
+
+
+@pytest.mark.parametrize("dtype", [px.u8, px.f16, px.bool, "f4e2m1"])
 def test_only_some_types_are_packed(dtype: Any) -> None:
     with pytest.raises(Error, match=r"px\.packed of") as error:
         px.packed(np.zeros(8, np.uint8), dtype)

@@ -235,13 +235,15 @@ def _describe_packed(x: Any) -> ArrayInfo:
 
 def _from_bytes(info: ArrayInfo, name: str) -> ArrayInfo:
     """The elements of an array that was described as bytes."""
-    if not info.shape or not info.contiguous_inner:
+    share = PER_BYTE.get(name, 1)
+    if share > 1 and (not info.shape or not info.contiguous_inner):
         why = f"a stride of {info.strides[-1]}" if info.shape else "no axis"
         raise Error(
             f"the bytes of a packed array of {name} have {why} where neighbours share a byte",
             remedy="pass an array whose last axis has stride 1, such as a contiguous copy",
         )
-    share = PER_BYTE[name]
+    if share == 1:
+        return ArrayInfo(info.kind, info.device, info.pointer, info.shape, info.strides, name)
     shape = (*info.shape[:-1], info.shape[-1] * share)
     strides = (*(stride * share for stride in info.strides[:-1]), 1)
     return ArrayInfo(info.kind, info.device, info.pointer, shape, strides, name)
@@ -413,7 +415,8 @@ def to_host(x: Any, info: ArrayInfo | None = None) -> np.ndarray:
     """
     kind = _KINDS[type(x)]
     if kind is ArgumentKind.PACKED:
-        return _unpacked(to_host(x.data), x.dtype.name)
+        data = to_host(x.data)
+        return _unpacked(data, x.dtype.name) if x.dtype.name in PER_BYTE else data.view(x.dtype.numpy)
     if kind is ArgumentKind.NUMPY:
         return x
     if kind is _TORCH:
@@ -518,7 +521,7 @@ def put_back(x: Any, elements: Any) -> None:
         if _torch_dtypes().get(x.dtype) not in PER_BYTE:
             return
         data = x.detach().view(sys.modules["torch"].uint8)
-    elif kind is not ArgumentKind.PACKED:
+    elif kind is not ArgumentKind.PACKED or x.dtype.name not in PER_BYTE:
         return
     info = describe(data)
     if info is None or info.kind != "host":

@@ -16,7 +16,7 @@ from phalanx.ir.types import DTYPES, DType
 
 
 class Packed:
-    """The bytes of an array, and the type of the elements that share them."""
+    """The bytes of an array, and the type of the elements in them."""
 
     __slots__ = ("__weakref__", "data", "dtype")
 
@@ -29,17 +29,18 @@ class Packed:
 
 
 def packed(array: Any, dtype: DType) -> Packed:
-    """Bytes as an array of elements that share them: what a kernel takes where memory holds two f4e2m1 to a byte.
+    """Bytes as an array of floats of 8 bits or less: what a kernel takes where the library at hand has no such type.
 
     Anyone may call it, outside kernels. `array` is a u8 array (NumPy, torch, CuPy, anything with DLPack or the CUDA array
-    interface) whose rows are contiguous; the kernel sees a last axis twice as long, and writes into `array`. The even
-    element of a byte is in its lower bits. Example: ``dequantize[64](px.packed(codes, px.f4e2m1), out)``.
+    interface), into which the kernel writes. f4e2m1 has two elements in a byte, the even one in its lower bits: rows
+    are contiguous, and the kernel sees a last axis twice as long. f6e2m3 and f6e3m2 have a byte for each, in its low bits.
+    Example: ``dequantize[64](px.packed(codes, px.f4e2m1), out)``.
     """
-    if not isinstance(dtype, DType) or dtype.per_byte == 1:
-        names = ", ".join(f"px.{name}" for name, item in DTYPES.items() if item.per_byte > 1)
+    if not isinstance(dtype, DType) or not dtype.is_storage:
+        names = ", ".join(f"px.{name}" for name, item in DTYPES.items() if item.is_storage)
         raise Error(
             f"px.packed of {dtype!r}", location=caller_location(),
-            remedy=f"elements that share a byte are {names}; arrays of other types are passed as they are",
+            remedy=f"bytes can be {names}; arrays of other types are passed as they are",
         )
     return Packed(array, dtype)
 
