@@ -201,8 +201,8 @@ def in_bytes(args: list[Any]) -> Iterator[list[Any]]:
         if isinstance(value, np.ndarray) and value.dtype == FP4:
             codes = value.view(np.uint8)
             size = value.nbytes // 2
-            room = np.zeros(size + 16, np.uint8)
-            start = -room.ctypes.data % 16
+            room = np.zeros(size + 32, np.uint8)
+            start = -room.ctypes.data % 32
             made = room[start : start + size].reshape(*value.shape[:-1], value.shape[-1] // 2)
             made[...] = codes[..., 0::2] & 15 | codes[..., 1::2] << 4
             bare[n] = made
@@ -303,9 +303,15 @@ def descriptor(slot: TensorMapSlot, array: np.ndarray, signature: Signature) -> 
     def five(values: Any) -> list[int]:
         return [*values, *[0] * (5 - array.ndim)]
 
+    shape, strides, box, item, unit = [*array.shape], [*array.strides], [*slot.box], array.itemsize, 0
+    if slot.expands:  # units of sixteen elements: eight bytes of the array, sixteen of shared memory
+        if box[-1] != 128 or shape[-1] % 64 or array.ctypes.data % 32 or any(stride % 32 for stride in strides[:-1]):
+            raise HostFailure(f"a descriptor of boxes {box} that pads elements, for an array of {shape} bytes, strides {strides}")
+        item, unit = 16, 8
+        shape[-1], strides[-1], box[-1] = shape[-1] // unit, unit, box[-1] // 16
     words = struct.pack(
-        "<Q5q5i9h8s", array.ctypes.data, *five(array.strides[axis] for axis in order),
-        *five(array.shape[axis] for axis in order), *five(slot.box[axis] for axis in order), array.ndim, array.itemsize,
-        SWIZZLE_MASKS[slot.swizzle], slot.fill_nan, signature.slots[slot.array].dtype.encode(),
+        "<Q5q5i9h8sh", array.ctypes.data, *five(strides[axis] for axis in order),
+        *five(shape[axis] for axis in order), *five(box[axis] for axis in order), array.ndim, item,
+        SWIZZLE_MASKS[slot.swizzle], slot.fill_nan, signature.slots[slot.array].dtype.encode(), unit,
     )  # fmt: skip
     return words.ljust(128, b"\0")

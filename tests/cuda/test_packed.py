@@ -187,3 +187,56 @@ def test_what_assembles(arch):
     assert made.cubin and made.spills == 0
     made = px.compile(quantize[4, 4], px.spec((64, 256), px.bf16), spec, arch=arch)
     assert ("cvt.rn.satfinite.e2m1x2.f32" in made.ptx) == (arch != "sm_90a") and "store_vector<4>" in made.source
+
+
+@px.kernel(warps=4)
+def spread_out(X, Y, k, *, BM=16, BN=128):
+    s, full = px.shared((BM, BN), px.f4e2m1, padded=True), px.barrier()
+    raw = px.shared((BM, BN), px.u8, reuse=s)  # what the tensor cores find there
+    with full.transaction():
+        px.tma.load(X[0:BM, k * BN:k * BN + BN], s, full)
+    full.wait(0)
+    px.store(Y[0:BM, 0:BN], px.load(raw))
+
+
+@on_host
+@pytest.mark.parametrize("rows", [16, 11])
+def test_a_copy_with_room_between_elements(rows):
+    """16 elements at the beginning of 16 bytes; rows beyond the array are 0; a barrier counts the array's bytes."""
+    x, y = codes(np.random.default_rng(7), rows, 256), np.zeros((16, 128), np.uint8)
+    module = run_on_host(spread_out, 1, x, y, 1, arch="sm_100a")
+    bits = x.view(np.uint8)[:, 128:].reshape(rows, 8, 16)
+    want = np.zeros((16, 8, 8), np.uint8)
+    want[:rows] = bits[..., 0::2] | bits[..., 1::2] << 4
+    assert np.array_equal(y.reshape(16, 8, 16)[..., :8], want)
+    assert "nbytes=1024" in module.ir and "completes 1024 bytes" in module.ir
+    assert "shared s: u8[16, 128], 2048 bytes, padded" in module.ir
+    assert module.signature.tensor_maps[0].expands and module.signature.tensor_maps[0].box == (16, 128)
+
+
+@px.kernel(warps=4)
+def spread_ring(X, Y, *, BM=64, BN=256, STAGES=2):
+    s, full = px.shared((STAGES, BM, BN), px.f4e2m1, padded=True), px.barrier(STAGES)
+    for i in range(STAGES):
+        with full[i].transaction():
+            px.tma.load(X[0:BM, i * BN:i * BN + BN], s[i], full[i])
+    for i in range(STAGES):
+        full[i].wait(0)
+    px.store(Y[0], s.nbytes)
+
+
+def test_room_in_panels():
+    """Wider tiles lie in panels of 128 bytes; targets without such copies say so."""
+    arrays = px.spec((64, 512), px.f4e2m1), px.spec(1, px.i32)
+    made = px.compile(spread_ring[1], *arrays, arch="sm_100a")
+    assert made.cubin and "2 boxes of 64 x 128" in "\n".join(map(str, made.notes))
+    with pytest.raises(px.Error, match="sm_90a has no copies that put room between elements"):
+        px.compile(spread_ring[1], *arrays, arch="sm_90a")
+    y = np.zeros(1, np.int32)
+    spread_ring[1](codes(np.random.default_rng(8), 64, 512), y)
+    assert y[0] == 2 * 64 * 128
+
+
+def test_rooms_in_the_simulator_hold_elements():
+    x, y = np.zeros((64, 512), FP4), np.zeros(1, np.int32)
+    assert px.check(spread_ring[1], x, y, arch="sm_100a").ok

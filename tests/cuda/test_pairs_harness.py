@@ -94,11 +94,12 @@ def test_bytes_that_go_astray(statement: str, expected: list[int], story: str) -
 @needs_compiler
 @pytest.mark.parametrize("bits", [4, 6])
 def test_packed_elements_get_padding(bits: int) -> None:
-    """Sixteen elements become sixteen bytes, of which the last ones are not told; coordinates are of elements."""
+    """Sixteen elements become sixteen bytes, of which the last ones are not told; coordinates are of elements, and the
+    barrier counts the bytes of the array."""
     text = LOADS.replace("LOAD\n", "load_pair(to, &map, 64, 2 * rank, mine);\n")
     rows, out = np.random.default_rng(0).integers(0, 256, (8, 24 * bits), dtype=np.uint8), np.zeros((4, 1024), np.uint8)
     maps = TensorMap(rows, (2, 128), bits=bits)
-    launch(HandWritten(text, "run", 32, 1024, (4, 1, 1)), 4, [maps, np.full(4, 256, np.int32), out], 1)
+    launch(HandWritten(text, "run", 32, 1024, (4, 1, 1)), 4, [maps, np.full(4, 32 * bits, np.int32), out], 1)
     units = out[:, :256].reshape(8, 8, 16)[:, :, : 2 * bits]
     assert np.array_equal(units, rows.reshape(8, 12, 2 * bits)[:, 4:12])
 

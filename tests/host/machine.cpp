@@ -249,6 +249,10 @@ long long bytes_of(const px_map& m) {
   for (int axis = 0; axis < m.rank; ++axis) bytes *= m.box[axis];
   return bytes;
 }
+// What a barrier is told: the bytes of the array, without those that pad them.
+long long credited_bytes(const px_map& m) {
+  return m.padded ? bytes_of(m) / m.item * m.padded : bytes_of(m);
+}
 px_map map_of(const void* map, const int* at, const int* rows, unsigned address) {
   px_map m;
   memcpy(&m, map, sizeof m);
@@ -467,7 +471,7 @@ void px_tensor_load(unsigned to, const void* map, const int* at, const int* rows
     if (told >= ctas) px_fail("a copy for a pair to CTA %d, whose pair has no CTA %d @%d", cta, told, line);
     flying.push_back([=] {
       box(m, memories[cta], offset, corner, named, IN, "");
-      credit(memories[told] + barrier_offset, bytes_of(m));
+      credit(memories[told] + barrier_offset, credited_bytes(m));
     });
   }
 }

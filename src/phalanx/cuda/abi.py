@@ -94,7 +94,8 @@ class TensorMapSlot:
     elements, in the order of the array's axes (outermost first; the reversal that the hardware wants happens
     at encoding); an axis that a view drops has extent 1. `axes` is the order of the array's axes in the
     descriptor, outermost first; () means as they are. `swizzle` is 0, 32, 64 or 128 bytes, `l2_promotion` 0,
-    64, 128 or 256 bytes; `fill_nan` fills elements outside the array with NaN instead of 0.
+    64, 128 or 256 bytes; `fill_nan` fills elements outside the array with NaN instead of 0. `expands`: elements of 4
+    bits, two to a byte in the array, get 16 bytes for each 16 in shared memory; box and coordinates count elements then.
     """
 
     array: int
@@ -103,6 +104,7 @@ class TensorMapSlot:
     axes: tuple[int, ...] = ()
     l2_promotion: int = 256
     fill_nan: bool = False
+    expands: bool = False
 
 
 @frozen

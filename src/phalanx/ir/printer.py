@@ -92,7 +92,8 @@ class _Printer:
         self.lines.append(f"  warps {function.warps}{cluster}{crowd}{opted_out}{', pdl' * function.pdl}")
         for buffer in function.buffers:
             shape = ", ".join(map(str, buffer.shape))
-            what = f"{buffer.dtype}[{shape}], {buffer.size_text}{self._reuse(buffer)}"
+            padded = ", padded" if buffer.padded else ""
+            what = f"{buffer.dtype}[{shape}], {buffer.size_text}{padded}{self._reuse(buffer)}"
             self.lines.append(f"  {buffer.space.name} {self._name(buffer)}: {what}")
         for barrier in function.barriers:
             count = "counted" if barrier.count is None else f"count {barrier.count}"

@@ -32,7 +32,8 @@ class Buffer:
     """A static buffer in the memory of every CTA, in the space that its class names.
 
     `reuse`: take over the memory of that buffer or barrier array. With `why`, the compiler chose to; then `after` may name
-    a buffer behind which this one lies in that memory.
+    a buffer behind which this one lies in that memory. `padded`: each 16 neighbours of a packed type lie at the beginning
+    of 16 bytes of their own, as tensor cores read them beside operands of 8 bits.
     """
 
     space: ClassVar[Space]
@@ -44,11 +45,12 @@ class Buffer:
     reuse: Buffer | BarrierArray | None = None
     why: str = ""
     after: Buffer | None = None
+    padded: bool = False
 
     @property
     def nbytes(self) -> int:
-        """The bytes of its elements."""
-        return self.dtype.nbytes(prod(self.shape))
+        """The bytes of its elements, and of what fills the room between them."""
+        return prod(self.shape) if self.padded else self.dtype.nbytes(prod(self.shape))
 
     @property
     def host_bytes(self) -> int:
@@ -313,6 +315,11 @@ class BufferView(View):
     def dtype(self) -> DType:
         """The type of the buffer's elements."""
         return self.buffer.dtype
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of its elements: what a copy brings and a barrier counts, also where there is room between them."""
+        return self.element.nbytes(prod(self.extents)) if self.buffer.padded else super().nbytes
 
     def in_bytes(self, memory: Buffer, offsets: tuple[Value, ...], extents: tuple[int, ...]) -> BufferView:
         """The region of a buffer of bytes, which remembers what they are."""

@@ -239,9 +239,18 @@ def check_whole_bytes(ctx: Builder, view: View) -> View:
     return view
 
 
+def refuse_padded(ctx: Builder, what: str, view: View) -> None:
+    """Refuses a buffer with room between its elements where threads would touch it."""
+    if in_shared(view) and view.buffer.padded:
+        ctx.fail(
+            f"{what} of '{view.buffer.name}', which is padded",
+            "px.tma.load fills a padded buffer and tensor cores read it; threads take one without padded=True",
+        )
+
+
 def load_view(ctx: Builder, view: View, fill: Numeric, once: bool = False) -> Value:
     """A region of memory in registers: a tile, or a scalar where the region is one element."""
-    check_whole_bytes(ctx, view)
+    refuse_padded(ctx, "px.load", check_whole_bytes(ctx, view))
     shape = view.shape
     result = Value(TileType(shape, view.dtype) if shape else ScalarType(view.dtype))
     ctx.emit(Load(view, cast(ctx, fill, view.dtype), result, once, loc=ctx.loc))

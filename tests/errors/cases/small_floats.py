@@ -177,3 +177,46 @@ def packed_of_a_type_that_is_not():
 @case
 def a_spec_of_half_bytes():
     px.spec((4, 7), px.f4e2m1)
+
+
+@case
+def threads_at_a_padded_buffer():
+    @px.kernel
+    def look(P, X):
+        s = px.shared((8, 128), px.f4e2m1, padded=True)
+        px.store(X[0:8, 0:64], px.load(s[:, 0:64]).to(px.f32))
+
+    look[1](P, X)
+
+
+@case
+def a_store_to_a_padded_buffer():
+    @px.kernel
+    def fill(P, X):
+        s = px.shared((8, 128), px.f4e2m1, padded=True)
+        px.store(s, px.zeros((8, 128), px.f4e2m1))
+
+    fill[1](P, X)
+
+
+@case
+def padding_of_whole_bytes():
+    @px.kernel
+    def keep(X):
+        px.shared((8, 128), px.f8e4m3, padded=True)
+        px.store(X[0, 0], 1.0)
+
+    keep[1](X)
+
+
+@case
+def a_padded_copy_on_hopper():
+    @px.kernel
+    def bring(P, X):
+        s, full = px.shared((8, 128), px.f4e2m1, padded=True), px.barrier()
+        with full.transaction():
+            px.tma.load(P[0:8, 0:128], s, full)
+        full.wait(0)
+        px.store(X[0, 0], 1.0)
+
+    px.compile(bring[1], px.spec((64, 128), px.f4e2m1), px.spec((64, 64), px.f32), arch="sm_90a")

@@ -28,6 +28,7 @@ from phalanx.ir.values import constant_of
 from phalanx.ir.views import GlobalView, SharedBuffer, SharedView, in_global
 from phalanx.layouts import SharedLayout, boxes, choose_panel
 from phalanx.layouts.shared import TMA_ALIGNMENT
+from phalanx.layouts.tma import EXPANDED_BOX
 from phalanx.layouts.tma import Misplaced as MisplacedBox
 
 WHOLE_LINES = 256  # bytes that a miss brings into L2: a neighbour is asked for soon
@@ -100,6 +101,8 @@ class _Planner(CopyPlanner):
         self._check_global(view)
         if prod(view.extents[:-1]) != 1:
             raise Impossible(f"a region of {_shape(view.shape)} is not one contiguous run along the last axis")
+        if copy.expands:
+            raise Impossible("room between elements is made by a descriptor")
         if copy.shared is not None:
             self._check_bulk_shared(copy.shared)
         size = view.nbytes
@@ -125,11 +128,23 @@ class _Planner(CopyPlanner):
             box, pieces, swizzle = self._free_boxes(view)
         else:
             box, pieces, swizzle = self._shared_boxes(view, copy.shared)
-        slot = TensorMapSlot(view.array.index, box, swizzle, l2_promotion=PROMOTIONS.get(copy.cache, WHOLE_LINES))
+        if copy.expands:
+            self._check_expansion(copy, view, box)
+        promotion = PROMOTIONS.get(copy.cache, WHOLE_LINES)
+        slot = TensorMapSlot(view.array.index, box, swizzle, l2_promotion=promotion, expands=copy.expands)
         index = self.tensor_maps.setdefault(slot, len(self.tensor_maps))
         count = f"{len(pieces)} boxes" if len(pieces) > 1 else "a box"
         swizzled = f", {swizzle}-byte swizzle" if swizzle else ""
         return CopyPlan(CopyPath.TENSOR, f"{count} of {_shape(box)}{swizzled}", index, pieces, guarded)
+
+    def _check_expansion(self, copy: Transfer, view: GlobalView, box: tuple[int, ...]) -> None:
+        """What a descriptor asks that puts room between elements."""
+        if copy.stores:
+            raise Impossible("only loads put room between elements")
+        if box[-1] != EXPANDED_BOX:
+            raise Impossible(f"a box has {box[-1]} elements along the last axis; with room between them {EXPANDED_BOX}")
+        if not self.divisibility.proves(view.offsets[-1], 1, EXPANDED_BOX):
+            raise Impossible(f"its start along the last axis is not known to be a multiple of {EXPANDED_BOX} elements")
 
     def _guarded(self, copy: Transfer, view: GlobalView) -> tuple[int, ...]:
         """Axes along which the region may begin before the array: loads may, stores fault on an H200."""

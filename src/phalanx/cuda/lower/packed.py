@@ -2,7 +2,8 @@
 
 Arrays and buffers of a packed type become arrays and buffers of u8 whose last axis is as many times shorter. Loads get an
 `Unpack` behind them, stores a `Pack` before them (`cuda/lower/ops/memory.py`); copies move bytes, which is all they did. So
-layouts, copy paths, vectors and the launcher know bytes alone, and every target can move packed data.
+layouts, copy paths, vectors and the launcher know bytes alone, and every target can move packed data. Only a copy into a
+padded buffer counts elements at both ends, for which its descriptor (`TensorMapSlot.expands`) has a type of its own.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from phalanx.analysis.divisibility import Divisibility, find_divisibility
 from phalanx.cuda.lower.registry import packed_forms
 from phalanx.errors import Error
 from phalanx.ir.core import Function, Op, rewrite, substitute
-from phalanx.ir.holders import mapped_holders
+from phalanx.ir.holders import mapped_holders, storage_of
 from phalanx.ir.ops.tile import Binary
 from phalanx.ir.types import ArrayType, DType, u8
 from phalanx.ir.values import Const, Param, Value, constant_of
@@ -61,7 +62,8 @@ class Packing:
             if after is not found.after:
                 found = dataclasses.replace(found, after=after)
             if _is_packed(found):
-                shape = (*found.shape[:-1], found.dtype.nbytes(found.shape[-1]))
+                room = found.shape[-1] if found.padded else found.dtype.nbytes(found.shape[-1])
+                shape = (*found.shape[:-1], room)
                 found = dataclasses.replace(found, shape=shape, dtype=u8)
         self.storage[item] = found
         return found
@@ -85,8 +87,14 @@ class Packing:
                 return [substitute(part, self.storage) for part in found]
         before: list[Op] = []
 
+        expands = any(isinstance(item, Buffer) and item.padded for item in storage_of(op))
+
         def in_bytes(item: Any) -> Any:
-            return self.view(item, before, op.loc) if isinstance(item, View) and is_packed(item.dtype) else item
+            if not isinstance(item, View) or not is_packed(item.dtype):
+                return item
+            if expands:  # each element has a byte of shared memory, room included: the copy counts elements
+                return item.in_bytes(self.storage[item.memory], item.offsets, item.extents)
+            return self.view(item, before, op.loc)
 
         changed = substitute(mapped_holders(op, in_bytes), self.storage)
         return None if changed is op else [*before, changed]

@@ -59,6 +59,11 @@ class Transfer:
     folds: bool = False
     multicast: bool = False
 
+    @property
+    def expands(self) -> bool:
+        """Whether it puts room between packed elements."""
+        return self.shared is not None and self.shared.buffer.padded
+
 
 @frozen
 class Push:

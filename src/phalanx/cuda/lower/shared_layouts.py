@@ -17,7 +17,7 @@ from phalanx.layouts.banks import best_vector, warp_wavefronts
 from phalanx.layouts.mma import shared_operand
 from phalanx.layouts.registers import RegisterLayout
 from phalanx.layouts.shared import SharedLayout
-from phalanx.layouts.tma import boxes, choose_panel
+from phalanx.layouts.tma import EXPANDED_BOX, boxes, choose_panel
 
 SWIZZLES = (0, 32, 64, 128)
 _SAMPLE = 8
@@ -177,6 +177,8 @@ def _copies(layout: SharedLayout, copied: list[SharedView], facts: Divisibility)
     """How many hardware copies all asynchronous accesses take in this layout; None if one of them is impossible."""
     total = 0
     for view in copied:
+        if view.buffer.padded and layout.panel_columns != EXPANDED_BOX:
+            return None
         if _is_row(view):
             total += 1
             continue

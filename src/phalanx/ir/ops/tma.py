@@ -26,6 +26,10 @@ from phalanx.ir.values import Value
 from phalanx.ir.views import BarrierRef, GlobalView, SharedView
 from phalanx.markers import attribute, operand
 
+EXPANDS = Target(
+    (Feature.NARROW_MATRICES,), family="copies that put room between elements", alternative="leave padded=True away"
+)
+"""They came with what reads such rooms, in shared memory as `b4x16_p64`."""
 REDUCTIONS = ("add", "min", "max", "and", "or", "xor")
 PAIRS = Target((Feature.PAIR_COPIES,), alternative="leave two_cta= out: each CTA waits for its own bytes", family="two_cta")
 CACHE_HINTS = ("evict_normal", "evict_first", "evict_last")
@@ -58,7 +62,7 @@ class TmaLoad(Op):
             ),
             completes=(complete,),
             executor=Executor.ONE,
-            target=PAIRS if self.pair else ANYWHERE,
+            target=PAIRS if self.pair else EXPANDS if self.dst.buffer.padded else ANYWHERE,
         )
 
 

@@ -25,7 +25,7 @@ from phalanx.language.ops.mbarrier import BarrierValue, mask_operand
 from phalanx.language.ops.memory import require_view, stored_value
 from phalanx.language.ops.tma import check_match, global_side, shared_side
 from phalanx.language.ops.tma_operands import refuse_rows_by_index
-from phalanx.language.values import RunTimeRegion, require_index
+from phalanx.language.values import RunTimeRegion, refuse_padded, require_index
 
 REDUCTIONS = ("sum", "max", "min")
 
@@ -149,6 +149,7 @@ def _push(
     ctx: Builder, source: SharedView, length: Value | None, dst: object, bar: object, cta: object, arm: bool
 ) -> None:
     refuse_rows_by_index(ctx, "the source of px.cluster.copy", source)
+    refuse_padded(ctx, "px.cluster.copy", source)
     if source.cta is not None:
         ctx.fail(
             "the source of px.cluster.copy is in another CTA",
@@ -156,6 +157,7 @@ def _push(
         )
     there, expected = _region(ctx, "the destination of px.cluster.copy", dst)
     target, rank = _in_the_peer(ctx, "px.cluster.copy", there, cta)
+    refuse_padded(ctx, "px.cluster.copy", target)
     nbytes = None
     if source.dtype.per_byte != target.dtype.per_byte or (length is not None and target.dtype.per_byte > 1):
         ctx.fail(

@@ -13,7 +13,7 @@ from phalanx.language.objects import Slice, describe
 from phalanx.language.operators import binary, cast, compare, dtype_of, is_scalar, is_tile, select, shape_of
 from phalanx.language.ops.mbarrier import mask_operand
 from phalanx.language.ops.tma_operands import cache_hint, completion, shared_side
-from phalanx.language.values import ViewValue, load_view, require_index
+from phalanx.language.values import ViewValue, load_view, refuse_padded, require_index
 
 FOUR = 4
 NO_ROW = -1
@@ -176,6 +176,7 @@ def _tile(ctx: Builder, what: str, view: object, four: bool) -> SharedView:
         ctx.fail(f"{what} has {rows} rows", f"it takes 4; px.tma.{name} takes any multiple of four")
     if rows % FOUR:
         ctx.fail(f"{what} has {rows} rows", "it takes a multiple of four; rows named -1 are left out")
+    refuse_padded(ctx, f"{what}: rows by index", tile)
     if tile.dtype.nbytes(columns) % COPY_CHUNK:
         ctx.fail(
             f"{what} has rows of {tile.dtype.nbytes(columns)} bytes",

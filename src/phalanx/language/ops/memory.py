@@ -26,7 +26,7 @@ from phalanx.language.objects import KernelObject, Number, describe, load_scalar
 from phalanx.language.operators import cast, dtype_of, is_scalar, promote, require_numeric, shape_of
 from phalanx.language.ops.tile import make_full
 from phalanx.language.requirements import require_dtype, require_flag, require_shape
-from phalanx.language.values import RunTimeRegion, ViewValue, check_whole_bytes, load_view
+from phalanx.language.values import RunTimeRegion, ViewValue, check_whole_bytes, load_view, refuse_padded
 
 MAX_SHARED = max(arch.shared_limit for arch in ARCHS.values())
 
@@ -56,13 +56,17 @@ def check_outside_loops(ctx: Builder, what: str) -> None:
 
 
 @builtin("shared")
-def shared(ctx: Builder, shape: object, dtype: object, reuse: object = None) -> ViewValue:
+def shared(
+    ctx: Builder, shape: object, dtype: object, reuse: object = None, padded: object = False
+) -> ViewValue:
     """A static buffer in this CTA's shared memory; `reuse=x` takes over the memory of a buffer or barrier array.
 
     In a kernel that would not fit otherwise (into a CTA's share of the SM, with `ctas_per_sm=`), buffers of which one is
     over before the other begins share memory by themselves; `Compiled.notes` and the listing say which.
     Two neighbours of f4e2m1 along the last axis share a byte; what such a buffer leaves in memory that one of another type
-    takes over is not to be read there, since the simulator gives each of its elements a byte.
+    takes over is not to be read there, since the simulator gives each of its elements a byte. With ``padded=True`` each 16
+    of them lie at the beginning of 16 bytes: only `px.tma.load` fills such a buffer (sm_100 and up, the last axis a multiple
+    of 128), and only tensor cores read it, beside operands of 8 bits.
     Outside run-time loops, any agent; any GPU; no PTX. Example: ``s = px.shared((4, 64, 64), px.f32)``; ``s[i]`` is one
     64 x 64 stage, ``s[i].at(1)`` the same stage in CTA 1 of the cluster.
     """
@@ -74,13 +78,19 @@ def shared(ctx: Builder, shape: object, dtype: object, reuse: object = None) -> 
             f"px.shared of {sizes} elements of {element} is not whole bytes: {element.per_byte} neighbours share one",
             f"make the last axis a multiple of {element.per_byte} long",
         )
+    room = require_flag(ctx, "padded=", padded)
+    if room and (element.per_byte == 1 or sizes[-1] % 128):
+        ctx.fail(
+            f"padded=True for {sizes} elements of {element}",
+            "it is for f4e2m1, with a last axis that is a multiple of 128: other types have a byte each, or more",
+        )
     target = reuse.storage() if isinstance(reuse, KernelObject) else None
     if reuse is not None and (target is None or target.space is not SHARED):
         ctx.fail(
             f"reuse= takes a shared buffer or a barrier array, not {describe(reuse)}",
             "e.g. px.shared(shape, dtype, reuse=s)",
         )
-    buffer = SharedBuffer(unique_name(ctx, "shared"), sizes, element, ctx.loc, target)
+    buffer = SharedBuffer(unique_name(ctx, "shared"), sizes, element, ctx.loc, target, padded=room)
     total = sum(other.nbytes for other in (*ctx.buffers, buffer) if other.space is buffer.space)
     if total > MAX_SHARED_BYTES:
         ctx.fail(
@@ -128,6 +138,7 @@ def load(ctx: Builder, view: object, fill: object = 0, once: object = False) -> 
 def stored_value(ctx: Builder, what: str, region: View, value: object) -> Value:
     """`value` as it will be written: a scalar is spread, a narrower type is widened, anything else must match."""
     value = load_scalar(ctx, value)
+    refuse_padded(ctx, what, region)
     if isinstance(value, ViewValue):
         ctx.fail(f"{what} writes what is in registers, not {describe(value)}", "load it first: px.load(view)")
     value = require_numeric(ctx, what, value)

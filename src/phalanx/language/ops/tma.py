@@ -17,6 +17,7 @@ from phalanx.language.objects import describe
 from phalanx.language.ops.gather import gather, gather4, scatter, scatter4
 from phalanx.language.ops.mbarrier import mask_operand
 from phalanx.language.ops.tma_operands import cache_hint, check_match, completion, global_side, require_pairs, shared_side
+from phalanx.language.values import refuse_padded
 
 
 @builtin("tma.load")
@@ -52,6 +53,7 @@ def store(ctx: Builder, src: object, dst: object, cache: object = None) -> None:
     Example: ``px.tma.store(s, C[m:m+64, n:n+64]); px.tma.commit(); px.tma.wait(0)``.
     """
     source = shared_side(ctx, "the source of px.tma.store", src)
+    refuse_padded(ctx, "px.tma.store", source)
     target = global_side(ctx, "the destination of px.tma.store", dst)
     check_match(ctx, "px.tma.store", source, target)
     ctx.emit(TmaStore(source, target, cache_hint(ctx, cache), loc=ctx.loc))

@@ -15,13 +15,17 @@ from phalanx.cuda.abi import TENSOR_MAP_BYTES, TensorMapSlot
 from phalanx.errors import Error
 from phalanx.frozen import frozen
 from phalanx.ir.archs import COPY_CHUNK, MAX_BOX, MAX_DIM, MAX_STRIDE
-from phalanx.runtime.device.arrays import ITEM_BYTES
+from phalanx.runtime.device.arrays import ITEM_BYTES, PER_BYTE
 
-# Enumerators of cuda.h. Types of the same width that need no arithmetic share a code.
+# Enumerators of cuda.h. Types of the same width that need no arithmetic share a code. Packed elements are copied as bytes,
+# but for copies that put room between them (16U4_ALIGN16B).
 _DATA_TYPES = {
     "u8": 0, "i8": 0, "bool": 0, "f8e4m3": 0, "f8e5m2": 0, "f8e8m0": 0, "f6e2m3": 0, "f6e3m2": 0, "u16": 1,
     "i16": 1, "u32": 2, "i32": 3, "u64": 4, "i64": 5, "f16": 6, "f32": 7, "f64": 8, "bf16": 9,
+    "f4e2m1": 14,
 }  # fmt: skip
+EXPANDED_BOX, EXPANDED_ALIGNMENT = 128, 32
+"""Elements along the last axis, and bytes of addresses and strides, that such a copy asks for."""
 _SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
 _L2_PROMOTIONS = {0: 0, 64: 1, 128: 2, 256: 3}
 _ADDRESSES = 512  # descriptors kept per geometry
@@ -58,7 +62,7 @@ def geometry(
             what, f"has rank {rank}, a TMA descriptor has 1 to 5 axes", "reshape it to at most 5 axes"
         )
     order = tuple(reversed(slot.axes or range(rank)))
-    item = ITEM_BYTES[dtype]
+    item, share = ITEM_BYTES[dtype], PER_BYTE.get(dtype, 1)
     dims = tuple(shape[axis] for axis in order)
     box = tuple(slot.box[axis] for axis in order)
     if strides[order[0]] != 1 and dims[0] > 1:
@@ -73,9 +77,26 @@ def geometry(
         )
     if max(dims) > MAX_DIM:
         raise _broken(what, "has more than 2**32 elements along an axis", "split the array")
-    byte_strides = tuple(_byte_stride(what, shape[axis], strides[axis], item) for axis in order[1:])
-    _check_box(what, box, item, slot.swizzle)
+    byte_strides = tuple(_byte_stride(what, shape[axis], strides[axis] // share, item) for axis in order[1:])
+    if slot.expands:
+        _check_expansion(what, dims, byte_strides, box)
+    _check_box(what, box, item, slot.swizzle)  # in shared memory an element has a byte, room included
     return Geometry(dtype, dims, byte_strides, box, slot.swizzle, slot.l2_promotion, slot.fill_nan)
+
+
+def _check_expansion(what: str, dims: tuple[int, ...], byte_strides: tuple[int, ...], box: tuple[int, ...]) -> None:
+    """The further rules of a descriptor that puts room between packed elements."""
+    if dims[0] % EXPANDED_BOX or box[0] != EXPANDED_BOX:
+        raise _broken(
+            what, f"has {dims[0]} elements along its last axis, a copy that puts room between them needs multiples of 128",
+            "pad its rows, or load it into a buffer without padded=True",
+        )
+    wrong = [stride for stride in byte_strides if stride % EXPANDED_ALIGNMENT]
+    if wrong:
+        raise _broken(
+            what, f"has a stride of {wrong[0]} bytes, a copy that puts room between elements needs multiples of 32",
+            "pad its rows to a multiple of 64 elements, or load it into a buffer without padded=True",
+        )
 
 
 def _byte_stride(what: str, size: int, stride: int, item: int) -> int:
@@ -126,6 +147,7 @@ class Encoder:
         self._scratch = (ctypes.c_char * (TENSOR_MAP_BYTES * 2))()  # the driver wants the result aligned
         address = ctypes.addressof(self._scratch)
         self._address = address + -address % TENSOR_MAP_BYTES
+        self._alignment = EXPANDED_ALIGNMENT if shape.dtype in PER_BYTE else COPY_CHUNK
         self._before = (self._address, _DATA_TYPES[shape.dtype], rank)
         self._after = (
             (ctypes.c_uint64 * rank)(*shape.dims),
@@ -141,10 +163,10 @@ class Encoder:
 
     def __call__(self, pointer: int) -> bytes:
         """The 128 bytes of the descriptor of an array that begins at `pointer`."""
-        if pointer % COPY_CHUNK or not pointer:
+        if pointer % self._alignment or not pointer:
             raise Error(
-                f"the address {pointer:#x} is not a multiple of {COPY_CHUNK} bytes, which a TMA descriptor needs",
-                remedy=f"pass an array that starts on a {COPY_CHUNK}-byte boundary (a copy of a slice does)",
+                f"the address {pointer:#x} is not a multiple of {self._alignment} bytes, which a TMA descriptor needs",
+                remedy=f"pass an array that starts on a {self._alignment}-byte boundary (a copy of a slice does)",
             )
         with self._lock:
             self._driver.call("cuTensorMapEncodeTiled", *self._before, pointer, *self._after)

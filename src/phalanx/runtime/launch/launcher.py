@@ -281,7 +281,7 @@ class Launcher:
             )
         if infos is None:
             infos = [describe(x) for x in args]
-        infos = [info if info is None else info.in_bytes for info in infos]
+        given, infos = infos, [info if info is None else info.in_bytes for info in infos]
         values: list[Any] = []
         for number, (slot, info) in enumerate(zip(slots, infos)):
             if isinstance(slot, ArraySlot):
@@ -295,7 +295,7 @@ class Launcher:
                 values.append(args[number])
         self._maps_of = [[] for _ in slots]
         for start, tensor_map in zip(self.signature.layout.tensor_maps, self.signature.tensor_maps):
-            info = infos[tensor_map.array]
+            info = (given if tensor_map.expands else infos)[tensor_map.array]
             assert info is not None  # Signature checks that it is an array's
             name = slots[tensor_map.array].name
             maps = self._maps.of(geometry(tensor_map, info.dtype_name, info.shape, info.strides, name))
