@@ -53,6 +53,7 @@ from phalanx.ir.ops.tile import (
     CumSum,
     Fma,
     Full,
+    Pack,
     Reduce,
     ReduceBy,
     Reshape,
@@ -60,9 +61,10 @@ from phalanx.ir.ops.tile import (
     Select,
     Transpose,
     Unary,
+    Unpack,
 )
 from phalanx.ir.ops.tma import TmaStore, TmaWait
-from phalanx.ir.types import BOOL, F32, I32, I64, bf16, bool_, f32, i32
+from phalanx.ir.types import BOOL, F32, I32, I64, bf16, bool_, f4e2m1, f32, i32, u8
 from phalanx.ir.values import Const, Label, Param, Value, Var
 from phalanx.ir.verifier import verify
 from phalanx.ir.views import BarrierArray, SharedBuffer, SharedView
@@ -276,6 +278,10 @@ WRONG = {
     "transpose axes": defined(Transpose(t(4, 8), (0, 0), t(4, 4))),
     "cumsum": defined(CumSum(t(4), 0, t(8))),
     "convert": defined(ConvertLayout(t(4), "shuffles", t(8))),
+    "pack": defined(Pack(t(4, 8, dtype=f4e2m1), 1, t(4, 8, dtype=u8))),
+    "pack of whole bytes": defined(Pack(t(4, 8, dtype=bf16), 1, t(4, 4, dtype=u8))),
+    "unpack": defined(Unpack(t(4, 8, dtype=u8), 0, t(4, 16, dtype=f4e2m1))),
+    "unpack axis": defined(Unpack(t(4, 8, dtype=u8), 2, t(4, 16, dtype=f4e2m1))),
     "cast": defined(Cast(t(4), t(8, dtype=bf16))),
     "bitcast": defined(Bitcast(t(4), t(4, dtype=bf16))),
     "fma": defined(Fma(t(4), t(4), t(8), t(8))),

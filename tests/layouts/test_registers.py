@@ -359,3 +359,24 @@ def test_register_layouts_print_who_holds_what() -> None:
         "1 | T2:0+  T2:1+  T3:0+  T3:1+",
     ]
     assert "..." in str(blocked((64, 64), 4))
+
+
+@QUICK
+@given(blocked_layouts(shapes.filter(bool)), st.data())
+def test_elements_that_are_several(layout: RegisterLayout, data: st.DataObject) -> None:
+    """Each slot becomes neighbours in neighbouring slots of the same thread; the way back is exact."""
+    dim, parts = data.draw(st.integers(0, layout.rank - 1)), data.draw(st.sampled_from([2, 4]))
+    several = layout.subdivide(dim, parts)
+    assert several.shape == tuple(size * parts if d == dim else size for d, size in enumerate(layout.shape))
+    assert several.num_registers == parts * layout.num_registers and several.warps == layout.warps
+    for d in range(layout.rank):
+        for part in range(parts):
+            want = layout.coordinates[d] * parts + part if d == dim else layout.coordinates[d]
+            assert np.array_equal(several.coordinates[d][part::parts], want)
+    assert np.array_equal(several.alive[::parts], layout.alive)
+    assert several.join(dim, parts) == layout
+
+
+def test_neighbours_apart_can_not_be_joined() -> None:
+    with pytest.raises(ValueError, match="not in neighbouring registers, 2 at a time"):
+        blocked((64, 64), 4, vector=1).join(1, 2)

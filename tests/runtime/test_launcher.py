@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import phalanx as px
 from phalanx.cuda.abi import ArraySlot, ScalarSlot, Signature, TensorMapSlot
 from phalanx.errors import Error
 from phalanx.runtime.device.driver import Driver, DriverError
@@ -65,6 +66,24 @@ def test_parameters_and_configuration(library: Any, launcher: Launcher, args: tu
     first, second = library.encoded
     assert (first["dims"], first["byte_strides"], first["box"]) == ([200, 100], [1024], [32, 64])
     assert (second["box"], second["enums"]) == ([32, 16], (0, 0, 3, 0))
+
+
+def test_elements_that_share_bytes_are_bytes(library: Any, driver: Driver, torch: Any) -> None:
+    """The struct and a plain descriptor count bytes; one that puts room between elements counts those."""
+    maps = TensorMapSlot(0, (16, 64), swizzle=64), TensorMapSlot(0, (16, 128), swizzle=128, expands=True)
+    signature = Signature((ArraySlot(2, "u8", True, True, "X"),), maps)
+    launcher = Launcher(b"cubin", "k", signature, device=0, threads=128, driver=driver)
+    torch.float4_e2m1fn_x2 = type(torch.float32)("float4_e2m1fn_x2")
+    launcher.launch((1, 1, 1), (torch.Tensor(0x10000, (100, 128), (128, 1), "float4_e2m1fn_x2"),))
+    assert struct.unpack("<Qqqii", library.launches[-1].parameter(0, 32)) == (0x10000, 128, 1, 100, 128)
+    codes = torch.Tensor(0x20000, (100, 128), (128, 1), "uint8")
+    launcher.launch((1, 1, 1), (px.packed(codes, px.f4e2m1),))
+    assert struct.unpack("<Qqqii", library.launches[-1].parameter(0, 32)) == (0x20000, 128, 1, 100, 128)
+    plain, spread = library.encoded[:2]
+    assert (plain["dims"], plain["byte_strides"], plain["box"]) == ([128, 100], [128], [64, 16])
+    assert (spread["dims"], spread["byte_strides"], spread["box"]) == ([256, 100], [128], [128, 16])
+    with pytest.raises(Error, match="not a multiple of 32 bytes"):
+        launcher.launch((1, 1, 1), (px.packed(torch.Tensor(0x20010, (100, 128), (128, 1), "uint8"), px.f4e2m1),))
 
 
 def test_repeated_launch_makes_one_driver_call(

@@ -101,3 +101,29 @@ def test_types_with_a_byte_of_their_own(dtype: px.DType) -> None:
     copy[1](x, y, z)
     assert np.array_equal(x.view(np.uint8), y.view(np.uint8)) and np.array_equal(z, x.astype(np.float32), equal_nan=True)
     assert "nbytes=1024" in px.compile(copy[1], *(px.spec((16, 64), t) for t in (dtype, dtype, px.f32))).ir
+
+
+def test_copies_fill_with_bits_that_are_zero() -> None:
+    """f8e8m0 has no 0: what a copy puts beyond an array is its smallest number."""
+
+    @px.kernel(warps=1)
+    def copy(X, Y, *, N=64):
+        s, full = px.shared((2, N), X.dtype), px.barrier()
+        with full.transaction():
+            px.tma.load(X[0:2, 0:N], s, full)
+        full.wait(0)
+        px.store(Y[0:2, 0:N], px.load(s))
+
+    y = np.ones((2, 64), ml_dtypes.float8_e8m0fnu)
+    copy[1](np.ones((1, 64), ml_dtypes.float8_e8m0fnu), y)
+    assert (y.view(np.uint8)[0] == 127).all() and (y.view(np.uint8)[1] == 0).all()
+
+
+def test_printing(capsys: pytest.CaptureFixture[str]) -> None:
+    @px.kernel(warps=1)
+    def show(X):
+        px.print("half", px.f4e2m1(0.6), px.full((2,), 3, px.f8e8m0))
+
+    show[1](np.zeros(2, np.float32))
+    assert capsys.readouterr().out == "half 0.5 [4 4]\n"
+    assert px.compile(show[1], px.spec(2, px.f32)).cubin and px.compile(show[1], px.spec(2, px.f32), arch="sm_100a").cubin

@@ -144,7 +144,7 @@ class GlobalPlace:
         if self.inside is None:
             destination[...] = self.view
             return
-        destination[...] = 0
+        destination[...] = self.window.zero
         if self.view is not None:
             destination[self.inside] = self.view
 
@@ -233,7 +233,7 @@ class Window:
         self.row_axis = row_axis
         self.shape = tuple(extents[axis] for axis in kept)
         self.dtype = array.dtype
-        self.zero = array.dtype.type(0)
+        self.zero = np.zeros((), array.dtype)[()]  # all bits, also where a type has no number 0
         self.axes = transposition(kept)
         self.limits = tuple(size - extent for size, extent in zip(array.shape, extents))
         if row_axis >= 0:
