@@ -306,7 +306,7 @@ def descriptor(slot: TensorMapSlot, array: np.ndarray, signature: Signature) -> 
     shape, strides, box, item, unit = [*array.shape], [*array.strides], [*slot.box], array.itemsize, 0
     if slot.expands:  # units of sixteen elements: eight bytes of the array, sixteen of shared memory
         if box[-1] != 128 or shape[-1] % 64 or array.ctypes.data % 32 or any(stride % 32 for stride in strides[:-1]):
-            raise HostFailure(f"a descriptor of boxes {box} that pads elements, for an array of {shape} bytes, strides {strides}")
+            raise HostFailure(f"a descriptor of boxes {box} that pads elements: {shape} bytes, strides of {strides}")
         item, unit = 16, 8
         shape[-1], strides[-1], box[-1] = shape[-1] // unit, unit, box[-1] // 16
     words = struct.pack(
