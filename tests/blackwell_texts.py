@@ -9,9 +9,10 @@ import numpy as np
 HOST = Path(__file__).parent / "host"
 
 
-def kernel_text(name: str) -> str:
-    """A kernel that was written by hand, with the functions it uses before it."""
-    return f"{(HOST / 'blackwell.cuh').read_text()}\n{(HOST / name).read_text()}"
+def kernel_text(name: str, head: bool = True) -> str:
+    """A kernel that was written by hand, with the functions it uses before it, or without this `head`."""
+    text = (HOST / name).read_text()
+    return f"{(HOST / 'blackwell.cuh').read_text()}\n{text}" if head else text
 
 
 def packed_scales(scales: np.ndarray) -> np.ndarray:
@@ -23,3 +24,36 @@ def packed_scales(scales: np.ndarray) -> np.ndarray:
 
 def scaled(values: np.ndarray, scales: np.ndarray) -> np.ndarray:
     return values.astype(np.float64) * scales
+
+
+KINDS = {
+    "f16": "f16", "tf32": "tf32", "f8f6f4": "f8f6f4", "i8": "i8",
+    "mxf8f6f4": "mxf8f6f4.block_scale.block32", "mxf4": "mxf4.block_scale.block32",
+    "nvf4 per 16": "mxf4nvf4.block_scale.block16", "nvf4 per 32": "mxf4nvf4.block_scale.scale_vec::2X",
+}  # fmt: skip
+FURTHER = {
+    "lanes": "f16 [%0], %1, %2, %3, {%8, %9, %9, %10}, p", "shift": "f16 [%0], %1, %2, %3, p, 3",
+    "lanes and shift": "f16.collector::a::lastuse [%0], %1, %2, %3, {%9, %11, %9, %9}, p, 1",
+    "fill": "f16.collector::a::fill [%0], %1, %2, %3, p",
+}  # fmt: skip
+
+
+def instruction_text(group: int) -> str:
+    """A kernel of one instruction; which of them comes in the words."""
+    forms = []
+    for kind in KINDS.values():
+        scales = "[%4], [%5], " if "block_scale" in kind else ""
+        forms += [f"{kind} [%0], {left}, %2, %3, {scales}p" for left in ("%1", "[%7]")]
+    forms += FURTHER.values() if group == 1 else []
+    switch = "\n".join(
+        f'    case {n}: asm volatile("{{ .reg .pred p; setp.ne.b32 p, %6, 0;'
+        f' tcgen05.mma.cta_group::{group}.kind::{form}; }}" :: "r"(d), "l"(a), "l"(b), "r"(word), "r"(sa), "r"(sb), '
+        '"r"(more), "r"(ta), "r"(255u), "r"(0u), "r"(0x80000000u), "r"(1u) : "memory"); break;'
+        for n, form in enumerate(forms)
+    )
+    return kernel_text("one_instruction.cu").replace("GROUP", str(group)).replace("    CASES;", switch)
+
+
+def one_instruction(group: int, kind: str, a_in_tensor_memory: bool) -> tuple[str, int]:
+    """The text, and the number of an instruction in it."""
+    return instruction_text(group), 2 * list(KINDS).index(kind) + a_in_tensor_memory

@@ -1,5 +1,7 @@
-// One tcgen05.mma between images of shared and of tensor memory, which come from outside: 128 threads, one CTA or a pair.
-extern "C" __global__ void __launch_bounds__(128) one(const unsigned char* images, const u64* words, unsigned* cells, int which) {
+// One tcgen05.mma, or as many as `steps`, between images of shared and of tensor memory, which come from outside: 128 threads,
+// one CTA or a pair.
+extern "C" __global__ void __launch_bounds__(128) one(const unsigned char* images, const u64* words, unsigned* cells, int which,
+                                                      int steps) {
   extern __shared__ __align__(1024) unsigned char image[];
   __shared__ alignas(8) u64 done;
   __shared__ unsigned where;
@@ -25,11 +27,13 @@ extern "C" __global__ void __launch_bounds__(128) one(const unsigned char* image
   everyone_in_cluster();
   after_others();
   if (threadIdx.x == 0 && rank == 0) {
-    const u64 a = words[0], b = words[1];
-    const unsigned word = (unsigned)words[2], d = t + (unsigned)words[3], ta = t + (unsigned)words[4], more = (unsigned)words[7];
-    const unsigned sa = t + (unsigned)words[5], sb = t + (unsigned)words[6];
-    switch (which) {
+    for (int step = 0; step < steps; ++step, words += 8) {
+      const u64 a = words[0], b = words[1];
+      const unsigned word = (unsigned)words[2], d = t + (unsigned)words[3], ta = t + (unsigned)words[4];
+      const unsigned sa = t + (unsigned)words[5], sb = t + (unsigned)words[6], more = (unsigned)words[7];
+      switch (which) {
     CASES;
+      }
     }
     commit<GROUP>(place(&done));
     wait_for(place(&done), 0);

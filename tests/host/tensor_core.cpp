@@ -136,6 +136,8 @@ static void right_shape(const Product& p, const std::string& kind) {
   const bool m = group == 2 ? p.m == 128 || p.m == 256 : p.m == 128 || (p.m == 64 && !p.given.scaled);
   if (!m || p.n < step || p.n > 256 || p.n % step)
     refuse(p.line, "tcgen05.mma of kind %s with cta_group::%d and M %d, N %d", kind.c_str(), group, p.m, p.n);
+  if (p.given.scaled && group == 2 && p.m == 128)
+    refuse(p.line, "tcgen05.mma of kind %s with cta_group::2 and M 128: how its scales lie is not known here", kind.c_str());
   if (p.across_b && bits_of(p.b) == 8 && p.n % (16 * group))
     refuse(p.line, "tcgen05.mma with N %d and N-major B of 8 bits: N is a multiple of %d", p.n, 16 * group);
 }
