@@ -64,14 +64,16 @@ static __device__ __forceinline__ void load_pair_multicast(unsigned to, const Ma
 static __device__ __forceinline__ void before_others() { asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory"); }
 static __device__ __forceinline__ void after_others() { asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory"); }
 template <int group> static __device__ __forceinline__ void columns(unsigned to, unsigned count) {
-  asm volatile("tcgen05.alloc.cta_group::%2.sync.aligned.shared::cta.b32 [%0], %1;" :: "r"(to), "r"(count), "n"(group) : "memory");
+  asm volatile("tcgen05.alloc.cta_group::%2.sync.aligned.shared::cta.b32 [%0], %1;"
+               :: "r"(to), "r"(count), "n"(group) : "memory");
   asm volatile("tcgen05.relinquish_alloc_permit.cta_group::%0.sync.aligned;" :: "n"(group) : "memory");
 }
 template <int group> static __device__ __forceinline__ void give_back(unsigned address, unsigned count) {
   asm volatile("tcgen05.dealloc.cta_group::%2.sync.aligned.b32 %0, %1;" :: "r"(address), "r"(count), "n"(group) : "memory");
 }
 template <int group> static __device__ __forceinline__ void commit(unsigned bar) {
-  asm volatile("tcgen05.commit.cta_group::%1.mbarrier::arrive::one.shared::cluster.b64 [%0];" :: "r"(bar), "n"(group) : "memory");
+  asm volatile("tcgen05.commit.cta_group::%1.mbarrier::arrive::one.shared::cluster.b64 [%0];"
+               :: "r"(bar), "n"(group) : "memory");
 }
 static __device__ __forceinline__ void commit_pair(unsigned bar, unsigned short ctas) {
   asm volatile("tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%0], %1;"

@@ -1,12 +1,13 @@
 // C = A B^T in bf16 by one CTA per tile of 128 x 128: warp 0 copies, warp 1 multiplies, warps 4 to 7 store.
 enum { TILE_M = 128, TILE_N = 128, STEP = 64, STAGES = 3, A_BYTES = TILE_M * STEP * 2, B_BYTES = TILE_N * STEP * 2 };
 
-extern "C" __global__ void __launch_bounds__(256) product(const __grid_constant__ Map a_map, const __grid_constant__ Map b_map,
-                                                          float* c, int k, int n) {
+extern "C" __global__ void __launch_bounds__(256)
+product(const __grid_constant__ Map a_map, const __grid_constant__ Map b_map, float* c, int k, int n) {
   extern __shared__ __align__(1024) unsigned char tiles[];
   __shared__ alignas(8) u64 bars[2 * STAGES + 1];
   __shared__ unsigned where;
-  const unsigned a = place(tiles), b = a + STAGES * A_BYTES, full = place(bars), empty = full + 8 * STAGES, done = empty + 8 * STAGES;
+  const unsigned a = place(tiles), b = a + STAGES * A_BYTES, full = place(bars), empty = full + 8 * STAGES;
+  const unsigned done = empty + 8 * STAGES;
   const int warp = threadIdx.x / 32, row = blockIdx.x * TILE_M, column = blockIdx.y * TILE_N, steps = k / STEP;
   if (threadIdx.x == 0) {
     for (int i = 0; i < 2 * STAGES + 1; ++i) start(full + 8 * i, 1);
@@ -31,10 +32,11 @@ extern "C" __global__ void __launch_bounds__(256) product(const __grid_constant_
       const int stage = i % STAGES;
       wait_for(full + 8 * stage, i / STAGES % 2);
       after_others();
-      for (int j = 0; j < STEP / 16; ++j)
-        asm volatile("{ .reg .pred more; setp.ne.b32 more, %4, 0; tcgen05.mma.cta_group::1.kind::f16 [%0], %1, %2, %3, more; }"
-                     :: "r"(sums), "l"(rows_of_128(a + stage * A_BYTES) + 2 * j), "l"(rows_of_128(b + stage * B_BYTES) + 2 * j),
-                        "r"(word), "r"(i + j) : "memory");
+      const u64 left = rows_of_128(a + stage * A_BYTES), right = rows_of_128(b + stage * B_BYTES);
+      for (int j = 0; j < STEP / 16; ++j)  // 32 bytes of K further on are 2 more in a descriptor
+        asm volatile("{ .reg .pred more; setp.ne.b32 more, %4, 0;\n"
+                     "tcgen05.mma.cta_group::1.kind::f16 [%0], %1, %2, %3, more; }"
+                     :: "r"(sums), "l"(left + 2 * j), "l"(right + 2 * j), "r"(word), "r"(i + j) : "memory");
       commit<1>(empty + 8 * stage);
     }
     commit<1>(done);

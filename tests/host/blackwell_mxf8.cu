@@ -1,12 +1,13 @@
 // C = A B^T in e4m3 with a scale for each 32 of K, by pairs of CTAs that take over tiles of 256 x 128 from each other.
 //
-// CTA r of a pair has rows 128 r of A and 64 r of B, its own scales of A, and all scales of B. Leader's barriers: full (bytes of
-// both), sums_empty (both epilogues), response_empty (every warp that reads a response). In each CTA: empty, sums_full, response.
+// CTA r of a pair has rows 128 r of A and 64 r of B, its own scales of A, and all scales of B. Leader's barriers: full (bytes
+// of both), sums_empty (both epilogues), response_empty (every warp that reads a response). In each CTA: empty, sums_full,
+// response.
 enum { TILE_M = 256, TILE_N = 128, STEP = 128, STAGES = 2, SUMS = 2, A_BYTES = 128 * STEP, B_BYTES = 64 * STEP, SCALES = 512,
        A_SCALES = A_BYTES + B_BYTES, B_SCALES = A_SCALES + SCALES, BYTES = B_SCALES + SCALES, SCALE_COLUMN = 256, WARPS = 8 };
 
-static __device__ __forceinline__ void multiply(unsigned sums, u64 a, u64 b, unsigned word, unsigned a_scales, unsigned b_scales,
-                                                bool more) {
+static __device__ __forceinline__ void multiply(unsigned sums, u64 a, u64 b, unsigned word, unsigned a_scales,
+                                                unsigned b_scales, bool more) {
   asm volatile("{ .reg .pred more; setp.ne.b32 more, %6, 0;\n"
                "tcgen05.mma.cta_group::2.kind::mxf8f6f4.block_scale.block32 [%0], %1, %2, %3, [%4], [%5], more; }"
                :: "r"(sums), "l"(a), "l"(b), "r"(word), "r"(a_scales), "r"(b_scales), "r"((unsigned)more) : "memory");

@@ -377,7 +377,8 @@ unsigned px_mapped(unsigned address, unsigned cta) {
 }
 int px_rank_of(unsigned address) { return address & PX_CLUSTER ? (int)(address >> 24 & 15) : px_self->rank; }
 unsigned px_own(unsigned address) {
-  if (px_rank_of(address) != px_self->rank) px_fail("an address of CTA %d of the cluster, where only one's own will do @%d", px_rank_of(address), px_at);
+  if (px_rank_of(address) != px_self->rank)
+    px_fail("an address of CTA %d of the cluster, where only one's own will do @%d", px_rank_of(address), px_at);
   return address;
 }
 unsigned char* px_static(int id, size_t bytes, size_t alignment) {

@@ -110,7 +110,7 @@ struct px_map {  // what the copies below read of a descriptor; axes innermost f
   int size[5];
   short box[5], rank, item, mask, fill;
   char type[8];
-  short padded;  // of arrays whose elements have four or six bits, packed: sixteen of them have so many bytes, in shared memory 16
+  short padded;  // bytes of sixteen packed elements of four or six bits, which have 16 bytes in shared memory; else 0
 };
 static_assert(sizeof(px_map) <= 128, "it takes the place of a descriptor");
 void px_tensor_in(unsigned to, const void* map, const int* at, const int* rows, unsigned bar, unsigned ctas);

@@ -1,7 +1,7 @@
-// One tcgen05.mma, or as many as `steps`, between images of shared and of tensor memory, which come from outside: 128 threads,
-// one CTA or a pair.
-extern "C" __global__ void __launch_bounds__(128) one(const unsigned char* images, const u64* words, unsigned* cells, int which,
-                                                      int steps) {
+// One tcgen05.mma, or as many as `steps`, between images of shared and of tensor memory, which come from outside: 128
+// threads, one CTA or a pair.
+extern "C" __global__ void __launch_bounds__(128)
+one(const unsigned char* images, const u64* words, unsigned* cells, int which, int steps) {
   extern __shared__ __align__(1024) unsigned char image[];
   __shared__ alignas(8) u64 done;
   __shared__ unsigned where;

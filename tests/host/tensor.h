@@ -27,7 +27,8 @@ void px_tmem_load(const char* shape, int times, bool packed, unsigned* words, in
 void px_tmem_store(const char* shape, int times, bool packed, const unsigned* words, int count, unsigned address, int split);
 void px_tmem_wait(bool stores);
 // `multicast` is "", "x2::02_13", "x2::01_23" or "x4"; `from` how many bits an element has that becomes eight, or 0.
-void px_tmem_copy(const char* shape, const char* multicast, int from, unsigned address, unsigned long long descriptor, int group);
+void px_tmem_copy(const char* shape, const char* multicast, int from, unsigned address, unsigned long long descriptor,
+                  int group);
 
 // ---------------------------------------------------------------------- tensor cores
 

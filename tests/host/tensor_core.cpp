@@ -11,12 +11,15 @@ static unsigned field(unsigned long long word, int low, int bits) { return (unsi
 
 Matrix matrix_of(unsigned long long descriptor, const char* what, int line) {
   Matrix m = {};
-  m.address = field(descriptor, 0, 14) << 4, m.leading = field(descriptor, 16, 14) << 4, m.stride = field(descriptor, 32, 14) << 4;
+  m.address = field(descriptor, 0, 14) << 4;
+  m.leading = field(descriptor, 16, 14) << 4, m.stride = field(descriptor, 32, 14) << 4;
   m.swizzle = field(descriptor, 61, 3), m.shift = 3;
   if (field(descriptor, 14, 2) || field(descriptor, 30, 2) || field(descriptor, 53, 8))
     refuse(line, "%s: bits 14, 15, 30, 31 and 53 to 60 of a descriptor are 0, not as in 0x%llx", what, descriptor);
-  if (field(descriptor, 46, 3) != 1) refuse(line, "%s: bits 46 to 48 of a descriptor are 001, not as in 0x%llx", what, descriptor);
-  if (field(descriptor, 49, 3)) refuse(line, "%s: a descriptor with base offset %u: tiles begin where their pattern does", what, field(descriptor, 49, 3));
+  if (field(descriptor, 46, 3) != 1)
+    refuse(line, "%s: bits 46 to 48 of a descriptor are 001, not as in 0x%llx", what, descriptor);
+  if (const unsigned base = field(descriptor, 49, 3))
+    refuse(line, "%s: a descriptor with base offset %u: tiles begin where their pattern does", what, base);
   if (field(descriptor, 52, 1)) refuse(line, "%s: a descriptor with an absolute address in the place of a stride", what);
   switch (m.swizzle) {
     case 0: m.width = 16, m.mask = 0; break;
@@ -43,7 +46,10 @@ static unsigned across_k(const Matrix& m, int row, int k, int item) {
 // ---------------------------------------------------------------------- numbers
 
 enum Type { F16, BF16, TF32, E4M3, E5M2, E2M3, E3M2, E2M1, U8, S8, PAIRS };  // PAIRS: e2m1, two to a byte
-static int bits_of(Type t) { return t == TF32 ? 32 : t == F16 || t == BF16 ? 16 : t == E2M3 || t == E3M2 ? 6 : t == E2M1 || t == PAIRS ? 4 : 8; }
+static int bits_of(Type t) {
+  static const int bits[] = {16, 16, 32, 8, 8, 6, 6, 4, 8, 8, 4};
+  return bits[t];
+}
 
 // A float with a sign, so many bits of exponent and fraction, and neither infinities nor NaNs.
 static double small_float(unsigned code, int exponent_bits, int fraction_bits) {
@@ -100,11 +106,13 @@ static Type type_of(const std::string& kind, unsigned code, const char* which, i
 static void plain_word(Product& p, const std::string& kind) {
   const unsigned w = p.given.word;
   if (field(w, 0, 3)) refuse(p.line, "tcgen05.mma with a sparse instruction word 0x%x", w);
-  if (field(w, 6, 1) || field(w, 23, 1) || field(w, 29, 3)) refuse(p.line, "tcgen05.mma: bits 6, 23 and 29 to 31 of the instruction word are 0, not as in 0x%x", w);
+  if (field(w, 6, 1) || field(w, 23, 1) || field(w, 29, 3))
+    refuse(p.line, "tcgen05.mma: bits 6, 23 and 29 to 31 of the instruction word are 0, not as in 0x%x", w);
   p.a = type_of(kind, field(w, 7, 3), "A", p.line), p.b = type_of(kind, field(w, 10, 3), "B", p.line);
   p.saturate = field(w, 3, 1), p.m = (int)field(w, 24, 5) * 16;
   const unsigned d = field(w, 4, 2);
-  if (kind == "i8" ? d != 2 : d > 1 || (d == 0 && kind == "tf32")) refuse(p.line, "tcgen05.mma of kind %s with type %u of D", kind.c_str(), d);
+  if (kind == "i8" ? d != 2 : d > 1 || (d == 0 && kind == "tf32"))
+    refuse(p.line, "tcgen05.mma of kind %s with type %u of D", kind.c_str(), d);
   if (d == 0 && kind == "f16" && (p.a == BF16 || p.b == BF16)) refuse(p.line, "tcgen05.mma of bf16 with D of f16");
   p.d = d == 0 ? Product::HALF : d == 1 ? Product::SINGLE : Product::WORD;
   if (p.saturate && kind != "i8") refuse(p.line, "tcgen05.mma of kind %s that saturates", kind.c_str());
@@ -117,7 +125,7 @@ static void scaled_word(Product& p, const std::string& kind) {
   const bool four = kind != "mxf8f6f4";
   if (!p.given.scaled) refuse(p.line, "tcgen05.mma of kind %s without scales", kind.c_str());
   if (field(w, 2, 1)) refuse(p.line, "tcgen05.mma with a sparse instruction word 0x%x", w);
-  if (field(w, 0, 2) || field(w, 3, 1) || field(w, 6, 1) || field(w, 24, 3) || (!four && field(w, 31, 1)) || (four && field(w, 12, 1)))
+  if (field(w, 0, 2) || field(w, 3, 1) || field(w, 6, 1) || field(w, 24, 3) || field(w, four ? 12 : 31, 1))
     refuse(p.line, "tcgen05.mma: bits 0, 1, 3, 6, 24 to 26, and 12 or 31, of the instruction word are 0, not as in 0x%x", w);
   if (four && field(w, 31, 1)) refuse(p.line, "tcgen05.mma with K 96");
   if (four && field(w, 15, 2)) refuse(p.line, "tcgen05.mma of kind %s with an MN-major operand", kind.c_str());
@@ -125,11 +133,14 @@ static void scaled_word(Product& p, const std::string& kind) {
   p.d = Product::SINGLE, p.m = (int)field(w, 27, 2) * 128, p.k = four ? 64 : 32;
   p.ue8m0 = field(w, 23, 1), p.id_a = field(w, 29, 2), p.id_b = field(w, 4, 2);
   p.block = p.given.block ? p.given.block : kind == "mxf4nvf4" ? 16 : 32;
-  if (p.block != 32 && (p.block != 16 || kind != "mxf4nvf4")) refuse(p.line, "tcgen05.mma of kind %s with scales per %d", kind.c_str(), p.block);
-  if (!p.ue8m0 && (kind != "mxf4nvf4" || p.block != 16)) refuse(p.line, "tcgen05.mma of kind %s with scales per %d of ue4m3", kind.c_str(), p.block);
+  if (p.block != 32 && (p.block != 16 || kind != "mxf4nvf4"))
+    refuse(p.line, "tcgen05.mma of kind %s with scales per %d", kind.c_str(), p.block);
+  if (!p.ue8m0 && (kind != "mxf4nvf4" || p.block != 16))
+    refuse(p.line, "tcgen05.mma of kind %s with scales per %d of ue4m3", kind.c_str(), p.block);
   p.per_row = p.k / p.block;
   for (unsigned id : {p.id_a, p.id_b})
-    if (id % (unsigned)p.per_row) refuse(p.line, "tcgen05.mma with %d scales of a row from byte %u of their word on", p.per_row, id);
+    if (id % (unsigned)p.per_row)
+      refuse(p.line, "tcgen05.mma with %d scales of a row from byte %u of their word on", p.per_row, id);
 }
 static void right_shape(const Product& p, const std::string& kind) {
   const int group = p.given.group, step = kind == "i8" ? (group == 2 ? 32 : p.n > 32 ? 16 : 8) : 8 * group;
@@ -144,11 +155,13 @@ static void right_shape(const Product& p, const std::string& kind) {
 static void right_major(const Product& p, unsigned long long descriptor, bool across, Type type, const char* which) {
   const Matrix m = matrix_of(descriptor, "tcgen05.mma", p.line);
   if (!across) {
-    if (m.swizzle && m.address % m.width + 32 > m.width) refuse(p.line, "tcgen05.mma: 32 bytes of %s from byte %u of rows of %u", which, m.address % m.width, m.width);
+    if (m.swizzle && m.address % m.width + 32 > m.width)
+      refuse(p.line, "tcgen05.mma: 32 bytes of %s from byte %u of rows of %u", which, m.address % m.width, m.width);
     return;
   }
   if (bits_of(type) < 8) refuse(p.line, "tcgen05.mma with an MN-major %s of %d bits", which, bits_of(type));
-  if ((bits_of(type) == 32) != (m.swizzle == 1)) refuse(p.line, "tcgen05.mma with an MN-major %s of %d bits and swizzle %u", which, bits_of(type), m.swizzle);
+  if ((bits_of(type) == 32) != (m.swizzle == 1))
+    refuse(p.line, "tcgen05.mma with an MN-major %s of %d bits and swizzle %u", which, bits_of(type), m.swizzle);
 }
 
 static Product product_of(const px_mma& given) {
@@ -166,22 +179,25 @@ static Product product_of(const px_mma& given) {
   if (lane != 0 && lane != align) refuse(p.line, "tcgen05.mma with D at lane %u of tensor memory", lane);
   if (given.a_in_tensor_memory) {
     if (p.across_a) refuse(p.line, "tcgen05.mma with an M-major A in tensor memory");
-    if (given.a >> 16 != lane) refuse(p.line, "tcgen05.mma with A at lane %llu and D at lane %u of tensor memory", given.a >> 16, lane);
+    if (given.a >> 16 != lane)
+      refuse(p.line, "tcgen05.mma with A at lane %llu and D at lane %u of tensor memory", given.a >> 16, lane);
   } else {
     right_major(p, given.a, p.across_a, p.a, "A");
   }
   right_major(p, given.b, p.across_b, p.b, "B");
-  if (given.scaled && (given.scale_a >> 16 || given.scale_b >> 16)) refuse(p.line, "tcgen05.mma with scales that do not begin at lane 0");
+  if (given.scaled && (given.scale_a >> 16 || given.scale_b >> 16))
+    refuse(p.line, "tcgen05.mma with scales that do not begin at lane 0");
   if (given.shift && ((kind != "f16" && kind != "tf32") || given.shift < 0 || given.shift > 15))
     refuse(p.line, "tcgen05.mma of kind %s with scale-input-d %d", kind.c_str(), given.shift);
-  if (given.masks && (given.scaled || given.masks != 4 * given.group)) refuse(p.line, "tcgen05.mma with %d words of disabled lanes", given.masks);
+  if (given.masks && (given.scaled || given.masks != 4 * given.group))
+    refuse(p.line, "tcgen05.mma with %d words of disabled lanes", given.masks);
   return p;
 }
 
 // ---------------------------------------------------------------------- operands
 
-// Thirty-two bytes of a row as numbers. Elements of four and six bits lie sixteen to sixteen bytes, packed with padding behind
-// them, in shared memory, and one to a byte (bits 5:2, 5:0) in tensor memory.
+// Thirty-two bytes of a row as numbers. Elements of four and six bits lie sixteen to sixteen bytes, packed with padding
+// behind them, in shared memory, and one to a byte (bits 5:2, 5:0) in tensor memory.
 static void decode(const unsigned char* bytes, Type type, bool contained, int count, bool negate, double* to) {
   const int bits = bits_of(type);
   for (int k = 0; k < count; ++k) {
@@ -197,14 +213,17 @@ static void decode(const unsigned char* bytes, Type type, bool contained, int co
     to[k] = number(code, type) * (negate ? -1 : 1);
   }
 }
-static void from_shared(const Product& p, int rank, unsigned long long descriptor, bool across, Type type, bool negate, int rows, double* to) {
+static void from_shared(const Product& p, int rank, unsigned long long descriptor, bool across, Type type, bool negate,
+                        int rows, double* to) {
   const Matrix m = matrix_of(descriptor, "tcgen05.mma", p.line);
   const int item = bits_of(type) / 8;
   for (int row = 0; row < rows; ++row) {
     unsigned char bytes[33] = {};  // a spare one: an element may be read with the byte behind it
-    for (int at = 0; !across && at < 32; at += 16) memcpy(bytes + at, shared_at(rank, along_k(m, row, at), 16, p.line, "tcgen05.mma"), 16);
+    for (int at = 0; !across && at < 32; at += 16)
+      memcpy(bytes + at, shared_at(rank, along_k(m, row, at), 16, p.line, "tcgen05.mma"), 16);
     for (int k = 0; across && k < p.k; ++k)
-      memcpy(bytes + k * item, shared_at(rank, across_k(m, row, k, item), (unsigned)item, p.line, "tcgen05.mma"), (size_t)item);
+      memcpy(bytes + k * item, shared_at(rank, across_k(m, row, k, item), (unsigned)item, p.line, "tcgen05.mma"),
+             (size_t)item);
     decode(bytes, type, false, p.k, negate, to + row * p.k);
   }
 }
@@ -223,8 +242,8 @@ static void scales(const Product& p, int rank, unsigned address, unsigned id, in
         codes[quarter] = cell_at(rank, 32 * quarter + row % 32, column, which, p.line) >> 8 * (id + (unsigned)n) & 255;
       for (int quarter = 1; quarter < 4; ++quarter)
         if (codes[quarter] != codes[0])
-          refuse(p.line, "%s of row %d are 0x%x in lane %d and 0x%x in lane %d of tensor memory", which, row, codes[0], row % 32,
-                 codes[quarter], 32 * quarter + row % 32);
+          refuse(p.line, "%s of row %d are 0x%x in lane %d and 0x%x in lane %d of tensor memory", which, row, codes[0],
+                 row % 32, codes[quarter], 32 * quarter + row % 32);
       to[row * p.per_row + n] = scale_value(codes[0], p.ue8m0, p.line);
     }
   }
@@ -247,7 +266,8 @@ static void multiply_in(const Product& p, int member, const std::vector<double>&
   const int group = p.given.group, rank = group == 2 ? (p.issuer & ~1) | member : p.issuer, rows = p.m / group;
   const bool folded = group == 2 && p.m == 128;  // the right half of the columns goes to the upper lanes
   const int lanes = folded ? 128 : rows, base = (int)(p.given.d >> 16), half = folded ? p.n / 2 : p.n;
-  std::vector<double> left((size_t)rows * p.k), own((size_t)p.k), by_a((size_t)rows * p.per_row, 1.0), by_b((size_t)p.n * p.per_row, 1.0);
+  std::vector<double> left((size_t)rows * p.k), own((size_t)p.k);
+  std::vector<double> by_a((size_t)rows * p.per_row, 1.0), by_b((size_t)p.n * p.per_row, 1.0);
   if (!p.given.a_in_tensor_memory) from_shared(p, rank, p.given.a, p.across_a, p.a, p.negate_a, rows, left.data());
   if (p.given.scaled) {
     scales(p, rank, p.given.scale_a, p.id_a, rows, "tcgen05.mma, scales of A", by_a.data());
@@ -278,7 +298,8 @@ static void multiply(const Product& p) {
   std::vector<double> right((size_t)p.n * p.k);
   if (group == 2) is_alive(p.issuer ^ 1, "tcgen05.mma", p.line);
   for (int member = 0; member < group; ++member)
-    from_shared(p, group == 2 ? (p.issuer & ~1) | member : p.issuer, p.given.b, p.across_b, p.b, p.negate_b, part, &right[(size_t)member * part * p.k]);
+    from_shared(p, group == 2 ? (p.issuer & ~1) | member : p.issuer, p.given.b, p.across_b, p.b, p.negate_b, part,
+                &right[(size_t)member * part * p.k]);
   for (int member = 0; member < group; ++member) multiply_in(p, member, right);
 }
 

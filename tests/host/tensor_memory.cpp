@@ -50,7 +50,8 @@ void refuse(int line, const char* form, ...) {
   va_end(values);
   if (running || acting == nullptr) px_fail("%s @%d", text, line);
   else
-    px_fail("thread %u of CTA (%u, %u, %u), later: %s @%d", acting->thread.x, acting->block.x, acting->block.y, acting->block.z,
+    px_fail("thread %u of CTA (%u, %u, %u), later: %s @%d", acting->thread.x, acting->block.x, acting->block.y,
+            acting->block.z,
             text, line);
   throw Stop{};
 }
@@ -79,14 +80,16 @@ void tensor_thread_ends() {
   auto found = queues.find(current);
   if (found == queues.end()) return;
   Queue& queue = found->second;
-  if (queue.uncommitted) refuse(queue.line, "%d tcgen05.mma or tcgen05.cp that no commit of this thread follows", queue.uncommitted);
+  if (queue.uncommitted)
+    refuse(queue.line, "%d tcgen05.mma or tcgen05.cp that no commit of this thread follows", queue.uncommitted);
   apply(queue.stores, queue.line);
 }
 bool tensor_ends() {
   for (int rank = 0; rank < ctas; ++rank)
     for (const Allocation& a : tensor[rank].held) {
-      snprintf(story, sizeof story, "CTA %d of a cluster ends and has not freed %u columns of tensor memory from column %u on", rank,
-               a.columns, a.column);
+      snprintf(story, sizeof story,
+               "CTA %d of a cluster ends and has not freed %u columns of tensor memory from column %u on", rank, a.columns,
+               a.column);
       failed = 2;
       return false;
     }
@@ -101,7 +104,8 @@ void one_group(int group, const char* what, int line) {
     refuse(line, "%s with cta_group::%d in a kernel that uses cta_group::%d", what, group, group_in_use);
   group_in_use = group;
   if (group == 2 && (px_self->rank ^ 1) >= ctas)
-    refuse(line, "%s with cta_group::2 in CTA %d of a cluster of %d: there is no other CTA of its pair", what, px_self->rank, ctas);
+    refuse(line, "%s with cta_group::2 in CTA %d of a cluster of %d: there is no other CTA of its pair", what,
+           px_self->rank, ctas);
 }
 void is_alive(int rank, const char* what, int line) {
   for (int i = rank * threads; i < (rank + 1) * threads; ++i)
@@ -118,7 +122,8 @@ void overwrites(int rank, int lane, int lanes, int column, int columns, const ch
   for (const Reading& r : readings)
     if (r.rank == rank && lane < r.lane + r.lanes && r.lane < lane + lanes && column < r.column + r.columns &&
         r.column < column + columns)
-      refuse(line, "%s overwrites lane %d, column %d of tensor memory, and warp %d has not waited for its tcgen05.ld of it", what,
+      refuse(line, "%s overwrites lane %d, column %d of tensor memory, and warp %d has not waited for its tcgen05.ld of it",
+             what,
              lane > r.lane ? lane : r.lane, column > r.column ? column : r.column, r.warp % threads / 32);
 }
 
@@ -134,7 +139,8 @@ static void whole_warp(unsigned long long said, const char* what) {
   px_self->given = said;
   px_block(PX_WARP, 32);
   for (int lane = 0; lane < 32; ++lane)
-    if (px_lane(lane)->given != said) refuse(px_at, "%s with other operands in lane %d than in lane %d", what, lane, px_self->index % 32);
+    if (px_lane(lane)->given != said)
+      refuse(px_at, "%s with other operands in lane %d than in lane %d", what, lane, px_self->index % 32);
   px_block(PX_WARP, 32);
   if (px_self->index % 32 == 0) px_note(what);
 }
@@ -168,7 +174,8 @@ static bool take(const std::vector<int>& ranks, unsigned columns, int group) {
 static void allocate(unsigned to, unsigned columns, int group, int line) {
   Memory& mine = tensor[px_self->rank];
   if (mine.relinquished) refuse(line, "tcgen05.alloc after tcgen05.relinquish_alloc_permit");
-  if (columns > mine.largest) refuse(line, "tcgen05.alloc of %u columns after one of %u: later ones may not be larger", columns, mine.largest);
+  if (columns > mine.largest)
+    refuse(line, "tcgen05.alloc of %u columns after one of %u: later ones may not be larger", columns, mine.largest);
   mine.largest = columns;
   unsigned char* const place = px_place(px_own(to), 4);
   if (group == 1) {
@@ -180,7 +187,8 @@ static void allocate(unsigned to, unsigned columns, int group, int line) {
       mine.asked = columns;
       while (mine.asked) px_yield();
     } else {
-      if (other.asked != columns) refuse(line, "tcgen05.alloc of %u columns, and of %u in the other CTA of the pair", columns, other.asked);
+      if (other.asked != columns)
+        refuse(line, "tcgen05.alloc of %u columns, and of %u in the other CTA of the pair", columns, other.asked);
       while (!take({px_self->rank, peer}, columns, group)) px_yield();
       other.asked = 0;
     }
@@ -253,7 +261,8 @@ static void place_of(const Access& a, int l, int i, int* lane, int* column) {
   *column = a.column + *column * (a.halves ? 2 : 1) + (a.kind == 4 && l >= 16 ? a.split : 0);
   *lane += a.lane;
 }
-static Access access(const char* what, const char* shape, int times, bool packed, int count, unsigned address, int split, int line) {
+static Access access(const char* what, const char* shape, int times, bool packed, int count, unsigned address, int split,
+                     int line) {
   static const char* const shapes[] = {"32x32b", "16x64b", "16x128b", "16x256b", "16x32bx2"};
   static const int registers[] = {1, 1, 2, 4, 1}, widths[] = {1, 2, 4, 8, 1};
   int kind = 0;
@@ -263,7 +272,8 @@ static Access access(const char* what, const char* shape, int times, bool packed
     refuse(line, "%s.%s.x%d is not one of the shapes", what, shape, times);
   if (count != times * registers[kind])
     refuse(line, "%s.%s.x%d with %d registers instead of %d", what, shape, times, count, times * registers[kind]);
-  Access a = {what, packed, kind ? 16 : 32, times * widths[kind] * (packed ? 2 : 1), (int)(address >> 16), (int)(address & 0xffff),
+  Access a = {what, packed, kind ? 16 : 32, times * widths[kind] * (packed ? 2 : 1), (int)(address >> 16),
+              (int)(address & 0xffff),
               split, kind, count};
   const int first = px_self->thread.x / 32 % 4 * 32;
   if (a.lane < first || a.lane + a.lanes > first + 32)
@@ -288,7 +298,8 @@ void px_tmem_load(const char* shape, int times, bool packed, unsigned* words, in
   for (int half = 0; l == 0 && half < (a.kind == 4 ? 2 : 1); ++half)
     readings.push_back({px_self->rank, a.lane, a.lanes, a.column + half * split, a.columns, px_self->index});
 }
-void px_tmem_store(const char* shape, int times, bool packed, const unsigned* words, int count, unsigned address, int split) {
+void px_tmem_store(const char* shape, int times, bool packed, const unsigned* words, int count, unsigned address,
+                   int split) {
   const int line = px_at, l = px_self->index % 32;
   whole_warp((unsigned long long)split << 32 | address, "tcgen05.st");
   const Access a = access("tcgen05.st", shape, times, packed, count, address, split, line);
@@ -350,7 +361,8 @@ static void copy_rows(const Copying& c, int rank, unsigned address, unsigned lon
 
 }  // namespace px_machine
 
-void px_tmem_copy(const char* shape, const char* multicast, int from, unsigned address, unsigned long long descriptor, int group) {
+void px_tmem_copy(const char* shape, const char* multicast, int from, unsigned address, unsigned long long descriptor,
+                  int group) {
   const int line = px_at;
   px_note("tcgen05.cp");
   one_group(group, "tcgen05.cp", line);

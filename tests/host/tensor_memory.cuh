@@ -1,6 +1,7 @@
 // Single columns of tensor memory, and an allocation that is not the last.
 template <int group> static __device__ __forceinline__ void allocate(unsigned to, unsigned count) {
-  asm volatile("tcgen05.alloc.cta_group::%2.sync.aligned.shared::cta.b32 [%0], %1;" :: "r"(to), "r"(count), "n"(group) : "memory");
+  asm volatile("tcgen05.alloc.cta_group::%2.sync.aligned.shared::cta.b32 [%0], %1;"
+               :: "r"(to), "r"(count), "n"(group) : "memory");
 }
 static __device__ __forceinline__ void read1(unsigned* word, unsigned address) {
   asm volatile("tcgen05.ld.sync.aligned.32x32b.x1.b32 {%0}, [%1];" : "=r"(*word) : "r"(address));
