@@ -180,6 +180,8 @@ def _statement(inner: str) -> str:
             code.append(_declared(piece, registers))
         elif piece:
             code.append(_instruction(piece, given, registers))
+    if not code:  # what such a statement does is the compiler's affair
+        raise HostFailure("no host version of an asm statement without PTX")
     return f"do {{ px_at = __LINE__; {' '.join(code)} }} while (0)"
 
 
