@@ -63,6 +63,11 @@ class Traits:
         """Itself, if all CTAs of the cluster tell each other values by it: a pass gives it inboxes and a protocol."""
         return None
 
+    @property
+    def pairing(self) -> bool | None:
+        """Whether two CTAs of a pair carry it out; None for what has no such form. A kernel's are all of one kind."""
+        return None
+
     def without_update(self, old: Value) -> Op:
         """The same instruction, which makes no new version of the tile `old`. Only asked of one that makes some."""
         raise NotImplementedError

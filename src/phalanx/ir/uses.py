@@ -20,3 +20,5 @@ class Use(Enum):
     """A matrix that products are added to."""
     SCALE = "scale"
     """Factors of blocks of an operand."""
+    RELEASE = "release"
+    """Memory is given back: nobody may use it any more."""

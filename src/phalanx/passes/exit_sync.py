@@ -7,7 +7,7 @@ import dataclasses
 from phalanx.analysis.peers import leaves_work_behind, touches_peers
 from phalanx.errors import Error
 from phalanx.ir.core import Block, Function
-from phalanx.ir.effects import Span
+from phalanx.ir.effects import Span, When
 from phalanx.ir.ops.cluster import ClusterSync
 from phalanx.ir.ops.control import Leave, Scope
 
@@ -32,13 +32,25 @@ def insert_exit_sync(function: Function) -> Function:
 
 
 def _require_peers(function: Function) -> None:
-    """Refuses an instruction that needs its peers in a kernel whose CTAs may exit one by one."""
+    """Refuses an instruction that needs its peers in a kernel whose CTAs may exit one by one.
+
+    A CTA that ends while its pair multiplies, or while a commit is on its way to it, takes memory away that is in use; that
+    it has waited for all of it can't be shown here.
+    """
     for op in function.walk():
+        effects = op.effects()
+        remedy = "leave exit_sync= out, or end the kernel, on every way out of it, with px.cluster.sync()"
         if op.needs_peers:
             raise Error(
                 f"{op.call} in a cluster needs all its CTAs, and with exit_sync=False one may have exited before it is over",
-                location=op.loc,
-                remedy="leave exit_sync= out, or end the kernel, on every way out of it, with px.cluster.sync()",
+                location=op.loc, remedy=remedy,
+            )
+        works = any(access.when is When.COMMIT and access.region.peer is not None for access in effects.accesses)
+        if works or any(arrival.after is not None and arrival.mask is not None for arrival in effects.arrivals):
+            does = "works in the memory of both CTAs of a pair" if works else "arrives in other CTAs"
+            raise Error(
+                f"{op.call} {does}, and with exit_sync=False one may have exited before that is over",
+                location=op.loc, kind="pair" if works else "exit-hazard", remedy=remedy,
             )
 
 

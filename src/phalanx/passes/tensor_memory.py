@@ -36,6 +36,7 @@ def allocate_tensor_memory(function: Function) -> Function:
     declared = tuple(buffer for buffer in function.buffers if isinstance(buffer, TensorBuffer))
     if not declared:
         return function
+    refuse_mixed_pairs(function)
     mapping, total = plan_columns(function, declared)
     buffers = tuple(mapping[buffer] for buffer in declared)
     body = rewrite(function.body, lambda op: [substitute(op, mapping)])
@@ -68,6 +69,23 @@ def _all_threads_meet(op: Op) -> bool:
 def _touches(op: Op) -> bool:
     inside = (inner for block in op.blocks() for inner in block.walk())
     return any(access.region.space is TENSOR for part in (op, *inside) for access in part.effects().accesses)
+
+
+def refuse_mixed_pairs(function: Function) -> None:
+    """Refuses a kernel in which some instructions are a pair's and others one CTA's: the hardware has no such kernels."""
+    first: dict[bool, Op] = {}
+    for op in function.walk():
+        if op.pairing is not None:
+            first.setdefault(op.pairing, op)
+    if len(first) == 2:
+        single, paired = first[False], first[True]
+        error = Error(
+            f"{single.call} works for one CTA here, {paired.call} at {paired.loc.short} for a pair",
+            location=single.loc, kind="pair",
+            remedy="all tcgen05 instructions of a kernel are a pair's or none is: give two_cta=True to all of them",
+        )
+        error.other = paired.loc
+        raise error
 
 
 def _is_paired(op: Op) -> bool:

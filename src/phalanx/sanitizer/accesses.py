@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from phalanx.ir.effects import FenceKind, Mode
+from phalanx.ir.effects import FenceKind, Mode, When
 from phalanx.ir.memory import Storage
 from phalanx.ir.spaces import Space
 from phalanx.ir.views import Buffer
@@ -26,11 +26,13 @@ READ, WRITE, ATOMIC = Mode.READ, Mode.WRITE, Mode.ATOMIC
 
 
 class Conflicts:
-    """Compares accesses and reports what is not ordered: `race`, `proxy`, `unwritten` and `over_barrier` are told."""
+    """Compares accesses and reports what is not ordered: `race`, `proxy`, `unhanded`, `unwritten` and `over_barrier` are
+    told."""
 
     def __init__(
         self, *, strict: bool, race: Callable[[Record, Record], None], proxy: Callable[[Record, Record], None],
-        unwritten: Callable[[Record], None], over_barrier: Callable[[Record, Cell], None],
+        unhanded: Callable[[Record, Record], None], unwritten: Callable[[Record], None],
+        over_barrier: Callable[[Record, Cell], None],
         units: Mapping[Buffer, Storage] | None = None,
     ) -> None:
         self.strict = strict
@@ -38,6 +40,7 @@ class Conflicts:
         """Where the compiler lets buffers share memory: what each belongs to as the user wrote it."""
         self.race = race
         self.proxy = proxy
+        self.unhanded = unhanded
         self.unwritten = unwritten
         self.over_barrier = over_barrier
 
@@ -46,6 +49,8 @@ class Conflicts:
     def shared(self, record: Record, cells: Cells) -> None:
         """An access of shared memory."""
         mode = record.mode
+        if record.clock.layout.handed and record.access is not None and record.access.region.space.handover is not None:
+            self._take_over(record, cells)
         if mode is READ:
             self._read(record, cells)
         elif mode is WRITE:
@@ -150,6 +155,17 @@ class Conflicts:
             elif fenced and engine and not other.engine and not is_fenced(clock, other, record):
                 self.proxy(other, record)
 
+    def _take_over(self, record: Record, cells: Cells) -> None:
+        """What is known to be over must also have been handed over, where the memory asks for that."""
+        now = record.clock.now
+        for cell in cells:
+            before = [] if cell.write is None else [cell.write]
+            if record.mode is not READ:
+                before += cell.reads
+            for other in before:
+                if now[other.dim] >= other.epoch and not is_handed_over(other, record):
+                    self.unhanded(other, record)
+
     def _is_left_over(self, write: Record, record: Record) -> bool:
         """The bytes are another buffer's, which only the compiler put there: to the user, nobody wrote them."""
         assert self.units is not None
@@ -166,8 +182,7 @@ class Conflicts:
         now = record.clock.now
         for read in cell.unwritten or ():
             if now[read.dim] < read.epoch:
-                self.race(record, read)
-                read.raced = True
+                self.race(record, read)  # not where one engine does both in order: then nothing was there to read
         cell.unwritten = None
 
     # --- global memory ----------------------------------------------------------------------------------------------
@@ -316,6 +331,34 @@ def is_fenced(clock: AgentClock, before: Record, after: Record) -> bool:
         return True
     assert after.access is not None
     return covers(clock, before.dim, before.epoch, before.clock.rank, after.access.region.space, after.rank)
+
+
+def is_handed_over(before: Record, after: Record) -> bool:
+    """Whether fences lie where memory is handed from threads to others, or to an engine: before the signal, behind the wait.
+
+    An engine's commit is as good as the fence before a signal, for the work that it covers. The accesses that threads of one
+    agent make themselves are in order.
+    """
+    assert before.access is not None and after.access is not None
+    fences = after.access.region.space.handover
+    assert fences is not None
+    by_engine = before.access.when is When.COMMIT
+    if before.clock is after.clock and not by_engine and after.access.when is not When.COMMIT:
+        return True
+    taken = after.clock.taken.get(fences[1])
+    if taken is None:
+        return False
+    section = 0 if by_engine else after.clock.layout.handed[fences[0]]
+    return bool(taken[section + before.dim] >= before.epoch)
+
+
+def is_told(before: Record, clock: AgentClock) -> bool:
+    """Whether the fence before the signal was there: then it is the one behind the wait that is missing."""
+    assert before.access is not None
+    fences = before.access.region.space.handover
+    assert fences is not None
+    section = 0 if before.access.when is When.COMMIT else clock.layout.handed[fences[0]]
+    return bool(clock.now[section + before.dim] >= before.epoch)
 
 
 def covers(clock: AgentClock, dim: int, epoch: int, writer: int, space: Space, rank: int) -> bool:

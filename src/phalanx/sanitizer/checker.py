@@ -48,14 +48,15 @@ class ClusterState:
     """Everything about one cluster slot of the machine."""
 
     def __init__(
-        self, cluster: Cluster, tracked: set[Any], engines: tuple[Engine, ...], *, relaxed: bool, overlaps: bool
+        self, cluster: Cluster, tracked: set[Any], engines: tuple[Engine, ...], *, relaxed: bool, overlaps: bool,
+        handovers: tuple[fx.FenceKind, ...],
     ) -> None:
         self.cluster = cluster
         ctas = cluster.ctas
         agents = [[cta.main, *cta.main.children] for cta in ctas]
         barriers = [[barrier for array in cta.barriers.values() for barrier in array] for cta in ctas]
         self.layout = Layout(
-            len(ctas), len(agents[0]), len(barriers[0]), engines, relaxed=relaxed, overlaps=overlaps
+            len(ctas), len(agents[0]), len(barriers[0]), engines, relaxed=relaxed, overlaps=overlaps, handovers=handovers
         )
         self.clocks: list[AgentClock] = []
         self.barriers: list[BarrierClock] = []
@@ -100,7 +101,8 @@ class Checker(Monitor):
         self.memory = GlobalShadow(function, args)
         chosen = any(buffer.why for buffer in function.buffers)
         self.conflicts = Conflicts(
-            strict=strict, race=self.race, proxy=self.proxy, unwritten=self.unwritten, over_barrier=self.over_barrier,
+            strict=strict, race=self.race, proxy=self.proxy, unhanded=self.unhanded, unwritten=self.unwritten,
+            over_barrier=self.over_barrier,
             units={buffer: unit_of(buffer) for buffer in function.buffers} if chosen else None,
         )
         self.suspects: dict[Op, int] = {}
@@ -133,6 +135,8 @@ class Checker(Monitor):
             *(access.engine for e in effects for access in e.accesses if access.engine is not None),
             *(group.engine for e in effects for group in e.groups),
         ]))
+        spaces = dict.fromkeys(access.region.space for e in effects for access in e.accesses)
+        self.handovers = tuple(space.handover[0] for space in spaces if space.handover is not None)
         self.tracked = {
             life.barrier for e in effects for life in e.lifecycle if life.life is fx.Life.INVALIDATE
         }
@@ -145,7 +149,8 @@ class Checker(Monitor):
             state = self.states.get(cta.cluster)
             if state is None:
                 state = self.states[cta.cluster] = ClusterState(
-                    cta.cluster, self.tracked, self.engines, relaxed=self.relaxed, overlaps=self.overlaps
+                    cta.cluster, self.tracked, self.engines, relaxed=self.relaxed, overlaps=self.overlaps,
+                    handovers=self.handovers,
                 )
             state.reset()
             self.refused.pop(cta.cluster, None)
@@ -380,6 +385,10 @@ class Checker(Monitor):
         for barrier in signal.barriers:
             if clock.dim not in barrier.watch.ready_async or barrier.watch.tracked:
                 self.signal(barrier.watch, clock, signal.op, engine=True)
+            if barrier.cta is not signal.agent.cta:  # over for whoever knows that the work before it is
+                dim = clock.groups[engine][0]
+                record = Record(clock, signal.op, None, barrier, barrier.cta.rank, dim, clock.commits[engine])
+                self.visit(barrier.cta, record)
 
     def signal_given(self, signal: Signal, barrier: MBarrier) -> None:
         """The work is over for whoever waits for the phase that the engine arrives in."""
@@ -576,6 +585,13 @@ class Checker(Monitor):
             self.racing_ops.add(record.op)
             if record.work is not None:
                 self.racing_barriers.update(record.work.barriers)
+        if before.gives_back or after.gives_back:
+            user, end = (before, after) if after.gives_back else (after, before)
+            self.findings.add(
+                "tmem-lifetime", user.op.loc, end.op.loc, cluster=after.cluster,
+                describe=lambda: messages.released(user, end),
+            )
+            return
         engine = before.worker
         own = engine is not None and after.work is None and before.clock is after.clock and before.cluster == after.cluster
         if own and engine is not None and engine.hazard:
@@ -590,6 +606,13 @@ class Checker(Monitor):
     def proxy(self, before: Record, after: Record) -> None:
         """An engine touches what ordinary accesses touched, and no proxy fence lies between them."""
         self.findings.add("proxy", after.op.loc, before.op.loc, describe=lambda: messages.proxy(before, after))
+
+    def unhanded(self, before: Record, after: Record) -> None:
+        """Memory that threads hand over with fences is touched after the signal, and a fence is missing."""
+        if not in_order(before, after, strict=self.conflicts.strict):
+            self.findings.add(
+                "proxy", after.op.loc, before.op.loc, describe=lambda: messages.not_handed_over(before, after)
+            )
 
     def unwritten(self, record: Record) -> None:
         """A suspect: a write that comes later may be in no order with it."""

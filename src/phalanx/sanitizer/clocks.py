@@ -13,6 +13,8 @@ One vector per agent and per publication, of 64-bit numbers, in sections:
 - `S` and `R`, only in clusters: epochs of each agent whose ordinary stores have reached this CTA. A signal of CTA scope
   orders what comes after it, but the stores of another CTA are seen only by way of a release and an acquire at cluster
   scope. `S` is what is seen; `R`, in publications, is what arrived from another CTA and waits to be acquired.
+- `H`, one for each kind of memory that threads hand to each other with fences before the signal and behind the wait
+  (`Space.handover`): the numbers of V as far as their agent had them at its last fence before a signal.
 - `T`, what is known about time alone, whatever the order of memory: one number per agent (how many signals it has given),
   one per mbarrier (its phases that are complete), and, in kernels that begin before the launch before them has ended, 1 if
   that launch is over. Copies that land, and relaxed arrives, hand it on too: whoever waits for the phase of a copy comes
@@ -43,12 +45,13 @@ class Layout:
     """Where each number of a cluster's vectors stands."""
 
     __slots__ = (
-        "agents", "barrier", "exit", "groups", "inbox", "init", "knowledge", "per_cta", "prior", "proxy", "received",
-        "seen", "sends", "signals", "size", "time",
+        "agents", "barrier", "exit", "groups", "handed", "inbox", "init", "knowledge", "per_cta", "prior", "proxy",
+        "received", "seen", "sends", "signals", "size", "time",
     )
 
     def __init__(
-        self, ctas: int, agents: int, barriers: int, engines: tuple[Engine, ...], *, relaxed: bool, overlaps: bool
+        self, ctas: int, agents: int, barriers: int, engines: tuple[Engine, ...], *, relaxed: bool, overlaps: bool,
+        handovers: tuple[FenceKind, ...] = (),
     ) -> None:
         self.per_cta = agents
         self.agents = ctas * agents
@@ -74,7 +77,10 @@ class Layout:
         self.seen = end if ctas > 1 else 0
         """Where S begins, then R. Without peers there is neither."""
         self.received = end + self.agents
-        self.time = end + 2 * self.agents * (ctas > 1)
+        end += 2 * self.agents * (ctas > 1)
+        self.handed = {kind: end + i * self.knowledge for i, kind in enumerate(handovers)}
+        """Where H begins, for each kind of fence before a signal."""
+        self.time = end + len(handovers) * self.knowledge
         """Where T begins: numbers of agents and of barriers as in V."""
         self.prior = self.time + self.signals
         """Where it says that the launch before is over. Without overlap nothing is there: the vector ends before it."""
@@ -88,7 +94,7 @@ class AgentClock:
 
     __slots__ = (
         "agent", "cluster", "commits", "dim", "fenced", "groups", "last_read", "layout", "locally", "now", "own", "rank",
-        "received", "seen", "unacquired", "vector",
+        "received", "seen", "taken", "unacquired", "vector",
     )
 
     def __init__(self, agent: Agent, dim: int, layout: Layout) -> None:
@@ -108,6 +114,8 @@ class AgentClock:
         self.cluster = 0
         self.locally: dict[FenceKind, np.ndarray] = {}
         """For each space, what it knew at its own last fence: epochs of agents, and phases, whose stores had landed."""
+        self.taken: dict[FenceKind, np.ndarray] = {}
+        """For each kind of fence behind a wait, its vector at its last one: what it knew then it may act upon."""
         self.reset(0)
 
     def reset(self, cluster: int) -> None:
@@ -124,6 +132,8 @@ class AgentClock:
         """Stores of other CTAs that a wait of CTA scope did not acquire; a fence may."""
         if self.locally:
             self.locally.clear()
+        if self.taken:
+            self.taken.clear()
 
     def tick(self) -> None:
         """A new epoch: what follows is not part of what was just published or fenced."""
@@ -146,6 +156,7 @@ class AgentClock:
         child.take(self.vector)
         child.now[child.dim] = max(own, child.now[child.dim]) + 1
         child.locally = dict(self.locally)
+        child.taken = dict(self.taken)
         child.fenced = self.fenced
         child.unacquired = self.unacquired
         self.tick()
@@ -170,13 +181,15 @@ class AgentClock:
             self.fenced = self.exposed().copy()
         elif kind is FenceKind.BARRIER_INIT:
             self._mark(layout.init)
-        elif kind in (FenceKind.TENSOR_BEFORE, FenceKind.TENSOR_AFTER):
-            pass
-        else:
+        elif kind in layout.handed:
+            self._hand(layout.handed[kind])
+        elif kind in layout.proxy:
             kinds = (kind, FenceKind.PROXY_CTA) if kind is FenceKind.PROXY_CLUSTER else (kind,)
             for covered in kinds:
                 self._mark(layout.proxy[covered])
                 self.locally[covered] = self.vector[: layout.signals].copy()
+        else:  # behind a wait
+            self.taken[kind] = self.vector.copy()
         self.tick()
 
     def _mark(self, section: int) -> None:
@@ -186,6 +199,13 @@ class AgentClock:
         if self.agent.parent is None:
             for dim in range(self.dim + 1, self.dim + self.layout.per_cta):
                 now[section + dim] = now[dim]
+
+    def _hand(self, section: int) -> None:
+        """What this agent, and the roles that joined it, did so far may be handed over by a signal."""
+        agents = [self.dim] if self.agent.parent is not None else range(self.own.start, self.own.stop)
+        for first in {0, *(first for groups in self.layout.groups.values() for first in groups)}:
+            for dim in agents:
+                self.now[section + first + dim] = self.now[first + dim]
 
     def inboxes_read(self) -> np.ndarray:
         """What a send over the cluster hands on besides itself: which inboxes are known to be full, and to be read."""

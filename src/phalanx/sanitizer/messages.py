@@ -10,9 +10,9 @@ import numpy as np
 from phalanx.errors import Error
 from phalanx.ir.core import Function, Op
 from phalanx.ir.effects import Life, Mode
-from phalanx.ir.engines import Engine
+from phalanx.ir.engines import HANDOVER_FENCES, Engine
 from phalanx.location import Location
-from phalanx.sanitizer.accesses import is_known, is_seen
+from phalanx.sanitizer.accesses import is_known, is_seen, is_told
 from phalanx.sanitizer.barriers import BarrierClock, Event, PhaseLog
 from phalanx.sanitizer.clocks import AgentClock
 from phalanx.sanitizer.findings import Finding
@@ -107,6 +107,24 @@ def hazard(before: Record, after: Record, engine: Engine) -> Finding:
     )
 
 
+def released(user: Record, end: Record) -> Finding:
+    """Memory is given back while somebody may still use it."""
+    engine = user.worker
+    if engine is not None and engine.waits_late:
+        remedy = f"the compiler has to put {engine.wait} behind it, before that"
+    elif engine is not None:
+        there = f", the wait in CTA {end.rank}" if user.clock.rank != end.rank else ""
+        remedy = engine.first.format(role=user.actor().role) + there
+    else:
+        remedy = "let it be over before the kernel ends"
+    return Finding(
+        "tmem-lifetime",
+        f"{call(user.op)} {user.verb} {user.region()}, and CTA {end.rank} may give its columns back, at the end of the "
+        f"kernel, before that is over; {remedy}",
+        user.op.loc, end.op.loc, (user.actor(), end.actor()), label=label(user), other_label="allocated here for the kernel",
+    )
+
+
 def forgot_to_wait(read: Record, copy: Record) -> bool:
     """Whether a read of what a copy of somebody else brings comes from one who never waited for that copy's barrier."""
     work = copy.work
@@ -150,15 +168,17 @@ def race_remedy(before: Record, after: Record) -> str:
             return wait + meant * forgot_to_wait(after, before)
         return f"let {doer} come after a wait for {named(barrier)} (phase {phase})"
     engine = before.worker
-    if work is not None and engine is not None:
+    if work is not None and engine is not None and not engine.waits_late:
         first = engine.first_reads if before.mode is Mode.READ else engine.first
         return first.format(role=before.actor().role) + handed_over(before, after)
+    if engine is not None and before.clock is after.clock:
+        return f"the compiler has to put {engine.wait} between the two"
     crosses = before.clock.rank != after.clock.rank
     hand = "px.cluster.sync() or an arrive with ctas=" if crosses else "an arrive"
     return (
         f"let {before.actor().role} hand it over: {hand} after {place(before.op)}, "
         f"and a wait for it before {place(after.op)}"
-    )
+    ) + (f" (the compiler puts {engine.wait} before the arrive)" if engine is not None and engine.waits_late else "")
 
 
 def handed_over(before: Record, after: Record) -> str:
@@ -213,6 +233,25 @@ def proxy(before: Record, after: Record) -> Finding:
         f"{call(after.op)} {after.verb} {after.region()} through the async proxy, but {call(before.op)} "
         f"({place(before.op)}) {verb} it through the generic proxy and no proxy fence lies between; put {fence} after "
         f"{place(before.op)}, before it is handed over",
+        after.op.loc, before.op.loc, (after.actor(), before.actor()), label=label(after), other_label=label(before),
+    )
+
+
+def not_handed_over(before: Record, after: Record) -> Finding:
+    """An access after another's, told by a signal, without the fence on one side of the signal."""
+    fences = after.access.region.space.handover  # type: ignore[union-attr]
+    assert fences is not None
+    verb = {Mode.READ: "read", Mode.WRITE: "wrote", Mode.ATOMIC: "updated"}[before.mode]
+    told = is_told(before, after.clock)
+    fence = HANDOVER_FENCES[fences[1 if told else 0]](loc=after.op.loc).mnemonic
+    where = (
+        f"between the wait and {place(after.op)}, in {after.actor().role}" if told
+        else f"between {place(before.op)} and the signal, in {before.actor().role}"
+    )
+    return Finding(
+        "proxy",
+        f"{call(after.op)} {after.verb} {after.region()}, which {call(before.op)} ({place(before.op)}) {verb}; the signal "
+        f"orders the two only with {fence} {where}, and there is none: the compiler has to put it there",
         after.op.loc, before.op.loc, (after.actor(), before.actor()), label=label(after), other_label=label(before),
     )
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from phalanx.frozen import frozen
 from phalanx.ir.core import Op
-from phalanx.ir.effects import Access, Mode, Proxy, When
+from phalanx.ir.effects import Access, Mode, Proxy, Use, When
 from phalanx.ir.engines import Engine
 from phalanx.ir.views import View
 from phalanx.sim.barriers import MBarrier
@@ -112,6 +112,11 @@ class Record:
         return bool(self.work.barriers) or self.access.when is COMMIT
 
     @property
+    def gives_back(self) -> bool:
+        """Whether it ends the life of its memory."""
+        return self.access is not None and self.access.use is Use.RELEASE
+
+    @property
     def worker(self) -> Engine | None:
         """The engine that does it; None where a thread does, or a store that is on its way."""
         return None if self.access is None else self.access.engine
@@ -121,7 +126,10 @@ class Record:
         engine = None
         if self.work is not None:
             worker = self.worker
-            engine = "store in flight" if worker is None else worker.name
+            if worker is None:
+                engine = "store in flight"
+            elif not worker.waits_late:  # else it is the threads' own work, to whoever wrote no wait for it
+                engine = worker.name
         return actor_of(self.clock.agent, self.cluster, engine)
 
     def region(self) -> str:

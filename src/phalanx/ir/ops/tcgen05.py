@@ -79,7 +79,7 @@ class TmemFree(Op):
 
     def effects(self) -> Effects:
         """Ends the memory: nobody's access may be in flight then; one warp runs it."""
-        ends = tuple(Access(Mode.WRITE, view, Proxy.ASYNC) for view in self.views)
+        ends = tuple(Access(Mode.WRITE, view, Proxy.ASYNC, use=Use.RELEASE) for view in self.views)
         return Effects(accesses=ends, executor=Executor.ONE, target=BLACKWELL)
 
 
@@ -109,6 +109,11 @@ class Tcgen05Mma(Op):
     def pair(self) -> bool:
         """Whether it is a product of two CTAs."""
         return self.peer is not None
+
+    @property
+    def pairing(self) -> bool:
+        """A product of two CTAs, or of one."""
+        return self.pair
 
     @property
     def block(self) -> int:
@@ -171,6 +176,11 @@ class Tcgen05Commit(Op):
     multicast: Value | None = operand(default=None)
     pair: bool = attribute(default=False)
 
+    @property
+    def pairing(self) -> bool:
+        """For the work of two CTAs, or of one."""
+        return self.pair
+
     def effects(self) -> Effects:
         """Makes one arrival in each CTA of the mask, later."""
         arrival = Arrival(self.bar, Const(1), self.multicast, after=MMA_ENGINE)
@@ -193,6 +203,11 @@ class Tcgen05Copy(Op):
     def pair(self) -> bool:
         """Whether both CTAs of a pair copy."""
         return self.peer is not None
+
+    @property
+    def pairing(self) -> bool:
+        """A copy in two CTAs, or in one."""
+        return self.pair
 
     def effects(self) -> Effects:
         """Reads shared and writes tensor memory, until a commit has arrived."""

@@ -1,0 +1,525 @@
+"""Blackwell's tensor cores and their memory: bugs planted in kernels as users write them, each with its clean twin."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import phalanx as px
+from sanitizer.planted import cases, line_of, planted
+
+M, N, K = 64, 16, 16
+STEPS = 3
+BF16 = ml_dtypes.bfloat16
+
+
+def numbers(*shape: int) -> np.ndarray:
+    """Small whole numbers, whose products are exact."""
+    return (np.arange(int(np.prod(shape))) % 7 - 3).reshape(shape).astype(BF16)
+
+
+A, B, C = numbers(M, STEPS * K), numbers(N, STEPS * K), np.zeros((M, N), np.float32)
+ONE = dict(grid=1, args=(A, B, C))
+PAIR = dict(grid=2, args=(numbers(2 * M, STEPS * K), B, np.zeros((2 * M, N), np.float32)))
+
+
+@px.func
+def fetch(A, B, a, b, full, k):
+    """One step of both operands on a barrier."""
+    with full.transaction():
+        px.tma.load(A[0:64, k * 16 : k * 16 + 16], a, full)
+        px.tma.load(B[0:16, k * 16 : k * 16 + 16], b, full)
+
+
+# --- commits -----------------------------------------------------------------------------------------------------------
+
+
+@planted("race", **ONE)
+@px.kernel(warps=5)
+def the_accumulator_is_read_before_the_phase_of_the_commit(A, B, C, *, BUG):
+    a, b, acc = px.shared((64, 16), A.dtype), px.shared((16, 16), B.dtype), px.tmem((64, 16), px.f32)
+    full, done = px.barrier(), px.barrier(checked=False, count=1)
+    with px.warps(4, 1):
+        fetch(A, B, a, b, full, 0)
+        full.wait(0)
+        px.tcgen05.mma(a, b.T, acc, accumulate=False)  # other
+        px.tcgen05.commit(done)
+    with px.warps(0, 4):
+        if not BUG:
+            done.wait(0)
+        px.store(C[0:64, 0:16], px.tcgen05.load(acc))  # bug
+        if BUG:
+            done.wait(0)
+
+
+@planted("race", **ONE)
+@px.kernel(warps=5)
+def the_commit_comes_before_the_product(A, B, C, *, BUG):
+    a, b, acc = px.shared((64, 16), A.dtype), px.shared((16, 16), B.dtype), px.tmem((64, 16), px.f32)
+    full, done, end = px.barrier(), px.barrier(checked=False, count=1), px.barrier()
+    with px.warps(4, 1):
+        fetch(A, B, a, b, full, 0)
+        full.wait(0)
+        if BUG:
+            px.tcgen05.commit(done)
+        px.tcgen05.mma(a, b.T, acc, accumulate=False)  # other
+        if not BUG:
+            px.tcgen05.commit(done)
+        px.tcgen05.commit(end)
+    with px.warps(0, 4):
+        done.wait(0)
+        px.store(C[0:64, 0:16], px.tcgen05.load(acc))  # bug
+        end.wait(0)
+
+
+@planted("race", **ONE)
+@px.kernel(warps=6)
+def a_commit_of_another_role_covers_nothing(A, B, C, *, BUG):
+    a, b, acc = px.shared((64, 16), A.dtype), px.shared((16, 16), B.dtype), px.tmem((64, 16), px.f32)
+    full, done, end = px.barrier(), px.barrier(checked=False, count=1), px.barrier()
+    with px.warps(4, 1):
+        fetch(A, B, a, b, full, 0)
+        full.wait(0)
+        px.tcgen05.mma(a, b.T, acc, accumulate=False)  # other
+        if not BUG:
+            px.tcgen05.commit(done)
+        px.tcgen05.commit(end)
+    with px.warps(5, 1):
+        if BUG:
+            px.tcgen05.commit(done)
+    with px.warps(0, 4):
+        done.wait(0)
+        px.store(C[0:64, 0:16], px.tcgen05.load(acc))  # bug
+        end.wait(0)
+
+
+@planted("tmem-lifetime", **ONE)
+@px.kernel(warps=4)
+def a_product_that_nobody_commits(A, B, C, *, BUG):
+    a, b = px.shared((64, 16), A.dtype), px.shared((16, 16), B.dtype)
+    acc = px.tmem((64, 16), px.f32)  # other
+    full, done = px.barrier(), px.barrier(checked=False, count=1)
+    fetch(A, B, a, b, full, 0)
+    full.wait(0)
+    px.tcgen05.mma(a, b.T, acc, accumulate=False)  # bug
+    if not BUG:
+        px.tcgen05.commit(done)
+        done.wait(0)
+
+
+# --- accumulators and stages -------------------------------------------------------------------------------------------
+
+
+@planted("race", **ONE)
+@px.kernel(warps=6)
+def the_accumulator_is_overwritten_before_its_epilogue_has_read_it(A, B, C, *, BUG):
+    a, b, acc = px.shared((64, 16), A.dtype), px.shared((16, 16), B.dtype), px.tmem((64, 16), px.f32)
+    full, used, ready, drained = px.barrier(), px.barrier(), px.barrier(), px.barrier()
+    with px.warps(4, 1):
+        for k in range(3):
+            used.wait((k & 1) ^ 1)
+            fetch(A, B, a, b, full, k)
+    with px.warps(5, 1):
+        for k in range(3):
+            full.wait(k & 1)
+            if not BUG:
+                drained.wait((k & 1) ^ 1)
+            px.tcgen05.mma(a, b.T, acc, accumulate=False)  # bug
+            px.tcgen05.commit(used)
+            px.tcgen05.commit(ready)
+    with px.warps(0, 4):
+        for k in range(3):
+            ready.wait(k & 1)
+            x = px.tcgen05.load(acc)  # other
+            drained.arrive()
+            px.store(C[0:64, 0:16], x)
+
+
+@planted("race", **ONE)
+@px.kernel(warps=6)
+def the_epilogue_arrives_before_its_load(A, B, C, *, BUG):
+    a, b, acc = px.shared((64, 16), A.dtype), px.shared((16, 16), B.dtype), px.tmem((64, 16), px.f32)
+    full, used, ready, drained = px.barrier(), px.barrier(), px.barrier(), px.barrier(checked=False, count=1)
+    with px.warps(4, 1):
+        for k in range(3):
+            used.wait((k & 1) ^ 1)
+            fetch(A, B, a, b, full, k)
+    with px.warps(5, 1):
+        for k in range(3):
+            full.wait(k & 1)
+            drained.wait((k & 1) ^ 1)
+            px.tcgen05.mma(a, b.T, acc, accumulate=False)  # bug
+            px.tcgen05.commit(used)
+            px.tcgen05.commit(ready)
+    with px.warps(0, 4):
+        for k in range(3):
+            ready.wait(k & 1)
+            if BUG:
+                drained.arrive()
+            x = px.tcgen05.load(acc)  # other
+            if not BUG:
+                drained.arrive()
+            px.store(C[0:64, 0:16], x)
+
+
+@planted("race", **ONE)
+@px.kernel(warps=6)
+def a_stage_is_refilled_before_the_commit(A, B, C, *, BUG):
+    a, b, acc = px.shared((2, 64, 16), A.dtype), px.shared((2, 16, 16), B.dtype), px.tmem((64, 16), px.f32)
+    full, empty, done = px.barrier(2), px.barrier(2, checked=False, count=1), px.barrier()
+    with px.warps(4, 1):
+        r = px.ring(2)
+        for k in range(3):
+            empty[r.stage].wait(r.parity ^ 1)
+            with full[r.stage].transaction():
+                px.tma.load(A[0:64, k * 16 : k * 16 + 16], a[r.stage], full[r.stage])  # bug
+                px.tma.load(B[0:16, k * 16 : k * 16 + 16], b[r.stage], full[r.stage])
+            r.advance()
+    with px.warps(5, 1):
+        r = px.ring(2)
+        for k in range(3):
+            full[r.stage].wait(r.parity)
+            px.tcgen05.mma(a[r.stage], b[r.stage].T, acc, accumulate=k > 0)  # other
+            if BUG:
+                empty[r.stage].arrive()
+            else:
+                px.tcgen05.commit(empty[r.stage])
+            r.advance()
+        px.tcgen05.commit(done)
+    with px.warps(0, 4):
+        done.wait(0)
+        px.store(C[0:64, 0:16], px.tcgen05.load(acc))
+
+
+@planted("race", **ONE)
+@px.kernel(warps=4)
+def a_product_follows_another_of_a_different_shape(A, B, C, *, BUG):
+    a, b, acc = px.shared((64, 16), A.dtype), px.shared((16, 16), B.dtype), px.tmem((64, 16), px.f32)
+    full, done = px.barrier(), px.barrier()
+    fetch(A, B, a, b, full, 0)
+    full.wait(0)
+    px.tcgen05.mma(a, b.T, acc, accumulate=False)  # other
+    if not BUG:
+        px.tcgen05.mma(a, b.T, acc)
+    else:
+        px.tcgen05.mma(a, b[0:8].T, acc[:, 0:8])  # bug
+    px.tcgen05.commit(done)
+    done.wait(0)
+    px.store(C[0:64, 0:16], px.tcgen05.load(acc))
+
+
+@planted("proxy", **ONE)
+@px.kernel(warps=4)
+def an_operand_is_stored_without_a_proxy_fence(A, B, C, *, BUG):
+    a, b, acc = px.shared((64, 16), A.dtype), px.shared((16, 16), B.dtype), px.tmem((64, 16), px.f32)
+    full, done = px.barrier(), px.barrier()
+    with full.transaction():
+        px.tma.load(B[0:16, 0:16], b, full)
+    px.store(a, px.load(A[0:64, 0:16]))  # other
+    if not BUG:
+        px.fence.async_proxy()
+    full.wait(0)
+    px.tcgen05.mma(a, b.T, acc, accumulate=False)  # bug
+    px.tcgen05.commit(done)
+    done.wait(0)
+    px.store(C[0:64, 0:16], px.tcgen05.load(acc))
+
+
+@planted("uninitialised-read", **ONE)
+@px.kernel(warps=4)
+def the_first_product_adds_to_nothing(A, B, C, *, BUG):
+    a, b, acc = px.shared((64, 16), A.dtype), px.shared((16, 16), B.dtype), px.tmem((64, 16), px.f32)
+    full, done = px.barrier(), px.barrier()
+    for k in range(2):
+        fetch(A, B, a, b, full, k)
+        full.wait(k)
+        px.tcgen05.mma(a, b.T, acc, accumulate=(k >= 0) if BUG else (k > 0))  # bug
+        px.tcgen05.commit(done)
+        done.wait(k)
+    px.store(C[0:64, 0:16], px.tcgen05.load(acc))
+
+
+# --- tensor memory as an operand ---------------------------------------------------------------------------------------
+
+
+@planted("race", **ONE)
+@px.kernel(warps=5)
+def an_operand_in_tensor_memory_is_not_handed_over(A, B, C, *, BUG):
+    b, acc, left = px.shared((16, 16), B.dtype), px.tmem((64, 16), px.f32), px.tmem((64, 16), A.dtype)
+    full, ready, done = px.barrier(), px.barrier(), px.barrier()
+    with px.warps(4, 1):
+        with full.transaction():
+            px.tma.load(B[0:16, 0:16], b, full)
+        full.wait(0)
+        if not BUG:
+            ready.wait(0)
+        px.tcgen05.mma(left, b.T, acc, accumulate=False)  # bug
+        px.tcgen05.commit(done)
+        if BUG:
+            ready.wait(0)
+    with px.warps(0, 4):
+        px.tcgen05.store(left, px.load(A[0:64, 0:16]))  # other
+        ready.arrive()
+        done.wait(0)
+        px.store(C[0:64, 0:16], px.tcgen05.load(acc))
+
+
+@planted("race", **ONE)
+@px.kernel(warps=5)
+def an_operand_in_tensor_memory_is_replaced_too_early(A, B, C, *, BUG):
+    b, acc, left = px.shared((16, 16), B.dtype), px.tmem((64, 16), px.f32), px.tmem((64, 16), A.dtype)
+    full, ready, done = px.barrier(), px.barrier(), px.barrier()
+    with px.warps(4, 1):
+        with full.transaction():
+            px.tma.load(B[0:16, 0:16], b, full)
+        full.wait(0)
+        ready.wait(0)
+        px.tcgen05.mma(left, b.T, acc, accumulate=False)  # bug
+        px.tcgen05.commit(done)
+    with px.warps(0, 4):
+        px.tcgen05.store(left, px.load(A[0:64, 0:16]))
+        ready.arrive()
+        if not BUG:
+            done.wait(0)
+        px.tcgen05.store(left, px.load(A[0:64, 16:32]))  # other
+        done.wait(0)
+        px.store(C[0:64, 0:16], px.tcgen05.load(acc))
+
+
+@planted("race", **ONE)
+@px.kernel(warps=4)
+def a_copy_into_tensor_memory_is_read_before_its_commit(A, B, C, *, BUG):
+    a, left = px.shared((64, 16), A.dtype), px.tmem((64, 16), A.dtype)
+    full, done = px.barrier(), px.barrier()
+    with full.transaction():
+        px.tma.load(A[0:64, 0:16], a, full)
+    full.wait(0)
+    px.tcgen05.copy(a, left)  # other
+    px.tcgen05.commit(done)
+    if not BUG:
+        done.wait(0)
+    px.store(C[0:64, 0:16], px.tcgen05.load(left).to(px.f32))  # bug
+    if BUG:
+        done.wait(0)
+
+
+# --- pairs -------------------------------------------------------------------------------------------------------------
+
+
+@planted("pair", **PAIR)
+@px.kernel(warps=6, cluster=2)
+def the_odd_cta_of_a_pair_issues(A, B, C, *, BUG):
+    rank = px.cluster.rank()
+    a, b, acc = px.shared((64, 16), A.dtype), px.shared((8, 16), B.dtype), px.tmem((64, 16), px.f32)
+    full, done = px.barrier(), px.barrier(checked=False, count=1)
+    with px.warps(4, 1):
+        with full.transaction():
+            px.tma.load(A[rank * 64 : rank * 64 + 64, 0:16], a, full, two_cta=True)
+            px.tma.load(B[rank * 8 : rank * 8 + 8, 0:16], b, full, two_cta=True)
+    with px.warps(5, 1):
+        if rank == 0:
+            full.wait(0)
+        if rank == (1 if BUG else 0):
+            px.tcgen05.mma(a, b.T, acc, accumulate=False, two_cta=True)  # bug
+        if rank == 0:
+            px.tcgen05.commit(done, multicast=0b11, two_cta=True)
+    with px.warps(0, 4):
+        done.wait(0)
+        px.store(C[rank * 64 : rank * 64 + 64, 0:16], px.tcgen05.load(acc))
+
+
+@planted("race", **PAIR)
+@px.kernel(warps=6, cluster=2)
+def the_peer_reads_its_half_before_the_commit(A, B, C, *, BUG):
+    rank = px.cluster.rank()
+    a, b, acc = px.shared((64, 16), A.dtype), px.shared((8, 16), B.dtype), px.tmem((64, 16), px.f32)
+    full, done = px.barrier(), px.barrier()
+    with px.warps(4, 1):
+        with full.transaction():
+            px.tma.load(A[rank * 64 : rank * 64 + 64, 0:16], a, full, two_cta=True)
+            px.tma.load(B[rank * 8 : rank * 8 + 8, 0:16], b, full, two_cta=True)
+    with px.warps(5, 1):
+        if rank == 0:
+            full.wait(0)
+            px.tcgen05.mma(a, b.T, acc, accumulate=False, two_cta=True)  # other
+            px.tcgen05.commit(done, multicast=0b11, two_cta=True)
+    with px.warps(0, 4):
+        if rank == 0 or not BUG:
+            done.wait(0)
+        px.store(C[rank * 64 : rank * 64 + 64, 0:16], px.tcgen05.load(acc))  # bug
+        if rank == 1 and BUG:
+            done.wait(0)
+
+
+@planted("race", **PAIR)
+@px.kernel(warps=6, cluster=2)
+def the_peer_drains_its_half_and_tells_nobody(A, B, C, *, BUG):
+    rank = px.cluster.rank()
+    a, b, acc = px.shared((64, 16), A.dtype), px.shared((8, 16), B.dtype), px.tmem((64, 16), px.f32)
+    full, used, ready = px.barrier(), px.barrier(), px.barrier()
+    drained = px.barrier(checked=False, count=1 if BUG else 2)
+    with px.warps(4, 1):
+        for k in range(3):
+            used.wait((k & 1) ^ 1)
+            with full.transaction():
+                px.tma.load(A[rank * 64 : rank * 64 + 64, k * 16 : k * 16 + 16], a, full, two_cta=True)
+                px.tma.load(B[rank * 8 : rank * 8 + 8, k * 16 : k * 16 + 16], b, full, two_cta=True)
+    with px.warps(5, 1):
+        if rank == 0:
+            for k in range(3):
+                full.wait(k & 1)
+                drained.wait((k & 1) ^ 1)
+                px.tcgen05.mma(a, b.T, acc, accumulate=False, two_cta=True)  # bug
+                px.tcgen05.commit(used, multicast=0b11, two_cta=True)
+                px.tcgen05.commit(ready, multicast=0b11, two_cta=True)
+    with px.warps(0, 4):
+        for k in range(3):
+            ready.wait(k & 1)
+            x = px.tcgen05.load(acc)  # other
+            if rank == 0 or not BUG:
+                drained.arrive(ctas=1)
+            px.store(C[rank * 64 : rank * 64 + 64, 0:16], x)
+
+
+@planted("race", **PAIR)
+@px.kernel(warps=6, cluster=2)
+def the_mask_of_a_commit_is_too_small(A, B, C, *, BUG):
+    rank = px.cluster.rank()
+    a, b, acc = px.shared((64, 16), A.dtype), px.shared((16, 16), B.dtype), px.tmem((64, 16), px.f32)
+    full, empty, done = px.barrier(), px.barrier(checked=False, count=1 if BUG else 2), px.barrier()
+    with px.warps(4, 1):
+        for k in range(3):
+            empty.wait((k & 1) ^ 1)
+            with full.transaction():
+                px.tma.load(A[rank * 64 : rank * 64 + 64, k * 16 : k * 16 + 16], a, full)
+                px.tma.load(  # bug, other
+                    B[rank * 8 : rank * 8 + 8, k * 16 : k * 16 + 16], b[rank * 8 : rank * 8 + 8], full, multicast=0b11
+                )
+    with px.warps(5, 1):
+        for k in range(3):
+            full.wait(k & 1)
+            px.tcgen05.mma(a, b.T, acc, accumulate=k > 0)
+            px.tcgen05.commit(empty, multicast=(1 << rank) if BUG else 0b11)
+        px.tcgen05.commit(done)
+    with px.warps(0, 4):
+        done.wait(0)
+        px.store(C[rank * 64 : rank * 64 + 64, 0:16], px.tcgen05.load(acc))
+
+
+@planted("race", **PAIR)
+@px.kernel(warps=6, cluster=2)
+def the_mask_of_a_commit_is_too_large(A, B, C, *, BUG):
+    rank = px.cluster.rank()
+    a, b, acc = px.shared((64, 16), A.dtype), px.shared((16, 16), B.dtype), px.tmem((64, 16), px.f32)
+    first, full, empty, done = px.barrier(), px.barrier(), px.barrier(checked=False, count=1), px.barrier()
+    with px.warps(4, 1):
+        with first.transaction():
+            px.tma.load(B[0:16, 0:16], b, first)
+        for k in range(3):
+            empty.wait((k & 1) ^ 1)
+            with full.transaction():
+                px.tma.load(A[rank * 64 : rank * 64 + 64, k * 16 : k * 16 + 16], a, full)  # bug, other
+    with px.warps(5, 1):
+        first.wait(0)
+        for k in range(3):
+            full.wait(k & 1)
+            px.tcgen05.mma(a, b.T, acc, accumulate=k > 0)
+            px.tcgen05.commit(empty, multicast=0b11 if BUG else 1 << rank)
+        px.tcgen05.commit(done)
+    with px.warps(0, 4):
+        done.wait(0)
+        px.store(C[rank * 64 : rank * 64 + 64, 0:16], px.tcgen05.load(acc))
+
+
+@pytest.mark.parametrize("case", cases(__name__), ids=str)
+def test_planted(case):
+    case.verify()
+
+
+# --- before any run ----------------------------------------------------------------------------------------------------
+
+
+def before_any_run(report):
+    finding, = report.findings
+    assert report.schedules == () and "before any run" in str(report)
+    return finding
+
+
+@px.kernel(warps=4, cluster=2)
+def commits_outside_the_cluster(A, B, C, *, MASK):
+    a, b, acc = px.shared((64, 16), A.dtype), px.shared((16, 16), B.dtype), px.tmem((64, 16), px.f32)
+    full, done = px.barrier(), px.barrier(checked=False, count=2)
+    fetch(A, B, a, b, full, 0)
+    full.wait(0)
+    px.tcgen05.mma(a, b.T, acc, accumulate=False)
+    px.tcgen05.commit(done, multicast=MASK)  # bug
+    done.wait(0)
+    if px.cluster.rank() == 0:
+        px.store(C[0:64, 0:16], px.tcgen05.load(acc))
+
+
+def test_a_mask_with_a_cta_outside_the_cluster():
+    finding = before_any_run(px.check(commits_outside_the_cluster[2], A, B, C, MASK=0b101))
+    assert (finding.kind, finding.location.line) == ("out-of-bounds", line_of(commits_outside_the_cluster, "bug"))
+    assert px.check(commits_outside_the_cluster[2], A, B, C, MASK=0b11).ok
+
+
+@px.kernel(warps=4, cluster=2)
+def pairs_and_singles(A, B, C, *, PAIRED):
+    rank = px.cluster.rank()
+    a, b, acc = px.shared((64, 16), A.dtype), px.shared((8, 16), B.dtype), px.tmem((64, 16), px.f32)
+    full, done = px.barrier(), px.barrier(checked=False, count=1)
+    with full.transaction():
+        px.tma.load(A[0:64, 0:16], a, full, two_cta=True)
+        px.tma.load(B[rank * 8 : rank * 8 + 8, 0:16], b, full, two_cta=True)
+    if rank == 0:
+        full.wait(0)
+        px.tcgen05.mma(a, b.T, acc, accumulate=False, two_cta=True)  # other
+        px.tcgen05.commit(done, multicast=0b11, two_cta=PAIRED)  # bug
+    done.wait(0)
+    px.store(C[0:64, 0:16], px.tcgen05.load(acc))
+
+
+def test_pairs_and_singles_in_one_kernel():
+    args = A, B, np.zeros((2 * M, N), np.float32)
+    finding = before_any_run(px.check(pairs_and_singles[2], *args, PAIRED=False))
+    lines = finding.location.line, finding.other.line
+    assert finding.kind == "pair" and lines == (line_of(pairs_and_singles, "bug"), line_of(pairs_and_singles, "other"))
+
+
+@pytest.mark.parametrize("paired", [True, False], ids=["pair", "multicast"])
+@pytest.mark.parametrize("ends", ["sync", "early", "not"])
+def test_the_peer_may_have_exited(paired, ends):
+    """Without the sync at the end the kernel has to end with one itself."""
+
+    @px.kernel(warps=4, cluster=2, exit_sync=False)
+    def kernel(A, B, C, *, PAIRED, ENDS):
+        rank = px.cluster.rank()
+        a, b = px.shared((64, 16), A.dtype), px.shared((8 if PAIRED else 16, 16), B.dtype)
+        acc = px.tmem((64, 16), px.f32)
+        full, done = px.barrier(), px.barrier(checked=False, count=1 if PAIRED else 2)
+        with full.transaction():
+            px.tma.load(A[rank * 64 : rank * 64 + 64, 0:16], a, full, two_cta=PAIRED)
+            if PAIRED:
+                px.tma.load(B[rank * 8 : rank * 8 + 8, 0:16], b, full, two_cta=True)
+            else:
+                px.tma.load(B[0:16, 0:16], b, full)
+        if rank == 0 or not PAIRED:
+            full.wait(0)
+            px.tcgen05.mma(a, b.T, acc, accumulate=False, two_cta=PAIRED)  # pair
+            px.tcgen05.commit(done, multicast=0b11, two_cta=PAIRED)  # multicast
+        done.wait(0)
+        px.store(C[rank * 64 : rank * 64 + 64, 0:16], px.tcgen05.load(acc))
+        if ENDS == "early" and A.shape[0] > 1000:
+            return
+        if ENDS != "not":
+            px.cluster.sync()
+
+    report = px.check(kernel[2], *PAIR["args"], PAIRED=paired, ENDS=ends)
+    if ends == "sync":
+        assert report.ok, report
+    else:
+        finding = before_any_run(report)
+        kind, mark = ("pair", "pair") if paired else ("exit-hazard", "multicast")
+        assert (finding.kind, finding.location.line) == (kind, line_of(kernel, mark))
