@@ -31,8 +31,8 @@ class FenceKind(Enum):
     PROXY_GLOBAL = "proxy.async.global"
     ACQ_REL_CLUSTER = "acq_rel.cluster"
     BARRIER_INIT = "mbarrier_init.release.cluster"
-    TENSOR_BEFORE = "tcgen05.before_thread_sync"
-    TENSOR_AFTER = "tcgen05.after_thread_sync"
+    TENSOR_BEFORE = "tcgen05.fence.before"
+    TENSOR_AFTER = "tcgen05.fence.after"
 
 
 @frozen(eq=False, repr=False)

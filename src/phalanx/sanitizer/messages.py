@@ -10,7 +10,7 @@ import numpy as np
 from phalanx.errors import Error
 from phalanx.ir.core import Function, Op
 from phalanx.ir.effects import Life, Mode
-from phalanx.ir.engines import HANDOVER_FENCES, Engine
+from phalanx.ir.engines import Engine
 from phalanx.location import Location
 from phalanx.sanitizer.accesses import is_known, is_seen, is_told
 from phalanx.sanitizer.barriers import BarrierClock, Event, PhaseLog
@@ -243,7 +243,7 @@ def not_handed_over(before: Record, after: Record) -> Finding:
     assert fences is not None
     verb = {Mode.READ: "read", Mode.WRITE: "wrote", Mode.ATOMIC: "updated"}[before.mode]
     told = is_told(before, after.clock)
-    fence = HANDOVER_FENCES[fences[1 if told else 0]](loc=after.op.loc).mnemonic
+    fence = fences[1 if told else 0].value
     where = (
         f"between the wait and {place(after.op)}, in {after.actor().role}" if told
         else f"between {place(before.op)} and the signal, in {before.actor().role}"
