@@ -44,6 +44,8 @@ class Space:
     must lie inside. `own_fence` orders ordinary accesses before those of engines in the memory of the CTA that runs it,
     `common_fence` in the memory of all CTAs; a space with neither needs no fence between the two. `handover`: the fences
     that the compiler puts before a signal and behind a wait by which threads hand accesses of it to each other.
+    `scattered`: elements lie where a layout says that follows from their use, not row by row, so that buffers which share
+    memory have no bytes in common that their indices could tell.
     """
 
     name: str
@@ -53,6 +55,7 @@ class Space:
     own_fence: FenceKind | None = None
     common_fence: FenceKind | None = None
     handover: tuple[FenceKind, FenceKind] | None = None
+    scattered: bool = False
 
     @cached_property
     def is_common(self) -> bool:
@@ -65,7 +68,9 @@ class Space:
 
 GLOBAL = Space("global", Home.GRID, masked=True, common_fence=FenceKind.PROXY_GLOBAL)
 SHARED = Space("shared", Home.CTA, own_fence=FenceKind.PROXY_CTA, common_fence=FenceKind.PROXY_CLUSTER)
-TENSOR = Space("tensor", Home.CTA, handover=(FenceKind.TENSOR_BEFORE, FenceKind.TENSOR_AFTER))
+TENSOR = Space(
+    "tensor", Home.CTA, handover=(FenceKind.TENSOR_BEFORE, FenceKind.TENSOR_AFTER), scattered=True
+)
 """Blackwell's memory of accumulators, operands and scales: 128 lanes of 512 cells of 32 bits (`ir/tensor_memory.py`).
 
 What orders its accesses the instructions of the tensor cores bring along: no fence of the user's does.

@@ -37,9 +37,9 @@ def _require_peers(function: Function) -> None:
     A CTA that ends while its pair multiplies, or while a commit is on its way to it, takes memory away that is in use; that
     it has waited for all of it can't be shown here.
     """
+    remedy = "leave exit_sync= out, or end the kernel, on every way out of it, with px.cluster.sync()"
     for op in function.walk():
         effects = op.effects()
-        remedy = "leave exit_sync= out, or end the kernel, on every way out of it, with px.cluster.sync()"
         if op.needs_peers:
             raise Error(
                 f"{op.call} in a cluster needs all its CTAs, and with exit_sync=False one may have exited before it is over",

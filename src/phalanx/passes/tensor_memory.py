@@ -47,7 +47,6 @@ def allocate_tensor_memory(function: Function) -> Function:
     views = tuple(
         TensorView(buffer, (Const(0),) * len(buffer.shape), buffer.shape, tuple(range(len(buffer.shape))))
         for buffer in buffers
-        if memory_owner(buffer) is buffer
     )
     ops = body.ops
     ready = next((n for n, op in enumerate(ops) if _all_threads_meet(op)), None)

@@ -31,13 +31,13 @@ class Conflicts:
 
     def __init__(
         self, *, strict: bool, race: Callable[[Record, Record], None], proxy: Callable[[Record, Record], None],
-        unhanded: Callable[[Record, Record], None], unwritten: Callable[[Record], None],
+        unhanded: Callable[[Record, Record], None], unwritten: Callable[[Record, Record | None], None],
         over_barrier: Callable[[Record, Cell], None],
         units: Mapping[Buffer, Storage] | None = None,
     ) -> None:
         self.strict = strict
         self.units = units
-        """Where the compiler lets buffers share memory: what each belongs to as the user wrote it."""
+        """Where buffers share memory and do not mean the same bytes by it: what each belongs to as the user wrote it."""
         self.race = race
         self.proxy = proxy
         self.unhanded = unhanded
@@ -72,7 +72,7 @@ class Conflicts:
                 elif engine and not write.engine and not is_fenced(clock, write, record):
                     self.proxy(write, record)
                 elif self.units is not None and self._is_left_over(write, record):
-                    self._unwritten(record, cell)
+                    self._unwritten(record, cell, write)
                 if cell.atomics:
                     self._after(cell.atomics, record, fenced=True, seen=True)
             if record.is_published and not record.raced:
@@ -167,15 +167,15 @@ class Conflicts:
                     self.unhanded(other, record)
 
     def _is_left_over(self, write: Record, record: Record) -> bool:
-        """The bytes are another buffer's, which only the compiler put there: to the user, nobody wrote them."""
+        """Another buffer's bytes are there, which the compiler put there or which lie otherwise: nobody wrote these."""
         assert self.units is not None
         return write.access is not None and self.units[write.place.buffer] is not self.units[record.place.buffer]
 
-    def _unwritten(self, record: Record, cell: Cell) -> None:
+    def _unwritten(self, record: Record, cell: Cell, other: Record | None = None) -> None:
         if cell.unwritten is None:
             cell.unwritten = []
         cell.unwritten.append(record)
-        self.unwritten(record)
+        self.unwritten(record, other)
 
     def _first_write(self, record: Record, cell: Cell) -> None:
         """Reads that came before any write, but in no order with this one, are races, not reads of nothing."""

@@ -99,11 +99,12 @@ class Checker(Monitor):
         self.findings = findings
         self.states: dict[Cluster, ClusterState] = {}
         self.memory = GlobalShadow(function, args)
-        chosen = any(buffer.why for buffer in function.buffers)
+        shares = any(buffer.why or (buffer.reuse and buffer.space.scattered) for buffer in function.buffers)
         self.conflicts = Conflicts(
             strict=strict, race=self.race, proxy=self.proxy, unhanded=self.unhanded, unwritten=self.unwritten,
             over_barrier=self.over_barrier,
-            units={buffer: unit_of(buffer) for buffer in function.buffers} if chosen else None,
+            units={buffer: buffer if buffer.space.scattered else unit_of(buffer) for buffer in function.buffers}
+            if shares else None,
         )
         self.suspects: dict[Op, int] = {}
         self.outside: dict[Op, tuple[int, str]] = {}
@@ -614,14 +615,14 @@ class Checker(Monitor):
                 "proxy", after.op.loc, before.op.loc, describe=lambda: messages.not_handed_over(before, after)
             )
 
-    def unwritten(self, record: Record) -> None:
-        """A suspect: a write that comes later may be in no order with it."""
+    def unwritten(self, record: Record, other: Record | None) -> None:
+        """A suspect: a write that comes later may be in no order with it. `other`: a write of something else is there."""
         seen = self.suspects.get(record.op, 0)
         if seen < SUSPECTS_PER_LINE:
             self.suspects[record.op] = seen + 1
             derailed = self.findings.derailed
             self.findings.suspect(
-                messages.uninitialised_read(record), lambda: not record.raced and record.cluster not in derailed
+                messages.uninitialised_read(record, other), lambda: not record.raced and record.cluster not in derailed
             )
 
     def over_barrier(self, record: Record, cell: Cell) -> None:

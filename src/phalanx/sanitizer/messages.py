@@ -256,8 +256,15 @@ def not_handed_over(before: Record, after: Record) -> Finding:
     )
 
 
-def uninitialised_read(record: Record) -> Finding:
-    """A read of memory that nothing has written."""
+def uninitialised_read(record: Record, other: Record | None) -> Finding:
+    """A read of memory that nothing has written, or where a buffer lay last that shares it."""
+    if other is not None and record.access is not None and record.access.region.space.scattered:
+        return Finding(
+            "uninitialised-read",
+            f"{call(record.op)} reads {record.region()}, but {other.region()}, which shares its columns, was written there "
+            f"last ({place(other.op)}) and lies otherwise; read it before that, or give the two columns of their own",
+            record.op.loc, other.op.loc, (record.actor(), other.actor()), label=label(record), other_label=label(other),
+        )
     return Finding(
         "uninitialised-read",
         f"{call(record.op)} reads {record.region()}, which nothing has written; write it first, or wait for the copy "

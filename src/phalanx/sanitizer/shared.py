@@ -1,4 +1,4 @@
-"""Shadow state of a CTA's shared memory: exact bytes, kept as few pieces as the kernel's own regions need.
+"""Shadow state of a CTA's shared and tensor memory: exact bytes, kept as few pieces as the kernel's own regions need.
 
 The memory is cut into cells: sets of bytes that every region seen so far covers wholly or not at all. A region is a
 list of cells, found once and kept; a new region that covers a part of a cell splits it, in all lists. So disjoint
@@ -14,6 +14,7 @@ import numpy as np
 
 from phalanx.sim.barriers import MBarrier
 from phalanx.sim.places import BufferPlace, BufferRows
+from phalanx.sim.scattered import cells_of, region_key
 
 if TYPE_CHECKING:
     from phalanx.sanitizer.records import Record
@@ -66,7 +67,7 @@ class SharedShadow:
     def __init__(self, cta: Cta) -> None:
         self.cta = cta
         machine = cta.cluster.machine
-        size = machine.local_bytes
+        size = machine.local_bytes + machine.scattered_bytes
         self.owner = np.zeros(size, np.int32)
         self.cells = [Cell(0, size)]
         self.regions: dict[Any, Cells] = {}
@@ -99,17 +100,24 @@ class SharedShadow:
         """The cells of a region; `place` may be of a peer, the same bytes here are meant."""
         if isinstance(place, BufferRows):  # exactly the rows that are touched
             return [cell for part in place.parts() for cell in self.of(part)]
-        key = (place.buffer, *[(p.start, p.stop) if isinstance(p, slice) else p for p in place.key])
+        key = region_key(place)
         cells = self.regions.get(key)
         if cells is None:
-            start = self.cta.cluster.machine.offsets[place.buffer]
-            buffer = place.buffer
-            box = self.owner[start : start + buffer.host_bytes].reshape(*buffer.shape, buffer.dtype.itemsize)
-            cells = self.regions[key] = self._find(box[place.key])
+            machine, buffer = self.cta.cluster.machine, place.buffer
+            if buffer.space.scattered:
+                numbers = machine.local_bytes + np.unique(cells_of(buffer)[place.key])
+                region = self.owner[numbers]
+                cells = self._find(region)
+                self.owner[numbers] = region
+            else:
+                start = machine.offsets[buffer]
+                box = self.owner[start : start + buffer.host_bytes].reshape(*buffer.shape, buffer.dtype.itemsize)
+                cells = self._find(box[place.key])
+            self.regions[key] = cells
         return cells
 
     def _find(self, region: np.ndarray) -> Cells:
-        """The cells that make up `region`, a view of `owner`."""
+        """The cells that make up `region`, a part of `owner`; cells that it splits get their numbers there."""
         numbers, counts = np.unique(region, return_counts=True)
         found: Cells = []
         for number, count in zip(numbers.tolist(), counts.tolist()):

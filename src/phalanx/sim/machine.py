@@ -15,13 +15,14 @@ import numpy as np
 
 from phalanx.errors import Error
 from phalanx.ir.core import Function, Op
-from phalanx.ir.memory import pieces
+from phalanx.ir.memory import Piece, pieces
 from phalanx.ir.views import BarrierArray, Buffer
 from phalanx.location import Location
 from phalanx.sim.agents import Agent
 from phalanx.sim.barriers import ClusterBarrier, MBarrier
 from phalanx.sim.budget import Budget
 from phalanx.sim.exchange import Visits
+from phalanx.sim.scattered import Overlays, scattered_bytes
 
 if TYPE_CHECKING:
     from phalanx.sim.codegen import Code
@@ -64,6 +65,9 @@ class Machine:
         self.patient = False
         """Waits only say what they wait for; whoever drives the run lets them pass (`sim/steps.py`)."""
         self.offsets, self.local_bytes = layout(function)
+        self.scattered_bytes = scattered_bytes(function)
+        """Bytes of memory whose elements are scattered, as buffers share it."""
+        self.overlays = Overlays(function)
         x, y, z = (blocks // size for blocks, size in zip(grid, function.cluster))
         self.cluster_grid = (x, y, z)
         self.cluster_count = x * y * z
@@ -239,13 +243,16 @@ class Cta:
 def layout(function: Function) -> tuple[dict[Buffer | BarrierArray, int], int]:
     """Byte offsets in the memory of a CTA: in declaration order, 1024-byte aligned, shared where the function says so.
 
-    Buffers of all spaces lie in one range of bytes here, each space's apart from the others': none reuses another's.
+    Buffers of all spaces lie in one range of bytes here, each space's apart from the others': none reuses another's. Those
+    whose elements are scattered over their memory have each its own bytes; `sim/scattered.py` knows what they share.
     """
     declared: list[Buffer | BarrierArray] = [*function.buffers, *function.barriers]
     offsets: dict[Buffer | BarrierArray, int] = {}
     end = 0
     sizes = {item: item.host_bytes for item in declared}
-    for piece in pieces(declared, sizes, dict.fromkeys(declared, 1024)):
+    together = [item for item in declared if not item.space.scattered]
+    alone = [Piece({item: 0}, sizes[item], 1024) for item in declared if item.space.scattered]
+    for piece in (*pieces(together, sizes, dict.fromkeys(together, 1024)), *alone):
         start = -(-end // 1024) * 1024
         end = start + piece.nbytes
         offsets |= {item: start + offset for item, offset in piece.offsets.items()}

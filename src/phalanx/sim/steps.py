@@ -32,6 +32,7 @@ from phalanx.sim.monitor import Monitor
 from phalanx.sim.places import BufferPlace, BufferRows, RowsPlace
 from phalanx.sim.report import deadlock
 from phalanx.sim.run import check_arguments, code_of, grid_of, written_arrays
+from phalanx.sim.scattered import cells_of, region_key
 from phalanx.sim.scheduler import Schedule, Scheduler
 from phalanx.sim.spins import spin_kind, spinning_tests
 
@@ -84,14 +85,17 @@ class Recorder(Monitor):
     def buffer_mask(self, place: BufferPlace) -> int:
         if isinstance(place, BufferRows):
             return reduce(or_, map(self.buffer_mask, place.parts()), 0)
-        key = (place.buffer, *[(p.start, p.stop) if isinstance(p, slice) else p for p in place.key])
+        key = region_key(place)
         mask = self.masks.get(key)
         if mask is None:
             machine, buffer = place.cta.cluster.machine, place.buffer
-            marks = np.zeros(machine.local_bytes, np.bool_)
-            start = machine.offsets[buffer]
-            box = marks[start : start + buffer.host_bytes].reshape(*buffer.shape, buffer.dtype.itemsize)
-            box[place.key] = True
+            marks = np.zeros(machine.local_bytes + machine.scattered_bytes, np.bool_)
+            if buffer.space.scattered:
+                marks[machine.local_bytes :][cells_of(buffer)[place.key]] = True
+            else:
+                start = machine.offsets[buffer]
+                box = marks[start : start + buffer.host_bytes].reshape(*buffer.shape, buffer.dtype.itemsize)
+                box[place.key] = True
             mask = self.masks[key] = _bits(marks)
         return mask
 

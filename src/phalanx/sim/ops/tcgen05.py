@@ -32,7 +32,7 @@ from phalanx.ir.types import f16
 from phalanx.sim.agents import Agent
 from phalanx.sim.barriers import MBarrier
 from phalanx.sim.engines import give, signal_when_done
-from phalanx.sim.machine import Cta
+from phalanx.sim.machine import POISON, Cta
 from phalanx.sim.ops.wgmma import rounded_sum, widen
 from phalanx.sim.places import BufferPlace, ranks_of
 from phalanx.sim.registry import meaning
@@ -116,6 +116,7 @@ def mma(op: Tcgen05Mma, agent: Agent) -> Callable[..., None]:
     """Gives the tensor cores a product; a pair's is given by its even CTA, and done in both."""
     how = Multiply(op)
     cta = agent.cta
+    overlays = cta.cluster.machine.overlays
 
     def run(
         a: BufferPlace, b: BufferPlace, acc: BufferPlace, accumulate: bool, scale_a: BufferPlace | None,
@@ -132,6 +133,7 @@ def mma(op: Tcgen05Mma, agent: Agent) -> Callable[..., None]:
             for member in ctas:
                 scales = tuple(None if place is None else place.of(member) for place in (scale_a, scale_b))
                 how.add(a.of(member), right, acc.of(member), bool(accumulate), scales)  # type: ignore[arg-type]
+                overlays.written(acc, member, POISON)
 
         give(agent, op, MMA_ENGINE, work)
 
@@ -173,6 +175,7 @@ def commit(op: Tcgen05Commit, agent: Agent) -> Callable[..., None]:
 def copy(op: Tcgen05Copy, agent: Agent) -> Callable[..., None]:
     """Gives the tensor cores a copy into tensor memory; the bytes of blocks of scales come in the order of blocks."""
     cta = agent.cta
+    overlays = cta.cluster.machine.overlays
 
     def run(src: BufferPlace, dst: BufferPlace, peer: int | None) -> None:
         ctas = _issuers(cta, peer, op)
@@ -185,6 +188,7 @@ def copy(op: Tcgen05Copy, agent: Agent) -> Callable[..., None]:
                 if source.shape != target.shape:
                     source = plain_scales(source)[: target.shape[0], : target.shape[1]]
                 target[...] = source
+                overlays.written(dst, member, POISON)
 
         give(agent, op, MMA_ENGINE, work)
 
@@ -227,6 +231,7 @@ def store(op: Tcgen05Store, agent: Agent) -> Callable[..., None]:
         if monitor is not None:
             monitor.work_given(agent, op, agent.issuing)
         dst.write(tile)
+        cta.cluster.machine.overlays.written(dst, cta, POISON)
 
     return run
 
