@@ -304,6 +304,75 @@ def a_copy_into_tensor_memory_is_read_before_its_commit(A, B, C, *, BUG):
         done.wait(0)
 
 
+# --- scales ------------------------------------------------------------------------------------------------------------
+
+E4M3, E8M0 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e8m0fnu
+BLOCKS = np.full((1, 2, 32, 4, 4), 2, E8M0)
+SCALED = dict(
+    grid=1,
+    args=(numbers(128, 256).astype(E4M3), numbers(16, 256).astype(E4M3), BLOCKS, BLOCKS, np.zeros((128, 16), np.float32)),
+)
+
+
+@planted("race", **SCALED, strict=True)
+@px.kernel(warps=4)
+def scales_are_replaced_too_early(A, B, SA, SB, C, *, BUG):
+    """No document says that a copy waits for the product before it that reads the same scales; all rely on it."""
+    a, b, acc = px.shared((2, 128, 128), A.dtype), px.shared((2, 16, 128), B.dtype), px.tmem((128, 16), px.f32)
+    sa, sb = px.shared((2, 1, 1, 32, 4, 4), SA.dtype), px.shared((2, 1, 1, 32, 4, 4), SB.dtype)
+    scale_a, scale_b = px.tmem((128, 4), SA.dtype), px.tmem((2, 16, 4), SB.dtype)
+    full, used, done = px.barrier(), px.barrier(), px.barrier()
+    with full.transaction():
+        for k in px.static_range(2):
+            px.tma.load(A[0:128, k * 128 : k * 128 + 128], a[k], full)
+            px.tma.load(B[0:16, k * 128 : k * 128 + 128], b[k], full)
+    px.store(sa, px.load(SA[0:1, 0:2, 0:32, 0:4, 0:4]).reshape((2, 1, 1, 32, 4, 4)))
+    px.store(sb, px.load(SB[0:1, 0:2, 0:32, 0:4, 0:4]).reshape((2, 1, 1, 32, 4, 4)))
+    px.fence.async_proxy()
+    full.wait(0)
+    px.tcgen05.copy(sa[0], scale_a)
+    px.tcgen05.copy(sb[0], scale_b[0])
+    px.tcgen05.mma(a[0], b[0].T, acc, accumulate=False, scale_a=scale_a, scale_b=scale_b[0])  # other
+    px.tcgen05.commit(used)
+    if not BUG:
+        used.wait(0)
+    px.tcgen05.copy(sa[1], scale_a)  # bug
+    px.tcgen05.copy(sb[1], scale_b[1])
+    px.tcgen05.mma(a[1], b[1].T, acc, scale_a=scale_a, scale_b=scale_b[1])
+    px.tcgen05.commit(done)
+    done.wait(0)
+    px.store(C[0:128, 0:16], px.tcgen05.load(acc))
+
+
+def test_what_all_rely_on_is_reported_only_if_asked_for():
+    kernel, args = scales_are_replaced_too_early, SCALED["args"]
+    assert px.check(kernel[1], *args, BUG=True).ok
+    a, b, _, _, c = args
+    kernel[1](a, b, BLOCKS, BLOCKS, c, BUG=True)
+    assert (c == 4 * (a.astype(np.float32) @ b.astype(np.float32).T)).all()
+
+
+@planted("race", **SCALED)
+@px.kernel(warps=4)
+def two_copies_into_the_same_columns(A, B, SA, SB, C, *, BUG):
+    """Copies keep no order among themselves."""
+    sa, scales = px.shared((2, 1, 1, 32, 4, 4), SA.dtype), px.tmem((2, 128, 4), SA.dtype)
+    a, b, acc = px.shared((128, 128), A.dtype), px.shared((16, 128), B.dtype), px.tmem((128, 16), px.f32)
+    full, done = px.barrier(), px.barrier()
+    with full.transaction():
+        px.tma.load(A[0:128, 0:128], a, full)
+        px.tma.load(B[0:16, 0:128], b, full)
+    px.store(sa, px.load(SA[0:1, 0:2, 0:32, 0:4, 0:4]).reshape((2, 1, 1, 32, 4, 4)))
+    px.fence.async_proxy()
+    full.wait(0)
+    px.tcgen05.copy(sa[0], scales[0])  # other
+    px.tcgen05.copy(sa[1], scales[0 if BUG else 1])  # bug
+    px.tcgen05.mma(a, b.T, acc, accumulate=False, scale_a=scales[0], scale_b=scales[0 if BUG else 1, 0:16])
+    px.tcgen05.commit(done)
+    done.wait(0)
+    px.store(C[0:128, 0:16], px.tcgen05.load(acc))
+
+
 # --- pairs -------------------------------------------------------------------------------------------------------------
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from phalanx.ir.effects import FenceKind, Mode, When
+from phalanx.ir.effects import FenceKind, Mode, Use, When
 from phalanx.ir.memory import Storage
 from phalanx.ir.spaces import Space
 from phalanx.ir.views import Buffer
@@ -100,7 +100,6 @@ class Conflicts:
             if reads:
                 if len(reads) > 1 or strict or now[reads[0].dim] < reads[0].epoch:
                     self._after(reads, record, fenced=strict)
-                reads.clear()
             write = cell.write
             if cell.copied is not None:
                 copied, cell.copied = is_copied(cell, clock), None
@@ -112,9 +111,12 @@ class Conflicts:
                 cell.atomics.clear()
             if write is not None and not copied:
                 if now[write.dim] < write.epoch or (write.clock.rank != record.rank and not is_seen(write, clock)):
-                    self.race(write, record)
+                    if not any(self._in_order(write, read) and self._in_order(read, record) for read in reads):
+                        self.race(write, record)
                 elif engine and not write.engine and not is_fenced(clock, write, record):
                     self.proxy(write, record)
+            if reads:
+                reads.clear()
             if cell.barrier is not None:
                 self.over_barrier(record, cell)
             cell.write = record
@@ -154,6 +156,9 @@ class Conflicts:
                 self.race(other, record)
             elif fenced and engine and not other.engine and not is_fenced(clock, other, record):
                 self.proxy(other, record)
+
+    def _in_order(self, before: Record, after: Record) -> bool:
+        return in_order(before, after, strict=self.strict)
 
     def _take_over(self, record: Record, cells: Cells) -> None:
         """What is known to be over must also have been handed over, where the memory asks for that."""
@@ -277,6 +282,27 @@ class Conflicts:
                 self.race(other, record)
             elif fenced and engine and not other.engine and not is_fenced(clock, other, record):
                 self.proxy(other, record)
+
+
+def in_order(before: Record, after: Record, *, strict: bool) -> bool:
+    """Whether one engine does both, one after the other, for the same agent.
+
+    An engine that keeps the order of certain accesses alone says of which; what all rely on and no document promises counts,
+    unless the checks are strict. Two products on one accumulator are in order if they are of one shape.
+    """
+    engine = before.worker
+    if engine is None or engine is not after.worker or not engine.in_order:
+        return False
+    if before.clock is not after.clock or before.cluster != after.cluster:
+        return False
+    if engine.keeps is None:
+        return True
+    first, second = before.access, after.access
+    assert first is not None and second is not None
+    uses = first.use, second.use
+    if uses == (Use.ACCUMULATOR, Use.ACCUMULATOR):
+        return uses in engine.keeps and first.region.shape == second.region.shape
+    return uses in engine.keeps or (not strict and uses in engine.usually_keeps)
 
 
 def note_copy(memory: Cell | Tile, record: Record) -> None:

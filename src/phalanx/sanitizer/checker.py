@@ -19,7 +19,7 @@ from phalanx.ir.spaces import SHARED
 from phalanx.ir.views import BarrierArray
 from phalanx.location import Location
 from phalanx.sanitizer import messages
-from phalanx.sanitizer.accesses import Conflicts, covers
+from phalanx.sanitizer.accesses import Conflicts, covers, in_order
 from phalanx.sanitizer.barriers import ARRIVE, COPY, EXPECT, BarrierClock, Event
 from phalanx.sanitizer.clocks import AgentClock, Layout, Publication
 from phalanx.sanitizer.deadlocks import report_stuck
@@ -714,27 +714,6 @@ class Checker(Monitor):
     def notes(self) -> list[str]:
         """What is legal but may surprise, once the run is over."""
         return [messages.outside_note(op, rows, array) for op, (rows, array) in self.outside.items()]
-
-
-def in_order(before: Record, after: Record, *, strict: bool) -> bool:
-    """Whether one engine does both, one after the other, for the same agent.
-
-    An engine that keeps the order of certain accesses alone says of which; what all rely on and no document promises counts,
-    unless the checks are strict. Two products on one accumulator are in order if they are of one shape.
-    """
-    engine = before.worker
-    if engine is None or engine is not after.worker or not engine.in_order:
-        return False
-    if before.clock is not after.clock or before.cluster != after.cluster:
-        return False
-    if engine.keeps is None:
-        return True
-    first, second = before.access, after.access
-    assert first is not None and second is not None
-    uses = first.use, second.use
-    if uses == (fx.Use.ACCUMULATOR, fx.Use.ACCUMULATOR):
-        return uses in engine.keeps and first.region.shape == second.region.shape
-    return uses in engine.keeps or (not strict and uses in engine.usually_keeps)
 
 
 def signal_record(clock: AgentClock, op: Op, barrier: MBarrier) -> Record:
