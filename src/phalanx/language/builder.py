@@ -38,6 +38,8 @@ class Agent:
     first: int
     warps: int
     is_role: bool = False
+    sides: dict[BarrierArray, set[str]] = field(default_factory=dict)
+    """Of each pipe, by its full barriers: whether these warps fill its stages, take them, or both."""
 
 
 @dataclass

@@ -31,7 +31,7 @@ from phalanx.ir.engines import HANDOVER_FENCES, MMA_ENGINE, TENSOR_LOADS, TENSOR
 from phalanx.ir.tensor_kinds import Kind, kind_of
 from phalanx.ir.types import DType
 from phalanx.ir.values import Const, Value, constant_of
-from phalanx.ir.views import BarrierRef, SharedView, TensorBuffer, TensorView
+from phalanx.ir.views import BarrierArray, BarrierRef, SharedView, TensorBuffer, TensorView
 from phalanx.markers import attribute, defined, operand, storage
 
 BLACKWELL = Target(
@@ -168,13 +168,15 @@ def _in_flight(mode: Mode, view: SharedView | TensorView, use: Use) -> Access:
 class Tcgen05Commit(Op):
     """The tensor cores arrive on a barrier, here or in every CTA of the mask, when all work of this role is over.
 
-    `pair`: the work was given by the even CTA of a pair.
+    `pair`: the work was given by the even CTA of a pair. `releases`: the arrival gives back a stage that copies fill which
+    complete on that array; without `multicast` the compiler finds out whose.
     """
 
     mnemonic: ClassVar[str] = "tcgen05.commit"
     bar: BarrierRef = operand()
     multicast: Value | None = operand(default=None)
     pair: bool = attribute(default=False)
+    releases: BarrierArray | None = storage(default=None)
 
     @property
     def pairing(self) -> bool:
@@ -183,8 +185,12 @@ class Tcgen05Commit(Op):
 
     def effects(self) -> Effects:
         """Makes one arrival in each CTA of the mask, later."""
-        arrival = Arrival(self.bar, Const(1), self.multicast, after=MMA_ENGINE)
+        arrival = Arrival(self.bar, Const(1), self.multicast, gives_back=self.releases, after=MMA_ENGINE)
         return Effects(arrivals=(arrival,), executor=Executor.ONE, target=BLACKWELL)
+
+    def in_ctas(self, ctas: Value) -> Op:
+        """The same arrival in every CTA of a mask."""
+        return dataclasses.replace(self, multicast=ctas)
 
 
 @frozen(eq=False, repr=False)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeGuard
 
 from phalanx.frozen import frozen
 from phalanx.ir.ops.control import Assume
 from phalanx.ir.ops.mbarrier import Arrive, ArriveExpectTx, Wait
 from phalanx.ir.types import i32
 from phalanx.ir.values import Value
-from phalanx.ir.views import BarrierArray
+from phalanx.ir.views import BarrierArray, BarrierRef
 from phalanx.language.builder import Builder, operand
 from phalanx.language.builtin import builtin
 from phalanx.language.objects import KernelObject, Numeric, RegionReader, describe, load_scalar, plural
@@ -76,6 +77,7 @@ def _next(ctx: Builder, fields: Fields, which: str) -> tuple[int | Value, Numeri
 
 def _take(ctx: Builder, fields: Fields, which: str, call: str) -> None:
     """One more stage is in hand."""
+    ctx.agent.sides.setdefault(fields["full"].array, set()).add(which)
     held = fields[_HELD[which]]
     if isinstance(held, int) and held >= fields["stages"]:
         ctx.fail(
@@ -174,11 +176,47 @@ def wait(ctx: Builder, fields: Fields) -> int | Value:
 def release(ctx: Builder, fields: Fields) -> None:
     """Gives the oldest stage taken back to all who fill it, in every CTA whose copies land in it."""
     _expect_one(ctx, fields, "taking")
-    empty = _oldest(fields, "taking", "empty").ref(ctx)
-    mask = mask_operand(ctx, "the mask ctas= of px.pipe", fields["ctas"])
-    releases = fields["full"].array if mask is None else None
+    empty, mask, releases = _given_back(ctx, fields)
     ctx.emit(Arrive(empty, operand(1), mask, releases=releases, loc=ctx.loc))
     _give(ctx, fields, "taking")
+
+
+def _given_back(ctx: Builder, fields: Fields) -> tuple[BarrierRef, Value | None, BarrierArray | None]:
+    """Where one arrives to give the oldest stage taken back: the barrier, the CTAs, or the array that says whose they are."""
+    mask = mask_operand(ctx, "the mask ctas= of px.pipe", fields["ctas"])
+    return _oldest(fields, "taking", "empty").ref(ctx), mask, fields["full"].array if mask is None else None
+
+
+def is_pipe(item: object) -> TypeGuard[StructValue]:
+    """Whether a name in a kernel stands for a `px.pipe`."""
+    return isinstance(item, StructValue) and item.cls is PIPE
+
+
+def hand_on(
+    ctx: Builder, what: str, item: StructValue, everywhere: Callable[[], Value | None],
+    emit: Callable[[BarrierRef, Value | None, BarrierArray | None], None],
+) -> None:
+    """Lets an engine signal for the oldest stage that this role has of a pipe, and goes on to the next.
+
+    A stage that the role takes is given back to all who fill it; one that it fills is full in the CTAs of `everywhere`.
+    `emit` gets the barrier, the mask of CTAs, and the array whose copies say what the mask is.
+    """
+    fields = Fields(item, ctx.variables())
+    sides = ctx.agent.sides.get(fields["full"].array, set())
+    if len(sides) != 1:
+        both = "both fills and takes stages of this pipe" if sides else "has no stage of this pipe"
+        ctx.fail(
+            f"{what}: the role {both}",
+            "name the barrier: pipe.full[s] or pipe.empty[s]" if sides
+            else "s = pipe.wait() takes the next full stage, s = pipe.acquire() the next one to fill",
+        )
+    (which,) = sides
+    _expect_one(ctx, fields, which)
+    if which == "taking":
+        emit(*_given_back(ctx, fields))
+    else:
+        emit(_oldest(fields, "filling", "full").ref(ctx), everywhere(), None)
+    _give(ctx, fields, which)
 
 
 def produce(ctx: Builder, fields: Fields) -> PipeRegion:
@@ -219,6 +257,9 @@ def pipe(
     By hand a role may have several stages: each ``wait()`` takes the next one, each ``release()`` gives back the oldest
     that is taken; ``acquire()`` and ``commit()`` likewise. To give back more than was taken, or to end a role with a stage
     taken, is an error.
+
+    Where the tensor cores fill or read the stages, ``px.tcgen05.commit(pipe)`` stands for ``commit()`` and ``release()``:
+    they do it when their work is over.
 
     A stage is given back to every CTA whose copies land in it: the compiler enumerates the multicasts on ``pipe.full``.
     ``ctas=mask`` names those CTAs instead, where masks are known only at run time. `producers` and `consumers`: how many

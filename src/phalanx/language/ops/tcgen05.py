@@ -24,6 +24,7 @@ from phalanx.language.ops.cluster import rank
 from phalanx.language.ops.collectives import barrier_operand
 from phalanx.language.ops.mbarrier import mask_operand
 from phalanx.language.ops.memory import stored_value
+from phalanx.language.ops.pipes import hand_on, is_pipe
 from phalanx.language.ops.tma_operands import refuse_rows_by_index, require_pairs, shared_side
 from phalanx.language.ops.tmem import require_reach, tensor_side
 from phalanx.language.values import ViewValue
@@ -81,12 +82,27 @@ def commit(ctx: Builder, bar: object, multicast: object = None, two_cta: object 
     Any agent, one elected thread, the one that began them; sm_100a and its kin; PTX ``tcgen05.commit``. With `multicast`
     (bit i: rank i) they arrive on the same barrier in every CTA of the mask, else in this one. ``two_cta=True`` is for the
     work of a pair, and for its even CTA. The arrival brings no bytes.
+
+    `bar` may be a `px.pipe` of which this role has a stage: then the oldest is handed on when the work is over. One that
+    was taken by ``pipe.wait()``, for operands, is given back to every CTA whose copies fill it, as by ``pipe.release()``;
+    one that was taken by ``pipe.acquire()``, for an accumulator, is full, in both CTAs of a pair.
     Example: ``px.tcgen05.commit(empty[s])``.
     """
-    barrier = barrier_operand(ctx, "px.tcgen05.commit", bar)
-    mask = mask_operand(ctx, "the mask of px.tcgen05.commit", multicast)
-    pair = require_pairs(ctx, "px.tcgen05.commit", two_cta)
-    ctx.emit(Tcgen05Commit(barrier, mask, pair, loc=ctx.loc))
+    what = "px.tcgen05.commit"
+    pair = require_pairs(ctx, what, two_cta)
+    mask = mask_operand(ctx, f"the mask of {what}", multicast)
+    if not is_pipe(bar):
+        ctx.emit(Tcgen05Commit(barrier_operand(ctx, what, bar), mask, pair, loc=ctx.loc))
+        return
+    if mask is not None:
+        ctx.fail(
+            f"{what} with a pipe and a mask",
+            "a stage goes back to those who fill it: leave multicast= out, or name the barrier, pipe.empty[s]",
+        )
+    hand_on(
+        ctx, what, bar, lambda: _both(ctx) if pair else None,
+        lambda ref, ctas, releases: ctx.emit(Tcgen05Commit(ref, ctas, pair, releases, loc=ctx.loc)),
+    )
 
 
 @builtin("tcgen05.copy")
@@ -155,6 +171,11 @@ def _peer(ctx: Builder, what: str, two_cta: object) -> Value | None:
     if not require_pairs(ctx, what, two_cta):
         return None
     return as_operand(binary(ctx, "xor", rank.impl(ctx), 1))
+
+
+def _both(ctx: Builder) -> Value:
+    """The mask of both CTAs of the pair."""
+    return as_operand(binary(ctx, "shl", 0b11, binary(ctx, "and", rank.impl(ctx), ~1)))
 
 
 def _operand(ctx: Builder, name: str, item: object) -> SharedView | TensorView:
