@@ -111,7 +111,7 @@ def copy(ctx: Builder, shared: object, tmem: object, two_cta: object = False) ->
 
     Any agent, one elected thread; sm_100a and its kin; PTX ``tcgen05.cp``; over with a `px.tcgen05.commit`. Scales are in
     shared memory in the order of blocks, shape (rows / 128, scales / 4, 32, 4, 4): 512 bytes per 128 rows and 4 scales, as
-    `px.tcgen05.mma` takes them; `tmem` is (rows, scales). ``two_cta=True`` copies in both CTAs of a pair, each from its own
+    `px.tcgen05.mma` takes them; `tmem` is (rows, scales). The last two axes may be one of 16, which is how TMA brings them. ``two_cta=True`` copies in both CTAs of a pair, each from its own
     shared memory to its own columns. Example: ``px.tcgen05.copy(sfa[s], scales)``.
     """
     source = shared_side(ctx, "the source of px.tcgen05.copy", shared)
@@ -122,7 +122,7 @@ def copy(ctx: Builder, shared: object, tmem: object, two_cta: object = False) ->
         )
     rows, columns = target.shape
     blocks = (-(-rows // 128), -(-columns // 4), 32, 4, 4)
-    if source.shape not in (blocks, target.shape):
+    if source.shape not in (blocks, (*blocks[:3], 16), target.shape):
         ctx.fail(
             f"px.tcgen05.copy: the source has shape {source.shape}, the destination {target.shape}",
             f"scales come in blocks of 128 rows by 4, here {blocks}: px.kernels.pack_scales makes that order",

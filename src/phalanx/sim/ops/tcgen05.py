@@ -199,7 +199,7 @@ def plain_scales(blocks: np.ndarray) -> np.ndarray:
     """Scales (rows, scales along K) from blocks of 128 rows by 4 scales, as shared memory holds them: row r of a block is
     r % 32 of 32 groups of 16 bytes, number r / 32 of the four in it."""
     rows, columns = blocks.shape[:2]
-    return blocks.transpose(0, 3, 2, 1, 4).reshape(rows * 128, columns * 4)
+    return blocks.reshape(rows, columns, 32, 4, 4).transpose(0, 3, 2, 1, 4).reshape(rows * 128, columns * 4)
 
 
 # --- registers --------------------------------------------------------------------------------------------------------
