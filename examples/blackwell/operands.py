@@ -34,7 +34,7 @@ def scaled_case(
     launch: Callable[..., Any], rng: np.random.Generator, m: int, n: int, k: int, constants: dict[str, Any], codes: Any,
     scales: Any, block: int,
 ) -> Case:
-    """C = (A * scales of A) @ (B * scales of B).T, with a scale for each `block` elements of a row, in the order of blocks."""
+    """C = (A * scales of A) @ (B * scales of B).T, with a scale per `block` elements of a row, in the order of blocks."""
     a, b = (rng.standard_normal((rows, k), np.float32).astype(codes) for rows in (m, n))
     plain = [np.exp2(rng.integers(-3, 4, (rows, px.cdiv(k, block)))).astype(scales) for rows in (m, n)]
     wide = [

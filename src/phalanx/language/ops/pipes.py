@@ -182,7 +182,7 @@ def release(ctx: Builder, fields: Fields) -> None:
 
 
 def _given_back(ctx: Builder, fields: Fields) -> tuple[BarrierRef, Value | None, BarrierArray | None]:
-    """Where one arrives to give the oldest stage taken back: the barrier, the CTAs, or the array that says whose they are."""
+    """Where one arrives to give the oldest stage back: the barrier, the CTAs, or the array that says whose they are."""
     mask = mask_operand(ctx, "the mask ctas= of px.pipe", fields["ctas"])
     return _oldest(fields, "taking", "empty").ref(ctx), mask, fields["full"].array if mask is None else None
 

@@ -111,8 +111,9 @@ def copy(ctx: Builder, shared: object, tmem: object, two_cta: object = False) ->
 
     Any agent, one elected thread; sm_100a and its kin; PTX ``tcgen05.cp``; over with a `px.tcgen05.commit`. Scales are in
     shared memory in the order of blocks, shape (rows / 128, scales / 4, 32, 4, 4): 512 bytes per 128 rows and 4 scales, as
-    `px.tcgen05.mma` takes them; `tmem` is (rows, scales). The last two axes may be one of 16, which is how TMA brings them. ``two_cta=True`` copies in both CTAs of a pair, each from its own
-    shared memory to its own columns. Example: ``px.tcgen05.copy(sfa[s], scales)``.
+    `px.tcgen05.mma` takes them; `tmem` is (rows, scales). The last two axes may be one of 16, which is how TMA brings them.
+    ``two_cta=True`` copies in both CTAs of a pair, each from its own shared memory to its own columns.
+    Example: ``px.tcgen05.copy(sfa[s], scales)``.
     """
     source = shared_side(ctx, "the source of px.tcgen05.copy", shared)
     target = tensor_side(ctx, "the destination of px.tcgen05.copy", tmem)
