@@ -73,6 +73,7 @@ ELSEWHERE = {
     "cdiv": "scalars: random programs of the language", "print": "leaves nothing in memory", "empty": "is not read",
     "launch_dependents": "between launches", "wait_prior": "between launches", "pipe": "choreographies",
     "ring": "choreographies", "wgmma": "choreographies", "wgmma_commit": "choreographies", "wgmma_wait": "choreographies",
+    "tmem": "products of Blackwell have tests of their own",
 }  # fmt: skip
 """Functions of kernels that random tile kernels leave to other tests."""
 
