@@ -105,7 +105,9 @@ class SharedShadow:
         if cells is None:
             machine, buffer = self.cta.cluster.machine, place.buffer
             if buffer.space.scattered:
-                numbers = machine.local_bytes + np.unique(cells_of(buffer)[place.key])
+                touched = np.zeros(machine.scattered_bytes, np.bool_)
+                touched[cells_of(buffer)[place.key]] = True
+                numbers = machine.local_bytes + np.flatnonzero(touched)
                 region = self.owner[numbers]
                 cells = self._find(region)
                 self.owner[numbers] = region
