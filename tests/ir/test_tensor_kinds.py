@@ -92,12 +92,12 @@ def test_the_kind_follows_from_the_types(a: DType, b: DType, scale: DType | None
 
 def test_objections_to_types() -> None:
     assert kind_of(bf16, f16) == Objection(
-        "tcgen05.mma has no product of bf16 and f16",
+        "there is no product of bf16 and f16",
         "use two operands of bf16, f16, f32 (as tf32), i8 or u8, or any two of f8e4m3, f8e5m2, f6e2m3, f6e3m2, f4e2m1",
     )
     assert isinstance(kind_of(f64, f64), Objection)
     assert kind_of(bf16, bf16, F8E8M0, 32) == Objection(
-        "tcgen05.mma has no product of bf16 and bf16 with scales",
+        "there is no product of bf16 and bf16 with scales",
         "use operands of f8e4m3, f8e5m2, f6e2m3, f6e3m2, f4e2m1, or leave the scales out",
     )
     assert kind_of(f8e4m3, f8e4m3, f8e4m3, 16) == Objection(

@@ -1,7 +1,7 @@
 """Arrivals of the tensor cores, counted over the cluster: commits to all CTAs that fill what a product reads.
 
 CTAs whose ranks differ in the bits of W alone hold the same tile of an operand, which each of them brings a part of; whoever
-has multiplied tells them all. So rank t hears from every c with c ^ t inside W of one operand or another, and in pairs, where
+has multiplied tells them all. So rank t hears from every c with c ^ t inside W of one operand or another; in pairs, where
 the even CTA commits and both halves are told, from even ones alone.
 """
 

@@ -45,7 +45,8 @@ class Space:
     `common_fence` in the memory of all CTAs; a space with neither needs no fence between the two. `handover`: the fences
     that the compiler puts before a signal and behind a wait by which threads hand accesses of it to each other.
     `scattered`: elements lie where a layout says that follows from their use, not row by row, so that buffers which share
-    memory have no bytes in common that their indices could tell.
+    memory have no bytes in common that their indices could tell. `instead`: what moves it to and from registers where
+    ordinary loads and stores don't, in words for users.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Space:
     common_fence: FenceKind | None = None
     handover: tuple[FenceKind, FenceKind] | None = None
     scattered: bool = False
+    instead: str = ""
 
     @cached_property
     def is_common(self) -> bool:
@@ -69,7 +71,8 @@ class Space:
 GLOBAL = Space("global", Home.GRID, masked=True, common_fence=FenceKind.PROXY_GLOBAL)
 SHARED = Space("shared", Home.CTA, own_fence=FenceKind.PROXY_CTA, common_fence=FenceKind.PROXY_CLUSTER)
 TENSOR = Space(
-    "tensor", Home.CTA, handover=(FenceKind.TENSOR_BEFORE, FenceKind.TENSOR_AFTER), scattered=True
+    "tensor", Home.CTA, handover=(FenceKind.TENSOR_BEFORE, FenceKind.TENSOR_AFTER), scattered=True,
+    instead="px.tcgen05.load and px.tcgen05.store move it to and from registers",
 )
 """Blackwell's memory of accumulators, operands and scales: 128 lanes of 512 cells of 32 bits (`ir/tensor_memory.py`).
 

@@ -113,13 +113,13 @@ def kind_of(a: DType, b: DType, scale: DType | None = None, block: int | None = 
         if found:
             return found[0]
         return Objection(
-            f"tcgen05.mma has no product of {a.name} and {b.name}",
+            f"there is no product of {a.name} and {b.name}",
             "use two operands of bf16, f16, f32 (as tf32), i8 or u8, or any two of " + ", ".join(F8F6F4),
         )
     able = [kind for kind in KINDS.values() if kind.scaled and _takes(kind, names)]
     if not able:
         return Objection(
-            f"tcgen05.mma has no product of {a.name} and {b.name} with scales",
+            f"there is no product of {a.name} and {b.name} with scales",
             "use operands of " + ", ".join(F8F6F4) + ", or leave the scales out",
         )
     if names == ("f4e2m1", "f4e2m1"):

@@ -248,8 +248,18 @@ def refuse_padded(ctx: Builder, what: str, view: View) -> None:
         )
 
 
+def check_ordinary(ctx: Builder, view: View) -> View:
+    """Refuses memory that ordinary loads and stores do not reach."""
+    if view.space.instead:
+        name = view.memory.name
+        what = f"'{name}' is in {view.space.name} memory, which ordinary loads, stores and copies do not reach"
+        ctx.fail(what, view.space.instead)
+    return view
+
+
 def load_view(ctx: Builder, view: View, fill: Numeric, once: bool = False) -> Value:
     """A region of memory in registers: a tile, or a scalar where the region is one element."""
+    check_ordinary(ctx, view)
     refuse_padded(ctx, "px.load", check_whole_bytes(ctx, view))
     shape = view.shape
     result = Value(TileType(shape, view.dtype) if shape else ScalarType(view.dtype))

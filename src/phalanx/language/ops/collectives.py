@@ -25,7 +25,7 @@ from phalanx.language.ops.mbarrier import BarrierValue, mask_operand
 from phalanx.language.ops.memory import require_view, stored_value
 from phalanx.language.ops.tma import check_match, global_side, shared_side
 from phalanx.language.ops.tma_operands import refuse_rows_by_index
-from phalanx.language.values import RunTimeRegion, refuse_padded, require_index
+from phalanx.language.values import RunTimeRegion, check_ordinary, refuse_padded, require_index
 
 REDUCTIONS = ("sum", "max", "min")
 
@@ -122,7 +122,7 @@ def _region(ctx: Builder, what: str, view: object) -> tuple[View, Value | None]:
     """One end of a push, and its first extent where only a run knows it."""
     if isinstance(view, RunTimeRegion):
         return view.view, view.view.length
-    return require_view(ctx, what, view), None
+    return check_ordinary(ctx, require_view(ctx, what, view)), None
 
 
 def _receiver(ctx: Builder, what: str, dst: object, cta: object) -> tuple[SharedView, int | Value]:

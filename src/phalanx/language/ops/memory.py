@@ -26,7 +26,7 @@ from phalanx.language.objects import KernelObject, Number, describe, load_scalar
 from phalanx.language.operators import cast, dtype_of, is_scalar, promote, require_numeric, shape_of
 from phalanx.language.ops.tile import make_full
 from phalanx.language.requirements import require_dtype, require_flag, require_shape
-from phalanx.language.values import RunTimeRegion, ViewValue, check_whole_bytes, load_view, refuse_padded
+from phalanx.language.values import RunTimeRegion, ViewValue, check_ordinary, check_whole_bytes, load_view, refuse_padded
 
 MAX_SHARED = max(arch.shared_limit for arch in ARCHS.values())
 
@@ -170,7 +170,7 @@ def store(ctx: Builder, view: object, tile: object, once: object = False) -> Non
     Example: ``px.store(C[m:m+64, n:n+64], x)``.
     """
     rarely = require_flag(ctx, "once=", once)
-    region = require_view(ctx, "the first argument of px.store", view)
+    region = check_ordinary(ctx, require_view(ctx, "the first argument of px.store", view))
     ctx.emit(Store(region, stored_value(ctx, "px.store", region, tile), rarely, loc=ctx.loc))
 
 
@@ -182,7 +182,7 @@ def _atomic(
     ctx: Builder, op: type[Atomic], view: object, tile: object, *more: object, dtypes: tuple[str, ...] = _ATOMIC_DTYPES
 ) -> Value:
     name = f"px.{op.mnemonic}"
-    region = require_view(ctx, f"the first argument of {name}", view)
+    region = check_ordinary(ctx, require_view(ctx, f"the first argument of {name}", view))
     if region.dtype.name not in dtypes:
         ctx.fail(f"{name} has no form for {region.dtype}", f"use {', '.join(dtypes[:-1])} or {dtypes[-1]}")
     value = stored_value(ctx, name, region, tile)

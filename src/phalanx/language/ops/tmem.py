@@ -10,7 +10,7 @@ from phalanx.language.builtin import builtin
 from phalanx.language.objects import KernelObject, describe
 from phalanx.language.ops.memory import check_outside_loops, require_view, unique_name
 from phalanx.language.requirements import require_dtype, require_shape
-from phalanx.language.values import ViewValue
+from phalanx.language.values import RunTimeRegion, ViewValue
 
 
 @builtin("tmem")
@@ -44,8 +44,8 @@ def tmem(ctx: Builder, shape: object, dtype: object, reuse: object = None) -> Vi
 
 def tensor_side(ctx: Builder, what: str, view: object) -> TensorView:
     """The matrix of tensor memory that an operand is: rows and columns of one stage, in their order."""
-    region = require_view(ctx, what, view)
-    if not in_tensor(region):
+    region = require_view(ctx, what, view) if isinstance(view, ViewValue | RunTimeRegion) else None
+    if region is None or not in_tensor(region):
         ctx.fail(f"{what} is a view of tensor memory, not {describe(view)}", "make one with px.tmem(shape, dtype)")
     last = len(region.buffer.shape) - 1
     if region.kept != (last - 1, last):
@@ -76,7 +76,8 @@ def require_reach(ctx: Builder, what: str, region: TensorView) -> None:
     else:
         first, needed = start // LANES_PER_WARP % quarters, min(quarters, -(-rows // LANES_PER_WARP))
     if needed == 3 or (height >= LANES and (rows % LANES if rows > LANES else rows % LANES_PER_WARP)):
-        ctx.fail(f"{what}: {shown}", "take 32, 64 or a multiple of 128 rows, or all of a buffer of 64")
+        remedy = "take 32, 64 or a multiple of 128 rows, or all of a buffer of 64"
+        ctx.fail(f"{what}: {shown} are no rows that warps reach together", remedy)
     whole = agent.warps % needed == 0 and (agent.warps == needed or needed == quarters)
     if not whole or agent.first % quarters != first or agent.warps & (agent.warps - 1):
         where = "this role" if agent.is_role else "this kernel"
