@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+
+import pytest
 
 from mutation.mutation import Mutant, Verdict, judge, mutants, outcome_of
 from phalanx.ir.core import Function
@@ -19,6 +23,8 @@ class Case:
     bound: Any
     args: list[Any]
     constants: dict[str, Any]
+    clusters: int | None = None
+    """As many run at once, in a kernel that asks for further ones; None: as the simulator has it."""
 
     @cached_property
     def function(self) -> Function:
@@ -39,7 +45,8 @@ class Case:
 
     @cached_property
     def outcome(self) -> bytes:
-        return outcome_of(self.function, self.grid, self.values)
+        with self.device():
+            return outcome_of(self.function, self.grid, self.values)
 
     @cached_property
     def mutants(self) -> list[Mutant]:
@@ -53,4 +60,14 @@ class Case:
         return list(mutants(specialise(kernel, arguments, kernel.bind_constants(self.constants)).reading.function))
 
     def judge(self, mutant: Mutant, **options: Any) -> Verdict:
-        return judge(mutant, self.outcome, self.grid, self.values, **options)
+        outcome = self.outcome
+        with self.device():
+            return judge(mutant, outcome, self.grid, self.values, **options)
+
+    @contextmanager
+    def device(self) -> Iterator[None]:
+        """A device that holds as many clusters as the case says."""
+        with pytest.MonkeyPatch.context() as patch:
+            if self.clusters is not None:
+                patch.setenv("PHALANX_CLUSTERS", str(self.clusters))
+            yield
