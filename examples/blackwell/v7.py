@@ -2,9 +2,9 @@
 
 Scales travel with the operands: TMA brings them in the order of blocks (512 bytes for 128 rows and 4 scales each), the
 tensor cores' own copy takes them from shared to tensor memory, and the product behind it reads them there. A CTA needs
-the scales of its own rows of A, but of all columns of B: both CTAs of a pair compute with all of B. So the scales of A are
-shared like A, along the row of pairs, and those of B by every CTA of the column, each of which fetches some of the 32
-lanes of a block. Scales have columns of their own for each stage: those are free when the stage is.
+the scales of its own rows of A, but of all columns of B: both CTAs of a pair compute with all of B. So the scales of A
+are shared like A, along the row of pairs, and those of B by every CTA of the column, each of which fetches some of the
+32 lanes of a block. Scales have columns of their own for each stage: those are free when the stage is.
 """
 
 import ml_dtypes

@@ -11,6 +11,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from mutation.blackwell import BLACKWELL
 from mutation.launches import Case
 from mutation.library import LIBRARY
 
@@ -55,5 +56,6 @@ CASES: dict[str, Callable[[], Case]] = {
     "gemm_v5": gemm(5, 2, 256, 128, BN=64, STAGES=2),
     "gemm_v6": gemm(6, 2, 256, 128, BN=64, STAGES=2),
     "gemm_v7": gemm(7, (1, 2), 256, 128, BN=64, STAGES=2),
+    **BLACKWELL,
     **LIBRARY,
 }

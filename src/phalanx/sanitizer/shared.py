@@ -105,9 +105,9 @@ class SharedShadow:
         if cells is None:
             machine, buffer = self.cta.cluster.machine, place.buffer
             if buffer.space.scattered:
-                touched = np.zeros(machine.scattered_bytes, np.bool_)
-                touched[cells_of(buffer)[place.key]] = True
-                numbers = machine.local_bytes + np.flatnonzero(touched)
+                covered = np.zeros(machine.scattered_bytes, np.bool_)  # elements may share bytes: each is taken once
+                covered[cells_of(buffer)[place.key]] = True
+                numbers = machine.local_bytes + np.flatnonzero(covered)
                 region = self.owner[numbers]
                 cells = self._find(region)
                 self.owner[numbers] = region
@@ -120,9 +120,10 @@ class SharedShadow:
 
     def _find(self, region: np.ndarray) -> Cells:
         """The cells that make up `region`, a part of `owner`; cells that it splits get their numbers there."""
-        numbers, counts = np.unique(region, return_counts=True)
+        counts = np.bincount(region.reshape(-1), minlength=len(self.cells))
+        numbers = np.flatnonzero(counts)
         found: Cells = []
-        for number, count in zip(numbers.tolist(), counts.tolist()):
+        for number, count in zip(numbers.tolist(), counts[numbers].tolist()):
             cell = self.cells[number]
             if count != cell.size:
                 cell = cell.split(len(self.cells), count)

@@ -666,11 +666,10 @@ def landings(copy: Copy) -> list[Copy]:
     if len(destinations) < 2 or len(destinations) != len(copy.barriers):
         return [copy]
     parts = []
-    for destination, barrier in zip(destinations, copy.barriers):
+    for i, (destination, barrier) in enumerate(zip(destinations, copy.barriers)):
         part: Any = shallow(copy)
-        part.destinations, part.barriers = (destination,), (barrier,)
-        rank = barrier.cta.rank
-        part.watch = [(access, place, ranks and [rank]) for access, place, ranks in copy.watch]
+        part.destinations, part.barriers = (destination,), (barrier,)  # the barrier may be in the other CTA of a pair
+        part.watch = [(access, place, ranks and [ranks[i]]) for access, place, ranks in copy.watch]
         parts.append(part)
     return parts
 

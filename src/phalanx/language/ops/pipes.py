@@ -87,17 +87,18 @@ def _take(ctx: Builder, fields: Fields, which: str, call: str) -> None:
     fields[_HELD[which]] = binary(ctx, "add", held, 1)
 
 
-def _expect_one(ctx: Builder, fields: Fields, which: str) -> None:
-    """There must be a stage in hand to give back."""
+def _expect_one(ctx: Builder, fields: Fields, which: str, call: str | None = None) -> None:
+    """There must be a stage in hand to give back, by `call` or the method for it."""
     held = fields[_HELD[which]]
+    back = call or _BACK[which]
     if isinstance(held, int):
         if held == 0:
             ctx.fail(
-                f"{_BACK[which]} gives back a stage that was not taken",
-                f"{_TAKE[which]} takes one, each {_BACK[which]} gives back the oldest that is taken",
+                f"{back} gives back a stage that was not taken",
+                f"{_TAKE[which]} takes one, each {back} gives back the oldest that is taken",
             )
     else:
-        said = f"{_BACK[which]} gives back a stage that was not taken"
+        said = f"{back} gives back a stage that was not taken"
         ctx.emit(Assume(operand(compare(ctx, "gt", held, 0)), said, loc=ctx.loc))
 
 
@@ -207,11 +208,11 @@ def hand_on(
         both = "both fills and takes stages of this pipe" if sides else "has no stage of this pipe"
         ctx.fail(
             f"{what}: the role {both}",
-            "name the barrier: pipe.full[s] or pipe.empty[s]" if sides
+            "use two pipes, or fill and take stages in different roles" if sides
             else "s = pipe.wait() takes the next full stage, s = pipe.acquire() the next one to fill",
         )
     (which,) = sides
-    _expect_one(ctx, fields, which)
+    _expect_one(ctx, fields, which, f"{what}(pipe)")
     if which == "taking":
         emit(*_given_back(ctx, fields))
     else:

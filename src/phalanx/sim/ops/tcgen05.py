@@ -89,9 +89,14 @@ class Multiply:
         self.rounds = op.acc.dtype == f16
         self.step = op.kind.k
 
-    def add(self, a: np.ndarray, b: np.ndarray, acc: np.ndarray, accumulate: bool, scales: tuple[Any, Any]) -> None:
-        """`acc += a @ b`, with the blocks of both along K multiplied by their scales."""
-        left, right = self.widen_a(a), self.widen_b(b)
+    def columns(self, halves: list[np.ndarray]) -> np.ndarray:
+        """The right operand as the tensor cores see it, with the columns of both CTAs of a pair side by side."""
+        wide = [self.widen_b(half) for half in halves]
+        return wide[0] if len(wide) == 1 else np.concatenate(wide, axis=1)
+
+    def add(self, a: np.ndarray, right: np.ndarray, acc: np.ndarray, accumulate: bool, scales: tuple[Any, Any]) -> None:
+        """`acc += a @ right`, with the blocks of both along K multiplied by their scales."""
+        left = self.widen_a(a)
         scale_a, scale_b = scales
         if scale_a is not None:
             left = left * spread(scale_a, left.shape[1])
@@ -103,7 +108,10 @@ class Multiply:
         product = left @ right
         if self.op.negate:
             np.negative(product, out=product)
-        acc[...] = acc + product if accumulate else product
+        if accumulate:
+            acc += product
+        else:
+            acc[...] = product
 
 
 def spread(scales: np.ndarray, depth: int) -> np.ndarray:
@@ -129,7 +137,7 @@ def mma(op: Tcgen05Mma, agent: Agent) -> Callable[..., None]:
                     require_allocated(place, member, op)
 
         def work() -> None:
-            right = np.concatenate([b.of(member) for member in ctas], axis=1) if len(ctas) > 1 else b.array
+            right = how.columns([b.of(member) for member in ctas])
             for member in ctas:
                 scales = tuple(None if place is None else place.of(member) for place in (scale_a, scale_b))
                 how.add(a.of(member), right, acc.of(member), bool(accumulate), scales)  # type: ignore[arg-type]
