@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from phalanx.ir.archs import Arch
 from phalanx.ir.core import Function
 from phalanx.ir.types import ArrayType, DType, ScalarType, f32
 from phalanx.language.kernel import Kernel
@@ -17,5 +18,5 @@ def array(rank: int, dtype: DType = f32, *, unit_inner: bool = True, aligned: bo
     return ArrayType(rank, dtype, unit_inner, aligned)
 
 
-def prepared(kernel: Kernel, types: Types, **constants: Any) -> Function:
-    return prepare_for(read_kernel(kernel, types, kernel.bind_constants(constants)).function)
+def prepared(kernel: Kernel, types: Types, arch: Arch | None = None, **constants: Any) -> Function:
+    return prepare_for(read_kernel(kernel, types, kernel.bind_constants(constants)).function, arch)

@@ -169,7 +169,8 @@ def type_of(value: Any) -> ArrayType | ScalarType:
 
 def module_for(kernel: Kernel, args: tuple[Any, ...], *, arch: str = "sm_90a", **constants: Any) -> Module:
     types = tuple(type_of(value) for value in args)
-    return generate(lower(prepared(kernel, types, **constants), arch_of(arch)))
+    target = arch_of(arch)
+    return generate(lower(prepared(kernel, types, target, **constants), target))
 
 
 def run_on_host(kernel: Kernel, grid: Any, *args: Any, arch: str = "sm_90a", seed: int = 1, **constants: Any) -> Module:

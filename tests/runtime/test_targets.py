@@ -53,8 +53,10 @@ def instructions(function: Function) -> set[str]:
 
 def test_products_are_chosen_for_the_target() -> None:
     made = specialised(product, *matrices())
-    chosen = {name: instructions(made.prepared_for(arch)) & {"wgmma", "mma"} for name, arch in ARCHS.items()}
-    assert chosen == {name: {"wgmma"} if name == "sm_90a" else {"mma"} for name in ARCHS}
+    products = {"wgmma", "mma", "tcgen05.mma"}
+    chosen = {name: instructions(made.prepared_for(arch)) & products for name, arch in ARCHS.items()}
+    other = {"sm_90a": {"wgmma"}, "sm_120a": {"mma"}, "sm_121a": {"mma"}}
+    assert chosen == {name: other.get(name, {"tcgen05.mma"}) for name in ARCHS}
     assert made.prepared is made.prepared_for(arch_of("sm_90a"))
 
 
@@ -68,7 +70,7 @@ def test_every_target_computes_and_checks_the_same() -> None:
 
 
 def test_what_is_checked_is_the_targets_version() -> None:
-    """Without its fence a product of `wgmma` reads stale operands; `mma.sync` needs none."""
+    """Without its fence a product of `wgmma` reads stale operands; `mma.sync` needs none, `tcgen05` gets the compiler's."""
 
     @px.kernel(warps=4)
     def unfenced(A, B, C):

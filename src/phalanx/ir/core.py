@@ -133,6 +133,8 @@ class Note:
 
     message: str
     loc: Location = NOWHERE
+    about: str = ""
+    """What users wrote, where a pass may choose again and then says something else of it."""
 
     def __str__(self) -> str:
         return f"{self.loc.short}: {self.message}" if self.loc is not NOWHERE else self.message

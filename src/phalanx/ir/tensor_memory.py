@@ -24,6 +24,12 @@ LANES_PER_WARP = 32
 """Lanes that a warp reaches: those of its number modulo 4."""
 
 
+def reaches_all_lanes(first: int, warps: int) -> bool:
+    """Whether `warps` from warp `first` of the CTA on reach all lanes, each set of four a share of the columns."""
+    quarters = LANES // LANES_PER_WARP
+    return warps % quarters == 0 and first % quarters == 0 and warps & (warps - 1) == 0
+
+
 def columns_of(buffer: TensorBuffer) -> int:
     """The columns that a buffer takes, given what it is for."""
     *stages, rows, width = buffer.shape

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from phalanx.ir.effects import Span
     from phalanx.ir.ops.cluster import Collective, Exchange
     from phalanx.ir.ops.mbarrier import Form
+    from phalanx.ir.views import SharedView
 
 
 @frozen
@@ -24,6 +25,16 @@ class Fold:
     fn: str
     x: Value
     axis: int | None = None
+
+
+@frozen
+class Product:
+    """`result` is `acc + a @ b`, or `a @ b` without `acc`; each operand in shared memory or a register tile."""
+
+    a: SharedView | Value
+    b: SharedView | Value
+    acc: Value | None
+    result: Value
 
 
 class Traits:
@@ -51,6 +62,16 @@ class Traits:
     @property
     def fold(self) -> Fold | None:
         """How its result follows from one operand, if it is a reduction whose result all who take part have."""
+        return None
+
+    @property
+    def product(self) -> Product | None:
+        """What it multiplies, if it is a product of matrices that is over when the next instruction begins."""
+        return None
+
+    @property
+    def filled_with(self) -> int | float | bool | None:
+        """The number that every element of the tile it defines has, where one is known; 0 where anything may be there."""
         return None
 
     @property

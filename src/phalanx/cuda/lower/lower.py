@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from weakref import WeakKeyDictionary
 
+from phalanx.analysis.divisibility import find_divisibility
 from phalanx.analysis.signs import find_signs
 from phalanx.cuda.lower.copies import plan_copies
 from phalanx.cuda.lower.partial_reductions import find_partial_reductions
@@ -20,6 +21,7 @@ from phalanx.ir.ops.control import Roles
 from phalanx.ir.values import Value
 from phalanx.ir.views import SharedBuffer
 from phalanx.layouts import RegisterLayout, SharedLayout
+from phalanx.location import Location
 from phalanx.passes.exchange_protocols import without_protocols, write_protocols
 
 ROLE_BARRIERS = 15
@@ -128,6 +130,29 @@ def choose_products(function: Function, arch: Arch) -> Function:
     except Error:
         return function
     return function if whole is bare else write_protocols(whole)
+
+
+def unreadable_products(function: Function, arch: Arch) -> dict[Location, str]:
+    """Where the tensor cores can't read the operands of a prepared kernel's products as these are laid out, and why.
+
+    For `runtime.launch.targets`, which then takes another instruction for a `px.dot` there. What else is wrong with the
+    kernel, its shared memory too large for the target say, may be those products' doing: it is said of all of them.
+    """
+    from phalanx.cuda.lower.registry import unreadables
+
+    try:
+        arranged = arrange(without_protocols(function))
+        place(arranged, arch)
+    except Error as problem:
+        return {op.loc: problem.message for op in function.walk() if unreadables.of(op) is not None}
+    laid_out = arranged.pushes.function
+    facts = find_divisibility(laid_out)
+    found: dict[Location, str] = {}
+    for op in laid_out.walk():
+        why = None if (ask := unreadables.of(op)) is None else ask(op, arranged.shared, facts)
+        if why is not None:
+            found[op.loc] = why
+    return found
 
 
 def place(arranged: Arrangement, arch: Arch | None) -> MemoryPlan:

@@ -7,7 +7,7 @@ can be replaced: their commit, their wait and their fences go too.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Container, Mapping
+from collections.abc import Collection, Container, Mapping
 
 import phalanx.cuda.lower.ops  # noqa: F401  # what the families registered
 from phalanx.analysis.divisibility import find_divisibility
@@ -50,6 +50,23 @@ def replace_missing_products(function: Function, arch: Arch) -> Function:
     return _replace(function, {op: f"{arch} has no {op.effects().target.family}" for op in lacking})
 
 
+def plain_products(function: Function, arch: Arch) -> Function:
+    """The same kernel with each `px.dot` that the target has no such product for as one instruction, over at once.
+
+    For `runtime.launch.targets`, before the passes. A kernel with a `px.wgmma` of the user's stays as it is.
+    """
+    found = _stand_ins(function)
+    lacking = {op for op in found if not op.effects().target.supports(arch)}
+    if not lacking or any(found[op].make is None for op in lacking):
+        return function
+    return dataclasses.replace(function, body=_without_groups(function.body, _by_engine(found, lacking), {}))
+
+
+def _by_engine(found: Mapping[Op, StandIn], gone: Collection[Op]) -> dict[Engine, frozenset[Op]]:
+    """The products that go, by their engine."""
+    return {found[op].engine: frozenset(gone) for op in gone}
+
+
 def _stand_ins(function: Function) -> dict[Op, StandIn]:
     return {op: describe(op) for op in function.walk() if (describe := stand_ins.of(op)) is not None}
 
@@ -73,8 +90,8 @@ def replace_unreadable_products(
 
 def _replace(function: Function, reasons: Mapping[Op, str]) -> Function:
     found = _stand_ins(function)
-    body = _without_groups(function.body, {found[op].engine: frozenset(reasons) for op in reasons}, {})
-    notes = tuple(Note(f"px.dot runs as mma.sync: {reason}", op.loc) for op, reason in reasons.items())
+    body = _without_groups(function.body, _by_engine(found, reasons), {})
+    notes = tuple(Note(f"px.dot runs as mma.sync: {reason}", op.loc, "px.dot") for op, reason in reasons.items())
     replaced = dataclasses.replace(function, body=body, notes=(*function.notes, *notes))
     return insert_mma_fences(insert_role_syncs(_plain_arrivals(replaced)))
 

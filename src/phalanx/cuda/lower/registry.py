@@ -92,6 +92,8 @@ class StandIn:
     unreadable: Callable[[Mapping[SharedBuffer, SharedLayout], Divisibility], str | None]
 
 
+unreadables: Table[Callable[[Any, Mapping[SharedBuffer, SharedLayout], Divisibility], str | None]] = Table()
+"""Products that say why the tensor cores can't read their operands in these layouts, if they can't."""
 transfers: Table[Callable[[Any], Transfer]] = Table()
 """Copies that `copies` and `row_copies` choose a path for."""
 pushes: Table[Callable[[Any], Push]] = Table()

@@ -16,8 +16,9 @@ from phalanx.cuda.text.registry import emits
 from phalanx.cuda.text.writer import Writer
 from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.facts import facts_of
+from phalanx.cuda.tiles.tcgen05_operands import read_operand
 from phalanx.cuda.tiles.tensor_views import ADDRESS, accesses_of, address_of, part_of
-from phalanx.cuda.tiles.wgmma_operands import first_column, is_transposed, start_problem
+from phalanx.cuda.tiles.wgmma_operands import Problem, first_column
 from phalanx.errors import Error
 from phalanx.ir.core import Op
 from phalanx.ir.ops.tcgen05 import (
@@ -38,7 +39,7 @@ from phalanx.ir.tensor_kinds import Kind
 from phalanx.ir.values import Value, constant_of
 from phalanx.ir.views import SharedView, in_shared
 from phalanx.layouts.mma import Operand
-from phalanx.layouts.tcgen05 import descriptor_of, split_product, tcgen05_operand
+from phalanx.layouts.tcgen05 import descriptor_of, split_product
 from phalanx.layouts.tcgen05_words import InstructionDescriptor
 from phalanx.layouts.tensor_access import TensorAccess
 from phalanx.layouts.tensor_copy import plan_copy
@@ -171,18 +172,10 @@ def _plus(name: str, number: int) -> str:
 
 def _operand(w: Writer, op: Op, view: SharedView, k_axis: int, kind: Kind) -> Operand:
     """An operand in shared memory; `px.Error` at the instruction if the tensor cores can't read it there."""
-    layout = w.plan.buffers[view.buffer].layout
-    try:
-        operand = tcgen05_operand(layout, is_transposed(view, k_axis), kind)
-    except ValueError as problem:
-        raise Error(
-            f"tcgen05 can't read {view.buffer.name}: {problem}", location=op.loc,
-            remedy="let the buffer be filled by px.tma.load of whole tiles, with rows of a multiple of 32 bytes",
-        ) from None
-    found = start_problem(view, operand, facts_of(w))
-    if found is not None:
-        raise Error(found.what.replace("wgmma", "tcgen05"), location=op.loc, kind=found.kind, remedy=found.remedy)
-    return operand
+    found = read_operand(view, k_axis, kind, w.plan.buffers[view.buffer].layout, facts_of(w))
+    if isinstance(found, Problem):
+        raise Error(found.what, location=op.loc, kind=found.kind, remedy=found.remedy)
+    return found
 
 
 def _descriptor(w: Writer, view: SharedView, operand: Operand) -> str:

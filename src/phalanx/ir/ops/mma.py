@@ -7,6 +7,7 @@ from typing import ClassVar
 from phalanx.frozen import frozen
 from phalanx.ir.core import Op
 from phalanx.ir.effects import Access, Effects, Mode, Use
+from phalanx.ir.traits import Product
 from phalanx.ir.types import DType
 from phalanx.ir.values import Value
 from phalanx.ir.views import SharedView
@@ -49,6 +50,11 @@ class Mma(Op):
     def updates(self) -> tuple[tuple[Value, Value], ...]:
         """The accumulator, if there is one, becomes the result."""
         return () if self.acc is None else ((self.acc, self.result),)
+
+    @property
+    def product(self) -> Product | None:
+        """Itself, unless only a part of its operands takes part."""
+        return None if self.depth or self.starts != (0, 0) else Product(self.a, self.b, self.acc, self.result)
 
     @property
     def shape(self) -> tuple[int, int, int]:

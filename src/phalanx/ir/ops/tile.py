@@ -107,6 +107,11 @@ class Full(Op):
     value: Value = operand()
     result: Value = defined()
 
+    @property
+    def filled_with(self) -> int | float | bool | None:
+        """Its number, where that is a constant."""
+        return constant_of(self.value)
+
 
 @frozen(eq=False, repr=False)
 class Empty(Op):
@@ -115,6 +120,11 @@ class Empty(Op):
     mnemonic: ClassVar[str] = "empty"
     computes: ClassVar[bool] = False
     result: Value = defined()
+
+    @property
+    def filled_with(self) -> int:
+        """Anything may be there: 0 is as good."""
+        return 0
 
 
 @frozen(eq=False, repr=False)

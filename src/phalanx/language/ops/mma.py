@@ -21,14 +21,16 @@ NARROWEST_ROW = 32
 
 @builtin("dot")
 def dot(ctx: Builder, a: object, b: object, acc: object = None, along: object = "m") -> Value:
-    """``acc + a @ b``, finished when it returns: `px.wgmma`, its commit and its wait in one, or ``mma.sync``.
+    """``acc + a @ b``, finished when it returns: `px.wgmma`, its commit and its wait in one, ``tcgen05`` or ``mma.sync``.
 
     Any agent, all its threads; sm_90 and up; PTX ``wgmma.mma_async`` on sm_90a where the agent is whole warpgroups and
-    the operands are what `px.wgmma` takes; else ``mma.sync`` with operands through ``ldmatrix``, and `Compiled.notes`
-    says why. For ``mma.sync`` `a` and `b` are each a shared view (contiguous along any axis) or a register tile, M is
-    a multiple of 16, N of 8, K of 16 bytes; the warps share the rows and columns of the tile. Types as for `px.wgmma`;
-    without `acc` the product alone. Only `wgmma` needs a ``px.fence.async_proxy`` between ordinary stores to the
-    operands and the product. Example: ``acc = px.dot(As[s], Bs[s].T, acc)``.
+    the operands are what `px.wgmma` takes; PTX ``tcgen05.mma`` where there is tensor memory, the agent is 4, 8 or 16 warps
+    from a multiple of 4 on and the operands are shared views that `px.tcgen05.mma` takes: an accumulator that only products
+    touch inside a loop stays in tensor memory over the loop. Else ``mma.sync`` with operands through ``ldmatrix``;
+    `Compiled.notes` says why. For ``mma.sync`` `a` and `b` are each a shared view (contiguous along any axis) or a
+    register tile, M is a multiple of 16, N of 8, K of 16 bytes; the warps share the rows and columns of the tile. Types as
+    for `px.wgmma`; without `acc` the product alone. Only `wgmma` needs a ``px.fence.async_proxy`` between ordinary stores
+    to the operands and the product. Example: ``acc = px.dot(As[s], Bs[s].T, acc)``.
     """
     product = read_product(ctx, "px.dot", a, b, acc)
     shared_axis = require_along(ctx, "px.dot", along)
@@ -42,7 +44,7 @@ def dot(ctx: Builder, a: object, b: object, acc: object = None, along: object = 
     if against is not None:
         ctx.fail(against[0], against[1], details=f"wgmma can't do it either: {reason}")
     remedy = f" (for wgmma: {objection[1]})" if objection[1] else ""
-    ctx.notes.append(Note(f"px.dot runs as mma.sync: {reason}{remedy}", ctx.loc))
+    ctx.notes.append(Note(f"px.dot runs as mma.sync: {reason}{remedy}", ctx.loc, "px.dot"))
     result = Value(product.acc.type, product.acc.name)
     ctx.emit(
         Mma(product.a, product.b, None if acc is None else product.acc, ctx.agent.warps, result, loc=ctx.loc)

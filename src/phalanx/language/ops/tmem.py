@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from phalanx.ir.tensor_memory import LANES, LANES_PER_WARP
+from phalanx.ir.tensor_memory import LANES, LANES_PER_WARP, reaches_all_lanes
 from phalanx.ir.values import constant_of
 from phalanx.ir.views import TensorBuffer, TensorView, in_tensor
 from phalanx.language.builder import Builder, operand
@@ -78,8 +78,11 @@ def require_reach(ctx: Builder, what: str, region: TensorView) -> None:
     if needed == 3 or (height >= LANES and (rows % LANES if rows > LANES else rows % LANES_PER_WARP)):
         remedy = "take 32, 64 or a multiple of 128 rows, or all of a buffer of 64"
         ctx.fail(f"{what}: {shown} are no rows that warps reach together", remedy)
-    whole = agent.warps % needed == 0 and (agent.warps == needed or needed == quarters)
-    if not whole or agent.first % quarters != first or agent.warps & (agent.warps - 1):
+    if needed == quarters:
+        reached = reaches_all_lanes(agent.first - first, agent.warps)
+    else:
+        reached = agent.warps == needed and agent.first % quarters == first
+    if not reached:
         where = "this role" if agent.is_role else "this kernel"
         last = agent.first + agent.warps - 1
         have = f"warp {last}" if agent.warps == 1 else f"warps {agent.first} to {last}"

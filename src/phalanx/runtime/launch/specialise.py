@@ -19,7 +19,7 @@ from phalanx.language.reader.reading import Reading, read_kernel
 from phalanx.runtime.device.arrays import ArrayInfo, describe, not_an_argument, scalar_dtype
 from phalanx.runtime.launch.auto_constants import has_auto, resolve_auto
 from phalanx.runtime.launch.replay import memory_of
-from phalanx.runtime.launch.targets import choose_products, default_arch, prepare_common
+from phalanx.runtime.launch.targets import choose_products, default_arch, has_own_products, prepare_common, prepare_for
 
 MAX_AXIS = 2**31 - 1
 
@@ -136,9 +136,13 @@ class Specialisation:
         """
         found = self._prepared.get(arch)
         if found is None:
+            function = self.reading.function
+            if has_own_products(function, arch):
+                found = self._prepared[arch] = prepare_for(function, arch)
+                return found
             common = self._common.get(arch.shared_limit)
             if common is None:
-                common = self._common[arch.shared_limit] = prepare_common(self.reading.function, arch)
+                common = self._common[arch.shared_limit] = prepare_common(function, arch)
             found = self._prepared[arch] = choose_products(common, arch)
         return found
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 from phalanx.errors import Error
-from phalanx.ir.archs import ARCHS, USUAL, Arch, arch_of
+from phalanx.ir.archs import ARCHS, USUAL, Arch, Feature, arch_of
 from phalanx.ir.core import Function
 from phalanx.language.kernel import Kernel
+from phalanx.location import Location
 from phalanx.passes.pipeline import prepare
+from phalanx.passes.tensor_products import multiply_in_tensor_memory
 
 
 def prepare_for(function: Function, arch: Arch | None = None) -> Function:
@@ -22,7 +24,32 @@ def prepare_for(function: Function, arch: Arch | None = None) -> Function:
     Example: ``prepare_for(reading.function, arch_of("sm_100a"))``.
     """
     chosen = default_arch(function) if arch is None else arch
+    if has_own_products(function, chosen):
+        return _with_tensor_memory(function, chosen)
     return choose_products(prepare_common(function, chosen), chosen)
+
+
+def has_own_products(function: Function, arch: Arch) -> bool:
+    """Whether a kernel has a `px.dot` that may work in tensor memory, so that the passes see another kernel."""
+    if not arch.has((Feature.TCGEN05,)):
+        return False
+    return any(op.replaceable or op.product is not None for op in function.walk())
+
+
+def _with_tensor_memory(function: Function, arch: Arch) -> Function:
+    """The prepared kernel with each `px.dot` in tensor memory, but for those that the tensor cores can't read then."""
+    from phalanx.cuda.lower.lower import unreadable_products
+    from phalanx.cuda.lower.mma_fallback import plain_products
+
+    plain = plain_products(function, arch)
+    refused: dict[Location, str] = {}
+    while True:
+        prepared = prepare_common(multiply_in_tensor_memory(plain, arch, refused), arch)
+        found = unreadable_products(prepared, arch)
+        new = {loc: why for loc, why in found.items() if loc not in refused}
+        if not new:
+            return prepared
+        refused |= new
 
 
 def prepare_common(function: Function, arch: Arch) -> Function:

@@ -1,0 +1,459 @@
+"""`px.dot` where there is tensor memory: products of one thread, with the accumulator there.
+
+An accumulator that only products touch inside a loop stays in tensor memory over the loop: it begins as zeros, by a first
+product that adds to nothing, or by a store, and is loaded once behind the loop. Any other goes there and back for its
+product, or for several that follow each other. What is written is what users could write: `px.tmem`, `px.tcgen05`, a barrier.
+
+Behind each product its agent waits for it, since what follows may overwrite the operands, with one exception: in a loop that
+does nothing but wait, multiply and arrive, an arrival becomes a commit, and the wait comes behind the loop.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from phalanx.errors import Error
+from phalanx.ir.archs import Arch, Feature
+from phalanx.ir.core import Block, Function, Note, Op, map_blocks
+from phalanx.ir.effects import Access, Arrival, Effects, Mode, Proxy
+from phalanx.ir.memory import Storage, memory_owner
+from phalanx.ir.ops.control import Assign, Break, Continue, For, If, Leave, ReadVar, Role, Roles, While
+from phalanx.ir.ops.mbarrier import Transaction, Wait
+from phalanx.ir.ops.memory import FenceAsyncProxy
+from phalanx.ir.ops.tcgen05 import (
+    Tcgen05Commit,
+    Tcgen05Load,
+    Tcgen05Mma,
+    Tcgen05Store,
+    Tcgen05WaitLoads,
+    Tcgen05WaitStores,
+)
+from phalanx.ir.ops.tile import Binary
+from phalanx.ir.spaces import SHARED, TENSOR
+from phalanx.ir.tensor_kinds import KINDS, Objection, accumulator_objection, kind_of, product_shape
+from phalanx.ir.tensor_memory import reaches_all_lanes
+from phalanx.ir.traits import Product
+from phalanx.ir.types import BOOL, I32, TileType, Type
+from phalanx.ir.values import Const, Param, Value, Var, constant_of
+from phalanx.ir.views import BarrierArray, BarrierRef, TensorBuffer, TensorView, View, in_shared
+from phalanx.location import Location
+from phalanx.passes.resident_accumulators import Chain, Residence, find_chains, find_residences, own_code
+from phalanx.passes.role_rules import trip_count
+from phalanx.passes.tensor_memory import plan_columns
+
+TOPIC = "px.dot"
+FENCE = "what threads wrote is seen by the tensor cores"
+
+
+def multiply_in_tensor_memory(function: Function, arch: Arch, refused: Mapping[Location, str]) -> Function:
+    """The kernel in which each product that is over at once is one of `tcgen05`, where that can be; notes say which are.
+
+    For `runtime.launch.targets`, on targets with tensor memory, before barriers are counted and initialised. Products at
+    `refused` places stay what they are, for the reason given there.
+    """
+    agents = list(_agents(function))
+    reasons: dict[Op, str] = {}
+    for agent in agents:
+        for op, what in list(agent.products.items()):
+            reason = refused.get(op.loc) or _objection(function, arch, agent, what)
+            if reason is not None:
+                reasons[op] = reason
+                del agent.products[op]
+    writer = _Writer(function, agents)
+    made = writer.function()
+    try:
+        plan_columns(made, tuple(b for b in made.buffers if isinstance(b, TensorBuffer)))
+    except Error as problem:
+        if writer.order:
+            last = writer.order[-1]
+            why = {op.loc: f"tensor memory is too small for all accumulators: {problem.message}" for op in last}
+            return multiply_in_tensor_memory(function, arch, {**refused, **why})
+    told = {op.loc for op in (*reasons, *writer.notes)}
+    notes = [note for note in function.notes if note.about != TOPIC or note.loc not in told]
+    notes += [Note(f"px.dot runs as mma.sync: {why}", op.loc, TOPIC) for op, why in reasons.items()]
+    notes += [Note(f"px.dot runs as tcgen05: {what}", op.loc, TOPIC) for op, what in writer.notes.items()]
+    return dataclasses.replace(made, notes=tuple(dict.fromkeys(notes)))
+
+
+# --- who multiplies, and what can't be -------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class _Agent:
+    """Warps that run a block together; `anew`: they begin it in every turn of a loop."""
+
+    block: Block
+    first: int
+    warps: int
+    anew: bool
+    products: dict[Op, Product] = field(default_factory=dict)
+    barrier: BarrierArray | None = None
+    phase: Var = field(default_factory=lambda: Var(I32, "dot_phase"))
+
+    def __post_init__(self) -> None:
+        for op in own_code(self.block):
+            if op.product is not None:
+                self.products[op] = op.product
+
+
+def _agents(function: Function) -> Iterator[_Agent]:
+    yield _Agent(function.body, 0, function.warps, False)
+    yield from _roles_in(function.body, False)
+
+
+def _roles_in(block: Block, anew: bool) -> Iterator[_Agent]:
+    for op in block.ops:
+        for role in op.regions if isinstance(op, Roles) else (op,) if isinstance(op, Role) else ():
+            yield _Agent(role.body, role.first, role.count, anew)
+        if not isinstance(op, Roles | Role):
+            for inner in op.blocks():
+                yield from _roles_in(inner, anew or isinstance(op, For | While))
+
+
+def _objection(function: Function, arch: Arch, agent: _Agent, what: Product) -> str | None:
+    """Why a product can't be one of `tcgen05`, if it can't."""
+    for name, item in (("a", what.a), ("b", what.b)):
+        if not in_shared(item):
+            return f"{name} is a register tile, and tcgen05 reads its operands from shared memory"
+        last = len(item.buffer.shape) - 1
+        if set(item.kept) != {last - 1, last}:
+            return f"{name} is not a matrix of the last two axes of '{item.buffer.name}'"
+    assert in_shared(what.a) and in_shared(what.b) and isinstance(what.result.type, TileType)
+    (m, k), n = what.a.shape, what.b.shape[1]
+    kind = kind_of(what.a.dtype, what.b.dtype)
+    if isinstance(kind, Objection):
+        return kind.what
+    if kind is KINDS["i8"] and not arch.has((Feature.TCGEN05_I8,)):
+        return f"{arch} has no {Feature.TCGEN05_I8.value}"
+    found: object = accumulator_objection(kind, what.a.dtype, what.result.type.dtype)
+    if found is None:
+        found = product_shape(kind, m, n, k, columns_major=what.b.kept[1] == len(what.b.buffer.shape) - 1)
+    if isinstance(found, Objection):
+        return f"tcgen05 does not do it: {found.what}"
+    if not reaches_all_lanes(agent.first, agent.warps):
+        last = agent.first + agent.warps - 1
+        who = f"warp {last}" if agent.warps == 1 else f"warps {agent.first} to {last}"
+        return f"{who} of the CTA do not share the lanes of tensor memory: 4, 8 or 16 warps from a multiple of 4 on do"
+    if agent.anew:
+        return "its role begins anew in every turn of a loop"
+    if any(access.region.space is TENSOR and access.region.peer is not None for access in _accesses(function)):
+        return "the kernel's tcgen05 products are those of pairs of CTAs"
+    return None
+
+
+def _accesses(function: Function) -> Iterator[Access]:
+    return (access for op in function.walk() for access in op.effects().accesses)
+
+
+# --- what becomes of them -------------------------------------------------------------------------------------------
+
+
+class _Writer:
+    """Writes the instructions of all agents' products, each in the place of what it stands for."""
+
+    def __init__(self, function: Function, agents: list[_Agent]) -> None:
+        self.whole = function
+        self.agents = agents
+        self.notes: dict[Op, str] = {}
+        self.order: list[tuple[Op, ...]] = []
+        """Products by accumulator, those that gain most first."""
+        self.makers = {op.defines: op for op in function.walk() if op.defines is not None}
+        self.uses = Counter(value for op in function.walk() for value in op.operands())
+        self.stored = {
+            _memory(access.region) for access in _accesses(function)
+            if access.region.space is SHARED and access.proxy is Proxy.GENERIC and access.mode is not Mode.READ
+        }
+        self.buffers: list[TensorBuffer] = []
+        self.lent: dict[tuple[_Agent, Type], TensorView] = {}
+        self.barriers: list[BarrierArray] = []
+        self.names = {buffer.name for buffer in function.buffers} | {barrier.name for barrier in function.barriers}
+        self.instead: dict[Op, list[Op]] = {}
+        self.before: dict[Op, list[Op]] = {}
+        self.after: dict[Op, list[Op]] = {}
+        self.start: dict[Block, list[Op]] = {}
+
+    def function(self) -> Function:
+        """The kernel with all that was written."""
+        for agent in self.agents:
+            if agent.products:
+                self._agent(agent)
+        if not self.order:
+            return self.whole
+        return dataclasses.replace(
+            self.whole, buffers=(*self.whole.buffers, *self.buffers), barriers=(*self.whole.barriers, *self.barriers),
+            body=self._block(self.whole.body),
+        )
+
+    def _block(self, block: Block) -> Block:
+        out = list(self.start.get(block, ()))
+        for op in block.ops:
+            out += self.before.get(op, ())
+            out += self.instead[op] if op in self.instead else [map_blocks(op, self._block)]
+            out += self.after.get(op, ())
+        return Block(tuple(out))
+
+    def _agent(self, agent: _Agent) -> None:
+        loc = next(iter(agent.products)).loc
+        agent.barrier = BarrierArray(self._fresh("dot_done"), 1, 1, loc=loc)
+        self.barriers.append(agent.barrier)
+        self.start[agent.block] = [Assign(agent.phase, Const(0, I32), loc=loc)]
+        residences = list(find_residences(agent.block, agent.products, self.makers))
+        resident = {op: residence.loop for residence in residences for op in residence.products}
+        others = {op: what for op, what in agent.products.items() if op not in resident}
+        chains = list(find_chains(agent.block, others, self.uses))
+        quiet = _QuietLoops(self.whole, agent, resident, self.agents)
+        quiet.find(agent.block)
+        for loop in quiet.loops:
+            self.after[loop] = self._over(agent, loop.loc)
+        self.instead |= quiet.commits
+        silent = quiet.products | _followed(agent, {*resident, *(op for chain in chains for op in chain.products[:-1])})
+        for residence in residences:
+            self._residence(agent, residence, silent)
+        for chain in chains:
+            self._chain(agent, chain, silent)
+
+    def _residence(self, agent: _Agent, home: Residence, silent: set[Op]) -> None:
+        """A cell that lies in tensor memory over a loop."""
+        loop, loc = home.loop, home.products[0].loc
+        view = self._buffer(home.var, loc)
+        self.instead |= {op: [] for op in home.moves}
+        tile: Value = Value(home.var.type, home.var.name)
+        load = [*self._load(agent, view, tile, loc), Assign(home.var, tile, loc=loc)]
+        begun: Var | None = None
+        if home.start is None:
+            old = Value(home.var.type, home.var.name)
+            read = ReadVar(home.var, old, loc=loc)
+            self.before.setdefault(loop, []).extend([read, *self._store(agent, view, old, loc)])
+        else:
+            assert home.zeros is not None
+            begun = Var(BOOL, f"{home.var.name or 'acc'}_begun")
+            self.before.setdefault(loop, []).append(Assign(begun, Const(False, BOOL), loc=loc))
+            self.instead[home.start] = []
+            self._unused(home.zeros)
+            if not _surely_multiplies(home):
+                asked, zeros = Value(BOOL), Value(home.var.type, home.var.name)
+                again = dataclasses.replace(home.zeros, result=zeros)  # type: ignore[call-arg]
+                empty = Block((again, Assign(home.var, zeros, loc=loc)))
+                load = [ReadVar(begun, asked, loc=loc), If(asked, Block(tuple(load)), empty, loc=loc)]
+        self.after.setdefault(loop, []).extend(load)
+        for op in home.products:
+            accumulate: Value = Const(True, BOOL)
+            ops: list[Op] = []
+            if begun is not None:
+                accumulate = Value(BOOL)
+                ops.append(ReadVar(begun, accumulate, loc=op.loc))
+            ops += self._product(agent, op, view, accumulate, silent)
+            if begun is not None:
+                ops.append(Assign(begun, Const(True, BOOL), loc=op.loc))
+            self.instead[op] = ops
+            later = "; it is waited for behind the loop" if op in silent else ""
+            self.notes[op] = f"its accumulator stays in tensor memory over the loop at line {loop.loc.line}{later}"
+        self.order.insert(0, home.products)
+
+    def _chain(self, agent: _Agent, chain: Chain, silent: set[Op]) -> None:
+        """A tile that goes to tensor memory and back."""
+        first, last = chain.products[0], chain.products[-1]
+        result = agent.products[last].result
+        alone = (agent, result.type)  # its life is over before the next one's begins
+        view = self.lent[alone] if first is last and alone in self.lent else self._buffer(result, first.loc)
+        if first is last:
+            self.lent[alone] = view
+        acc = agent.products[first].acc
+        maker = None if acc is None else self.makers.get(acc)
+        bare = acc is None or (maker is not None and maker.filled_with == 0)
+        for op in chain.products:
+            accumulate = Const(op is not first or not bare, BOOL)
+            ops = self._product(agent, op, view, accumulate, silent)
+            if op is first and not bare:
+                assert acc is not None
+                ops = [*self._store(agent, view, acc, op.loc), *ops]
+            if op is last:
+                ops += self._load(agent, view, agent.products[op].result, op.loc)
+            self.instead[op] = ops
+            self.notes[op] = "its accumulator goes to tensor memory and back"
+        if bare and maker is not None:
+            self._unused(maker)
+        self.order.append(chain.products)
+
+    # Instructions.
+
+    def _product(self, agent: _Agent, op: Op, view: TensorView, accumulate: Value, silent: set[Op]) -> list[Op]:
+        what = agent.products[op]
+        assert in_shared(what.a) and in_shared(what.b)
+        ops: list[Op] = []
+        if any(memory_owner(operand.buffer) in self.stored for operand in (what.a, what.b)):
+            ops.append(FenceAsyncProxy("cta", FENCE, loc=op.loc))
+        ops.append(Tcgen05Mma(what.a, what.b, view, accumulate, loc=op.loc))
+        return ops if op in silent else [*ops, *self._over(agent, op.loc)]
+
+    def _over(self, agent: _Agent, loc: Location) -> list[Op]:
+        """All products of the agent are over, in all its threads."""
+        assert agent.barrier is not None
+        done = BarrierRef(agent.barrier, Const(0, I32))
+        parity, other = Value(I32), Value(I32)
+        return [
+            Tcgen05Commit(done, loc=loc), ReadVar(agent.phase, parity, loc=loc), Wait(done, parity, loc=loc),
+            Binary("xor", parity, Const(1, I32), other, loc=loc), Assign(agent.phase, other, loc=loc),
+        ]
+
+    def _load(self, agent: _Agent, view: TensorView, tile: Value, loc: Location) -> list[Op]:
+        raw = Value(tile.type, tile.name)
+        return [
+            Tcgen05Load(view, agent.first, agent.warps, raw, loc=loc), Tcgen05WaitLoads((raw,), (tile,), loc=loc),
+        ]
+
+    def _store(self, agent: _Agent, view: TensorView, tile: Value, loc: Location) -> list[Op]:
+        return [Tcgen05Store(view, tile, agent.first, agent.warps, loc=loc), Tcgen05WaitStores(loc=loc)]
+
+    # Storage.
+
+    def _buffer(self, tile: Value, loc: Location) -> TensorView:
+        assert isinstance(tile.type, TileType)
+        shape = tile.type.shape
+        name = self._fresh(f"{tile.name or 'acc'}_tmem")
+        self.buffers.append(TensorBuffer(name, shape, tile.type.dtype, loc))
+        return TensorView(self.buffers[-1], (Const(0, I32),) * len(shape), shape, tuple(range(len(shape))))
+
+    def _fresh(self, name: str) -> str:
+        base, number = "".join(c if c.isalnum() else "_" for c in name), 0
+        found = base
+        while found in self.names:
+            number += 1
+            found = f"{base}_{number}"
+        self.names.add(found)
+        return found
+
+    def _unused(self, maker: Op) -> None:
+        """What made zeros goes when its last reader has gone."""
+        made = maker.defines
+        assert made is not None
+        self.uses[made] -= 1
+        if self.uses[made] == 0:
+            self.instead[maker] = []
+
+
+def _surely_multiplies(home: Residence) -> bool:
+    """Whether the loop's first turn is certain, and a product in it."""
+    loop = home.loop
+    if not isinstance(loop, For) or not trip_count(loop):
+        return False
+    if any(isinstance(op, Break | Continue | Leave) for op in loop.body.walk()):
+        return False
+    return any(op in loop.body.ops for op in home.products)
+
+
+# --- which products need no wait ------------------------------------------------------------------------------------
+
+
+def _followed(agent: _Agent, kept: set[Op]) -> set[Op]:
+    """Products that another one of their block follows, with nothing but arithmetic in between: one wait is for both.
+
+    Only those whose accumulator stays where it is: `kept`.
+    """
+    found: set[Op] = set()
+    for block in _blocks(agent.block):
+        last: Op | None = None
+        for op in block.ops:
+            if op in agent.products:
+                if last is not None:
+                    found.add(last)
+                last = op if op in kept else None
+            elif any(True for _ in op.blocks()) or not op.effects().is_pure or isinstance(op, Break | Continue | Leave):
+                last = None
+    return found
+
+
+def _blocks(block: Block) -> Iterator[Block]:
+    yield block
+    for op in block.ops:
+        if not isinstance(op, Roles | Role):
+            for inner in op.blocks():
+                yield from _blocks(inner)
+
+
+class _QuietLoops:
+    """Loops of an agent that do nothing but wait, multiply and arrive: in them, arrivals become commits.
+
+    A commit arrives when the products are over, and speaks for them alone. So the agent's threads must not touch memory
+    that others touch too: an arrival might have been meant for that.
+    """
+
+    def __init__(self, function: Function, agent: _Agent, resident: Mapping[Op, Op], agents: list[_Agent]) -> None:
+        self.alone = function.cluster_size == 1
+        self.resident = resident
+        self.products: set[Op] = set()
+        self.loops: list[Op] = []
+        self.commits: dict[Op, list[Op]] = {}
+        mine = list(_touched(agent, agent.products))
+        theirs = [touch for other in agents if other is not agent for touch in _touched(other, ())]
+        theirs += [(memory, writes) for memory, writes, remote in _remote(function) if remote]
+        self.able = not any(a is b and (w or v) for a, w in mine for b, v in theirs)
+
+    def find(self, block: Block) -> None:
+        """Finds the outermost ones of a block."""
+        for op in block.ops:
+            if isinstance(op, Roles | Role):
+                continue
+            if self.able and isinstance(op, For | While) and self._is_quiet(op):
+                self.loops.append(op)
+                continue
+            for inner in op.blocks():
+                self.find(inner)
+
+    def _is_quiet(self, loop: Op) -> bool:
+        inside = [op for block in loop.blocks() for op in block.walk()]
+        around = {loop, *inside}
+        products = {op for op in inside if op in self.resident}
+        stay = all(self.resident[op] is loop or self.resident[op] not in around for op in products)
+        if not products or not stay:
+            return False
+        commits: dict[Op, list[Op]] = {}
+        for op in inside:
+            effects = op.effects()
+            if isinstance(op, Roles | Role | Transaction):
+                return False
+            if op in products or effects.is_pure:
+                continue
+            arrival = self._plain_arrival(effects)
+            if arrival is not None:
+                commits[op] = [Tcgen05Commit(arrival.barrier, arrival.mask, loc=op.loc)]
+            elif not dataclasses.replace(effects, waits=()).is_pure:
+                return False
+        self.products |= products
+        self.commits |= commits
+        return True
+
+    def _plain_arrival(self, effects: Effects) -> Arrival | None:
+        """The one arrival of an instruction that does nothing else, if a commit can make it."""
+        bare = dataclasses.replace(effects, arrivals=(), executor=Effects().executor)
+        if len(effects.arrivals) != 1 or not bare.is_pure:
+            return None
+        arrival = effects.arrivals[0]
+        if not arrival.divisible or constant_of(arrival.count) != 1:
+            return None
+        return arrival if self.alone or arrival.gives_back is None or arrival.mask is not None else None
+
+
+Memory = Param | Storage
+
+
+def _touched(agent: _Agent, products: Mapping[Op, Product] | tuple[()]) -> Iterator[tuple[Memory, bool]]:
+    """The memory that an agent touches, and whether it writes; without what the products read."""
+    for op in own_code(agent.block):
+        if op not in products:
+            for access in op.effects().accesses:
+                yield _memory(access.region), access.mode is not Mode.READ
+
+
+def _remote(function: Function) -> Iterator[tuple[Memory, bool, bool]]:
+    for op in function.walk():
+        for access in op.effects().accesses:
+            yield _memory(access.region), access.mode is not Mode.READ, access.region.peer is not None
+
+
+def _memory(region: View) -> Memory:
+    memory = region.memory
+    return memory if isinstance(memory, Param) else memory_owner(memory)
