@@ -1,20 +1,21 @@
 """Which accumulators can stay in tensor memory: over a loop that only multiplies into them, or from product to product.
 
 A cell of a tile stays there over a loop if inside the loop its value only goes from the cell into a product, from product to
-product, and back into the cell. Then the tensor memory holds what the cell would, wherever the loop begins a turn or ends.
-Of nested loops the outermost is taken.
+product, and back into the cell, by way of other cells maybe. Then the tensor memory holds what the cell would, wherever the
+loop begins a turn or ends. Of nested loops the outermost is taken.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
+from phalanx.analysis.flow import OpWalk, Outcome
 from phalanx.frozen import frozen
 from phalanx.ir.core import Block, Op
-from phalanx.ir.ops.control import Assign, Break, Continue, For, Leave, ReadVar, Role, Roles, Scope, While
+from phalanx.ir.ops.control import Assign, Break, Continue, For, Leave, ReadVar, Role, Roles, While
 from phalanx.ir.traits import Product
 from phalanx.ir.types import TileType
-from phalanx.ir.values import Label, Value, Var
+from phalanx.ir.values import Value, Var
 
 Holding = frozenset[Value]
 """The cell and the values that are equal to what the tensor memory holds."""
@@ -51,24 +52,27 @@ def own_code(block: Block) -> Iterator[Op]:
                 yield from own_code(inner)
 
 
-def find_residences(block: Block, products: Mapping[Op, Product], makers: Mapping[Value, Op]) -> Iterator[Residence]:
-    """The cells of an agent's code that stay in tensor memory over its loops; `products` may go there."""
+def find_residences(
+    block: Block, body: Block, products: Mapping[Op, Product], makers: Mapping[Value, Op]
+) -> Iterator[Residence]:
+    """The cells that stay in tensor memory over loops of `block`, a part of an agent's `body`; `products` may go there."""
     for position, op in enumerate(block.ops):
         if isinstance(op, Roles | Role):
             continue
         found: list[Residence] = []
+        taken: set[Op] = set()
         if isinstance(op, For | While):
             written = (inner.var for inner in own_code(Block((op,))) if isinstance(inner, Assign))
             for var in dict.fromkeys(var for var in written if isinstance(var.type, TileType)):
-                stay = _Stay(var, products)
-                if stay.over(op):
+                stay = _Stay(var, products).over(op, body)
+                if stay is not None and taken.isdisjoint(stay[0]):
                     start, zeros = _zeros_before(block.ops[:position], var, makers)
-                    found.append(Residence(op, var, tuple(stay.products), tuple(stay.moves), start, zeros))
+                    found.append(Residence(op, var, *stay, start, zeros))
+                    taken.update(stay[0])
         yield from found
-        taken = {product for residence in found for product in residence.products}
         others = {product: what for product, what in products.items() if product not in taken}
         for inner in op.blocks():
-            yield from find_residences(inner, others, makers)
+            yield from find_residences(inner, body, others, makers)
 
 
 def find_chains(block: Block, products: Mapping[Op, Product], uses: Mapping[Value, int]) -> Iterator[Chain]:
@@ -85,92 +89,51 @@ def find_chains(block: Block, products: Mapping[Op, Product], uses: Mapping[Valu
     yield from (Chain(tuple(found)) for found in run.values())
 
 
-class _Stay:
-    """Follows a cell through a loop, as long as what the tensor memory would hold is known."""
+class _Stay(OpWalk[Holding]):
+    """Follows a cell through a loop: which values and cells are equal to what the tensor memory holds.
+
+    Its notes are the instructions that work in tensor memory: products there, and moves between cells, which go.
+    """
 
     def __init__(self, var: Var, products: Mapping[Op, Product]) -> None:
         self.var = var
         self.candidates = products
-        self.products: dict[Op, None] = {}
-        self.moves: dict[Op, None] = {}
-        self.seen: set[Value] = set()
-        """The values that exist in tensor memory alone: nobody else may read one."""
 
-    def over(self, loop: Op) -> bool:
-        """Whether the cell may stay over the whole loop."""
-        inside = {op.label for op in Block((loop,)).walk() if isinstance(op, For | While | Scope)}
-        try:
-            self._loop(loop, inside)
-            others = (op for op in Block((loop,)).walk() if op not in self.products and op not in self.moves)
-            return bool(self.products) and not any(value in self.seen for op in others for value in op.operands())
-        except _Lost:
-            return False
+    def over(self, loop: Op, body: Block) -> tuple[tuple[Op, ...], tuple[Op, ...]] | None:
+        """The products into the cell and its moves, if it may stay over the whole loop of the agent's `body`."""
+        outcome = self.visit(loop, frozenset({self.var}))
+        products = tuple(op for op in outcome.notes if op in self.candidates)
+        if not products or outcome.out is None or self.var not in outcome.out or outcome.exits:
+            return None  # with exits: they would go past the load behind the loop
+        noted, inside = outcome.notes.keys(), set(Block((loop,)).walk())
+        cells = {op.var for op in noted if isinstance(op, Assign | ReadVar)}
+        there = {op.result for op in noted if isinstance(op, ReadVar)} | {self.candidates[op].result for op in products}
+        for op in body.walk():
+            if op in noted:
+                continue
+            if isinstance(op, Assign | ReadVar) and op.var in cells and (op in inside or op.var is not self.var):
+                return None  # the cell has another value at times
+            if any(value in there for value in op.operands()):
+                return None  # somebody else reads what would be in tensor memory alone
+        return products, tuple(op for op in noted if op not in self.candidates)
 
-    def _loop(self, loop: Op, labels: Collection[Label]) -> None:
-        at_head: Holding = frozenset({self.var})
-        for block in loop.blocks():
-            held = self._block(block, at_head, labels)
-            self._require(held)
+    def visit(self, node: Op, state: Holding) -> Outcome[Holding]:
+        """Roles are other agents: what they do is none of this cell's business."""
+        return Outcome(state) if isinstance(node, Roles | Role) else super().visit(node, state)
 
-    def _require(self, held: Holding | None) -> None:
-        """Where ways of the loop meet, the tensor memory holds what the cell does."""
-        if held is not None and self.var not in held:
-            raise _Lost
+    def join(self, states: Sequence[Holding]) -> Holding:
+        """Where ways meet, what holds on all of them."""
+        return frozenset.intersection(*states)
 
-    def _block(self, block: Block, held: Holding | None, labels: Collection[Label]) -> Holding | None:
-        """What is held behind a block; None where nobody comes there."""
-        for op in block.ops:
-            if held is None:
-                break
-            held = self._step(op, held, labels)
-        return held
-
-    def _step(self, op: Op, held: Holding, labels: Collection[Label]) -> Holding | None:
-        if isinstance(op, ReadVar) and op.var is self.var:
-            self._require(held)
-            self.moves[op] = None
-            self.seen.add(op.result)
-            return held | {op.result}
-        if isinstance(op, Assign) and op.var is self.var:
-            if op.value not in held:
-                raise _Lost
-            self.moves[op] = None
-            return held | {self.var}
-        if op in self.candidates and self.candidates[op].acc in held:
-            self.products[op] = None
-            self.seen.add(self.candidates[op].result)
-            return frozenset({self.candidates[op].result})
-        if isinstance(op, Break | Continue | Leave):
-            if op.label not in labels:
-                raise _Lost  # it would go past the load behind the loop
-            self._require(held)
-            return None
-        if isinstance(op, Roles | Role) or not self._concerns(op):
-            return held
-        return self._nested(op, held, labels)
-
-    def _nested(self, op: Op, held: Holding, labels: Collection[Label]) -> Holding | None:
-        if isinstance(op, For | While):
-            self._require(held)
-            self._loop(op, labels)
-            return frozenset({self.var})
-        ends = [self._block(block, held, labels) for block in op.blocks()]
-        reached = [end for end in ends if end is not None]
-        if isinstance(op, Scope):  # those who leave it early hold the cell's value, and maybe no other
-            return frozenset.intersection(frozenset({self.var}), *reached)
-        return frozenset.intersection(*reached) if reached else None
-
-    def _concerns(self, op: Op) -> bool:
-        """Whether anything inside touches the cell or jumps."""
-        return any(
-            isinstance(inner, Break | Continue | Leave) or (isinstance(inner, ReadVar | Assign) and inner.var is self.var)
-            or inner in self.candidates
-            for block in op.blocks() for inner in block.walk()
-        )
-
-
-class _Lost(Exception):
-    """What the tensor memory would hold is not what the program means."""
+    def step(self, node: Op, state: Holding) -> Outcome[Holding]:
+        """A product makes the tensor memory hold its result alone; a move gives what it holds another name."""
+        if node in self.candidates and self.candidates[node].acc in state:
+            return Outcome(frozenset({self.candidates[node].result}), notes={node: None})
+        if isinstance(node, ReadVar) and node.var in state:
+            return Outcome(state | {node.result}, notes={node: None})
+        if isinstance(node, Assign) and node.value in state:
+            return Outcome(state | {node.var}, notes={node: None})
+        return Outcome(state - {node.var} if isinstance(node, Assign) else state)
 
 
 def _zeros_before(ops: tuple[Op, ...], var: Var, makers: Mapping[Value, Op]) -> tuple[Op | None, Op | None]:
@@ -179,6 +142,9 @@ def _zeros_before(ops: tuple[Op, ...], var: Var, makers: Mapping[Value, Op]) -> 
         if isinstance(op, Assign) and op.var is var:
             maker = makers.get(op.value)
             return (op, maker) if maker is not None and maker.filled_with == 0 else (None, None)
-        if any(isinstance(inner, ReadVar | Assign) and inner.var is var for inner in Block((op,)).walk()):
+        inside = list(Block((op,)).walk())
+        if any(isinstance(inner, Break | Continue | Leave) for inner in inside):
+            break  # who goes past the loop wants the zeros in the cell
+        if any(isinstance(inner, ReadVar | Assign) and inner.var is var for inner in inside):
             break
     return None, None

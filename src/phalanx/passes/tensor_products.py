@@ -2,7 +2,7 @@
 
 An accumulator that only products touch inside a loop stays in tensor memory over the loop: it begins as zeros, by a first
 product that adds to nothing, or by a store, and is loaded once behind the loop. Any other goes there and back for its
-product, or for several that follow each other. What is written is what users could write: `px.tmem`, `px.tcgen05`, a barrier.
+product, or for several that follow each other. All that is written users could write: `px.tmem`, `px.tcgen05`, a barrier.
 
 Behind each product its agent waits for it, since what follows may overwrite the operands, with one exception: in a loop that
 does nothing but wait, multiply and arrive, an arrival becomes a commit, and the wait comes behind the loop.
@@ -170,6 +170,8 @@ class _Writer:
         self.lent: dict[tuple[_Agent, Type], TensorView] = {}
         self.barriers: list[BarrierArray] = []
         self.names = {buffer.name for buffer in function.buffers} | {barrier.name for barrier in function.barriers}
+        self.quiet: set[Op] = set()
+        """Products that nobody waits for before their loop is over."""
         self.instead: dict[Op, list[Op]] = {}
         self.before: dict[Op, list[Op]] = {}
         self.after: dict[Op, list[Op]] = {}
@@ -200,7 +202,7 @@ class _Writer:
         agent.barrier = BarrierArray(self._fresh("dot_done"), 1, 1, loc=loc)
         self.barriers.append(agent.barrier)
         self.start[agent.block] = [Assign(agent.phase, Const(0, I32), loc=loc)]
-        residences = list(find_residences(agent.block, agent.products, self.makers))
+        residences = list(find_residences(agent.block, agent.block, agent.products, self.makers))
         resident = {op: residence.loop for residence in residences for op in residence.products}
         others = {op: what for op, what in agent.products.items() if op not in resident}
         chains = list(find_chains(agent.block, others, self.uses))
@@ -209,6 +211,7 @@ class _Writer:
         for loop in quiet.loops:
             self.after[loop] = self._over(agent, loop.loc)
         self.instead |= quiet.commits
+        self.quiet |= quiet.products
         silent = quiet.products | _followed(agent, {*resident, *(op for chain in chains for op in chain.products[:-1])})
         for residence in residences:
             self._residence(agent, residence, silent)
@@ -249,7 +252,7 @@ class _Writer:
             if begun is not None:
                 ops.append(Assign(begun, Const(True, BOOL), loc=op.loc))
             self.instead[op] = ops
-            later = "; it is waited for behind the loop" if op in silent else ""
+            later = "; it is waited for behind the loop" if op in self.quiet else ""
             self.notes[op] = f"its accumulator stays in tensor memory over the loop at line {loop.loc.line}{later}"
         self.order.insert(0, home.products)
 
