@@ -157,7 +157,9 @@ def host_source(*modules: Module) -> str:
     return translation_unit(modules, host_function)
 
 
-def type_of(value: Any) -> ArrayType | ScalarType:
+def type_of(value: Any) -> ArrayType | ScalarType | None:
+    if value is None:  # left out: the kernel has no such parameter
+        return None
     if isinstance(value, np.ndarray):
         item = value.dtype.itemsize
         unit = value.strides[-1] == item if value.ndim else True
@@ -182,7 +184,7 @@ def run_on_host(kernel: Kernel, grid: Any, *args: Any, arch: str = "sm_90a", see
 
 def launch(module: Module, grid: Any, args: list[Any], seed: int) -> None:
     """Runs the text of a module in place on NumPy arrays."""
-    with in_bytes(args) as bare:
+    with in_bytes([value for value in args if value is not None]) as bare:
         if RUNNER:
             from host_program import run_program
 

@@ -1,0 +1,286 @@
+"""The kernel of `px.kernels.matmul` on Blackwell: products in tensor memory, by single CTAs or pairs, in a persistent loop.
+
+One warp fetches, one thread gives the tensor cores their work, four warps bring results out of tensor memory. With two
+accumulators the products of a tile run while the one before it is being stored. A pair of CTAs (CTAS = 2) multiplies
+2 x BM rows by BN columns: each CTA has its own rows of A and half of B, and the even one gives the work for both.
+CM x CN such units form a cluster: those of a row share rows of A, those of a column columns of B, each CTA fetches its
+share and multicasts it. Everything that a call does not ask for (a batch, scales, a bias, an activation) is left out when
+the kernel is read. Compiled, checked and simulated; nobody has run it on Blackwell yet.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import phalanx as px
+from phalanx.kernels.launches import wait_for_prior_launch
+from phalanx.kernels.products.matmul_tiles import Epilogue, block, factor_of
+from phalanx.kernels.products.orders import grouped
+
+EPILOGUE_WARPS = 4
+"""From warp 0 on: together they reach all lanes of tensor memory."""
+FETCHING_WARP, MULTIPLYING_WARP, WARPS = 4, 5, 6
+
+
+@px.func
+def unit_masks(half, x, y, CTAS, CM, CN):
+    """Masks of the CTAs with this one's rows of A, with its share of B, and of all whose copies its products read.
+
+    rank = half + CTAS * (x + CM * y). The last one is what the tensor cores signal: both CTAs of each unit of the row
+    and of the column.
+    """
+    row, column = 0, 0
+    for other in px.static_range(CN):
+        row = row | (1 << (half + CTAS * (x + CM * other)))
+    for other in px.static_range(CM):
+        column = column | (1 << (half + CTAS * (other + CM * y)))
+    fillers = 0
+    for other in px.static_range(CTAS):
+        fillers = fillers | ((row | column) >> half << other)
+    return row, column, fillers
+
+
+@px.func
+def out_buffers(parts: int) -> int:
+    """Buffers that the parts of a result take in turn on their way out: a tile begins where the one before it did."""
+    return 1 if parts % 2 else 2
+
+
+@px.struct
+class Unit:
+    """Where this CTA stands in its cluster, and the tiles that the cluster takes, one after another.
+
+    `half` is the CTA of the pair, `x` and `y` the unit's place among the CM x CN; the masks are those of `unit_masks`.
+    `first`, `count` and `step` number the tiles, of `rows` by `columns` for each matrix of the batch.
+    """
+
+    half: Any
+    x: Any
+    y: Any
+    row: Any
+    column: Any
+    fillers: Any
+    steps: Any
+    rows: Any
+    columns: Any
+    first: Any
+    count: Any
+    step: Any
+    BM: int
+    BN: int
+    BK: int
+    CTAS: int
+    CM: int
+    CN: int
+    GROUP: int
+    BATCH: bool
+
+    def place(self, tile):
+        """Matrix of the batch (None without one), first row of this CTA and first column of its unit."""
+        if self.BATCH:
+            z = tile // (self.rows * self.columns)
+            i, j = grouped(tile - z * (self.rows * self.columns), self.rows, self.columns, self.GROUP)
+        else:
+            z = None
+            i, j = grouped(tile, self.rows, self.columns, self.GROUP)
+        return z, ((i * self.CM + self.x) * self.CTAS + self.half) * self.BM, (j * self.CN + self.y) * self.BN
+
+
+@px.struct
+class Ring:
+    """The stages that operands come through: those of A and B, and with block scales theirs."""
+
+    a: Any
+    b: Any
+    scales_a: Any
+    scales_b: Any
+    full: Any
+    empty: Any
+    turn: Any
+    A_BY_K: bool
+    B_BY_K: bool
+    A_BATCH: bool
+    B_BATCH: bool
+
+    def fetch_all(self, unit, A, B, SCALES_A, SCALES_B):
+        """The role that fills the ring, for all tiles."""
+        high, wide = unit.BM // unit.CN, unit.BN // unit.CTAS // unit.CM  # this CTA's share of A's rows and B's columns
+        for tile in range(unit.first, unit.count, unit.step):
+            z, m, n = unit.place(tile)
+            for k in range(unit.steps):
+                s = self.turn.stage
+                self.empty[s].wait(self.turn.parity ^ 1)
+                with self.full[s].transaction():
+                    self.fetch_rows(unit, A, z, m + unit.y * high, k * unit.BK, s, high)
+                    self.fetch_columns(unit, B, z, n + unit.half * (unit.BN // unit.CTAS) + unit.x * wide, k * unit.BK, s, wide)
+                    if self.scales_a is not None:
+                        self.fetch_scales(unit, SCALES_A, self.scales_a, m, k, s)
+                        self.fetch_scales(unit, SCALES_B, self.scales_b, n, k, s)
+                self.turn.advance()
+
+    def fetch_rows(self, unit, A, z, m, k, s, high):
+        """This CTA's share of A for one step, for all CTAs with the same rows."""
+        first, mask = unit.y * high, unit.row if unit.CN > 1 else None
+        if self.A_BY_K:
+            px.tma.load(
+                block(A, z if self.A_BATCH else None, m, k, high, unit.BK), self.a[s][first : first + high], self.full[s],
+                multicast=mask, two_cta=unit.CTAS == 2,
+            )
+        else:
+            px.tma.load(
+                block(A, z if self.A_BATCH else None, k, m, unit.BK, high), self.a[s][:, first : first + high],
+                self.full[s], multicast=mask, two_cta=unit.CTAS == 2,
+            )
+
+    def fetch_columns(self, unit, B, z, n, k, s, wide):
+        """This CTA's share of B for one step, for all CTAs with the same columns."""
+        first, mask = unit.x * wide, unit.column if unit.CM > 1 else None
+        if self.B_BY_K:
+            px.tma.load(
+                block(B, z if self.B_BATCH else None, n, k, wide, unit.BK), self.b[s][first : first + wide], self.full[s],
+                multicast=mask, two_cta=unit.CTAS == 2,
+            )
+        else:
+            px.tma.load(
+                block(B, z if self.B_BATCH else None, k, n, unit.BK, wide), self.b[s][:, first : first + wide],
+                self.full[s], multicast=mask, two_cta=unit.CTAS == 2,
+            )
+
+    def fetch_scales(self, unit, SCALES, scales, row, k, s):
+        """The block scales of one step from row `row` on, in blocks of 128 rows x 4. Each CTA of a pair has all of B's."""
+        high, deep = scales.shape[1], scales.shape[2]
+        first = row // 128
+        px.tma.load(
+            SCALES[first : first + high, k * deep : k * deep + deep, 0:32, 0:16], scales[s], self.full[s],
+            two_cta=unit.CTAS == 2,
+        )
+
+    def multiply_all(self, unit, acc, ready, drained, tensor_a, tensor_b, ACCS):
+        """The role that gives the tensor cores their work, for all tiles: of a pair, in its even CTA alone."""
+        held = px.ring(ACCS)
+        for _ in range(unit.first, unit.count, unit.step):
+            t = held.stage
+            drained[t].wait(held.parity ^ 1)
+            for k in range(unit.steps):
+                s = self.turn.stage
+                self.full[s].wait(self.turn.parity)
+                left = self.a[s] if self.A_BY_K else self.a[s].T
+                right = self.b[s].T if self.B_BY_K else self.b[s]
+                if self.scales_a is not None:
+                    px.tcgen05.copy(self.scales_a[s], tensor_a, two_cta=unit.CTAS == 2)
+                    px.tcgen05.copy(self.scales_b[s], tensor_b, two_cta=unit.CTAS == 2)
+                px.tcgen05.mma(
+                    left, right, acc[t], accumulate=k > 0, scale_a=tensor_a, scale_b=tensor_b, two_cta=unit.CTAS == 2
+                )
+                px.tcgen05.commit(
+                    self.empty[s], multicast=unit.fillers if unit.CTAS * unit.CM * unit.CN > 1 else None,
+                    two_cta=unit.CTAS == 2,
+                )
+                self.turn.advance()
+            px.tcgen05.commit(
+                ready[t], multicast=0b11 << (px.cluster.rank() & ~1) if unit.CTAS == 2 else None, two_cta=unit.CTAS == 2
+            )
+            held.advance()
+
+
+@px.func
+def store_tile(epilogue, acc, drained, leader, z, m, n):
+    """Brings an accumulator out of tensor memory, part by part; `drained` hears when its last part is in registers."""
+    width, BUFFERS = epilogue.width, 1 if epilogue.out is None else epilogue.out.shape[0]
+    rows_ahead, columns_ahead = epilogue.scales(m, n)
+    by_row, by_column = None, None
+    for part in px.static_range(0, epilogue.BN, width):
+        bias = epilogue.bias(z, m, n + part)
+        sums = px.tcgen05.load(acc[:, part : part + width])
+        if part + width == epilogue.BN:
+            drained.arrive(ctas=leader)
+        if epilogue.out is not None:
+            px.tma.wait(BUFFERS - 1, read=True)  # the buffer's last part has left it
+        # Vectors pass through shared memory into the sums' layout.
+        if epilogue.row_scales is not None and part == 0:
+            px.store(epilogue.row_scales[:, 0], rows_ahead)
+            by_row = px.load(epilogue.row_scales)
+        if epilogue.column_scales is not None:
+            px.store(epilogue.column_scales[0], columns_ahead[part // width])
+            by_column = px.load(epilogue.column_scales)
+        if epilogue.row_bias is not None:
+            px.store(epilogue.row_bias[0], bias.to(px.f32))
+            bias = px.load(epilogue.row_bias)
+        result = epilogue.finish(sums, by_row, by_column, bias).to(epilogue.C.dtype)
+        if epilogue.out is not None:
+            buffer = epilogue.out[part // width % BUFFERS]
+            px.store(buffer, result)
+            px.fence.async_proxy()
+            px.tma.store(buffer, block(epilogue.C, z, m, n + part, epilogue.height, width))
+            px.tma.commit()
+        else:
+            px.store(block(epilogue.C, z, m, n + part, epilogue.height, width), result)
+
+
+@px.kernel(warps=WARPS, cluster=lambda CTAS, CM, CN: CTAS * CM * CN, pdl=True)
+def matmul_blackwell(
+    A, B, C, BIAS, SCALE_A, SCALE_B, alpha, SCALES_A, SCALES_B, *, BM=128, BN=256, BK=64, STAGES=4, CTAS=2, CM=1, CN=1,
+    ACCS=2, GROUP=8, PARTS=4, BLOCK=0, A_BY_K=True, B_BY_K=True, A_BATCH=False, B_BATCH=False, BATCH=False, TMA_STORE=True,
+    BIAS_KIND=None, SCALE_ROWS=False, SCALE_COLUMNS=False, ACTIVATION=None,
+):  # fmt: skip
+    """C = activation(scales * A @ B + BIAS). A is (M, K) with A_BY_K, else (K, M); B is (N, K) with B_BY_K, else (K, N).
+
+    With BLOCK, which then divides BK / 4, elements of A and B that follow each other along K share a scale of SCALES_A and
+    SCALES_B, in blocks of 128 rows: (rows / 128, scales / 4, 32, 16).
+    """
+    rank = px.cluster.rank()
+    half, x, y = rank % CTAS, rank // CTAS % CM, rank // (CTAS * CM)
+    row, column, fillers = unit_masks(half, x, y, CTAS, CM, CN)
+    width = BN // PARTS
+    a = px.shared((STAGES, BM, BK) if A_BY_K else (STAGES, BK, BM), A.dtype)
+    b = px.shared((STAGES, BN // CTAS, BK) if B_BY_K else (STAGES, BK, BN // CTAS), B.dtype)
+    acc = px.tmem((ACCS, BM, BN), px.f32)
+    out, row_scales, column_scales, row_bias = None, None, None, None
+    scales_a, scales_b, tensor_a, tensor_b = None, None, None, None
+    if BLOCK:
+        deep = BK // BLOCK
+        scales_a = px.shared((STAGES, BM // 128, deep // 4, 32, 16), SCALES_A.dtype)
+        scales_b = px.shared((STAGES, px.cdiv(BN, 128), deep // 4, 32, 16), SCALES_B.dtype)
+        tensor_a, tensor_b = px.tmem((BM, deep), SCALES_A.dtype), px.tmem((BN, deep), SCALES_B.dtype)
+    if TMA_STORE:
+        out = px.shared((out_buffers(PARTS), BM, width), C.dtype)
+    if SCALE_ROWS:
+        row_scales = px.shared((BM, 1), px.f32)  # as a column, so that it is read as the sums lie
+    if SCALE_COLUMNS:
+        column_scales = px.shared((1, width), px.f32)
+    if BIAS_KIND == "row":
+        row_bias = px.shared((1, width), px.f32)
+    full, empty, ready, drained = px.barrier(STAGES), px.barrier(STAGES), px.barrier(ACCS), px.barrier(ACCS)
+    axis = 1 if BATCH else 0  # of C's rows
+    steps = px.cdiv(A.shape[(1 if A_BATCH else 0) + (1 if A_BY_K else 0)], BK)
+    rows, columns = px.cdiv(C.shape[axis], CTAS * CM * BM), px.cdiv(C.shape[axis + 1], CN * BN)
+    tiles = rows * columns * (C.shape[0] if BATCH else 1)
+    first, step = px.cluster.id(), px.num_blocks(0) // (CTAS * CM * CN)
+    unit = Unit(
+        half, x, y, row, column, fillers, steps, rows, columns, first, tiles, step, BM, BN, BK, CTAS, CM, CN, GROUP, BATCH
+    )
+    ring = Ring(a, b, scales_a, scales_b, full, empty, px.ring(STAGES), A_BY_K, B_BY_K, A_BATCH, B_BATCH)
+    wait_for_prior_launch()
+
+    with px.warps(FETCHING_WARP, 1):
+        ring.fetch_all(unit, A, B, SCALES_A, SCALES_B)
+
+    with px.warps(MULTIPLYING_WARP, 1):
+        if half == 0:
+            ring.multiply_all(unit, acc, ready, drained, tensor_a, tensor_b, ACCS)
+
+    with px.warps(0, EPILOGUE_WARPS):
+        factor = factor_of(alpha, SCALE_A, SCALE_B, SCALE_ROWS, SCALE_COLUMNS)
+        epilogue = Epilogue(
+            C, BIAS, SCALE_A, SCALE_B, factor, out, row_scales, column_scales, row_bias, BM, width, BN, BIAS_KIND, ACTIVATION
+        )
+        held = px.ring(ACCS)
+        leader = 1 << (rank & ~1) if CTAS == 2 else None
+        for tile in range(first, tiles, step):
+            z, m, n = unit.place(tile)
+            t = held.stage
+            ready[t].wait(held.parity)
+            store_tile(epilogue, acc[t], drained[t], leader, z, m, n)
+            held.advance()
+        if TMA_STORE:
+            px.tma.wait(0)
