@@ -1,4 +1,4 @@
-"""Products of matrices on Hopper's tensor cores: `matmul`, with bias, activation, scales and batches in one kernel."""
+"""Products of matrices on the tensor cores of Hopper and Blackwell: `matmul`, with bias, activation, scales and batches."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
-import phalanx as px
 from phalanx.errors import Error
 from phalanx.frozen import frozen
 from phalanx.ir.types import DType
 from phalanx.kernels.matrices import FLOATS, HALVES, empty, info_of, is_among, refused, result_info
 from phalanx.kernels.products.activations import ACTIVATIONS
+from phalanx.kernels.products.block_scales import BLOCKS, BlockScaled, block_scaled, is_block_scale
+from phalanx.kernels.products.matmul_blackwell import matmul_blackwell
+from phalanx.kernels.products.matmul_blackwell_config import BlackwellConfig, choose_blackwell, require_fits_blackwell
 from phalanx.kernels.products.matmul_config import MatmulConfig, Problem, choose, require_fits, split_side
 from phalanx.kernels.products.matmul_tiles import matmul_tiles
 from phalanx.kernels.products.operand_recipes import (
@@ -25,13 +27,16 @@ from phalanx.kernels.products.operand_recipes import (
     folded,
     is_copyable,
     like,
+    operand_info,
     operand_recipe,
     warn,
 )
 from phalanx.kernels.products.split_k import split_k_matmul
+from phalanx.kernels.products.targets import Target, target_of
 from phalanx.runtime.device.arrays import (
     DTYPE_NAMES,
     ITEM_BYTES,
+    PER_BYTE,
     ArrayInfo,
     call_key,
     dense_strides,
@@ -42,39 +47,52 @@ from phalanx.runtime.device.arrays import (
 from phalanx.runtime.launch.replay import Memory, remembered
 
 NARROW = ("f8e4m3", "f8e5m2")
-OPERANDS = (*HALVES, *NARROW)
+OPERANDS = (*HALVES, *NARROW, "f4e2m1")
 SIMULATED_SMS = 4
 
 
-@remembered("a", "b", "bias", "out", "scale_a", "scale_b")
+@remembered("a", "b", "bias", "out", "scale_a", "scale_b", "tensor_scale")
 def matmul(
     a: Any, b: Any, bias: Any = None, activation: str | None = None, out: Any = None, *, scale_a: Any = None,
-    scale_b: Any = None, out_dtype: Any = None, config: MatmulConfig | None = None,
+    scale_b: Any = None, tensor_scale: Any = None, out_dtype: Any = None,
+    config: MatmulConfig | BlackwellConfig | None = None, arch: str | None = None,
 ) -> Any:
     """``activation(scale_a * scale_b * (a @ b) + bias)``, with torch.matmul's shapes.
 
     `a` (..., M, K) and `b` (..., K, N), torch, CuPy or NumPy: both bf16, both f16, or 8-bit floats (e4m3, e5m2) in any
-    mix; vectors and batches broadcast as torch's do. Sums are f32. Any M, N, K; either operand may be the transposed
-    view of a contiguous array. What the copy engine can't read (rows that do not begin at multiples of 16 bytes, 8-bit
-    operands that are not contiguous along K) is copied first, with a `CopyWarning`.
+    mix, with block scales also f4e2m1; vectors and batches broadcast as torch's do. Sums are f32. Any M, N, K; either
+    operand may be the transposed view of a contiguous array. What the copy engine can't read (rows that do not begin at
+    multiples of 16 bytes, 8-bit operands that are not contiguous along K) is copied first, with a `CopyWarning`.
 
     - `bias`: (N,), (M, N) or the shape of the result, bf16, f16 or f32; `activation`: "relu", "gelu" (by erf),
       "gelu_tanh" or "silu". Both are applied in f32, before the result is rounded.
-    - `scale_a`, `scale_b`: a number, an array of one f32, or a vector of f32: (M, 1) for a, (1, N) for b.
+    - `scale_a`, `scale_b`: a number, an array of one f32, or a vector of f32: (M, 1) for a, (1, N) for b. Or block scales:
+      8-bit floats with a scale of f8e8m0 for 32 elements along K (mxfp8), f4e2m1 with the same (mxfp4) or one of f8e4m3 for
+      16 (nvfp4), as matrices (M, K / block) for a and (N, K / block) for b, or as `px.kernels.pack_scales`,
+      `px.kernels.quantize` and torch order them. f4e2m1 is read along K: ``b`` is the ``.T`` of codes (N, K). Then
+      `tensor_scale`, a number or an array of one f32, is the product of the operands' second scales (nvfp4).
     - `out` receives the result, whatever its strides; it may be the bias, and overlaps neither `a` nor `b`. Else the
       result has `out_dtype` (px.f32, px.bf16, px.f16), by default the operands' type, bf16 for 8-bit ones.
-    - `config` overrides the choice of tiles, clusters and stages, which `matmul_config.choose` documents. Without it
+    - `config` overrides the choice of tiles, clusters and stages, which `matmul_config.choose` documents, and
+      `matmul_blackwell_config.choose_blackwell` for Blackwell. Without it, on Hopper,
       16-bit products with few rows or columns and a large other operand may go to `split_k_matmul`
       (`matmul_config.split_side` has the rule).
 
-    sm_90a, on the current stream, or the simulator for NumPy. Example: ``y = px.kernels.matmul(x, w.T, bias, "gelu")``.
+    - `arch` names the target that the simulator runs, for NumPy: "sm_90a" without it, "sm_100a" for block scales.
+
+    sm_90a by `wgmma`; sm_100a and its kin by `tcgen05` in tensor memory (compiled and simulated, never run there); block
+    scales on the latter alone. On the current stream, or the simulator for NumPy. Example:
+    ``y = px.kernels.matmul(x, w.T, bias, "gelu")``.
     """
-    arrays = (a, b, bias, out, scale_a, scale_b)
-    refuse_gradients(("a", "b", "bias", "out", "scale_a", "scale_b"), arrays)
-    key, plan = _known(arrays, (activation, out_dtype, config))
+    arrays = (a, b, bias, out, scale_a, scale_b, tensor_scale)
+    refuse_gradients(("a", "b", "bias", "out", "scale_a", "scale_b", "tensor_scale"), arrays)
+    key, plan = _known(arrays, (activation, out_dtype, config, arch))
     if plan is None:
-        infos = info_of("a", a, OPERANDS), info_of("b", b, OPERANDS)
-        options = {"scale_a": scale_a, "scale_b": scale_b, "out_dtype": out_dtype, "config": config}
+        infos = operand_info("a", a, OPERANDS, -1), operand_info("b", b, OPERANDS, -2)
+        options = {
+            "scale_a": scale_a, "scale_b": scale_b, "tensor_scale": tensor_scale, "out_dtype": out_dtype, "config": config,
+            "arch": arch,
+        }  # fmt: skip
         if 1 in (len(infos[0].shape), len(infos[1].shape)):
             return _with_vectors(a, b, bias, activation, out, infos, options)
         plan = _plan(a, b, bias, out, infos, activation, **options)
@@ -84,14 +102,14 @@ def matmul(
         warn(note)
     result = empty(a, plan.shape, plan.dtype) if out is None else out
     if plan.bound is not None or plan.split is not None:
-        plan.run(a, b, bias, result, scale_a, scale_b)
+        plan.run(a, b, bias, result, scale_a, scale_b, tensor_scale)
     elif plan.loop:
         for i in range(plan.shape[0]):
             left, right, added = (_of_batch(x, i, len(plan.shape)) for x in (a, b, bias))
-            matmul(left, right, added, activation, result[i], scale_a=scale_a, scale_b=scale_b, config=config)
+            matmul(left, right, added, activation, result[i], scale_a=scale_a, scale_b=scale_b, config=config, arch=arch)
     elif 0 not in plan.shape:  # a sum of nothing
         rows, columns = (like(x, (*shape, 16), zero=True) for x, shape in ((a, plan.shape[:-1]), (b, (plan.shape[-1],))))
-        matmul(rows, columns.swapaxes(-1, -2), bias, activation, result)
+        matmul(rows, columns.swapaxes(-1, -2), bias, activation, result, arch=arch)
     return result
 
 
@@ -116,20 +134,26 @@ class Plan:
     notes: tuple[str, ...] = ()
     split: str | None = None
     activation: str | None = None
+    blocks: BlockScaled | None = None
+    blackwell: bool = False
 
-    def run(self, a: Any, b: Any, bias: Any, out: Any, scale_a: Any, scale_b: Any) -> None:
-        """Launches the kernel. Scales that are numbers travel as one argument, the others as vectors."""
+    def run(self, a: Any, b: Any, bias: Any, out: Any, scale_a: Any, scale_b: Any, tensor_scale: Any) -> None:
+        """Launches the kernel. Scales that are numbers travel as one argument, the others as vectors or in blocks."""
         if self.split is not None:
             self.run_split(a, b, bias, out)
             return
         alpha = None
+        blocks: tuple[Any, ...] = (None, None) if self.blackwell else ()
+        if self.blocks is not None:
+            blocks = self.blocks.a.make(scale_a), self.blocks.b.make(scale_b)
+            scale_a, scale_b = tensor_scale, None
         vectors = []
         for scale, is_number in zip((scale_a, scale_b), self.numbers):
             if is_number:
                 alpha = float(scale) * (1.0 if alpha is None else alpha)
             vectors.append(None if scale is None or is_number else scale.reshape(-1))
         added = None if bias is None else self.bias.make(bias)
-        self.bound(self.a.make(a), self.b.make(b), self.c.make(out), added, *vectors, alpha, **self.constants)
+        self.bound(self.a.make(a), self.b.make(b), self.c.make(out), added, *vectors, alpha, *blocks, **self.constants)
 
     def run_split(self, a: Any, b: Any, bias: Any, out: Any) -> None:
         """Launches the kernel that splits K; with few columns of B on the transposed product, which has few rows."""
@@ -156,7 +180,7 @@ def _known(arrays: tuple[Any, ...], rest: tuple[Any, ...]) -> tuple[Any, Plan | 
 
 def _plan(
     a: Any, b: Any, bias: Any, out: Any, infos: tuple[ArrayInfo, ArrayInfo], activation: str | None, *, scale_a: Any,
-    scale_b: Any, out_dtype: Any, config: MatmulConfig | None,
+    scale_b: Any, tensor_scale: Any, out_dtype: Any, config: MatmulConfig | BlackwellConfig | None, arch: str | None,
 ) -> Plan:
     """What is to be done for a product of matrices; `px.Error` if its arguments do not go together."""
     left, right = infos
@@ -170,7 +194,7 @@ def _plan(
     result = describe(out) if out is not None else None
     if result is not None:
         _require_target(result, shape, left, right)
-    scales = [_scale_kind(*args) for args in (("scale_a", scale_a, m, (m, 1)), ("scale_b", scale_b, n, (1, n)))]
+    blocks, scales = _scales_of(left, right, scale_a, scale_b, tensor_scale)
     added = None if bias is None else _bias_info(bias, shape)
     if 0 in shape or k == 0:
         return Plan(shape, dtype)
@@ -195,20 +219,15 @@ def _plan(
     problem = Problem(
         m, n, k, count, ITEM_BYTES[left.dtype_name], ITEM_BYTES[dtype], (a_by_k, b_by_k),
         ITEM_BYTES[added.dtype_name] if added is not None and not is_row_bias else 0, staged, "vector" in scales,
+        PER_BYTE.get(left.dtype_name, 1), 0 if blocks is None else blocks.block,
     )
-    on = px.device(left.device) if left.kind == "cuda" else px.device()
-    device = on if left.kind == "cuda" else replace(on, sms=SIMULATED_SMS)
-    if config is None:
-        splittable = is_row_bias and scales == ["none", "none"] and dtype in (left.dtype_name, "f32")
-        if splittable and not a_note and not b_note:
-            side = split_side(problem, on)
-            if side == "rows" or (side == "columns" and added is None):
-                return Plan(shape, dtype, *plain, split=side, activation=activation)
-        config = choose(problem, device)
-    else:
-        require_fits(config, problem)
-    cm, cn = config.cluster
-    clusters = min(config.clusters(device), config.tiles(problem))
+    target = target_of(left, arch, blackwell=blocks is not None or isinstance(config, BlackwellConfig))
+    splittable = is_row_bias and scales == ["none", "none"] and dtype in (left.dtype_name, "f32")
+    if config is None and not target.blackwell and splittable and not a_note and not b_note:
+        side = split_side(problem, target.device)
+        if side == "rows" or (side == "columns" and added is None):
+            return Plan(shape, dtype, *plain, split=side, activation=activation)
+    bound, settings = _kernel(problem, target, config)
     constants = {
         "A_BY_K": a_by_k, "B_BY_K": b_by_k, "A_BATCH": step_a != 0, "B_BATCH": step_b != 0, "BATCH": count > 1,
         "TMA_STORE": staged, "BIAS_KIND": _bias_kind(added, per_matrix and count > 1),
@@ -217,14 +236,49 @@ def _plan(
     return Plan(
         shape, dtype, a_recipe, b_recipe, plain[2],
         AS_IT_IS if added is None or is_row_bias else _matrices(added, axes[0][4] if per_matrix and axes else 0, (m, n)),
-        (scales[0] == "number", scales[1] == "number"), matmul_tiles[cm * clusters, cn], {**config.constants(), **constants},
-        notes=tuple(note for note in (a_note, b_note) if note),
+        (scales[0] == "number", scales[1] == "number"), bound, {**settings, **constants, **target.named},
+        notes=tuple(note for note in (a_note, b_note) if note), blocks=blocks, blackwell=target.blackwell,
     )
+
+
+def _kernel(problem: Problem, target: Target, config: Any) -> tuple[Any, dict[str, Any]]:
+    """The kernel of a product with its grid, and the constants that say how it is cut."""
+    device = target.device if target.on_gpu else replace(target.device, sms=SIMULATED_SMS)
+    if target.blackwell:
+        if config is not None:
+            require_fits_blackwell(config, problem)
+        cut = config or choose_blackwell(problem, device)
+        return matmul_blackwell[cut.grid(problem, device)], {**cut.constants(), "BLOCK": problem.block}
+    if config is not None:
+        require_fits(config, problem)
+    chosen = config or choose(problem, device)
+    cm, cn = chosen.cluster
+    return matmul_tiles[cm * min(chosen.clusters(device), chosen.tiles(problem)), cn], chosen.constants()
+
+
+def _scales_of(
+    left: ArrayInfo, right: ArrayInfo, scale_a: Any, scale_b: Any, tensor_scale: Any
+) -> tuple[BlockScaled | None, list[str]]:
+    """The block scales, if there are any, and of what kind (`_scale_kind`) those of rows and columns are."""
+    m, n = left.shape[-2], right.shape[-1]
+    if is_block_scale(scale_a) or is_block_scale(scale_b):
+        kind = _scale_kind("tensor_scale", tensor_scale, 1, (1, 1))
+        return block_scaled(left, right, scale_a, scale_b), [kind, "none"]
+    if tensor_scale is not None:
+        raise refused(
+            "tensor_scale without block scales", f"pass scale_a= or scale_b=, or block scales ({' or '.join(BLOCKS)}) there"
+        )
+    if "f4e2m1" in (left.dtype_name, right.dtype_name):
+        raise refused(
+            "operands of f4e2m1 without block scales", "pass scale_a= and scale_b= as px.kernels.quantize makes them"
+        )
+    return None, [_scale_kind("scale_a", scale_a, m, (m, 1)), _scale_kind("scale_b", scale_b, n, (1, n))]
 
 
 def _require_factors(left: ArrayInfo, right: ArrayInfo) -> None:
     """Refuses operands whose types or shapes do not go together."""
-    if left.dtype_name != right.dtype_name and not {left.dtype_name, right.dtype_name} <= set(NARROW):
+    kinds = {left.dtype_name, right.dtype_name}
+    if len(kinds) > 1 and not kinds <= set(NARROW):
         raise refused(
             f"a is {left.dtype_name}, b is {right.dtype_name}", "pass both bf16, both f16, or 8-bit floats in any mix"
         )
@@ -351,4 +405,4 @@ def _of_batch(x: Any, i: int, rank: int) -> Any:
     return x[i if x.shape[0] > 1 else 0]
 
 
-__all__ = ["ACTIVATIONS", "CopyWarning", "MatmulConfig", "Problem", "choose", "matmul"]
+__all__ = ["ACTIVATIONS", "BlackwellConfig", "CopyWarning", "MatmulConfig", "Problem", "choose", "matmul"]

@@ -104,7 +104,8 @@ class Ring:
 
     def fetch_all(self, unit, A, B, SCALES_A, SCALES_B):
         """The role that fills the ring, for all tiles."""
-        high, wide = unit.BM // unit.CN, unit.BN // unit.CTAS // unit.CM  # this CTA's share of A's rows and B's columns
+        half = unit.BN // unit.CTAS
+        high, wide = unit.BM // unit.CN, half // unit.CM  # this CTA's share of A's rows and B's columns
         for tile in range(unit.first, unit.count, unit.step):
             z, m, n = unit.place(tile)
             for k in range(unit.steps):
@@ -112,7 +113,7 @@ class Ring:
                 self.empty[s].wait(self.turn.parity ^ 1)
                 with self.full[s].transaction():
                     self.fetch_rows(unit, A, z, m + unit.y * high, k * unit.BK, s, high)
-                    self.fetch_columns(unit, B, z, n + unit.half * (unit.BN // unit.CTAS) + unit.x * wide, k * unit.BK, s, wide)
+                    self.fetch_columns(unit, B, z, n + unit.half * half + unit.x * wide, k * unit.BK, s, wide)
                     if self.scales_a is not None:
                         self.fetch_scales(unit, SCALES_A, self.scales_a, m, k, s)
                         self.fetch_scales(unit, SCALES_B, self.scales_b, n, k, s)

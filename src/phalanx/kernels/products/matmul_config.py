@@ -92,7 +92,8 @@ class Problem:
 
     `by_k` says for each operand whether it is contiguous along K. `matrix` is the size of an element of a bias with a
     row for each row of the result, else 0; `staged`: the result leaves by TMA stores;
-    `vectors`: there are scales of rows or columns, which pass through shared memory.
+    `vectors`: there are scales of rows or columns, which pass through shared memory. `per_byte` operands share
+    `itemsize` bytes; `block` of them along K share a scale, 0: none do.
     """
 
     m: int
@@ -105,6 +106,8 @@ class Problem:
     matrix: int = 0
     staged: bool = True
     vectors: bool = False
+    per_byte: int = 1
+    block: int = 0
 
 
 def epilogue_bytes(problem: Problem, bm: int, width: int) -> int:

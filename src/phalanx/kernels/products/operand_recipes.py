@@ -13,6 +13,7 @@ import numpy as np
 from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
 from phalanx.ir.archs import COPY_CHUNK
+from phalanx.kernels.matrices import info_of, refused
 from phalanx.runtime.device.arrays import ITEM_BYTES, ArgumentKind, ArrayInfo, describe, kind_of
 
 
@@ -70,6 +71,20 @@ def is_copyable(info: ArrayInfo) -> bool:
     return steps and info.contiguous_inner and info.aligned16
 
 
+def shares_bytes(x: Any) -> bool:
+    """Whether two elements of an array are one byte, f4e2m1: such an array has no transpose that could be described."""
+    return "float4_e2m1fn" in str(getattr(x, "dtype", ""))
+
+
+def operand_info(what: str, x: Any, dtypes: tuple[str, ...], k_axis: int) -> ArrayInfo:
+    """What an operand is whose axis `k_axis` (-1 or -2) is K; one whose elements share bytes is read along K."""
+    if not shares_bytes(x) or k_axis == -1 or len(x.shape) < 2:
+        return info_of(what, x, dtypes)
+    lying = info_of(what, x.swapaxes(-1, -2), dtypes)
+    shape, strides = ((*t[:-2], t[-1], t[-2]) for t in (lying.shape, lying.strides))
+    return replace(lying, shape=shape, strides=strides)
+
+
 def operand_recipe(
     what: str, x: Any, recipe: Recipe, k_axis: int, *, by: str = "matmul", along_k_only: bool = False
 ) -> tuple[Recipe, bool, str | None]:
@@ -79,6 +94,8 @@ def operand_recipe(
     what the caller says so of. The note names the function that copies, `by`.
     """
     made = recipe.make(x)
+    if shares_bytes(x):
+        return _packed_recipe(what, made, recipe, k_axis), True, None
     straight, other = describe(made), describe(made.swapaxes(-1, -2))
     assert straight is not None and other is not None
     along_k, along_rows = (straight, other) if k_axis == -1 else (other, straight)
@@ -96,6 +113,18 @@ def operand_recipe(
                 reason = f"{'8-bit types are' if narrow else 'it is'} read along K only"
             note = f"{by} copies {what}, of shape {straight.shape} and strides {straight.strides}: {reason}"
     return replace(recipe, transposed=by_k != (k_axis == -1), copied=note is not None), by_k, note
+
+
+def _packed_recipe(what: str, made: Any, recipe: Recipe, k_axis: int) -> Recipe:
+    """The recipe for an operand whose elements share bytes: it lies along K, and is not copied."""
+    info = describe(made if k_axis == -1 else made.swapaxes(-1, -2))
+    assert info is not None
+    if not is_copyable(info):
+        raise refused(
+            f"the rows of {what}, of shape {info.shape} and strides {info.strides}, do not begin at multiples of 16 bytes",
+            "pass an array whose K is padded to a multiple of 32 elements of f4e2m1",
+        )
+    return replace(recipe, transposed=k_axis == -2)
 
 
 def warn(note: str) -> None:

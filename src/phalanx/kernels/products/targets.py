@@ -1,0 +1,42 @@
+"""For which target a product of the library is: that of the arrays' GPU, or the one that is named for the simulator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import phalanx as px
+from phalanx.frozen import frozen
+from phalanx.ir.archs import ARCHS, Feature
+from phalanx.kernels.matrices import refused
+from phalanx.runtime.device.arrays import ArrayInfo
+from phalanx.runtime.device.devices import Device
+from phalanx.runtime.launch.targets import named_arch
+
+
+@frozen
+class Target:
+    """The device whose sizes count, whether its products are Blackwell's, and the constants that name it to a launch."""
+
+    device: Device
+    on_gpu: bool
+    blackwell: bool
+    named: dict[str, Any]
+
+
+def target_of(info: ArrayInfo, arch: str | None, *, blackwell: bool = False) -> Target:
+    """The target of a call with this array: of its GPU; for the simulator the one that `arch` names, or this machine's.
+
+    `blackwell`: the product needs tensor memory. The simulator takes a target that has it; a GPU without is refused.
+    """
+    on_gpu = info.kind == "cuda"
+    device = px.device(info.device) if on_gpu else px.device()
+    named = named_arch(arch)
+    found = ARCHS.get(device.arch) if named is None else named
+    has = found is not None and found.has({Feature.TCGEN05})
+    if blackwell and not has and (on_gpu or named is not None):
+        where = device.arch if named is None else named
+        raise refused(
+            f"block scales and BlackwellConfig are for tensor memory, which {where} does not have",
+            "run it on sm_100a or its kin, or multiply bf16 operands; NumPy arrays run in the simulator, arch='sm_100a'",
+        )
+    return Target(device, on_gpu, blackwell or has, {} if arch is None else {"arch": arch})
