@@ -289,7 +289,8 @@ class _Writer:
         ops: list[Op] = []
         if any(memory_owner(operand.buffer) in self.stored for operand in (what.a, what.b)):
             ops.append(FenceAsyncProxy("cta", FENCE, loc=op.loc))
-        ops.append(Tcgen05Mma(what.a, what.b, view, accumulate, loc=op.loc))
+        types, depth = (what.a.dtype, what.b.dtype), what.a.shape[1]
+        ops.append(Tcgen05Mma(what.a, what.b, view, accumulate, types, depth, loc=op.loc))
         return ops if op in silent else [*ops, *self._over(agent, op.loc)]
 
     def _over(self, agent: _Agent, loc: Location) -> list[Op]:
