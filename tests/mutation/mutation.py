@@ -7,8 +7,10 @@ once. Barriers of threads inside one role, and `wgmma.fence`, are below the mode
 from __future__ import annotations
 
 import dataclasses
+import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from phalanx.frozen import frozen
@@ -18,6 +20,7 @@ from phalanx.ir.ops.tile import Binary, Compare
 from phalanx.ir.types import ScalarType
 from phalanx.ir.values import Const, Value
 from phalanx.location import Location
+from sanitizer.leaving_out import leave_out
 
 BYTES = 16
 """By how much a number of bytes is changed."""
@@ -49,6 +52,8 @@ def mutants(function: Function) -> Iterator[Mutant]:
     for op in list(function.walk()):
         for what, replacement in changes(op, sizes):
             yield Mutant(what, op.loc, replaced(function, op, replacement))
+        if hands_on(op):
+            yield Mutant(f"{op.mnemonic} removed", op.loc, leave_out(function, partial(operator.is_, op)))
 
 
 def replaced(function: Function, target: Op, replacement: list[Op]) -> Function:
@@ -90,6 +95,12 @@ def is_removable(op: Op, effects: fx.Effects) -> bool:
         or any(group.action is not fx.GroupAction.FENCE for group in groups)
         or any(meeting.span is fx.Span.CLUSTER for meeting in effects.rendezvous)
     ) and not op.defined_values()
+
+
+def hands_on(op: Op) -> bool:
+    """Whether the instruction only waits, for all there is, and hands the tiles on that were on their way."""
+    waits = any(group.action is fx.GroupAction.WAIT for group in op.effects().groups)
+    return waits and bool(op.updates()) and not any(field.name == "n" for field in dataclasses.fields(op))
 
 
 def changed(
@@ -142,6 +153,8 @@ def changed_fields(op: Op, effects: fx.Effects) -> Iterator[Change]:
     meets = any(m.span is fx.Span.CLUSTER and m.arrives and m.releases for m in effects.rendezvous)
     if "relaxed" in names and (meets or any(arrival.releases for arrival in effects.arrivals)):
         yield f"{op.mnemonic}: relaxed", [replace(op, relaxed=True)]
+    if any(complete.leaders for complete in effects.completes):
+        yield f"{op.mnemonic}: bytes on the CTA's own barrier", [replace(op, pair=False)]
     signals: list[Any] = [*effects.arrivals, *effects.waits]
     if any(signal.scope is fx.Span.CLUSTER for signal in signals):
         yield f"{op.mnemonic}: of CTA scope", [replace(op, scope=fx.Span.CTA)]

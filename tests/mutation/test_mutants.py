@@ -79,6 +79,21 @@ def test_every_synchronisation_of_a_ring_has_its_mutants() -> None:
     }
 
 
+def test_every_synchronisation_of_a_pair_has_its_mutants() -> None:
+    """Commits and their masks, the barriers of accumulators, bytes on the even CTA, and what the compiler writes itself."""
+    chosen = case("blackwell_v5")
+    texts = {mutant.what for mutant in chosen.mutants}
+    assert {
+        "tcgen05.commit removed", "tcgen05.commit: only the lowest CTA of the mask",
+        "tcgen05.commit: without the lowest CTA of the mask", "tma.load: bytes on the CTA's own barrier",
+        "tcgen05.fence.before removed", "tcgen05.fence.after removed", "tcgen05.wait.load removed",
+    } <= texts
+    lines = {mutant.loc.text.strip() for mutant in chosen.source_mutants if "mbarrier" in mutant.what}
+    assert {"t = accs.acquire()  # the epilogues of both CTAs have read it", "t = accs.wait()", "accs.release()"} <= lines
+    removed = [mutant for mutant in chosen.mutants if mutant.what == "tcgen05.wait.load removed"]
+    assert [chosen.judge(mutant).how for mutant in removed[-1:]] == ["race"]
+
+
 def test_a_mutant_differs_from_the_original_in_one_place() -> None:
     chosen = case("tma_copy")
     removed = next(m for m in chosen.mutants if m.what == "tma.commit removed")
