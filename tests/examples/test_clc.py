@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import importlib
 import runpy
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import phalanx as px
+from examples.blackwell import FOLDER
 from phalanx.language.examples import launch_of
 from phalanx.runtime.checking import check_launch
 
-FOLDER = Path(__file__).resolve().parents[2] / "examples" / "blackwell"
-sys.path.insert(0, str(FOLDER))
 example = importlib.import_module("clc_scale")
 
 

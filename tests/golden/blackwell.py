@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
+import importlib
+from typing import Any
 
 import phalanx as px
+from examples.blackwell import RUNGS, case
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples" / "blackwell"))
-from clc_scale import clc_scale
+clc_scale = importlib.import_module("clc_scale").clc_scale
 
+Launch = tuple[Any, list[Any], dict[str, Any]]
 MATRIX = px.spec((150, 200), px.f32)
-CASES = {
+
+
+def rung(name: str, **options: Any) -> Launch:
+    made = case(name, **options)
+    return made.launch, made.args, made.constants
+
+
+CASES: dict[str, Launch] = {
     "clc_scale": (clc_scale[20], [MATRIX, MATRIX, 3.0], {}),
     "clc_scale_pair": (clc_scale[20], [MATRIX, MATRIX, 3.0], {"CTAS": 2}),
+    **{f"blackwell_{name}": rung(name) for name in RUNGS},
+    "blackwell_v7_nvfp4": rung("v7", make="nvfp4"),
 }

@@ -28,6 +28,14 @@ __device__ __forceinline__ void barrier_cluster_wait_acquire_aligned() {
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
+// == bf16_pair_from_float
+__device__ __forceinline__ void bf16_pair_from_float(px_bf16* y, float low, float high) {
+  unsigned pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  y[0] = (px_bf16)pair;
+  y[1] = (px_bf16)(pair >> 16);
+}
+
 // == bf16_to_float
 __device__ __forceinline__ float bf16_to_float(px_bf16 x) {
   return __uint_as_float((unsigned)x << 16);
@@ -191,11 +199,32 @@ __device__ __forceinline__ void cp_async_bulk_tensor_2d_shared_global_multicast(
                :: "r"(dst), "l"(map), "r"(c0), "r"(c1), "r"(bar), "h"(ctas) : "memory");
 }
 
+// == cp_async_bulk_tensor_2d_shared_global_multicast_pair
+__device__ __forceinline__ void cp_async_bulk_tensor_2d_shared_global_multicast_pair(
+    unsigned dst, const void* map, int c0, int c1, unsigned bar, unsigned short ctas) {
+  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster.cta_group::2 [%0], [%1, {%2, %3}], [%4], %5;"
+               :: "r"(dst), "l"(map), "r"(c0), "r"(c1), "r"(bar), "h"(ctas) : "memory");
+}
+
+// == cp_async_bulk_tensor_2d_shared_global_pair
+__device__ __forceinline__ void cp_async_bulk_tensor_2d_shared_global_pair(
+    unsigned dst, const void* map, int c0, int c1, unsigned bar) {
+  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.cta_group::2 [%0], [%1, {%2, %3}], [%4];"
+               :: "r"(dst), "l"(map), "r"(c0), "r"(c1), "r"(bar) : "memory");
+}
+
 // == cp_async_bulk_tensor_3d_global_shared
 __device__ __forceinline__ void cp_async_bulk_tensor_3d_global_shared(
     const void* map, int c0, int c1, int c2, unsigned src) {
   asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3}], [%4];"
                :: "l"(map), "r"(c0), "r"(c1), "r"(c2), "r"(src) : "memory");
+}
+
+// == cp_async_bulk_tensor_4d_shared_global_multicast_pair
+__device__ __forceinline__ void cp_async_bulk_tensor_4d_shared_global_multicast_pair(
+    unsigned dst, const void* map, int c0, int c1, int c2, int c3, unsigned bar, unsigned short ctas) {
+  asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster.cta_group::2 [%0], [%1, {%2, %3, %4, %5}], [%6], %7;"
+               :: "r"(dst), "l"(map), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(bar), "h"(ctas) : "memory");
 }
 
 // == cp_async_bulk_wait_group_0
@@ -206,6 +235,11 @@ __device__ __forceinline__ void cp_async_bulk_wait_group_0() {
 // == cp_async_bulk_wait_group_read_0
 __device__ __forceinline__ void cp_async_bulk_wait_group_read_0() {
   asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+
+// == cp_async_bulk_wait_group_read_1
+__device__ __forceinline__ void cp_async_bulk_wait_group_read_1() {
+  asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory");
 }
 
 // == cp_reduce_async_bulk_tensor_2d_global_shared_add
@@ -419,6 +453,23 @@ __device__ __forceinline__ void mbarrier_wait_parity_acquire_cluster(unsigned ba
   while (!mbarrier_try_wait_parity_acquire_cluster_shared_cta(bar, parity)) {}
 }
 
+// == minimum
+template <class T>
+__device__ __forceinline__ T minimum(T a, T b) { return a < b ? a : b; }
+
+// == pack_words
+template <int N, class T>
+__device__ __forceinline__ void pack_words(unsigned* words, const T* x) {
+  constexpr int per_word = 4 / sizeof(T);
+  #pragma unroll
+  for (int j = 0; j < N; j += per_word) {
+    unsigned word = 0;
+    #pragma unroll
+    for (int k = 0; k < per_word; ++k) word |= (unsigned)bits<T>::of(x[j + k]) << k * 8 * sizeof(T);
+    words[j / per_word] = word;
+  }
+}
+
 // == prefetch_tensormap
 __device__ __forceinline__ void prefetch_tensormap(const void* map) {
   asm volatile("prefetch.tensormap [%0];" :: "l"(map) : "memory");
@@ -535,6 +586,13 @@ __device__ __forceinline__ void st_async(unsigned address, const T* x, unsigned 
   }
 }
 
+// == stmatrix_x4
+// Four 8 x 8 matrices of 16-bit elements; r holds this lane's two elements of each, address is that of one row.
+__device__ __forceinline__ void stmatrix_x4(unsigned address, const unsigned* r) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};"
+               :: "r"(address), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]) : "memory");
+}
+
 // == store_remote
 template <int N, class T>
 __device__ __forceinline__ void store_remote(unsigned address, const T* x) {
@@ -580,6 +638,147 @@ __device__ __forceinline__ void store_vector_if(T* p, const T* x, bool inside) {
   else
     asm volatile("{ .reg .pred p; setp.ne.u32 p, %3, 0; @p st.global.v2.u32 [%2], {%0, %1}; }"
                  :: "r"(words[0]), "r"(words[1]), "l"(p), "r"((unsigned)inside) : "memory");
+}
+
+// == tcgen05_alloc_cta_group_1_128
+__device__ __forceinline__ void tcgen05_alloc_cta_group_1_128(unsigned address) {
+  asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], 128;" :: "r"(address) : "memory");
+}
+
+// == tcgen05_alloc_cta_group_1_256
+__device__ __forceinline__ void tcgen05_alloc_cta_group_1_256(unsigned address) {
+  asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], 256;" :: "r"(address) : "memory");
+}
+
+// == tcgen05_alloc_cta_group_1_512
+__device__ __forceinline__ void tcgen05_alloc_cta_group_1_512(unsigned address) {
+  asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], 512;" :: "r"(address) : "memory");
+}
+
+// == tcgen05_alloc_cta_group_2_512
+__device__ __forceinline__ void tcgen05_alloc_cta_group_2_512(unsigned address) {
+  asm volatile("tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%0], 512;" :: "r"(address) : "memory");
+}
+
+// == tcgen05_commit_cta_group_1
+__device__ __forceinline__ void tcgen05_commit_cta_group_1(unsigned bar) {
+  asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];"
+               :: "r"(bar) : "memory");
+}
+
+// == tcgen05_commit_cta_group_2_multicast
+__device__ __forceinline__ void tcgen05_commit_cta_group_2_multicast(unsigned bar, unsigned short ctas) {
+  asm volatile("tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%0], %1;"
+               :: "r"(bar), "h"(ctas) : "memory");
+}
+
+// == tcgen05_cp_cta_group_2_32x128b_warpx4
+__device__ __forceinline__ void tcgen05_cp_cta_group_2_32x128b_warpx4(unsigned d, unsigned long long s) {
+  asm volatile("tcgen05.cp.cta_group::2.32x128b.warpx4 [%0], %1;" :: "r"(d), "l"(s) : "memory");
+}
+
+// == tcgen05_dealloc_cta_group_1_128
+__device__ __forceinline__ void tcgen05_dealloc_cta_group_1_128(unsigned address) {
+  asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, 128;" :: "r"(address) : "memory");
+}
+
+// == tcgen05_dealloc_cta_group_1_256
+__device__ __forceinline__ void tcgen05_dealloc_cta_group_1_256(unsigned address) {
+  asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, 256;" :: "r"(address) : "memory");
+}
+
+// == tcgen05_dealloc_cta_group_1_512
+__device__ __forceinline__ void tcgen05_dealloc_cta_group_1_512(unsigned address) {
+  asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, 512;" :: "r"(address) : "memory");
+}
+
+// == tcgen05_dealloc_cta_group_2_512
+__device__ __forceinline__ void tcgen05_dealloc_cta_group_2_512(unsigned address) {
+  asm volatile("tcgen05.dealloc.cta_group::2.sync.aligned.b32 %0, 512;" :: "r"(address) : "memory");
+}
+
+// == tcgen05_descriptor
+__device__ __forceinline__ unsigned long long tcgen05_descriptor(unsigned address, unsigned long long fields) {
+  // bits 0-13: address / 16; 16-29 and 32-45: byte offsets / 16; 46: version; 61-63: swizzle
+  return fields | (address & 0x3ffff) >> 4;
+}
+
+// == tcgen05_fence_after_thread_sync
+__device__ __forceinline__ void tcgen05_fence_after_thread_sync() {
+  asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");
+}
+
+// == tcgen05_fence_before_thread_sync
+__device__ __forceinline__ void tcgen05_fence_before_thread_sync() {
+  asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
+}
+
+// == tcgen05_ld_16x256b_x8_float
+__device__ __forceinline__ void tcgen05_ld_16x256b_x8_float(float* x, unsigned address) {
+  asm volatile("tcgen05.ld.sync.aligned.16x256b.x8.b32 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, [%32];"
+    : "=f"(x[0]), "=f"(x[1]), "=f"(x[2]), "=f"(x[3]), "=f"(x[4]), "=f"(x[5]), "=f"(x[6]), "=f"(x[7]), "=f"(x[8]), "=f"(x[9]), "=f"(x[10]), "=f"(x[11]), "=f"(x[12]), "=f"(x[13]), "=f"(x[14]), "=f"(x[15]), "=f"(x[16]), "=f"(x[17]), "=f"(x[18]), "=f"(x[19]), "=f"(x[20]), "=f"(x[21]), "=f"(x[22]), "=f"(x[23]), "=f"(x[24]), "=f"(x[25]), "=f"(x[26]), "=f"(x[27]), "=f"(x[28]), "=f"(x[29]), "=f"(x[30]), "=f"(x[31])
+    : "r"(address));
+}
+
+// == tcgen05_ld_32x32b_x128_float
+__device__ __forceinline__ void tcgen05_ld_32x32b_x128_float(float* x, unsigned address) {
+  asm volatile("tcgen05.ld.sync.aligned.32x32b.x128.b32 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127}, [%128];"
+    : "=f"(x[0]), "=f"(x[1]), "=f"(x[2]), "=f"(x[3]), "=f"(x[4]), "=f"(x[5]), "=f"(x[6]), "=f"(x[7]), "=f"(x[8]), "=f"(x[9]), "=f"(x[10]), "=f"(x[11]), "=f"(x[12]), "=f"(x[13]), "=f"(x[14]), "=f"(x[15]), "=f"(x[16]), "=f"(x[17]), "=f"(x[18]), "=f"(x[19]), "=f"(x[20]), "=f"(x[21]), "=f"(x[22]), "=f"(x[23]), "=f"(x[24]), "=f"(x[25]), "=f"(x[26]), "=f"(x[27]), "=f"(x[28]), "=f"(x[29]), "=f"(x[30]), "=f"(x[31]), "=f"(x[32]), "=f"(x[33]), "=f"(x[34]), "=f"(x[35]), "=f"(x[36]), "=f"(x[37]), "=f"(x[38]), "=f"(x[39]), "=f"(x[40]), "=f"(x[41]), "=f"(x[42]), "=f"(x[43]), "=f"(x[44]), "=f"(x[45]), "=f"(x[46]), "=f"(x[47]), "=f"(x[48]), "=f"(x[49]), "=f"(x[50]), "=f"(x[51]), "=f"(x[52]), "=f"(x[53]), "=f"(x[54]), "=f"(x[55]), "=f"(x[56]), "=f"(x[57]), "=f"(x[58]), "=f"(x[59]), "=f"(x[60]), "=f"(x[61]), "=f"(x[62]), "=f"(x[63]), "=f"(x[64]), "=f"(x[65]), "=f"(x[66]), "=f"(x[67]), "=f"(x[68]), "=f"(x[69]), "=f"(x[70]), "=f"(x[71]), "=f"(x[72]), "=f"(x[73]), "=f"(x[74]), "=f"(x[75]), "=f"(x[76]), "=f"(x[77]), "=f"(x[78]), "=f"(x[79]), "=f"(x[80]), "=f"(x[81]), "=f"(x[82]), "=f"(x[83]), "=f"(x[84]), "=f"(x[85]), "=f"(x[86]), "=f"(x[87]), "=f"(x[88]), "=f"(x[89]), "=f"(x[90]), "=f"(x[91]), "=f"(x[92]), "=f"(x[93]), "=f"(x[94]), "=f"(x[95]), "=f"(x[96]), "=f"(x[97]), "=f"(x[98]), "=f"(x[99]), "=f"(x[100]), "=f"(x[101]), "=f"(x[102]), "=f"(x[103]), "=f"(x[104]), "=f"(x[105]), "=f"(x[106]), "=f"(x[107]), "=f"(x[108]), "=f"(x[109]), "=f"(x[110]), "=f"(x[111]), "=f"(x[112]), "=f"(x[113]), "=f"(x[114]), "=f"(x[115]), "=f"(x[116]), "=f"(x[117]), "=f"(x[118]), "=f"(x[119]), "=f"(x[120]), "=f"(x[121]), "=f"(x[122]), "=f"(x[123]), "=f"(x[124]), "=f"(x[125]), "=f"(x[126]), "=f"(x[127])
+    : "r"(address));
+}
+
+// == tcgen05_ld_32x32b_x64_float
+__device__ __forceinline__ void tcgen05_ld_32x32b_x64_float(float* x, unsigned address) {
+  asm volatile("tcgen05.ld.sync.aligned.32x32b.x64.b32 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, [%64];"
+    : "=f"(x[0]), "=f"(x[1]), "=f"(x[2]), "=f"(x[3]), "=f"(x[4]), "=f"(x[5]), "=f"(x[6]), "=f"(x[7]), "=f"(x[8]), "=f"(x[9]), "=f"(x[10]), "=f"(x[11]), "=f"(x[12]), "=f"(x[13]), "=f"(x[14]), "=f"(x[15]), "=f"(x[16]), "=f"(x[17]), "=f"(x[18]), "=f"(x[19]), "=f"(x[20]), "=f"(x[21]), "=f"(x[22]), "=f"(x[23]), "=f"(x[24]), "=f"(x[25]), "=f"(x[26]), "=f"(x[27]), "=f"(x[28]), "=f"(x[29]), "=f"(x[30]), "=f"(x[31]), "=f"(x[32]), "=f"(x[33]), "=f"(x[34]), "=f"(x[35]), "=f"(x[36]), "=f"(x[37]), "=f"(x[38]), "=f"(x[39]), "=f"(x[40]), "=f"(x[41]), "=f"(x[42]), "=f"(x[43]), "=f"(x[44]), "=f"(x[45]), "=f"(x[46]), "=f"(x[47]), "=f"(x[48]), "=f"(x[49]), "=f"(x[50]), "=f"(x[51]), "=f"(x[52]), "=f"(x[53]), "=f"(x[54]), "=f"(x[55]), "=f"(x[56]), "=f"(x[57]), "=f"(x[58]), "=f"(x[59]), "=f"(x[60]), "=f"(x[61]), "=f"(x[62]), "=f"(x[63])
+    : "r"(address));
+}
+
+// == tcgen05_mma_cta_group_1_f16
+__device__ __forceinline__ void tcgen05_mma_cta_group_1_f16(
+    unsigned d, unsigned long long a, unsigned long long b, unsigned word, bool accumulate) {
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %4, 0;\n"
+    "tcgen05.mma.cta_group::1.kind::f16 [%0], %1, %2, %3, p; }"
+    :: "r"(d), "l"(a), "l"(b), "r"(word), "r"((unsigned)accumulate) : "memory");
+}
+
+// == tcgen05_mma_cta_group_2_f16
+__device__ __forceinline__ void tcgen05_mma_cta_group_2_f16(
+    unsigned d, unsigned long long a, unsigned long long b, unsigned word, bool accumulate) {
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %4, 0;\n"
+    "tcgen05.mma.cta_group::2.kind::f16 [%0], %1, %2, %3, p; }"
+    :: "r"(d), "l"(a), "l"(b), "r"(word), "r"((unsigned)accumulate) : "memory");
+}
+
+// == tcgen05_mma_cta_group_2_mxf4nvf4_block16
+__device__ __forceinline__ void tcgen05_mma_cta_group_2_mxf4nvf4_block16(
+    unsigned d, unsigned long long a, unsigned long long b, unsigned word, unsigned scale_a, unsigned scale_b, bool accumulate) {
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %6, 0;\n"
+    "tcgen05.mma.cta_group::2.kind::mxf4nvf4.block_scale.block16 [%0], %1, %2, %3, [%4], [%5], p; }"
+    :: "r"(d), "l"(a), "l"(b), "r"(word), "r"(scale_a), "r"(scale_b), "r"((unsigned)accumulate) : "memory");
+}
+
+// == tcgen05_mma_cta_group_2_mxf8f6f4_block32
+__device__ __forceinline__ void tcgen05_mma_cta_group_2_mxf8f6f4_block32(
+    unsigned d, unsigned long long a, unsigned long long b, unsigned word, unsigned scale_a, unsigned scale_b, bool accumulate) {
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %6, 0;\n"
+    "tcgen05.mma.cta_group::2.kind::mxf8f6f4.block_scale.block32 [%0], %1, %2, %3, [%4], [%5], p; }"
+    :: "r"(d), "l"(a), "l"(b), "r"(word), "r"(scale_a), "r"(scale_b), "r"((unsigned)accumulate) : "memory");
+}
+
+// == tcgen05_relinquish_alloc_permit_cta_group_1_sync_aligned
+__device__ __forceinline__ void tcgen05_relinquish_alloc_permit_cta_group_1_sync_aligned() {
+  asm volatile("tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;" ::: "memory");
+}
+
+// == tcgen05_relinquish_alloc_permit_cta_group_2_sync_aligned
+__device__ __forceinline__ void tcgen05_relinquish_alloc_permit_cta_group_2_sync_aligned() {
+  asm volatile("tcgen05.relinquish_alloc_permit.cta_group::2.sync.aligned;" ::: "memory");
+}
+
+// == tcgen05_wait_ld_sync_aligned
+__device__ __forceinline__ void tcgen05_wait_ld_sync_aligned() {
+  asm volatile("tcgen05.wait::ld.sync.aligned;" ::: "memory");
 }
 
 // == unpack
