@@ -167,11 +167,13 @@ class Ring:
                 self.full[s].wait(self.turn.parity)
                 left = self.a[s] if self.A_BY_K else self.a[s].T
                 right = self.b[s].T if self.B_BY_K else self.b[s]
+                scale_a, scale_b = None, None
                 if self.scales_a is not None:
-                    px.tcgen05.copy(self.scales_a[s], tensor_a, two_cta=unit.CTAS == 2)
-                    px.tcgen05.copy(self.scales_b[s], tensor_b, two_cta=unit.CTAS == 2)
+                    scale_a, scale_b = tensor_a[s], tensor_b[s]
+                    px.tcgen05.copy(self.scales_a[s], scale_a, two_cta=unit.CTAS == 2)
+                    px.tcgen05.copy(self.scales_b[s], scale_b, two_cta=unit.CTAS == 2)
                 px.tcgen05.mma(
-                    left, right, acc[t], accumulate=k > 0, scale_a=tensor_a, scale_b=tensor_b, two_cta=unit.CTAS == 2
+                    left, right, acc[t], accumulate=k > 0, scale_a=scale_a, scale_b=scale_b, two_cta=unit.CTAS == 2
                 )
                 px.tcgen05.commit(
                     self.empty[s], multicast=unit.fillers if unit.CTAS * unit.CM * unit.CN > 1 else None,
@@ -242,7 +244,8 @@ def matmul_blackwell(
         deep = BK // BLOCK
         scales_a = px.shared((STAGES, BM // 128, deep // 4, 32, 16), SCALES_A.dtype)
         scales_b = px.shared((STAGES, px.cdiv(BN, 128), deep // 4, 32, 16), SCALES_B.dtype)
-        tensor_a, tensor_b = px.tmem((BM, deep), SCALES_A.dtype), px.tmem((BN, deep), SCALES_B.dtype)
+        tensor_a = px.tmem((STAGES, BM, deep), SCALES_A.dtype)  # columns for each stage: they are free when it is
+        tensor_b = px.tmem((STAGES, BN, deep), SCALES_B.dtype)
     if TMA_STORE:
         out = px.shared((out_buffers(PARTS), BM, width), C.dtype)
     if SCALE_ROWS:

@@ -45,11 +45,13 @@ SHARED_RATE = 128
 """Bytes a cycle that the operands of a product are read with. Each CTA of a pair reads its half of B for both."""
 EPILOGUE_CYCLES = 8
 """A guess: of a column of a tile, on its way from tensor memory to the result."""
+MARGIN = 0.9
+"""A guess, too: the first tile asks least of L2, another has to be quicker than this share of its time."""
 GROUPED_ROWS = 2048
 """Rows of the result that are worked on at a time, for the sake of L2: as on Hopper."""
 
 TILES = ((2, 256), (2, 128), (1, 256), (1, 128), (1, 64))
-"""CTAs that multiply together, and columns, of the tiles that are compared. Of equals the first one is taken."""
+"""CTAs that multiply together, and columns, of the tiles that are compared; the first one is the default."""
 
 
 @frozen
@@ -128,7 +130,10 @@ def complete(problem: Problem, ctas: int, bn: int) -> BlackwellConfig:
     parts = max(1, bn * problem.out_itemsize // PART_ROW_BYTES)
     left = ROOM - epilogue_bytes(problem, bn, parts)
     stages = min(MAX_STAGES, left // stage_bytes(problem, bn, ctas, bk))
-    accumulators = 2 if 2 * bn + scale_columns(problem, bn, bk) <= COLUMNS else 1
+    scales = scale_columns(problem, bn, bk)
+    accumulators = 1 if scales and 2 * bn >= COLUMNS else 2
+    if scales:
+        stages = min(stages, (COLUMNS - accumulators * bn) // scales)
     return BlackwellConfig(bn, bk, stages, ctas, (1, 1), accumulators, GROUPED_ROWS // (ROWS * ctas), parts)
 
 
@@ -164,7 +169,9 @@ def choose_blackwell(problem: Problem, device: Device) -> BlackwellConfig:
     block scales 256 columns leave room for one accumulator, so that the epilogue is not hidden: short products take 128.
     Anyone may call it; no hardware is involved. Example: ``choose_blackwell(Problem(4096, 4096, 4096), device).ctas == 2``.
     """
-    return min(candidates(problem), key=lambda config: cycles(problem, config, device))
+    taken = {config: cycles(problem, config, device) for config in candidates(problem)}
+    default, best = next(iter(taken)), min(taken, key=lambda config: taken[config])
+    return best if taken[best] < MARGIN * taken[default] else default
 
 
 def require_fits_blackwell(config: Any, problem: Problem) -> None:
@@ -207,7 +214,7 @@ def _broken(config: BlackwellConfig, problem: Problem) -> str:
     rows_cut = not problem.by_k[0] and ROWS // cn % PANEL
     if rows_cut or _cuts_panels(problem, bn // config.ctas // cm):
         return f"a share of an operand that is not contiguous along K is not a multiple of {PANEL}"
-    columns = config.accumulators * bn + scale_columns(problem, bn, config.bk)
+    columns = config.accumulators * bn + config.stages * scale_columns(problem, bn, config.bk)
     if columns > COLUMNS:
         return f"{config.accumulators} accumulators and the scales take {columns} columns of tensor memory's {COLUMNS}"
     stage = stage_bytes(problem, bn, config.ctas, config.bk)

@@ -1,0 +1,332 @@
+"""The library's matmul on Blackwell: against NumPy in the simulator, checked, on the CPU as CUDA text, compiled."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import phalanx as px
+from kernels.test_matmul import ACTIVATIONS, BF16, E4M3, E5M2, SCALES, as_is, by_columns, close, numbers, product
+from library_launches import LibraryLaunch, launches
+from phalanx.kernels import pack_scales, quantize
+from phalanx.kernels.products.matmul import BlackwellConfig, CopyWarning, MatmulConfig, matmul
+from phalanx.kernels.products.matmul_blackwell_config import candidates, choose_blackwell
+from phalanx.kernels.products.matmul_config import Problem
+
+matmul_module = sys.modules["phalanx.kernels.products.matmul"]  # the name is the function's
+KERNELS = ((matmul_module, "matmul_blackwell"),)
+B200 = px.device().__class__("B200", "sm_100a", 148, 126 << 20, 232448, None)
+FORMATS = {"mxfp8": 32, "mxfp4": 32, "nvfp4": 16}
+
+
+def plain_scales(scales: np.ndarray, rows: int, blocks: int) -> np.ndarray:
+    """Scales (rows, blocks) of such in the order of blocks."""
+    high, wide = scales.shape[:2]
+    return np.ascontiguousarray(scales.transpose(0, 3, 2, 1, 4).reshape(high * 128, wide * 4)[:rows, :blocks])
+
+
+class Quantized:
+    """A random matrix as codes and scales, in both orders, and what they stand for."""
+
+    def __init__(self, rows: int, k: int, name: str, seed: int = 0, tensor_scale: float = 1.0) -> None:
+        x = numbers(rows, k, dtype=np.float32, seed=seed)
+        self.codes, self.blocks = quantize(x, name, tensor_scale=tensor_scale)
+        self.plain = plain_scales(self.blocks, rows, k // FORMATS[name])
+        spread = np.repeat(self.plain.astype(np.float32), FORMATS[name], axis=1)
+        self.values = self.codes.astype(np.float32) * spread * np.float32(tensor_scale)
+        assert np.abs(self.values - x).max() <= np.abs(x).max() / 4
+
+
+# What it computes.
+
+
+@pytest.mark.parametrize("dtype", [BF16, np.float16])
+@pytest.mark.parametrize("a_form", [as_is, by_columns])
+@pytest.mark.parametrize("b_form", [as_is, by_columns])
+def test_transposes_are_read_as_they_lie(dtype: Any, a_form: Callable, b_form: Callable) -> None:
+    a, b = a_form(numbers(136, 80, dtype=dtype)), b_form(numbers(80, 264, dtype=dtype))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", CopyWarning)
+        got = matmul(a, b, arch="sm_100a")
+    assert got.dtype == dtype
+    close(got, product(a, b))
+
+
+@pytest.mark.parametrize("m, n, k", [(1, 1, 1), (77, 33, 17), (129, 257, 65), (0, 8, 8)])
+@pytest.mark.filterwarnings("ignore::phalanx.kernels.products.matmul.CopyWarning")
+def test_any_shape(m: int, n: int, k: int) -> None:
+    a, b = numbers(m, k), numbers(k, n)
+    close(matmul(a, b, arch="sm_100a"), product(a, b))
+
+
+def test_a_sum_of_nothing_is_the_bias() -> None:
+    bias = numbers(8)
+    assert np.array_equal(matmul(numbers(4, 0), numbers(0, 8), bias, arch="sm_100a"), np.broadcast_to(bias, (4, 8)))
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("axes", [1, 2])
+def test_bias_and_activation(activation: str, axes: int) -> None:
+    a, b = numbers(136, 64), numbers(64, 72)
+    bias = numbers(*(136, 72)[2 - axes :], dtype=np.float32)
+    got = matmul(a, b, bias, activation, out_dtype=np.float32, arch="sm_100a")
+    want = ACTIVATIONS[activation](product(a, b) + bias)
+    assert np.abs(got - want).max() <= 1e-5 * np.abs(want).max() + 1e-5
+
+
+@pytest.mark.parametrize("left", SCALES)
+def test_scales_of_8_bit_operands(left: str) -> None:
+    rng = np.random.default_rng(0)
+    a, b = numbers(200, 144, dtype=E4M3), by_columns(numbers(144, 136, dtype=E5M2))
+    scale_a, scale_b = SCALES[left](rng, (200, 1)), SCALES["vector"](rng, (1, 136))
+    got = matmul(a, b, scale_a=scale_a, scale_b=scale_b, out_dtype=np.float32, arch="sm_100a")
+    rows = scale_a.reshape(-1, 1) if left == "flat" else scale_a
+    close(got, product(a, b) * rows * scale_b)
+
+
+def test_batches_and_results_by_columns() -> None:
+    a, b, bias = numbers(3, 40, 24), numbers(3, 24, 72), numbers(3, 40, 72)
+    close(matmul(a, b, bias, arch="sm_100a"), product(a, b) + bias.astype(np.float32))
+    out = by_columns(np.zeros((136, 72), np.float32))
+    assert matmul(a.reshape(120, 24)[:, :16], numbers(16, 72), out=out[:120], arch="sm_100a") is not None
+    close(out[:120], product(a.reshape(120, 24)[:, :16], numbers(16, 72)))
+    assert not out[120:].any()
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("shape", [(200, 136, 352), (1, 8, 32)], ids=str)
+def test_block_scales(name: str, shape: tuple[int, int, int]) -> None:
+    m, n, k = shape
+    a, b = Quantized(m, k, name), Quantized(n, k, name, seed=1)
+    want = a.values @ b.values.T
+    for left, right in ((a.blocks, b.blocks), (a.plain, b.plain), (a.blocks.reshape(-1), b.blocks)):
+        close(matmul(a.codes, b.codes.T, scale_a=left, scale_b=right, out_dtype=np.float32), want)
+
+
+@pytest.mark.parametrize("form", [float, lambda x: np.full((1,), x, np.float32)], ids=["number", "array"])
+def test_the_tensor_scale_of_nvfp4(form: Callable) -> None:
+    a, b = Quantized(48, 64, "nvfp4", tensor_scale=2.0**-6), Quantized(40, 64, "nvfp4", tensor_scale=2.0**-7, seed=1)
+    bias = numbers(40)
+    got = matmul(a.codes, b.codes.T, bias, "relu", scale_a=a.plain, scale_b=b.blocks, tensor_scale=form(2.0**-13))
+    assert got.dtype == BF16
+    close(got, np.maximum(a.values @ b.values.T + bias.astype(np.float32), 0))
+
+
+def test_e5m2_with_block_scales() -> None:
+    a, b = numbers(40, 64, dtype=E5M2), numbers(24, 64, dtype=E4M3)
+    scales = [np.full((rows, 2), 2.0**power).astype(ml_dtypes.float8_e8m0fnu) for rows, power in ((40, 3), (24, -5))]
+    close(matmul(a, b.T, scale_a=scales[0], scale_b=pack_scales(scales[1])), 0.25 * product(a, b.T))
+
+
+# The choreography, and the text.
+
+CONFIGS = {
+    "alone": BlackwellConfig(64, stages=2, ctas=1, parts=1),
+    "alone, one accumulator": BlackwellConfig(64, stages=2, ctas=1, accumulators=1, parts=2),
+    "a pair": BlackwellConfig(64, stages=2, parts=2),
+    "two CTAs": BlackwellConfig(64, stages=2, ctas=1, cluster=(2, 1), parts=1),
+    "four CTAs": BlackwellConfig(64, stages=2, ctas=1, cluster=(2, 2), parts=2),
+    "rows of A": BlackwellConfig(64, stages=2, cluster=(1, 2), parts=1),
+    "columns of B": BlackwellConfig(64, stages=2, cluster=(2, 1), parts=2),
+}
+ON_HOST = ("alone", "a pair", "columns of B")
+
+
+def captured(*args: Any, run: bool = True, **options: Any) -> tuple[np.ndarray, LibraryLaunch]:
+    """A product, and its launch."""
+    matmul_module._PLANS.clear()  # a plan has the kernel in it
+    try:
+        with launches(*KERNELS, run=run) as found:
+            got = matmul(*args, **options)
+    finally:
+        matmul_module._PLANS.clear()
+    [launch] = found
+    return got, launch
+
+
+def run_everywhere(launch: LibraryLaunch, out: np.ndarray, want: np.ndarray, on_host: bool) -> None:
+    """Checks a launch, and runs its text on the CPU."""
+    report = launch.check(schedules=2, strict=True)
+    assert report.ok, report
+    if on_host:
+        out[...] = 0
+        launch.on_host()
+        close(out, want)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_clusters(name: str) -> None:
+    config = CONFIGS[name]
+    a, b, bias = numbers(264, 72), numbers(72, 72), numbers(72)
+    b = by_columns(b) if config.bn // config.ctas // config.cluster[0] < 64 else b  # whole panels of 64
+    got, launch = captured(a, b, bias, "relu", out_dtype=np.float32, config=config)
+    want = np.maximum(product(a, b) + bias.astype(np.float32), 0)
+    close(got, want)
+    run_everywhere(launch, got, want, name in ON_HOST)
+
+
+PAIRS = ((1, 1), (2, 1), (1, 2))
+WITH_BLOCKS = [
+    *(pytest.param(name, 2, cluster, marks=[pytest.mark.long] * (cluster != PAIRS[0] and name != "mxfp8"))
+      for name in FORMATS for cluster in PAIRS[:2]),
+    pytest.param("nvfp4", 1, (1, 1)), pytest.param("mxfp8", 2, (1, 2), marks=pytest.mark.long),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name, ctas, cluster", WITH_BLOCKS)
+def test_clusters_with_block_scales(name: str, ctas: int, cluster: tuple[int, int]) -> None:
+    m, n, k = 264, 136, 160 if name == "mxfp8" else 288
+    a, b = Quantized(m, k, name), Quantized(n, k, name, seed=1)
+    config = BlackwellConfig(128, 128 if name == "mxfp8" else 256, stages=2, ctas=ctas, cluster=cluster)
+    got, launch = captured(
+        a.codes, b.codes.T, scale_a=a.blocks, scale_b=b.blocks, tensor_scale=0.5, out_dtype=np.float32, config=config
+    )
+    want = 0.5 * (a.values @ b.values.T)
+    close(got, want)
+    run_everywhere(launch, got, want, cluster == (1, 1))
+
+
+def test_scales_bias_and_edges_everywhere() -> None:
+    rng = np.random.default_rng(0)
+    a, b = numbers(150, 144, dtype=E4M3), by_columns(numbers(144, 72, dtype=E5M2))
+    scale_a, scale_b = SCALES["vector"](rng, (150, 1)), SCALES["vector"](rng, (1, 72))
+    bias, out = numbers(150, 72), by_columns(np.zeros((150, 72), np.float32))
+    config = BlackwellConfig(64, 128, stages=2, ctas=1)
+    options = {"scale_a": scale_a, "scale_b": scale_b, "out": out, "config": config}
+    got, launch = captured(a, b, bias, "silu", **options)
+    want = ACTIVATIONS["silu"](product(a, b) * scale_a * scale_b + bias.astype(np.float32))
+    close(got, want)
+    run_everywhere(launch, got, want, on_host=True)
+
+
+# Real sizes, compiled.
+
+
+def zeros(*shape: int, dtype: Any = BF16) -> np.ndarray:
+    return np.zeros(shape, dtype)
+
+
+BIG = 2048
+E8M0, E2M1 = ml_dtypes.float8_e8m0fnu, ml_dtypes.float4_e2m1fn
+REAL = {
+    "bf16": (zeros(BIG, BIG), zeros(BIG, BIG).T, {}),
+    "f16, nothing along K, a bias with rows": (
+        zeros(BIG, BIG, dtype=np.float16).T, zeros(BIG, BIG, dtype=np.float16),
+        {"bias": zeros(BIG, BIG, dtype=np.float32), "activation": "gelu", "out_dtype": np.float32},
+    ),
+    "8 bits, scales of rows and columns": (
+        zeros(BIG, BIG, dtype=E4M3), zeros(BIG, BIG, dtype=E4M3).T,
+        {"scale_a": zeros(BIG, 1, dtype=np.float32), "scale_b": zeros(1, BIG, dtype=np.float32), "bias": zeros(BIG)},
+    ),
+    "few rows": (zeros(16, BIG), zeros(BIG, BIG).T, {"activation": "silu"}),
+    "mxfp8": (
+        zeros(BIG, BIG, dtype=E4M3), zeros(BIG, BIG, dtype=E4M3).T,
+        {"scale_a": zeros(16, 16, 32, 4, 4, dtype=E8M0), "scale_b": zeros(16, 16, 32, 4, 4, dtype=E8M0)},
+    ),
+    "nvfp4": (
+        zeros(BIG, BIG, dtype=E2M1), zeros(BIG, BIG, dtype=E2M1).T,
+        {
+            "scale_a": zeros(16, 32, 32, 4, 4, dtype=E4M3), "scale_b": zeros(16, 32, 32, 4, 4, dtype=E4M3),
+            "tensor_scale": 0.5,
+        },
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("arch", ["sm_100a", "sm_103a"])
+@pytest.mark.parametrize("name", REAL)
+def test_the_chosen_kernels_compile_without_spills(name: str, arch: str) -> None:
+    a, b, options = REAL[name]
+    _, launch = captured(a, b, run=False, arch="sm_100a", **options)
+    made = launch.compile(arch)
+    assert made.spills == 0
+    assert "tcgen05.mma" in made.ptx and made.arch == arch
+    assert any("matmul_blackwell.py" in note for note in made.notes)
+
+
+# What is chosen.
+
+
+def test_choices() -> None:
+    def chosen(m: int, n: int, k: int, **more: Any) -> tuple[int, int, int]:
+        config = choose_blackwell(Problem(m, n, k, **more), B200)
+        assert config in candidates(Problem(m, n, k, **more))
+        return config.ctas, config.bn, config.accumulators
+
+    assert chosen(8192, 8192, 8192) == (2, 256, 2)
+    assert chosen(64, 8192, 8192) == (1, 64, 2)
+    mx = {"itemsize": 1, "block": 32}
+    assert chosen(8192, 8192, 16384, **mx) == (2, 256, 1)
+    assert chosen(8192, 8192, 512, **mx) == (2, 128, 2)
+    for problem in (Problem(8192, 8192, 8192), Problem(300, 300, 300, itemsize=1, per_byte=2, block=16, out_itemsize=4)):
+        for config in candidates(problem):
+            assert config.stages >= 3
+            matmul_module.require_fits_blackwell(config, problem)
+
+
+def test_the_device_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = numbers(16, 16), numbers(16, 16)
+    monkeypatch.setattr(px, "device", lambda ordinal=0: B200)
+    _, launch = captured(a, b)
+    assert launch.kernel.name == "matmul_blackwell"
+
+
+# Mistakes.
+
+
+def refusal(*args: Any, **options: Any) -> str:
+    with pytest.raises(px.Error) as caught:
+        matmul(*args, **options)
+    assert caught.value.location is not None and caught.value.location.file == __file__
+    return f"{caught.value.message}; {caught.value.remedy}"
+
+
+def test_mistakes_with_block_scales() -> None:
+    a, b = Quantized(40, 64, "mxfp8"), Quantized(24, 64, "mxfp8")
+    codes = a.codes, b.codes.T
+    both = {"scale_a": a.blocks, "scale_b": b.blocks}
+    assert refusal(*codes, scale_a=a.blocks, scale_b=2.0) == (
+        "one operand has block scales, scale_b is none; give both: tensor cores multiply blocks of both by theirs"
+    )
+    assert refusal(*codes, scale_a=a.plain[:8], scale_b=b.plain) == (
+        "scale_a has shape (8, 2); pass a matrix of shape (40, 2), or what px.kernels.pack_scales makes of it: "
+        "(1, 1, 32, 4, 4), or that flat"
+    )
+    assert refusal(*codes, tensor_scale=2.0) == (
+        "tensor_scale without block scales; pass scale_a= or scale_b=, or block scales (f8e8m0 or f8e4m3) there"
+    )
+    assert refusal(a.codes[None], codes[1], **both) == (
+        "block scales for operands of shape (1, 40, 64) and (64, 24); multiply one matrix of a batch at a time"
+    )
+    assert refusal(*codes, arch="sm_90a", **both) == (
+        "block scales and BlackwellConfig are for tensor memory, which sm_90a does not have; run it on sm_100a or its kin, "
+        "or multiply bf16 operands; NumPy arrays run in the simulator, arch='sm_100a'"
+    )
+    assert "f8e4m3 times f8e4m3 takes no scales of f8e4m3" in refusal(
+        *codes, scale_a=np.ones((40, 4), E4M3), scale_b=np.ones((24, 4), E4M3)
+    )
+    assert refusal(a.codes[:, :48], b.codes[:, :48].T, **both) == (
+        "K is 48, and 32 elements share a scale; pad the operands along K to a multiple of 32"
+    )
+    fp4 = Quantized(40, 64, "mxfp4")
+    assert refusal(fp4.codes, fp4.codes.T) == (
+        "operands of f4e2m1 without block scales; pass scale_a= and scale_b= as px.kernels.quantize makes them"
+    )
+
+
+def test_mistakes_with_configurations() -> None:
+    a, b = numbers(16, 64), numbers(64, 64)
+    assert "the product is one of Blackwell" in refusal(a, b, config=MatmulConfig(), arch="sm_100a")
+    for config, why in (
+        (BlackwellConfig(ctas=3), "ctas=3"), (BlackwellConfig(48), "bn=48"), (BlackwellConfig(bk=32), "bk=32"),
+        (BlackwellConfig(parts=3), "3 parts"), (BlackwellConfig(stages=1), "at least 2 stages"),
+        (BlackwellConfig(cluster=(3, 3)), "1 to 16 CTAs"), (BlackwellConfig(accumulators=3), "768 columns"),
+        (BlackwellConfig(stages=9), "9 stages"), (BlackwellConfig(64), "a multiple of 64"),
+    ):  # fmt: skip
+        assert why in refusal(a, b, config=config)
