@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from phalanx.errors import Error
-from phalanx.ir.archs import Arch, Feature
+from phalanx.ir.archs import Arch
 from phalanx.ir.core import Block, Function, Note, Op, map_blocks
 from phalanx.ir.effects import Access, Arrival, Effects, Mode, Proxy
 from phalanx.ir.memory import Storage, memory_owner
@@ -30,10 +30,11 @@ from phalanx.ir.ops.tcgen05 import (
     Tcgen05Store,
     Tcgen05WaitLoads,
     Tcgen05WaitStores,
+    target_of,
 )
 from phalanx.ir.ops.tile import Binary
-from phalanx.ir.spaces import SHARED, TENSOR
-from phalanx.ir.tensor_kinds import KINDS, Objection, accumulator_objection, kind_of, product_shape
+from phalanx.ir.spaces import SHARED
+from phalanx.ir.tensor_kinds import Objection, accumulator_objection, kind_of, product_shape
 from phalanx.ir.tensor_memory import reaches_all_lanes
 from phalanx.ir.traits import Product
 from phalanx.ir.types import BOOL, I32, TileType, Type
@@ -44,6 +45,9 @@ from phalanx.passes.resident_accumulators import Chain, Residence, find_chains, 
 from phalanx.passes.role_rules import trip_count
 from phalanx.passes.tensor_memory import plan_columns
 
+Memory = Param | Storage
+Touches = frozenset[tuple[Memory, bool]]
+"""Memory, and whether it is written."""
 TOPIC = "px.dot"
 FENCE = "what threads wrote is seen by the tensor cores"
 
@@ -126,8 +130,8 @@ def _objection(function: Function, arch: Arch, agent: _Agent, what: Product) -> 
     kind = kind_of(what.a.dtype, what.b.dtype)
     if isinstance(kind, Objection):
         return kind.what
-    if kind is KINDS["i8"] and not arch.has((Feature.TCGEN05_I8,)):
-        return f"{arch} has no {Feature.TCGEN05_I8.value}"
+    if not target_of(kind).supports(arch):
+        return f"{arch} has no {target_of(kind).family}"
     found: object = accumulator_objection(kind, what.a.dtype, what.result.type.dtype)
     if found is None:
         found = product_shape(kind, m, n, k, columns_major=what.b.kept[1] == len(what.b.buffer.shape) - 1)
@@ -139,7 +143,7 @@ def _objection(function: Function, arch: Arch, agent: _Agent, what: Product) -> 
         return f"{who} of the CTA do not share the lanes of tensor memory: 4, 8 or 16 warps from a multiple of 4 on do"
     if agent.anew:
         return "its role begins anew in every turn of a loop"
-    if any(access.region.space is TENSOR and access.region.peer is not None for access in _accesses(function)):
+    if any(op.pairing for op in function.walk()):
         return "the kernel's tcgen05 products are those of pairs of CTAs"
     return None
 
@@ -286,11 +290,12 @@ class _Writer:
     def _product(self, agent: _Agent, op: Op, view: TensorView, accumulate: Value, silent: set[Op]) -> list[Op]:
         what = agent.products[op]
         assert in_shared(what.a) and in_shared(what.b)
+        types = what.a.dtype, what.b.dtype
         ops: list[Op] = []
         if any(memory_owner(operand.buffer) in self.stored for operand in (what.a, what.b)):
             ops.append(FenceAsyncProxy("cta", FENCE, loc=op.loc))
         types, depth = (what.a.dtype, what.b.dtype), what.a.shape[1]
-        ops.append(Tcgen05Mma(what.a, what.b, view, accumulate, types, depth, loc=op.loc))
+        ops.append(Tcgen05Mma(what.a, what.b, view, accumulate, types, what.a.shape[1], loc=op.loc))
         return ops if op in silent else [*ops, *self._over(agent, op.loc)]
 
     def _over(self, agent: _Agent, loc: Location) -> list[Op]:
@@ -381,33 +386,36 @@ def _blocks(block: Block) -> Iterator[Block]:
 class _QuietLoops:
     """Loops of an agent that do nothing but wait, multiply and arrive: in them, arrivals become commits.
 
-    A commit arrives when the products are over, and speaks for them alone. So the agent's threads must not touch memory
-    that others touch too: an arrival might have been meant for that.
+    A commit arrives when the products are over, and speaks for them alone. So the agent's threads must not have touched
+    memory before that others touch too: an arrival might have been meant for that.
     """
 
     def __init__(self, function: Function, agent: _Agent, resident: Mapping[Op, Op], agents: list[_Agent]) -> None:
-        self.alone = function.cluster_size == 1
         self.resident = resident
         self.products: set[Op] = set()
         self.loops: list[Op] = []
         self.commits: dict[Op, list[Op]] = {}
-        mine = list(_touched(agent, agent.products))
-        theirs = [touch for other in agents if other is not agent for touch in _touched(other, ())]
-        theirs += [(memory, writes) for memory, writes, remote in _remote(function) if remote]
-        self.able = not any(a is b and (w or v) for a, w in mine for b, v in theirs)
+        self.agent = agent
+        code = [op for other in agents if other is not agent for op in own_code(other.block)]
+        self.theirs = _touched(code) | _touched(function.walk(), remote=True)
 
-    def find(self, block: Block) -> None:
-        """Finds the outermost ones of a block."""
+    def find(self, block: Block, earlier: Touches = frozenset()) -> None:
+        """Finds the outermost ones of a block; `earlier` is what the agent's threads have touched before it."""
         for op in block.ops:
             if isinstance(op, Roles | Role):
                 continue
-            if self.able and isinstance(op, For | While) and self._is_quiet(op):
+            is_loop = isinstance(op, For | While)
+            if is_loop and self._is_quiet(op, earlier):
                 self.loops.append(op)
                 continue
-            for inner in op.blocks():
-                self.find(inner)
+            touched = earlier | _touched(inner for inner in own_code(Block((op,))) if inner not in self.agent.products)
+            for inside in op.blocks():
+                self.find(inside, touched if is_loop else earlier)
+            earlier = touched
 
-    def _is_quiet(self, loop: Op) -> bool:
+    def _is_quiet(self, loop: Op, earlier: Touches) -> bool:
+        if any(memory is other and (writes or wrote) for memory, writes in earlier for other, wrote in self.theirs):
+            return False
         inside = [op for block in loop.blocks() for op in block.walk()]
         around = {loop, *inside}
         products = {op for op in inside if op in self.resident}
@@ -423,7 +431,9 @@ class _QuietLoops:
                 continue
             arrival = self._plain_arrival(effects)
             if arrival is not None:
-                commits[op] = [Tcgen05Commit(arrival.barrier, arrival.mask, loc=op.loc)]
+                commits[op] = [
+                    Tcgen05Commit(arrival.barrier, arrival.mask, releases=arrival.gives_back, loc=op.loc)
+                ]
             elif not dataclasses.replace(effects, waits=()).is_pure:
                 return False
         self.products |= products
@@ -436,26 +446,15 @@ class _QuietLoops:
         if len(effects.arrivals) != 1 or not bare.is_pure:
             return None
         arrival = effects.arrivals[0]
-        if not arrival.divisible or constant_of(arrival.count) != 1:
-            return None
-        return arrival if self.alone or arrival.gives_back is None or arrival.mask is not None else None
+        return arrival if arrival.divisible and constant_of(arrival.count) == 1 else None
 
 
-Memory = Param | Storage
-
-
-def _touched(agent: _Agent, products: Mapping[Op, Product] | tuple[()]) -> Iterator[tuple[Memory, bool]]:
-    """The memory that an agent touches, and whether it writes; without what the products read."""
-    for op in own_code(agent.block):
-        if op not in products:
-            for access in op.effects().accesses:
-                yield _memory(access.region), access.mode is not Mode.READ
-
-
-def _remote(function: Function) -> Iterator[tuple[Memory, bool, bool]]:
-    for op in function.walk():
-        for access in op.effects().accesses:
-            yield _memory(access.region), access.mode is not Mode.READ, access.region.peer is not None
+def _touched(ops: Iterable[Op], remote: bool = False) -> Touches:
+    """The memory that instructions touch, in other CTAs alone if `remote`, and whether they write there."""
+    return frozenset(
+        (_memory(access.region), access.mode is not Mode.READ)
+        for op in ops for access in op.effects().accesses if access.region.peer is not None or not remote
+    )
 
 
 def _memory(region: View) -> Memory:

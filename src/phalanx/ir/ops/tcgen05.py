@@ -148,16 +148,15 @@ class Tcgen05Mma(Op):
             accesses += [
                 dataclasses.replace(access, region=access.region.replaced(cta=self.peer)) for access in accesses
             ]
-        return Effects(accesses=tuple(accesses), executor=Executor.ONE, target=self._target)
+        return Effects(accesses=tuple(accesses), executor=Executor.ONE, target=target_of(self.kind))
 
-    @property
-    def _target(self) -> Target:
-        """Products of integers and those with scales are not on every target that has tensor memory."""
-        kind = self.kind
-        extra = (Feature.TCGEN05_I8,) * (kind.name == "i8") + (Feature.BLOCK_SCALE,) * kind.scaled
-        if not extra:
-            return BLACKWELL
-        return dataclasses.replace(BLACKWELL, needs=(*BLACKWELL.needs, *extra), family=f"tcgen05.mma of kind {kind}")
+
+def target_of(kind: Kind) -> Target:
+    """What a product of a kind needs: those of integers and those with scales are not wherever there is tensor memory."""
+    extra = (Feature.TCGEN05_I8,) * (kind.name == "i8") + (Feature.BLOCK_SCALE,) * kind.scaled
+    if not extra:
+        return BLACKWELL
+    return dataclasses.replace(BLACKWELL, needs=(*BLACKWELL.needs, *extra), family=f"tcgen05.mma of kind {kind}")
 
 
 def _in_flight(mode: Mode, view: SharedView | TensorView, use: Use) -> Access:
