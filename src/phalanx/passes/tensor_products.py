@@ -294,7 +294,6 @@ class _Writer:
         ops: list[Op] = []
         if any(memory_owner(operand.buffer) in self.stored for operand in (what.a, what.b)):
             ops.append(FenceAsyncProxy("cta", FENCE, loc=op.loc))
-        types, depth = (what.a.dtype, what.b.dtype), what.a.shape[1]
         ops.append(Tcgen05Mma(what.a, what.b, view, accumulate, types, what.a.shape[1], loc=op.loc))
         return ops if op in silent else [*ops, *self._over(agent, op.loc)]
 
