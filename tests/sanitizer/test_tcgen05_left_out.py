@@ -13,6 +13,9 @@ import phalanx as px
 from phalanx.ir.core import Block
 from sanitizer.leaving_out import called, findings_of, function_of, leave_out
 from sanitizer.planted import line_of
+from sanitizer.test_tcgen05_clean import CLEAN
+from sanitizer.test_tcgen05_clean import A as CLEAN_A
+from sanitizer.test_tcgen05_clean import B as CLEAN_B
 
 A = (np.arange(64 * 48) % 7 - 3).reshape(64, 48).astype(ml_dtypes.bfloat16)
 B = (np.arange(16 * 48) % 5 - 2).reshape(16, 48).astype(ml_dtypes.bfloat16)
@@ -163,3 +166,20 @@ def test_the_peer_frees_and_exits_while_the_pair_multiplies():
     found = findings_of(leave_out(function, lambda op: op is ends[-1]), 2, ARGS)
     lines = {(f.kind, f.location.line) for f in found}
     assert ("tmem-lifetime", line_of(kernel, "product")) in lines
+
+
+ALWAYS_NEEDED = ("tcgen05.wait.load", "tcgen05.wait.store", "tmem.alloc", "tmem.free")
+
+
+@pytest.mark.parametrize(
+    ("kernel", "grid", "shape", "constants"),
+    [case[:4] for case in CLEAN if case[3] not in ({"TILES": 8}, {"TIMES": 1})], ids=lambda part: getattr(part, "name", ""),
+)
+def test_each_one_alone_is_missed(kernel, grid, shape, constants):
+    """No wait that the compiler writes is superfluous, wherever it stands."""
+    args = (CLEAN_A, CLEAN_B, np.zeros(shape, np.float32))
+    function = function_of(kernel, args, **constants)
+    needed = [op for op in function.walk() if op.mnemonic in ALWAYS_NEEDED]
+    assert len(needed) >= 3
+    for op in needed:
+        assert findings_of(leave_out(function, lambda other, op=op: other is op), grid, args), (op.mnemonic, op.loc.line)

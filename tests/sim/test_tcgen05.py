@@ -313,6 +313,53 @@ def test_scales(left: Any, right: Any, scale: Any, block: int, n: int, k: int) -
     assert px.check(scaled[1], *args, **constants).ok
 
 
+@px.kernel(warps=6, cluster=2)
+def scaled_pairs(A, B, SA, SB, C, *, N, K, STEPS):
+    """A block-scaled product of a pair: scales of A are each CTA's own, of B whole in both; the even CTA copies for both."""
+    rank = px.cluster.rank()
+    m, n, count = rank * 128, rank * (N // 2), K // 32
+    a, b, acc = px.shared((128, K), A.dtype), px.shared((N // 2, K), B.dtype), px.tmem((128, N), px.f32)
+    sa, sb = px.shared((1, count // 4, 32, 4, 4), SA.dtype), px.shared((px.cdiv(N, 128), count // 4, 32, 4, 4), SB.dtype)
+    scale_a, scale_b = px.tmem((128, count), SA.dtype), px.tmem((N, count), SB.dtype)
+    full, filled, used, done = px.barrier(), px.barrier(), px.barrier(), px.barrier()
+    with px.warps(4, 1):
+        for k in range(STEPS):
+            used.wait((k & 1) ^ 1)
+            with full.transaction():
+                px.tma.load(A[m : m + 128, k * K : k * K + K], a, full, two_cta=True)
+                px.tma.load(B[n : n + N // 2, k * K : k * K + K], b, full, two_cta=True)
+            j = k * (count // 4)
+            px.store(sa, px.load(SA[rank : rank + 1, j : j + count // 4, 0:32, 0:4, 0:4]))
+            px.store(sb, px.load(SB[0 : px.cdiv(N, 128), j : j + count // 4, 0:32, 0:4, 0:4]))
+            px.fence.async_proxy()
+            filled.arrive(ctas=1)
+    with px.warps(5, 1):
+        if rank == 0:
+            for k in range(STEPS):
+                full.wait(k & 1)
+                filled.wait(k & 1)
+                px.tcgen05.copy(sa, scale_a, two_cta=True)
+                px.tcgen05.copy(sb, scale_b, two_cta=True)
+                px.tcgen05.mma(a, b.T, acc, accumulate=k > 0, scale_a=scale_a, scale_b=scale_b, two_cta=True)
+                px.tcgen05.commit(used, multicast=0b11, two_cta=True)
+            px.tcgen05.commit(done, multicast=0b11, two_cta=True)
+    with px.warps(0, 4):
+        done.wait(0)
+        px.store(C[m : m + 128, 0:N], px.tcgen05.load(acc))
+
+
+def test_scales_of_pairs() -> None:
+    rng = np.random.default_rng(0)
+    a, b = whole(rng, (256, 256), E4M3), whole(rng, (160, 256), E4M3)
+    factors = [(2.0 ** rng.integers(-2, 3, (rows, 8))).astype(E8M0) for rows in (256, 160)]
+    args = [a, b, *map(in_blocks, factors), np.zeros((256, 160), F32)]
+    wide = [x.astype(F32) * np.repeat(s.astype(F32), 32, axis=1) for x, s in zip((a, b), factors, strict=True)]
+    constants = dict(N=160, K=128, STEPS=2)
+    np.testing.assert_array_equal(run_all(scaled_pairs, 2, args, **constants), wide[0] @ wide[1].T)
+    report = px.check(scaled_pairs[2], *args, **constants)
+    assert report.ok, report
+
+
 @px.kernel(warps=4)
 def copies(X, Y):
     """A matrix of shared memory to tensor memory as it is."""

@@ -325,7 +325,8 @@ class Checker(Monitor):
         engine = access.engine
         assert engine is not None, f"{op} ends with a group, so its accesses name an engine"
         dim = clock.groups[engine][access.mode is READ]
-        record = Record(clock, op, access, place, clock.rank, dim, clock.commits[engine] + 1, work)
+        rank = clock.rank if place.is_common else place.cta.rank  # of a pair's work half is in the other CTA
+        record = Record(clock, op, access, place, rank, dim, clock.commits[engine] + 1, work)
         if not place.is_common:
             if access.mode is READ:
                 clock.last_read[engine] = record
