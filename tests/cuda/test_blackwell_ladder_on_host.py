@@ -1,0 +1,39 @@
+"""The CUDA text of the rungs for Blackwell on the CPU: descriptors, masks, shapes of loads, pairs and launch control, executed
+by the harness's own reading of them, and compared with NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from examples.blackwell import RUNGS, case
+from fuzz.host import HostCase, run_batch
+from host_cuda import COMPILER, MISSING, module_for
+from phalanx.runtime.launch.specialise import normalise_grid
+
+pytestmark = pytest.mark.skipif(COMPILER is None, reason=MISSING)
+
+LAUNCHES: list[tuple[str, tuple[int, ...], dict[str, Any]]] = [
+    *((rung, (200, 328, 104), {}) for rung in RUNGS[:6]),
+    *(("v6", (300, 264, 136), {"CM": height, "CN": width}) for height, width in ((1, 1), (1, 2), (2, 1), (2, 2))),
+    *(("v7", (300, 264, 288), {"CM": height, "CN": width}) for height, width in ((1, 1), (1, 2), (2, 1), (2, 2))),
+    *(("v7", (300, 264, 544), {"make": "nvfp4", "CM": height, "CN": width}) for height, width in ((1, 1), (1, 2), (2, 1))),
+]
+
+
+def test_the_text_of_every_rung_is_right() -> None:
+    from common import compare
+
+    cases = [case(rung, *shape, **constants) for rung, shape, constants in LAUNCHES]
+    hosts = []
+    for number, made in enumerate(cases):
+        kernel = made.launch.kernel
+        grid = normalise_grid(kernel, made.launch.grid, kernel.bind_constants(made.constants))
+        module = module_for(kernel, tuple(made.args), arch="sm_100a", **made.constants)
+        hosts.append(HostCase(module, grid, [np.copy(arg) for arg in made.args], 1 + number))
+    for launch, made, result in zip(LAUNCHES, cases, run_batch(hosts), strict=True):
+        assert result.failure is None, f"{launch}\n{result.failure}"
+        for position, want in made.expected.items():
+            compare(result.args[position], want, made.tolerance)
