@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from phalanx.ir.core import Block
+from phalanx.ir.core import Block, rewrite
 from sanitizer.leaving_out import called, findings_of, function_of, leave_out
 from sanitizer.planted import line_of
 from sanitizer.test_tcgen05_clean import CLEAN
@@ -47,7 +47,7 @@ def accumulate_and_drain(A, B, C):
             ready.wait(k & 1)
             x = px.tcgen05.load(acc)  # load
             drained.arrive()  # signal
-            px.store(C[0:64, 0:16], x)
+            px.store(C[0:64, 0:16], x)  # use
 
 
 @px.kernel(warps=5)
@@ -100,7 +100,7 @@ LEFT_OUT = [
     (accumulate_and_drain, "tcgen05.fence.before", "signal", "proxy", "product", "load"),
     (accumulate_and_drain, "tcgen05.fence.after", "product", "proxy", "product", "load"),
     (accumulate_and_drain, "tcgen05.fence.after", "load", "proxy", "load", "product"),
-    (accumulate_and_drain, "tcgen05.wait.load", None, "race", "product", "load"),
+    (accumulate_and_drain, "tcgen05.wait.load", None, "uninitialised-read", "use", "load"),
     (accumulate_and_drain, "tmem.alloc", None, "tmem-lifetime", "product", None),
     (accumulate_and_drain, "tmem.free", None, "tmem-lifetime", "declared", None),
     (left_operand_from_registers, "tcgen05.fence.before", "signal", "proxy", "product", "store"),
@@ -122,6 +122,22 @@ def test_left_out(kernel, what, where, kind, line, other):
     assert (kind, line_of(kernel, line), other and line_of(kernel, other)) in lines
     if kind == "proxy":
         assert len(found) == 1 and re.search(rf"only with {what} between", found[0].message)
+
+
+def test_a_wait_for_loads_behind_the_signal():
+    """Who hears it may overwrite what is still being read, though the tile is there when it is used."""
+    function = function_of(accumulate_and_drain, ARGS)
+    waits = []
+
+    def visit(op):
+        if op.mnemonic == "tcgen05.wait.load":
+            waits.append(op)
+            return []
+        return [op, *waits] if op.mnemonic == "mbarrier.arrive" and waits else None
+
+    late = dataclasses.replace(function, body=rewrite(function.body, visit))
+    found = [(f.kind, f.location.line, f.other and f.other.line) for f in findings_of(late, 1, ARGS)]
+    assert found[0] == ("race", *(line_of(accumulate_and_drain, mark) for mark in ("product", "load")))
 
 
 def test_used_after_it_was_freed():

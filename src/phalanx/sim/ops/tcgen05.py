@@ -213,17 +213,39 @@ def plain_scales(blocks: np.ndarray) -> np.ndarray:
 # --- registers --------------------------------------------------------------------------------------------------------
 
 
+class Loading:
+    """A tile on its way from tensor memory, which refuses to be read before loads are waited for."""
+
+    __slots__ = ("op", "tile")
+
+    def __init__(self, op: Tcgen05Load, tile: np.ndarray) -> None:
+        self.op = op
+        self.tile = tile
+
+    def __array__(self, *_: Any, **__: Any) -> np.ndarray:
+        error = Error(
+            f"the tile that {self.op.call} brings at {self.op.loc.short} is used before it is there",
+            kind="uninitialised-read",
+            remedy="the compiler has to put tcgen05.wait.load between them: this is a mistake in Phalanx, not in the kernel",
+        )
+        error.other = self.op.loc
+        raise error
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__array__(), name)
+
+
 @meaning(Tcgen05Load)
-def load(op: Tcgen05Load, agent: Agent) -> Callable[..., np.ndarray]:
+def load(op: Tcgen05Load, agent: Agent) -> Callable[..., Loading]:
     """Reads a region as it is now; the checks know that it may be read until loads are waited for."""
     cta = agent.cta
     monitor = cta.cluster.machine.monitor
 
-    def run(src: BufferPlace) -> np.ndarray:
+    def run(src: BufferPlace) -> Loading:
         require_allocated(src, cta, op)
         if monitor is not None:
             monitor.work_given(agent, op, agent.issuing)
-        return src.array.copy()
+        return Loading(op, src.array.copy())
 
     return run
 
@@ -252,7 +274,7 @@ def wait_loads(op: Tcgen05WaitLoads, agent: Agent) -> Callable[..., tuple[Any, .
     def run(tiles: tuple[Any, ...]) -> tuple[Any, ...]:
         if monitor is not None:
             monitor.groups_passed(agent, op, TENSOR_LOADS, 0, False)
-        return tiles
+        return tuple(tile.tile if isinstance(tile, Loading) else tile for tile in tiles)
 
     return run
 
