@@ -136,6 +136,7 @@ CONFIGS = {
     "columns of B": BlackwellConfig(64, stages=2, cluster=(2, 1), parts=2),
 }
 ON_HOST = ("alone", "a pair", "columns of B")
+LONG = ("four CTAs", "rows of A")
 
 
 def captured(*args: Any, run: bool = True, **options: Any) -> tuple[np.ndarray, LibraryLaunch]:
@@ -160,7 +161,7 @@ def run_everywhere(launch: LibraryLaunch, out: np.ndarray, want: np.ndarray, on_
         close(out, want)
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.long] * (n in LONG)) for n in CONFIGS])
 def test_clusters(name: str) -> None:
     config = CONFIGS[name]
     a, b, bias = numbers(264, 72), numbers(72, 72), numbers(72)
@@ -173,9 +174,9 @@ def test_clusters(name: str) -> None:
 
 PAIRS = ((1, 1), (2, 1), (1, 2))
 WITH_BLOCKS = [
-    *(pytest.param(name, 2, cluster, marks=[pytest.mark.long] * (cluster != PAIRS[0] and name != "mxfp8"))
-      for name in FORMATS for cluster in PAIRS[:2]),
-    pytest.param("nvfp4", 1, (1, 1)), pytest.param("mxfp8", 2, (1, 2), marks=pytest.mark.long),
+    *(pytest.param(name, 2, cluster, marks=[pytest.mark.long] * (cluster != PAIRS[0]))
+      for name in FORMATS for cluster in PAIRS),
+    pytest.param("nvfp4", 1, (1, 1)),
 ]  # fmt: skip
 
 

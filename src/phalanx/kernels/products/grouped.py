@@ -16,8 +16,11 @@ from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.matrices import FLOATS, info_of, is_among, refused, require_config
 from phalanx.kernels.products.activations import ACTIVATIONS, activate
 from phalanx.kernels.products.group_tiles import clusters_at_once, most_tiles, operands_of, planned, sizes_of, stored_result
+from phalanx.kernels.products.grouped_blackwell import choose_grouped_blackwell, launch_groups
+from phalanx.kernels.products.matmul_blackwell_config import BlackwellConfig
 from phalanx.kernels.products.matmul_tiles import peers
 from phalanx.kernels.products.orders import grouped
+from phalanx.kernels.products.targets import target_of
 from phalanx.machines.h200 import H200
 
 WEIGHT_BYTES = 2
@@ -153,15 +156,17 @@ def choose_grouped(rows: int, groups: int, n: int, k: int) -> GroupedConfig:
 
 def grouped_matmul(
     x: Any, w: Any, group_sizes: Any, *, bias: Any = None, activation: str | None = None, out: Any = None,
-    config: GroupedConfig | None = None,
+    config: GroupedConfig | BlackwellConfig | None = None, arch: str | None = None,
 ) -> Any:
     """Row i of the result is ``activation(x[i] @ w[g].T + bias[g])``, g the group of row i.
 
     The first group_sizes[0] rows are group 0, the next group_sizes[1] group 1, and so on; sizes may be 0, and rows
     behind the last group are left as they are. `x` (rows, K) and `w` (groups, N, K) bf16 or f16; `group_sizes` a list
     of ints or an i32 or i64 array on their device (not read by the host: nothing waits for the GPU); `bias` (groups, N)
-    of any float type; `activation` "relu", "gelu", "gelu_tanh" or "silu". Sums are f32. sm_90a, or the simulator.
-    Example: ``y = grouped_matmul(x_sorted, w, [1000, 0, 24])``.
+    of any float type; `activation` "relu", "gelu", "gelu_tanh" or "silu". Sums are f32. `config` overrides the choice of
+    `choose_grouped`, on Blackwell of `choose_grouped_blackwell`. sm_90a, or sm_100a and its kin (compiled and simulated,
+    never run there), or the simulator, of the target that `arch` names. Example:
+    ``y = grouped_matmul(x_sorted, w, [1000, 0, 24])``.
     """
     rows, weights = operands_of("x", x, w)
     (height, k), (groups, n) = rows.shape, weights.shape[:2]
@@ -173,13 +178,19 @@ def grouped_matmul(
     out = stored_result(x, out, (height, n), rows.dtype_name)
     if 0 in (height, groups, n):
         return out
+    require_config(config, GroupedConfig, BlackwellConfig)
+    target = target_of(rows, arch, blackwell=isinstance(config, BlackwellConfig))
+    if target.blackwell:
+        cut = require_config(config, BlackwellConfig) or choose_grouped_blackwell(height, groups, n, k)
+        launch_groups(x, None, w, out, sizes, height, cut, bias=bias, ACTIVATION=activation, **target.named)
+        return out
     settings = require_config(config, GroupedConfig) or choose_grouped(height, groups, n, k)
     tall, wide, size = settings.cm * settings.bm, settings.cn * settings.bn, settings.cm * settings.cn
     table = planned(sizes, x, height, groups, tall)
     clusters = min(clusters_at_once(x, size), most_tiles(height, groups, tall) * px.cdiv(n, wide))
     grouped_ring[settings.cm * clusters, settings.cn](
         x, w, out, table, table if bias is None else bias, BIASED=bias is not None, ACTIVATION=activation,
-        **settings.constants(),
+        **settings.constants(), **target.named,
     )
     return out
 

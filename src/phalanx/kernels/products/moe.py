@@ -6,6 +6,7 @@ cluster take two column tiles of the same rows, each fetches half of the rows fo
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import phalanx as px
@@ -13,6 +14,9 @@ from phalanx.kernels.gather import INDICES
 from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.matrices import info_of, refused, result_info
 from phalanx.kernels.products.group_tiles import clusters_at_once, most_tiles, operands_of, planned, sizes_of, stored_result
+from phalanx.kernels.products.grouped_blackwell import choose_grouped_blackwell, launch_groups
+from phalanx.kernels.products.targets import Target, target_of
+from phalanx.runtime.device.arrays import ITEM_BYTES, describe
 
 SUMS = ("f32", "bf16", "f16")
 ROWS = 128
@@ -104,38 +108,43 @@ def expert_ring(
             px.tma.wait(0)
 
 
-def moe_gather_matmul(x: Any, idx: Any, w: Any, group_sizes: Any, *, out: Any = None, **options: int) -> Any:
+def moe_gather_matmul(
+    x: Any, idx: Any, w: Any, group_sizes: Any, *, out: Any = None, arch: str | None = None, **options: int
+) -> Any:
     """Row i of the result is ``x[idx[i]] @ w[e].T``, e the expert of i.
 
     The first group_sizes[0] rows have expert 0, the next group_sizes[1] expert 1, and so on.
     `x` (tokens, K) and `w` (experts, N, K) bf16 or f16, K and N multiples of 8; `idx` and `group_sizes` i32 or i64, all
     on one device; `group_sizes` may also be a list. The gathered rows go straight to shared memory: there is no gathered
-    copy of `x`. A row outside `x` counts as zeros. Sums are f32. sm_90, or the simulator. Example:
+    copy of `x`. A row outside `x` counts as zeros. Sums are f32. sm_90a; sm_100a and its kin, four rows a copy (compiled
+    and simulated, never run there); or the simulator, of the target that `arch` names. Example:
     ``h = moe_gather_matmul(x, order, w1, counts)``.
     """
     rows, weights = operands_of("x", x, w)
     names = _indices(idx)
     out = stored_result(x, out, (names, weights.shape[1]), rows.dtype_name)
-    _launch(x, idx, w, out, group_sizes, None, names, {**options, "GATHER": True})
+    _launch(x, idx, w, out, group_sizes, None, names, {**options, "GATHER": True}, target_of(rows, arch))
     return out
 
 
-def moe_matmul(x: Any, w: Any, group_sizes: Any, *, out: Any = None, **options: int) -> Any:
+def moe_matmul(x: Any, w: Any, group_sizes: Any, *, out: Any = None, arch: str | None = None, **options: int) -> Any:
     """Row i of the result is ``x[i] @ w[e].T``: the grouped product of rows that are already sorted by expert.
 
-    Arrays as in `moe_gather_matmul`. sm_90, or the simulator. Example: ``y = moe_matmul(x_sorted, w, counts)``.
+    Arrays and targets as in `moe_gather_matmul`. Example: ``y = moe_matmul(x_sorted, w, counts)``.
     """
     rows, weights = operands_of("x", x, w)
     out = stored_result(x, out, (rows.shape[0], weights.shape[1]), rows.dtype_name)
-    _launch(x, None, w, out, group_sizes, None, rows.shape[0], {**options, "GATHER": False})
+    _launch(x, None, w, out, group_sizes, None, rows.shape[0], {**options, "GATHER": False}, target_of(rows, arch))
     return out
 
 
-def moe_matmul_scatter(h: Any, w: Any, group_sizes: Any, idx: Any, weight: Any, out: Any, **options: int) -> Any:
+def moe_matmul_scatter(
+    h: Any, w: Any, group_sizes: Any, idx: Any, weight: Any, out: Any, *, arch: str | None = None, **options: int
+) -> Any:
     """Adds ``weight[i] * (h[i] @ w[e].T)`` to row idx[i] of `out` for every row i of `h`, and returns `out`.
 
     `h` (rows, K) and `w` (experts, N, K) bf16 or f16; `weight` (rows,) f32, bf16 or f16; `out` (tokens, N) f32, bf16
-    or f16, summed atomically in its type. Rows outside `out` are left out. sm_90, or the simulator. Example:
+    or f16, summed atomically in its type. Rows outside `out` are left out. Targets as in `moe_gather_matmul`. Example:
     ``moe_matmul_scatter(h, w2, counts, order, gates, y)``.
     """
     rows, weights = operands_of("h", h, w)
@@ -147,7 +156,8 @@ def moe_matmul_scatter(h: Any, w: Any, group_sizes: Any, idx: Any, weight: Any, 
     found = result_info("out", out, SUMS)
     if len(found.shape) != 2 or found.shape[1] != weights.shape[1]:
         raise refused(f"out has shape {found.shape}", f"pass a matrix of {weights.shape[1]} columns, one per row of w[e]")
-    _launch(h, idx, w, out, group_sizes, weight, names, {**options, "GATHER": False, "SCATTER": True})
+    options = {**options, "GATHER": False, "SCATTER": True}
+    _launch(h, idx, w, out, group_sizes, weight, names, options, target_of(rows, arch))
     return out
 
 
@@ -160,7 +170,7 @@ def _indices(idx: Any) -> int:
 
 
 def _launch(
-    a: Any, idx: Any, w: Any, out: Any, group_sizes: Any, weight: Any, rows: int, options: dict[str, int]
+    a: Any, idx: Any, w: Any, out: Any, group_sizes: Any, weight: Any, rows: int, options: dict[str, int], target: Target
 ) -> None:
     unknown = sorted(options.keys() - OPTIONS - {"GATHER", "SCATTER"})
     if unknown:
@@ -169,12 +179,38 @@ def _launch(
     sizes = sizes_of(group_sizes, experts, rows, a)
     if 0 in (rows, columns, experts):
         return
+    if target.blackwell:
+        _launch_blackwell(a, idx, w, out, sizes, weight, rows, options, target)
+        return
     height = options.get("BM", ROWS)
     table = planned(sizes, a, rows, experts, height)
     pairs = px.cdiv(columns, 2 * options.get("BN", 256))
     clusters = min(clusters_at_once(a, 2), most_tiles(rows, experts, height) * pairs)
     index = sizes if idx is None else idx
-    expert_ring[2 * clusters](a, index, w, out, table, index if weight is None else weight, **options)
+    expert_ring[2 * clusters](a, index, w, out, table, index if weight is None else weight, **options, **target.named)
+
+
+def _launch_blackwell(
+    a: Any, idx: Any, w: Any, out: Any, sizes: Any, weight: Any, rows: int, options: dict[str, int], target: Target
+) -> None:
+    """The same with the kernel for tensor memory, whose tiles have 128 rows; the options override what is chosen."""
+    if options.get("BM", ROWS) != ROWS:
+        raise refused(f"BM={options['BM']}", f"leave it out: on Blackwell a CTA's tile has {ROWS} rows")
+    gathers, adds = bool(options["GATHER"]), bool(options.get("SCATTER"))
+    cut = choose_grouped_blackwell(rows, *w.shape, gathered=gathers, out_itemsize=_item_bytes(out))
+    given: dict[str, Any] = {name.lower(): value for name, value in options.items() if name in OPTIONS - {"BM"}}
+    if "bn" in given and "parts" not in given:
+        given["parts"] = max(1, given["bn"] * cut.parts // cut.bn)
+    launch_groups(
+        a, idx, w, out, sizes, rows, replace(cut, **given), weight=weight, GATHER=gathers, SCATTER=adds, **target.named
+    )
+
+
+def _item_bytes(x: Any) -> int:
+    """Bytes of an element of an array."""
+    info = describe(x)
+    assert info is not None
+    return ITEM_BYTES[info.dtype_name]
 
 
 __all__ = ["moe_gather_matmul", "moe_matmul", "moe_matmul_scatter"]
