@@ -163,3 +163,32 @@ def published(A, B, C, *, M=64, N=32, K=32):
             acc = px.dot(a, b.T, acc)
             empty.arrive()
         px.store(C[0:M, 0:N], acc)
+
+
+@px.kernel(warps=6)
+def by_turns(A, B, C, *, M=64, N=32, K=32, STAGES=3, STORED=False):
+    """Two producers fill the stages of a ring by turns, so that each overwrites what the other brought."""
+    a, b = px.shared((STAGES, M, K), A.dtype), px.shared((STAGES, N, K), B.dtype)
+    full, empty = px.barrier(STAGES, count=1, checked=False), px.barrier(STAGES)
+    steps = A.shape[1] // K
+    for who in px.static_range(2):
+        with px.warps(4 + who, 1):
+            for k in range(who, steps, 2):
+                stage = k % STAGES
+                empty[stage].wait((k // STAGES) % 2 ^ 1)
+                if STORED:
+                    px.store(a[stage], px.load(A[0:M, k * K : k * K + K]))
+                    px.store(b[stage], px.load(B[0:N, k * K : k * K + K]))
+                    px.fence.async_proxy()
+                    full[stage].arrive()
+                else:
+                    with full[stage].transaction():
+                        px.tma.load(A[0:M, k * K : k * K + K], a[stage], full[stage])
+                        px.tma.load(B[0:N, k * K : k * K + K], b[stage], full[stage])
+    with px.warps(0, 4):
+        acc = px.zeros((M, N), px.f32)
+        for k in range(steps):
+            full[k % STAGES].wait((k // STAGES) % 2)
+            acc = px.dot(a[k % STAGES], b[k % STAGES].T, acc)
+            empty[k % STAGES].arrive()
+        px.store(C[0:M, 0:N], acc)
