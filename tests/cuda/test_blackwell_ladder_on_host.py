@@ -1,5 +1,4 @@
-"""The CUDA text of the rungs for Blackwell on the CPU: descriptors, masks, shapes of loads, pairs and launch control, executed
-by the harness's own reading of them, and compared with NumPy."""
+"""The text of every rung for Blackwell on the CPU: what the compiler wrote computes what NumPy does."""
 
 from __future__ import annotations
 
