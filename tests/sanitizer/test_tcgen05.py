@@ -421,6 +421,47 @@ def the_peer_reads_its_half_before_the_commit(A, B, C, *, BUG):
             done.wait(0)
 
 
+@planted("exit-hazard", **PAIR)
+@px.kernel(warps=6, cluster=2)
+def a_commit_that_its_receiver_may_not_live_to_see(A, B, C, *, BUG):
+    rank = px.cluster.rank()
+    a, b, acc = px.shared((64, 16), A.dtype), px.shared((8, 16), B.dtype), px.tmem((64, 16), px.f32)
+    full, used, done = px.barrier(), px.barrier(), px.barrier()
+    with px.warps(4, 1):
+        with full.transaction():
+            px.tma.load(A[rank * 64 : rank * 64 + 64, 0:16], a, full, two_cta=True)
+            px.tma.load(B[rank * 8 : rank * 8 + 8, 0:16], b, full, two_cta=True)
+        if not BUG:
+            used.wait(0)
+    with px.warps(5, 1):
+        if rank == 0:
+            full.wait(0)
+            px.tcgen05.mma(a, b.T, acc, accumulate=False, two_cta=True)
+            px.tcgen05.commit(done, multicast=0b11, two_cta=True)
+            px.tcgen05.commit(used, multicast=0b11, two_cta=True)  # bug
+    with px.warps(0, 4):
+        done.wait(0)
+        px.store(C[rank * 64 : rank * 64 + 64, 0:16], px.tcgen05.load(acc))
+
+
+@planted("exit-hazard", **ONE)
+@px.kernel(warps=5)
+def a_commit_that_arrives_after_the_end(A, B, C, *, BUG):
+    a, b, acc = px.shared((64, 16), A.dtype), px.shared((16, 16), B.dtype), px.tmem((64, 16), px.f32)
+    full, used, done = px.barrier(), px.barrier(), px.barrier()
+    with px.warps(4, 1):
+        fetch(A, B, a, b, full, 0)
+        full.wait(0)
+        px.tcgen05.mma(a, b.T, acc, accumulate=False)
+        px.tcgen05.commit(done)
+        px.tcgen05.commit(used)  # bug
+        if not BUG:
+            used.wait(0)
+    with px.warps(0, 4):
+        done.wait(0)
+        px.store(C[0:64, 0:16], px.tcgen05.load(acc))
+
+
 @planted("race", **PAIR)
 @px.kernel(warps=6, cluster=2)
 def the_peer_drains_its_half_and_tells_nobody(A, B, C, *, BUG):

@@ -387,10 +387,9 @@ class Checker(Monitor):
         for barrier in signal.barriers:
             if clock.dim not in barrier.watch.ready_async or barrier.watch.tracked:
                 self.signal(barrier.watch, clock, signal.op, engine=True)
-            if barrier.cta is not signal.agent.cta:  # over for whoever knows that the work before it is
-                dim = clock.groups[engine][0]
-                record = Record(clock, signal.op, None, barrier, barrier.cta.rank, dim, clock.commits[engine])
-                self.visit(barrier.cta, record)
+            dim = clock.groups[engine][0]  # over for whoever knows that the work before it is
+            record = Record(clock, signal.op, None, barrier, barrier.cta.rank, dim, clock.commits[engine])
+            self.visit(barrier.cta, record)
 
     def signal_given(self, signal: Signal, barrier: MBarrier) -> None:
         """The work is over for whoever waits for the phase that the engine arrives in."""

@@ -436,10 +436,12 @@ def asked_again(clock: AgentClock, op: Op, refused: CopyWork) -> Finding:
 def exit_hazard(visit: Record) -> Finding:
     """An access of a CTA's memory that its exit does not wait for."""
     what = f"{call(visit.op)} {visit.verb} {visit.region()}"
+    remedy = "let it wait for it, end with px.cluster.sync(), or leave exit_sync on"
+    if visit.access is None and any(visit.dim in groups for groups in visit.clock.groups.values()):
+        remedy = "wait for that phase there, or for what is committed after it, before the kernel ends"
     return Finding(
         "exit-hazard",
-        f"{what}, and CTA {visit.rank} may exit before that is over; let it wait for it, end with px.cluster.sync(), "
-        "or leave exit_sync on",
+        f"{what}, and CTA {visit.rank} may exit before that is over; {remedy}",
         visit.op.loc, None, (visit.actor(),), label=label(visit),
     )
 
