@@ -182,6 +182,20 @@ def test_every_example_is_clean_under_50_schedules(path: Path) -> None:
     assert "no findings under 50 schedules" in result.output
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, marks=() if path.stem in ("v0", "v3", "clc_scale") else pytest.mark.long, id=path.stem)
+        for path in sorted((*FOLDER.glob("blackwell/v*.py"), *FOLDER.glob("blackwell/clc*.py")))
+    ],
+)  # fmt: skip
+def test_every_rung_for_blackwell_is_clean(path: Path) -> None:
+    """Under further schedules, too, where something might go otherwise in another order."""
+    result = run(str(path), "--schedules", "5")
+    assert result.exit_code == 0, result.output
+    assert "no findings under" in result.output
+
+
 UNABLE = {
     "a syntax error": ("def f(:\n    pass\n", "case.py does not compile: invalid syntax\n --> case.py:1:7"),
     "an import error": ("import nothing_like_it\n", "case.py raises ModuleNotFoundError: No module named 'nothing_like_it'"),
