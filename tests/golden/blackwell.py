@@ -7,6 +7,8 @@ from typing import Any
 
 import phalanx as px
 from examples.blackwell import RUNGS, case
+from phalanx.kernels.products.grouped_blackwell import grouped_blackwell
+from phalanx.kernels.products.matmul_blackwell import matmul_blackwell
 
 clc_scale = importlib.import_module("clc_scale").clc_scale
 
@@ -19,9 +21,35 @@ def rung(name: str, **options: Any) -> Launch:
     return made.launch, made.args, made.constants
 
 
+def square(dtype: Any) -> Any:
+    return px.spec((4096, 4096), dtype)
+
+
+TWO_TILES = {"BN": 128, "PARTS": 2, "STAGES": 3}
+NOTHING = [None] * 6
+"""No bias, no scales of rows and columns, no blocks."""
+BLOCKS = px.spec((32, 64, 32, 16), px.f8e4m3)
+LIBRARY: dict[str, Launch] = {
+    "matmul_blackwell": (matmul_blackwell[148], [square(px.bf16)] * 3 + NOTHING, TWO_TILES),
+    "matmul_blackwell_nvfp4": (
+        matmul_blackwell[148],
+        [square(px.f4e2m1), square(px.f4e2m1), square(px.bf16), *NOTHING[:3], 0.5, BLOCKS, BLOCKS],
+        {**TWO_TILES, "BK": 256, "BLOCK": 16, "ACTIVATION": "relu"},
+    ),
+    "grouped_blackwell_gather": (
+        grouped_blackwell[148],
+        [
+            square(px.bf16), px.spec((8192,), px.i32), px.spec((8, 4096, 4096), px.bf16), px.spec((8192, 4096), px.bf16),
+            px.spec((4, 128), px.i32), None, None,
+        ],
+        {**TWO_TILES, "CN": 2, "GATHER": True},
+    ),
+}
+
 CASES: dict[str, Launch] = {
     "clc_scale": (clc_scale[20], [MATRIX, MATRIX, 3.0], {}),
     "clc_scale_pair": (clc_scale[20], [MATRIX, MATRIX, 3.0], {"CTAS": 2}),
     **{f"blackwell_{name}": rung(name) for name in RUNGS},
     "blackwell_v7_nvfp4": rung("v7", make="nvfp4"),
+    **LIBRARY,
 }

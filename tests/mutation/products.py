@@ -11,6 +11,8 @@ import numpy as np
 from mutation.launches import Case
 from phalanx.kernels.products import grouped, moe, split_k
 from phalanx.kernels.products.group_tiles import planned
+from phalanx.kernels.products.grouped_blackwell import grouped_blackwell
+from phalanx.kernels.products.matmul_blackwell import matmul_blackwell
 from phalanx.kernels.products.matmul_config import MatmulConfig
 from phalanx.kernels.products.matmul_tiles import matmul_tiles
 
@@ -48,6 +50,30 @@ def multiplying(by_k: bool, *, scaled: bool = False, **constants: Any) -> Callab
     return make
 
 
+def multiplying_in_tensor_memory(ctas: int, **constants: Any) -> Callable[[], Case]:
+    """Three tiles on one CTA or pair, 3 steps along K through a ring of 2; 64 rows a CTA."""
+
+    def make() -> Case:
+        rng = np.random.default_rng(0)
+        a, b = (rng.standard_normal((rows, 48), np.float32).astype(ml_dtypes.bfloat16) for rows in (64 * ctas, 96))
+        c = np.zeros((64 * ctas, 96), ml_dtypes.bfloat16)
+        settings = {"BM": 64, "BN": 32, "BK": 16, "STAGES": 2, "CTAS": ctas, "PARTS": 2, **constants}
+        return Case("matmul_blackwell", matmul_blackwell[ctas], [a, b, c, *[None] * 6], settings)
+
+    return make
+
+
+def experts_in_tensor_memory() -> Case:
+    """Two experts, whose rows are gathered, on one cluster of two CTAs, 3 steps along K through a ring of 2."""
+    rng = np.random.default_rng(0)
+    x, w = (rng.integers(-3, 4, shape).astype(ml_dtypes.bfloat16) for shape in ((70, 48), (2, 64, 48)))
+    table = planned(np.array([40, 30], np.int32), x, 70, 2, 64)
+    rows = rng.permutation(70).astype(np.int32)
+    args = [x, rows, w, np.zeros((70, 64), x.dtype), table[:, :2].copy(), None, None]
+    settings = {"BM": 64, "BN": 32, "BK": 16, "STAGES": 2, "CN": 2, "PARTS": 1, "GATHER": True}
+    return Case("grouped_blackwell", grouped_blackwell[2], args, settings)
+
+
 def splitting(**settings: Any) -> Callable[[], Case]:
     """A tile of 16 or 32 rows and 64 columns, 3 or 4 steps along K for each CTA through rings of 2 or 3."""
 
@@ -79,6 +105,9 @@ def groups(cm: int, cn: int) -> Callable[[], Case]:
 PRODUCTS: dict[str, Callable[[], Case]] = {
     "expert_ring, gathering": experts(gathers=True, scatters=False),
     "expert_ring, scattering": experts(gathers=False, scatters=True),
+    "matmul_blackwell": multiplying_in_tensor_memory(1, ACCS=1),
+    "matmul_blackwell, a pair": multiplying_in_tensor_memory(2),
+    "grouped_blackwell": experts_in_tensor_memory,
     "matmul_tiles": multiplying(by_k=True),
     "matmul_tiles, transposed": multiplying(by_k=False, TMA_STORE=False),
     "matmul_tiles, scaled": multiplying(

@@ -171,11 +171,25 @@ __device__ __forceinline__ void cp_async_bulk_shared_shared(
                :: "r"(dst), "r"(src), "r"(bytes), "r"(bar) : "memory");
 }
 
+// == cp_async_bulk_tensor_2d_gather4_multicast
+__device__ __forceinline__ void cp_async_bulk_tensor_2d_gather4_multicast(
+    unsigned dst, const void* map, int column, int r0, int r1, int r2, int r3, unsigned bar, unsigned short ctas) {
+  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile::gather4.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%2, %3, %4, %5, %6}], [%7], %8;"
+               :: "r"(dst), "l"(map), "r"(column), "r"(r0), "r"(r1), "r"(r2), "r"(r3), "r"(bar), "h"(ctas) : "memory");
+}
+
 // == cp_async_bulk_tensor_2d_global_shared
 __device__ __forceinline__ void cp_async_bulk_tensor_2d_global_shared(
     const void* map, int c0, int c1, unsigned src) {
   asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%1, %2}], [%3];"
                :: "l"(map), "r"(c0), "r"(c1), "r"(src) : "memory");
+}
+
+// == cp_async_bulk_tensor_2d_scatter4
+__device__ __forceinline__ void cp_async_bulk_tensor_2d_scatter4(
+    const void* map, int column, int r0, int r1, int r2, int r3, unsigned src) {
+  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile::scatter4.bulk_group [%0, {%1, %2, %3, %4, %5}], [%6];"
+               :: "l"(map), "r"(column), "r"(r0), "r"(r1), "r"(r2), "r"(r3), "r"(src) : "memory");
 }
 
 // == cp_async_bulk_tensor_2d_shared_global
@@ -220,11 +234,25 @@ __device__ __forceinline__ void cp_async_bulk_tensor_3d_global_shared(
                :: "l"(map), "r"(c0), "r"(c1), "r"(c2), "r"(src) : "memory");
 }
 
+// == cp_async_bulk_tensor_3d_shared_global
+__device__ __forceinline__ void cp_async_bulk_tensor_3d_shared_global(
+    unsigned dst, const void* map, int c0, int c1, int c2, unsigned bar) {
+  asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];"
+               :: "r"(dst), "l"(map), "r"(c0), "r"(c1), "r"(c2), "r"(bar) : "memory");
+}
+
 // == cp_async_bulk_tensor_4d_shared_global_multicast_pair
 __device__ __forceinline__ void cp_async_bulk_tensor_4d_shared_global_multicast_pair(
     unsigned dst, const void* map, int c0, int c1, int c2, int c3, unsigned bar, unsigned short ctas) {
   asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster.cta_group::2 [%0], [%1, {%2, %3, %4, %5}], [%6], %7;"
                :: "r"(dst), "l"(map), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(bar), "h"(ctas) : "memory");
+}
+
+// == cp_async_bulk_tensor_4d_shared_global_pair
+__device__ __forceinline__ void cp_async_bulk_tensor_4d_shared_global_pair(
+    unsigned dst, const void* map, int c0, int c1, int c2, int c3, unsigned bar) {
+  asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.cta_group::2 [%0], [%1, {%2, %3, %4, %5}], [%6];"
+               :: "r"(dst), "l"(map), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(bar) : "memory");
 }
 
 // == cp_async_bulk_wait_group_0
@@ -327,6 +355,16 @@ __device__ __forceinline__ T floor_mod(T a, T b) {
   } else {
     return b == 0 ? 0 : (T)(a % b);
   }
+}
+
+// == griddepcontrol_launch_dependents
+__device__ __forceinline__ void griddepcontrol_launch_dependents() {
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
+
+// == griddepcontrol_wait
+__device__ __forceinline__ void griddepcontrol_wait() {
+  asm volatile("griddepcontrol.wait;" ::: "memory");
 }
 
 // == inside
@@ -655,6 +693,11 @@ __device__ __forceinline__ void tcgen05_alloc_cta_group_1_512(unsigned address) 
   asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], 512;" :: "r"(address) : "memory");
 }
 
+// == tcgen05_alloc_cta_group_2_256
+__device__ __forceinline__ void tcgen05_alloc_cta_group_2_256(unsigned address) {
+  asm volatile("tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%0], 256;" :: "r"(address) : "memory");
+}
+
 // == tcgen05_alloc_cta_group_2_512
 __device__ __forceinline__ void tcgen05_alloc_cta_group_2_512(unsigned address) {
   asm volatile("tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%0], 512;" :: "r"(address) : "memory");
@@ -664,6 +707,12 @@ __device__ __forceinline__ void tcgen05_alloc_cta_group_2_512(unsigned address) 
 __device__ __forceinline__ void tcgen05_commit_cta_group_1(unsigned bar) {
   asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];"
                :: "r"(bar) : "memory");
+}
+
+// == tcgen05_commit_cta_group_1_multicast
+__device__ __forceinline__ void tcgen05_commit_cta_group_1_multicast(unsigned bar, unsigned short ctas) {
+  asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%0], %1;"
+               :: "r"(bar), "h"(ctas) : "memory");
 }
 
 // == tcgen05_commit_cta_group_2_multicast
@@ -690,6 +739,11 @@ __device__ __forceinline__ void tcgen05_dealloc_cta_group_1_256(unsigned address
 // == tcgen05_dealloc_cta_group_1_512
 __device__ __forceinline__ void tcgen05_dealloc_cta_group_1_512(unsigned address) {
   asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, 512;" :: "r"(address) : "memory");
+}
+
+// == tcgen05_dealloc_cta_group_2_256
+__device__ __forceinline__ void tcgen05_dealloc_cta_group_2_256(unsigned address) {
+  asm volatile("tcgen05.dealloc.cta_group::2.sync.aligned.b32 %0, 256;" :: "r"(address) : "memory");
 }
 
 // == tcgen05_dealloc_cta_group_2_512
