@@ -9,8 +9,6 @@ from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
-import numpy as np
-
 import phalanx as px
 from host_cuda import run_on_host
 
@@ -38,8 +36,14 @@ class LibraryLaunch:
 
 
 @contextmanager
-def launches(*kernels: tuple[ModuleType, str], run: bool = True) -> Iterator[list[LibraryLaunch]]:
-    """What is launched inside of the kernels that these names of modules stand for; without `run` nothing else happens."""
+def launches(
+    *kernels: tuple[ModuleType, str], run: bool = True, arch: str | None = None
+) -> Iterator[list[LibraryLaunch]]:
+    """What is launched inside of the kernels that these names of modules stand for; without `run` nothing else happens.
+
+    `arch`: the simulator runs it as that target gets it.
+    """
+    named = {} if arch is None else {"arch": arch}
     found: list[LibraryLaunch] = []
 
     class Recorder:
@@ -51,7 +55,7 @@ def launches(*kernels: tuple[ModuleType, str], run: bool = True) -> Iterator[lis
                 kept = {name: value for name, value in constants.items() if name != "arch"}
                 found.append(LibraryLaunch(self.kernel, grid, args, kept))
                 if run:
-                    self.kernel[grid](*args, **constants)
+                    self.kernel[grid](*args, **{**constants, **named})
 
             return launch
 
@@ -63,8 +67,3 @@ def launches(*kernels: tuple[ModuleType, str], run: bool = True) -> Iterator[lis
     finally:
         for each in patches:
             each.stop()
-
-
-def zeros(*shape: int, dtype: Any) -> np.ndarray:
-    """An array that takes no memory until it is written: for kernels that are only compiled."""
-    return np.zeros(shape, dtype)

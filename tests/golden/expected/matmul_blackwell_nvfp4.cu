@@ -1,4 +1,4 @@
-// matmul_blackwell(BM=128, BN=128, BK=256, STAGES=3, CTAS=2, CM=1, CN=1, ACCS=2, GROUP=8, PARTS=2, BLOCK=16, A_BY_K=True, B_BY_K=True, A_BATCH=False, B_BATCH=False, BATCH=False, TMA_STORE=True, BIAS_KIND=None, SCALE_ROWS=False, SCALE_COLUMNS=False, ACTIVATION=relu) for sm_100a, from matmul_blackwell.py:224
+// matmul_blackwell(BM=128, BN=128, BK=256, STAGES=3, CTAS=2, CM=1, CN=1, ACCS=2, GROUP=8, PARTS=2, BLOCK=16, A_BY_K=True, B_BY_K=True, A_BATCH=False, B_BATCH=False, BATCH=False, TMA_STORE=True, BIAS_KIND=None, SCALE_ROWS=False, SCALE_COLUMNS=False, ACTIVATION=relu) for sm_100a, from matmul_blackwell.py:232
 // 192 threads, 118880 bytes of shared memory, clusters of 2 x 1 x 1 (set at launch)
 
 typedef unsigned short px_bf16;
@@ -22,9 +22,9 @@ struct alignas(128) px_tensor_map { unsigned long long opaque[16]; };
 //   barrier_cluster_arrive_relaxed_aligned
 //   barrier_cluster_wait_acquire_aligned
 //   wrap_mul
-//   wrap_add
 //   shift_left
 //   shift_right
+//   wrap_add
 //   griddepcontrol_wait
 //   griddepcontrol_launch_dependents
 //   floor_div
@@ -96,7 +96,7 @@ extern "C" __global__ void __launch_bounds__(192, 1) matmul_blackwell_kernel(
     ptx::prefetch_tensormap(&SCALES_B_map);
     ptx::prefetch_tensormap(&C_map);
   }
-  // matmul_blackwell.py:240: acc = px.tmem((ACCS, BM, BN), px.f32)
+  // matmul_blackwell.py:248: acc = px.tmem((ACCS, BM, BN), px.f32)
   if (px_warp_id == 0) {
     // acc: accumulator, columns 0 to 255
     // tensor_a: scale, columns 256 to 303
@@ -104,168 +104,156 @@ extern "C" __global__ void __launch_bounds__(192, 1) matmul_blackwell_kernel(
     ptx::tcgen05_alloc_cta_group_2_512(tmem_address_addr);
     ptx::tcgen05_relinquish_alloc_permit_cta_group_2_sync_aligned();
   }
-  // matmul_blackwell.py:257: full, empty, ready, drained = px.barrier(STAGES), px.barrier(STAGES), px.barrier(ACCS), px.barrier(ACCS)
+  // matmul_blackwell.py:265: full, empty, ready, drained = px.barrier(STAGES), px.barrier(STAGES), px.barrier(ACCS), px.barrier(ACCS)
   if (px_one) {
     for (int px_i = 0; px_i < 3; ++px_i) ptx::mbarrier_init_shared_cta(full + 8 * px_i, 1);
     for (int px_i = 0; px_i < 3; ++px_i) ptx::mbarrier_init_shared_cta(empty + 8 * px_i, 1);
     for (int px_i = 0; px_i < 2; ++px_i) ptx::mbarrier_init_shared_cta(ready + 8 * px_i, 1);
     for (int px_i = 0; px_i < 2; ++px_i) ptx::mbarrier_init_shared_cta(drained + 8 * px_i, (0x2 >> ptx::cluster_ctarank() & 1 ? 1 : 2));
-    // matmul_blackwell.py:224: def matmul_blackwell(
+    // matmul_blackwell.py:232: def matmul_blackwell(
     ptx::fence_mbarrier_init_release_cluster();
   }
   // barriers are initialised before a peer reaches them
   ptx::barrier_cluster_arrive_relaxed_aligned();
   ptx::barrier_cluster_wait_acquire_aligned();
-  // matmul_blackwell.py:240: acc = px.tmem((ACCS, BM, BN), px.f32)
-  __syncthreads();  // the elected thread is done with tmem_address at line 240 before tmem_address is read
+  // matmul_blackwell.py:248: acc = px.tmem((ACCS, BM, BN), px.f32)
+  __syncthreads();  // the elected thread is done with tmem_address at line 248 before tmem_address is read
   const unsigned px_tmem = *(volatile unsigned*)tmem_address;
-  // matmul_blackwell.py:234: rank = px.cluster.rank()
+  // matmul_blackwell.py:242: rank = px.cluster.rank()
   const int rank = ptx::cluster_ctarank();
-  // matmul_blackwell.py:259: steps = px.cdiv(A.shape[(1 if A_BATCH else 0) + (1 if A_BY_K else 0)], BK)
+  // matmul_blackwell.py:267: steps = px.cdiv(A.shape[(1 if A_BATCH else 0) + (1 if A_BY_K else 0)], BK)
   const int A_size1 = A.shape[1];
   const int A_size1_1 = ptx::wrap_mul(A_size1, 2);
-  // matmul_blackwell.py:260: rows, columns = px.cdiv(C.shape[axis], CTAS * CM * BM), px.cdiv(C.shape[axis + 1], CN * BN)
+  // matmul_blackwell.py:268: rows, columns = px.cdiv(C.shape[axis], CTAS * CM * BM), px.cdiv(C.shape[axis + 1], CN * BN)
   const int C_size0 = C.shape[0];
   const int C_size1 = C.shape[1];
-  // matmul_blackwell.py:262: first, step = px.cluster.id(), px.num_blocks(0) // (CTAS * CM * CN)
+  // matmul_blackwell.py:270: first, step = px.cluster.id(), px.num_blocks(0) // (CTAS * CM * CN)
   const int cluster = (int)blockIdx.x / 2 + ((int)gridDim.x / 2) * ((int)blockIdx.y + (int)gridDim.y * (int)blockIdx.z);
   const int blocks_x = (int)gridDim.x;
-  // matmul_blackwell.py:235: half, x, y = rank % CTAS, rank // CTAS % CM, rank // (CTAS * CM)
+  // matmul_blackwell.py:28: half = rank % CTAS if CTAS > 1 else 0  (called at matmul_blackwell.py:243)
   const int half = rank & 1;
-  const int x = (rank >> 1) & 0;
-  const int y = rank >> 1;
-  // matmul_blackwell.py:34: row = row | (1 << (half + CTAS * (x + CM * other)))  (called at matmul_blackwell.py:236)
-  const int t = ptx::shift_left<int>(1, (ptx::wrap_add(half, ptx::wrap_mul(2, x))));
-  const int row = 0 | t;
-  // matmul_blackwell.py:36: column = column | (1 << (half + CTAS * (other + CM * y)))  (called at matmul_blackwell.py:236)
-  const int t_1 = ptx::shift_left<int>(1, (ptx::wrap_add(half, ptx::wrap_mul(2, y))));
-  const int column = 0 | t_1;
-  // matmul_blackwell.py:39: fillers = fillers | ((row | column) >> half << other)  (called at matmul_blackwell.py:236)
+  // matmul_blackwell.py:42: row = row | (1 << (half + CTAS * (x + CM * other)))  (called at matmul_blackwell.py:244)
+  const int row = 0 | (ptx::shift_left<int>(1, half));
+  // matmul_blackwell.py:44: column = column | (1 << (half + CTAS * (other + CM * y)))  (called at matmul_blackwell.py:244)
+  const int column = 0 | (ptx::shift_left<int>(1, half));
+  // matmul_blackwell.py:47: fillers = fillers | ((row | column) >> half << other)  (called at matmul_blackwell.py:244)
   const int fillers = 0 | (ptx::shift_right<int>((row | column), half));
-  const int t_2 = (int)((unsigned)(ptx::shift_right<int>((row | column), half)) << 1);
-  const int fillers_1 = fillers | t_2;
-  // matmul_blackwell.py:259: steps = px.cdiv(A.shape[(1 if A_BATCH else 0) + (1 if A_BY_K else 0)], BK)
+  const int t = (int)((unsigned)(ptx::shift_right<int>((row | column), half)) << 1);
+  const int fillers_1 = fillers | t;
+  // matmul_blackwell.py:267: steps = px.cdiv(A.shape[(1 if A_BATCH else 0) + (1 if A_BY_K else 0)], BK)
   const int steps = ptx::wrap_add((A_size1_1 >> 8), ((int)((A_size1_1 & 255) != 0)));
-  // matmul_blackwell.py:260: rows, columns = px.cdiv(C.shape[axis], CTAS * CM * BM), px.cdiv(C.shape[axis + 1], CN * BN)
+  // matmul_blackwell.py:268: rows, columns = px.cdiv(C.shape[axis], CTAS * CM * BM), px.cdiv(C.shape[axis + 1], CN * BN)
   const int rows = ptx::wrap_add((C_size0 >> 8), ((int)((C_size0 & 255) != 0)));
   const int columns = ptx::wrap_add((C_size1 >> 7), ((int)((C_size1 & 127) != 0)));
-  // matmul_blackwell.py:261: tiles = rows * columns * (C.shape[0] if BATCH else 1)
+  // matmul_blackwell.py:269: tiles = rows * columns * (C.shape[0] if BATCH else 1)
   const int tiles = ptx::wrap_mul(rows, columns);
-  // matmul_blackwell.py:262: first, step = px.cluster.id(), px.num_blocks(0) // (CTAS * CM * CN)
+  // matmul_blackwell.py:270: first, step = px.cluster.id(), px.num_blocks(0) // (CTAS * CM * CN)
   const int step = blocks_x >> 1;
-  // launches.py:16: px.wait_prior()  (called at matmul_blackwell.py:267)
+  // launches.py:16: px.wait_prior()  (called at matmul_blackwell.py:275)
   ptx::griddepcontrol_wait();
-  // launches.py:17: px.launch_dependents()  (called at matmul_blackwell.py:267)
+  // launches.py:17: px.launch_dependents()  (called at matmul_blackwell.py:275)
   ptx::griddepcontrol_launch_dependents();
-  // matmul_blackwell.py:269: with px.warps(FETCHING_WARP, 1):
-  __syncthreads();  // all threads are done with tmem_address at line 240 before the elected thread arrives
+  // matmul_blackwell.py:277: with px.warps(FETCHING_WARP, 1):
+  __syncthreads();  // all threads are done with tmem_address at line 248 before the elected thread arrives
   if (px_warp_id == 4) {  // warp 4
     const bool px_one = ptx::elect_sync();
-    // matmul_blackwell.py:109: for tile in range(unit.first, unit.count, unit.step):  (called at matmul_blackwell.py:270)
+    // matmul_blackwell.py:117: for tile in range(unit.first, unit.count, unit.step):  (called at matmul_blackwell.py:278)
     int stage = 0;
     int parity = 0;
     #pragma unroll 1
     for (int tile = cluster; tile < tiles; tile += step) {
-      // orders.py:28: tile = px.u32(t)  # unsigned: a division costs half of a signed one that rounds down  (called at matmul_blackwell.py:85)
+      // orders.py:28: tile = px.u32(t)  # unsigned: a division costs half of a signed one that rounds down  (called at matmul_blackwell.py:93)
       const unsigned tile_1 = (unsigned)tile;
-      // orders.py:29: band = tile // px.u32(group * columns)  (called at matmul_blackwell.py:85)
+      // orders.py:29: band = tile // px.u32(group * columns)  (called at matmul_blackwell.py:93)
       const unsigned band = ptx::floor_div<unsigned>(tile_1, ((unsigned)ptx::wrap_mul(8, columns)));
-      // orders.py:30: rest = tile - band * px.u32(group * columns)  (called at matmul_blackwell.py:85)
+      // orders.py:30: rest = tile - band * px.u32(group * columns)  (called at matmul_blackwell.py:93)
       const unsigned rest = tile_1 - (band * ((unsigned)ptx::wrap_mul(8, columns)));
-      // orders.py:31: height = min(px.u32(group), px.u32(rows) - band * group)  (called at matmul_blackwell.py:85)
+      // orders.py:31: height = min(px.u32(group), px.u32(rows) - band * group)  (called at matmul_blackwell.py:93)
       const unsigned rows_1 = (unsigned)rows;
       const unsigned height = ptx::minimum<unsigned>(8u, (rows_1 - (band * 8u)));
-      // orders.py:32: column = rest // height  (called at matmul_blackwell.py:85)
+      // orders.py:32: column = rest // height  (called at matmul_blackwell.py:93)
       const unsigned column_1 = ptx::floor_div<unsigned>(rest, height);
-      // orders.py:33: return px.i32(band * group + rest - column * height), px.i32(column)  (called at matmul_blackwell.py:85)
+      // orders.py:33: return px.i32(band * group + rest - column * height), px.i32(column)  (called at matmul_blackwell.py:93)
       const int i = (int)(((band * 8u) + rest) - (column_1 * height));
       const int column_2 = (int)column_1;
-      // matmul_blackwell.py:86: return z, ((i * self.CM + self.x) * self.CTAS + self.half) * self.BM, (j * self.CN + self.y) * self.BN  (called at matmul_blackwell.py:110)
-      const int t_3 = ptx::wrap_add((ptx::wrap_mul(ptx::wrap_add(i, x), 2)), half);
-      const int m = ptx::wrap_mul(t_3, 128);
-      const int n = ptx::wrap_mul(ptx::wrap_add(column_2, y), 128);
-      // matmul_blackwell.py:111: for k in range(unit.steps):  (called at matmul_blackwell.py:270)
+      // matmul_blackwell.py:94: return z, ((i * self.CM + self.x) * self.CTAS + self.half) * self.BM, (j * self.CN + self.y) * self.BN  (called at matmul_blackwell.py:118)
+      const int m = ptx::wrap_mul((ptx::wrap_add(ptx::wrap_mul(i, 2), half)), 128);
+      const int n = ptx::wrap_mul(column_2, 128);
+      // matmul_blackwell.py:119: for k in range(unit.steps):  (called at matmul_blackwell.py:278)
       int stage_1 = stage;
       int parity_1 = parity;
       #pragma unroll 1
       for (int k = 0; k < steps; ++k) {
-        // matmul_blackwell.py:113: self.empty[s].wait(self.turn.parity ^ 1)  (called at matmul_blackwell.py:270)
+        // matmul_blackwell.py:121: self.empty[s].wait(self.turn.parity ^ 1)  (called at matmul_blackwell.py:278)
         ptx::mbarrier_wait_parity(empty + 8 * stage_1, parity_1 ^ 1);
-        // matmul_blackwell.py:114: with self.full[s].transaction():  (called at matmul_blackwell.py:270)
+        // matmul_blackwell.py:122: with self.full[s].transaction():  (called at matmul_blackwell.py:278)
         const int rank_1 = ptx::cluster_ctarank();
         const int nbytes = (rank_1 == 1) ? 0 : 57344;
         const int rank_2 = ptx::cluster_ctarank();
         if (rank_2 == 0) {
-          __syncwarp();  // all threads have passed the wait at line 113 before the elected thread goes on
+          __syncwarp();  // all threads have passed the wait at line 121 before the elected thread goes on
           if (px_one) {
             ptx::mbarrier_arrive_expect_tx_shared_cta(full + 8 * stage_1, nbytes);
           }
         }
-        // matmul_blackwell.py:115: self.fetch_rows(unit, A, z, m + unit.y * high, k * unit.BK, s, high)  (called at matmul_blackwell.py:270)
-        // matmul_blackwell.py:124: first, mask = unit.y * high, unit.row if unit.CN > 1 else None  (called at matmul_blackwell.py:115)
-        const int first = ptx::wrap_mul(y, 128);
-        // matmul_blackwell.py:126: px.tma.load(  (called at matmul_blackwell.py:115)
-        __syncwarp();  // all threads have passed the wait at line 113 before the elected thread goes on
+        // matmul_blackwell.py:123: self.fetch_rows(unit, A, z, m + unit.y * high, k * unit.BK, s, high)  (called at matmul_blackwell.py:278)
+        // matmul_blackwell.py:134: px.tma.load(  (called at matmul_blackwell.py:123)
+        __syncwarp();  // all threads have passed the wait at line 121 before the elected thread goes on
         if (px_one) {
           // tensor copy: a box of 128 x 128, 128-byte swizzle
-          ptx::cp_async_bulk_tensor_2d_shared_global_pair(a_addr + stage_1 * 16384 + first * 128, &A_map, ptx::wrap_mul(k, 256) >> 1, ptx::wrap_add(m, ptx::wrap_mul(y, 128)), ptx::mapa_shared_cluster(full + 8 * stage_1, ptx::cluster_ctarank() & ~1));
-        }
-        // matmul_blackwell.py:116: self.fetch_columns(unit, B, z, n + unit.half * half + unit.x * wide, k * unit.BK, s, wide)  (called at matmul_blackwell.py:270)
-        const int t_4 = ptx::wrap_add((ptx::wrap_add(n, ptx::wrap_mul(half, 64))), ptx::wrap_mul(x, 64));
-        // matmul_blackwell.py:138: first, mask = unit.x * wide, unit.column if unit.CM > 1 else None  (called at matmul_blackwell.py:116)
-        const int first_1 = ptx::wrap_mul(x, 64);
-        // matmul_blackwell.py:140: px.tma.load(  (called at matmul_blackwell.py:116)
-        if (px_one) {
+          ptx::cp_async_bulk_tensor_2d_shared_global_pair(a_addr + stage_1 * 16384, &A_map, ptx::wrap_mul(k, 256) >> 1, m, ptx::mapa_shared_cluster(full + 8 * stage_1, ptx::cluster_ctarank() & ~1));
+          // matmul_blackwell.py:124: self.fetch_columns(unit, B, z, n + unit.half * half + unit.x * wide, k * unit.BK, s, wide)  (called at matmul_blackwell.py:278)
+          // matmul_blackwell.py:148: px.tma.load(  (called at matmul_blackwell.py:124)
           // tensor copy: a box of 64 x 128, 128-byte swizzle
-          ptx::cp_async_bulk_tensor_2d_shared_global_pair(b_addr + stage_1 * 8192 + first_1 * 128, &B_map, ptx::wrap_mul(k, 256) >> 1, t_4, ptx::mapa_shared_cluster(full + 8 * stage_1, ptx::cluster_ctarank() & ~1));
+          ptx::cp_async_bulk_tensor_2d_shared_global_pair(b_addr + stage_1 * 8192, &B_map, ptx::wrap_mul(k, 256) >> 1, ptx::wrap_add(n, ptx::wrap_mul(half, 64)), ptx::mapa_shared_cluster(full + 8 * stage_1, ptx::cluster_ctarank() & ~1));
         }
-        // matmul_blackwell.py:153: first = row // 128  (called at matmul_blackwell.py:118)
-        const int first_2 = m >> 7;
-        // matmul_blackwell.py:155: SCALES[first : first + high, k * deep : k * deep + deep, 0:32, 0:16], scales[s], self.full[s],  (called at matmul_blackwell.py:118)
-        // matmul_blackwell.py:154: px.tma.load(  (called at matmul_blackwell.py:118)
+        // matmul_blackwell.py:161: first = row // 128  (called at matmul_blackwell.py:126)
+        const int first = m >> 7;
+        // matmul_blackwell.py:163: SCALES[first : first + high, k * deep : k * deep + deep, 0:32, 0:16], scales[s], self.full[s],  (called at matmul_blackwell.py:126)
+        // matmul_blackwell.py:162: px.tma.load(  (called at matmul_blackwell.py:126)
         if (px_one) {
           // tensor copy: a box of 1 x 4 x 32 x 16
-          ptx::cp_async_bulk_tensor_4d_shared_global_pair(scales_a_addr + stage_1 * 2048, &SCALES_A_map, 0, 0, ptx::wrap_mul(k, 4), first_2, ptx::mapa_shared_cluster(full + 8 * stage_1, ptx::cluster_ctarank() & ~1));
+          ptx::cp_async_bulk_tensor_4d_shared_global_pair(scales_a_addr + stage_1 * 2048, &SCALES_A_map, 0, 0, ptx::wrap_mul(k, 4), first, ptx::mapa_shared_cluster(full + 8 * stage_1, ptx::cluster_ctarank() & ~1));
         }
-        // matmul_blackwell.py:153: first = row // 128  (called at matmul_blackwell.py:119)
-        const int first_3 = n >> 7;
-        // matmul_blackwell.py:155: SCALES[first : first + high, k * deep : k * deep + deep, 0:32, 0:16], scales[s], self.full[s],  (called at matmul_blackwell.py:119)
-        // matmul_blackwell.py:154: px.tma.load(  (called at matmul_blackwell.py:119)
+        // matmul_blackwell.py:161: first = row // 128  (called at matmul_blackwell.py:127)
+        const int first_1 = n >> 7;
+        // matmul_blackwell.py:163: SCALES[first : first + high, k * deep : k * deep + deep, 0:32, 0:16], scales[s], self.full[s],  (called at matmul_blackwell.py:127)
+        // matmul_blackwell.py:162: px.tma.load(  (called at matmul_blackwell.py:127)
         if (px_one) {
           // tensor copy: a box of 1 x 4 x 32 x 16
-          ptx::cp_async_bulk_tensor_4d_shared_global_pair(scales_b_addr + stage_1 * 2048, &SCALES_B_map, 0, 0, ptx::wrap_mul(k, 4), first_3, ptx::mapa_shared_cluster(full + 8 * stage_1, ptx::cluster_ctarank() & ~1));
+          ptx::cp_async_bulk_tensor_4d_shared_global_pair(scales_b_addr + stage_1 * 2048, &SCALES_B_map, 0, 0, ptx::wrap_mul(k, 4), first_1, ptx::mapa_shared_cluster(full + 8 * stage_1, ptx::cluster_ctarank() & ~1));
         }
-        // matmul_blackwell.py:120: self.turn.advance()  (called at matmul_blackwell.py:270)
-        const int t_5 = ptx::wrap_add(stage_1, 1);
-        const bool t_6 = t_5 == 3;
-        stage_1 = t_6 ? 0 : t_5;
-        parity_1 = parity_1 ^ ((int)t_6);
+        // matmul_blackwell.py:128: self.turn.advance()  (called at matmul_blackwell.py:278)
+        const int t_1 = ptx::wrap_add(stage_1, 1);
+        const bool t_2 = t_1 == 3;
+        stage_1 = t_2 ? 0 : t_1;
+        parity_1 = parity_1 ^ ((int)t_2);
       }
-      // matmul_blackwell.py:111: for k in range(unit.steps):  (called at matmul_blackwell.py:270)
+      // matmul_blackwell.py:119: for k in range(unit.steps):  (called at matmul_blackwell.py:278)
       stage = stage_1;
       parity = parity_1;
     }
   } else if (px_warp_id == 5) {  // warp 5
     const bool px_one = ptx::elect_sync();
-    // matmul_blackwell.py:273: if half == 0:
+    // matmul_blackwell.py:281: if half == 0:
     if (half == 0) {
-      // matmul_blackwell.py:162: for _ in range(unit.first, unit.count, unit.step):  (called at matmul_blackwell.py:274)
+      // matmul_blackwell.py:170: for _ in range(unit.first, unit.count, unit.step):  (called at matmul_blackwell.py:282)
       int stage = 0;
       int parity = 0;
       int stage_1 = 0;
       int parity_1 = 0;
       #pragma unroll 1
-      for (int t_3 = cluster; t_3 < tiles; t_3 += step) {
-        // matmul_blackwell.py:164: drained[t].wait(held.parity ^ 1)  (called at matmul_blackwell.py:274)
+      for (int t_1 = cluster; t_1 < tiles; t_1 += step) {
+        // matmul_blackwell.py:172: drained[t].wait(held.parity ^ 1)  (called at matmul_blackwell.py:282)
         ptx::mbarrier_wait_parity(drained + 8 * stage_1, parity_1 ^ 1);
-        // matmul_blackwell.py:165: for k in range(unit.steps):  (called at matmul_blackwell.py:274)
+        // matmul_blackwell.py:173: for k in range(unit.steps):  (called at matmul_blackwell.py:282)
         int stage_2 = stage;
         int parity_2 = parity;
         #pragma unroll 1
         for (int k = 0; k < steps; ++k) {
-          // matmul_blackwell.py:167: self.full[s].wait(self.turn.parity)  (called at matmul_blackwell.py:274)
+          // matmul_blackwell.py:175: self.full[s].wait(self.turn.parity)  (called at matmul_blackwell.py:282)
           ptx::mbarrier_wait_parity(full + 8 * stage_2, parity_2);
-          // matmul_blackwell.py:173: px.tcgen05.copy(self.scales_a[s], scale_a, two_cta=unit.CTAS == 2)  (called at matmul_blackwell.py:274)
+          // matmul_blackwell.py:181: px.tcgen05.copy(self.scales_a[s], scale_a, two_cta=unit.CTAS == 2)  (called at matmul_blackwell.py:282)
           ptx::tcgen05_fence_after_thread_sync();
           if (px_one) {
             {
@@ -276,7 +264,7 @@ extern "C" __global__ void __launch_bounds__(192, 1) matmul_blackwell_kernel(
               ptx::tcgen05_cp_cta_group_2_32x128b_warpx4(px_d + 8, px_s + 64);
               ptx::tcgen05_cp_cta_group_2_32x128b_warpx4(px_d + 12, px_s + 96);
             }
-            // matmul_blackwell.py:174: px.tcgen05.copy(self.scales_b[s], scale_b, two_cta=unit.CTAS == 2)  (called at matmul_blackwell.py:274)
+            // matmul_blackwell.py:182: px.tcgen05.copy(self.scales_b[s], scale_b, two_cta=unit.CTAS == 2)  (called at matmul_blackwell.py:282)
             {
               const unsigned long long px_s = ptx::tcgen05_descriptor(scales_b_addr + stage_2 * 2048, 0x400800000000ull);
               const unsigned px_d = px_tmem + 304 + stage_2 * 16;
@@ -285,8 +273,8 @@ extern "C" __global__ void __launch_bounds__(192, 1) matmul_blackwell_kernel(
               ptx::tcgen05_cp_cta_group_2_32x128b_warpx4(px_d + 8, px_s + 64);
               ptx::tcgen05_cp_cta_group_2_32x128b_warpx4(px_d + 12, px_s + 96);
             }
-            // matmul_blackwell.py:176: left, right, acc[t], accumulate=k > 0, scale_a=scale_a, scale_b=scale_b, two_cta=unit.CTAS == 2  (called at matmul_blackwell.py:274)
-            // matmul_blackwell.py:175: px.tcgen05.mma(  (called at matmul_blackwell.py:274)
+            // matmul_blackwell.py:184: left, right, acc[t], accumulate=k > 0, scale_a=scale_a, scale_b=scale_b, two_cta=unit.CTAS == 2  (called at matmul_blackwell.py:282)
+            // matmul_blackwell.py:183: px.tcgen05.mma(  (called at matmul_blackwell.py:282)
             {
               const unsigned long long px_a = ptx::tcgen05_descriptor(a_addr + stage_2 * 16384, 0x4000404000010000ull);
               const unsigned long long px_b = ptx::tcgen05_descriptor(b_addr + stage_2 * 8192, 0x4000404000010000ull);
@@ -299,184 +287,183 @@ extern "C" __global__ void __launch_bounds__(192, 1) matmul_blackwell_kernel(
               ptx::tcgen05_mma_cta_group_2_mxf4nvf4_block16(px_d, px_a + 6, px_b + 6, 0x10200480u, px_sa + 12, px_sb + 12, true);
             }
           }
-          // matmul_blackwell.py:178: px.tcgen05.commit(  (called at matmul_blackwell.py:274)
-          __syncwarp();  // all threads have passed the wait at line 164 before the elected thread goes on
+          // matmul_blackwell.py:186: px.tcgen05.commit(  (called at matmul_blackwell.py:282)
+          __syncwarp();  // all threads have passed the wait at line 172 before the elected thread goes on
           if (px_one) {
             ptx::tcgen05_commit_cta_group_2_multicast(empty + 8 * stage_2, (unsigned short)fillers_1);
           }
-          // matmul_blackwell.py:182: self.turn.advance()  (called at matmul_blackwell.py:274)
-          const int t_4 = ptx::wrap_add(stage_2, 1);
-          const bool t_5 = t_4 == 3;
-          stage_2 = t_5 ? 0 : t_4;
-          parity_2 = parity_2 ^ ((int)t_5);
+          // matmul_blackwell.py:190: self.turn.advance()  (called at matmul_blackwell.py:282)
+          const int t_2 = ptx::wrap_add(stage_2, 1);
+          const bool t_3 = t_2 == 3;
+          stage_2 = t_3 ? 0 : t_2;
+          parity_2 = parity_2 ^ ((int)t_3);
         }
-        // matmul_blackwell.py:165: for k in range(unit.steps):  (called at matmul_blackwell.py:274)
-        // matmul_blackwell.py:184: ready[t], multicast=0b11 << (px.cluster.rank() & ~1) if unit.CTAS == 2 else None, two_cta=unit.CTAS == 2  (called at matmul_blackwell.py:274)
-        // matmul_blackwell.py:183: px.tcgen05.commit(  (called at matmul_blackwell.py:274)
-        __syncwarp();  // all threads have passed the wait at line 164 before the elected thread goes on
+        // matmul_blackwell.py:173: for k in range(unit.steps):  (called at matmul_blackwell.py:282)
+        // matmul_blackwell.py:192: ready[t], multicast=0b11 << (px.cluster.rank() & ~1) if unit.CTAS == 2 else None, two_cta=unit.CTAS == 2  (called at matmul_blackwell.py:282)
+        // matmul_blackwell.py:191: px.tcgen05.commit(  (called at matmul_blackwell.py:282)
+        __syncwarp();  // all threads have passed the wait at line 172 before the elected thread goes on
         if (px_one) {
           ptx::tcgen05_commit_cta_group_2_multicast(ready + 8 * stage_1, (unsigned short)(ptx::shift_left<int>(3, (rank & (-2)))));
         }
-        // matmul_blackwell.py:186: held.advance()  (called at matmul_blackwell.py:274)
-        const int t_4 = ptx::wrap_add(stage_1, 1);
-        const bool t_5 = t_4 == 2;
+        // matmul_blackwell.py:194: held.advance()  (called at matmul_blackwell.py:282)
+        const int t_2 = ptx::wrap_add(stage_1, 1);
+        const bool t_3 = t_2 == 2;
         stage = stage_2;
         parity = parity_2;
-        stage_1 = t_5 ? 0 : t_4;
-        parity_1 = parity_1 ^ ((int)t_5);
+        stage_1 = t_3 ? 0 : t_2;
+        parity_1 = parity_1 ^ ((int)t_3);
       }
     }
   } else if (px_warp_id < 4) {  // warps 0 to 3
     const bool px_one = px_warp_id == 0 && ptx::elect_sync();
-    // matmul_blackwell.py:282: leader = 1 << (rank & ~1) if CTAS == 2 else None
+    // matmul_blackwell.py:290: leader = 1 << (rank & ~1) if CTAS == 2 else None
     const int leader = ptx::shift_left<int>(1, (rank & (-2)));
-    // matmul_blackwell.py:283: for tile in range(first, tiles, step):
+    // matmul_blackwell.py:291: for tile in range(first, tiles, step):
     int stage = 0;
     int parity = 0;
     #pragma unroll 1
     for (int tile = cluster; tile < tiles; tile += step) {
-      // orders.py:28: tile = px.u32(t)  # unsigned: a division costs half of a signed one that rounds down  (called at matmul_blackwell.py:85)
+      // orders.py:28: tile = px.u32(t)  # unsigned: a division costs half of a signed one that rounds down  (called at matmul_blackwell.py:93)
       const unsigned tile_1 = (unsigned)tile;
-      // orders.py:29: band = tile // px.u32(group * columns)  (called at matmul_blackwell.py:85)
+      // orders.py:29: band = tile // px.u32(group * columns)  (called at matmul_blackwell.py:93)
       const unsigned band = ptx::floor_div<unsigned>(tile_1, ((unsigned)ptx::wrap_mul(8, columns)));
-      // orders.py:30: rest = tile - band * px.u32(group * columns)  (called at matmul_blackwell.py:85)
+      // orders.py:30: rest = tile - band * px.u32(group * columns)  (called at matmul_blackwell.py:93)
       const unsigned rest = tile_1 - (band * ((unsigned)ptx::wrap_mul(8, columns)));
-      // orders.py:31: height = min(px.u32(group), px.u32(rows) - band * group)  (called at matmul_blackwell.py:85)
+      // orders.py:31: height = min(px.u32(group), px.u32(rows) - band * group)  (called at matmul_blackwell.py:93)
       const unsigned rows_1 = (unsigned)rows;
       const unsigned height = ptx::minimum<unsigned>(8u, (rows_1 - (band * 8u)));
-      // orders.py:32: column = rest // height  (called at matmul_blackwell.py:85)
+      // orders.py:32: column = rest // height  (called at matmul_blackwell.py:93)
       const unsigned column_1 = ptx::floor_div<unsigned>(rest, height);
-      // orders.py:33: return px.i32(band * group + rest - column * height), px.i32(column)  (called at matmul_blackwell.py:85)
+      // orders.py:33: return px.i32(band * group + rest - column * height), px.i32(column)  (called at matmul_blackwell.py:93)
       const int i = (int)(((band * 8u) + rest) - (column_1 * height));
       const int column_2 = (int)column_1;
-      // matmul_blackwell.py:86: return z, ((i * self.CM + self.x) * self.CTAS + self.half) * self.BM, (j * self.CN + self.y) * self.BN  (called at matmul_blackwell.py:284)
-      const int t_3 = ptx::wrap_add((ptx::wrap_mul(ptx::wrap_add(i, x), 2)), half);
-      const int m = ptx::wrap_mul(t_3, 128);
-      const int n = ptx::wrap_mul(ptx::wrap_add(column_2, y), 128);
-      // matmul_blackwell.py:286: ready[t].wait(held.parity)
+      // matmul_blackwell.py:94: return z, ((i * self.CM + self.x) * self.CTAS + self.half) * self.BM, (j * self.CN + self.y) * self.BN  (called at matmul_blackwell.py:292)
+      const int m = ptx::wrap_mul((ptx::wrap_add(ptx::wrap_mul(i, 2), half)), 128);
+      const int n = ptx::wrap_mul(column_2, 128);
+      // matmul_blackwell.py:294: ready[t].wait(held.parity)
       ptx::mbarrier_wait_parity(ready + 8 * stage, parity);
-      // matmul_blackwell.py:197: sums = px.tcgen05.load(acc[:, part : part + width])  (called at matmul_blackwell.py:287)
+      // matmul_blackwell.py:205: sums = px.tcgen05.load(acc[:, part : part + width])  (called at matmul_blackwell.py:295)
       ptx::tcgen05_fence_after_thread_sync();
-      float t_4[64];
+      float t_1[64];
       // 16x256b: 2 of each warp
       {
         const unsigned px_at = px_tmem + stage * 128 + (px_warp_id << 21);
-        ptx::tcgen05_ld_16x256b_x8_float(t_4, px_at);
-        ptx::tcgen05_ld_16x256b_x8_float(t_4 + 32, px_at + 1048576);
+        ptx::tcgen05_ld_16x256b_x8_float(t_1, px_at);
+        ptx::tcgen05_ld_16x256b_x8_float(t_1 + 32, px_at + 1048576);
       }
-      // matmul_blackwell.py:201: px.tma.wait(BUFFERS - 1, read=True)  # the buffer's last part has left it  (called at matmul_blackwell.py:287)
+      // matmul_blackwell.py:209: px.tma.wait(BUFFERS - 1, read=True)  # the buffer's last part has left it  (called at matmul_blackwell.py:295)
       if (px_one) {
         ptx::cp_async_bulk_wait_group_read_1();
       }
-      // matmul_blackwell.py:197: sums = px.tcgen05.load(acc[:, part : part + width])  (called at matmul_blackwell.py:287)
+      // matmul_blackwell.py:205: sums = px.tcgen05.load(acc[:, part : part + width])  (called at matmul_blackwell.py:295)
       ptx::tcgen05_wait_ld_sync_aligned();
-      ptx::keep_float<64>(t_4);
-      // matmul_tiles.py:224: y = y * self.factor  (called at matmul_blackwell.py:212)
+      ptx::keep_float<64>(t_1);
+      // matmul_tiles.py:224: y = y * self.factor  (called at matmul_blackwell.py:220)
+      float y[64];
+      #pragma unroll
+      for (int i_1 = 0; i_1 < 64; ++i_1) y[i_1] = t_1[i_1] * alpha;
+      // activations.py:51: y = px.maximum(x, 0.0)  (called at matmul_tiles.py:233)
       float y_1[64];
       #pragma unroll
-      for (int i_1 = 0; i_1 < 64; ++i_1) y_1[i_1] = t_4[i_1] * alpha;
-      // activations.py:51: y = px.maximum(x, 0.0)  (called at matmul_tiles.py:233)
-      float y_2[64];
+      for (int i_1 = 0; i_1 < 64; ++i_1) y_1[i_1] = ptx::max_NaN_f32(y[i_1], 0.0f);
+      // matmul_blackwell.py:220: result = epilogue.finish(sums, by_row, by_column, bias).to(epilogue.C.dtype)  (called at matmul_blackwell.py:295)
+      px_bf16 y_2[64];
       #pragma unroll
-      for (int i_1 = 0; i_1 < 64; ++i_1) y_2[i_1] = ptx::max_NaN_f32(y_1[i_1], 0.0f);
-      // matmul_blackwell.py:212: result = epilogue.finish(sums, by_row, by_column, bias).to(epilogue.C.dtype)  (called at matmul_blackwell.py:287)
-      px_bf16 y_3[64];
-      #pragma unroll
-      for (int i_1 = 0; i_1 < 64; i_1 += 2) ptx::bf16_pair_from_float(y_3 + i_1, y_2[i_1], y_2[i_1 + 1]);
-      // matmul_blackwell.py:215: px.store(buffer, result)  (called at matmul_blackwell.py:287)
+      for (int i_1 = 0; i_1 < 64; i_1 += 2) ptx::bf16_pair_from_float(y_2 + i_1, y_1[i_1], y_1[i_1 + 1]);
+      // matmul_blackwell.py:223: px.store(buffer, result)  (called at matmul_blackwell.py:295)
       ptx::tcgen05_fence_before_thread_sync();
-      ptx::bar_sync<1, 128>();  // the elected thread is done with out at line 201 before out is written
+      ptx::bar_sync<1, 128>();  // the elected thread is done with out at line 209 before out is written
       {
         const int o = ((px_lane & 1) * 9) ^ (((px_lane >> 1) & 1) * 18) ^ (((px_lane >> 2) & 1) * 36) ^ (((px_lane >> 3) & 1) * 64) ^ ((px_lane >> 4)) ^ (px_warp_id * 256);
         const unsigned a = out_addr;
         #pragma unroll
         for (int i_1 = 0; i_1 < 8; ++i_1) {
           unsigned words[4];
-          ptx::pack_words<8>(words, y_3 + 8 * i_1);
+          ptx::pack_words<8>(words, y_2 + 8 * i_1);
           ptx::stmatrix_x4(a + 16 * (o ^ ((i_1 & 3) * 2 + (i_1 >> 2) * 128)), words);
         }
       }
-      // matmul_blackwell.py:216: px.fence.async_proxy()  (called at matmul_blackwell.py:287)
+      // matmul_blackwell.py:224: px.fence.async_proxy()  (called at matmul_blackwell.py:295)
       ptx::fence_proxy_async_shared_cta();
-      // matmul_blackwell.py:217: px.tma.store(buffer, block(epilogue.C, z, m, n + part, epilogue.height, width))  (called at matmul_blackwell.py:287)
-      ptx::bar_sync<1, 128>();  // out was written at line 215 before out is read by a copy
+      // matmul_blackwell.py:225: px.tma.store(buffer, block(epilogue.C, z, m, n + part, epilogue.height, width))  (called at matmul_blackwell.py:295)
+      ptx::bar_sync<1, 128>();  // out was written at line 223 before out is read by a copy
       if (px_one) {
         // tensor copy: a box of 128 x 64, 128-byte swizzle
         ptx::cp_async_bulk_tensor_2d_global_shared(&C_map, n, m, out_addr);
-        // matmul_blackwell.py:218: px.tma.commit()  (called at matmul_blackwell.py:287)
+        // matmul_blackwell.py:226: px.tma.commit()  (called at matmul_blackwell.py:295)
         ptx::cp_async_bulk_commit_group();
       }
-      // matmul_blackwell.py:197: sums = px.tcgen05.load(acc[:, part : part + width])  (called at matmul_blackwell.py:287)
+      // matmul_blackwell.py:205: sums = px.tcgen05.load(acc[:, part : part + width])  (called at matmul_blackwell.py:295)
       ptx::tcgen05_fence_after_thread_sync();
-      float t_5[64];
+      float t_2[64];
       // 16x256b: 2 of each warp
       {
         const unsigned px_at = px_tmem + stage * 128 + 64 + (px_warp_id << 21);
-        ptx::tcgen05_ld_16x256b_x8_float(t_5, px_at);
-        ptx::tcgen05_ld_16x256b_x8_float(t_5 + 32, px_at + 1048576);
+        ptx::tcgen05_ld_16x256b_x8_float(t_2, px_at);
+        ptx::tcgen05_ld_16x256b_x8_float(t_2 + 32, px_at + 1048576);
       }
       ptx::tcgen05_wait_ld_sync_aligned();
-      ptx::keep_float<64>(t_5);
-      // matmul_blackwell.py:199: drained.arrive(ctas=leader)  (called at matmul_blackwell.py:287)
+      ptx::keep_float<64>(t_2);
+      // matmul_blackwell.py:207: drained.arrive(ctas=leader)  (called at matmul_blackwell.py:295)
       ptx::tcgen05_fence_before_thread_sync();
-      ptx::bar_sync<1, 128>();  // all threads are done with acc at line 197 before the elected thread arrives
+      ptx::bar_sync<1, 128>();  // all threads are done with acc at line 205 before the elected thread arrives
       if (px_warp_id == 0 && ((unsigned)leader >> px_lane & 1)) ptx::mbarrier_arrive_shared_cluster(ptx::mapa_shared_cluster(drained + 8 * stage, px_lane));
-      // matmul_blackwell.py:201: px.tma.wait(BUFFERS - 1, read=True)  # the buffer's last part has left it  (called at matmul_blackwell.py:287)
+      // matmul_blackwell.py:209: px.tma.wait(BUFFERS - 1, read=True)  # the buffer's last part has left it  (called at matmul_blackwell.py:295)
       if (px_one) {
         ptx::cp_async_bulk_wait_group_read_1();
       }
-      // matmul_tiles.py:224: y = y * self.factor  (called at matmul_blackwell.py:212)
+      // matmul_tiles.py:224: y = y * self.factor  (called at matmul_blackwell.py:220)
+      float y_3[64];
+      #pragma unroll
+      for (int i_1 = 0; i_1 < 64; ++i_1) y_3[i_1] = t_2[i_1] * alpha;
+      // activations.py:51: y = px.maximum(x, 0.0)  (called at matmul_tiles.py:233)
       float y_4[64];
       #pragma unroll
-      for (int i_1 = 0; i_1 < 64; ++i_1) y_4[i_1] = t_5[i_1] * alpha;
-      // activations.py:51: y = px.maximum(x, 0.0)  (called at matmul_tiles.py:233)
-      float y_5[64];
+      for (int i_1 = 0; i_1 < 64; ++i_1) y_4[i_1] = ptx::max_NaN_f32(y_3[i_1], 0.0f);
+      // matmul_blackwell.py:220: result = epilogue.finish(sums, by_row, by_column, bias).to(epilogue.C.dtype)  (called at matmul_blackwell.py:295)
+      px_bf16 y_5[64];
       #pragma unroll
-      for (int i_1 = 0; i_1 < 64; ++i_1) y_5[i_1] = ptx::max_NaN_f32(y_4[i_1], 0.0f);
-      // matmul_blackwell.py:212: result = epilogue.finish(sums, by_row, by_column, bias).to(epilogue.C.dtype)  (called at matmul_blackwell.py:287)
-      px_bf16 y_6[64];
-      #pragma unroll
-      for (int i_1 = 0; i_1 < 64; i_1 += 2) ptx::bf16_pair_from_float(y_6 + i_1, y_5[i_1], y_5[i_1 + 1]);
-      // matmul_blackwell.py:215: px.store(buffer, result)  (called at matmul_blackwell.py:287)
-      ptx::bar_sync<1, 128>();  // the elected thread is done with out at line 201 before out is written
+      for (int i_1 = 0; i_1 < 64; i_1 += 2) ptx::bf16_pair_from_float(y_5 + i_1, y_4[i_1], y_4[i_1 + 1]);
+      // matmul_blackwell.py:223: px.store(buffer, result)  (called at matmul_blackwell.py:295)
+      ptx::bar_sync<1, 128>();  // the elected thread is done with out at line 209 before out is written
       {
         const int o = ((px_lane & 1) * 9) ^ (((px_lane >> 1) & 1) * 18) ^ (((px_lane >> 2) & 1) * 36) ^ (((px_lane >> 3) & 1) * 64) ^ ((px_lane >> 4)) ^ (px_warp_id * 256);
         const unsigned a = out_addr;
         #pragma unroll
         for (int i_1 = 0; i_1 < 8; ++i_1) {
           unsigned words[4];
-          ptx::pack_words<8>(words, y_6 + 8 * i_1);
+          ptx::pack_words<8>(words, y_5 + 8 * i_1);
           ptx::stmatrix_x4(a + 16 * (o ^ ((i_1 & 3) * 2 + (i_1 >> 2) * 128 + 1024)), words);
         }
       }
-      // matmul_blackwell.py:216: px.fence.async_proxy()  (called at matmul_blackwell.py:287)
+      // matmul_blackwell.py:224: px.fence.async_proxy()  (called at matmul_blackwell.py:295)
       ptx::fence_proxy_async_shared_cta();
-      // matmul_blackwell.py:217: px.tma.store(buffer, block(epilogue.C, z, m, n + part, epilogue.height, width))  (called at matmul_blackwell.py:287)
-      ptx::bar_sync<1, 128>();  // out was written at line 215 before out is read by a copy
+      // matmul_blackwell.py:225: px.tma.store(buffer, block(epilogue.C, z, m, n + part, epilogue.height, width))  (called at matmul_blackwell.py:295)
+      ptx::bar_sync<1, 128>();  // out was written at line 223 before out is read by a copy
       if (px_one) {
         // tensor copy: a box of 128 x 64, 128-byte swizzle
         ptx::cp_async_bulk_tensor_2d_global_shared(&C_map, ptx::wrap_add(n, 64), m, out_addr + 16384);
-        // matmul_blackwell.py:218: px.tma.commit()  (called at matmul_blackwell.py:287)
+        // matmul_blackwell.py:226: px.tma.commit()  (called at matmul_blackwell.py:295)
         ptx::cp_async_bulk_commit_group();
       }
-      // matmul_blackwell.py:288: held.advance()
-      const int t_6 = ptx::wrap_add(stage, 1);
-      const bool t_7 = t_6 == 2;
-      stage = t_7 ? 0 : t_6;
-      parity = parity ^ ((int)t_7);
+      // matmul_blackwell.py:296: held.advance()
+      const int t_3 = ptx::wrap_add(stage, 1);
+      const bool t_4 = t_3 == 2;
+      stage = t_4 ? 0 : t_3;
+      parity = parity ^ ((int)t_4);
     }
-    // matmul_blackwell.py:290: px.tma.wait(0)
+    // matmul_blackwell.py:298: px.tma.wait(0)
     if (px_one) {
       ptx::cp_async_bulk_wait_group_0();
     }
-    // matmul_blackwell.py:276: with px.warps(0, EPILOGUE_WARPS):
+    // matmul_blackwell.py:284: with px.warps(0, EPILOGUE_WARPS):
     ptx::tcgen05_fence_before_thread_sync();
   }
-  // matmul_blackwell.py:224: def matmul_blackwell(
+  // matmul_blackwell.py:232: def matmul_blackwell(
   // exit: peers may still touch this CTA's shared memory
   ptx::barrier_cluster_arrive_release_aligned();
   ptx::barrier_cluster_wait_acquire_aligned();
-  // matmul_blackwell.py:240: acc = px.tmem((ACCS, BM, BN), px.f32)
+  // matmul_blackwell.py:248: acc = px.tmem((ACCS, BM, BN), px.f32)
   ptx::tcgen05_fence_after_thread_sync();
   if (px_warp_id == 0) {
     ptx::tcgen05_dealloc_cta_group_2_512(px_tmem);

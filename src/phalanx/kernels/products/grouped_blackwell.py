@@ -26,6 +26,7 @@ from phalanx.kernels.products.matmul_blackwell import (
     Unit,
     out_buffers,
     unit_masks,
+    unit_place,
 )
 from phalanx.kernels.products.matmul_blackwell_config import ROWS, BlackwellConfig, complete, require_fits_blackwell
 from phalanx.kernels.products.matmul_config import Problem
@@ -93,8 +94,8 @@ def grouped_blackwell(
     With SCATTER Y[I[i]] += WEIGHT[i] * (A[i] @ W[g].T).
     """
     rank = px.cluster.rank()
-    half, y = rank % CTAS, rank // CTAS
-    row, column, fillers = unit_masks(half, 0, y, CTAS, CM, CN)
+    half, x, y = unit_place(rank, CTAS, CM, CN)
+    row, column, fillers = unit_masks(half, x, y, CTAS, CM, CN)
     width = BN // PARTS
     a = px.shared((STAGES, BM, BK), A.dtype)
     b = px.shared((STAGES, BN // CTAS, BK), W.dtype)
@@ -107,7 +108,7 @@ def grouped_blackwell(
     wait_for_prior_launch()
     rows, columns = px.load(TABLE[3, 0]), px.cdiv(W.shape[1], CN * BN)
     unit = Unit(
-        half, 0, y, row, column, fillers, px.cdiv(A.shape[1], BK), rows, columns, px.cluster.id(), rows * columns,
+        half, x, y, row, column, fillers, px.cdiv(A.shape[1], BK), rows, columns, px.cluster.id(), rows * columns,
         px.num_blocks(0) // (CTAS * CN), BM, BN, BK, CTAS, CM, CN, GROUP, False,
     )  # fmt: skip
     ring = Ring(a, b, None, None, full, empty, px.ring(STAGES), True, True, False, False)

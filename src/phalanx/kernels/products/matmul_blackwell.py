@@ -23,11 +23,19 @@ FETCHING_WARP, MULTIPLYING_WARP, WARPS = 4, 5, 6
 
 
 @px.func
+def unit_place(rank, CTAS, CM, CN):
+    """Which CTA of its unit this is, and where the unit stands in the cluster: rank = half + CTAS * (x + CM * y)."""
+    half = rank % CTAS if CTAS > 1 else 0
+    x = rank // CTAS % CM if CM > 1 else 0
+    y = rank // (CTAS * CM) if CN > 1 else 0
+    return half, x, y
+
+
+@px.func
 def unit_masks(half, x, y, CTAS, CM, CN):
     """Masks of the CTAs with this one's rows of A, with its share of B, and of all whose copies its products read.
 
-    rank = half + CTAS * (x + CM * y). The last one is what the tensor cores signal: both CTAs of each unit of the row
-    and of the column.
+    The last one is what the tensor cores signal: both CTAs of each unit of the row and of the column.
     """
     row, column = 0, 0
     for other in px.static_range(CN):
@@ -232,7 +240,7 @@ def matmul_blackwell(
     SCALES_B, in blocks of 128 rows: (rows / 128, scales / 4, 32, 16).
     """
     rank = px.cluster.rank()
-    half, x, y = rank % CTAS, rank // CTAS % CM, rank // (CTAS * CM)
+    half, x, y = unit_place(rank, CTAS, CM, CN)
     row, column, fillers = unit_masks(half, x, y, CTAS, CM, CN)
     width = BN // PARTS
     a = px.shared((STAGES, BM, BK) if A_BY_K else (STAGES, BK, BM), A.dtype)

@@ -9,6 +9,7 @@ from phalanx.kernels.products.activations import ACTIVATIONS
 from phalanx.kernels.products.operand_recipes import AS_IT_IS, operand_recipe, warn
 from phalanx.kernels.products.split_config import MOST_ROWS, SplitConfig, choose_split
 from phalanx.kernels.products.split_ring import split_ring
+from phalanx.kernels.products.targets import target_of
 from phalanx.runtime.launch.replay import remembered
 
 
@@ -21,7 +22,8 @@ def split_k_matmul(
     `a` (M, K) and `b` (K, N) bf16 or f16, on one device; `b` as the `.T` of contiguous (N, K) weights, or contiguous
     itself. `bias` (N,) of any float type, `activation` "relu", "gelu", "gelu_tanh" or "silu". `out` (M, N) of the
     operands' type or f32. Sums are f32 all the way. What the copy engine can't read (rows that do not begin at multiples
-    of 16 bytes, an `a` that is not contiguous along K) is copied first, with a `CopyWarning`. sm_90a, or the simulator.
+    of 16 bytes, an `a` that is not contiguous along K) is copied first, with a `CopyWarning`. sm_90a, or the simulator: on
+    Blackwell `matmul` takes such products, too.
     Example: ``y = split_k_matmul(x, weight.T, bias, "silu")``.
     """
     left, right = info_of("a", a, HALVES), info_of("b", b, HALVES)
@@ -30,6 +32,11 @@ def split_k_matmul(
     if left.dtype_name != right.dtype_name:
         raise refused(f"a is {left.dtype_name}, b is {right.dtype_name}", "pass operands of one element type")
     (m, k), n = left.shape, right.shape[1]
+    target = target_of(left, None)
+    if target.on_gpu and target.blackwell:
+        raise refused(
+            f"split_k_matmul on {target.device.arch}, which has no wgmma", "use px.kernels.matmul, which takes few rows too"
+        )
     if m > MOST_ROWS:
         raise refused(f"a has {m} rows", f"this kernel is for at most {MOST_ROWS}")
     if not is_among(activation, ACTIVATIONS):
