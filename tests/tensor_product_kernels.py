@@ -192,3 +192,75 @@ def by_turns(A, B, C, *, M=64, N=32, K=32, STAGES=3, STORED=False):
             acc = px.dot(a[k % STAGES], b[k % STAGES].T, acc)
             empty[k % STAGES].arrive()
         px.store(C[0:M, 0:N], acc)
+
+
+@px.kernel(warps=4)
+def leaves(A, B, C, LIMIT, *, M=64, N=32, K=32):
+    """The kernel may end inside the loop, and before it."""
+    a, b = px.shared((M, K), A.dtype), px.shared((N, K), B.dtype)
+    if LIMIT == 0:
+        return
+    acc = px.zeros((M, N), px.f32)
+    for k in range(A.shape[1] // K):
+        px.store(a, px.load(A[0:M, k * K : k * K + K]))
+        px.store(b, px.load(B[0:N, k * K : k * K + K]))
+        acc = px.dot(a, b.T, acc)
+        if k == LIMIT:
+            return
+    px.store(C[0:M, 0:N], acc)
+
+
+@px.func
+def summed(A, B, a, b, acc, LIMIT, M, N, K):
+    """A sum that ends early."""
+    for k in range(A.shape[1] // K):
+        if k == LIMIT:
+            return acc
+        px.store(a, px.load(A[0:M, k * K : k * K + K]))
+        px.store(b, px.load(B[0:N, k * K : k * K + K]))
+        acc = px.dot(a, b.T, acc)
+    return acc
+
+
+@px.kernel(warps=4)
+def inlined(A, B, C, LIMIT, *, M=64, N=32, K=32):
+    """A function returns its accumulator from inside of the loop."""
+    a, b = px.shared((M, K), A.dtype), px.shared((N, K), B.dtype)
+    px.store(C[0:M, 0:N], summed(A, B, a, b, px.zeros((M, N), px.f32), LIMIT, M, N, K))
+
+
+@px.kernel(warps=4)
+def skipped(A, B, C, LIMIT, *, M=64, N=32, K=32):
+    """The zeros before the loop are what is stored if the loop is jumped over."""
+    a, b = px.shared((M, K), A.dtype), px.shared((N, K), B.dtype)
+    acc = px.full((M, N), 9.0, px.f32)
+    for turn in range(2):
+        acc = px.zeros((M, N), px.f32)
+        if turn == LIMIT:
+            break
+        for k in range(A.shape[1] // K):
+            px.store(a, px.load(A[0:M, k * K : k * K + K]))
+            px.store(b, px.load(B[0:N, k * K : k * K + K]))
+            acc = px.dot(a, b.T, acc)
+    px.store(C[0:M, 0:N], acc)
+
+
+@px.kernel(warps=5, cluster=2, exit_sync=False)
+def both_rows(A, B, C, *, M=64, N=32, K=32, STAGES=2):
+    """Two CTAs share B by multicast and meet at the end themselves; stages are given back to both."""
+    rank = px.cluster.rank()
+    a, b = px.shared((STAGES, M, K), A.dtype), px.shared((STAGES, N, K), B.dtype)
+    pipe = px.pipe(STAGES)
+    steps = A.shape[1] // K
+    with px.warps(4, 1):
+        for k in range(steps):
+            with pipe.produce() as i:
+                px.tma.load(A[rank * M : rank * M + M, k * K : k * K + K], a[i], pipe.full[i])
+                px.cluster.load(B[0:N, k * K : k * K + K], b[i], pipe.full[i], ctas=3)
+    with px.warps(0, 4):
+        acc = px.zeros((M, N), px.f32)
+        for _ in range(steps):
+            with pipe.consume() as i:
+                acc = px.dot(a[i], b[i].T, acc)
+        px.store(C[rank * M : rank * M + M, 0:N], acc)
+    px.cluster.sync()

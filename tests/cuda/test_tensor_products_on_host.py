@@ -108,6 +108,12 @@ def flows(rng: np.random.Generator) -> list[Case]:
     for warps in (4, 8):
         result = np.zeros((128, 192), F32)
         found.append(Case(kernels.piped, [long, many, result], product(long, many), CONSUMERS=warps))
+    zeros, start = np.zeros_like(want), c.astype(np.float64)
+    found += [Case(kernels.leaves, [a, b, c, limit], start if limit < 6 else want) for limit in (0, 4, 99)]
+    found += [Case(kernels.inlined, [a, b, c, limit], sum(tiles[:limit], zeros)) for limit in (0, 4, 99)]
+    found += [Case(kernels.skipped, [a, b, c, limit], want if limit > 1 else zeros) for limit in (0, 1, 2)]
+    rows = whole(rng, (128, 192), BF16)
+    found.append(Case(kernels.both_rows, [rows, b, np.zeros((128, 32), F32)], product(rows, b), 2))
     found += [Case(kernels.by_turns, [a, b, c], want, STORED=stored) for stored in (False, True)]
     return found
 

@@ -112,6 +112,19 @@ def test_arrivals_that_tell_of_more_than_products_stay() -> None:
     assert inside(loop)["mbarrier.arrive"] == 1 and inside(loop)["mbarrier.wait"] == 2
 
 
+def test_arrivals_in_peers_that_may_have_ended_stay() -> None:
+    function = on(kernels.both_rows)
+    found = counted(function.walk())
+    assert found["mbarrier.arrive"] == 1 and found["tcgen05.commit"] == 1
+    assert only(function).startswith("tcgen05: its accumulator stays in tensor memory over the loop")
+
+
+def test_ways_past_the_load_behind_the_loop() -> None:
+    """Where the loop is left for the end of the kernel or of a function, the accumulator has to be back by then."""
+    for kernel in (kernels.leaves, kernels.inlined):
+        assert only(on(kernel, (*MATRICES, ScalarType(i32)))) == "tcgen05: its accumulator goes to tensor memory and back"
+
+
 def test_only_stored_operands_are_fenced() -> None:
     assert not counted(on(kernels.loop).walk())["fence.async_proxy"]
     assert counted(on(kernels.begun).walk())["fence.async_proxy"] == 1

@@ -391,6 +391,7 @@ class _QuietLoops:
 
     def __init__(self, function: Function, agent: _Agent, resident: Mapping[Op, Op], agents: list[_Agent]) -> None:
         self.resident = resident
+        self.may_exit_early = function.cluster_size > 1 and not function.exit_sync
         self.products: set[Op] = set()
         self.loops: list[Op] = []
         self.commits: dict[Op, list[Op]] = {}
@@ -445,6 +446,9 @@ class _QuietLoops:
         if len(effects.arrivals) != 1 or not bare.is_pure:
             return None
         arrival = effects.arrivals[0]
+        elsewhere = arrival.mask is not None or arrival.gives_back is not None
+        if elsewhere and self.may_exit_early:
+            return None
         return arrival if arrival.divisible and constant_of(arrival.count) == 1 else None
 
 

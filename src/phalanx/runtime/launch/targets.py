@@ -44,7 +44,14 @@ def _with_tensor_memory(function: Function, arch: Arch) -> Function:
     plain = plain_products(function, arch)
     refused: dict[Location, str] = {}
     while True:
-        prepared = prepare_common(multiply_in_tensor_memory(plain, arch, refused), arch)
+        try:
+            prepared = prepare_common(multiply_in_tensor_memory(plain, arch, refused), arch)
+        except Error as problem:
+            everywhere = {op.loc: problem.message for op in plain.walk() if op.product is not None}
+            if everywhere.keys() <= refused.keys():
+                raise  # tensor memory has no part in it
+            refused = everywhere | refused
+            continue
         found = unreadable_products(prepared, arch)
         new = {loc: why for loc, why in found.items() if loc not in refused}
         if not new:
