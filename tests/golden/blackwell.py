@@ -7,12 +7,14 @@ from typing import Any
 
 import phalanx as px
 from examples.blackwell import RUNGS, case
+from golden.dots import dot_ring
 from phalanx.kernels.products.grouped_blackwell import grouped_blackwell
 from phalanx.kernels.products.matmul_blackwell import matmul_blackwell
 
 clc_scale = importlib.import_module("clc_scale").clc_scale
 
 Launch = tuple[Any, list[Any], dict[str, Any]]
+OPERAND = px.spec((300, 200), px.bf16)
 MATRIX = px.spec((150, 200), px.f32)
 
 
@@ -52,4 +54,5 @@ CASES: dict[str, Launch] = {
     **{f"blackwell_{name}": rung(name) for name in RUNGS},
     "blackwell_v7_nvfp4": rung("v7", make="nvfp4"),
     **LIBRARY,
+    "dot_ring": (dot_ring[3, 5], [OPERAND, OPERAND, px.spec((300, 300), px.bf16)], {}),
 }

@@ -693,6 +693,11 @@ __device__ __forceinline__ void tcgen05_alloc_cta_group_1_512(unsigned address) 
   asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], 512;" :: "r"(address) : "memory");
 }
 
+// == tcgen05_alloc_cta_group_1_64
+__device__ __forceinline__ void tcgen05_alloc_cta_group_1_64(unsigned address) {
+  asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], 64;" :: "r"(address) : "memory");
+}
+
 // == tcgen05_alloc_cta_group_2_256
 __device__ __forceinline__ void tcgen05_alloc_cta_group_2_256(unsigned address) {
   asm volatile("tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%0], 256;" :: "r"(address) : "memory");
@@ -739,6 +744,11 @@ __device__ __forceinline__ void tcgen05_dealloc_cta_group_1_256(unsigned address
 // == tcgen05_dealloc_cta_group_1_512
 __device__ __forceinline__ void tcgen05_dealloc_cta_group_1_512(unsigned address) {
   asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, 512;" :: "r"(address) : "memory");
+}
+
+// == tcgen05_dealloc_cta_group_1_64
+__device__ __forceinline__ void tcgen05_dealloc_cta_group_1_64(unsigned address) {
+  asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, 64;" :: "r"(address) : "memory");
 }
 
 // == tcgen05_dealloc_cta_group_2_256
