@@ -16,6 +16,7 @@ clc_scale = importlib.import_module("clc_scale").clc_scale
 Launch = tuple[Any, list[Any], dict[str, Any]]
 OPERAND = px.spec((300, 200), px.bf16)
 MATRIX = px.spec((150, 200), px.f32)
+OPERAND = px.spec((300, 200), px.bf16)
 
 
 def rung(name: str, **options: Any) -> Launch:
@@ -51,6 +52,7 @@ LIBRARY: dict[str, Launch] = {
 CASES: dict[str, Launch] = {
     "clc_scale": (clc_scale[20], [MATRIX, MATRIX, 3.0], {}),
     "clc_scale_pair": (clc_scale[20], [MATRIX, MATRIX, 3.0], {"CTAS": 2}),
+    "dot_ring": (dot_ring[3, 5], [OPERAND, OPERAND, px.spec((300, 300), px.bf16)], {}),
     **{f"blackwell_{name}": rung(name) for name in RUNGS},
     "blackwell_v7_nvfp4": rung("v7", make="nvfp4"),
     **LIBRARY,
