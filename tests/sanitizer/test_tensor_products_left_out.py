@@ -49,3 +49,26 @@ def test_nothing_of_it_is_too_much(kernel: Any, constants: dict[str, Any], which
     assert findings_of(function, 1, ARGS) == []
     found = {finding.kind for finding in findings_of(leave_out(function, which), 1, ARGS)}
     assert found and found <= kinds, found
+
+
+def test_a_finding_names_what_the_user_wrote() -> None:
+    """The arrival that gives the stage back is a commit; without it the producer overwrites what a product reads."""
+
+    @px.kernel(warps=5)
+    def early(A, B, C):
+        a, b, full = px.shared((64, 32), A.dtype), px.shared((32, 32), B.dtype), px.barrier()
+        with px.warps(4, 1):
+            for k in range(A.shape[1] // 32):
+                with full.transaction():
+                    px.tma.load(A[0:64, k * 32 : k * 32 + 32], a, full)
+                    px.tma.load(B[0:32, k * 32 : k * 32 + 32], b, full)
+                full.wait(k % 2)
+        with px.warps(0, 4):
+            acc = px.zeros((64, 32), px.f32)
+            for k in range(A.shape[1] // 32):
+                full.wait(k % 2)
+                acc = px.dot(a, b.T, acc)
+            px.store(C[0:64, 0:32], acc)
+
+    report = px.check(early[1], *ARGS, arch="sm_100a")
+    assert not report.ok and "px.dot reads a" in str(report) and "px.tcgen05.mma" not in str(report)

@@ -294,7 +294,7 @@ class _Writer:
         ops: list[Op] = []
         if any(memory_owner(operand.buffer) in self.stored for operand in (what.a, what.b)):
             ops.append(FenceAsyncProxy("cta", FENCE, loc=op.loc))
-        ops.append(Tcgen05Mma(what.a, what.b, view, accumulate, types, what.a.shape[1], loc=op.loc))
+        ops.append(Tcgen05Mma(what.a, what.b, view, accumulate, types, what.a.shape[1], written=op.written, loc=op.loc))
         return ops if op in silent else [*ops, *self._over(agent, op.loc)]
 
     def _over(self, agent: _Agent, loc: Location) -> list[Op]:

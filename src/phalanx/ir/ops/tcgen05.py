@@ -91,6 +91,7 @@ class Tcgen05Mma(Op):
     blocks along K of both operands are multiplied by theirs. With `peer`, the rank of the other CTA of a pair, the product
     is the pair's: its rows are those of both CTAs, its columns the halves that both have of `b`. `types` are those of the
     elements of `a` and `b`, `depth` the elements along K: packed operands become views of bytes before text is written.
+    `written` is what the user called.
     """
 
     mnemonic: ClassVar[str] = "tcgen05.mma"
@@ -104,6 +105,7 @@ class Tcgen05Mma(Op):
     scale_b: TensorView | None = operand(default=None)
     peer: Value | None = operand(default=None)
     negate: bool = attribute(default=False)
+    written: str = attribute(default="tcgen05.mma")
 
     @property
     def pair(self) -> bool:
