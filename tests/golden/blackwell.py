@@ -56,5 +56,4 @@ CASES: dict[str, Launch] = {
     **{f"blackwell_{name}": rung(name) for name in RUNGS},
     "blackwell_v7_nvfp4": rung("v7", make="nvfp4"),
     **LIBRARY,
-    "dot_ring": (dot_ring[3, 5], [OPERAND, OPERAND, px.spec((300, 300), px.bf16)], {}),
 }
