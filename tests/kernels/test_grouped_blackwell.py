@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from typing import Any
 
@@ -10,11 +9,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-import phalanx as px
 from kernels.test_moe import make, products
 from library_launches import LibraryLaunch, launches
 from phalanx.kernels.products import moe
-from phalanx.kernels.products.grouped import GroupedConfig, grouped_matmul
+from phalanx.kernels.products.grouped import grouped_matmul
 from phalanx.kernels.products.grouped_blackwell import choose_grouped_blackwell
 from phalanx.kernels.products.matmul_blackwell_config import BlackwellConfig
 from phalanx.kernels.products.moe import moe_gather_matmul, moe_matmul, moe_matmul_scatter
@@ -130,18 +128,6 @@ def test_choices() -> None:
     gathered = choose_grouped_blackwell(4096, 8, 4096, 4096, gathered=True)
     assert (gathered.ctas, gathered.cluster, gathered.bn) == (1, (1, 2), 256)
     assert choose_grouped_blackwell(4096, 8, 64, 64, gathered=True).cluster == (1, 1)
-
-
-def test_mistakes() -> None:
-    x, w, idx, counts = make([70, 30])
-    with pytest.raises(px.Error, match="a cluster of 2 x 1 units of 2 CTAs"):
-        grouped_matmul(x[idx], w, counts, config=dataclasses.replace(cut(2), cluster=(2, 1)))
-    with pytest.raises(px.Error, match="BM=64"):
-        moe_matmul(x[idx], w, counts, arch="sm_100a", BM=64)
-    with pytest.raises(px.Error, match="config is of type GroupedConfig"):
-        grouped_matmul(x[idx], w, counts, config=GroupedConfig(), arch="sm_100a")
-    with pytest.raises(px.Error, match="which sm_90a does not have"):
-        grouped_matmul(x[idx], w, counts, config=cut(1), arch="sm_90a")
 
 
 def test_rings_of_hopper_run_as_before() -> None:

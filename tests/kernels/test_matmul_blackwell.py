@@ -15,7 +15,7 @@ import phalanx as px
 from kernels.test_matmul import ACTIVATIONS, BF16, E4M3, E5M2, SCALES, as_is, by_columns, close, numbers, product
 from library_launches import LibraryLaunch, launches
 from phalanx.kernels import pack_scales, quantize
-from phalanx.kernels.products.matmul import BlackwellConfig, CopyWarning, MatmulConfig, matmul
+from phalanx.kernels.products.matmul import BlackwellConfig, CopyWarning, matmul
 from phalanx.kernels.products.matmul_blackwell_config import candidates, choose_blackwell
 from phalanx.kernels.products.matmul_config import Problem
 
@@ -276,58 +276,3 @@ def test_the_device_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(px, "device", lambda ordinal=0: B200)
     _, launch = captured(a, b)
     assert launch.kernel.name == "matmul_blackwell"
-
-
-# Mistakes.
-
-
-def refusal(*args: Any, **options: Any) -> str:
-    with pytest.raises(px.Error) as caught:
-        matmul(*args, **options)
-    assert caught.value.location is not None and caught.value.location.file == __file__
-    return f"{caught.value.message}; {caught.value.remedy}"
-
-
-def test_mistakes_with_block_scales() -> None:
-    a, b = Quantized(40, 64, "mxfp8"), Quantized(24, 64, "mxfp8")
-    codes = a.codes, b.codes.T
-    both = {"scale_a": a.blocks, "scale_b": b.blocks}
-    assert refusal(*codes, scale_a=a.blocks, scale_b=2.0) == (
-        "one operand has block scales, scale_b is none; give both: tensor cores multiply blocks of both by theirs"
-    )
-    assert refusal(*codes, scale_a=a.plain[:8], scale_b=b.plain) == (
-        "scale_a has shape (8, 2); pass a matrix of shape (40, 2), or what px.kernels.pack_scales makes of it: "
-        "(1, 1, 32, 4, 4), or that flat"
-    )
-    assert refusal(*codes, tensor_scale=2.0) == (
-        "tensor_scale without block scales; pass scale_a= or scale_b=, or block scales (f8e8m0 or f8e4m3) there"
-    )
-    assert refusal(a.codes[None], codes[1], **both) == (
-        "block scales for operands of shape (1, 40, 64) and (64, 24); multiply one matrix of a batch at a time"
-    )
-    assert refusal(*codes, arch="sm_90a", **both) == (
-        "block scales and BlackwellConfig are for tensor memory, which sm_90a does not have; run it on sm_100a or its kin, "
-        "or multiply bf16 operands; NumPy arrays run in the simulator, arch='sm_100a'"
-    )
-    assert "f8e4m3 times f8e4m3 takes no scales of f8e4m3" in refusal(
-        *codes, scale_a=np.ones((40, 4), E4M3), scale_b=np.ones((24, 4), E4M3)
-    )
-    assert refusal(a.codes[:, :48], b.codes[:, :48].T, **both) == (
-        "K is 48, and 32 elements share a scale; pad the operands along K to a multiple of 32"
-    )
-    fp4 = Quantized(40, 64, "mxfp4")
-    assert refusal(fp4.codes, fp4.codes.T) == (
-        "operands of f4e2m1 without block scales; pass scale_a= and scale_b= as px.kernels.quantize makes them"
-    )
-
-
-def test_mistakes_with_configurations() -> None:
-    a, b = numbers(16, 64), numbers(64, 64)
-    assert "the product is one of Blackwell" in refusal(a, b, config=MatmulConfig(), arch="sm_100a")
-    for config, why in (
-        (BlackwellConfig(ctas=3), "ctas=3"), (BlackwellConfig(48), "bn=48"), (BlackwellConfig(bk=32), "bk=32"),
-        (BlackwellConfig(parts=3), "3 parts"), (BlackwellConfig(stages=1), "at least 2 stages"),
-        (BlackwellConfig(cluster=(3, 3)), "1 to 16 CTAs"), (BlackwellConfig(accumulators=3), "768 columns"),
-        (BlackwellConfig(stages=9), "9 stages"), (BlackwellConfig(64), "a multiple of 64"),
-    ):  # fmt: skip
-        assert why in refusal(a, b, config=config)

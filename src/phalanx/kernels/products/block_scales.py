@@ -12,7 +12,7 @@ from typing import Any
 from phalanx.frozen import frozen
 from phalanx.ir.tensor_kinds import Objection, kind_of
 from phalanx.ir.types import DTYPES
-from phalanx.kernels.matrices import info_of, refused
+from phalanx.kernels.matrices import HALVES, info_of, refused
 from phalanx.kernels.quantize import FORMATS, blocked_shape, pack_scales
 from phalanx.runtime.device.arrays import ArrayInfo, describe
 
@@ -54,6 +54,10 @@ def block_scaled(left: ArrayInfo, right: ArrayInfo, scale_a: Any, scale_b: Any) 
         raise refused(
             f"one operand has block scales, {lacking} is none", "give both: tensor cores multiply blocks of both by theirs"
         )
+    if left.dtype_name in HALVES:
+        raise refused(
+            f"block scales for operands of {left.dtype_name}", "px.kernels.quantize makes codes of 8 and 4 bits with such scales"
+        )
     if len(left.shape) != 2 or len(right.shape) != 2:
         raise refused(
             f"block scales for operands of shape {left.shape} and {right.shape}", "multiply one matrix of a batch at a time"
@@ -65,8 +69,6 @@ def block_scaled(left: ArrayInfo, right: ArrayInfo, scale_a: Any, scale_b: Any) 
     kind = kind_of(DTYPES[left.dtype_name], DTYPES[right.dtype_name], DTYPES[kinds[0]], block)
     if isinstance(kind, Objection):
         raise refused(kind.what, kind.remedy)
-    if left.dtype_name != right.dtype_name and "f4e2m1" in (left.dtype_name, right.dtype_name):
-        raise refused(f"a is {left.dtype_name}, b is {right.dtype_name}", "pass both f4e2m1, or 8-bit floats in any mix")
     k = left.shape[1]
     if k == 0 or k % block:
         raise refused(f"K is {k}, and {block} elements share a scale", f"pad the operands along K to a multiple of {block}")

@@ -280,7 +280,8 @@ def _require_factors(left: ArrayInfo, right: ArrayInfo) -> None:
     kinds = {left.dtype_name, right.dtype_name}
     if len(kinds) > 1 and not kinds <= set(NARROW):
         raise refused(
-            f"a is {left.dtype_name}, b is {right.dtype_name}", "pass both bf16, both f16, or 8-bit floats in any mix"
+            f"a is {left.dtype_name}, b is {right.dtype_name}",
+            "pass both bf16, both f16, both f4e2m1, or 8-bit floats in any mix",
         )
     if not left.shape or not right.shape or left.shape[-1] != right.shape[-2]:
         raise refused(

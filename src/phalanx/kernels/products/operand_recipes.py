@@ -77,10 +77,17 @@ def shares_bytes(x: Any) -> bool:
 
 
 def operand_info(what: str, x: Any, dtypes: tuple[str, ...], k_axis: int) -> ArrayInfo:
-    """What an operand is whose axis `k_axis` (-1 or -2) is K; one whose elements share bytes is read along K."""
-    if not shares_bytes(x) or k_axis == -1 or len(x.shape) < 2:
+    """What an operand is whose axis `k_axis` (-1 or -2) is K; one whose elements share bytes must lie along K."""
+    if not shares_bytes(x):
         return info_of(what, x, dtypes)
-    lying = info_of(what, x.swapaxes(-1, -2), dtypes)
+    turned = k_axis == -2 and len(x.shape) > 1
+    try:
+        lying = info_of(what, x.swapaxes(-1, -2) if turned else x, dtypes)
+    except Error as error:
+        remedy = "pass b as the .T of contiguous codes (N, K)" if turned else "pass contiguous codes (M, K)"
+        raise refused(f"{what} does not lie along K: {error.message}", remedy) from None
+    if not turned:
+        return lying
     shape, strides = ((*t[:-2], t[-1], t[-2]) for t in (lying.shape, lying.strides))
     return replace(lying, shape=shape, strides=strides)
 

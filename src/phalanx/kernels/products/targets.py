@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import phalanx as px
+from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
 from phalanx.ir.archs import ARCHS, Feature
 from phalanx.kernels.matrices import refused
@@ -30,7 +31,10 @@ def target_of(info: ArrayInfo, arch: str | None, *, blackwell: bool = False) -> 
     """
     on_gpu = info.kind == "cuda"
     device = px.device(info.device) if on_gpu else px.device()
-    named = named_arch(arch)
+    try:
+        named = named_arch(arch)
+    except Error as error:
+        raise error.at(caller_location()) from None
     found = ARCHS.get(device.arch) if named is None else named
     has = found is not None and found.has({Feature.TCGEN05})
     if blackwell and not has and (on_gpu or named is not None):
