@@ -56,7 +56,8 @@ def block_scaled(left: ArrayInfo, right: ArrayInfo, scale_a: Any, scale_b: Any) 
         )
     if left.dtype_name in HALVES:
         raise refused(
-            f"block scales for operands of {left.dtype_name}", "px.kernels.quantize makes codes of 8 and 4 bits with such scales"
+            f"block scales for operands of {left.dtype_name}",
+            "px.kernels.quantize makes codes of 8 and 4 bits with such scales",
         )
     if len(left.shape) != 2 or len(right.shape) != 2:
         raise refused(
