@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import phalanx as px
+from host_cuda import module_for
 from kernels.test_matmul import ACTIVATIONS, BF16, E4M3, E5M2, SCALES, as_is, by_columns, close, numbers, product
 from library_launches import LibraryLaunch, launches
 from phalanx.kernels import pack_scales, quantize
@@ -276,3 +277,15 @@ def test_the_device_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(px, "device", lambda ordinal=0: B200)
     _, launch = captured(a, b)
     assert launch.kernel.name == "matmul_blackwell"
+
+
+@pytest.mark.parametrize("out_dtype", [np.float32, BF16])
+@pytest.mark.parametrize("by_rows", [True, False])
+@pytest.mark.parametrize("rows", [100, BIG])
+def test_the_choice_fits_with_all_that_an_epilogue_may_hold(out_dtype: Any, by_rows: bool, rows: int) -> None:
+    a, b, bias = zeros(rows, 512, dtype=E4M3), zeros(BIG, 512, dtype=E4M3).T, zeros(rows, BIG, dtype=np.float32)
+    out = zeros(rows, BIG, dtype=out_dtype) if by_rows else zeros(BIG, rows, dtype=out_dtype).T
+    scales = {"scale_a": zeros(rows, 1, dtype=np.float32), "scale_b": zeros(1, BIG, dtype=np.float32)}
+    _, launch = captured(a, b, bias, "gelu", out, run=False, arch="sm_100a", **scales)
+    module = module_for(launch.kernel, launch.arguments, arch="sm_100a", **launch.constants)
+    assert module.shared_bytes <= 232448  # else lowering would have refused it, too
