@@ -249,7 +249,14 @@ def test_the_chosen_kernels_compile_without_spills(name: str, arch: str) -> None
     made = launch.compile(arch)
     assert made.spills == 0
     assert "tcgen05.mma" in made.ptx and made.arch == arch
-    assert any("matmul_blackwell.py" in note for note in made.notes)
+    assert sum("px.tcgen05.mma of" in note and note.startswith("matmul_blackwell.py") for note in made.notes) == 1
+
+
+def test_the_notes_say_what_was_compiled() -> None:
+    a, b, options = REAL["nvfp4"]
+    _, launch = captured(a, b, run=False, arch="sm_100a", **options)
+    [note] = (note for note in launch.compile("sm_100a").notes if "tcgen05.mma" in note)
+    assert note.endswith("px.tcgen05.mma of f4e2m1 and f4e2m1: kind mxf4nvf4, 256 x 128 x 64 an instruction of a pair")
 
 
 # What is chosen.

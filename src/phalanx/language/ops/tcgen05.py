@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from phalanx.ir.core import Note
 from phalanx.ir.ops.tcgen05 import (
     Tcgen05Commit,
     Tcgen05Copy,
@@ -234,6 +235,10 @@ def _check_product(
     shape = product_shape(kind, m, width, k, pair, columns_major=b.kept[1] == last)
     if isinstance(shape, Objection):
         ctx.fail(f"{what}: {shape.what}", shape.remedy)
+    each = f"{' x '.join(map(str, shape))} an instruction" + " of a pair" * pair
+    note = Note(f"{what} of {a.dtype} and {b.dtype}: kind {kind}, {each}", ctx.loc)
+    if note not in ctx.notes:  # a loop that is written out says it once
+        ctx.notes.append(note)
 
 
 def _check_scales(ctx: Builder, m: int, n: int, k: int, scales: Scales) -> tuple[DType | None, int | None]:
