@@ -101,7 +101,7 @@ def test_everywhere(name: str) -> None:
     assert np.array_equal(got, want.astype(got.dtype))
 
 
-@pytest.mark.parametrize("arch", ["sm_100a", "sm_103a"])
+@pytest.mark.parametrize("arch", ["sm_100a", pytest.param("sm_103a", marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", ["rows", "gathered", "sums"])
 def test_the_chosen_kernels_compile_without_spills(name: str, arch: str) -> None:
     x, w, idx = np.zeros((2048, 1024), BF16), np.zeros((4, 1024, 1024), BF16), np.zeros(2048, np.int32)

@@ -194,6 +194,7 @@ def test_clusters_with_block_scales(name: str, ctas: int, cluster: tuple[int, in
     run_everywhere(launch, got, want, cluster == (1, 1))
 
 
+@pytest.mark.filterwarnings("ignore:overflow encountered in exp")
 def test_scales_bias_and_edges_everywhere() -> None:
     rng = np.random.default_rng(0)
     a, b = numbers(150, 144, dtype=E4M3), by_columns(numbers(144, 72, dtype=E5M2))
@@ -241,7 +242,7 @@ REAL = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("arch", ["sm_100a", "sm_103a"])
+@pytest.mark.parametrize("arch", ["sm_100a", pytest.param("sm_103a", marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", REAL)
 def test_the_chosen_kernels_compile_without_spills(name: str, arch: str) -> None:
     a, b, options = REAL[name]
@@ -255,7 +256,9 @@ def test_the_chosen_kernels_compile_without_spills(name: str, arch: str) -> None
 def test_the_notes_say_what_was_compiled() -> None:
     a, b, options = REAL["nvfp4"]
     _, launch = captured(a, b, run=False, arch="sm_100a", **options)
-    [note] = (note for note in launch.compile("sm_100a").notes if "tcgen05.mma" in note)
+    made = launch.compile("sm_103a")
+    assert made.spills == 0
+    [note] = (note for note in made.notes if "tcgen05.mma" in note)
     assert note.endswith("px.tcgen05.mma of f4e2m1 and f4e2m1: kind mxf4nvf4, 256 x 128 x 64 an instruction of a pair")
 
 
