@@ -36,12 +36,12 @@ def called(*mnemonics: str) -> Any:
 @pytest.mark.parametrize(
     ("kernel", "constants", "which", "kinds"),
     [
-        (kernels.loop, {"M": 64, "N": 32, "K": 32}, waits_for_products, {"race", "unfinished", "tmem-lifetime"}),
+        (kernels.loop, {"M": 64, "N": 32, "K": 32}, waits_for_products, {"race", "unfinished", "exit-hazard"}),
         (kernels.begun, {}, called("fence.async_proxy"), {"proxy"}),
         (kernels.begun, {}, called("tcgen05.store"), {"uninitialised-read"}),
         (kernels.begun, {}, called("tcgen05.wait.store"), {"race", "proxy"}),
         (kernels.twice, {}, called("tcgen05.fence.after"), {"proxy"}),
-        (kernels.halved, {}, waits_for_products, {"race", "proxy", "unfinished"}),
+        (kernels.halved, {}, waits_for_products, {"race", "proxy", "unfinished", "exit-hazard"}),
     ],
 )
 def test_nothing_of_it_is_too_much(kernel: Any, constants: dict[str, Any], which: Any, kinds: set[str]) -> None:
