@@ -114,6 +114,9 @@ def flows(rng: np.random.Generator) -> list[Case]:
     found += [Case(kernels.skipped, [a, b, c, limit], want if limit > 1 else zeros) for limit in (0, 1, 2)]
     rows = whole(rng, (128, 192), BF16)
     found.append(Case(kernels.both_rows, [rows, b, np.zeros((128, 32), F32)], product(rows, b), 2))
+    both = product(rows, b)
+    most = np.maximum(both[:64], both[64:]).max(axis=1, keepdims=True)
+    found.append(Case(kernels.exchanged, [rows, b, np.zeros((128, 32), F32)], both + np.concatenate([most, most]), 2))
     found += [Case(kernels.by_turns, [a, b, c], want, STORED=stored) for stored in (False, True)]
     return found
 

@@ -119,6 +119,14 @@ def test_arrivals_in_peers_that_may_have_ended_stay() -> None:
     assert only(function).startswith("tcgen05: its accumulator stays in tensor memory over the loop")
 
 
+def test_an_exchange_hands_tensor_memory_over() -> None:
+    """The next turn's first product follows the load only if those who meet in the exchange have put a fence before it."""
+    function = on(kernels.exchanged, TURNS=3)
+    named = [op.mnemonic for op in function.walk()]
+    place = named.index("cluster.reduce")
+    assert "tcgen05.fence.before" in named[named.index("tcgen05.load") : place]
+
+
 def test_ways_past_the_load_behind_the_loop() -> None:
     """Where the loop is left for the end of the kernel or of a function, the accumulator has to be back by then."""
     for kernel in (kernels.leaves, kernels.inlined):

@@ -117,11 +117,15 @@ class _HandOver:
                 op, state = self._roles(op, state, out)
                 out.append(op)
                 continue
+            effects = op.effects()
             if any(True for _ in op.blocks()):
+                if state.dirty and _tells(effects):  # an exchange, whose threads meet in it
+                    out.append(self.before(loc=op.loc))
+                    state = _State(False, state.stale)
                 op, state = self._nested(op, state)
+                state = _State(state.dirty, state.stale or _learns(effects))
                 out.append(op)
                 continue
-            effects = op.effects()
             if state.stale and any(access.region.space is self.space for access in effects.accesses):
                 out.append(self.after(loc=op.loc))
                 state = _State(state.dirty, False)
