@@ -17,7 +17,7 @@ MOST_WORK = 1 << 22
 
 @dataclass
 class Plan:
-    """The choices. `ctas` of a pair (1 or 2), `cm` by `cn` of them in a cluster; a tile of the accumulator is `bm` by `bn`."""
+    """The choices. A pair has `ctas` (1 or 2), a cluster `cm` by `cn` of them; an accumulator is `bm` by `bn`."""
 
     rng: random.Random
     types: Types
@@ -34,8 +34,8 @@ class Plan:
     clusters: int
     ta: bool = False
     tb: bool = False
-    tensor: bool = False
-    """A comes from tensor memory, where a role of its own puts it."""
+    tensor: str = ""
+    """A comes from tensor memory: "stored" there by a role, or "copied" from shared memory by the tensor cores."""
     stages: int = 2
     accs: int = 1
     scale_stages: int = 1
@@ -43,6 +43,10 @@ class Plan:
     acc_pipe: bool = True
     counted: bool = False
     """Places in rings are counted, instead of `px.ring`."""
+    led: bool = False
+    """One CTA fetches all that several need, instead of a share for each."""
+    early: bool = False
+    """An accumulator is given back right behind the last load from it."""
     loop: str = "one"
     begin: str = "condition"
     """How sums begin: with a run-time condition, a peeled product, or what the epilogue stored before."""
@@ -50,7 +54,7 @@ class Plan:
     twice: bool = False
     """A second product of every stage, with its own sign."""
     epilogue: str = "4"
-    """Four warps, eight, two roles of two, or four of one."""
+    """Four warps, eight, two roles of two, four of one, or two roles of four with an accumulator each."""
     part: int = 0
     out: str = "store"
     to: str = "f32"
@@ -103,9 +107,10 @@ class Plan:
 
     @property
     def shared_bytes(self) -> int:
-        one = (self.bm * (not self.tensor) + self.bn // self.ctas) * self.bk * self.types.bits // 8
+        one = (self.bm * (self.tensor != "stored") + self.bn // self.ctas) * self.bk * self.types.bits // 8
         out = 2 * self.bm * self.part * NUMPY_BYTES[self.to] if self.out == "tma" else 0
-        return self.stages * (one + self.scaled * (-(-self.bm // 128) + -(-self.bn // 128)) * 512 * -(-self.count // 4)) + out
+        blocks = (-(-self.bm // 128) + -(-self.bn // 128)) * -(-self.count // 4)
+        return self.stages * (one + self.scaled * blocks * 512) + out
 
     @property
     def factor(self) -> int:
@@ -143,9 +148,11 @@ def drawn(rng: random.Random) -> Plan | None:
     ctas = rng.choice((1, 1, 2))
     cm, cn = rng.choice(((1, 1),) * 4 + ((1, 2), (2, 1), (2, 2) if ctas == 1 else (1, 2)))
     scaled = types.scale is not None
-    bm = 128 if scaled else rng.choice((64, 128, 128, 128, 256))
+    bm = rng.choice((128, 128, 128, 256) if scaled else (64, 128, 128, 128, 256))
     step = (16 if ctas == 2 else 8) * (2 if types.integer else 1)
     bn = step * rng.choice((*range(1, 9), 12, 16, 20, 24, 32, 40, 48))
+    if types.integer and ctas == 1 and rng.random() < 0.2:
+        bn = rng.choice((8, 24))
     bk = types.k * rng.choice((1, 1, 2, 2, 3, 4, 5, 8))
     rows, columns = rng.choice(((1, 1), (1, 1), (2, 1), (1, 2), (1, 3), (2, 2), (3, 1), (5, 1)))
     loop = rng.choice(("one", "one", "persistent", "clc"))
@@ -155,20 +162,42 @@ def drawn(rng: random.Random) -> Plan | None:
         return None
     turns = not scaled and types.bits in (8, 16)
     plan.ta, plan.tb = (turns and rng.random() < 0.3 for _ in "ab")
-    if not scaled and cn == 1 and rng.random() < 0.2:
-        plan.tensor, plan.ta = True, False
+    if not scaled and cn == 1 and rng.random() < 0.25:
+        plan.tensor, plan.ta = rng.choice(("stored", "copied")), False
     plan.stages, plan.accs = rng.randint(1, 4), rng.choice((1, 2))
     plan.scale_stages = rng.choice((1, plan.stages))
     plan.pipe, plan.acc_pipe, plan.counted = (rng.random() < 0.5 for _ in range(3))
     plan.begin = rng.choice(("condition", "condition", "peeled", "stored"))
     plan.negate, plan.twice = not types.integer and rng.random() < 0.2, rng.random() < 0.15
-    plan.epilogue = rng.choice(("4", "4", "8", "2+2", "1+1+1+1") if bm != 64 else ("4", "8"))
+    plan.epilogue = rng.choice(("4", "4", "8", "2+2", "1+1+1+1", "4/4") if bm != 64 else ("4", "8", "4/4"))
+    if plan.epilogue == "4/4":
+        plan.accs, plan.acc_pipe = 2, False
     plan.part = rng.choice([n for n in range(8, plan.bn + 1, 8) if plan.bn % n == 0 and plan.bn // n <= 6])
     if plan.epilogue in ("4", "8") and rng.random() < 0.3:
         plan.out = "tma"
+    plan.early, plan.led = rng.random() < 0.3 and bm <= 128, cm * cn > 1 and rng.random() < 0.3
     plan.to = "i32" if types.integer else rng.choice((types.acc, "bf16", "f16" if types.acc == "f16" else "f32"))
     if not scaled and not plan.tensor and rng.random() < 0.25:
         most = (bm - 1, bn - 1, bk - 1)
         plan.ragged = tuple(8 * rng.randint(0, n // 8) if rng.random() < 0.6 else 0 for n in most)  # type: ignore[assignment]
     fits = plan.tensor_columns <= MOST_COLUMNS and plan.shared_bytes <= MOST_BYTES and plan.work <= MOST_WORK
-    return plan if fits else None
+    if not fits:
+        return None
+    plan.features = features(plan)
+    return plan
+
+
+def features(plan: Plan) -> list[str]:
+    """What a plan has, in words."""
+    said = {
+        "pairs": plan.ctas == 2, "multicast": plan.cm * plan.cn > 1, "multicast between pairs": plan.cluster == 4 and
+        plan.ctas == 2, "A is M-major": plan.ta, "B is N-major": plan.tb, f"A {plan.tensor} into tensor memory": plan.tensor,
+        "a pipe": plan.pipe, "barriers by hand": not plan.pipe, "a pipe of accumulators": plan.acc_pipe and plan.begin !=
+        "stored", "two accumulators": plan.accs == 2, "negate": plan.negate, "twice": plan.twice, "led": plan.led,
+        "early": plan.early, "parts": plan.part < plan.bn, "scales for each stage": plan.scaled and plan.scale_stages > 1,
+        "ragged": any(plan.ragged),
+    }  # fmt: skip
+    return [
+        plan.types.text, f"{plan.bm} rows", f"epilogue {plan.epilogue}", f"out {plan.out}", f"loop {plan.loop}",
+        f"begin {plan.begin}", *(name for name, is_so in said.items() if is_so),
+    ]  # fmt: skip

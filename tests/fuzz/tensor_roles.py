@@ -69,7 +69,7 @@ class Roles:
     def text(self, title: str) -> str:
         p = self.plan
         self.roles = [(1, False, self.producer()), (1, False, self.multiplier()), *self.epilogues()]
-        if p.tensor:
+        if p.tensor == "stored":
             self.roles.append((4, True, self.mover()))
         if p.loop == "clc":
             self.roles.append((1, False, ["ask(tiles, answers)"]))
@@ -77,10 +77,8 @@ class Roles:
         names = ["A", "B", *(["SFA", "SFB"] if p.scaled else []), *(["D"] if p.begin == "stored" else []), "C"]
         cluster = f", cluster={p.cluster}" if p.cluster > 1 else ""
         head = [f'"""{title}"""', "", "import phalanx as px", "", *(ASKS.splitlines() if p.loop == "clc" else [""])]
-        return "\n".join(
-            [*head, f"@px.kernel(warps={warps}{cluster})", f"def program({', '.join(names)}):"]
-            + indented([*self.declared(), *lines])
-        ) + "\n"  # fmt: skip
+        head += [f"@px.kernel(warps={warps}{cluster})", f"def program({', '.join(names)}):"]
+        return "\n".join([*head, *indented([*self.declared(), *lines])]) + "\n"
 
     def placed(self) -> tuple[list[str], int]:
         """The roles at their warps: those of four first, or from warp 4 on with a single one before them."""
@@ -107,7 +105,7 @@ class Roles:
         lines = ["rank = px.cluster.rank()"] if p.cluster > 1 else []
         lines += [f"half, x, y = rank % 2, rank // 2 % {p.cm}, rank // {2 * p.cm}"] if p.ctas == 2 else []
         lines += [f"x, y = rank % {p.cm}, rank // {p.cm}"] if p.ctas == 1 and p.cluster > 1 else []
-        if not p.tensor:
+        if p.tensor != "stored":
             lines.append(f"a = px.shared(({p.stages}, {f'{p.bk}, {p.bm}' if p.ta else f'{p.bm}, {p.bk}'}), px.{t.a})")
         n = p.bn // p.ctas
         lines.append(f"b = px.shared(({p.stages}, {f'{p.bk}, {n}' if p.tb else f'{n}, {p.bk}'}), px.{t.b})")
@@ -124,7 +122,7 @@ class Roles:
         lines.append(
             f"pipe = px.pipe({p.stages})" if p.pipe else f"full, empty = px.barrier({p.stages}), px.barrier({p.stages})"
         )
-        if p.tensor:
+        if p.tensor == "stored":
             lines.append(f"moved = px.barrier({p.stages})")
         if self.piped_accs:
             lines.append(f"accs = px.pipe({p.accs})")
@@ -189,7 +187,7 @@ class Roles:
 
     # The roles.
 
-    def taken(self, flipped: bool, body: list[str], produces: bool) -> list[str]:
+    def filled(self, body: list[str]) -> list[str]:
         """A turn of the role that copies, on a stage s."""
         if self.plan.pipe:
             return ["with pipe.produce() as s:", *indented(body)]
@@ -206,26 +204,31 @@ class Roles:
         multicast = f", multicast={mask}" if mask else ""
         return f"px.tma.load({source}, {target}, {self.bar}{multicast}{self.pair})"
 
+    def shared_out(
+        self, array: str, buffer: str, base: str, whole: int, who: str, among: int, turned: bool, mask: str
+    ) -> list[str]:
+        """The copy of an operand: all of it, this CTA's share for all that need it, or all of it by one CTA for all."""
+        p = self.plan
+        depth = f"k * {p.bk} : k * {p.bk} + {p.bk}"
+        each = whole if among == 1 or p.led else whole // among
+        start = f"{who} * {each}"
+        at = base if each == whole else f"{base} + {start}"
+        source = f"{array}[{depth}, {at} : {at} + {each}]" if turned else f"{array}[{at} : {at} + {each}, {depth}]"
+        part = f"{start} : {start} + {each}"
+        target = f"{buffer}[s]" if each == whole else f"{buffer}[s][:, {part}]" if turned else f"{buffer}[s][{part}]"
+        line = self.copy(source, target, mask if among > 1 else None)
+        return [f"if {who} == {among - 1}:", *indented([line])] if among > 1 and p.led else [line]
+
     def producer(self) -> list[str]:
         p = self.plan
         lines = []
-        if not p.tensor:
-            at = f"m + y * {p.high}" if p.cn > 1 else "m"
-            rows = f"{at} : {at} + {p.high}"
-            depth = f"k * {p.bk} : k * {p.bk} + {p.bk}"
-            part = f"y * {p.high} : y * {p.high} + {p.high}"
-            target = "a[s]" if p.cn == 1 else f"a[s][:, {part}]" if p.ta else f"a[s][{part}]"
-            source = f"A[{depth}, {rows}]" if p.ta else f"A[{rows}, {depth}]"
-            lines.append(self.copy(source, target, self.rows_mask if p.cn > 1 else None))
-        at = "n" + (f" + half * {p.bn // 2}" if p.ctas == 2 else "") + (f" + x * {p.wide}" if p.cm > 1 else "")
-        columns, depth = f"{at} : {at} + {p.wide}", f"k * {p.bk} : k * {p.bk} + {p.bk}"
-        part = f"x * {p.wide} : x * {p.wide} + {p.wide}"
-        target = "b[s]" if p.cm == 1 else f"b[s][:, {part}]" if p.tb else f"b[s][{part}]"
-        source = f"B[{depth}, {columns}]" if p.tb else f"B[{columns}, {depth}]"
-        lines.append(self.copy(source, target, self.columns_mask if p.cm > 1 else None))
+        if p.tensor != "stored":
+            lines += self.shared_out("A", "a", "m", p.bm, "y", p.cn, p.ta, self.rows_mask)
+        base = "n" + (f" + half * {p.bn // 2}" if p.ctas == 2 else "")
+        lines += self.shared_out("B", "b", base, p.bn // p.ctas, "x", p.cm, p.tb, self.columns_mask)
         if p.scaled:
             lines += self.scale_copies()
-        body = [f"for k in range({p.steps}):", *indented(self.taken(True, lines, True))]
+        body = [f"for k in range({p.steps}):", *indented(self.filled(lines))]
         return [*([] if p.pipe else self.ring.begin), *self.each_tile([*self.origin, *body])]
 
     def scale_copies(self) -> list[str]:
@@ -233,7 +236,7 @@ class Roles:
         groups, high, wide = -(-p.count // 4), -(-p.bm // 128), -(-p.bn // 128)
         depth = f"k * {groups} : k * {groups} + {groups}"
         some, few = 32 // p.cn, 32 // (p.ctas * p.cm)
-        lanes, part = (f"y * {some} : y * {some} + {some}", "[:, :, y * {0} : y * {0} + {0}]".format(some))
+        lanes, part = f"y * {some} : y * {some} + {some}", f"[:, :, y * {some} : y * {some} + {some}]"
         if p.cn == 1:
             lanes, part = "0:32", ""
         at, mine = f"m // {p.bm} * {high}", f"n // {p.bn} * {wide}"
@@ -285,7 +288,7 @@ class Roles:
             lines += [f"px.tcgen05.commit(whole[t]{both}{self.pair})", *self.turn.end]
         if p.ctas == 2:
             lines = ["if half == 0:", *indented(lines)]
-        begin = [] if p.pipe and not p.tensor else self.ring.begin
+        begin = [] if p.pipe and p.tensor != "stored" else self.ring.begin
         begin += [] if self.piped_accs else self.turn.begin
         return [*begin, *self.each_tile(lines)]
 
@@ -293,8 +296,10 @@ class Roles:
         """The products of one stage."""
         p = self.plan
         lines = ["s = pipe.wait()"] if p.pipe else [f"s = {self.ring.stage}", f"full[s].wait({self.ring.parity()})"]
-        if p.tensor:
+        if p.tensor == "stored":
             lines.append(f"moved[s].wait({self.ring.parity()})")
+        if p.tensor == "copied":
+            lines.append(f"px.tcgen05.copy(a[s], left[s]{self.pair})")
         scale = ""
         if p.scaled:
             at = "s" if p.scale_stages == p.stages else "0"
@@ -307,7 +312,7 @@ class Roles:
             lines.append(f"px.tcgen05.mma({a}, {b}, acc[t], accumulate={use}{scale}{self.pair}{negate})")
         if p.pipe:
             lines.append(f"px.tcgen05.commit(pipe{self.pair})")
-            return [*lines, *(self.ring.end if p.tensor else [])]
+            return [*lines, *(self.ring.end if p.tensor == "stored" else [])]
         mask = self.fillers_mask
         where = f", multicast={mask}" if mask else ""
         return [*lines, f"px.tcgen05.commit(empty[s]{where}{self.pair})", *self.ring.end]
@@ -316,32 +321,31 @@ class Roles:
         p = self.plan
         if p.epilogue in ("4", "8"):
             return [(int(p.epilogue), True, self.epilogue(0, p.bm))]
+        if p.epilogue == "4/4":
+            return [(4, True, self.epilogue(0, p.bm, only)) for only in range(2)]
         warps = [int(n) for n in p.epilogue.split("+")]
         high = 128 // len(warps)
         return [(n, True, self.epilogue(w * high, high)) for w, n in enumerate(warps)]
 
-    def epilogue(self, first: int, high: int) -> list[str]:
-        """Takes rows of accumulators out: `high` of them from `first` on, and the same of the next 128."""
+    def epilogue(self, first: int, high: int, only: int | None = None) -> list[str]:
+        """Takes rows of accumulators out: `high` of them from `first` on, and the same of the next 128; of all accumulators,
+        or of `only` one."""
         p = self.plan
         blocks = range(first, p.bm, 128) if high < p.bm else (0,)
-        lines = []
+        back = "accs.release()" if self.piped_accs else f"taken[t].arrive({self.leader})"
+        lines = [] if self.piped_accs else [f"t = {self.turn.stage}"]
         if p.begin == "stored":
             for row in blocks:
                 whole = self.region("D", row, high, "0", p.bn)
                 lines.append(f"px.tcgen05.store({self.view(row, high)}, px.load({whole}))")
-            lines = [f"t = {self.turn.stage}", *lines, f"taken[t].arrive({self.leader})"]
-            lines.append(f"whole[t].wait({self.turn.parity()})")
-        elif self.piped_accs:
-            lines.append("t = accs.wait()")
-        else:
-            lines += [f"t = {self.turn.stage}", f"whole[t].wait({self.turn.parity()})"]
+            lines.append(back)
+        lines.append("t = accs.wait()" if self.piped_accs else f"whole[t].wait({self.turn.parity()})")
+        gives = [] if p.begin == "stored" else [back]
         for row in blocks:
-            body = self.parts(row, high)
-            lines += body
-        if self.piped_accs:
-            lines.append("accs.release()")
-        elif p.begin != "stored":
-            lines.append(f"taken[t].arrive({self.leader})")
+            lines += self.parts(row, high, gives if p.early else [])
+        lines += [] if p.early else gives
+        if only is not None:
+            lines = [f"if {self.turn.stage} == {only}:", *indented(lines)]
         lines += [] if self.piped_accs else self.turn.end
         begin = [] if self.piped_accs else self.turn.begin
         end = ["px.tma.wait(0)"] if p.out == "tma" else []
@@ -354,8 +358,8 @@ class Roles:
         up, left = f"m + {row}" if row else "m", f"n + {column}" if column != "0" else "n"
         return f"{name}[{up} : {up} + {high}, {left} : {left} + {wide}]"
 
-    def parts(self, row: int, high: int) -> list[str]:
-        """Columns, part by part: unrolled, or in a loop at run time."""
+    def parts(self, row: int, high: int, behind: list[str]) -> list[str]:
+        """Columns, part by part: unrolled, or in a loop at run time; with what comes right `behind` the last load."""
         p = self.plan
         count = p.bn // p.part
         conversion = "" if p.to == p.types.acc else f".to(px.{p.to})"
@@ -366,6 +370,8 @@ class Roles:
             rows = ":" if high == p.bm else f"{row} : {row + high}"
             view = f"acc[t][{rows}, {column} : {column} + {p.part}]"
         lines = [f"tile_of_c = px.tcgen05.load({view})"]
+        if behind:
+            lines += behind if count == 1 else [f"if part == {count - 1}:", *indented(behind)]
         region = self.region("C", row, high, column, p.part)
         if p.out == "tma":
             side = "part % 2" if count > 1 else "0"
@@ -378,6 +384,5 @@ class Roles:
             lines.append(f"px.store({region}, tile_of_c{conversion})")
         if count == 1:
             return lines
-        # A loop at run time is for single columns that all begin alike.
-        loop = "range" if p.counted else "px.static_range"
+        loop = "range" if p.counted and not (behind and self.piped_accs) else "px.static_range"
         return [f"for part in {loop}({count}):", *indented(lines)]
