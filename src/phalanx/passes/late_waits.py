@@ -12,7 +12,7 @@ import dataclasses
 from phalanx.ir.core import Block, Function, Op, map_blocks
 from phalanx.ir.effects import Effects, GroupAction, Mode, When
 from phalanx.ir.engines import HANDOVER_FENCES, Engine
-from phalanx.ir.ops.control import For, Roles, While
+from phalanx.ir.ops.control import Break, Continue, For, Leave, Roles, Scope, While
 from phalanx.ir.spaces import Space
 from phalanx.ir.values import Value
 
@@ -46,7 +46,7 @@ class _Pending:
     def needed_by(self, op: Op) -> bool:
         """Whether an instruction, or one inside it, must not come before the waits."""
         effects = op.effects()
-        if any(True for _ in op.blocks()) or _signals(effects):
+        if any(True for _ in op.blocks()) or _signals(effects) or isinstance(op, Break | Continue | Leave):
             return True
         if any(access.mode is not Mode.READ and access.region.space.handover for access in effects.accesses):
             return True
@@ -144,10 +144,11 @@ class _HandOver:
     def _nested(self, op: Op, state: _State) -> tuple[Op, _State]:
         """Code that may run once, often or not at all: what any of it leaves may hold at its start too."""
         inside = [inner for block in op.blocks() for inner in block.walk()]
+        learns = any(_learns(inner.effects()) for inner in inside)
+        anywhere = _State(state.dirty or any(self._by_threads(inner) for inner in inside), state.stale or learns)
         if isinstance(op, For | While):
-            learns = any(_learns(inner.effects()) for inner in inside)
-            state = _State(state.dirty or any(self._by_threads(inner) for inner in inside), state.stale or learns)
-        ends: list[_State] = []
+            state = anywhere
+        ends = [anywhere] if isinstance(op, Scope) else []  # one is left from anywhere inside
 
         def within(block: Block) -> Block:
             changed, end = self.block(block, state)
