@@ -462,9 +462,11 @@ STORES = """
   WAIT
   read1(got, mine + 3);
   READ
+  const bool right = got[0] == 7;
+  LATER
   write1(mine + 3, 8);
   was_written();
-  out[threadIdx.x] = got[0] == 7;
+  out[threadIdx.x] = right;
   __syncthreads();
   if (warp == 0) give_back<1>(t, 64);
 """
@@ -472,11 +474,12 @@ STORES = """
 
 @needs_compiler
 def test_stores_and_loads_are_waited_for() -> None:
-    def text(wait: str, read: str) -> str:
-        return body(STORES.replace("WAIT", wait).replace("READ", read), "unsigned* out")
+    def text(wait: str, read: str, later: str = "") -> str:
+        return body(STORES.replace("WAIT", wait).replace("READ", read).replace("LATER", later), "unsigned* out")
 
     assert told(text("was_written();", "was_read();")) == {"right"}
     assert told(text("", "was_read();")) == {"right", "wrong"}
+    assert told(text("was_written();", "", "was_read();")) == {"right", "wrong"}  # used before the wait for it
     stories = told(text("was_written();", ""))
     assert all("and warp" in story and "has not waited for its tcgen05.ld of it" in story for story in stories), stories
 

@@ -7,8 +7,6 @@
 void px_note(const char* what);  // counts an instruction that has no effect here
 static inline unsigned px_word(float x) { return px_cast<unsigned>(x); }
 template <class T> static inline unsigned px_word(T x) { return (unsigned)x; }
-static inline void px_put(float& x, unsigned word) { x = px_cast<float>(word); }
-template <class T> static inline void px_put(T& x, unsigned word) { x = (T)word; }
 static inline unsigned __cvta_generic_to_shared(const void* p) { return px_address(p); }
 static inline bool px_elect() { return px_self->index % 32 == 0; }
 static inline bool px_try(unsigned bar, unsigned parity) {
@@ -25,6 +23,11 @@ void px_tmem_relinquish(int group);
 // `count` registers of this thread; `split` is the distance of the second half of 16x32bx2. `packed` is pack and unpack.
 void px_tmem_load(const char* shape, int times, bool packed, unsigned* words, int count, unsigned address, int split);
 void px_tmem_store(const char* shape, int times, bool packed, const unsigned* words, int count, unsigned address, int split);
+void px_tmem_loaded(void* to, unsigned word);  // a register has its word at once, or at this thread's wait
+template <class T> static inline void px_put(T& x, unsigned word) {
+  static_assert(sizeof(T) == sizeof word, "registers of tcgen05.ld have 32 bits");
+  px_tmem_loaded(&x, word);
+}
 void px_tmem_wait(bool stores);
 // `multicast` is "", "x2::02_13", "x2::01_23" or "x4"; `from` how many bits an element has that becomes eight, or 0.
 void px_tmem_copy(const char* shape, const char* multicast, int from, unsigned address, unsigned long long descriptor,

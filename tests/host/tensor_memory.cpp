@@ -1,7 +1,8 @@
 // Tensor memory: who may allocate, which cells an instruction touches, and when. Written from PTX's tables.
 //
 // Products and copies of a thread wait in its queue. A commit closes what is there; it lands like any copy, and the work
-// before it happens then, or at once, as the seed says. Stores to tensor memory happen at their wait or at once.
+// before it happens then, or at once, as the seed says. Stores to tensor memory happen at their wait or at once, and
+// registers have what was loaded at theirs or at once.
 #include "inside.h"
 
 #include <stdarg.h>
@@ -27,6 +28,7 @@ struct Queue {
   std::vector<std::function<void()>> open;
   std::deque<std::vector<std::function<void()>>> closed;
   std::vector<Cell> stores;
+  std::vector<std::pair<void*, unsigned>> loads;  // registers that have their words at the wait
   int uncommitted, line;
 };
 
@@ -315,9 +317,18 @@ void px_tmem_store(const char* shape, int times, bool packed, const unsigned* wo
   }
   if (!products_late) apply(queue.stores, line);
 }
+void px_tmem_loaded(void* to, unsigned word) {
+  const unsigned unknown = 0x7fedcba9;  // no number as f32, a large one as an integer
+  memcpy(to, products_late ? &unknown : &word, sizeof word);
+  if (products_late) queues[current].loads.push_back({to, word});
+}
 void px_tmem_wait(bool stores) {
   const int first = px_self->index / 32 * 32, line = px_at;
-  if (stores) apply(queues[current].stores, line);
+  Queue& queue = queues[current];
+  if (stores) apply(queue.stores, line);
+  for (size_t n = 0; !stores && n < queue.loads.size(); ++n)
+    memcpy(queue.loads[n].first, &queue.loads[n].second, sizeof(unsigned));
+  if (!stores) queue.loads.clear();
   whole_warp(0, stores ? "tcgen05.wait::st" : "tcgen05.wait::ld");
   for (size_t n = readings.size(); !stores && n-- > 0;)
     if (readings[n].warp == first) readings.erase(readings.begin() + (long)n);
