@@ -127,7 +127,9 @@ class Roles:
         if self.piped_accs:
             lines.append(f"accs = px.pipe({p.accs})")
         else:
-            lines.append(f"whole, taken = px.barrier({p.accs}), px.barrier({p.accs})")
+            # Two roles in turns: each accumulator has the arrivals of one of them, which no count of the text would tell.
+            count = f", count={p.ctas}" if p.epilogue == "4/4" else ""
+            lines.append(f"whole, taken = px.barrier({p.accs}), px.barrier({p.accs}{count})")
         if p.loop == "clc":
             lines += ["answers, tiles = px.shared((2, 4), px.i32), px.pipe(2)", "more, block = True, px.block_id(0)"]
         return lines
@@ -177,11 +179,17 @@ class Roles:
 
     @property
     def fillers_mask(self) -> str | None:
-        """The CTAs whose copies fill the stages that this CTA, or its pair, multiplies; None: this one alone."""
+        """The CTAs whose copies fill the stages that this CTA, or its pair, multiplies; None: this one alone.
+
+        No others: an arrival on the barrier of one that fills nothing here could come twice where another's is missing."""
         p = self.plan
         if p.cluster == 1:
             return None
         both = (1 << p.ctas) - 1
+        if p.led and not p.scaled:  # this CTA itself, which expects the bytes, and those who copy for its row and its column
+            own, size = f"({both} << (rank & ~{p.ctas - 1}))", p.ctas
+            row = f" | ({both << size * p.cm * (p.cn - 1)} << ({size} * x))" if p.cn > 1 else ""
+            return own + row + (f" | ({both << size * (p.cm - 1)} << ({size * p.cm} * y))" if p.cm > 1 else "")
         row = sum(both << (p.ctas * p.cm * y) for y in range(p.cn))
         return f"({row} << ({p.ctas} * x)) | ({self.column_mask})"
 
