@@ -97,6 +97,8 @@ SHAPES: list[tuple[tuple[Any, Any, Any], dict[str, Any]]] = [
     ((BF16, BF16, F32), {"M": 64, "N": 128}),
     ((BF16, BF16, F32), {"M": 256, "N": 32, "TWICE": True}),
     ((BF16, BF16, F32), {"N": 384, "K": 16, "W": 8}),
+    ((BF16, BF16, F32), {"N": 320, "K": 16, "W": 8, "TB": True}),  # halves would begin inside a panel of 64 columns
+    ((I8, U8, I32), {"N": 384, "K": 32, "W": 8, "TB": True}),
     ((F16, F16, F32), {"K": 32, "N": 24}),
     ((F16, F16, F16), {"N": 64, "TB": True}),
     ((F16, F16, F16), {"M": 64, "N": 16}),

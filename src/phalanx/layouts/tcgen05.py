@@ -108,7 +108,8 @@ def split_product(
     found = product_shape(kind, rows, n, k, two_cta, b.transposed)
     if isinstance(found, Objection):
         raise ValueError(found.what)
-    m, columns, depth = found
+    m, widest, depth = found
+    columns = _readable_columns(kind, b, n, widest, b_column) if b.transposed and not two_cta else widest
     height = m // 2 if two_cta else m
     _check_scales(kind, scale_a, scale_b, block)
     steps = []
@@ -136,6 +137,14 @@ def split_product(
                     )
                 )
     return tuple(steps)
+
+
+def _readable_columns(kind: Kind, b: Operand, n: int, widest: int, first: int) -> int:
+    """The columns of each instruction where B is MN-major: the most of which none begins inside a panel and goes beyond."""
+    for columns in range(widest, 0, -kind.column_step(False, True)):
+        if n % columns == 0 and not any(b.reach_problem(first + column, columns) for column in range(0, n, columns)):
+            return columns
+    raise ValueError(f"{n} columns can't be cut where panels of {b.layout.panel_columns} begin")
 
 
 def _left(a: Operand | TensorLayout, kind: Kind, row: int, height: int, number: int, two_cta: bool, a_column: int) -> int:
