@@ -119,7 +119,7 @@ class Alone:
             for begin in range(0, self.bk * self.steps, self.bk):
                 each[:, n0:n1] += sign * self.a[:, begin + k0 : begin + k1] @ self.b[n0:n1, begin + k0 : begin + k1].T
         value = value + each
-        lines += [f"for k in {'px.static_range' if unrolled else 'range'}({self.steps}):", *indented(step)]
+        lines += self.loop(step, unrolled)
         if self.chance(0.3):
             self.note("changed in registers")
             lines += self.in_parts("px.tcgen05.store(acc{view}, px.tcgen05.load(acc{view}) * 2)")
@@ -130,16 +130,34 @@ class Alone:
         lines += self.in_parts("px.store(C[0:{m}, {columns}], px.tcgen05.load(acc{view}))")
         return lines, rounded(value, self.types.acc)
 
+    def loop(self, step: list[str], unrolled: bool) -> list[str]:
+        """The steps one after the other: unrolled, in a loop, or in one that is left by a break or goes on early."""
+        way = self.rng.choice(("", "", "break", "continue", "while"))
+        if unrolled or not way:
+            return [f"for k in {'px.static_range' if unrolled else 'range'}({self.steps}):", *indented(step)]
+        self.note(f"{way} around products")
+        if way == "break":
+            body = [*step, f"if k == {self.steps - 1}:", "    break"]
+            return [f"for k in range({self.steps + 2}):", *indented(body)]
+        if way == "continue":
+            body = [f"if k >= {self.steps}:", "    continue", *step]
+            return [f"for k in range({self.steps + 2}):", *indented(body)]
+        return ["k = 0", f"while k < {self.steps}:", *indented([*step, "k += 1"])]
+
     def in_parts(self, line: str) -> list[str]:
-        """A line for all columns, or for some at a time."""
+        """A line for all columns, or for some at a time, perhaps the last of them on a way of its own."""
         whole = [n for n in range(8, self.n + 1, 8) if self.n % n == 0 and self.n // n <= 4]
         part = self.rng.choice(whole)
         if part == self.n:
             return [line.format(view="", columns=f"0:{self.n}", m=self.m)]
         columns = f"part * {part} : part * {part} + {part}"
         loop = self.rng.choice(("range", "px.static_range"))
-        body = line.format(view=f"[:, {columns}]", columns=columns, m=self.m)
-        return [f"for part in {loop}({self.n // part}):", *indented([body])]
+        body = [line.format(view=f"[:, {columns}]", columns=columns, m=self.m)]
+        if loop == "range" and self.chance(0.4):
+            way = self.rng.choice(("break", "continue"))
+            self.note(f"{way} behind a part")
+            body = [f"if part == {self.n // part - 1}:", *indented([*body, way]), *body]
+        return [f"for part in {loop}({self.n // part}):", *indented(body)]
 
     def pieces(self) -> list[tuple[tuple[int, int], tuple[int, int], int]]:
         """Which columns, depths and signs the products of a step have, in their order."""
@@ -284,7 +302,7 @@ def drawn(rng: random.Random, data: np.random.Generator) -> Alone | None:
     """A plan, or None where what was drawn does not fit."""
     types = rng.choice(PLAIN)
     m = rng.choice((64, 128, 128, 256))
-    n = (16 if types.integer else 8) * rng.choice((1, 2, 3, 4, 5, 6, 8, 8, 12, 16, 16, 24))
+    n = (16 if types.integer else 8) * rng.choice((1, 2, 3, 4, 5, 6, 8, 8, 12, 16, 16, 24, 34, 40))
     bk, steps = types.k * rng.choice((1, 2, 2, 3, 4)), rng.randint(1, 4)
     turns = types.bits in (8, 16)
     ta, tb = (turns and rng.random() < 0.3 for _ in "ab")

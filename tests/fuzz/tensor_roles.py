@@ -128,7 +128,7 @@ class Roles:
             lines.append(f"accs = px.pipe({p.accs})")
         else:
             # Two roles in turns: each accumulator has the arrivals of one of them, which no count of the text would tell.
-            count = f", count={p.ctas}" if p.epilogue == "4/4" else ""
+            count = f", count={p.ctas}, checked=False" if p.epilogue == "4/4" else ""
             lines.append(f"whole, taken = px.barrier({p.accs}), px.barrier({p.accs}{count})")
         if p.loop == "clc":
             lines += ["answers, tiles = px.shared((2, 4), px.i32), px.pipe(2)", "more, block = True, px.block_id(0)"]

@@ -32,6 +32,7 @@ EVERY = (
     "scales for each stage", "ragged",
     "tcgen05.store", "a in tensor memory", "changed in registers", "columns in pieces", "depths in pieces", "reuse=",
     "a second product", "px.dot", "px.dot, begun", "px.dot, sometimes", "px.dot, changed", "px.dot in a ring",
+    *(f"{way} around products" for way in ("break", "continue", "while")), "break behind a part", "continue behind a part",
 )  # fmt: skip
 
 
