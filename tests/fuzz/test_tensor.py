@@ -51,7 +51,7 @@ def wrong_of(seeds: range) -> str:
 
 def test_some_are_right_and_clean() -> None:
     """Both ways of a kernel, in the simulator, under the checks, with mistakes, and as text on the host."""
-    assert not wrong_of(range(3000, 3004))
+    assert not wrong_of(range(3000, 3003))
 
 
 @pytest.mark.long
@@ -63,16 +63,16 @@ def test_more_are_right_and_clean(first: int) -> None:
 def test_a_seed_is_the_same_case_in_every_process(tmp_path: Path) -> None:
     script = (
         "from fuzz.test_tensor import digest, sketch; from pathlib import Path; "
-        "print(*(digest(sketch(seed, 0, Path('.'), [])) for seed in range(8)))"
+        "print(*(digest(sketch(seed, 0, Path('.'), [])) for seed in range(4)))"
     )
     environment = {**os.environ, "PYTHONHASHSEED": "77", "PYTHONPATH": os.pathsep.join(sys.path)}
     said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=True)
-    assert said.stdout.split() == [digest(sketch(seed, 0, tmp_path, [])) for seed in range(8)]
+    assert said.stdout.split() == [digest(sketch(seed, 0, tmp_path, [])) for seed in range(4)]
 
 
 def test_every_way_is_drawn(tmp_path: Path) -> None:
     drawn: set[str] = set()
-    for seed in range(600):
+    for seed in range(450):
         case = sketch(seed, 0, tmp_path, [])
         drawn |= set(case.features) if case is not None else set()
     assert not set(EVERY) - drawn
