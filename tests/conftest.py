@@ -5,6 +5,10 @@ from __future__ import annotations
 import ctypes
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("no times", deadline=None)  # machines are shared: a slow case is no wrong one
+settings.load_profile("no times")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

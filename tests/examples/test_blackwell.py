@@ -21,24 +21,27 @@ from phalanx.sim.scheduler import Schedule
 SHAPES = ((256, 512, 192), (200, 328, 104), (300, 264, 256), (128, 256, 64), (1, 8, 8))
 SMALL = (300, 200, 136)
 """Nothing that a tile divides, along any axis."""
-PAIRS = ((1, 1), (1, 2), (2, 1))
-"""Pairs in a cluster: clusters of 2 and 4."""
 PERSISTENT = RUNGS[3:]
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+def also(first: list[Any], long: list[Any]) -> list[Any]:
+    """Cases, the second ones only where long tests run."""
+    return [*first, *(pytest.param(case, marks=pytest.mark.long) for case in long)]
+
+
+@pytest.mark.parametrize("shape", also([SHAPES[1], SHAPES[4]], [SHAPES[0], *SHAPES[2:4]]))
 @pytest.mark.parametrize("rung", RUNGS[:7])
 def test_is_right(rung: str, shape: tuple[int, ...]) -> None:
     case(rung, *shape).run()
 
 
-@pytest.mark.parametrize("shape", [(256, 512, 384), (200, 328, 160), (300, 264, 512), (128, 256, 32)])
+@pytest.mark.parametrize("shape", also([(200, 328, 160)], [(256, 512, 384), (300, 264, 512), (128, 256, 32)]))
 @pytest.mark.parametrize("make", ["example", "nvfp4"])
 def test_block_scales_are_right(make: str, shape: tuple[int, ...]) -> None:
     case("v7", *shape, make=make).run()
 
 
-@pytest.mark.parametrize("pairs", [*PAIRS, (2, 2)], ids=str)
+@pytest.mark.parametrize("pairs", also([(2, 1)], [(1, 1), (1, 2), (2, 2)]), ids=str)
 @pytest.mark.parametrize("rung", ["v6", "v7"])
 def test_clusters_of_any_shape_are_right(rung: str, pairs: tuple[int, int]) -> None:
     case(rung, 600, 520, 288, CM=pairs[0], CN=pairs[1]).run()
@@ -54,17 +57,17 @@ def test_is_clean(rung: str) -> None:
     is_clean(case(rung, *SMALL, BN=64 if rung < "v2" else 128))
 
 
-@pytest.mark.parametrize("pairs", PAIRS, ids=str)
+@pytest.mark.parametrize("pairs", also([(1, 2)], [(1, 1), (2, 1)]), ids=str)
 def test_pairs_with_multicast_are_clean(pairs: tuple[int, int]) -> None:
     is_clean(case("v6", *SMALL, BN=128, CM=pairs[0], CN=pairs[1]))
 
 
-@pytest.mark.parametrize("pairs", PAIRS, ids=str)
+@pytest.mark.parametrize("pairs", also([(1, 1)], [(1, 2), (2, 1)]), ids=str)
 def test_mxfp8_is_clean(pairs: tuple[int, int]) -> None:
     is_clean(case("v7", 300, 200, 288, CM=pairs[0], CN=pairs[1]))
 
 
-@pytest.mark.parametrize("pairs", [pytest.param(p, marks=() if p == (1, 2) else pytest.mark.long, id=str(p)) for p in PAIRS])
+@pytest.mark.parametrize("pairs", also([(1, 2)], [(1, 1), (2, 1)]), ids=str)
 def test_nvfp4_is_clean(pairs: tuple[int, int]) -> None:
     is_clean(case("v7", 300, 200, 544, make="nvfp4", CM=pairs[0], CN=pairs[1]))
 
@@ -88,13 +91,15 @@ def simulated(made: Any, **options: Any) -> None:
         compare(args[position], want, made.tolerance)
 
 
-@pytest.mark.parametrize("schedule", [Schedule("early"), Schedule("starve"), Schedule("random", 1)], ids=lambda s: s.kind)
+@pytest.mark.parametrize(
+    "schedule", also([Schedule("starve")], [Schedule("early"), Schedule("random", 1)]), ids=lambda s: s.kind
+)
 @pytest.mark.parametrize("rung", RUNGS)
 def test_is_right_under_other_schedules(rung: str, schedule: Schedule) -> None:
     simulated(case(rung, 300, 392, 256), schedule=schedule)
 
 
-@pytest.mark.parametrize("clusters", [1, 2, 3, 50])
+@pytest.mark.parametrize("clusters", also([1, 3], [2, 50]))
 @pytest.mark.parametrize("rung", PERSISTENT)
 def test_however_many_clusters_the_device_holds(rung: str, clusters: int) -> None:
     simulated(case(rung, 520, 520, 128, BN=128), clusters=clusters)

@@ -27,7 +27,7 @@ from phalanx.language.ops.mbarrier import mask_operand
 from phalanx.language.ops.memory import stored_value
 from phalanx.language.ops.pipes import hand_on, is_pipe
 from phalanx.language.ops.tma_operands import refuse_rows_by_index, require_pairs, shared_side
-from phalanx.language.ops.tmem import require_reach, tensor_side
+from phalanx.language.ops.tmem import check_reach, tensor_side
 from phalanx.language.values import ViewValue
 
 Scales = tuple[TensorView | None, TensorView | None]
@@ -142,7 +142,7 @@ def load(ctx: Builder, tmem: object) -> Value:
     Example: ``x = px.tcgen05.load(acc[i])``.
     """
     region = tensor_side(ctx, "the source of px.tcgen05.load", tmem)
-    require_reach(ctx, "px.tcgen05.load", region)
+    check_reach(ctx, "px.tcgen05.load", region)
     raw = Value(TileType(region.shape, region.dtype))
     result = Value(raw.type)
     ctx.emit(Tcgen05Load(region, ctx.agent.first, ctx.agent.warps, raw, loc=ctx.loc))
@@ -159,7 +159,7 @@ def store(ctx: Builder, tmem: object, tile: object) -> None:
     Example: ``px.tcgen05.store(P, p.to(px.bf16)); ready.arrive()``.
     """
     region = tensor_side(ctx, "the destination of px.tcgen05.store", tmem)
-    require_reach(ctx, "px.tcgen05.store", region)
+    check_reach(ctx, "px.tcgen05.store", region)
     value = stored_value(ctx, "px.tcgen05.store", region, tile)
     ctx.emit(Tcgen05Store(region, value, ctx.agent.first, ctx.agent.warps, loc=ctx.loc))
     ctx.emit(Tcgen05WaitStores(loc=ctx.loc))

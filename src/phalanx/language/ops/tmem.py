@@ -64,7 +64,7 @@ def tensor_side(ctx: Builder, what: str, view: object) -> TensorView:
     return region
 
 
-def require_reach(ctx: Builder, what: str, region: TensorView) -> None:
+def check_reach(ctx: Builder, what: str, region: TensorView) -> None:
     """Refuses rows that the warps of the agent do not reach: warp w has the lanes of 32 (w % 4) to + 31."""
     agent, rows = ctx.agent, region.shape[0]
     height = region.buffer.shape[-2]
