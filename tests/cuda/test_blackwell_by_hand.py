@@ -158,7 +158,7 @@ def test_under_the_sanitizers() -> None:
 
 
 @needs_compiler
-@pytest.mark.parametrize("name", BROKEN)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.long] * (i % 4 > 0)) for i, n in enumerate(BROKEN)])
 def test_what_is_left_out_shows(name: str) -> None:
     run, text, expected = BROKEN[name]
     told = failures(run, text)

@@ -138,7 +138,7 @@ def kernels_of_other_floors(rng: np.random.Generator) -> list[Case]:
 
 
 @needs_compiler
-@pytest.mark.parametrize("made", [flows, kernels_of_other_floors])
+@pytest.mark.parametrize("made", [pytest.param(flows, marks=pytest.mark.long), kernels_of_other_floors])
 def test_control_flow_around_products(made: Callable[[np.random.Generator], list[Case]]) -> None:
     every_way(made(np.random.default_rng(3)))
 
@@ -163,8 +163,11 @@ def test_the_loops_are_products_in_tensor_memory() -> None:
         assert "tcgen05_mma" in made.source and "mma_sync" not in made.source, case.constants
 
 
+OTHERS = ("sm_103a", "sm_110a")
+
+
 @needs_compiler
-@pytest.mark.parametrize("seed", [0, 2])
+@pytest.mark.parametrize("seed", [pytest.param(0, marks=pytest.mark.long), 2])
 def test_the_example_with_a_product(seed: int) -> None:
     """Split K: stages of a pipe that multicasts fill are given back by commits in several CTAs."""
     case = random_case("split_k", seed)
@@ -181,7 +184,7 @@ def test_the_example_with_a_product(seed: int) -> None:
     assert any("px.dot runs as tcgen05" in note and "waited for behind the loop" in note for note in made.notes)
 
 
-@pytest.mark.parametrize("arch", ["sm_100a", "sm_103a", "sm_110a"])
+@pytest.mark.parametrize("arch", ["sm_100a", *(pytest.param(other, marks=pytest.mark.long) for other in OTHERS)])
 def test_compiles(arch: str) -> None:
     for case in flows(np.random.default_rng(0)):
         made = px.compile(case.kernel[case.grid], *case.args, arch=arch, **case.constants)

@@ -77,6 +77,9 @@ REPRESENTATIVE = (
 """One of each number of threads, tiles and CTAs on an SM that `choose` gives, and a row that vectors do not fill."""
 
 
+SHARE = [pytest.param(*case, marks=[pytest.mark.long] * (n % 2)) for n, case in enumerate(REPRESENTATIVE)]
+"""Half of them; all where long tests run."""
+
 KINDS = ("softmax", "log_softmax", "rms_norm", "layer_norm", "cross_entropy")
 
 
@@ -108,12 +111,12 @@ def compiled(kind: str, dtype: Any, columns: int) -> Any:
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "layer_norm"])
-@pytest.mark.parametrize("dtype, columns", REPRESENTATIVE)
+@pytest.mark.parametrize("dtype, columns", SHARE)
 def test_compiles_without_spills(dtype: Any, columns: int, kind: str) -> None:
     compiled(kind, dtype, columns)
 
 
-@pytest.mark.parametrize("dtype, columns", [*REPRESENTATIVE, (px.bf16, 65001), (px.bf16, 131001), (px.f16, 300000)])
+@pytest.mark.parametrize("dtype, columns", [*SHARE, (px.bf16, 65001), (px.bf16, 131001), (px.f16, 300000)])
 def test_layer_norm_compiles_without_spills(dtype: Any, columns: int) -> None:
     """Also long rows that begin anywhere, and those that leave warps of the largest cluster without a column."""
     assert compiled("layer_norm", dtype, columns).ptx.count("st.async") <= 1, "one exchange"

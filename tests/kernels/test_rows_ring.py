@@ -157,7 +157,10 @@ def test_compiles_without_spills(name: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", (px.bf16, px.f16, px.f32))
-@pytest.mark.parametrize("row_bytes, vectors", ((1 << 18, 1), (1 << 18, 2), (1 << 19, 1), (1 << 20, 1)))
+@pytest.mark.parametrize(
+    "row_bytes, vectors",
+    [(1 << 18, 1), *(pytest.param(*case, marks=pytest.mark.long) for case in ((1 << 18, 2), (1 << 19, 1), (1 << 20, 1)))],
+)
 def test_layer_norm_compiles_without_spills(row_bytes: int, vectors: int, dtype: Any) -> None:
     columns = row_bytes // dtype.itemsize
     config = choose_ring(columns, dtype.itemsize, vectors)
