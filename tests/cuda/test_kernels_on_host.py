@@ -21,7 +21,7 @@ from mutation.cases import CASES as LAUNCHES
 from mutation.launches import Case
 from phalanx.cuda.lower.lower import lower
 from phalanx.cuda.module import Module, generate
-from phalanx.ir.archs import arch_of
+from phalanx.ir.archs import USUAL
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason=MISSING)
 needs_sanitizers = pytest.mark.usefixtures("sanitizers")
@@ -46,13 +46,24 @@ def golden(name: str) -> Callable[[], Case]:
     return make
 
 
-ALL: dict[str, Callable[[], Case]] = {**LAUNCHES, **{f"golden {name}": golden(name) for name in GOLDEN}}
+OF_HALF_HEIGHT = (
+    "blackwell_v5", "blackwell_v6", "blackwell_v6, pairs above each other", "matmul_blackwell, a pair",
+)  # fmt: skip
+"""Pairs with 64 rows in each CTA, small for the mutants' sake: half of the columns lie in other lanes, so that four warps
+can't load a part of them, which compiling says. The rungs and the product run as text in tests of their own, as they are."""
+ALL: dict[str, Callable[[], Case]] = {
+    **{name: made for name, made in LAUNCHES.items() if name not in OF_HALF_HEIGHT},
+    **{f"golden {name}": golden(name) for name in GOLDEN},
+}
 QUICK = ["tma_copy", "cluster_exchange", "gemm_v2", "split_ring", "golden three_roles", "golden find_first"]
 TOLERANCE = {np.dtype(ml_dtypes.bfloat16): 2**-6, np.dtype(np.float16): 2**-9, np.dtype(ml_dtypes.float8_e4m3fn): 2**-3}
 
 
 def text_of(case: Case) -> Module:
-    return generate(lower(case.function, arch_of("sm_90a")))
+    """The text for the first of the usual targets that has all of the kernel's instructions."""
+    targets = [op.effects().target for op in case.function.walk()]
+    arch = next(arch for arch in USUAL if all(target.supports(arch) for target in targets))
+    return generate(lower(case.function, arch))
 
 
 @cache
