@@ -6,6 +6,7 @@ import linecache
 import os
 import sys
 import unicodedata
+from collections.abc import Container, Sequence
 
 from phalanx.location import NOWHERE, Location
 
@@ -51,6 +52,18 @@ class Error(Exception):
         if self.location is NOWHERE:
             self.location = location
         return self
+
+
+def columns_text(rows: Sequence[Sequence[str]], numbers: Container[int] = ()) -> str:
+    """Rows of texts as lines with aligned columns, for the details of an error; `numbers` are columns that end together."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return "\n".join(
+        "  ".join(
+            cell.rjust(width) if column in numbers else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    )
 
 
 def internal_error(problem: BaseException, location: Location) -> Error:

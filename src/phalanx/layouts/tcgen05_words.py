@@ -123,11 +123,8 @@ def base_offset(pattern_start: int) -> int:
 
 # -- the product -----------------------------------------------------------------------------------------------------------
 
-PLAIN_FIELDS: Fields = {
-    "sparsity": (0, 2),
+_EVERY_KIND: Fields = {
     "sparse": (2, 1),
-    "saturate": (3, 1),
-    "d": (4, 2),
     "a": (7, 3),
     "b": (10, 3),
     "negate_a": (13, 1),
@@ -135,23 +132,9 @@ PLAIN_FIELDS: Fields = {
     "a_transposed": (15, 1),
     "b_transposed": (16, 1),
     "n": (17, 6),
-    "m": (24, 5),
-    "shift": (30, 2),
 }
-SCALED_FIELDS: Fields = {
-    "sparse": (2, 1),
-    "scale_b": (4, 2),
-    "a": (7, 3),
-    "b": (10, 3),
-    "negate_a": (13, 1),
-    "negate_b": (14, 1),
-    "a_transposed": (15, 1),
-    "b_transposed": (16, 1),
-    "n": (17, 6),
-    "scale_type": (23, 1),
-    "m": (27, 2),
-    "scale_a": (29, 2),
-}
+PLAIN_FIELDS: Fields = _EVERY_KIND | {"sparsity": (0, 2), "saturate": (3, 1), "d": (4, 2), "m": (24, 5), "shift": (30, 2)}
+SCALED_FIELDS: Fields = _EVERY_KIND | {"scale_b": (4, 2), "scale_type": (23, 1), "m": (27, 2), "scale_a": (29, 2)}
 FOUR_BIT_FIELDS: Fields = {
     name: place for name, place in SCALED_FIELDS.items() if name not in ("a_transposed", "b_transposed")
 } | {"b": (10, 2), "k96": (31, 1)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from phalanx.errors import columns_text
 from phalanx.ir.views import BarrierArray
 from phalanx.passes.rounds import Row
 
@@ -40,8 +41,7 @@ def render(barrier: BarrierArray, rows: Sequence[Row], cluster_size: int) -> str
         arrivals = "?" if row.arrivals is None else str(row.arrivals)
         cells.append(f"{arrivals}, if its branch is taken" if row.conditional else arrivals)
         lines.append(cells)
-    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in lines)
+    return columns_text(lines)
 
 
 def _grouped(rows: Sequence[Row]) -> Iterable[tuple[Row, str, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from phalanx.errors import Error
+from phalanx.errors import Error, columns_text
 from phalanx.ir.core import Block, Function, Op, rewrite, substitute
 from phalanx.ir.effects import Use
 from phalanx.ir.memory import Storage, memory_owner, pieces
@@ -87,11 +87,6 @@ def refuse_mixed_pairs(function: Function) -> None:
         raise error
 
 
-def _is_paired(op: Op) -> bool:
-    """Whether it works on the tensor memory of two CTAs."""
-    return any(access.region.space is TENSOR and access.region.peer is not None for access in op.effects().accesses)
-
-
 # --- columns ----------------------------------------------------------------------------------------------------------
 
 
@@ -102,7 +97,7 @@ def plan_columns(
 
     Buffers that take over another's memory begin where that begins.
     """
-    pair = any(_is_paired(op) for op in function.walk())
+    pair = any(op.pairing for op in function.walk())
     placed: dict[Buffer, TensorBuffer] = {}
     for buffer in buffers:
         purpose = _use_of(function, buffer)
@@ -158,18 +153,10 @@ def _too_many(function: Function, buffers: list[TensorBuffer], total: int, end: 
         what = f"{buffer.purpose.value} {buffer.dtype}{list(buffer.shape)}"
         rows.append((buffer.name + shared, what, str(buffer.columns), buffer.loc.short))
     rows.append(("total", "a power of two", str(total), ""))
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    table = "\n".join(
-        "  ".join(
-            cell.rjust(width) if column == 2 else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    )
     crowd = function.ctas_per_sm
     each = f" for each of {crowd} CTAs" if crowd > 1 else ""
     return Error(
         f"{function.name} needs {end} columns of tensor memory{each}; an SM has {COLUMNS}",
-        location=max(buffers, key=lambda buffer: buffer.columns).loc, details=table,
+        location=max(buffers, key=lambda buffer: buffer.columns).loc, details=columns_text(rows, numbers=(2,)),
         remedy="use fewer stages or narrower accumulators, or let a buffer reuse= the columns of another",
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from phalanx.cuda.plan import Placement
-from phalanx.errors import Error
+from phalanx.errors import Error, columns_text
 from phalanx.frozen import frozen
 from phalanx.ir.archs import Arch
 from phalanx.ir.core import Block, Function, Op
@@ -123,19 +123,11 @@ def _too_much(
     for (first, count), (_, size) in areas.items():
         rows.append(("scratch", f"of warps {first} to {first + count - 1}", f"{size:,}", ""))
     rows.append(("total", "with alignment", f"{total:,}", ""))
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    table = "\n".join(
-        "  ".join(
-            cell.rjust(width) if column == 2 else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    )
     largest = max(sizes, key=lambda item: sizes[item], default=None)
     return Error(
         f"{function.name} needs {total:,} bytes of shared memory; a CTA on {arch} has {arch.shared_limit:,}",
         location=function.loc if largest is None else largest.loc,
-        details=table,
+        details=columns_text(rows, numbers=(2,)),
         remedy="use fewer stages or smaller tiles, or a narrower dtype; buffers share memory by themselves where one is "
         "over before the other begins: not in one loop, nor in roles that run side by side, with its copies waited for "
         "(reuse= says so where the compiler can't see it)",

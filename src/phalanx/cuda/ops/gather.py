@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import cache
 
-from phalanx.cuda.ops.tma import LOOP_FROM, POLICIES, _even_step, _mask, _shared_base, tensor_load, tensor_store
+from phalanx.cuda.ops.tma import LOOP_FROM, POLICIES, _even_step, _shared_base, tensor_load, tensor_store
 from phalanx.cuda.plan import CopyPath, CopyPlan
 from phalanx.cuda.text.bulk import bulk_load, bulk_store
+from phalanx.cuda.text.by_rank import mask_text
 from phalanx.cuda.text.helper import Helper
 from phalanx.cuda.text.prelude import ELECT, Parameter, instruction
 from phalanx.cuda.text.registry import emits
@@ -262,7 +263,7 @@ class _Gather(_Rows):
     def __init__(self, w: Writer, op: TmaGather4 | TmaGather) -> None:
         super().__init__(w, op)
         self.bar = w.barrier_address(op.bar)
-        self.ctas = [] if op.multicast is None else [_mask(w, op.multicast)]
+        self.ctas = [] if op.multicast is None else [mask_text(w, op.multicast)]
 
     def at_once(self, rows: list[str], column: str, address: str) -> None:
         helper = self.w.use(gather4(bool(self.ctas), bool(self.policy)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import cache
 
 from phalanx.cuda.ops.wgmma import continue_in_place, keep, keep_tile
+from phalanx.cuda.text.by_rank import mask_text
 from phalanx.cuda.text.helper import Helper
 from phalanx.cuda.text.literals import bare
 from phalanx.cuda.text.prelude import device_function, function_name, instruction
@@ -199,14 +200,9 @@ def emit_commit(w: Writer, op: Tcgen05Commit) -> None:
     )
     given = [w.barrier_address(op.bar)]
     if op.multicast is not None:
-        given.append(_mask(w, op.multicast))
+        given.append(mask_text(w, op.multicast))
     with w.elected():
         w.line(f"{w.use(helper)}({', '.join(given)});")
-
-
-def _mask(w: Writer, mask: Value) -> str:
-    constant = constant_of(mask)
-    return f"{int(constant):#x}" if constant is not None else f"(unsigned short){w.name(mask)}"
 
 
 @emits(Tcgen05Copy)

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from phalanx.cuda.plan import Box, CopyPath, CopyPlan
 from phalanx.cuda.text.bulk import bulk_load, bulk_prefetch, bulk_store
-from phalanx.cuda.text.by_rank import rank_of_cta
+from phalanx.cuda.text.by_rank import mask_text, rank_of_cta
 from phalanx.cuda.text.helper import Helper
 from phalanx.cuda.text.literals import bare, plus
 from phalanx.cuda.text.prelude import MAPA, Parameter, device_function, function_name, instruction
@@ -96,7 +96,7 @@ def emit_load(w: Writer, op: TmaLoad) -> None:
             pointer = _shared_pointer(w, op.dst)
             _call(w, bulk_load(hint=bool(policy)), [pointer, *_run(w, op.src), bar, *policy])
             return
-        ctas = [] if op.multicast is None else [_mask(w, op.multicast)]
+        ctas = [] if op.multicast is None else [mask_text(w, op.multicast)]
         helper = w.use(tensor_load(len(op.src.extents), bool(ctas), bool(policy), op.pair))
         if op.pair:
             bar = f"{w.use(MAPA)}({bar}, {rank_of_cta(w)} & ~1)"
@@ -185,11 +185,6 @@ def emit_wait(w: Writer, op: TmaWait) -> None:
 
 
 # ---------------------------------------------------------------------- operands
-
-
-def _mask(w: Writer, mask: Value) -> str:
-    constant = constant_of(mask)
-    return f"{int(constant):#x}" if constant is not None else f"(unsigned short){w.name(mask)}"
 
 
 def _each_box(

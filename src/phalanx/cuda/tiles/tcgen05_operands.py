@@ -25,5 +25,4 @@ def read_operand(
             f"tcgen05 can't read {view.buffer.name}: {problem}",
             "let the buffer be filled by px.tma.load of whole tiles, with rows of a multiple of 32 bytes",
         )
-    found = start_problem(view, operand, facts)
-    return operand if found is None else found._replace(what=found.what.replace("wgmma", "tcgen05"))
+    return start_problem("tcgen05", view, operand, facts) or operand

@@ -37,7 +37,7 @@ def operand_problem(view: SharedView, k_axis: int, layout: SharedLayout, facts: 
             f"wgmma can't read {view.buffer.name}: {problem}",
             "let the buffer be filled by px.tma.load of whole tiles, with rows of a multiple of 32 bytes",
         )
-    return start_problem(view, operand, facts)
+    return start_problem("wgmma", view, operand, facts)
 
 
 def first_column(view: SharedView) -> int:
@@ -49,14 +49,17 @@ def first_column(view: SharedView) -> int:
     return int(column.value) if isinstance(column, Const) else 0
 
 
-def start_problem(view: SharedView, operand: Operand, facts: Divisibility) -> Problem | None:
-    """A view inside a buffer begins where the swizzle's pattern does, and no instruction reaches over a panel's edge."""
+def start_problem(reader: str, view: SharedView, operand: Operand, facts: Divisibility) -> Problem | None:
+    """A view inside a buffer begins where the swizzle's pattern does, and no instruction reaches over a panel's edge.
+
+    `reader` is the instruction that reads it, in messages.
+    """
     layout = operand.layout
     row, column = view.offsets[-2:]
     if not facts.proves(row, 1, ATOM_ROWS):
         where = f"row {row.value}, no" if isinstance(row, Const) else "a row that is not known to be a"
         return Problem(
-            f"wgmma reads {view.buffer.name} from {where} multiple of {ATOM_ROWS}",
+            f"{reader} reads {view.buffer.name} from {where} multiple of {ATOM_ROWS}",
             f"slice the buffer at multiples of {ATOM_ROWS} rows", "misaligned" if isinstance(row, Const) else "error",
         )
     if isinstance(column, Const):
@@ -64,10 +67,10 @@ def start_problem(view: SharedView, operand: Operand, facts: Divisibility) -> Pr
         if problem is None:
             return None
         remedy = f"slice the buffer at multiples of {problem[1]} columns"
-        return Problem(f"wgmma can't read {view.buffer.name} {problem[0]}", remedy, "misaligned")
+        return Problem(f"{reader} can't read {view.buffer.name} {problem[0]}", remedy, "misaligned")
     if not facts.proves(column, layout.itemsize, layout.swizzle):
         return Problem(
-            f"wgmma reads {view.buffer.name} from a column not known to be a multiple of {layout.swizzle} bytes",
+            f"{reader} reads {view.buffer.name} from a column not known to be a multiple of {layout.swizzle} bytes",
             "slice the buffer at multiples of its swizzle, or index whole stages",
         )
     return None

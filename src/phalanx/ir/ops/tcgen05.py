@@ -146,11 +146,7 @@ class Tcgen05Mma(Op):
             old = _in_flight(Mode.READ, self.acc, Use.ACCUMULATOR)
             accesses.append(dataclasses.replace(old, only_if=condition))
         accesses.append(_in_flight(Mode.WRITE, self.acc, Use.ACCUMULATOR))
-        if self.peer is not None:
-            accesses += [
-                dataclasses.replace(access, region=access.region.replaced(cta=self.peer)) for access in accesses
-            ]
-        return Effects(accesses=tuple(accesses), executor=Executor.ONE, target=target_of(self.kind))
+        return Effects(accesses=_in_both(accesses, self.peer), executor=Executor.ONE, target=target_of(self.kind))
 
 
 def target_of(kind: Kind) -> Target:
@@ -163,6 +159,13 @@ def target_of(kind: Kind) -> Target:
 
 def _in_flight(mode: Mode, view: SharedView | TensorView, use: Use) -> Access:
     return Access(mode, view, Proxy.ASYNC, When.COMMIT, use=use, engine=MMA_ENGINE)
+
+
+def _in_both(accesses: list[Access], peer: Value | None) -> tuple[Access, ...]:
+    """Accesses of this CTA's memory, and with a `peer` the same in the other CTA of the pair."""
+    if peer is None:
+        return tuple(accesses)
+    return (*accesses, *(dataclasses.replace(a, region=a.region.replaced(cta=peer)) for a in accesses))
 
 
 @frozen(eq=False, repr=False)
@@ -219,9 +222,7 @@ class Tcgen05Copy(Op):
     def effects(self) -> Effects:
         """Reads shared and writes tensor memory, until a commit has arrived."""
         accesses = [_in_flight(Mode.READ, self.src, Use.COPY), _in_flight(Mode.WRITE, self.dst, Use.COPY)]
-        if self.peer is not None:
-            accesses += [dataclasses.replace(a, region=a.region.replaced(cta=self.peer)) for a in accesses]
-        return Effects(accesses=tuple(accesses), executor=Executor.ONE, target=BLACKWELL)
+        return Effects(accesses=_in_both(accesses, self.peer), executor=Executor.ONE, target=BLACKWELL)
 
 
 @frozen(eq=False, repr=False)
