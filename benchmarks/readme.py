@@ -18,6 +18,8 @@ GEMMS = {
     "tilelang": "(TileLang's matmul, bf16)",
 }
 
+REGIMES = {"steady": "steady", "burst": "burst", "turns": "in turns"}
+
 
 def result(name: str) -> dict[str, Any] | None:
     path = RESULTS / f"{name}.json"
@@ -58,12 +60,12 @@ def summary() -> list[str]:
         shown = f"{ratio:.2f} of its time"
         lines.append(f"| a launch from Python, six arguments | Triton's | {shown} | `benchmarks/launch.py` |")
     if gemm:
-        for mode in ("sustained", "burst"):
+        for mode, regime in REGIMES.items():
             ratios = gemm_ratios(gemm, mode)
             for name, title in GEMMS.items():
                 if name in ratios:
                     lines.append(
-                        f"| {title}, {mode} | cuBLAS | {mean(ratios[name]):.3f} (geometric mean of "
+                        f"| {title}, {regime} | cuBLAS | {mean(ratios[name]):.3f} (geometric mean of "
                         f"{len(ratios[name])} shapes, lowest {min(ratios[name]):.3f}) | `benchmarks/gemm.py` |"
                     )
     if rows:
@@ -121,20 +123,20 @@ def product_lines() -> list[str]:
 
 
 def ladder() -> list[str]:
-    """The table of the GEMM ladder: TFLOP/s and ratio to cuBLAS, sustained."""
+    """The table of the GEMM ladder: TFLOP/s and ratio to cuBLAS, in turns."""
     data = result("gemm")
     if data is None:
         return ["Not measured yet: `python benchmarks/gemm.py` on an H200."]
-    rows = [row for row in data["rows"] if row["mode"] == "sustained"]
+    rows = [row for row in data["rows"] if row["mode"] == "turns"]
     contenders = [c for c in dict.fromkeys(row["contender"] for row in rows) if c != "reference"]
     lines = ["| M, N, K | " + " | ".join(contenders) + " |", "| --- |" + " --- |" * len(contenders)]
     for shape in dict.fromkeys(tuple(row["shape"]) for row in rows):
         cells = {row["contender"]: row for row in rows if tuple(row["shape"]) == shape}
         shown = [f"{cells[c]['tflops']:.0f} ({cells[c]['ratio']:.2f})" if c in cells else "" for c in contenders]
         lines.append(f"| {', '.join(map(str, shape))} | " + " | ".join(shown) + " |")
-    ratios = gemm_ratios(data, "sustained")
+    ratios = gemm_ratios(data, "turns")
     lines.append("| geometric mean | " + " | ".join(f"{mean(ratios[c]):.3f}" for c in contenders) + " |")
-    return [*lines, "", f"TFLOP/s and ratio to cuBLAS, random normal bf16 data, alternating. {where(data)}."]
+    return [*lines, "", f"TFLOP/s and ratio to cuBLAS, random normal bf16 data, in turns. {where(data)}."]
 
 
 def replace(path: Path, marker: str, lines: list[str]) -> None:

@@ -1,8 +1,8 @@
 """Searches the settings of the last rungs of the GEMM ladder with `px.tune`, shape by shape, on a GPU.
 
 The two numbers are those of `gemm.py`: 2 M N K operations against about 800 TFLOP/s, bytes that none of the shapes is
-limited by. Candidates take turns in blocks of 20 ms (`--mode burst`: 6 ms after a rest); each is compared with an f32
-product.
+limited by. Candidates take turns in blocks of 20 ms (`--mode steady`: each alone; `--mode burst`: 6 ms after a rest);
+each is compared with an f32 product.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rung", default="v7", choices=("v6", "v7"))
     parser.add_argument("--shapes", type=Path, help="a file of shapes (see benchmarks/shapes)")
-    parser.add_argument("--mode", default="sustained", choices=list(MODES))
+    parser.add_argument("--mode", default="turns", choices=list(MODES))
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", nargs="*", default=[], help="settings to hold fixed: BN=256 STAGES=4")
     parser.add_argument("--force", action="store_true", help="search again what the cache has")

@@ -30,7 +30,7 @@ def test_a_peer_is_right(name: str) -> None:
 def test_a_short_run() -> None:
     options = Options(
         shapes=(Shape(1024, 1024, 1024), Shape(64, 4096, 1024, ("v7",))), rungs=("v6", "v7"), peers=("cublas",), rounds=2,
-        burst_rounds=1, modes=("sustained", "burst", "cold"),
+        burst_rounds=1, modes=("turns", "burst", "cold"),
     )
     found = GemmBench(options, TorchDevice()).run()
     names = {(row["mode"], row["shape"][0], row["contender"]) for row in found["rows"]}

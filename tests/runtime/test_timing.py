@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from phalanx.errors import Error
 from phalanx.runtime.device import driver as cuda
 from phalanx.runtime.device.timing import (
     MODES,
@@ -18,8 +19,10 @@ from phalanx.runtime.device.timing import (
     geometric_mean,
     in_turns,
     median_ratio,
+    mode_named,
     repeats_for,
     take_turns,
+    there_and_back,
     turns,
 )
 
@@ -78,8 +81,34 @@ def test_blocks_are_as_long_as_the_mode_says() -> None:
     assert times == {"slow": [4.0, 4.0], "quick": [0.5, 0.5]}
     assert sorted(clock.log[2:]) == [("quick", 40), ("quick", 40), ("slow", 5), ("slow", 5)]
     assert rests == [0.25] * 4, "the card rests before each block"
-    take_turns(contenders, clock, MODES["sustained"], rounds=1, rest=rests.append)
+    take_turns(contenders, clock, MODES["turns"], rounds=1, rest=rests.append)
     assert len(rests) == 4, "not where the mode has no rest"
+
+
+def test_steady_is_each_alone_there_and_back() -> None:
+    assert list(there_and_back(3, 3)) == [(0, 0), (0, 1), (0, 2), (1, 2), (1, 1), (1, 0), (2, 0), (2, 1), (2, 2)]
+    clock = Clock()
+    contenders = {"slow": clock.contender("slow", 5.0), "quick": clock.contender("quick", 2.5)}
+    times = take_turns(contenders, clock, MODES["steady"], rounds=2)
+    assert times == {"slow": [5.0, 5.0], "quick": [2.5, 2.5]}
+    alone_then_timed = {"slow": [("slow", 60), ("slow", 70)], "quick": [("quick", 120), ("quick", 140)]}
+    assert clock.log[2:] == [
+        block for name in ("slow", "quick", "quick", "slow") for block in alone_then_timed[name]
+    ], "0.3 s untimed, 0.35 s timed, the order reversed in the second round"
+
+
+def test_a_mode_that_there_was_and_one_that_never_was() -> None:
+    assert mode_named("steady", "px.tune").alone_ms == 300
+    with pytest.raises(Error) as error:
+        mode_named("sustained", "px.tune")
+    assert error.value.message == "px.tune has no mode 'sustained'"
+    assert error.value.remedy == (
+        'what was called "sustained" is mode="turns": blocks that alternate, where a contender pays for its neighbour\'s'
+        ' power; mode="steady" runs each alone'
+    )
+    with pytest.raises(Error) as error:
+        mode_named(3, "px.tune")  # type: ignore[arg-type]
+    assert error.value.remedy == "the modes are turns, steady, burst, cold"
 
 
 def test_a_block_has_at_least_one_launch_and_not_too_many() -> None:

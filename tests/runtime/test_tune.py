@@ -128,7 +128,7 @@ def test_a_hang_while_it_is_timed_leaves_the_others() -> None:
         fakes.candidate, kinds("good", "better"), (SQUARE, SQUARE), measure=fakes.hangs_when_timed, timeout=3
     )
     assert statuses(tuned) == {"good": "ok", "better": "hangs"}
-    assert tuned.table[0].rounds == MODES["sustained"].rounds, "in a process that was started anew"
+    assert tuned.table[0].rounds == MODES["turns"].rounds, "in a process that was started anew"
     assert tuned.table[1].ms is None
 
 

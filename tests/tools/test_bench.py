@@ -15,11 +15,12 @@ import pytest
 from typer.testing import CliRunner
 
 import phalanx as px
+from phalanx.runtime.device.power import NoMeter, Reading
 from phalanx.runtime.device.timing import MODES
 from phalanx.tools.bench import contenders, device, gemm, peers, plot, results
 from phalanx.tools.bench.command import words
 from phalanx.tools.bench.contenders import Library, Missing, Rung, ladder_folder, ours
-from phalanx.tools.bench.gemm import GemmBench, Options, table
+from phalanx.tools.bench.gemm import GemmBench, Options, energy_table, table
 from phalanx.tools.bench.peers.settings import fastest
 from phalanx.tools.bench.shapes import LARGE, Shape, read_shapes
 from phalanx.tools.cli import app
@@ -112,6 +113,17 @@ class FakeDevice:
     def __init__(self) -> None:
         self.now = 0.0
         self.cold = 0
+        self.sms = 132
+        self.last = ""
+        self.draws: dict[str, Reading] = {}
+
+    def meter(self) -> Any:
+        if not self.draws:
+            raise NoMeter("no NVML here")
+        return self
+
+    def during(self, work: Any, launches: int) -> tuple[Any, Reading]:
+        return work(), self.draws[self.last]
 
     def operands(self, m: int, n: int, k: int, seed: int = 0) -> tuple[Any, Any, Any]:
         rng = np.random.default_rng(seed)
@@ -155,6 +167,7 @@ class Fake:
     def launch(self, a: Any, b: Any, c: Any) -> Any:
         def run() -> None:
             self.device.now += self.ms
+            self.device.last = self.name
             if np.isnan(c[0, 0]):  # the clock's runs need not multiply again
                 c[:] = a @ b.T * (2 if a.shape[0] >= self.wrong_from else 1)
 
@@ -197,13 +210,13 @@ def bench(fake: FakeDevice, **options: Any) -> tuple[dict[str, Any], list[str]]:
 def test_all_contenders_take_turns(fake: FakeDevice) -> None:
     found, said = bench(fake)
     rows = {(row["mode"], tuple(row["shape"]), row["contender"]): row for row in found["rows"]}
-    assert len(rows) == 2 * 2 * 3
-    row = rows["sustained", (64, 128, 64), "v6"]
+    assert len(rows) == 3 * 2 * 3, "steady, in bursts and in turns"
+    row = rows["turns", (64, 128, 64), "v6"]
     assert row["ms"] == [2.0, 2.0] and row["ratio"] == 2.0 and row["error"] == 0.0
     assert row["tflops"] == pytest.approx(2 * 64 * 128 * 64 / 2.0 / 1e9)
     assert rows["burst", (1024, 64, 64), "triton"]["ratio"] == 0.5
     assert rows["burst", (1024, 64, 64), "triton"]["ms"] == [8.0]
-    assert rows["sustained", (64, 128, 64), "cublas"]["ratio"] == 1.0
+    assert rows["turns", (64, 128, 64), "cublas"]["ratio"] == 1.0
     assert set(found["errors"]) == {"v5", "v6", "triton"} and found["errors"]["v5"] == "Error: v5 does not compile"
     assert "tilelang: not measured: tilelang is not installed" in found["notes"]
     assert "matmul: not measured: matmul is not installed" in found["notes"]
@@ -218,11 +231,11 @@ def test_each_contender_first_runs_with_bounded_waits(fake: FakeDevice) -> None:
 def test_slow_rungs_are_left_out_of_bursts(fake: FakeDevice) -> None:
     found, _ = bench(fake, burst_rungs=("v7",))
     assert {row["contender"] for row in found["rows"] if row["mode"] == "burst"} == {"cublas", "triton"}
-    assert {row["contender"] for row in found["rows"] if row["mode"] == "sustained"} == {"cublas", "triton", "v6"}
+    assert {row["contender"] for row in found["rows"] if row["mode"] == "turns"} == {"cublas", "triton", "v6"}
 
 
 def test_contenders_of_one_shape(fake: FakeDevice) -> None:
-    found, _ = bench(fake, shapes=(Shape(64, 64, 64, ("v6",)), Shape(128, 64, 64)), modes=("sustained",))
+    found, _ = bench(fake, shapes=(Shape(64, 64, 64, ("v6",)), Shape(128, 64, 64)), modes=("turns",))
     names = {row["shape"][0]: set() for row in found["rows"]}
     for row in found["rows"]:
         names[row["shape"][0]].add(row["contender"])
@@ -235,7 +248,7 @@ def test_wrong_results_are_left_out(fake: FakeDevice) -> None:
         lambda: Fake(fake, "wrong when large", 1.0, wrong_from=4096),
         lambda: Fake(fake, "for small ones", 1.0, small=True),
     )
-    found, _ = bench(fake, shapes=(Shape(64, 64, 64), Shape(4096, 64, 64)), others=others, modes=("sustained",))
+    found, _ = bench(fake, shapes=(Shape(64, 64, 64), Shape(4096, 64, 64)), others=others, modes=("turns",))
     shapes: dict[str, list[int]] = {}
     for row in found["rows"]:
         shapes.setdefault(row["contender"], []).append(row["shape"][0])
@@ -243,6 +256,28 @@ def test_wrong_results_are_left_out(fake: FakeDevice) -> None:
     assert shapes["wrong when large"] == [64] and shapes["for small ones"] == [64]
     assert str(found["errors"]["always wrong"]).startswith("AssertionError: relative error 1")
     assert any("4096 x 64 x 64: wrong when large LEFT OUT" in note for note in found["notes"])
+
+
+def test_steady_runs_say_what_a_launch_drew(fake: FakeDevice) -> None:
+    fake.draws = {
+        "cublas": Reading(1.0, 600.0, 1500.0), "v6": Reading(0.5, None, 1000.0), "triton": Reading(None, None, None),
+    }  # fmt: skip
+    found, _ = bench(fake, modes=("steady", "turns"), shapes=(Shape(64, 128, 64),), steady_rounds=2)
+    rows = {(row["mode"], row["contender"]): row for row in found["rows"]}
+    assert rows["steady", "cublas"]["joules"] == 1.0 and rows["steady", "cublas"]["watts"] == 600.0
+    per_cycle = 2 * 64 * 128 * 64 / (2e-3 * 1e9 * fake.sms)
+    assert rows["steady", "v6"]["flop_per_cycle_per_sm"] == pytest.approx(per_cycle)
+    assert rows["steady", "triton"]["flop_per_cycle_per_sm"] is None
+    assert "joules" not in rows["turns", "v6"], "20 ms are too short for the card's counter"
+    lines = energy_table(found["rows"], "steady")
+    assert [line.split()[5] for line in lines[2:]] == ["cublas", "v6"], "no line without figures"
+    assert energy_table(found["rows"], "turns") == []
+
+
+def test_a_card_without_figures_is_noted(fake: FakeDevice) -> None:
+    found, _ = bench(fake, modes=("steady",), shapes=(Shape(64, 64, 64),))
+    assert "no power, energy or clock: no NVML here" in found["notes"]
+    assert all("joules" not in row for row in found["rows"])
 
 
 def test_a_mode_that_empties_l2(fake: FakeDevice) -> None:
@@ -257,8 +292,10 @@ def test_without_cublas_there_is_nothing_to_compare_with(fake: FakeDevice) -> No
 
 
 def test_unknown_modes_peers_and_rungs() -> None:
-    with pytest.raises(px.Error, match="no mode 'quick'"):
+    with pytest.raises(px.Error, match="phalanx bench has no mode 'quick'"):
         Options(modes=("quick",))
+    with pytest.raises(px.Error, match='called "sustained" is mode="turns"'):
+        Options(modes=("sustained",))
     with pytest.raises(px.Error, match="no peer 'mkl'"):
         Options(peers=("mkl",))
     with pytest.raises(px.Error, match="no peer 'mkl'"):
@@ -271,8 +308,8 @@ def test_unknown_modes_peers_and_rungs() -> None:
 
 def test_the_table(fake: FakeDevice) -> None:
     found, _ = bench(fake)
-    lines = table(found["rows"], "sustained")
-    assert lines[1] == "sustained: TFLOP/s (ratio to cuBLAS)"
+    lines = table(found["rows"], "turns")
+    assert lines[1] == "turns: TFLOP/s (ratio to cuBLAS)"
     assert lines[2].split() == ["M", "x", "N", "x", "K", "cublas", "v6", "triton"]
     assert lines[3].split()[5:] == ["0", "(1.000)", "0", "(2.000)", "0", "(0.500)"]
     assert lines[-1].split() == ["geometric", "mean", "1.000", "2.000", "0.500"]
@@ -389,13 +426,13 @@ def test_a_plot_of_the_results_that_ship(tmp_path: Path) -> None:
     assert (tmp_path / "gemm.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     picture = (tmp_path / "gemm.svg").read_text()
     machine = json.loads(RESULTS.read_text())["machine"]
-    for text in ("sustained", "burst", "TFLOP/s", machine["card"], machine["driver"], machine["date"], "16384"):
+    for text in ("turns", "burst", "TFLOP/s", machine["card"], machine["driver"], machine["date"], "16384"):
         assert text in picture, text
 
 
 def test_a_plot_of_one_mode_with_peers(fake: FakeDevice, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    found, _ = bench(fake, modes=("sustained",))
+    found, _ = bench(fake, modes=("turns",))
     plot.plot_gemm({"machine": {"date": "2026-01-01"}, **found}, [tmp_path / "a.svg"])
     picture = (tmp_path / "a.svg").read_text()
     assert "triton" in picture and "2026-01-01" in picture and "burst" not in picture
@@ -424,7 +461,7 @@ def test_the_command_writes_results_and_plots(fake: FakeDevice, tmp_path: Path, 
     monkeypatch.setattr("time.sleep", lambda seconds: None)
     (tmp_path / "shapes.txt").write_text("64 128 64\n")
     done = command(
-        "gemm", "--shapes", str(tmp_path / "shapes.txt"), "--modes", "sustained", "--rungs", "v6", "--peers", "triton",
+        "gemm", "--shapes", str(tmp_path / "shapes.txt"), "--modes", "turns", "--rungs", "v6", "--peers", "triton",
         "--rounds", "1", "--out", str(tmp_path / "out"),
     )  # fmt: skip
     assert done.exit_code == 0, done.output
@@ -439,7 +476,7 @@ def test_what_can_not_be_measured_exits_with_2(monkeypatch: pytest.MonkeyPatch) 
     done = command("gemm", "--rungs", "v6")
     assert done.exit_code == 2 and "the benchmark needs torch" in done.output and "pip install torch" in done.output
     done = command("gemm", "--modes", "quick")
-    assert done.exit_code == 2 and "the modes are sustained, burst, cold" in done.output
+    assert done.exit_code == 2 and "the modes are turns, steady, burst, cold" in done.output
     done = command("gemm", "--shapes", "missing.txt")
     assert done.exit_code == 2 and "can't be read" in done.output
 

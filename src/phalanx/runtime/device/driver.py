@@ -27,6 +27,7 @@ PROTOTYPES: dict[str, tuple[Any, ...]] = {
     "cuDeviceGetCount": (_ptr,),
     "cuDeviceGet": (_ptr, _int),
     "cuDeviceGetName": (_ptr, _int, _int),
+    "cuDeviceGetPCIBusId": (_ptr, _int, _int),
     "cuDeviceGetAttribute": (_ptr, _int, _int),
     "cuDevicePrimaryCtxRetain": (_ptr, _int),
     "cuCtxGetCurrent": (_ptr,),
@@ -227,6 +228,12 @@ class Driver:
             shared_bytes_per_block=values["shared_bytes_per_block"],
             has_clusters=bool(values["cluster_launch"]),
         )
+
+    def bus_id(self, ordinal: int) -> str:
+        """Where device `ordinal` is plugged in, as other libraries of the driver name it: "00000000:1B:00.0"."""
+        text = ctypes.create_string_buffer(32)
+        self.call("cuDeviceGetPCIBusId", text, len(text), self._integer("cuDeviceGet", ordinal))
+        return text.value.decode()
 
     def primary_context(self, device: int) -> int:
         """The device's primary context (the one torch and CuPy use), retained for good."""

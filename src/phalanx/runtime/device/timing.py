@@ -1,9 +1,15 @@
 """How times are taken, for `px.tune` and the benchmarks: blocks of launches, contenders that take turns, medians.
 
 A single launch says little: clocks rise and fall with the card's power. So every contender runs a block of launches in each
-round, in another order each round, and what counts is the median over rounds, or of the ratios to another
-contender of the same round. Three modes: "sustained" runs blocks back to back, so that all share a warm, power-limited
-card; "burst" lets the card rest before each block, which then runs at the boost clock; "cold" empties L2 before each launch.
+round, and what counts is the median over rounds, or of the ratios to another contender of the same round. Four regimes,
+which are never mixed up:
+
+- "burst": a block of 6 ms after a rest, at the boost clock;
+- "turns": blocks of 20 ms back to back, in another order each round. All share a warm, power-limited card, so whoever draws
+  more power is paid for by who comes next;
+- "steady": each contender alone for 0.3 s, until the power limit has settled, then timed for 0.35 s; the order is reversed
+  every round. Nobody pays for another's power;
+- "cold": L2 is emptied before each launch.
 """
 
 from __future__ import annotations
@@ -15,7 +21,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
+from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
+from phalanx.runtime.device.power import Meter, Reading
 
 Measured = TypeVar("Measured")
 Run = Callable[[], Any]
@@ -31,19 +39,44 @@ PROBES = 3
 
 @frozen
 class Mode:
-    """How long a block is, how long the card rests before it, and how many rounds there are."""
+    """How long a block is, what comes before it (a rest, or the contender's own launches untimed), and how many rounds."""
 
     name: str
     block_ms: float
     rest_s: float
     rounds: int
     flushes: bool = False
+    alone_ms: float = 0.0
+
+    @property
+    def orders(self) -> Callable[[int, int], Iterator[tuple[int, int]]]:
+        """Who comes when: there and back where each is alone for long, else in an order of its own each round."""
+        return there_and_back if self.alone_ms else turns
 
 
 MODES = {
     mode.name: mode
-    for mode in (Mode("sustained", 20.0, 0.0, 15), Mode("burst", 6.0, 0.25, 5), Mode("cold", 20.0, 0.0, 7, flushes=True))
+    for mode in (
+        Mode("turns", 20.0, 0.0, 15),
+        Mode("steady", 350.0, 0.0, 5, alone_ms=300.0),
+        Mode("burst", 6.0, 0.25, 5),
+        Mode("cold", 20.0, 0.0, 7, flushes=True),
+    )
 }
+
+
+def mode_named(name: str, who: str) -> Mode:
+    """The regime of that name; an error of `who` where there is none."""
+    found = MODES.get(name) if isinstance(name, str) else None
+    if found is not None:
+        return found
+    remedy = f"the modes are {', '.join(MODES)}"
+    if name == "sustained":
+        remedy = (
+            'what was called "sustained" is mode="turns": blocks that alternate, where a contender pays for its neighbour\'s'
+            ' power; mode="steady" runs each alone'
+        )
+    raise Error(f"{who} has no mode {name!r}", location=caller_location(), remedy=remedy)
 
 
 def repeats_for(run: Run, timer: Timer, mode: Mode) -> int:
@@ -64,10 +97,20 @@ def turns(count: int, rounds: int) -> Iterator[tuple[int, int]]:
         yield from ((turn, contender) for contender in order)
 
 
-def in_turns(names: Sequence[str], rounds: int, measure: Callable[[str], Measured]) -> dict[str, list[Measured]]:
-    """What `measure` gives for each contender and round, in the order of `turns`."""
+def there_and_back(count: int, rounds: int) -> Iterator[tuple[int, int]]:
+    """(round, contender): all of them in each round, every other round in the opposite order."""
+    for turn in range(rounds):
+        order = range(count) if turn % 2 == 0 else reversed(range(count))
+        yield from ((turn, contender) for contender in order)
+
+
+def in_turns(
+    names: Sequence[str], rounds: int, measure: Callable[[str], Measured],
+    orders: Callable[[int, int], Iterator[tuple[int, int]]] = turns,
+) -> dict[str, list[Measured]]:
+    """What `measure` gives for each contender and round, in the order of `orders`."""
     found: dict[str, list[Measured]] = {name: [] for name in names}
-    for _, index in turns(len(names), rounds):
+    for _, index in orders(len(names), rounds):
         found[names[index]].append(measure(names[index]))
     return found
 
@@ -75,18 +118,30 @@ def in_turns(names: Sequence[str], rounds: int, measure: Callable[[str], Measure
 def take_turns(
     contenders: Mapping[str, Run], timer: Timer, mode: Mode, *, rounds: int | None = None,
     rest: Callable[[float], None] = time.sleep, progress: Callable[[], None] = lambda: None,
+    meter: Meter | None = None, observe: Callable[[str, Reading], None] = lambda name, reading: None,
 ) -> dict[str, list[float]]:
-    """Milliseconds per contender and round."""
+    """Milliseconds per contender and round. With a meter, `observe` hears what each block drew, per launch."""
     repeats = {name: repeats_for(run, timer, mode) for name, run in contenders.items()}
 
     def block(name: str) -> float:
         if mode.rest_s:
             rest(mode.rest_s)
-        took = timer(contenders[name], repeats[name])
+        settle(contenders[name], timer, mode, repeats[name])
+        if meter is None:
+            took = timer(contenders[name], repeats[name])
+        else:
+            took, reading = meter.during(lambda: timer(contenders[name], repeats[name]), repeats[name])
+            observe(name, reading)
         progress()
         return took
 
-    return in_turns(list(contenders), mode.rounds if rounds is None else rounds, block)
+    return in_turns(list(contenders), mode.rounds if rounds is None else rounds, block, mode.orders)
+
+
+def settle(run: Run, timer: Timer, mode: Mode, repeats: int) -> None:
+    """Lets a contender run alone, untimed, for as long as the mode says; `repeats` of it make a block."""
+    if mode.alone_ms:
+        timer(run, max(1, round(repeats * mode.alone_ms / mode.block_ms)))
 
 
 def median_ratio(reference: Sequence[float], times: Sequence[float]) -> float:

@@ -18,7 +18,7 @@ from phalanx.ir.archs import arch_of
 from phalanx.language.kernel import Kernel
 from phalanx.language.reader.capture import kind_of
 from phalanx.runtime.compiled import compiler_identity, program_key
-from phalanx.runtime.device.timing import MODES, turns
+from phalanx.runtime.device.timing import MODES, mode_named
 from phalanx.runtime.launch.dispatch import BoundLaunch, debugging, device_of, on_host
 from phalanx.runtime.launch.specialise import Spec, constants_key, normalise_grid, read_arguments, specialise
 from phalanx.runtime.tuning.arguments import ArrayPlan, plan_arguments, type_texts
@@ -40,7 +40,7 @@ def tune(
     make_args: Callable[[], Sequence[Any]] | None = None,
     reference: Callable[..., Any] | dict[str, Any] | None = None,
     tolerance: float | None = None, check: bool | Sequence[Any] = False,
-    measure: Callable[[Callable[[], Any], dict[str, Any]], float] | None = None, mode: str = "sustained",
+    measure: Callable[[Callable[[], Any], dict[str, Any]], float] | None = None, mode: str = "turns",
     rounds: int | None = None, keep: float = 1.25, timeout: float = 30.0, seed: int = 0,
     isolate: bool = True, force: bool = False, quiet: bool = False,
 ) -> Tuned:
@@ -61,10 +61,11 @@ def tune(
     `configs` or another dict of constants: it runs first, and what it leaves in every array (and returns) is what all
     others must. An error above `tolerance` of the largest element (by default a rounding of its dtype) is wrong.
     ``check=True`` first runs `px.check` on each candidate, ``check=(x, y)`` on these, smaller, arguments. The survivors
-    take turns: blocks of launches as `mode` says ("sustained": 20 ms back to back, "burst": 6 ms after a rest, "cold": L2
-    emptied before each launch), `rounds` of them, medians; who is `keep` times slower than the best after a round is not
-    measured further. `timeout` is what one candidate may take, in seconds. `measure(run, config)` replaces the clock: it
-    returns milliseconds. ``force=True`` searches again. Example::
+    are measured in blocks of launches as `mode` says ("turns": 20 ms back to back, in turns; "steady": each alone for
+    0.3 s, then timed for 0.35 s; "burst": 6 ms after a rest; "cold": L2 emptied before each launch), `rounds` of them,
+    medians; who is `keep` times slower than the best after a round is not measured further. `timeout` is what one candidate
+    may take, in seconds. `measure(run, config)` replaces the clock: it returns milliseconds. ``force=True`` searches again.
+    Example::
 
         configs = [dict(BM=bm, STAGES=s) for bm in (64, 128) for s in (2, 3, 4)]
         tuned = px.tune(copy, configs, (x, y), grid=lambda BM: px.cdiv(4096, BM))
@@ -80,8 +81,7 @@ def tune(
     target, grid = target_of(kernel, grid)
     chosen = list_of_configs(target, configs)
     check_reference(target, reference)
-    if mode not in MODES:
-        raise _mistake(f"px.tune has no mode {mode!r}", f"the modes are {', '.join(MODES)}")
+    regime = mode_named(mode, "px.tune")
     if rounds is not None and (not isinstance(rounds, int) or rounds < 1):
         raise _mistake(f"rounds={rounds!r}", "measure at least one round")
     if check and not isinstance(target, Kernel):
@@ -90,7 +90,7 @@ def tune(
         args = tuple(make_args())
     search = TuningSearch(
         target, grid, chosen, tuple(args), make_args, reference, tolerance, check, measure, mode,
-        MODES[mode].rounds if rounds is None else rounds, keep, timeout, seed, isolate, quiet,
+        regime.rounds if rounds is None else rounds, keep, timeout, seed, isolate, quiet,
     )
     return search.run(force)
 
@@ -479,7 +479,7 @@ class TuningSearch:
         rest = 0.0 if self.measure is not None else MODES[self.mode].rest_s
         behind: set[int] = set()
         last = 0
-        for turn, index in turns(len(alive), self.rounds):
+        for turn, index in MODES[self.mode].orders(len(alive), self.rounds):
             if turn != last:
                 last = turn
                 best = min((c.ms for c in alive if c.alive and c.ms is not None), default=0.0)

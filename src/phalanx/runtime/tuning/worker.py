@@ -19,7 +19,7 @@ from phalanx.errors import Error
 from phalanx.frozen import frozen
 from phalanx.language.reader.capture import kind_of
 from phalanx.runtime.compiled import Compiled
-from phalanx.runtime.device.timing import MODES, EventTimer, repeats_for
+from phalanx.runtime.device.timing import MODES, EventTimer, repeats_for, settle
 from phalanx.runtime.tuning.arguments import ArgumentPlan, MadeArguments, PlannedArguments
 from phalanx.runtime.tuning.shipping import Parcel
 
@@ -283,8 +283,10 @@ class Session:
             if not 0 <= cost < math.inf:  # NaN would compare as the best, and as no better than the others
                 raise ValueError(f"measure() gives {cost}: a cost is a number of milliseconds")
             return cost
+        mode = MODES[self.setup.mode]
         if number not in self.repeats:
-            self.repeats[number] = repeats_for(run.again, self.timer, MODES[self.setup.mode])
+            self.repeats[number] = repeats_for(run.again, self.timer, mode)
+        settle(run.again, self.timer, mode, self.repeats[number])
         return float(self.timer(run.again, self.repeats[number]))
 
     def is_lost(self) -> bool:

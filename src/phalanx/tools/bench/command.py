@@ -12,11 +12,11 @@ import typer
 from phalanx.errors import Error
 from phalanx.runtime.device.timing import MODES
 from phalanx.tools.bench.contenders import OURS
-from phalanx.tools.bench.gemm import BURST_OURS, DEFAULT_MODES, ROUNDS, GemmBench, Options, table
+from phalanx.tools.bench.gemm import BURST_OURS, DEFAULT_MODES, ROUNDS, GemmBench, Options, energy_table, table
 from phalanx.tools.bench.peers import PEERS
 from phalanx.tools.output import CODES, UNABLE, complain, say
 
-app = typer.Typer(help="Measures kernels on a GPU, in turns with other libraries.", epilog=CODES, no_args_is_help=True)
+app = typer.Typer(help="Measures kernels on a GPU, beside other libraries.", epilog=CODES, no_args_is_help=True)
 MODES_HERE = ",".join(DEFAULT_MODES)
 PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 
@@ -41,12 +41,15 @@ def fail(error: Error) -> None:
 @app.command()
 def gemm(
     shapes: Annotated[Path | None, typer.Option(help="A file of shapes: M N K lines, CSV or JSON.")] = None,
-    modes: Annotated[str, typer.Option(help="sustained (power-limited), burst (boost clock), cold (no L2).")] = MODES_HERE,
+    modes: Annotated[
+        str, typer.Option(help="steady (each alone, power-limited), burst (boost clock), turns, cold (no L2).")
+    ] = MODES_HERE,
     rungs: Annotated[str, typer.Option(help="Our contenders: v6, v6:STAGES=3,GROUP=4, matmul.")] = ",".join(OURS),
     burst_rungs: Annotated[str, typer.Option(help="Those of them that run in bursts.")] = ",".join(BURST_OURS),
     peers: Annotated[str, typer.Option(help="The others; cuBLAS is always there.")] = ",".join(PEERS),
-    rounds: Annotated[int, typer.Option(help="Rounds of the sustained mode.", min=1)] = ROUNDS,
+    rounds: Annotated[int, typer.Option(help="Rounds of the mode turns, and of cold.", min=1)] = ROUNDS,
     burst_rounds: Annotated[int, typer.Option(help="Rounds of the burst mode.", min=1)] = MODES["burst"].rounds,
+    steady_rounds: Annotated[int, typer.Option(help="Rounds of the steady mode.", min=1)] = MODES["steady"].rounds,
     ladder: Annotated[Path | None, typer.Option(help="The folder examples/gemm, if it is elsewhere.")] = None,
     out: Annotated[Path | None, typer.Option(help="A folder for gemm.json, gemm.png and gemm.svg.")] = None,
 ) -> None:
@@ -59,13 +62,14 @@ def gemm(
     try:
         chosen = LARGE if shapes is None else read_shapes(shapes)
         options = Options(
-            chosen, words(rungs), words(burst_rungs), words(peers), words(modes), rounds, burst_rounds, ladder
+            chosen, words(rungs), words(burst_rungs), words(peers), words(modes), rounds, burst_rounds, steady_rounds,
+            ladder,
         )
         if out is not None:
             pyplot()  # before the minutes of measuring, not after
         results = GemmBench(options, TorchDevice()).run()
         for mode in options.modes:
-            say("\n".join(table(results["rows"], mode)))
+            say("\n".join(table(results["rows"], mode) + energy_table(results["rows"], mode)))
         if out is not None:
             save(out / "gemm.json", results)
             plot_gemm(load(out / "gemm.json"), [out / "gemm.png", out / "gemm.svg"])
@@ -122,5 +126,5 @@ def gather(context: typer.Context) -> None:
 
 @app.command(context_settings=PASSED_ON)
 def copy(context: typer.Context) -> None:
-    """The ring-buffered TMA copy against torch's: benchmarks/copy.py, with its options."""
-    run_script("copy", context.args)
+    """The ring-buffered TMA copy against torch's: benchmarks/device_copy.py, with its options."""
+    run_script("device_copy", context.args)

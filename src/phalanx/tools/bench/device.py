@@ -7,6 +7,7 @@ import statistics
 from typing import Any
 
 from phalanx.errors import Error
+from phalanx.runtime.device.power import Meter, meter_of
 from phalanx.runtime.device.timing import Run
 
 HEAD_START = 400_000
@@ -32,6 +33,11 @@ class TorchDevice:
         torch.backends.cuda.matmul.allow_tf32 = False
         self.torch: Any = torch
         self.scratch: Any = None
+        self.sms: int = torch.cuda.get_device_properties(0).multi_processor_count
+
+    def meter(self) -> Meter:
+        """What the card draws; raises `NoMeter` where that can't be read."""
+        return meter_of(self.torch.cuda.current_device())
 
     def operands(self, m: int, n: int, k: int, seed: int = 0) -> tuple[Any, Any, Any]:
         """Random A (m, k) and B (n, k), and C (m, n) full of NaN."""

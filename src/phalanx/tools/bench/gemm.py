@@ -1,4 +1,4 @@
-"""Every contender of a GEMM benchmark, C = A @ B.T in bf16: checked against f32, then timed in turns against cuBLAS.
+"""Every contender of a GEMM benchmark, C = A @ B.T in bf16: checked against f32, then timed beside cuBLAS.
 
 The two numbers of a shape: 2 M N K operations against a ceiling of about 800 TFLOP/s on an H200 (989 at the boost clock,
 less where power limits it), and (M K + N K + M N) x 2 bytes against 4.8 TB/s. A ratio is cuBLAS's time over the
@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from phalanx.errors import Error
-from phalanx.runtime.device.timing import MODES, Run, geometric_mean, median_ratio, take_turns
+from phalanx.runtime.device.power import Meter, NoMeter, Reading
+from phalanx.runtime.device.timing import MODES, Run, geometric_mean, median_ratio, mode_named, take_turns
 from phalanx.tools.bench.contenders import OURS, Contender, Missing, ours
 from phalanx.tools.bench.peers import BASELINE, PEERS, peer
 from phalanx.tools.bench.shapes import LARGE, Shape
@@ -26,9 +27,9 @@ BURST_OURS = ("v5", "v6", "v7", "matmul", "reference")
 CHECKS = ((512, 1024, 512), (768, 512, 1088), (2304, 2560, 192))
 """Shapes that each contender must get right first: whole tiles, and edges."""
 TOLERANCE = 0.01
-DEFAULT_MODES = ("sustained", "burst")
+DEFAULT_MODES = ("steady", "burst", "turns")
 ROUNDS = 31
-"""On a card at its power limit, blocks of one kernel differ by 5%: a median of half as many rounds is off by 1%."""
+"""In turns. On a card at its power limit, blocks of one kernel differ by 5%: a median of half as many is off by 1%."""
 
 
 @dataclass
@@ -42,25 +43,27 @@ class Options:
     modes: Sequence[str] = DEFAULT_MODES
     rounds: int = ROUNDS
     burst_rounds: int = MODES["burst"].rounds
+    steady_rounds: int = MODES["steady"].rounds
     ladder: Path | None = None
     others: Sequence[Callable[[], Contender]] = ()
     """Makers of further contenders."""
 
     def __post_init__(self) -> None:
         for mode in self.modes:
-            if mode not in MODES:
-                raise Error(
-                    f"there is no mode {mode!r}", remedy=f"the modes are {', '.join(MODES)}"
-                )
+            mode_named(mode, "phalanx bench")
         for name in self.peers:
             if name not in PEERS:
                 raise Error(
                     f"there is no peer {name!r}", remedy=f"the peers are {', '.join(PEERS)}"
                 )
 
+    def rounds_of(self, mode: str) -> int:
+        """How many blocks of each contender are timed."""
+        return {"burst": self.burst_rounds, "steady": self.steady_rounds}.get(mode, self.rounds)
+
     def takes_part(self, name: str, mode: str) -> bool:
-        """Slow rungs are left out of bursts, which take long; peers never are."""
-        return mode != "burst" or name in PEERS or name.partition(":")[0] in self.burst_rungs
+        """Slow rungs are left out of bursts and of steady runs, which take long; peers never are."""
+        return mode not in ("burst", "steady") or name in PEERS or name.partition(":")[0] in self.burst_rungs
 
 
 @dataclass
@@ -75,10 +78,16 @@ class GemmBench:
     notes: list[str] = field(default_factory=list)
     entries: dict[str, Contender] = field(default_factory=dict)
     rows: list[dict[str, Any]] = field(default_factory=list)
+    meter: Meter | None = None
 
     def run(self) -> dict[str, Any]:
         """The content of a results file."""
         self.admit()
+        if any(MODES[mode].alone_ms for mode in self.options.modes):
+            try:
+                self.meter = self.device.meter()
+            except NoMeter as reason:
+                self.note(f"no power, energy or clock: {reason}")
         for mode in self.options.modes:
             for shape in self.options.shapes:
                 self.measure(mode, shape)
@@ -158,7 +167,7 @@ class GemmBench:
     # Measuring ---------------------------------------------------------------------------------------------
 
     def measure(self, mode: str, shape: Shape) -> None:
-        """All contenders on one shape, in turns."""
+        """All contenders on one shape, in one regime; where it is long enough, with what each drew."""
         a, b, c = self.device.operands(*shape.sizes)
         want = self.device.product(a, b)
         runs: dict[str, Run] = {}
@@ -177,27 +186,59 @@ class GemmBench:
         del want
         if BASELINE not in runs:
             return
-        rounds = self.options.burst_rounds if mode == "burst" else self.options.rounds
         timer = self.device.cold_milliseconds if MODES[mode].flushes else self.device.milliseconds
+        drawn: dict[str, list[Reading]] = {name: [] for name in runs}
         try:
-            times = take_turns(runs, timer, MODES[mode], rounds=rounds, rest=self.rest)
+            times = take_turns(
+                runs, timer, MODES[mode], rounds=self.options.rounds_of(mode), rest=self.rest,
+                meter=self.meter if MODES[mode].alone_ms else None,
+                observe=lambda name, reading: drawn[name].append(reading),
+            )
         except Exception as problem:
             self.note(f"{mode} {shape}: LEFT OUT: {problem}")
             return
         m, n, k = shape.sizes
         for name, took in times.items():
-            tflops = 2 * m * n * k / statistics.median(took) / 1e9
+            middle = statistics.median(took)
             ratio = median_ratio(times[BASELINE], took)
             self.rows.append(
                 {
-                    "mode": mode, "shape": [m, n, k], "contender": name, "ms": took, "tflops": tflops, "ratio": ratio,
-                    "error": errors[name],
+                    "mode": mode, "shape": [m, n, k], "contender": name, "ms": took, "tflops": 2 * m * n * k / middle / 1e9,
+                    "ratio": ratio, "error": errors[name],
+                    **drawn_by(drawn[name], 2 * m * n * k, middle, self.device.sms),
                 }
             )
         shown = ", ".join(f"{row['contender']} {row['ratio']:.3f}" for row in self.rows[-len(times) :])
         self.say(f"{mode} {shape}: {shown}")
         del a, b, c, runs
         self.device.release()
+
+
+def drawn_by(readings: Sequence[Reading], flops: float, milliseconds: float, sms: int) -> dict[str, float | None]:
+    """Joules of a launch, watts, megahertz and FLOP per cycle per SM: medians over blocks; nothing without a meter."""
+    if not readings:
+        return {}
+    middle: dict[str, float | None] = {}
+    for name in ("joules", "watts", "megahertz"):
+        known = [value for reading in readings if (value := getattr(reading, name)) is not None]
+        middle[name] = statistics.median(known) if known else None
+    typical = Reading(middle["joules"], middle["watts"], middle["megahertz"])
+    return {**middle, "flop_per_cycle_per_sm": typical.flops_per_cycle(flops, milliseconds, sms)}
+
+
+def energy_table(rows: Sequence[dict[str, Any]], mode: str) -> list[str]:
+    """Joules of a launch, watts, megahertz and FLOP per cycle per SM, where they were read."""
+    mine = [row for row in rows if row["mode"] == mode and row.get("joules") is not None]
+    if not mine:
+        return []
+    lines = ["", f"{mode}: energy of a launch, power, SM clock, FLOP per cycle per SM (4,096 is bf16's peak)"]
+    for row in mine:
+        where = " x ".join(map(str, row["shape"]))
+        lines.append(
+            f"{where:>20} {row['contender'][-14:]:>15} {row['joules']:8.4f} J {row['watts'] or 0:6.0f} W"
+            f" {row['megahertz'] or 0:6.0f} MHz {row['flop_per_cycle_per_sm'] or 0:7.0f}"
+        )
+    return lines
 
 
 def table(rows: Sequence[dict[str, Any]], mode: str) -> list[str]:
