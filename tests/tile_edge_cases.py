@@ -16,6 +16,7 @@ QUICK = (
     "wrapping_scalars-int64", "shifted-int32", "shifted-uint8", "float_divisions-float32-inf", "float_divisions-bfloat16--3",
     "narrow_constants-f16-1.0004882821813226", "narrow_constants-f16-65519.99999", "narrow_constants-f8e4m3-1.06250001",
     "truths_as_floats-f32", "truths_as_floats-f16",
+    "carried-bfloat16-16x64", "carried-int8-16x64", "carried-uint16-16x64", "carried-float8_e5m2-3x48", "carried-bool-16x64",
     "anywhere-int32-32", "anywhere-int64-30", "anywhere-uint32-30", "rows_anywhere-int64",
 )
 """Those that run with every test; the others take long."""
@@ -64,6 +65,33 @@ def masks(X, Y, Z, C, *, M, N):
     px.store(Y[0:M, 0:N], px.where(x, 1.0, 0.0))
     px.store(Z[0:M, 0:N], px.keep(x) & (px.load(Z[0:M, 0:N]) | x))
     px.store(C[0:M], px.sum(x.to(px.i32), 1))
+
+
+@px.kernel(warps=4)
+def carried(X, Y, Z, n, *, M, N):
+    """Two tiles that a loop swaps and a branch replaces: cells of elements that share words."""
+    a, b = px.load(X[0:M, 0:N]), px.load(Y[0:M, 0:N])
+    before = a
+    for i in range(n):
+        before = a
+        a, b = b, a
+        if i == 1:
+            b = px.load(Z[0, 0:M, 0:N])
+    px.store(X[0:M, 0:N], a)
+    px.store(Y[0:M, 0:N], b)
+    px.store(Z[1, 0:M, 0:N], before)
+
+
+for kind in (np.bool_, np.int8, np.uint8, np.int16, np.uint16, np.float16, BF16, E4M3, E5M2):
+    for m, n in ((16, 64), (3, 48)):
+        case(
+            f"carried-{called(kind)}-{m}x{n}", carried, 1,
+            lambda rng, kind=kind, m=m, n=n: [
+                aligned(numbers(rng, (m, n), kind)), aligned(numbers(rng, (m, n), kind)),
+                aligned(numbers(rng, (2, m, n), kind)), 3,
+            ],
+            M=m, N=n,
+        )  # fmt: skip
 
 
 for kind in (np.bool_, np.int8, np.uint8, np.int16, np.uint16, BF16, E5M2):

@@ -388,3 +388,26 @@ def test_an_accumulator_that_no_instruction_makes_is_not_held(form: str, times: 
     outside a loop, and after the last wait."""
     module, _ = compiled(unmade, types(bf16, bf16), FORM=form)
     assert body(module).count("keep_float<32>(") == times
+
+
+@px.kernel(warps=4)
+def chained(A, B, C, n):
+    """An accumulator becomes the left operand of the next product, over the edge of a loop."""
+    a, b, full = px.shared((64, 64), A.dtype), px.shared((64, 64), B.dtype), px.barrier()
+    with full.transaction():
+        px.tma.load(A[0:64, 0:64], a, full)
+        px.tma.load(B[0:64, 0:64], b, full)
+    full.wait(0)
+    p = px.dot(a, b.T).to(A.dtype)
+    for _ in range(n):
+        p = px.dot(p, b).to(A.dtype)
+    px.store(C[0:64, 0:64], px.dot(p, b))
+
+
+def test_a_carried_operand_stays_packed() -> None:
+    """From `cvt` of two floats to the registers of the next product: nothing is taken apart or put together."""
+    module, ptx = compiled(chained, (*types(bf16, bf16), ScalarType(i32)))
+    assert re.search(r"unsigned p\w*\[16\];", body(module))
+    products = ptx[ptx.index("wgmma.mma_async") : ptx.rindex("wgmma.mma_async")]
+    assert products.count("cvt.rn.bf16x2.f32") == 32
+    assert not re.search(r"\b(prmt|shr|shl|bfi|bfe|and)\.b|mov\.b32 %r\d+, \{", products)

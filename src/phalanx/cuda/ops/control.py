@@ -10,6 +10,7 @@ from phalanx.cuda.text.literals import atom, bare
 from phalanx.cuda.text.prelude import SETMAXNREG, STOP, instruction
 from phalanx.cuda.text.registry import emit_block, emits
 from phalanx.cuda.text.writer import Agent, Writer, scalar_dtype
+from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.control_text import for_header, printf_format
 from phalanx.cuda.tiles.elements import for_each_owned
 from phalanx.ir.archs import entry_registers
@@ -46,13 +47,20 @@ def emit_assign(w: Writer, op: Assign) -> None:
     """Writes an assignment to the variable of a cell; the first one declares it where that is possible."""
     if op not in w.cells.declaring:
         if not isinstance(w.definitions.get(op.value), Empty):
-            _copy(w, w.name(op.var), op.value)
+            _assign(w, op)
     elif isinstance(op.var.type, TileType):
-        name = w.declare_tile(op.var)
+        w.declare_tile(op.var)
         if not isinstance(w.definitions.get(op.value), Empty):
-            _copy(w, name, op.value)
+            _assign(w, op)
     else:
         w.line(f"{w.ctype(scalar_dtype(op.var))} {w.name(op.var)} = {bare(w.name(op.value))};")
+
+
+def _assign(w: Writer, op: Assign) -> None:
+    if op.var in w.cells.words:
+        w.line(f"{w.use(h.PACK_WORDS)}<{w.registers(op.var)}>({w.name(op.var)}, {w.name(op.value)});")
+    else:
+        _copy(w, w.name(op.var), op.value)
 
 
 @emits(ReadVar)
@@ -60,7 +68,11 @@ def emit_read(w: Writer, op: ReadVar) -> None:
     """Writes a copy of the cell's variable, or its name where the cell does not change before the last use."""
     if op.result in w.cells.aliases:
         return  # the value is used up before the cell changes: the cell's own name will do
-    if isinstance(op.result.type, TileType):
+    if op.var in w.cells.words:
+        if w.uses(op.result):
+            name = w.declare_tile(op.result)
+            w.line(f"{w.use(h.UNPACK_WORDS)}<{w.registers(op.var)}>({name}, {w.name(op.var)});")
+    elif isinstance(op.result.type, TileType):
         _copy(w, w.declare_tile(op.result), op.var)
     else:
         w.define(op.result, w.name(op.var))

@@ -1,7 +1,10 @@
 """Mutable cells in the text: where each is declared, which reads need no copy, which expressions may move.
 
 A cell is declared in the innermost block that holds all its reads and writes. A read whose value is used up before
-the next write, as far as its own block goes, is the cell itself under another name; other reads are copies. A scalar
+the next write, as far as its own block goes, is the cell itself under another name; other reads are copies. A cell of
+8- or 16-bit elements that fill whole words is held as words: what crosses a loop or a branch takes no more registers than
+its bits need, and a tensor core finds its operand packed. Writes pack and reads unpack, which costs nothing where
+both ends work on words (the compiler sees through it). A scalar
 that is read once, in its own block, with no write to the cells it depends on in between, may be computed where it is
 read, unless that would lose a name of the user's.
 """
@@ -10,7 +13,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from phalanx.frozen import frozen
 from phalanx.ir.core import Block, Op
@@ -21,6 +25,9 @@ from phalanx.ir.ops.tile import Binary, Bitcast, Cast, Compare, Fma, Select, Una
 from phalanx.ir.types import ScalarType, TileType
 from phalanx.ir.values import Value, Var
 
+if TYPE_CHECKING:
+    from phalanx.layouts import RegisterLayout
+
 MOVABLE = (Binary, Unary, Fma, Compare, Select, Cast, Bitcast, BlockId, NumBlocks, ClusterRank, Extent)
 
 
@@ -29,7 +36,8 @@ class Cells:
     """`declared[block]`: the cells declared at that block's start; `declaring`: the assignments that declare theirs.
 
     `aliases[read]`: the cell that a read stands for. `movable`: the scalars that may be computed where they are read.
-    `packed`: accumulators of 16-bit elements, which the tensor cores hold two to a register.
+    `packed`: accumulators of 16-bit elements, which the tensor cores hold two to a register. `words`: the cells whose
+    elements are held as 32-bit words.
     """
 
     declared: Mapping[Block, tuple[Var, ...]]
@@ -37,6 +45,7 @@ class Cells:
     aliases: Mapping[Value, Value]
     movable: frozenset[Value]
     packed: frozenset[Value]
+    words: frozenset[Value]
 
     def source(self, value: Value) -> Value:
         """The value whose registers `value` has."""
@@ -45,7 +54,7 @@ class Cells:
         return value
 
 
-def find_cells(body: Block, layouts: Mapping[Value, object]) -> Cells:
+def find_cells(body: Block, layouts: Mapping[Value, RegisterLayout]) -> Cells:
     """The cells of a kernel's body."""
     paths: dict[Var, tuple[Block, ...]] = {}
     _common_paths(body, (body,), paths)
@@ -60,14 +69,15 @@ def find_cells(body: Block, layouts: Mapping[Value, object]) -> Cells:
             declared.setdefault(path[-1], []).append(var)
     uses = Counter(value for op in body.walk() for value in op.operands())
     chains = find_chains(body, uses, layouts)
+    words = _find_words(body, paths, layouts)
     aliases: dict[Value, Value] = {}
-    _find_aliases(body, layouts, aliases, summaries, chains)
+    _find_aliases(body, layouts, aliases, summaries, chains, words)
     aliases.update(chains)
     movable: dict[Value, frozenset[Var]] = {}
     _find_movable(body, uses, aliases, movable, summaries)
     cells = Cells(
         {block: tuple(found) for block, found in declared.items()}, frozenset(declaring), aliases, frozenset(movable),
-        frozenset(),
+        frozenset(), words,
     )
     halves = {cells.source(value) for op in body.walk() for pair in op.updates() for value in pair if _is_narrow(value)}
     return dataclasses.replace(cells, packed=frozenset(halves))
@@ -75,6 +85,20 @@ def find_cells(body: Block, layouts: Mapping[Value, object]) -> Cells:
 
 def _is_narrow(value: Value) -> bool:
     return isinstance(value.type, TileType) and value.type.dtype.bits == 16
+
+
+def _find_words(body: Block, cells: Iterable[Var], layouts: Mapping[Value, RegisterLayout]) -> frozenset[Value]:
+    """The cells of narrow elements that fill words, but for accumulators: the tensor cores work on those in place."""
+    in_place = {value for op in body.walk() for pair in op.updates() for value in pair}
+    updated = {op.var for op in body.walk() if isinstance(op, ReadVar) and op.result in in_place}
+    updated |= {op.var for op in body.walk() if isinstance(op, Assign) and op.value in in_place}
+    return frozenset(var for var in cells if var not in updated and _fills_words(var, layouts))
+
+
+def _fills_words(var: Var, layouts: Mapping[Value, RegisterLayout]) -> bool:
+    if not isinstance(var.type, TileType) or var.type.dtype.kind == "bool" or var.type.dtype.bits not in (8, 16):
+        return False
+    return layouts[var].num_registers * var.type.dtype.itemsize % 4 == 0
 
 
 def _common_paths(block: Block, path: tuple[Block, ...], paths: dict[Var, tuple[Block, ...]]) -> None:
@@ -116,16 +140,16 @@ def _summary(op: Op, known: dict[Op, _Summary]) -> _Summary:
 
 def _find_aliases(
     block: Block, layouts: Mapping[Value, object], aliases: dict[Value, Value], known: dict[Op, _Summary],
-    chains: Mapping[Value, Value], follow: tuple[Op, ...] = (),
+    chains: Mapping[Value, Value], words: frozenset[Value], follow: tuple[Op, ...] = (),
 ) -> None:
     """`follow`: what else may read the block's values (a loop's body, for the block of its test)."""
     for position, op in enumerate(block.ops):
-        if isinstance(op, ReadVar) and layouts.get(op.var) == layouts.get(op.result):
+        if isinstance(op, ReadVar) and op.var not in words and layouts.get(op.var) == layouts.get(op.result):
             if _used_up_before_write(op, block.ops[position + 1 :] + follow, known, chains):
                 aliases[op.result] = op.var
         for inner in op.blocks():
             after = op.body.ops if isinstance(op, While) and inner is op.test else ()
-            _find_aliases(inner, layouts, aliases, known, chains, after)
+            _find_aliases(inner, layouts, aliases, known, chains, words, after)
 
 
 def _used_up_before_write(

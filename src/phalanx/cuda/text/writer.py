@@ -240,13 +240,17 @@ class Writer:
         self.line(f"const {self.ctype(value.type.dtype)} {self._names[value]} = {bare(expr)};")
 
     def declare_tile(self, value: Value, *, all_set: bool = True) -> str:
-        """`float x[16];` for a tile, one element per register of its layout; returns the array's name.
+        """`float x[16];` for a tile, one element per register of its layout, or words for a cell of narrow elements;
+        returns the array's name.
 
         `all_set`: every register will be written, also those that hold no element of the tile. Where not, bools begin as
         false: instructions work on all registers, and C++ leaves open what a bool is that is neither 0 nor 1.
         """
         assert isinstance(value.type, TileType)
         name = self.name(value)
+        if value in self.cells.words:
+            self.line(f"unsigned {name}[{self.registers(value) * value.type.dtype.itemsize // 4}];")
+            return name
         whole_words = "alignas(4) " if self.cells.source(value) in self.cells.packed else ""
         begin = "" if all_set or value.type.dtype.name != "bool" else " = {}"
         self.line(f"{whole_words}{self.ctype(value.type.dtype)} {name}[{self.registers(value)}]{begin};")
