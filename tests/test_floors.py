@@ -25,7 +25,9 @@ from phalanx.tools.reference import MEMBERS
 
 WITHOUT_TILES = {
     "clc": {"try_cancel", "query"},
-    "cluster": {"rank", "id", "arrive", "wait", "sync", "copy", "load", "multicast", "agree", "turn", "send", "receive"},
+    "cluster": {
+        "rank", "id", "count", "arrive", "wait", "sync", "copy", "load", "multicast", "agree", "turn", "send", "receive",
+    },
     "control": {
         "if", "for", "while", "break", "continue", "scope", "leave", "role", "roles", "sync", "wait_prior",
         "launch_dependents", "block_id", "num_blocks",

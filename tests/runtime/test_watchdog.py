@@ -29,7 +29,7 @@ class Watched(BoundLaunch):
 
 def test_launches_that_are_known_already_are_bounded_too() -> None:
     bound = Watched(nothing, 1)
-    bound.last = lambda grid, args: True  # as after a plain launch on a GPU
+    bound.last = lambda args: True  # as after a plain launch on a GPU
     bound(None)
     assert not hasattr(bound, "whole")
     with bounded_waits():

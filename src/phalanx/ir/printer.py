@@ -145,7 +145,8 @@ class _Printer:
                 bounds = ", ".join(self._value(v) for v in (op.start, op.stop, op.step))
                 label, index = self._target(op.label), self._result(op.index)
                 unrolled = f" unroll {op.unroll}" if op.unroll else ""
-                self._line(depth, f"for{label} {index} in range({bounds}){unrolled} {{", op.loc)
+                dealt = " dealt" if op.dealt else ""
+                self._line(depth, f"for{label} {index} in range({bounds}){unrolled}{dealt} {{", op.loc)
                 self._block(op.body, depth + 1)
                 self._line(depth, "}")
             case While():

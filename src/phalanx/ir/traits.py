@@ -85,6 +85,11 @@ class Traits:
         return None
 
     @property
+    def dealt_tiles(self) -> Value | None:
+        """How many tiles it deals to the clusters of the grid, however many there are; None for what deals none."""
+        return None
+
+    @property
     def pairing(self) -> bool | None:
         """Whether two CTAs of a pair carry it out; None for what has no such form. A kernel's are all of one kind."""
         return None

@@ -12,7 +12,7 @@ from phalanx.errors import Error
 from phalanx.frozen import frozen
 from phalanx.ir.core import Block, Note, Op, map_blocks
 from phalanx.ir.effects import Mode
-from phalanx.ir.ops.cluster import ClusterId, ClusterRank
+from phalanx.ir.ops.cluster import ClusterCount, ClusterId, ClusterRank
 from phalanx.ir.ops.control import BlockId, NumBlocks
 from phalanx.ir.ops.memory import Extent
 from phalanx.ir.types import I32, ScalarType
@@ -168,6 +168,10 @@ class Builder:
         """The index of this cluster in the grid, linear or along `dim`."""
         suffix = "" if dim is None else "_" + "xyz"[dim]
         return self._entry(("cluster_id", dim), "cluster" + suffix, lambda v: ClusterId(dim, v, loc=self.loc))
+
+    def cluster_count(self) -> Value:
+        """The number of clusters of the grid."""
+        return self._entry(("cluster_count",), "clusters", lambda v: ClusterCount(v, loc=self.loc))
 
     def extent(self, array: Param, axis: int) -> Value:
         """The run-time size of an axis of a global array."""

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
+from phalanx.language.auto import auto
 from phalanx.language.builtin import Builtin
 from phalanx.language.inlined import InlinedFunction, by_name
 from phalanx.language.reader.source import FunctionSource, keep_source, read_source
@@ -55,7 +56,7 @@ class Kernel:
     ctas_per_sm: object = 1
     pdl: bool = False
     bound: dict[object, Any] = field(default_factory=dict, init=False, repr=False)
-    """What `kernel[grid]` gave, by grid: grids that are integers, or tuples of them."""
+    """What `kernel[grid]` gave, by grid: grids that are integers, tuples of them, or `px.auto`."""
     memory: Any = field(default=None, init=False, repr=False)
     """What the runtime keeps of the kernel's launches; nobody else looks into it."""
 
@@ -75,12 +76,13 @@ class Kernel:
         return self.source.locate(self.source.node)
 
     def __getitem__(self, grid: object) -> Any:
-        found = self.bound.get(grid) if type(grid) is int else None
+        found = self.bound.get(grid) if type(grid) is int or grid is auto else None
         if type(grid) is tuple and _are_ints(grid):  # (1.0,) and (True,) are equal to (1,), but no grids
             found = self.bound.get(grid)
         if found is None:
             found = _binders[-1](self, grid)
-            if len(self.bound) < MAX_BOUND and (type(grid) is int or (type(grid) is tuple and _are_ints(grid))):
+            plain = type(grid) is int or grid is auto or (type(grid) is tuple and _are_ints(grid))
+            if plain and len(self.bound) < MAX_BOUND:
                 self.bound[grid] = found
         return found
 

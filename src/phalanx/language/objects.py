@@ -47,12 +47,16 @@ class Unavailable:
 
 @frozen
 class RunTimeRange:
-    """`range(...)`, possibly over run-time values; `unroll`: how many iterations the loop writes out at a time."""
+    """`range(...)`, possibly over run-time values; `unroll`: how many iterations the loop writes out at a time.
+
+    `dealt`: its numbers are tiles that are dealt to the clusters of the grid, to each its share.
+    """
 
     start: int | Value
     stop: int | Value
     step: int | Value
     unroll: int = 0
+    dealt: bool = False
 
 
 class RegionReader(Protocol):

@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 from phalanx.errors import Error, caller_location
 from phalanx.ir.archs import ARCHS, Arch
 from phalanx.ir.core import Function
+from phalanx.runtime.launch.auto_grid import leaves_grid
 from phalanx.runtime.launch.dispatch import BoundLaunch, debugging, function_for, on_host, require_data
 from phalanx.runtime.launch.specialise import normalise_grid, read_arguments, resolved_constants, specialise
 from phalanx.runtime.launch.targets import named_arch
@@ -103,13 +104,16 @@ def check_launch(
         except Error as error:
             report.findings = [finding_of(error)]
             return report
-        grid = normalise_grid(kernel, bound.grid, resolved)
+        by_fit = leaves_grid(bound.grid)
+        grid = (0, 0, 0) if by_fit else normalise_grid(kernel, bound.grid, resolved)
         try:
             specialisation = specialise(kernel, arguments, values)
             function = function_for(specialisation, target)
         except Error as error:
             report.findings = [finding_of(error)]
             return report
+        if by_fit:
+            grid = specialisation.fitting(bound.grid, arguments, numbers=True).in_simulator()
         report.notes += memory_notes(function)
         against = refusal(function, target or specialisation.default_arch) if not report.notes else None
         if against is not None and against.kind in KINDS:

@@ -10,8 +10,9 @@ from typing import Any
 from phalanx.errors import Error
 from phalanx.ir.core import Function
 from phalanx.runtime.checking import require_bound, require_executor, require_number
+from phalanx.runtime.launch.auto_grid import leaves_grid
 from phalanx.runtime.launch.dispatch import BoundLaunch, debugging, function_for, on_host, require_data
-from phalanx.runtime.launch.specialise import normalise_grid, read_arguments, resolved_constants, specialise
+from phalanx.runtime.launch.specialise import normalise_grid, read_arguments, specialise
 from phalanx.runtime.launch.targets import named_arch
 from phalanx.runtime.process_pool import explore_part, in_order, pack, processes
 from phalanx.sanitizer.exploration import Found, Search, Start, split
@@ -94,8 +95,12 @@ def explore(
         target = named_arch(arch)
         values = kernel.bind_constants(constants)
         arguments = require_data(kernel, read_arguments(kernel, args))
-        grid = normalise_grid(kernel, bound.grid, resolved_constants(kernel, arguments, values))
-        function = function_for(specialise(kernel, arguments, values), target)
+        specialisation = specialise(kernel, arguments, values)
+        if leaves_grid(bound.grid):
+            grid = specialisation.fitting(bound.grid, arguments, numbers=True).in_simulator()
+        else:
+            grid = normalise_grid(kernel, bound.grid, specialisation.constants)
+        function = function_for(specialisation, target)
         host = on_host(arguments)
         if 0 in grid:
             return Exploration(kernel.name, 0, True, 0, [], [], set())

@@ -30,7 +30,10 @@ if TYPE_CHECKING:
     from phalanx.sim.monitor import Monitor
 
 HELD = 2
-"""Clusters that run at the same time where running ones may take over those that wait: few, so that some do wait."""
+"""Clusters that run at the same time where running ones may take over those that wait: few, so that some do wait.
+
+As many are the grid of `kernel[px.auto]`: few, so that each takes several tiles.
+"""
 POISON = 0xFF
 """Every byte of a CTA's memory at its start: NaN in all float types, -1 in the integers."""
 
@@ -43,7 +46,8 @@ def clusters_held() -> int:
     if not text.isdecimal() or not int(text):
         raise Error(
             f"PHALANX_CLUSTERS={text!r} is no number of clusters",
-            remedy="give the number of clusters that run at the same time in kernels with px.clc, 1 or more",
+            remedy="give the number of clusters that run at the same time in kernels with px.clc, or with px.auto as their "
+            "grid, 1 or more",
         )
     return int(text)
 

@@ -17,6 +17,7 @@ from phalanx.ir.ops.cluster import (
     ClusterAgree,
     ClusterArrive,
     ClusterCopy,
+    ClusterCount,
     ClusterGather,
     ClusterId,
     ClusterLoad,
@@ -58,6 +59,14 @@ def emit_id(w: Writer, op: ClusterId) -> None:
     x, y, z = (_along(w, "blockIdx", dim) for dim in range(3))
     nx, ny = (_along(w, "gridDim", dim) for dim in range(2))
     w.define(op.result, f"{x} + {nx} * ({y} + {ny} * {z})", pure=True)
+
+
+@emits(ClusterCount)
+def emit_count(w: Writer, op: ClusterCount) -> None:
+    """The CTAs of the grid along each dimension, divided by the cluster's extent."""
+    x, y, z = (f"(int)gridDim.{dim}" for dim in "xyz")
+    size = w.plan.function.cluster_size
+    w.define(op.result, f"{x} * {y} * {z}" + (f" / {size}" if size > 1 else ""), pure=True)
 
 
 def _along(w: Writer, what: str, dim: int) -> str:

@@ -9,6 +9,7 @@ from phalanx.cuda.text.literals import bare, literal
 from phalanx.cuda.text.prelude import device_function
 from phalanx.cuda.text.writer import Writer, scalar_dtype
 from phalanx.cuda.tiles.arithmetic import binary_text, cast_text
+from phalanx.ir.ops.cluster import ClusterCount
 from phalanx.ir.ops.control import For, NumBlocks
 from phalanx.ir.ops.tile import Binary
 from phalanx.ir.types import DType, f32
@@ -49,6 +50,8 @@ def for_header(w: Writer, op: For) -> str:
 def _is_positive(w: Writer, step: Value) -> bool:
     """Whether a step is known to be 1 or more: CTAs along axes of the grid, or the clusters that they make."""
     made, each = w.definitions.get(step), 1
+    if isinstance(made, ClusterCount):
+        return True
     if isinstance(made, Binary) and made.fn == "floordiv":
         each, made = int(constant_of(made.b) or 0), w.definitions.get(made.a)
     factors = [made]

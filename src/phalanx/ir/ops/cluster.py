@@ -61,6 +61,15 @@ class ClusterId(Op):
 
 
 @frozen(eq=False, repr=False)
+class ClusterCount(Op):
+    """The number of clusters of the grid."""
+
+    mnemonic: ClassVar[str] = "cluster.count"
+    nonnegative: ClassVar[bool] = True
+    result: Value = defined()
+
+
+@frozen(eq=False, repr=False)
 class ClusterArrive(Op):
     """Arrives at the cluster's barrier; a relaxed arrival publishes nothing but fenced barrier inits.
 

@@ -44,7 +44,8 @@ class If(Op):
 class For(Op):
     """A counted loop; `index` is defined anew in every iteration, `step` is never 0.
 
-    `unroll` iterations are written one after the other; 0 leaves it to the compiler.
+    `unroll` iterations are written one after the other; 0 leaves it to the compiler. `dealt`: the iterations are tiles,
+    dealt to the clusters of the grid, so that any number of them does the work.
     """
 
     mnemonic: ClassVar[str] = "for"
@@ -55,11 +56,17 @@ class For(Op):
     body: Block = block()
     label: Label = attribute()
     unroll: int = attribute(default=0)
+    dealt: bool = attribute(default=False)
 
     @property
     def index(self) -> Value:
         """The value that counts, defined anew in every iteration."""
         return self.result
+
+    @property
+    def dealt_tiles(self) -> Value | None:
+        """The end of the range, where its numbers are dealt to the clusters of the grid."""
+        return self.stop if self.dealt else None
 
 
 @frozen(eq=False, repr=False)

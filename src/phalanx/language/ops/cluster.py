@@ -50,6 +50,15 @@ def id(ctx: Builder, d: object = None) -> Value:
     return ctx.cluster_id(require_dim(ctx, d))
 
 
+@builtin("cluster.count")
+def count(ctx: Builder) -> Value:
+    """The number of clusters of the grid; without clusters, of its CTAs.
+
+    Any agent; sm_90 and up; PTX ``%nctaid``. Example: ``for t in range(px.cluster.id(), tiles, px.cluster.count()):``.
+    """
+    return ctx.cluster_count()
+
+
 @builtin("cluster.sync")
 def sync(ctx: Builder) -> None:
     """Waits until all threads of the cluster are here; what they did before is visible after it.
@@ -81,4 +90,4 @@ def wait(ctx: Builder) -> None:
     ctx.emit(ClusterWait(loc=ctx.loc))
 
 
-__all__ = ["arrive", "copy", "gather", "id", "load", "rank", "reduce", "size", "store", "sync", "wait"]
+__all__ = ["arrive", "copy", "count", "gather", "id", "load", "rank", "reduce", "size", "store", "sync", "wait"]

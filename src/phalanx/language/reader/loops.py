@@ -206,7 +206,7 @@ class Loops(Expressions):
             self.state[key] = index
 
         def build(body: list[Op], label: Label) -> Op:
-            return For(index, start, stop, step, freeze(body), label, items.unroll, loc=loc)
+            return For(index, start, stop, step, freeze(body), label, items.unroll, items.dealt, loc=loc)
 
         self.runtime_loop(node, node.body, Form(head, build))
         self.state[key] = gone

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from phalanx.errors import Error, caller_location, internal_error, wants_traceback
@@ -10,6 +11,7 @@ from phalanx.ir.archs import Arch, arch_of
 from phalanx.ir.core import Function
 from phalanx.language.kernel import Kernel
 from phalanx.runtime.device.arrays import call_key, put_back, to_host
+from phalanx.runtime.launch.auto_grid import leaves_grid
 from phalanx.runtime.launch.replay import RECORDINGS, Replay, memory_of, record_launch, refuse_recording
 from phalanx.runtime.launch.specialise import (
     Argument,
@@ -37,7 +39,7 @@ class BoundLaunch:
         self.kernel = kernel
         self.grid = grid
         self.memory = memory_of(kernel)
-        self.last: Any = None  # the launcher of the last plain launch: no constants given, none captured, no None
+        self.last: Any = None  # repeats the last plain launch: no constants given, none captured, no None
         plain = (grid,) if type(grid) is int else grid
         is_plain = type(plain) is tuple and 1 <= len(plain) <= 3 and all(type(n) is int for n in plain)
         self.plain_grid: tuple[int, int, int] | None = (*plain, 1, 1)[:3] if is_plain else None
@@ -47,7 +49,7 @@ class BoundLaunch:
             self.launch(args, constants)
             return
         try:
-            if self.last is not None and not constants and self.last(self.plain_grid, args):
+            if self.last is not None and not constants and self.last(args):
                 return
             if self.repeat(args, constants):
                 return
@@ -85,7 +87,11 @@ class BoundLaunch:
         if replay.given is not None and constants_key(given) != replay.given:
             return False
         grid = self.plain_grid
-        if grid is None:
+        if grid is None and leaves_grid(self.grid):
+            grid = replay.fitting_grid
+            if grid is None:
+                return False
+        elif grid is None:
             grid = normalise_grid(self.kernel, self.grid, replay.constants)
         elif not is_launchable(grid, replay.cluster):
             return False
@@ -107,18 +113,24 @@ class BoundLaunch:
             named, arch = split_target(kernel, given)
             constants = kernel.bind_constants(named)
             arguments = read_arguments(kernel, args)
-            grid = normalise_grid(kernel, self.grid, resolved_constants(kernel, arguments, constants))
+            by_fit = leaves_grid(self.grid)
+            grid = (0, 0, 0)
+            if not by_fit:
+                grid = normalise_grid(kernel, self.grid, resolved_constants(kernel, arguments, constants))
             ordinal = device_of(kernel, arguments)
             specialisation = specialise(kernel, arguments, constants)
             present = [a for a in arguments if a.type is not None]
             values, infos = [a.value for a in present], [a.info for a in present]
+            fitting = specialisation.fitting(self.grid, arguments, numbers=ordinal is None) if by_fit else None
             if ordinal is None:
+                grid = grid if fitting is None else fitting.in_simulator()
                 refuse_recording()
                 run_simulated(specialisation, grid, present, arch)
                 return
             if arch is not None:
                 require_device_arch(ordinal, arch)
             launcher, compiled = load_launcher(specialisation, ordinal)
+            grid = grid if fitting is None else fitting.on_device(launcher)
             if 0 in grid:
                 refuse_recording()
                 return
@@ -135,11 +147,12 @@ class BoundLaunch:
             none_at = tuple(n for n, a in enumerate(arguments) if a.type is None)
             kinds = tuple(map(type, given.values()))
             replay = Replay(
-                specialisation, launcher, none_at, kinds, constants_key(given) if {float, tuple} & set(kinds) else None
+                specialisation, launcher, none_at, kinds, constants_key(given) if {float, tuple} & set(kinds) else None,
+                grid if by_fit else None,
             )
             record_launch(replay, grid, values, infos)
-            if not (given or none_at or specialisation.reading.captured) and self.plain_grid is not None:
-                self.last = launcher.try_launch  # this grid was launched, so it is a good one
+            if not (given or none_at or specialisation.reading.captured) and (by_fit or self.plain_grid is not None):
+                self.last = partial(launcher.try_launch, grid)  # this grid was launched, so it is a good one
             self.memory.keep(key, replay if again else None)
             self.memory.latest[items] = replay
 
@@ -307,6 +320,9 @@ def compile(
     with debugging(kernel):
         bound_constants = kernel.bind_constants(constants)
         arguments = read_arguments(kernel, args)
-        normalise_grid(kernel, bound.grid, resolved_constants(kernel, arguments, bound_constants))
+        if not leaves_grid(bound.grid):
+            normalise_grid(kernel, bound.grid, resolved_constants(kernel, arguments, bound_constants))
         specialisation = specialise(kernel, arguments, bound_constants)
+        if leaves_grid(bound.grid):
+            specialisation.fitting(bound.grid, arguments, numbers=False)
         return compiled_for(specialisation, arch, wants_watchdog(kernel) if watchdog is None else watchdog)

@@ -72,6 +72,7 @@ class Launcher:
         self.as_cluster = as_cluster or cluster != (1, 1, 1)
         self.driver = driver or cuda.get_driver()
         self._lock = threading.Lock()
+        self._at_once: int | None = None
         self._maps = TensorMapCache(self.driver)
         self._prepare_config(threads, shared_bytes, overlap)
         self._prepare_parameters()
@@ -381,6 +382,13 @@ class Launcher:
         """An attribute of the loaded kernel: "registers", "local_bytes", "static_shared_bytes"."""
         with self.driver.context(self.device):
             return self.driver.function_attribute(self.function, name)
+
+    @property
+    def clusters_at_once(self) -> int:
+        """The same as `max_active_clusters`, asked of the driver once."""
+        if self._at_once is None:
+            self._at_once = self.max_active_clusters()
+        return self._at_once
 
     def max_active_clusters(self) -> int:
         """How many clusters of this kernel (CTAs, without a cluster) the device holds at once."""

@@ -97,20 +97,23 @@ class Replay:
     """One launch of a kernel on a GPU, and what must still hold for another one to be like it.
 
     `given` are the constants that were passed, as an exact key where equal ones may mean different things; `none_at` says
-    where the arguments were None.
+    where the arguments were None. `fitting_grid` is what `px.auto` was as the grid; None where a grid was given.
     """
 
-    __slots__ = ("captured", "cluster", "constants", "given", "kinds", "launcher", "none_at", "specialisation")
+    __slots__ = (
+        "captured", "cluster", "constants", "fitting_grid", "given", "kinds", "launcher", "none_at", "specialisation",
+    )
 
     def __init__(
         self, specialisation: Specialisation, launcher: Launcher, none_at: tuple[int, ...], kinds: tuple[type, ...],
-        given: Any,
+        given: Any, fitting_grid: tuple[int, int, int] | None = None,
     ) -> None:
         self.specialisation = specialisation
         self.launcher = launcher
         self.none_at = none_at
         self.kinds = kinds
         self.given = given
+        self.fitting_grid = fitting_grid
         self.cluster = specialisation.reading.function.cluster
         self.captured = specialisation.reading.captured
         self.constants = specialisation.constants

@@ -18,6 +18,7 @@ from phalanx.language.reader.capture import CAPTURES, exact, kind_of, still_hold
 from phalanx.language.reader.reading import Reading, read_kernel
 from phalanx.runtime.device.arrays import ArrayInfo, describe, not_an_argument, scalar_dtype
 from phalanx.runtime.launch.auto_constants import has_auto, resolve_auto
+from phalanx.runtime.launch.auto_grid import FittingGrid, fitting_grid
 from phalanx.runtime.launch.replay import memory_of
 from phalanx.runtime.launch.targets import choose_products, default_arch, has_own_products, prepare_common, prepare_for
 
@@ -145,6 +146,10 @@ class Specialisation:
                 common = self._common[arch.shared_limit] = prepare_common(function, arch)
             found = self._prepared[arch] = choose_products(common, arch)
         return found
+
+    def fitting(self, grid: Any, arguments: list[Argument], *, numbers: bool) -> FittingGrid:
+        """What `px.auto` is as the grid of a launch with these arguments; see `auto_grid.fitting_grid`."""
+        return fitting_grid(self.kernel, grid, self.reading.function, arguments, numbers=numbers)
 
     @property
     def is_current(self) -> bool:

@@ -19,6 +19,7 @@ from phalanx.language.kernel import Kernel
 from phalanx.language.reader.capture import kind_of
 from phalanx.runtime.compiled import compiler_identity, program_key
 from phalanx.runtime.device.timing import MODES, mode_named
+from phalanx.runtime.launch.auto_grid import FittingGrid, leaves_grid
 from phalanx.runtime.launch.dispatch import BoundLaunch, debugging, device_of, on_host
 from phalanx.runtime.launch.specialise import Spec, constants_key, normalise_grid, read_arguments, specialise
 from phalanx.runtime.tuning.arguments import ArrayPlan, plan_arguments, type_texts
@@ -162,6 +163,7 @@ class Candidate:
     note: str = ""
     function: Any = None
     grid: tuple[int, int, int] = (1, 1, 1)
+    fitting: FittingGrid | None = None  # where the grid is px.auto; `grid` is then the simulator's
     payload: Any = None
     times: list[float] = field(default_factory=list)
 
@@ -281,11 +283,16 @@ class TuningSearch:
         try:
             constants = kernel.bind_constants(candidate.config)
             with debugging(kernel):
-                specialisation = specialise(kernel, read_arguments(kernel, self.args), constants)
-                candidate.grid = normalise_grid(kernel, self.grid, specialisation.constants)
+                arguments = read_arguments(kernel, self.args)
+                specialisation = specialise(kernel, arguments, constants)
+                if leaves_grid(self.grid):
+                    candidate.fitting = specialisation.fitting(self.grid, arguments, numbers=self.ordinal is None)
+                    candidate.grid = candidate.fitting.in_simulator()
+                else:
+                    candidate.grid = normalise_grid(kernel, self.grid, specialisation.constants)
             candidate.function = specialisation
             key = program_key(specialisation.reading.function, arch_of(self.arch()), compiler_identity())
-            return f"{candidate.grid} {key}"
+            return f"{candidate.fitting or candidate.grid} {key}"
         except Error as error:
             candidate.fail(Failed("does not compile", first_line(error)))
             return candidate.note
@@ -396,7 +403,7 @@ class TuningSearch:
                 if self.ordinal is None:
                     candidate.payload = Simulated(packed, candidate.grid)
                 else:
-                    candidate.payload = MachineCode(plain, watched, candidate.grid)
+                    candidate.payload = MachineCode(plain, watched, candidate.fitting or candidate.grid)
             except Failed as failure:
                 candidate.fail(failure)
             finally:

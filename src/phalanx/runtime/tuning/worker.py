@@ -20,6 +20,7 @@ from phalanx.frozen import frozen
 from phalanx.language.reader.capture import kind_of
 from phalanx.runtime.compiled import Compiled
 from phalanx.runtime.device.timing import MODES, EventTimer, repeats_for, settle
+from phalanx.runtime.launch.auto_grid import FittingGrid
 from phalanx.runtime.tuning.arguments import ArgumentPlan, MadeArguments, PlannedArguments
 from phalanx.runtime.tuning.shipping import Parcel
 
@@ -35,7 +36,7 @@ class MachineCode:
 
     plain: Compiled
     watched: Compiled | None
-    grid: tuple[int, int, int]
+    grid: tuple[int, int, int] | FittingGrid
 
 
 @frozen
@@ -306,6 +307,8 @@ class MachineRun:
     def __init__(self, candidate: MachineCode, arguments: Any, ordinal: int) -> None:
         self.candidate, self.arguments, self.ordinal = candidate, arguments, ordinal
         self.launcher = candidate.plain.load(ordinal)
+        grid = candidate.grid
+        self.grid = grid.on_device(self.launcher) if isinstance(grid, FittingGrid) else grid
         self.can_be_watched = candidate.watched is not None
 
     def _values(self) -> list[Any]:
@@ -318,7 +321,7 @@ class MachineRun:
         made = self.candidate.watched
         assert made is not None
         launcher = made.load(self.ordinal)
-        run_watched(launcher, made, self.candidate.grid, self._values(), self.ordinal)
+        run_watched(launcher, made, self.grid, self._values(), self.ordinal)
 
     def first(self) -> None:
         """Launches on the arguments as they are now."""
@@ -326,10 +329,10 @@ class MachineRun:
         if made.signature.debug:  # it prints or asserts: its record is read after each launch
             from phalanx.runtime.launch.watchdog import run_watched
 
-            run_watched(self.launcher, made, self.candidate.grid, self._values(), self.ordinal)
+            run_watched(self.launcher, made, self.grid, self._values(), self.ordinal)
             self.again = self.first  # type: ignore[method-assign]
         else:
-            self.launcher.launch(self.candidate.grid, self._values())
+            self.launcher.launch(self.grid, self._values())
 
     def again(self) -> None:
         """Repeats the last launch, as a clock wants it: with nothing looked at."""

@@ -14,6 +14,7 @@ from phalanx.ir.ops.cluster import (
     ClusterAgree,
     ClusterArrive,
     ClusterCopy,
+    ClusterCount,
     ClusterGather,
     ClusterId,
     ClusterLoad,
@@ -53,6 +54,13 @@ def cluster_id(op: ClusterId, agent: Agent) -> Callable[..., int]:
     if dim is None:
         return lambda: cluster.index
     return lambda: cluster.coordinates[dim]
+
+
+@meaning(ClusterCount)
+def cluster_count(op: ClusterCount, agent: Agent) -> Callable[..., int]:
+    """The number of clusters of the grid: a constant of the run."""
+    count = agent.cta.cluster.machine.cluster_count
+    return lambda: count
 
 
 @meaning(ClusterArrive)
