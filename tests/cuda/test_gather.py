@@ -94,6 +94,27 @@ def test_multicast_and_hint_are_modifiers() -> None:
     )
 
 
+@px.kernel(warps=1, cluster=2)
+def of_a_pair(X, I, *, K=64):
+    s, bar = px.shared((8, K), X.dtype), px.barrier()
+    with bar.transaction():
+        px.tma.gather(X, I[0:8], 0, s, bar, two_cta=True)
+    if px.cluster.rank() == 0:
+        bar.wait(0)
+
+
+@pytest.mark.parametrize("arch", ["sm_100a", "sm_103a"])
+def test_a_pairs_rows_are_credited_to_the_even_cta(arch: str) -> None:
+    made = px.compile(of_a_pair[2], px.spec((64, 64), px.bf16), px.spec(64, px.i32), arch=arch)
+    assert copies(made) == [
+        "cp.async.bulk.tensor.2d.shared::cluster.global.tile::gather4.mbarrier::complete_tx::bytes.cta_group::2"
+        " [r], [r, {r, r, r, r, r}], [r];"
+    ]
+    assert "mapa" in made.source and "& ~1)" in made.source and made.spills == 0
+    with pytest.raises(px.Error, match="sm_90a"):
+        px.compile(of_a_pair[2], px.spec((64, 64), px.bf16), px.spec(64, px.i32), arch="sm_90a")
+
+
 @pytest.mark.parametrize("kernel", [move, move4], ids=lambda kernel: kernel.name)
 def test_stores_of_rows_have_hints_too(kernel: Any) -> None:
     for arch, store in (("sm_90a", STORE), ("sm_100a", STORE4)):

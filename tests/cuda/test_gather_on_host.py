@@ -54,6 +54,22 @@ def shared_by_two(X, I, Y, *, R, K):
     px.store(Y[px.block_id(0) * R : px.block_id(0) * R + R, 0:K], px.load(s))
 
 
+@px.kernel(warps=4, cluster=2)
+def gathered_by_a_pair(X, I, Y, *, R=8, K=64):
+    """Each CTA gathers rows of its own; their bytes are the even one's, which alone waits."""
+    s, bar = px.shared((2 * R, K), X.dtype), px.barrier()
+    top, rank = px.block_id(0) * 2 * R, px.cluster.rank()
+    with bar.transaction():
+        px.tma.gather(X, I[top : top + R], 0, s[0:R], bar, two_cta=True)
+        for m in px.static_range(R, 2 * R, 4):
+            four = (I[top + m], I[top + m + 1], I[top + m + 2], I[top + m + 3])
+            px.tma.gather4(X, four, 0, s[m : m + 4], bar, two_cta=True)
+    if rank == 0:
+        bar.wait(0)
+    px.cluster.sync()
+    px.store(Y[top : top + 2 * R, 0:K], px.load(s))
+
+
 def random(shape: tuple[int, ...], dtype: Any, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).integers(-7, 8, shape).astype(dtype)
 
@@ -108,6 +124,11 @@ def test_multicast(arch: str) -> None:
     x, y = random((50, 64), np.float32), random((32, 64), np.float32, 1)
     i = np.random.default_rng(4).integers(-5, 55, 16)
     compare(shared_by_two, 2, [x, i, y], arch, R=16, K=64)
+
+
+def test_gathers_of_a_pair() -> None:
+    x, y = random((50, 64), ml_dtypes.bfloat16), random((32, 64), ml_dtypes.bfloat16, 1)
+    compare(gathered_by_a_pair, 2, [x, np.random.default_rng(4).integers(-5, 55, 32), y], "sm_100a")
 
 
 @pytest.mark.parametrize("swizzle", [32, 64, 128])

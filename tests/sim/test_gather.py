@@ -133,6 +133,45 @@ def test_multicast_gather_fills_both_ctas() -> None:
     assert px.check(shared_by_two[2], x, rows, y).ok
 
 
+@px.kernel(warps=4, cluster=2)
+def gathered_by_a_pair(X, I, Y, *, R=8, K=64):
+    """Each CTA gathers rows of its own; their bytes are the even one's, which alone waits."""
+    s, bar = px.shared((2 * R, K), X.dtype), px.barrier()
+    top, rank = px.block_id(0) * 2 * R, px.cluster.rank()
+    with bar.transaction():
+        px.tma.gather(X, I[top : top + R], 0, s[0:R], bar, two_cta=True)
+        for m in px.static_range(R, 2 * R, 4):
+            four = (I[top + m], I[top + m + 1], I[top + m + 2], I[top + m + 3])
+            px.tma.gather4(X, four, 0, s[m : m + 4], bar, two_cta=True)
+    if rank == 0:
+        bar.wait(0)
+    px.cluster.sync()
+    px.store(Y[top : top + 2 * R, 0:K], px.load(s))
+
+
+def test_a_pairs_gathers_complete_on_the_even_ctas_barrier() -> None:
+    x, rows = random((24, 64), np.float32), np.random.default_rng(3).integers(-3, 27, 32)
+    y = np.zeros((32, 64), np.float32)
+    gathered_by_a_pair[2](x, rows, y)
+    assert np.array_equal(y, gathered(x, rows, 0, 64))
+    assert px.check(gathered_by_a_pair[2], x, rows, y).ok
+
+
+def test_a_pairs_gather_that_the_odd_cta_waits_for_never_comes() -> None:
+    @px.kernel(warps=4, cluster=2)
+    def both_wait(X, I, Y, *, R=8, K=64):
+        s, bar = px.shared((R, K), X.dtype), px.barrier(count=1)
+        top = px.block_id(0) * R
+        bar.arrive_and_expect_tx(s.nbytes)
+        px.tma.gather(X, I[top : top + R], 0, s, bar, two_cta=True)
+        bar.wait(0)
+        px.store(Y[top : top + R, 0:K], px.load(s))
+
+    x, rows = random((24, 64), np.float32), np.arange(16)
+    report = px.check(both_wait[2], x, rows, np.zeros((16, 64), np.float32))
+    assert {finding.kind for finding in report.findings} & {"deadlock", "tx-mismatch"}, report
+
+
 @px.kernel(warps=2)
 def all_forms(X, I, Y, *, K=32):
     """Rows as a tuple of eight, as a tile that was computed, as elements of shared memory."""

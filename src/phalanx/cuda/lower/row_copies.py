@@ -109,7 +109,7 @@ def _choose(
     if copy.multicast and why_not:
         raise Impossible(why_not)
     if copy.multicast:
-        narrow = f"rows of {rows.pitch} bytes in shared memory: multicast needs rows of a multiple of 128 bytes"
+        narrow = f"rows of {rows.pitch} bytes in shared memory: multicast and pairs need rows of a multiple of 128 bytes"
         raise Impossible(narrow, Obstacle.NARROW_ROWS)
     column = shared.offsets[-1]
     if not isinstance(column, Const) and not planner.divisibility.proves(column, 1, layout.panel_columns):

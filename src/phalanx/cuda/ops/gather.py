@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import cache
 
-from phalanx.cuda.ops.tma import LOOP_FROM, POLICIES, _even_step, _shared_base, tensor_load, tensor_store
+from phalanx.cuda.ops.tma import LOOP_FROM, POLICIES, _even_step, _shared_base, leaders_barrier, tensor_load, tensor_store
 from phalanx.cuda.plan import CopyPath, CopyPlan
 from phalanx.cuda.text.bulk import bulk_load, bulk_store
 from phalanx.cuda.text.by_rank import mask_text
@@ -37,11 +37,12 @@ _AT = "{column}, {r0}, {r1}, {r2}, {r3}"
 
 
 @cache
-def gather4(multicast: bool, hint: bool) -> Helper:
-    """Builds `cp.async.bulk.tensor` with `tile::gather4`: four rows of a matrix by index, credited to a barrier."""
-    space = "shared::cluster" if multicast else "shared::cta"
+def gather4(multicast: bool, hint: bool, pair: bool = False) -> Helper:
+    """Builds `cp.async.bulk.tensor` with `tile::gather4`: four rows of a matrix by index, credited to a barrier; in a
+    `pair`, to either CTA's."""
+    space = "shared::cluster" if multicast or pair else "shared::cta"
     mnemonic = f"cp.async.bulk.tensor.2d.{space}.global.tile::gather4.mbarrier::complete_tx::bytes"
-    mnemonic += ".multicast::cluster" * multicast + ".L2::cache_hint" * hint
+    mnemonic += ".multicast::cluster" * multicast + ".cta_group::2" * pair + ".L2::cache_hint" * hint
     parameters: tuple[Parameter, ...] = (("unsigned", "dst"), _MAP, *_PLACES, ("unsigned", "bar"))
     operands = f"[{{dst}}], [{{map}}, {{{_AT}}}], [{{bar}}]"
     if multicast:
@@ -50,7 +51,7 @@ def gather4(multicast: bool, hint: bool) -> Helper:
     if hint:
         parameters += (_POLICY,)
         operands += ", {policy}"
-    name = "cp_async_bulk_tensor_2d_gather4" + "_multicast" * multicast + "_cache_hint" * hint
+    name = "cp_async_bulk_tensor_2d_gather4" + "_multicast" * multicast + "_pair" * pair + "_cache_hint" * hint
     return instruction(mnemonic, operands, parameters, name=name)
 
 
@@ -262,16 +263,17 @@ class _Gather(_Rows):
 
     def __init__(self, w: Writer, op: TmaGather4 | TmaGather) -> None:
         super().__init__(w, op)
-        self.bar = w.barrier_address(op.bar)
+        bar = w.barrier_address(op.bar)
+        self.bar = leaders_barrier(w, bar) if op.pair else bar
         self.ctas = [] if op.multicast is None else [mask_text(w, op.multicast)]
 
     def at_once(self, rows: list[str], column: str, address: str) -> None:
-        helper = self.w.use(gather4(bool(self.ctas), bool(self.policy)))
+        helper = self.w.use(gather4(bool(self.ctas), bool(self.policy), self.op.pair))
         operands = [address, self.map, column, *rows, self.bar, *self.ctas, *self.policy]
         self.w.line(f"{helper}({', '.join(operands)});")
 
     def single(self, row: str, column: str, address: str) -> None:
-        helper = self.w.use(tensor_load(2, bool(self.ctas), bool(self.policy)))
+        helper = self.w.use(tensor_load(2, bool(self.ctas), bool(self.policy), self.op.pair))
         operands = [address, self.map, column, row, self.bar, *self.ctas, *self.policy]
         self.w.line(f"{helper}({', '.join(operands)});")
 

@@ -99,12 +99,17 @@ def emit_load(w: Writer, op: TmaLoad) -> None:
         ctas = [] if op.multicast is None else [mask_text(w, op.multicast)]
         helper = w.use(tensor_load(len(op.src.extents), bool(ctas), bool(policy), op.pair))
         if op.pair:
-            bar = f"{w.use(MAPA)}({bar}, {rank_of_cta(w)} & ~1)"
+            bar = leaders_barrier(w, bar)
         base = _shared_base(w, op.dst)
         _each_box(
             w, plan, op.src, base,
             lambda place, dst: w.line(f"{helper}({', '.join([dst, *place, bar, *ctas, *policy])});"),
         )
+
+
+def leaders_barrier(w: Writer, bar: str) -> str:
+    """Names the same barrier in the even CTA of this one's pair."""
+    return f"{w.use(MAPA)}({bar}, {rank_of_cta(w)} & ~1)"
 
 
 def _policy(hint: str | None) -> list[str]:

@@ -6,8 +6,9 @@ from typing import ClassVar
 
 from phalanx.frozen import frozen
 from phalanx.ir.core import Op
-from phalanx.ir.effects import Access, Complete, Effects, Executor, Mode, Proxy, Use, When
+from phalanx.ir.effects import ANYWHERE, Access, Complete, Effects, Executor, Mode, Proxy, Use, When
 from phalanx.ir.engines import COPY_ENGINE
+from phalanx.ir.ops.tma import PAIRS
 from phalanx.ir.values import Value
 from phalanx.ir.views import BarrierRef, GlobalView, SharedView
 from phalanx.markers import attribute, operand
@@ -17,7 +18,8 @@ from phalanx.markers import attribute, operand
 class TmaGather4(Op):
     """Four rows of a global matrix, each named by a scalar, to four rows of shared memory that follow each other.
 
-    A row outside the matrix arrives as zeros and counts its bytes like the others.
+    A row outside the matrix arrives as zeros and counts its bytes like the others. With `pair` the bytes are credited to
+    the barrier of the even CTA of the destination's pair.
     """
 
     mnemonic: ClassVar[str] = "tma.gather4"
@@ -26,17 +28,19 @@ class TmaGather4(Op):
     bar: BarrierRef = operand()
     multicast: Value | None = operand(default=None)
     cache: str | None = attribute(default=None)
+    pair: bool = attribute(default=False)
 
     def effects(self) -> Effects:
         """Reads four rows and writes shared memory, later: the bytes complete on a barrier."""
-        return _gathers(self.rows, self.dst, self.bar, self.multicast)
+        return _gathers(self.rows, self.dst, self.bar, self.multicast, self.pair)
 
 
 @frozen(eq=False, repr=False)
 class TmaGather(Op):
     """The rows that a tile of indices names, a multiple of four, to as many rows of shared memory.
 
-    `warps` is the size of the agent; its threads share the copies, each lane issues those of indices it holds.
+    `warps` is the size of the agent; its threads share the copies, each lane issues those of indices it holds. `pair` as
+    in `TmaGather4`.
     """
 
     mnemonic: ClassVar[str] = "tma.gather"
@@ -46,11 +50,12 @@ class TmaGather(Op):
     warps: int = attribute()
     multicast: Value | None = operand(default=None)
     cache: str | None = attribute(default=None)
+    pair: bool = attribute(default=False)
 
     def effects(self) -> Effects:
         """Reads the named rows and writes shared memory, later: the bytes complete on a barrier."""
         executor = Executor.ALL if self.warps > 1 else Executor.ONE
-        return _gathers((self.src,), self.dst, self.bar, self.multicast, executor)
+        return _gathers((self.src,), self.dst, self.bar, self.multicast, self.pair, executor)
 
 
 @frozen(eq=False, repr=False)
@@ -100,7 +105,7 @@ def row_views(op: RowCopy) -> tuple[tuple[GlobalView, ...], SharedView]:
 
 
 def _gathers(
-    rows: tuple[GlobalView, ...], dst: SharedView, bar: BarrierRef, mask: Value | None,
+    rows: tuple[GlobalView, ...], dst: SharedView, bar: BarrierRef, mask: Value | None, pair: bool,
     executor: Executor = Executor.ONE,
 ) -> Effects:
     return Effects(
@@ -108,8 +113,9 @@ def _gathers(
             *(Access(Mode.READ, row, Proxy.ASYNC, When.BARRIER, use=Use.ROWS, engine=COPY_ENGINE) for row in rows),
             Access(Mode.WRITE, dst, Proxy.ASYNC, When.BARRIER, mask, use=Use.ROWS, engine=COPY_ENGINE),
         ),
-        completes=(Complete(bar, dst.nbytes, mask),),
+        completes=(Complete(bar, dst.nbytes, mask, leaders=pair),),
         executor=executor,
+        target=PAIRS if pair else ANYWHERE,
     )
 
 

@@ -12,7 +12,7 @@ from phalanx.language.builtin import builtin
 from phalanx.language.objects import Slice, describe
 from phalanx.language.operators import binary, cast, compare, dtype_of, is_scalar, is_tile, select, shape_of
 from phalanx.language.ops.mbarrier import mask_operand
-from phalanx.language.ops.tma_operands import cache_hint, completion, shared_side
+from phalanx.language.ops.tma_operands import cache_hint, completion, require_pairs, shared_side
 from phalanx.language.values import ViewValue, load_view, refuse_padded, require_index
 
 FOUR = 4
@@ -30,15 +30,16 @@ def gather4(
     bar: object,
     multicast: object = None,
     cache: object = None,
+    two_cta: object = False,
 ) -> None:
     """Starts a copy of four rows of the matrix `src`, from column `col` on, to the shared tile `dst` of shape (4, K).
 
     Any agent, one elected thread; sm_90 and up; PTX ``cp.async.bulk.tensor.2d.tile::gather4`` on sm_100, four one-row
     ``cp.async.bulk.tensor.2d`` on sm_90: same bytes on `bar`, same shared image. `rows`: four integers (a tuple), a tile
-    of four, or four elements of an index array; one outside the matrix brings zeros, and its bytes. `multicast` and
-    `cache` as in `px.tma.load`. Example: ``with bar.transaction(): px.tma.gather4(X, (r0, r1, r2, r3), k, s, bar)``.
+    of four, or four elements of an index array; one outside the matrix brings zeros, and its bytes. `multicast`,
+    `cache` and `two_cta` as in `px.tma.load`. Example: ``with bar.transaction(): px.tma.gather4(X, (r0, r1, r2, r3), k, s, bar)``.
     """
-    _gather(ctx, "px.tma.gather4", src, rows, col, dst, bar, multicast, cache, four=True)
+    _gather(ctx, "px.tma.gather4", src, rows, col, dst, bar, multicast, cache, two_cta, four=True)
 
 
 @builtin("tma.gather")
@@ -51,14 +52,16 @@ def gather(
     bar: object,
     multicast: object = None,
     cache: object = None,
+    two_cta: object = False,
 ) -> None:
     """Starts a copy of any multiple of four rows of the matrix `src` to the shared tile `dst` of shape (R, K).
 
     Any agent, all its warps, four rows per lane; sm_90 and up; PTX as `px.tma.gather4`. `rows`: a tile of R
-    indices, a slice of an index array (i32 or i64; beyond its end: no row, zeros), or a tuple of R integers.
+    indices, a slice of an index array (i32 or i64; beyond its end: no row, zeros), or a tuple of R integers. `multicast`,
+    `cache` and `two_cta` as in `px.tma.load`.
     Example: ``with bar.transaction(): px.tma.gather(X, IDX[i:i+32], k, s, bar)``.
     """
-    _gather(ctx, "px.tma.gather", src, rows, col, dst, bar, multicast, cache, four=False)
+    _gather(ctx, "px.tma.gather", src, rows, col, dst, bar, multicast, cache, two_cta, four=False)
 
 
 @builtin("tma.scatter4")
@@ -94,6 +97,7 @@ def _gather(
     bar: object,
     multicast: object,
     cache: object,
+    two_cta: object,
     *,
     four: bool,
 ) -> None:
@@ -104,13 +108,14 @@ def _gather(
     _check_same_dtype(ctx, what, matrix, tile, f"the matrix '{matrix.name}'", "the destination")
     barrier, hint = completion(ctx, what, bar), cache_hint(ctx, cache)
     mask = mask_operand(ctx, "the multicast mask", multicast)
+    pair = require_pairs(ctx, what, two_cta)
     if isinstance(named, Value):
         view = GlobalView(matrix, (named, column), tile.shape, (0, 1))
-        ctx.emit(TmaGather(view, tile, barrier, ctx.agent.warps, mask, hint, loc=ctx.loc))
+        ctx.emit(TmaGather(view, tile, barrier, ctx.agent.warps, mask, hint, pair, loc=ctx.loc))
         return
     for start in range(0, len(named), FOUR):
         four_rows = tuple(_row(matrix, row, column, tile) for row in named[start : start + FOUR])
-        ctx.emit(TmaGather4(four_rows, _part(ctx, tile, start), barrier, mask, hint, loc=ctx.loc))
+        ctx.emit(TmaGather4(four_rows, _part(ctx, tile, start), barrier, mask, hint, pair, loc=ctx.loc))
 
 
 def _scatter(

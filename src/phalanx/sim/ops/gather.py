@@ -9,6 +9,7 @@ import numpy as np
 
 from phalanx.errors import Error
 from phalanx.ir.archs import COPY_CHUNK
+from phalanx.ir.effects import leader_of
 from phalanx.ir.ops.gather import RowCopy, TmaGather, TmaGather4, TmaScatter, TmaScatter4, row_views
 from phalanx.ir.types import FROM_NUMPY
 from phalanx.sim.agents import Agent
@@ -68,16 +69,18 @@ def check_column(op: RowCopy, place: GlobalPlace | RowsPlace) -> None:
 
 
 def gather(op: TmaGather4 | TmaGather, agent: Agent, dst: BufferPlace, bar: MBarrier, mask: Any, source: Any) -> None:
-    """The rows land at the same place in every CTA of the mask, with all their bytes on each one's barrier."""
+    """The rows land at the same place in every CTA of the mask, with all their bytes on each one's barrier, or its leader's."""
     nbytes, cta = op.dst.nbytes, agent.cta
+    credited = leader_of if op.pair else int
     if mask is None:
-        issue(LoadCopy(agent, op, source, (dst.array,), (bar,), nbytes))
+        completes = bar.peer(credited(cta.rank)) if op.pair else bar
+        issue(LoadCopy(agent, op, source, (dst.array,), (completes,), nbytes))
         return
     ranks = ranks_of(mask, cta, op.loc)
     if not ranks:
         raise Error("the multicast mask names no CTA", location=op.loc, remedy="use a bit per rank that receives")
     destinations = tuple(dst.peer(rank) for rank in ranks)
-    issue(LoadCopy(agent, op, source, destinations, tuple(bar.peer(rank) for rank in ranks), nbytes))
+    issue(LoadCopy(agent, op, source, destinations, tuple(bar.peer(credited(rank)) for rank in ranks), nbytes))
 
 
 @meaning(TmaGather4)
