@@ -28,7 +28,7 @@ from phalanx.cuda.abi import ScalarSlot, Signature, TensorMapSlot
 from phalanx.cuda.lower.lower import lower
 from phalanx.cuda.module import Module, generate
 from phalanx.ir.archs import arch_of
-from phalanx.ir.types import FROM_NUMPY, ArrayType, ScalarType, f32, i32
+from phalanx.ir.types import FROM_NUMPY, ArrayType, ScalarType, chunk_axes, f32, i32
 from phalanx.language.kernel import Kernel
 from phalanx.layouts.shared import SWIZZLE_MASKS
 
@@ -165,7 +165,9 @@ def type_of(value: Any) -> ArrayType | ScalarType | None:
         unit = value.strides[-1] == item if value.ndim else True
         step = 32 if value.dtype == FP4 else 16
         aligned = value.ctypes.data % 16 == 0 and all(stride % step == 0 for stride in value.strides[:-1])
-        return ArrayType(value.ndim, FROM_NUMPY[value.dtype], unit, aligned)
+        whole = value.ctypes.data % 16 == 0 and value.dtype != FP4
+        chunk = chunk_axes(value.shape, value.strides, item) if whole and not aligned else ()
+        return ArrayType(value.ndim, FROM_NUMPY[value.dtype], unit, aligned, chunk=chunk)
     return ScalarType(i32 if isinstance(value, int) else f32)
 
 
@@ -301,6 +303,13 @@ def parameters(signature: Signature, args: list[Any]) -> list[bytes]:
 
 def descriptor(slot: TensorMapSlot, array: np.ndarray, signature: Signature) -> bytes:
     """`px_map` of the machine in the place of a TMA descriptor: 128 bytes."""
+    if slot.merged > 1:  # the last axes are one, which has to be in memory
+        count = slot.merged
+        if not array[(0,) * (array.ndim - count)].flags.c_contiguous:
+            raise HostFailure(f"a descriptor with {count} axes in one of an array with the strides {array.strides}")
+        strides = (*array.strides[:-count], array.itemsize)
+        shape = (*array.shape[:-count], int(np.prod(array.shape[-count:])))
+        array = np.lib.stride_tricks.as_strided(array, shape, strides)
     order = [*(slot.axes or range(array.ndim))][::-1]
 
     def five(values: Any) -> list[int]:

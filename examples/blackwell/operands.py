@@ -48,13 +48,13 @@ def scaled_case(
 
 
 def blocked(scales: np.ndarray) -> np.ndarray:
-    """Scales (rows, scales) in the order of blocks, zeros where there are none: (rows / 128, scales / 4, 32, 16), since TMA
-    moves rows of 16 bytes. Each has the 4 scales of 4 rows, which are 32 apart."""
+    """Scales (rows, scales) in the order of blocks, zeros where there are none: (rows / 128, scales / 4, 32, 4, 4). Each
+    16 bytes have the 4 scales of 4 rows, which are 32 apart."""
     rows, columns = px.cdiv(scales.shape[0], 128), px.cdiv(scales.shape[1], 4)
     padded = np.zeros((rows * 128, columns * 4), np.uint8)
     padded[: scales.shape[0], : scales.shape[1]] = scales.view(np.uint8)
     ordered = padded.reshape(rows, 4, 32, columns, 4).transpose(0, 3, 2, 1, 4)
-    return ordered.reshape(rows, columns, 32, 16).view(scales.dtype)
+    return np.ascontiguousarray(ordered).view(scales.dtype)
 
 
 __all__ = ["checked", "gemm_case", "main", "scaled_case"]

@@ -36,8 +36,8 @@ def blackwell_v7(A, B, SFA, SFB, C, *, BLOCK=32, CM=1, CN=2, BN=128, BK=128, STA
     some, few = 32 // CN, 32 // (2 * CM)  # and of the lanes of their scales
     a = px.shared((STAGES, BM, BK), A.dtype)
     b = px.shared((STAGES, BN // 2, BK), B.dtype)
-    sfa = px.shared((STAGES, 1, SCALES // 4, 32, 16), SFA.dtype)
-    sfb = px.shared((STAGES, BN // 128, SCALES // 4, 32, 16), SFB.dtype)
+    sfa = px.shared((STAGES, 1, SCALES // 4, 32, 4, 4), SFA.dtype)
+    sfb = px.shared((STAGES, BN // 128, SCALES // 4, 32, 4, 4), SFB.dtype)
     out = px.shared((2, BM, PART), C.dtype)
     acc = px.tmem((2, BM, BN), px.f32)
     scale_a = px.tmem((STAGES, BM, SCALES), SFA.dtype)
@@ -66,11 +66,11 @@ def blackwell_v7(A, B, SFA, SFB, C, *, BLOCK=32, CM=1, CN=2, BN=128, BK=128, STA
                         multicast=column if CM > 1 else None, two_cta=True,
                     )
                     px.tma.load(
-                        SFA[p : p + 1, g : g + SCALES // 4, v : v + some, 0:16], sfa[s][:, :, v : v + some],
+                        SFA[p : p + 1, g : g + SCALES // 4, v : v + some, 0:4, 0:4], sfa[s][:, :, v : v + some],
                         pipe.full[s], multicast=row if CN > 1 else None, two_cta=True,
                     )
                     px.tma.load(
-                        SFB[u : u + BN // 128, g : g + SCALES // 4, w : w + few, 0:16], sfb[s][:, :, w : w + few],
+                        SFB[u : u + BN // 128, g : g + SCALES // 4, w : w + few, 0:4, 0:4], sfb[s][:, :, w : w + few],
                         pipe.full[s], multicast=both, two_cta=True,
                     )
             more, block = next_block(tiles, answers)

@@ -9,4 +9,6 @@ from phalanx.ir.views import GlobalView
 def breaks_alignment(view: GlobalView) -> bool:
     """Whether the array or the region's width is what the copy engine refuses, wherever the region begins."""
     kind = view.array_type
+    if view.merged > 1:
+        return False
     return not kind.unit_inner or not kind.aligned or bool(view.dtype.nbytes(view.extents[-1]) % COPY_CHUNK)

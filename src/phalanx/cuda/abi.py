@@ -96,6 +96,7 @@ class TensorMapSlot:
     descriptor, outermost first; () means as they are. `swizzle` is 0, 32, 64 or 128 bytes, `l2_promotion` 0,
     64, 128 or 256 bytes; `fill_nan` fills elements outside the array with NaN instead of 0. `expands`: elements of 4
     bits, two to a byte in the array, get 16 bytes for each 16 in shared memory; box and coordinates count elements then.
+    `merged`: so many of the array's last axes are one axis of the descriptor and of `box`.
     """
 
     array: int
@@ -105,6 +106,7 @@ class TensorMapSlot:
     l2_promotion: int = 256
     fill_nan: bool = False
     expands: bool = False
+    merged: int = 1
 
 
 @frozen
@@ -134,7 +136,7 @@ class Signature:
     def __post_init__(self) -> None:
         for number, tensor_map in enumerate(self.tensor_maps):
             target = self.slots[tensor_map.array]
-            if not isinstance(target, ArraySlot) or target.rank != len(tensor_map.box):
+            if not isinstance(target, ArraySlot) or target.rank - tensor_map.merged + 1 != len(tensor_map.box):
                 raise ValueError(f"tensor map {number} does not fit parameter {tensor_map.array}: {target}")
         object.__setattr__(self, "layout", self._lay_out())
 

@@ -63,6 +63,11 @@ class CopyPlan:
     pitch: int = 0
     columns: int = 0
 
+    @property
+    def rank(self) -> int:
+        """The axes of the descriptor: those of the array, the last of which may be taken for one."""
+        return len(self.boxes[0].offsets)
+
 
 @frozen
 class Step:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -10,7 +11,7 @@ import ml_dtypes
 import numpy as np
 
 from phalanx.frozen import frozen
-from phalanx.ir.archs import COPY_CHUNK
+from phalanx.ir.archs import COPY_CHUNK, MAX_STRIDE
 
 
 @frozen
@@ -190,7 +191,8 @@ class ArrayType:
     """A global array parameter, with the facts that specialise the kernel.
 
     `unit_inner`: the last axis has stride 1. `aligned`: base address and the other strides are multiples of 16 bytes.
-    `whole`: besides both, the last axis is a multiple of 16 bytes long, so that no vector is cut at its end.
+    `whole`: besides both, the last axis is a multiple of 16 bytes long, so that no vector is cut at its end. `chunk`: the
+    sizes of the last axes where these together are 16 bytes in a row and only their strides keep it from being `aligned`.
     """
 
     rank: int
@@ -198,13 +200,32 @@ class ArrayType:
     unit_inner: bool = True
     aligned: bool = True
     whole: bool = False
+    chunk: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         axes = ", ".join(["?"] * self.rank)
         if self.whole:
             axes += f"*{self.dtype.elements(COPY_CHUNK)}"
         facts = ("" if self.unit_inner else " strided") + ("" if self.aligned else " unaligned")
+        facts += f" in chunks of {' x '.join(map(str, self.chunk))}" if self.chunk else ""
         return f"global {self.dtype.name}[{axes}]{facts}"
+
+
+def chunk_axes(shape: Sequence[int], byte_strides: Sequence[int], itemsize: int) -> tuple[int, ...]:
+    """The sizes of the last axes, two or more, that together are 16 bytes in a row, if other strides are multiples of 16.
+
+    The copy engine then takes these axes for one. Example: `chunk_axes((2, 32, 4, 4), (512, 16, 4, 1), 1) == (4, 4)`.
+    """
+    run = itemsize
+    for axis in reversed(range(len(shape))):
+        if run >= COPY_CHUNK or (shape[axis] > 1 and byte_strides[axis] != run):
+            return ()
+        run *= shape[axis]
+        if run == COPY_CHUNK:
+            outer = [stride for size, stride in zip(shape[:axis], byte_strides[:axis], strict=True) if size > 1]
+            fits = all(stride % COPY_CHUNK == 0 and 0 <= stride < MAX_STRIDE for stride in outer)
+            return tuple(shape[axis:]) if fits and axis < len(shape) - 1 else ()
+    return ()
 
 
 Type = ScalarType | TileType | ArrayType

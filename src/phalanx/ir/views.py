@@ -258,6 +258,15 @@ class GlobalView(View):
         """The type of the array's elements."""
         return self.array_type.dtype
 
+    @property
+    def merged(self) -> int:
+        """How many of its last axes the copy engine takes for one: its array's chunks where it has them whole, else 1."""
+        chunk, rank = self.array_type.chunk, len(self.extents)
+        count = len(chunk)
+        whole = chunk and self.index_axis is None and self.extents[-count:] == chunk
+        kept = self.kept[-count:] == tuple(range(rank - count, rank))
+        return count if whole and kept and all(constant_of(offset) == 0 for offset in self.offsets[-count:]) else 1
+
     def in_bytes(self, memory: Param, offsets: tuple[Value, ...], extents: tuple[int, ...]) -> GlobalView:
         """The region of an array of bytes."""
         return self.replaced(array=memory, offsets=offsets, extents=extents)

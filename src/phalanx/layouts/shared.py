@@ -35,7 +35,8 @@ class SharedLayout:
 
     `itemsize` in bytes; `swizzle` 0, 32, 64 or 128; `panel` the columns per panel (None: one panel); `pitch`
     the bytes from row to row within a panel (None: as many as the panel needs); `align` a multiple of bytes
-    on which every leading sub-buffer starts (swizzled ones always start on the swizzle's period).
+    on which every leading sub-buffer starts (swizzled ones always start on the swizzle's period); `start` one on which the
+    tile itself does, with no gaps inside.
 
     Example: `SharedLayout((4, 128, 64), itemsize=2, swizzle=128)`: four stages of a 128 x 64 bf16 tile.
     """
@@ -46,6 +47,7 @@ class SharedLayout:
     panel: int | None = None
     pitch: int | None = None
     align: int = 1
+    start: int = 1
 
     def __post_init__(self) -> None:
         if not self.shape or any(extent < 1 for extent in self.shape):
@@ -142,7 +144,7 @@ class SharedLayout:
     @property
     def alignment(self) -> int:
         """The multiple of bytes on which the tile must start."""
-        return max(self.align, self.period, self.itemsize)
+        return max(self.align, self.start, self.period, self.itemsize)
 
     @property
     def is_row_major(self) -> bool:
@@ -310,6 +312,7 @@ class SharedLayout:
         options += [f"panel={self.panel}"] if self.panel is not None else []
         options += [f"pitch={self.pitch}"] if self.pitch is not None else []
         options += [f"align={self.align}"] if self.align != 1 else []
+        options += [f"start={self.start}"] if self.start != 1 else []
         return f"SharedLayout({', '.join([str(self.shape), f'itemsize={self.itemsize}', *options])})"
 
     def __str__(self) -> str:

@@ -179,6 +179,17 @@ def _plain_offset(layout: SharedLayout, index: tuple[int, ...]) -> int:
     return int(layout.swizzled(layout.offset(index)))
 
 
+def merge_axes(layout: SharedLayout, count: int) -> SharedLayout:
+    """A tile without gaps with its last `count` axes taken for one; ValueError where there are gaps.
+
+    Example: `merge_axes(SharedLayout((2, 32, 4, 4), 1), 2).shape == (2, 32, 16)`.
+    """
+    if not layout.is_row_major:
+        raise ValueError(f"the last {count} axes of a shared tile of shape {layout.shape} are not one run of bytes")
+    shape = (*layout.shape[:-count], math.prod(layout.shape[-count:]))
+    return SharedLayout(shape, layout.itemsize, start=layout.start)
+
+
 def choose_swizzle(columns: int, itemsize: int) -> int:
     """The widest swizzle whose span divides a row: 128, 64, 32, or 0 if none does."""
     return next((span for span in (128, 64, 32) if columns * itemsize % span == 0), 0)

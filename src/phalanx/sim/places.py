@@ -415,12 +415,12 @@ def misaligned(view: GlobalView, array: np.ndarray) -> str | None:
     address = array.__array_interface__["data"][0]
     if address % COPY_CHUNK:
         return f"{view.array.name} begins at an address that is {address % COPY_CHUNK} bytes past a multiple of {COPY_CHUNK}"
-    for axis in range(array.ndim - 1):
+    for axis in range(array.ndim - view.merged):
         stride = array.strides[axis] // view.dtype.per_byte if array.shape[axis] > 1 else 0
         if stride % COPY_CHUNK or not 0 <= stride < MAX_STRIDE:
             why = f"no multiple of {COPY_CHUNK}" if stride % COPY_CHUNK else "backwards" if stride < 0 else "2**40 or more"
             return f"axis {axis} of {view.array.name} has a stride of {stride} bytes, {why}"
-    inner = view.dtype.nbytes(view.extents[-1])
+    inner = view.dtype.nbytes(prod(view.extents[-view.merged :]))
     if inner % COPY_CHUNK and prod(view.extents) != view.extents[-1]:  # a single row may have any length
         return f"the region of {view.array.name} is {inner} bytes wide, no multiple of {COPY_CHUNK}"
     return None

@@ -65,8 +65,8 @@ struct alignas(128) px_tensor_map { unsigned long long opaque[16]; };
 extern "C" __global__ void __launch_bounds__(224, 1) blackwell_v7_kernel(
     const __grid_constant__ px_array<unsigned char, 2> A,
     const __grid_constant__ px_array<unsigned char, 2> B,
-    const __grid_constant__ px_array<px_f8e4m3, 4> SFA,
-    const __grid_constant__ px_array<px_f8e4m3, 4> SFB,
+    const __grid_constant__ px_array<px_f8e4m3, 5> SFA,
+    const __grid_constant__ px_array<px_f8e4m3, 5> SFB,
     const __grid_constant__ px_array<px_bf16, 2> C,
     const __grid_constant__ px_tensor_map A_map,
     const __grid_constant__ px_tensor_map B_map,

@@ -28,7 +28,7 @@ from phalanx.ir.values import constant_of
 from phalanx.ir.views import GlobalView, SharedBuffer, SharedView, in_global
 from phalanx.layouts import SharedLayout, boxes, choose_panel
 from phalanx.layouts.shared import TMA_ALIGNMENT
-from phalanx.layouts.tma import EXPANDED_BOX
+from phalanx.layouts.tma import EXPANDED_BOX, merge_axes
 from phalanx.layouts.tma import Misplaced as MisplacedBox
 
 WHOLE_LINES = 256  # bytes that a miss brings into L2: a neighbour is asked for soon
@@ -131,7 +131,9 @@ class _Planner(CopyPlanner):
         if copy.expands:
             self._check_expansion(copy, view, box)
         promotion = PROMOTIONS.get(copy.cache, WHOLE_LINES)
-        slot = TensorMapSlot(view.array.index, box, swizzle, l2_promotion=promotion, expands=copy.expands)
+        slot = TensorMapSlot(
+            view.array.index, box, swizzle, l2_promotion=promotion, expands=copy.expands, merged=view.merged
+        )
         index = self.tensor_maps.setdefault(slot, len(self.tensor_maps))
         count = f"{len(pieces)} boxes" if len(pieces) > 1 else "a box"
         swizzled = f", {swizzle}-byte swizzle" if swizzle else ""
@@ -159,12 +161,13 @@ class _Planner(CopyPlanner):
     def _free_boxes(self, view: GlobalView) -> tuple[tuple[int, ...], tuple[Box, ...], int]:
         """Boxes of a region that goes nowhere (a prefetch): only the descriptor's own rules hold."""
         try:
-            inner = choose_panel(view.extents[-1], view.dtype.itemsize) or view.extents[-1]
+            extents = _merged(view.extents, view.merged)
+            inner = choose_panel(extents[-1], view.dtype.itemsize) or extents[-1]
         except ValueError as problem:
             raise Impossible(str(problem)) from None
-        box = (*(_largest_part(extent) for extent in view.extents[:-1]), inner)
+        box = (*(_largest_part(extent) for extent in extents[:-1]), inner)
         pieces = []
-        counts = [extent // part for extent, part in zip(view.extents, box, strict=True)]
+        counts = [extent // part for extent, part in zip(extents, box, strict=True)]
         for flat in range(prod(counts)):
             offset: list[int] = []
             for part, count in zip(reversed(box), reversed(counts), strict=True):
@@ -181,6 +184,11 @@ class _Planner(CopyPlanner):
             extents, axes, real = _with_dropped(view, shared, lead)
             origin = [int(constant_of(offset) or 0) for offset in shared.offsets[lead:]]
             self.check_box_start(shared, layout, lead)
+            if (count := view.merged) > 1:
+                if inner.shape[-count:] != view.extents[-count:]:
+                    raise ValueError(f"the last {count} axes of {shared.buffer.name} have gaps, the array's have none")
+                inner, extents, origin = merge_axes(inner, count), _merged(extents, count), origin[: 1 - count]
+                axes, real = axes[: 1 - count], real[: 1 - count]
             plan = boxes(extents, inner, axes, origin)
         except MisplacedBox as problem:
             raise Impossible(str(problem), Obstacle.MISPLACED) from None
@@ -223,6 +231,11 @@ def _with_dropped(
     return tuple(extents), tuple(axes), tuple(real)
 
 
+def _merged(extents: tuple[int, ...], count: int) -> tuple[int, ...]:
+    """Extents with the last `count` axes taken for one."""
+    return (*extents[:-count], prod(extents[-count:]))
+
+
 def _largest_part(extent: int) -> int:
     return next(part for part in range(min(extent, MAX_BOX), 0, -1) if extent % part == 0)
 
@@ -245,7 +258,11 @@ def _no_path(op: Op, view: GlobalView, no_tensor: Impossible, no_bulk: Impossibl
     kind, obstacle = view.array_type, no_tensor.obstacle
     if view.index_axis is not None:
         remedy = "use px.tma.gather4 or px.tma.scatter4 for rows by index, or px.load and px.store"
-    elif not kind.unit_inner or not kind.aligned:
+    elif kind.chunk and view.merged == 1:
+        whole = ", ".join(f"0:{size}" for size in kind.chunk)
+        remedy = f"copy its last axes whole, [..., {whole}]: together they are {COPY_CHUNK} bytes, which a copy takes for "
+        remedy += "one axis"
+    elif not kind.unit_inner or not (kind.aligned or kind.chunk):
         remedy = (
             "pass an array whose last axis has stride 1, and whose start and other strides are multiples of 16 bytes, "
             "or use px.load and px.store"

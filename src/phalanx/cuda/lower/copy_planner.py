@@ -53,7 +53,7 @@ class CopyPlanner:
         name, kind = view.array.name, view.array_type
         if not kind.unit_inner:
             raise Impossible(f"the elements of {name} are not adjacent along its last axis")
-        if not kind.aligned:
+        if not kind.aligned and view.merged == 1:
             wrong = f"is not a multiple of {COPY_CHUNK} bytes, or runs backwards"
             raise Impossible(f"the start of {name}, or a stride of its outer axes, {wrong}")
         if not self.divisibility.proves(view.offsets[-1], view.dtype.itemsize, COPY_CHUNK):

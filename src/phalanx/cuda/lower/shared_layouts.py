@@ -11,13 +11,14 @@ from phalanx.cuda.lower.layout_rules import Touch, wishes_of
 from phalanx.cuda.lower.row_copies import copies_of, is_fast
 from phalanx.ir.core import Function, Note
 from phalanx.ir.effects import Proxy, Use
+from phalanx.ir.types import chunk_axes
 from phalanx.ir.values import Const, Value
 from phalanx.ir.views import SharedBuffer, SharedView, in_shared
 from phalanx.layouts.banks import best_vector, warp_wavefronts
 from phalanx.layouts.mma import shared_operand
 from phalanx.layouts.registers import RegisterLayout
 from phalanx.layouts.shared import SharedLayout
-from phalanx.layouts.tma import EXPANDED_BOX, boxes, choose_panel
+from phalanx.layouts.tma import EXPANDED_BOX, boxes, choose_panel, merge_axes
 
 SWIZZLES = (0, 32, 64, 128)
 _SAMPLE = 8
@@ -136,6 +137,9 @@ def _choose(
 
 def _candidates(buffer: SharedBuffer, copied: list[SharedView]) -> Iterator[SharedLayout]:
     itemsize = buffer.dtype.itemsize
+    if copied and _chunk(buffer):
+        yield SharedLayout(buffer.shape, itemsize, start=128)  # axes are merged in copies: no gaps between them
+        return
     plain = SharedLayout(buffer.shape, itemsize, align=128 if copied and len(buffer.shape) > 2 else 1)
     if copied:
         plain = SharedLayout(buffer.shape, itemsize, align=128)
@@ -153,6 +157,13 @@ def _candidates(buffer: SharedBuffer, copied: list[SharedView]) -> Iterator[Shar
     for swizzle in SWIZZLES[1:]:
         if buffer.shape[-1] * itemsize % swizzle == 0:
             yield SharedLayout(buffer.shape, itemsize, swizzle, choose_panel(buffer.shape[-1], itemsize, swizzle))
+
+
+def _chunk(buffer: SharedBuffer) -> int:
+    """How many of a buffer's last axes are 16 bytes together, none of which is as long: copies take these for one."""
+    itemsize = buffer.dtype.itemsize
+    strides = [prod(buffer.shape[axis + 1 :]) * itemsize for axis in range(len(buffer.shape))]
+    return len(chunk_axes(buffer.shape, strides, itemsize))
 
 
 def _total(parts: list[int | None]) -> int | None:
@@ -186,13 +197,17 @@ def _copies(layout: SharedLayout, copied: list[SharedView], facts: Divisibility)
         while lead < len(view.extents) - 1 and lead not in view.kept:
             lead += 1
         origin = [int(o.value) if isinstance(o, Const) else 0 for o in view.offsets[lead:]]
+        extents = view.extents[lead:]
         panel = layout.panel_columns
         column = view.offsets[-1]
         if layout.panels > 1 and not isinstance(column, Const) and not facts.proves(column, 1, panel & -panel):
             return None
         try:
             inner = layout.sub_layout(lead)
-            total += len(boxes(view.extents[lead:], inner, tuple(range(inner.rank)), origin).pieces)
+            if (count := _chunk(view.buffer)) and extents[-count:] == inner.shape[-count:]:
+                inner, origin = merge_axes(inner, count), origin[: 1 - count]
+                extents = (*extents[:-count], inner.shape[-1])
+            total += len(boxes(extents, inner, tuple(range(inner.rank)), origin).pieces)
         except ValueError:
             return None
     return total

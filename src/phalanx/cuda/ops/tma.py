@@ -97,7 +97,7 @@ def emit_load(w: Writer, op: TmaLoad) -> None:
             _call(w, bulk_load(hint=bool(policy)), [pointer, *_run(w, op.src), bar, *policy])
             return
         ctas = [] if op.multicast is None else [mask_text(w, op.multicast)]
-        helper = w.use(tensor_load(len(op.src.extents), bool(ctas), bool(policy), op.pair))
+        helper = w.use(tensor_load(plan.rank, bool(ctas), bool(policy), op.pair))
         if op.pair:
             bar = leaders_barrier(w, bar)
         base = _shared_base(w, op.dst)
@@ -151,7 +151,7 @@ def emit_reduce(w: Writer, op: TmaReduce) -> None:
 def _store_boxes(
     w: Writer, plan: CopyPlan, src: SharedView, dst: GlobalView, reduction: str, policy: list[str]
 ) -> None:
-    helper = w.use(tensor_store(len(dst.extents), reduction, bool(policy)))
+    helper = w.use(tensor_store(plan.rank, reduction, bool(policy)))
     base = _shared_base(w, src)
     _each_box(
         w, plan, dst, base, lambda place, address: w.line(f"{helper}({', '.join([*place, address, *policy])});"),
@@ -169,7 +169,7 @@ def emit_prefetch(w: Writer, op: TmaPrefetch) -> None:
         if plan.path is CopyPath.BULK:
             _call(w, bulk_prefetch(hint=bool(policy)), [*_run(w, op.src), *policy])
             return
-        helper = w.use(tensor_prefetch(len(op.src.extents), bool(policy)))
+        helper = w.use(tensor_prefetch(plan.rank, bool(policy)))
         _each_box(w, plan, op.src, "0", lambda place, _: w.line(f"{helper}({', '.join([*place, *policy])});"))
 
 
@@ -202,7 +202,7 @@ def _each_box(
     """
     assert plan.tensor_map is not None
     tensor_map = f"&{w.tensor_map(plan.tensor_map)}"
-    axes = tuple(reversed(range(len(view.offsets))))
+    axes = tuple(reversed(range(plan.rank)))  # merged ones begin where the first of them does, at 0
     boxes = plan.boxes
     if len(boxes) >= LOOP_FROM and (step := _even_step(boxes)) is not None:
         with w.block(f"for (int px_i = 0; px_i < {len(boxes)}; ++px_i)"):

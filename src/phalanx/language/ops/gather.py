@@ -37,7 +37,8 @@ def gather4(
     Any agent, one elected thread; sm_90 and up; PTX ``cp.async.bulk.tensor.2d.tile::gather4`` on sm_100, four one-row
     ``cp.async.bulk.tensor.2d`` on sm_90: same bytes on `bar`, same shared image. `rows`: four integers (a tuple), a tile
     of four, or four elements of an index array; one outside the matrix brings zeros, and its bytes. `multicast`,
-    `cache` and `two_cta` as in `px.tma.load`. Example: ``with bar.transaction(): px.tma.gather4(X, (r0, r1, r2, r3), k, s, bar)``.
+    `cache` and `two_cta` as in `px.tma.load`.
+    Example: ``with bar.transaction(): px.tma.gather4(X, (r0, r1, r2, r3), k, s, bar)``.
     """
     _gather(ctx, "px.tma.gather4", src, rows, col, dst, bar, multicast, cache, two_cta, four=True)
 

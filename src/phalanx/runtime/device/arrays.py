@@ -19,6 +19,7 @@ import numpy as np
 
 from phalanx.errors import Error, caller_location
 from phalanx.ir.archs import COPY_CHUNK, MAX_STRIDE
+from phalanx.ir.types import chunk_axes
 from phalanx.runtime.device import dlpack
 
 HOST = -1  # the device number of host memory
@@ -78,6 +79,14 @@ class ArrayInfo:
             for size, nbytes in zip(self.shape[:-1], map(self.bytes_of, self.strides[:-1]))
             if size > 1
         )
+
+    @property
+    def chunk(self) -> tuple[int, ...]:
+        """The last axes that together are 16 bytes in a row, where only their strides keep it from being aligned."""
+        if self.aligned16 or self.pointer % COPY_CHUNK or self.dtype_name in PER_BYTE:
+            return ()
+        strides = tuple(map(self.bytes_of, self.strides))
+        return chunk_axes(self.shape, strides, ITEM_BYTES[self.dtype_name])
 
     @property
     def whole_rows(self) -> bool:

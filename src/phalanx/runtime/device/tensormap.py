@@ -55,8 +55,10 @@ def geometry(
 
     `strides` count elements; axes are outermost first. Needs no GPU.
     """
-    rank = len(shape)
     what = f"array {name}" if name else f"an array of shape {tuple(shape)}"
+    if slot.merged > 1:
+        shape, strides = _merged(what, slot.merged, shape, strides)
+    rank = len(shape)
     if not 1 <= rank <= 5:
         raise _broken(
             what, f"has rank {rank}, a TMA descriptor has 1 to 5 axes", "reshape it to at most 5 axes"
@@ -82,6 +84,17 @@ def geometry(
         _check_expansion(what, dims, byte_strides, box)
     _check_box(what, box, item, slot.swizzle)  # in shared memory an element has a byte, room included
     return Geometry(dtype, dims, byte_strides, box, slot.swizzle, slot.l2_promotion, slot.fill_nan)
+
+
+def _merged(what: str, count: int, shape: Sequence[int], strides: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Shape and strides with the last `count` axes taken for one, which they have to be in memory."""
+    step = 1
+    for size, stride in zip(reversed(shape[-count:]), reversed(strides[-count:]), strict=True):
+        if size > 1 and stride != step:
+            remedy = "pass a contiguous array (.contiguous(), np.ascontiguousarray)"
+            raise _broken(what, f"is copied with its last {count} axes as one, which are not contiguous", remedy)
+        step *= size
+    return [*shape[:-count], step], [*strides[:-count], 1]
 
 
 def _check_expansion(what: str, dims: tuple[int, ...], byte_strides: tuple[int, ...], box: tuple[int, ...]) -> None:

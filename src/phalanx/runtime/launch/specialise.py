@@ -12,7 +12,7 @@ from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
 from phalanx.ir.archs import COPY_CHUNK, Arch
 from phalanx.ir.core import Function
-from phalanx.ir.types import DTYPES, ArrayType, DType, ScalarType
+from phalanx.ir.types import DTYPES, ArrayType, DType, ScalarType, chunk_axes
 from phalanx.language.kernel import Kernel, call_with_constants, resolve_cluster
 from phalanx.language.reader.capture import CAPTURES, exact, kind_of, still_holds
 from phalanx.language.reader.reading import Reading, read_kernel
@@ -61,6 +61,14 @@ def spec(shape: Any, dtype: DType, *, aligned: bool = True) -> Spec:
     return Spec(sizes, dtype, aligned)
 
 
+def _chunk_of(value: Spec) -> tuple[int, ...]:
+    """The last axes of a contiguous array that are 16 bytes together."""
+    if value.dtype.per_byte > 1:
+        return ()
+    strides = [value.dtype.nbytes(math.prod(value.shape[axis + 1 :])) for axis in range(len(value.shape))]
+    return chunk_axes(value.shape, strides, value.dtype.itemsize)
+
+
 @dataclass
 class Argument:
     """One positional argument: its type, and the array's description where there is one."""
@@ -77,7 +85,8 @@ def read_argument(kernel: Kernel, name: str, value: Any) -> Argument:
     if isinstance(value, Spec):
         even = bool(value.shape) and value.dtype.nbytes(value.shape[-1]) % COPY_CHUNK == 0
         inner = value.aligned and (math.prod(value.shape[:-1]) <= 1 or even)
-        return Argument(value, ArrayType(len(value.shape), value.dtype, True, inner, inner and even))
+        chunk = () if inner or not value.aligned else _chunk_of(value)
+        return Argument(value, ArrayType(len(value.shape), value.dtype, True, inner, inner and even, chunk))
     try:
         info = describe(value)
     except Error as error:
@@ -91,7 +100,7 @@ def read_argument(kernel: Kernel, name: str, value: Any) -> Argument:
                 remedy=f"an axis has at most {MAX_AXIS} elements: split or reshape the array",
             )
         dtype = DTYPES[info.dtype_name]
-        facts = info.contiguous_inner, info.aligned16, info.whole_rows
+        facts = info.contiguous_inner, info.aligned16, info.whole_rows, info.chunk
         return Argument(value, ArrayType(len(info.shape), dtype, *facts), info)
     try:
         scalar = scalar_dtype(value)

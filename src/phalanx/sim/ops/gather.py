@@ -69,7 +69,7 @@ def check_column(op: RowCopy, place: GlobalPlace | RowsPlace) -> None:
 
 
 def gather(op: TmaGather4 | TmaGather, agent: Agent, dst: BufferPlace, bar: MBarrier, mask: Any, source: Any) -> None:
-    """The rows land at the same place in every CTA of the mask, with all their bytes on each one's barrier, or its leader's."""
+    """The rows land at one place in every CTA of the mask, with all their bytes on each one's barrier, or its leader's."""
     nbytes, cta = op.dst.nbytes, agent.cta
     credited = leader_of if op.pair else int
     if mask is None:
