@@ -27,6 +27,7 @@ DECODE = {
     "s8": "(int)*(const signed char*)p",
     "u8": "(int)*p",
 }
+BITS = {"e4m3": 8, "e5m2": 8, "e2m1": 4}
 BYTES = {"bf16": 2, "f16": 2, "tf32": 4, "e4m3": 1, "e5m2": 1, "s8": 1, "u8": 1}
 
 
@@ -70,6 +71,50 @@ static void {name}({ctype}* d, const unsigned* a, const unsigned* b) {{
   for (int i = 0; i < 4; ++i) d[i] = sums[i];
 }}"""
     return name, text
+
+
+def _scaled(name: str) -> str | None:
+    """Block-scaled products. With thread-id 0 row r of A has its scales in lane 4 (r % 8) + r / 8, column c of B in 4 c,
+    and with byte-id 0 from the lowest byte on; nothing else of the words is looked at."""
+    match = re.fullmatch(r"mma_m16n8k(\d+)_(mxf8f6f4|mxf4|mxf4nvf4)_([124])x_(e\dm\d)_(e\dm\d)_(ue8m0|ue4m3)", name)
+    if match is None:
+        return None
+    depth, count, a, b, scale = int(match[1]), int(match[3]), match[4], match[5], match[6]
+    if depth * BITS[a] != 256 or (match[2] == "mxf8f6f4") != (BITS[a] == 8) or BITS[a] != BITS[b]:
+        return None
+    factor = {"ue8m0": "ldexpf(1.0f, (int)x - 127)", "ue4m3": "px_e4m3[x & 127]"}[scale]
+    value = {
+        "e2m1": "px_e2m1_value(p[k % 8 / 2] >> 4 * (k % 2) & 15)", "e4m3": "px_e4m3[p[k % 4]]", "e5m2": "px_e5m2[p[k % 4]]",
+    }
+    word = 32 // BITS[a]
+    return once("fragments", COMMON) + once("e2m1", """
+static inline float px_e2m1_value(int code) {
+  static const float size[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
+  return code & 8 ? -size[code & 7] : size[code & 7];
+}""") + f"""
+struct {name}_words {{ const unsigned* a; const unsigned* b; unsigned sa, sb; }};
+static void {name}(float* d, const unsigned* a, const unsigned* b, unsigned sa, unsigned sb) {{
+  {name}_words mine = {{a, b, sa, sb}};
+  px_publish(&mine);
+  auto of = [](int lane) {{ return (const {name}_words*)px_of(lane); }};
+  auto factor = [](unsigned words, int byte) {{ unsigned x = words >> 8 * byte & 255; return (float){factor}; }};
+  int lane = px_lane_id();
+  float sums[4];
+  for (int i = 0; i < 4; ++i) {{
+    int row = lane / 4 + 8 * (i / 2), column = 2 * (lane % 4) + i % 2;
+    float s = 0;
+    for (int k = 0; k < {depth}; ++k) {{
+      int word = k / {word}, part = word / 4, block = k / {depth // count};
+      const unsigned char* p = (const unsigned char*)(of(row % 8 * 4 + word % 4)->a + row / 8 + 2 * part);
+      float left = {value[a]} * factor(of(4 * (row % 8) + row / 8)->sa, block);
+      p = (const unsigned char*)(of(column * 4 + word % 4)->b + part);
+      s += left * {value[b]} * factor(of(4 * column)->sb, block);
+    }}
+    sums[i] = s + d[i];
+  }}
+  px_block(PX_WARP, 32);
+  for (int i = 0; i < 4; ++i) d[i] = sums[i];
+}}"""
 
 
 def host_ldmatrix(count: int, transposed: bool) -> tuple[str, str]:
@@ -149,7 +194,7 @@ def _wgmma(name: str) -> str | None:
     )
 
 
-FAMILIES.append(_wgmma)
+FAMILIES += [_wgmma, _scaled]
 HOST_FUNCTIONS |= {
     f"setmaxnreg_{action}": f"template <int registers> static void setmaxnreg_{action}() {{}}" for action in ("inc", "dec")
 }

@@ -148,6 +148,31 @@ def mma_right(m: int, n: int, k: int, warps: int, itemsize: int) -> RegisterLayo
     return _mma_layout((k, n), warps, registers, lanes, [(0, 0)] * log2(high), _mma_warps(wide, 1))
 
 
+@lru_cache(maxsize=256)
+def mma_left_scales(m: int, n: int, count: int, warps: int) -> RegisterLayout:
+    """The scales of A (M x scales along K) of a block-scaled `mma.sync.m16n8` (sm_120a) with a tile of M x N.
+
+    Lane l holds those of row l / 4 + 8 (l % 2) of each 16: the two halves of four lanes hold the same, so that it does not
+    matter which the instruction takes (its `thread-id`). Neighbours along K are neighbours in registers.
+    """
+    high, wide = mma_spread(m, n, warps)
+    rows, columns = padded((m, count))
+    registers = [*_along(1, 1, columns), *_along(0, MMA_ROWS * high, rows)]
+    lanes = ((MMA_ROWS // 2, 0), (0, 0), (1, 0), (2, 0), (4, 0))
+    return _mma_layout((m, count), warps, registers, lanes, _mma_warps(high, 0), [(0, 0)] * log2(wide))
+
+
+@lru_cache(maxsize=256)
+def mma_right_scales(m: int, n: int, count: int, warps: int) -> RegisterLayout:
+    """The scales of B (N x scales along K) of a block-scaled `mma.sync.m16n8`: four lanes hold those of column lane / 4."""
+    high, wide = mma_spread(m, n, warps)
+    columns, depth = padded((n, count))
+    registers = [*_along(1, 1, depth), *_along(0, MMA_COLUMNS * wide, columns)]
+    lanes = ((0, 0), (0, 0), (1, 0), (2, 0), (4, 0))
+    over_columns = _along(0, MMA_COLUMNS, MMA_COLUMNS * wide)
+    return _mma_layout((n, count), warps, registers, lanes, [(0, 0)] * log2(high), over_columns)
+
+
 Images = list[tuple[int, int]]
 
 

@@ -11,8 +11,9 @@ from phalanx.cuda.text.helper import Helper
 from phalanx.cuda.text.registry import emits
 from phalanx.cuda.text.writer import Writer
 from phalanx.cuda.tiles import helpers as h
-from phalanx.ir.ops.mma import COLUMNS, LEAST_STEP_BYTES, ROWS, Mma
+from phalanx.ir.ops.mma import COLUMNS, LEAST_STEP_BYTES, ROWS, SCALED_STEP_BYTES, Mma, MmaScaled
 from phalanx.ir.ops.wgmma import STEP_BYTES
+from phalanx.ir.tensor_kinds import Kind, kind_of
 from phalanx.ir.values import Value
 from phalanx.layouts.fragments import mma_accumulator, mma_spread
 
@@ -84,7 +85,79 @@ def emit_mma(w: Writer, op: Mma) -> None:
             done += turns * width // item
 
 
-def _accumulator(w: Writer, op: Mma) -> str:
+SCALE_NAMES = {"f8e8m0": "ue8m0", "f8e4m3": "ue4m3"}
+NARROW_NAMES = {"f8e4m3": "e4m3", "f8e5m2": "e5m2", "f4e2m1": "e2m1"}
+
+
+@cache
+def scaled_product(kind: str, a: str, b: str, scale: str, count: int) -> Helper:
+    """One block-scaled instruction: 16 rows, 8 columns, 32 bytes of K, `count` scales a row. Types are those of PTX.
+
+    Of the scales, byte-id and thread-id are 0: the scales begin in the lowest byte, of the first lanes of each four.
+    """
+    shape = f"m{ROWS}n{COLUMNS}k{SCALED_STEP_BYTES * (2 if a == 'e2m1' else 1)}"
+    name = f"mma_{shape}_{kind}_{count}x_{a}_{b}_{scale}"
+    mnemonic = f"mma.sync.aligned.{shape}.row.col.kind::{kind}.block_scale.scale_vec::{count}X.f32.{a}.{b}.f32.{scale}"
+    sums, left, right = "{%0, %1, %2, %3}", "{%4, %5, %6, %7}", "{%8, %9}"
+    return Helper(
+        name,
+        f"__device__ __forceinline__ void {name}(float* d, const unsigned* a, const unsigned* b, unsigned sa, unsigned sb) "
+        "{\n"
+        f'  asm volatile("{mnemonic} {sums}, {left}, {right}, {sums}, %10, {{0, 0}}, %11, {{0, 0}};"\n'
+        '               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])\n'
+        '               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(sa), "r"(sb));\n'
+        "}",
+    )
+
+
+@cache
+def scale_word(count: int) -> Helper:
+    """The scales of one instruction in the low bytes of a word, the first one lowest."""
+    bytes_ = " | ".join(f"(unsigned)s[{i}]" + (f" << {8 * i}" if i else "") for i in range(count))
+    name = f"scale_word_{count}"
+    return Helper(
+        name, f"__device__ __forceinline__ unsigned {name}(const unsigned char* s) {{\n  return {bytes_};\n}}"
+    )
+
+
+@emits(MmaScaled)
+def emit_mma_scaled(w: Writer, op: MmaScaled) -> None:
+    """Writes block-scaled `mma.sync`, step by step along K, on operands that are packed into words first."""
+    m, n, k = op.shape
+    tiles = (op.a, op.b, op.scale_a, op.scale_b)
+    a, b, scale_a, scale_b = (tile for tile in tiles if isinstance(tile, Value))  # loaded by instructions of their own
+    kind = kind_of(*op.elements, op.scale, op.block)
+    assert isinstance(kind, Kind)
+    count = op.scales_per_step
+    types = [NARROW_NAMES[dtype.name] for dtype in op.elements]
+    name = _accumulator(w, op)
+    with w.block():
+        for tile, text in ((a, "px_a"), (b, "px_b")):
+            w.line(f"unsigned {text}[{w.registers(tile) // 4}];")
+            w.line(f"{w.use(h.PACK_WORDS)}<{w.registers(tile)}>({text}, {w.name(tile)});")
+        depths = [tile.type.shape[axis] // LEAST_STEP_BYTES for tile, axis in ((a, 1), (b, 0))]  # type: ignore[union-attr]
+        pitch = scale_a.type.shape[1]  # type: ignore[union-attr]
+        high, wide = mma_spread(m, n, op.warps)
+        rows, columns = m // (ROWS * high), n // (COLUMNS * wide)
+        helper = w.use(scaled_product(kind.name, *types, SCALE_NAMES[op.scale.name], count))
+        word = w.use(scale_word(count))
+        firsts = [start // LEAST_STEP_BYTES for start in op.starts[:2]]
+        with (
+            _loop(w, "px_k", k // SCALED_STEP_BYTES) as step,
+            _loop(w, "px_m", rows) as row,
+            _loop(w, "px_n", columns) as column,
+        ):
+            steps = [_sum(str(first), _times(step, SCALED_STEP_BYTES // LEAST_STEP_BYTES)) for first in firsts]
+            left = _sum("px_a", _times(_sum(_times(row, depths[0]), steps[0]), 2))
+            right = _sum("px_b", _sum(_times(column, depths[1]), steps[1]))
+            first = _sum(str(op.starts[2]), _times(step, count))
+            lines = ((scale_a, row), (scale_b, column))
+            scales = [f"{word}({_sum(w.name(tile), _times(line, pitch), first)})" for tile, line in lines]
+            block = _times(_sum(_times(row, columns), column), 4)
+            w.line(f"{helper}({_sum(name, block)}, {left}, {right}, {', '.join(scales)});")
+
+
+def _accumulator(w: Writer, op: Mma | MmaScaled) -> str:
     """The result's registers, with what is added to in them."""
     if op.acc is not None:
         continue_in_place(w, op.acc, op.result)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 from phalanx.frozen import frozen
+from phalanx.ir.archs import Feature
 from phalanx.ir.core import Op
-from phalanx.ir.effects import Access, Effects, Mode, Use
+from phalanx.ir.effects import Access, Effects, Mode, Target, Use
 from phalanx.ir.traits import Product
 from phalanx.ir.types import DType
 from phalanx.ir.values import Value
@@ -15,6 +16,8 @@ from phalanx.markers import attribute, defined, operand
 
 ROWS, COLUMNS = 16, 8
 """Rows and columns of the product of one instruction; the warps share the tile in steps of them."""
+SCALED_STEP_BYTES = 32
+"""Bytes of K that one block-scaled instruction takes: 32 elements of 8 bits, 64 of 4."""
 LEAST_STEP_BYTES = 16
 """Bytes of K that one instruction takes at least; it takes twice as many where the operands have them."""
 
@@ -66,6 +69,68 @@ class Mma(Op):
         """The element types of `a` and `b`."""
         a, b = (item.dtype if isinstance(item, SharedView) else item.type.dtype for item in (self.a, self.b))
         return a, b
+
+
+BLOCK_SCALED = Target(
+    (Feature.MMA_BLOCK_SCALE,), family="mma.sync with block scales",
+    alternative="where there is tensor memory, px.tcgen05.mma(a, b, acc, scale_a=, scale_b=) takes scales there; elsewhere "
+    "multiply the operands, or the products of blocks, by the scales",
+)
+
+
+@frozen(eq=False, repr=False)
+class MmaScaled(Op):
+    """`result = acc + (a * scale_a) @ (b * scale_b)`, without `acc` where there is none; over when the next begins.
+
+    `a` is (M, K) and `b` is (K, N); a factor of `scale_a` (M, scales) belongs to `block` neighbours along K of a row of `a`,
+    one of `scale_b` (N, scales) to as many of a column of `b`. Each is in shared memory or a register tile. `elements` are
+    the types of `a` and `b`, also where these are packed and a target sees bytes. `warps` run it together. `depth` bytes of
+    K, from `starts[0]` and `starts[1]` on, and the scales from `starts[2]` on take part; 0: all.
+    """
+
+    mnemonic: ClassVar[str] = "mma.scaled"
+    a: SharedView | Value = operand()
+    b: SharedView | Value = operand()
+    scale_a: SharedView | Value = operand()
+    scale_b: SharedView | Value = operand()
+    acc: Value | None = operand()
+    elements: tuple[DType, DType] = attribute()
+    block: int = attribute()
+    warps: int = attribute()
+    result: Value = defined()
+    starts: tuple[int, int, int] = attribute(default=(0, 0, 0))
+    depth: int = attribute(default=0)
+
+    @property
+    def written(self) -> str:
+        """What users call it: a product of tiles."""
+        return "dot"
+
+    def effects(self) -> Effects:
+        """Reads the operands and scales that are in shared memory."""
+        operands = [item for item in (self.a, self.b) if isinstance(item, SharedView)]
+        scales = [item for item in (self.scale_a, self.scale_b) if isinstance(item, SharedView)]
+        accesses = [Access(Mode.READ, view, use=Use.OPERAND) for view in operands]
+        return Effects(accesses=(*accesses, *(Access(Mode.READ, view) for view in scales)), target=BLOCK_SCALED)
+
+    def updates(self) -> tuple[tuple[Value, Value], ...]:
+        """The accumulator, if there is one, becomes the result."""
+        return () if self.acc is None else ((self.acc, self.result),)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(M, N, K), with K as the operands count it: elements, or bytes where a target sees those."""
+        return _shape(self.a)[0], _shape(self.b)[1], self.depth or _shape(self.a)[1]
+
+    @property
+    def scale(self) -> DType:
+        """The element type of the scales."""
+        return self.scale_a.dtype if isinstance(self.scale_a, SharedView) else self.scale_a.type.dtype
+
+    @property
+    def scales_per_step(self) -> int:
+        """Scales of a row that one instruction takes."""
+        return SCALED_STEP_BYTES * self.elements[0].per_byte // self.block
 
 
 def _shape(item: SharedView | Value) -> tuple[int, ...]:

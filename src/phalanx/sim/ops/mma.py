@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from phalanx.ir.ops.mma import Mma
+from phalanx.ir.ops.mma import Mma, MmaScaled
 from phalanx.ir.ops.wgmma import STEP_BYTES
 from phalanx.ir.types import f16
 from phalanx.sim.agents import Agent
@@ -31,6 +31,29 @@ def mma(op: Mma, agent: Agent) -> Callable[..., np.ndarray]:
             acc.refuse()
         if rounds:
             return rounded_sum(left, right, acc, step, negate=False)
+        product = left @ right
+        if acc is not None:
+            np.add(product, acc, out=product)
+        return product
+
+    return run
+
+
+@meaning(MmaScaled)
+def mma_scaled(op: MmaScaled, agent: Agent) -> Callable[..., np.ndarray]:
+    """Multiplies blocks of both operands along K by their scales, and adds up in f32."""
+    widen_a, widen_b = map(widen, op.elements)
+    block = op.block
+
+    def factors(scales: Any) -> np.ndarray:
+        found = scales.array if isinstance(scales, BufferPlace) else scales
+        return np.repeat(found.astype(np.float32), block, axis=1)
+
+    def run(a: Any, b: Any, scale_a: Any, scale_b: Any, acc: Any) -> np.ndarray:
+        left = widen_a(a.array if isinstance(a, BufferPlace) else a) * factors(scale_a)
+        right = widen_b(b.array if isinstance(b, BufferPlace) else b) * factors(scale_b).T
+        if isinstance(acc, Unwritten):
+            acc.refuse()
         product = left @ right
         if acc is not None:
             np.add(product, acc, out=product)

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 from phalanx.cuda.lower.layout_rules import Fixed, Same, Wish, asks, shape_of
-from phalanx.cuda.lower.registry import expands
+from phalanx.cuda.lower.registry import expands, packed_forms
 from phalanx.ir.core import Op
 from phalanx.ir.ops.memory import Load
-from phalanx.ir.ops.mma import Mma
+from phalanx.ir.ops.mma import Mma, MmaScaled
 from phalanx.ir.ops.tile import Binary
 from phalanx.ir.ops.wgmma import STEP_BYTES
 from phalanx.ir.types import ScalarType, TileType
 from phalanx.ir.values import Const, Value, constant_of
 from phalanx.ir.views import SharedView
-from phalanx.layouts.fragments import mma_accumulator, mma_left, mma_right, mma_spread
+from phalanx.layouts.fragments import (
+    mma_accumulator,
+    mma_left,
+    mma_left_scales,
+    mma_right,
+    mma_right_scales,
+    mma_spread,
+)
 
 OPERAND_REGISTERS = 64
 """What the operands of one step may take of a thread's registers; the accumulator and addresses need the others."""
@@ -64,8 +72,68 @@ def _split(op: Mma) -> list[Op] | None:
     return out
 
 
+@asks(MmaScaled)
+def _scaled_product(op: MmaScaled) -> list[Wish]:
+    m, n, _ = op.shape
+    layout = mma_accumulator(m, n, op.warps)
+    wishes: list[Wish] = [Fixed(op.result, layout)]
+    if op.acc is not None:
+        wishes += [Fixed(op.acc, layout), Same((op.result, op.acc))]
+    for tile, operand, axis in ((op.a, mma_left, 1), (op.b, mma_right, 0)):
+        if isinstance(tile, Value):
+            wishes.append(Fixed(tile, operand(m, n, shape_of(tile)[axis], op.warps, 1)))
+    for tile, scales in ((op.scale_a, mma_left_scales), (op.scale_b, mma_right_scales)):
+        if isinstance(tile, Value):
+            wishes.append(Fixed(tile, scales(m, n, shape_of(tile)[1], op.warps)))
+    return wishes
+
+
+@expands(MmaScaled)
+def _split_scaled(op: MmaScaled) -> list[Op] | None:
+    """As other products, with the scales loaded once; packed operands are split where their bytes are known."""
+    items = (op.a, op.b, op.scale_a, op.scale_b)
+    if all(isinstance(item, Value) for item in items) or op.elements[0].per_byte > 1:
+        return None
+    return _in_steps(op, [])
+
+
+@packed_forms(MmaScaled)
+def _packed_product(op: MmaScaled, packing: Any) -> list[Op] | None:
+    """The product of the bytes of packed operands."""
+    if op.elements[0].per_byte == 1:
+        return None
+    out: list[Op] = []
+    a, b = (packing.view(view, out, op.loc) for view in (op.a, op.b))
+    return _in_steps(dataclasses.replace(op, a=a, b=b), out)
+
+
+def _in_steps(op: MmaScaled, out: list[Op]) -> list[Op]:
+    """Loads of the scales, then of each step of K, and its product, behind what is in `out`."""
+    m, n, k = op.shape
+    scales = [_loaded(out, op, item, name) for item, name in ((op.scale_a, "scale_a"), (op.scale_b, "scale_b"))]
+    step, acc = depth_of_step(m, n, k, op.warps, 1), op.acc
+    for start in range(0, k, step):
+        a, a_start = _operand(out, op, op.a, 1, start, step)
+        b, b_start = _operand(out, op, op.b, 0, start, step)
+        result = op.result if start + step == k else Value(op.result.type, op.result.name)
+        starts = (a_start, b_start, start * op.elements[0].per_byte // op.block)
+        part = dataclasses.replace(op, a=a, b=b, acc=acc, result=result, starts=starts, depth=step)
+        out.append(dataclasses.replace(part, scale_a=scales[0], scale_b=scales[1]))
+        acc = result
+    return out
+
+
+def _loaded(out: list[Op], op: Op, item: SharedView | Value, name: str) -> Value:
+    """A tile, loaded where it is in shared memory."""
+    if isinstance(item, Value):
+        return item
+    tile = Value(TileType(item.shape, item.dtype), name)
+    out.append(Load(item, Const(0, ScalarType(item.dtype)), tile, loc=op.loc))
+    return tile
+
+
 def _operand(
-    out: list[Op], op: Mma, item: SharedView | Value, axis: int, start: int, depth: int
+    out: list[Op], op: Op, item: SharedView | Value, axis: int, start: int, depth: int
 ) -> tuple[Value, int]:
     """The tile that holds `depth` of K from `start`, and where in it they begin."""
     if isinstance(item, Value):
@@ -80,7 +148,7 @@ def _operand(
     return tile, 0
 
 
-def _plus(out: list[Op], op: Mma, offset: Value, number: int) -> Value:
+def _plus(out: list[Op], op: Op, offset: Value, number: int) -> Value:
     constant = constant_of(offset)
     if constant is not None:
         return Const(int(constant) + number, offset.type)  # type: ignore[arg-type]
