@@ -8,7 +8,8 @@ from typing import Any
 import phalanx as px
 from phalanx.ir.archs import COPY_CHUNK
 from phalanx.kernels.attention.decode_config import DecodeConfig, choose_decode
-from phalanx.kernels.attention.decode_ring import ROWS, decode_ring
+from phalanx.kernels.attention.decode_ring import decode_ring
+from phalanx.kernels.attention.decode_terms import ROWS
 from phalanx.kernels.gather import INDICES
 from phalanx.kernels.matrices import HALVES, as_rows, empty, info_of, number_of, refused, require_config
 from phalanx.runtime.device.arrays import ITEM_BYTES, ArrayInfo

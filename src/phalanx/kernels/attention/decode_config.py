@@ -6,7 +6,7 @@ from functools import cache
 
 import phalanx as px
 from phalanx.frozen import frozen
-from phalanx.kernels.attention.decode_ring import ROWS
+from phalanx.kernels.attention.decode_terms import ROWS
 from phalanx.machines.h200 import H200
 
 CLUSTERS = (1, 2, 3, 4, 6, 8, 12, 16)
