@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from phalanx.ir.core import Block, Function, Op
-from phalanx.ir.ops.control import Role, Scope, Sync
+from phalanx.ir.ops.control import Role, Scope, Sync, span_text
 from phalanx.ir.ops.mbarrier import Arrive, ArriveExpectTx, Wait
 from phalanx.ir.ops.memory import Load, Store
 from phalanx.ir.ops.tile import Full
@@ -97,9 +97,8 @@ def block(*ops: Op | Sequence[Op]) -> Block:
     return Block(tuple(flat))
 
 
-def role(first: int, count: int, *ops: Op | Sequence[Op], regs: int | None = None) -> Role:
-    name = f"warp {first}" if count == 1 else f"warps {first}-{first + count - 1}"
-    return Role(name, first, count, regs, block(*ops))
+def role(first: int, count: int, *ops: Op | Sequence[Op], regs: int | None = None, copies: int = 1) -> Role:
+    return Role(span_text(first, count * copies), first, count, regs, block(*ops), copies=copies)
 
 
 def kernel(

@@ -76,7 +76,7 @@ def test_scratch_is_shared_within_an_agent_and_separate_between_agents() -> None
     scratch = {in_cta: 100, a1: 64, a2: 256, b1: 32}
     plan = place(SharedBuffer("s", (32,), f32), scratch=scratch, body=Block((in_cta, roles)))
     assert plan.scratch[a1] == plan.scratch[a2]
-    areas = sorted([(plan.scratch[in_cta], 100), (plan.scratch[a1], 256), (plan.scratch[b1], 32)])
+    areas = sorted([(plan.scratch[in_cta].offset, 100), (plan.scratch[a1].offset, 256), (plan.scratch[b1].offset, 32)])
     assert all(start + size <= next_start for (start, size), (next_start, _) in pairwise(areas))
     assert areas[0][0] >= 128
     assert plan.nbytes >= areas[-1][0] + areas[-1][1]

@@ -210,8 +210,19 @@ def test_warps_without_a_role_keep_their_registers():
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (kernel(role(0, 2, regs=40)), "regs= needs whole warpgroups, px.warps(0, 2) is not"),
-        (kernel(role(2, 4, regs=40), warps=8), "regs= needs whole warpgroups, px.warps(2, 4) is not"),
+        (kernel(role(2, 4, regs=40), warps=8), "regs= needs whole warpgroups, px.warps(2, 4) begins inside one"),
+        (
+            kernel(role(4, 1, regs=24), warps=6),
+            "regs= needs whole warpgroups: of warps 4-7, of which px.warps(4, 1) is a part, the CTA has 2",
+        ),
+        (
+            kernel(role(0, 1, regs=24), role(1, 1), role(4, 4, regs=240), warps=8),
+            "regs= needs whole warpgroups: px.warps(0, 1) shares warps 0-3 with px.warps(1, 1)",
+        ),
+        (
+            kernel(role(0, 4, regs=24), role(4, 1, copies=3, regs=40), role(7, 1), warps=8),
+            "regs= needs whole warpgroups: px.warps(4, 1, copies=3) shares warps 4-7 with px.warps(7, 1)",
+        ),
         (kernel(role(0, 4, regs=20)), "regs=20 is not a multiple of 8 from 24 to 256"),
         (kernel(role(0, 4, regs=36)), "regs=36 is not a multiple of 8 from 24 to 256"),
         (kernel(role(0, 4, regs=264)), "regs=264 is not a multiple of 8 from 24 to 256"),

@@ -1,9 +1,9 @@
 """When each shared buffer is in use: whether all of one is over before anything of another begins.
 
 Read from effects, over the structure of the kernel. What is touched in a loop lives as long as the loop; roles that run
-side by side are in no order, their join ends them. A copy that completes on a barrier is over when that was waited for:
-every wait on the barrier counts as a use of the buffer. Stores and products in groups are in use until the group's wait,
-by the role that issued them. What peers touch is over at a cluster barrier.
+side by side, and copies of one role, are in no order, their join ends them. A copy that completes on a barrier is over when
+that was waited for: every wait on the barrier counts as a use of the buffer. Stores and products in groups are in use until
+the group's wait, by the role that issued them. What peers touch is over at a cluster barrier.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ class Lifetimes:
                 if any(first in self.alive(inner) or second in self.touched(inner) for inner in region.body.ops)
             ]
             blocks = [region.body for region in regions]
-            if len(blocks) > 1 or (begins[-1] > start and not op.joins):
+            if sum(region.copies for region in regions) > 1 or (begins[-1] > start and not op.joins):
                 return False
         elif isinstance(op, If | Scope):
             blocks = list(op.blocks())

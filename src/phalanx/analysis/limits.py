@@ -42,6 +42,8 @@ def largest(limits: Limits, value: Value) -> int | None:
 def _largest(op: Op, limits: Limits, cluster: tuple[int, int, int]) -> int | None:
     if op.in_rank(cluster, 0) is not None:
         return max(op.in_rank(cluster, rank) or 0 for rank in range(prod(cluster)))
+    if op.most is not None:
+        return op.most
     if isinstance(op, Keep):
         return largest(limits, op.x)
     if isinstance(op, For):

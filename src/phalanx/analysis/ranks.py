@@ -109,8 +109,8 @@ class Evaluator:
     """Scalars of `function` in the CTA of `rank`.
 
     Passes call it. On its own it knows constants, the rank, and cells assigned once; a pass that walks the
-    code in order (`analysis/trace.py`) also tells it what each cell holds (`cells`) and which loops it is in
-    (`loops`).
+    code in order (`analysis/trace.py`) also tells it what each cell holds (`cells`), which loops it is in
+    (`loops`) and which copy of a role it follows (`copy`).
     Example: ``Evaluator(function, 1).number(copy.multicast)`` is the mask that rank 1 uses, None if only a
     run knows it.
     """
@@ -119,6 +119,7 @@ class Evaluator:
         self.function = function
         self.rank = rank
         self.facts = Facts.of(function)
+        self.copy: int | None = None
         self.cells: dict[Var, Term] = {}
         self.loops: frozenset[object] = frozenset()
         self._known: dict[Value, Term] = {}
@@ -190,6 +191,8 @@ class Evaluator:
 
     def _fold(self, op: Op) -> Term | None:
         number = op.in_rank(self.function.cluster, self.rank)
+        if number is None and self.copy is not None:
+            number = op.in_copy(self.copy)
         if number is not None:
             return number
         if isinstance(op, Select):

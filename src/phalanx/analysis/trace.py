@@ -1,7 +1,8 @@
 """The barrier traffic of one rank, as a tree: who signals what, under which run-time branches, in which loops.
 
 `trace(function, rank)` walks the code as that rank's CTA would: conditions on the rank are decided, masks,
-indices and amounts are numbers where the rank alone decides them. What only a run knows stays: a `Branch`, a
+indices and amounts are numbers where the rank alone decides them. Copies of a role are walked one by one, and know which
+they are. What only a run knows stays: a `Branch`, a
 `Loop`, a symbol. The counting rule and the byte rule read these trees, and nothing else.
 """
 
@@ -26,6 +27,7 @@ from phalanx.ir.ops.control import (
     Roles,
     Scope,
     While,
+    span_text,
 )
 from phalanx.ir.ops.mbarrier import Transaction
 from phalanx.ir.values import Label, Var
@@ -37,16 +39,16 @@ UNROLL_LIMIT = 256
 
 @frozen
 class Agent:
-    """Who runs an instruction: the CTA's warps together (`role` None), or a role."""
+    """Who runs an instruction: the CTA's warps together (`role` None), or a copy of a role."""
 
     role: Role | None = None
+    copy: int = 0
 
     def __str__(self) -> str:
         if self.role is None:
             return "all warps"
-        first, last = self.role.first, self.role.first + self.role.count - 1
-        warps = f"warp {first}" if first == last else f"warps {first}-{last}"
-        return warps if self.role.name in ("", warps) else f"{self.role.name} ({warps})"
+        warps, name = span_text(self.role.first_of(self.copy), self.role.count), self.role.name_of(self.copy)
+        return warps if name in ("", warps) else f"{name} ({warps})"
 
 
 CTA = Agent()
@@ -230,6 +232,7 @@ class _Tracer:
         self.rank = rank
         self.values = Evaluator(function, rank)
         self.facts = self.values.facts
+        self.agent = CTA
         self.alive = True
         self.exits: dict[ExitTarget, list[dict[Var, Term]]] = {}
 
@@ -292,7 +295,7 @@ class _Tracer:
             raise Error(
                 f"barrier {bar.barrier.title}[{index}] does not exist: the array has {bar.barrier.n}",
                 location=op.loc,
-                remedy=f"indices run from 0 to {bar.barrier.n - 1}" + self.in_rank,
+                remedy=f"indices run from 0 to {bar.barrier.n - 1}" + self.seen,
                 kind="out-of-bounds",
             )
         return index
@@ -336,14 +339,18 @@ class _Tracer:
                 f"the mask {mask if mask < 0 else bin(mask)} names {outside}, but the cluster has {size} "
                 f"CTA{'s' if size > 1 else ''}",
                 location=op.loc,
-                remedy=f"bit i of a mask stands for CTA i, so it is at most {bin((1 << size) - 1)}" + self.in_rank,
+                remedy=f"bit i of a mask stands for CTA i, so it is at most {bin((1 << size) - 1)}" + self.seen,
                 kind="out-of-bounds",
             )
         return tuple(rank for rank in range(size) if mask >> rank & 1)
 
     @property
-    def in_rank(self) -> str:
-        return f" (seen in CTA {self.rank} of the cluster)" if self.function.cluster_size > 1 else ""
+    def seen(self) -> str:
+        """In which CTA of a cluster, and in which copy of a role, where there are several."""
+        places = [f"CTA {self.rank} of the cluster"] if self.function.cluster_size > 1 else []
+        if self.agent.role is not None and self.agent.role.copies > 1:
+            places.insert(0, str(self.agent))
+        return f" (seen in {' of '.join(places)})" if places else ""
 
     # Control flow.
 
@@ -392,14 +399,18 @@ class _Tracer:
         self.alive = bool(ways)
 
     def fork(self, op: Op, roles: tuple[Role, ...]) -> Nodes:
-        """Every role starts from the same cells; what it changes stays inside."""
+        """Every copy of every role starts from the same cells; what it changes stays inside."""
         before = dict(self.values.cells)
         regions = []
         for role in roles:
-            self.values.cells, self.alive = before.copy(), True
-            agent = Agent(role)
-            regions.append((agent, self.block(role.body, agent)))
-        self.values.cells, self.alive = before, True
+            for copy in range(role.copies):
+                if role.copies > 1:
+                    self.values.forget(role.body)
+                self.values.cells, self.values.copy, self.alive = before.copy(), copy, True
+                self.agent = Agent(role, copy)
+                regions.append((self.agent, self.block(role.body, self.agent)))
+        self.agent = CTA
+        self.values.cells, self.values.copy, self.alive = before, None, True
         for role in roles:
             self.forget(role.body)
         return (Fork(op, tuple(regions)),) if any(body for _, body in regions) else ()

@@ -111,6 +111,14 @@ class PushPlan:
     fenced: bool = False
 
 
+@frozen
+class Scratch:
+    """Where an agent's scratch memory begins, and from one copy of a role to the next, how many bytes further."""
+
+    offset: int
+    step: int = 0
+
+
 @frozen(eq=False)
 class Plan:
     """A function with all choices made for one target."""
@@ -120,7 +128,7 @@ class Plan:
     layouts: Mapping[Value, RegisterLayout] = field(default_factory=dict)
     buffers: Mapping[SharedBuffer, Placement] = field(default_factory=dict)
     barriers: Mapping[BarrierArray, int] = field(default_factory=dict)
-    scratch: Mapping[Op, int] = field(default_factory=dict)
+    scratch: Mapping[Op, Scratch] = field(default_factory=dict)
     copies: Mapping[Op, CopyPlan] = field(default_factory=dict)
     pushes: Mapping[Op, PushPlan] = field(default_factory=dict)
     partial: frozenset[Op] = frozenset()

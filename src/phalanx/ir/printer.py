@@ -26,6 +26,7 @@ from phalanx.ir.ops.control import (
     Roles,
     Scope,
     While,
+    span_text,
 )
 from phalanx.ir.ops.tile import Combine
 from phalanx.ir.types import DType
@@ -170,9 +171,9 @@ class _Printer:
                 self._plain(op, depth)
 
     def _role(self, role: Role, depth: int) -> None:
-        last = role.first + role.count - 1
-        warps = f"warp {role.first}" if role.count == 1 else f"warps {role.first}-{last}"
+        warps = span_text(role.first, role.span)
         name = warps if role.name in ("", warps) else f"{role.name} ({warps})"
+        name += f" copies={role.copies}" if role.copies > 1 else ""
         regs = "" if role.regs is None else f" regs={role.regs}"
         active = "" if role.active is None else f" active={role.active}"
         self._line(depth, f"role {name}{regs}{active} {{", role.loc)

@@ -59,6 +59,15 @@ class Traits:
         """The number that it defines in the CTA of that rank, where the cluster's shape alone decides it."""
         return None
 
+    def in_copy(self, copy: int) -> int | None:
+        """The number that it defines in that copy of the role around it, where the copy alone decides it."""
+        return None
+
+    @property
+    def most(self) -> int | None:
+        """The largest number that it defines, where nothing but the instruction itself says one."""
+        return None
+
     @property
     def fold(self) -> Fold | None:
         """How its result follows from one operand, if it is a reduction whose result all who take part have."""

@@ -33,13 +33,19 @@ class Landing(Op):
 
 @dataclass
 class Agent:
-    """Who runs the code being read: all warps of the CTA, or the warps of a role."""
+    """Who runs the code being read: all warps of the CTA, or `warps` of a role, in each of its copies."""
 
     first: int
     warps: int
     is_role: bool = False
+    copies: int = 1
     sides: dict[BarrierArray, set[str]] = field(default_factory=dict)
     """Of each pipe, by its full barriers: whether these warps fill its stages, take them, or both."""
+
+    @property
+    def firsts(self) -> range:
+        """The first warp of each copy."""
+        return range(self.first, self.first + self.warps * self.copies, self.warps)
 
 
 @dataclass

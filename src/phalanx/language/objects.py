@@ -65,8 +65,11 @@ class RegionReader(Protocol):
     ctx: Builder
     terminated: bool
 
-    def role(self, first: int, count: int, regs: int | None, body: Callable[[], None]) -> None:
-        """Reads a region that only warps `first` to `first + count - 1` run."""
+    def role(
+        self, first: int, count: int, copies: int, regs: int | None, body: Callable[[], None],
+        bind: Callable[[object], None] | None,
+    ) -> None:
+        """Reads a region that `copies` times `count` warps run, from `first` on; `bind` names the number of the copy."""
 
     def transaction(self, barrier: BarrierRef, body: Callable[[], None]) -> None:
         """Reads a region whose copies' bytes `barrier` expects, with one arrival."""

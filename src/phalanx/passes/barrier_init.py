@@ -59,7 +59,7 @@ def _waiting_inside(op: Op, wait: ClusterWait, warps: int) -> Roles | None:
     """
     if not isinstance(op, Roles) or not any(_loads_for_itself(role) for role in op.regions):
         return None
-    if sum(role.count for role in op.regions) != warps or any(needs_one_warp(r) for r in op.regions if r.count > 1):
+    if sum(role.span for role in op.regions) != warps or any(needs_one_warp(r) for r in op.regions if r.count > 1):
         return None
     if any(isinstance(inner, Leave) for role in op.regions for inner in role.body.walk()):
         return None

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TypeVar
 
 from phalanx.analysis.ranks import ranks
-from phalanx.analysis.trace import steps, trace
+from phalanx.analysis.trace import Agent, steps, trace
 from phalanx.errors import Error
 from phalanx.ir.core import Block, Function, Op, rewrite
 from phalanx.ir.ops.cluster import ClusterAgree, Collective
@@ -39,10 +39,12 @@ def lower_collectives(function: Function) -> Function:
     found: dict[Op, Masks] = {op: {} for op in function.walk() if op.collective is not None}
     if not found:
         return function
+    agents: dict[Op, Agent] = {}
     for rank in ranks(function):
         for step in steps(trace(function, rank)):
             if step.op in found:
-                _note_mask(step.op, step.completes[0].ranks, rank, found[step.op])
+                same = agents.setdefault(step.op, step.agent) == step.agent
+                _note_mask(step.op, step.completes[0].ranks, rank, found[step.op], same)
     for op, masks in found.items():
         if op.collective is not None:
             _check(op.collective, masks)
@@ -59,7 +61,8 @@ def lower_collectives(function: Function) -> Function:
 # ---------------------------------------------------------------------- masks
 
 
-def _note_mask(op: Op, reached: tuple[int, ...] | None, rank: int, masks: Masks) -> None:
+def _note_mask(op: Op, reached: tuple[int, ...] | None, rank: int, masks: Masks, same: bool) -> None:
+    """Notes the mask of a rank; `same`: it is the copy of a role that was looked at first."""
     if reached is None:
         raise Error(
             f"the mask of {op.call} is known only at run time",
@@ -70,7 +73,7 @@ def _note_mask(op: Op, reached: tuple[int, ...] | None, rank: int, masks: Masks)
     mask = sum(1 << member for member in reached)
     if masks.setdefault(rank, mask) != mask:
         raise Error(
-            f"the mask of {op.call} changes from one iteration to the next",
+            f"the mask of {op.call} changes from one {'iteration' if same else 'copy of its role'} to the next",
             location=op.loc,
             remedy="name the same CTAs each time, or use px.tma.load(multicast=mask)",
         )

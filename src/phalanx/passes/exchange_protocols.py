@@ -10,7 +10,7 @@ import dataclasses
 from weakref import WeakKeyDictionary
 
 from phalanx.ir.core import Block, Function, Op, rewrite
-from phalanx.ir.ops.cluster import UNWRITTEN, ClusterRank, ClusterReceive, ClusterSend, ClusterTurn, Exchange
+from phalanx.ir.ops.cluster import TURNS, UNWRITTEN, ClusterRank, ClusterReceive, ClusterSend, ClusterTurn, Exchange
 from phalanx.ir.ops.control import If
 from phalanx.ir.ops.mbarrier import ArriveExpectTx, Wait
 from phalanx.ir.ops.tile import Binary, Compare, Select
@@ -60,12 +60,12 @@ def protocol(op: Exchange, size: int) -> Block:
     """Arm this turn's barrier, send, wait, read; where one CTA receives, it thanks the others when it has read."""
     slots, barrier, loc = op.slots, op.barrier, op.loc
     assert slots is not None and barrier is not None
-    turns, half = slots.shape
+    half = slots.shape[1]
     nbytes = op.sent_bytes()
     stage, parity, rank, start = (Value(ScalarType(i32)) for _ in range(4))
     bar = BarrierRef(barrier, stage)
     ops: list[Op] = [
-        ClusterTurn(slots, turns, (stage, parity), loc=loc),
+        ClusterTurn(slots, TURNS, (stage, parity), loc=loc),
         ClusterRank(None, rank, loc=loc),
         Binary("mul", rank, Const(nbytes), start, loc=loc),
     ]

@@ -9,6 +9,7 @@ from functools import partial
 from phalanx.analysis.by_rank import ByRank
 from phalanx.ir.core import Function, Op
 from phalanx.ir.ops.cluster import ClusterRank, coordinates
+from phalanx.ir.ops.control import Role, RoleCopy
 from phalanx.ir.ops.tile import Binary, Cast, Compare, Select
 from phalanx.ir.types import BOOL, I32, I64
 from phalanx.ir.values import Const, Value
@@ -50,6 +51,13 @@ class RankCode:
     def among(self, mask: int) -> Value:
         """Whether this CTA's rank is in a mask, in the shortest way."""
         return self.is_rank(mask.bit_length() - 1, self.rank()) if mask.bit_count() == 1 else self.in_mask(mask, self.rank())
+
+    def among_copies(self, role: Role, numbers: list[int]) -> Value:
+        """Whether this agent is one of those copies of its role."""
+        own = Value(I32, "copy")
+        self.ops.append(RoleCopy(role.copies, own, loc=self.loc))
+        mask = sum(1 << number if number < 31 else -1 << 31 for number in numbers)
+        return self.is_rank(numbers[0], own) if len(numbers) == 1 else self.in_mask(mask, own)
 
     def chosen(self, numbers: Mapping[int, int], name: str, *, masks: bool = False) -> Value:
         """The number of this CTA's rank, out of those of all: the commonest, unless the rank is one of the others.

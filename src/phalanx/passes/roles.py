@@ -92,7 +92,7 @@ def _group_neighbours(ops: tuple[Op, ...]) -> list[Op]:
 
 
 def _common_warps(a: Role, b: Role) -> bool:
-    return a.first < b.first + b.count and b.first < a.first + a.count
+    return a.first < b.first + b.span and b.first < a.first + a.span
 
 
 def _is_arithmetic(op: Op) -> bool:
@@ -125,7 +125,7 @@ def _refuse_nested(role: Role) -> None:
     for op in role.body.walk():
         if isinstance(op, Role):
             raise Error(
-                f"px.warps({op.first}, {op.count}) inside the role {role.name}: roles do not nest",
+                f"{op.call} inside the role {role.name}: roles do not nest",
                 location=op.loc,
                 remedy="end the outer role first; neighbouring roles run at the same time",
             )

@@ -67,11 +67,12 @@ class _Reach(OpWalk[bool]):
         return state or node in self.sharing
 
     def fork(self, roles: Roles, state: bool) -> Outcome[bool]:
-        """What one role stores may reach another through barriers of the CTA."""
+        """What one role, or one copy of it, stores may reach another through barriers of the CTA."""
         writers = [region for region in roles.regions if any(op in self.sharing for op in region.body.walk())]
         outcome = Outcome(state or bool(writers))
         for region in roles.regions:
-            outcome.absorb(self.run(region.body, state or any(writer is not region for writer in writers)))
+            others = any(writer is not region or writer.copies > 1 for writer in writers)
+            outcome.absorb(self.run(region.body, state or others))
         return outcome
 
 

@@ -64,7 +64,7 @@ def _at_most(function: Function) -> int:
         ),
         default=0,
     )
-    agents = 1 + sum(len(op.regions) for op in function.walk() if isinstance(op, Roles))
+    agents = 1 + sum(role.copies for op in function.walk() if isinstance(op, Roles) for role in op.regions)
     return buffers + agents * largest + sum(barrier.nbytes for barrier in function.barriers)
 
 

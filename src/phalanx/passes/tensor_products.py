@@ -20,7 +20,7 @@ from phalanx.ir.archs import Arch
 from phalanx.ir.core import Block, Function, Note, Op, map_blocks
 from phalanx.ir.effects import Access, Arrival, Effects, Mode, Proxy
 from phalanx.ir.memory import Storage, memory_owner
-from phalanx.ir.ops.control import Assign, Break, Continue, For, If, Leave, ReadVar, Role, Roles, While
+from phalanx.ir.ops.control import Assign, Break, Continue, For, If, Leave, ReadVar, Role, RoleCopy, Roles, While
 from phalanx.ir.ops.mbarrier import Transaction, Wait
 from phalanx.ir.ops.memory import FenceAsyncProxy
 from phalanx.ir.ops.tcgen05 import (
@@ -87,15 +87,20 @@ def multiply_in_tensor_memory(function: Function, arch: Arch, refused: Mapping[L
 
 @dataclass(eq=False)
 class _Agent:
-    """Warps that run a block together; `anew`: they begin it in every turn of a loop."""
+    """Warps that run a block together; `anew`: they begin it in every turn of a loop.
+
+    Each of its `copies` has accumulators and a barrier of its own, which `copy` chooses.
+    """
 
     block: Block
     first: int
     warps: int
+    copies: int
     anew: bool
     products: dict[Op, Product] = field(default_factory=dict)
     barrier: BarrierArray | None = None
     phase: Var = field(default_factory=lambda: Var(I32, "dot_phase"))
+    copy: Value = field(default_factory=lambda: Value(I32, "copy"))
 
     def __post_init__(self) -> None:
         for op in own_code(self.block):
@@ -104,14 +109,14 @@ class _Agent:
 
 
 def _agents(function: Function) -> Iterator[_Agent]:
-    yield _Agent(function.body, 0, function.warps, False)
+    yield _Agent(function.body, 0, function.warps, 1, False)
     yield from _roles_in(function.body, False)
 
 
 def _roles_in(block: Block, anew: bool) -> Iterator[_Agent]:
     for op in block.ops:
         for role in op.regions if isinstance(op, Roles) else (op,) if isinstance(op, Role) else ():
-            yield _Agent(role.body, role.first, role.count, anew)
+            yield _Agent(role.body, role.first, role.count, role.copies, anew)
         if not isinstance(op, Roles | Role):
             for inner in op.blocks():
                 yield from _roles_in(inner, anew or isinstance(op, For | While))
@@ -203,9 +208,11 @@ class _Writer:
 
     def _agent(self, agent: _Agent) -> None:
         loc = next(iter(agent.products)).loc
-        agent.barrier = BarrierArray(self._fresh("dot_done"), 1, 1, loc=loc)
+        agent.barrier = BarrierArray(self._fresh("dot_done"), agent.copies, 1, loc=loc)
         self.barriers.append(agent.barrier)
         self.start[agent.block] = [Assign(agent.phase, Const(0, I32), loc=loc)]
+        if agent.copies > 1:
+            self.start[agent.block].insert(0, RoleCopy(agent.copies, agent.copy, loc=loc))
         residences = list(find_residences(agent.block, agent.block, agent.products, self.makers))
         resident = {op: residence.loop for residence in residences for op in residence.products}
         others = {op: what for op, what in agent.products.items() if op not in resident}
@@ -225,7 +232,7 @@ class _Writer:
     def _residence(self, agent: _Agent, home: Residence, silent: set[Op]) -> None:
         """A cell that lies in tensor memory over a loop."""
         loop, loc = home.loop, home.products[0].loc
-        view = self._buffer(home.var, loc)
+        view = self._buffer(agent, home.var, loc)
         self.instead |= {op: [] for op in home.moves}
         tile: Value = Value(home.var.type, home.var.name)
         load = [*self._load(agent, view, tile, loc), Assign(home.var, tile, loc=loc)]
@@ -265,7 +272,7 @@ class _Writer:
         first, last = chain.products[0], chain.products[-1]
         result = agent.products[last].result
         alone = (agent, result.type)  # its life is over before the next one's begins
-        view = self.lent[alone] if first is last and alone in self.lent else self._buffer(result, first.loc)
+        view = self.lent[alone] if first is last and alone in self.lent else self._buffer(agent, result, first.loc)
         if first is last:
             self.lent[alone] = view
         acc = agent.products[first].acc
@@ -300,7 +307,7 @@ class _Writer:
     def _over(self, agent: _Agent, loc: Location) -> list[Op]:
         """All products of the agent are over, in all its threads."""
         assert agent.barrier is not None
-        done = BarrierRef(agent.barrier, Const(0, I32))
+        done = BarrierRef(agent.barrier, agent.copy if agent.copies > 1 else Const(0, I32))
         parity, other = Value(I32), Value(I32)
         return [
             Tcgen05Commit(done, loc=loc), ReadVar(agent.phase, parity, loc=loc), Wait(done, parity, loc=loc),
@@ -318,12 +325,17 @@ class _Writer:
 
     # Storage.
 
-    def _buffer(self, tile: Value, loc: Location) -> TensorView:
+    def _buffer(self, agent: _Agent, tile: Value, loc: Location) -> TensorView:
         assert isinstance(tile.type, TileType)
         shape = tile.type.shape
+        copies = () if agent.copies == 1 else (agent.copies,)
+        own = () if agent.copies == 1 else (agent.copy,)
         name = self._fresh(f"{tile.name or 'acc'}_tmem")
-        self.buffers.append(TensorBuffer(name, shape, tile.type.dtype, loc))
-        return TensorView(self.buffers[-1], (Const(0, I32),) * len(shape), shape, tuple(range(len(shape))))
+        self.buffers.append(TensorBuffer(name, (*copies, *shape), tile.type.dtype, loc))
+        return TensorView(
+            self.buffers[-1], (*own, *(Const(0, I32),) * len(shape)), (*(1 for _ in own), *shape),
+            tuple(range(len(own), len(own) + len(shape))),
+        )
 
     def _fresh(self, name: str) -> str:
         base, number = "".join(c if c.isalnum() else "_" for c in name), 0
@@ -396,7 +408,7 @@ class _QuietLoops:
         self.loops: list[Op] = []
         self.commits: dict[Op, list[Op]] = {}
         self.agent = agent
-        code = [op for other in agents if other is not agent for op in own_code(other.block)]
+        code = [op for other in agents if other is not agent or agent.copies > 1 for op in own_code(other.block)]
         self.theirs = _touched(code) | _touched(function.walk(), remote=True)
 
     def find(self, block: Block, earlier: Touches = frozenset()) -> None:

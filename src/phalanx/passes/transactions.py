@@ -9,7 +9,8 @@ arithmetic, case by case:
 - `if px.cluster.rank() == 0:` inside: rank 0 issues, every receiver expects;
 - a run-time `if`: both arms must bring the same (a missing `else` brings 0);
 - the copies of a pair (`two_cta=True`): on the barrier of the even CTA; the odd one arms nothing;
-- a constant-trip loop multiplies; a loop of unknown length is an error.
+- a constant-trip loop multiplies; a loop of unknown length is an error;
+- in a role with copies each copy has its own; where they differ, the copy chooses.
 
 Copies inside that signal another barrier, or another element of the array, are not counted: they belong to
 whoever arms that barrier.
@@ -23,6 +24,7 @@ from collections.abc import Sequence
 from phalanx.analysis.flow import Cycle, ExitTarget, Outcome
 from phalanx.analysis.ranks import Symbol, Term, ranks
 from phalanx.analysis.trace import (
+    Agent,
     Branch,
     Exit,
     Fork,
@@ -50,6 +52,8 @@ EXPLICIT = "write bar.arrive_and_expect_tx(nbytes) before the copies, with the b
 
 Received = dict[int, int]
 """Bytes by the CTA that receives them; a CTA that is not in it receives none."""
+Expected = dict[int, int]
+"""Bytes that a rank is to expect, by rank; a rank that does not run the transaction is not in it."""
 
 
 def lower_transactions(function: Function) -> Function:
@@ -93,8 +97,28 @@ def _in_rewrite_order(function: Function) -> list[Transaction]:
     return found
 
 
-def _lowered(op: Transaction, totals: dict[int, int]) -> list[Op]:
-    """`totals` by rank; ranks that do not run the transaction are not in it."""
+def _lowered(op: Transaction, totals: dict[Agent, Expected]) -> list[Op]:
+    """The arrive and what is inside; where copies of the role around it expect different bytes, a choice among them."""
+    alike: list[tuple[Expected, list[Agent]]] = []
+    for agent, expected in totals.items():
+        known = next((agents for other, agents in alike if other == expected), None)
+        if known is None:
+            alike.append((expected, [agent]))
+        else:
+            known.append(agent)
+    *others, (last, _) = alike or [({}, [])]
+    arm = _armed(op, last)
+    for expected, agents in reversed(others):
+        code = RankCode(op.loc)
+        role = agents[0].role
+        assert role is not None, "all warps run it together"
+        chosen = code.among_copies(role, [agent.copy for agent in agents])
+        arm = [*code.ops, If(chosen, Block(tuple(_armed(op, expected))), Block(tuple(arm)), loc=op.loc)]
+    return [*arm, *op.body.ops]
+
+
+def _armed(op: Transaction, totals: Expected) -> list[Op]:
+    """The arrive that expects `totals`."""
     code = RankCode(op.loc)
     nbytes = code.chosen(totals, "nbytes")
     arm: Op = ArriveExpectTx(op.bar, nbytes, loc=op.loc)
@@ -103,20 +127,29 @@ def _lowered(op: Transaction, totals: dict[int, int]) -> list[Op]:
         if silent:  # their bytes are the leader's, and nobody waits for their barrier
             armed = sum(1 << rank for rank, total in totals.items() if total)
             arm = If(code.among(armed), Block((arm,)), Block(), loc=op.loc)
-    return [*code.ops, arm, *op.body.ops]
+    return [*code.ops, arm]
 
 
-def _totals(op: Transaction, traces: list[Nodes]) -> dict[int, int]:
-    """The bytes that each rank which runs `op` is to expect."""
-    sent: dict[int, Received] = {}
-    indices: dict[int, Term] = {}
+def _totals(op: Transaction, traces: list[Nodes]) -> dict[Agent, Expected]:
+    """The bytes that each rank which runs `op` is to expect, for each copy of the role around it."""
+    found: dict[Agent, dict[int, list[TransactionNode]]] = {}
     for rank, nodes in enumerate(traces):
         for node in walk(nodes):
             if isinstance(node, TransactionNode) and node.op is op:
-                received = _received(node)
-                if sent.setdefault(rank, received) != received:
-                    raise _undecided(op, "its copies bring different bytes from one iteration to the next")
-                indices[rank] = node.index
+                found.setdefault(node.agent, {}).setdefault(rank, []).append(node)
+    return {agent: _expected(op, runs, len(traces)) for agent, runs in found.items()}
+
+
+def _expected(op: Transaction, runs: dict[int, list[TransactionNode]], ranks: int) -> Expected:
+    """The bytes that each rank is to expect, from the runs of the transaction in each of them."""
+    sent: dict[int, Received] = {}
+    indices: dict[int, Term] = {}
+    for rank, nodes in runs.items():
+        for node in nodes:
+            received = _received(node)
+            if sent.setdefault(rank, received) != received:
+                raise _undecided(op, "its copies bring different bytes from one iteration to the next")
+            indices[rank] = node.index
     totals = dict.fromkeys(sent, 0)
     for issuer, received in sent.items():
         for rank, nbytes in received.items():
@@ -127,7 +160,7 @@ def _totals(op: Transaction, traces: list[Nodes]) -> dict[int, int]:
             totals[rank] += nbytes
     for rank, total in totals.items():
         if total > MAX_COUNT:
-            where = f" to CTA {rank}" if len(traces) > 1 else ""
+            where = f" to CTA {rank}" if ranks > 1 else ""
             raise _too_many(f"the copies of this transaction bring {total} bytes{where}", op.loc)
     return totals
 

@@ -196,6 +196,7 @@ def to_meta(made: Compiled) -> dict[str, Any]:
                 s.location.end_column,
                 s.location.text,
                 s.location.function,
+                *(s.copies or (0, 0)),
             ]
             for s in made.sites
         ],
@@ -208,9 +209,10 @@ def from_entry(entry: Entry, function: Function, arch: Arch) -> Compiled | None:
         meta, blobs = entry.meta, entry.blobs
         sites = tuple(
             Site(
-                kind, name, role, Location(file, line, column, line, end, text_, inside) if line else NOWHERE
+                kind, name, role, Location(file, line, column, line, end, text_, inside) if line else NOWHERE,
+                (first, count) if count else None,
             )
-            for kind, name, role, file, line, column, end, text_, inside in meta["sites"]
+            for kind, name, role, file, line, column, end, text_, inside, first, count in meta["sites"]
         )
         return Compiled(
             name=str(meta["name"]),

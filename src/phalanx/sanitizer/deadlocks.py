@@ -151,13 +151,19 @@ def helpers(item: Blocked, function: Function) -> list[Agent]:
 
 
 def arrivers(function: Function, barrier: BarrierArray) -> dict[int, Op]:
-    """Which agents (0 is the code outside roles, then the roles in order) have an instruction that arrives there."""
+    """Which agents have an instruction that arrives there: 0 is the code outside roles, then all copies of roles."""
     regions = [region for op in function.walk() if isinstance(op, Roles) for region in op.regions]
-    inside: dict[int, int] = {id(op): i + 1 for i, region in enumerate(regions) for op in region.body.walk()}
+    inside: dict[int, list[int]] = {}
+    number = 1
+    for region in regions:
+        for op in region.body.walk():
+            inside[id(op)] = list(range(number, number + region.copies))
+        number += region.copies
     found: dict[int, Op] = {}
     for op in function.walk():
         if any(arrival.barrier.barrier is barrier for arrival in op.effects().arrivals):
-            found.setdefault(inside.get(id(op), 0), op)
+            for agent in inside.get(id(op), [0]):
+                found.setdefault(agent, op)
     return found
 
 

@@ -29,20 +29,23 @@ Program = Callable[..., Generator[int, None, None]]
 class Agent:
     """The warps `first` to `first + warps - 1` of a CTA, running one program. Kept and started anew for every CTA.
 
+    `copy` is its number among the copies of its role.
+
     `reading` and `writing` are its committed bulk groups, oldest first, that may still read and write.
     """
 
     __slots__ = (
-        "alive", "children", "cluster_phase", "cta", "first", "generator", "issuing", "joining", "lines", "mma", "name",
-        "open_group", "parent", "program", "queue", "reading", "resume", "turns", "waiting", "wanted", "warps", "watch",
-        "writing",
+        "alive", "children", "cluster_phase", "copy", "cta", "first", "generator", "issuing", "joining", "lines", "mma",
+        "name", "open_group", "parent", "program", "queue", "reading", "resume", "turns", "waiting", "wanted", "warps",
+        "watch", "writing",
     )
 
-    def __init__(self, cta: Cta, name: str, first: int, warps: int, parent: Agent | None) -> None:
+    def __init__(self, cta: Cta, name: str, first: int, warps: int, parent: Agent | None, copy: int = 0) -> None:
         self.cta = cta
         self.name = name
         self.first = first
         self.warps = warps
+        self.copy = copy
         self.parent = parent
         self.children: list[Agent] = []
         self.queue: deque[Agent] = cta.cluster.ready
@@ -65,8 +68,8 @@ class Agent:
         self.waiting: tuple[Op, object] | None = None
         self.wanted = 0  # the parity, in a run that is driven step by step
         self.issuing: Any = ()
-        # Exchanges over the cluster so far, by their inboxes: a later role of the same warps goes on with the same ones.
-        self.turns: dict[SharedBuffer, int] = {} if self.parent is None else self.parent.turns
+        # Exchanges over the cluster so far, by their inboxes and the copy: a later role of the same warps goes on with them.
+        self.turns: dict[tuple[SharedBuffer, int], int] = {} if self.parent is None else self.parent.turns
         self.mma: Any = None  # groups of the tensor cores, made at the first use
         for child in self.children:
             child.reset()

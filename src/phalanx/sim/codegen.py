@@ -57,14 +57,14 @@ class Frame:
 
 @dataclass
 class Program:
-    """The text of one agent's code, what its free names stand for, and the roles it forks."""
+    """The text of one agent's code, what its free names stand for, and the roles it forks, copy by copy."""
 
     name: str
     lines: list[str]
     ops: list[Op | None]
     makers: dict[str, Maker]
     parameters: tuple[Value, ...]
-    children: list[tuple[Role, Program]]
+    children: list[tuple[Role, int, Program]]
     factory: Callable[..., Any] = None  # type: ignore[assignment]
 
 
@@ -87,7 +87,7 @@ class Emitter:
         """The loops around this place, from the outermost."""
         self.counts_steps = False
         self.exits: dict[tuple[Label, str], int] = {}
-        self.children: list[tuple[Role, Program]] = []
+        self.children: list[tuple[Role, int, Program]] = []
         self.depth = 2
         self.op: Op | None = None
 
@@ -368,13 +368,14 @@ class Emitter:
 
     # --- programs ---------------------------------------------------------------------------------------------------
 
-    def role(self, role: Role) -> tuple[int, str]:
-        """Writes a role as a program of its own: its number among the children, and the values it takes along."""
+    def role(self, role: Role) -> tuple[range, str]:
+        """Writes a role as a program of its own: the numbers of its copies among the children, and the values they take."""
         inner = Emitter(role.name, self, preempt=self.preempt, numbers=self.numbers)
         inner.block(role.body)
         program = inner.program()
-        self.children.append((role, program))
-        return len(self.children) - 1, "(" + "".join(f"{self.expr(value)}, " for value in program.parameters) + ")"
+        start = len(self.children)
+        self.children += [(role, copy, program) for copy in range(role.copies)]
+        return range(start, len(self.children)), "(" + "".join(f"{self.expr(value)}, " for value in program.parameters) + ")"
 
     def program(self) -> Program:
         """The finished source of the code of an agent."""
@@ -415,8 +416,8 @@ class Code:
 
     def _programs(self, program: Program) -> list[Program]:
         found = [program]
-        for _, child in program.children:
-            found += self._programs(child)
+        for _, copy, child in program.children:
+            found += self._programs(child) if copy == 0 else []
         return found
 
     @property
@@ -431,8 +432,8 @@ class Code:
     def bind(self, agent: Agent, program: Program | None = None) -> None:
         """Gives an agent, and the agents of its roles, their programs."""
         program = program or self.main
-        for role, child in program.children:
-            inner = Agent(agent.cta, role.name, role.first, role.count, agent)
+        for role, copy, child in program.children:
+            inner = Agent(agent.cta, role.name_of(copy), role.first_of(copy), role.count, agent, copy)
             agent.children.append(inner)
             self.bind(inner, child)
         agent.program = program.factory(*[make(agent) for make in program.makers.values()])

@@ -14,11 +14,11 @@ class Visits:
     """The visits of one cluster's CTAs to its collective instructions, from its start."""
 
     def __init__(self) -> None:
-        self.seen: dict[tuple[Op, int], int] = {}
-        self.regions: dict[tuple[Op, int, int], tuple[int, Any, set[int]]] = {}
+        self.seen: dict[tuple[Op, int, int], int] = {}
+        self.regions: dict[tuple[Op, int, int, int], tuple[int, Any, set[int]]] = {}
 
-    def number(self, op: Op, rank: int) -> int:
-        """How often `rank` has come here before."""
-        visit = self.seen.get((op, rank), 0)
-        self.seen[op, rank] = visit + 1
+    def number(self, op: Op, rank: int, copy: int) -> int:
+        """How often that copy of a role, in the CTA of `rank`, has come here before."""
+        visit = self.seen.get((op, rank, copy), 0)
+        self.seen[op, rank, copy] = visit + 1
         return visit

@@ -75,9 +75,35 @@ def two_regions_in_one_with():
 def registers_of_half_a_warpgroup():
     @px.kernel(warps=8)
     def split(X):
-        with px.warps(0, 2, regs=40):
+        with px.warps(2, 2, regs=40):
             px.store(X[0], 1.0)
         with px.warps(4, 4):
+            px.store(X[1], 1.0)
+
+    split[1](X)
+
+
+@case
+def registers_of_a_warpgroup_with_two_roles():
+    @px.kernel(warps=8)
+    def split(X):
+        with px.warps(0, 1, regs=40):
+            px.store(X[0], 1.0)
+        with px.warps(2, 2):
+            px.store(X[1], 1.0)
+        with px.warps(4, 4, regs=216):
+            px.store(X[2], 1.0)
+
+    split[1](X)
+
+
+@case
+def registers_of_a_warpgroup_that_the_kernel_does_not_have():
+    @px.kernel(warps=5)
+    def split(X):
+        with px.warps(0, 4, regs=216):
+            px.store(X[0], 1.0)
+        with px.warps(4, 1, regs=40):
             px.store(X[1], 1.0)
 
     split[1](X)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from phalanx.cuda.text.writer import Writer
 from phalanx.cuda.tiles.index import local, plus
 from phalanx.frozen import frozen
-from phalanx.ir.ops.cluster import Exchange
+from phalanx.ir.ops.cluster import TURNS, Exchange
 
 
 @frozen
@@ -43,9 +43,10 @@ class Turn:
         """
         w, op = self.w, self.op
         assert op.slots is not None
+        turn = f"({self.count} & 1)" if w.agent.copies == 1 else f"({TURNS} * {w.copy} + ({self.count} & 1))"
         if op.barrier is not None:
-            w.line(f"const unsigned {self.bar} = {plus(w.barrier(op.barrier), f'8 * ({self.count} & 1)')};")
-        w.line(f"const unsigned {self.inbox} = {plus(w.address(op.slots), f'{self.half} * ({self.count} & 1)')};")
+            w.line(f"const unsigned {self.bar} = {plus(w.barrier(op.barrier), f'8 * {turn}')};")
+        w.line(f"const unsigned {self.inbox} = {plus(w.address(op.slots), f'{self.half} * {turn}')};")
         if op.barrier is None:
             return  # the barrier of the turn before did it
         if by_warp:

@@ -189,7 +189,7 @@ def check_target(function: Function, arch: Arch) -> None:
 
 def _check_thread_barriers(roles: Roles, warps: int) -> None:
     """Roles of several warps that run side by side need a hardware barrier each; number 0 is the whole CTA's."""
-    meeting = [role for role in roles.regions if 1 < role.running < warps]
+    meeting = [role for role in roles.regions if 1 < role.running < warps for _ in range(role.copies)]
     if len(meeting) > ROLE_BARRIERS:
         raise Error(
             f"{len(meeting)} roles of several warps run at the same time; "

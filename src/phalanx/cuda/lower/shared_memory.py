@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from phalanx.cuda.plan import Placement
+from phalanx.cuda.plan import Placement, Scratch
 from phalanx.errors import Error, columns_text
 from phalanx.frozen import frozen
 from phalanx.ir.archs import Arch
@@ -22,6 +22,9 @@ BARRIER_ALIGNMENT = 8
 BUFFER_ALIGNMENT = 16
 SCRATCH_ALIGNMENT = 128
 
+Warps = tuple[int, int, int]
+"""Who runs an instruction: the first warp, the warps of one copy, the copies."""
+
 
 @frozen
 class MemoryPlan:
@@ -29,7 +32,7 @@ class MemoryPlan:
 
     buffers: Mapping[SharedBuffer, Placement]
     barriers: Mapping[BarrierArray, int]
-    scratch: Mapping[Op, int]
+    scratch: Mapping[Op, Scratch]
     nbytes: int
 
 
@@ -62,14 +65,16 @@ def plan_memory(
     for piece in sorted(wanted, key=lambda piece: -piece.alignment):  # stable: declaration order among equals
         if piece.alignment > BARRIER_ALIGNMENT:
             place(piece)
-    areas: dict[tuple[int, int], tuple[int, int]] = {}
+    areas: dict[Warps, Scratch] = {}
     agents = agents_of(function, scratch)
     for agent in sorted(set(agents.values())):
         size = max(scratch[op] for op in agents if agents[op] == agent)
         if size:
             start = _round_up(position, SCRATCH_ALIGNMENT)
-            areas[agent] = start, size
-            position = start + size
+            copies = agent[2]
+            step = size if copies == 1 else _round_up(size, SCRATCH_ALIGNMENT)
+            areas[agent] = Scratch(start, step)
+            position = start + copies * step
     for piece in wanted:
         if piece.alignment == BARRIER_ALIGNMENT:
             place(piece)
@@ -79,27 +84,27 @@ def plan_memory(
     return MemoryPlan(
         {item: Placement(offsets[item], layouts[item]) for item in offsets if isinstance(item, SharedBuffer)},
         {item: offset for item, offset in offsets.items() if isinstance(item, BarrierArray)},
-        {op: areas[agents[op]][0] for op in agents if agents[op] in areas},
+        {op: areas[agents[op]] for op in agents if agents[op] in areas},
         total,
     )
 
 
-def agents_of(function: Function, wanted: Mapping[Op, int]) -> dict[Op, tuple[int, int]]:
-    """The warps (first, count) that run each of the wanted instructions."""
-    found: dict[Op, tuple[int, int]] = {}
+def agents_of(function: Function, wanted: Mapping[Op, int]) -> dict[Op, Warps]:
+    """The warps that run each of the wanted instructions."""
+    found: dict[Op, Warps] = {}
 
-    def visit(block: Block, agent: tuple[int, int]) -> None:
+    def visit(block: Block, agent: Warps) -> None:
         for op in block.ops:
             if op in wanted:
                 found[op] = agent
             regions = op.regions if isinstance(op, Roles) else (op,) if isinstance(op, Role) else ()
             for region in regions:
-                visit(region.body, (region.first, region.count))
+                visit(region.body, (region.first, region.count, region.copies))
             if not regions:
                 for inner in op.blocks():
                     visit(inner, agent)
 
-    visit(function.body, (0, function.warps))
+    visit(function.body, (0, function.warps, 1))
     return found
 
 
@@ -107,7 +112,7 @@ def _too_much(
     function: Function,
     arch: Arch,
     sizes: Mapping[Storage, int],
-    areas: Mapping[tuple[int, int], tuple[int, int]],
+    areas: Mapping[Warps, Scratch],
     total: int,
 ) -> Error:
     order = {item: n for n, item in enumerate(sizes)}
@@ -120,8 +125,9 @@ def _too_much(
         owner = memory_owner(item)
         shared = "" if item is owner else f" (in {owner.name})"
         rows.append((item.name + shared, what, f"{sizes[item]:,}", item.loc.short))
-    for (first, count), (_, size) in areas.items():
-        rows.append(("scratch", f"of warps {first} to {first + count - 1}", f"{size:,}", ""))
+    for (first, count, copies), area in areas.items():
+        for start in range(first, first + copies * count, count):
+            rows.append(("scratch", f"of warps {start} to {start + count - 1}", f"{area.step:,}", ""))
     rows.append(("total", "with alignment", f"{total:,}", ""))
     largest = max(sizes, key=lambda item: sizes[item], default=None)
     return Error(

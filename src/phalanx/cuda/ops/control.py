@@ -31,6 +31,7 @@ from phalanx.ir.ops.control import (
     Print,
     ReadVar,
     Role,
+    RoleCopy,
     Roles,
     Scope,
     Sync,
@@ -214,16 +215,19 @@ def emit_roles(w: Writer, op: Roles) -> None:
     for position, region in enumerate(op.regions):
         spans_cta = (region.first, region.count) == (0, w.plan.function.warps)
         named = region.running > 1 and not spans_cta
-        agent = Agent(region.name or _title(region), region.first, region.running, barrier if named else 0)
-        barrier += named
+        agent = Agent(
+            region.name or _title(region), region.first, region.running, barrier if named else 0, region.copies, region.count
+        )
+        barrier += named * region.copies
         w.line(f"{'} else ' if position else ''}if ({_range(w, region)}) {{  // {_title(region)}")
         with w.indent(), w.as_agent(agent):
             _reallocate(w, region)
             loops, w.loops = w.loops, []
-            if region.active is None:
+            running = _running(w, region)
+            if not running:
                 emit_block(w, region.body)
             else:  # the other warps have nothing to do
-                with w.block(f"if ({_active(w, region)})"):
+                with w.block(f"if ({running})"):
                     emit_block(w, region.body)
             w.loops = loops
     w.line("}")
@@ -233,25 +237,33 @@ def emit_roles(w: Writer, op: Roles) -> None:
 
 
 def _range(w: Writer, role: Role) -> str:
-    if role.count == w.plan.function.warps:
+    if role.held == w.plan.function.warps:
         return "true"
-    if role.count == 1:
+    if role.held == 1:
         return f"{w.warp_id} == {role.first}"
-    end = f"{w.warp_id} < {role.first + role.count}"
+    end = f"{w.warp_id} < {role.first + role.held}"
     if role.first == 0:
         return end
     start = f"{w.warp_id} >= {role.first}"
-    return start if role.first + role.count == w.plan.function.warps else f"{start} && {end}"
+    return start if role.first + role.held == w.plan.function.warps else f"{start} && {end}"
 
 
-def _active(w: Writer, role: Role) -> str:
-    assert role.active is not None
-    return f"{w.warp_id} == {role.first}" if role.active == 1 else f"{w.warp_id} < {role.first + role.active}"
+def _running(w: Writer, role: Role) -> str:
+    """Which warps of those that come here run the body; empty for all of them."""
+    if role.active is None and role.held == role.span:
+        return ""
+    if role.copies > 1:
+        conditions = [f"{w.warp} < {role.active}"] if role.active is not None else []
+        if role.held > role.span:
+            conditions.insert(0, f"{w.warp_id} < {role.first + role.span}")
+        return " && ".join(conditions)
+    return f"{w.warp_id} == {role.first}" if role.running == 1 else f"{w.warp_id} < {role.first + role.running}"
 
 
 def _title(role: Role) -> str:
-    last = role.first + role.count - 1
-    warps = f"warp {role.first}" if role.count == 1 else f"warps {role.first} to {last}"
+    last = role.first + role.span - 1
+    warps = f"warp {role.first}" if role.span == 1 else f"warps {role.first} to {last}"
+    warps += f", {role.copies} copies" if role.copies > 1 else ""
     return warps if not role.name or role.name.startswith("warp") else f"{role.name}: {warps}"
 
 
@@ -267,6 +279,13 @@ def _reallocate(w: Writer, role: Role) -> None:
 def emit_role(w: Writer, op: Role) -> None:
     """Writes a role by itself, as a group of one."""
     emit_roles(w, Roles((op,), loc=op.loc))
+
+
+@emits(RoleCopy)
+def emit_role_copy(w: Writer, op: RoleCopy) -> None:
+    """Writes the number of the copy: the same in all threads of a warp."""
+    if w.uses(op.result):
+        w.define(op.result, w.copy, pure=True)
 
 
 @emits(WaitPrior)

@@ -11,6 +11,7 @@ from phalanx.cuda.text.literals import atom, bare
 from phalanx.cuda.text.masks import for_each_cta
 from phalanx.cuda.text.prelude import (
     BAR_RED_AND,
+    BAR_RED_AND_OF,
     GLOBALTIMER,
     MAPA,
     STOP,
@@ -182,7 +183,7 @@ def _spread(w: Writer, op: Arrive, by_group: bool, counted: bool, operands: str)
     if by_group:
         conditions.append(f"{w.warp_id} % 4 == {w.agent.first % 4}")
     elif w.agent.warps > 1:
-        conditions.append(f"{w.warp_id} == {w.agent.first}")
+        conditions.append(w.is_first_warp)
     mask = constant_of(op.ctas)
     if mask is not None and int(mask) & (int(mask) + 1) == 0:
         conditions.append(f"{w.lane} < {int(mask).bit_length()}")
@@ -250,6 +251,8 @@ def emit_test_wait(w: Writer, op: TestWait) -> None:
         vote = f"__all_sync(0xffffffffu, {seen})"
     elif agent.barrier_id == 0:
         vote = f"__syncthreads_and({seen})"
+    elif agent.copies > 1:
+        vote = f"{w.use(BAR_RED_AND_OF)}<{agent.threads}>({agent.barrier_id} + {w.copy}, {seen})"
     else:
         vote = f"{w.use(BAR_RED_AND)}<{agent.barrier_id}, {agent.threads}>({seen})"
     w.define(op.result, f"{vote} != 0")

@@ -89,6 +89,11 @@ def bare(text: str) -> str:
     return text[1:-1]
 
 
+def minus(text: str, number: int, *, alone: bool = False) -> str:
+    """`(text - number)`, without parentheses where it stands alone; `text` for 0."""
+    return text if not number else f"{text} - {number}" if alone else f"({text} - {number})"
+
+
 def plus(text: str, number: int) -> str:
     """`text + number`, or `text` alone for 0."""
     return f"{text} + {number}" if number else text

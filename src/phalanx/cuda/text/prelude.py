@@ -117,6 +117,24 @@ BAR_SYNC = Helper(
     '  asm volatile("bar.sync %0, %1;" :: "n"(id), "n"(threads) : "memory");\n'
     "}",
 )
+BAR_SYNC_OF = Helper(
+    "bar_sync_of",
+    "template <int threads>\n"
+    "__device__ __forceinline__ void bar_sync_of(int id) {\n"
+    '  asm volatile("bar.sync %0, %1;" :: "r"(id), "n"(threads) : "memory");\n'
+    "}",
+)
+"""For copies of a role, which have the same code and a barrier each."""
+BAR_RED_AND_OF = Helper(
+    "bar_red_and_of",
+    "template <int threads>\n"
+    "__device__ __forceinline__ bool bar_red_and_of(int id, bool value) {\n"
+    "  unsigned all;\n"
+    '  asm volatile("{ .reg .pred p, q; setp.ne.u32 q, %1, 0; bar.red.and.pred p, %2, %3, q; selp.u32 %0, 1, 0, p; }"\n'
+    '               : "=r"(all) : "r"((unsigned)value), "r"(id), "n"(threads) : "memory");\n'
+    "  return all != 0;\n"
+    "}",
+)
 BAR_RED_AND = Helper(
     "bar_red_and",
     "template <int id, int threads>\n"

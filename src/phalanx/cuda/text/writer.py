@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from phalanx.cuda.plan import Plan
 from phalanx.cuda.text.cells import Cells, find_cells
 from phalanx.cuda.text.helper import Helper
-from phalanx.cuda.text.literals import atom, bare, literal, plus
-from phalanx.cuda.text.prelude import BAR_SYNC, ELECT, SHARED_ADDRESS
+from phalanx.cuda.text.literals import atom, bare, literal, minus, plus
+from phalanx.cuda.text.prelude import BAR_SYNC, BAR_SYNC_OF, ELECT, SHARED_ADDRESS
 from phalanx.cuda.text.sites import Site
 from phalanx.errors import Error
 from phalanx.frozen import frozen
@@ -76,12 +76,18 @@ LONGEST_INLINE = 48
 
 @frozen
 class Agent:
-    """The warps that run the code being written: all of the CTA, or one role's."""
+    """The warps that run the code being written: all of the CTA, or one role's.
+
+    Of a role with `copies`, `warps` is the number of one, every `pitch` warps another one begins, and their barriers have
+    the numbers from `barrier_id` on.
+    """
 
     name: str
     first: int
     warps: int
     barrier_id: int
+    copies: int = 1
+    pitch: int = 0
 
     @property
     def threads(self) -> int:
@@ -318,7 +324,7 @@ class Writer:
     @property
     def warp(self) -> str:
         """The warp within the agent."""
-        if self.agent.first == 0:
+        if self.agent.first == 0 and self.agent.copies == 1:
             return self.warp_id
         self._wanted.add("warp")
         return "px_warp"
@@ -328,6 +334,20 @@ class Writer:
         """The warp within the CTA."""
         self._kernel_wanted.add("warp_id")
         return "px_warp_id"
+
+    @property
+    def copy(self) -> str:
+        """The number of this copy among those of its role."""
+        self._wanted.add("copy")
+        return "px_copy"
+
+    @property
+    def is_first_warp(self) -> str:
+        """A condition that holds in the agent's first warp."""
+        agent = self.agent
+        if agent.copies > 1 and agent.pitch > 1:
+            return f"{minus(self.warp_id, agent.first)} % {agent.pitch} == 0"
+        return f"{self.warp_id} == {agent.first}"
 
     @property
     def thread(self) -> str:
@@ -365,19 +385,21 @@ class Writer:
     def _identities(self) -> list[str]:
         agent, wanted = self.agent, self._wanted
         lines = []
-        whole = agent.first == 0
-        if "thread" in wanted:
-            shift = "" if whole else f" - {32 * agent.first}"
-            lines.append(f"const int px_thread = (int)threadIdx.x{shift};")
-        if "warp" in wanted and not whole:
-            self._kernel_wanted.add("warp_id")
-            lines.append(f"const int px_warp = px_warp_id - {agent.first};")
+        first, pitch = agent.first, agent.pitch
+        if "copy" in wanted:
+            number = minus(self.warp_id, first, alone=pitch == 1)
+            lines.append(f"const int px_copy = {number if pitch == 1 else f'{number} / {pitch}'};")
+        if "thread" in wanted and agent.copies > 1:
+            lines.append(f"const int px_thread = (int)({minus('threadIdx.x', 32 * first)} % {32 * pitch});")
+        elif "thread" in wanted:
+            lines.append(f"const int px_thread = {minus('(int)threadIdx.x', 32 * first, alone=True)};")
+        if "warp" in wanted and agent.copies > 1:
+            lines.append(f"const int px_warp = {minus(self.warp_id, first)} % {pitch};")
+        elif "warp" in wanted and first:
+            lines.append(f"const int px_warp = {minus(self.warp_id, first, alone=True)};")
         if "one" in wanted:
             elect = f"{self.use(ELECT)}()"
-            if agent.warps > 1:
-                self._kernel_wanted.add("warp_id")
-                elect = f"px_warp_id == {agent.first} && {elect}"
-            lines.append(f"const bool px_one = {elect};")
+            lines.append(f"const bool px_one = {f'{self.is_first_warp} && {elect}' if agent.warps > 1 else elect};")
         if "group_one" in wanted:
             self._kernel_wanted.add("warp_id")
             lines.append(f"const bool px_group_one = px_warp_id % 4 == {agent.first % 4} && {self.use(ELECT)}();")
@@ -409,6 +431,8 @@ class Writer:
             self.line(f"__syncwarp();{note}")
         elif agent.warps == self.plan.function.warps:
             self.line(f"__syncthreads();{note}")
+        elif agent.copies > 1:
+            self.line(f"{self.use(BAR_SYNC_OF)}<{agent.threads}>({agent.barrier_id} + {self.copy});{note}")
         else:
             self.line(f"{self.use(BAR_SYNC)}<{agent.barrier_id}, {agent.threads}>();{note}")
 
@@ -461,7 +485,9 @@ class Writer:
 
     def scratch(self, op: Op) -> str:
         """A pointer (unsigned char*) to the agent's scratch memory for `op`, as the plan placed it."""
-        return f"({self.smem} + {self.plan.scratch[op]})"
+        area = self.plan.scratch[op]
+        own = f" + {area.step} * {self.copy}" if self.agent.copies > 1 else ""
+        return f"({self.smem} + {area.offset}{own})"
 
     def counter(self, key: object, hint: str, comment: str) -> str:
         """A variable of the whole kernel that every thread counts up by itself, the same for the same key."""
@@ -484,7 +510,9 @@ class Writer:
 
     def site(self, kind: str, name: str, loc: Location) -> int:
         """The number of a place that may stop the kernel, for the host's report."""
-        self.sites.append(Site(kind, name, self.agent.name, loc))
+        agent = self.agent
+        copies = (agent.first, agent.pitch) if agent.copies > 1 else None
+        self.sites.append(Site(kind, name, agent.name, loc, copies))
         return len(self.sites) - 1
 
     def prologue(self) -> list[str]:

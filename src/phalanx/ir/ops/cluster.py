@@ -242,6 +242,8 @@ RECORD = 4
 """Words that one store of a gather may send."""
 INBOX_STEP = 16
 """The inbox of a rank in an exchange begins at a multiple of so many bytes; so many follow the last, for thanks."""
+TURNS = 2
+"""The inboxes of an agent's exchanges, which take turns."""
 UNWRITTEN = Block()
 
 
@@ -249,8 +251,8 @@ class Exchange(Op):
     """What the CTAs of the cluster tell each other out of registers; all run it equally often.
 
     The compiler fills in the rest. `slots` and `barrier`: two turns of inboxes, and their barriers (none in a cluster of
-    one), shared by all exchanges of an agent. `protocol`: what happens then, in single instructions; the simulator runs
-    them, and a back end writes the same in its own words.
+    one), shared by all exchanges of an agent; the next copy of its role has the two that follow. `protocol`: what happens
+    then, in single instructions; the simulator runs them, and a back end writes the same in its own words.
     """
 
     ctas: Value

@@ -5,10 +5,16 @@ from __future__ import annotations
 from typing import ClassVar
 
 from phalanx.frozen import frozen
+from phalanx.ir.archs import WARPGROUP
 from phalanx.ir.core import Block, Op
 from phalanx.ir.effects import Effects, Neighbour, Rendezvous, Span
 from phalanx.ir.values import Label, Value, Var
 from phalanx.markers import attribute, block, cell, defined, operand
+
+
+def span_text(first: int, count: int) -> str:
+    """`warp 4`, or `warps 0-3`."""
+    return f"warp {first}" if count == 1 else f"warps {first}-{first + count - 1}"
 
 
 @frozen(eq=False, repr=False)
@@ -117,7 +123,9 @@ class Leave(Op):
 class Role(Op):
     """A region run by `count` warps beginning at `first`, with `regs` registers a thread where given.
 
-    `active`, the compiler's choice, is the number of warps that run the body where fewer than `count` will do.
+    `active`, the compiler's choice, is the number of warps that run the body where fewer than `count` will do. With
+    `copies` the next `count` warps run it too, and so on: each copy is an agent of its own, which knows by `RoleCopy`
+    which one it is.
     """
 
     mnemonic: ClassVar[str] = "role"
@@ -127,11 +135,54 @@ class Role(Op):
     regs: int | None = attribute()
     body: Block = block()
     active: int | None = attribute(default=None)
+    copies: int = attribute(default=1)
 
     @property
     def running(self) -> int:
-        """The warps that run the body."""
+        """The warps of one copy that run the body."""
         return self.count if self.active is None else self.active
+
+    @property
+    def span(self) -> int:
+        """The warps of all copies."""
+        return self.count * self.copies
+
+    @property
+    def held(self) -> int:
+        """The warps from the first on that no other role may have: whole warpgroups, where they get registers."""
+        return self.span if self.regs is None else -(-self.span // WARPGROUP) * WARPGROUP
+
+    def first_of(self, copy: int) -> int:
+        """The first warp of a copy."""
+        return self.first + copy * self.count
+
+    def name_of(self, copy: int) -> str:
+        """What messages call a copy: the role's name, where it is the only one."""
+        return self.name if self.copies == 1 else span_text(self.first_of(copy), self.count)
+
+    @property
+    def written(self) -> str:
+        """What users wrote: `px.warps(4, 4, copies=2)`."""
+        return f"warps({self.first}, {self.count}{f', copies={self.copies}' if self.copies > 1 else ''})"
+
+
+@frozen(eq=False, repr=False)
+class RoleCopy(Op):
+    """Which copy of its role this agent is, from 0 on."""
+
+    mnemonic: ClassVar[str] = "role_copy"
+    nonnegative: ClassVar[bool] = True
+    copies: int = attribute()
+    result: Value = defined()
+
+    def in_copy(self, copy: int) -> int:
+        """The number of the copy."""
+        return copy
+
+    @property
+    def most(self) -> int:
+        """The number of the last copy."""
+        return self.copies - 1
 
 
 @frozen(eq=False, repr=False)

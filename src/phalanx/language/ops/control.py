@@ -104,40 +104,50 @@ def unroll(ctx: Builder, items: object, by: object) -> RangeObject:
 
 @frozen
 class WarpsValue(KernelObject):
-    """`px.warps(first, count, regs)`: a region that those warps run."""
+    """`px.warps(first, count, copies, regs)`: a region that those warps run."""
 
     first: int
     count: int
+    copies: int
     regs: int | None
     kind_name = "a role"
+    gives_value = True
 
     def open(
         self, reader: RegionReader, body: Callable[[], None], bind: Callable[[object], None] | None
     ) -> None:
         """Reads the role."""
-        reader.role(self.first, self.count, self.regs, body)
+        reader.role(self.first, self.count, self.copies, self.regs, body, bind)
 
 
 @builtin("warps")
-def warps(ctx: Builder, first: object, count: object, regs: object = None) -> WarpsValue:
+def warps(ctx: Builder, first: object, count: object, regs: object = None, copies: object = 1) -> WarpsValue:
     """`with px.warps(first, count):` a region run by those warps of the CTA only.
 
-    Outside roles; sm_90 and up; `regs` registers a thread through PTX ``setmaxnreg`` (whole warpgroups). Neighbouring
-    regions run concurrently and need disjoint warps. Example: ``with px.warps(0, 1): ...`` and
-    ``with px.warps(1, 4): ...``.
+    Outside roles; sm_90 and up. Neighbouring regions run concurrently and need disjoint warps. With `copies` the next
+    `count` warps run the region too, and so on: each copy is a role of its own, as if it had been written so often, and
+    `as c` names its number, a run-time scalar from 0 on that is known for each copy when arrivals and bytes are counted.
+    `regs` registers a thread through PTX ``setmaxnreg``, for each copy: the region begins at a multiple of 4 warps, and the
+    warps that it leaves of its last warpgroup stay idle. Example: ``with px.warps(0, 1, regs=24): ...`` and
+    ``with px.warps(4, 4, copies=2, regs=240) as c: ...``.
     """
     example = "e.g. with px.warps(0, 4):"
     begin = require_integer(ctx, "first of px.warps", first, example)
     number = require_integer(ctx, "count of px.warps", count, example)
+    times = require_integer(ctx, "copies of px.warps", copies, "e.g. with px.warps(4, 4, copies=2) as c:")
     registers = None if regs is None else require_integer(ctx, "regs of px.warps", regs, example)
     if number < 1 or begin < 0:
         ctx.fail(f"px.warps({begin}, {number}) names no warps", "first is at least 0 and count at least 1")
-    if begin + number > ctx.warps:
+    if times < 1:
+        ctx.fail(f"px.warps({begin}, {number}, copies={times}) has no copies", "copies is at least 1")
+    end = begin + number * times
+    if end > ctx.warps:
+        many = f", copies={times}" if times > 1 else ""
         ctx.fail(
-            f"px.warps({begin}, {number}) needs {begin + number} warps, the kernel has {ctx.warps}",
-            f"write @px.kernel(warps={begin + number}) or use fewer",
+            f"px.warps({begin}, {number}{many}) needs {end} warps, the kernel has {ctx.warps}",
+            f"write @px.kernel(warps={end}) or use fewer",
         )
-    return WarpsValue(begin, number, registers)
+    return WarpsValue(begin, number, times, registers)
 
 
 @builtin("sync")

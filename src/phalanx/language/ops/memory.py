@@ -47,7 +47,13 @@ def require_view(ctx: Builder, what: str, view: object) -> View:
 
 
 def check_outside_loops(ctx: Builder, what: str) -> None:
-    """Refuses to make static resources inside run-time loops."""
+    """Refuses to make static resources inside run-time loops, and inside roles with copies."""
+    if ctx.agent.copies > 1:
+        ctx.fail(
+            f"{what} can't be called inside a role with copies",
+            "it would be one for all copies: make it before the roles, with an element for each, and index it with the "
+            "copy's number",
+        )
     if ctx.loop_depth:
         ctx.fail(
             f"{what} can't be called inside a run-time loop",

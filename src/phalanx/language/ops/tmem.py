@@ -78,16 +78,17 @@ def check_reach(ctx: Builder, what: str, region: TensorView) -> None:
     if needed == 3 or (height >= LANES and (rows % LANES if rows > LANES else rows % LANES_PER_WARP)):
         remedy = "take 32, 64 or a multiple of 128 rows, or all of a buffer of 64"
         ctx.fail(f"{what}: {shown} are no rows that warps reach together", remedy)
-    if needed == quarters:
-        reached = reaches_all_lanes(agent.first - first, agent.warps)
-    else:
-        reached = agent.warps == needed and agent.first % quarters == first
-    if not reached:
-        where = "this role" if agent.is_role else "this kernel"
-        last = agent.first + agent.warps - 1
-        have = f"warp {last}" if agent.warps == 1 else f"warps {agent.first} to {last}"
-        ctx.fail(
-            f"{what}: {where} ({have}) does not reach {shown}",
-            f"warp w reaches lanes 32 (w % 4) to + 31, here: {needed} warp{'s' * (needed > 1)} from a warp w on with "
-            f"w % 4 == {first}" + ", or twice or four times as many, which share the columns" * (needed == quarters),
-        )
+    for begin in agent.firsts:
+        if needed == quarters:
+            reached = reaches_all_lanes(begin - first, agent.warps)
+        else:
+            reached = agent.warps == needed and begin % quarters == first
+        if not reached:
+            where = "this role" if agent.is_role else "this kernel"
+            last = begin + agent.warps - 1
+            have = f"warp {last}" if agent.warps == 1 else f"warps {begin} to {last}"
+            ctx.fail(
+                f"{what}: {where} ({have}) does not reach {shown}",
+                f"warp w reaches lanes 32 (w % 4) to + 31, here: {needed} warp{'s' * (needed > 1)} from a warp w on with "
+                f"w % 4 == {first}" + ", or twice or four times as many, which share the columns" * (needed == quarters),
+            )

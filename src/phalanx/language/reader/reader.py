@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from phalanx.ir.core import Op
-from phalanx.ir.ops.control import Break, Continue, If, Leave, Role, Scope
+from phalanx.ir.ops.control import Break, Continue, If, Leave, Role, RoleCopy, Scope, span_text
 from phalanx.ir.ops.mbarrier import Transaction
-from phalanx.ir.types import ArrayType, TileType
+from phalanx.ir.types import I32, ArrayType, TileType
 from phalanx.ir.values import Label, Value
 from phalanx.ir.views import BarrierRef
 from phalanx.language.builder import Agent, Builder, freeze
@@ -439,8 +439,11 @@ class Reader(Loops):
         body()
         self.transactions -= 1
 
-    def role(self, first: int, count: int, regs: int | None, body: Callable[[], None]) -> None:
-        """Reads a region that only warps `first` to `first + count - 1` run."""
+    def role(
+        self, first: int, count: int, copies: int, regs: int | None, body: Callable[[], None],
+        bind: Callable[[object], None] | None,
+    ) -> None:
+        """Reads a region that `copies` times `count` warps run, from `first` on; `bind` names the number of the copy."""
         if self.ctx.agent.is_role:
             self.ctx.fail("a role inside a role", "roles do not nest: end the outer region first")
         if self.transactions:
@@ -448,10 +451,12 @@ class Reader(Loops):
         loc = self.ctx.loc
         outer_state, outer_agent, outer_loops = self.state, self.ctx.agent, self.loops
         self.state = {k: role_view(k, v) for k, v in outer_state.items()}
-        self.ctx.agent = Agent(first, count, True)
+        self.ctx.agent = Agent(first, count, True, copies)
         self.loops = []
         self.role_depth += 1
         with self.ctx.block() as ops, self.runtime_control():
+            if bind is not None:
+                bind(self.copy_of(copies) if copies > 1 else 0)
             body()
             if not self.terminated:
                 self.ctx.loc = loc
@@ -465,9 +470,14 @@ class Reader(Loops):
                 f"'{key[1]}' was assigned inside a role",
                 "what a role computes stays inside: pass it through shared memory",
             )
-        last = first + count - 1
-        name = f"warp {first}" if count == 1 else f"warps {first}-{last}"
-        self.ctx.emit(Role(name, first, count, regs, freeze(ops), loc=loc))
+        name = span_text(first, count * copies)
+        self.ctx.emit(Role(name, first, count, regs, freeze(ops), copies=copies, loc=loc))
+
+    def copy_of(self, copies: int) -> Value:
+        """The number of the copy of the role that is being read."""
+        copy = Value(I32)
+        self.ctx.emit(RoleCopy(copies, copy, loc=self.ctx.loc))
+        return copy
 
     def check_structs(self, before: State, where: str) -> None:
         """Lets the built-in structs from around a role look at what the role did with them."""

@@ -70,7 +70,7 @@ def report(compiled: Compiled, grid: tuple[int, int, int], record: tuple[int, ..
     site = compiled.sites[site_number]
     x, y = block % grid[0], block // grid[0] % grid[1]
     z = block // (grid[0] * grid[1])
-    where = f"CTA ({x}, {y}, {z}), {site.role or 'all warps'}, warp {warp}"
+    where = f"CTA ({x}, {y}, {z}), {site.who(warp)}, warp {warp}"
     if site.kind == "assert":
         return Error(
             f"assertion failed on the GPU in {where}: {site.name}", location=site.location, kind="assert"

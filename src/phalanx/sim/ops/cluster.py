@@ -11,6 +11,7 @@ import numpy as np
 from phalanx.errors import Error
 from phalanx.ir.core import Op
 from phalanx.ir.ops.cluster import (
+    TURNS,
     ClusterAgree,
     ClusterArrive,
     ClusterCopy,
@@ -157,7 +158,7 @@ def cluster_agree(op: ClusterAgree, agent: Agent) -> Callable[..., None]:
         if rank not in ranks:
             return
         visits = cluster.visits
-        key = (op, ctas, visits.number(op, rank))
+        key = (op, agent.copy, ctas, visits.number(op, rank, agent.copy))
         first, starts, seen = visits.regions.setdefault(key, (rank, src.starts, set()))
         if starts != src.starts:
             if monitor is not None:
@@ -186,12 +187,13 @@ def _point(starts: tuple[Any, ...]) -> str:
 @meaning(ClusterTurn)
 def cluster_turn(op: ClusterTurn, agent: Agent) -> Callable[..., tuple[int, int]]:
     """The number of the inbox that is next in turn, and the parity of its barrier."""
-    slots, turns = op.slots, op.turns
+    turns, start = op.turns, TURNS * agent.copy
+    key = op.slots, agent.copy
 
     def run() -> tuple[int, int]:
-        count = agent.turns.get(slots, 0)
-        agent.turns[slots] = count + 1
-        return count % turns, count // turns & 1
+        count = agent.turns.get(key, 0)
+        agent.turns[key] = count + 1
+        return start + count % turns, count // turns & 1
 
     return run
 

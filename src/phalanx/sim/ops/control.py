@@ -23,6 +23,7 @@ from phalanx.ir.ops.control import (
     Print,
     ReadVar,
     Role,
+    RoleCopy,
     Roles,
     Scope,
     Sync,
@@ -139,18 +140,20 @@ def leave(op: Leave, emit: Emitter) -> None:
 
 @text(Roles)
 def roles(op: Roles, emit: Emitter) -> None:
-    """Forks one agent per region with copies of what it reads, and waits until all have ended."""
+    """Forks one agent per copy of a region with copies of what it reads, and waits until all have ended."""
     regions = [emit.role(region) for region in op.regions]
-    numbers = [number for number, _ in regions]
+    numbers = [(number, position) for position, (copies, _) in enumerate(regions) for number in copies]
 
     def prepare(agent: Agent) -> Callable[..., bool]:
-        children = [agent.children[number] for number in numbers]
+        children = [(agent.children[number], position) for number, position in numbers]
+        agents = [child for child, _ in children]
         monitor = agent.cta.cluster.machine.monitor
 
         def fork(*copied: tuple[Any, ...]) -> bool:
             agent.joining = len(children)
-            agent.waiting = (op, children)
-            for child, values in zip(children, copied):
+            agent.waiting = (op, agents)
+            for child, position in children:
+                values = copied[position]
                 child.cluster_phase = agent.cluster_phase
                 if monitor is not None:
                     monitor.fork(agent, child)
@@ -194,6 +197,12 @@ def num_blocks(op: NumBlocks, agent: Agent) -> Callable[..., int]:
     """The size of the grid: a constant of the run."""
     blocks = agent.cta.cluster.machine.grid[op.dim]
     return lambda: blocks
+
+
+@meaning(RoleCopy)
+def role_copy(op: RoleCopy, agent: Agent) -> Callable[..., int]:
+    """The number of this copy of its role: a constant of the agent."""
+    return lambda: agent.copy
 
 
 @meaning(Print)
