@@ -1,0 +1,156 @@
+"""Shapes drawn at random, for `anywhere.py`: what the library may be asked, not what its configurations were made for.
+
+A draw depends on the operation, the seed and its number alone, on every machine; so a seed is a list of shapes that anybody
+can have again. Configurations are fitted on some seeds and judged on others.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+MODELS = (
+    (4096, 4096), (14336, 4096), (4096, 14336), (6144, 4096), (28672, 8192), (8192, 28672), (10240, 8192), (5120, 13824),
+    (13824, 5120), (5120, 5120), (2560, 2560), (7168, 2048), (2048, 7168), (2112, 7168), (24576, 1536), (7168, 16384),
+    (18432, 7168), (3072, 8192), (11008, 4096), (4096, 11008), (151936, 4096), (32000, 4096), (1536, 7168), (2880, 2880),
+)  # fmt: skip
+"""(N, K) of weights of published models."""
+EXPERTS = ((14336, 4096), (4096, 14336), (2048, 7168), (7168, 2048), (1408, 2048), (2880, 2880), (4096, 1536))
+"""(N, K) of experts of published models."""
+WIDTHS = (64, 128, 256, 512, 768, 1024, 1536, 2048, 2880, 4096, 5120, 7168, 8192, 12288, 16384)
+"""Columns of hidden states of published models."""
+VOCABULARIES = (32000, 32064, 50257, 50304, 100352, 128256, 129280, 151936, 152064, 200064, 256000)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One draw: the operation, its sizes by name, and what else there is to say of the call."""
+
+    op: str
+    sizes: dict[str, int]
+    dtype: str = "bf16"
+    traits: dict[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        said = [f"{name} {size}" for name, size in self.sizes.items()]
+        said += [str(value) for value in (self.dtype, *self.traits.values()) if value not in (None, False)]
+        return ", ".join(said)
+
+    def size(self, *names: str) -> tuple[int, ...]:
+        return tuple(self.sizes[name] for name in names)
+
+
+def log_uniform(rng: random.Random, low: int, high: int) -> int:
+    """Between both, every factor of two as likely as every other."""
+    return min(high, max(low, round(math.exp(rng.uniform(math.log(low), math.log(high))))))
+
+
+def size(rng: random.Random, low: int, high: int, least: int = 1) -> int:
+    """Log-uniform, made a multiple of 64, 16 or 8 each time out of four, of `least` always."""
+    found = log_uniform(rng, low, high)
+    step = max(least, rng.choice((1, 8, 16, 64)))
+    return max(least, min(high, max(low, round(found / step) * step)) // least * least)
+
+
+def draw_matmul(rng: random.Random) -> Case:
+    """Half of them weights of models under any number of rows, half of them any three sizes; layouts, biases, batches."""
+    while True:
+        if rng.random() < 0.5:
+            n, k = rng.choice(MODELS)
+            m = size(rng, 64, 16384)
+        else:
+            m, n, k = size(rng, 64, 16384), size(rng, 64, 16384, 8), size(rng, 64, 16384, 8)
+        batch = rng.choice((2, 4, 8, 16, 32, 64)) if rng.random() < 0.12 else 1
+        if 2e9 <= 2 * batch * m * n * k <= 4e12 and batch * (m * n + m * k + n * k) <= 2e9:
+            break
+    form = rng.choices(("a @ b.T", "a @ b", "a.T @ b", "a.T @ b.T"), (6, 2, 1, 1))[0]
+    if form.startswith("a.T"):
+        m = max(8, m // 8 * 8)
+    bias = batch == 1 and rng.random() < 0.25
+    dtype = "f16" if rng.random() < 0.2 else "bf16"
+    return Case("matmul", {"batch": batch, "m": m, "n": n, "k": k}, dtype, {"form": form, "bias": "bias" if bias else None})
+
+
+def draw_batched(rng: random.Random) -> Case:
+    """Many small products, among them those of attention heads with a short K."""
+    while True:
+        batch = rng.choice((4, 8, 16, 32, 48, 64, 96, 128))
+        m, n = size(rng, 64, 4096, 8), size(rng, 64, 4096, 8)
+        k = rng.choice((64, 96, 128)) if rng.random() < 0.4 else size(rng, 64, 4096, 8)
+        if 2e9 <= 2 * batch * m * n * k <= 2e12 and batch * (m * n + m * k + n * k) <= 2e9:
+            return Case("batched", {"batch": batch, "m": m, "n": n, "k": k})
+
+
+def draw_few_rows(rng: random.Random) -> Case:
+    """One to 512 rows of a model's weights, which come from memory."""
+    n, k = rng.choice(MODELS) if rng.random() < 0.7 else (size(rng, 512, 16384, 8), size(rng, 512, 16384, 8))
+    return Case("few_rows", {"m": size(rng, 1, 512), "n": n, "k": k})
+
+
+def draw_fp8(rng: random.Random) -> Case:
+    while True:
+        n, k = rng.choice(MODELS) if rng.random() < 0.5 else (size(rng, 128, 16384, 16), size(rng, 128, 16384, 16))
+        m = size(rng, 64, 16384, 16)
+        if 2e9 <= 2 * m * n * k <= 8e12:
+            return Case("fp8", {"m": m, "n": n, "k": k}, "f8e4m3")
+
+
+def draw_grouped(rng: random.Random) -> Case:
+    """Few large experts and many small ones; sizes from 0 to several times the mean."""
+    while True:
+        groups = rng.choice((4, 8, 16, 32, 64, 128, 256))
+        n, k = rng.choice(EXPERTS)
+        rows = size(rng, 256, 65536)
+        if 5e9 <= 2 * rows * n * k <= 8e12 and groups * n * k <= 8e9:
+            return Case("grouped", {"groups": groups, "rows": rows, "n": n, "k": k, "seed": rng.randrange(1 << 16)})
+
+
+def draw_rows(op: str) -> Callable[[random.Random], Case]:
+    """Rows of 32 to 2,000,000 elements, of any number of bytes, in a matrix of 256 MB to 1 GB."""
+
+    def draw(rng: random.Random) -> Case:
+        dtype = rng.choice(("bf16", "f32"))
+        columns = size(rng, 32, 2_000_000)
+        if op == "cross_entropy":
+            columns = rng.choice(VOCABULARIES) if rng.random() < 0.5 else size(rng, 1000, 300_000)
+        nbytes = rng.uniform(0.27e9, 1e9)
+        rows = max(1, round(nbytes / (columns * (2 if dtype == "bf16" else 4))))
+        return Case(op, {"rows": rows, "columns": columns}, dtype)
+
+    return draw
+
+
+def draw_indexed(op: str) -> Callable[[random.Random], Case]:
+    """Rows by index, of 16 bytes to 64 KB, 128 MB to 1 GB of them."""
+
+    def draw(rng: random.Random) -> Case:
+        columns = rng.choice(WIDTHS) if rng.random() < 0.4 else size(rng, 8, 32768, 8)
+        moved = max(64, round(rng.uniform(0.13e9, 1e9) / (2 * columns)))
+        rows = round(moved * rng.uniform(1.2, 3.0))
+        return Case(op, {"rows": rows, "moved": moved, "columns": columns, "seed": rng.randrange(1 << 16)})
+
+    return draw
+
+
+DRAWS: dict[str, Callable[[random.Random], Case]] = {
+    "matmul": draw_matmul,
+    "batched": draw_batched,
+    "few_rows": draw_few_rows,
+    "fp8": draw_fp8,
+    "grouped": draw_grouped,
+    **{op: draw_rows(op) for op in ("softmax", "log_softmax", "rms_norm", "layer_norm", "cross_entropy")},
+    **{op: draw_indexed(op) for op in ("gather_rows", "embedding", "scatter_rows", "scatter_add_rows")},
+}
+
+
+def seed_of(text: str) -> int:
+    """A seed as a number, or the first eight hexadecimal digits of a commit."""
+    return int(text) if text.isdigit() and len(text) < 8 else int(text[:8], 16)
+
+
+def drawn(op: str, seed: int, count: int) -> list[Case]:
+    """The first `count` shapes of a seed. Each has a generator of its own: a longer list begins with the shorter one."""
+    return [DRAWS[op](random.Random(f"{op} {seed} {number}")) for number in range(count)]
