@@ -1,10 +1,10 @@
 """What all attention kernels do with a tile of scores: who may attend to whom, caps and biases, the softmax in steps.
 
 Scores are raw products of queries and keys until `softmax_step`, which multiplies them by `factor`: the scale times
-log2(e), since every exponential is a power of 2. Scores with a cap or a bias have been scaled before, their factor is 1.
-Row maxima (`top`) are in these units of log2 everywhere, and -inf where a row has seen no key. Sums of powers stay in the
-threads that made them: tiles of (rows, 4) that `row_sums` folds at the end. Kernels choose by compile-time constants what
-they do with a block, so that nothing is paid for what is off.
+log2(e), since every exponential is a power of 2. Scores with a cap or a bias have been scaled before, their factor is
+1. Row maxima (`top`) are in these units of log2 everywhere, and -inf where a row has seen no key. Sums of powers stay
+in the threads that made them: tiles of (rows, 4) that `row_sums` folds at the end. Kernels choose by compile-time
+constants what they do with a block, so that nothing is paid for what is off.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ LAZY = 8.0
 class Reach:
     """Which keys the queries of one sequence may attend to; `left` and `right` are None where there is no bound.
 
-    Query i stands beside key i + keys - queries: the last query beside the last key. It reaches `left` keys back and `right`
-    keys ahead; causal is ``right=0``.
+    Query i stands beside key i + keys - queries: the last query beside the last key. It reaches `left` keys back and
+    `right` keys ahead; causal is ``right=0``.
     """
 
     queries: Any
@@ -96,8 +96,8 @@ def softmax_step(s, top, sums, factor, ROWS, KEYS, EMPTY, SLACK):
     """Powers ``2 ** (factor * s - top)`` of a block of scores, new row maxima and sums, and the factor of earlier results.
 
     `top` (ROWS,) grows only where a row's maximum has become more than SLACK larger (0: wherever it has grown), so that
-    `alpha` is 1 nearly everywhere; powers are at most ``2 ** SLACK``. `sums` (ROWS, 4) have been multiplied by alpha, too.
-    EMPTY says that rows may have no key yet: their maximum is -inf, their powers are 0.
+    `alpha` is 1 nearly everywhere; powers are at most ``2 ** SLACK``. `sums` (ROWS, 4) have been multiplied by alpha,
+    too. EMPTY says that rows may have no key yet: their maximum is -inf, their powers are 0.
     """
     highest = px.max(s, axis=1) * factor
     if SLACK > 0:

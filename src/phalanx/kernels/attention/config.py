@@ -1,0 +1,110 @@
+"""How a call of attention is cut: warpgroups, keys a block, stages, registers, and why.
+
+What there is to share out, on an SM of sm_90: 65,536 registers and 227 KB of shared memory.
+
+- *Registers* decide. Each thread of a warpgroup holds, for 64 queries, its part of the result (value_dim / 2
+  registers), of a block's scores (keys / 2) and of the powers before it, packed (keys / 4). Two warpgroups have 240
+  registers each, three 160, of which about 36 go to addresses, maxima, sums and the rest. The producer makes do with 24
+  or 32.
+- *Warpgroups.* A third one fills the gaps that two leave to the tensor cores while both do their softmax: three where
+  the result leaves room for at least 80 keys, up to heads of 128; two beyond.
+- *Keys a block*: as many as then fit, in steps of 16: the work that a block costs whatever its size is spread over more
+  keys. Bias tiles need a register for each score besides, so that they have fewer.
+- *Stages*: two of K and of V, each in use for a whole step; a third one where there is room costs nothing.
+- *Places for Q*: two, so that the next tile's is there when this one ends; the result leaves through the first. Where
+  values are narrower than keys, or shared memory is short, one place, and another for the result.
+- *Turns*: with heads of 64 the softmax is as long as the products, and groups that take turns at the tensor cores keep
+  out of step. Larger heads need none. In turns no group can pass over blocks of its own, so that causal tiles do a
+  little more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from phalanx.frozen import frozen
+from phalanx.kernels.attention.arguments import Heads
+from phalanx.kernels.attention.scores import LAZY
+from phalanx.kernels.matrices import refused
+
+GROUP_ROWS = 64
+"""Queries of a warpgroup: the rows of one `wgmma`."""
+
+
+@frozen
+class AttentionConfig:
+    """How attention is cut: `groups` warpgroups of 64 queries each, blocks of `keys` keys, and the constants of the ring.
+
+    `slack`: by how much, as an exponent of 2, a row's scores may exceed the maximum that its results refer to; 0
+    rescales a row wherever its maximum grows, which is slower and a little more exact on peaked scores.
+    """
+
+    groups: int = 3
+    keys: int = 80
+    stages: int = 2
+    query_stages: int = 2
+    turns: bool = False
+    slack: float = LAZY
+    producer_regs: int = 32
+    regs: int = 160
+
+    @property
+    def rows(self) -> int:
+        """Queries of a tile."""
+        return GROUP_ROWS * self.groups
+
+    def constants(self) -> dict[str, Any]:
+        """The constants of the kernel."""
+        return {
+            "GROUPS": self.groups, "KEYS": self.keys, "STAGES": self.stages, "QUERY_STAGES": self.query_stages,
+            "TURNS": self.turns, "SLACK": self.slack, "PRODUCER_REGS": self.producer_regs, "REGS": self.regs,
+        }  # fmt: skip
+
+
+TWO = AttentionConfig(groups=2, keys=128, query_stages=1, producer_regs=24, regs=240)
+CHOICES = {
+    (64, 64): AttentionConfig(keys=128, turns=True),
+    (96, 96): AttentionConfig(keys=96),
+    (128, 128): AttentionConfig(keys=80),
+    (192, 128): replace(TWO, keys=112),
+    (192, 192): replace(TWO, keys=80),
+    (256, 256): replace(TWO, keys=64),
+}
+"""By the sizes of heads of keys and of values, for what needs no further registers."""
+BIASED = {
+    (64, 64): replace(TWO, keys=128), (96, 96): replace(TWO, keys=96), (128, 128): replace(TWO, keys=96),
+    (192, 128): replace(TWO, keys=80), (192, 192): replace(TWO, keys=64), (256, 256): replace(TWO, keys=32),
+}  # fmt: skip
+"""The same where every score has a bias of its own, or a cap."""
+
+
+def choose(heads: Heads, *, bounded: bool = False, biased: bool = False) -> AttentionConfig:
+    """The configuration of a call, as the module's docstring explains it.
+
+    `bounded`: queries attend to no key beyond their own (causal, or a window); `biased`: scores have a cap or a bias.
+    Anyone may call it; no hardware is involved. Example: ``choose(heads).keys``.
+    """
+    table = BIASED if biased else CHOICES
+    return table[heads.dim, heads.value_dim]
+
+
+def require_fits(config: AttentionConfig, heads: Heads) -> None:
+    """Refuses a configuration with which the kernel would not be right, or could not be."""
+    if config.keys % 16 or not 16 <= config.keys <= 256:
+        raise refused(f"blocks of {config.keys} keys", "give a multiple of 16 up to 256")
+    if config.groups not in (1, 2, 3):
+        raise refused(f"{config.groups} warpgroups", "give 1, 2 or 3")
+    skipped = -(-(config.rows - GROUP_ROWS) // config.keys)
+    if config.stages < max(2, skipped):
+        raise refused(
+            f"{config.stages} stages of {config.keys} keys",
+            f"give at least {max(2, skipped)}: a group holds one while it passes on those beyond its reach",
+        )
+    if config.query_stages not in (1, 2):
+        raise refused(f"{config.query_stages} places for Q", "give 1 or 2")
+    if config.query_stages == 2 and heads.value_dim != heads.dim:
+        raise refused(
+            f"two places for Q with heads of {heads.dim} and values of {heads.value_dim}",
+            "give query_stages=1: results leave through Q's place only where they are as wide",
+        )

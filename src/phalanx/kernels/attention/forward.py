@@ -1,0 +1,150 @@
+"""Attention, forward: `attention`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import phalanx as px
+from phalanx.kernels.attention.arguments import (
+    Heads,
+    cap_of,
+    packed_view,
+    reach_of,
+    readable,
+    require_dims,
+    require_heads,
+    require_lengths,
+    result_like,
+    scale_of,
+)
+from phalanx.kernels.attention.config import AttentionConfig, choose, require_fits
+from phalanx.kernels.attention.forward_tiles import attention_tiles
+from phalanx.kernels.logarithms import LOG2E
+from phalanx.kernels.matrices import FLOATS, HALVES, empty, info_of, refused, require_config
+from phalanx.runtime.device.arrays import ITEM_BYTES, ArgumentKind, describe, kind_of
+from phalanx.runtime.launch.replay import remembered
+
+SIMULATED_SMS = 4
+L2_BYTES = 32 << 20
+"""How much of L2 the keys and values may take that causal tiles of several heads share."""
+
+
+@remembered("q", "k", "v", "bias", "cu_seqlens_q", "cu_seqlens_k")
+def attention(
+    q: Any, k: Any, v: Any, *, causal: bool = False, scale: float | None = None, window: tuple[int, int] | None = None,
+    softcap: float | None = None, bias: Any = None, lse: bool = False, cu_seqlens_q: Any = None, cu_seqlens_k: Any = None,
+    config: AttentionConfig | None = None,
+) -> Any:
+    """``softmax(scale * q @ k.T) @ v`` of each head, without the scores in memory.
+
+    `q` (batch, heads, queries, dim), `k` (batch, kv_heads, keys, dim), `v` (batch, kv_heads, keys, value_dim): torch,
+    CuPy or NumPy, bf16 or f16; dim 64, 96, 128, 192 or 256, value_dim the same, or 128 beside 192. `heads` is a
+    multiple of `kv_heads`: that many neighbours share keys and values. Strides are free but for the last, so that
+    (batch, length, heads, dim) comes as ``.transpose(1, 2)``; what the copy engine can't read is copied first, with a
+    `CopyWarning`. Scores, powers and sums are f32. The result has q's shape (with value_dim) and type.
+
+    - `causal`: no query attends to keys behind its own. The last query stands beside the last key, as in
+      FlashAttention; torch's ``is_causal`` puts the first beside the first, which differs where there are not as many
+      queries as keys.
+    - `window` (left, right): a query attends to as many keys before and behind its own and to no others; -1 or None is
+      no bound.
+    - `scale`: 1 / sqrt(dim) without it. `softcap`: scores become ``softcap * tanh(score / softcap)``, before the bias.
+    - `bias`: (heads,) or (batch, heads) f32, ALiBi's slopes: ``-slope * |distance|`` is added to a score; or an array
+      that broadcasts to (batch, heads, queries, keys), bf16, f16 or f32, added as it is: -inf keeps a key out.
+    - `cu_seqlens_q`, `cu_seqlens_k`: vectors of i32, where each packed sequence begins and the last one ends, on the
+      same device; then q is (total, heads, dim), k and v (total, kv_heads, ...), and so the result.
+    - `lse`: gives (result, logarithms of the sums of e^score), f32 of shape (batch, heads, queries), packed (heads,
+      total).
+    - `config` overrides the choice of warpgroups, blocks and stages, which `attention.config` explains.
+
+    A query with no key to attend to has the result 0 and the logarithm -inf. sm_90a by `wgmma`, on the current stream,
+    or the simulator for NumPy. Example: ``y = px.kernels.attention(q, k, v, causal=True)``.
+    """
+    sequences = require_lengths(cu_seqlens_q, cu_seqlens_k)
+    heads = require_heads(q, k, v, varlen=sequences > 0, dtypes=HALVES)
+    require_dims(heads)
+    left, right = reach_of(causal, window)
+    factor, slope, cap = _factors(scale_of(scale, heads.dim), cap_of(softcap), bias is not None)
+    bias_kind, added = _bias(bias, heads, sequences)
+    chosen = require_config(config, AttentionConfig) or choose(
+        heads, bounded=right is not None, biased=cap is not None or bias_kind is not None
+    )
+    require_fits(chosen, heads)
+    result = result_like(q, heads.value_dim, heads.out_dtype)
+    rows = (heads.heads, heads.queries) if sequences else (heads.batch, heads.heads, heads.queries)
+    logs = empty(q, rows, "f32") if lse else None
+    if heads.batch * heads.heads * heads.queries and heads.keys == 0:
+        result[...] = 0
+        if logs is not None:
+            logs[...] = -float("inf")
+    elif heads.batch * heads.heads * heads.queries:
+        views = [packed_view(x) if sequences else x for x in (q, k, v, result)]
+        operands = [readable(what, x, "attention") for what, x in zip("qkv", views)]
+        grid = _grid(q, heads, sequences, chosen)
+        attention_tiles[grid](
+            *operands, views[3], logs[None] if sequences and logs is not None else logs, added, cu_seqlens_q,
+            cu_seqlens_k, factor, slope, cap, left, right, heads.group, _band(heads), DIM=heads.dim,
+            WIDE=heads.value_dim, BIAS_KIND=bias_kind, **chosen.constants(),
+        )  # fmt: skip
+    return (result, logs) if lse else result
+
+
+def _factors(scale: float, cap: float | None, biased: bool) -> tuple[float | None, float | None, float | None]:
+    """What the kernel multiplies scores by: in the softmax, or before a cap or a bias; and the cap, in units of log2."""
+    if cap is not None:
+        return None, scale / cap, cap * LOG2E
+    if biased:
+        return None, scale * LOG2E, None
+    return scale * LOG2E, None, None
+
+
+def _bias(bias: Any, heads: Heads, sequences: int) -> tuple[str | None, Any]:
+    """Of what kind a bias is, and what the kernel reads: slopes (batch, heads), or (batch, heads, queries, keys)."""
+    if bias is None:
+        return None, None
+    info = info_of("bias", bias, FLOATS)
+    batch = sequences or heads.batch
+    if len(info.shape) in (1, 2):
+        if info.shape not in ((heads.heads,), (batch, heads.heads)):
+            raise refused(
+                f"bias has shape {info.shape}",
+                f"pass slopes ({heads.heads},) or ({batch}, {heads.heads}), or a bias of four axes",
+            )
+        return "slopes", _broadcast(bias, (batch, heads.heads))
+    full = (batch, heads.heads, heads.queries, heads.keys)
+    if sequences:
+        raise refused("a bias of four axes for packed sequences", "pass slopes, or sequences of one length")
+    if len(info.shape) != 4 or any(size not in (1, whole) for size, whole in zip(info.shape, full)):
+        raise refused(f"bias has shape {info.shape}", f"pass one that broadcasts to {full}, or slopes ({heads.heads},)")
+    return "tile", _broadcast(bias, full)
+
+
+def _broadcast(x: Any, shape: tuple[int, ...]) -> Any:
+    """The array under a larger shape, without a copy."""
+    if kind_of(x) is ArgumentKind.TORCH:
+        return x.expand(shape)
+    if kind_of(x) is ArgumentKind.CUPY:
+        import cupy
+
+        return cupy.broadcast_to(x, shape)
+    return np.broadcast_to(x, shape)
+
+
+def _grid(q: Any, heads: Heads, sequences: int, config: AttentionConfig) -> int:
+    """CTAs: one for each SM, or for each tile where there are fewer."""
+    info = describe(q)
+    assert info is not None
+    sms = px.device(info.device).sms if info.kind == "cuda" else SIMULATED_SMS
+    rows = heads.queries // config.rows + sequences if sequences else px.cdiv(heads.queries, config.rows)
+    return max(1, min(sms, rows * heads.heads * heads.batch))
+
+
+def _band(heads: Heads) -> int:
+    """How many query heads go side by side where the longest tiles go first, so that their keys and values stay in L2."""
+    each = heads.keys * (heads.dim + heads.value_dim) * ITEM_BYTES[heads.dtype] // heads.group
+    return max(1, min(heads.batch * heads.heads, L2_BYTES // max(1, each)))
+
+
+__all__ = ["attention"]

@@ -1,0 +1,305 @@
+"""The kernel of `px.kernels.attention`: persistent CTAs, a producer, and warpgroups that each attend for 64 queries.
+
+The products of a warpgroup never wait for its softmax: while it works on the scores of a block, the tensor cores
+multiply the powers of the block before with its values. So each step begins Q K^T of the next block, then P V of this
+one, waits for the first alone, does the softmax, and waits for the second. The chain goes on over the end of a tile:
+the last P V of a tile runs beside the first Q K^T of the next one. Keys are taken from the last block to the first.
+
+K and V come through rings of their own, in the order in which they are used: K of a block, then V of the block before.
+The result leaves through the place of its own Q, where that is free (`OWN_OUT` where it is not). Features that a call
+does not ask for (bounds, caps, biases, packed sequences) are left out when the kernel is read.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import phalanx as px
+from phalanx.kernels.attention.scores import (
+    Reach,
+    capped,
+    distances,
+    first_step,
+    log_sums,
+    row_sums,
+    softmax_step,
+)
+from phalanx.kernels.attention.tiles import Tiles
+from phalanx.kernels.launches import wait_for_prior_launch
+from phalanx.kernels.logarithms import LOG2E
+
+
+@px.struct
+class Buffers:
+    """What is in shared memory, `q` (stages, groups, rows, dim), `k` and `v` (stages, keys, ...), and pipes that tell."""
+
+    q: Any
+    k: Any
+    v: Any
+    out: Any
+    queries: Any
+    keys: Any
+    values: Any
+    turns: Any
+    ROWS: int
+    KEYS: int
+    DIM: int
+    WIDE: int
+    GROUPS: int
+
+
+@px.func
+def blocks_of(tile, buffers):
+    """The key blocks (first, behind the last) of a whole tile: at least one, even if nobody attends to any key."""
+    low, high = tile.reach.blocks(tile.row, buffers.ROWS * buffers.GROUPS, buffers.KEYS)
+    low = px.maximum(px.minimum(low, high - 1), 0)
+    return low, px.maximum(high, low + 1)
+
+
+@px.func
+def fetch(Q, K, V, tiles, buffers, group, first, step):
+    """The producer: Q of each tile, K and V of each of its blocks."""
+    b = buffers
+    number = first
+    tile = tiles
+    tile.seek(number)
+    while tile.live:
+        low, high = blocks_of(tile, b)
+        batch, head = tile.batch, tile.head // group
+        key = tile.first_key + (high - 1) * b.KEYS
+        with b.keys.produce() as stage:
+            px.tma.load(K[batch, head, key : key + b.KEYS, 0 : b.DIM], b.k[stage], b.keys.full[stage])
+        with b.queries.produce() as stage:
+            for c in px.static_range(b.GROUPS):
+                row = tile.first_query + tile.row + c * b.ROWS
+                px.tma.load(Q[batch, tile.head, row : row + b.ROWS, 0 : b.DIM], b.q[stage, c], b.queries.full[stage])
+        for j in range(1, high - low):  # K is one block ahead of V
+            key = tile.first_key + (high - 1 - j) * b.KEYS
+            with b.keys.produce() as stage:
+                px.tma.load(K[batch, head, key : key + b.KEYS, 0 : b.DIM], b.k[stage], b.keys.full[stage])
+            with b.values.produce() as stage:
+                behind = key + b.KEYS
+                px.tma.load(V[batch, head, behind : behind + b.KEYS, 0 : b.WIDE], b.v[stage], b.values.full[stage])
+        key = tile.first_key + low * b.KEYS
+        with b.values.produce() as stage:
+            px.tma.load(V[batch, head, key : key + b.KEYS, 0 : b.WIDE], b.v[stage], b.values.full[stage])
+        number += step
+        tile.seek(number)
+
+
+@px.struct
+class Group:
+    """A warpgroup that attends for the queries `c * ROWS` to ``c * ROWS + ROWS - 1`` of each tile."""
+
+    buffers: Any
+    c: Any
+    O: Any
+    LSE: Any
+    BIAS: Any
+    factor: Any
+    cap: Any
+    slope: Any
+    turn: Any
+    TYPE: Any
+    BIAS_KIND: Any
+    VARLEN: bool
+    SKIP: bool
+    SLACK: float
+    OWN_OUT: bool
+
+    def scores(self, slot):
+        """Begins the scores of the next block of keys."""
+        b = self.buffers
+        if b.turns is not None:
+            b.turns[self.c].wait(self.turn)
+            self.turn = self.turn ^ 1
+        stage = b.keys.wait()
+        s = px.empty((b.ROWS, b.KEYS), px.f32)
+        px.wgmma(b.q[slot, self.c], b.k[stage].T, s, accumulate=False)
+        px.wgmma_commit()
+        return s
+
+    def multiply(self, p, o):
+        """Begins the products of powers with the values of their block; the tensor cores are the next group's then."""
+        b = self.buffers
+        stage = b.values.wait()
+        px.wgmma(p, b.v[stage], o)
+        px.wgmma_commit()
+        if b.turns is not None:
+            b.turns[(self.c + 1) % b.GROUPS].arrive()
+        return o
+
+    def pass_on(self, pipe, count):
+        """Gives back blocks that lie beyond the reach of all of this group's queries, unread."""
+        if self.SKIP:
+            for _ in range(count):
+                pipe.wait()
+                pipe.release()
+
+    def finished(self, s, tile, key, MASKED):
+        """Scores as the softmax takes them: capped, with their bias, and -inf where there is to be no attention."""
+        b, reach = self.buffers, tile.reach
+        row = tile.row + self.c * b.ROWS
+        if self.cap is not None:
+            s = capped(s, self.slope, self.cap)
+        elif self.BIAS_KIND is not None:
+            s = s * self.slope
+        if self.BIAS_KIND == "slopes":
+            s = s - distances(reach, row, key, b.ROWS, b.KEYS) * (self.BIAS[tile.sequence, tile.head] * LOG2E)
+        elif self.BIAS_KIND == "tile":
+            bias = px.load(self.BIAS[tile.batch, tile.head, row : row + b.ROWS, key : key + b.KEYS])
+            s = s + bias.to(px.f32) * LOG2E
+        return reach.masked(s, row, key, b.ROWS, b.KEYS) if MASKED else s
+
+    def step(self, state, tile, slot, j, MASKED):
+        """Scores and powers of block `j`, beside the products of the block before it."""
+        b = self.buffers
+        o, p, top, sums = state
+        s = self.scores(slot)
+        o = self.multiply(p, o)
+        px.wgmma_wait(1)
+        b.keys.release()
+        s = self.finished(s, tile, j * b.KEYS, MASKED)
+        empty = MASKED or self.BIAS_KIND == "tile"  # whose elements may be -inf
+        powers, top, sums, alpha = softmax_step(s, top, sums, self.factor, b.ROWS, b.KEYS, empty, self.SLACK)
+        px.wgmma_wait(0)
+        b.values.release()
+        o = o * alpha.reshape(b.ROWS, 1)
+        return o, powers.to(self.TYPE), top, sums
+
+    def extent(self, tile):
+        """Blocks of the tile, those before the first one of this group's queries, and where blocks need no mask."""
+        b = self.buffers
+        low, high = blocks_of(tile, b)
+        row = tile.row + self.c * b.ROWS
+        _, mine = tile.reach.blocks(row, b.ROWS, b.KEYS)
+        mine = px.maximum(px.minimum(mine, high), low + 1) if self.SKIP else high
+        whole_low, whole_high = tile.reach.whole_blocks(row, b.ROWS, b.KEYS)
+        whole_high = px.maximum(px.minimum(whole_high, mine - 1), low)
+        return low, mine, high - mine, px.minimum(px.maximum(whole_low, low), whole_high), whole_high
+
+    def attend(self, tiles, first, step):
+        """All tiles of this CTA."""
+        b = self.buffers
+        number = first
+        tile = tiles
+        tile.seek(number)
+        if tile.live:
+            slot = b.queries.wait()
+            low, high, skipped, whole_low, whole_high = self.extent(tile)
+            self.pass_on(b.keys, skipped)
+            s = self.scores(slot)
+            px.wgmma_wait(0)
+            b.keys.release()
+            if b.turns is not None:
+                b.turns[(self.c + 1) % b.GROUPS].arrive()
+            self.pass_on(b.values, skipped)
+            s = self.finished(s, tile, (high - 1) * b.KEYS, True)
+            powers, top, sums = first_step(s, self.factor, b.ROWS, b.KEYS, True)
+            state = px.zeros((b.ROWS, b.WIDE), px.f32), powers.to(self.TYPE), top, sums
+            while True:
+                if tile.reach.right is not None:
+                    for j in range(high - 2, whole_high - 1, -1):
+                        state = self.step(state, tile, slot, j, True)
+                for j in range(whole_high - 1, whole_low - 1, -1):
+                    state = self.step(state, tile, slot, j, False)
+                if tile.reach.left is not None:
+                    for j in range(whole_low - 1, low - 1, -1):
+                        state = self.step(state, tile, slot, j, True)
+                if self.OWN_OUT:
+                    b.queries.release()
+                o, p, before_top, before_sums = state
+                before = tile.mark(number), slot
+                number += step
+                tile.seek(number)
+                if not tile.live:
+                    break
+                slot = b.queries.wait()
+                low, high, skipped, whole_low, whole_high = self.extent(tile)
+                self.pass_on(b.keys, skipped)
+                s = self.scores(slot)
+                o = self.multiply(p, o)
+                px.wgmma_wait(1)
+                b.keys.release()
+                s = self.finished(s, tile, (high - 1) * b.KEYS, True)
+                powers, top, sums = first_step(s, self.factor, b.ROWS, b.KEYS, True)
+                px.wgmma_wait(0)
+                b.values.release()
+                self.pass_on(b.values, skipped)
+                p = powers.to(self.TYPE)
+                self.store(o, before_top, before_sums, tile.marked(before[0]), before[1])
+                state = px.zeros((b.ROWS, b.WIDE), px.f32), p, top, sums
+            o = self.multiply(p, o)
+            px.wgmma_wait(0)
+            b.values.release()
+            self.store(o, before_top, before_sums, tile.marked(before[0]), before[1])
+            if not self.VARLEN:
+                px.tma.wait(0)
+
+    def store(self, o, top, sums, place, slot):
+        """Divides by the sums, and lets the result go; logarithms of the sums, where they are asked for."""
+        b, O, LSE = self.buffers, self.O, self.LSE
+        batch, head, first_query, row, queries = place
+        row += self.c * b.ROWS
+        at = first_query + row
+        out = b.out[self.c] if self.OWN_OUT else b.q[slot, self.c]
+        inverse, total = row_sums(sums)
+        empty = total.reshape(b.ROWS, 1) == 0.0
+        result = px.where(empty, 0.0, o * inverse.reshape(b.ROWS, 1)).to(O.dtype)
+        if self.OWN_OUT and not self.VARLEN:
+            px.tma.wait(0, read=True)
+        px.store(out, result)
+        if self.VARLEN:  # the rows around a sequence are another's
+            rows = row + px.arange(b.ROWS)
+            rows = px.where((rows >= 0) & (rows < queries), rows + first_query, -1)
+            px.store(O[batch, head, rows, 0 : b.WIDE], px.load(out))
+            if LSE is not None:
+                px.store(LSE[batch, head, rows], log_sums(top, total))
+        else:
+            px.fence.async_proxy()
+            px.tma.store(out, O[batch, head, at : at + b.ROWS, 0 : b.WIDE])
+            px.tma.commit()
+            if LSE is not None:
+                px.store(LSE[batch, head, at : at + b.ROWS], log_sums(top, total))
+        if not self.OWN_OUT:
+            if not self.VARLEN:
+                px.tma.wait(0, read=True)
+            b.queries.release()
+
+
+@px.kernel(warps=lambda GROUPS: 4 + 4 * GROUPS, pdl=True)
+def attention_tiles(
+    Q, K, V, O, LSE, BIAS, CUQ, CUK, factor, slope, cap, left, right, group, band, *, DIM=128, WIDE=128, GROUPS=3,
+    KEYS=80, STAGES=2, QUERY_STAGES=2, TURNS=False, SLACK=8.0, BIAS_KIND=None, PRODUCER_REGS=32, REGS=160,
+):  # fmt: skip
+    """O = softmax(scores) V. Q (batch, heads, queries, DIM), K and V (batch, heads // group, keys, DIM and WIDE).
+
+    Scores, in units of log2, are ``factor * Q K^T``, or with `factor` None ``cap * tanh(slope * Q K^T)``, without a cap
+    ``slope * Q K^T``; plus the bias. LSE, BIAS, CUQ and CUK, `left` and `right` are None where there are none.
+    """
+    ROWS = 64
+    OWN_OUT = QUERY_STAGES == 1
+    q = px.shared((QUERY_STAGES, GROUPS, ROWS, DIM), Q.dtype)
+    k = px.shared((STAGES, KEYS, DIM), K.dtype)
+    v = px.shared((STAGES, KEYS, WIDE), V.dtype)
+    out = px.shared((GROUPS, ROWS, WIDE), O.dtype) if OWN_OUT else None
+    turns = px.barrier(GROUPS) if TURNS else None
+    buffers = Buffers(
+        q, k, v, out, px.pipe(QUERY_STAGES), px.pipe(STAGES), px.pipe(STAGES), turns, ROWS, KEYS, DIM, WIDE, GROUPS
+    )
+    batches = Q.shape[0] if CUQ is None else CUQ.shape[0] - 1
+    reach = Reach(Q.shape[2], K.shape[2], left, right)
+    tiles = Tiles(CUQ, CUK, Q.shape[2], K.shape[2], Q.shape[1], batches, band, reach, ROWS * GROUPS)
+    first, step = px.block_id(0), px.num_blocks(0)
+    wait_for_prior_launch()
+
+    with px.warps(0, 4, regs=PRODUCER_REGS):
+        fetch(Q, K, V, tiles, buffers, group, first, step)
+
+    for c in px.static_range(GROUPS):
+        with px.warps(4 + 4 * c, 4, regs=REGS):
+            mine = Group(
+                buffers, c, O, LSE, BIAS, 1.0 if factor is None else factor, cap, slope, 1 if c == 0 else 0, V.dtype,
+                BIAS_KIND, CUQ is not None, right is not None and not TURNS, SLACK, OWN_OUT,
+            )  # fmt: skip
+            mine.attend(tiles, first, step)

@@ -1,0 +1,118 @@
+"""Which tile of queries is whose: sequences, heads and rows in the order in which the CTAs of a launch take them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import phalanx as px
+
+
+@px.struct
+class Tiles:
+    """The tiles of all sequences and heads, `ROWS` queries each, numbered in the order in which they are taken.
+
+    Without a bound to the right all tiles of a head are equally long, and its K and V stay in L2 while they are worked
+    on: head after head. With one (causal), later rows have more keys: the longest go first, so that none of them begins
+    when the others are done; in bands of heads whose K and V fit into L2 together. The tiles of a sequence then end
+    where it ends: the one that is not full is its first, the shortest, and begins before row 0.
+
+    Of packed sequences (CUQ and CUK, where each begins) nobody but the device knows how many tiles they have. Whoever
+    asks for tiles asks in ascending order, so that `sequence` and `before`, the rows of tiles before it, only go ahead.
+
+    `seek` goes to a tile: `live` says whether there is one of that number, `batch` and `head` where it is in Q, `row`
+    which query of its sequence is its first, `first_query` and `first_key` where the sequence begins in Q and K,
+    `reach` who attends to whom in it.
+    """
+
+    CUQ: Any
+    CUK: Any
+    queries: Any
+    keys: Any
+    heads: Any
+    batches: Any
+    band: Any
+    reach: Any
+    ROWS: int
+    sequence: Any = 0
+    before: Any = 0
+    live: Any = False
+    batch: Any = 0
+    head: Any = 0
+    row: Any = 0
+    first_query: Any = 0
+    first_key: Any = 0
+
+    def seek(self, t):
+        """Goes to tile number `t`, which is not smaller than that of the call before."""
+        if self.CUQ is None:
+            self.seek_by_head(t)
+        else:
+            self.seek_packed(t)
+
+    def first_row(self, m, rows, queries):
+        """The first query of row `m` of tiles of a sequence."""
+        row = m * self.ROWS
+        if self.reach.right is not None:
+            row = row + queries - rows * self.ROWS
+        return row
+
+    def by_head(self, t):
+        """Batch, head and first row of tile `t` where all sequences have the same lengths.
+
+        Divisors are kept from being prepared once for all tiles: the registers are needed in between.
+        """
+        rows, heads = px.keep(px.cdiv(self.queries, self.ROWS)), px.keep(self.heads)
+        if self.reach.right is None:
+            m, which = t % rows, t // rows
+        else:
+            first = t // (rows * self.band) * self.band
+            wide = px.maximum(px.minimum(self.band, heads * self.batches - first), 1)
+            place = t - first * rows
+            m, which = rows - 1 - place // wide, first + place % wide
+        return px.maximum(which // heads, 0), which % heads, self.first_row(m, rows, self.queries)
+
+    def seek_by_head(self, t):
+        """Tile `t` where all sequences have the same lengths."""
+        self.live = t < px.cdiv(self.queries, self.ROWS) * self.heads * self.batches
+        self.batch, self.head, self.row = self.by_head(t)
+        self.sequence = self.batch
+
+    def mark(self, t):
+        """What `marked` finds this tile by when `seek` has gone on: its number if that says all, as registers are few."""
+        if self.CUQ is None:
+            mark: Any = (t,)
+        else:
+            mark = 0, self.head, self.first_query, self.row, self.reach.queries
+        return mark
+
+    def marked(self, mark):
+        """Of a tile that was marked: batch, head, where its sequence begins, its first row, the sequence's queries."""
+        if self.CUQ is None:
+            batch, head, row = self.by_head(px.keep(mark[0]))
+            found = batch, head, 0, row, self.queries
+        else:
+            found = mark
+        return found
+
+    def seek_packed(self, t):
+        """Tile `t` of packed sequences: row after row of tiles, all heads of each."""
+        place = t // self.heads
+        rows = self.rows_of(self.sequence)
+        while self.sequence < self.batches and place >= self.before + rows:
+            self.before += rows
+            self.sequence += 1
+            rows = self.rows_of(self.sequence)
+        self.live = self.sequence < self.batches
+        self.head = t % self.heads
+        self.first_query, self.first_key = px.load(self.CUQ[self.sequence]), px.load(self.CUK[self.sequence])
+        self.reach.queries = px.load(self.CUQ[self.sequence + 1]) - self.first_query
+        self.reach.keys = px.load(self.CUK[self.sequence + 1]) - self.first_key
+        m = place - self.before
+        if self.reach.right is not None:
+            m = rows - 1 - m
+        self.row = self.first_row(m, rows, self.reach.queries)
+
+    def rows_of(self, sequence):
+        """Rows of tiles of a packed sequence; 0 of one that there is not."""
+        length = px.load(self.CUQ[sequence + 1]) - px.load(self.CUQ[sequence])
+        return px.where(sequence < self.batches, px.cdiv(length, self.ROWS), 0)

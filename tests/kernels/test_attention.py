@@ -1,0 +1,153 @@
+"""`px.kernels.attention` in the simulator, against float64."""
+
+import numpy as np
+import pytest
+from attention_cases import BF16, assert_close, exact, exact_packed, heads
+
+import phalanx as px
+from phalanx.kernels.attention.config import AttentionConfig
+from phalanx.kernels.attention.forward import attention
+
+SMALL = AttentionConfig(groups=2, keys=64)
+OWN = AttentionConfig(groups=1, keys=32, query_stages=1, slack=0.0)
+
+
+def both(q, k, v, config=None, rounding=2**-8, **options):
+    """Ours, with logarithms, beside float64."""
+    got, logs = attention(q, k, v, lse=True, config=config, **options)
+    assert got.dtype == q.dtype and logs.dtype == np.float32
+    want, want_logs = exact(q, k, v, **options)
+    assert_close(got, logs, want, want_logs, rounding)
+    return got
+
+
+def test_causal_heads_that_share_keys_and_rows_that_see_none():
+    rng = np.random.default_rng(0)
+    for queries, keys, causal in ((190, 260, True), (260, 100, True), (1, 65, True), (70, 1, True)):
+        both(heads(rng, 1, 4, queries, 64), heads(rng, 1, 2, keys, 64), heads(rng, 1, 2, keys, 64), SMALL, causal=causal)
+
+
+def test_result_is_the_same_whoever_takes_the_tiles():
+    rng = np.random.default_rng(1)
+    q, k, v = heads(rng, 2, 2, 300, 64), heads(rng, 2, 1, 200, 64, amplitude=4), heads(rng, 2, 1, 200, 64)
+    got = both(q, k, v, SMALL)
+    for _ in range(2):
+        np.testing.assert_array_equal(attention(q, k, v, config=SMALL), got)
+    turned = attention(*(np.ascontiguousarray(x.swapaxes(1, 2)).swapaxes(1, 2) for x in (q, k, v)), config=SMALL)
+    np.testing.assert_array_equal(turned, got)
+    assert turned.swapaxes(1, 2).flags.c_contiguous
+
+
+def test_packed_sequences_know_nothing_of_each_other():
+    rng = np.random.default_rng(2)
+    starts_q, starts_k = (np.array(x, np.int32) for x in ([0, 1, 70, 70, 200, 290, 300], [0, 50, 90, 200, 200, 333, 340]))
+    q, k, v = heads(rng, 300, 2, 64), heads(rng, 340, 1, 64), heads(rng, 340, 1, 64)
+    got, logs = attention(
+        q, k, v, causal=True, lse=True, cu_seqlens_q=starts_q, cu_seqlens_k=starts_k, config=AttentionConfig(groups=1, keys=64)
+    )
+    want, want_logs = exact_packed(q, k, v, starts_q, starts_k, causal=True)
+    assert got.shape == (300, 2, 64) and logs.shape == (2, 300)
+    assert_close(got, logs, want, want_logs)
+
+
+def test_no_keys_and_no_queries():
+    q, none = np.ones((1, 2, 5, 64), BF16), np.ones((1, 2, 0, 64), BF16)
+    got, logs = attention(q, none, none, lse=True)
+    assert (got == 0).all() and (logs == -np.inf).all()
+    assert attention(none, q, q).shape == none.shape
+
+
+def test_what_reads_bad_strides_is_copied_with_a_warning():
+    rng = np.random.default_rng(3)
+    wide = heads(rng, 1, 1, 40, 68)
+    with pytest.warns(UserWarning, match=r"attention copies k, of shape \(1, 1, 40, 64\) and strides .*: its rows do not begin"):
+        got = attention(wide[..., :64].copy(), wide[..., :64], wide[..., :64].copy(), config=OWN)
+    np.testing.assert_array_equal(got, attention(*(wide[..., :64].copy(),) * 3, config=OWN))
+
+
+WRONG = [
+    ({"bias": np.zeros((3,), np.float32)}, "bias has shape (3,)", "pass slopes (2,) or (1, 2), or a bias of four axes"),
+    ({"bias": np.zeros((1, 2, 3, 4), np.float32)}, "bias has shape (1, 2, 3, 4)",
+     "pass one that broadcasts to (1, 2, 40, 40), or slopes (2,)"),
+    ({"config": AttentionConfig(keys=72)}, "blocks of 72 keys", "give a multiple of 16 up to 256"),
+    ({"config": AttentionConfig(keys=48)}, "2 stages of 48 keys",
+     "give at least 3: a group holds one while it passes on those beyond its reach"),
+    ({"config": AttentionConfig(groups=4)}, "4 warpgroups", "give 1, 2 or 3"),
+    ({"config": "fast"}, "config is 'fast'", "give a AttentionConfig, or leave it out"),
+    ({"scale": "big"}, "scale is 'big'", "give a number, or leave it out"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("options, message, remedy", WRONG, ids=[message for _, message, _ in WRONG])
+def test_options_that_do_not_go_together(options, message, remedy):
+    x = np.zeros((1, 2, 40, 64), BF16)
+    with pytest.raises(px.Error) as caught:
+        attention(x, x, x, **options)
+    assert (caught.value.message, caught.value.remedy) == (message, remedy)
+    assert caught.value.location.file.endswith("test_attention.py")
+
+
+MASKS = [
+    {}, {"causal": True}, {"window": (33, 20)}, {"causal": True, "window": (70, -1)}, {"window": (-1, 5)}, {"window": (0, 0)},
+]  # fmt: skip
+SIZES = [(64, 64), (96, 96), (128, 128), (192, 128), (192, 192), (256, 256)]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("dim, wide", SIZES)
+@pytest.mark.parametrize("mask", MASKS, ids=str)
+def test_every_size_and_mask(dim, wide, mask):
+    rng = np.random.default_rng(dim + wide)
+    for queries, keys, dtype, amplitude in ((300, 211, BF16, 1), (137, 300, np.float16, 8)):
+        q, k, v = heads(rng, 1, 4, queries, dim, dtype=dtype, amplitude=amplitude), heads(rng, 1, 2, keys, dim, dtype=dtype), None
+        v = heads(rng, 1, 2, keys, wide, dtype=dtype)
+        both(q, k, v, rounding=2**-8 if dtype == BF16 else 2**-10, **mask)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(12))
+def test_random_shapes(seed):
+    rng = np.random.default_rng(seed)
+    dim = int(rng.choice([64, 96, 128]))
+    kv = int(rng.choice([1, 2]))
+    batch, group, queries, keys = (int(x) for x in (rng.integers(1, 3), rng.integers(1, 4), rng.integers(1, 301), rng.integers(1, 301)))
+    mask = {"causal": bool(rng.random() < 0.5)}
+    if rng.random() < 0.5:
+        mask["window"] = tuple(int(x) for x in rng.integers(-1, 200, 2))
+    config = AttentionConfig(
+        groups=int(rng.choice([1, 2, 3])), keys=int(rng.choice([64, 80, 128])), stages=int(rng.choice([2, 3])),
+        query_stages=int(rng.choice([1, 2])), turns=bool(rng.random() < 0.4), slack=float(rng.choice([0, 8])),
+    )  # fmt: skip
+    amplitude = float(rng.choice([1, 3, 8]))
+    q = heads(rng, batch, kv * group, queries, dim, amplitude=amplitude)
+    k, v = heads(rng, batch, kv, keys, dim), heads(rng, batch, kv, keys, dim)
+    both(q, k, v, config, **mask)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("mask", [{}, {"causal": True}], ids=str)
+def test_caps_slopes_and_biases(mask):
+    rng = np.random.default_rng(5)
+    q, k, v = heads(rng, 2, 2, 100, 64, amplitude=3), heads(rng, 2, 1, 150, 64), heads(rng, 2, 1, 150, 64)
+    slopes = np.array([0.5, 0.01], np.float32)
+    bias = rng.standard_normal((1, 2, 100, 150)).astype(np.float32)
+    bias[0, 0, 3], bias[0, 1, :, 10:30] = -np.inf, -np.inf
+    both(q, k, v, softcap=5.0, **mask)
+    both(q, k, v, bias=slopes, **mask)
+    both(q, k, v, bias=np.stack([slopes, 2 * slopes]), softcap=20.0, scale=0.3, **mask)
+    both(q, k, v, bias=bias, **mask)
+    both(q, k, v, bias=bias[:, :1, :1].astype(BF16), softcap=5.0, **mask)
+
+
+@pytest.mark.long
+def test_numbers_that_are_none_stay_in_their_rows():
+    rng = np.random.default_rng(6)
+    q, k, v = (heads(rng, 1, 1, 200, 64) for _ in range(3))
+    q[0, 0, 7, 3], q[0, 0, 9] = np.nan, np.inf
+    got, logs = attention(q, k, v, lse=True, config=SMALL)
+    bad = np.isnan(got.astype(np.float32)).any(-1)[0, 0]
+    assert set(np.flatnonzero(bad)) == {7, 9} and set(np.flatnonzero(np.isnan(logs[0, 0]))) == {7, 9}
+    k[0, 0, 150, 0] = np.nan
+    assert np.isnan(attention(q, k, v, config=SMALL).astype(np.float32)).all()
+    masked = attention(q, k, v, causal=True, config=SMALL).astype(np.float32)
+    assert np.isnan(masked[0, 0, 150:]).all() and not np.isnan(masked[0, 0, 10:150]).any()
