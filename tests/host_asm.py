@@ -10,7 +10,7 @@ _PREDICATE = re.compile(r"setp\.ne\.u32 p, %(\d+), 0;")
 _VALUES = r"\{?((?:%\d+(?:, )?)+)\}?"
 _BITS = r"(?:\.v([24]))?\.[bu](8|16|32)"
 _FORMS = {
-    "st": re.compile(rf"st\.(global|shared::cluster)(?:\.L1::\w+)?{_BITS} \[%(\d+)\], {_VALUES};"),
+    "st": re.compile(rf"st\.(global|shared::cluster|shared)(?:\.L1::\w+)?{_BITS} \[%(\d+)\], {_VALUES};"),
     "ld": re.compile(rf"ld\.(global|shared::cluster)(?:\.L[12]::\w+)*{_BITS} {_VALUES}, \[%(\d+)\];"),
     "st.async": re.compile(rf"st\.async\.shared::cluster\.\S*?{_BITS} \[%(\d+)\], {_VALUES}, \[%(\d+)\];"),
 }

@@ -411,3 +411,39 @@ def test_a_carried_operand_stays_packed() -> None:
     products = ptx[ptx.index("wgmma.mma_async") : ptx.rindex("wgmma.mma_async")]
     assert products.count("cvt.rn.bf16x2.f32") == 32
     assert not re.search(r"\b(prmt|shr|shl|bfi|bfe|and)\.b|mov\.b32 %r\d+, \{", products)
+
+
+@px.kernel(warps=4)
+def softmax_under_a_product(A, B, C, n, *, FORM):
+    """Exponentials while a product is at work: all of them are over before the wait for it."""
+    a, b, full = px.shared((64, 64), A.dtype), px.shared((64, 64), B.dtype), px.barrier()
+    with full.transaction():
+        px.tma.load(A[0:64, 0:64], a, full)
+        px.tma.load(B[0:64, 0:64], b, full)
+    full.wait(0)
+    s = px.dot(a, b.T)
+    acc = px.zeros((64, 64), px.f32)
+    sums = px.zeros((64,), px.f32)
+    for i in range(n):
+        px.wgmma(a, b, acc)
+        px.wgmma_commit()
+        p = px.exp2(s * 0.5)
+        q = p.to(A.dtype)
+        if FORM == "sums":
+            sums = sums * 0.5 + px.sum(p, axis=1)
+        px.wgmma_wait(0)
+        s = px.dot(q, b)
+    px.store(C[0:64, 0:64], acc + sums.reshape(64, 1) + s)
+
+
+@pytest.mark.parametrize("form, ctype, registers", [("sums", "float", 2), ("alone", "px_bf16", 32)])
+def test_arithmetic_under_products_is_over_before_their_wait(form: str, ctype: str, registers: int) -> None:
+    """The assembler would move the wait up; the sums need all exponentials, and without them the narrow tile does."""
+    module, ptx = compiled(softmax_under_a_product, (*types(bf16, bf16), ScalarType(i32)), FORM=form)
+    text = body(module)
+    finish = text.index("ptx::finish(")
+    held = re.match(r"ptx::finish\(ptx::fold_bits<(\d+)>\((\w+)\), px_never, px_base\);", text[finish:])
+    assert held and int(held[1]) == registers and f"{ctype} {held[2]}[{registers}];" in text
+    assert text[finish:].splitlines()[1].strip() == "ptx::wgmma_wait_group_0();"
+    assert text.count("ptx::finish(") == 1, "waits behind which nothing was computed hold nothing"
+    assert ptx.count("@p st.shared.u32") == 1

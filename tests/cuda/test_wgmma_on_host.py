@@ -101,3 +101,36 @@ def test_a_buffer_that_is_reused_too_early_shows() -> None:
         rights[wait] = [result.failure is None and bool((result.args[2] == 32).all()) for result in run_batch(cases)]
     assert all(rights[True])
     assert not all(rights[False])
+
+
+@px.kernel(warps=4)
+def computes_meanwhile(A, B, C, n):
+    """Arithmetic while products are at work, and narrow tiles that a loop hands from one product to the next."""
+    a, b = px.shared((64, 32), A.dtype), px.shared((32, 32), B.dtype)
+    px.store(a, px.load(A[0:64, 0:32]))
+    px.store(b, px.load(B[0:32, 0:32]))
+    px.fence.async_proxy()
+    p = px.dot(a, b).to(A.dtype)
+    acc = px.zeros((64, 32), px.f32)
+    sums = px.zeros((64,), px.f32)
+    for _ in range(n):
+        px.wgmma(p, b, acc)
+        px.wgmma_commit()
+        wide = p.to(px.f32) * 0.5
+        sums = sums * 0.5 + px.sum(wide, axis=1)
+        px.wgmma_wait(0)
+        p = (wide + 1.0).to(A.dtype)
+    px.store(C[0:64, 0:32], acc + sums.reshape(64, 1))
+
+
+@pytest.mark.parametrize("kind", [BF16, F16])
+def test_arithmetic_under_products(kind: Any) -> None:
+    rng = np.random.default_rng(1)
+    args = [rng.integers(-2, 3, (64, 32)).astype(kind), rng.integers(-2, 3, (32, 32)).astype(kind), np.zeros((64, 32), F32), 3]
+    want = args[2].copy()
+    computes_meanwhile[1](*args[:2], want, 3)
+    module = module_for(computes_meanwhile, tuple(args))
+    assert "ptx::finish(" in module.source
+    (result,) = run_batch([HostCase(module, 1, args, 1)])
+    assert result.failure is None
+    np.testing.assert_array_equal(result.args[2], want)

@@ -16,10 +16,12 @@ from phalanx.cuda.text.registry import emits, follows
 from phalanx.cuda.text.writer import Writer
 from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.facts import facts_of
+from phalanx.cuda.tiles.finished import finish, finished_before
 from phalanx.cuda.tiles.wgmma_operands import first_column, is_transposed, operand_problem
 from phalanx.errors import Error
 from phalanx.ir.archs import WARPGROUP
 from phalanx.ir.core import Op
+from phalanx.ir.engines import TENSOR_CORES
 from phalanx.ir.ops.control import Assign, ReadVar
 from phalanx.ir.ops.wgmma import ROWS, STEP_BYTES, Wgmma, WgmmaCommit, WgmmaFence, WgmmaWait
 from phalanx.ir.values import Value, constant_of
@@ -128,7 +130,9 @@ def emit_commit(w: Writer, op: WgmmaCommit) -> None:
 
 @emits(WgmmaWait)
 def emit_wait(w: Writer, op: WgmmaWait) -> None:
-    """Writes `wgmma.wait_group`; accumulators that are read after it can be read no earlier."""
+    """Writes `wgmma.wait_group`; accumulators that are read after it can be read no earlier, and arithmetic that was written
+    while products were at work is over before it."""
+    finish(w, finished_before(w, op, TENSOR_CORES))
     w.line(f"{w.use(wait_group(op.n))}();")
     for acc, result in op.updates():
         continue_in_place(w, acc, result)

@@ -101,6 +101,17 @@ SHARED_ADDRESS = device_function(
     "return address;",
 )
 
+UNKNOWN_ZERO = Helper(
+    "unknown_zero",
+    "// A zero that only the running machine knows: no compiler can share what was computed before it was added with\n"
+    "// what is computed after.\n"
+    "__device__ __forceinline__ unsigned unknown_zero() {\n"
+    "  unsigned size;\n"
+    "  asm volatile(\"mov.u32 %0, %%dynamic_smem_size;\" : \"=r\"(size));\n"
+    "  return size >> 31;\n"
+    "}",
+)
+
 ELECT = device_function(
     "elect_sync",
     "bool",

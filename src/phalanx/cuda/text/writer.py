@@ -11,7 +11,7 @@ from phalanx.cuda.plan import Plan
 from phalanx.cuda.text.cells import Cells, find_cells
 from phalanx.cuda.text.helper import Helper
 from phalanx.cuda.text.literals import atom, bare, literal, minus, plus
-from phalanx.cuda.text.prelude import BAR_SYNC, BAR_SYNC_OF, ELECT, SHARED_ADDRESS
+from phalanx.cuda.text.prelude import BAR_SYNC, BAR_SYNC_OF, ELECT, SHARED_ADDRESS, UNKNOWN_ZERO
 from phalanx.cuda.text.sites import Site
 from phalanx.errors import Error
 from phalanx.frozen import frozen
@@ -99,8 +99,8 @@ class Writer:
     """Grows the text of one kernel; every emitter gets it as its first argument.
 
     Names beginning with `px_` belong to the compiler: `px_lane`, `px_warp` and `px_thread` (within the agent), `px_one`
-    (true in the agent's elected thread), `px_warp_id` (within the CTA), `px_smem` (shared memory, a pointer) and
-    `px_base` (its 32-bit shared address). Each is declared only where something uses it.
+    (true in the agent's elected thread), `px_warp_id` (within the CTA), `px_smem` (shared memory, a pointer), `px_base`
+    (its 32-bit shared address) and `px_never` (0, as no compiler knows). Each is declared only where something uses it.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -450,6 +450,12 @@ class Writer:
         self._kernel_wanted.update(("smem", "base"))
         return "px_base"
 
+    @property
+    def never(self) -> str:
+        """A number that is 0, as no compiler knows: what happens where it is not is nothing at run time."""
+        self._kernel_wanted.add("never")
+        return "px_never"
+
     def pointer(self, buffer: SharedBuffer) -> str:
         """A pointer to a shared buffer's first element, named after it."""
 
@@ -525,6 +531,8 @@ class Writer:
             lines.append(self._warp_id_line())
         if "base" in wanted:
             lines.append(f"const unsigned px_base = {self.use(SHARED_ADDRESS)}(px_smem);")
+        if "never" in wanted:
+            lines.append(f"const unsigned px_never = {self.use(UNKNOWN_ZERO)}();")
         lines += [text for _, text in self._prologue.values()]
         return ["  " + line for line in lines]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from phalanx.cuda.text.helper import Helper
-from phalanx.cuda.text.prelude import device_function
+from phalanx.cuda.text.prelude import UNKNOWN_ZERO, device_function
 
 # ---------------------------------------------------------------------- narrow floats
 
@@ -557,14 +557,40 @@ STORE_VECTOR_IF = Helper(
     "}",
     (WORDS,),
 )
-UNKNOWN_ZERO = Helper(
-    "unknown_zero",
-    "// A zero that only the running machine knows: no compiler can share what was computed before it was added with\n"
-    "// what is computed after.\n"
-    "__device__ __forceinline__ unsigned unknown_zero() {\n"
-    "  unsigned size;\n"
-    "  asm volatile(\"mov.u32 %0, %%dynamic_smem_size;\" : \"=r\"(size));\n"
-    "  return size >> 31;\n"
+FOLD_SCALAR = Helper(
+    "fold_scalar",
+    "template <class T>\n"
+    "__device__ __forceinline__ unsigned fold_scalar(T x) {\n"
+    "  const unsigned long long b = bits<T>::of(x);\n"
+    "  return (unsigned)b ^ (unsigned)(b >> 32);\n"
+    "}",
+    (BITS,),
+)
+FOLD_BITS = Helper(
+    "fold_bits",
+    "// One word that needs all of N elements.\n"
+    "template <int N, class T>\n"
+    "__device__ __forceinline__ unsigned fold_bits(const T* x) {\n"
+    "  unsigned all = 0;\n"
+    "  if constexpr (sizeof(T) < 4 && N * sizeof(T) % 4 == 0) {\n"
+    "    unsigned words[N * sizeof(T) / 4];\n"
+    "    pack_words<N>(words, x);\n"
+    "    #pragma unroll\n"
+    "    for (int j = 0; j < N * (int)sizeof(T) / 4; ++j) all ^= words[j];\n"
+    "  } else {\n"
+    "    #pragma unroll\n"
+    "    for (int j = 0; j < N; ++j) all ^= fold_scalar(x[j]);\n"
+    "  }\n"
+    "  return all;\n"
+    "}",
+    (PACK_WORDS, FOLD_SCALAR),
+)
+FINISH = Helper(
+    "finish",
+    "// Nothing at run time, for `never` is 0, which no compiler knows: what x follows from is computed before this point.\n"
+    "__device__ __forceinline__ void finish(unsigned x, unsigned never, unsigned address) {\n"
+    "  asm volatile(\"{ .reg .pred p; setp.ne.u32 p, %1, 0; @p st.shared.u32 [%2], %0; }\"\n"
+    "               :: \"r\"(x), \"r\"(never), \"r\"(address) : \"memory\");\n"
     "}",
 )
 KEEP_SCALAR = Helper(
