@@ -10,6 +10,7 @@ Text that was written by hand runs as a `HandWritten` in the place of a module.
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import re
 import struct
 from collections.abc import Callable, Iterator
@@ -24,13 +25,14 @@ from front import prepared
 from host_build import COMPILER, MISSING, RUNNER, HostFailure
 from host_hand import HandWritten
 from host_text import translation_unit, with_line
-from phalanx.cuda.abi import ScalarSlot, Signature, TensorMapSlot
+from phalanx.cuda.abi import ArraySlot, ScalarSlot, Signature, TensorMapSlot
 from phalanx.cuda.lower.lower import lower
 from phalanx.cuda.module import Module, generate
 from phalanx.ir.archs import arch_of
 from phalanx.ir.types import FROM_NUMPY, ArrayType, ScalarType, chunk_axes, f32, i32
 from phalanx.language.kernel import Kernel
 from phalanx.layouts.shared import SWIZZLE_MASKS
+from phalanx.runtime.device.packed import Packed
 
 __all__ = ["COMPILER", "MISSING", "HostFailure", "launch", "module_for", "run_on_host", "type_of"]
 
@@ -168,6 +170,10 @@ def type_of(value: Any) -> ArrayType | ScalarType | None:
         whole = value.ctypes.data % 16 == 0 and value.dtype != FP4
         chunk = chunk_axes(value.shape, value.strides, item) if whole and not aligned else ()
         return ArrayType(value.ndim, FROM_NUMPY[value.dtype], unit, aligned, chunk=chunk)
+    if isinstance(value, Packed):
+        plain = type_of(value.data.view(value.dtype.numpy))
+        assert isinstance(plain, ArrayType) and value.dense
+        return dataclasses.replace(plain, dense=True)
     return ScalarType(i32 if isinstance(value, int) else f32)
 
 
@@ -200,7 +206,8 @@ def launch(module: Module, grid: Any, args: list[Any], seed: int) -> None:
 
 @contextmanager
 def in_bytes(args: list[Any]) -> Iterator[list[Any]]:
-    """The arguments as a GPU gets them: 4-bit elements, which have a byte each here, two to a byte, the first one lower."""
+    """The arguments as a GPU gets them: 4-bit elements, which have a byte each here, two to a byte, the first one lower, and
+    those of dense arrays of 6-bit elements four to three bytes."""
     bare, whole = list(args), []
     for n, value in enumerate(args):
         if isinstance(value, np.ndarray) and value.dtype == FP4:
@@ -212,10 +219,27 @@ def in_bytes(args: list[Any]) -> Iterator[list[Any]]:
             made[...] = codes[..., 0::2] & 15 | codes[..., 1::2] << 4
             bare[n] = made
             whole.append((value, made))
+        if isinstance(value, Packed):
+            bare[n] = four_to_three(value.data)
     yield bare
     for value, made in whole:
         codes = value.view(np.uint8)
         codes[..., 0::2], codes[..., 1::2] = made & 15, made >> 4
+
+
+def four_to_three(elements: np.ndarray) -> np.ndarray:
+    """The bytes of a dense array of 6-bit elements, from a multiple of 32 bytes on."""
+    a, b, c, d = (elements.view(np.uint8)[..., part::4] & 63 for part in range(4))
+    room = np.zeros(elements.size * 3 // 4 + 32, np.uint8)
+    start = -room.ctypes.data % 32
+    made = room[start : start + elements.size * 3 // 4].reshape(*elements.shape[:-1], -1)
+    made[..., 0::3], made[..., 1::3], made[..., 2::3] = a | b << 6, b >> 2 | c << 4, c >> 4 | d << 2
+    return made
+
+
+def is_dense(slot: ArraySlot, array: np.ndarray) -> bool:
+    """Whether an argument is the bytes of 6-bit elements."""
+    return slot.dtype in ("f6e2m3", "f6e3m2") and array.dtype == np.uint8
 
 
 class Launch(ctypes.Structure):
@@ -293,8 +317,11 @@ def parameters(signature: Signature, args: list[Any]) -> list[bytes]:
         if isinstance(slot, ScalarSlot):
             packed.append(struct.pack(slot.format, value if slot.dtype[0] == "f" else int(value)))
         else:
-            strides = [stride // value.itemsize for stride in value.strides]
-            packed.append(struct.pack(slot.format, value.ctypes.data, *strides, *value.shape))
+            strides, shape = [stride // value.itemsize for stride in value.strides], list(value.shape)
+            if is_dense(slot, value):  # of which the kernel is told as elements
+                strides = [*(stride * 4 // 3 for stride in strides[:-1]), 1]
+                shape[-1] = shape[-1] * 4 // 3
+            packed.append(struct.pack(slot.format, value.ctypes.data, *strides, *shape))
     packed += [descriptor(slot, args[slot.array], signature) for slot in signature.tensor_maps]
     if signature.debug:
         packed.append(bytes(8))
@@ -316,10 +343,13 @@ def descriptor(slot: TensorMapSlot, array: np.ndarray, signature: Signature) -> 
         return [*values, *[0] * (5 - array.ndim)]
 
     shape, strides, box, item, unit = [*array.shape], [*array.strides], [*slot.box], array.itemsize, 0
-    if slot.expands:  # units of sixteen elements: eight bytes of the array, sixteen of shared memory
-        if box[-1] != 128 or shape[-1] % 64 or array.ctypes.data % 32 or any(stride % 32 for stride in strides[:-1]):
+    if slot.expands:  # units of sixteen elements: eight or twelve bytes of the array, sixteen of shared memory
+        target = signature.slots[slot.array]
+        assert isinstance(target, ArraySlot)
+        item, unit = 16, 12 if is_dense(target, array) else 8
+        steps = [stride for stride, size in zip(strides[:-1], shape) if size > 1]
+        if box[-1] != 128 or shape[-1] % (8 * unit) or array.ctypes.data % 32 or any(step % 32 for step in steps):
             raise HostFailure(f"a descriptor of boxes {box} that pads elements: {shape} bytes, strides of {strides}")
-        item, unit = 16, 8
         shape[-1], strides[-1], box[-1] = shape[-1] // unit, unit, box[-1] // 16
     words = struct.pack(
         "<Q5q5i9h8sh", array.ctypes.data, *five(strides[axis] for axis in order),

@@ -49,10 +49,23 @@ def scaled(dtype: Any, scale: Any, block: int, m: int, n: int, k: int) -> tuple[
     return [a, b, *factors, np.zeros((m, n), np.float32)], wide[0] @ wide[1].T
 
 
+def mixed() -> tuple[list[Any], np.ndarray]:
+    rng = np.random.default_rng(0)
+    a = (rng.integers(-60, 61, (128, 128)) / 8).astype(np.float32).astype(ml_dtypes.float6_e2m3fn)
+    b = rng.integers(-3, 4, (64, 128)).astype(np.float32).astype(E4M3)
+    wanted = a.astype(np.float32) @ b.astype(np.float32).T
+    return [px.packed(a, px.f6e2m3, dense=True), b, np.zeros((128, 64), np.float32)], wanted
+
+
+def copies(args: list[Any]) -> list[Any]:
+    return [x.copy() if isinstance(x, np.ndarray) else x for x in args]
+
+
 CASES = {
     "one": ("one", 1, plain(128, 64, 64), {}),
     "roles": ("roles", (1, 2), plain(128, 200, 256), {}),
     "pairs": ("pairs", (2, 1), plain(256, 256, 192), {}),
+    "mixed": ("mixed", 1, mixed(), {}),
     "mxfp8": ("scaled_pairs", (2, 1), scaled(E4M3, E8M0, 32, 256, 128, 256), {}),
     "nvfp4": ("scaled_pairs", (2, 1), scaled(E2M1, E4M3, 16, 256, 128, 256), {"BLOCK": 16}),
 }  # fmt: skip
@@ -62,7 +75,7 @@ CASES = {
 def test_kernel(kernels: dict[str, Any], case: str) -> None:
     name, grid, (args, expected), constants = CASES[case]
     kernel = kernels[name]
-    args = [array.copy() for array in args]
+    args = copies(args)
     kernel[grid](*args, **constants)
     np.testing.assert_array_equal(args[-1], expected)
     report = px.check(kernel[grid], *args, **constants)
@@ -76,6 +89,6 @@ def test_kernel(kernels: dict[str, Any], case: str) -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_text(kernels: dict[str, Any], case: str) -> None:
     name, grid, (args, expected), constants = CASES[case]
-    args = [array.copy() for array in args]
+    args = copies(args)
     run_on_host(kernels[name], grid, *args, arch="sm_100a", **constants)
     np.testing.assert_array_equal(args[-1], expected)

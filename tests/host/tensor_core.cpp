@@ -149,8 +149,8 @@ static void right_shape(const Product& p, const std::string& kind) {
     refuse(p.line, "tcgen05.mma of kind %s with cta_group::%d and M %d, N %d", kind.c_str(), group, p.m, p.n);
   if (p.given.scaled && group == 2 && p.m == 128)
     refuse(p.line, "tcgen05.mma of kind %s with cta_group::2 and M 128: how its scales lie is not known here", kind.c_str());
-  if (p.across_b && bits_of(p.b) == 8 && p.n % (16 * group))
-    refuse(p.line, "tcgen05.mma with N %d and N-major B of 8 bits: N is a multiple of %d", p.n, 16 * group);
+  if (p.across_b && bits_of(p.b) <= 8 && p.n % (16 * group))
+    refuse(p.line, "tcgen05.mma with N %d and N-major B of %d bits: N is a multiple of %d", p.n, bits_of(p.b), 16 * group);
 }
 static void right_major(const Product& p, unsigned long long descriptor, bool across, Type type, const char* which) {
   const Matrix m = matrix_of(descriptor, "tcgen05.mma", p.line);
@@ -159,7 +159,6 @@ static void right_major(const Product& p, unsigned long long descriptor, bool ac
       refuse(p.line, "tcgen05.mma: 32 bytes of %s from byte %u of rows of %u", which, m.address % m.width, m.width);
     return;
   }
-  if (bits_of(type) < 8) refuse(p.line, "tcgen05.mma with an MN-major %s of %d bits", which, bits_of(type));
   if ((bits_of(type) == 32) != (m.swizzle == 1))
     refuse(p.line, "tcgen05.mma with an MN-major %s of %d bits and swizzle %u", which, bits_of(type), m.swizzle);
 }
@@ -213,11 +212,21 @@ static void decode(const unsigned char* bytes, Type type, bool contained, int co
     to[k] = number(code, type) * (negate ? -1 : 1);
   }
 }
+// An element of four or six bits of an MN-major operand: sixteen neighbours along M or N lie in sixteen bytes.
+static unsigned narrow_across(const Product& p, int rank, const Matrix& m, int row, int k, int bits) {
+  unsigned char bytes[17] = {};
+  memcpy(bytes, shared_at(rank, across_k(m, row / 16 * 16, k, 1), 16, p.line, "tcgen05.mma"), 16);
+  const int bit = row % 16 * bits;
+  return (bytes[bit / 8] | (unsigned)bytes[bit / 8 + 1] << 8) >> bit % 8 & ((1u << bits) - 1);
+}
 static void from_shared(const Product& p, int rank, unsigned long long descriptor, bool across, Type type, bool negate,
                         int rows, double* to) {
   const Matrix m = matrix_of(descriptor, "tcgen05.mma", p.line);
   const int item = bits_of(type) / 8;
   for (int row = 0; row < rows; ++row) {
+    for (int k = 0; across && item == 0 && k < p.k; ++k)
+      to[row * p.k + k] = number(narrow_across(p, rank, m, row, k, bits_of(type)), type) * (negate ? -1 : 1);
+    if (across && item == 0) continue;
     unsigned char bytes[33] = {};  // a spare one: an element may be read with the byte behind it
     for (int at = 0; !across && at < 32; at += 16)
       memcpy(bytes + at, shared_at(rank, along_k(m, row, at), 16, p.line, "tcgen05.mma"), 16);

@@ -90,6 +90,13 @@ def test_the_kind_follows_from_the_types(a: DType, b: DType, scale: DType | None
     assert kind_of(a, b, scale, block) == KINDS[name]
 
 
+def test_two_padded_operands_of_four_bits_are_a_product_of_eight() -> None:
+    """f4e2m1 times f4e2m1 with scales is mxf4 from packed memory, mxf8f6f4 from padded."""
+    assert kind_of(F4E2M1, F4E2M1, F8E8M0, 32).name == "mxf4"  # type: ignore[union-attr]
+    assert kind_of(F4E2M1, F4E2M1, F8E8M0, 32, padded=True).name == "mxf8f6f4"  # type: ignore[union-attr]
+    assert isinstance(kind_of(F4E2M1, F4E2M1, F8E8M0, 16, padded=True), Objection)
+
+
 def test_objections_to_types() -> None:
     assert kind_of(bf16, f16) == Objection(
         "there is no product of bf16 and f16",

@@ -233,7 +233,7 @@ def test_call_key_separates_geometry_from_values(torch: Any) -> None:
     assert base not in others and len(set(others)) == 5
     x = np.zeros((2, 3), np.int8)
     assert call_key((x, 3, 2.5)) == (
-        (("i8", (2, 3), (3, 1), x.ctypes.data & 15, -1), "i32", "f32"),
+        (("i8", (2, 3), (3, 1), x.ctypes.data & 15, -1, False), "i32", "f32"),
         [x.ctypes.data, 3, 2.5],
     )
 
@@ -356,3 +356,29 @@ def test_dlpack_types_that_no_kernel_takes(monkeypatch: pytest.MonkeyPatch, code
     monkeypatch.setattr(arrays.dlpack, "read", lambda x: tensor)
     with pytest.raises(Error, match=f"DLPack code {code}, {bits} bits, {lanes} lanes"):
         describe(Capsuled(None))
+
+
+def test_four_elements_in_three_bytes() -> None:
+    """A dense array is counted in elements everywhere; its bytes are told by strides and alignment."""
+    codes = np.arange(4 * 96, dtype=np.uint32).astype(np.uint8).reshape(4, 96)
+    info = describe(px.packed(codes, px.f6e3m2, dense=True))
+    assert info == ArrayInfo("host", -1, codes.ctypes.data, (4, 128), (128, 1), "f6e3m2", True)
+    assert info.in_bytes == info and info.aligned16 and info.whole_rows and info.bytes_of(128) == 96
+    assert call_key((px.packed(codes, px.f6e3m2, dense=True),)) != call_key((px.packed(codes, px.f6e3m2),))
+    elements = to_host(px.packed(codes, px.f6e3m2, dense=True))
+    words = codes.reshape(4, 32, 3).astype(np.uint32) @ np.array([1, 1 << 8, 1 << 16], np.uint32)
+    assert elements.dtype == px.f6e3m2.numpy
+    assert np.array_equal(elements.view(np.uint8), np.stack([words >> 6 * n & 63 for n in range(4)], -1).reshape(4, 128))
+    again = np.zeros_like(codes)
+    put_back(px.packed(again, px.f6e3m2, dense=True), elements)
+    assert np.array_equal(again, codes)
+
+
+def test_elements_that_stand_for_a_dense_array() -> None:
+    x = np.zeros((4, 128), px.f6e2m3.numpy)
+    info = ArrayInfo("host", -1, x.ctypes.data, (4, 128), (128, 1), "f6e2m3", True)
+    assert describe(px.packed(x, px.f6e2m3, dense=True)) == info
+    assert np.shares_memory(to_host(px.packed(x, px.f6e2m3, dense=True)), x)
+    with pytest.raises(Error, match="can't be dense: 4 elements lie in 3 bytes"):
+        describe(px.packed(x[:, :126], px.f6e2m3, dense=True))
+    assert not px.packed(np.zeros(8, np.uint8), px.f4e2m1, dense=True).dense  # says nothing new

@@ -86,6 +86,19 @@ def test_elements_that_share_bytes_are_bytes(library: Any, driver: Driver, torch
         launcher.launch((1, 1, 1), (px.packed(torch.Tensor(0x20010, (100, 128), (128, 1), "uint8"), px.f4e2m1),))
 
 
+def test_dense_arrays_are_told_in_elements(library: Any, driver: Driver, torch: Any) -> None:
+    """The struct and the descriptor count elements of 6 bits; only the descriptor's strides are bytes."""
+    maps = (TensorMapSlot(0, (16, 128), swizzle=128, expands=True),)
+    signature = Signature((ArraySlot(2, "f6e2m3", True, True, "X"),), maps)
+    launcher = Launcher(b"cubin", "k", signature, device=0, threads=128, driver=driver)
+    codes = torch.Tensor(0x20000, (100, 192), (192, 1), "uint8")
+    launcher.launch((1, 1, 1), (px.packed(codes, px.f6e2m3, dense=True),))
+    assert struct.unpack("<Qqqii", library.launches[-1].parameter(0, 32)) == (0x20000, 256, 1, 100, 256)
+    (spread,) = library.encoded
+    assert (spread["dims"], spread["byte_strides"], spread["box"]) == ([256, 100], [192], [128, 16])
+    assert spread["dtype"] == 15
+
+
 def test_repeated_launch_makes_one_driver_call(
     library: Any, launcher: Launcher, args: tuple[Any, ...]
 ) -> None:

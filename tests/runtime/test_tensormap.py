@@ -9,7 +9,14 @@ import pytest
 from phalanx.cuda.abi import TensorMapSlot
 from phalanx.errors import Error
 from phalanx.runtime.device.driver import Driver
-from phalanx.runtime.device.tensormap import _DATA_TYPES, Geometry, TensorMapCache, encode, geometry
+from phalanx.runtime.device.tensormap import (
+    _DATA_TYPES,
+    _EXPANDED_TYPES,
+    Geometry,
+    TensorMapCache,
+    encode,
+    geometry,
+)
 
 
 def test_axes_are_reversed_and_strides_become_bytes() -> None:
@@ -121,19 +128,29 @@ def test_data_types_are_the_header_s() -> None:
         "u8": "UINT8", "i8": "UINT8", "bool": "UINT8", "f8e4m3": "UINT8", "f8e5m2": "UINT8", "f8e8m0": "UINT8",
         "f6e2m3": "UINT8", "f6e3m2": "UINT8", "u16": "UINT16", "i16": "UINT16", "u32": "UINT32", "i32": "INT32",
         "u64": "UINT64", "i64": "INT64", "f16": "FLOAT16", "f32": "FLOAT32", "f64": "FLOAT64",
-        "bf16": "BFLOAT16", "f4e2m1": "16U4_ALIGN16B",
+        "bf16": "BFLOAT16",
     }  # fmt: skip
     assert {
         k: int(getattr(bindings, "CU_TENSOR_MAP_DATA_TYPE_" + v)) for k, v in names.items()
     } == _DATA_TYPES
+    expanded = {"f4e2m1": "16U4_ALIGN16B", "f6e2m3": "16U6_ALIGN16B", "f6e3m2": "16U6_ALIGN16B"}
+    assert {
+        k: int(getattr(bindings, "CU_TENSOR_MAP_DATA_TYPE_" + v)) for k, v in expanded.items()
+    } == _EXPANDED_TYPES
 
 
 def test_room_between_elements() -> None:
     """Box and extents count elements, strides the bytes of the array."""
     slot = TensorMapSlot(0, (16, 128), 128, expands=True)
     assert geometry(slot, "f4e2m1", (64, 256), (256, 1)) == Geometry(
-        "f4e2m1", (256, 64), (128,), (128, 16), 128, 256, False
+        "f4e2m1", (256, 64), (128,), (128, 16), 128, 256, False, True
     )
+    assert geometry(slot, "f6e2m3", (64, 256), (256, 1)) == Geometry(
+        "f6e2m3", (256, 64), (192,), (128, 16), 128, 256, False, True
+    )
+    row = TensorMapSlot(0, (1, 128), 128, expands=True)
+    assert geometry(row, "f6e3m2", (1, 128), (128, 1)).byte_strides == (96,)
+    assert geometry(row, "f6e3m2", (1, 128), (8, 1)).byte_strides == (32,)  # never stepped along
     with pytest.raises(Error, match="has 192 elements along its last axis"):
         geometry(slot, "f4e2m1", (64, 192), (256, 1))
     with pytest.raises(Error, match="has a stride of 144 bytes, a copy that puts room between elements"):

@@ -101,11 +101,14 @@ KINDS = {
 """By name; of several that would do, the first one is taken (block-scaled: `mxf4` before `mxf4nvf4`)."""
 
 
-def kind_of(a: DType, b: DType, scale: DType | None = None, block: int | None = None) -> Kind | Objection:
+def kind_of(
+    a: DType, b: DType, scale: DType | None = None, block: int | None = None, padded: bool = False
+) -> Kind | Objection:
     """The kind that multiplies elements of types `a` and `b`, with scales of type `scale` for every `block` of K, if any.
 
-    Two operands of f4e2m1 with scales are mxf4 or mxf4nvf4, which read them packed, two to a byte; without scales, or
-    beside a wider type, each has a byte (f8f6f4, mxf8f6f4). Example: `kind_of(px.bf16, px.bf16).name == "f16"`.
+    Two operands of f4e2m1 with scales are mxf4 or mxf4nvf4, which read them packed, two to a byte, unless both are `padded`;
+    without scales, or beside a wider type, each has a byte (f8f6f4, mxf8f6f4).
+    Example: `kind_of(px.bf16, px.bf16).name == "f16"`.
     """
     names = (a.name, b.name)
     if scale is None:
@@ -123,7 +126,7 @@ def kind_of(a: DType, b: DType, scale: DType | None = None, block: int | None = 
             "use operands of " + ", ".join(F8F6F4) + ", or leave the scales out",
         )
     if names == ("f4e2m1", "f4e2m1"):
-        able = [kind for kind in able if kind.bits == 4]
+        able = [kind for kind in able if kind.bits == (8 if padded else 4)]
     for kind in able:
         if (scale.name, block) in kind.scales:
             return kind

@@ -44,6 +44,10 @@ class DType:
         """The bytes that so many elements in a row take in memory."""
         return -(-count * self.itemsize // self.per_byte)
 
+    def dense_bytes(self, count: int) -> int:
+        """The bytes that so many take with no bit between them: those of 6 bits lie four to three bytes in dense arrays."""
+        return -(-count * self.bits // 8)
+
     def elements(self, nbytes: int) -> int:
         """How many elements so many bytes of memory hold; `nbytes` are whole elements."""
         return nbytes * self.per_byte // self.itemsize
@@ -193,6 +197,8 @@ class ArrayType:
     `unit_inner`: the last axis has stride 1. `aligned`: base address and the other strides are multiples of 16 bytes.
     `whole`: besides both, the last axis is a multiple of 16 bytes long, so that no vector is cut at its end. `chunk`: the
     sizes of the last axes where these together are 16 bytes in a row and only their strides keep it from being `aligned`.
+    `dense`: elements of 6 bits lie four to three bytes, instead of one to a byte; only copies into padded buffers read such
+    arrays.
     """
 
     rank: int
@@ -201,12 +207,13 @@ class ArrayType:
     aligned: bool = True
     whole: bool = False
     chunk: tuple[int, ...] = ()
+    dense: bool = False
 
     def __str__(self) -> str:
         axes = ", ".join(["?"] * self.rank)
         if self.whole:
             axes += f"*{self.dtype.elements(COPY_CHUNK)}"
-        facts = ("" if self.unit_inner else " strided") + ("" if self.aligned else " unaligned")
+        facts = ("" if self.unit_inner else " strided") + ("" if self.aligned else " unaligned") + " dense" * self.dense
         facts += f" in chunks of {' x '.join(map(str, self.chunk))}" if self.chunk else ""
         return f"global {self.dtype.name}[{axes}]{facts}"
 

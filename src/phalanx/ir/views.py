@@ -32,8 +32,9 @@ class Buffer:
     """A static buffer in the memory of every CTA, in the space that its class names.
 
     `reuse`: take over the memory of that buffer or barrier array. With `why`, the compiler chose to; then `after` may name
-    a buffer behind which this one lies in that memory. `padded`: each 16 neighbours of a packed type lie at the beginning
-    of 16 bytes of their own, as tensor cores read them beside operands of 8 bits.
+    a buffer behind which this one lies in that memory. `padded`: elements of 4 and 6 bits have as much room as those of 8,
+    as tensor cores read them beside such: in shared memory each 16 neighbours lie at the beginning of 16 bytes, in tensor
+    memory each has a byte.
     """
 
     space: ClassVar[Space]
@@ -328,7 +329,7 @@ class BufferView(View):
     @property
     def nbytes(self) -> int:
         """The bytes of its elements: what a copy brings and a barrier counts, also where there is room between them."""
-        return self.element.nbytes(prod(self.extents)) if self.buffer.padded else super().nbytes
+        return self.element.dense_bytes(prod(self.extents)) if self.buffer.padded else super().nbytes
 
     def in_bytes(self, memory: Buffer, offsets: tuple[Value, ...], extents: tuple[int, ...]) -> BufferView:
         """The region of a buffer of bytes, which remembers what they are."""

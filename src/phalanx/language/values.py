@@ -10,7 +10,7 @@ from phalanx.ir.core import values_in
 from phalanx.ir.ops.memory import Load
 from phalanx.ir.types import ArrayType, DType, ScalarType, TileType, i32, i64
 from phalanx.ir.values import Param, Value, constant_of
-from phalanx.ir.views import Buffer, GlobalView, SharedView, View, in_shared
+from phalanx.ir.views import Buffer, GlobalView, SharedView, View, in_global, in_shared
 from phalanx.language.builder import Builder, operand
 from phalanx.language.objects import (
     OBJECTS_OF_TYPES,
@@ -248,8 +248,19 @@ def refuse_padded(ctx: Builder, what: str, view: View) -> None:
         )
 
 
+def refuse_dense(ctx: Builder, what: str, view: View) -> None:
+    """Refuses an array whose elements of 6 bits lie four to three bytes where they would be read or written one by one."""
+    if in_global(view) and view.array_type.dense:
+        ctx.fail(
+            f"{what} of '{view.array.name}', whose elements of {view.dtype} lie four to three bytes",
+            "px.tma.load brings it to a px.shared buffer with padded=True, for tensor cores; threads take an array with a "
+            "byte for each element, px.packed without dense=True",
+        )
+
+
 def check_ordinary(ctx: Builder, view: View) -> View:
     """Refuses memory that ordinary loads and stores do not reach."""
+    refuse_dense(ctx, "an access", view)
     if view.space.instead:
         name = view.memory.name
         what = f"'{name}' is in {view.space.name} memory, which ordinary loads, stores and copies do not reach"

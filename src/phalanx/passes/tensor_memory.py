@@ -22,6 +22,9 @@ ALIGNMENT = 4
 ROOMY = 32
 """Columns at whose multiples larger buffers begin."""
 
+PADDED_BITS = 8
+"""The container of a narrower element in a padded buffer."""
+
 TAKE = "the address of the tensor memory is there before it is used"
 END = "nobody uses the tensor memory any more"
 _PLACED = (Use.ACCUMULATOR, Use.OPERAND, Use.SCALE)
@@ -101,7 +104,9 @@ def plan_columns(
     placed: dict[Buffer, TensorBuffer] = {}
     for buffer in buffers:
         purpose = _use_of(function, buffer)
-        bits = buffer.dtype.bits if purpose is Use.OPERAND else CELL_BITS
+        bits = CELL_BITS
+        if purpose is Use.OPERAND:
+            bits = PADDED_BITS if buffer.padded else buffer.dtype.bits
         known = dataclasses.replace(buffer, purpose=purpose, pair=pair, bits=bits)
         placed[buffer] = dataclasses.replace(known, columns=columns_of(known))
     sizes: dict[Storage, int] = {buffer: placed[buffer].columns for buffer in buffers}

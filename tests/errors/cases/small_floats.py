@@ -9,6 +9,7 @@ from errors.casebook import case
 X = np.zeros((64, 64), np.float32)
 P = np.zeros((64, 64), ml_dtypes.float4_e2m1fn)
 S = np.zeros((64, 64), ml_dtypes.float8_e8m0fnu)
+DENSE = px.packed(np.zeros((64, 96), np.uint8), px.f6e2m3, dense=True)
 
 
 @case
@@ -197,6 +198,71 @@ def a_store_to_a_padded_buffer():
         px.store(s, px.zeros((8, 128), px.f4e2m1))
 
     fill[1](P, X)
+
+
+@case
+def threads_at_a_dense_array():
+    @px.kernel
+    def look(D, X):
+        px.store(X[0:8, 0:8], px.load(D[0:8, 0:8]).to(px.f32))
+
+    look[1](DENSE, X)
+
+
+@case
+def a_dense_array_without_padding():
+    @px.kernel
+    def bring(D, X):
+        s, full = px.shared((8, 128), px.f6e2m3), px.barrier()
+        with full.transaction():
+            px.tma.load(D[0:8, 0:128], s, full)
+
+    bring[1](DENSE, X)
+
+
+@case
+def bytes_for_a_padded_buffer():
+    @px.kernel
+    def bring(D, X):
+        s, full = px.shared((8, 128), px.f6e2m3, padded=True), px.barrier()
+        with full.transaction():
+            px.tma.load(D[0:8, 0:128], s, full)
+
+    bring[1](np.zeros((8, 128), ml_dtypes.float6_e2m3fn), X)
+
+
+@case
+def rows_by_index_of_a_dense_array():
+    @px.kernel
+    def bring(D, X):
+        s, full = px.shared((4, 128), px.f6e2m3), px.barrier()
+        with full.transaction():
+            px.tma.gather4(D, [0, 1, 2, 3], 0, s, full)
+
+    bring[1](DENSE, X)
+
+
+@case
+def a_prefetch_of_a_dense_array():
+    @px.kernel
+    def bring(D, X):
+        px.tma.prefetch(D[0:8, 0:128])
+
+    bring[1](DENSE, X)
+
+
+@case
+def a_dense_array_of_odd_bytes():
+    @px.kernel
+    def look(D, X):
+        px.store(X[0, 0], 1.0)
+
+    look[1](px.packed(np.zeros((8, 100), np.uint8), px.f6e2m3, dense=True), X)
+
+
+@case
+def a_dense_spec_of_odd_elements():
+    px.spec((8, 126), px.f6e2m3, dense=True)
 
 
 @case

@@ -455,6 +455,63 @@ def six_bits_without_a_byte():
 
 
 @case
+def four_bits_padded_for_a_product_that_packs_them():
+    @px.kernel(warps=4)
+    def kernel(X):
+        a, b = px.shared((128, 128), px.f4e2m1, padded=True), px.shared((64, 128), px.f4e2m1)
+        acc, sa, sb = px.tmem((128, 64), px.f32), px.tmem((128, 4), px.f8e8m0), px.tmem((64, 4), px.f8e8m0)
+        px.tcgen05.mma(a, b.T, acc, scale_a=sa, scale_b=sb)
+
+    kernel[1](X)
+
+
+@case
+def four_bits_in_tensor_memory_without_a_byte():
+    @px.kernel(warps=4)
+    def kernel(X):
+        a, b = px.tmem((128, 64), px.f4e2m1), px.shared((64, 64), px.f8e4m3)
+        px.tcgen05.mma(a, b.T, px.tmem((128, 64), px.f32))
+
+    kernel[1](X)
+
+
+@case
+def six_bits_in_tensor_memory():
+    @px.kernel(warps=4)
+    def kernel(X):
+        px.tmem((128, 64), px.f6e3m2)
+
+    kernel[1](X)
+
+
+@case
+def padded_tensor_memory_of_bytes():
+    @px.kernel(warps=4)
+    def kernel(X):
+        px.tmem((128, 64), px.f8e4m3, padded=True)
+
+    kernel[1](X)
+
+
+@case
+def a_copy_that_would_pad():
+    @px.kernel(warps=4)
+    def kernel(X):
+        px.tcgen05.copy(px.shared((128, 128), px.f4e2m1), px.tmem((128, 128), px.f4e2m1, padded=True))
+
+    kernel[1](X)
+
+
+@case
+def threads_at_six_bits_in_tensor_memory():
+    @px.kernel(warps=4)
+    def kernel(X):
+        px.tcgen05.load(px.tmem((128, 64), px.f6e3m2, padded=True))
+
+    kernel[1](X)
+
+
+@case
 def scales_of_one_operand():
     @px.kernel(warps=4)
     def kernel(X):

@@ -1,9 +1,10 @@
-"""Packed memory (two f4e2m1 to a byte) as what it is to a target: bytes.
+"""Packed memory (two f4e2m1 to a byte, padded buffers) as what it is to a target: bytes.
 
 Arrays and buffers of a packed type become arrays and buffers of u8 whose last axis is as many times shorter. Loads get an
 `Unpack` behind them, stores a `Pack` before them (`cuda/lower/ops/memory.py`); copies move bytes, which is all they did. So
-layouts, copy paths, vectors and the launcher know bytes alone, and every target can move packed data. Only a copy into a
-padded buffer counts elements at both ends, for which its descriptor (`TensorMapSlot.expands`) has a type of its own.
+layouts, copy paths, vectors and the launcher know bytes alone, and every target can move packed data. Only what fills or
+reads a padded buffer counts elements at both ends: there each has a byte, room included, and the descriptor of the copy
+(`TensorMapSlot.expands`) has a type of its own. Tensor memory stays as it is: its layouts know containers of any width.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from phalanx.errors import Error
 from phalanx.ir.core import Function, Op, rewrite, substitute
 from phalanx.ir.holders import mapped_holders, storage_of
 from phalanx.ir.ops.tile import Binary
+from phalanx.ir.spaces import SHARED
 from phalanx.ir.types import ArrayType, DType, u8
 from phalanx.ir.values import Const, Param, Value, constant_of
 from phalanx.ir.views import BarrierArray, Buffer, View
@@ -61,7 +63,7 @@ class Packing:
             after = self._bytes_of(found.after)
             if after is not found.after:
                 found = dataclasses.replace(found, after=after)
-            if _is_packed(found):
+            if _is_packed(found):  # with `padded` the room of 16 elements is 16 bytes
                 room = found.shape[-1] if found.padded else found.dtype.nbytes(found.shape[-1])
                 shape = (*found.shape[:-1], room)
                 found = dataclasses.replace(found, shape=shape, dtype=u8)
@@ -90,9 +92,9 @@ class Packing:
         expands = any(isinstance(item, Buffer) and item.padded for item in storage_of(op))
 
         def in_bytes(item: Any) -> Any:
-            if not isinstance(item, View) or not is_packed(item.dtype):
+            if not isinstance(item, View) or not _is_packed(item.memory):
                 return item
-            if expands:  # each element has a byte of shared memory, room included: the copy counts elements
+            if expands:  # each element has a byte of shared memory, room included: whoever reads it counts elements
                 return item.in_bytes(self.storage[item.memory], item.offsets, item.extents)
             return self.view(item, before, op.loc)
 
@@ -123,7 +125,7 @@ def is_packed(dtype: DType) -> bool:
 
 def _is_packed(item: Param | Buffer) -> bool:
     if isinstance(item, Buffer):
-        return is_packed(item.dtype)
+        return item.space is SHARED and (item.padded or is_packed(item.dtype))
     return isinstance(item.type, ArrayType) and is_packed(item.type.dtype)
 
 

@@ -210,8 +210,9 @@ def emit_copy(w: Writer, op: Tcgen05Copy) -> None:
     """Writes `tcgen05.cp` for each block that one copy moves, by the elected thread."""
     layout = w.plan.buffers[op.src.buffer].layout
     lead = len(op.src.buffer.shape) - len(op.src.shape)
+    narrow = op.src.element.bits if op.src.buffer.padded else None
     try:
-        plan = plan_copy(layout.sub_layout(lead), part_of(op.dst))
+        plan = plan_copy(layout.sub_layout(lead), part_of(op.dst), narrow)
     except ValueError as problem:
         raise Error(
             f"px.tcgen05.copy can't bring {op.src.buffer.name} to {op.dst.buffer.name}: {problem}", location=op.loc,

@@ -126,7 +126,7 @@ class Tcgen05Mma(Op):
     def kind(self) -> Kind:
         """The kind of product, which its element types and scales decide."""
         scale = None if self.scale_a is None else self.scale_a.dtype
-        found = kind_of(*self.types, scale, self.block or None)
+        found = kind_of(*self.types, scale, self.block or None, self.a.buffer.padded and self.b.buffer.padded)
         assert isinstance(found, Kind), found
         return found
 
@@ -201,7 +201,8 @@ class Tcgen05Commit(Op):
 class Tcgen05Copy(Op):
     """Shared memory into tensor memory, by the tensor cores' own engine; over with a commit.
 
-    With `peer` both CTAs of a pair copy, each from its own shared memory to its own columns.
+    A matrix is read as the operand of a product is; scales come in blocks, which have more axes. With `peer` both CTAs of a
+    pair copy, each from its own shared memory to its own columns.
     """
 
     mnemonic: ClassVar[str] = "tcgen05.copy"
@@ -221,7 +222,8 @@ class Tcgen05Copy(Op):
 
     def effects(self) -> Effects:
         """Reads shared and writes tensor memory, until a commit has arrived."""
-        accesses = [_in_flight(Mode.READ, self.src, Use.COPY), _in_flight(Mode.WRITE, self.dst, Use.COPY)]
+        how = Use.OPERAND if len(self.src.shape) == 2 else Use.COPY
+        accesses = [_in_flight(Mode.READ, self.src, how), _in_flight(Mode.WRITE, self.dst, Use.COPY)]
         return Effects(accesses=_in_both(accesses, self.peer), executor=Executor.ONE, target=BLACKWELL)
 
 

@@ -162,6 +162,9 @@ def _matrix(ctx: Builder, what: str, array: object) -> Param:
         axes = f"{array.type.rank} ax{'e' if array.type.rank != 1 else 'i'}s"
         remedy = "rows are gathered from a matrix: reshape the array to rows x width"
         ctx.fail(f"{what}, '{array.name}', has {axes}", remedy)
+    if array.type.dense:
+        remedy = "only px.tma.load reads such arrays: pass one with a byte for each element, px.packed without dense=True"
+        ctx.fail(f"{what}, '{array.name}', has elements of {array.type.dtype} that lie four to three bytes", remedy)
     return array
 
 

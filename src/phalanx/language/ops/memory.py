@@ -71,8 +71,9 @@ def shared(
     over before the other begins share memory by themselves; `Compiled.notes` and the listing say which.
     Two neighbours of f4e2m1 along the last axis share a byte; what such a buffer leaves in memory that one of another type
     takes over is not to be read there, since the simulator gives each of its elements a byte. With ``padded=True`` each 16
-    of them lie at the beginning of 16 bytes: only `px.tma.load` fills such a buffer (sm_100 and up, the last axis a multiple
-    of 128), and only tensor cores read it, beside operands of 8 bits.
+    elements of f4e2m1, f6e2m3 or f6e3m2 lie at the beginning of 16 bytes, with no bit between them: only `px.tma.load` fills
+    such a buffer (sm_100a and its kin, the last axis a multiple of 128), and only tensor cores read it, beside operands of
+    8 bits: `px.tcgen05.mma`, `px.tcgen05.copy`.
     Outside run-time loops, any agent; any GPU; no PTX. Example: ``s = px.shared((4, 64, 64), px.f32)``; ``s[i]`` is one
     64 x 64 stage, ``s[i].at(1)`` the same stage in CTA 1 of the cluster.
     """
@@ -85,10 +86,11 @@ def shared(
             f"make the last axis a multiple of {element.per_byte} long",
         )
     room = require_flag(ctx, "padded=", padded)
-    if room and (element.per_byte == 1 or sizes[-1] % 128):
+    if room and (element.bits >= 8 or not sizes or sizes[-1] % 128):
         ctx.fail(
             f"padded=True for {sizes} elements of {element}",
-            "it is for f4e2m1, with a last axis that is a multiple of 128: other types have a byte each, or more",
+            "it is for f4e2m1, f6e2m3 and f6e3m2, with a last axis that is a multiple of 128: other types have a byte each, "
+            "or more",
         )
     target = reuse.storage() if isinstance(reuse, KernelObject) else None
     if reuse is not None and (target is None or target.space is not SHARED):

@@ -12,7 +12,7 @@ from phalanx.ir.ops.tcgen05 import (
     Tcgen05WaitLoads,
     Tcgen05WaitStores,
 )
-from phalanx.ir.tensor_kinds import Objection, accumulator_objection, kind_of, product_shape
+from phalanx.ir.tensor_kinds import Kind, Objection, accumulator_objection, kind_of, product_shape
 from phalanx.ir.types import BOOL, DType, TileType
 from phalanx.ir.values import Const, Value
 from phalanx.ir.views import SharedView, TensorView, in_shared, in_tensor
@@ -50,7 +50,9 @@ def mma(
 
     Any agent, one elected thread; sm_100a and its kin; PTX ``tcgen05.mma``, as many as the shape takes. `a` is (M, K), a
     shared view or one of tensor memory; `b` is (K, N), a shared view: for a buffer of shape (N, K) write ``b.T``; `acc` is
-    (M, N), a view of tensor memory, f32 (i32 for 8-bit integers; f16 too for f16 and 8-bit floats). `accumulate` false (a
+    (M, N), a view of tensor memory, f32 (i32 for 8-bit integers; f16 too for f16 and 8-bit floats). f4e2m1, f6e2m3
+    and f6e3m2 are multiplied beside each other and 8-bit floats from buffers with ``padded=True``; two of f4e2m1 with scales
+    from packed ones, too. `accumulate` false (a
     constant or a run-time condition) leaves the old `acc` out, `negate` subtracts. With scales, views of tensor memory of
     (M, K / block) and (N, K / block), blocks along K are multiplied by theirs. With ``two_cta=True`` the even CTA of a pair
     issues for both: `a` is each CTA's own rows, `b` each one's half of the columns, `acc` (M, N) in each. Operands stay
@@ -110,9 +112,11 @@ def commit(ctx: Builder, bar: object, multicast: object = None, two_cta: object 
 def copy(ctx: Builder, shared: object, tmem: object, two_cta: object = False) -> None:
     """Begins a copy from shared into tensor memory: scales, or an operand; products of this role behind it see it.
 
-    Any agent, one elected thread; sm_100a and its kin; PTX ``tcgen05.cp``; over with a `px.tcgen05.commit`. Scales are in
-    shared memory in the order of blocks, shape (rows / 128, scales / 4, 32, 4, 4): 512 bytes per 128 rows and 4 scales, as
-    `px.tcgen05.mma` takes them; `tmem` is (rows, scales). The last two axes may be one of 16, which is how TMA brings them.
+    Any agent, one elected thread; sm_100a and its kin; PTX ``tcgen05.cp``; over with a `px.tcgen05.commit`. An operand has
+    the shape of its destination, 128 rows or a multiple; between padded buffers each element of f4e2m1, f6e2m3 and f6e3m2
+    gets a byte of its own (``.b8x16.b4x16_p64``, ``.b8x16.b6x16_p32``). Scales are in shared memory in the order of blocks,
+    shape (rows / 128, scales / 4, 32, 4, 4): 512 bytes per 128 rows and 4 scales, as `px.tcgen05.mma` takes them; `tmem` is
+    (rows, scales). The last two axes may be one of 16, which is how TMA brings them.
     ``two_cta=True`` copies in both CTAs of a pair, each from its own shared memory to its own columns.
     Example: ``px.tcgen05.copy(sfa[s], scales)``.
     """
@@ -122,6 +126,7 @@ def copy(ctx: Builder, shared: object, tmem: object, two_cta: object = False) ->
         ctx.fail(
             f"px.tcgen05.copy: the source is {source.dtype}, the destination {target.dtype}", "a copy does not convert"
         )
+    _check_copied_room(ctx, source, target)
     rows, columns = target.shape
     blocks = (-(-rows // 128), -(-columns // 4), 32, 4, 4)
     if source.shape not in (blocks, (*blocks[:3], 16), target.shape):
@@ -142,6 +147,7 @@ def load(ctx: Builder, tmem: object) -> Value:
     Example: ``x = px.tcgen05.load(acc[i])``.
     """
     region = tensor_side(ctx, "the source of px.tcgen05.load", tmem)
+    _refuse_narrow(ctx, "px.tcgen05.load", region)
     check_reach(ctx, "px.tcgen05.load", region)
     raw = Value(TileType(region.shape, region.dtype))
     result = Value(raw.type)
@@ -159,6 +165,7 @@ def store(ctx: Builder, tmem: object, tile: object) -> None:
     Example: ``px.tcgen05.store(P, p.to(px.bf16)); ready.arrive()``.
     """
     region = tensor_side(ctx, "the destination of px.tcgen05.store", tmem)
+    _refuse_narrow(ctx, "px.tcgen05.store", region)
     check_reach(ctx, "px.tcgen05.store", region)
     value = stored_value(ctx, "px.tcgen05.store", region, tile)
     ctx.emit(Tcgen05Store(region, value, ctx.agent.first, ctx.agent.warps, loc=ctx.loc))
@@ -166,6 +173,15 @@ def store(ctx: Builder, tmem: object, tile: object) -> None:
 
 
 # What the hardware asks.
+
+
+def _refuse_narrow(ctx: Builder, what: str, region: TensorView) -> None:
+    """Refuses elements of less than a byte, whose bits in a container of tensor memory are the copies' own affair."""
+    if region.dtype.bits < 8:
+        ctx.fail(
+            f"{what}: threads do not reach elements of {region.dtype} in tensor memory",
+            "px.tcgen05.copy brings them there from a px.shared buffer, products read them",
+        )
 
 
 def _peer(ctx: Builder, what: str, two_cta: object) -> Value | None:
@@ -217,17 +233,11 @@ def _check_product(
             "give acc the product's shape" + ": a pair's has the columns of both halves of b" * pair,
         )
     scale, block = _check_scales(ctx, m, width, k, scales)
-    kind = kind_of(a.dtype, b.dtype, scale, block)
+    kind = kind_of(a.dtype, b.dtype, scale, block, a.buffer.padded and b.buffer.padded)
     if isinstance(kind, Objection):
         ctx.fail(f"{what}: {kind.what}", kind.remedy)
-    for name, view in (("a", a), ("b", b)):
-        if view.dtype.bits < kind.bits:
-            ctx.fail(
-                f"{what}: {name} is {view.dtype}, of which each has a byte to itself in products of kind {kind}",
-                "products of f4e2m1 alone, with scales, read it packed; else convert it to f8e4m3, which has all its values",
-            )
-    if in_tensor(a) and a.dtype.bits < 8:
-        ctx.fail(f"{what}: a of {a.dtype} is read from shared memory", "bring it into a px.shared buffer with px.tma.load")
+    _check_room(ctx, "a", a, kind)
+    _check_room(ctx, "b", b, kind)
     problem = accumulator_objection(kind, a.dtype, acc.dtype)
     if problem is not None:
         ctx.fail(f"{what}: {problem.what}", problem.remedy)
@@ -239,6 +249,34 @@ def _check_product(
     note = Note(f"{what} of {a.dtype} and {b.dtype}: kind {kind}, {each}", ctx.loc)
     if note not in ctx.notes:  # a loop that is written out says it once
         ctx.notes.append(note)
+
+
+def _check_room(ctx: Builder, name: str, view: SharedView | TensorView, kind: Kind) -> None:
+    """Refuses elements of 4 and 6 bits in a buffer that has more or less room for each than the tensor cores read."""
+    if view.dtype.bits >= 8 or view.buffer.padded == (kind.bits == 8):
+        return
+    what = f"px.tcgen05.mma: {name} is {view.dtype}"
+    where = "px.shared" if in_shared(view) else "px.tmem"
+    if kind.bits == 8:
+        ctx.fail(
+            f"{what}, which products of kind {kind} read from padded memory, with the room of 8 bits for each",
+            f"declare its buffer so: {where}(shape, px.{view.dtype}, padded=True)",
+        )
+    ctx.fail(
+        f"{what} in a padded buffer, products of kind {kind} read it two to a byte",
+        f"leave padded=True of {where} out, or give both operands padded buffers",
+    )
+
+
+def _check_copied_room(ctx: Builder, source: SharedView, target: TensorView) -> None:
+    """Refuses a copy of elements of 4 and 6 bits that have the room of 8 at one side alone: a copy keeps it."""
+    if source.dtype.bits >= 8 or source.buffer.padded == target.buffer.padded:
+        return
+    with_room, without = ("px.tmem", "px.shared") if target.buffer.padded else ("px.shared", "px.tmem")
+    ctx.fail(
+        f"px.tcgen05.copy: {source.dtype} is padded in the buffer of {with_room}, not in that of {without}",
+        "give padded=True to both, for products beside operands of 8 bits, or to neither, for products of f4e2m1 alone",
+    )
 
 
 def _check_scales(ctx: Builder, m: int, n: int, k: int, scales: Scales) -> tuple[DType | None, int | None]:

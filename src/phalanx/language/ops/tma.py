@@ -17,7 +17,7 @@ from phalanx.language.objects import describe
 from phalanx.language.ops.gather import gather, gather4, scatter, scatter4
 from phalanx.language.ops.mbarrier import mask_operand
 from phalanx.language.ops.tma_operands import cache_hint, check_match, completion, global_side, require_pairs, shared_side
-from phalanx.language.values import refuse_padded
+from phalanx.language.values import refuse_dense, refuse_padded
 
 
 @builtin("tma.load")
@@ -118,6 +118,7 @@ def prefetch(ctx: Builder, src: object, cache: object = None) -> None:
     `px.tma.load`. Nothing waits for it. Example: ``px.tma.prefetch(A[m:m+64, k:k+64])``.
     """
     source = global_side(ctx, "the source of px.tma.prefetch", src)
+    refuse_dense(ctx, "px.tma.prefetch", source)
     ctx.emit(TmaPrefetch(source, cache_hint(ctx, cache), loc=ctx.loc))
 
 

@@ -62,6 +62,24 @@ def check_match(ctx: Builder, what: str, src: GlobalView | SharedView, dst: Glob
             f"{what}: the source is {src.dtype}, the destination {dst.dtype}",
             "a copy does not convert: make the shared buffer of the array's dtype",
         )
+    _check_density(ctx, what, src, dst)
+
+
+def _check_density(ctx: Builder, what: str, src: GlobalView | SharedView, dst: GlobalView | SharedView) -> None:
+    """Refuses elements of 6 bits that lie four to three bytes at one side of a copy and one to a byte at the other."""
+    array, tile = (src, dst) if in_global(src) else (dst, src)
+    if not in_global(array) or not in_shared(tile) or array.dtype.bits != 6 or array.array_type.dense == tile.buffer.padded:
+        return
+    if tile.buffer.padded:
+        ctx.fail(
+            f"{what}: '{array.array.name}' has a byte for each element of {array.dtype}, the padded buffer "
+            f"'{tile.buffer.name}' takes them four to three bytes",
+            f"pass the array as px.packed(bytes, px.{array.dtype}, dense=True), four elements to three bytes",
+        )
+    ctx.fail(
+        f"{what}: the elements of '{array.array.name}' lie four to three bytes, '{tile.buffer.name}' has a byte for each",
+        f"px.tma.load brings them to px.shared(shape, px.{array.dtype}, padded=True), for tensor cores",
+    )
 
 
 def completion(ctx: Builder, what: str, bar: object) -> BarrierRef:

@@ -9,18 +9,20 @@ from phalanx.language.builder import Builder, operand
 from phalanx.language.builtin import builtin
 from phalanx.language.objects import KernelObject, describe
 from phalanx.language.ops.memory import check_outside_loops, require_view, unique_name
-from phalanx.language.requirements import require_dtype, require_shape
+from phalanx.language.requirements import require_dtype, require_flag, require_shape
 from phalanx.language.values import RunTimeRegion, ViewValue
 
 
 @builtin("tmem")
-def tmem(ctx: Builder, shape: object, dtype: object, reuse: object = None) -> ViewValue:
+def tmem(ctx: Builder, shape: object, dtype: object, reuse: object = None, padded: object = False) -> ViewValue:
     """A static buffer in this CTA's tensor memory: accumulators, A operands and scales of `px.tcgen05.mma`.
 
     Outside run-time loops, any agent; sm_100a and its kin; PTX ``tcgen05.alloc``, which the compiler writes once for all
     buffers of the kernel, with the hand-over of the address and the release at the end. The shape is logical, rows and
     columns with stages in front: ``acc[i]`` is one accumulator. Where elements lie follows from the use; columns are planned
-    by the compiler, 512 of 32 bits in all. `reuse=x` takes over the columns of `x` under another shape and type.
+    by the compiler, 512 of 32 bits in all. `reuse=x` takes over the columns of `x` under another shape and type. With
+    ``padded=True`` each element of f4e2m1, f6e2m3 or f6e3m2 has a byte, as products with operands of 8 bits read them;
+    `px.tcgen05.copy` from a padded buffer of shared memory fills it.
     Example: ``acc = px.tmem((2, 128, 256), px.f32)``.
     """
     check_outside_loops(ctx, "px.tmem")
@@ -30,13 +32,20 @@ def tmem(ctx: Builder, shape: object, dtype: object, reuse: object = None) -> Vi
         ctx.fail(
             f"the shape of px.tmem has {len(sizes)} axis", "tensor memory holds matrices: (rows, columns), stages in front"
         )
+    room = require_flag(ctx, "padded=", padded)
+    if room and element.bits >= 8:
+        remedy = "it is for f4e2m1, f6e2m3 and f6e3m2: others have a byte, or more"
+        ctx.fail(f"padded=True for elements of {element}", remedy)
+    if element.bits == 6 and not room:
+        remedy = "tensor memory has a byte for each: px.tmem(shape, dtype, padded=True)"
+        ctx.fail(f"px.tmem of {element} without padded=True", remedy)
     target = reuse.storage() if isinstance(reuse, KernelObject) else None
     if reuse is not None and not isinstance(target, TensorBuffer):
         ctx.fail(
             f"reuse= of px.tmem takes a buffer in tensor memory, not {describe(reuse)}",
             "e.g. px.tmem(shape, dtype, reuse=acc)",
         )
-    buffer = TensorBuffer(unique_name(ctx, "tmem"), sizes, element, ctx.loc, target)
+    buffer = TensorBuffer(unique_name(ctx, "tmem"), sizes, element, ctx.loc, target, padded=room)
     ctx.buffers.append(buffer)
     zero = operand(0)
     return ViewValue(TensorView(buffer, (zero,) * len(sizes), sizes, tuple(range(len(sizes)))))

@@ -51,13 +51,16 @@ ITEM_BYTES = {
 }  # fmt: skip
 """Of an element alone; of those of `PER_BYTE` so many share them in memory."""
 PER_BYTE = {"f4e2m1": 2}
+DENSE_ELEMENTS, DENSE_BYTES = 4, 3
+"""Elements of 6 bits in a dense array, and the bytes that they share."""
 TORCH_PACKED = {"float4_e2m1fn_x2": "f4e2m1"}
 """Types of torch whose element is a byte with two of ours."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArrayInfo:
-    """One array argument. `strides` count elements; `device` is the CUDA ordinal, or HOST."""
+    """One array argument. `strides` count elements; `device` is the CUDA ordinal, or HOST. `dense`: elements of 6 bits lie
+    four to three bytes, of which a GPU is told as elements, too: it has them in a descriptor alone."""
 
     kind: str  # "host" or "cuda"
     device: int
@@ -65,6 +68,7 @@ class ArrayInfo:
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     dtype_name: str
+    dense: bool = False
 
     @property
     def contiguous_inner(self) -> bool:
@@ -83,7 +87,7 @@ class ArrayInfo:
     @property
     def chunk(self) -> tuple[int, ...]:
         """The last axes that together are 16 bytes in a row, where only their strides keep it from being aligned."""
-        if self.aligned16 or self.pointer % COPY_CHUNK or self.dtype_name in PER_BYTE:
+        if self.aligned16 or self.pointer % COPY_CHUNK or self.dense or self.dtype_name in PER_BYTE:
             return ()
         strides = tuple(map(self.bytes_of, self.strides))
         return chunk_axes(self.shape, strides, ITEM_BYTES[self.dtype_name])
@@ -97,6 +101,8 @@ class ArrayInfo:
 
     def bytes_of(self, count: int) -> int:
         """The bytes that so many neighbours take in memory."""
+        if self.dense:
+            return count * DENSE_BYTES // DENSE_ELEMENTS
         return count * ITEM_BYTES[self.dtype_name] // PER_BYTE.get(self.dtype_name, 1)
 
     @property
@@ -236,26 +242,56 @@ def _describe_numpy(x: Any) -> ArrayInfo:
 
 def _describe_packed(x: Any) -> ArrayInfo:
     info = describe(x.data)
+    if x.dense and info is not None and info.dtype_name == x.dtype.name and info.kind == "host":
+        return _dense_on_host(info)
     if info is None or info.dtype_name != "u8":
         what = f"an array of {info.dtype_name}" if info is not None else f"a value of type {type(x.data).__name__}"
         raise Error(f"px.packed of {what}", remedy="it takes the bytes: an array of u8, e.g. x.view(np.uint8)")
-    return _from_bytes(info, x.dtype.name)
+    return _from_bytes(info, x.dtype.name, x.dense)
 
 
-def _from_bytes(info: ArrayInfo, name: str) -> ArrayInfo:
+def _from_bytes(info: ArrayInfo, name: str, dense: bool = False) -> ArrayInfo:
     """The elements of an array that was described as bytes."""
     share = PER_BYTE.get(name, 1)
-    if share > 1 and (not info.shape or not info.contiguous_inner):
+    if (share > 1 or dense) and (not info.shape or not info.contiguous_inner):
         why = f"a stride of {info.strides[-1]}" if info.shape else "no axis"
         raise Error(
             f"the bytes of a packed array of {name} have {why} where neighbours share a byte",
             remedy="pass an array whose last axis has stride 1, such as a contiguous copy",
         )
+    if dense:
+        return _dense_elements(info, name)
     if share == 1:
         return ArrayInfo(info.kind, info.device, info.pointer, info.shape, info.strides, name)
     shape = (*info.shape[:-1], info.shape[-1] * share)
     strides = (*(stride * share for stride in info.strides[:-1]), 1)
     return ArrayInfo(info.kind, info.device, info.pointer, shape, strides, name)
+
+
+def _dense_elements(info: ArrayInfo, name: str) -> ArrayInfo:
+    """The elements of bytes of which each three hold four."""
+    wrong = [size for size in (info.shape[-1], *info.strides[:-1]) if size % DENSE_BYTES]
+    if wrong:
+        raise Error(
+            f"a dense array of {name} has rows of {info.shape[-1]} bytes, with strides of {info.strides}: "
+            f"{DENSE_ELEMENTS} elements lie in {DENSE_BYTES} bytes",
+            remedy=f"make the last axis and the strides multiples of {DENSE_BYTES} bytes; copies take multiples of 96",
+        )
+    shape = (*info.shape[:-1], info.shape[-1] // DENSE_BYTES * DENSE_ELEMENTS)
+    strides = (*(stride // DENSE_BYTES * DENSE_ELEMENTS for stride in info.strides[:-1]), 1)
+    return ArrayInfo(info.kind, info.device, info.pointer, shape, strides, name, True)
+
+
+def _dense_on_host(info: ArrayInfo) -> ArrayInfo:
+    """Elements with a byte each that stand for a dense array in the simulator, where they could lie in one."""
+    wrong = [size for size in (info.shape[-1:] or (1,)) + info.strides[:-1] if size % DENSE_ELEMENTS]
+    if wrong or not info.contiguous_inner:
+        raise Error(
+            f"an array of {info.dtype_name} with shape {info.shape} and strides {info.strides} can't be dense: "
+            f"{DENSE_ELEMENTS} elements lie in {DENSE_BYTES} bytes",
+            remedy=f"make the last axis a multiple of {DENSE_ELEMENTS} long, with stride 1",
+        )
+    return ArrayInfo(info.kind, info.device, info.pointer, info.shape, info.strides, info.dtype_name, True)
 
 
 def _whole_bytes(info: ArrayInfo) -> ArrayInfo:
@@ -359,7 +395,7 @@ def call_key(
             info = describe(x) if infos is None else infos[len(key)]
             if info is None:
                 raise not_an_argument(x)
-            key.append((info.dtype_name, info.shape, info.strides, info.pointer & 15, info.device))
+            key.append((info.dtype_name, info.shape, info.strides, info.pointer & 15, info.device, info.dense))
             values.append(info.pointer)
     return tuple(key), values
 
@@ -425,7 +461,8 @@ def to_host(x: Any, info: ArrayInfo | None = None) -> np.ndarray:
     kind = _KINDS[type(x)]
     if kind is ArgumentKind.PACKED:
         data = to_host(x.data)
-        return _unpacked(data, x.dtype.name) if x.dtype.name in PER_BYTE else data.view(x.dtype.numpy)
+        shared = (x.dense or x.dtype.name in PER_BYTE) and data.dtype != x.dtype.numpy
+        return _unpacked(data, x.dtype.name, x.dense) if shared else data.view(x.dtype.numpy)
     if kind is ArgumentKind.NUMPY:
         return x
     if kind is _TORCH:
@@ -512,12 +549,12 @@ def _torch_to_host(x: Any) -> np.ndarray:
     return tensor.numpy()
 
 
-def _unpacked(data: np.ndarray, name: str) -> np.ndarray:
+def _unpacked(data: np.ndarray, name: str, dense: bool = False) -> np.ndarray:
     """Elements of their own for bytes that several share; read-only where the bytes are."""
     from phalanx.ir.types import DTYPES
     from phalanx.runtime.device.packed import unpacked
 
-    elements = unpacked(data, DTYPES[name])
+    elements = unpacked(data, DTYPES[name], dense)
     elements.flags.writeable = data.flags.writeable
     return elements
 
@@ -530,17 +567,17 @@ def put_back(x: Any, elements: Any) -> None:
         if _torch_dtypes().get(x.dtype) not in PER_BYTE:
             return
         data = x.detach().view(sys.modules["torch"].uint8)
-    elif kind is not ArgumentKind.PACKED or x.dtype.name not in PER_BYTE:
+    elif kind is not ArgumentKind.PACKED or not (x.dense or x.dtype.name in PER_BYTE):
         return
     info = describe(data)
-    if info is None or info.kind != "host":
+    if info is None or info.kind != "host" or info.dtype_name != "u8":
         return
     from phalanx.ir.types import FROM_NUMPY
     from phalanx.runtime.device.packed import packed_bytes
 
     target = to_host(data)
     if target.flags.writeable:
-        target[...] = packed_bytes(elements, FROM_NUMPY[elements.dtype])
+        target[...] = packed_bytes(elements, FROM_NUMPY[elements.dtype], kind is ArgumentKind.PACKED and x.dense)
 
 
 def _copy_from_device(info: ArrayInfo) -> np.ndarray:

@@ -15,15 +15,17 @@ from phalanx.cuda.abi import TENSOR_MAP_BYTES, TensorMapSlot
 from phalanx.errors import Error
 from phalanx.frozen import frozen
 from phalanx.ir.archs import COPY_CHUNK, MAX_BOX, MAX_DIM, MAX_STRIDE
-from phalanx.runtime.device.arrays import ITEM_BYTES, PER_BYTE
+from phalanx.runtime.device.arrays import ITEM_BYTES
 
 # Enumerators of cuda.h. Types of the same width that need no arithmetic share a code. Packed elements are copied as bytes,
-# but for copies that put room between them (16U4_ALIGN16B).
+# but for copies that put room between them (16U4_ALIGN16B, 16U6_ALIGN16B).
 _DATA_TYPES = {
     "u8": 0, "i8": 0, "bool": 0, "f8e4m3": 0, "f8e5m2": 0, "f8e8m0": 0, "f6e2m3": 0, "f6e3m2": 0, "u16": 1,
     "i16": 1, "u32": 2, "i32": 3, "u64": 4, "i64": 5, "f16": 6, "f32": 7, "f64": 8, "bf16": 9,
-    "f4e2m1": 14,
 }  # fmt: skip
+_EXPANDED_TYPES = {"f4e2m1": 14, "f6e2m3": 15, "f6e3m2": 15}
+_PACKED_SHARES = {"f4e2m1": (2, 1), "f6e2m3": (4, 3), "f6e3m2": (4, 3)}
+"""How many elements share how many bytes of an array that such a copy reads."""
 EXPANDED_BOX, EXPANDED_ALIGNMENT = 128, 32
 """Elements along the last axis, and bytes of addresses and strides, that such a copy asks for."""
 _SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
@@ -46,6 +48,7 @@ class Geometry:
     swizzle: int
     l2_promotion: int
     fill_nan: bool
+    expands: bool = False
 
 
 def geometry(
@@ -64,7 +67,7 @@ def geometry(
             what, f"has rank {rank}, a TMA descriptor has 1 to 5 axes", "reshape it to at most 5 axes"
         )
     order = tuple(reversed(slot.axes or range(rank)))
-    item, share = ITEM_BYTES[dtype], PER_BYTE.get(dtype, 1)
+    item = ITEM_BYTES[dtype]
     dims = tuple(shape[axis] for axis in order)
     box = tuple(slot.box[axis] for axis in order)
     if strides[order[0]] != 1 and dims[0] > 1:
@@ -79,11 +82,15 @@ def geometry(
         )
     if max(dims) > MAX_DIM:
         raise _broken(what, "has more than 2**32 elements along an axis", "split the array")
-    byte_strides = tuple(_byte_stride(what, shape[axis], strides[axis] // share, item) for axis in order[1:])
+    count, nbytes = _PACKED_SHARES[dtype] if slot.expands else (1, item)
+    chunk = EXPANDED_ALIGNMENT if slot.expands else COPY_CHUNK
+    byte_strides = tuple(
+        _byte_stride(what, shape[axis], strides[axis] * nbytes // count, item, chunk) for axis in order[1:]
+    )
     if slot.expands:
         _check_expansion(what, dims, byte_strides, box)
     _check_box(what, box, item, slot.swizzle)  # in shared memory an element has a byte, room included
-    return Geometry(dtype, dims, byte_strides, box, slot.swizzle, slot.l2_promotion, slot.fill_nan)
+    return Geometry(dtype, dims, byte_strides, box, slot.swizzle, slot.l2_promotion, slot.fill_nan, slot.expands)
 
 
 def _merged(what: str, count: int, shape: Sequence[int], strides: Sequence[int]) -> tuple[list[int], list[int]]:
@@ -108,14 +115,13 @@ def _check_expansion(what: str, dims: tuple[int, ...], byte_strides: tuple[int, 
     if wrong:
         raise _broken(
             what, f"has a stride of {wrong[0]} bytes, a copy that puts room between elements needs multiples of 32",
-            "pad its rows to a multiple of 64 elements, or load it into a buffer without padded=True",
+            "pad its rows to a multiple of 128 elements, or load it into a buffer without padded=True",
         )
 
 
-def _byte_stride(what: str, size: int, stride: int, item: int) -> int:
-    nbytes = stride * item
+def _byte_stride(what: str, size: int, nbytes: int, item: int, chunk: int) -> int:
     if size == 1:  # never stepped along: any legal stride will do
-        return nbytes if nbytes % COPY_CHUNK == 0 and 0 < nbytes < MAX_STRIDE else COPY_CHUNK
+        return nbytes if nbytes % chunk == 0 and 0 < nbytes < MAX_STRIDE else chunk
     if nbytes % COPY_CHUNK:
         raise _broken(
             what,
@@ -160,8 +166,9 @@ class Encoder:
         self._scratch = (ctypes.c_char * (TENSOR_MAP_BYTES * 2))()  # the driver wants the result aligned
         address = ctypes.addressof(self._scratch)
         self._address = address + -address % TENSOR_MAP_BYTES
-        self._alignment = EXPANDED_ALIGNMENT if shape.dtype in PER_BYTE else COPY_CHUNK
-        self._before = (self._address, _DATA_TYPES[shape.dtype], rank)
+        self._alignment = EXPANDED_ALIGNMENT if shape.expands else COPY_CHUNK
+        types = _EXPANDED_TYPES if shape.expands else _DATA_TYPES
+        self._before = (self._address, types[shape.dtype], rank)
         self._after = (
             (ctypes.c_uint64 * rank)(*shape.dims),
             (ctypes.c_uint64 * max(rank - 1, 1))(*shape.byte_strides),

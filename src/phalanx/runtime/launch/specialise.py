@@ -17,6 +17,7 @@ from phalanx.language.kernel import Kernel, call_with_constants, resolve_cluster
 from phalanx.language.reader.capture import CAPTURES, exact, kind_of, still_holds
 from phalanx.language.reader.reading import Reading, read_kernel
 from phalanx.runtime.device.arrays import ArrayInfo, describe, not_an_argument, scalar_dtype
+from phalanx.runtime.device.packed import is_dense
 from phalanx.runtime.launch.auto_constants import has_auto, resolve_auto
 from phalanx.runtime.launch.auto_grid import FittingGrid, fitting_grid
 from phalanx.runtime.launch.replay import memory_of
@@ -32,10 +33,15 @@ class Spec:
     shape: tuple[int, ...]
     dtype: DType
     aligned: bool = True
+    dense: bool = False
+
+    def nbytes(self, count: int) -> int:
+        """The bytes that so many neighbours take in memory."""
+        return self.dtype.dense_bytes(count) if self.dense else self.dtype.nbytes(count)
 
 
-def spec(shape: Any, dtype: DType, *, aligned: bool = True) -> Spec:
-    """Stands for an array of that shape and dtype where only its type matters.
+def spec(shape: Any, dtype: DType, *, aligned: bool = True, dense: bool = False) -> Spec:
+    """Stands for an array of that shape and dtype where only its type matters; `dense` as in `px.packed`.
 
     Anyone may call it, outside kernels. Example: ``px.compile(copy[64], px.spec((4096, 4096), px.f32), arch="sm_90a")``.
     """
@@ -58,12 +64,19 @@ def spec(shape: Any, dtype: DType, *, aligned: bool = True) -> Spec:
             location=caller_location(),
             remedy=f"{dtype.per_byte} neighbours share a byte: make the last axis a multiple of {dtype.per_byte}",
         )
-    return Spec(sizes, dtype, aligned)
+    found = Spec(sizes, dtype, aligned, is_dense(dtype, dense))
+    if found.dense and (not sizes or sizes[-1] % 4):
+        raise Error(
+            f"px.spec of {sizes} elements of {dtype}, which lie four to three bytes",
+            location=caller_location(),
+            remedy="make the last axis a multiple of 4",
+        )
+    return found
 
 
 def _chunk_of(value: Spec) -> tuple[int, ...]:
     """The last axes of a contiguous array that are 16 bytes together."""
-    if value.dtype.per_byte > 1:
+    if value.dense or value.dtype.per_byte > 1:
         return ()
     strides = [value.dtype.nbytes(math.prod(value.shape[axis + 1 :])) for axis in range(len(value.shape))]
     return chunk_axes(value.shape, strides, value.dtype.itemsize)
@@ -83,10 +96,10 @@ def read_argument(kernel: Kernel, name: str, value: Any) -> Argument:
     if value is None:
         return Argument(None, None)
     if isinstance(value, Spec):
-        even = bool(value.shape) and value.dtype.nbytes(value.shape[-1]) % COPY_CHUNK == 0
+        even = bool(value.shape) and value.nbytes(value.shape[-1]) % COPY_CHUNK == 0
         inner = value.aligned and (math.prod(value.shape[:-1]) <= 1 or even)
         chunk = () if inner or not value.aligned else _chunk_of(value)
-        return Argument(value, ArrayType(len(value.shape), value.dtype, True, inner, inner and even, chunk))
+        return Argument(value, ArrayType(len(value.shape), value.dtype, True, inner, inner and even, chunk, value.dense))
     try:
         info = describe(value)
     except Error as error:
@@ -101,7 +114,7 @@ def read_argument(kernel: Kernel, name: str, value: Any) -> Argument:
             )
         dtype = DTYPES[info.dtype_name]
         facts = info.contiguous_inner, info.aligned16, info.whole_rows, info.chunk
-        return Argument(value, ArrayType(len(info.shape), dtype, *facts), info)
+        return Argument(value, ArrayType(len(info.shape), dtype, *facts, info.dense), info)
     try:
         scalar = scalar_dtype(value)
         if scalar is None:

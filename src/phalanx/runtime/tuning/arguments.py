@@ -71,7 +71,8 @@ def plan_arguments(args: Sequence[Any], device: int | None) -> list[ArgumentPlan
     seen: dict[ArrayInfo, int] = {}
     for number, value in enumerate(args):
         info = None if isinstance(value, Spec) else describe(value)
-        if (value.dtype.name if isinstance(value, Spec) else info and info.dtype_name) in PER_BYTE:
+        given = value if isinstance(value, Spec) else info
+        if given is not None and (given.dense or _name(given) in PER_BYTE):
             raise Error(
                 f"argument {number} is an array whose elements share bytes: px.tune can't make one like it",
                 location=caller_location(),
@@ -102,6 +103,10 @@ def plan_arguments(args: Sequence[Any], device: int | None) -> list[ArgumentPlan
             )
         )
     return plans
+
+
+def _name(array: Spec | ArrayInfo) -> str:
+    return array.dtype.name if isinstance(array, Spec) else array.dtype_name
 
 
 def type_texts(args: Sequence[Any]) -> list[str]:
