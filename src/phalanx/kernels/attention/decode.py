@@ -2,118 +2,196 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import phalanx as px
+from phalanx.frozen import frozen
 from phalanx.ir.archs import COPY_CHUNK
-from phalanx.kernels.attention.decode_config import DecodeConfig, choose_decode
-from phalanx.kernels.attention.decode_ring import decode_ring
-from phalanx.kernels.attention.decode_terms import ROWS
+from phalanx.kernels.attention.arguments import cap_of, reach_of, scale_of
+from phalanx.kernels.attention.decode_config import DecodeConfig, choose_decode, choose_latent
+from phalanx.kernels.attention.decode_ring import decode_ring, join_splits
+from phalanx.kernels.attention.latent_ring import latent_ring
 from phalanx.kernels.gather import INDICES
-from phalanx.kernels.matrices import HALVES, as_rows, empty, info_of, number_of, refused, require_config
+from phalanx.kernels.logarithms import LOG2E
+from phalanx.kernels.matrices import HALVES, as_rows, empty, info_of, refused, require_config
 from phalanx.runtime.device.arrays import ITEM_BYTES, ArrayInfo
 from phalanx.runtime.launch.replay import remembered
 
 MOST_TOKENS = 16
-SMALLEST_PAGE = 16
-LOG2E = math.log2(math.e)
+PAGES = (16, 32)
+"""Tokens of a page that are no multiple of 64."""
+LATENT = 64
+"""Sizes of latent caches are multiples of it."""
+JOINED_ROWS = 4
+"""Rows that a CTA of `join_splits` has."""
 
 
-@remembered("q", "k_cache", "v_cache", "lengths", "pages")
 def attention_decode(
     q: Any, k_cache: Any, v_cache: Any, lengths: Any, *, pages: Any = None, causal: bool = True, scale: float | None = None,
-    window: int | None = None, softcap: float | None = None, lse: bool = False, config: DecodeConfig | None = None,
+    window: tuple[int, int] | None = None, softcap: float | None = None, lse: bool = False, v_dim: int | None = None,
+    config: DecodeConfig | None = None,
 ) -> Any:
-    """Attention of the last tokens of each sequence to its cache: ``softmax(scale * q @ k.T) @ v`` of q's shape.
+    """Attention of the last tokens of each sequence to its cache: ``softmax(scale * q @ k.T) @ v``, (B, T, H, size of v).
 
-    `q` (B, T, H, D) has 1 to 16 tokens; the caches are (B, S, Hkv, D), bf16 or f16, Hkv a divisor of H. `lengths` (B,), i32 or
-    i64 on the same device, says how many tokens of each cache there are, the T ones included; what lies behind them is
-    never looked at. With `pages` (B, n) the caches are (pages, tokens per page, Hkv, D): token t of sequence b lies in
-    page ``pages[b, t // tokens]``, as in `kv_compact`; pages have 16, 32 or 64 tokens, or a multiple of 64.
+    `q` (B, T, H, D) has 1 to 16 tokens; the caches are (B, S, Hkv, D), bf16 or f16, Hkv a divisor of H. `lengths` (B,),
+    i32 or i64 on the same device, says how many tokens of each cache there are, the T ones included; what lies behind
+    them is never looked at. With `pages` (B, n) the caches are (pages, tokens per page, Hkv, D): token t of sequence b
+    lies in page ``pages[b, t // tokens]``, as in `kv_compact`; pages have 16, 32 or a multiple of 64 tokens. Without
+    `v_cache` the values are the first `v_dim` columns of the keys, which have one head: the latent cache of MLA, 576
+    and 512.
 
-    `causal`: token t sees the first ``length - T + t + 1`` tokens, else all. `window`: only the last `window` of those up
-    to its own place. `scale` is 1 / sqrt(D) by default; `softcap` c makes c * tanh(x / c) of the scaled scores. A token that
-    sees nothing gives 0. With `lse` the result is ``(o, lse)``, lse (B, T, H) f32 the natural logarithm of the sums of
-    exponentials, -inf where there is nothing. `config` overrides the choice of `choose_decode`. sm_90a, or the simulator
-    for NumPy. Example: ``o = attention_decode(q, k_cache, v_cache, lengths, pages=table)``.
+    `causal`: token t sees the first ``length - T + t + 1`` tokens, else all; `window` (left, right) bounds how many
+    before and behind its own place. `scale` is 1 / sqrt(D) by default; `softcap` c makes c * tanh(x / c) of the scaled
+    scores. A token that sees nothing gives 0. With `lse` the result is ``(o, lse)``, lse (B, T, H) f32 the natural
+    logarithm of the sums of exponentials, -inf where there is nothing. `config` overrides the choice of `choose_decode`
+    and `choose_latent`. sm_90a, or the simulator for NumPy. Example: ``o = attention_decode(q, k_cache, v_cache,
+    lengths, pages=table)``.
     """
-    require_config(config, DecodeConfig)
-    call = _arguments(q, k_cache, v_cache, lengths, pages)
-    batch, tokens, heads, size = call["q"].shape
-    kv_heads, v_size = call["k"].shape[2], call["v"].shape[3]
-    if config is None:
-        tiles = px.cdiv(tokens * (heads // kv_heads), ROWS)
-        config = choose_decode(batch * kv_heads * tiles, call["capacity"], size, v_size, call["page"])
-    out = empty(q, (batch, tokens, heads, v_size), call["q"].dtype_name)
-    logs = empty(q, (batch, tokens, heads), "f32") if lse else None
-    if 0 not in (batch, heads):
-        _launch(q, k_cache, v_cache, lengths, pages, out, logs, call, causal, scale, window, softcap, config)
+    call = _call(q, k_cache, v_cache, lengths, pages, v_dim)
+    chosen = require_config(config, DecodeConfig) or call.config()
+    shape = (call.batch, call.tokens, call.heads)
+    out = empty(q, (*shape, call.v_size), call.dtype)
+    logs = empty(q, shape, "f32") if lse else None
+    parts, part_logs = None, None
+    if chosen.splits > 1:
+        parts = empty(q, (chosen.splits * call.rows, call.v_size), "f32")
+        part_logs = empty(q, (chosen.splits * call.rows,), "f32")
+    if call.rows:
+        reach = reach_of(causal, window)
+        _decode(
+            q, k_cache, v_cache, lengths, pages, out, logs, parts, part_logs,
+            call=call, reach=reach, scale=scale_of(scale, call.size), cap=cap_of(softcap), config=chosen,
+        )  # fmt: skip
     return (out, logs) if lse else out
 
 
-def _launch(
-    q: Any, k: Any, v: Any, lengths: Any, pages: Any, out: Any, logs: Any, call: dict[str, Any], causal: bool,
-    scale: float | None, window: int | None, softcap: float | None, config: DecodeConfig,
-) -> None:
-    batch, tokens, heads, size = call["q"].shape
-    kv_heads, v_size = call["k"].shape[2], call["v"].shape[3]
-    group = heads // kv_heads
-    scale = size**-0.5 if scale is None else positive("scale", scale)
-    inner, outer = 0.0, 0.0
-    factor = scale * LOG2E
-    if softcap is not None:  # c * tanh(s / c) = c - 2 c / (1 + exp(2 s / c)), in units of log 2 on both sides
-        cap = positive("softcap", softcap)
-        inner, outer, factor = 2 * factor / cap, cap * LOG2E, 1.0
-    if window is not None and (not isinstance(window, int) or window < 1):
-        raise refused(f"window is {window!r}", "give how many tokens each token sees, at least its own, or leave it out")
-    decode_ring[config.cluster, kv_heads * px.cdiv(tokens * group, ROWS), batch](
-        as_rows(q, call["q"]), k, v, lengths, pages, out.reshape(-1, v_size), None if logs is None else logs.reshape(-1),
-        factor, 1.0, inner, outer, window or 0, call["capacity"], heads,
-        **config.constants(), D=size, DV=v_size, T=tokens, G=group, PAGE=call["page"], CAUSAL=bool(causal),
-        WINDOW=window is not None, CAPPED=softcap is not None, WANT_LSE=logs is not None,
-    )  # fmt: skip
+@remembered("q", "k", "v", "lengths", "pages", "out", "logs", "parts", "part_logs")
+def _decode(
+    q: Any, k: Any, v: Any = None, lengths: Any = None, pages: Any = None, out: Any = None, logs: Any = None,
+    parts: Any = None, part_logs: Any = None, *, call: Call, reach: tuple[int | None, int | None], scale: float,
+    cap: float | None, config: DecodeConfig,
+) -> Any:
+    """Launches the kernels of a call, whose arrays have all been made."""
+    if not scale > 0:
+        raise refused(f"scale is {scale}", "give a number above 0, or leave it out")
+    rows = as_rows(q, info_of("q", q, HALVES))
+    results, result_logs = out.reshape(-1, call.v_size), None if logs is None else logs.reshape(-1)
+    factor, slope = (scale * LOG2E, None) if cap is None else (LOG2E, scale / cap)
+    grid = config.cluster * config.splits, call.kv_heads * px.cdiv(call.tokens * call.group, config.rows), call.batch
+    target = (results, result_logs) if parts is None else (parts, part_logs)
+    options = (factor, slope, cap, *reach, 1.0, call.capacity, call.heads)
+    sizes = {"D": call.size, "DV": call.v_size, "T": call.tokens, "G": call.group, "PAGE": call.page}
+    if v is None:
+        constants = config.constants()
+        del constants["CTAS"]
+        latent_ring[grid](rows, k, lengths, pages, *target, *options, **constants, **sizes, HERE=call.v_size // 2)
+    else:
+        decode_ring[grid](rows, k, v, lengths, pages, *target, *options, **config.constants(), **sizes)
+    if parts is not None:
+        join_splits[px.cdiv(call.rows, JOINED_ROWS)](
+            parts, part_logs, results, result_logs, call.rows, SPLITS=config.splits, DV=call.v_size, R=JOINED_ROWS
+        )
+    return out
 
 
-def positive(what: str, value: Any) -> float:
-    """A number above 0; anything else is refused."""
-    number = number_of(what, value)
-    if not number > 0:
-        raise refused(f"{what} is {number}", "give a number above 0, or leave it out")
-    return number
+@frozen
+class Call:
+    """The sizes of a call: `page` tokens a page, 0 where there are none; `latent` caches have no values of their own."""
+
+    batch: int
+    tokens: int
+    heads: int
+    kv_heads: int
+    size: int
+    v_size: int
+    capacity: int
+    page: int
+    dtype: str
+    latent: bool
+
+    @property
+    def group(self) -> int:
+        """How many heads of queries share a head of keys."""
+        return self.heads // self.kv_heads
+
+    @property
+    def rows(self) -> int:
+        """Rows of the result."""
+        return self.batch * self.tokens * self.heads
+
+    def config(self) -> DecodeConfig:
+        """The usual choice."""
+        rows = self.tokens * self.group
+        if self.latent:
+            return choose_latent(self.batch, rows, self.capacity, self.page)
+        return choose_decode(self.batch, self.kv_heads, rows, self.capacity, self.size, self.v_size, self.page)
 
 
-def _arguments(q: Any, k: Any, v: Any, lengths: Any, pages: Any) -> dict[str, Any]:
-    """What the arrays are, with the cache's capacity in tokens and its tokens per page, 0 without pages."""
+def _call(q: Any, k: Any, v: Any, lengths: Any, pages: Any, v_dim: Any) -> Call:
+    """The sizes of arrays that go together; `px.Error` where they do not."""
     queries = info_of("q", q, HALVES)
-    keys, values = _cache("k_cache", k, queries), _cache("v_cache", v, queries)
     if len(queries.shape) != 4 or not 1 <= queries.shape[1] <= MOST_TOKENS:
         raise refused(
             f"q has shape {queries.shape}", f"pass (sequences, tokens, heads, size) with 1 to {MOST_TOKENS} tokens"
         )
-    batch, _, heads, size = queries.shape
-    if keys.shape[:3] != values.shape[:3] or keys.shape[3] != size:
-        raise refused(
-            f"caches of shapes {keys.shape} and {values.shape} for queries of {size}",
-            "both have the same tokens and heads, and keys the size of the queries",
-        )
+    batch, tokens, heads, size = queries.shape
+    keys = _cache("k_cache", k, queries)
+    if keys.shape[3] != size:
+        raise refused(f"q has shape {queries.shape}, k_cache {keys.shape}", "q and k_cache have the same last axis")
     if not keys.shape[2] or heads % keys.shape[2]:
-        raise refused(f"{heads} heads of q for {keys.shape[2]} of the caches", "heads of q are a multiple of those")
+        raise refused(
+            f"{heads} heads of q for {keys.shape[2]} of the cache", "each head of the cache serves as many heads of q"
+        )
+    v_size = _latent_size(keys, v_dim) if v is None else _value_size(keys, _cache("v_cache", v, queries), v_dim)
     counts = info_of("lengths", lengths, INDICES)
     if counts.shape != (batch,):
         raise refused(f"lengths of shape {counts.shape} for {batch} sequences", "pass one length for each sequence")
-    capacity, page = keys.shape[1], 0
+    capacity, page = _tokens(keys, pages, batch)
+    return Call(
+        batch, tokens, heads, keys.shape[2], size, v_size, capacity, page, queries.dtype_name, latent=v is None
+    )
+
+
+def _tokens(keys: ArrayInfo, pages: Any, batch: int) -> tuple[int, int]:
+    """How many tokens a sequence can have, and how many a page has, 0 without pages."""
+    capacity = keys.shape[1]
     if pages is None:
         if keys.shape[0] != batch:
             raise refused(f"caches of {keys.shape[0]} sequences for {batch}", "pass one for each sequence, or pages")
-    else:
-        table, page = info_of("pages", pages, INDICES), capacity
-        if len(table.shape) != 2 or table.shape[0] != batch:
-            raise refused(f"a page table of shape {table.shape} for {batch} sequences", "pass (sequences, pages)")
-        if page < SMALLEST_PAGE or (page % 64 and page not in (16, 32)):
-            raise refused(f"pages of {page} tokens", "use pages of 16, 32 or 64 tokens, or a multiple of 64")
-        capacity = table.shape[1] * page
-    return {"q": queries, "k": keys, "v": values, "capacity": capacity, "page": page}
+        return capacity, 0
+    table = info_of("pages", pages, INDICES)
+    if len(table.shape) != 2 or table.shape[0] != batch:
+        raise refused(f"a page table of shape {table.shape} for {batch} sequences", "pass (sequences, pages)")
+    if not capacity or (capacity % 64 and capacity not in PAGES):
+        raise refused(f"pages of {capacity} tokens", "use pages of 16 or 32 tokens, or a multiple of 64")
+    return table.shape[1] * capacity, capacity
+
+
+def _value_size(keys: ArrayInfo, values: ArrayInfo, v_dim: Any) -> int:
+    if v_dim is not None and v_dim != values.shape[3]:
+        raise refused(f"v_dim is {v_dim!r}, v_cache has {values.shape[3]} columns", "leave v_dim out")
+    if keys.shape[:3] != values.shape[:3]:
+        raise refused(f"k_cache has shape {keys.shape}, v_cache {values.shape}", "they differ in their last axis only")
+    for what, size in (("keys", keys.shape[3]), ("values", values.shape[3])):
+        if size % 16 or not 16 <= size <= 256:
+            raise refused(f"{what} of {size} elements", "sizes are multiples of 16, up to 256")
+    return int(values.shape[3])
+
+
+def _latent_size(keys: ArrayInfo, v_dim: Any) -> int:
+    """The columns of the keys that are values, too."""
+    size = keys.shape[3]
+    if isinstance(v_dim, bool) or not isinstance(v_dim, int) or v_dim % (2 * LATENT) or not 0 < v_dim <= min(size, 512):
+        raise refused(
+            f"v_dim is {v_dim!r} without v_cache, for keys of {size}",
+            f"pass v_cache, or how many columns of the keys are values: a multiple of {2 * LATENT} up to 512",
+        )
+    if keys.shape[2] != 1 or size % LATENT or size > 576:
+        raise refused(
+            f"k_cache has shape {keys.shape} without v_cache",
+            f"a latent cache has one head of a multiple of {LATENT} columns, up to 576",
+        )
+    return v_dim
 
 
 def _cache(what: str, x: Any, queries: ArrayInfo) -> ArrayInfo:
@@ -123,8 +201,6 @@ def _cache(what: str, x: Any, queries: ArrayInfo) -> ArrayInfo:
         raise refused(f"{what} has shape {info.shape}", "pass (sequences, tokens, heads, size), or pages of tokens")
     if info.dtype_name != queries.dtype_name:
         raise refused(f"{what} is {info.dtype_name}, q is {queries.dtype_name}", "pass them in one element type")
-    if info.shape[3] % 16 or not 16 <= info.shape[3] <= 256:
-        raise refused(f"heads of {info.shape[3]} elements", "sizes are multiples of 16, up to 256")
     if not info.contiguous_inner or not info.aligned16 or info.shape[3] * ITEM_BYTES[info.dtype_name] % COPY_CHUNK:
         raise refused(
             f"{what} has strides {info.strides}",

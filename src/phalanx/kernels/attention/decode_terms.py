@@ -1,7 +1,7 @@
-"""What the kernels over a cache share: which keys a token sees, how blocks of keys come, one step of a softmax, the join.
+"""What the kernels over a cache share: which keys a row sees, how blocks of keys come, the two products, the join.
 
-All are functions inside kernels. A CTA has `ROWS` rows of queries of one sequence and one KV head: the heads of a group
-times the tokens.
+All of it runs inside kernels. A CTA has BM rows of queries of one sequence and one KV head: the heads of a group times
+the tokens.
 """
 
 from __future__ import annotations
@@ -9,73 +9,109 @@ from __future__ import annotations
 from typing import Any
 
 import phalanx as px
+from phalanx.kernels.attention.scores import NOTHING, Reach, capped, log_sums, softmax_step
 
-NEVER = -float("inf")
-LN2 = 0.6931471805599453
-ROWS = 64
-"""Rows of queries of a CTA: the least that a warpgroup multiplies. Rows that are not there cost nothing where memory is the limit."""
+PANEL = 64
+"""Columns that pass through registers at once."""
+JOINED = 128
+"""Columns that are joined at once."""
+
+
+@px.struct
+class Queries:
+    """The rows of queries of a CTA: row r of a sequence and KV head is head r % G of the group for token r // G of T.
+
+    `row` is the first one; results go `shift` rows further than queries lie.
+    """
+
+    b: Any
+    h: Any
+    row: Any
+    heads: Any
+    shift: Any
+    T: int
+    G: int
+    BM: int
+
+    def numbers(self, first, count):
+        """Where `count` rows from `first` on lie among all rows (sequence, token, head); -1 for those beyond the last."""
+        r = self.row + first + px.arange(count)
+        return px.where(r < self.T * self.G, (self.b * self.T + r // self.G) * self.heads + self.h * self.G + r % self.G, -1)
+
+    def targets(self, first, count):
+        """Where the results of `count` rows from `first` on go; -1 for those beyond the last."""
+        numbers = self.numbers(first, count)
+        return px.where(numbers >= 0, numbers + self.shift, -1)
+
+    def load(self, Q, q):
+        """The queries into shared memory, a panel of columns at a time; rows that are not there are 0."""
+        size = q.shape[1]
+        for column in px.static_range(0, size, PANEL):
+            wide = min(PANEL, size - column)
+            px.store(q[:, column : column + wide], px.load(Q[self.numbers(0, self.BM), column : column + wide]))
+        px.fence.async_proxy()
+
+
+@px.func
+def queries_of(b, heads, shift, T, G, BM):
+    """The `Queries` of this CTA: along dimension 1 of the grid, the tiles of BM rows of one KV head, then the next head."""
+    tiles = px.cdiv(T * G, BM)
+    return Queries(b, px.block_id(1) // tiles, px.block_id(1) % tiles * BM, heads, shift, T, G, BM)
 
 
 @px.struct
 class Sequence:
-    """Which keys the tokens of one sequence see: token t of T stands at `length` - T + t, aligned to the end.
+    """Which keys of one sequence its tokens see, and the blocks of BN keys, `first` to `end`, that this CTA has."""
 
-    `first` and `end` are the blocks of BN keys of this CTA, one of the `parts` of a cluster.
-    """
-
-    length: Any
-    window: Any
+    reach: Any
+    rows: Any
     first: Any
     end: Any
-    T: int
-    G: int
     BN: int
-    CAUSAL: bool
-    WINDOW: bool
 
-    def mask(self, x, block, row):
-        """The scores `x` of a block of keys for rows that begin at `row`, with those that a row does not see at -inf."""
-        keys = block * self.BN + px.arange(self.BN).reshape(1, self.BN)
-        token = ((row + px.arange(ROWS)) // self.G).reshape(ROWS, 1)
-        place = self.length - self.T + token
-        seen = keys < self.length
-        if self.CAUSAL:
-            seen = seen & (keys <= place)
-        if self.WINDOW:
-            seen = seen & (keys > place - self.window)
-        return px.where(seen, x, NEVER)
-
-    def whole(self, block):
+    def is_whole(self, block):
         """Whether every row sees every key of a block."""
-        inside = (block + 1) * self.BN <= self.length - (self.T - 1 if self.CAUSAL else 0)
-        if self.WINDOW:
-            inside = inside & (block * self.BN > self.length - 1 - self.window)
-        return inside
+        last = self.rows.T - 1
+        return (block * self.BN >= self.reach.begin(last)) & ((block + 1) * self.BN <= self.reach.end(0))
 
-    def filled(self, block):
-        """Which tokens of a block some row may see, as a column; the others may be anything in memory, NaN included."""
+    def seen(self, x, block):
+        """The scores `x` of a block of keys, with those that a row does not see at -inf."""
+        BM = self.rows.BM
+        keys = block * self.BN + px.arange(self.BN).reshape(1, self.BN)
+        token = ((self.rows.row + px.arange(BM)) // self.rows.G).reshape(BM, 1)
+        return px.where((keys >= self.reach.begin(token)) & (keys < self.reach.end(token)), x, NOTHING)
+
+    def clear(self, v, block):
+        """Zeros in the place of values that no row may see: they may be anything, and 0 times NaN is NaN."""
         keys = block * self.BN + px.arange(self.BN).reshape(self.BN, 1)
-        there = keys < self.length
-        if self.WINDOW:
-            there = there & (keys > self.length - self.T - self.window)
-        return there
+        there = (keys >= self.reach.begin(0)) & (keys < self.reach.end(self.rows.T - 1))
+        size = v.shape[1]
+        for column in px.static_range(0, size, PANEL):
+            values = v[:, column : column + min(PANEL, size - column)]
+            px.store(values, px.where(there, px.load(values), 0.0))
+        px.fence.async_proxy()
+
+    def masked(self, x, v, block, stage):
+        """The scores of a block as softmax takes them; and the values of the block become such as may be multiplied by 0."""
+        if not self.is_whole(block):
+            x = self.seen(x, block)
+            self.clear(v[stage], block)
+        return x
 
 
 @px.func
-def sequence_of(LENGTHS, b, window, capacity, rank, C, T, G, BN, CAUSAL, WINDOW):
-    """The `Sequence` b, and the blocks of it that CTA `rank` of C has: equal parts, to one block."""
-    length = px.minimum(px.maximum(LENGTHS[b].to(px.i32), 0), capacity)
-    begin = 0
-    if WINDOW:
-        begin = px.maximum(length - T - window + 1, 0) // BN
-    count = px.maximum(px.cdiv(length, BN) - begin, 0)
-    first, end = begin + rank * count // C, begin + (rank + 1) * count // C
-    return Sequence(length, window, first, end, T, G, BN, CAUSAL, WINDOW)
+def sequence_of(LENGTHS, rows, left, right, capacity, part, parts, BN):
+    """The `Sequence` of `rows`, and the blocks of it that belong to one of `parts` CTAs: equal parts, to one block."""
+    length = px.minimum(px.maximum(LENGTHS[rows.b].to(px.i32), 0), capacity)
+    reach = Reach(rows.T, length, left, right)
+    low, high = reach.blocks(0, rows.T, BN)
+    first, end = low + part * (high - low) // parts, low + (part + 1) * (high - low) // parts
+    return Sequence(reach, rows, first, end, BN)
 
 
 @px.func
 def pages_of(TABLE, b, block, BN, PAGE):
-    """The pages that hold a block of keys, -1 beyond the table's end: of small pages several, of large ones a part of one."""
+    """The pages that hold a block of keys, -1 beyond the table's end: several small ones, or a part of a large one."""
     found: tuple[Any, ...] = ()
     for part in px.static_range(max(1, BN // PAGE)):
         found = found + (px.load(TABLE[b, block * BN // PAGE + part], fill=-1).to(px.i32),)  # noqa: RUF005
@@ -83,101 +119,124 @@ def pages_of(TABLE, b, block, BN, PAGE):
 
 
 @px.func
-def fetch(CACHE, pages, b, h, block, ring, pipe, BN, D, PAGE, BOX, HINT):
+def fetch(CACHE, pages, rows, block, ring, pipe, BN, PAGE, BOX, HINT):
     """Fills the next stage of a ring with the keys, or values, of one block, BOX tokens a copy."""
+    size = ring.shape[2]
     with pipe.produce() as stage:
         for token in px.static_range(0, BN, BOX):
             if PAGE == 0:
-                page, start = b, block * BN + token
+                page, start = rows.b, block * BN + token
             elif PAGE >= BN:
                 page, start = pages[0], block * BN % PAGE + token
             else:
                 page, start = pages[token // PAGE], token % PAGE
             there = ring[stage][token : token + BOX]
-            px.tma.load(CACHE[page, start : start + BOX, h, 0:D], there, pipe.full[stage], cache=HINT)
+            px.tma.load(CACHE[page, start : start + BOX, rows.h, 0:size], there, pipe.full[stage], cache=HINT)
 
 
-@px.func
-def capped(x, inner, outer):
-    """The scores under a soft cap, ``outer * tanh(inner' * x)``, by one exponential: exact to f32's last places."""
-    return outer - 2.0 * outer * px.reciprocal(1.0 + px.exp2(x * inner))
+@px.struct
+class Softmax:
+    """What makes scores of products: ``cap * tanh(slope * x)``, if there is a cap; then a `factor`, to units of log2."""
+
+    factor: Any
+    slope: Any
+    cap: Any
+
+    def capped(self, x):
+        """The scores under the cap."""
+        if self.cap is not None:
+            x = capped(x, self.slope, self.cap)
+        return x
+
+    def step(self, x, top, sums):
+        """Powers of 2 of a block's scores, the new maxima and sums, and the factor of what was summed before."""
+        return softmax_step(x, top, sums, self.factor, x.shape[0], x.shape[1], True, 0)
 
 
-@px.func
-def softmax_step(x, top, mass, scale, BN):
-    """Exponentials of a block's scores, the new maxima, the sums so far and the factor of what was summed before.
+@px.struct
+class Results:
+    """Where results go: O, rows of them, and LSE, the logarithms of the sums of exponentials, or None."""
 
-    `mass` is (rows, 8): a thread sums up the columns that it has, and only the end adds the threads up.
-    """
-    new = px.maximum(top, px.max(x, axis=1))
-    base = px.where(new == NEVER, 0.0, new) * scale
-    factor = px.exp2(top * scale - base)
-    p = px.exp2(x * scale - base.reshape(ROWS, 1))
-    mass = mass * factor.reshape(ROWS, 1) + px.sum(p.reshape(ROWS, BN // 8, 8), axis=1)
-    return p, new, mass, factor
+    O: Any
+    LSE: Any
+    rows: Any
+    v_scale: Any
 
+    def scaled(self, sums, total):
+        """The results of some rows from their sums: 0 where a row saw nothing."""
+        inverse = px.where(total == 0.0, 0.0, self.v_scale * px.reciprocal(total))
+        return (sums * inverse.reshape(sums.shape[0], 1)).to(self.O.dtype)
 
-@px.func
-def row_numbers(b, h, row, count, heads, T, G):
-    """Where `count` rows of queries from `row` on lie among the rows of Q, (sequence, token, head); -1 for those beyond the last."""
-    r = row + px.arange(count)
-    return px.where(r < T * G, (b * T + r // G) * heads + h * G + r % G, -1)
+    def store(self, column, sums, total, out):
+        """Stores some columns of all rows, by way of the shared buffer `out`: from there they go in whole vectors."""
+        width = sums.shape[1]
+        px.store(out[:, column : column + width], self.scaled(sums, total))
+        for left in px.static_range(column, column + width, JOINED):
+            wide = min(JOINED, column + width - left)
+            px.store(self.O[self.rows.targets(0, self.rows.BM), left : left + wide], px.load(out[:, left : left + wide]))
 
+    def store_logs(self, first, top, total):
+        """The logarithms of rows from `first` on: -inf where a row saw nothing."""
+        if self.LSE is not None:
+            px.store(self.LSE[self.rows.targets(first, top.shape[0])], log_sums(top, total))
 
-@px.func
-def results(sums, total, v_scale, dtype):
-    """The results of some rows from their sums: 0 where a row saw nothing."""
-    inverse = px.where(total == 0.0, 0.0, v_scale * px.reciprocal(total))
-    return (sums * inverse.reshape(sums.shape[0], 1)).to(dtype)
-
-
-@px.func
-def store_results(O, rows, column, sums, total, v_scale, out):
-    """Stores some columns of the results of all rows, by way of the shared buffer `out`: from there in whole vectors."""
-    width = sums.shape[1]
-    step = min(width, 128)
-    px.store(out[:, column : column + width], results(sums, total, v_scale, O.dtype))
-    for left in px.static_range(column, column + width, step):
-        wide = min(step, column + width - left)
-        px.store(O[rows, left : left + wide], px.load(out[:, left : left + wide]))
-
-
-@px.func
-def store_logs(LSE, rows, top, total, scale):
-    """The logarithms of the sums of exponentials of some rows: -inf where a row saw nothing."""
-    px.store(LSE[rows], px.where(total == 0.0, NEVER, (top * scale + px.log2(total)) * LN2))
-
-
-@px.func
-def rows_each(rows, C):
-    """How many rows each CTA of a cluster joins: a power of two, so that all of them have some, or some have one."""
-    each = 1
-    for _ in px.static_range(6):
-        if each * C < rows:
-            each = 2 * each
-    return each
-
-
-@px.func
-def join(part, left, right, tops, masses, O, LSE, rank, b, h, row, heads, scale, v_scale, C, T, G, WANT_LSE):
-    """Columns `left` to `right` of the rows that this CTA joins: sums, maxima and sums of exponentials lie in each CTA."""
-    each = rows_each(min(ROWS, T * G), C)
-    first = rank * each
-    if first < min(ROWS, T * G):
-        rows = row_numbers(b, h, row + first, each, heads, T, G)
-        top, total = px.full((each,), NEVER, px.f32), px.zeros((each,), px.f32)
-        for other in px.static_range(C):
-            top = px.maximum(top, px.load(tops.at(other)[first : first + each]))
-        base = px.where(top == NEVER, 0.0, top) * scale
-        for other in px.static_range(C):
-            factor = px.exp2(px.load(tops.at(other)[first : first + each]) * scale - base)
-            total = total + factor * px.load(masses.at(other)[first : first + each])
-        for column in px.static_range(left, right, 128):
-            sums = px.zeros((each, min(128, right - column)), px.f32)
+    def join(self, part, left, right, tops, masses, C):
+        """Columns `left` to `right` of the rows that this CTA joins: sums, maxima and masses lie in each of the C CTAs."""
+        count = min(self.rows.BM, self.rows.T * self.rows.G)
+        each = 1
+        for _ in px.static_range(7):  # a power of two: all CTAs have some, or some have one
+            if each * C < count:
+                each = 2 * each
+        first = px.cluster.rank() * each
+        if first < count:
+            top, total = px.full((each,), NOTHING, px.f32), px.zeros((each,), px.f32)
             for other in px.static_range(C):
-                factor = px.exp2(px.load(tops.at(other)[first : first + each]) * scale - base)
-                there = part.at(other)[first : first + each, column : column + sums.shape[1]]
-                sums = sums + factor.reshape(each, 1) * px.load(there)
-            px.store(O[rows, column : column + sums.shape[1]], results(sums, total, v_scale, O.dtype))
-        if WANT_LSE:
-            store_logs(LSE, rows, top, total, scale)
+                top = px.maximum(top, px.load(tops.at(other)[first : first + each]))
+            base = px.where(top == NOTHING, 0.0, top)
+            for other in px.static_range(C):
+                factor = px.exp2(px.load(tops.at(other)[first : first + each]) - base)
+                total = total + factor * px.load(masses.at(other)[first : first + each])
+            for column in px.static_range(left, right, JOINED):
+                sums = px.zeros((each, min(JOINED, right - column)), px.f32)
+                for other in px.static_range(C):
+                    factor = px.exp2(px.load(tops.at(other)[first : first + each]) - base)
+                    there = part.at(other)[first : first + each, column : column + sums.shape[1]]
+                    sums = sums + factor.reshape(each, 1) * px.load(there)
+                targets = self.rows.targets(first, each)
+                px.store(self.O[targets, column : column + sums.shape[1]], self.scaled(sums, total))
+            if left == 0:
+                self.store_logs(first, top, total)
+
+
+@px.func
+def attend(q, k, v, keys, values, mine, softmax):
+    """The role that multiplies: sums of values, maxima and masses of the rows over the blocks that this CTA has.
+
+    The scores of the next block follow the sums of this one without a gap.
+    """
+    BM, BN, DV = q.shape[0], k.shape[1], v.shape[2]
+    sums, x = px.zeros((BM, DV), px.f32), px.empty((BM, BN), px.f32)
+    top, mass = px.full((BM,), NOTHING, px.f32), px.zeros((BM, 4), px.f32)
+    if mine.first < mine.end:
+        with keys.consume() as s:
+            x = px.dot(q, k[s].T)
+    for block in range(mine.first, mine.end):
+        at = values.wait()
+        x = mine.masked(softmax.capped(x), v, block, at)
+        p, top, mass, factor = softmax.step(x, top, mass)
+        sums = sums * factor.reshape(BM, 1)
+        px.wgmma(p.to(v.dtype), v[at], sums)
+        px.wgmma_commit()
+        if block + 1 < mine.end:
+            s = keys.wait()
+            x = px.empty((BM, BN), px.f32)
+            px.wgmma(q, k[s].T, x, accumulate=False)
+            px.wgmma_commit()
+            px.wgmma_wait(1)
+            values.release()
+            px.wgmma_wait(0)
+            keys.release()
+        else:
+            px.wgmma_wait(0)
+            values.release()
+    return sums, top, px.sum(mass, axis=1)
