@@ -1,0 +1,185 @@
+"""Attention to some keys of a long sequence: each query, or block of queries, has a list of those that it attends to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import phalanx as px
+from phalanx.frozen import frozen
+from phalanx.ir.archs import COPY_CHUNK
+from phalanx.kernels.attention.arguments import scale_of
+from phalanx.kernels.attention.decode_config import BLOCK, choose_decode
+from phalanx.kernels.attention.sparse_ring import SMALLEST_BOX, sparse_latent, sparse_ring
+from phalanx.kernels.gather import INDICES
+from phalanx.kernels.logarithms import LOG2E
+from phalanx.kernels.matrices import HALVES, as_rows, empty, info_of, refused
+from phalanx.runtime.device.arrays import ITEM_BYTES, ArrayInfo
+from phalanx.runtime.launch.replay import remembered
+
+ROWS = 64
+"""Rows of queries of a CTA."""
+
+
+def sparse_attention(
+    q: Any, k: Any, v: Any, indices: Any, *, block: int = 1, scale: float | None = None, lse: bool = False,
+    v_dim: int | None = None,
+) -> Any:
+    """``softmax(scale * q @ k.T) @ v`` over the keys that lists name, (B, Sq, H, size of v): nothing else is read.
+
+    `q` (B, Sq, H, D), `k` and `v` (B, Sk, Hkv, D), bf16 or f16, contiguous; Hkv is a divisor of H. `indices` (B, L, Hkv
+    or 1, n), i32 or i64 on the same device: list l serves the queries from ``l * Sq / L`` on, as many as ``Sq / L``,
+    for one KV head or for all. An entry i names the tokens ``i * block`` to ``i * block + block - 1``; -1, and tokens
+    that are not there, name none. A token that is named twice counts twice; no mask comes on top. Rows are gathered
+    straight into the operands of the tensor cores; blocks of 16, 32 and multiples of 64 tokens come as boxes. Without
+    `v` the values are the first `v_dim` columns of the keys, which have one head (MLA, 576 and 512). `scale` is 1 /
+    sqrt(D) by default. A query without keys gives 0. With `lse` the result is ``(o, lse)``, lse (B, Sq, H) f32 the
+    natural logarithm of the sums of exponentials, -inf where there is nothing. sm_90a, or the simulator for NumPy.
+    Example: ``o = sparse_attention(q, k, v, indices)`` with 2,048 of 65,536 tokens for each query.
+    """
+    call = _call(q, k, v, indices, block, v_dim)
+    out = empty(q, (call.batch, call.queries, call.heads, call.v_size), call.dtype)
+    logs = empty(q, (call.batch, call.queries, call.heads), "f32") if lse else None
+    if 0 not in (call.batch, call.queries, call.heads):
+        _sparse(q, k, v, indices, out, logs, call=call, scale=scale_of(scale, call.size))
+    return (out, logs) if lse else out
+
+
+@remembered("q", "k", "v", "indices", "out", "logs")
+def _sparse(
+    q: Any, k: Any, v: Any = None, indices: Any = None, out: Any = None, logs: Any = None, *, call: Call, scale: float
+) -> Any:
+    """Launches the kernel of a call, whose arrays have all been made."""
+    if not scale > 0:
+        raise refused(f"scale is {scale}", "give a number above 0, or leave it out")
+    by_row = call.block < SMALLEST_BOX
+
+    def rows_or_all(x: Any) -> Any:
+        return x.reshape(-1, x.shape[3]) if by_row else x
+
+    lists = indices.reshape(call.batch * call.lists, *indices.shape[2:])
+    tiles = px.cdiv(call.shared_queries * call.group, ROWS)
+    target = (lists, out.reshape(-1, call.v_size), None if logs is None else logs.reshape(-1))
+    options = (scale * LOG2E, call.tokens, call.kv_heads, call.lists, call.heads)
+    sizes = {"D": call.size, "DV": call.v_size, "T": call.shared_queries, "G": call.group, "BLOCK": call.block}
+    rows = as_rows(q, info_of("q", q, HALVES))
+    units = call.batch * call.lists
+    if v is None:
+        pair = by_row and tiles == 2  # the two tiles of 128 rows gather one half each, for both
+        sparse_latent[units, tiles](rows, rows_or_all(k), *target, *options, **sizes, HERE=call.v_size // 2, PAIR=pair)
+    else:
+        config = choose_decode(
+            units, call.kv_heads, call.shared_queries * call.group, call.named, call.size, call.v_size
+        )
+        sparse_ring[units * config.cluster, call.kv_heads * tiles](
+            rows, rows_or_all(k), rows_or_all(v), *target, *options, **sizes,
+            C=config.cluster, STAGES=config.stages, CTAS=config.ctas,
+        )  # fmt: skip
+    return out
+
+
+@frozen
+class Call:
+    """The sizes of a call: `lists` lists for each sequence, of entries of `block` tokens, which name `named` at most."""
+
+    batch: int
+    queries: int
+    heads: int
+    kv_heads: int
+    size: int
+    v_size: int
+    tokens: int
+    lists: int
+    block: int
+    named: int
+    dtype: str
+
+    @property
+    def group(self) -> int:
+        """How many heads of queries share a head of keys."""
+        return self.heads // self.kv_heads
+
+    @property
+    def shared_queries(self) -> int:
+        """How many queries share a list."""
+        return self.queries // self.lists
+
+
+def _call(q: Any, k: Any, v: Any, indices: Any, block: Any, v_dim: Any) -> Call:
+    """The sizes of arrays that go together; `px.Error` where they do not."""
+    queries, keys = info_of("q", q, HALVES), _rows("k", k)
+    if len(queries.shape) != 4:
+        raise refused(f"q has shape {queries.shape}", "pass (sequences, queries, heads, size)")
+    batch, count, heads, size = queries.shape
+    if keys.shape[0] != batch or keys.shape[3] != size or keys.dtype_name != queries.dtype_name:
+        raise refused(
+            f"q has shape {queries.shape}, of {queries.dtype_name}, k {keys.shape}, of {keys.dtype_name}",
+            "q and k have the same batch, the same last axis and one element type",
+        )
+    if not keys.shape[2] or heads % keys.shape[2]:
+        raise refused(f"{heads} heads of q for {keys.shape[2]} of k", "each head of k serves as many heads of q")
+    lists = info_of("indices", indices, INDICES)
+    if len(lists.shape) != 4 or lists.shape[0] != batch or lists.shape[2] not in (1, keys.shape[2]):
+        raise refused(
+            f"indices of shape {lists.shape}", f"pass ({batch}, lists of a sequence, {keys.shape[2]} or 1, entries)"
+        )
+    if not lists.shape[1] or count % lists.shape[1]:
+        raise refused(f"{lists.shape[1]} lists for {count} queries", "each list serves as many queries as any other")
+    v_size = _latent(keys, v_dim) if v is None else _values(keys, _rows("v", v), v_dim)
+    if isinstance(block, bool) or not isinstance(block, int) or block < 1 or not _is_block(block):
+        raise refused(f"block is {block!r}", "use 1, 2, 4, 8, 16 or 32 tokens, or a multiple of 64")
+    return Call(
+        batch, count, heads, keys.shape[2], size, v_size, keys.shape[1], lists.shape[1], block,
+        lists.shape[3] * block, queries.dtype_name,
+    )  # fmt: skip
+
+
+def _is_block(block: int) -> bool:
+    """Whether blocks of keys are made of whole entries, or entries of whole blocks."""
+    return BLOCK % block == 0 or block % BLOCK == 0
+
+
+def _values(keys: ArrayInfo, values: ArrayInfo, v_dim: Any) -> int:
+    if v_dim is not None and v_dim != values.shape[3]:
+        raise refused(f"v_dim is {v_dim!r}, v has {values.shape[3]} columns", "leave v_dim out")
+    if keys.shape[:3] != values.shape[:3] or keys.dtype_name != values.dtype_name:
+        raise refused(
+            f"k has shape {keys.shape}, of {keys.dtype_name}, v {values.shape}, of {values.dtype_name}",
+            "they differ in their last axis only",
+        )
+    for what, size in (("keys", keys.shape[3]), ("values", values.shape[3])):
+        if size % 64 or not 64 <= size <= 256:
+            raise refused(f"{what} of {size} elements", "sizes are 64, 128, 192 or 256")
+    return int(values.shape[3])
+
+
+def _latent(keys: ArrayInfo, v_dim: Any) -> int:
+    """The columns of the keys that are values, too."""
+    size = keys.shape[3]
+    if isinstance(v_dim, bool) or not isinstance(v_dim, int) or v_dim % 128 or not 0 < v_dim <= min(size, 512):
+        raise refused(
+            f"v_dim is {v_dim!r} without v, for keys of {size}",
+            "pass v, or how many columns of the keys are values: a multiple of 128 up to 512",
+        )
+    if keys.shape[2] != 1 or size % 64 or size > 576:
+        raise refused(
+            f"k has shape {keys.shape} without v", "a latent cache has one head of a multiple of 64 columns, up to 576"
+        )
+    return v_dim
+
+
+def _rows(what: str, x: Any) -> ArrayInfo:
+    """Keys or values whose rows can be gathered."""
+    info = info_of(what, x, HALVES)
+    if len(info.shape) != 4:
+        raise refused(f"{what} has shape {info.shape}", "pass (sequences, tokens, heads, size)")
+    expected = 1
+    for extent, stride in zip(reversed(info.shape), reversed(info.strides), strict=True):
+        if extent > 1 and stride != expected:
+            raise refused(f"{what} has strides {info.strides}", "pass a contiguous array: rows are gathered from it")
+        expected *= extent
+    if not info.aligned16 or info.shape[3] * ITEM_BYTES[info.dtype_name] % COPY_CHUNK:
+        raise refused(f"{what} does not begin at a multiple of {COPY_CHUNK} bytes", "pass an array that does")
+    return info
+
+
+__all__ = ["sparse_attention"]

@@ -1,0 +1,185 @@
+"""The kernels of `sparse_attention`: keys and values by index, gathered straight into the operands of the tensor cores.
+
+They are those of `attention_decode` with other roles that fill the rings: rows by `px.tma.gather`, whole blocks by
+boxes. A list of indices takes the place of a sequence, and the queries that share it that of a sequence's tokens.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import phalanx as px
+from phalanx.kernels.attention.decode_terms import Results, Softmax, attend, queries_of
+from phalanx.kernels.attention.latent_ring import (
+    CONSUMER_REGISTERS,
+    PRODUCER_REGISTERS,
+    score_and_sum,
+    sum_rest,
+)
+from phalanx.kernels.attention.scores import NOTHING
+from phalanx.kernels.launches import wait_for_prior_launch
+
+SMALLEST_BOX = 16
+"""Tokens of an entry of a list from which on each is copied as a box, not row by row."""
+
+
+@px.struct
+class Listed:
+    """The keys of one list, in blocks of BN, `first` to `end` of which this CTA has; `there` says which of a stage exist."""
+
+    first: Any
+    end: Any
+    there: Any
+
+    def masked(self, x, v, block, stage):
+        """The scores of a block as softmax takes them: -inf for keys that the list does not name. Their values are 0."""
+        found = px.load(self.there[stage]) >= 0
+        return px.where(found.reshape(1, x.shape[1]), x, NOTHING)
+
+
+@px.struct
+class Source:
+    """Where keys and values come from: list `number` of INDICES, (lists, heads of lists, n), of the sequence `batch`.
+
+    An index names BLOCK tokens, from BLOCK times it on; a sequence has `tokens`.
+    """
+
+    INDICES: Any
+    number: Any
+    batch: Any
+    h: Any
+    tokens: Any
+    kv_heads: Any
+    BLOCK: int
+    BN: int
+
+    def head_of_list(self):
+        """Which head's list it is: lists may be shared by all."""
+        return px.minimum(self.h, self.INDICES.shape[1] - 1)
+
+    def index_at(self, entry):
+        """The entries of the list, -1 behind its end."""
+        return px.load(self.INDICES[self.number, self.head_of_list(), entry], fill=-1).to(px.i32)
+
+    def tokens_of(self, block, first, count):
+        """The tokens at `count` places of a block from `first` on, -1 where the list has none."""
+        place = block * self.BN + first + px.arange(count)
+        entry = place // self.BLOCK if self.BLOCK > 1 else place
+        index = self.index_at(entry)
+        token = index * self.BLOCK + place % self.BLOCK if self.BLOCK > 1 else index
+        return px.where((index >= 0) & (token < self.tokens), token, -1)
+
+    def rows_of(self, token):
+        """The rows of tokens in arrays (sequence, token, head), -1 for none."""
+        return px.where(token >= 0, (self.batch * self.tokens + token) * self.kv_heads + self.h, -1)
+
+    def fill(self, X, block, ring, pipe, there, PAIR):
+        """Fills the next stage of a ring with the rows, or boxes, of a block; `there`, if it is given, with its tokens.
+
+        With PAIR two CTAs, which have the same list, gather one half each for both.
+        """
+        stage = pipe.acquire()
+        bar, size = pipe.full[stage], ring.shape[2]
+        if there is not None:
+            px.store(there[stage], self.tokens_of(block, 0, self.BN))
+        if self.BLOCK >= SMALLEST_BOX:
+            box = min(self.BLOCK, self.BN)
+            for place in px.static_range(0, self.BN, box):
+                index = self.index_at((block * self.BN + place) // self.BLOCK)
+                start = index * self.BLOCK + (block * self.BN + place) % self.BLOCK
+                page = px.where(index >= 0, self.batch, -1)
+                px.tma.load(X[page, start : start + box, self.h, 0:size], ring[stage][place : place + box], bar)
+        elif PAIR:
+            half = self.BN // 2
+            first = px.cluster.rank() * half
+            rows = self.rows_of(self.tokens_of(block, first, half))
+            px.tma.gather(X, rows, 0, ring[stage][first : first + half], bar, multicast=0b11)
+        else:
+            px.tma.gather(X, self.rows_of(self.tokens_of(block, 0, self.BN)), 0, ring[stage], bar)
+        pipe.commit(ring[stage].nbytes)
+
+
+@px.func
+def source_of(INDICES, tokens, kv_heads, rows, lists, BLOCK, BN):
+    """The `Source` of a CTA's rows: `lists` lists belong to one sequence."""
+    return Source(INDICES, rows.b, rows.b // lists, rows.h, tokens, kv_heads, BLOCK, BN)
+
+
+@px.kernel(warps=6, cluster=lambda C: C, ctas_per_sm=lambda CTAS: CTAS, pdl=True)
+def sparse_ring(
+    Q, K, V, INDICES, O, LSE, factor, tokens, kv_heads, lists, heads,
+    *, C=1, CTAS=2, STAGES=3, BM=64, BN=64, D=128, DV=128, T=1, G=4, BLOCK=1
+):
+    """64 rows of queries that share a list and a KV head, over the blocks of the list that this CTA of C has."""
+    wait_for_prior_launch()
+    rows = queries_of(px.block_id(0) // C, heads, 0, T, G, BM)
+    count, rank = px.cdiv(INDICES.shape[2] * BLOCK, BN), px.cluster.rank()
+    there = px.shared((STAGES, BN), px.i32)
+    mine = Listed(rank * count // C, (rank + 1) * count // C, there)
+    source = source_of(INDICES, tokens, kv_heads, rows, lists, BLOCK, BN)
+    results, softmax = Results(O, LSE, rows, 1.0), Softmax(factor, None, None)
+    q = px.shared((BM, D), Q.dtype)
+    k, v = px.shared((STAGES, BN, D), K.dtype), px.shared((STAGES, BN, DV), V.dtype)
+    keys, values = px.pipe(STAGES), px.pipe(STAGES)
+    part, tops, masses = None, None, None
+    if C > 1:
+        part, tops, masses = px.shared((BM, DV), px.f32, reuse=k), px.shared((BM,), px.f32), px.shared((BM,), px.f32)
+
+    with px.warps(4, 1):
+        for block in range(mine.first, mine.end):
+            source.fill(K, block, k, keys, None, False)
+
+    with px.warps(5, 1):
+        for block in range(mine.first, mine.end):
+            source.fill(V, block, v, values, there, False)
+
+    with px.warps(0, 4):
+        rows.load(Q, q)
+        sums, top, total = attend(q, k, v, keys, values, mine, softmax)
+        if C == 1:
+            results.store(0, sums, total, px.shared((BM, DV), O.dtype, reuse=k))
+            results.store_logs(0, top, total)
+        else:
+            px.store(part, sums)
+            px.store(tops, top)
+            px.store(masses, total)
+
+    if C > 1:
+        px.cluster.sync()
+        with px.warps(0, 4):
+            results.join(part, 0, DV, tops, masses, C)
+
+
+@px.kernel(warps=12, cluster=lambda PAIR: (1, 2 if PAIR else 1, 1), pdl=True)
+def sparse_latent(
+    Q, K, INDICES, O, LSE, factor, tokens, kv_heads, lists, heads,
+    *, STAGES=2, BM=64, BN=64, D=576, DV=512, HERE=256, T=1, G=64, BLOCK=1, PAIR=False
+):
+    """64 rows of queries that share a list, over a latent cache. With PAIR two CTAs, of 128 rows, gather for each other."""
+    wait_for_prior_launch()
+    rows = queries_of(px.block_id(0), heads, 0, T, G, BM)
+    there = px.shared((STAGES, BN), px.i32)
+    mine = Listed(0, px.cdiv(INDICES.shape[2] * BLOCK, BN), there)
+    source = source_of(INDICES, tokens, kv_heads, rows, lists, BLOCK, BN)
+    results, softmax = Results(O, LSE, rows, 1.0), Softmax(factor, None, None)
+    q, k = px.shared((BM, D), Q.dtype), px.shared((STAGES, BN, D), K.dtype)
+    handed, factors, masses = px.shared((BM, BN), K.dtype), px.shared((BM,), px.f32), px.shared((BM,), px.f32)
+    keys, hand, done = px.pipe(STAGES), px.pipe(1), px.barrier()
+    out = px.shared((BM, DV), O.dtype, reuse=q)
+
+    with px.warps(8, 4, regs=PRODUCER_REGISTERS):
+        for block in range(mine.first, mine.end):
+            source.fill(K, block, k, keys, there, PAIR)
+
+    with px.warps(0, 4, regs=CONSUMER_REGISTERS):
+        rows.load(Q, q)
+        sums, top, total = score_and_sum(q, k, keys, handed, factors, hand, mine, softmax, HERE, DV)
+        px.store(masses, total)
+        done.arrive()
+        results.store(0, sums, total, out)
+        results.store_logs(0, top, total)
+
+    with px.warps(4, 4, regs=CONSUMER_REGISTERS):
+        sums = sum_rest(k, keys, handed, factors, hand, mine, HERE, DV)
+        done.wait(0)
+        results.store(HERE, sums, px.load(masses), out)
