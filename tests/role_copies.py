@@ -18,8 +18,9 @@ from phalanx.language.kernel import Kernel
 
 
 def counts(function: Function) -> dict[str, Any]:
-    """The arrivals that complete a phase, by barrier array, rank and element."""
-    return {op.barrier.name: op.counts for op in function.walk() if isinstance(op, BarrierInit)}
+    """The arrivals that complete a phase, by barrier array, rank and element; those of the user's arrays."""
+    inits = (op for op in function.walk() if isinstance(op, BarrierInit))
+    return {op.barrier.name: op.counts for op in inits if not op.barrier.exchange}
 
 
 def traffic(function: Function) -> list[list[tuple[Any, ...]]]:
@@ -30,9 +31,11 @@ def traffic(function: Function) -> list[list[tuple[Any, ...]]]:
 def _steps(nodes: Nodes) -> Iterator[tuple[Any, ...]]:
     for step in steps(nodes):
         for signal in (*step.arrivals, *step.expects, *step.completes):
+            if signal.barrier.exchange:
+                continue
             index = signal.index if isinstance(signal.index, int) else None
             yield str(step.agent), step.op.mnemonic, signal.barrier.name, index, signal.amount, signal.ranks
-        for wait in step.waits:
+        for wait in (wait for wait in step.waits if not wait.barrier.exchange):
             yield str(step.agent), "wait", wait.barrier.name, wait.index if isinstance(wait.index, int) else None
 
 
