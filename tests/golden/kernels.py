@@ -105,6 +105,31 @@ def three_roles(X, Y, *, BM=64, BN=64):
         px.store(Y[m : m + BM, 0:BN], px.load(t.T).T)
 
 
+@px.kernel(warps=12)
+def two_in_turn(A, B, C, *, BM=64, BN=64, BK=64, STEPS=4):
+    """Two copies of a role that multiply in turn, fed by one warp whose idle neighbours give their registers away too."""
+    a, b = px.shared((2, BM, BK), A.dtype), px.shared((2, BK, BN), B.dtype)
+    full, free, turn = px.barrier(2), px.barrier(2), px.barrier(2)
+    m = px.block_id(0) * 2 * BM
+    with px.warps(0, 1, regs=24):
+        for t in range(STEPS):
+            for c in px.static_range(2):
+                free[c].wait((t & 1) ^ 1)
+                with full[c].transaction():
+                    px.tma.load(A[m + c * BM : m + c * BM + BM, t * BK : t * BK + BK], a[c], full[c])
+                    px.tma.load(B[t * BK : t * BK + BK, 0:BN], b[c], full[c])
+    with px.warps(4, 4, copies=2, regs=240) as c:
+        acc = px.zeros((BM, BN), px.f32)
+        for t in range(STEPS):
+            full[c].wait(t & 1)
+            turn[c].wait((t & 1) ^ (1 if c == 0 else 0))
+            acc = px.dot(a[c], b[c], acc)
+            turn[(c + 1) % 2].arrive()
+            free[c].arrive()
+        acc = acc - px.sum(acc) / (BM * BN)
+        px.store(C[m + c * BM : m + c * BM + BM, 0:BN], acc)
+
+
 @px.kernel(warps=4, cluster=(2, 2))
 def reduce_to_first(X, Y, *, N=128):
     """Every CTA of a 2 x 2 cluster adds its row into rank 0's shared memory; a split cluster barrier."""
@@ -140,6 +165,7 @@ CASES = {
     "scale_reduce": (scale_reduce[2, 2], [spec((64, 256), px.f32), spec((64, 256), px.f32), 2.0], {}),
     "bulk_row": (bulk_row[8], [spec((8, 4096), px.bf16), spec((8, 4096), px.bf16)], {}),
     "three_roles": (three_roles[2], [spec((128, 64), px.f32), spec((128, 64), px.f32)], {}),
+    "two_in_turn": (two_in_turn[2], [spec((256, 256), px.bf16), spec((256, 64), px.bf16), spec((256, 64), px.f32)], {}),
     "reduce_to_first": (reduce_to_first[4, 2], [spec((4, 128), px.f32), spec((2, 128), px.f32)], {}),
     "push_rows": (
         cluster_cases.parts[4], [spec((4, 48, 64), px.f32), spec((4, 48, 32), px.f32)], {"CLUSTER": (2, 1, 1)}

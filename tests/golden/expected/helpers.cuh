@@ -13,6 +13,12 @@ __device__ __forceinline__ void bar_sync() {
   asm volatile("bar.sync %0, %1;" :: "n"(id), "n"(threads) : "memory");
 }
 
+// == bar_sync_of
+template <int threads>
+__device__ __forceinline__ void bar_sync_of(int id) {
+  asm volatile("bar.sync %0, %1;" :: "r"(id), "n"(threads) : "memory");
+}
+
 // == barrier_cluster_arrive_relaxed_aligned
 __device__ __forceinline__ void barrier_cluster_arrive_relaxed_aligned() {
   asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
@@ -907,6 +913,14 @@ __device__ __forceinline__ void wgmma_fence_sync_aligned() {
 __device__ __forceinline__ void wgmma_m64n64k16_f32_bf16_bf16(float* d, unsigned long long a, unsigned long long b, bool accumulate) {
   asm volatile("{ .reg .pred p; setp.ne.b32 p, %34, 0;\n"
     "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, %32, %33, p, 1, 1, 0, 0; }"
+    : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
+    : "l"(a), "l"(b), "r"((int)accumulate));
+}
+
+// == wgmma_m64n64k16_f32_bf16_bf16_tb
+__device__ __forceinline__ void wgmma_m64n64k16_f32_bf16_bf16_tb(float* d, unsigned long long a, unsigned long long b, bool accumulate) {
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %34, 0;\n"
+    "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, %32, %33, p, 1, 1, 0, 1; }"
     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
     : "l"(a), "l"(b), "r"((int)accumulate));
 }
