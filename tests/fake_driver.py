@@ -42,6 +42,7 @@ class FakeLibrary:
         self.encoded: list[dict[str, Any]] = []
         self.failures: dict[str, list[int]] = {}
         self.context = 1000
+        self.capturing: set[int] = set()
         self.allocated = self.events = 0
         self.recorded: dict[int, float] = {}
         self._keep: list[Any] = []
@@ -127,6 +128,12 @@ class FakeLibrary:
     def _cuLaunchKernelEx(self, config: int, function: int, parameters: int, extra: int | None) -> None:
         assert extra is None
         self.launches.append(Launch(config, function, parameters))
+
+    def _cuStreamIsCapturing(self, stream: int | None, out: int) -> None:
+        self._write_int(out, (stream or 0) in self.capturing)
+
+    def _cuStreamCreate(self, out: int, flags: int) -> None:
+        self._write_pointer(out, 5000)
 
     def _cuMemAlloc_v2(self, out: int, nbytes: int) -> None:
         self.allocated += nbytes + 256

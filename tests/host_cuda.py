@@ -191,8 +191,10 @@ def run_on_host(kernel: Kernel, grid: Any, *args: Any, arch: str = "sm_90a", see
 
 
 def launch(module: Module, grid: Any, args: list[Any], seed: int) -> None:
-    """Runs the text of a module in place on NumPy arrays."""
-    with in_bytes([value for value in args if value is not None]) as bare:
+    """Runs the text of a module in place on NumPy arrays; what the runtime owns is 0 before, and has to be after."""
+    owned = [np.zeros(module.signature.counters, np.int32)] if getattr(module, "signature", None) else []
+    owned = [counters for counters in owned if counters.size]
+    with in_bytes([*(value for value in args if value is not None), *owned]) as bare:
         if RUNNER:
             from host_program import run_program
 
@@ -202,6 +204,9 @@ def launch(module: Module, grid: Any, args: list[Any], seed: int) -> None:
             story = called(functions[0], module, grid, bare, seed)
     if story is not None:
         raise HostFailure(story)
+    for counters in owned:
+        if counters.any():
+            raise HostFailure(f"the counters are {counters.tolist()} at the end, not 0")
 
 
 @contextmanager

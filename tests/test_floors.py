@@ -30,7 +30,7 @@ WITHOUT_TILES = {
     },
     "control": {
         "if", "for", "while", "break", "continue", "scope", "leave", "role", "roles", "sync", "wait_prior",
-        "launch_dependents", "role_copy", "block_id", "num_blocks",
+        "launch_dependents", "role_copy", "block_id", "num_blocks", "next_tile",
     },
     "gather": {"tma.gather4", "tma.scatter4"},
     "mbarrier": {

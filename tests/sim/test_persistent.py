@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import phalanx as px
+from front import prepared
+from host_cuda import type_of
+from phalanx.sim.run import simulate
+from phalanx.sim.scheduler import Schedule
 
 
 @px.kernel(warps=2, cluster=lambda CTAS: CTAS)
@@ -76,3 +82,116 @@ def test_the_count_of_clusters() -> None:
     out = np.zeros(6, np.int32)
     counted[4, 3, 2](out)
     assert out.tolist() == [6] * 6
+
+
+# The schedule that draws from a counter.
+
+
+@px.kernel(warps=5, cluster=lambda CTAS: CTAS)
+def told(SEEN, n, *, CTAS=1):
+    """Three roles of every CTA, each of which writes down the tiles that it gets."""
+    for role in px.static_range(3):
+        first, count = ((0, 1), (1, 3), (4, 1))[role]
+        with px.warps(first, count):
+            place = 0
+            for t in px.persistent(n, schedule="counter"):
+                if t >= 0:
+                    px.store(SEEN[px.cluster.id(), px.cluster.rank(), role, place], t)
+                place = place + 1
+
+
+@px.kernel(warps=2)
+def twice(X, n):
+    for t in px.persistent(n, schedule="counter"):
+        px.atomic_add(X[0, t], 1)
+    with px.warps(0, 1):
+        for t in px.persistent(n + 1, schedule="counter"):
+            px.atomic_add(X[1, t], 1)
+    with px.warps(1, 1):
+        for t in px.persistent(n + 1, schedule="counter"):
+            px.atomic_add(X[2, t], 1)
+
+
+def run(kernel: Any, grid: int, args: list[Any], schedule: Schedule, **constants: Any) -> None:
+    """A run under a schedule, which leaves the counters as it found them."""
+    function = prepared(kernel, tuple(type_of(value) for value in args), **constants)
+    counters = np.zeros(function.counters, np.int32)
+    simulate(function, grid, [*args, counters], schedule=schedule)
+    assert not counters.any()
+
+
+SCHEDULES = [Schedule("late"), Schedule("early"), *(Schedule("random", seed) for seed in range(6))]
+
+
+@pytest.mark.parametrize("n, clusters, ctas", [(7, 3, 1), (2, 4, 1), (1, 1, 1), (8, 2, 2), (0, 2, 2), (5, 1, 4)])
+def test_every_tile_is_drawn_once_and_all_are_told(n: int, clusters: int, ctas: int) -> None:
+    dealt = set()
+    for schedule in SCHEDULES:
+        seen = np.full((clusters, ctas, 3, n + 1), -1, np.int32)
+        run(told, clusters * ctas, [seen, n], schedule, CTAS=ctas)
+        assert (seen == seen[:, :1, :1]).all(), "every role of every CTA of a cluster sees the same"
+        mine = seen[:, 0, 0]
+        assert sorted(mine[mine >= 0].tolist()) == list(range(n))
+        assert all(row[row >= 0].tolist() == sorted(row[row >= 0].tolist()) for row in mine), "in order"
+        assert mine[:, 0].tolist() == [c if c < n else -1 for c in range(clusters)], "the first one is the cluster's number"
+        dealt.add(mine.tobytes())
+    assert len(dealt) > 1 or n <= clusters or clusters == 1, "who draws what depends on the order of events"
+
+
+@pytest.mark.parametrize("ctas", [1, 2])
+def test_no_finding(ctas: int) -> None:
+    seen = np.full((2, ctas, 3, 6), -1, np.int32)
+    report = px.check(told[2 * ctas], seen, 5, CTAS=ctas, schedules=6)
+    assert report.ok, report
+    assert px.check(told[px.auto], seen, 5, CTAS=ctas).ok
+
+
+def test_several_loops_have_counters_of_their_own() -> None:
+    for schedule in SCHEDULES:
+        x = np.zeros((3, 8), np.int32)
+        run(twice, 3, [x, 6], schedule)
+        assert x.tolist() == [[1] * 6 + [0] * 2, [1] * 7 + [0], [1] * 7 + [0]]
+    assert px.check(twice[2], np.zeros((3, 8), np.int32), 5).ok
+
+
+@px.kernel(warps=2)
+def small(X):
+    with px.warps(0, 1):
+        for t in px.persistent(4, schedule="counter"):
+            px.store(X[0, t], 1)
+    with px.warps(1, 1):
+        for t in px.persistent(4, schedule="counter"):
+            px.store(X[1, t], 1)
+
+
+def test_all_orders_of_events_of_a_small_one() -> None:
+    seen = px.explore(small[2], np.zeros((2, 4), np.int32))
+    assert seen.ok and seen.explored > 1, seen
+
+
+def test_a_launch_that_fails_leaves_the_next_one_clean() -> None:
+    @px.kernel(warps=1)
+    def stops(X, bad):
+        for t in px.persistent(6, schedule="counter"):
+            px.device_assert(t != bad, "stopped")
+            px.store(X[t], t)
+
+    x = np.full(6, -1, np.int32)
+    with pytest.raises(px.Error, match="stopped"):
+        stops[2](x, 3)
+    stops[2](x, -1)
+    assert x.tolist() == list(range(6))
+
+
+def test_counters_are_no_concern_of_other_launches() -> None:
+    """A kernel that begins early may draw before it waits for its predecessor, and only that goes without a note."""
+
+    @px.kernel(warps=1, pdl=True)
+    def early(X, Y):
+        for t in px.persistent(3, schedule="counter"):
+            x = X[t]
+            px.wait_prior()
+            px.store(Y[t], x)
+
+    report = px.check(early[1], np.zeros(3, np.float32), np.zeros(3, np.float32))
+    assert report.ok and len(report.notes) == 1 and "X" in report.notes[0], report.notes

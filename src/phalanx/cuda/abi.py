@@ -1,7 +1,7 @@
 """How a kernel takes its parameters: the contract between the CUDA text and the launcher.
 
-In order: one parameter per run-time argument, then the TMA descriptors, then the debug pointer if there is
-one.
+In order: one parameter per run-time argument, then the array of counters if there is one, then the TMA descriptors,
+then the debug pointer if there is one.
 
 - An array of rank R is one struct `{ T* data; long long stride[R]; int shape[R]; }`, strides in elements,
   axes outermost first, padded to a multiple of 8 bytes; of rank 0 it is `{ T* data; }`.
@@ -126,11 +126,16 @@ class ParameterLayout:
 
 @frozen
 class Signature:
-    """All parameters of a kernel."""
+    """All parameters of a kernel.
+
+    With `counters`, the last slot is an array of so many i32 that the launcher gives, behind the user's: 0 before a launch,
+    and 0 again when it is over.
+    """
 
     slots: tuple[ArraySlot | ScalarSlot, ...]
     tensor_maps: tuple[TensorMapSlot, ...] = ()
     debug: bool = False
+    counters: int = 0
     layout: ParameterLayout = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -153,12 +158,18 @@ class Signature:
         debug = position if self.debug else None
         return ParameterLayout(tuple(offsets), maps, debug, position + (8 if self.debug else 0))
 
+    @property
+    def given(self) -> tuple[ArraySlot | ScalarSlot, ...]:
+        """The slots that a call's arguments fill."""
+        return self.slots[:-1] if self.counters else self.slots
+
     def to_json(self) -> dict[str, Any]:
         """A dictionary for `json`; `from_json` is the way back."""
         return {
             "slots": [asdict(slot) for slot in self.slots],
             "tensor_maps": [asdict(tensor_map) for tensor_map in self.tensor_maps],
             "debug": self.debug,
+            "counters": self.counters,
         }
 
     @staticmethod
@@ -169,7 +180,7 @@ class Signature:
             TensorMapSlot(**{**item, "box": tuple(item["box"]), "axes": tuple(item["axes"])})
             for item in data["tensor_maps"]
         )
-        return Signature(slots, maps, data["debug"])
+        return Signature(slots, maps, data["debug"], data["counters"])
 
 
 def _round_up(value: int, multiple: int) -> int:

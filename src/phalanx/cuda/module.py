@@ -82,7 +82,7 @@ def signature(plan: Plan, *, debug: bool) -> Signature:
         else:
             assert isinstance(kind, ScalarType)
             slots.append(ScalarSlot(kind.dtype.name, param.name))
-    return Signature(tuple(slots), plan.tensor_maps, debug)
+    return Signature(tuple(slots), plan.tensor_maps, debug, plan.function.counters)
 
 
 def entry_name(name: str) -> str:

@@ -157,6 +157,8 @@ class Function:
     notes: tuple[Note, ...] = ()
     ctas_per_sm: int = 1  # that registers must leave room for
     pdl: bool = False  # may begin before its predecessor on the stream has ended
+    counters: int = 0
+    """The elements of the last parameter where that is the runtime's: 0 before a launch, and 0 again at its end."""
 
     @property
     def cluster_size(self) -> int:
@@ -167,6 +169,11 @@ class Function:
     def walk(self) -> Iterator[Op]:
         """Every instruction, outer before inner."""
         return self.body.walk()
+
+    @property
+    def given(self) -> tuple[Param, ...]:
+        """The parameters that users give; the runtime has one of its own behind them where there are counters."""
+        return self.params[:-1] if self.counters else self.params
 
     @property
     def shared_buffers(self) -> tuple[SharedBuffer, ...]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from phalanx.ir.core import Op
     from phalanx.ir.effects import Span
     from phalanx.ir.ops.cluster import Collective, Exchange
+    from phalanx.ir.ops.control import NextTile
     from phalanx.ir.ops.mbarrier import Form
     from phalanx.ir.views import SharedView
 
@@ -96,6 +97,11 @@ class Traits:
     @property
     def dealt_tiles(self) -> Value | None:
         """How many tiles it deals to the clusters of the grid, however many there are; None for what deals none."""
+        return None
+
+    @property
+    def draw(self) -> NextTile | None:
+        """Itself, if it asks for the next tile of a loop: a pass writes out how."""
         return None
 
     @property

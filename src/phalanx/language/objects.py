@@ -59,6 +59,13 @@ class RunTimeRange:
     dealt: bool = False
 
 
+@frozen
+class DrawnTiles:
+    """Tiles that a counter deals, one by one; `n` is how many there are."""
+
+    n: int | Value
+
+
 class RegionReader(Protocol):
     """What the reader offers to a value that opens a region (`with x:`). `body` reads the statements of the region."""
 
@@ -134,7 +141,7 @@ class KernelObject:
         """The items that ``a, b = x`` and ``f(*x)`` take; None where it has none."""
         return None
 
-    def iterations(self) -> Sequence[object] | RunTimeRange | None:
+    def iterations(self) -> Sequence[object] | RunTimeRange | DrawnTiles | None:
         """What ``for i in x`` goes through: a sequence is unrolled; None where there is no loop over it."""
         return None
 

@@ -11,8 +11,10 @@ import dataclasses
 
 from phalanx.ir.core import Function, Op, rewrite
 from phalanx.ir.effects import Executor, Mode
+from phalanx.ir.memory import Region
 from phalanx.ir.ops.control import Role, Roles
 from phalanx.ir.types import TileType
+from phalanx.ir.views import View
 
 
 def choose_active_warps(function: Function) -> Function:
@@ -38,12 +40,16 @@ def needs_one_warp(role: Role) -> bool:
 
 
 def _is_narrow(op: Op) -> bool:
-    """Scalar arithmetic and reads, control flow, waits, and what the elected thread does."""
+    """Scalar arithmetic and reads, control flow, waits, what the elected thread does, elements that one thread writes."""
     if op.takes_every_warp or any(isinstance(v.type, TileType) for v in (*op.operands(), *op.defined_values())):
         return False
     effects = op.effects()
     if effects.executor is Executor.ONE:
         return True
-    if any(access.mode is not Mode.READ for access in effects.accesses):
+    if any(access.mode is not Mode.READ and not _is_element(access.region) for access in effects.accesses):
         return False
     return not (effects.rendezvous or effects.fences or effects.groups or effects.accumulations)
+
+
+def _is_element(region: Region) -> bool:
+    return isinstance(region, View) and not region.shape

@@ -21,6 +21,7 @@ from phalanx.passes.roles import merge_roles
 from phalanx.passes.scopes import choose_scopes
 from phalanx.passes.sharing import Fits, needs_sharing, share_memory
 from phalanx.passes.tensor_memory import allocate_tensor_memory
+from phalanx.passes.tile_draws import write_draws
 from phalanx.passes.transactions import lower_transactions
 
 
@@ -33,7 +34,7 @@ def prepare(function: Function, arch: Arch, fits: Fits) -> Function:
     Example: ``print(printer.text(prepare(function, arch_of("sm_90a"), fits)))``.
     """
     verify(function)  # first, so that the passes may rely on masks and indices inside their bounds
-    function = merge_roles(function)
+    function = write_draws(merge_roles(function))
     function = allocate_reductions(function)
     function = lower_collectives(function)
     function = lower_releases(function)

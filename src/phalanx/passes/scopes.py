@@ -82,16 +82,21 @@ def _releases_to_peers(arrival: Arrival) -> bool:
 
 
 def _sharing_stores(effects: Mapping[Op, Effects]) -> set[Op]:
-    """Ordinary stores that another CTA may read: into a peer's shared memory, what peers load, or global memory."""
-    visited = {
-        unit_of_region(access.region)
-        for e in effects.values() for access in e.accesses
-        if access.mode is not Mode.WRITE and (access.region.space.is_common or access.region.peer is not None)
-    }
+    """Ordinary stores that another CTA may read: into a peer's shared memory, what peers load, or global memory.
+
+    Atomic updates of what nobody but atomic updates reads need no order: each sees the ones before it by itself.
+    """
+    visited: dict[Mode, set[object]] = {Mode.READ: set(), Mode.ATOMIC: set(), Mode.WRITE: set()}
+    for e in effects.values():
+        for access in e.accesses:
+            if access.region.space.is_common or access.region.peer is not None:
+                visited[access.mode].add(unit_of_region(access.region))
 
     def shares(access: Access) -> bool:
         if access.mode is Mode.READ or access.proxy is not Proxy.GENERIC or access.when is When.BARRIER:
             return False
-        return access.region.peer is not None or unit_of_region(access.region) in visited
+        unit = unit_of_region(access.region)
+        read = unit in visited[Mode.READ] or (access.mode is Mode.WRITE and unit in visited[Mode.ATOMIC])
+        return access.region.peer is not None or read
 
     return {op for op, e in effects.items() if any(map(shares, e.accesses))}

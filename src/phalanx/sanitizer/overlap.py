@@ -58,9 +58,14 @@ class OverlapChecker(Checker):
                 self.came_early(agent, op, access, place)
 
     def came_early(self, agent: Agent, op: Op, access: fx.Access, place: Any) -> None:
-        """Nothing says that the launch before is over; in a cluster off the rails that may be for want of a signal."""
+        """Nothing says that the launch before is over; in a cluster off the rails that may be for want of a signal.
+
+        What the runtime owns is this launch's alone.
+        """
         region = access.region
         if not in_global(region) or agent.cta.cluster.index in self.findings.derailed:
+            return
+        if region.array not in self.function.given:
             return
         key = (op, region.array.name, access.mode)
         if key not in self.early and touches(place):

@@ -24,7 +24,7 @@ from phalanx.sanitizer.globals import overlapping
 from phalanx.sanitizer.held_runs import Held
 from phalanx.sanitizer.overlap import OverlapChecker
 from phalanx.sanitizer.records import actor_of
-from phalanx.sim.run import simulate
+from phalanx.sim.run import simulate, with_counters
 from phalanx.sim.scheduler import Hold, Schedule
 
 
@@ -65,6 +65,7 @@ def run_checked(
     """
     found = Findings(schedule.kind, schedule.seed if schedule.kind == "random" else seed)
     made = OverlapChecker if function.pdl and notes is not None else Checker
+    args = with_counters(function, args)
     checker = made(function, tuple(args), found, strict=strict)
     collecting = gc.isenabled()
     gc.disable()  # records make no cycles, and there are many of them

@@ -46,6 +46,7 @@ def simulate(
     """
     schedule = schedule or Schedule()
     dims = grid_of(function, grid)
+    args = with_counters(function, args)
     check_arguments(function, args)
     code = code_of(function, preempt=schedule.kind in ("random", "starve"))
     machine = Machine(
@@ -54,6 +55,15 @@ def simulate(
     )
     with np.errstate(all="ignore"):
         Scheduler(machine, schedule, sms).run()
+
+
+def with_counters(function: Function, args: Sequence[Any]) -> list[Any]:
+    """The arguments, and behind them the memory that the runtime owns, where the kernel has some: 0 at the start.
+
+    Whoever runs a kernel calls it; what has that memory already stays as it is.
+    """
+    owned = len(args) < len(function.params) and function.counters
+    return [*args, np.zeros(function.counters, np.int32)] if owned else list(args)
 
 
 def code_of(function: Function, *, preempt: bool = False) -> Code:
@@ -82,7 +92,8 @@ def grid_of(function: Function, grid: int | Sequence[int]) -> tuple[int, int, in
 def check_arguments(function: Function, args: Sequence[Any]) -> None:
     """The arguments are what the kernel was specialised to, and those that it writes can be written."""
     if len(args) != len(function.params):
-        raise Error(f"{function.name} takes {len(function.params)} arguments, not {len(args)}", location=function.loc)
+        given = len(args) - bool(function.counters and len(args) > len(function.given))
+        raise Error(f"{function.name} takes {len(function.given)} arguments, not {given}", location=function.loc)
     written = written_arrays(function)
     for param, arg in zip(function.params, args):
         if not isinstance(param.type, ArrayType):

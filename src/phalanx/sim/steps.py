@@ -31,7 +31,7 @@ from phalanx.sim.machine import Cluster, Cta, Machine
 from phalanx.sim.monitor import Monitor
 from phalanx.sim.places import BufferPlace, BufferRows, RowsPlace
 from phalanx.sim.report import deadlock
-from phalanx.sim.run import check_arguments, code_of, grid_of, written_arrays
+from phalanx.sim.run import check_arguments, code_of, grid_of, with_counters, written_arrays
 from phalanx.sim.scattered import cells_of, region_key
 from phalanx.sim.scheduler import Schedule, Scheduler
 from phalanx.sim.spins import spin_kind, spinning_tests
@@ -270,6 +270,7 @@ class Steps:
 
     def __init__(self, function: Function, grid: int | Sequence[int], args: Sequence[Any]) -> None:
         dims = grid_of(function, grid)
+        args = with_counters(function, args)
         check_arguments(function, args)
         self.function = function
         self.args = list(args)

@@ -51,3 +51,120 @@ def a_grid_for_the_compiler_without_tiles():
 @case
 def a_grid_with_bounds():
     undealt[px.auto(least=3)](X)
+
+
+def two_loops(A, B, n, *, CASE=""):
+    with px.warps(0, 1):
+        for t in px.persistent(n, schedule="counter"):
+            px.store(A[t], 1.0)
+        if CASE == "one has two":
+            for t in px.persistent(n, schedule="counter"):
+                px.store(A[t], 2.0)
+    with px.warps(1, 1):
+        for t in px.persistent(n - 1 if CASE == "another number" else n, schedule="counter"):
+            px.store(B[t], 1.0)
+
+
+@case
+def roles_with_different_numbers_of_loops():
+    px.kernel(warps=2)(two_loops)[1](X, X.copy(), 8, CASE="one has two")
+
+
+@case
+def roles_with_different_numbers_of_tiles():
+    px.kernel(warps=2)(two_loops)[1](X, X.copy(), 8, CASE="another number")
+
+
+@case
+def a_counter_in_a_loop():
+    @px.kernel
+    def bad(X, n):
+        for i in range(n):
+            for t in px.persistent(8, schedule="counter"):
+                px.store(X[t], i)
+
+    bad[1](X, 3)
+
+
+@case
+def a_counter_under_a_condition():
+    @px.kernel
+    def bad(X, n):
+        if px.block_id(0) < n:
+            for t in px.persistent(8, schedule="counter"):
+                px.store(X[t], 1.0)
+
+    bad[1](X, 3)
+
+
+@case
+def return_before_a_counter():
+    @px.kernel
+    def bad(X, n):
+        if px.block_id(0) >= n:
+            return
+        for t in px.persistent(8, schedule="counter"):
+            px.store(X[t], 1.0)
+
+    bad[1](X, 3)
+
+
+@case
+def break_out_of_a_counter():
+    @px.kernel
+    def bad(X, n):
+        for t in px.persistent(8, schedule="counter"):
+            if t == n:
+                break
+            px.store(X[t], 1.0)
+
+    bad[1](X, 3)
+
+
+@case
+def return_out_of_a_counter():
+    @px.kernel(warps=2)
+    def bad(X, n):
+        with px.warps(0, 1):
+            for t in px.persistent(8, schedule="counter"):
+                for k in range(n):
+                    if k == t:
+                        return
+                px.store(X[t], 1.0)
+
+    bad[1](X, 3)
+
+
+@case
+def unrolled_draws():
+    @px.kernel
+    def bad(X):
+        for t in px.unroll(px.persistent(8, schedule="counter"), 2):
+            px.store(X[t], 1.0)
+
+    bad[1](X)
+
+
+@case
+def too_many_counters():
+    @px.kernel
+    def bad(X):
+        for i in px.static_range(17):
+            for t in px.persistent(4, schedule="counter"):
+                px.store(X[t], float(i))
+
+    bad[1](X)
+
+
+@case
+def tiles_and_clusters_that_others_take_over():
+    @px.kernel
+    def bad(X):
+        answer, bar = px.shared((4,), px.i32), px.barrier()
+        with bar.transaction():
+            px.clc.try_cancel(answer, bar)
+        bar.wait(0)
+        for t in px.persistent(8):
+            px.store(X[t], 1.0)
+
+    bad[1](X)

@@ -14,9 +14,10 @@ from phalanx.cuda.tiles.arithmetic import cast_text
 from phalanx.cuda.tiles.coordinates import owner_conditions
 from phalanx.cuda.tiles.facts import facts_of
 from phalanx.cuda.tiles.index import local, plus, slot_loop, times
-from phalanx.cuda.tiles.shared_access import SharedAccess
+from phalanx.cuda.tiles.shared_access import SharedAccess, scalar_place
 from phalanx.errors import Error
 from phalanx.ir.ops.cluster import ClusterCopy, ClusterStore
+from phalanx.ir.types import TileType
 from phalanx.ir.values import Const
 from phalanx.ir.views import SharedView
 
@@ -88,7 +89,10 @@ def emit_push(w: Writer, op: ClusterCopy, arm: Helper) -> None:
 
 
 def emit_register_push(w: Writer, op: ClusterStore) -> None:
-    """Every thread sends what it holds, as many consecutive elements at a time as it has."""
+    """Every thread sends what it holds, as many consecutive elements at a time as it has; a scalar is sent by one."""
+    if not isinstance(op.value.type, TileType):
+        _push_scalar(w, op)
+        return
     view, layout, shared = op.view, w.plan.layouts[op.value], w.plan.buffers[op.view.buffer].layout
     name, owner = w.name(op.value), owner_conditions(w, layout)
     with w.block(f"if ({' && '.join(owner)})" if owner else ""):
@@ -109,6 +113,15 @@ def emit_register_push(w: Writer, op: ClusterStore) -> None:
             text = f"{w.use(ST_ASYNC)}<{width}>({access.place(i, width)}, {source}, {bar});"
             alive = " && ".join(access.alive(i, width))
             w.line(f"if ({alive}) {text}" if alive else text)
+
+
+def _push_scalar(w: Writer, op: ClusterStore) -> None:
+    shared = w.plan.buffers[op.view.buffer].layout
+    with w.elected():
+        there = f"{scalar_place(w, op.view, shared)}, x, {_remote(w, op.view, w.barrier_address(op.bar))}"
+        with w.block():
+            w.line(f"const {w.ctype(op.view.dtype)} x[1] = {{{w.name(op.value)}}};")
+            w.line(f"{w.use(ST_ASYNC)}<1>({there});")
 
 
 def _remote(w: Writer, view: SharedView, address: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from phalanx.cuda.text.literals import atom, bare
 from phalanx.cuda.text.prelude import SETMAXNREG, STOP, instruction
-from phalanx.cuda.text.registry import emit_block, emits
+from phalanx.cuda.text.registry import emit_block, emits, never_emits
 from phalanx.cuda.text.writer import Agent, Writer, scalar_dtype
 from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.control_text import for_header, printf_format
@@ -27,6 +27,7 @@ from phalanx.ir.ops.control import (
     If,
     LaunchDependents,
     Leave,
+    NextTile,
     NumBlocks,
     Print,
     ReadVar,
@@ -359,3 +360,6 @@ def emit_device_assert(w: Writer, op: Assume | DeviceAssert) -> None:
         for_each_owned(w, op.cond, lambda index, element: w.line(f"if (!{element}) {stop}"))
     else:
         w.line(f"if (!{atom(w.name(op.cond))}) {stop}")
+
+
+never_emits(NextTile, "a pass writes out who draws the tile and how the others are told")

@@ -161,7 +161,8 @@ class ClusterCopy(Op):
 class ClusterStore(Op):
     """Registers into the shared memory of the CTA that `view` names; their bytes complete on that CTA's `bar`.
 
-    `ctas` is the mask with that CTA's bit. All threads store, each its share; nothing arrives.
+    `ctas` is the mask with that CTA's bit. All threads store, each its share of a tile, or one of them a scalar; nothing
+    arrives.
     """
 
     mnemonic: ClassVar[str] = "cluster.store"
@@ -175,6 +176,7 @@ class ClusterStore(Op):
         return Effects(
             accesses=(Access(Mode.WRITE, self.view, when=When.BARRIER),),
             completes=(Complete(self.bar, self.view.nbytes, self.ctas),),
+            executor=Executor.ALL if self.view.shape else Executor.ONE,
         )
 
 

@@ -76,6 +76,33 @@ class For(Op):
 
 
 @frozen(eq=False, repr=False)
+class NextTile(Op):
+    """The next of `n` tiles that a counter in global memory deals to the clusters of the grid; `n` or more at the end.
+
+    It stands in the test of a loop. All CTAs of a cluster get the same, and so do the loops of concurrent roles: a pass
+    writes out who draws and how the others are told.
+    """
+
+    mnemonic: ClassVar[str] = "next_tile"
+    n: Value = operand()
+    result: Value = defined()
+
+    def effects(self) -> Effects:
+        """Brings the threads of the agent together, since they get the same tile."""
+        return Effects(rendezvous=(Rendezvous(Span.AGENT),))
+
+    @property
+    def dealt_tiles(self) -> Value:
+        """The number of tiles."""
+        return self.n
+
+    @property
+    def draw(self) -> NextTile:
+        """Itself."""
+        return self
+
+
+@frozen(eq=False, repr=False)
 class While(Op):
     """Runs `test`, leaves if `cond` is false, runs `body`, begins again."""
 

@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from phalanx.ir.core import Op
-from phalanx.ir.ops.control import For, ReadVar, Scope, While
-from phalanx.ir.types import I32, I64, ScalarType, Type, i64, u32, u64
+from phalanx.ir.ops.control import For, NextTile, ReadVar, Scope, While
+from phalanx.ir.ops.tile import Compare
+from phalanx.ir.types import BOOL, I32, I64, ScalarType, Type, i32, i64, u32, u64
 from phalanx.ir.values import Label, Value, Var, constant_type
 from phalanx.language.builder import Builder, freeze, operand
-from phalanx.language.objects import Number, RunTimeRange, Unavailable, as_object, describe
+from phalanx.language.objects import DrawnTiles, Number, RunTimeRange, Unavailable, as_object, describe
 from phalanx.language.operators import cast, dtype_of, promote
 from phalanx.language.reader.expressions import Expressions
 from phalanx.language.reader.python_calls import length_of
@@ -126,6 +127,8 @@ class Loops(Expressions):
             )
         if isinstance(iterations, RunTimeRange):
             self.counted(node, iterations)
+        elif isinstance(iterations, DrawnTiles):
+            self.drawn(node, iterations)
         else:
             self.unrolled(node, iterations)
 
@@ -186,21 +189,10 @@ class Loops(Expressions):
         start, stop, step = (
             operand(cast(self.ctx, x, type_.dtype)) for x in (items.start, items.stop, items.step)
         )
-        if not isinstance(node.target, ast.Name):
-            self.ctx.fail(
-                "the variable of a run-time loop must be a single name",
-                "write: for i in range(n)",
-                loc=self.locate(node.target),
-            )
-        name = node.target.id
-        key: Key = (self.frames[-1].ident, name)
+        name, key = self.index_of(node)
         index = Value(type_, name)
         loc = self.ctx.loc
-
-        gone = Unavailable(
-            f"'{name}' is the variable of a loop that has ended", "assign it to another variable inside the loop"
-        )
-        self.state[key] = gone
+        gone = self.state[key] = self.ended(name)
 
         def head() -> None:
             self.state[key] = index
@@ -210,6 +202,43 @@ class Loops(Expressions):
 
         self.runtime_loop(node, node.body, Form(head, build))
         self.state[key] = gone
+
+    def drawn(self, node: ast.For, items: DrawnTiles) -> None:
+        """A loop over tiles that a counter deals: each test draws one, or is told which was drawn."""
+        n = operand(cast(self.ctx, items.n, i32))
+        name, key = self.index_of(node)
+        loc = self.ctx.loc
+        gone = self.state[key] = self.ended(name)
+        cond: list[Value] = []
+
+        def head() -> None:
+            tile, there = Value(I32, name), Value(BOOL)
+            form.test = [NextTile(n, tile, loc=loc), Compare("lt", tile, n, there, loc=loc)]
+            cond[:] = [there]
+            self.state[key] = tile
+
+        def build(body: list[Op], label: Label) -> Op:
+            return While(freeze(form.test or []), cond[0], freeze(body), label, loc=loc)
+
+        form = Form(head, build, test=[])
+        self.runtime_loop(node, node.body, form)
+        self.state[key] = gone
+
+    def index_of(self, node: ast.For) -> tuple[str, Key]:
+        """The variable of a run-time loop: its name, and the reader's key."""
+        if not isinstance(node.target, ast.Name):
+            self.ctx.fail(
+                "the variable of a run-time loop must be a single name",
+                "write: for i in range(n)",
+                loc=self.locate(node.target),
+            )
+        return node.target.id, (self.frames[-1].ident, node.target.id)
+
+    def ended(self, name: str) -> Unavailable:
+        """What the variable of a run-time loop is after it."""
+        return Unavailable(
+            f"'{name}' is the variable of a loop that has ended", "assign it to another variable inside the loop"
+        )
 
     def do_While(self, node: ast.While) -> None:
         """`while`: nothing where its test is a constant that is false."""

@@ -34,6 +34,9 @@ PROTOTYPES: dict[str, tuple[Any, ...]] = {
     "cuCtxSetCurrent": (_ptr,),
     "cuCtxSynchronize": (),
     "cuStreamSynchronize": (_ptr,),
+    "cuStreamCreate": (_ptr, _uint),
+    "cuStreamDestroy_v2": (_ptr,),
+    "cuStreamIsCapturing": (_ptr, _ptr),
     "cuThreadExchangeStreamCaptureMode": (_ptr,),
     "cuModuleLoadData": (_ptr, _ptr),
     "cuModuleUnload": (_ptr,),
@@ -63,6 +66,7 @@ PROTOTYPES: dict[str, tuple[Any, ...]] = {
 # Enumerators of cuda.h.
 INVALID_CONTEXT, INVALID_HANDLE = STATUSES["invalid_context"], STATUSES["invalid_handle"]
 _CAPTURE_RELAXED = 2
+_STREAM_NON_BLOCKING = 1
 _POINTER_DEVICE_ORDINAL = 9
 _HOST_PORTABLE, _HOST_MAPPED = 1, 2
 _FUNCTION_ATTRIBUTES = {
@@ -291,6 +295,19 @@ class Driver:
         """Device memory in the current context, set to 0."""
         pointer = self._pointer("cuMemAlloc_v2", nbytes)
         self.call("cuMemsetD8_v2", pointer, 0, nbytes)
+        return pointer
+
+    def allocate_zeros(self, nbytes: int) -> int:
+        """Device memory in the current context that is 0 when this returns, for any stream.
+
+        Allowed while a graph is captured, and seen by no capture: a stream of its own sets it to 0.
+        """
+        with self._relaxed_capture():
+            pointer = self._pointer("cuMemAlloc_v2", nbytes)
+            stream = self._pointer("cuStreamCreate", _STREAM_NON_BLOCKING)
+            self.fill_later(pointer, 0, nbytes, stream)
+            self.synchronize(stream)
+            self.call("cuStreamDestroy_v2", stream)
         return pointer
 
     def free(self, pointer: int) -> None:

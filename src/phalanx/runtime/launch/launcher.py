@@ -27,6 +27,7 @@ from phalanx.runtime.device.arrays import (
     kind_of,
     torch_current_stream,
 )
+from phalanx.runtime.device.counters import counters_of
 from phalanx.runtime.device.tensormap import AddressedMaps, TensorMapCache, geometry
 from phalanx.runtime.launch.matcher import Matcher, make_matcher
 
@@ -74,11 +75,12 @@ class Launcher:
         self._lock = threading.Lock()
         self._at_once: int | None = None
         self._maps = TensorMapCache(self.driver)
+        self._launch_kernel = self.driver.function("cuLaunchKernelEx")
+        self._enqueue: Any = self._launch_kernel
         self._prepare_config(threads, shared_bytes, overlap)
         self._prepare_parameters()
         self._module, self.function = self.driver.load_function(device, cubin, name)
         self._prepare_function(shared_bytes)
-        self._enqueue = self.driver.function("cuLaunchKernelEx")
 
     # Preparation -------------------------------------------------------------------------------------------
 
@@ -129,8 +131,31 @@ class Launcher:
         self._values: list[Any] = []
         self._torch_stream: Any = None
         self._debug = 0
-        arrays = [n for n, slot in enumerate(self.signature.slots) if isinstance(slot, ArraySlot)]
+        arrays = [n for n, slot in enumerate(self.signature.given) if isinstance(slot, ArraySlot)]
         self._stream_source = arrays[0] if arrays else None
+        if self.signature.counters:
+            self._prepare_counters()
+
+    def _prepare_counters(self) -> None:
+        """The last array is the runtime's: each launch gets counters that no other one in flight has."""
+        last = len(self.signature.slots) - 1
+        self._pack(last, self.signature.slots[last], 0, 1, self.signature.counters)
+        word, counters = self._pointer_words[last], counters_of(self.driver, self.device)
+        assert word is not None
+
+        def enqueue(config: int, function: int, parameters: int, extra: None) -> int:
+            self._words[word] = counters.take(self._stream)
+            status: int = self._launch_kernel(config, function, parameters, extra)
+            if status and status not in (cuda.INVALID_CONTEXT, cuda.INVALID_HANDLE):  # of which `retry` makes another try
+                counters.forget()
+            return status
+
+        self._enqueue = enqueue
+
+    def abandon(self) -> None:
+        """A launch ended in an error: its counters are in any state, and nobody gets them again."""
+        if self.signature.counters:
+            counters_of(self.driver, self.device).forget()
 
     def _prepare_function(self, shared_bytes: int) -> None:
         with self.driver.context(self.device):
@@ -273,7 +298,7 @@ class Launcher:
     def _bind(self, args: Sequence[Any], infos: Sequence[ArrayInfo | None] | None = None) -> None:
         """Check and pack all arguments: the first launch, or one with other shapes, strides or types."""
         self._match = _match_nothing  # if a check fails, the buffer holds a mixture
-        slots = self.signature.slots
+        slots = self.signature.given
         if len(args) != len(slots):
             named = ", ".join(_called(slot, number) for number, slot in enumerate(slots))
             raise Error(

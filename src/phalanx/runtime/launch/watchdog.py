@@ -58,6 +58,7 @@ def run_watched(
         try:
             driver.synchronize()
         except DriverError as failure:
+            launcher.abandon()
             record = struct.unpack(f"<{RECORD_WORDS}Q", bytes(buffer.memory[: 8 * RECORD_WORDS]))
             if record[0]:
                 raise report(compiled, grid, record) from failure

@@ -19,6 +19,7 @@ from phalanx.ir.ops.control import (
     If,
     LaunchDependents,
     Leave,
+    NextTile,
     NumBlocks,
     Print,
     ReadVar,
@@ -228,3 +229,4 @@ def device_assert(op: Assume | DeviceAssert, agent: Agent) -> Callable[..., None
 
 
 never_run(Role, "runs as a region of Roles")
+never_run(NextTile, "a pass writes out who draws the tile and how the others are told")

@@ -1,0 +1,72 @@
+"""The CUDA text of loops over `px.persistent` on the CPU: every tile once, everybody told the same, counters back at 0."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import host_cuda
+from host_cuda import HostFailure, launch, module_for
+from passes.test_tile_draws import product_like
+from phalanx.cuda.module import Module
+from sim.test_persistent import deal, told, twice
+
+pytestmark = pytest.mark.skipif(host_cuda.COMPILER is None, reason=host_cuda.MISSING)
+SEEDS = range(1, 5)
+
+
+@pytest.mark.parametrize("schedule", ["static", "counter"])
+@pytest.mark.parametrize("n, clusters, ctas", [(7, 3, 1), (8, 2, 2)])
+def test_every_tile_is_somebodys(n: int, clusters: int, ctas: int, schedule: str) -> None:
+    args = (np.full((ctas, n), -1, np.int32), np.full((ctas, n), -1, np.int32), n)
+    module = module_for(deal, args, CTAS=ctas, SCHEDULE=schedule)
+    for seed in SEEDS:
+        owner, seen = args[0].copy(), args[1].copy()
+        launch(module, clusters * ctas, [owner, seen, n], seed)
+        assert (owner == owner[0]).all() and (seen == seen[0]).all()
+        for cluster in range(clusters):
+            assert sorted(seen[0][owner[0] == cluster].tolist()) == list(range((owner[0] == cluster).sum()))
+        if schedule == "static":
+            assert owner[0].tolist() == [t % clusters for t in range(n)]
+
+
+@pytest.mark.parametrize("n, clusters, ctas", [(9, 3, 1), (5, 2, 2), (0, 2, 1)])
+def test_every_role_is_told_the_same(n: int, clusters: int, ctas: int) -> None:
+    empty = np.full((clusters, ctas, 3, n + 1), -1, np.int32)
+    module = module_for(told, (empty, n), CTAS=ctas)
+    for seed in SEEDS:
+        seen = empty.copy()
+        launch(module, clusters * ctas, [seen, n], seed)
+        assert (seen == seen[:, :1, :1]).all(), seed
+        mine = seen[:, 0, 0]
+        assert sorted(mine[mine >= 0].tolist()) == list(range(n)), seed
+
+
+def test_several_loops() -> None:
+    module = module_for(twice, (np.zeros((3, 8), np.int32), 6))
+    for seed in SEEDS:
+        x = np.zeros((3, 8), np.int32)
+        launch(module, 2, [x, 6], seed)
+        assert x.tolist() == [[1] * 6 + [0] * 2, [1] * 7 + [0], [1] * 7 + [0]]
+
+
+def test_beside_a_pipe_with_multicasts() -> None:
+    x = np.random.default_rng(0).standard_normal((320, 64)).astype(np.float32)
+    y = np.zeros((2, *x.shape), np.float32)
+    launch(module_for(product_like, (x, y, 5), CTAS=2), 4, [x, y, 5], 1)
+    assert (y == x).all()
+
+
+def test_a_counter_that_is_not_set_back_is_found() -> None:
+    n = 5
+    args = [np.zeros((1, n), np.int32), np.zeros((1, n), np.int32), n]
+    good = module_for(deal, tuple(args), SCHEDULE="counter")
+    reset = "if (last) {"
+    assert good.source.count(reset) == 1
+    bad = Module(**{**vars_of(good), "source": good.source.replace(reset, "if (false) {")})
+    with pytest.raises(HostFailure, match=r"the counters are \[5\] at the end, not 0"):
+        launch(bad, 2, args, 1)
+
+
+def vars_of(module: Module) -> dict[str, object]:
+    return {name: getattr(module, name) for name in Module.__dataclass_fields__}
