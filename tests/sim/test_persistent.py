@@ -100,6 +100,22 @@ def told(SEEN, n, *, CTAS=1):
                 place = place + 1
 
 
+@px.kernel(warps=6, cluster=lambda CTAS: CTAS)
+def told_copies(SEEN, n, *, CTAS=1, ALONE=False):
+    """Roles with copies: each copy is an agent of its own. Where all roles have some, the first one of a copy draws."""
+    with px.warps(0, 2, copies=2) as c:
+        place = 0
+        for t in px.persistent(n, schedule="counter"):
+            px.store(SEEN[px.cluster.id(), px.cluster.rank(), c, place], t)
+            place = place + 1
+    if not ALONE:
+        with px.warps(4, 2):
+            place = 0
+            for t in px.persistent(n, schedule="counter"):
+                px.store(SEEN[px.cluster.id(), px.cluster.rank(), 2, place], t)
+                place = place + 1
+
+
 @px.kernel(warps=2)
 def twice(X, n):
     for t in px.persistent(n, schedule="counter"):
@@ -136,6 +152,18 @@ def test_every_tile_is_drawn_once_and_all_are_told(n: int, clusters: int, ctas: 
         assert mine[:, 0].tolist() == [c if c < n else -1 for c in range(clusters)], "the first one is the cluster's number"
         dealt.add(mine.tobytes())
     assert len(dealt) > 1 or n <= clusters or clusters == 1, "who draws what depends on the order of events"
+
+
+@pytest.mark.parametrize("alone", [True, False])
+@pytest.mark.parametrize("ctas", [1, 2])
+def test_copies_of_a_role_are_told_too(ctas: int, alone: bool) -> None:
+    for schedule in SCHEDULES[:5]:
+        seen = np.full((2, ctas, 2 if alone else 3, 8), -1, np.int32)
+        run(told_copies, 2 * ctas, [seen, 7], schedule, CTAS=ctas, ALONE=alone)
+        assert (seen == seen[:, :1, :1]).all()
+        mine = seen[:, 0, 0]
+        assert sorted(mine[mine >= 0].tolist()) == list(range(7))
+    assert px.check(told_copies[2 * ctas], seen, 5, CTAS=ctas, ALONE=alone).ok
 
 
 @pytest.mark.parametrize("ctas", [1, 2])

@@ -5,9 +5,10 @@ addition to a word of global memory, whose old value plus the number of clusters
 however many clusters there are, and whoever draws the last one sets the word back to 0 for the next launch. That holds
 as long as every cluster comes to the loop and goes on to its end, which is checked here.
 
-One agent draws: of the roles that run the loop at the same time the first, in the first CTA of the cluster. It draws ahead,
-and tells the others with a ring of two slots: a tile in shared memory, a barrier that says that the slot is full and one
-that all have read it. In a cluster it sends the tile into the slot of every CTA, and all of them give theirs back to it.
+One agent draws: of the roles that run the loop at the same time the first (that has no copies, or its first copy), in
+the first CTA of the cluster. It draws ahead, and tells the others with a ring of two slots: a tile in shared memory, a
+barrier that says that the slot is full and one that all have read it. In a cluster it sends the tile into the slot of every
+CTA, and all of them give theirs back to it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,21 @@ from phalanx.analysis.ranks import Evaluator
 from phalanx.errors import Error
 from phalanx.ir.core import Block, Function, Op, rewrite
 from phalanx.ir.ops.cluster import ClusterCount, ClusterId, ClusterStore
-from phalanx.ir.ops.control import Assign, Break, Continue, For, If, Leave, NextTile, ReadVar, Role, Roles, Scope, While
+from phalanx.ir.ops.control import (
+    Assign,
+    Break,
+    Continue,
+    For,
+    If,
+    Leave,
+    NextTile,
+    ReadVar,
+    Role,
+    RoleCopy,
+    Roles,
+    Scope,
+    While,
+)
 from phalanx.ir.ops.mbarrier import Arrive, ArriveExpectTx, Wait
 from phalanx.ir.ops.memory import AtomicAdd, AtomicExch, Load, Store
 from phalanx.ir.ops.tile import Binary, Compare
@@ -60,8 +75,9 @@ def write_draws(function: Function) -> Function:
         place = GlobalView(array, (Const(number, I32),), (1,), ())
         ring = _Slots.of(function, group, taken)
         slots += [] if ring is None else [ring]
+        drawer = min(group, key=lambda site: site.copies > 1)
         for site in group:
-            written[site.draw] = _Draws(function, place, ring, draws=site is group[0])
+            written[site.draw] = _Draws(function, place, ring, site.copies, draws=site is drawer)
 
     def visit(op: Op) -> list[Op] | None:
         draw = _draw_of(op)
@@ -104,6 +120,11 @@ class _Site:
     draw: NextTile
     roles: Roles | None
     role: Role | None
+
+    @property
+    def copies(self) -> int:
+        """How many agents of a CTA run it."""
+        return 1 if self.role is None else self.role.copies
 
 
 @dataclass
@@ -227,7 +248,7 @@ class _Slots:
     @staticmethod
     def of(function: Function, group: list[_Site], taken: set[str]) -> _Slots | None:
         """Slots for a group of loops; None where nobody has to be told."""
-        alone, everyone = len(group) == 1, (1 << function.cluster_size) - 1
+        alone, everyone = sum(site.copies for site in group) == 1, (1 << function.cluster_size) - 1
         if alone and function.cluster_size == 1:
             return None
         loc = group[0].loop.loc
@@ -280,8 +301,10 @@ class _Code(RankCode):
 class _Draws:
     """One loop: who draws in it, and what its agent does to learn the next tile."""
 
-    def __init__(self, function: Function, counter: GlobalView, slots: _Slots | None, *, draws: bool) -> None:
-        self.counter, self.slots, self.draws = counter, slots, draws
+    def __init__(
+        self, function: Function, counter: GlobalView, slots: _Slots | None, copies: int, *, draws: bool
+    ) -> None:
+        self.counter, self.slots, self.copies, self.draws = counter, slots, copies, draws
         self.size = function.cluster_size
         self.next, self.slot, self.round = (Var(I32, name) for name in ("next_tile", "tile_slot", "tile_round"))
 
@@ -293,9 +316,7 @@ class _Draws:
             before.assign(self.round, Const(0, I32))
         if self.draws:
             self._begin(before)
-        first = None
-        if self.draws and self.size > 1:
-            first = before.compare("eq", before.rank(), Const(0, I32), "draws")
+        first = self._is_first(before) if self.draws else None
         tile = self._tile(test, first)
         test.ops.append(_masked(tile, draw.result, loop.loc))
         if self.draws:
@@ -308,6 +329,17 @@ class _Draws:
             body=Block((*body.ops, *loop.body.ops)),
         )
         return [*before.ops, changed]
+
+    def _is_first(self, code: _Code) -> Value | None:
+        """Whether this is the first CTA, and the first copy of the role; None where there is no other."""
+        numbers = [code.rank()] if self.size > 1 else []
+        if self.copies > 1:
+            numbers.append(Value(I32, "copy"))
+            code.ops.append(RoleCopy(self.copies, numbers[-1], loc=code.loc))
+        if not numbers:
+            return None
+        number = numbers[0] if len(numbers) == 1 else code.binary("or", *numbers)
+        return code.compare("eq", number, Const(0, I32), "draws")
 
     def _begin(self, code: _Code) -> None:
         """The first tile is the cluster's number."""
@@ -325,7 +357,7 @@ class _Draws:
             self._tell(code, slot, round_, tile)
         elif first is None:
             tile = self._learn(code, slot, round_)
-        else:  # the role that draws in the first CTA is told in the others
+        else:  # the role that draws in the first CTA, or its first copy, is told in the others
             known = Var(I32, "tile")
             then, orelse = _Code(code.loc), _Code(code.loc)
             drawn = then.read(self.next)
