@@ -5,7 +5,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 
-BF16 = ml_dtypes.bfloat16
+BF16, F8 = ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn
 
 
 def heads(rng, *shape, dtype=BF16, amplitude=1.0):

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from attention_cases import BF16, assert_close, exact, exact_packed, heads
 
 import phalanx as px
+from attention_cases import BF16, F8, allowed, assert_close, exact, exact_packed, heads
 from phalanx.kernels.attention.config import AttentionConfig
 from phalanx.kernels.attention.forward import attention
 
@@ -42,9 +42,8 @@ def test_packed_sequences_know_nothing_of_each_other():
     rng = np.random.default_rng(2)
     starts_q, starts_k = (np.array(x, np.int32) for x in ([0, 1, 70, 70, 200, 290, 300], [0, 50, 90, 200, 200, 333, 340]))
     q, k, v = heads(rng, 300, 2, 64), heads(rng, 340, 1, 64), heads(rng, 340, 1, 64)
-    got, logs = attention(
-        q, k, v, causal=True, lse=True, cu_seqlens_q=starts_q, cu_seqlens_k=starts_k, config=AttentionConfig(groups=1, keys=64)
-    )
+    config = AttentionConfig(groups=1, keys=64)
+    got, logs = attention(q, k, v, causal=True, lse=True, cu_seqlens_q=starts_q, cu_seqlens_k=starts_k, config=config)
     want, want_logs = exact_packed(q, k, v, starts_q, starts_k, causal=True)
     assert got.shape == (300, 2, 64) and logs.shape == (2, 300)
     assert_close(got, logs, want, want_logs)
@@ -60,7 +59,7 @@ def test_no_keys_and_no_queries():
 def test_what_reads_bad_strides_is_copied_with_a_warning():
     rng = np.random.default_rng(3)
     wide = heads(rng, 1, 1, 40, 68)
-    with pytest.warns(UserWarning, match=r"attention copies k, of shape \(1, 1, 40, 64\) and strides .*: its rows do not begin"):
+    with pytest.warns(UserWarning, match=r"attention copies k, of shape \(1, 1, 40, 64\) and .*: its rows do not begin"):
         got = attention(wide[..., :64].copy(), wide[..., :64], wide[..., :64].copy(), config=OWN)
     np.testing.assert_array_equal(got, attention(*(wide[..., :64].copy(),) * 3, config=OWN))
 
@@ -75,6 +74,7 @@ WRONG = [
     ({"config": AttentionConfig(groups=4)}, "4 warpgroups", "give 1, 2 or 3"),
     ({"config": "fast"}, "config is 'fast'", "give a AttentionConfig, or leave it out"),
     ({"scale": "big"}, "scale is 'big'", "give a number, or leave it out"),
+    ({"q_scale": np.ones(2, np.float32)}, "q_scale has shape (2,)", "pass a number, or an array of one"),
 ]  # fmt: skip
 
 
@@ -88,7 +88,8 @@ def test_options_that_do_not_go_together(options, message, remedy):
 
 
 MASKS = [
-    {}, {"causal": True}, {"window": (33, 20)}, {"causal": True, "window": (70, -1)}, {"window": (-1, 5)}, {"window": (0, 0)},
+    {}, {"causal": True}, {"window": (33, 20)}, {"causal": True, "window": (70, -1)}, {"window": (-1, 5)},
+    {"window": (0, 0)},
 ]  # fmt: skip
 SIZES = [(64, 64), (96, 96), (128, 128), (192, 128), (192, 192), (256, 256)]
 
@@ -99,7 +100,8 @@ SIZES = [(64, 64), (96, 96), (128, 128), (192, 128), (192, 192), (256, 256)]
 def test_every_size_and_mask(dim, wide, mask):
     rng = np.random.default_rng(dim + wide)
     for queries, keys, dtype, amplitude in ((300, 211, BF16, 1), (137, 300, np.float16, 8)):
-        q, k, v = heads(rng, 1, 4, queries, dim, dtype=dtype, amplitude=amplitude), heads(rng, 1, 2, keys, dim, dtype=dtype), None
+        q = heads(rng, 1, 4, queries, dim, dtype=dtype, amplitude=amplitude)
+        k = heads(rng, 1, 2, keys, dim, dtype=dtype)
         v = heads(rng, 1, 2, keys, wide, dtype=dtype)
         both(q, k, v, rounding=2**-8 if dtype == BF16 else 2**-10, **mask)
 
@@ -110,7 +112,7 @@ def test_random_shapes(seed):
     rng = np.random.default_rng(seed)
     dim = int(rng.choice([64, 96, 128]))
     kv = int(rng.choice([1, 2]))
-    batch, group, queries, keys = (int(x) for x in (rng.integers(1, 3), rng.integers(1, 4), rng.integers(1, 301), rng.integers(1, 301)))
+    batch, group, queries, keys = (int(rng.integers(1, most)) for most in (3, 4, 301, 301))
     mask = {"causal": bool(rng.random() < 0.5)}
     if rng.random() < 0.5:
         mask["window"] = tuple(int(x) for x in rng.integers(-1, 200, 2))
@@ -137,6 +139,45 @@ def test_caps_slopes_and_biases(mask):
     both(q, k, v, bias=np.stack([slopes, 2 * slopes]), softcap=20.0, scale=0.3, **mask)
     both(q, k, v, bias=bias, **mask)
     both(q, k, v, bias=bias[:, :1, :1].astype(BF16), softcap=5.0, **mask)
+
+
+def narrow_powers(q, k, v, keys, causal):
+    """Float64 attention in blocks of keys from the last on, powers rounded to e4m3 beside the maximum so far."""
+    q, k, v = (x.astype(np.float64) for x in (q, k, v))
+    s = np.where(allowed(q.shape[2], k.shape[2], causal), q @ k.swapaxes(-1, -2) * q.shape[-1] ** -0.5, -np.inf)
+    top, total, result = np.full((*s.shape[:-1], 1), -np.inf), 0.0, 0.0
+    for first in range((k.shape[2] - 1) // keys * keys, -1, -keys):
+        block = s[..., first : first + keys]
+        new = np.maximum(top, block.max(-1, keepdims=True))
+        base = np.where(new == -np.inf, 0, new)
+        p, alpha = np.exp(block - base), np.exp(top - base)
+        rounded = (256 * p).astype(np.float32).astype(F8).astype(np.float64) / 256
+        total, top = total * alpha + p.sum(-1, keepdims=True), new
+        result = result * alpha + rounded @ v[..., first : first + keys, :]
+    return result / total
+
+
+def test_8_bit_floats_with_powers_rounded_the_same_way():
+    rng = np.random.default_rng(7)
+    q, k, v = (heads(rng, 1, 1, n, 64, dtype=F8) for n in (100, 211, 211))
+    config = AttentionConfig(groups=1, keys=64, query_stages=1, slack=0.0)
+    half = np.full(1, 0.5, np.float32)
+    got, logs = attention(q, k, v, causal=True, lse=True, q_scale=2.0, k_scale=half, v_scale=half, config=config)
+    assert got.dtype == BF16
+    want = narrow_powers(q, k, v, 64, True) / 2
+    error = np.linalg.norm(got.astype(np.float64) - want) / np.linalg.norm(want)
+    assert error < 0.004, error
+    np.testing.assert_allclose(logs, exact(q, k, v, causal=True)[1], rtol=1e-5, atol=2e-5)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("dim, wide", SIZES)
+def test_8_bit_floats_of_every_size(dim, wide):
+    rng = np.random.default_rng(8)
+    q, k, v = (heads(rng, 1, 1, n, d, dtype=F8) for n, d in ((70, dim), (300, dim), (300, wide)))
+    got = attention(q, k, v).astype(np.float64)
+    want = narrow_powers(q, k, v, 128, False)
+    assert np.linalg.norm(got - want) / np.linalg.norm(want) < 0.004
 
 
 @pytest.mark.long

@@ -12,7 +12,8 @@ What there is to share out, on an SM of sm_90: 65,536 registers and 227 KB of sh
   keys. Bias tiles need a register for each score besides, so that they have fewer.
 - *Stages*: two of K and of V, each in use for a whole step; a third one where there is room costs nothing.
 - *Places for Q*: two, so that the next tile's is there when this one ends; the result leaves through the first. Where
-  values are narrower than keys, or shared memory is short, one place, and another for the result.
+  results are not as wide as queries, or shared memory is short, one place, and another for the result.
+- *8-bit floats*: powers take half the registers, and rows of transposed values, as long as a block, are best 128 bytes.
 - *Turns*: with heads of 64 the softmax is as long as the products, and groups that take turns at the tensor cores keep
   out of step. Larger heads need none. In turns no group can pass over blocks of its own, so that causal tiles do a
   little more.
@@ -26,7 +27,7 @@ from typing import Any
 from phalanx.frozen import frozen
 from phalanx.kernels.attention.arguments import Heads
 from phalanx.kernels.attention.scores import LAZY
-from phalanx.kernels.matrices import refused
+from phalanx.kernels.matrices import HALVES, refused
 
 GROUP_ROWS = 64
 """Queries of a warpgroup: the rows of one `wgmma`."""
@@ -54,10 +55,12 @@ class AttentionConfig:
         """Queries of a tile."""
         return GROUP_ROWS * self.groups
 
-    def constants(self) -> dict[str, Any]:
-        """The constants of the kernel."""
+    def constants(self, heads: Heads) -> dict[str, Any]:
+        """The constants of the kernel: results leave through Q's place where that is free, and as wide as they are."""
+        as_wide = heads.value_dim == heads.dim and heads.out_dtype == heads.dtype
         return {
             "GROUPS": self.groups, "KEYS": self.keys, "STAGES": self.stages, "QUERY_STAGES": self.query_stages,
+            "OWN_OUT": self.query_stages == 1 or not as_wide,
             "TURNS": self.turns, "SLACK": self.slack, "PRODUCER_REGS": self.producer_regs, "REGS": self.regs,
         }  # fmt: skip
 
@@ -77,6 +80,8 @@ BIASED = {
     (192, 128): replace(TWO, keys=80), (192, 192): replace(TWO, keys=64), (256, 256): replace(TWO, keys=32),
 }  # fmt: skip
 """The same where every score has a bias of its own, or a cap."""
+NARROW = {dim: replace(TWO, keys=128, slack=0.0, stages=3 if dim <= 128 else 2) for dim in (64, 96, 128, 192, 256)}
+"""Of 8-bit floats."""
 
 
 def choose(heads: Heads, *, bounded: bool = False, biased: bool = False) -> AttentionConfig:
@@ -85,14 +90,19 @@ def choose(heads: Heads, *, bounded: bool = False, biased: bool = False) -> Atte
     `bounded`: queries attend to no key beyond their own (causal, or a window); `biased`: scores have a cap or a bias.
     Anyone may call it; no hardware is involved. Example: ``choose(heads).keys``.
     """
+    if heads.dtype not in HALVES:
+        return NARROW[heads.dim]
     table = BIASED if biased else CHOICES
     return table[heads.dim, heads.value_dim]
 
 
 def require_fits(config: AttentionConfig, heads: Heads) -> None:
     """Refuses a configuration with which the kernel would not be right, or could not be."""
-    if config.keys % 16 or not 16 <= config.keys <= 256:
-        raise refused(f"blocks of {config.keys} keys", "give a multiple of 16 up to 256")
+    unit = 16 if heads.dtype in HALVES else 32
+    if config.keys % unit or not unit <= config.keys <= 256:
+        raise refused(f"blocks of {config.keys} keys", f"give a multiple of {unit} up to 256")
+    if heads.dtype not in HALVES and config.slack:
+        raise refused(f"slack={config.slack} for {heads.dtype}", "give slack=0: larger powers are beyond its numbers")
     if config.groups not in (1, 2, 3):
         raise refused(f"{config.groups} warpgroups", "give 1, 2 or 3")
     skipped = -(-(config.rows - GROUP_ROWS) // config.keys)
@@ -103,8 +113,3 @@ def require_fits(config: AttentionConfig, heads: Heads) -> None:
         )
     if config.query_stages not in (1, 2):
         raise refused(f"{config.query_stages} places for Q", "give 1 or 2")
-    if config.query_stages == 2 and heads.value_dim != heads.dim:
-        raise refused(
-            f"two places for Q with heads of {heads.dim} and values of {heads.value_dim}",
-            "give query_stages=1: results leave through Q's place only where they are as wide",
-        )

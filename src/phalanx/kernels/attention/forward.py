@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,9 @@ from phalanx.kernels.attention.arguments import (
 )
 from phalanx.kernels.attention.config import AttentionConfig, choose, require_fits
 from phalanx.kernels.attention.forward_tiles import attention_tiles
+from phalanx.kernels.attention.narrow import turned_values
 from phalanx.kernels.logarithms import LOG2E
-from phalanx.kernels.matrices import FLOATS, HALVES, empty, info_of, refused, require_config
+from phalanx.kernels.matrices import FLOATS, HALVES, empty, info_of, number_of, refused, require_config
 from phalanx.runtime.device.arrays import ITEM_BYTES, ArgumentKind, describe, kind_of
 from phalanx.runtime.launch.replay import remembered
 
@@ -31,16 +33,16 @@ L2_BYTES = 32 << 20
 """How much of L2 the keys and values may take that causal tiles of several heads share."""
 
 
-@remembered("q", "k", "v", "bias", "cu_seqlens_q", "cu_seqlens_k")
+@remembered("q", "k", "v", "bias", "cu_seqlens_q", "cu_seqlens_k", "q_scale", "k_scale", "v_scale")
 def attention(
     q: Any, k: Any, v: Any, *, causal: bool = False, scale: float | None = None, window: tuple[int, int] | None = None,
     softcap: float | None = None, bias: Any = None, lse: bool = False, cu_seqlens_q: Any = None, cu_seqlens_k: Any = None,
-    config: AttentionConfig | None = None,
+    q_scale: Any = None, k_scale: Any = None, v_scale: Any = None, config: AttentionConfig | None = None,
 ) -> Any:
     """``softmax(scale * q @ k.T) @ v`` of each head, without the scores in memory.
 
     `q` (batch, heads, queries, dim), `k` (batch, kv_heads, keys, dim), `v` (batch, kv_heads, keys, value_dim): torch,
-    CuPy or NumPy, bf16 or f16; dim 64, 96, 128, 192 or 256, value_dim the same, or 128 beside 192. `heads` is a
+    CuPy or NumPy, bf16, f16 or f8e4m3; dim 64, 96, 128, 192 or 256, value_dim the same, or 128 beside 192. `heads` is a
     multiple of `kv_heads`: that many neighbours share keys and values. Strides are free but for the last, so that
     (batch, length, heads, dim) comes as ``.transpose(1, 2)``; what the copy engine can't read is copied first, with a
     `CopyWarning`. Scores, powers and sums are f32. The result has q's shape (with value_dim) and type.
@@ -55,6 +57,9 @@ def attention(
       that broadcasts to (batch, heads, queries, keys), bf16, f16 or f32, added as it is: -inf keeps a key out.
     - `cu_seqlens_q`, `cu_seqlens_k`: vectors of i32, where each packed sequence begins and the last one ends, on the
       same device; then q is (total, heads, dim), k and v (total, kv_heads, ...), and so the result.
+    - `q_scale`, `k_scale`, `v_scale`: numbers or arrays of one f32, by which the elements are multiplied: the scales of
+      8-bit floats. Of these the result is bf16, powers are rounded to f8e4m3 for the second product, and values are first
+      transposed into memory of their own.
     - `lse`: gives (result, logarithms of the sums of e^score), f32 of shape (batch, heads, queries), packed (heads,
       total).
     - `config` overrides the choice of warpgroups, blocks and stages, which `attention.config` explains.
@@ -63,10 +68,13 @@ def attention(
     or the simulator for NumPy. Example: ``y = px.kernels.attention(q, k, v, causal=True)``.
     """
     sequences = require_lengths(cu_seqlens_q, cu_seqlens_k)
-    heads = require_heads(q, k, v, varlen=sequences > 0, dtypes=HALVES)
+    heads = require_heads(q, k, v, varlen=sequences > 0)
     require_dims(heads)
+    if sequences and heads.dtype not in HALVES:
+        raise refused(f"packed sequences of {heads.dtype}", f"pass them as {' or '.join(HALVES)}")
+    numbers, arrays = _scales(q_scale, k_scale, v_scale)
     left, right = reach_of(causal, window)
-    factor, slope, cap = _factors(scale_of(scale, heads.dim), cap_of(softcap), bias is not None)
+    factor, slope, cap = _factors(scale_of(scale, heads.dim) * numbers[0] * numbers[1], cap_of(softcap), bias is not None)
     bias_kind, added = _bias(bias, heads, sequences)
     chosen = require_config(config, AttentionConfig) or choose(
         heads, bounded=right is not None, biased=cap is not None or bias_kind is not None
@@ -82,13 +90,32 @@ def attention(
     elif heads.batch * heads.heads * heads.queries:
         views = [packed_view(x) if sequences else x for x in (q, k, v, result)]
         operands = [readable(what, x, "attention") for what, x in zip("qkv", views)]
+        if heads.dtype not in HALVES:
+            operands[2] = turned_values(operands[2])
         grid = _grid(q, heads, sequences, chosen)
         attention_tiles[grid](
             *operands, views[3], logs[None] if sequences and logs is not None else logs, added, cu_seqlens_q,
-            cu_seqlens_k, factor, slope, cap, left, right, heads.group, _band(heads), DIM=heads.dim,
-            WIDE=heads.value_dim, BIAS_KIND=bias_kind, **chosen.constants(),
+            cu_seqlens_k, *arrays, factor, slope, cap, None if numbers[2] == 1.0 else numbers[2], left, right, heads.group,
+            _band(heads), DIM=heads.dim, WIDE=heads.value_dim, BIAS_KIND=bias_kind, **chosen.constants(heads),
         )  # fmt: skip
     return (result, logs) if lse else result
+
+
+def _scales(*scales: Any) -> tuple[list[float], list[Any]]:
+    """Scales of queries, keys and values: those that are numbers (1 where there is none), and those that are arrays."""
+    numbers: list[float] = []
+    arrays: list[Any] = []
+    for what, scale in zip(("q_scale", "k_scale", "v_scale"), scales):
+        if scale is None or describe(scale) is None:
+            numbers.append(1.0 if scale is None else number_of(what, scale))
+            arrays.append(None)
+            continue
+        info = info_of(what, scale, ("f32",))
+        if prod(info.shape) != 1:
+            raise refused(f"{what} has shape {info.shape}", "pass a number, or an array of one")
+        numbers.append(1.0)
+        arrays.append(scale.reshape(1))
+    return numbers, arrays
 
 
 def _factors(scale: float, cap: float | None, biased: bool) -> tuple[float | None, float | None, float | None]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 import phalanx as px
+from phalanx.kernels.attention.narrow import SHIFT, in_order_of_registers
 from phalanx.kernels.attention.scores import (
     Reach,
     capped,
@@ -46,6 +47,7 @@ class Buffers:
     DIM: int
     WIDE: int
     GROUPS: int
+    NARROW: bool
 
 
 @px.func
@@ -54,6 +56,16 @@ def blocks_of(tile, buffers):
     low, high = tile.reach.blocks(tile.row, buffers.ROWS * buffers.GROUPS, buffers.KEYS)
     low = px.maximum(px.minimum(low, high - 1), 0)
     return low, px.maximum(high, low + 1)
+
+
+@px.func
+def values_of(V, batch, head, key, b):
+    """A block of values: (keys, dim), of 8-bit floats (dim, keys)."""
+    if b.NARROW:
+        view = V[batch, head, 0 : b.WIDE, key : key + b.KEYS]
+    else:
+        view = V[batch, head, key : key + b.KEYS, 0 : b.WIDE]
+    return view
 
 
 @px.func
@@ -79,10 +91,10 @@ def fetch(Q, K, V, tiles, buffers, group, first, step):
                 px.tma.load(K[batch, head, key : key + b.KEYS, 0 : b.DIM], b.k[stage], b.keys.full[stage])
             with b.values.produce() as stage:
                 behind = key + b.KEYS
-                px.tma.load(V[batch, head, behind : behind + b.KEYS, 0 : b.WIDE], b.v[stage], b.values.full[stage])
+                px.tma.load(values_of(V, batch, head, behind, b), b.v[stage], b.values.full[stage])
         key = tile.first_key + low * b.KEYS
         with b.values.produce() as stage:
-            px.tma.load(V[batch, head, key : key + b.KEYS, 0 : b.WIDE], b.v[stage], b.values.full[stage])
+            px.tma.load(values_of(V, batch, head, key, b), b.v[stage], b.values.full[stage])
         number += step
         tile.seek(number)
 
@@ -99,12 +111,14 @@ class Group:
     factor: Any
     cap: Any
     slope: Any
+    v_scale: Any
     turn: Any
     TYPE: Any
     BIAS_KIND: Any
     VARLEN: bool
     SKIP: bool
     SLACK: float
+    SHIFT: float
     OWN_OUT: bool
 
     def scores(self, slot):
@@ -123,11 +137,16 @@ class Group:
         """Begins the products of powers with the values of their block; the tensor cores are the next group's then."""
         b = self.buffers
         stage = b.values.wait()
-        px.wgmma(p, b.v[stage], o)
+        px.wgmma(p, b.v[stage].T if b.NARROW else b.v[stage], o)
         px.wgmma_commit()
         if b.turns is not None:
             b.turns[(self.c + 1) % b.GROUPS].arrive()
         return o
+
+    def operand(self, powers):
+        """Powers as the tensor cores take them."""
+        b = self.buffers
+        return (in_order_of_registers(powers, b.ROWS, b.KEYS) if b.NARROW else powers).to(self.TYPE)
 
     def pass_on(self, pipe, count):
         """Gives back blocks that lie beyond the reach of all of this group's queries, unread."""
@@ -161,11 +180,11 @@ class Group:
         b.keys.release()
         s = self.finished(s, tile, j * b.KEYS, MASKED)
         empty = MASKED or self.BIAS_KIND == "tile"  # whose elements may be -inf
-        powers, top, sums, alpha = softmax_step(s, top, sums, self.factor, b.ROWS, b.KEYS, empty, self.SLACK)
+        powers, top, sums, alpha = softmax_step(s, top, sums, self.factor, b.ROWS, b.KEYS, empty, self.SLACK, self.SHIFT)
         px.wgmma_wait(0)
         b.values.release()
         o = o * alpha.reshape(b.ROWS, 1)
-        return o, powers.to(self.TYPE), top, sums
+        return o, self.operand(powers), top, sums
 
     def extent(self, tile):
         """Blocks of the tile, those before the first one of this group's queries, and where blocks need no mask."""
@@ -195,8 +214,8 @@ class Group:
                 b.turns[(self.c + 1) % b.GROUPS].arrive()
             self.pass_on(b.values, skipped)
             s = self.finished(s, tile, (high - 1) * b.KEYS, True)
-            powers, top, sums = first_step(s, self.factor, b.ROWS, b.KEYS, True)
-            state = px.zeros((b.ROWS, b.WIDE), px.f32), powers.to(self.TYPE), top, sums
+            powers, top, sums = first_step(s, self.factor, b.ROWS, b.KEYS, True, self.SHIFT)
+            state = px.zeros((b.ROWS, b.WIDE), px.f32), self.operand(powers), top, sums
             while True:
                 if tile.reach.right is not None:
                     for j in range(high - 2, whole_high - 1, -1):
@@ -222,11 +241,11 @@ class Group:
                 px.wgmma_wait(1)
                 b.keys.release()
                 s = self.finished(s, tile, (high - 1) * b.KEYS, True)
-                powers, top, sums = first_step(s, self.factor, b.ROWS, b.KEYS, True)
+                powers, top, sums = first_step(s, self.factor, b.ROWS, b.KEYS, True, self.SHIFT)
                 px.wgmma_wait(0)
                 b.values.release()
                 self.pass_on(b.values, skipped)
-                p = powers.to(self.TYPE)
+                p = self.operand(powers)
                 self.store(o, before_top, before_sums, tile.marked(before[0]), before[1])
                 state = px.zeros((b.ROWS, b.WIDE), px.f32), p, top, sums
             o = self.multiply(p, o)
@@ -245,6 +264,8 @@ class Group:
         out = b.out[self.c] if self.OWN_OUT else b.q[slot, self.c]
         inverse, total = row_sums(sums)
         empty = total.reshape(b.ROWS, 1) == 0.0
+        if self.v_scale is not None:
+            inverse = inverse * self.v_scale
         result = px.where(empty, 0.0, o * inverse.reshape(b.ROWS, 1)).to(O.dtype)
         if self.OWN_OUT and not self.VARLEN:
             px.tma.wait(0, read=True)
@@ -267,25 +288,37 @@ class Group:
             b.queries.release()
 
 
+@px.func
+def scaled(factor, FIRST, SECOND):
+    """A factor times scales that are arrays of one number, or None."""
+    if FIRST is not None:
+        factor = px.load(FIRST[0]) if factor is None else factor * px.load(FIRST[0])
+    if SECOND is not None:
+        factor = px.load(SECOND[0]) if factor is None else factor * px.load(SECOND[0])
+    return factor
+
+
 @px.kernel(warps=lambda GROUPS: 4 + 4 * GROUPS, pdl=True)
 def attention_tiles(
-    Q, K, V, O, LSE, BIAS, CUQ, CUK, factor, slope, cap, left, right, group, band, *, DIM=128, WIDE=128, GROUPS=3,
-    KEYS=80, STAGES=2, QUERY_STAGES=2, TURNS=False, SLACK=8.0, BIAS_KIND=None, PRODUCER_REGS=32, REGS=160,
+    Q, K, V, O, LSE, BIAS, CUQ, CUK, QS, KS, VS, factor, slope, cap, v_scale, left, right, group, band, *, DIM=128, WIDE=128,
+    GROUPS=3, KEYS=80, STAGES=2, QUERY_STAGES=2, OWN_OUT=False, TURNS=False, SLACK=8.0, BIAS_KIND=None, PRODUCER_REGS=32,
+    REGS=160,
 ):  # fmt: skip
     """O = softmax(scores) V. Q (batch, heads, queries, DIM), K and V (batch, heads // group, keys, DIM and WIDE).
 
     Scores, in units of log2, are ``factor * Q K^T``, or with `factor` None ``cap * tanh(slope * Q K^T)``, without a cap
-    ``slope * Q K^T``; plus the bias. LSE, BIAS, CUQ and CUK, `left` and `right` are None where there are none.
+    ``slope * Q K^T``; plus the bias. QS, KS and VS are further factors of queries, keys and values. LSE, BIAS, CUQ and
+    CUK, `left` and `right` are None where there are none.
     """
     ROWS = 64
-    OWN_OUT = QUERY_STAGES == 1
+    NARROW = V.dtype == px.f8e4m3
     q = px.shared((QUERY_STAGES, GROUPS, ROWS, DIM), Q.dtype)
     k = px.shared((STAGES, KEYS, DIM), K.dtype)
-    v = px.shared((STAGES, KEYS, WIDE), V.dtype)
+    v = px.shared((STAGES, WIDE, KEYS) if NARROW else (STAGES, KEYS, WIDE), V.dtype)
     out = px.shared((GROUPS, ROWS, WIDE), O.dtype) if OWN_OUT else None
     turns = px.barrier(GROUPS) if TURNS else None
     buffers = Buffers(
-        q, k, v, out, px.pipe(QUERY_STAGES), px.pipe(STAGES), px.pipe(STAGES), turns, ROWS, KEYS, DIM, WIDE, GROUPS
+        q, k, v, out, px.pipe(QUERY_STAGES), px.pipe(STAGES), px.pipe(STAGES), turns, ROWS, KEYS, DIM, WIDE, GROUPS, NARROW
     )
     batches = Q.shape[0] if CUQ is None else CUQ.shape[0] - 1
     reach = Reach(Q.shape[2], K.shape[2], left, right)
@@ -298,8 +331,10 @@ def attention_tiles(
 
     for c in px.static_range(GROUPS):
         with px.warps(4 + 4 * c, 4, regs=REGS):
+            scale = 1.0 if factor is None else scaled(factor, QS, KS)
+            before = None if slope is None else scaled(slope, QS, KS)
             mine = Group(
-                buffers, c, O, LSE, BIAS, 1.0 if factor is None else factor, cap, slope, 1 if c == 0 else 0, V.dtype,
-                BIAS_KIND, CUQ is not None, right is not None and not TURNS, SLACK, OWN_OUT,
+                buffers, c, O, LSE, BIAS, scale, cap, before, scaled(v_scale, VS, None), 1 if c == 0 else 0, V.dtype,
+                BIAS_KIND, CUQ is not None, right is not None and not TURNS, SLACK, SHIFT if NARROW else 0.0, OWN_OUT,
             )  # fmt: skip
             mine.attend(tiles, first, step)

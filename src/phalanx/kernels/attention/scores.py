@@ -92,14 +92,15 @@ def distances(reach, first, key, ROWS, KEYS):
 
 
 @px.func
-def softmax_step(s, top, sums, factor, ROWS, KEYS, EMPTY, SLACK):
+def softmax_step(s, top, sums, factor, ROWS, KEYS, EMPTY, SLACK, SHIFT=0.0):
     """Powers ``2 ** (factor * s - top)`` of a block of scores, new row maxima and sums, and the factor of earlier results.
 
     `top` (ROWS,) grows only where a row's maximum has become more than SLACK larger (0: wherever it has grown), so that
     `alpha` is 1 nearly everywhere; powers are at most ``2 ** SLACK``. `sums` (ROWS, 4) have been multiplied by alpha,
-    too. EMPTY says that rows may have no key yet: their maximum is -inf, their powers are 0.
+    too. EMPTY says that rows may have no key yet: their maximum is -inf, their powers are 0. With SHIFT all powers are
+    ``2 ** SHIFT`` times as large, and `top` that much smaller: for types that have few small numbers.
     """
-    highest = px.max(s, axis=1) * factor
+    highest = shifted(px.max(s, axis=1) * factor, SHIFT)
     if SLACK > 0:
         new = px.where(highest <= top + SLACK, top, highest)
     else:
@@ -112,9 +113,15 @@ def softmax_step(s, top, sums, factor, ROWS, KEYS, EMPTY, SLACK):
 
 
 @px.func
-def first_step(s, factor, ROWS, KEYS, EMPTY):
+def shifted(top, SHIFT):
+    """Maxima from which powers are ``2 ** SHIFT`` times as large."""
+    return top - SHIFT if SHIFT > 0 else top
+
+
+@px.func
+def first_step(s, factor, ROWS, KEYS, EMPTY, SHIFT=0.0):
     """The same for the first block of a tile, before which there is nothing: powers, maxima, sums."""
-    top = px.max(s, axis=1) * factor
+    top = shifted(px.max(s, axis=1) * factor, SHIFT)
     base = px.where(top == NOTHING, 0.0, top) if EMPTY else top
     p = px.exp2(px.fma(s, factor, -base.reshape(ROWS, 1)))
     return p, top, partial_sums(p, ROWS, KEYS)
