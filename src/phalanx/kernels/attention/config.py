@@ -12,7 +12,8 @@ What there is to share out, on an SM of sm_90: 65,536 registers and 227 KB of sh
   keys. Bias tiles need a register for each score besides, so that they have fewer.
 - *Stages*: two of K and of V, each in use for a whole step; a third one where there is room costs nothing.
 - *Places for Q*: two, so that the next tile's is there when this one ends; the result leaves through the first. Where
-  results are not as wide as queries, or shared memory is short, one place, and another for the result.
+  results are not as wide as queries, or shared memory is short, one place, and another for the result, or for half of it
+  after half.
 - *8-bit floats*: powers take half the registers, and rows of transposed values, as long as a block, are best 128 bytes.
 - *Turns*: with heads of 64 the softmax is as long as the products, and groups that take turns at the tensor cores keep
   out of step. Larger heads need none. In turns no group can pass over blocks of its own, so that causal tiles do a
@@ -45,6 +46,7 @@ class AttentionConfig:
     keys: int = 80
     stages: int = 2
     query_stages: int = 2
+    parts: int = 1
     turns: bool = False
     slack: float = LAZY
     producer_regs: int = 32
@@ -60,7 +62,7 @@ class AttentionConfig:
         as_wide = heads.value_dim == heads.dim and heads.out_dtype == heads.dtype
         return {
             "GROUPS": self.groups, "KEYS": self.keys, "STAGES": self.stages, "QUERY_STAGES": self.query_stages,
-            "OWN_OUT": self.query_stages == 1 or not as_wide,
+            "OWN_OUT": self.query_stages == 1 or not as_wide, "PARTS": self.parts,
             "TURNS": self.turns, "SLACK": self.slack, "PRODUCER_REGS": self.producer_regs, "REGS": self.regs,
         }  # fmt: skip
 
@@ -71,13 +73,13 @@ CHOICES = {
     (96, 96): AttentionConfig(keys=96),
     (128, 128): AttentionConfig(keys=80),
     (192, 128): replace(TWO, keys=112),
-    (192, 192): replace(TWO, keys=80),
-    (256, 256): replace(TWO, keys=64),
+    (192, 192): replace(TWO, keys=96, parts=2),
+    (256, 256): replace(TWO, keys=64, parts=2),
 }
 """By the sizes of heads of keys and of values, for what needs no further registers."""
 BIASED = {
     (64, 64): replace(TWO, keys=128), (96, 96): replace(TWO, keys=96), (128, 128): replace(TWO, keys=96),
-    (192, 128): replace(TWO, keys=80), (192, 192): replace(TWO, keys=64), (256, 256): replace(TWO, keys=32),
+    (192, 128): replace(TWO, keys=80), (192, 192): replace(TWO, keys=64), (256, 256): replace(TWO, keys=32, parts=2),
 }  # fmt: skip
 """The same where every score has a bias of its own, or a cap."""
 NARROW = {dim: replace(TWO, keys=128, slack=0.0, stages=3 if dim <= 128 else 2) for dim in (64, 96, 128, 192, 256)}

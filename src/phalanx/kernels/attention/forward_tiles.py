@@ -120,6 +120,7 @@ class Group:
     SLACK: float
     SHIFT: float
     OWN_OUT: bool
+    PARTS: int
 
     def scores(self, slot):
         """Begins the scores of the next block of keys."""
@@ -267,21 +268,23 @@ class Group:
         if self.v_scale is not None:
             inverse = inverse * self.v_scale
         result = px.where(empty, 0.0, o * inverse.reshape(b.ROWS, 1)).to(O.dtype)
-        if self.OWN_OUT and not self.VARLEN:
-            px.tma.wait(0, read=True)
-        px.store(out, result)
-        if self.VARLEN:  # the rows around a sequence are another's
-            rows = row + px.arange(b.ROWS)
-            rows = px.where((rows >= 0) & (rows < queries), rows + first_query, -1)
-            px.store(O[batch, head, rows, 0 : b.WIDE], px.load(out))
-            if LSE is not None:
-                px.store(LSE[batch, head, rows], log_sums(top, total))
-        else:
-            px.fence.async_proxy()
-            px.tma.store(out, O[batch, head, at : at + b.ROWS, 0 : b.WIDE])
-            px.tma.commit()
-            if LSE is not None:
-                px.store(LSE[batch, head, at : at + b.ROWS], log_sums(top, total))
+        rows = row + px.arange(b.ROWS)  # the rows around a packed sequence are another's
+        rows = px.where((rows >= 0) & (rows < queries), rows + first_query, -1)
+        width = b.WIDE // self.PARTS
+        for left in px.static_range(0, b.WIDE, width):
+            if self.OWN_OUT and not self.VARLEN:
+                px.tma.wait(0, read=True)
+            px.store(out, result[:, left : left + width] if self.PARTS > 1 else result)
+            if self.VARLEN:
+                px.store(O[batch, head, rows, left : left + width], px.load(out))
+            else:
+                px.fence.async_proxy()
+                px.tma.store(out, O[batch, head, at : at + b.ROWS, left : left + width])
+                px.tma.commit()
+        if LSE is not None and self.VARLEN:
+            px.store(LSE[batch, head, rows], log_sums(top, total))
+        elif LSE is not None:
+            px.store(LSE[batch, head, at : at + b.ROWS], log_sums(top, total))
         if not self.OWN_OUT:
             if not self.VARLEN:
                 px.tma.wait(0, read=True)
@@ -301,8 +304,8 @@ def scaled(factor, FIRST, SECOND):
 @px.kernel(warps=lambda GROUPS: 4 + 4 * GROUPS, pdl=True)
 def attention_tiles(
     Q, K, V, O, LSE, BIAS, CUQ, CUK, QS, KS, VS, factor, slope, cap, v_scale, left, right, group, band, *, DIM=128, WIDE=128,
-    GROUPS=3, KEYS=80, STAGES=2, QUERY_STAGES=2, OWN_OUT=False, TURNS=False, SLACK=8.0, BIAS_KIND=None, PRODUCER_REGS=32,
-    REGS=160,
+    GROUPS=3, KEYS=80, STAGES=2, QUERY_STAGES=2, OWN_OUT=False, PARTS=1, TURNS=False, SLACK=8.0, BIAS_KIND=None,
+    PRODUCER_REGS=32, REGS=160,
 ):  # fmt: skip
     """O = softmax(scores) V. Q (batch, heads, queries, DIM), K and V (batch, heads // group, keys, DIM and WIDE).
 
@@ -315,26 +318,27 @@ def attention_tiles(
     q = px.shared((QUERY_STAGES, GROUPS, ROWS, DIM), Q.dtype)
     k = px.shared((STAGES, KEYS, DIM), K.dtype)
     v = px.shared((STAGES, WIDE, KEYS) if NARROW else (STAGES, KEYS, WIDE), V.dtype)
-    out = px.shared((GROUPS, ROWS, WIDE), O.dtype) if OWN_OUT else None
+    out = px.shared((GROUPS, ROWS, WIDE // PARTS), O.dtype) if OWN_OUT else None
+    queries = px.pipe(QUERY_STAGES)
+    keys = px.pipe(STAGES)
+    values = px.pipe(STAGES)
     turns = px.barrier(GROUPS) if TURNS else None
-    buffers = Buffers(
-        q, k, v, out, px.pipe(QUERY_STAGES), px.pipe(STAGES), px.pipe(STAGES), turns, ROWS, KEYS, DIM, WIDE, GROUPS, NARROW
-    )
+    buffers = Buffers(q, k, v, out, queries, keys, values, turns, ROWS, KEYS, DIM, WIDE, GROUPS, NARROW)
     batches = Q.shape[0] if CUQ is None else CUQ.shape[0] - 1
     reach = Reach(Q.shape[2], K.shape[2], left, right)
     tiles = Tiles(CUQ, CUK, Q.shape[2], K.shape[2], Q.shape[1], batches, band, reach, ROWS * GROUPS)
     first, step = px.block_id(0), px.num_blocks(0)
     wait_for_prior_launch()
 
-    with px.warps(0, 4, regs=PRODUCER_REGS):
+    with px.warps(0, 1, regs=PRODUCER_REGS):
         fetch(Q, K, V, tiles, buffers, group, first, step)
 
-    for c in px.static_range(GROUPS):
-        with px.warps(4 + 4 * c, 4, regs=REGS):
-            scale = 1.0 if factor is None else scaled(factor, QS, KS)
-            before = None if slope is None else scaled(slope, QS, KS)
-            mine = Group(
-                buffers, c, O, LSE, BIAS, scale, cap, before, scaled(v_scale, VS, None), 1 if c == 0 else 0, V.dtype,
-                BIAS_KIND, CUQ is not None, right is not None and not TURNS, SLACK, SHIFT if NARROW else 0.0, OWN_OUT,
-            )  # fmt: skip
-            mine.attend(tiles, first, step)
+    with px.warps(4, 4, regs=REGS, copies=GROUPS) as c:
+        scale = 1.0 if factor is None else scaled(factor, QS, KS)
+        before = None if slope is None else scaled(slope, QS, KS)
+        turn = px.where(c == 0, 1, 0) if TURNS else 0
+        mine = Group(
+            buffers, c, O, LSE, BIAS, scale, cap, before, scaled(v_scale, VS, None), turn, V.dtype,
+            BIAS_KIND, CUQ is not None, right is not None and not TURNS, SLACK, SHIFT if NARROW else 0.0, OWN_OUT, PARTS,
+        )  # fmt: skip
+        mine.attend(tiles, first, step)
