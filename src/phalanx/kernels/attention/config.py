@@ -12,8 +12,8 @@ What there is to share out, on an SM of sm_90: 65,536 registers and 227 KB of sh
   keys. Bias tiles need a register for each score besides, so that they have fewer.
 - *Stages*: two of K and of V, each in use for a whole step; a third one where there is room costs nothing.
 - *Places for Q*: two, so that the next tile's is there when this one ends; the result leaves through the first. Where
-  results are not as wide as queries, or shared memory is short, one place, and another for the result, or for half of it
-  after half.
+  results are not as wide as queries, or shared memory is short, one place, and another for the result, or for parts
+  of it.
 - *8-bit floats*: powers take half the registers, and rows of transposed values, as long as a block, are best 128 bytes.
 - *Turns*: with heads of 64 the softmax is as long as the products, and groups that take turns at the tensor cores keep
   out of step. Larger heads need none. In turns no group can pass over blocks of its own, so that causal tiles do a
@@ -73,7 +73,7 @@ CHOICES = {
     (96, 96): AttentionConfig(keys=96),
     (128, 128): AttentionConfig(keys=80),
     (192, 128): replace(TWO, keys=112),
-    (192, 192): replace(TWO, keys=96, parts=2),
+    (192, 192): replace(TWO, keys=96, parts=3),
     (256, 256): replace(TWO, keys=64, parts=2),
 }
 """By the sizes of heads of keys and of values, for what needs no further registers."""

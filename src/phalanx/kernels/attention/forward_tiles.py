@@ -116,6 +116,7 @@ class Group:
     TYPE: Any
     BIAS_KIND: Any
     VARLEN: bool
+    ENDS: bool
     SKIP: bool
     SLACK: float
     SHIFT: float
@@ -253,7 +254,7 @@ class Group:
             px.wgmma_wait(0)
             b.values.release()
             self.store(o, before_top, before_sums, tile.marked(before[0]), before[1])
-            if not self.VARLEN:
+            if not self.ENDS:
                 px.tma.wait(0)
 
     def store(self, o, top, sums, place, slot):
@@ -272,11 +273,13 @@ class Group:
         rows = px.where((rows >= 0) & (rows < queries), rows + first_query, -1)
         width = b.WIDE // self.PARTS
         for left in px.static_range(0, b.WIDE, width):
-            if self.OWN_OUT and not self.VARLEN:
+            if self.OWN_OUT and not self.ENDS:
                 px.tma.wait(0, read=True)
             px.store(out, result[:, left : left + width] if self.PARTS > 1 else result)
             if self.VARLEN:
                 px.store(O[batch, head, rows, left : left + width], px.load(out))
+            elif self.ENDS:  # from before row 0 on: the copy engine can't store there
+                px.store(O[batch, head, at : at + b.ROWS, left : left + width], px.load(out))
             else:
                 px.fence.async_proxy()
                 px.tma.store(out, O[batch, head, at : at + b.ROWS, left : left + width])
@@ -286,7 +289,7 @@ class Group:
         elif LSE is not None:
             px.store(LSE[batch, head, at : at + b.ROWS], log_sums(top, total))
         if not self.OWN_OUT:
-            if not self.VARLEN:
+            if not self.ENDS:
                 px.tma.wait(0, read=True)
             b.queries.release()
 
@@ -339,6 +342,7 @@ def attention_tiles(
         turn = px.where(c == 0, 1, 0) if TURNS else 0
         mine = Group(
             buffers, c, O, LSE, BIAS, scale, cap, before, scaled(v_scale, VS, None), turn, V.dtype,
-            BIAS_KIND, CUQ is not None, right is not None and not TURNS, SLACK, SHIFT if NARROW else 0.0, OWN_OUT, PARTS,
+            BIAS_KIND, CUQ is not None, CUQ is not None or right is not None, right is not None and not TURNS, SLACK,
+            SHIFT if NARROW else 0.0, OWN_OUT, PARTS,
         )  # fmt: skip
         mine.attend(tiles, first, step)
