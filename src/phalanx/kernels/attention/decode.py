@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import phalanx as px
@@ -11,12 +12,14 @@ from phalanx.kernels.attention.arguments import cap_of, reach_of, scale_of
 from phalanx.kernels.attention.decode_config import DecodeConfig, choose_decode, choose_latent
 from phalanx.kernels.attention.decode_ring import decode_ring, join_splits
 from phalanx.kernels.attention.latent_ring import latent_ring
-from phalanx.kernels.gather import INDICES
+from phalanx.kernels.gather import INDICES, new
 from phalanx.kernels.logarithms import LOG2E
-from phalanx.kernels.matrices import HALVES, as_rows, empty, info_of, refused, require_config
+from phalanx.kernels.matrices import HALVES, as_rows, empty, info_of, number_of, refused, require_config
 from phalanx.runtime.device.arrays import ITEM_BYTES, ArrayInfo
 from phalanx.runtime.launch.replay import remembered
 
+NARROW = ("f8e4m3", "f8e5m2")
+"""Elements of caches that become those of the queries on their way to the tensor cores."""
 MOST_TOKENS = 16
 PAGES = (16, 32)
 """Tokens of a page that are no multiple of 64."""
@@ -28,17 +31,20 @@ JOINED_ROWS = 4
 
 def attention_decode(
     q: Any, k_cache: Any, v_cache: Any, lengths: Any, *, pages: Any = None, causal: bool = True, scale: float | None = None,
-    window: tuple[int, int] | None = None, softcap: float | None = None, lse: bool = False, v_dim: int | None = None,
-    config: DecodeConfig | None = None,
+    window: tuple[int, int] | None = None, softcap: float | None = None, lse: bool = False, k_scale: Any = None,
+    v_scale: Any = None, v_dim: int | None = None, config: DecodeConfig | None = None,
 ) -> Any:
     """Attention of the last tokens of each sequence to its cache: ``softmax(scale * q @ k.T) @ v``, (B, T, H, size of v).
 
-    `q` (B, T, H, D) has 1 to 16 tokens; the caches are (B, S, Hkv, D), bf16 or f16, Hkv a divisor of H. `lengths` (B,),
-    i32 or i64 on the same device, says how many tokens of each cache there are, the T ones included; what lies behind
-    them is never looked at. With `pages` (B, n) the caches are (pages, tokens per page, Hkv, D): token t of sequence b
-    lies in page ``pages[b, t // tokens]``, as in `kv_compact`; pages have 16, 32 or a multiple of 64 tokens. Without
-    `v_cache` the values are the first `v_dim` columns of the keys, which have one head: the latent cache of MLA, 576
-    and 512.
+    `q` (B, T, H, D) has 1 to 16 tokens; the caches are (B, S, Hkv, D) of the same type, bf16 or f16, or 8-bit floats,
+    Hkv a divisor of H. `lengths` (B,), i32 or i64 on the same device, says how many tokens of each cache there are, the
+    T ones included; what lies behind them is never looked at. With `pages` (B, n) the caches are (pages, tokens per
+    page, Hkv, D): token t of sequence b lies in page ``pages[b, t // tokens]``, as in `kv_compact`; pages have 16, 32
+    or a multiple of 64 tokens. Without `v_cache` the values are the first `v_dim` columns of the keys, which have one
+    head: the latent cache of MLA, 576 and 512.
+
+    8-bit caches (f8e4m3, f8e5m2) stand for their elements times `k_scale` and `v_scale`, positive: a number, or a
+    vector of f32 with one scale or one for each KV head. They become elements of q's type on the SM, exactly.
 
     `causal`: token t sees the first ``length - T + t + 1`` tokens, else all; `window` (left, right) bounds how many
     before and behind its own place. `scale` is 1 / sqrt(D) by default; `softcap` c makes c * tanh(x / c) of the scaled
@@ -47,10 +53,12 @@ def attention_decode(
     and `choose_latent`. sm_90a, or the simulator for NumPy. Example: ``o = attention_decode(q, k_cache, v_cache,
     lengths, pages=table)``.
     """
-    call = _call(q, k_cache, v_cache, lengths, pages, v_dim)
+    call = _known(q, k_cache, v_cache, pages, v_dim) or _call(q, k_cache, v_cache, lengths, pages, v_dim)
+    k_scale, k_factor = _scale("k_scale", k_scale, call)
+    v_scale, v_factor = _scale("v_scale", v_scale, call)
     chosen = require_config(config, DecodeConfig) or call.config()
     shape = (call.batch, call.tokens, call.heads)
-    out = empty(q, (*shape, call.v_size), call.dtype)
+    out = new(q, (*shape, call.v_size))
     logs = empty(q, shape, "f32") if lse else None
     parts, part_logs = None, None
     if chosen.splits > 1:
@@ -59,34 +67,36 @@ def attention_decode(
     if call.rows:
         reach = reach_of(causal, window)
         _decode(
-            q, k_cache, v_cache, lengths, pages, out, logs, parts, part_logs,
-            call=call, reach=reach, scale=scale_of(scale, call.size), cap=cap_of(softcap), config=chosen,
+            q, k_cache, v_cache, lengths, pages, k_scale, v_scale, out, logs, parts, part_logs, call=call, reach=reach,
+            scale=positive_scale(scale, call.size) * k_factor, v_factor=v_factor, cap=cap_of(softcap), config=chosen,
         )  # fmt: skip
     return (out, logs) if lse else out
 
 
-@remembered("q", "k", "v", "lengths", "pages", "out", "logs", "parts", "part_logs")
+@remembered("q", "k", "v", "lengths", "pages", "k_scale", "v_scale", "out", "logs", "parts", "part_logs")
 def _decode(
-    q: Any, k: Any, v: Any = None, lengths: Any = None, pages: Any = None, out: Any = None, logs: Any = None,
-    parts: Any = None, part_logs: Any = None, *, call: Call, reach: tuple[int | None, int | None], scale: float,
-    cap: float | None, config: DecodeConfig,
+    q: Any, k: Any, v: Any = None, lengths: Any = None, pages: Any = None, k_scale: Any = None, v_scale: Any = None,
+    out: Any = None, logs: Any = None, parts: Any = None, part_logs: Any = None, *, call: Call,
+    reach: tuple[int | None, int | None], scale: float, v_factor: float, cap: float | None, config: DecodeConfig,
 ) -> Any:
     """Launches the kernels of a call, whose arrays have all been made."""
-    if not scale > 0:
-        raise refused(f"scale is {scale}", "give a number above 0, or leave it out")
+    _call(q, k, v, lengths, pages, call.v_size if v is None else None)
     rows = as_rows(q, info_of("q", q, HALVES))
     results, result_logs = out.reshape(-1, call.v_size), None if logs is None else logs.reshape(-1)
     factor, slope = (scale * LOG2E, None) if cap is None else (LOG2E, scale / cap)
     grid = config.cluster * config.splits, call.kv_heads * px.cdiv(call.tokens * call.group, config.rows), call.batch
     target = (results, result_logs) if parts is None else (parts, part_logs)
-    options = (factor, slope, cap, *reach, 1.0, call.capacity, call.heads)
+    softmax, where = (factor, slope, cap), (*reach, call.capacity, call.heads)
     sizes = {"D": call.size, "DV": call.v_size, "T": call.tokens, "G": call.group, "PAGE": call.page}
     if v is None:
         constants = config.constants()
         del constants["CTAS"]
-        latent_ring[grid](rows, k, lengths, pages, *target, *options, **constants, **sizes, HERE=call.v_size // 2)
+        latent_ring[grid](rows, k, lengths, pages, *target, *softmax, *where, **constants, **sizes, HERE=call.v_size // 2)
     else:
-        decode_ring[grid](rows, k, v, lengths, pages, *target, *options, **config.constants(), **sizes)
+        decode_ring[grid](
+            rows, k, v, lengths, pages, k_scale, v_scale, *target, *softmax, v_factor, *where,
+            **config.constants(), **sizes, NARROW=call.item == 1,
+        )  # fmt: skip
     if parts is not None:
         join_splits[px.cdiv(call.rows, JOINED_ROWS)](
             parts, part_logs, results, result_logs, call.rows, SPLITS=config.splits, DV=call.v_size, R=JOINED_ROWS
@@ -106,7 +116,7 @@ class Call:
     v_size: int
     capacity: int
     page: int
-    dtype: str
+    item: int
     latent: bool
 
     @property
@@ -124,7 +134,30 @@ class Call:
         rows = self.tokens * self.group
         if self.latent:
             return choose_latent(self.batch, rows, self.capacity, self.page)
-        return choose_decode(self.batch, self.kv_heads, rows, self.capacity, self.size, self.v_size, self.page)
+        return choose_decode(self.batch, self.kv_heads, rows, self.capacity, self.size, self.v_size, self.page, self.item)
+
+
+def _known(q: Any, k: Any, v: Any, pages: Any, v_dim: Any) -> Call | None:
+    """The sizes of a call as its shapes alone say them, at once; None where they don't. `_decode` checks the rest."""
+    try:
+        return _from_shapes(
+            q.shape, k.shape, v_dim if v is None else v.shape[3], 0 if pages is None else pages.shape[1], k.dtype.itemsize,
+            v is None, pages is None,
+        )  # fmt: skip
+    except (AttributeError, IndexError, TypeError, ValueError):
+        return None
+
+
+@cache
+def _from_shapes(
+    q: tuple[int, ...], k: tuple[int, ...], v_size: int, table: int, item: int, latent: bool, contiguous: bool
+) -> Call | None:
+    batch, tokens, heads, size = q
+    kv_heads = k[2]
+    if 0 in q or not kv_heads or heads % kv_heads or type(v_size) is not int:
+        return None
+    page = 0 if contiguous else k[1]
+    return Call(batch, tokens, heads, kv_heads, size, v_size, table * page or k[1], page, item, latent)
 
 
 def _call(q: Any, k: Any, v: Any, lengths: Any, pages: Any, v_dim: Any) -> Call:
@@ -148,8 +181,8 @@ def _call(q: Any, k: Any, v: Any, lengths: Any, pages: Any, v_dim: Any) -> Call:
         raise refused(f"lengths of shape {counts.shape} for {batch} sequences", "pass one length for each sequence")
     capacity, page = _tokens(keys, pages, batch)
     return Call(
-        batch, tokens, heads, keys.shape[2], size, v_size, capacity, page, queries.dtype_name, latent=v is None
-    )
+        batch, tokens, heads, keys.shape[2], size, v_size, capacity, page, ITEM_BYTES[keys.dtype_name], v is None
+    )  # fmt: skip
 
 
 def _tokens(keys: ArrayInfo, pages: Any, batch: int) -> tuple[int, int]:
@@ -170,12 +203,41 @@ def _tokens(keys: ArrayInfo, pages: Any, batch: int) -> tuple[int, int]:
 def _value_size(keys: ArrayInfo, values: ArrayInfo, v_dim: Any) -> int:
     if v_dim is not None and v_dim != values.shape[3]:
         raise refused(f"v_dim is {v_dim!r}, v_cache has {values.shape[3]} columns", "leave v_dim out")
-    if keys.shape[:3] != values.shape[:3]:
-        raise refused(f"k_cache has shape {keys.shape}, v_cache {values.shape}", "they differ in their last axis only")
+    if keys.shape[:3] != values.shape[:3] or ITEM_BYTES[keys.dtype_name] != ITEM_BYTES[values.dtype_name]:
+        raise refused(
+            f"k_cache has shape {keys.shape}, of {keys.dtype_name}, v_cache {values.shape}, of {values.dtype_name}",
+            "they differ in their last axis only",
+        )
     for what, size in (("keys", keys.shape[3]), ("values", values.shape[3])):
         if size % 16 or not 16 <= size <= 256:
             raise refused(f"{what} of {size} elements", "sizes are multiples of 16, up to 256")
     return int(values.shape[3])
+
+
+def positive_scale(scale: Any, size: int) -> float:
+    """The factor of the scores; one that would turn their order around, or make them equal, is refused."""
+    found = scale_of(scale, size)
+    if not found > 0:
+        raise refused(f"scale is {found}", "give a number above 0, or leave it out")
+    return found
+
+
+def _scale(what: str, x: Any, call: Call) -> tuple[Any, float]:
+    """The scale of a cache as an array, or None, and a number: 1 beside an array."""
+    if x is None:
+        return None, 1.0
+    if call.item > 1:
+        raise refused(f"{what} is given for a cache of 16-bit elements", "leave it out: only 8-bit ones have scales")
+    if isinstance(x, int | float):
+        if not number_of(what, x) > 0:
+            raise refused(f"{what} is {x}", "give a number above 0, or leave it out")
+        return None, number_of(what, x)
+    if info_of(what, x, ("f32",)).shape not in ((1,), (call.kv_heads,)):
+        raise refused(
+            f"{what} has shape {info_of(what, x, ('f32',)).shape}",
+            f"give a number, or a vector of one scale, or of one for each of the {call.kv_heads} heads of the cache",
+        )
+    return x, 1.0
 
 
 def _latent_size(keys: ArrayInfo, v_dim: Any) -> int:
@@ -186,6 +248,8 @@ def _latent_size(keys: ArrayInfo, v_dim: Any) -> int:
             f"v_dim is {v_dim!r} without v_cache, for keys of {size}",
             f"pass v_cache, or how many columns of the keys are values: a multiple of {2 * LATENT} up to 512",
         )
+    if keys.dtype_name in NARROW:
+        raise refused(f"k_cache is {keys.dtype_name}, without v_cache", "latent caches are bf16 or f16")
     if keys.shape[2] != 1 or size % LATENT or size > 576:
         raise refused(
             f"k_cache has shape {keys.shape} without v_cache",
@@ -196,11 +260,14 @@ def _latent_size(keys: ArrayInfo, v_dim: Any) -> int:
 
 def _cache(what: str, x: Any, queries: ArrayInfo) -> ArrayInfo:
     """A cache that the copy engine reads."""
-    info = info_of(what, x, HALVES)
+    info = info_of(what, x, (*HALVES, *NARROW))
     if len(info.shape) != 4:
         raise refused(f"{what} has shape {info.shape}", "pass (sequences, tokens, heads, size), or pages of tokens")
-    if info.dtype_name != queries.dtype_name:
-        raise refused(f"{what} is {info.dtype_name}, q is {queries.dtype_name}", "pass them in one element type")
+    if info.dtype_name not in (queries.dtype_name, *NARROW):
+        raise refused(
+            f"{what} is {info.dtype_name}, q is {queries.dtype_name}",
+            f"pass them in one element type, or a cache of {' or '.join(NARROW)}",
+        )
     if not info.contiguous_inner or not info.aligned16 or info.shape[3] * ITEM_BYTES[info.dtype_name] % COPY_CHUNK:
         raise refused(
             f"{what} has strides {info.strides}",

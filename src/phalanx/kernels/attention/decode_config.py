@@ -39,17 +39,22 @@ class DecodeConfig:
 
 
 def ring_stages(rows: int, size: int, v_size: int, ctas: int, item: int = 2) -> int:
-    """Blocks of keys and of values that fit beside the queries into the share of an SM that a CTA has."""
+    """Blocks of keys and of values that fit beside the queries into the share of an SM that a CTA has.
+
+    Elements of 8 bits become operands in a block of keys and one of values besides.
+    """
     barriers_and_sums = 1024 if ctas > 1 else 2048
-    room = H200.shared_bytes(ctas) - barriers_and_sums - 2 * rows * size
+    wide = 2 * BLOCK * (size + v_size) if item == 1 else 0
+    room = H200.shared_bytes(ctas) - barriers_and_sums - 2 * rows * size - wide
     return min(8, room // (item * BLOCK * (size + v_size)))
 
 
 @cache
 def choose_decode(
-    batch: int, kv_heads: int, rows: int, capacity: int, size: int, v_size: int, page: int = 0
+    batch: int, kv_heads: int, rows: int, capacity: int, size: int, v_size: int, page: int = 0, item: int = 2
 ) -> DecodeConfig:
-    """The configuration for `batch` sequences of up to `capacity` tokens, with `rows` rows of queries for each KV head.
+    """The configuration for `batch` sequences of up to `capacity` tokens, with `rows` rows of queries for each KV head
+    and elements of `item` bytes.
 
     Memory is the limit, and half of the SMs read as fast as all of them, as long as each has some 100 KB on its way. So
     clusters are as large as they can be with all of them at work at once; where there are more sequences and heads than
@@ -58,13 +63,14 @@ def choose_decode(
     ``choose_decode(64, 8, 4, 8192, 128, 128).cluster == 1``.
     """
     tile = 64
-    ctas = 2 if ring_stages(tile, size, v_size, 2) >= 2 else 1
+    ctas = 2 if ring_stages(tile, size, v_size, 2, item) >= 2 else 1
     units, blocks = batch * kv_heads * px.cdiv(rows, tile), px.cdiv(capacity, BLOCK)
     fitting = [
         c for c in CLUSTERS
         if c == 1 or (units <= px.device().clusters(px.cdiv(c, ctas)) and blocks >= c * FEWEST_BLOCKS)
     ]
-    return DecodeConfig(max(fitting), ring_stages(tile, size, v_size, ctas), min(page or BLOCK, BLOCK), ctas, tile)
+    stages = ring_stages(tile, size, v_size, ctas, item)
+    return DecodeConfig(max(fitting), stages, min(page or BLOCK, BLOCK), ctas, tile)
 
 
 @cache

@@ -14,12 +14,14 @@ from typing import Any
 import phalanx as px
 from phalanx.kernels.attention.decode_terms import (
     Results,
-    Softmax,
     attend,
+    attend_narrow,
     fetch,
     pages_of,
     queries_of,
+    scale_of,
     sequence_of,
+    softmax_of,
 )
 from phalanx.kernels.attention.scores import NOTHING
 from phalanx.kernels.launches import wait_for_prior_launch
@@ -27,8 +29,9 @@ from phalanx.kernels.launches import wait_for_prior_launch
 
 @px.kernel(warps=lambda BM: BM // 16 + 1, cluster=lambda C: C, ctas_per_sm=lambda CTAS: CTAS, pdl=True)
 def decode_ring(
-    Q, K, V, LENGTHS, TABLE, O, LSE, factor, slope, cap, left, right, v_scale, capacity, heads,
-    *, C=1, SPLITS=1, CTAS=2, STAGES=3, BM=64, BN=64, BOX=64, HINT="evict_first", D=128, DV=128, T=1, G=4, PAGE=0
+    Q, K, V, LENGTHS, TABLE, K_SCALE, V_SCALE, O, LSE, factor, slope, cap, v_factor, left, right, capacity, heads,
+    *, C=1, SPLITS=1, CTAS=2, STAGES=3, BM=64, BN=64, BOX=64, D=128, DV=128, T=1, G=4, PAGE=0,
+    NARROW=False
 ):
     """BM rows of queries of one sequence and KV head, over the keys that this CTA of C x SPLITS has.
 
@@ -39,7 +42,8 @@ def decode_ring(
     split = px.block_id(0) // C
     rows = queries_of(px.block_id(2), heads, split * px.num_blocks(2) * T * heads, T, G, BM)
     mine = sequence_of(LENGTHS, rows, left, right, capacity, px.block_id(0), C * SPLITS, BN)
-    results, softmax = Results(O, LSE, rows, v_scale), Softmax(factor, slope, cap)
+    softmax = softmax_of(factor, slope, cap, K_SCALE, rows.h)
+    results = Results(O, LSE, rows, v_factor * scale_of(V_SCALE, rows.h))
     q = px.shared((BM, D), Q.dtype)
     k, v = px.shared((STAGES, BN, D), K.dtype), px.shared((STAGES, BN, DV), V.dtype)
     keys, values = px.pipe(STAGES), px.pipe(STAGES)
@@ -55,12 +59,15 @@ def decode_ring(
             pages = following
             if PAGE > 0:
                 following = pages_of(TABLE, rows.b, block + 1, BN, PAGE)
-            fetch(K, pages, rows, block, k, keys, BN, PAGE, BOX, HINT)
-            fetch(V, pages, rows, block, v, values, BN, PAGE, BOX, HINT)
+            fetch(K, pages, rows, block, k, keys, BN, PAGE, BOX)
+            fetch(V, pages, rows, block, v, values, BN, PAGE, BOX)
 
     with px.warps(0, BM // 16):
         rows.load(Q, q)
-        sums, top, total = attend(q, k, v, keys, values, mine, softmax)
+        if NARROW:
+            sums, top, total = attend_narrow(q, k, v, keys, values, mine, softmax)
+        else:
+            sums, top, total = attend(q, k, v, keys, values, mine, softmax)
         if C == 1:
             results.store(0, sums, total, px.shared((BM, DV), O.dtype, reuse=k))
             results.store_logs(0, top, total)

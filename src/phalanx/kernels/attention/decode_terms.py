@@ -119,7 +119,7 @@ def pages_of(TABLE, b, block, BN, PAGE):
 
 
 @px.func
-def fetch(CACHE, pages, rows, block, ring, pipe, BN, PAGE, BOX, HINT):
+def fetch(CACHE, pages, rows, block, ring, pipe, BN, PAGE, BOX):
     """Fills the next stage of a ring with the keys, or values, of one block, BOX tokens a copy."""
     size = ring.shape[2]
     with pipe.produce() as stage:
@@ -131,7 +131,7 @@ def fetch(CACHE, pages, rows, block, ring, pipe, BN, PAGE, BOX, HINT):
             else:
                 page, start = pages[token // PAGE], token % PAGE
             there = ring[stage][token : token + BOX]
-            px.tma.load(CACHE[page, start : start + BOX, rows.h, 0:size], there, pipe.full[stage], cache=HINT)
+            px.tma.load(CACHE[page, start : start + BOX, rows.h, 0:size], there, pipe.full[stage])
 
 
 @px.struct
@@ -151,6 +151,26 @@ class Softmax:
     def step(self, x, top, sums):
         """Powers of 2 of a block's scores, the new maxima and sums, and the factor of what was summed before."""
         return softmax_step(x, top, sums, self.factor, x.shape[0], x.shape[1], True, 0)
+
+
+@px.func
+def scale_of(SCALES, h):
+    """The scale of a KV head: one of its own, the one of all, or 1."""
+    scale = 1.0
+    if SCALES is not None:
+        scale = SCALES[px.minimum(h, SCALES.shape[0] - 1)]
+    return scale
+
+
+@px.func
+def softmax_of(factor, slope, cap, SCALES, h):
+    """The `Softmax` for keys of a head that are multiplied by a scale."""
+    scale = scale_of(SCALES, h)
+    if cap is None:
+        made = Softmax(factor * scale, slope, cap)
+    else:
+        made = Softmax(factor, slope * scale, cap)
+    return made
 
 
 @px.struct
@@ -239,4 +259,51 @@ def attend(q, k, v, keys, values, mine, softmax):
         else:
             px.wgmma_wait(0)
             values.release()
+    return sums, top, px.sum(mass, axis=1)
+
+
+@px.func
+def widen(narrow, wide):
+    """Elements of 8 bits into a buffer of the tensor cores' operands, a panel of columns at a time."""
+    size = wide.shape[1]
+    for column in px.static_range(0, size, PANEL):
+        panel = min(PANEL, size - column)
+        px.store(wide[:, column : column + panel], px.load(narrow[:, column : column + panel]).to(wide.dtype))
+    px.fence.async_proxy()
+
+
+@px.func
+def attend_narrow(q, k, v, keys, values, mine, softmax):
+    """`attend` over a cache of 8-bit floats: its elements become those of the queries on their way to the tensor cores.
+
+    Keys are converted while the sums before them are made, values while their scores are.
+    """
+    BM, BN, D, DV = q.shape[0], k.shape[1], k.shape[2], v.shape[2]
+    wide_k, wide_v = px.shared((BN, D), q.dtype), px.shared((1, BN, DV), q.dtype)
+    sums, x = px.zeros((BM, DV), px.f32), px.empty((BM, BN), px.f32)
+    top, mass = px.full((BM,), NOTHING, px.f32), px.zeros((BM, 4), px.f32)
+    if mine.first < mine.end:
+        with keys.consume() as s:
+            widen(k[s], wide_k)
+        px.wgmma(q, wide_k.T, x, accumulate=False)
+        px.wgmma_commit()
+        with values.consume() as s:
+            widen(v[s], wide_v[0])
+        px.wgmma_wait(0)
+    for block in range(mine.first, mine.end):
+        x = mine.masked(softmax.capped(x), wide_v, block, 0)
+        p, top, mass, factor = softmax.step(x, top, mass)
+        sums = sums * factor.reshape(BM, 1)
+        px.wgmma(p.to(q.dtype), wide_v[0], sums)
+        px.wgmma_commit()
+        if block + 1 < mine.end:
+            with keys.consume() as s:
+                widen(k[s], wide_k)
+            x = px.empty((BM, BN), px.f32)
+            px.wgmma(q, wide_k.T, x, accumulate=False)
+            px.wgmma_commit()
+            px.wgmma_wait(1)
+            with values.consume() as s:
+                widen(v[s], wide_v[0])
+        px.wgmma_wait(0)
     return sums, top, px.sum(mass, axis=1)

@@ -81,8 +81,8 @@ def sum_rest(k, keys, handed, factors, hand, mine, HERE, DV):
 
 @px.kernel(warps=12, cluster=lambda C: C, pdl=True)
 def latent_ring(
-    Q, K, LENGTHS, TABLE, O, LSE, factor, slope, cap, left, right, v_scale, capacity, heads,
-    *, C=1, SPLITS=1, STAGES=2, BM=64, BN=64, BOX=64, HINT=None, D=576, DV=512, HERE=256, T=1, G=64, PAGE=0
+    Q, K, LENGTHS, TABLE, O, LSE, factor, slope, cap, left, right, capacity, heads,
+    *, C=1, SPLITS=1, STAGES=2, BM=64, BN=64, BOX=64, D=576, DV=512, HERE=256, T=1, G=64, PAGE=0
 ):
     """64 rows of queries of one sequence, over the keys that this CTA of C x SPLITS has."""
     assert PAGE == 0 or PAGE % BOX == 0
@@ -90,7 +90,7 @@ def latent_ring(
     split = px.block_id(0) // C
     rows = queries_of(px.block_id(2), heads, split * px.num_blocks(2) * T * heads, T, G, BM)
     mine = sequence_of(LENGTHS, rows, left, right, capacity, px.block_id(0), C * SPLITS, BN)
-    results, softmax = Results(O, LSE, rows, v_scale), Softmax(factor, slope, cap)
+    results, softmax = Results(O, LSE, rows, 1.0), Softmax(factor, slope, cap)
     q, k = px.shared((BM, D), Q.dtype), px.shared((STAGES, BN, D), K.dtype)
     handed, factors = px.shared((BM, BN), K.dtype), px.shared((BM,), px.f32)
     tops, masses = px.shared((BM,), px.f32), px.shared((BM,), px.f32)
@@ -110,7 +110,7 @@ def latent_ring(
             pages = following
             if PAGE > 0:
                 following = pages_of(TABLE, rows.b, block + 1, BN, PAGE)
-            fetch(K, pages, rows, block, k, keys, BN, PAGE, BOX, HINT)
+            fetch(K, pages, rows, block, k, keys, BN, PAGE, BOX)
         if C > 1:
             px.cluster.sync()
 

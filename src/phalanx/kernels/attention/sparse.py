@@ -7,7 +7,7 @@ from typing import Any
 import phalanx as px
 from phalanx.frozen import frozen
 from phalanx.ir.archs import COPY_CHUNK
-from phalanx.kernels.attention.arguments import scale_of
+from phalanx.kernels.attention.decode import positive_scale
 from phalanx.kernels.attention.decode_config import BLOCK, choose_decode
 from phalanx.kernels.attention.sparse_ring import SMALLEST_BOX, sparse_latent, sparse_ring
 from phalanx.kernels.gather import INDICES
@@ -40,7 +40,7 @@ def sparse_attention(
     out = empty(q, (call.batch, call.queries, call.heads, call.v_size), call.dtype)
     logs = empty(q, (call.batch, call.queries, call.heads), "f32") if lse else None
     if 0 not in (call.batch, call.queries, call.heads):
-        _sparse(q, k, v, indices, out, logs, call=call, scale=scale_of(scale, call.size))
+        _sparse(q, k, v, indices, out, logs, call=call, scale=positive_scale(scale, call.size))
     return (out, logs) if lse else out
 
 
@@ -49,8 +49,6 @@ def _sparse(
     q: Any, k: Any, v: Any = None, indices: Any = None, out: Any = None, logs: Any = None, *, call: Call, scale: float
 ) -> Any:
     """Launches the kernel of a call, whose arrays have all been made."""
-    if not scale > 0:
-        raise refused(f"scale is {scale}", "give a number above 0, or leave it out")
     by_row = call.block < SMALLEST_BOX
 
     def rows_or_all(x: Any) -> Any:
