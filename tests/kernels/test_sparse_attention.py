@@ -1,0 +1,124 @@
+"""`sparse_attention` in the simulator, against float64: lists of rows and of blocks, of heads and queries; latent caches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import phalanx as px
+from decode_cases import BF16, error, listed
+from phalanx.kernels.attention.sparse import sparse_attention
+from phalanx.kernels.attention.sparse_ring import sparse_latent, sparse_ring
+
+TOLERANCE = 0.012
+
+
+def make(
+    seed: int, tokens: int, entries: int, *, batch: int = 1, queries: int = 2, lists: int = 2, heads: int = 4,
+    kv_heads: int = 2, list_heads: int = 2, size: int = 64, block: int = 1, dtype: Any = BF16,
+) -> tuple[np.ndarray, ...]:
+    """Queries, keys, values and lists that name tokens twice, none, and tokens that are not there; the first names none."""
+    rng = np.random.default_rng(seed)
+    q = rng.standard_normal((batch, queries, heads, size)).astype(dtype)
+    k, v = (rng.standard_normal((batch, tokens, kv_heads, size)).astype(dtype) for _ in range(2))
+    indices = rng.integers(0, -(-tokens // block) + 2, (batch, lists, list_heads, entries)).astype(np.int32)
+    indices[rng.random(indices.shape) < 0.2] = -1
+    indices[0, 0, 0] = -1
+    return q, k, v, indices
+
+
+@pytest.mark.parametrize(
+    "case",
+    [{"tokens": 200, "entries": 70}, {"tokens": 300, "entries": 7, "block": 16, "lists": 1, "list_heads": 1}],
+    ids=["rows", "blocks, lists of all heads and queries"],
+)
+def test_against_float64(case: dict[str, Any]) -> None:
+    q, k, v, indices = make(0, **case)
+    block = case.get("block", 1)
+    assert error(sparse_attention(q, k, v, indices, block=block, lse=True), listed(q, k, v, indices, block)) < TOLERANCE
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(20))
+def test_random_cases(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    kv_heads, group = int(rng.choice([1, 2, 3])), int(rng.choice([1, 4, 8]))
+    lists, each, block = (int(rng.choice(x)) for x in ([1, 3], [1, 2, 9], [1, 1, 2, 8, 32, 64, 128]))
+    q, k, v, indices = make(
+        seed, int(rng.integers(64, 400)), max(1, int(rng.integers(1, 500)) // block), batch=int(rng.choice([1, 2])),
+        queries=lists * each, lists=lists, heads=kv_heads * group, kv_heads=kv_heads,
+        list_heads=int(rng.choice([1, kv_heads])), size=int(rng.choice([64, 128])), block=block,
+        dtype=BF16 if rng.random() < 0.7 else np.float16,
+    )  # fmt: skip
+    got = sparse_attention(q, k, v, indices.astype(rng.choice([np.int32, np.int64])), block=block, lse=True, scale=0.2)
+    assert error(got, listed(q, k, v, indices, block, 0.2)) < 2 * TOLERANCE
+
+
+@pytest.mark.parametrize(
+    "heads, block", [(70, 1), pytest.param(8, 1, marks=pytest.mark.long), pytest.param(128, 32, marks=pytest.mark.long)]
+)
+def test_latent_caches(heads: int, block: int) -> None:
+    """With two tiles of rows two CTAs gather for each other."""
+    q, k, _, indices = make(1, 200, 80 // block, heads=heads, kv_heads=1, list_heads=1, size=192, block=block)
+    got = sparse_attention(q, k, None, indices, block=block, v_dim=128, lse=True)
+    assert error(got, listed(q, k, k[..., :128], indices, block)) < TOLERANCE
+
+
+@pytest.mark.parametrize("C", [1, pytest.param(2, marks=pytest.mark.long)])
+def test_checked_clean(C: int) -> None:
+    q, k, v, indices = make(0, 150, 200, queries=1, lists=1)
+    rows = [x.reshape(-1, 64) for x in (q, k, v)]
+    args = (*rows, indices[0], np.zeros((4, 64), BF16), np.zeros(4, np.float32), 0.2, 150, 2, 1, 4)
+    assert px.check(sparse_ring[C, 2], *args, C=C, STAGES=2, D=64, DV=64, G=2).ok
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("pair", [False, True])
+def test_latent_checked_clean(pair: bool) -> None:
+    q, k, _, indices = make(0, 150, 200, queries=1, lists=1, heads=128, kv_heads=1, list_heads=1, size=192)
+    args = (q.reshape(-1, 192), k.reshape(-1, 192), indices[0], np.zeros((128, 128), BF16), None, 0.2, 150, 1, 1, 128)
+    assert px.check(sparse_latent[1, 2], *args, D=192, DV=128, HERE=64, G=128, PAIR=pair).ok
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("block", [1, 8, 64])
+@pytest.mark.parametrize("size, stages, ctas, C", [(64, 6, 2, 1), (128, 3, 2, 1), (128, 3, 2, 4), (256, 3, 1, 2)])
+def test_no_spills(size: int, stages: int, ctas: int, C: int, block: int) -> None:
+    cache = px.spec((65536 * 8, size) if block < 16 else (1, 65536, 8, size), px.bf16)
+    q, o = (px.spec((64 * 32, size), px.bf16) for _ in range(2))
+    made = px.compile(
+        sparse_ring[64 * C, 8], q, cache, cache, px.spec((64, 8, 2048), px.i32), o, px.spec((64 * 32,), px.f32), 1.0,
+        65536, 8, 64, 32, D=size, DV=size, BLOCK=block, STAGES=stages, CTAS=ctas, C=C,
+    )  # fmt: skip
+    assert made.spills == 0
+    assert made.shared_bytes <= (232448 if ctas == 1 else 115712)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("block, pair", [(1, False), (1, True), (64, False)])
+def test_no_spills_of_latent_caches(block: int, pair: bool) -> None:
+    cache = px.spec((65536, 576) if block < 16 else (1, 65536, 1, 576), px.bf16)
+    made = px.compile(
+        sparse_latent[64, 2], px.spec((64 * 128, 576), px.bf16), cache, px.spec((64, 1, 2048), px.i32),
+        px.spec((64 * 128, 512), px.bf16), None, 1.0, 65536, 1, 64, 128, G=128, BLOCK=block, PAIR=pair,
+    )  # fmt: skip
+    assert made.spills == 0
+
+
+def test_mistakes() -> None:
+    q, k, v, indices = make(0, 100, 10)
+    said = {
+        "indices of shape (1, 2, 3, 10)": {"indices": np.zeros((1, 2, 3, 10), np.int32)},
+        "3 lists for 2 queries": {"indices": np.zeros((1, 3, 1, 10), np.int32)},
+        "block is 48": {"block": 48},
+        "they differ in their last axis only": {"v": v[:, :50].copy()},
+        "pass a contiguous array": {"k": k.transpose(0, 1, 3, 2).copy().transpose(0, 1, 3, 2)},
+        "v_dim is None without v": {"v": None},
+        "scale is 0.0": {"scale": 0.0},
+    }
+    for text, changes in said.items():
+        with pytest.raises(px.Error) as caught:
+            sparse_attention(**{"q": q, "k": k, "v": v, "indices": indices, **changes})
+        assert text in str(caught.value), text
