@@ -90,6 +90,7 @@ class Sequence:
             values = v[:, column : column + min(PANEL, size - column)]
             px.store(values, px.where(there, px.load(values), 0.0))
         px.fence.async_proxy()
+        px.sync()  # here, and not before the product of every block
 
     def masked(self, x, v, block, stage):
         """The scores of a block as softmax takes them; and the values of the block become such as may be multiplied by 0."""
