@@ -92,6 +92,52 @@ def slices(X, Y, *, N):
             px.store(Y[64 + 64 * s : 128 + 64 * s, 0:N], px.tcgen05.load(t[s, 64:128, 0:N]))
 
 
+@px.kernel(warps=8)
+def through(X, Y, *, W):
+    """Elements of every width from registers to tensor memory and back."""
+    t = px.tmem((128, W), X.dtype)
+    px.tcgen05.store(t, px.load(X[0:128, 0:W]))
+    px.store(Y[0:128, 0:W], px.tcgen05.load(t))
+
+
+@px.kernel(warps=4)
+def copied_parts(X, Y, *, COLUMN, W):
+    """Rows and columns of a stage of shared memory to tensor memory, as they are."""
+    s, t = px.shared((2, 256, 2 * W), X.dtype), px.tmem((128, W), X.dtype)
+    full, done = px.barrier(), px.barrier()
+    with full.transaction():
+        px.tma.load(X[0:256, 0 : 2 * W], s[1], full)
+    full.wait(0)
+    px.tcgen05.copy(s[1, 128:256, COLUMN : COLUMN + W], t)
+    px.tcgen05.commit(done)
+    done.wait(0)
+    px.store(Y[0:128, 0:W], px.tcgen05.load(t))
+
+
+@px.kernel(warps=6, cluster=2)
+def folded(A, B, C, *, N, K, W):
+    """A pair of 64 rows in each CTA: two warps take out parts of the first half of the columns, two of the second."""
+    rank = px.cluster.rank()
+    m, n = rank * 64, rank * (N // 2)
+    a, b, acc = px.shared((64, K), A.dtype), px.shared((N // 2, K), B.dtype), px.tmem((64, N), px.f32)
+    full, done = px.barrier(), px.barrier()
+    with px.warps(4, 1):
+        with full.transaction():
+            px.tma.load(A[m : m + 64, 0:K], a, full, two_cta=True)
+            px.tma.load(B[n : n + N // 2, 0:K], b, full, two_cta=True)
+    with px.warps(5, 1):
+        if rank == 0:
+            full.wait(0)
+            px.tcgen05.mma(a, b.T, acc, accumulate=False, two_cta=True)
+            px.tcgen05.commit(done, multicast=0b11, two_cta=True)
+    for half in px.static_range(2):
+        with px.warps(2 * half, 2):
+            done.wait(0)
+            for part in px.static_range(N // 2 // W):
+                at = half * (N // 2) + part * W
+                px.store(C[m : m + 64, at : at + W], px.tcgen05.load(acc[:, at : at + W]))
+
+
 SHAPES: list[tuple[tuple[Any, Any, Any], dict[str, Any]]] = [
     *(((BF16, BF16, F32), {"TA": ta, "TB": tb}) for ta, tb in product((False, True), repeat=2)),
     ((BF16, BF16, F32), {"M": 64, "N": 128}),
@@ -141,6 +187,14 @@ def test_text_multiplies_as_the_simulator_does() -> None:
         cases.append((pairs, 2, arrays(types, full, 2 * full["M"]), full))
     x = np.random.default_rng(1).standard_normal((256, 64)).astype(F32)
     cases.append((slices, 1, [x, np.zeros_like(x)], {"N": 64}))
+    for dtype in (U8, E4M3, np.uint32, np.int16):
+        y = np.random.default_rng(2).integers(0, 100, (256, 128)).astype(dtype)
+        cases.append((through, 1, [y, np.zeros_like(y)], {"W": 64}))
+        width = 64 // y.itemsize
+        part = y[:, : 2 * width].copy()
+        cases.append((copied_parts, 1, [part, np.zeros((128, width), dtype)], {"COLUMN": width // 2, "W": width}))
+    full = {"M": 64, "N": 128, "K": 64}
+    cases.append((folded, 2, arrays((BF16, BF16, F32), full, 128), {"N": 128, "K": 64, "W": 32}))
     expected, hosts = [], []
     for number, (kernel, grid, args, constants) in enumerate(cases):
         expected.append([array.copy() for array in args])

@@ -287,19 +287,19 @@ def an_operand_in_tensor_memory_is_replaced_too_early(A, B, C, *, BUG):
         px.store(C[0:64, 0:16], px.tcgen05.load(acc))
 
 
-@planted("race", **ONE)
+@planted("race", grid=1, args=(numbers(128, 16), B, np.zeros((128, 16), np.float32)))
 @px.kernel(warps=4)
 def a_copy_into_tensor_memory_is_read_before_its_commit(A, B, C, *, BUG):
-    a, left = px.shared((64, 16), A.dtype), px.tmem((64, 16), A.dtype)
+    a, left = px.shared((128, 16), A.dtype), px.tmem((128, 16), A.dtype)
     full, done = px.barrier(), px.barrier()
     with full.transaction():
-        px.tma.load(A[0:64, 0:16], a, full)
+        px.tma.load(A[0:128, 0:16], a, full)
     full.wait(0)
     px.tcgen05.copy(a, left)  # other
     px.tcgen05.commit(done)
     if not BUG:
         done.wait(0)
-    px.store(C[0:64, 0:16], px.tcgen05.load(left).to(px.f32))  # bug
+    px.store(C[0:128, 0:16], px.tcgen05.load(left).to(px.f32))  # bug
     if BUG:
         done.wait(0)
 

@@ -177,7 +177,9 @@ def product_shape(
         choices = [m // ctas for m in kind.instruction_rows(two_cta)]
         each = " in each CTA of a pair" if two_cta else ""
         most = f"{choices[0]} or a multiple of {choices[-1]}" if len(choices) > 1 else f"a multiple of {choices[0]}"
-        return Objection(f"a product of kind {kind} has {most} rows{each}, not {rows}", f"use {choices[-1]} rows{each}")
+        why = ": with 64 each half of the lanes would want its own half of b's scales, which no copy writes there"
+        remedy = f"use {choices[-1]} rows{each}" + why * (kind.scaled and two_cta and rows == 64)
+        return Objection(f"a product of kind {kind} has {most} rows{each}, not {rows}", remedy)
     m = able[-1]
     if m // ctas == 64 and rows != 64:
         return Objection(

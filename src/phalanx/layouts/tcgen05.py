@@ -112,12 +112,10 @@ def split_product(
     columns = _readable_columns(kind, b, n, widest, b_column) if b.transposed and not two_cta else widest
     height = m // 2 if two_cta else m
     _check_scales(kind, scale_a, scale_b, block)
+    check_places(kind, shape, (m, columns), d, a if isinstance(a, TensorLayout) else None, two_cta)
     steps = []
     for row in range(0, rows, height):
         for column in range(0, n, columns):
-            part = d.part((row, column), (height, columns))
-            if part != accumulator((height, columns), two_cta):
-                raise ValueError(f"the accumulator ({d}) does not lie as products of {height} x {columns} write it")
             for number in range(k // depth):
                 scale = number * depth // block if block else 0
                 cell, byte = scale // SCALES_PER_CELL * SCALES_PER_CELL, scale % SCALES_PER_CELL
@@ -127,7 +125,7 @@ def split_product(
                         row,
                         column,
                         number * depth,
-                        _left(a, kind, row, height, number, two_cta, a_column),
+                        _left(a, kind, row, number, a_column),
                         (b.row_offset(column, b_column) + b.step_offset(number, b_column)) // UNIT,
                         d.address((row, column)),
                         scale_a.address((row, cell)) if scale_a is not None else 0,
@@ -147,13 +145,30 @@ def _readable_columns(kind: Kind, b: Operand, n: int, widest: int, first: int) -
     raise ValueError(f"{n} columns can't be cut where panels of {b.layout.panel_columns} begin")
 
 
-def _left(a: Operand | TensorLayout, kind: Kind, row: int, height: int, number: int, two_cta: bool, a_column: int) -> int:
+def check_places(
+    kind: Kind, shape: tuple[int, int, int], each: tuple[int, int], d: TensorLayout, a: TensorLayout | None, two_cta: bool
+) -> None:
+    """ValueError if an accumulator `d`, or an `a` in tensor memory, lies otherwise than products of `shape` use them.
+
+    `each` is (M, N) of an instruction. For `split_product`, and for the simulator, which knows no layouts of shared memory.
+    """
+    rows, n, k = shape
+    m, columns = each
+    height = m // 2 if two_cta else m
+    for row in range(0, rows, height):
+        for column in range(0, n, columns):
+            if d.part((row, column), (height, columns)) != accumulator((height, columns), two_cta):
+                raise ValueError(f"the accumulator ({d}) does not lie as products of {height} x {columns} write it")
+        for start in range(0, k if a is not None else 0, kind.k):
+            assert a is not None
+            if a.part((row, start), (height, kind.k)) != tensor_operand((height, kind.k), kind.bits, two_cta):
+                raise ValueError(f"the operand in tensor memory ({a}) does not lie as products of kind {kind} read it")
+
+
+def _left(a: Operand | TensorLayout, kind: Kind, row: int, number: int, a_column: int) -> int:
     if isinstance(a, Operand):
         return (a.row_offset(row, a_column) + a.step_offset(number, a_column)) // UNIT
-    origin, part = (row, number * kind.k), (height, kind.k)
-    if a.part(origin, part) != tensor_operand(part, kind.bits, two_cta):
-        raise ValueError(f"the operand in tensor memory ({a}) does not lie as products of kind {kind} read it")
-    return a.address(origin)
+    return a.address((row, number * kind.k))
 
 
 def _check_scales(kind: Kind, scale_a: TensorLayout | None, scale_b: TensorLayout | None, block: int) -> None:

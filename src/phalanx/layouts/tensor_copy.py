@@ -124,28 +124,27 @@ class CopyPlan:
     expansion: Expansion | None = None
 
 
-def plan_copy(source: SharedLayout, target: TensorLayout, element_bits: int | None = None) -> CopyPlan:
+def plan_copy(
+    source: SharedLayout, target: TensorLayout, element_bits: int | None = None, part: tuple[int, int, int] | None = None
+) -> CopyPlan:
     """How `tcgen05.cp` brings the tile `source` to `target`; ValueError says why it can't.
 
     Scales come in block order, shape (rows / 128, scales / 4, 32, 4, 4). Anything else is a matrix of the target's rows,
     read as an operand is (K-major); its columns are the target's containers, or bytes with two elements of 4 bits.
     `element_bits` 4 or 6 with a target of bytes: the source has 16 elements in the first bits of each 16 bytes, which are
-    widened.
+    widened. `part` is (rows, first column, columns) of what is copied of the source, from its own start on; None for all.
 
     Example: `plan_copy(SharedLayout((1, 1, 32, 4, 4), 1), scales((128, 4))).steps[0].shape.name == "32x128b.warpx4"`.
     """
-    if target.leading:
-        raise ValueError(f"a copy fills a matrix of tensor memory, not the shape {target.shape}")
+    shapes = shapes_into(target, source.shape)
     if target.copies == SCALE_COPIES:
         return _copy_scales(source, target)
     expansion = EXPANSIONS[element_bits] if target.bits == 8 and element_bits in EXPANSIONS else None
     operand = tcgen05_operand(source, transposed=False)
-    row_bytes = source.columns * source.itemsize
-    if source.leading or source.rows != target.rows or row_bytes * 8 != target.width * target.bits:
-        raise ValueError(f"a tile of {source.shape} with {source.itemsize} bytes each is not what {target} holds")
-    shapes = [shape for shape in COPY_SHAPES.values() if _fits(shape, target)]
-    if not shapes:
-        raise ValueError(f"tcgen05.cp writes no lanes as {target} lies: store it from registers")
+    rows, first, columns = part or (source.rows, 0, source.columns)
+    row_bytes, start = columns * source.itemsize, first * source.itemsize
+    if source.leading or rows != target.rows or row_bytes * 8 != target.width * target.bits:
+        raise ValueError(f"a tile of {rows} x {columns} with {source.itemsize} bytes each is not what {target} holds")
     steps = []
     for atom in range(target.row_atoms):
         byte = 0
@@ -154,13 +153,30 @@ def plan_copy(source: SharedLayout, target: TensorLayout, element_bits: int | No
             if not able:
                 raise ValueError(f"rows of {row_bytes} bytes are copied by multiples of {CHUNK}")
             shape, row = able[0], atom * target.atom_rows
-            at = operand.row_offset(row) + _place(operand, byte)
+            at = operand.row_offset(row) + _place(operand, start + byte) - _place(operand, start)
             cell = atom * target.row_step + byte // CELL_BYTES
             if cell % COLUMN_MULTIPLE:
                 raise ValueError(f"a copy begins on a multiple of {COLUMN_MULTIPLE} columns of tensor memory, not on {cell}")
             steps.append(CopyStep(shape, at, address(0, cell)))
             byte += shape.row_bytes
     return CopyPlan(descriptor_of(operand), tuple(steps), expansion)
+
+
+def shapes_into(target: TensorLayout, source: tuple[int, ...]) -> tuple[CopyShape, ...]:
+    """The shapes that write lanes as a target lies, from a source of the shape `source`; ValueError if there are none.
+
+    For `plan_copy`, and for the simulator, which knows no layouts of shared memory.
+    """
+    if target.leading:
+        raise ValueError(f"a copy fills a matrix of tensor memory, not the shape {target.shape}")
+    if target.copies == SCALE_COPIES:
+        if len(source) == 2:
+            raise _not_in_blocks(target, source)
+        return (COPY_SHAPES["32x128b.warpx4"],)
+    found = tuple(shape for shape in COPY_SHAPES.values() if _fits(shape, target))
+    if not found:
+        raise ValueError(f"tcgen05.cp writes no lanes as {target} lies: store it from registers")
+    return found
 
 
 def _place(operand: Operand, byte: int) -> int:
@@ -177,15 +193,19 @@ def _fits(shape: CopyShape, target: TensorLayout) -> bool:
     return whole and lanes == shape.row_lanes and target.copies == shape.copies and not target.folded
 
 
+def _not_in_blocks(target: TensorLayout, source: tuple[int, ...]) -> ValueError:
+    wanted = (target.row_atoms, target.column_atoms, 32, 4, 4)
+    return ValueError(
+        f"scales of {target.rows} rows x {target.width} lie in shared memory in block order, "
+        f"in bytes of the shape {wanted}, not {source}"
+    )
+
+
 def _copy_scales(source: SharedLayout, target: TensorLayout) -> CopyPlan:
     blocks = (target.row_atoms, target.column_atoms)
-    wanted = (*blocks, 32, 4, 4)
     size = blocks[0] * blocks[1] * BLOCK_BYTES
     if source.itemsize != 1 or source.shape[:2] != blocks or source.nbytes != size or not source.is_row_major:
-        raise ValueError(
-            f"scales of {target.rows} rows x {target.width} lie in shared memory in block order, "
-            f"in bytes of the shape {wanted}, not {source.shape}"
-        )
+        raise _not_in_blocks(target, source.shape)
     shape = COPY_SHAPES["32x128b.warpx4"]
     steps = []
     for along in range(blocks[1]):

@@ -748,3 +748,33 @@ def an_odd_cta_that_issues():
         done.wait(0)
 
     kernel[2](X)
+
+
+@case
+def a_scaled_pair_of_64_rows():
+    @px.kernel(warps=4, cluster=2)
+    def kernel(X):
+        a, b, acc = px.shared((64, 128), px.f8e4m3), px.shared((64, 128), px.f8e4m3), px.tmem((64, 128), px.f32)
+        sa, sb = px.tmem((64, 4), px.f8e8m0), px.tmem((128, 4), px.f8e8m0)
+        px.tcgen05.mma(a, b.T, acc, scale_a=sa, scale_b=sb, two_cta=True)
+
+    kernel[2](X)
+
+
+@case
+def a_copy_of_narrow_rows():
+    @px.kernel(warps=4)
+    def kernel(X):
+        px.tcgen05.copy(px.shared((128, 24), px.bf16), px.tmem((128, 24), px.bf16))
+
+    kernel[1](X)
+
+
+@case
+def a_copy_of_a_strided_matrix():
+    @px.kernel(warps=4)
+    def kernel(X):
+        s = px.shared((128, 2, 32), px.bf16)
+        px.tcgen05.copy(s[:, 0], px.tmem((128, 32), px.bf16))
+
+    kernel[1](X)

@@ -18,8 +18,8 @@ from phalanx.cuda.text.writer import Writer
 from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.facts import facts_of
 from phalanx.cuda.tiles.tcgen05_operands import read_operand
-from phalanx.cuda.tiles.tensor_views import ADDRESS, accesses_of, address_of, part_of
-from phalanx.cuda.tiles.wgmma_operands import Problem, first_column
+from phalanx.cuda.tiles.tensor_views import ADDRESS, accesses_of, address_of
+from phalanx.cuda.tiles.wgmma_operands import Problem, first_column, start_problem
 from phalanx.errors import Error
 from phalanx.ir.core import Op
 from phalanx.ir.ops.tcgen05 import (
@@ -35,15 +35,19 @@ from phalanx.ir.ops.tcgen05 import (
     TmemAlloc,
     TmemFree,
     TmemTake,
+    no_such_copy,
+    no_such_product,
 )
 from phalanx.ir.tensor_kinds import Kind
 from phalanx.ir.values import Value, constant_of
 from phalanx.ir.views import SharedView, in_shared
 from phalanx.layouts.mma import Operand
-from phalanx.layouts.tcgen05 import descriptor_of, split_product
+from phalanx.layouts.shared import SharedLayout
+from phalanx.layouts.tcgen05 import descriptor_of, split_product, tcgen05_operand
 from phalanx.layouts.tcgen05_words import InstructionDescriptor
 from phalanx.layouts.tensor_access import TensorAccess
 from phalanx.layouts.tensor_copy import plan_copy
+from phalanx.layouts.tensor_parts import part_of
 
 DESCRIPTOR = device_function(
     "tcgen05_descriptor",
@@ -139,10 +143,13 @@ def emit_mma(w: Writer, op: Tcgen05Mma) -> None:
         a_transposed=isinstance(left, Operand) and left.transposed, b_transposed=right.transposed, negate_a=op.negate,
         scale=None if op.scale_a is None else op.scale_a.dtype.name,
     )
-    steps = split_product(
-        kind, op.shape, left, right, part_of(op.acc), word, two_cta=op.pair, scale_a=scales[0], scale_b=scales[1],
-        block=op.block, a_column=first_column(op.a) if in_shared(op.a) else 0, b_column=first_column(op.b),
-    )
+    try:
+        steps = split_product(
+            kind, op.shape, left, right, part_of(op.acc), word, two_cta=op.pair, scale_a=scales[0], scale_b=scales[1],
+            block=op.block, a_column=first_column(op.a) if in_shared(op.a) else 0, b_column=first_column(op.b),
+        )
+    except ValueError as problem:
+        raise no_such_product(op, str(problem)) from None
     helper = w.use(product(kind.name, op.pair, not isinstance(left, Operand), op.block))
     with w.elected(), w.block():
         if isinstance(left, Operand):
@@ -211,13 +218,14 @@ def emit_copy(w: Writer, op: Tcgen05Copy) -> None:
     layout = w.plan.buffers[op.src.buffer].layout
     lead = len(op.src.buffer.shape) - len(op.src.shape)
     narrow = op.src.element.bits if op.src.buffer.padded else None
+    part = None
+    if len(op.src.shape) == 2:
+        _copied_operand(w, op, layout)
+        part = (op.src.extents[-2], first_column(op.src), op.src.extents[-1])
     try:
-        plan = plan_copy(layout.sub_layout(lead), part_of(op.dst), narrow)
+        plan = plan_copy(layout.sub_layout(lead), part_of(op.dst), narrow, part)
     except ValueError as problem:
-        raise Error(
-            f"px.tcgen05.copy can't bring {op.src.buffer.name} to {op.dst.buffer.name}: {problem}", location=op.loc,
-            remedy="scales lie in blocks of 512 bytes, one per 128 rows and 4 scales: px.kernels.pack_scales",
-        ) from None
+        raise no_such_copy(op, str(problem)) from None
     extra = layout.linear_offset_expression([w.name(offset) for offset in op.src.offsets])
     address = " + ".join([w.address(op.src.buffer), *([extra] if extra != "0" else [])])
     with w.elected(), w.block():
@@ -231,6 +239,17 @@ def emit_copy(w: Writer, op: Tcgen05Copy) -> None:
                 (("unsigned", "d"), ("unsigned long long", "s")),
             )
             w.line(f"{w.use(helper)}({_plus('px_d', step.target)}, {_plus('px_s', step.source // 16)});")
+
+
+def _copied_operand(w: Writer, op: Tcgen05Copy, layout: SharedLayout) -> None:
+    """Refuses a matrix that begins where the tensor cores can't read it."""
+    try:
+        operand = tcgen05_operand(layout, transposed=False)
+    except ValueError as problem:
+        raise no_such_copy(op, str(problem)) from None
+    found = start_problem("tcgen05", op.src, operand, facts_of(w))
+    if found is not None:
+        raise Error(found.what, location=op.loc, kind=found.kind, remedy=found.remedy)
 
 
 # --- registers --------------------------------------------------------------------------------------------------------
@@ -329,7 +348,8 @@ def emit_wait_loads(w: Writer, op: Tcgen05WaitLoads) -> None:
     w.line(f"{w.use(WAIT_LOADS)}();")
     for tile, result in op.updates():
         continue_in_place(w, tile, result)
-        keep_tile(w, result)
+        if tile.type.dtype.bits > 8:  # bytes were taken out of their words behind a wait of their own
+            keep_tile(w, result)
 
 
 @emits(Tcgen05WaitStores)

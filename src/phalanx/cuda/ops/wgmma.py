@@ -146,7 +146,7 @@ def keep_tile(w: Writer, tile: Value) -> None:
     if dtype.bits == 16:
         w.line(f"{w.use(keep('unsigned', 'r'))}<{w.registers(tile) // 2}>(reinterpret_cast<unsigned*>({name}));")
         return
-    helper = keep("int", "r") if dtype.is_integer else keep("float", "f")
+    helper = keep(w.ctype(dtype), "r") if dtype.is_integer else keep("float", "f")
     w.line(f"{w.use(helper)}<{w.registers(tile)}>({name});")
 
 

@@ -4,36 +4,23 @@ from __future__ import annotations
 
 from phalanx.cuda.text.literals import bare
 from phalanx.cuda.text.writer import Writer
-from phalanx.errors import Error
-from phalanx.ir.ops.tcgen05 import Tcgen05Load, Tcgen05Store
-from phalanx.ir.values import Const, constant_of
+from phalanx.ir.ops.tcgen05 import Tcgen05Load, Tcgen05Store, out_of_reach
+from phalanx.ir.values import Const
 from phalanx.ir.views import TensorView
-from phalanx.layouts.tensor_access import TensorAccess, tensor_accesses
-from phalanx.layouts.tensor_memory import TensorLayout, layout_of
+from phalanx.layouts import tensor_parts
+from phalanx.layouts.tensor_access import TensorAccess
+from phalanx.layouts.tensor_memory import layout_of
 
 ADDRESS = "px_tmem"
 """The variable with the address of the allocated tensor memory, in every thread."""
 
 
-def part_of(view: TensorView) -> TensorLayout:
-    """The layout of the matrix that a view is; its columns may begin at a place known only at run time."""
-    layout = layout_of(view.buffer)
-    origin = [int(constant_of(offset) or 0) for offset in view.offsets]
-    return layout.part(origin, view.shape)
-
-
 def accesses_of(view: TensorView, op: Tcgen05Load | Tcgen05Store) -> tuple[TensorAccess, ...]:
     """The ways to load or store a view with the warps that run the instruction; `px.Error` at its line if there are none."""
-    layout = layout_of(view.buffer)
-    origin = [int(constant_of(offset) or 0) for offset in view.offsets]
     try:
-        first_lane = layout.address(origin) >> 16
-        return tensor_accesses(part_of(view), op.warps, view.dtype.bits, first_lane, op.first)
+        return tensor_parts.accesses_of(view, op.warps, op.first)
     except ValueError as problem:
-        raise Error(
-            f"{op.call} can't reach this region of {view.buffer.name}: {problem}", location=op.loc,
-            remedy="take whole accumulators, or columns and rows in powers of two",
-        ) from None
+        raise out_of_reach(op, view, str(problem)) from None
 
 
 def address_of(w: Writer, view: TensorView) -> str:

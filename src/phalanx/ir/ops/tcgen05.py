@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
+from phalanx.errors import Error
 from phalanx.frozen import frozen
 from phalanx.ir.archs import Feature
 from phalanx.ir.core import Op
@@ -29,6 +30,7 @@ from phalanx.ir.effects import (
 )
 from phalanx.ir.engines import HANDOVER_FENCES, MMA_ENGINE, TENSOR_LOADS, TENSOR_STORES
 from phalanx.ir.tensor_kinds import Kind, kind_of
+from phalanx.ir.tensor_memory import is_folded
 from phalanx.ir.types import DType
 from phalanx.ir.values import Const, Value, constant_of
 from phalanx.ir.views import BarrierArray, BarrierRef, SharedView, TensorBuffer, TensorView
@@ -332,6 +334,38 @@ class Tcgen05FenceAfter(Op):
     def effects(self) -> Effects:
         """Is a fence of the thread's own accesses of tensor memory."""
         return Effects(fences=(FenceKind.TENSOR_AFTER,), target=BLACKWELL)
+
+
+# What the simulator and the text refuse alike, since they know how tensor memory lies.
+
+
+def out_of_reach(op: Tcgen05Load | Tcgen05Store, view: TensorView, problem: str) -> Error:
+    """The error for a load or store of a region that its warps do not reach, or not with these instructions."""
+    remedy = "take whole accumulators, or columns and rows in powers of two"
+    if is_folded(view.buffer) and view.shape[1] < view.buffer.shape[-1]:
+        half = view.buffer.shape[-1] // 2
+        remedy = (
+            f"with 64 rows in each CTA of a pair columns {half} to {2 * half - 1} lie in the upper lanes: take all columns "
+            "with four warps, or parts of the first half in px.warps(0, 2) and of the second in px.warps(2, 2)"
+        )
+    return Error(f"{op.call} can't reach this region of {view.buffer.name}: {problem}", location=op.loc, remedy=remedy)
+
+
+def no_such_product(op: Tcgen05Mma, problem: str) -> Error:
+    """The error for a product whose accumulator or operand lies in tensor memory as no instruction takes it."""
+    return Error(
+        f"px.tcgen05.mma can't use '{op.acc.buffer.name}' so: {problem}", location=op.loc,
+        remedy="give each product a whole accumulator, stages of one buffer say: acc = px.tmem((2, rows, columns), px.f32)",
+    )
+
+
+def no_such_copy(op: Tcgen05Copy, problem: str) -> Error:
+    """The error for a copy into tensor memory that no shape of the instruction does."""
+    remedy = "scales lie in blocks of 512 bytes, one per 128 rows and 4 scales: px.kernels.pack_scales"
+    if op.dst.buffer.purpose is not Use.SCALE:
+        remedy = "copy 128 rows or a multiple, 64 in each CTA of a pair, from a buffer with rows of a multiple of 32 bytes"
+    what = f"px.tcgen05.copy can't bring {op.src.buffer.name} to {op.dst.buffer.name}"
+    return Error(f"{what}: {problem}", location=op.loc, remedy=remedy)
 
 
 HANDOVER_FENCES[FenceKind.TENSOR_BEFORE] = Tcgen05FenceBefore

@@ -134,6 +134,8 @@ def copy(ctx: Builder, shared: object, tmem: object, two_cta: object = False) ->
             f"px.tcgen05.copy: the source has shape {source.shape}, the destination {target.shape}",
             f"scales come in blocks of 128 rows by 4, here {blocks}: px.kernels.pack_scales makes that order",
         )
+    if source.shape == target.shape:
+        _check_copied_rows(ctx, source)
     ctx.emit(Tcgen05Copy(source, target, _peer(ctx, "px.tcgen05.copy", two_cta), loc=ctx.loc))
 
 
@@ -277,6 +279,22 @@ def _check_copied_room(ctx: Builder, source: SharedView, target: TensorView) -> 
         f"px.tcgen05.copy: {source.dtype} is padded in the buffer of {with_room}, not in that of {without}",
         "give padded=True to both, for products beside operands of 8 bits, or to neither, for products of f4e2m1 alone",
     )
+
+
+def _check_copied_rows(ctx: Builder, source: SharedView) -> None:
+    """Refuses a matrix whose rows the tensor cores do not read: they take 32 bytes at a time, of the last two axes."""
+    buffer, last = source.buffer, len(source.buffer.shape) - 1
+    if source.kept != (last - 1, last):
+        remedy = "index the leading axes by integers: buffer[stage]"
+        ctx.fail(f"the source of px.tcgen05.copy is not a matrix of the last two axes of '{buffer.name}'", remedy)
+    step = 32 if buffer.padded else buffer.dtype.elements(32)
+    if buffer.shape[-1] % step or source.extents[-1] % step:
+        what = "a buffer with rows of" if buffer.shape[-1] % step else "rows of"
+        size = buffer.shape[-1] if buffer.shape[-1] % step else source.extents[-1]
+        ctx.fail(
+            f"px.tcgen05.copy from {what} {size} elements of {buffer.dtype}",
+            f"tensor cores read rows by 32 bytes: make it a multiple of {step} elements",
+        )
 
 
 def _check_scales(ctx: Builder, m: int, n: int, k: int, scales: Scales) -> tuple[DType | None, int | None]:

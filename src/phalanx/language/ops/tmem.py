@@ -90,6 +90,8 @@ def check_reach(ctx: Builder, what: str, region: TensorView) -> None:
     for begin in agent.firsts:
         if needed == quarters:
             reached = reaches_all_lanes(begin - first, agent.warps)
+            if height == LANES // 2 and region.shape[1] < region.buffer.shape[-1]:  # of a pair: half of the columns
+                reached = reached or (agent.warps == 2 and begin % 2 == 0)
         else:
             reached = agent.warps == needed and begin % quarters == first
         if not reached:

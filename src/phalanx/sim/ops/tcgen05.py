@@ -27,8 +27,13 @@ from phalanx.ir.ops.tcgen05 import (
     TmemAlloc,
     TmemFree,
     TmemTake,
+    no_such_copy,
+    no_such_product,
+    out_of_reach,
 )
+from phalanx.ir.tensor_kinds import Objection, product_shape
 from phalanx.ir.types import f16
+from phalanx.ir.views import TensorView, in_tensor
 from phalanx.sim.agents import Agent
 from phalanx.sim.barriers import MBarrier
 from phalanx.sim.engines import give, signal_when_done
@@ -119,9 +124,24 @@ def spread(scales: np.ndarray, depth: int) -> np.ndarray:
     return np.repeat(scales.astype(np.float32), depth // scales.shape[1], axis=1)
 
 
+def _require_places(op: Tcgen05Mma) -> None:
+    """Refuses an accumulator or operand that lies in tensor memory as no instruction takes it: no text can, either."""
+    from phalanx.layouts.tcgen05 import check_places
+    from phalanx.layouts.tensor_parts import part_of
+
+    found = product_shape(op.kind, *op.shape, op.pair)
+    assert not isinstance(found, Objection), found
+    try:
+        left = part_of(op.a) if in_tensor(op.a) else None
+        check_places(op.kind, op.shape, found[:2], part_of(op.acc), left, op.pair)
+    except ValueError as problem:
+        raise no_such_product(op, str(problem)) from None
+
+
 @meaning(Tcgen05Mma)
 def mma(op: Tcgen05Mma, agent: Agent) -> Callable[..., None]:
     """Gives the tensor cores a product; a pair's is given by its even CTA, and done in both."""
+    _require_places(op)
     how = Multiply(op)
     cta = agent.cta
     overlays = cta.cluster.machine.overlays
@@ -179,9 +199,21 @@ def commit(op: Tcgen05Commit, agent: Agent) -> Callable[..., None]:
     return run
 
 
+def _require_lanes(op: Tcgen05Copy) -> None:
+    """Refuses a copy to lanes that no instruction writes so."""
+    from phalanx.layouts.tensor_copy import shapes_into
+    from phalanx.layouts.tensor_parts import part_of
+
+    try:
+        shapes_into(part_of(op.dst), op.src.shape)
+    except ValueError as problem:
+        raise no_such_copy(op, str(problem)) from None
+
+
 @meaning(Tcgen05Copy)
 def copy(op: Tcgen05Copy, agent: Agent) -> Callable[..., None]:
     """Gives the tensor cores a copy into tensor memory; the bytes of blocks of scales come in the order of blocks."""
+    _require_lanes(op)
     cta = agent.cta
     overlays = cta.cluster.machine.overlays
 
@@ -235,9 +267,20 @@ class Loading:
         return getattr(self.__array__(), name)
 
 
+def _require_reach(op: Tcgen05Load | Tcgen05Store, view: TensorView) -> None:
+    """Refuses a region that the warps of the role do not reach: the text can't be written for it, either."""
+    from phalanx.layouts.tensor_parts import accesses_of
+
+    try:
+        accesses_of(view, op.warps, op.first)
+    except ValueError as problem:
+        raise out_of_reach(op, view, str(problem)) from None
+
+
 @meaning(Tcgen05Load)
 def load(op: Tcgen05Load, agent: Agent) -> Callable[..., Loading]:
     """Reads a region as it is now; the checks know that it may be read until loads are waited for."""
+    _require_reach(op, op.src)
     cta = agent.cta
     monitor = cta.cluster.machine.monitor
 
@@ -253,6 +296,7 @@ def load(op: Tcgen05Load, agent: Agent) -> Callable[..., Loading]:
 @meaning(Tcgen05Store)
 def store(op: Tcgen05Store, agent: Agent) -> Callable[..., None]:
     """Writes a region; the checks know that it may be written as late as stores are waited for."""
+    _require_reach(op, op.dst)
     cta = agent.cta
     monitor = cta.cluster.machine.monitor
 
