@@ -14,8 +14,8 @@ from phalanx.runtime.launch.targets import prepare_for
 Types = tuple[ArrayType | ScalarType, ...]
 
 
-def array(rank: int, dtype: DType = f32, *, unit_inner: bool = True, aligned: bool = True) -> ArrayType:
-    return ArrayType(rank, dtype, unit_inner, aligned)
+def array(rank: int, dtype: DType = f32, *, unit_inner: bool = True, aligned: bool = True, whole: bool = False) -> ArrayType:
+    return ArrayType(rank, dtype, unit_inner, aligned, whole)
 
 
 def prepared(kernel: Kernel, types: Types, arch: Arch | None = None, **constants: Any) -> Function:

@@ -140,7 +140,16 @@ def _exchange(name: str, update: str, ctype: str, place: str, start: str) -> str
     return f"static inline {ctype} {name}({place}, {expected}{ctype} x) {{ {body} }}"
 
 
-FAMILIES: list[Callable[[str], str | None]] = [_atomic]
+def _vector_addition(name: str) -> str | None:
+    """Two or four neighbours at once, which lie at a multiple of their size."""
+    match = re.fullmatch(r"reduce_add_f32_global_v([24])", name)
+    if not match:
+        return None
+    body = f"float* q = px_aligned<float>(p, {4 * int(match[1])}); for (int j = 0; j < {match[1]}; ++j) q[j] += x[j];"
+    return f"static inline void {name}(float* p, const float* x) {{ {body} }}"
+
+
+FAMILIES: list[Callable[[str], str | None]] = [_atomic, _vector_addition]
 """Makers of host versions by what a name looks like."""
 
 

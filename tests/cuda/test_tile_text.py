@@ -306,3 +306,26 @@ def named_like_a_loop_variable(X, Y):
 def test_variables_of_loops_are_not_the_users() -> None:
     """The compiler's own `i` comes first here, and the user's is another."""
     compiles(named_like_a_loop_variable, (array(2), array(2)))
+
+
+@px.kernel(warps=4)
+def sums(X, Y, row, *, N=512, ASSUMED=False):
+    x = px.load(X[0:N])
+    if ASSUMED:
+        px.assume(row >= 0)
+        px.assume(row < Y.shape[0])
+        px.assume(Y.shape[1] >= 2 * N)
+    px.atomic_add(Y[row, N : 2 * N], x)
+
+
+def test_neighbours_are_added_four_at_a_time() -> None:
+    """Where rows are whole vectors; assumptions say that all of it lies in the array, and nothing is asked."""
+    whole = array(2, whole=True)
+    module = module_of(sums, (array(1, whole=True), whole, I32))
+    assert "red.relaxed.gpu.global.add.v4.f32" in module.source
+    assert "ptx::inside" in body(module)
+    said = body(module_of(sums, (array(1, whole=True), whole, I32), ASSUMED=True))
+    assert "reduce_add_f32_global_v4(" in said and "inside(" not in said.split("px.atomic_add")[1]
+    compiles(sums, (array(1, whole=True), whole, I32), ASSUMED=True)
+    assert "_v4(" not in body(module_of(sums, (array(1), array(2, aligned=False), I32)))
+    assert "_v4(" not in body(module_of(sums, (array(1, bf16), array(2, bf16, whole=True), I32)))

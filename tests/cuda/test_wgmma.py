@@ -447,3 +447,60 @@ def test_arithmetic_under_products_is_over_before_their_wait(form: str, ctype: s
     assert text[finish:].splitlines()[1].strip() == "ptx::wgmma_wait_group_0();"
     assert text.count("ptx::finish(") == 1, "waits behind which nothing was computed hold nothing"
     assert ptx.count("@p st.shared.u32") == 1
+
+
+@px.kernel(warps=4)
+def read_between_waits(A, B, C, n):
+    """A tile that is read while the next product is in flight, and is then the place of a new one."""
+    a, b, full = px.shared((64, 64), A.dtype), px.shared((64, 64), B.dtype), px.barrier()
+    with full.transaction():
+        px.tma.load(A[0:64, 0:64], a, full)
+        px.tma.load(B[0:64, 0:64], b, full)
+    full.wait(0)
+    total = px.zeros((64, 64), px.f32)
+    first = px.zeros((64, 64), px.f32)
+    for _ in range(n):
+        px.wgmma(a, b.T, first)
+        px.wgmma_commit()
+        second = px.empty((64, 64), px.f32)
+        px.wgmma(b, a.T, second, accumulate=False)
+        px.wgmma_commit()
+        px.wgmma_wait(1)
+        total = total + first
+        px.wgmma_wait(0)
+        total = total * second
+    px.store(C[0:64, 0:64], total)
+
+
+def test_a_tile_that_was_read_before_a_wait_goes_on_in_its_registers() -> None:
+    """It is read by others too, but by nobody after the wait: no copy."""
+    module, _ = compiled(read_between_waits, (*types(bf16, bf16), ScalarType(i32)))
+    loop = body(module)[body(module).index("px.wgmma(a, b.T, first)") :]
+    assert not re.search(r"(first|second)\w*\[px_r\] =", loop)
+    behind = loop[loop.index("wgmma_wait_group_0") :].splitlines()
+    assert [line.strip() for line in behind[1:3]] == ["ptx::keep_float<32>(first_1);", "ptx::keep_float<32>(second);"]
+
+
+@px.kernel(warps=4)
+def used_up(A, B, C):
+    a, b, full = px.shared((64, 64), A.dtype), px.shared((64, 64), B.dtype), px.barrier()
+    with full.transaction():
+        px.tma.load(A[0:64, 0:64], a, full)
+        px.tma.load(B[0:64, 0:64], b, full)
+    full.wait(0)
+    first, second = px.empty((64, 64), px.f32), px.empty((64, 64), px.f32)
+    px.wgmma(a, b.T, first, accumulate=False)
+    px.wgmma_commit()
+    px.wgmma(b, a.T, second, accumulate=False)
+    px.wgmma_commit()
+    px.wgmma_wait(1)
+    powers = px.exp2(first)
+    px.wgmma_wait(0)
+    px.store(C[0:64, 0:64], powers * second)
+
+
+def test_a_tile_that_has_been_read_is_not_held_by_a_later_wait() -> None:
+    """Its registers are free for what was computed from it."""
+    text = body(module_of(used_up, types(bf16, bf16)))
+    held = text[text.index("wgmma_wait_group_0") :]
+    assert "keep_float<32>(second)" in held and "keep_float<32>(first" not in held

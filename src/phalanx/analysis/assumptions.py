@@ -22,21 +22,27 @@ _TURNED = {"ge": "le", "gt": "lt", "le": "ge", "lt": "gt", "eq": "eq", "ne": "ne
 
 
 Bound = tuple[Value, bool]
-"""A value that another is not less than, and whether it is more."""
+"""A value that another is not less than (not more than), and whether it is more (less)."""
 
 
 @frozen
 class Assumptions:
-    """`least[v]`: what v is not less than; `multiples[v]`: the number that v is a multiple of."""
+    """`least[v]`: what v is not less than; `most[v]`: what v is not more than; `multiples[v]`: the number that v is a
+    multiple of."""
 
     least: dict[Value, tuple[Bound, ...]]
+    most: dict[Value, tuple[Bound, ...]]
     multiples: dict[Value, int]
 
 
 @once
 def find_assumptions(function: Function) -> Assumptions:
-    """For `signs` and `divisibility`. Example: after ``px.assume(m % 8 == 0)``, ``multiples[m] == 8``."""
+    """For `signs`, `divisibility` and accesses to global memory.
+
+    Example: after ``px.assume(m % 8 == 0)``, ``multiples[m] == 8``.
+    """
     least: dict[Value, list[Bound]] = {}
+    most: dict[Value, list[Bound]] = {}
     multiples: dict[Value, int] = {}
     makers = {op.defines: op for op in function.walk() if isinstance(op, Binary | Compare)}
     for cond, made in _conditions(function.body, set(function.params), makers):
@@ -44,13 +50,16 @@ def find_assumptions(function: Function) -> Assumptions:
         for value, other, how in ((a, b, fn), (b, a, _TURNED[fn])):
             if value in made and how in ("ge", "gt", "eq"):
                 least.setdefault(value, []).append((other, how == "gt"))
+            if value in made and how in ("le", "lt", "eq"):
+                most.setdefault(value, []).append((other, how == "lt"))
             rest = makers.get(value)
             if how == "eq" and constant_of(other) == 0 and isinstance(rest, Binary) and rest.fn == "mod":
                 by = constant_of(rest.b)
                 if by is not None and by > 0 and rest.a in made:
                     before = multiples.get(rest.a, 1)
                     multiples[rest.a] = before * int(by) // gcd(before, int(by))
-    return Assumptions({value: tuple(others) for value, others in least.items()}, multiples)
+    low, high = ({value: tuple(others) for value, others in found.items()} for found in (least, most))
+    return Assumptions(low, high, multiples)
 
 
 def _conditions(

@@ -9,16 +9,17 @@ import functools
 from collections.abc import Callable
 from typing import NoReturn
 
+from phalanx.cuda.text.helper import Helper
 from phalanx.cuda.text.prelude import instruction
 from phalanx.cuda.text.registry import emits
 from phalanx.cuda.text.writer import Writer, scalar_dtype
 from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.arithmetic import cast_text
-from phalanx.cuda.tiles.atomics import ATOMIC_DTYPES, atomic
+from phalanx.cuda.tiles.atomics import ATOMIC_DTYPES, VECTOR_ADDITIONS, atomic, vector_addition
 from phalanx.cuda.tiles.coordinates import first_thread, owner_conditions
 from phalanx.cuda.tiles.facts import facts_of
 from phalanx.cuda.tiles.global_access import VECTOR_BYTES, GlobalAccess, scalar_pointer, vector_elements
-from phalanx.cuda.tiles.index import atom, element, local, slot_loop
+from phalanx.cuda.tiles.index import atom, element, local, plus, slot_loop
 from phalanx.cuda.tiles.matrix_load import emit_matrix_load, loads_matrices
 from phalanx.cuda.tiles.matrix_store import emit_matrix_store, stores_matrices
 from phalanx.cuda.tiles.share import share_scalar, share_tile
@@ -302,11 +303,14 @@ def emit_atomic(w: Writer, op: Atomic) -> None:
         _no_text(op, op.view)
     space = "remote" if op.view.peer is not None else op.view.space.name
     scope = "gpu" if space == "global" else "cluster" if w.plan.function.cluster_size > 1 else "cta"
-    update = w.use(atomic(op.update, dtype.name, space, scope, result is not None))
+    update = atomic(op.update, dtype.name, space, scope, result is not None)
     if isinstance(op.value.type, TileType):
-        _atomic_tile(w, op, update, result)
+        if op.update == "add" and result is None and in_global(op.view) and dtype.name in VECTOR_ADDITIONS:
+            _add_vectors(w, op, op.view, update)
+        else:
+            _atomic_tile(w, op, w.use(update), result)
     else:
-        _atomic_scalar(w, op, update, result)
+        _atomic_scalar(w, op, w.use(update), result)
 
 
 def _new_elements(w: Writer, op: Atomic, slot: str | None = None) -> str:
@@ -332,6 +336,33 @@ def _atomic_scalar(w: Writer, op: Atomic, update: str, result: Value | None) -> 
     w.line(f"{w.ctype(view.dtype)} {name} = 0;")
     w.line(f"if ({' && '.join(conditions)}) {name} = {call}")
     share_scalar(w, op, name, view.dtype)
+
+
+def _add_vectors(w: Writer, op: Atomic, view: GlobalView, update: Helper) -> None:
+    """Adds a tile to global memory by as few instructions as its layout and the array's rows allow."""
+    layout, name = w.plan.layouts[op.value], w.name(op.value)
+    owner = owner_conditions(w, layout)
+    with w.block(f"if ({' && '.join(owner)})" if owner else ""):
+        access = GlobalAccess(w, view, layout)
+        access.declare()
+        width = vector_elements(view, layout)
+
+        unasked = access.surely_inside()
+
+        def by_vectors() -> None:
+            add = w.use(vector_addition(view.dtype.name, width))
+            with slot_loop(w, layout.num_registers, width) as i:
+                asked = [*access.alive(i, width), *(() if unasked else access.inside(i, width))]
+                call = f"{add}({access.pointer(i, width)}, {plus(name, i)});"
+                w.line(f"if ({' && '.join(asked)}) {call}" if asked else call)
+
+        def by_elements() -> None:
+            add = w.use(update)
+            with slot_loop(w, layout.num_registers) as i:
+                conditions = " && ".join([*access.alive(i), *access.inside(i)])
+                w.line(f"if ({conditions}) {add}({access.pointer(i)}, {element(name, i)});")
+
+        _vectors_or_elements(w, access, width, by_vectors, by_elements)
 
 
 def _atomic_tile(w: Writer, op: Atomic, update: str, result: Value | None) -> None:

@@ -136,7 +136,7 @@ def emit_wait(w: Writer, op: WgmmaWait) -> None:
     w.line(f"{w.use(wait_group(op.n))}();")
     for acc, result in op.updates():
         continue_in_place(w, acc, result)
-        if op.n == 0 or _is_read(w, result):
+        if (_is_used(w, result) if op.n == 0 else _is_read(w, result)):
             keep_tile(w, result)
 
 
@@ -148,6 +148,14 @@ def keep_tile(w: Writer, tile: Value) -> None:
         return
     helper = keep(w.ctype(dtype), "r") if dtype.is_integer else keep("float", "f")
     w.line(f"{w.use(helper)}<{w.registers(tile)}>({name});")
+
+
+def _is_used(w: Writer, result: Value) -> bool:
+    """Whether anything but further waits uses the tile: one whose elements have all been read is held no longer."""
+    return any(
+        not isinstance(op, WgmmaWait) or any(old is result and _is_used(w, new) for old, new in op.updates())
+        for op in w.readers(result)
+    )
 
 
 def _is_read(w: Writer, result: Value) -> bool:

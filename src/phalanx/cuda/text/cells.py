@@ -68,7 +68,7 @@ def find_cells(body: Block, layouts: Mapping[Value, RegisterLayout]) -> Cells:
         else:
             declared.setdefault(path[-1], []).append(var)
     uses = Counter(value for op in body.walk() for value in op.operands())
-    chains = find_chains(body, uses, layouts)
+    chains = find_chains(body, layouts)
     words = _find_words(body, paths, layouts)
     aliases: dict[Value, Value] = {}
     _find_aliases(body, layouts, aliases, summaries, chains, words)
@@ -171,18 +171,20 @@ def _used_up_before_write(
     return True
 
 
-def find_chains(body: Block, uses: Counter[Value], layouts: Mapping[Value, object]) -> dict[Value, Value]:
+def find_chains(body: Block, layouts: Mapping[Value, object]) -> dict[Value, Value]:
     """Accumulators that are updated in place: from the result of a product or a wait to the tile that it replaces.
 
-    That tile is read by nothing else, and the update happens once for each time the tile is made.
+    The update is the last to read that tile, and happens once for each time the tile is made.
     """
+    last = {value: op for op in body.walk() for value in op.operands()}
     chains: dict[Value, Value] = {}
     around: dict[Value, tuple[Op, ...]] = {}
 
     def visit(block: Block, loops: tuple[Op, ...]) -> None:
         for op in block.ops:
             for old, new in op.updates():
-                if uses[old] == 1 and around.get(old) == loops and layouts.get(old) == layouts.get(new):
+                alone = last[old] is op and op.operands().count(old) == 1
+                if alone and around.get(old) == loops and layouts.get(old) == layouts.get(new):
                     chains[new] = old
             for value in op.defined_values():
                 around[value] = loops

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from phalanx.analysis.assumptions import find_assumptions
 from phalanx.analysis.divisibility import Divisibility
 from phalanx.cuda.text.writer import Writer
 from phalanx.cuda.tiles import helpers as h
@@ -10,7 +11,8 @@ from phalanx.cuda.tiles.coordinates import Coordinates
 from phalanx.cuda.tiles.facts import split_constant
 from phalanx.cuda.tiles.index import atom, local, plus, times
 from phalanx.cuda.tiles.rows import RowSlots
-from phalanx.ir.values import constant_of
+from phalanx.ir.ops.memory import Extent
+from phalanx.ir.values import Value, constant_of
 from phalanx.ir.views import GlobalView
 from phalanx.layouts.registers import RegisterLayout
 
@@ -155,6 +157,32 @@ class GlobalAccess:
         if self.view.array_type.whole:
             return []
         return self.coordinates.alive(var, step, (self.dim_of[self.rank - 1],))
+
+    def surely_inside(self) -> bool:
+        """Whether assumptions say that all elements of the tile lie in the array: nothing has to be asked then."""
+        if self.view.index_axis is not None:
+            return False
+        assumed = find_assumptions(self.w.plan.function)
+
+        def is_extent(value: Value, axis: int) -> bool:
+            made = self.w.definitions.get(value)
+            return isinstance(made, Extent) and made.array is self.view.array and made.axis == axis
+
+        for axis, offset in enumerate(self.view.offsets):
+            if not self.w.plan.signs.nonnegative(offset):
+                return False
+            start = constant_of(offset)
+            if start is None:
+                ends = self.view.extents[axis] == 1 if axis in self.dim_of else True
+                below = any(less and is_extent(bound, axis) for bound, less in assumed.most.get(offset, ()))
+                if not (ends and below):
+                    return False
+                continue
+            end = int(start) + (self.view.extents[axis] if axis in self.dim_of else 1)
+            sizes = [bound for value, bounds in assumed.least.items() if is_extent(value, axis) for bound in bounds]
+            if not any((number := constant_of(bound)) is not None and int(number) + more >= end for bound, more in sizes):
+                return False
+        return True
 
     def whole_vectors(self, width: int, facts: Divisibility) -> str:
         """A condition, the same in all threads, under which no vector is cut or misaligned; "" if always.
