@@ -1,0 +1,291 @@
+"""Gradients of keys and values, and the sums that become those of queries: a CTA has some keys and passes over the queries.
+
+Scores are computed transposed, keys by queries, so that powers and their gradients are what the tensor cores take from
+registers as their left operand: ``dV += P^T dO`` and ``dK += dS^T Q``. The gradients of scores also go to shared memory,
+from where both warpgroups multiply them by all keys of the CTA: ``dQ = dS K``. That product is done one block later, when
+the scores of the next one are on their way: no warpgroup waits for the other's gradients. Its result is added to global
+memory straight from registers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import phalanx as px
+from phalanx.kernels.attention.backward_rows import block_order, parts, powers, sequence_of
+from phalanx.kernels.launches import wait_for_prior_launch
+from phalanx.kernels.logarithms import LOG2E
+
+FAR = 1 << 29
+"""No query has this number."""
+
+
+@px.struct
+class KeyBlock:
+    """The keys of a CTA: which sequence and head, the first one in its sequence, how many the sequence has."""
+
+    sequence: Any
+    first_key: Any
+    keys: Any
+    head: Any
+    start: Any
+
+
+@px.func
+def key_block(K, CUK, t, band, sequences, BN):
+    """Block number `t`. With a bound to the left of the queries, blocks differ in length: `band` heads take turns, the first
+    keys, which the most queries see, before later ones. Packed sequences are searched for theirs."""
+    heads = K.shape[1]
+    if CUK is None:
+        blocks = px.cdiv(K.shape[2], BN)
+        first = t // (blocks * band) * band
+        wide = px.minimum(band, heads * sequences - first)
+        place = t - first * blocks
+        which = first + place % wide
+        found = KeyBlock(which // heads, 0, K.shape[2], which % heads, place // wide * BN)
+    else:
+        place, sequence, before = t // heads, 0, 0
+        rows = px.cdiv(px.load(CUK[1]) - px.load(CUK[0]), BN)
+        while sequence < sequences and place >= before + rows:
+            before += rows
+            sequence += 1
+            rows = px.cdiv(px.load(CUK[px.minimum(sequence + 1, sequences)]) - px.load(CUK[sequence]), BN)
+        begin = px.load(CUK[sequence])
+        keys = px.load(CUK[px.minimum(sequence + 1, sequences)]) - begin
+        found = KeyBlock(sequence, begin, keys, t % heads, (place - before) * BN)
+    px.assume(found.sequence >= 0)
+    px.assume(found.head >= 0)
+    px.assume(found.start >= 0)
+    return found
+
+
+@px.func
+def query_blocks(start, keys, queries, left, right, BM, BN):
+    """The blocks of queries (first, one more than the last) that see any of BN keys from `start` on."""
+    ahead = keys - queries
+    first, last = 0, px.cdiv(queries, BM)
+    if right is not None:
+        first = px.maximum(0, start - ahead - right) // BM
+    if left is not None:
+        last = px.minimum(last, px.cdiv(px.maximum(0, px.minimum(start + BN, keys) - ahead + left), BM))
+    return first, px.maximum(first, last)
+
+
+@px.struct
+class Seen:
+    """Which queries see the 64 keys of a warpgroup: from `low` to `high`, (64, 1); None where there is no bound."""
+
+    low: Any
+    high: Any
+
+    def masked(self, p, m, BM):
+        """Powers of keys (rows) and queries from `m` on (columns), 0 where a query does not see a key."""
+        columns = px.arange(BM).reshape(1, BM)
+        if self.low is not None:
+            p = px.where(columns >= self.low - m, p, 0.0)
+        if self.high is not None:
+            p = px.where(columns <= self.high - m, p, 0.0)
+        return p
+
+
+@px.func
+def seen_from(keys, here, queries, left, right, BOUND):
+    """Keys as numbers (64, 1). With BOUND some may lie beyond the end, where no query sees them."""
+    ahead = here.keys - queries
+    low = keys - ahead - right if right is not None else None
+    if BOUND:
+        low = px.where(keys < here.keys, 0 if low is None else low, FAR)
+    return Seen(low, keys - ahead + left if left is not None else None)
+
+
+@px.func
+def bias_of(BIAS, b, h, sequence, m, top, ahead, BM, KIND):
+    """What is added to the scores of 64 keys from `top` on (rows) and queries from `m` on (columns), in units of log2."""
+    if KIND is None:
+        bias = None
+    elif KIND == "slopes":
+        bias = distances_of(m, top, ahead, BM) * (BIAS[sequence, h] * -LOG2E)
+    else:
+        bias = px.load(BIAS[b, h, m : m + BM, top : top + 64]).T.to(px.f32) * LOG2E
+    return bias
+
+
+@px.func
+def distances_of(m, top, ahead, BM):
+    """How far the keys (rows) are from the places beside the queries (columns)."""
+    return px.abs((m + ahead - top + px.arange(BM).reshape(1, BM) - px.arange(64).reshape(64, 1)).to(px.f32))
+
+
+@px.func
+def add_bias_gradient(DB, y, b, h, sequence, m, top, ahead, BM, KIND):
+    """Adds gradients of scores to those of the bias: along axes of size 1 they are summed."""
+    if KIND == "slopes":
+        px.atomic_add(DB[px.where(DB.shape[0] == 1, 0, sequence), h], -px.sum(y * distances_of(m, top, ahead, BM)))
+    else:
+        batch, head = px.where(DB.shape[0] == 1, 0, b), px.where(DB.shape[1] == 1, 0, h)
+        if DB.shape[2] == 1 and DB.shape[3] == 1:
+            px.atomic_add(DB[batch, head, 0, 0], px.sum(y))
+        elif DB.shape[2] == 1:
+            px.atomic_add(DB[batch, head, 0, top : top + 64], px.sum(y, axis=1))
+        elif DB.shape[3] == 1:
+            px.atomic_add(DB[batch, head, m : m + BM, 0], px.sum(y, axis=0))
+        else:
+            px.atomic_add(DB[batch, head, m : m + BM, top : top + 64], y.T)
+
+
+@px.kernel(warps=12, pdl=True)
+def backward_keys(
+    Q, K, V, DO, STATS, BIAS, CUQ, CUK, SUMS, DK, DV, DB, factor, scale, cap, left, right, group, band, sequences, *, BM,
+    BN=128, D, STAGES=2, BOUND=False, BIAS_KIND=None, EARLY=True, LOADER=24, REGISTERS=240,
+):  # fmt: skip
+    """A CTA has BN keys of one head, half of them in each of two warpgroups; a third loads. `group` query heads pass by.
+
+    BIAS, CUQ and CUK, SUMS (no gradients of queries), DB (none of the bias), `cap`, `left` and `right` may be None.
+    """
+    H = BN // 2
+    k, v = px.shared((1, BN, D), K.dtype), px.shared((1, BN, D), V.dtype)
+    q, g = px.shared((STAGES, BM, D), Q.dtype), px.shared((STAGES, BM, D), DO.dtype)
+    st = px.shared((STAGES, 2, BM), px.f32)
+    ds: Any = px.shared((2, BN, BM), Q.dtype) if SUMS is not None else None
+    kv, done = px.barrier(), px.barrier(2)
+    qp, gp = px.pipe(STAGES), px.pipe(STAGES)
+    wait_for_prior_launch()
+    here = key_block(K, CUK, px.block_id(0), band, sequences, BN)
+    at = sequence_of(Q, CUQ, here.sequence, BM)
+    if SUMS is not None:
+        px.assume(SUMS.shape[1] == BM * D)
+    n, b, hk = here.start, at.batch, here.head
+    first, last = query_blocks(n, here.keys, at.queries, left, right, BM, BN)
+    count = px.where(n < here.keys, last - first, 0)
+    total = count * group
+
+    with px.warps(0, 4, regs=LOADER):
+        row = here.first_key + n
+        with kv.transaction():
+            px.tma.load(K[b, hk, row : row + BN, 0:D], k[0], kv)
+            px.tma.load(V[b, hk, row : row + BN, 0:D], v[0], kv)
+        t, h = first, hk * group
+        for _i in range(total):
+            m = at.first_query + t * BM
+            with qp.produce() as s:
+                px.tma.load(Q[b, h, m : m + BM, 0:D], q[s], qp.full[s])
+                px.tma.load(STATS[b, h, at.first_block + t, 0:2, 0:BM], st[s], qp.full[s])
+            with gp.produce() as s:
+                px.tma.load(DO[b, h, m : m + BM, 0:D], g[s], gp.full[s])
+            t += 1
+            if t == last:
+                t = first
+                h += 1
+
+    for c in px.static_range(2):
+        with px.warps(4 + 4 * c, 4, regs=REGISTERS):
+            top = n + c * H
+            ahead = here.keys - at.queries
+            dk, dv = px.zeros((H, D), px.f32), px.zeros((H, D), px.f32)
+            seen = seen_from(top + px.arange(H).reshape(H, 1), here, at.queries, left, right, BOUND)
+            row0, M, left0, N = parts(BM, D, c)
+            start = row0 * D + 64 * left0  # of this warpgroup's part of a block of SUMS
+            h = hk * group
+            place = (b * Q.shape[1] + h) * STATS.shape[2] + at.first_block + first
+            former = place
+            m = first * BM
+            if SUMS is not None:  # there is no block before the first: its gradients are 0
+                px.store(ds[1, c * H : c * H + H], px.zeros((H, BM), Q.dtype))
+                px.fence.async_proxy()
+                done[1].arrive()
+            kv.wait(0)
+            slot, parity, zero = 0, 0, 0
+            for _i in range(total):
+                o = px.keep(zero)  # places of K and V are made here, not held in registers over the loop
+                sq = qp.wait()
+                s = px.empty((H, BM), px.f32)
+                px.wgmma(k[o, c * H : c * H + H], q[sq].T, s, accumulate=False)
+                px.wgmma_commit()
+                if SUMS is not None:
+                    done[slot ^ 1].wait(parity)
+                    z = px.empty((M, N), px.f32)
+                    px.wgmma(ds[slot ^ 1, :, row0 : row0 + M].T, k[o, :, left0 : left0 + N], z, accumulate=False)
+                    px.wgmma_commit()
+                    px.wgmma_wait(1)
+                else:
+                    px.wgmma_wait(0)
+                bias = bias_of(BIAS, b, h, here.sequence, m, top, ahead, BM, BIAS_KIND)
+                p, damped = powers(s, bias, px.load(st[sq][0:1]), factor, cap)
+                p = seen.masked(p, m, BM)
+                if SUMS is not None:
+                    px.wgmma_wait(0)
+                    px.assume(former >= 0)
+                    px.assume(former < SUMS.shape[0])
+                    px.atomic_add(SUMS[former, start : start + M * N], block_order(z, M, N))
+                sg = gp.wait()
+                x = px.empty((H, BM), px.f32)
+                px.wgmma(v[o, c * H : c * H + H], g[sg].T, x, accumulate=False)
+                px.wgmma_commit()
+                packed = p.to(DO.dtype)
+                if damped is not None and DB is None:
+                    p = p * damped
+                if EARLY:
+                    px.wgmma(packed, g[sg], dv)
+                    px.wgmma_commit()
+                    px.wgmma_wait(1)
+                else:
+                    px.wgmma_wait(0)
+                y = p * (x + px.load(st[sq][1:2]))
+                if DB is not None:
+                    add_bias_gradient(DB, y, b, h, here.sequence, m, top, ahead, BM, BIAS_KIND)
+                    if damped is not None:
+                        y = y * damped
+                y = y.to(Q.dtype)
+                if not EARLY:
+                    px.wgmma(packed, g[sg], dv)
+                    px.wgmma_commit()
+                px.wgmma(y, q[sq], dk)
+                px.wgmma_commit()
+                if SUMS is not None:
+                    px.store(ds[slot, c * H : c * H + H], y)
+                    px.fence.async_proxy()
+                    done[slot].arrive()
+                px.wgmma_wait(0)
+                gp.release()
+                qp.release()
+                parity ^= slot
+                slot ^= 1
+                former = place
+                place += 1
+                m += BM
+                if m >= last * BM:
+                    m = first * BM
+                    h += 1
+                    place += STATS.shape[2] - count
+            if SUMS is not None:
+                done[slot ^ 1].wait(parity)
+                z = px.empty((M, N), px.f32)
+                px.wgmma(ds[slot ^ 1, :, row0 : row0 + M].T, k[0, :, left0 : left0 + N], z, accumulate=False)
+                px.wgmma_commit()
+                px.wgmma_wait(0)
+                if total > 0:
+                    px.assume(former >= 0)
+                    px.assume(former < SUMS.shape[0])
+                    px.atomic_add(SUMS[former, start : start + M * N], block_order(z, M, N))
+            store_keys(v[0, c * H : c * H + H], dv, DV, b, hk, here, top, CUK)
+            store_keys(v[0, c * H : c * H + H], dk * scale, DK, b, hk, here, top, CUK)
+
+
+@px.func
+def store_keys(half, x, G, b, h, here, top, CUK):
+    """Gradients of 64 keys over shared memory to global memory; those beyond the sequence's end are left out."""
+    D = half.shape[1]
+    px.store(half, x.to(G.dtype))
+    row = here.first_key + top
+    if CUK is None:
+        px.assume(row >= 0)
+        px.fence.async_proxy()
+        px.tma.store(half, G[b, h, row : row + 64, 0:D])
+        px.tma.commit()
+        px.tma.wait(0)
+    else:  # others' keys follow
+        rows = px.arange(64)
+        px.store(G[b, h, px.where(rows < here.keys - top, row + rows, -1), 0:D], px.load(half))
+
+
+__all__ = ["KeyBlock", "Seen", "backward_keys", "key_block", "query_blocks"]
