@@ -134,19 +134,19 @@ def _factor(text: str) -> str:
 
 
 @contextmanager
-def slot_loop(w: Writer, slots: int, step: int = 1, *, scope: bool = False) -> Iterator[str]:
-    """An unrolled loop over `slots` registers; yields the text of its variable, "0" where there is one turn only.
+def slot_loop(w: Writer, slots: int, step: int = 1, *, first: int = 0, scope: bool = False) -> Iterator[str]:
+    """An unrolled loop over `slots` registers from `first` on; yields its variable, or a number where it has one turn only.
 
     `scope`: the body declares variables, so that a single turn needs braces too.
     """
-    if slots <= step:
+    if slots - first <= step:
         with w.block() if scope else nullcontext():
-            yield "0"
+            yield str(first)
         return
     var = local(w, "i")
     advance = f"++{var}" if step == 1 else f"{var} += {step}"
     w.line("#pragma unroll")
-    with w.block(f"for (int {var} = 0; {var} < {slots}; {advance})"):
+    with w.block(f"for (int {var} = {first}; {var} < {slots}; {advance})"):
         yield var
 
 

@@ -5,6 +5,7 @@ Every replica combines the same numbers in the same order, so all of them get th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
@@ -176,6 +177,10 @@ def _fold_registers(r: _Reduction) -> None:
             if r.finds_place:
                 w.line(f"{element(r.indices, i)} = {coordinates.at(r.op.axis, i)};")
         return
+    chains = _Chains.of(r)
+    if chains.count > 1 and not masked:
+        _fold_in_chains(r, chains, value_at)
+        return
     with slot_loop(w, r.kept.num_registers) as i:
         w.line(f"{element(r.values, i)} = {r.neutral()};")
         if r.finds_place:
@@ -184,6 +189,56 @@ def _fold_registers(r: _Reduction) -> None:
         at = SlotTexts(w).at(r.slot_map, i, hint="slot")
         value = value_at(i)
         r.fold(at, f"({value})" if masked else value, coordinates.at(r.op.axis, i) if r.finds_place else "")
+
+
+SIDE_BY_SIDE = 4
+"""Partial results that a thread works on at a time: an instruction takes about that long, and each needs the one before."""
+
+
+@dataclass
+class _Chains:
+    """How registers are dealt to several partial results of one element, which are joined afterwards."""
+
+    count: int
+    slot_map: tuple[int, ...]
+    begins: int
+    """So many registers at the beginning are the first of their chains."""
+
+    @staticmethod
+    def of(r: _Reduction) -> _Chains:
+        """As many chains as keep `SIDE_BY_SIDE` partial results busy; one where registers can't be dealt evenly."""
+        kept, total = r.kept.num_registers, r.layout.num_registers
+        count = SIDE_BY_SIDE // kept if not r.finds_place and kept < SIDE_BY_SIDE else 1
+        if count > 1 and total >= 4 * kept * count:
+            seen = [0] * kept
+            dealt = []
+            for slot in r.slot_map:
+                dealt.append(slot + kept * (seen[slot] % count))
+                seen[slot] += 1
+            if sorted(dealt[: kept * count]) == list(range(kept * count)):
+                return _Chains(count, tuple(dealt), kept * count)
+        return _Chains(1, r.slot_map, 0)
+
+
+def _fold_in_chains(r: _Reduction, chains: _Chains, value_at: Callable[[str], str]) -> None:
+    """Several partial results of each element, one behind the other in an array, then one of them."""
+    w, kept = r.w, r.kept.num_registers
+    parts = w.unique(f"{r.values}_parts")
+    w.line(f"{w.ctype(r.dtype)} {parts}[{kept * chains.count}];")
+
+    def folded(i: str) -> str:
+        return element(parts, SlotTexts(w).at(chains.slot_map, i, hint="slot"))
+
+    with slot_loop(w, chains.begins) as i:
+        w.line(f"{folded(i)} = {value_at(i)};")
+    with slot_loop(w, r.layout.num_registers, first=chains.begins) as i:
+        target = folded(i)
+        w.line(f"{target} = {r.combine(target, value_at(i))};")
+    with slot_loop(w, kept) as i:
+        joined = element(parts, i)
+        for chain in range(1, chains.count):
+            joined = r.combine(joined, element(parts, plus(i, str(kept * chain))))
+        w.line(f"{element(r.values, i)} = {joined};")
 
 
 def _fold_lanes(r: _Reduction) -> None:
