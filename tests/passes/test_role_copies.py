@@ -7,9 +7,11 @@ import pytest
 
 import phalanx as px
 from front import array, prepared
+from phalanx.analysis.lifetimes import Lifetimes
 from phalanx.analysis.ranks import per_rank
+from phalanx.ir.effects import Span
 from phalanx.ir.ops.control import If, Role, RoleCopy, Roles
-from phalanx.ir.ops.mbarrier import ArriveExpectTx
+from phalanx.ir.ops.mbarrier import Arrive, ArriveExpectTx
 from role_copies import agents, counts, traffic, turns, turns_arguments
 
 
@@ -137,3 +139,61 @@ def test_the_role_knows_what_it_holds():
     role = Role("", 4, 1, 24, None, copies=3)  # type: ignore[arg-type]
     assert (role.span, role.held, role.first_of(2), role.name_of(2)) == (3, 4, 6, "warp 6")
     assert role.call == "px.warps(4, 1, copies=3)"
+
+
+def test_buffers_of_a_role_with_copies_do_not_share_memory():
+    """One copy may be with its second buffer while another still has its first."""
+
+    def kernel(copies):
+        @px.kernel(warps=4)
+        def split(X):
+            first, second = px.shared((4, 32), px.f32), px.shared((4, 32), px.f32)
+            with px.warps(0, 1, copies=copies) as c:
+                px.store(first[c], px.load(X[c, 0:32]))
+                px.store(X[c, 0:32], px.load(first[c]))
+                px.store(second[c], px.load(X[c, 0:32]))
+                px.store(X[c, 0:32], px.load(second[c]))
+
+        return prepared(split, (array(2),))
+
+    for copies in (1, 2):
+        lives = Lifetimes(kernel(copies))
+        first, second = lives.units
+        assert (lives.order(first, second) is not None) is (copies == 1)
+
+
+def test_what_one_copy_stores_another_hands_to_a_peer():
+    """The arrive in the peer publishes a store of the other copy: it must be of cluster scope."""
+
+    @px.kernel(warps=2, cluster=2)
+    def kernel(X, Y):
+        here, there = px.barrier(), px.barrier()
+        rank = px.cluster.rank()
+        with px.warps(0, 1, copies=2) as c:
+            if c == 0:
+                px.store(X[rank, 0:32], px.zeros((32,), px.f32))
+                here.arrive()
+            else:
+                here.wait(0)
+                there.arrive(ctas=1 << (1 - rank))
+                there.wait(0)
+                px.store(Y[rank, 0:32], px.load(X[1 - rank, 0:32]))
+
+    function = prepared(kernel, (array(2), array(2)))
+    remote = [op for op in function.walk() if isinstance(op, Arrive) and op.ctas is not None]
+    assert [op.scope for op in remote] == [Span.CLUSTER]
+    assert px.check(kernel[2], np.zeros((2, 32), np.float32), np.zeros((2, 32), np.float32)).ok
+
+
+def test_print_and_assertions_know_their_copy(capsys):
+    @px.kernel(warps=4)
+    def kernel(X, n):
+        with px.warps(0, 2, copies=2) as c:
+            px.print("copy", c)
+            px.device_assert(c < n, "one copy too many")
+
+    x = np.zeros(4, np.float32)
+    kernel[1](x, 2)
+    assert sorted(capsys.readouterr().out.split("\n")) == ["", "copy 0", "copy 1"]
+    with pytest.raises(px.Error, match=r"one copy too many \(block \(0, 0, 0\), warps 2-3 \(warps 2-3\)\)"):
+        kernel[1](x, 1)

@@ -17,7 +17,7 @@ from phalanx.frozen import frozen
 from phalanx.ir.core import Block, Function, Op, values_in
 from phalanx.ir.effects import Arrival, BarrierWait, Complete, Effects, Expect
 from phalanx.ir.ops import cluster, control, gather, mbarrier, memory, tile, tma
-from phalanx.ir.ops.control import Assign, Break, Continue, For, Leave, ReadVar, Role, Roles, Scope, While
+from phalanx.ir.ops.control import Assign, Break, Continue, For, Leave, ReadVar, Role, RoleCopy, Roles, Scope, While
 from phalanx.ir.ops.mbarrier import MAX_COUNT, BarrierInit
 from phalanx.ir.spaces import Home, Space
 from phalanx.ir.types import ArrayType, DType, ScalarType, TileType, bool_, i32, u8
@@ -68,10 +68,11 @@ def _check_buffers(function: Function) -> None:
 
 @frozen
 class _Enclosing:
-    """The loops and scopes that an instruction may leave."""
+    """The loops and scopes that an instruction may leave, and the copies of the role that it is in."""
 
     loops: frozenset[Label] = frozenset()
     scopes: frozenset[Label] = frozenset()
+    copies: int = 1
 
 
 class _Verifier:
@@ -105,6 +106,9 @@ class _Verifier:
             case Leave():
                 if op.label not in around.scopes:
                     internal("leave has no scope around it", op.loc)
+            case RoleCopy():
+                if op.copies != around.copies:
+                    internal(f"the copy is one of {op.copies}, its role has {around.copies}", op.loc)
             case ReadVar() | Assign():
                 value = op.result if isinstance(op, ReadVar) else op.value
                 if op.var not in self.assigned:
@@ -120,16 +124,16 @@ class _Verifier:
         match op:
             case For():
                 defined.add(op.index)
-                self.block(op.body, defined, _Enclosing(around.loops | {op.label}, around.scopes))
+                self.block(op.body, defined, _Enclosing(around.loops | {op.label}, around.scopes, around.copies))
                 defined.discard(op.index)
             case While():
                 known = isinstance(op.cond, Const) or op.cond in defined
                 if not known and all(op.cond is not inner.defines for inner in op.test):
                     internal(f"value {op.cond!r} is used before it is defined (in while)", op.loc)
-                inside = _Enclosing(around.loops | {op.label}, around.scopes)
+                inside = _Enclosing(around.loops | {op.label}, around.scopes, around.copies)
                 self.block(op.test, defined, inside, then=op.body)
             case Scope():
-                self.block(op.body, defined, _Enclosing(around.loops, around.scopes | {op.label}))
+                self.block(op.body, defined, _Enclosing(around.loops, around.scopes | {op.label}, around.copies))
             case Role():
                 self._role(op, defined, around)
             case Roles():
@@ -151,7 +155,7 @@ class _Verifier:
                         remedy="register tiles do not cross a role's boundary: make it inside the role, "
                         "or pass it through shared memory",
                     )
-        self.block(role.body, defined, around)
+        self.block(role.body, defined, _Enclosing(around.loops, around.scopes, role.copies))
 
     def _operands(self, op: Op, defined: set[Value]) -> None:
         for value in op.operands():
