@@ -23,6 +23,7 @@ from fuzz.outcomes import Options, Outcome
 KINDS = {
     "tiles": "random tile kernels: simulator, text on the host, GPU",
     "choreography": "random rings, multicasts, pushes, reductions, products: simulator, checks, GPU",
+    "role_copies": "the choreographies with alike roles, as copies and one by one: counts, checks, results, mistakes",
     "tensor": "random products on Blackwell's tensor cores: simulator, checks, text on the host, mistakes",
     "signals": "random programs of barriers: checks against exploration of every order",
     "sources": "mutated sources of valid kernels: clean errors, findings or success",
