@@ -61,6 +61,7 @@ HOST_FUNCTIONS = {
     "tanh_approx": "static inline float tanh_approx(float x) { return tanhf(x); }",
     "exp2_approx": "static inline float exp2_approx(float x) { return exp2f(x); }",
     "unknown_zero": "static inline unsigned unknown_zero() { return 0; }",
+    "lane_here": "static inline int lane_here() { return (int)(threadIdx.x % 32); }",
     "shared_address": "static inline unsigned shared_address(const void* p) { return px_address(p); }",
     "bar_sync": "template <int id, int count> static void bar_sync() { px_block(PX_CTA + id, count); }",
     "bar_red_and": """template <int id, int count> static bool bar_red_and(bool value) {

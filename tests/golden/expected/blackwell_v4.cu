@@ -354,7 +354,7 @@ extern "C" __global__ void __launch_bounds__(224, 1) blackwell_v4_kernel(
         for (int i_1 = 0; i_1 < 8; ++i_1) {
           unsigned words[4];
           ptx::pack_words<8>(words, x + 8 * i_1);
-          ptx::stmatrix_x4(a + 16 * (o ^ ((i_1 & 3) * 2 + (i_1 >> 2) * 128)), words);
+          ptx::stmatrix_x4(a + 16 * ((o ^ ((i_1 & 3) * 2)) + (i_1 >> 2) * 128), words);
         }
       }
       // v4.py:59: px.fence.async_proxy()
@@ -396,7 +396,7 @@ extern "C" __global__ void __launch_bounds__(224, 1) blackwell_v4_kernel(
         for (int i_1 = 0; i_1 < 8; ++i_1) {
           unsigned words[4];
           ptx::pack_words<8>(words, x_1 + 8 * i_1);
-          ptx::stmatrix_x4(a + 16 * (o ^ ((i_1 & 3) * 2 + (i_1 >> 2) * 128 + 1024)), words);
+          ptx::stmatrix_x4(a + 16 * ((o ^ ((i_1 & 3) * 2)) + (i_1 >> 2) * 128 + 1024), words);
         }
       }
       // v4.py:59: px.fence.async_proxy()
@@ -438,7 +438,7 @@ extern "C" __global__ void __launch_bounds__(224, 1) blackwell_v4_kernel(
         for (int i_1 = 0; i_1 < 8; ++i_1) {
           unsigned words[4];
           ptx::pack_words<8>(words, x_2 + 8 * i_1);
-          ptx::stmatrix_x4(a + 16 * (o ^ ((i_1 & 3) * 2 + (i_1 >> 2) * 128)), words);
+          ptx::stmatrix_x4(a + 16 * ((o ^ ((i_1 & 3) * 2)) + (i_1 >> 2) * 128), words);
         }
       }
       // v4.py:59: px.fence.async_proxy()
@@ -486,7 +486,7 @@ extern "C" __global__ void __launch_bounds__(224, 1) blackwell_v4_kernel(
         for (int i_1 = 0; i_1 < 8; ++i_1) {
           unsigned words[4];
           ptx::pack_words<8>(words, x_3 + 8 * i_1);
-          ptx::stmatrix_x4(a + 16 * (o ^ ((i_1 & 3) * 2 + (i_1 >> 2) * 128 + 1024)), words);
+          ptx::stmatrix_x4(a + 16 * ((o ^ ((i_1 & 3) * 2)) + (i_1 >> 2) * 128 + 1024), words);
         }
       }
       // v4.py:59: px.fence.async_proxy()

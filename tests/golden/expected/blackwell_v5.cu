@@ -401,7 +401,7 @@ extern "C" __global__ void __launch_bounds__(224, 1) blackwell_v5_kernel(
         for (int i_1 = 0; i_1 < 8; ++i_1) {
           unsigned words[4];
           ptx::pack_words<8>(words, x + 8 * i_1);
-          ptx::stmatrix_x4(a + 16 * (o ^ ((i_1 & 3) * 2 + (i_1 >> 2) * 128)), words);
+          ptx::stmatrix_x4(a + 16 * ((o ^ ((i_1 & 3) * 2)) + (i_1 >> 2) * 128), words);
         }
       }
       // v5.py:64: px.fence.async_proxy()
@@ -443,7 +443,7 @@ extern "C" __global__ void __launch_bounds__(224, 1) blackwell_v5_kernel(
         for (int i_1 = 0; i_1 < 8; ++i_1) {
           unsigned words[4];
           ptx::pack_words<8>(words, x_1 + 8 * i_1);
-          ptx::stmatrix_x4(a + 16 * (o ^ ((i_1 & 3) * 2 + (i_1 >> 2) * 128 + 1024)), words);
+          ptx::stmatrix_x4(a + 16 * ((o ^ ((i_1 & 3) * 2)) + (i_1 >> 2) * 128 + 1024), words);
         }
       }
       // v5.py:64: px.fence.async_proxy()
@@ -485,7 +485,7 @@ extern "C" __global__ void __launch_bounds__(224, 1) blackwell_v5_kernel(
         for (int i_1 = 0; i_1 < 8; ++i_1) {
           unsigned words[4];
           ptx::pack_words<8>(words, x_2 + 8 * i_1);
-          ptx::stmatrix_x4(a + 16 * (o ^ ((i_1 & 3) * 2 + (i_1 >> 2) * 128)), words);
+          ptx::stmatrix_x4(a + 16 * ((o ^ ((i_1 & 3) * 2)) + (i_1 >> 2) * 128), words);
         }
       }
       // v5.py:64: px.fence.async_proxy()
@@ -531,7 +531,7 @@ extern "C" __global__ void __launch_bounds__(224, 1) blackwell_v5_kernel(
         for (int i_1 = 0; i_1 < 8; ++i_1) {
           unsigned words[4];
           ptx::pack_words<8>(words, x_3 + 8 * i_1);
-          ptx::stmatrix_x4(a + 16 * (o ^ ((i_1 & 3) * 2 + (i_1 >> 2) * 128 + 1024)), words);
+          ptx::stmatrix_x4(a + 16 * ((o ^ ((i_1 & 3) * 2)) + (i_1 >> 2) * 128 + 1024), words);
         }
       }
       // v5.py:64: px.fence.async_proxy()

@@ -423,7 +423,7 @@ extern "C" __global__ void __launch_bounds__(224, 1) blackwell_v6_kernel(
         for (int i_1 = 0; i_1 < 8; ++i_1) {
           unsigned words[4];
           ptx::pack_words<8>(words, tile_1 + 8 * i_1);
-          ptx::stmatrix_x4(a + 16 * (o ^ ((i_1 & 3) * 2 + (i_1 >> 2) * 128)), words);
+          ptx::stmatrix_x4(a + 16 * ((o ^ ((i_1 & 3) * 2)) + (i_1 >> 2) * 128), words);
         }
       }
       // v6.py:83: px.fence.async_proxy()
@@ -465,7 +465,7 @@ extern "C" __global__ void __launch_bounds__(224, 1) blackwell_v6_kernel(
         for (int i_1 = 0; i_1 < 8; ++i_1) {
           unsigned words[4];
           ptx::pack_words<8>(words, tile_2 + 8 * i_1);
-          ptx::stmatrix_x4(a + 16 * (o ^ ((i_1 & 3) * 2 + (i_1 >> 2) * 128 + 1024)), words);
+          ptx::stmatrix_x4(a + 16 * ((o ^ ((i_1 & 3) * 2)) + (i_1 >> 2) * 128 + 1024), words);
         }
       }
       // v6.py:83: px.fence.async_proxy()
@@ -507,7 +507,7 @@ extern "C" __global__ void __launch_bounds__(224, 1) blackwell_v6_kernel(
         for (int i_1 = 0; i_1 < 8; ++i_1) {
           unsigned words[4];
           ptx::pack_words<8>(words, tile_3 + 8 * i_1);
-          ptx::stmatrix_x4(a + 16 * (o ^ ((i_1 & 3) * 2 + (i_1 >> 2) * 128)), words);
+          ptx::stmatrix_x4(a + 16 * ((o ^ ((i_1 & 3) * 2)) + (i_1 >> 2) * 128), words);
         }
       }
       // v6.py:83: px.fence.async_proxy()
@@ -553,7 +553,7 @@ extern "C" __global__ void __launch_bounds__(224, 1) blackwell_v6_kernel(
         for (int i_1 = 0; i_1 < 8; ++i_1) {
           unsigned words[4];
           ptx::pack_words<8>(words, tile_4 + 8 * i_1);
-          ptx::stmatrix_x4(a + 16 * (o ^ ((i_1 & 3) * 2 + (i_1 >> 2) * 128 + 1024)), words);
+          ptx::stmatrix_x4(a + 16 * ((o ^ ((i_1 & 3) * 2)) + (i_1 >> 2) * 128 + 1024), words);
         }
       }
       // v6.py:83: px.fence.async_proxy()

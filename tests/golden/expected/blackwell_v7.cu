@@ -467,7 +467,7 @@ extern "C" __global__ void __launch_bounds__(224, 1) blackwell_v7_kernel(
         for (int i_1 = 0; i_1 < 8; ++i_1) {
           unsigned words[4];
           ptx::pack_words<8>(words, tile_1 + 8 * i_1);
-          ptx::stmatrix_x4(a + 16 * (o ^ ((i_1 & 3) * 2 + (i_1 >> 2) * 128)), words);
+          ptx::stmatrix_x4(a + 16 * ((o ^ ((i_1 & 3) * 2)) + (i_1 >> 2) * 128), words);
         }
       }
       // v7.py:107: px.fence.async_proxy()
@@ -513,7 +513,7 @@ extern "C" __global__ void __launch_bounds__(224, 1) blackwell_v7_kernel(
         for (int i_1 = 0; i_1 < 8; ++i_1) {
           unsigned words[4];
           ptx::pack_words<8>(words, tile_2 + 8 * i_1);
-          ptx::stmatrix_x4(a + 16 * (o ^ ((i_1 & 3) * 2 + (i_1 >> 2) * 128 + 1024)), words);
+          ptx::stmatrix_x4(a + 16 * ((o ^ ((i_1 & 3) * 2)) + (i_1 >> 2) * 128 + 1024), words);
         }
       }
       // v7.py:107: px.fence.async_proxy()

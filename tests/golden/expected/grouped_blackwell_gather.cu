@@ -337,7 +337,7 @@ extern "C" __global__ void __launch_bounds__(192, 1) grouped_blackwell_kernel(
         for (int i = 0; i < 8; ++i) {
           unsigned words[4];
           ptx::pack_words<8>(words, sums + 8 * i);
-          ptx::stmatrix_x4(a + 16 * (o ^ ((i & 3) * 2 + (i >> 2) * 128)), words);
+          ptx::stmatrix_x4(a + 16 * ((o ^ ((i & 3) * 2)) + (i >> 2) * 128), words);
         }
       }
       // grouped_blackwell.py:78: px.fence.async_proxy()  (called at grouped_blackwell.py:144)
@@ -436,7 +436,7 @@ extern "C" __global__ void __launch_bounds__(192, 1) grouped_blackwell_kernel(
         for (int i = 0; i < 8; ++i) {
           unsigned words[4];
           ptx::pack_words<8>(words, sums_1 + 8 * i);
-          ptx::stmatrix_x4(a + 16 * (o ^ ((i & 3) * 2 + (i >> 2) * 128 + 1024)), words);
+          ptx::stmatrix_x4(a + 16 * ((o ^ ((i & 3) * 2)) + (i >> 2) * 128 + 1024), words);
         }
       }
       // grouped_blackwell.py:78: px.fence.async_proxy()  (called at grouped_blackwell.py:144)

@@ -380,7 +380,7 @@ extern "C" __global__ void __launch_bounds__(192, 1) matmul_blackwell_kernel(
         for (int i_1 = 0; i_1 < 8; ++i_1) {
           unsigned words[4];
           ptx::pack_words<8>(words, y_2 + 8 * i_1);
-          ptx::stmatrix_x4(a + 16 * (o ^ ((i_1 & 3) * 2 + (i_1 >> 2) * 128)), words);
+          ptx::stmatrix_x4(a + 16 * ((o ^ ((i_1 & 3) * 2)) + (i_1 >> 2) * 128), words);
         }
       }
       // matmul_blackwell.py:224: px.fence.async_proxy()  (called at matmul_blackwell.py:295)
@@ -433,7 +433,7 @@ extern "C" __global__ void __launch_bounds__(192, 1) matmul_blackwell_kernel(
         for (int i_1 = 0; i_1 < 8; ++i_1) {
           unsigned words[4];
           ptx::pack_words<8>(words, y_5 + 8 * i_1);
-          ptx::stmatrix_x4(a + 16 * (o ^ ((i_1 & 3) * 2 + (i_1 >> 2) * 128 + 1024)), words);
+          ptx::stmatrix_x4(a + 16 * ((o ^ ((i_1 & 3) * 2)) + (i_1 >> 2) * 128 + 1024), words);
         }
       }
       // matmul_blackwell.py:224: px.fence.async_proxy()  (called at matmul_blackwell.py:295)

@@ -43,7 +43,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) transpose_kernel(
     const int o = px_lane ^ ((px_warp_id & 1) * 32) ^ ((px_warp_id >> 1) * 72);
     #pragma unroll
     for (int i = 0; i < 32; ++i) {
-      *(s + (o ^ ((i & 1) * 2048 + ((i >> 1) & 1) * 144 + (i >> 2) * 256))) = t[i];
+      *(s + (o ^ (((i >> 1) & 1) * 16)) + (i & 1) * 2048 + (i >> 1) * 128) = t[i];
     }
   }
   // transpose.py:14: px.store(Y[n : n + BN, m : m + BM], px.load(s.T))

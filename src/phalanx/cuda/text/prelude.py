@@ -112,6 +112,14 @@ UNKNOWN_ZERO = Helper(
     "}",
 )
 
+LANE_HERE = device_function(
+    "lane_here",
+    "int",
+    (),
+    'int lane;\nasm volatile("mov.u32 %0, %%laneid;" : "=r"(lane));\nreturn lane;',
+)
+"""The lane, read where it stands: what follows from it is not computed before."""
+
 ELECT = device_function(
     "elect_sync",
     "bool",

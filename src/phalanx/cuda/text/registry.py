@@ -83,7 +83,8 @@ def emit_block(w: Writer, block: Block) -> None:
         emitter = emitter_of(op)
         w.comment_source(op.loc)
         try:
-            emitter(w, op)
+            with w.reading_lane(op in w.read_again):
+                emitter(w, op)
             for follower in FOLLOWERS:
                 follower(w, op)
         except Error as error:

@@ -11,7 +11,9 @@ from phalanx.cuda.plan import Plan
 from phalanx.cuda.text.cells import Cells, find_cells
 from phalanx.cuda.text.helper import Helper
 from phalanx.cuda.text.literals import atom, bare, literal, minus, plus
-from phalanx.cuda.text.prelude import BAR_SYNC, BAR_SYNC_OF, ELECT, SHARED_ADDRESS, UNKNOWN_ZERO
+from phalanx.cuda.text.prelude import BAR_SYNC, BAR_SYNC_OF, ELECT, LANE_HERE, SHARED_ADDRESS, UNKNOWN_ZERO
+from phalanx.cuda.text.pressure import Pressure
+from phalanx.cuda.text.read_again import find_read_again
 from phalanx.cuda.text.sites import Site
 from phalanx.errors import Error
 from phalanx.frozen import frozen
@@ -115,6 +117,8 @@ class Writer:
         self.labels: dict[tuple[str, Label], str] = {}
         self.definitions = {value: op for op in plan.function.walk() for value in op.defined_values()}
         self.accumulators = {item.acc for op in plan.function.walk() for item in op.effects().accumulations}
+        self.pressure = Pressure(plan.function.body, self.cells, plan.layouts)
+        self.read_again = find_read_again(plan.function, self.pressure)
         self.loops: list[Label] = []
         self.agent = Agent("", 0, plan.function.warps, 0)
         self._lines: list[str | list[str]] = []
@@ -127,6 +131,9 @@ class Writer:
         self._wanted: set[str] = set()
         self._slot: list[str] = []
         self._elected_end = (-1, 0)
+        self._lane: list[str] | None = None
+        self._lane_name = ""
+        self._lane_depth = 0
         self._prologue: dict[object, tuple[str, str]] = {}
         self._kernel_wanted: set[str] = set()
 
@@ -172,7 +179,9 @@ class Writer:
 
     def only_comments_since(self, position: int) -> bool:
         """Whether no code was written since then."""
-        return all(isinstance(item, str) and item.lstrip().startswith("//") for item in self._lines[position:])
+        return all(
+            not item or (isinstance(item, str) and item.lstrip().startswith("//")) for item in self._lines[position:]
+        )
 
     def comment(self, text: str) -> None:
         """A `//` comment; newlines become several."""
@@ -317,9 +326,26 @@ class Writer:
 
     @property
     def lane(self) -> str:
-        """The lane within the warp."""
-        self._kernel_wanted.add("lane")
-        return "px_lane"
+        """The lane within the warp; inside `reading_lane`, read again at that place."""
+        if self._lane is None:
+            self._kernel_wanted.add("lane")
+            return "px_lane"
+        if not self._lane:
+            name = self._lane_name = self.unique("lane", everywhere=True)
+            self._lane.append("  " * self._lane_depth + f"const int {name} = {self.use(LANE_HERE)}();")
+        return self._lane_name
+
+    @contextmanager
+    def reading_lane(self, again: bool) -> Iterator[None]:
+        """What is written inside reads the lane `again`, if it needs it: no compiler computes it ahead, for all turns of a
+        loop, in registers that something else needs meanwhile."""
+        if not again:
+            yield
+            return
+        self._lane, self._lane_depth = [], self._depth
+        self._lines.append(self._lane)
+        yield
+        self._lane = None
 
     @property
     def warp(self) -> str:
@@ -420,7 +446,8 @@ class Writer:
         position, depth = self._elected_end
         if position < 0 or depth != self._depth or not self.only_comments_since(position + 1):
             return False
-        self._lines[position:] = [f"  {comment}" for comment in self._lines[position + 1 :]]
+        behind = self._lines[position + 1 :]
+        self._lines[position:] = [f"  {item}" if isinstance(item, str) else item for item in behind]
         return True
 
     def sync_agent(self, comment: str = "") -> None:

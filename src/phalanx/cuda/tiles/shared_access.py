@@ -1,8 +1,8 @@
 """Tiles and shared memory: the element offset of each slot in a (possibly swizzled, transposed, remote) view.
 
 Three forms of the same offset, the first that is right wins; all numbers are checked for every thread when the text is
-written. "sum": a place per thread plus a number per slot. "xor": the same with XOR, for swizzled buffers whose slot
-bits meet the thread's. "general": the coordinates' arithmetic and the swizzle, slot by slot.
+written. "sum": a place per thread plus a number per slot. "xor": the same with XOR for bits of the slot that meet the
+thread's, in swizzled buffers; the others are added, so that an instruction takes them as a constant. "general": the coordinates' arithmetic and the swizzle, slot by slot.
 """
 
 from __future__ import annotations
@@ -73,6 +73,7 @@ class Offsets:
         self._places = self.coordinates if fold is None else Coordinates(w, layout, "r", slots, fold)
         self.slots = range(layout.num_registers) if slots is None else slots
         self.steps = axis_steps(shared)
+        self.thread_bits = 0
         self.form, self.slot_numbers, self.thread_text = self._choose()
         self.alive = self.coordinates.alive
         self._thread = ""
@@ -121,7 +122,8 @@ class Offsets:
         positive = min(slot_list) >= 0 and thread.min() >= 0
         if positive and (numbers == slots ^ thread)[alive].all():
             text = linear_expression([(self.w.lane, lane_images), (self.w.warp, warp_images)])
-            apart = not int(np.bitwise_or.reduce(slots, axis=None)) & int(np.bitwise_or.reduce(thread, axis=None))
+            self.thread_bits = int(np.bitwise_or.reduce(thread, axis=None))
+            apart = not int(np.bitwise_or.reduce(slots, axis=None)) & self.thread_bits
             return ("sum" if apart else "xor"), slot_list, text
         added = numbers[:1] - numbers[:1, :1, :1]
         if not self.shared.swizzle and self.shared.panels == 1 and (numbers == slots + added)[alive].all():
@@ -155,10 +157,12 @@ class Offsets:
         """The offset of slot `var` beyond the common one; `var` counts in steps of `step`."""
         if self.form == "general":
             return self._general(var, step)
-        slot = SlotTexts(self.w).at(self.slot_numbers[::step], var, step, "offset")
+        texts, numbers = SlotTexts(self.w), self.slot_numbers[::step]
         if self.form == "sum":
-            return slot
-        return f"({self._thread} ^ {atom(slot)})" if slot != "0" else self._thread
+            return texts.at(numbers, var, step, "offset")
+        mixed = texts.at([number & self.thread_bits for number in numbers], var, step, "mixed")
+        added = texts.at([number & ~self.thread_bits for number in numbers], var, step, "offset")
+        return plus(f"({self._thread} ^ {atom(mixed)})" if mixed != "0" else self._thread, added)
 
     def _general(self, var: str, step: int) -> str:
         index = [str(number) for number in self.constants]
