@@ -21,7 +21,7 @@ def persistent(A, B, C, n, *, N):
     full, free = px.barrier(), px.barrier()
     with px.warps(0, 4, regs=24):
         phase = 0
-        for i in range(n):
+        for _ in range(n):
             for k in range(A.shape[1] // 64):
                 free.wait(phase ^ 1)
                 with full.transaction():
@@ -32,7 +32,7 @@ def persistent(A, B, C, n, *, N):
         phase = 0
         for i in range(n):
             acc = px.zeros((64, N), px.f32)
-            for k in range(A.shape[1] // 64):
+            for _ in range(A.shape[1] // 64):
                 full.wait(phase)
                 phase ^= 1
                 px.wgmma(a, b, acc)

@@ -424,7 +424,7 @@ def softmax_under_a_product(A, B, C, n, *, FORM):
     s = px.dot(a, b.T)
     acc = px.zeros((64, 64), px.f32)
     sums = px.zeros((64,), px.f32)
-    for i in range(n):
+    for _ in range(n):
         px.wgmma(a, b, acc)
         px.wgmma_commit()
         p = px.exp2(s * 0.5)

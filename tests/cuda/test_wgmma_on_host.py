@@ -126,7 +126,8 @@ def computes_meanwhile(A, B, C, n):
 @pytest.mark.parametrize("kind", [BF16, F16])
 def test_arithmetic_under_products(kind: Any) -> None:
     rng = np.random.default_rng(1)
-    args = [rng.integers(-2, 3, (64, 32)).astype(kind), rng.integers(-2, 3, (32, 32)).astype(kind), np.zeros((64, 32), F32), 3]
+    a, b = (rng.integers(-2, 3, (rows, 32)).astype(kind) for rows in (64, 32))
+    args = [a, b, np.zeros((64, 32), F32), 3]
     want = args[2].copy()
     computes_meanwhile[1](*args[:2], want, 3)
     module = module_for(computes_meanwhile, tuple(args))

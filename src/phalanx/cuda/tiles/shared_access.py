@@ -2,7 +2,8 @@
 
 Three forms of the same offset, the first that is right wins; all numbers are checked for every thread when the text is
 written. "sum": a place per thread plus a number per slot. "xor": the same with XOR for bits of the slot that meet the
-thread's, in swizzled buffers; the others are added, so that an instruction takes them as a constant. "general": the coordinates' arithmetic and the swizzle, slot by slot.
+thread's, in swizzled buffers; the others are added, so that an instruction takes them as a constant. "general": the
+coordinates' arithmetic and the swizzle, slot by slot.
 """
 
 from __future__ import annotations
