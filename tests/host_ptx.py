@@ -215,7 +215,8 @@ def _declared(piece: str, registers: set[str]) -> str:
 
 
 def _instruction(piece: str, given: list[Operand], registers: set[str]) -> str:
-    import host_ptx_forms  # noqa: F401  they bring the forms
+    import host_ptx_arithmetic  # noqa: F401  they bring the forms
+    import host_ptx_forms  # noqa: F401
     import host_ptx_tcgen05  # noqa: F401
 
     guard, rest = "", piece

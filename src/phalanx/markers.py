@@ -21,7 +21,8 @@ class Kind(Enum):
     An operand is a value that is read, or something that holds such values: a view, a barrier, a tuple of them. A result
     is a value (or a tuple of values) that the instruction defines, a cell the variable that it reads or writes, a block
     code inside it. Storage is memory that is named as a whole: a buffer, an array of barriers. An attribute is all that
-    is known before the kernel runs; the source is where the user wrote it.
+    is known before the kernel runs; the source is where the user wrote it. A model is what stands for the instruction in
+    the simulator alone: no listing shows it, and nothing that is compiled depends on it.
     """
 
     OPERAND = "operand"
@@ -31,6 +32,7 @@ class Kind(Enum):
     STORAGE = "storage"
     ATTRIBUTE = "attribute"
     SOURCE = "source"
+    MODEL = "model"
 
 
 _METADATA = {kind: {"kind": kind} for kind in Kind}
@@ -69,6 +71,11 @@ def attribute(*, default: Any = MISSING) -> Any:
 def source(*, default: Any, kw_only: bool) -> Any:
     """The field that holds the place in the user's text."""
     return dataclasses.field(default=default, kw_only=kw_only, metadata=_METADATA[Kind.SOURCE])
+
+
+def model() -> Any:
+    """A field that holds what stands for the instruction in the simulator; None where nothing does."""
+    return dataclasses.field(default=None, kw_only=True, metadata=_METADATA[Kind.MODEL])
 
 
 def once_per_class(find: Callable[[type], tuple[str, ...]]) -> Callable[[type], tuple[str, ...]]:

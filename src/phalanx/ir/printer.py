@@ -190,7 +190,7 @@ class _Printer:
         masks = _masks(op.effects())
         for field in dataclasses.fields(op):
             item, kind = getattr(op, field.name), kind_of(type(op), field)
-            if kind in (Kind.SOURCE, Kind.RESULT) or item in (None, ()) or _is_default(field, item):
+            if kind in (Kind.SOURCE, Kind.MODEL, Kind.RESULT) or item in (None, ()) or _is_default(field, item):
                 continue
             if isinstance(item, Combine):
                 function = item

@@ -105,6 +105,11 @@ class Traits:
         return None
 
     @property
+    def assembly(self) -> str:
+        """Assembly text of the user's in it, which nobody but the assembler checks; empty for all but one instruction."""
+        return ""
+
+    @property
     def pairing(self) -> bool | None:
         """Whether two CTAs of a pair carry it out; None for what has no such form. A kernel's are all of one kind."""
         return None

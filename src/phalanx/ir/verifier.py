@@ -397,6 +397,11 @@ def _elementwise(op: Op, *operands: Value, result: DType | None = None) -> None:
     _need(_shape(op.defines) == joined, op, f"result of shape {_shape(op.defines)}, not {joined}")
 
 
+def _check_ptx(op: tile.InlinePtx) -> None:
+    shape = np.broadcast_shapes(*(_shape(x) for x in op.xs))
+    _need(all(_shape(result) == shape for result in op.results), op, f"results of another shape than {shape}")
+
+
 def _check_select(op: tile.Select) -> None:
     _need(_dtype(op.cond) == bool_, op, "a condition that is not bool")
     _need(_dtype(op.a) == _dtype(op.b) == _dtype(op.result), op, "operands of different element types")
@@ -567,6 +572,7 @@ _TYPES: dict[type[Op], Callable[..., None]] = {
     tile.Binary: lambda op: _elementwise(op, op.a, op.b),
     tile.Compare: lambda op: _elementwise(op, op.a, op.b, result=bool_),
     tile.Fma: lambda op: _elementwise(op, op.a, op.b, op.c),
+    tile.InlinePtx: _check_ptx,
     tile.Select: _check_select,
     tile.Cast: _check_cast,
     tile.Bitcast: _check_bitcast,

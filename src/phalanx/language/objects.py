@@ -254,6 +254,28 @@ class PlainObject(KernelObject):
         return super().truth(ctx, what)
 
 
+class HostFunction(KernelObject):
+    """A function of Python or NumPy that kernels can't call, but may hand on to be called in the simulator."""
+
+    def __init__(self, function: Callable[..., object], message: str, remedy: str) -> None:
+        self.function, self.message, self.remedy = function, message, remedy
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, HostFunction) and other.function is self.function
+
+    def __hash__(self) -> int:
+        return hash(self.function)
+
+    @property
+    def kind_name(self) -> str:
+        """The function's name."""
+        return f"the function '{getattr(self.function, '__name__', self.function)}'"
+
+    def call(self, ctx: Builder, args: Arguments, kwargs: Keywords) -> object:
+        """Refused: what Python computes, a GPU does not."""
+        ctx.fail(self.message, self.remedy)
+
+
 class TupleObject(KernelObject):
     """A tuple: indexed by constants, unpacked, and unrolled by loops."""
 

@@ -255,7 +255,7 @@ class _Slots:
         tiles, full, empty = (_fresh(name, taken) for name in ("tiles", "tiles_full", "tiles_empty"))
         return _Slots(
             SharedBuffer(tiles, (2,), i32, loc), BarrierArray(full, 2, loc=loc), BarrierArray(empty, 2, loc=loc),
-            everyone & ~alone,
+            everyone - 1 if alone else everyone,
         )
 
     def slot(self, number: Value, *, cta: Value | None = None) -> SharedView:

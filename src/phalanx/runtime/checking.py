@@ -156,9 +156,9 @@ def check_function(
             if not runs:
                 return
             if executor is None and len(runs) > FEW and took * len(runs) > WORTH_PROCESSES:
-                from phalanx.runtime.process_pool import processes
+                from phalanx.runtime.process_pool import processes, travels
 
-                executor = stack.enter_context(processes())
+                executor = stack.enter_context(processes()) if travels(function) else None
             results: Iterator[tuple[list[Finding], dict[Any, Doubt]]]
             if executor is None:
                 results = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from phalanx.cuda.text.sites import Site
 from phalanx.errors import Error
 from phalanx.frozen import frozen
 from phalanx.ir.archs import Arch, arch_of
-from phalanx.ir.core import Function
+from phalanx.ir.core import Function, Op
 from phalanx.ir.printer import text
 from phalanx.location import NOWHERE, Location
 from phalanx.runtime.cache import DiskCache, Entry, compiler_fingerprint, digest
@@ -148,6 +149,14 @@ def build(function: Function, arch: Arch, watchdog: bool) -> Compiled:
                 details="\n".join(failure.warnings),
                 remedy="use fewer registers (smaller tiles, more warps); leave accumulators alone until px.wgmma_wait",
             ) from None
+        written = _blamed(function, failure.log)
+        if written is not None:
+            raise Error(
+                f"the assembler does not take the PTX of px.ptx: '{written.assembly}'",
+                location=written.loc,
+                details=failure.log,
+                remedy=f"check it against the PTX manual; it has to be there on {arch.name}",
+            ) from None
         raise Error(
             f"internal: the CUDA text of kernel '{function.name}' does not compile",
             location=function.loc,
@@ -173,6 +182,14 @@ def build(function: Function, arch: Arch, watchdog: bool) -> Compiled:
         pdl=function.pdl,
         addresses_cluster=module.addresses_cluster,
     )
+
+
+def _blamed(function: Function, log: str) -> Op | None:
+    """The instruction with assembly of the user's that a compiler's message is about, where there are some."""
+    written = [op for op in function.walk() if op.assembly]
+    quoted = re.findall(r"'([^']+)'", log)
+    named = (op for op in written if any(word and word in op.assembly for word in quoted))
+    return next(named, written[0] if written else None)
 
 
 def to_meta(made: Compiled) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from phalanx.runtime.launch.auto_grid import leaves_grid
 from phalanx.runtime.launch.dispatch import BoundLaunch, debugging, function_for, on_host, require_data
 from phalanx.runtime.launch.specialise import normalise_grid, read_arguments, specialise
 from phalanx.runtime.launch.targets import named_arch
-from phalanx.runtime.process_pool import explore_part, in_order, pack, processes
+from phalanx.runtime.process_pool import explore_part, in_order, pack, processes, travels
 from phalanx.sanitizer.exploration import Found, Search, Start, split
 from phalanx.sanitizer.runs import copies_of
 from phalanx.sim.steps import Steps
@@ -116,7 +116,9 @@ def explore_function(
         found = Search(Steps(function, grid, copies_of(args)), Start(), min(limit, FEW)).run()
     if not found.complete and (executor is not None or limit > FEW):
         with ExitStack() as stack:
-            pool = executor if executor is not None else stack.enter_context(processes())
+            pool = executor
+            if executor is None and travels(function):
+                pool = stack.enter_context(processes())
             if pool is None:
                 found = Search(Steps(function, grid, copies_of(args)), Start(), limit).run()
             else:

@@ -16,22 +16,56 @@ from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
-from phalanx.ir.core import Function
+from phalanx.errors import Error
+from phalanx.ir.core import Function, Op, rewrite
 
 _KNOWN: dict[bytes, Function] = {}
 """Functions that this process was sent, so that the code of each is generated once."""
 _KEPT = 8
 
 
-def pack(function: Function) -> bytes:
-    """The IR as bytes; its constants are in it, and those that are functions may not travel."""
+def pack(function: Function, *, runs: bool = True) -> bytes:
+    """The IR as bytes; its constants are in it, and those that are functions may not travel.
+
+    What `px.ptx` computes in the simulator does travel, by its name, where the kernel `runs` there.
+    """
     function = dataclasses.replace(function, constants=())
+    stuck = _stuck(function)
+    if stuck is not None and runs:
+        raise Error(
+            "sim= of px.ptx can't be sent to another process: it is a lambda, or made inside a function",
+            location=stuck.loc,
+            remedy="define it with def at the top of a file",
+        )
+    if stuck is not None:
+        body = rewrite(function.body, lambda op: [_without_model(op)] if op.assembly else None)
+        function = dataclasses.replace(function, body=body)
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, 20000))  # blocks in blocks, and places of inlined calls, are a deep tree
     try:
         return pickle.dumps(function, protocol=pickle.HIGHEST_PROTOCOL)
     finally:
         sys.setrecursionlimit(limit)
+
+
+def travels(function: Function) -> bool:
+    """Whether a kernel can be sent to another process to be run there."""
+    return _stuck(function) is None
+
+
+def _stuck(function: Function) -> Op | None:
+    """The first instruction whose function for the simulator can't be sent to another process."""
+    for op in function.walk():
+        if op.assembly:
+            try:
+                pickle.dumps(op.sim)  # type: ignore[attr-defined]
+            except Exception:
+                return op
+    return None
+
+
+def _without_model(op: Op) -> Op:
+    return dataclasses.replace(op, sim=None)  # type: ignore[call-arg]
 
 
 def unpack(packed: bytes) -> Function:

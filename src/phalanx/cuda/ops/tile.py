@@ -18,6 +18,7 @@ from phalanx.cuda.tiles.cumsum import emit_cumsum
 from phalanx.cuda.tiles.elementwise import emit_elementwise, emit_pair_cast
 from phalanx.cuda.tiles.fold import emit_reduce_by, emit_scan_by
 from phalanx.cuda.tiles.index import SlotTexts, element, local, local_slots, slot_line, slot_loop
+from phalanx.cuda.tiles.inline_ptx import emit_ptx
 from phalanx.cuda.tiles.reduce import emit_reduce
 from phalanx.cuda.tiles.scratch import scratch_needed
 from phalanx.errors import Error
@@ -33,6 +34,7 @@ from phalanx.ir.ops.tile import (
     Empty,
     Fma,
     Full,
+    InlinePtx,
     Keep,
     Pack,
     Part,
@@ -83,6 +85,12 @@ def emit_fma(w: Writer, op: Fma) -> None:
     dtype = scalar_dtype(op.result)
     operands = (op.a, op.b, op.c)
     emit_elementwise(w, op.result, operands, lambda a, b, c: arithmetic.fma_text(w, a, b, c, dtype), computed=False)
+
+
+@emits(InlinePtx)
+def emit_inline_ptx(w: Writer, op: InlinePtx) -> None:
+    """Writes the user's PTX for each element, or for two at a time."""
+    emit_ptx(w, op)
 
 
 @emits(Compare)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar
 
 from phalanx.frozen import frozen
 from phalanx.ir.core import Op
 from phalanx.ir.traits import Fold
 from phalanx.ir.values import Value, constant_of
-from phalanx.markers import attribute, defined, operand
+from phalanx.markers import attribute, defined, model, operand
 
 UNARY = ("neg", "not", "abs", "exp", "exp2", "log", "log2", "sqrt", "rsqrt", "reciprocal", "tanh",
          "tanh_approx", "erf", "sigmoid", "sin", "cos", "floor", "ceil", "round", "trunc")
@@ -97,6 +98,27 @@ class Bitcast(Op):
     mnemonic: ClassVar[str] = "bitcast"
     x: Value = operand()
     result: Value = defined()
+
+
+@frozen(eq=False, repr=False)
+class InlinePtx(Op):
+    """What the user's PTX makes of each element: `$0` to `$n` in `text` are the results and then the operands.
+
+    With `pack` two elements are in one register. `sim` is what the simulator computes instead, a function of NumPy arrays,
+    and no part of what is compiled.
+    """
+
+    mnemonic: ClassVar[str] = "ptx"
+    text: str = attribute()
+    xs: tuple[Value, ...] = operand()
+    results: tuple[Value, ...] = defined()
+    pack: int = attribute(default=1)
+    sim: Callable[..., object] | None = model()
+
+    @property
+    def assembly(self) -> str:
+        """The user's text, which only the assembler checks."""
+        return self.text
 
 
 @frozen(eq=False, repr=False)

@@ -8,7 +8,7 @@ from types import ModuleType
 import numpy as np
 
 from phalanx.ir.types import DType
-from phalanx.language.objects import KernelObject
+from phalanx.language.objects import HostFunction, KernelObject
 from phalanx.language.reader.source import FunctionSource
 
 PYTHON_FUNCTIONS = (range, min, max, abs, len, int, float, bool, tuple, print, sum, round, enumerate, zip)
@@ -31,6 +31,8 @@ def constant(found: object) -> object:
         return found
     if isinstance(found, KernelObject) and found.is_constant:
         return found
+    if isinstance(found, np.ufunc):
+        return HostFunction(found, f"numpy.{found.__name__} can't be used in kernels", "use the function of px of that name")
     if isinstance(found, np.generic) and found.dtype.kind in "biuf":
         return found.item()
     if isinstance(found, tuple):

@@ -9,7 +9,7 @@ import numpy as np
 
 from phalanx.ir.types import FROM_NUMPY
 from phalanx.language.builder import Builder
-from phalanx.language.objects import PlainObject, as_object
+from phalanx.language.objects import HostFunction, PlainObject, as_object
 from phalanx.language.reader.capture import CAPTURES, constant
 
 TILE_FUNCTIONS = (
@@ -38,12 +38,15 @@ class ModuleObject(PlainObject):
             )
         raw = getattr(owner, name)
         found = constant(raw)
-        if found is None and raw is not None:
+        if (found is None and raw is not None) or isinstance(found, HostFunction):
             match = FROM_NUMPY.get(np.dtype(raw)) if isinstance(raw, type) and issubclass(raw, np.generic) else None
             remedy = f"kernels use {CAPTURES}"
             if match is not None or name in TILE_FUNCTIONS:
                 remedy = f"use px.{match or name}"
-            ctx.fail(f"{shown}.{name} can't be used in kernels", remedy)
+            refusal = f"{shown}.{name} can't be used in kernels"
+            if callable(raw) and not isinstance(raw, type):
+                return HostFunction(raw, refusal, remedy)  # sim= of px.ptx takes it
+            ctx.fail(refusal, remedy)
         return found
 
     @property

@@ -383,10 +383,9 @@ class TuningSearch:
             try:
                 with debugging(self.target):
                     function = candidate.function.prepared_for(arch_of(arch))
+                    jobs.append((candidate, pack(function, runs=self.ordinal is None or bool(self.check))))
             except Error as error:
                 candidate.fail(Failed("does not compile", first_line(error)))
-                continue
-            jobs.append((candidate, pack(function)))
         stage = bar(f"{self.name}: compiling", len(jobs))
         checked = self.check_arguments()
         count = max(1, min(MOST_BUILDERS, os.cpu_count() or 1, len(jobs) // 2))  # a process takes half a second to start

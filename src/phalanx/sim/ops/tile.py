@@ -19,6 +19,7 @@ from phalanx.ir.ops.tile import (
     Empty,
     Fma,
     Full,
+    InlinePtx,
     Keep,
     Pack,
     Part,
@@ -203,6 +204,38 @@ def fma(op: Fma, agent: Agent) -> Run:
     """`a * b + c` rounded once."""
     function, to = fused(element(op.result)), element(op.result).numpy
     return shaped(lambda a, b, c: function(np.asarray(a, to), np.asarray(b, to), np.asarray(c, to)), op.result)
+
+
+@meaning(InlinePtx)
+def inline_ptx(op: InlinePtx, agent: Agent) -> Run:
+    """What the user's function says of it: a function of arrays, or of numbers where there are only scalars."""
+    function = op.sim
+    if function is None:
+        raise Error(
+            f"px.ptx without sim=: the simulator does not know what '{op.text}' computes", location=op.loc,
+            remedy="give a NumPy function of the inputs: px.ptx(..., sim=np.exp2); px.compile needs none",
+        )
+    inputs = [element(x).numpy for x in op.xs]
+    shape, outputs = shape_of(op.results[0]), [element(result).numpy for result in op.results]
+
+    def run(xs: tuple[Any, ...]) -> Any:
+        given = [np.asarray(x, dtype)[()] for x, dtype in zip(xs, inputs)]
+        try:
+            found = function(*given)
+            parts = tuple(found) if len(outputs) > 1 else (found,)  # type: ignore[arg-type, call-overload]
+            if len(parts) != len(outputs):
+                raise ValueError(f"it gave {len(parts)} arrays, not {len(outputs)}")
+            typed = [np.asarray(part).astype(dtype) for part, dtype in zip(parts, outputs, strict=True)]
+            made = [np.broadcast_to(part, shape) for part in typed]
+        except Exception as problem:
+            raise Error(
+                f"sim= of px.ptx failed: {type(problem).__name__}: {problem}", location=op.loc,
+                remedy="it gets the inputs as NumPy arrays and gives "
+                + ("an array of their shape" if len(outputs) == 1 else f"{len(outputs)} arrays of their shape"),
+            ) from problem
+        return tuple(part if shape else part[()].item() for part in made)
+
+    return run
 
 
 @meaning(Compare)

@@ -14,6 +14,7 @@ from phalanx.cuda.lower.layout_rules import (
     asks,
     elementwise,
     is_tile,
+    operand_layout,
     repeats,
     shape_of,
 )
@@ -28,6 +29,7 @@ from phalanx.ir.ops.tile import (
     Empty,
     Fma,
     Full,
+    InlinePtx,
     Keep,
     Pack,
     Part,
@@ -50,6 +52,16 @@ _CHEAP_FUNCTIONS = ("add", "sub", "mul", "and", "or", "xor", "shl", "shr", "max"
 @asks(Unary, Binary, Compare, Select, Fma, Cast, Bitcast, Keep)
 def _elementwise(op: Any) -> list[Wish]:
     return elementwise(op)
+
+
+@asks(InlinePtx)
+def _inline_ptx(op: InlinePtx) -> list[Wish]:
+    if not is_tile(op.results[0]):
+        return []
+    shape, tiles = shape_of(op.results[0]), [x for x in op.xs if is_tile(x)]
+    others = [x for x in tiles if shape_of(x) != shape]
+    same = Same((*op.results, *(x for x in tiles if shape_of(x) == shape)))
+    return [same, *(Operand(x, op.results[0], operand_layout(shape_of(x))) for x in others)]
 
 
 @asks(Full, Empty, Arange, ConvertLayout)
