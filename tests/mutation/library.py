@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from mutation.attention import ATTENTION
 from mutation.caches import CACHES
 from mutation.launches import Case
 from mutation.moves import MOVES
 from mutation.products import PRODUCTS
 from mutation.rowwise import ROWWISE
 
-LIBRARY: dict[str, Callable[[], Case]] = {**CACHES, **MOVES, **PRODUCTS, **ROWWISE}
+LIBRARY: dict[str, Callable[[], Case]] = {**ATTENTION, **CACHES, **MOVES, **PRODUCTS, **ROWWISE}
