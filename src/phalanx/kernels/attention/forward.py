@@ -20,17 +20,16 @@ from phalanx.kernels.attention.arguments import (
     result_like,
     scale_of,
 )
+from phalanx.kernels.attention.bands import choose_band
 from phalanx.kernels.attention.config import AttentionConfig, choose, require_fits
 from phalanx.kernels.attention.forward_tiles import attention_tiles
 from phalanx.kernels.attention.narrow import turned_values
 from phalanx.kernels.logarithms import LOG2E
 from phalanx.kernels.matrices import FLOATS, HALVES, empty, info_of, number_of, refused, require_config
-from phalanx.runtime.device.arrays import ITEM_BYTES, ArgumentKind, describe, kind_of
+from phalanx.runtime.device.arrays import ArgumentKind, describe, kind_of
 from phalanx.runtime.launch.replay import remembered
 
 SIMULATED_SMS = 4
-L2_BYTES = 32 << 20
-"""How much of L2 the keys and values may take that causal tiles of several heads share."""
 
 
 @remembered("q", "k", "v", "bias", "cu_seqlens_q", "cu_seqlens_k", "q_scale", "k_scale", "v_scale")
@@ -93,10 +92,11 @@ def attention(
         if heads.dtype not in HALVES:
             operands[2] = turned_values(operands[2])
         grid = _grid(q, heads, sequences, chosen)
+        band = 1 if right is None or sequences else choose_band(heads, chosen, grid)
         attention_tiles[grid](
             *operands, views[3], logs[None] if sequences and logs is not None else logs, added, cu_seqlens_q,
             cu_seqlens_k, *arrays, factor, slope, cap, None if numbers[2] == 1.0 else numbers[2], left, right, heads.group,
-            _band(heads), DIM=heads.dim, WIDE=heads.value_dim, BIAS_KIND=bias_kind, **chosen.constants(heads),
+            band, DIM=heads.dim, WIDE=heads.value_dim, BIAS_KIND=bias_kind, **chosen.constants(heads),
         )  # fmt: skip
     return (result, logs) if lse else result
 
@@ -166,12 +166,6 @@ def _grid(q: Any, heads: Heads, sequences: int, config: AttentionConfig) -> int:
     sms = px.device(info.device).sms if info.kind == "cuda" else SIMULATED_SMS
     rows = heads.queries // config.rows + sequences if sequences else px.cdiv(heads.queries, config.rows)
     return max(1, min(sms, rows * heads.heads * heads.batch))
-
-
-def _band(heads: Heads) -> int:
-    """How many query heads go side by side where the longest tiles go first, so that their keys and values stay in L2."""
-    each = heads.keys * (heads.dim + heads.value_dim) * ITEM_BYTES[heads.dtype] // heads.group
-    return max(1, min(heads.batch * heads.heads, L2_BYTES // max(1, each)))
 
 
 __all__ = ["attention"]

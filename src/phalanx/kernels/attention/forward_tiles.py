@@ -69,12 +69,12 @@ def values_of(V, batch, head, key, b):
 
 
 @px.func
-def fetch(Q, K, V, tiles, buffers, group, first, step):
+def fetch(Q, K, V, tiles, buffers, group):
     """The producer: Q of each tile, K and V of each of its blocks."""
     b = buffers
-    number = first
+    turn = 0
     tile = tiles
-    tile.seek(number)
+    tile.seek(tile.dealt(turn))
     while tile.live:
         low, high = blocks_of(tile, b)
         batch, head = tile.batch, tile.head // group
@@ -95,8 +95,8 @@ def fetch(Q, K, V, tiles, buffers, group, first, step):
         key = tile.first_key + low * b.KEYS
         with b.values.produce() as stage:
             px.tma.load(values_of(V, batch, head, key, b), b.v[stage], b.values.full[stage])
-        number += step
-        tile.seek(number)
+        turn += 1
+        tile.seek(tile.dealt(turn))
 
 
 @px.struct
@@ -199,12 +199,12 @@ class Group:
         whole_high = px.maximum(px.minimum(whole_high, mine - 1), low)
         return low, mine, high - mine, px.minimum(px.maximum(whole_low, low), whole_high), whole_high
 
-    def attend(self, tiles, first, step):
+    def attend(self, tiles):
         """All tiles of this CTA."""
         b = self.buffers
-        number = first
+        turn = 0
         tile = tiles
-        tile.seek(number)
+        tile.seek(tile.dealt(turn))
         if tile.live:
             slot = b.queries.wait()
             low, high, skipped, whole_low, whole_high = self.extent(tile)
@@ -230,9 +230,9 @@ class Group:
                 if self.OWN_OUT:
                     b.queries.release()
                 o, p, before_top, before_sums = state
-                before = tile.mark(number), slot
-                number += step
-                tile.seek(number)
+                before = tile.mark(tile.dealt(turn)), slot
+                turn += 1
+                tile.seek(tile.dealt(turn))
                 if not tile.live:
                     break
                 slot = b.queries.wait()
@@ -330,11 +330,10 @@ def attention_tiles(
     batches = Q.shape[0] if CUQ is None else CUQ.shape[0] - 1
     reach = Reach(Q.shape[2], K.shape[2], left, right)
     tiles = Tiles(CUQ, CUK, Q.shape[2], K.shape[2], Q.shape[1], batches, band, reach, ROWS * GROUPS)
-    first, step = px.block_id(0), px.num_blocks(0)
     wait_for_prior_launch()
 
     with px.warps(0, 1, regs=PRODUCER_REGS):
-        fetch(Q, K, V, tiles, buffers, group, first, step)
+        fetch(Q, K, V, tiles, buffers, group)
 
     with px.warps(4, 4, regs=REGS, copies=GROUPS) as c:
         scale = 1.0 if factor is None else scaled(factor, QS, KS)
@@ -345,4 +344,4 @@ def attention_tiles(
             BIAS_KIND, CUQ is not None, CUQ is not None or right is not None, right is not None and not TURNS, SLACK,
             SHIFT if NARROW else 0.0, OWN_OUT, PARTS,
         )  # fmt: skip
-        mine.attend(tiles, first, step)
+        mine.attend(tiles)

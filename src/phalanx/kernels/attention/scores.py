@@ -100,7 +100,7 @@ def softmax_step(s, top, sums, factor, ROWS, KEYS, EMPTY, SLACK, SHIFT=0.0):
     too. EMPTY says that rows may have no key yet: their maximum is -inf, their powers are 0. With SHIFT all powers are
     ``2 ** SHIFT`` times as large, and `top` that much smaller: for types that have few small numbers.
     """
-    highest = shifted(px.max(s, axis=1) * factor, SHIFT)
+    highest = shifted(row_maxima(s, ROWS, KEYS) * factor, SHIFT)
     if SLACK > 0:
         new = px.where(highest <= top + SLACK, top, highest)
     else:
@@ -121,17 +121,26 @@ def shifted(top, SHIFT):
 @px.func
 def first_step(s, factor, ROWS, KEYS, EMPTY, SHIFT=0.0):
     """The same for the first block of a tile, before which there is nothing: powers, maxima, sums."""
-    top = shifted(px.max(s, axis=1) * factor, SHIFT)
+    top = shifted(row_maxima(s, ROWS, KEYS) * factor, SHIFT)
     base = px.where(top == NOTHING, 0.0, top) if EMPTY else top
     p = px.exp2(px.fma(s, factor, -base.reshape(ROWS, 1)))
     return p, top, partial_sums(p, ROWS, KEYS)
 
 
 @px.func
+def row_maxima(s, ROWS, KEYS):
+    """The maximum of each row. Eight columns at a time, so that a thread has four chains of maxima, and not one."""
+    highest = s[:, 0:8]
+    for column in px.static_range(8, KEYS, 8):
+        highest = px.maximum(highest, s[:, column : column + 8])
+    return px.max(highest, axis=1)
+
+
+@px.func
 def partial_sums(p, ROWS, KEYS):
     """Sums along the rows as far as they need no other thread: (ROWS, 4), since four threads hold a row of a product."""
-    pairs = px.sum(p.reshape(ROWS, KEYS // 8, 8), axis=1)
-    return px.sum(pairs.reshape(ROWS, 4, 2), axis=2)
+    eights = px.sum(p.reshape(ROWS, KEYS // 8, 8), axis=1)
+    return px.sum(eights.reshape(ROWS, 4, 2), axis=2)
 
 
 @px.func
@@ -148,6 +157,6 @@ def log_sums(top, total):
 
 
 __all__ = [
-    "LAZY", "NOTHING", "Reach", "capped", "distances", "first_step", "log_sums", "partial_sums", "row_sums",
+    "LAZY", "NOTHING", "Reach", "capped", "distances", "first_step", "log_sums", "partial_sums", "row_maxima", "row_sums",
     "softmax_step",
 ]  # fmt: skip

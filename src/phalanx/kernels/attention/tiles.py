@@ -13,8 +13,9 @@ class Tiles:
 
     Without a bound to the right all tiles of a head are equally long, and its K and V stay in L2 while they are worked
     on: head after head. With one (causal), later rows have more keys: the longest go first, so that none of them begins
-    when the others are done; in bands of heads whose K and V fit into L2 together. The tiles of a sequence then end
-    where it ends: the one that is not full is its first, the shortest, and begins before row 0.
+    when the others are done; in bands of heads (`bands.choose_band`). CTAs then take them in turns that go there and
+    back: who had the longest of one turn has the shortest of the next. The tiles of a sequence then end where it ends:
+    the one that is not full is its first, the shortest, and begins before row 0.
 
     Of packed sequences (CUQ and CUK, where each begins) nobody but the device knows how many tiles they have. Whoever
     asks for tiles asks in ascending order, so that `sequence` and `before`, the rows of tiles before it, only go ahead.
@@ -41,6 +42,13 @@ class Tiles:
     row: Any = 0
     first_query: Any = 0
     first_key: Any = 0
+
+    def dealt(self, turn):
+        """The number of the tile that this CTA takes in its turn 0, 1, 2 ..."""
+        place, count = px.block_id(0), px.num_blocks(0)
+        if self.reach.right is not None:
+            place = px.where(turn % 2 == 0, place, count - 1 - place)
+        return turn * count + place
 
     def seek(self, t):
         """Goes to tile number `t`, which is not smaller than that of the call before."""
