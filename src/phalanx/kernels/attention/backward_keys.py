@@ -116,31 +116,14 @@ def distances_of(m, top, ahead, BM):
     return px.abs((m + ahead - top + px.arange(BM).reshape(1, BM) - px.arange(64).reshape(64, 1)).to(px.f32))
 
 
-@px.func
-def add_bias_gradient(DB, y, b, h, sequence, m, top, ahead, BM, KIND):
-    """Adds gradients of scores to those of the bias: along axes of size 1 they are summed."""
-    if KIND == "slopes":
-        px.atomic_add(DB[px.where(DB.shape[0] == 1, 0, sequence), h], -px.sum(y * distances_of(m, top, ahead, BM)))
-    else:
-        batch, head = px.where(DB.shape[0] == 1, 0, b), px.where(DB.shape[1] == 1, 0, h)
-        if DB.shape[2] == 1 and DB.shape[3] == 1:
-            px.atomic_add(DB[batch, head, 0, 0], px.sum(y))
-        elif DB.shape[2] == 1:
-            px.atomic_add(DB[batch, head, 0, top : top + 64], px.sum(y, axis=1))
-        elif DB.shape[3] == 1:
-            px.atomic_add(DB[batch, head, m : m + BM, 0], px.sum(y, axis=0))
-        else:
-            px.atomic_add(DB[batch, head, m : m + BM, top : top + 64], y.T)
-
-
 @px.kernel(warps=12, pdl=True)
 def backward_keys(
-    Q, K, V, DO, STATS, BIAS, CUQ, CUK, SUMS, DK, DV, DB, factor, scale, cap, left, right, group, band, sequences, *, BM,
+    Q, K, V, DO, STATS, BIAS, CUQ, CUK, SUMS, DK, DV, factor, scale, cap, left, right, group, band, sequences, *, BM,
     BN=128, D, STAGES=2, BOUND=False, BIAS_KIND=None, EARLY=True, LOADER=24, REGISTERS=240,
 ):  # fmt: skip
     """A CTA has BN keys of one head, half of them in each of two warpgroups; a third loads. `group` query heads pass by.
 
-    BIAS, CUQ and CUK, SUMS (no gradients of queries), DB (none of the bias), `cap`, `left` and `right` may be None.
+    BIAS, CUQ and CUK, SUMS (no gradients of queries then), `cap`, `left` and `right` may be None.
     """
     H = BN // 2
     k, v = px.shared((1, BN, D), K.dtype), px.shared((1, BN, D), V.dtype)
@@ -222,7 +205,7 @@ def backward_keys(
                 px.wgmma(v[o, c * H : c * H + H], g[sg].T, x, accumulate=False)
                 px.wgmma_commit()
                 packed = p.to(DO.dtype)
-                if damped is not None and DB is None:
+                if damped is not None:
                     p = p * damped
                 if EARLY:
                     px.wgmma(packed, g[sg], dv)
@@ -230,12 +213,7 @@ def backward_keys(
                     px.wgmma_wait(1)
                 else:
                     px.wgmma_wait(0)
-                y = p * (x + px.load(st[sq][1:2]))
-                if DB is not None:
-                    add_bias_gradient(DB, y, b, h, here.sequence, m, top, ahead, BM, BIAS_KIND)
-                    if damped is not None:
-                        y = y * damped
-                y = y.to(Q.dtype)
+                y = (p * (x + px.load(st[sq][1:2]))).to(Q.dtype)
                 if not EARLY:
                     px.wgmma(packed, g[sg], dv)
                     px.wgmma_commit()

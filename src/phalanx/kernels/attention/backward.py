@@ -1,0 +1,216 @@
+"""Attention, backward: `attention_backward`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+import phalanx as px
+from phalanx.kernels.attention.arguments import (
+    Heads,
+    cap_of,
+    packed_view,
+    reach_of,
+    readable,
+    require_heads,
+    require_lengths,
+    result_like,
+    scale_of,
+)
+from phalanx.kernels.attention.backward_config import DIMS, KEYS, BackwardConfig, choose_backward, require_config_fits
+from phalanx.kernels.attention.backward_keys import backward_keys
+from phalanx.kernels.attention.backward_queries import backward_queries
+from phalanx.kernels.attention.backward_rows import finish_queries, prepare_rows
+from phalanx.kernels.logarithms import LOG2E
+from phalanx.kernels.matrices import FLOATS, HALVES, empty, info_of, refused, require_config
+from phalanx.runtime.device.arrays import ArgumentKind, kind_of
+
+L2_BYTES = 32 << 20
+"""How much of L2 the queries of heads may take that are worked on side by side, with their gradients."""
+
+
+def attention_backward(
+    do: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, *, causal: bool = False, scale: float | None = None,
+    window: tuple[int, int] | None = None, softcap: float | None = None, bias: Any = None, dbias: bool = False,
+    cu_seqlens_q: Any = None, cu_seqlens_k: Any = None, deterministic: bool = False, config: BackwardConfig | None = None,
+) -> Any:  # fmt: skip
+    """The gradients ``(dq, dk, dv)`` of `attention`, from that of its result; with `dbias` also that of the bias.
+
+    `do` is the gradient of the result, `o` and `lse` are what ``attention(..., lse=True)`` gave for `q`, `k` and `v` with
+    the same `causal`, `scale`, `window`, `softcap`, `bias`, `cu_seqlens_q` and `cu_seqlens_k`, which mean the same here.
+    bf16 or f16, heads of 64, 96 or 128 elements, values as wide as keys; the gradients have the types and shapes of what
+    they are gradients of, those of keys and values are summed over the query heads that share them. Queries with no key
+    to attend to (`lse` -inf) have gradients 0, and add nothing to others.
+
+    Gradients of queries are summed in f32 by as many CTAs as there are blocks of keys, in any order: repeats differ in the
+    last bits. With `deterministic` a second kernel computes them by a pass of its own, in one order: repeats are equal bit
+    for bit, for about 1.4 times the work. It also runs for `dbias`, and with heads of 128 for a cap or a bias of four axes,
+    for which the other has no registers. `dbias` needs a bias; where that was broadcast, gradients are summed along its axes
+    of size 1 by atomic additions, which is refused with `deterministic`.
+
+    `config` overrides the choice of blocks and stages, which `attention.backward_config` explains. sm_90a by `wgmma`, on
+    the current stream, or the simulator for NumPy.
+    Example: ``dq, dk, dv = px.kernels.attention_backward(do, q, k, v, *px.kernels.attention(q, k, v, lse=True))``.
+    """
+    sequences = require_lengths(cu_seqlens_q, cu_seqlens_k)
+    heads = require_heads(q, k, v, varlen=sequences > 0, dtypes=HALVES)
+    _require_dims(heads)
+    _require_results(do, o, lse, q, heads)
+    left, right = reach_of(causal, window)
+    cap, factor = cap_of(softcap), scale_of(scale, heads.dim)
+    bias_kind, added = _bias(bias, heads, sequences)
+    gradients = _bias_gradients(bias, dbias, bias_kind, added, deterministic)
+    chosen = require_config(config, BackwardConfig) or choose_backward(
+        heads.dim, varlen=sequences > 0, capped=cap is not None, biased=bias_kind == "tile"
+    )
+    require_config_fits(chosen, heads.dim)
+    results = tuple(result_like(x, heads.dim, heads.dtype) for x in (q, k, v))
+    if heads.batch * heads.heads * heads.queries * heads.keys == 0:
+        for result in results:
+            result[...] = 0
+    else:
+        views = [packed_view(x) if sequences else x for x in (q, k, v, do, o, *results)]
+        operands = [readable(what, x, "attention_backward") for what, x in zip(("q", "k", "v", "do"), views)]
+        scores = factor * LOG2E if cap is None else factor / cap, factor, cap, left, right
+        call = _Call(heads, sequences or heads.batch, chosen, scores, added, bias_kind, cu_seqlens_q, cu_seqlens_k)
+        call.launch(operands, views[4], lse[None] if sequences else lse, views[5:], gradients, deterministic)
+    if gradients is None:
+        return results
+    return (*results, _converted(gradients.reshape(bias.shape), bias))
+
+
+class _Call:
+    """The launches of one call. `scores`: what scores are multiplied by, the scale, the cap, the reach to both sides."""
+
+    def __init__(
+        self, heads: Heads, sequences: int, config: BackwardConfig, scores: tuple[Any, ...], bias: Any,
+        bias_kind: str | None, cu_q: Any, cu_k: Any,
+    ) -> None:  # fmt: skip
+        self.heads, self.sequences, self.config, self.scores = heads, sequences, config, scores
+        self.bias, self.bias_kind, self.cu_q, self.cu_k = bias, bias_kind, cu_q, cu_k
+
+    def launch(
+        self, operands: list[Any], o: Any, lse: Any, results: list[Any], gradients: Any, deterministic: bool
+    ) -> None:
+        heads, config, scale = self.heads, self.config, self.scores[1]
+        q, do = operands[0], operands[3]
+        dq, dk, dv = results
+        sizes = {"BM": config.queries, "D": heads.dim}
+        blocks = px.cdiv(heads.queries, config.queries)
+        room = heads.queries // config.queries + self.sequences + 1 if heads.varlen else blocks
+        stats = empty(q, (heads.batch, heads.heads, room, 2, config.queries), "f32")
+        apart = deterministic or gradients is not None or config.apart
+        sums = None if apart else empty(q, (heads.batch * heads.heads * room, config.queries * heads.dim), "f32")
+        rows = blocks, heads.heads, self.sequences
+        prepare_rows[rows](o, do, lse, self.cu_q, stats, sums, **sizes)
+        given = *operands, stats, self.bias, self.cu_q, self.cu_k
+        backward_keys[self._key_blocks()](
+            *given, sums, dk, dv, *self.scores, heads.group, self._band(), self.sequences, **sizes,
+            STAGES=config.stages, BOUND=heads.varlen or heads.keys % KEYS != 0, BIAS_KIND=self.bias_kind, EARLY=config.early,
+        )  # fmt: skip
+        if apart:
+            tiles = px.cdiv(heads.queries, 128), heads.heads, self.sequences
+            backward_queries[tiles](*given, dq, gradients, *self.scores, heads.group, **sizes, BIAS_KIND=self.bias_kind)
+        else:
+            finish_queries[rows](sums, self.cu_q, dq, scale, room, **sizes)
+
+    def _key_blocks(self) -> int:
+        """CTAs for all blocks of keys: with packed sequences as many as there may be."""
+        heads = self.heads
+        if heads.varlen:
+            return (heads.keys // KEYS + self.sequences) * heads.kv_heads
+        return px.cdiv(heads.keys, KEYS) * heads.kv_heads * heads.batch
+
+    def _band(self) -> int:
+        """How many heads go side by side: one, or where blocks differ in length as many as L2 holds the queries of."""
+        heads = self.heads
+        if self.scores[4] is None:
+            return 1
+        each = heads.queries * heads.dim * heads.group * (2 * 2 + 4)
+        return max(1, min(heads.batch * heads.kv_heads, L2_BYTES // each))
+
+
+def _require_dims(heads: Heads) -> None:
+    if heads.dim not in DIMS:
+        raise refused(
+            f"heads of {heads.dim} elements have no backward kernel: the sums of gradients do not fit into registers",
+            f"there are kernels for {', '.join(map(str, DIMS))}: pad smaller heads with zeros",
+        )
+    if heads.value_dim != heads.dim:
+        raise refused(
+            f"heads of {heads.dim} elements with values of {heads.value_dim}", "pad the narrower ones with zeros"
+        )
+
+
+def _require_results(do: Any, o: Any, lse: Any, q: Any, heads: Heads) -> None:
+    """Refuses results of `attention` that do not go with these queries."""
+    queries = info_of("q", q, HALVES)
+    for what, x in (("do", do), ("o", o)):
+        info = info_of(what, x, HALVES)
+        if info.shape != queries.shape or info.dtype_name != queries.dtype_name:
+            raise refused(
+                f"{what} is {info.dtype_name} of shape {info.shape}, q {queries.dtype_name} of {queries.shape}",
+                "pass the result of attention, and its gradient, in q's type and shape",
+            )
+    rows = (heads.heads, heads.queries) if heads.varlen else (heads.batch, heads.heads, heads.queries)
+    info = info_of("lse", lse, ("f32",))
+    if info.shape != rows:
+        raise refused(f"lse has shape {info.shape}", f"pass what attention(..., lse=True) gave, of shape {rows}")
+
+
+def _bias(bias: Any, heads: Heads, sequences: int) -> tuple[str | None, Any]:
+    """Of what kind a bias is, and what the kernel reads: slopes (batch, heads), or (batch, heads, queries, keys)."""
+    if bias is None:
+        return None, None
+    info = info_of("bias", bias, FLOATS)
+    batch = sequences or heads.batch
+    if len(info.shape) in (1, 2):
+        if info.shape not in ((heads.heads,), (batch, heads.heads)):
+            raise refused(
+                f"bias has shape {info.shape}",
+                f"pass slopes ({heads.heads},) or ({batch}, {heads.heads}), or a bias of four axes",
+            )
+        return "slopes", _broadcast(bias, (batch, heads.heads))
+    full = (batch, heads.heads, heads.queries, heads.keys)
+    if sequences:
+        raise refused("a bias of four axes for packed sequences", "pass slopes, or sequences of one length")
+    if len(info.shape) != 4 or any(size not in (1, whole) for size, whole in zip(info.shape, full)):
+        raise refused(f"bias has shape {info.shape}", f"pass one that broadcasts to {full}, or slopes ({heads.heads},)")
+    return "tile", _broadcast(bias, full)
+
+
+def _broadcast(x: Any, shape: tuple[int, ...]) -> Any:
+    """The array under a larger shape, without a copy."""
+    kind = kind_of(x)
+    if kind is ArgumentKind.TORCH:
+        return x.expand(shape)
+    return (sys.modules["cupy"] if kind is ArgumentKind.CUPY else np).broadcast_to(x, shape)
+
+
+def _bias_gradients(bias: Any, dbias: Any, kind: str | None, added: Any, deterministic: bool) -> Any:
+    """Zeros to which gradients of the bias are added, f32, or None where nobody asks for them; `added` is it, broadcast."""
+    if not isinstance(dbias, bool | np.bool_):
+        raise refused(f"dbias is of type {type(dbias).__name__}", "pass True or False")
+    if not dbias:
+        return None
+    if kind is None:
+        raise refused("dbias without a bias", "pass the bias that attention was given")
+    shape = info_of("bias", bias, FLOATS).shape
+    if deterministic and (kind == "slopes" or shape != tuple(added.shape)):
+        raise refused(
+            f"the gradient of a bias of shape {shape} is a sum in any order, and not deterministic",
+            "expand the bias to (batch, heads, queries, keys) and sum its gradient, or leave deterministic out",
+        )
+    made = empty(bias, (1, *shape) if len(shape) == 1 else shape, "f32")
+    made[...] = 0
+    return made
+
+
+def _converted(x: Any, like: Any) -> Any:
+    """The array in the element type of another one."""
+    return x.to(like.dtype) if kind_of(x) is ArgumentKind.TORCH else x.astype(like.dtype)
+
+
+__all__ = ["attention_backward"]

@@ -1,0 +1,56 @@
+"""How a backward pass of attention is cut into blocks, and why.
+
+A CTA has 128 keys, 64 for each of two warpgroups: the sums of their gradients take 2 x 64 x dim numbers, dim registers of a
+thread. Scores and their gradients take 64 x queries each. With heads of 128, 64 queries a block leave 240 registers without spills;
+heads of 64 take 128, which reads keys and values, the left operands in shared memory, half as often.
+"""
+
+from __future__ import annotations
+
+from phalanx.frozen import frozen
+from phalanx.kernels.matrices import refused
+
+KEYS = 128
+"""Keys of a CTA."""
+DIMS = (64, 96, 128)
+"""Sizes of a head: of larger ones the sums of 64 keys do not fit beside the scores in the registers of a warpgroup."""
+
+
+@frozen
+class BackwardConfig:
+    """`queries` of a block, `stages` of queries in shared memory; `early`: values' gradients begin before those of scores.
+
+    `apart`: gradients of queries by a pass of their own, as with ``deterministic=True``.
+    """
+
+    queries: int = 64
+    stages: int = 2
+    early: bool = True
+    apart: bool = False
+
+
+def choose_backward(
+    dim: int, *, varlen: bool = False, capped: bool = False, biased: bool = False
+) -> BackwardConfig:
+    """The configuration for heads of `dim` elements, which leaves registers for what packed sequences, caps and biases take.
+
+    Anyone may call it; no hardware is involved. Example: ``choose_backward(64).queries == 128``.
+    """
+    more = varlen or capped or biased
+    if dim == 64:
+        return BackwardConfig(queries=64 if more else 128)
+    return BackwardConfig(early=not more, apart=dim == 128 and (capped or biased))
+
+
+def require_config_fits(config: BackwardConfig, dim: int) -> None:
+    """Refuses a configuration for which there is no kernel."""
+    if config.queries not in ((64, 128) if dim == 64 else (64,)):
+        raise refused(
+            f"blocks of {config.queries} queries with heads of {dim} elements",
+            "give 64, with heads of 64 elements also 128",
+        )
+    if config.stages not in (2, 3):
+        raise refused(f"{config.stages} stages", "give 2 or 3")
+
+
+__all__ = ["DIMS", "KEYS", "BackwardConfig", "choose_backward", "require_config_fits"]

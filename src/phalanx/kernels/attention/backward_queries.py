@@ -1,0 +1,133 @@
+"""Gradients of queries, and of a bias, by a pass of their own: the same bit for bit on every run.
+
+`backward_keys` adds up the gradients of queries in the order in which its CTAs happen to come. Here a CTA has the queries
+and passes over the keys, in one order: it computes scores and their gradients once more, seven products instead of five,
+and needs no workspace. Waiting for turns at each block of queries instead would keep the five, but bind the CTAs of a head
+to each other: each would run at the pace of the slowest before it. And here registers are left for what comes with a cap
+or a bias: scores are as many, sums of gradients half of what they are there.
+"""
+
+from __future__ import annotations
+
+import phalanx as px
+from phalanx.kernels.attention.backward_rows import powers, sequence_of
+from phalanx.kernels.attention.scores import Reach, distances
+from phalanx.kernels.launches import wait_for_prior_launch
+from phalanx.kernels.logarithms import LOG2E
+
+ROWS = 64
+"""Queries of a warpgroup."""
+
+
+@px.func
+def add_to_bias(DB, y, b, h, row, key, M, N):
+    """Adds gradients of scores to those of the bias: along axes of size 1 they are summed."""
+    batch, head = px.where(DB.shape[0] == 1, 0, b), px.where(DB.shape[1] == 1, 0, h)
+    if DB.shape[2] == 1 and DB.shape[3] == 1:
+        px.atomic_add(DB[batch, head, 0, 0], px.sum(y))
+    elif DB.shape[2] == 1:
+        px.atomic_add(DB[batch, head, 0, key : key + N], px.sum(y, axis=0))
+    elif DB.shape[3] == 1:
+        px.atomic_add(DB[batch, head, row : row + M, 0], px.sum(y, axis=1))
+    else:
+        px.atomic_add(DB[batch, head, row : row + M, key : key + N], y)
+
+
+@px.kernel(warps=12, pdl=True)
+def backward_queries(
+    Q, K, V, DO, STATS, BIAS, CUQ, CUK, DQ, DB, factor, scale, cap, left, right, group, *, BM, BN=64, D, STAGES=2, BIAS_KIND=None,
+    LOADER=24, REGISTERS=240,
+):  # fmt: skip
+    """A CTA has 128 queries of one head, half of them in each of two warpgroups; a third loads keys and values.
+
+    BM is what a block of STATS has. BIAS, CUQ and CUK, DB (gradients of the bias are added to it), `cap`, `left` and
+    `right` may be None.
+    """
+    q, g = px.shared((2, ROWS, D), Q.dtype), px.shared((2, ROWS, D), DO.dtype)
+    k, v = px.shared((STAGES, BN, D), K.dtype), px.shared((STAGES, BN, D), V.dtype)
+    full = px.barrier(2)
+    kp, vp = px.pipe(STAGES), px.pipe(STAGES)
+    wait_for_prior_launch()
+    h = px.block_id(1)
+    at = sequence_of(Q, CUQ, px.block_id(2), BM)
+    first_key, keys = 0, K.shape[2]
+    if CUK is not None:
+        first_key = px.load(CUK[px.block_id(2)])
+        keys = px.load(CUK[px.block_id(2) + 1]) - first_key
+    reach = Reach(at.queries, keys, left, right)
+    m = px.block_id(0) * (2 * ROWS)
+    low, high = reach.blocks(m, 2 * ROWS, BN)
+    high = px.where(m < at.queries, high, low)
+
+    with px.warps(0, 4, regs=LOADER):
+        for c in px.static_range(2):
+            row = at.first_query + m + c * ROWS
+            with full[c].transaction():
+                px.tma.load(Q[at.batch, h, row : row + ROWS, 0:D], q[c], full[c])
+                px.tma.load(DO[at.batch, h, row : row + ROWS, 0:D], g[c], full[c])
+        for j in range(low, high):
+            row = first_key + j * BN
+            with kp.produce() as s:
+                px.tma.load(K[at.batch, h // group, row : row + BN, 0:D], k[s], kp.full[s])
+            with vp.produce() as s:
+                px.tma.load(V[at.batch, h // group, row : row + BN, 0:D], v[s], vp.full[s])
+
+    for c in px.static_range(2):
+        with px.warps(4 + 4 * c, 4, regs=REGISTERS):
+            top = m + c * ROWS
+            dq = px.zeros((ROWS, D), px.f32)
+            block, within = at.first_block + top // BM, top % BM
+            logs = px.load(STATS[at.batch, h, block, 0, within : within + ROWS], fill=-float("inf")).reshape(ROWS, 1)
+            sums = px.load(STATS[at.batch, h, block, 1, within : within + ROWS]).reshape(ROWS, 1)
+            rows, columns = px.arange(ROWS).reshape(ROWS, 1), px.arange(BN).reshape(1, BN)
+            some = rows < at.queries - top
+            logs, sums = px.where(some, logs, -float("inf")), px.where(some, sums, 0.0)
+            slopes = px.zeros((ROWS,), px.f32)
+            full[c].wait(0)
+            for j in range(low, high):
+                key = j * BN
+                sk = kp.wait()
+                s = px.empty((ROWS, BN), px.f32)
+                px.wgmma(q[c], k[sk].T, s, accumulate=False)
+                px.wgmma_commit()
+                sv = vp.wait()
+                x = px.empty((ROWS, BN), px.f32)
+                px.wgmma(g[c], v[sv].T, x, accumulate=False)
+                px.wgmma_commit()
+                px.wgmma_wait(1)
+                bias = None
+                if BIAS_KIND == "slopes":
+                    bias = distances(reach, top, key, ROWS, BN) * (BIAS[px.block_id(2), h] * -LOG2E)
+                elif BIAS_KIND == "tile":
+                    bias = px.load(BIAS[at.batch, h, top : top + ROWS, key : key + BN]).to(px.f32) * LOG2E
+                p, damped = powers(s, bias, logs, factor, cap)
+                if right is None:
+                    ok = columns < keys - key
+                else:
+                    ok = columns < px.minimum(keys - key, reach.beside(top) + right + 1 - key + rows)
+                if left is not None:
+                    ok = ok & (columns >= reach.beside(top) - left - key + rows)
+                p = px.where(ok, p, 0.0)
+                px.wgmma_wait(0)
+                vp.release()
+                y = p * (x + sums)
+                if DB is not None:
+                    if BIAS_KIND == "slopes":
+                        slopes = slopes - px.sum(y * distances(reach, top, key, ROWS, BN), axis=1)
+                    else:
+                        add_to_bias(DB, y, at.batch, h, top, key, ROWS, BN)
+                if damped is not None:
+                    y = y * damped
+                px.wgmma(y.to(Q.dtype), k[sk], dq)
+                px.wgmma_commit()
+                px.wgmma_wait(0)
+                kp.release()
+            if DB is not None and BIAS_KIND == "slopes":
+                px.atomic_add(DB[px.where(DB.shape[0] == 1, 0, px.block_id(2)), h], px.sum(slopes))
+            px.store(q[c], (dq * scale).to(DQ.dtype))
+            to = px.arange(ROWS)
+            to = px.where(to < at.queries - top, at.first_query + top + to, -1)
+            px.store(DQ[at.batch, h, to, 0:D], px.load(q[c]))
+
+
+__all__ = ["backward_queries"]
