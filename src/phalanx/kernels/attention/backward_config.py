@@ -1,7 +1,7 @@
 """How a backward pass of attention is cut into blocks, and why.
 
 A CTA has 128 keys, 64 for each of two warpgroups: the sums of their gradients take 2 x 64 x dim numbers, dim registers of a
-thread. Scores and their gradients take 64 x queries each. With heads of 128, 64 queries a block leave 240 registers without spills;
+thread. Scores and their gradients take 64 x queries each. With heads of 128, blocks of 64 queries fit into 240 registers;
 heads of 64 take 128, which reads keys and values, the left operands in shared memory, half as often.
 """
 

@@ -35,8 +35,8 @@ def add_to_bias(DB, y, b, h, row, key, M, N):
 
 @px.kernel(warps=12, pdl=True)
 def backward_queries(
-    Q, K, V, DO, STATS, BIAS, CUQ, CUK, DQ, DB, factor, scale, cap, left, right, group, *, BM, BN=64, D, STAGES=2, BIAS_KIND=None,
-    LOADER=24, REGISTERS=240,
+    Q, K, V, DO, STATS, BIAS, CUQ, CUK, DQ, DB, factor, scale, cap, left, right, group, *, BM, BN=64, D, STAGES=2,
+    BIAS_KIND=None, LOADER=40, REGISTERS=232,
 ):  # fmt: skip
     """A CTA has 128 queries of one head, half of them in each of two warpgroups; a third loads keys and values.
 
