@@ -190,9 +190,11 @@ def test_random_shapes(seed):
     if rng.random() < 0.5:
         options["window"] = tuple(int(x) for x in rng.integers(-1, 200, 2))
     config = BackwardConfig(
-        queries=int(rng.choice([64, 128])) if dim == 64 else 64, stages=int(rng.choice([2, 3])), early=bool(rng.random() < 0.5)
-    )
-    both(*arrays(rng, batch, group, kv_heads, queries, keys, dim, amplitude=float(rng.choice([1, 3, 8]))), config=config, **options)
+        queries=int(rng.choice([64, 128])) if dim == 64 else 64, stages=int(rng.choice([2, 3])),
+        early=bool(rng.random() < 0.5),
+    )  # fmt: skip
+    amplitude = float(rng.choice([1, 3, 8]))
+    both(*arrays(rng, batch, group, kv_heads, queries, keys, dim, amplitude=amplitude), config=config, **options)
 
 
 @pytest.mark.long
@@ -246,7 +248,8 @@ def test_heads_of_128_compile_without_spills():
 @pytest.mark.parametrize("deterministic", [False, True])
 def test_nothing_spills(dim, deterministic):
     slopes, bias = np.zeros(4, np.float32), np.zeros((1, 4, 300, 300), np.float32)
-    for window, softcap, kind, packed in itertools.product((None, (-1, 0), (9, 9)), (None, 2.0), (None, slopes, bias), (False, True)):
+    masks, kinds = (None, (-1, 0), (9, 9)), (None, slopes, bias)
+    for window, softcap, kind, packed in itertools.product(masks, (None, 2.0), kinds, (False, True)):
         if packed and kind is bias:
             continue
         made = compiled(dim, deterministic, packed, window=window, softcap=softcap, bias=kind, dbias=kind is bias)

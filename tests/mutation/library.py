@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 from mutation.attention import ATTENTION
 from mutation.caches import CACHES
+from mutation.gradients import GRADIENTS
 from mutation.launches import Case
 from mutation.moves import MOVES
 from mutation.products import PRODUCTS
 from mutation.rowwise import ROWWISE
 
-LIBRARY: dict[str, Callable[[], Case]] = {**ATTENTION, **CACHES, **MOVES, **PRODUCTS, **ROWWISE}
+LIBRARY: dict[str, Callable[[], Case]] = {**ATTENTION, **CACHES, **GRADIENTS, **MOVES, **PRODUCTS, **ROWWISE}

@@ -49,7 +49,7 @@ def score(name: str, verdicts: list[Verdict]) -> str:
 def test_sample(name: str, settle: Callable[[str, list[Verdict]], None]) -> None:
     chosen = case(name)
     rng = random.Random(f"{name} 0")
-    size = FEWER if name.startswith(("blackwell_v", "decode_ring", "latent_ring")) else SAMPLE
+    size = FEWER if name.startswith(("blackwell_v", "decode_ring", "latent_ring", "backward_")) else SAMPLE
     prepared = rng.sample(chosen.mutants, min(size, len(chosen.mutants)))
     read = rng.sample(chosen.source_mutants, min(size, len(chosen.source_mutants)))
     settle(name, [chosen.judge(m) for m in prepared] + [chosen.judge(m, prepared=False) for m in read])

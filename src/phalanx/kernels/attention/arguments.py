@@ -8,14 +8,15 @@ makes (1, heads, total, dim) of them.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
 
 from phalanx.frozen import frozen
-from phalanx.kernels.matrices import HALVES, described, empty, info_of, number_of, refused
+from phalanx.kernels.matrices import FLOATS, HALVES, described, empty, info_of, number_of, refused
 from phalanx.kernels.products.operand_recipes import is_copyable, padded_copy, warn
-from phalanx.runtime.device.arrays import ArrayInfo, describe
+from phalanx.runtime.device.arrays import ArgumentKind, ArrayInfo, describe, kind_of
 
 DIMS = (64, 96, 128, 192, 256)
 """Sizes of a head for which there are kernels."""
@@ -139,6 +140,38 @@ def _window(window: Any) -> tuple[int | None, int | None]:
         )
     left, right = (None if side is None or side < 0 else min(int(side), 1 << 30) for side in sides)
     return left, right
+
+
+def bias_of(bias: Any, heads: Heads, sequences: int) -> tuple[str | None, Any]:
+    """Of what kind a bias is, and what the kernel reads: slopes (batch, heads), or (batch, heads, queries, keys)."""
+    if bias is None:
+        return None, None
+    info = info_of("bias", bias, FLOATS)
+    batch = sequences or heads.batch
+    if len(info.shape) in (1, 2):
+        if info.shape not in ((heads.heads,), (batch, heads.heads)):
+            raise refused(
+                f"bias has shape {info.shape}",
+                f"pass slopes ({heads.heads},) or ({batch}, {heads.heads}), or a bias of four axes",
+            )
+        return "slopes", broadcast(bias, (batch, heads.heads))
+    full = (batch, heads.heads, heads.queries, heads.keys)
+    if sequences:
+        raise refused("a bias of four axes for packed sequences", "pass slopes, or sequences of one length")
+    if len(info.shape) != 4 or any(size not in (1, whole) for size, whole in zip(info.shape, full)):
+        raise refused(f"bias has shape {info.shape}", f"pass one that broadcasts to {full}, or slopes ({heads.heads},)")
+    return "tile", broadcast(bias, full)
+
+
+def broadcast(x: Any, shape: tuple[int, ...]) -> Any:
+    """The array under a larger shape, without a copy."""
+    if kind_of(x) is ArgumentKind.TORCH:
+        return x.expand(shape)
+    if kind_of(x) is ArgumentKind.CUPY:
+        import cupy
+
+        return cupy.broadcast_to(x, shape)
+    return np.broadcast_to(x, shape)
 
 
 def require_lengths(cu_seqlens_q: Any, cu_seqlens_k: Any) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 import phalanx as px
 from phalanx.kernels.attention.arguments import (
     Heads,
+    bias_of,
     cap_of,
     packed_view,
     reach_of,
@@ -60,7 +60,7 @@ def attention_backward(
     _require_results(do, o, lse, q, heads)
     left, right = reach_of(causal, window)
     cap, factor = cap_of(softcap), scale_of(scale, heads.dim)
-    bias_kind, added = _bias(bias, heads, sequences)
+    bias_kind, added = bias_of(bias, heads, sequences)
     gradients = _bias_gradients(bias, dbias, bias_kind, added, deterministic)
     chosen = require_config(config, BackwardConfig) or choose_backward(
         heads.dim, varlen=sequences > 0, capped=cap is not None, biased=bias_kind == "tile"
@@ -158,35 +158,6 @@ def _require_results(do: Any, o: Any, lse: Any, q: Any, heads: Heads) -> None:
     info = info_of("lse", lse, ("f32",))
     if info.shape != rows:
         raise refused(f"lse has shape {info.shape}", f"pass what attention(..., lse=True) gave, of shape {rows}")
-
-
-def _bias(bias: Any, heads: Heads, sequences: int) -> tuple[str | None, Any]:
-    """Of what kind a bias is, and what the kernel reads: slopes (batch, heads), or (batch, heads, queries, keys)."""
-    if bias is None:
-        return None, None
-    info = info_of("bias", bias, FLOATS)
-    batch = sequences or heads.batch
-    if len(info.shape) in (1, 2):
-        if info.shape not in ((heads.heads,), (batch, heads.heads)):
-            raise refused(
-                f"bias has shape {info.shape}",
-                f"pass slopes ({heads.heads},) or ({batch}, {heads.heads}), or a bias of four axes",
-            )
-        return "slopes", _broadcast(bias, (batch, heads.heads))
-    full = (batch, heads.heads, heads.queries, heads.keys)
-    if sequences:
-        raise refused("a bias of four axes for packed sequences", "pass slopes, or sequences of one length")
-    if len(info.shape) != 4 or any(size not in (1, whole) for size, whole in zip(info.shape, full)):
-        raise refused(f"bias has shape {info.shape}", f"pass one that broadcasts to {full}, or slopes ({heads.heads},)")
-    return "tile", _broadcast(bias, full)
-
-
-def _broadcast(x: Any, shape: tuple[int, ...]) -> Any:
-    """The array under a larger shape, without a copy."""
-    kind = kind_of(x)
-    if kind is ArgumentKind.TORCH:
-        return x.expand(shape)
-    return (sys.modules["cupy"] if kind is ArgumentKind.CUPY else np).broadcast_to(x, shape)
 
 
 def _bias_gradients(bias: Any, dbias: Any, kind: str | None, added: Any, deterministic: bool) -> Any:

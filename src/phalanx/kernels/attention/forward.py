@@ -5,11 +5,10 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-import numpy as np
-
 import phalanx as px
 from phalanx.kernels.attention.arguments import (
     Heads,
+    bias_of,
     cap_of,
     packed_view,
     reach_of,
@@ -25,8 +24,8 @@ from phalanx.kernels.attention.config import AttentionConfig, choose, require_fi
 from phalanx.kernels.attention.forward_tiles import attention_tiles
 from phalanx.kernels.attention.narrow import turned_values
 from phalanx.kernels.logarithms import LOG2E
-from phalanx.kernels.matrices import FLOATS, HALVES, empty, info_of, number_of, refused, require_config
-from phalanx.runtime.device.arrays import ArgumentKind, describe, kind_of
+from phalanx.kernels.matrices import HALVES, empty, info_of, number_of, refused, require_config
+from phalanx.runtime.device.arrays import describe
 from phalanx.runtime.launch.replay import remembered
 
 SIMULATED_SMS = 4
@@ -74,7 +73,7 @@ def attention(
     numbers, arrays = _scales(q_scale, k_scale, v_scale)
     left, right = reach_of(causal, window)
     factor, slope, cap = _factors(scale_of(scale, heads.dim) * numbers[0] * numbers[1], cap_of(softcap), bias is not None)
-    bias_kind, added = _bias(bias, heads, sequences)
+    bias_kind, added = bias_of(bias, heads, sequences)
     chosen = require_config(config, AttentionConfig) or choose(
         heads, bounded=right is not None, biased=cap is not None or bias_kind is not None
     )
@@ -125,38 +124,6 @@ def _factors(scale: float, cap: float | None, biased: bool) -> tuple[float | Non
     if biased:
         return None, scale * LOG2E, None
     return scale * LOG2E, None, None
-
-
-def _bias(bias: Any, heads: Heads, sequences: int) -> tuple[str | None, Any]:
-    """Of what kind a bias is, and what the kernel reads: slopes (batch, heads), or (batch, heads, queries, keys)."""
-    if bias is None:
-        return None, None
-    info = info_of("bias", bias, FLOATS)
-    batch = sequences or heads.batch
-    if len(info.shape) in (1, 2):
-        if info.shape not in ((heads.heads,), (batch, heads.heads)):
-            raise refused(
-                f"bias has shape {info.shape}",
-                f"pass slopes ({heads.heads},) or ({batch}, {heads.heads}), or a bias of four axes",
-            )
-        return "slopes", _broadcast(bias, (batch, heads.heads))
-    full = (batch, heads.heads, heads.queries, heads.keys)
-    if sequences:
-        raise refused("a bias of four axes for packed sequences", "pass slopes, or sequences of one length")
-    if len(info.shape) != 4 or any(size not in (1, whole) for size, whole in zip(info.shape, full)):
-        raise refused(f"bias has shape {info.shape}", f"pass one that broadcasts to {full}, or slopes ({heads.heads},)")
-    return "tile", _broadcast(bias, full)
-
-
-def _broadcast(x: Any, shape: tuple[int, ...]) -> Any:
-    """The array under a larger shape, without a copy."""
-    if kind_of(x) is ArgumentKind.TORCH:
-        return x.expand(shape)
-    if kind_of(x) is ArgumentKind.CUPY:
-        import cupy
-
-        return cupy.broadcast_to(x, shape)
-    return np.broadcast_to(x, shape)
 
 
 def _grid(q: Any, heads: Heads, sequences: int, config: AttentionConfig) -> int:
