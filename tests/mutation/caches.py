@@ -44,7 +44,8 @@ def latent(C: int) -> Callable[[], Case]:
         q, k = arrays((2, 64), (1, 190 * C, 1, 64))
         lengths = np.array([190 * C - 3], np.int32)
         args = [q, k, lengths, None, np.zeros((2, 64), BF16), None, 0.25, None, None, None, 0, 190 * C, 2]
-        return Case("latent_ring", latent_ring[C, 1, 1], args, {"C": C, "D": 64, "DV": 64, "HERE": 32, "G": 2})
+        constants = {"C": C, "D": 64, "DV": 64, "HERE": 32, "G": 2}
+        return Case("latent_ring", latent_ring[C, 1, 1], args, constants, schedules=6)
 
     return make
 

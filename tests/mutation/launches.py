@@ -25,6 +25,8 @@ class Case:
     constants: dict[str, Any]
     clusters: int | None = None
     """As many run at once, in a kernel that asks for further ones; None: as the simulator has it."""
+    schedules: int = 3
+    """Under as many orders of events each mutant is checked: more where two roles end in either order."""
 
     @cached_property
     def function(self) -> Function:
@@ -62,7 +64,7 @@ class Case:
     def judge(self, mutant: Mutant, **options: Any) -> Verdict:
         outcome = self.outcome
         with self.device():
-            return judge(mutant, outcome, self.grid, self.values, **options)
+            return judge(mutant, outcome, self.grid, self.values, schedules=self.schedules, **options)
 
     @contextmanager
     def device(self) -> Iterator[None]:

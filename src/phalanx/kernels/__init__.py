@@ -4,7 +4,9 @@ Arrays on a GPU run there, on the current stream; NumPy arrays run in the simula
 """
 
 from phalanx.kernels.attention.backward import attention_backward
+from phalanx.kernels.attention.decode import attention_decode
 from phalanx.kernels.attention.forward import attention
+from phalanx.kernels.attention.sparse import sparse_attention
 from phalanx.kernels.gather import embedding, gather_rows, scatter_add_rows, scatter_rows
 from phalanx.kernels.kv_cache import kv_compact
 from phalanx.kernels.products.grouped import grouped_matmul
@@ -17,7 +19,8 @@ from phalanx.kernels.rowwise.norms import layer_norm, rms_norm
 from phalanx.kernels.rowwise.softmax import log_softmax, softmax
 
 __all__ = [
-    "attention", "attention_backward", "cross_entropy", "embedding", "gather_rows", "grouped_matmul", "kv_compact",
-    "layer_norm", "log_softmax", "matmul", "moe_gather_matmul", "moe_matmul", "moe_matmul_scatter", "pack_scales",
-    "quantize", "rms_norm", "scatter_add_rows", "scatter_rows", "softmax", "split_k_matmul",
+    "attention", "attention_backward", "attention_decode", "cross_entropy", "embedding", "gather_rows", "grouped_matmul",
+    "kv_compact", "layer_norm", "log_softmax", "matmul", "moe_gather_matmul", "moe_matmul", "moe_matmul_scatter",
+    "pack_scales", "quantize", "rms_norm", "scatter_add_rows", "scatter_rows", "softmax", "sparse_attention",
+    "split_k_matmul",
 ]

@@ -8,7 +8,6 @@ makes (1, heads, total, dim) of them.
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np

@@ -13,6 +13,8 @@ FEWEST_BLOCKS = 4
 """Blocks of keys that a CTA of a cluster has at least: with fewer, beginning and joining takes longer than reading."""
 BLOCK = 64
 """Keys of a block."""
+SPLIT_CLUSTER = 8
+"""CTAs of a cluster where several share a sequence."""
 
 
 @frozen
@@ -49,6 +51,36 @@ def ring_stages(rows: int, size: int, v_size: int, ctas: int, item: int = 2) -> 
     return min(8, room // (item * BLOCK * (size + v_size)))
 
 
+def ctas_on_an_sm(rows: int, size: int, v_size: int, item: int = 2) -> int:
+    """Two, where their rings hold at least two blocks each: then one loads and multiplies while the other begins or ends."""
+    return 2 if ring_stages(rows, size, v_size, 2, item) >= 2 else 1
+
+
+def largest_cluster(units: int, capacity: int, ctas: int) -> int:
+    """The most CTAs of a cluster with which one for each of `units` fits on the card at once, `ctas` CTAs on an SM.
+
+    Clusters of more than 8 SMs fit as often as those of 16: there is one where 16 SMs are near each other.
+    """
+    device, blocks = px.device(), px.cdiv(capacity, BLOCK)
+    sizes = {c: px.cdiv(c, ctas) for c in CLUSTERS}
+    at_once = {c: device.clusters(sms if sms <= 8 else 16) for c, sms in sizes.items()}
+    return max(c for c in CLUSTERS if c == 1 or (units <= at_once[c] and blocks >= c * FEWEST_BLOCKS))
+
+
+def spread(units: int, capacity: int, ctas: int) -> tuple[int, int]:
+    """How many CTAs of a cluster, and how many clusters, share the keys of each of `units`, `ctas` CTAs on an SM.
+
+    Clusters are as large as all units fit on the card at once. Where that is less than half of it, because a cluster has
+    at most 16 CTAs, several clusters of 8 share a unit.
+    """
+    device, blocks = px.device(), px.cdiv(capacity, BLOCK)
+    cluster = largest_cluster(units, capacity, ctas)
+    splits = min(device.clusters(SPLIT_CLUSTER) // max(units, 1), blocks // (SPLIT_CLUSTER * FEWEST_BLOCKS))
+    if 2 * units * cluster <= device.sms and splits > 1:
+        return SPLIT_CLUSTER, splits
+    return cluster, 1
+
+
 @cache
 def choose_decode(
     batch: int, kv_heads: int, rows: int, capacity: int, size: int, v_size: int, page: int = 0, item: int = 2
@@ -57,20 +89,15 @@ def choose_decode(
     and elements of `item` bytes.
 
     Memory is the limit, and half of the SMs read as fast as all of them, as long as each has some 100 KB on its way. So
-    clusters are as large as they can be with all of them at work at once; where there are more sequences and heads than
-    CTAs fit on the card, each is one CTA's, and sequences of different lengths even out. Two CTAs share an SM where their
-    rings hold at least two blocks. Anyone may call it; no hardware is involved. Example:
+    clusters are as large as they can be with all of them at work at once (`spread`); where there are more sequences and
+    heads than CTAs fit on the card, each is one CTA's, and sequences of different lengths even out. Two CTAs share an SM
+    where their rings hold at least two blocks. Anyone may call it; no hardware is involved. Example:
     ``choose_decode(64, 8, 4, 8192, 128, 128).cluster == 1``.
     """
-    tile = 64
-    ctas = 2 if ring_stages(tile, size, v_size, 2, item) >= 2 else 1
-    units, blocks = batch * kv_heads * px.cdiv(rows, tile), px.cdiv(capacity, BLOCK)
-    fitting = [
-        c for c in CLUSTERS
-        if c == 1 or (units <= px.device().clusters(px.cdiv(c, ctas)) and blocks >= c * FEWEST_BLOCKS)
-    ]
+    tile, ctas = 64, ctas_on_an_sm(64, size, v_size, item)
+    cluster, splits = spread(batch * kv_heads * px.cdiv(rows, tile), capacity, ctas)
     stages = ring_stages(tile, size, v_size, ctas, item)
-    return DecodeConfig(max(fitting), stages, min(page or BLOCK, BLOCK), ctas, tile)
+    return DecodeConfig(cluster, stages, min(page or BLOCK, BLOCK), ctas, tile, splits)
 
 
 @cache
@@ -79,6 +106,5 @@ def choose_latent(batch: int, rows: int, capacity: int, page: int = 0) -> Decode
 
     Anyone may call it; no hardware is involved. Example: ``choose_latent(128, 128, 4096).cluster == 1``.
     """
-    units, blocks = batch * px.cdiv(rows, 64), px.cdiv(capacity, BLOCK)
-    fitting = [c for c in CLUSTERS if c == 1 or (units <= px.device().clusters(c) and blocks >= c * FEWEST_BLOCKS)]
-    return DecodeConfig(max(fitting), 2, min(page or BLOCK, BLOCK), 1)
+    cluster, splits = spread(batch * px.cdiv(rows, 64), capacity, 1)
+    return DecodeConfig(cluster, 2, min(page or BLOCK, BLOCK), 1, splits=splits)

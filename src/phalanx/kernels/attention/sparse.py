@@ -8,7 +8,7 @@ import phalanx as px
 from phalanx.frozen import frozen
 from phalanx.ir.archs import COPY_CHUNK
 from phalanx.kernels.attention.decode import positive_scale
-from phalanx.kernels.attention.decode_config import BLOCK, choose_decode
+from phalanx.kernels.attention.decode_config import BLOCK, ctas_on_an_sm, largest_cluster, ring_stages
 from phalanx.kernels.attention.sparse_ring import SMALLEST_BOX, sparse_latent, sparse_ring
 from phalanx.kernels.gather import INDICES
 from phalanx.kernels.logarithms import LOG2E
@@ -65,12 +65,11 @@ def _sparse(
         pair = by_row and tiles == 2  # the two tiles of 128 rows gather one half each, for both
         sparse_latent[units, tiles](rows, rows_or_all(k), *target, *options, **sizes, HERE=call.v_size // 2, PAIR=pair)
     else:
-        config = choose_decode(
-            units, call.kv_heads, call.shared_queries * call.group, call.named, call.size, call.v_size
-        )
-        sparse_ring[units * config.cluster, call.kv_heads * tiles](
+        ctas = ctas_on_an_sm(ROWS, call.size, call.v_size)
+        cluster = largest_cluster(units * call.kv_heads * tiles, call.named, ctas)
+        sparse_ring[units * cluster, call.kv_heads * tiles](
             rows, rows_or_all(k), rows_or_all(v), *target, *options, **sizes,
-            C=config.cluster, STAGES=config.stages, CTAS=config.ctas,
+            C=cluster, STAGES=ring_stages(ROWS, call.size, call.v_size, ctas), CTAS=ctas,
         )  # fmt: skip
     return out
 
