@@ -306,5 +306,7 @@ def attend_narrow(q, k, v, keys, values, mine, softmax):
             px.wgmma_wait(1)
             with values.consume() as s:
                 widen(v[s], wide_v[0])
-        px.wgmma_wait(0)
+            px.wgmma_wait(0)
+        else:
+            px.wgmma_wait(0)
     return sums, top, px.sum(mass, axis=1)

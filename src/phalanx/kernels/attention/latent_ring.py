@@ -22,7 +22,7 @@ from phalanx.kernels.attention.decode_terms import (
 from phalanx.kernels.attention.scores import NOTHING
 from phalanx.kernels.launches import wait_for_prior_launch
 
-PRODUCER_REGISTERS, CONSUMER_REGISTERS = 40, 232
+PRODUCER_REGISTERS, CONSUMER_REGISTERS = 56, 224
 
 
 @px.func

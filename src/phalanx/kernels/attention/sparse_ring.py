@@ -73,15 +73,27 @@ class Source:
         """The rows of tokens in arrays (sequence, token, head), -1 for none."""
         return px.where(token >= 0, (self.batch * self.tokens + token) * self.kv_heads + self.h, -1)
 
-    def fill(self, X, block, ring, pipe, there, PAIR):
+    def ahead(self, block, PAIR):
+        """What is to be known of a block before its copies can start, read while those of the block before it wait.
+
+        The tokens of its places; and of the half that this CTA gathers, with PAIR.
+        """
+        tokens = self.tokens_of(block, 0, self.BN)
+        mine = tokens
+        if PAIR:
+            mine = self.tokens_of(block, px.cluster.rank() * (self.BN // 2), self.BN // 2)
+        return tokens, mine
+
+    def fill(self, X, block, known, ring, pipe, there, PAIR):
         """Fills the next stage of a ring with the rows, or boxes, of a block; `there`, if it is given, with its tokens.
 
         With PAIR two CTAs, which have the same list, gather one half each for both.
         """
+        tokens, mine = known
         stage = pipe.acquire()
         bar, size = pipe.full[stage], ring.shape[2]
         if there is not None:
-            px.store(there[stage], self.tokens_of(block, 0, self.BN))
+            px.store(there[stage], tokens)
         if self.BLOCK >= SMALLEST_BOX:
             box = min(self.BLOCK, self.BN)
             for place in px.static_range(0, self.BN, box):
@@ -92,11 +104,18 @@ class Source:
         elif PAIR:
             half = self.BN // 2
             first = px.cluster.rank() * half
-            rows = self.rows_of(self.tokens_of(block, first, half))
-            px.tma.gather(X, rows, 0, ring[stage][first : first + half], bar, multicast=0b11)
+            px.tma.gather(X, self.rows_of(mine), 0, ring[stage][first : first + half], bar, multicast=0b11)
         else:
-            px.tma.gather(X, self.rows_of(self.tokens_of(block, 0, self.BN)), 0, ring[stage], bar)
+            px.tma.gather(X, self.rows_of(mine), 0, ring[stage], bar)
         pipe.commit(ring[stage].nbytes)
+
+    def fill_all(self, X, first, end, ring, pipe, there, PAIR):
+        """The role that fills a ring with the blocks `first` to `end`."""
+        following = self.ahead(first, PAIR)
+        for block in range(first, end):
+            known = following
+            following = self.ahead(block + 1, PAIR)
+            self.fill(X, block, known, ring, pipe, there, PAIR)
 
 
 @px.func
@@ -126,12 +145,10 @@ def sparse_ring(
         part, tops, masses = px.shared((BM, DV), px.f32, reuse=k), px.shared((BM,), px.f32), px.shared((BM,), px.f32)
 
     with px.warps(4, 1):
-        for block in range(mine.first, mine.end):
-            source.fill(K, block, k, keys, None, False)
+        source.fill_all(K, mine.first, mine.end, k, keys, None, False)
 
     with px.warps(5, 1):
-        for block in range(mine.first, mine.end):
-            source.fill(V, block, v, values, there, False)
+        source.fill_all(V, mine.first, mine.end, v, values, there, False)
 
     with px.warps(0, 4):
         rows.load(Q, q)
@@ -168,8 +185,7 @@ def sparse_latent(
     out = px.shared((BM, DV), O.dtype, reuse=q)
 
     with px.warps(8, 4, regs=PRODUCER_REGISTERS):
-        for block in range(mine.first, mine.end):
-            source.fill(K, block, k, keys, there, PAIR)
+        source.fill_all(K, mine.first, mine.end, k, keys, there, PAIR)
 
     with px.warps(0, 4, regs=CONSUMER_REGISTERS):
         rows.load(Q, q)
