@@ -103,6 +103,37 @@ def fused(A, B, C, Y, s, *, N=256):
     px.store(Y[3, 1:N], px.zeros((N - 1,), Y.dtype))
 
 
+@px.kernel(warps=lambda W: W)
+def skipped(X, F, G, Y, *, M, N, W=4):
+    """Products that warps leave out where all their factors are 1: of rows, of all elements, of one number."""
+    x = px.load(X[0:M, 0:N])
+    y = px.multiply(x, px.load(F[0:M]).reshape(M, 1), skip_ones=True)
+    px.store(Y[0, 0:M, 0:N], y)
+    px.store(Y[1, 0:M, 0:N], px.multiply(x, px.load(G[0:M, 0:N]), skip_ones=True))
+    px.store(Y[2, 0:M, 0:N], px.multiply(px.multiply(y, 1.0, skip_ones=True), G[0, 0], skip_ones=True))
+    px.store(Y[3, 0:M, 0:N], px.multiply(x, 0.5))
+
+
+def _factors(rng: np.random.Generator, shape: Any, kind: Any) -> np.ndarray:
+    """Few that are not 1, among them infinities and NaNs."""
+    some = numbers(rng, shape, np.float32)
+    some = np.where(rng.random(shape) < 0.2, rng.choice([np.nan, np.inf, -0.0], shape), some)
+    return np.where(rng.random(shape) < 0.02, some, 1.0).astype(kind)
+
+
+for shape, kind, warps in (
+    ((64, 64), np.float32, 4), ((5, 70), np.float32, 1), ((100, 24), np.float16, 8), ((33, 17), BF16, 4),
+    ((48, 20), np.float64, 3),
+):
+    case(
+        f"skipped-{'x'.join(map(str, shape))}-{np.dtype(kind).name}", skipped, 1,
+        lambda rng, shape=shape, kind=kind: [
+            numbers(rng, shape, kind), _factors(rng, shape[:1], kind), _factors(rng, shape, kind), zeros((4, *shape), kind),
+        ],
+        M=shape[0], N=shape[1], W=warps,
+    )  # fmt: skip
+
+
 def any_bits(rng: np.random.Generator, shape: Any, dtype: Any) -> np.ndarray:
     """Elements of a float type with random bits: all exponents, infinities, NaNs."""
     kind = np.dtype(dtype)

@@ -12,7 +12,7 @@ from case_table import CASES, family
 from phalanx.ir.types import FROM_NUMPY
 from tile_cases import aligned  # noqa: F401  fills the table
 
-FAMILIES = ("argmin", "truth", "fma", "round", "isnan", "bitcast", "axes", "affine", "fold", "scan", "topk")
+FAMILIES = ("argmin", "truth", "fma", "skipped", "round", "isnan", "bitcast", "axes", "affine", "fold", "scan", "topk")
 
 
 def first_of(name: str) -> str:
@@ -39,6 +39,11 @@ def test_compiles(name: str) -> None:
 ])
 def test_fused_products_are_one_instruction(kind: str, instruction: str) -> None:
     assert instruction in compiled(f"fma-{kind}").ptx
+
+
+def test_ones_are_skipped_by_the_vote_of_a_warp() -> None:
+    """One for each of the four products that may be left out."""
+    assert compiled("skipped-64x64-float32").ptx.count("vote.sync.any.pred") == 4
 
 
 def test_rounding_is_one_instruction() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from fuzz.tile_operations import TRUTH, Operations, broadcast, computes
@@ -52,6 +53,20 @@ class Functions(Operations):
             return None
         zeros = all(v.facts.zeros for v in (a, b, c))
         return self.assign(f"px.fma({a.name}, {b.name}, {c.name})", whole, dtype, Facts(zeros=zeros))
+
+    def skipping(self) -> Value | None:
+        """A product that warps leave out whose factors are all 1."""
+        found = self.pair()
+        if found is None:
+            return None
+        a, b = found if math.prod(found[0].shape) >= math.prod(found[1].shape) else found[::-1]
+        fits = broadcast(a.shape, b.shape) == a.shape and promoted(a.dtype, b.dtype) == a.dtype
+        if not a.shape or a.dtype not in FLOATS or not fits:
+            return None
+        factor = f"px.where({b.name} > 0, {b.name}, 1)" if self.chance(0.5) else b.name
+        zeros = a.facts.zeros and b.facts.zeros
+        facts = Facts(product=True, zeros=zeros)
+        return self.assign(f"px.multiply({a.name}, {factor}, skip_ones=True)", a.shape, a.dtype, facts)
 
     def rounding(self) -> Value | None:
         a = self.some(lambda v: computes(v) and v.dtype in FLOATS, scalars=0.1)

@@ -144,9 +144,9 @@ class Program(Agents):
             (self.reshape, 5), (self.part, 3), (self.counting, 3), (self.filled, 3), (self.load, 10), (self.gather, 3),
             (self.far, 1), (self.shared_store, 5), (self.shared_load, 7), (self.shared_atomic, 3), (self.atomic, 4),
             (self.held, 2), (self.store, 4), (self.load_back, 3), (self.scalar_binary, 4), (self.scalar_load, 2),
-            (self.scalar_of_block, 1), (self.decision, 4), (self.fused, 2), (self.rounding, 3), (self.bits, 2),
-            (self.new_axis, 2), (self.folded, 4), (self.largest, 2), (self.product, 3), (self.called, 2), (self.paired, 2),
-            (self.meeting, 1), (self.asserted, 1), (self.assumed, 1), (self.shared_rows, 3),
+            (self.scalar_of_block, 1), (self.decision, 4), (self.fused, 2), (self.skipping, 2), (self.rounding, 3),
+            (self.bits, 2), (self.new_axis, 2), (self.folded, 4), (self.largest, 2), (self.product, 3), (self.called, 2),
+            (self.paired, 2), (self.meeting, 1), (self.asserted, 1), (self.assumed, 1), (self.shared_rows, 3),
         ]  # fmt: skip
         if self.depth < 4:
             choices += [(self.branch, 4), (self.loop, 4), (self.accumulation, 3), (self.unrolled, 1)]

@@ -87,6 +87,22 @@ def elementwise(X, R, T, B, I, s, *, N):
     px.store(B[N], px.isnan(s))
 
 
+@px.kernel
+def skips(X, F, Y, Z, *, M, N):
+    x, f = px.load(X[0:M, 0:N]), px.load(F[0:M])
+    px.store(Y[0:M, 0:N], px.multiply(x, f.reshape(M, 1), skip_ones=True))
+    px.store(Z[0:M, 0:N], px.multiply(x, 3.0))
+
+
+def test_products_that_skip_ones_are_products() -> None:
+    rng = np.random.default_rng(3)
+    x, f = rng.standard_normal((6, 8)).astype(np.float32), np.array([1, 1, 0.5, np.nan, np.inf, -0.0], np.float32)
+    y, z = np.zeros_like(x), np.zeros_like(x)
+    skips[1](x, f, y, z, M=6, N=8)
+    np.testing.assert_array_equal(y, x * f[:, None])
+    np.testing.assert_array_equal(z, x * np.float32(3))
+
+
 def test_rounding_nan_and_bits() -> None:
     x = np.array([0.5, 1.5, 2.5, -0.5, -0.0, 1e30, np.nan, np.inf, -1.7, 2.4], np.float32)
     r, t, b, i = np.zeros(11, np.float32), np.zeros(11, np.float32), np.zeros(11, bool), np.zeros(10, np.int32)

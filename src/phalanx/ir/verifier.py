@@ -402,6 +402,11 @@ def _check_ptx(op: tile.InlinePtx) -> None:
     _need(all(_shape(result) == shape for result in op.results), op, f"results of another shape than {shape}")
 
 
+def _check_skipping_product(op: tile.SkippingProduct) -> None:
+    _elementwise(op, op.x, op.factor)
+    _need(_shape(op.x) == _shape(op.result), op, "factors of another shape than the tile")
+
+
 def _check_select(op: tile.Select) -> None:
     _need(_dtype(op.cond) == bool_, op, "a condition that is not bool")
     _need(_dtype(op.a) == _dtype(op.b) == _dtype(op.result), op, "operands of different element types")
@@ -573,6 +578,7 @@ _TYPES: dict[type[Op], Callable[..., None]] = {
     tile.Compare: lambda op: _elementwise(op, op.a, op.b, result=bool_),
     tile.Fma: lambda op: _elementwise(op, op.a, op.b, op.c),
     tile.InlinePtx: _check_ptx,
+    tile.SkippingProduct: _check_skipping_product,
     tile.Select: _check_select,
     tile.Cast: _check_cast,
     tile.Bitcast: _check_bitcast,

@@ -26,7 +26,7 @@ import math
 from collections.abc import Callable
 from typing import Any, TypeGuard
 
-from phalanx.ir.ops.tile import Binary, Cast, Compare, Fma, Select, Unary
+from phalanx.ir.ops.tile import Binary, Cast, Compare, Fma, Select, SkippingProduct, Unary
 from phalanx.ir.types import BOOL, ArrayType, DType, ScalarType, TileType, bool_, f32, i16, i32, i64
 from phalanx.ir.values import Const, Value, constant_type
 from phalanx.language.affine import atom
@@ -423,6 +423,29 @@ def fused(ctx: Builder, a: object, b: object, c: object) -> Value:
     result = Value(make_type(shape, dtype, any(is_tile(x) for x in strong)))
     a, b, c = (cast(ctx, x, dtype) for x in (a, b, c))
     ctx.emit(Fma(a, b, c, result, loc=ctx.loc))
+    return result
+
+
+def skipping_product(ctx: Builder, x: object, factor: object) -> Value:
+    """`x * factor`, of which a warp without factors other than 1 does nothing."""
+    x, factor = (require_numeric(ctx, "px.multiply", item) for item in (x, factor))
+    if not is_tile(x) or not dtype_of(x).is_float or dtype_of(x).is_storage:
+        ctx.fail(
+            f"px.multiply(skip_ones=True) needs a tile of floats, not {describe(x)}",
+            "convert it with .to(px.f32), or write x * factor: a single product costs no more than the question",
+        )
+    if broadcast(ctx, x, factor) != shape_of(x):
+        ctx.fail(
+            f"the factors of px.multiply(skip_ones=True) have shape {shape_of(factor)}, the tile {shape_of(x)}",
+            "the tile must have the shape of the result: factors broadcast to it",
+        )
+    if not isinstance(factor, Number) and promote(dtype_of(x), dtype_of(factor)) != dtype_of(x):
+        ctx.fail(
+            f"the factors of px.multiply(skip_ones=True) are {dtype_of(factor)}, the tile is {dtype_of(x)}",
+            f"convert the tile, or the factors with .to(px.{dtype_of(x)})",
+        )
+    result = Value(make_type(shape_of(x), dtype_of(x), True))
+    ctx.emit(SkippingProduct(x, cast(ctx, factor, dtype_of(x)), result, loc=ctx.loc))
     return result
 
 

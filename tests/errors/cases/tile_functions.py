@@ -48,6 +48,46 @@ def fma_of_bare_numbers():
 
 
 @case
+def ones_to_skip_of_integers():
+    @px.kernel
+    def scale(N):
+        n = px.load(N[0:8, 0:8])
+        px.store(N[0:8, 0:8], px.multiply(n, 2, skip_ones=True))
+
+    scale[1](N)
+
+
+@case
+def ones_to_skip_in_a_larger_tile():
+    @px.kernel
+    def scale(X):
+        x = px.load(X[0:8, 0:8])
+        px.store(X[0:8, 0:8], px.multiply(px.max(x, 1, keepdims=True), x, skip_ones=True))
+
+    scale[1](X)
+
+
+@case
+def ones_to_skip_of_a_wider_type():
+    @px.kernel
+    def scale(X):
+        x = px.load(X[0:8, 0:8])
+        px.store(X[0:8, 0:8], px.multiply(x.to(px.f16), x, skip_ones=True).to(px.f32))
+
+    scale[1](X)
+
+
+@case
+def whether_to_skip_ones_at_run_time():
+    @px.kernel
+    def scale(X, n):
+        x = px.load(X[0:8, 0:8])
+        px.store(X[0:8, 0:8], px.multiply(x, 2.0, skip_ones=n > 3))
+
+    scale[1](X, 4)
+
+
+@case
 def isnan_of_integers():
     @px.kernel
     def look(X, N):

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from phalanx.cuda.text.literals import literal
 from phalanx.cuda.text.registry import emits
 from phalanx.cuda.text.writer import Writer, scalar_dtype
 from phalanx.cuda.tiles import arithmetic
 from phalanx.cuda.tiles import helpers as h
+from phalanx.cuda.tiles.arithmetic import compute_dtype
 from phalanx.cuda.tiles.convert import emit_conversion
 from phalanx.cuda.tiles.coordinates import Coordinates
 from phalanx.cuda.tiles.cumsum import emit_cumsum
-from phalanx.cuda.tiles.elementwise import emit_elementwise, emit_pair_cast
+from phalanx.cuda.tiles.elementwise import computed_operand, emit_elementwise, emit_pair_cast, operand_element
 from phalanx.cuda.tiles.fold import emit_reduce_by, emit_scan_by
 from phalanx.cuda.tiles.index import SlotTexts, element, local, local_slots, slot_line, slot_loop
 from phalanx.cuda.tiles.inline_ptx import emit_ptx
@@ -43,6 +45,7 @@ from phalanx.ir.ops.tile import (
     Reshape,
     ScanBy,
     Select,
+    SkippingProduct,
     Transpose,
     Unary,
     Unpack,
@@ -91,6 +94,29 @@ def emit_fma(w: Writer, op: Fma) -> None:
 def emit_inline_ptx(w: Writer, op: InlinePtx) -> None:
     """Writes the user's PTX for each element, or for two at a time."""
     emit_ptx(w, op)
+
+
+@emits(SkippingProduct)
+def emit_skipping_product(w: Writer, op: SkippingProduct) -> None:
+    """Writes the products under a condition on all factors of the warp: those of the thread, and a vote."""
+    if w.uses(op.result) == 0:
+        return
+    dtype, i = scalar_dtype(op.result), local(w, "i")
+    name = w.declare_tile(op.result)
+    slot_line(w, w.registers(op.result), f"{name}[{i}] = {operand_element(w, op.x, op.result, i)};", i)
+    with w.block():
+        some = local(w, "some")
+        if isinstance(op.factor.type, TileType):
+            w.line(f"bool {some} = false;")
+            factor = computed_operand(w, op.factor, op.factor, i)
+            slot_line(w, w.registers(op.factor), f"{some} |= {factor} != {literal(1.0, compute_dtype(dtype))};", i)
+        else:
+            factor = computed_operand(w, op.factor, op.result, i)
+            w.line(f"const bool {some} = {factor} != {literal(1.0, compute_dtype(dtype))};")
+        with w.block(f"if (__any_sync(0xffffffffu, {some}))"):
+            a, b = arithmetic.widen(w, f"{name}[{i}]", dtype), computed_operand(w, op.factor, op.result, i)
+            body = arithmetic.narrow(w, arithmetic.binary_text(w, "mul", a, b, dtype), dtype)
+            slot_line(w, w.registers(op.result), f"{name}[{i}] = {body};", i)
 
 
 @emits(Compare)

@@ -60,6 +60,16 @@ class Fma(Op):
 
 
 @frozen(eq=False, repr=False)
+class SkippingProduct(Op):
+    """`x * factor`, where `factor` broadcasts to x's shape; a warp all of whose factors are 1 has nothing to do."""
+
+    mnemonic: ClassVar[str] = "multiply"
+    x: Value = operand()
+    factor: Value = operand()
+    result: Value = defined()
+
+
+@frozen(eq=False, repr=False)
 class Compare(Op):
     """A bool per element, `fn` one of `COMPARE`."""
 

@@ -40,6 +40,7 @@ from phalanx.language.operators import (
     require_numeric,
     select,
     shape_of,
+    skipping_product,
     truth,
     unary,
 )
@@ -197,6 +198,21 @@ def fma(ctx: Builder, a: object, b: object, c: object) -> Value:
     Any agent; any GPU; PTX ``fma.rn``, of f16 and bf16 too. Example: ``y = px.fma(x, scale, bias)``.
     """
     return fused(ctx, load_scalar(ctx, a), load_scalar(ctx, b), load_scalar(ctx, c))
+
+
+@builtin("multiply")
+def multiply(ctx: Builder, x: object, factor: object, skip_ones: bool = False) -> Numeric:
+    """`x * factor`, elementwise; both broadcast.
+
+    With `skip_ones` every warp looks first whether all its factors are 1, and then leaves `x`, a tile of floats to whose
+    shape and type `factor` fits, as it is: the result is the same, for less where that is the rule. The sums of a softmax
+    whose maxima seldom grow are an example. Any agent; any GPU; PTX ``mul.rn``, with `skip_ones` behind a ``vote.any``.
+    Example: ``o = px.multiply(o, alpha.reshape(64, 1), skip_ones=True)``.
+    """
+    x, factor = load_scalar(ctx, x), load_scalar(ctx, factor)
+    if not isinstance(skip_ones, bool):
+        ctx.fail(f"skip_ones must be True or False, not {describe(skip_ones)}", "choose it by a constant of the kernel")
+    return skipping_product(ctx, x, factor) if skip_ones else binary(ctx, "mul", x, factor)
 
 
 @builtin("bitcast")

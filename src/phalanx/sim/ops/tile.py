@@ -28,6 +28,7 @@ from phalanx.ir.ops.tile import (
     Reshape,
     ScanBy,
     Select,
+    SkippingProduct,
     Transpose,
     Unary,
     Unpack,
@@ -236,6 +237,12 @@ def inline_ptx(op: InlinePtx, agent: Agent) -> Run:
         return tuple(part if shape else part[()].item() for part in made)
 
     return run
+
+
+@meaning(SkippingProduct)
+def skipping_product(op: SkippingProduct, agent: Agent) -> Run:
+    """A product like any other: what is multiplied by 1 does not change."""
+    return numerics.binary("mul", element(op.x))
 
 
 @meaning(Compare)

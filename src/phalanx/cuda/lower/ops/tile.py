@@ -38,6 +38,7 @@ from phalanx.ir.ops.tile import (
     Reshape,
     ScanBy,
     Select,
+    SkippingProduct,
     Transpose,
     Unary,
     Unpack,
@@ -49,7 +50,7 @@ from phalanx.layouts.parts import part_layout
 _CHEAP_FUNCTIONS = ("add", "sub", "mul", "and", "or", "xor", "shl", "shr", "max", "min", "neg", "not", "abs")
 
 
-@asks(Unary, Binary, Compare, Select, Fma, Cast, Bitcast, Keep)
+@asks(Unary, Binary, Compare, Select, Fma, SkippingProduct, Cast, Bitcast, Keep)
 def _elementwise(op: Any) -> list[Wish]:
     return elementwise(op)
 
