@@ -76,11 +76,15 @@ class Source:
     def ahead(self, block, PAIR):
         """What is to be known of a block before its copies can start, read while those of the block before it wait.
 
-        The tokens of its places; and of the half that this CTA gathers, with PAIR.
+        The tokens of its places; the entries that come as boxes; with PAIR, the tokens that this CTA gathers.
         """
         tokens = self.tokens_of(block, 0, self.BN)
-        mine = tokens
-        if PAIR:
+        mine: Any = tokens
+        if self.BLOCK >= SMALLEST_BOX:
+            mine = ()
+            for place in px.static_range(0, self.BN, min(self.BLOCK, self.BN)):
+                mine = mine + (self.index_at((block * self.BN + place) // self.BLOCK),)  # noqa: RUF005
+        elif PAIR:
             mine = self.tokens_of(block, px.cluster.rank() * (self.BN // 2), self.BN // 2)
         return tokens, mine
 
@@ -97,7 +101,7 @@ class Source:
         if self.BLOCK >= SMALLEST_BOX:
             box = min(self.BLOCK, self.BN)
             for place in px.static_range(0, self.BN, box):
-                index = self.index_at((block * self.BN + place) // self.BLOCK)
+                index = mine[place // box]
                 start = index * self.BLOCK + (block * self.BN + place) % self.BLOCK
                 page = px.where(index >= 0, self.batch, -1)
                 px.tma.load(X[page, start : start + box, self.h, 0:size], ring[stage][place : place + box], bar)
