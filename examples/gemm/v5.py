@@ -19,11 +19,11 @@ def gemm_v5(A, B, C, *, BM=128, BN=256, BK=64, STAGES=4, GROUP=8):
     full, empty = px.barrier(STAGES), px.barrier(STAGES)
     steps = px.cdiv(A.shape[1], BK)
     rows, columns = px.cdiv(C.shape[0], 2 * BM), px.cdiv(C.shape[1], BN)  # of tiles of a cluster: 2 BM x BN
-    first, step = px.cluster.id(), px.num_blocks(0) // 2
+    tiles = px.persistent(rows * columns)  # dealt to the clusters: cluster c of C takes c, c + C, c + 2 C ...
     ring = px.ring(STAGES)
 
     with px.warps(0, 4, regs=40):
-        for tile in range(first, rows * columns, step):
+        for tile in tiles:
             i, j = grouped(tile, rows, columns, GROUP)
             m, n = (2 * i + rank) * BM, j * BN + rank * half
             for k in range(0, steps * BK, BK):
@@ -36,7 +36,7 @@ def gemm_v5(A, B, C, *, BM=128, BN=256, BK=64, STAGES=4, GROUP=8):
                 ring.advance()
 
     with px.warps(4, 8, regs=232):
-        for tile in range(first, rows * columns, step):
+        for tile in tiles:
             i, j = grouped(tile, rows, columns, GROUP)
             m, n = (2 * i + rank) * BM, j * BN
             acc = px.empty((BM, BN), px.f32)
@@ -56,8 +56,8 @@ def gemm_v5(A, B, C, *, BM=128, BN=256, BK=64, STAGES=4, GROUP=8):
                 px.store(C[m : m + BM, n + c : n + c + 64], acc[:, c : c + 64].to(C.dtype))
 
 
-def launch(m: int, n: int, k: int, BM: int = 128, BN: int = 256, **_: int):
-    return gemm_v5[2 * min(px.device().clusters(2), px.cdiv(m, 2 * BM) * px.cdiv(n, BN))]
+def launch(m: int, n: int, k: int, **_: int):
+    return gemm_v5[px.auto]  # as many clusters as fit, and no more than there are tiles
 
 
 def example(rng, m: int = 256, n: int = 512, k: int = 192, **constants: int):

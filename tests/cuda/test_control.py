@@ -226,3 +226,17 @@ def test_steps_of_zero_end_and_counts_have_names_of_their_own() -> None:
     assert text.count("_trips = ") + text.count("_trips_1 = ") == 2
     assert text.count("i += blocks_x") == 1
     compiles(run_time_steps, types)
+
+
+@px.kernel(warps=1, cluster=2)
+def dealt(X, n, *, HOW):
+    tiles = px.persistent(n) if HOW == "dealt" else range(px.cluster.id(), n, px.cluster.count())
+    for t in tiles:
+        px.store(X[t], 1.0)
+
+
+def test_tiles_that_are_dealt_are_the_loop_that_one_would_write() -> None:
+    texts = [lines(body(module_of(dealt, (array(1), I32), HOW=how))) for how in ("dealt", "by hand")]
+    assert texts[0] == texts[1]
+    assert "for (int t = cluster; t < n; t += clusters) {" in texts[0]
+    assert "const int clusters = (int)gridDim.x * (int)gridDim.y * (int)gridDim.z / 2;" in texts[0]
