@@ -23,7 +23,7 @@ def attending(length: tuple[int, int], right: int | None, **settings: Any) -> Ca
         config = AttentionConfig(**{"groups": 1, "keys": 16, "slack": 0.0, **settings})
         heads = Heads(1, 2, 2, queries, keys, 16, 16, "bf16")
         constants = {"DIM": 16, "WIDE": 16, **config.constants(heads), "PRODUCER_REGS": None, "REGS": None}
-        args = [q, k, v, np.zeros_like(q), *[None] * 7, 0.36, None, None, None, None, right, 1, 2]
+        args = [q, k, v, np.zeros_like(q), *[None] * 9, 0.36, None, None, None, None, right, 1, 2]
         return Case("attention_tiles", attention_tiles[1], args, constants)
 
     return make

@@ -23,6 +23,7 @@ from phalanx.kernels.attention.bands import choose_band
 from phalanx.kernels.attention.config import AttentionConfig, choose, require_fits
 from phalanx.kernels.attention.forward_tiles import attention_tiles
 from phalanx.kernels.attention.narrow import turned_values
+from phalanx.kernels.attention.shares import is_shared, join_parts
 from phalanx.kernels.logarithms import LOG2E
 from phalanx.kernels.matrices import HALVES, empty, info_of, number_of, refused, require_config
 from phalanx.runtime.device.arrays import describe
@@ -92,12 +93,27 @@ def attention(
             operands[2] = turned_values(operands[2])
         grid = _grid(q, heads, sequences, chosen)
         band = 1 if right is None or sequences else choose_band(heads, chosen, grid)
+        shared = left is None and right is None and not sequences and _is_shared(heads, chosen, grid)
+        parts, sums = None, None
+        if shared:
+            parts = empty(q, (grid + 1, 2, chosen.rows, heads.value_dim), "f32")
+            sums = empty(q, (grid + 1, 2, chosen.rows), "f32")
         attention_tiles[grid](
-            *operands, views[3], logs[None] if sequences and logs is not None else logs, added, cu_seqlens_q,
+            *operands, views[3], logs[None] if sequences and logs is not None else logs, parts, sums, added, cu_seqlens_q,
             cu_seqlens_k, *arrays, factor, slope, cap, None if numbers[2] == 1.0 else numbers[2], left, right, heads.group,
             band, DIM=heads.dim, WIDE=heads.value_dim, BIAS_KIND=bias_kind, **chosen.constants(heads),
         )  # fmt: skip
+        if shared and grid > 1:
+            join_parts[grid - 1, chosen.groups](
+                result, logs, parts, sums, heads.keys, ROWS=chosen.rows, KEYS=chosen.keys, WIDE=heads.value_dim
+            )
     return (result, logs) if lse else result
+
+
+def _is_shared(heads: Heads, config: AttentionConfig, ctas: int) -> bool:
+    """Whether the last tiles of full attention are cut: as the configuration says, where there are enough of them."""
+    enough = px.cdiv(heads.queries, config.rows) * heads.batch * heads.heads >= ctas
+    return enough and (is_shared(heads, config, ctas) if config.share is None else config.share)
 
 
 def _scales(*scales: Any) -> tuple[list[float], list[Any]]:

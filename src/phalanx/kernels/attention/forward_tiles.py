@@ -53,9 +53,13 @@ class Buffers:
 @px.func
 def blocks_of(tile, buffers):
     """The key blocks (first, behind the last) of a whole tile: at least one, even if nobody attends to any key."""
-    low, high = tile.reach.blocks(tile.row, buffers.ROWS * buffers.GROUPS, buffers.KEYS)
-    low = px.maximum(px.minimum(low, high - 1), 0)
-    return low, px.maximum(high, low + 1)
+    if tile.SHARED:
+        found = tile.low, tile.high
+    else:
+        low, high = tile.reach.blocks(tile.row, buffers.ROWS * buffers.GROUPS, buffers.KEYS)
+        low = px.maximum(px.minimum(low, high - 1), 0)
+        found = low, px.maximum(high, low + 1)
+    return found
 
 
 @px.func
@@ -74,7 +78,7 @@ def fetch(Q, K, V, tiles, buffers, group):
     b = buffers
     turn = 0
     tile = tiles
-    tile.seek(tile.dealt(turn))
+    tile.seek(turn)
     while tile.live:
         low, high = blocks_of(tile, b)
         batch, head = tile.batch, tile.head // group
@@ -96,7 +100,7 @@ def fetch(Q, K, V, tiles, buffers, group):
         with b.values.produce() as stage:
             px.tma.load(values_of(V, batch, head, key, b), b.v[stage], b.values.full[stage])
         turn += 1
-        tile.seek(tile.dealt(turn))
+        tile.seek(turn)
 
 
 @px.struct
@@ -107,6 +111,8 @@ class Group:
     c: Any
     O: Any
     LSE: Any
+    PARTIAL: Any
+    LOGS: Any
     BIAS: Any
     factor: Any
     cap: Any
@@ -204,7 +210,7 @@ class Group:
         b = self.buffers
         turn = 0
         tile = tiles
-        tile.seek(tile.dealt(turn))
+        tile.seek(turn)
         if tile.live:
             slot = b.queries.wait()
             low, high, skipped, whole_low, whole_high = self.extent(tile)
@@ -230,9 +236,9 @@ class Group:
                 if self.OWN_OUT:
                     b.queries.release()
                 o, p, before_top, before_sums = state
-                before = tile.mark(tile.dealt(turn)), slot
+                before = tile.mark(turn), slot
                 turn += 1
-                tile.seek(tile.dealt(turn))
+                tile.seek(turn)
                 if not tile.live:
                     break
                 slot = b.queries.wait()
@@ -259,16 +265,31 @@ class Group:
 
     def store(self, o, top, sums, place, slot):
         """Divides by the sums, and lets the result go; logarithms of the sums, where they are asked for."""
-        b, O, LSE = self.buffers, self.O, self.LSE
-        batch, head, first_query, row, queries = place
+        b, O = self.buffers, self.O
+        batch, head, first_query, row, queries, part = place
         row += self.c * b.ROWS
-        at = first_query + row
         out = b.out[self.c] if self.OWN_OUT else b.q[slot, self.c]
         inverse, total = row_sums(sums)
         empty = total.reshape(b.ROWS, 1) == 0.0
         if self.v_scale is not None:
             inverse = inverse * self.v_scale
-        result = px.where(empty, 0.0, o * inverse.reshape(b.ROWS, 1)).to(O.dtype)
+        result = o * inverse.reshape(b.ROWS, 1)
+        if self.PARTIAL is not None and part > 0:
+            cut, of_tile = px.block_id(0) + px.where(part == 2, 1, 0), px.where(part == 2, 0, 1)
+            top_row = self.c * b.ROWS
+            px.store(self.PARTIAL[cut, of_tile, top_row : top_row + b.ROWS, 0 : b.WIDE], result)
+            px.store(self.LOGS[cut, of_tile, top_row : top_row + b.ROWS], log_sums(top, total))
+        else:
+            self.send(px.where(empty, 0.0, result).to(O.dtype), top, total, out, batch, head, first_query, row, queries)
+        if not self.OWN_OUT:
+            if not self.ENDS:
+                px.tma.wait(0, read=True)
+            b.queries.release()
+
+    def send(self, result, top, total, out, batch, head, first_query, row, queries):
+        """Stores the rows of a whole tile."""
+        b, O, LSE = self.buffers, self.O, self.LSE
+        at = first_query + row
         rows = row + px.arange(b.ROWS)  # the rows around a packed sequence are another's
         rows = px.where((rows >= 0) & (rows < queries), rows + first_query, -1)
         width = b.WIDE // self.PARTS
@@ -288,10 +309,6 @@ class Group:
             px.store(LSE[batch, head, rows], log_sums(top, total))
         elif LSE is not None:
             px.store(LSE[batch, head, at : at + b.ROWS], log_sums(top, total))
-        if not self.OWN_OUT:
-            if not self.ENDS:
-                px.tma.wait(0, read=True)
-            b.queries.release()
 
 
 @px.func
@@ -306,14 +323,15 @@ def scaled(factor, FIRST, SECOND):
 
 @px.kernel(warps=lambda GROUPS: 4 + 4 * GROUPS, pdl=True)
 def attention_tiles(
-    Q, K, V, O, LSE, BIAS, CUQ, CUK, QS, KS, VS, factor, slope, cap, v_scale, left, right, group, band, *, DIM=128, WIDE=128,
-    GROUPS=3, KEYS=80, STAGES=2, QUERY_STAGES=2, OWN_OUT=False, PARTS=1, TURNS=False, SLACK=8.0, BIAS_KIND=None,
-    PRODUCER_REGS=32, REGS=160,
+    Q, K, V, O, LSE, PARTIAL, LOGS, BIAS, CUQ, CUK, QS, KS, VS, factor, slope, cap, v_scale, left, right, group, band, *,
+    DIM=128, WIDE=128, GROUPS=3, KEYS=80, STAGES=2, QUERY_STAGES=2, OWN_OUT=False, PARTS=1, TURNS=False, SLACK=8.0,
+    BIAS_KIND=None, PRODUCER_REGS=32, REGS=160,
 ):  # fmt: skip
     """O = softmax(scores) V. Q (batch, heads, queries, DIM), K and V (batch, heads // group, keys, DIM and WIDE).
 
     Scores, in units of log2, are ``factor * Q K^T``, or with `factor` None ``cap * tanh(slope * Q K^T)``, without a cap
-    ``slope * Q K^T``; plus the bias. QS, KS and VS are further factors of queries, keys and values. LSE, BIAS, CUQ and
+    ``slope * Q K^T``; plus the bias. QS, KS and VS are further factors of queries, keys and values. With PARTIAL and
+    LOGS the last tiles are shared out (`shares.py`). LSE, BIAS, CUQ and
     CUK, `left` and `right` are None where there are none.
     """
     ROWS = 64
@@ -327,9 +345,9 @@ def attention_tiles(
     values = px.pipe(STAGES)
     turns = px.barrier(GROUPS) if TURNS else None
     buffers = Buffers(q, k, v, out, queries, keys, values, turns, ROWS, KEYS, DIM, WIDE, GROUPS, NARROW)
-    batches = Q.shape[0] if CUQ is None else CUQ.shape[0] - 1
+    batches, shared = Q.shape[0] if CUQ is None else CUQ.shape[0] - 1, PARTIAL is not None
     reach = Reach(Q.shape[2], K.shape[2], left, right)
-    tiles = Tiles(CUQ, CUK, Q.shape[2], K.shape[2], Q.shape[1], batches, band, reach, ROWS * GROUPS)
+    tiles = Tiles(CUQ, CUK, Q.shape[2], K.shape[2], Q.shape[1], batches, band, reach, ROWS * GROUPS, KEYS, shared)
     wait_for_prior_launch()
 
     with px.warps(0, 1, regs=PRODUCER_REGS):
@@ -340,7 +358,7 @@ def attention_tiles(
         before = None if slope is None else scaled(slope, QS, KS)
         turn = px.where(c == 0, 1, 0) if TURNS else 0
         mine = Group(
-            buffers, c, O, LSE, BIAS, scale, cap, before, scaled(v_scale, VS, None), turn, V.dtype,
+            buffers, c, O, LSE, PARTIAL, LOGS, BIAS, scale, cap, before, scaled(v_scale, VS, None), turn, V.dtype,
             BIAS_KIND, CUQ is not None, CUQ is not None or right is not None, right is not None and not TURNS, SLACK,
             SHIFT if NARROW else 0.0, OWN_OUT, PARTS,
         )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import phalanx as px
+from phalanx.kernels.attention.shares import share_of
 
 
 @px.struct
@@ -34,6 +35,10 @@ class Tiles:
     band: Any
     reach: Any
     ROWS: int
+    KEYS: int
+    SHARED: bool
+    low: Any = 0
+    high: Any = 0
     sequence: Any = 0
     before: Any = 0
     live: Any = False
@@ -50,12 +55,40 @@ class Tiles:
             place = px.where(turn % 2 == 0, place, count - 1 - place)
         return turn * count + place
 
-    def seek(self, t):
-        """Goes to tile number `t`, which is not smaller than that of the call before."""
-        if self.CUQ is None:
-            self.seek_by_head(t)
+    def seek(self, turn):
+        """Goes to the tile of this CTA's turn 0, 1, 2 ...; of packed sequences turns come in ascending order."""
+        if self.SHARED:
+            self.seek_shared(turn)
+        elif self.CUQ is None:
+            self.seek_by_head(self.dealt(turn))
         else:
-            self.seek_packed(t)
+            self.seek_packed(self.dealt(turn))
+
+    def shared(self, turn):
+        """Turn `turn` of shares: the tile's number, its first block and the one behind its last, and the part it is.
+
+        0: a whole tile, 1: the part from the middle of a tile on, 2: the one up to it. Blocks of keys are taken from
+        the last one to the first.
+        """
+        rows, heads = px.keep(px.cdiv(self.queries, self.ROWS)), px.keep(self.heads)
+        blocks = px.keep(px.cdiv(self.keys, self.KEYS))
+        turns, begin, end = share_of(px.block_id(0), px.num_blocks(0), rows * heads * self.batches, blocks)
+        tile = begin // blocks + (turn - turns)
+        first, last = px.maximum(begin, tile * blocks), px.minimum(end, tile * blocks + blocks)
+        first, last = first - tile * blocks, last - tile * blocks
+        part = px.where(first > 0, 1, px.where(last < blocks, 2, 0))
+        if turn < turns:
+            found = self.dealt(turn), 0, blocks, 0
+        else:
+            found = turns * px.num_blocks(0) + tile, blocks - last, blocks - first, part
+        return found
+
+    def seek_shared(self, turn):
+        """The tile, or the part of one, of a turn of shares."""
+        t, self.low, self.high, _ = self.shared(turn)
+        self.live = self.low < self.high
+        self.batch, self.head, self.row = self.by_head(t)
+        self.sequence = self.batch
 
     def first_row(self, m, rows, queries):
         """The first query of row `m` of tiles of a sequence."""
@@ -85,19 +118,23 @@ class Tiles:
         self.batch, self.head, self.row = self.by_head(t)
         self.sequence = self.batch
 
-    def mark(self, t):
+    def mark(self, turn):
         """What `marked` finds this tile by when `seek` has gone on: its number if that says all, as registers are few."""
         if self.CUQ is None:
-            mark: Any = (t,)
+            mark: Any = (turn,)
         else:
-            mark = 0, self.head, self.first_query, self.row, self.reach.queries
+            mark = 0, self.head, self.first_query, self.row, self.reach.queries, 0
         return mark
 
     def marked(self, mark):
-        """Of a tile that was marked: batch, head, where its sequence begins, its first row, the sequence's queries."""
-        if self.CUQ is None:
-            batch, head, row = self.by_head(px.keep(mark[0]))
-            found = batch, head, 0, row, self.queries
+        """Of a marked tile: batch, head, where its sequence begins, its first row, the sequence's queries, its part."""
+        if self.SHARED:
+            t, _, _, part = self.shared(px.keep(mark[0]))
+            batch, head, row = self.by_head(t)
+            found: Any = batch, head, 0, row, self.queries, part
+        elif self.CUQ is None:
+            batch, head, row = self.by_head(self.dealt(px.keep(mark[0])))
+            found = batch, head, 0, row, self.queries, 0
         else:
             found = mark
         return found
