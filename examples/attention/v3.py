@@ -62,7 +62,7 @@ def attention_v3(Q, K, V, O, scale, *, D=128, KEYS=128, GROUPS=2, STAGES=2, SLAC
                 p, top, total, alpha = softmax_step(s, top, total, scale, SLACK)
                 px.wgmma_wait(0)
                 values.release()
-                o = o * alpha.reshape(ROWS, 1)
+                o = px.multiply(o, alpha.reshape(ROWS, 1), skip_ones=SLACK > 0)
                 powers = p.to(V.dtype)
         with values.consume() as stage:
             o = px.dot(powers, v[stage], o)

@@ -92,7 +92,8 @@ def attention_v4(Q, K, V, O, scale, *, D=128, KEYS=80, GROUPS=3, STAGES=2, SLACK
                     p, top, total, alpha = softmax_step(s, top, total, scale, SLACK)
                     px.wgmma_wait(0)
                     values.release()
-                    o, powers = o * alpha.reshape(ROWS, 1), p.to(V.dtype)
+                    o = px.multiply(o, alpha.reshape(ROWS, 1), skip_ones=SLACK > 0)
+                    powers = p.to(V.dtype)
             done, done_slot, done_total = (head, row), slot, total
             t += px.num_blocks(0)
             if t >= tiles:

@@ -191,7 +191,7 @@ class Group:
         powers, top, sums, alpha = softmax_step(s, top, sums, self.factor, b.ROWS, b.KEYS, empty, self.SLACK, self.SHIFT)
         px.wgmma_wait(0)
         b.values.release()
-        o = px.multiply(o, alpha.reshape(b.ROWS, 1), skip_ones=True)
+        o = px.multiply(o, alpha.reshape(b.ROWS, 1), skip_ones=self.SLACK > 0)
         return o, self.operand(powers), top, sums
 
     def extent(self, tile):
