@@ -260,7 +260,7 @@ class Group:
             px.wgmma_wait(0)
             b.values.release()
             self.store(o, before_top, before_sums, tile.marked(before[0]), before[1])
-            if not self.ENDS:
+            if not self.VARLEN:
                 px.tma.wait(0)
 
     def store(self, o, top, sums, place, slot):
@@ -282,7 +282,7 @@ class Group:
         else:
             self.send(px.where(empty, 0.0, result).to(O.dtype), top, total, out, batch, head, first_query, row, queries)
         if not self.OWN_OUT:
-            if not self.ENDS:
+            if not self.VARLEN:
                 px.tma.wait(0, read=True)
             b.queries.release()
 
@@ -294,14 +294,15 @@ class Group:
         rows = px.where((rows >= 0) & (rows < queries), rows + first_query, -1)
         width = b.WIDE // self.PARTS
         for left in px.static_range(0, b.WIDE, width):
-            if self.OWN_OUT and not self.ENDS:
+            if self.OWN_OUT and not self.VARLEN:
                 px.tma.wait(0, read=True)
             px.store(out, result[:, left : left + width] if self.PARTS > 1 else result)
             if self.VARLEN:
                 px.store(O[batch, head, rows, left : left + width], px.load(out))
-            elif self.ENDS:  # from before row 0 on: the copy engine can't store there
+            elif self.ENDS and at < 0:  # the copy engine can't store from before row 0 on
                 px.store(O[batch, head, at : at + b.ROWS, left : left + width], px.load(out))
             else:
+                px.assume(at >= 0)
                 px.fence.async_proxy()
                 px.tma.store(out, O[batch, head, at : at + b.ROWS, left : left + width])
                 px.tma.commit()
