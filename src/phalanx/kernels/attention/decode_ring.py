@@ -59,8 +59,8 @@ def decode_ring(
             pages = following
             if PAGE > 0:
                 following = pages_of(TABLE, rows.b, block + 1, BN, PAGE)
-            fetch(K, pages, rows, block, k, keys, BN, PAGE, BOX)
-            fetch(V, pages, rows, block, v, values, BN, PAGE, BOX)
+            fetch(K, pages, rows, block, k, 0, keys, BN, PAGE, BOX)
+            fetch(V, pages, rows, block, v, 0, values, BN, PAGE, BOX)
 
     with px.warps(0, BM // 16):
         rows.load(Q, q)

@@ -120,8 +120,8 @@ def pages_of(TABLE, b, block, BN, PAGE):
 
 
 @px.func
-def fetch(CACHE, pages, rows, block, ring, pipe, BN, PAGE, BOX):
-    """Fills the next stage of a ring with the keys, or values, of one block, BOX tokens a copy."""
+def fetch(CACHE, pages, rows, block, ring, left, pipe, BN, PAGE, BOX):
+    """Fills the next stage of a ring with the keys, or values, of one block, columns from `left` on, BOX tokens a copy."""
     size = ring.shape[2]
     with pipe.produce() as stage:
         for token in px.static_range(0, BN, BOX):
@@ -132,7 +132,7 @@ def fetch(CACHE, pages, rows, block, ring, pipe, BN, PAGE, BOX):
             else:
                 page, start = pages[token // PAGE], token % PAGE
             there = ring[stage][token : token + BOX]
-            px.tma.load(CACHE[page, start : start + BOX, rows.h, 0:size], there, pipe.full[stage])
+            px.tma.load(CACHE[page, start : start + BOX, rows.h, left : left + size], there, pipe.full[stage])
 
 
 @px.struct

@@ -1,9 +1,10 @@
 """The kernel of `attention_decode` over a latent cache (MLA): values are the first columns of the keys, and come once.
 
-64 rows of 512 sums fill the registers of two warpgroups. One of them makes the scores and the exponentials of a block
-and sums up the first columns; it hands the exponentials over, and the other one sums up the rest. Each block of keys
-serves both products, in two stages, beside the queries. It is the tensor cores that limit it: 64 rows of a 576-wide key
-are 2 x 64 x (576 + 512) operations for 1,152 bytes.
+64 rows of 512 sums fill the registers of two warpgroups. One of them makes the scores and the exponentials of a block and
+sums up the first columns, the near ones; it hands the exponentials over, and the other one sums up the rest, the far ones.
+Each block of keys serves both products, in two stages, beside the queries; near and far columns come, and leave, on
+their own. It is the tensor cores that limit it: 64 rows of a 576-wide key are 2 x 64 x (576 + 512) operations for 1,152
+bytes.
 """
 
 from __future__ import annotations
@@ -26,53 +27,63 @@ PRODUCER_REGISTERS, CONSUMER_REGISTERS = 56, 224
 
 
 @px.func
-def score_and_sum(q, k, keys, handed, factors, hand, mine, softmax, HERE, DV):
+def begin_scores(q, k, near, far, HERE):
+    """Begins the scores of the next block, with the columns that are there first; and says in which stage it is."""
+    x = px.empty((q.shape[0], k.shape[1]), px.f32)
+    s = near.wait()
+    px.wgmma(q[:, 0:HERE], k[s][:, 0:HERE].T, x, accumulate=False)
+    far.wait()
+    px.wgmma(q[:, HERE : q.shape[1]], k[s][:, HERE : q.shape[1]].T, x)
+    px.wgmma_commit()
+    return x, s
+
+
+@px.func
+def score_and_sum(q, k, near, far, handed, factors, hand, mine, softmax, HERE, DV):
     """The first role: scores, exponentials, which it hands over, and the first HERE columns of the sums.
 
-    The scores of the next block follow the sums of this one without a gap.
+    The scores of the next block follow the sums of this one without a gap. Only then are the exponentials handed over: the
+    other role multiplies while this one is at the exponentials of the next block, and the tensor cores rest less.
     """
     BM, BN = q.shape[0], k.shape[1]
     values = k[:, :, 0:DV]
     sums, x, s = px.zeros((BM, HERE), px.f32), px.empty((BM, BN), px.f32), 0
     top, mass = px.full((BM,), NOTHING, px.f32), px.zeros((BM, 4), px.f32)
     if mine.first < mine.end:
-        s = keys.wait()
-        px.wgmma(q, k[s].T, x, accumulate=False)
-        px.wgmma_commit()
+        x, s = begin_scores(q, k, near, far, HERE)
         px.wgmma_wait(0)
     for block in range(mine.first, mine.end):
         x = mine.masked(softmax.capped(x), values, block, s)
+        far.release()
         p, top, mass, factor = softmax.step(x, top, mass)
         p = p.to(k.dtype)
         hand.acquire()
         px.store(handed, p)
         px.store(factors, factor)
         px.fence.async_proxy()
-        hand.commit()
         sums = sums * factor.reshape(BM, 1)
         px.wgmma(p, k[s][:, 0:HERE], sums)
         px.wgmma_commit()
         if block + 1 < mine.end:
-            s = keys.wait()
-            x = px.empty((BM, BN), px.f32)
-            px.wgmma(q, k[s].T, x, accumulate=False)
-            px.wgmma_commit()
+            x, s = begin_scores(q, k, near, far, HERE)
             px.wgmma_wait(1)
-            keys.release()
+            near.release()
             px.wgmma_wait(0)
+            hand.commit()
         else:
             px.wgmma_wait(0)
-            keys.release()
+            near.release()
+            hand.commit()
     return sums, top, px.sum(mass, axis=1)
 
 
 @px.func
-def sum_rest(k, keys, handed, factors, hand, mine, HERE, DV):
+def sum_rest(k, far, handed, factors, hand, mine, HERE, DV):
     """The second role: the columns of the sums from HERE on, by the exponentials that it is handed."""
     BM = handed.shape[0]
     sums = px.zeros((BM, DV - HERE), px.f32)
     for _ in range(mine.first, mine.end):
-        with keys.consume() as s:
+        with far.consume() as s:
             with hand.consume():
                 sums = sums * px.load(factors).reshape(BM, 1)
                 sums = px.dot(handed, k[s][:, HERE:DV], sums)
@@ -94,7 +105,7 @@ def latent_ring(
     q, k = px.shared((BM, D), Q.dtype), px.shared((STAGES, BN, D), K.dtype)
     handed, factors = px.shared((BM, BN), K.dtype), px.shared((BM,), px.f32)
     tops, masses = px.shared((BM,), px.f32), px.shared((BM,), px.f32)
-    keys, hand, done = px.pipe(STAGES), px.pipe(1), px.barrier()
+    near, far, hand, done = px.pipe(STAGES), px.pipe(STAGES), px.pipe(1), px.barrier()
     out: Any = None
     part: Any = None
     if C == 1:
@@ -110,13 +121,14 @@ def latent_ring(
             pages = following
             if PAGE > 0:
                 following = pages_of(TABLE, rows.b, block + 1, BN, PAGE)
-            fetch(K, pages, rows, block, k, keys, BN, PAGE, BOX)
+            fetch(K, pages, rows, block, k[:, :, 0:HERE], 0, near, BN, PAGE, BOX)
+            fetch(K, pages, rows, block, k[:, :, HERE:D], HERE, far, BN, PAGE, BOX)
         if C > 1:
             px.cluster.sync()
 
     with px.warps(0, 4, regs=CONSUMER_REGISTERS):
         rows.load(Q, q)
-        sums, top, total = score_and_sum(q, k, keys, handed, factors, hand, mine, softmax, HERE, DV)
+        sums, top, total = score_and_sum(q, k, near, far, handed, factors, hand, mine, softmax, HERE, DV)
         px.store(tops, top)
         px.store(masses, total)
         done.arrive()
@@ -130,7 +142,7 @@ def latent_ring(
             results.join(part, 0, HERE, tops, masses, C)
 
     with px.warps(4, 4, regs=CONSUMER_REGISTERS):
-        sums = sum_rest(k, keys, handed, factors, hand, mine, HERE, DV)
+        sums = sum_rest(k, far, handed, factors, hand, mine, HERE, DV)
         if C > 1:
             done.arrive()
         done.wait(0)

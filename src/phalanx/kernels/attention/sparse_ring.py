@@ -88,8 +88,10 @@ class Source:
             mine = self.tokens_of(block, px.cluster.rank() * (self.BN // 2), self.BN // 2)
         return tokens, mine
 
-    def fill(self, X, block, known, ring, pipe, there, PAIR):
-        """Fills the next stage of a ring with the rows, or boxes, of a block; `there`, if it is given, with its tokens.
+    def fill(self, X, block, known, ring, left, pipe, there, PAIR):
+        """Fills the next stage of a ring with the rows, or boxes, of a block, columns from `left` on.
+
+        `there`, if it is given, gets the tokens of the block.
 
         With PAIR two CTAs, which have the same list, gather one half each for both.
         """
@@ -104,22 +106,24 @@ class Source:
                 index = mine[place // box]
                 start = index * self.BLOCK + (block * self.BN + place) % self.BLOCK
                 page = px.where(index >= 0, self.batch, -1)
-                px.tma.load(X[page, start : start + box, self.h, 0:size], ring[stage][place : place + box], bar)
+                px.tma.load(X[page, start : start + box, self.h, left : left + size], ring[stage][place : place + box], bar)
         elif PAIR:
             half = self.BN // 2
             first = px.cluster.rank() * half
-            px.tma.gather(X, self.rows_of(mine), 0, ring[stage][first : first + half], bar, multicast=0b11)
+            px.tma.gather(X, self.rows_of(mine), left, ring[stage][first : first + half], bar, multicast=0b11)
         else:
-            px.tma.gather(X, self.rows_of(mine), 0, ring[stage], bar)
+            px.tma.gather(X, self.rows_of(mine), left, ring[stage], bar)
         pipe.commit(ring[stage].nbytes)
 
-    def fill_all(self, X, first, end, ring, pipe, there, PAIR):
-        """The role that fills a ring with the blocks `first` to `end`."""
+    def fill_all(self, X, first, end, parts, there, PAIR):
+        """The role that fills rings with the blocks `first` to `end`: (ring, first column, pipe) of each part of a row."""
         following = self.ahead(first, PAIR)
         for block in range(first, end):
             known = following
             following = self.ahead(block + 1, PAIR)
-            self.fill(X, block, known, ring, pipe, there, PAIR)
+            for part in px.static_range(len(parts)):
+                ring, left, pipe = parts[part]
+                self.fill(X, block, known, ring, left, pipe, there if part == 0 else None, PAIR)
 
 
 @px.func
@@ -149,10 +153,10 @@ def sparse_ring(
         part, tops, masses = px.shared((BM, DV), px.f32, reuse=k), px.shared((BM,), px.f32), px.shared((BM,), px.f32)
 
     with px.warps(4, 1):
-        source.fill_all(K, mine.first, mine.end, k, keys, None, False)
+        source.fill_all(K, mine.first, mine.end, ((k, 0, keys),), None, False)
 
     with px.warps(5, 1):
-        source.fill_all(V, mine.first, mine.end, v, values, there, False)
+        source.fill_all(V, mine.first, mine.end, ((v, 0, values),), there, False)
 
     with px.warps(0, 4):
         rows.load(Q, q)
@@ -185,21 +189,22 @@ def sparse_latent(
     results, softmax = Results(O, LSE, rows, 1.0), Softmax(factor, None, None)
     q, k = px.shared((BM, D), Q.dtype), px.shared((STAGES, BN, D), K.dtype)
     handed, factors, masses = px.shared((BM, BN), K.dtype), px.shared((BM,), px.f32), px.shared((BM,), px.f32)
-    keys, hand, done = px.pipe(STAGES), px.pipe(1), px.barrier()
+    near, far, hand, done = px.pipe(STAGES), px.pipe(STAGES), px.pipe(1), px.barrier()
     out = px.shared((BM, DV), O.dtype, reuse=q)
 
     with px.warps(8, 4, regs=PRODUCER_REGISTERS):
-        source.fill_all(K, mine.first, mine.end, k, keys, there, PAIR)
+        parts = ((k[:, :, 0:HERE], 0, near), (k[:, :, HERE:D], HERE, far))
+        source.fill_all(K, mine.first, mine.end, parts, there, PAIR)
 
     with px.warps(0, 4, regs=CONSUMER_REGISTERS):
         rows.load(Q, q)
-        sums, top, total = score_and_sum(q, k, keys, handed, factors, hand, mine, softmax, HERE, DV)
+        sums, top, total = score_and_sum(q, k, near, far, handed, factors, hand, mine, softmax, HERE, DV)
         px.store(masses, total)
         done.arrive()
         results.store(0, sums, total, out)
         results.store_logs(0, top, total)
 
     with px.warps(4, 4, regs=CONSUMER_REGISTERS):
-        sums = sum_rest(k, keys, handed, factors, hand, mine, HERE, DV)
+        sums = sum_rest(k, far, handed, factors, hand, mine, HERE, DV)
         done.wait(0)
         results.store(HERE, sums, px.load(masses), out)
