@@ -9,15 +9,12 @@ of them to join.
 
 from __future__ import annotations
 
-from typing import Any
-
 import phalanx as px
 from phalanx.kernels.attention.decode_terms import (
     Results,
     attend,
     attend_narrow,
-    fetch,
-    pages_of,
+    fetch_all,
     queries_of,
     scale_of,
     sequence_of,
@@ -52,15 +49,7 @@ def decode_ring(
         part, tops, masses = px.shared((BM, DV), px.f32, reuse=k), px.shared((BM,), px.f32), px.shared((BM,), px.f32)
 
     with px.warps(BM // 16, 1):
-        following: tuple[Any, ...] = ()
-        if PAGE > 0:
-            following = pages_of(TABLE, rows.b, mine.first, BN, PAGE)
-        for block in range(mine.first, mine.end):
-            pages = following
-            if PAGE > 0:
-                following = pages_of(TABLE, rows.b, block + 1, BN, PAGE)
-            fetch(K, pages, rows, block, k, 0, keys, BN, PAGE, BOX)
-            fetch(V, pages, rows, block, v, 0, values, BN, PAGE, BOX)
+        fetch_all(TABLE, rows, mine, ((K, k, 0, keys), (V, v, 0, values)), BN, PAGE, BOX)
 
     with px.warps(0, BM // 16):
         rows.load(Q, q)

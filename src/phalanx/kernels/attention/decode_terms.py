@@ -135,6 +135,25 @@ def fetch(CACHE, pages, rows, block, ring, left, pipe, BN, PAGE, BOX):
             px.tma.load(CACHE[page, start : start + BOX, rows.h, left : left + size], there, pipe.full[stage])
 
 
+@px.func
+def fetch_all(TABLE, rows, mine, parts, BN, PAGE, BOX):
+    """The role that fills rings with the blocks of a sequence: (cache, ring, first column, pipe) of each part of a block.
+
+    Pages are looked up two blocks ahead: what the table says is there when the block before has been asked for.
+    """
+    pages: tuple[Any, ...] = ()
+    following: tuple[Any, ...] = ()
+    after: tuple[Any, ...] = ()
+    if PAGE > 0:
+        following, after = pages_of(TABLE, rows.b, mine.first, BN, PAGE), pages_of(TABLE, rows.b, mine.first + 1, BN, PAGE)
+    for block in range(mine.first, mine.end):
+        if PAGE > 0:
+            pages, following, after = following, after, pages_of(TABLE, rows.b, block + 2, BN, PAGE)
+        for part in px.static_range(len(parts)):
+            cache, ring, left, pipe = parts[part]
+            fetch(cache, pages, rows, block, ring, left, pipe, BN, PAGE, BOX)
+
+
 @px.struct
 class Softmax:
     """What makes scores of products: ``cap * tanh(slope * x)``, if there is a cap; then a `factor`, to units of log2."""

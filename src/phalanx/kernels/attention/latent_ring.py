@@ -15,8 +15,7 @@ import phalanx as px
 from phalanx.kernels.attention.decode_terms import (
     Results,
     Softmax,
-    fetch,
-    pages_of,
+    fetch_all,
     queries_of,
     sequence_of,
 )
@@ -114,15 +113,8 @@ def latent_ring(
         part = px.shared((BM, DV), px.f32, reuse=k)
 
     with px.warps(8, 4, regs=PRODUCER_REGISTERS):
-        following: tuple[Any, ...] = ()
-        if PAGE > 0:
-            following = pages_of(TABLE, rows.b, mine.first, BN, PAGE)
-        for block in range(mine.first, mine.end):
-            pages = following
-            if PAGE > 0:
-                following = pages_of(TABLE, rows.b, block + 1, BN, PAGE)
-            fetch(K, pages, rows, block, k[:, :, 0:HERE], 0, near, BN, PAGE, BOX)
-            fetch(K, pages, rows, block, k[:, :, HERE:D], HERE, far, BN, PAGE, BOX)
+        parts = ((K, k[:, :, 0:HERE], 0, near), (K, k[:, :, HERE:D], HERE, far))
+        fetch_all(TABLE, rows, mine, parts, BN, PAGE, BOX)
         if C > 1:
             px.cluster.sync()
 
