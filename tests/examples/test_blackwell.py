@@ -118,7 +118,7 @@ def test_f16_works_as_well(rung: str) -> None:
 @pytest.mark.parametrize("rung", ["v5", "v6"])
 def test_all_orders_of_events_of_pairs_end_the_same(rung: str) -> None:
     """Multicasts of a pair land in each CTA by themselves, wherever their bytes are counted."""
-    made = case(rung, 128, 64, 32, BM=64, BN=32, BK=16, STAGES=1, PART=16)
+    made = case(rung, 256, 64, 32, BN=32, BK=16, STAGES=1, PART=16)
     found = px.explore(made.launch, *made.args, **made.constants)
     assert found.complete and found.ok, found
 

@@ -51,13 +51,14 @@ def multiplying(by_k: bool, *, scaled: bool = False, **constants: Any) -> Callab
 
 
 def multiplying_in_tensor_memory(ctas: int, **constants: Any) -> Callable[[], Case]:
-    """Three tiles on one CTA or pair, 3 steps along K through a ring of 2; 64 rows a CTA."""
+    """Three tiles on one CTA or pair, 3 steps along K through a ring of 2; 64 rows of one CTA, 128 of each of a pair."""
+    rows = 64 * ctas * ctas
 
     def make() -> Case:
         rng = np.random.default_rng(0)
-        a, b = (rng.standard_normal((rows, 48), np.float32).astype(ml_dtypes.bfloat16) for rows in (64 * ctas, 96))
-        c = np.zeros((64 * ctas, 96), ml_dtypes.bfloat16)
-        settings = {"BM": 64, "BN": 32, "BK": 16, "STAGES": 2, "CTAS": ctas, "PARTS": 2, **constants}
+        a, b = (rng.standard_normal((count, 48), np.float32).astype(ml_dtypes.bfloat16) for count in (rows, 96))
+        c = np.zeros((rows, 96), ml_dtypes.bfloat16)
+        settings = {"BM": rows // ctas, "BN": 32, "BK": 16, "STAGES": 2, "CTAS": ctas, "PARTS": 2, **constants}
         return Case("matmul_blackwell", matmul_blackwell[ctas], [a, b, c, *[None] * 6], settings)
 
     return make
