@@ -58,7 +58,7 @@ def judged(seed: int, folder: Path, *, compiled: bool = False) -> tuple[Outcome,
         case = draw(seed, folder)
         problem = simulated(case) or checked(case)
         if problem is None and compiled:
-            px.compile(case.kernel[case.grid], *case.copies(), arch=ARCH)
+            px.compile(case.kernel[case.grid], *case.given(), arch=ARCH)
         if problem is None and seed % MUTATED == 0 and (story := missed(case)) is not None:
             problem = "missed", story
     except px.Error as error:
@@ -86,7 +86,7 @@ def simulated(case: Case) -> Problem:
 
 def checked(case: Case) -> Problem:
     """The checks find nothing."""
-    report = px.check(case.kernel[case.grid], *case.copies(), arch=ARCH, schedules=3)
+    report = px.check(case.kernel[case.grid], *case.given(), arch=ARCH, schedules=3)
     return None if report.ok else ("false alarm", str(report))
 
 
@@ -97,7 +97,7 @@ def on_host(cases: list[Case], *, sanitize: bool) -> Iterator[Outcome]:
 
     if COMPILER is None or not cases:
         return
-    launches = [HostCase(case.module, case.grid, case.copies(), seed) for case in cases for seed in HOST_SEEDS]
+    launches = [HostCase(case.module, case.grid, case.given(), seed) for case in cases for seed in HOST_SEEDS]
     owners = [case for case in cases for _ in HOST_SEEDS]
     for case, launch, result in zip(owners, launches, run_batch(launches, sanitize=sanitize), strict=True):
         wrong = result.failure or case.differences(result.args)

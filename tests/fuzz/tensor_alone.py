@@ -13,9 +13,8 @@ import numpy as np
 
 from fuzz.choreo_parts import indented
 from fuzz.tensor_plan import MOST_BYTES, MOST_COLUMNS, MOST_WORK
-from fuzz.tensor_values import ALL, NUMPY, Types, numbers, rounded, wide
+from fuzz.tensor_values import NUMPY, PLAIN, Types, numbers, rounded, wide
 
-PLAIN = tuple(types for types in ALL if types.scale is None)
 SECOND = ("bf16", "f16")
 """Types of a second product, whose first operand is the first one's result."""
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+import phalanx as px
 from front import prepared
 from fuzz.choreo_kernel import load
 from host_cuda import type_of
@@ -17,8 +18,16 @@ from phalanx.cuda.lower.lower import lower
 from phalanx.cuda.module import Module, generate
 from phalanx.ir.archs import arch_of
 from phalanx.ir.core import Function
+from phalanx.ir.types import FROM_NUMPY
+from phalanx.runtime.device.packed import Packed
 
 ARCH = "sm_100a"
+
+
+def as_given(value: np.ndarray) -> Any:
+    """An argument as a user passes it."""
+    dtype = FROM_NUMPY[value.dtype]
+    return px.packed(value, dtype, dense=True) if dtype.bits == 6 else value
 
 
 @dataclass
@@ -42,7 +51,7 @@ class Case:
     @cached_property
     def function(self) -> Function:
         """The kernel as the simulator gets it, prepared for the target."""
-        return prepared(self.kernel, tuple(map(type_of, self.arguments.values())), arch_of(ARCH))
+        return prepared(self.kernel, tuple(type_of(as_given(value)) for value in self.arguments.values()), arch_of(ARCH))
 
     @cached_property
     def module(self) -> Module:
@@ -50,12 +59,18 @@ class Case:
         return generate(lower(self.function, arch_of(ARCH)))
 
     def copies(self) -> list[np.ndarray]:
+        """Arguments of a run, as NumPy arrays."""
         return [value.copy() for value in self.arguments.values()]
 
-    def differences(self, results: Sequence[np.ndarray]) -> str:
+    def given(self) -> list[Any]:
+        """The same as users pass them: elements of 6 bits are dense arrays'."""
+        return [as_given(value) for value in self.copies()]
+
+    def differences(self, results: Sequence[Any]) -> str:
         """Which outputs are not what they should be; the sign of a zero does not count."""
         found = []
-        for name, got in zip(self.arguments, results, strict=True):
+        for name, given in zip(self.arguments, results, strict=True):
+            got = given.data if isinstance(given, Packed) else given
             want = self.expected.get(name, self.arguments[name])
             mine, wanted = got.astype(np.float32), want.astype(np.float32)
             if not np.array_equal(mine, wanted):

@@ -7,7 +7,20 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fuzz.tensor_values import ALL, NUMPY, Types, blocked, numbers, rounded, scales, wide
+from fuzz.tensor_values import (
+    BITS,
+    NUMPY,
+    PADDED,
+    PADDED_COLUMNS,
+    PLAIN,
+    SCALED,
+    Types,
+    blocked,
+    numbers,
+    rounded,
+    scales,
+    wide,
+)
 
 MOST_COLUMNS = 512
 MOST_BYTES = 200_000
@@ -144,7 +157,8 @@ NUMPY_BYTES = {name: np.dtype(numpy).itemsize for name, numpy in NUMPY.items()}
 
 def drawn(rng: random.Random) -> Plan | None:
     """A plan, or None where what was drawn does not fit together."""
-    types = rng.choice(ALL)
+    way = rng.random()
+    types = rng.choice(PADDED if way < 0.2 else SCALED if way < 0.5 else PLAIN)
     ctas = rng.choice((1, 1, 2))
     cm, cn = rng.choice(((1, 1),) * 4 + ((1, 2), (2, 1), (2, 2) if ctas == 1 else (1, 2)))
     scaled = types.scale is not None
@@ -157,13 +171,25 @@ def drawn(rng: random.Random) -> Plan | None:
     rows, columns = rng.choice(((1, 1), (1, 1), (2, 1), (1, 2), (1, 3), (2, 2), (3, 1), (5, 1)))
     loop = rng.choice(("one", "one", "persistent", "clc"))
     clusters = rng.randint(1, rows * columns) if loop == "persistent" else rows * columns
-    plan = Plan(rng, types, ctas, cm, cn, bm, bn, bk, rng.randint(1, 5), rows, columns, clusters, loop=loop)
+    steps = rng.randint(1, 5)
+    if types.padded:  # steps are deep: fewer of them, and smaller tiles
+        bm, bn, bk = min(bm, 128), min(bn, step * rng.choice((4, 4, 8, 16))), PADDED_COLUMNS * rng.choice((1, 1, 1, 2))
+        steps, rows, columns = rng.randint(1, 3), 1, min(columns, 2)
+        clusters = min(clusters, rows * columns) if loop == "persistent" else rows * columns
+    plan = Plan(rng, types, ctas, cm, cn, bm, bn, bk, steps, rows, columns, clusters, loop=loop)
     if plan.bn % (ctas * cm) or 32 % (ctas * cm):
         return None
     turns = not scaled and types.bits in (8, 16)
     plan.ta, plan.tb = (turns and rng.random() < 0.3 for _ in "ab")
+    if types.padded:
+        plan.ta = plan.ta and (not types.has_room(types.a) or plan.high % PADDED_COLUMNS == 0)
+        plan.tb = plan.tb and (not types.has_room(types.b) or plan.wide % PADDED_COLUMNS == 0)
     if not scaled and cn == 1 and rng.random() < 0.25:
         plan.tensor, plan.ta = rng.choice(("stored", "copied")), False
+    if (types.padded or scaled) and cn == 1 and rng.random() < (0.4 if types.padded else 0.15):
+        plan.tensor, plan.ta = "copied", False
+    if plan.tensor == "stored" and BITS[types.a] < 8:
+        plan.tensor = "copied"
     plan.stages, plan.accs = rng.randint(1, 4), rng.choice((1, 2))
     plan.scale_stages = rng.choice((1, plan.stages))
     plan.pipe, plan.acc_pipe, plan.counted = (rng.random() < 0.5 for _ in range(3))
@@ -177,10 +203,11 @@ def drawn(rng: random.Random) -> Plan | None:
         plan.out = "tma"
     plan.early, plan.led = rng.random() < 0.3 and bm <= 128, cm * cn > 1 and rng.random() < 0.3
     plan.to = "i32" if types.integer else rng.choice((types.acc, "bf16", "f16" if types.acc == "f16" else "f32"))
-    if not scaled and not plan.tensor and rng.random() < 0.25:
+    if not scaled and not plan.tensor and not types.padded and rng.random() < 0.25:
         most = (bm - 1, bn - 1, bk - 1)
         plan.ragged = tuple(8 * rng.randint(0, n // 8) if rng.random() < 0.6 else 0 for n in most)  # type: ignore[assignment]
-    fits = plan.tensor_columns <= MOST_COLUMNS and plan.shared_bytes <= MOST_BYTES and plan.work <= MOST_WORK
+    most_work = MOST_WORK * (2 if types.padded else 1)
+    fits = plan.tensor_columns <= MOST_COLUMNS and plan.shared_bytes <= MOST_BYTES and plan.work <= most_work
     if not fits:
         return None
     plan.features = features(plan)
@@ -195,7 +222,9 @@ def features(plan: Plan) -> list[str]:
         "a pipe": plan.pipe, "barriers by hand": not plan.pipe, "a pipe of accumulators": plan.acc_pipe and plan.begin !=
         "stored", "two accumulators": plan.accs == 2, "negate": plan.negate, "twice": plan.twice, "led": plan.led,
         "early": plan.early, "parts": plan.part < plan.bn, "scales for each stage": plan.scaled and plan.scale_stages > 1,
-        "ragged": any(plan.ragged),
+        "ragged": any(plan.ragged), "padded": plan.types.padded, "padded with scales": plan.types.padded and plan.scaled,
+        "padded A copied": plan.tensor == "copied" and plan.types.has_room(plan.types.a), "padded across K":
+        (plan.ta and plan.types.has_room(plan.types.a)) or (plan.tb and plan.types.has_room(plan.types.b)),
     }  # fmt: skip
     return [
         plan.types.text, f"{plan.bm} rows", f"epilogue {plan.epilogue}", f"out {plan.out}", f"loop {plan.loop}",

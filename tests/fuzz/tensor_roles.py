@@ -106,12 +106,13 @@ class Roles:
         lines += [f"half, x, y = rank % 2, rank // 2 % {p.cm}, rank // {2 * p.cm}"] if p.ctas == 2 else []
         lines += [f"x, y = rank % {p.cm}, rank // {p.cm}"] if p.ctas == 1 and p.cluster > 1 else []
         if p.tensor != "stored":
-            lines.append(f"a = px.shared(({p.stages}, {f'{p.bk}, {p.bm}' if p.ta else f'{p.bm}, {p.bk}'}), px.{t.a})")
+            shape = f"{p.bk}, {p.bm}" if p.ta else f"{p.bm}, {p.bk}"
+            lines.append(f"a = px.shared(({p.stages}, {shape}), {t.declared(t.a)})")
         n = p.bn // p.ctas
-        lines.append(f"b = px.shared(({p.stages}, {f'{p.bk}, {n}' if p.tb else f'{n}, {p.bk}'}), px.{t.b})")
+        lines.append(f"b = px.shared(({p.stages}, {f'{p.bk}, {n}' if p.tb else f'{n}, {p.bk}'}), {t.declared(t.b)})")
         lines.append(f"acc = px.tmem(({p.accs}, {p.bm}, {p.bn}), px.{t.acc})")
         if p.tensor:
-            lines.append(f"left = px.tmem(({p.stages}, {p.bm}, {p.bk}), px.{t.a})")
+            lines.append(f"left = px.tmem(({p.stages}, {p.bm}, {p.bk}), {t.declared(t.a)})")
         if p.scaled:
             for name, rows in (("a", p.bm), ("b", p.bn)):
                 shape = f"({p.stages}, {-(-rows // 128)}, {-(-p.count // 4)}, 32, 16)"

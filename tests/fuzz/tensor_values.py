@@ -14,26 +14,40 @@ import numpy as np
 NUMPY = {
     "bf16": ml_dtypes.bfloat16, "f16": np.float16, "f32": np.float32, "i8": np.int8, "u8": np.uint8, "i32": np.int32,
     "f8e4m3": ml_dtypes.float8_e4m3fn, "f8e5m2": ml_dtypes.float8_e5m2, "f4e2m1": ml_dtypes.float4_e2m1fn,
-    "f8e8m0": ml_dtypes.float8_e8m0fnu,
+    "f6e2m3": ml_dtypes.float6_e2m3fn, "f6e3m2": ml_dtypes.float6_e3m2fn, "f8e8m0": ml_dtypes.float8_e8m0fnu,
 }  # fmt: skip
-BITS = {name: 4 if name == "f4e2m1" else np.dtype(numpy).itemsize * 8 for name, numpy in NUMPY.items()}
+NARROW = {"f4e2m1": 4, "f6e2m3": 6, "f6e3m2": 6}
+BITS = {name: NARROW.get(name, np.dtype(numpy).itemsize * 8) for name, numpy in NUMPY.items()}
+PADDED_COLUMNS = 128
+"""A padded buffer has a multiple of as many columns."""
 SCALE_ROWS = 128
 """Rows of a block of scales; it has four scales of each."""
 
 
 @dataclass(frozen=True)
 class Types:
-    """The types of both operands and of the accumulator; with `scale`, one for every `block` elements of K."""
+    """The types of both operands and of the accumulator; with `scale`, one for every `block` elements of K. `padded`: those
+    of 4 and 6 bits have the room of 8."""
 
     a: str
     b: str
     acc: str
     scale: str | None = None
     block: int = 0
+    padded: bool = False
 
     @property
     def bits(self) -> int:
-        return BITS[self.a]
+        """Of an element's container."""
+        return 8 if self.padded else BITS[self.a]
+
+    def has_room(self, name: str) -> bool:
+        """Whether buffers of that type are padded."""
+        return self.padded and name in NARROW
+
+    def declared(self, name: str) -> str:
+        """The end of a buffer's declaration."""
+        return f"px.{name}" + ", padded=True" * self.has_room(name)
 
     @property
     def k(self) -> int:
@@ -46,11 +60,14 @@ class Types:
 
     @property
     def text(self) -> str:
-        return f"{self.a} x {self.b} + {self.acc}" + (f" with {self.scale} for {self.block}" if self.scale else "")
+        return f"{self.a} x {self.b} + {self.acc}" + (f" with {self.scale} for {self.block}" if self.scale else "") + (
+            ", padded" * self.padded
+        )
 
 
 _F8 = ("f8e4m3", "f8e5m2")
 _I8 = ("i8", "u8")
+_MIXED = [(a, b) for a in (*_F8, *NARROW) for b in (*_F8, *NARROW) if a in NARROW or b in NARROW]
 ALL = (
     *(Types("bf16", "bf16", "f32"),) * 4, Types("f16", "f16", "f32"), Types("f16", "f16", "f16"), Types("f32", "f32", "f32"),
     *(Types(a, b, "f32") for a in _F8 for b in _F8), Types("f8e4m3", "f8e5m2", "f16"), Types("f8e5m2", "f8e5m2", "f16"),
@@ -58,6 +75,12 @@ ALL = (
     *(Types(a, b, "f32", "f8e8m0", 32) for a in _F8 for b in _F8),
     *(Types("f4e2m1", "f4e2m1", "f32", scale, block) for scale, block in (("f8e8m0", 32), ("f8e8m0", 16), ("f8e4m3", 16))),
     *(Types("f4e2m1", "f4e2m1", "f32", scale, block) for scale, block in (("f8e8m0", 32), ("f8e4m3", 16))),
+)  # fmt: skip
+PLAIN = tuple(types for types in ALL if types.scale is None)
+SCALED = tuple(types for types in ALL if types.scale is not None)
+PADDED = (
+    *(Types(a, b, "f32", padded=True) for a, b in _MIXED), Types("f4e2m1", "f6e3m2", "f16", padded=True),
+    *(Types(a, b, "f32", "f8e8m0", 32, padded=True) for a, b in _MIXED),
 )  # fmt: skip
 
 

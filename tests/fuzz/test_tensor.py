@@ -19,17 +19,17 @@ from fuzz.tensor import checked, judge, on_host, simulated
 from fuzz.tensor_case import ARCH, Case
 from fuzz.tensor_kernel import draw, sketch
 from fuzz.tensor_mutants import missed, survived
-from fuzz.tensor_values import ALL, blocked
+from fuzz.tensor_values import PLAIN, SCALED, blocked
 from mutation.mutation import mutants
 
 EVERY = (
-    *(types.text for types in ALL), "64 rows", "128 rows", "256 rows", "out store", "out tma",
+    *(types.text for types in (*PLAIN, SCALED[0], *SCALED[4:])), "64 rows", "128 rows", "256 rows", "out store", "out tma",
     *(f"epilogue {way}" for way in ("4", "8", "2+2", "1+1+1+1", "4/4")),
     *(f"loop {way}" for way in ("one", "persistent", "clc")),
     *(f"begin {way}" for way in ("condition", "peeled", "stored")), "pairs", "multicast", "multicast between pairs", "led",
     "A is M-major", "B is N-major", "A stored into tensor memory", "A copied into tensor memory", "a pipe",
     "barriers by hand", "a pipe of accumulators", "two accumulators", "negate", "twice", "early", "parts",
-    "scales for each stage", "ragged",
+    "scales for each stage", "ragged", "padded", "padded with scales", "padded A copied", "padded across K",
     "tcgen05.store", "a in tensor memory", "changed in registers", "columns in pieces", "depths in pieces", "reuse=",
     "a second product", "px.dot", "px.dot, begun", "px.dot, sometimes", "px.dot, changed", "px.dot in a ring",
     *(f"{way} around products" for way in ("break", "continue", "while")), "break behind a part", "continue behind a part",
@@ -115,7 +115,7 @@ def test_a_mistake_that_nothing_finds_is_told(tmp_path: Path, monkeypatch: pytes
 
 def test_texts_compile(tmp_path: Path) -> None:
     case = draw(5, tmp_path)
-    made = px.compile(case.kernel[case.grid], *case.copies(), arch=ARCH)
+    made = px.compile(case.kernel[case.grid], *case.given(), arch=ARCH)
     assert "tcgen05.mma" in made.ptx
 
 

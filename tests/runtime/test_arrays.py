@@ -350,7 +350,101 @@ def test_dlpack_has_four_bits(monkeypatch: pytest.MonkeyPatch, lanes: int, shape
     assert describe(Capsuled(None)) == ArrayInfo("cuda", 3, 0x1000, (4, 64), (64, 1), "f4e2m1")
 
 
-@pytest.mark.parametrize(("code", "bits", "lanes"), [(15, 6, 1), (17, 4, 3), (14, 8, 2)])
+@pytest.mark.parametrize(("code", "name"), [(15, "f6e2m3"), (16, "f6e3m2")])
+def test_dlpack_has_six_bits_without_gaps(monkeypatch: pytest.MonkeyPatch, code: int, name: str) -> None:
+    tensor = arrays.dlpack.Tensor(0x1000, 2, 3, code, 6, 1, (4, 128), None)
+    monkeypatch.setattr(arrays.dlpack, "read", lambda x: tensor)
+    assert describe(Capsuled(None)) == ArrayInfo("cuda", 3, 0x1000, (4, 128), (128, 1), name, True)
+
+
+def test_a_dense_array_of_a_device_comes_to_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    codes = np.arange(2 * 96, dtype=np.uint8).reshape(2, 96)
+    seen = []
+
+    def copied(info: ArrayInfo) -> np.ndarray:
+        if info.dense:
+            return real(info)
+        seen.append(info)
+        return codes
+
+    real = arrays._copy_from_device
+    monkeypatch.setattr(arrays, "_copy_from_device", copied)
+    monkeypatch.setattr(arrays.dlpack, "read", lambda x: arrays.dlpack.Tensor(0x1000, 2, 3, 15, 6, 1, (2, 128), None))
+    found = to_host(Capsuled(None))
+    assert seen == [ArrayInfo("cuda", 3, 0x1000, (2, 96), (96, 1), "u8")]
+    assert np.array_equal(found.view(np.uint8), to_host(px.packed(codes, px.f6e2m3, dense=True)).view(np.uint8))
+
+
+class HostTensor:
+    """A torch tensor in host memory: bytes with a dtype, as far as the simulator asks."""
+
+    requires_grad = False
+
+    def __init__(self, data: np.ndarray, dtype: Any) -> None:
+        self.data, self.dtype, self.shape = data, dtype, data.shape
+
+    def data_ptr(self) -> int:
+        return self.data.ctypes.data
+
+    def stride(self) -> tuple[int, ...]:
+        return tuple(stride // self.data.itemsize for stride in self.data.strides)
+
+    def get_device(self) -> int:
+        return -1
+
+    def detach(self) -> HostTensor:
+        return self
+
+    cpu = detach
+
+    def view(self, dtype: Any) -> HostTensor:
+        return HostTensor(self.data, dtype)
+
+    def numpy(self) -> np.ndarray:
+        assert self.dtype.name == "uint8", "torch hands NumPy no other small type"
+        return self.data
+
+
+HostTensor.__module__, HostTensor.__name__ = "torch", "Tensor"
+
+
+@px.kernel(warps=4)
+def dequantized(P, S, Y, Q):
+    """Two elements to a byte and a scale for a row, and the numbers back into bytes."""
+    y = px.load(P[0:8, 0:64]).to(px.f32) * px.load(S[0:8]).to(px.f32)[:, None]
+    px.store(Y[0:8, 0:64], y)
+    px.store(Q[0:8, 0:64], (-y).to(px.f4e2m1))
+
+
+def test_the_simulator_takes_torch_s_small_types(torch: Any) -> None:
+    """`float4_e2m1fn_x2` and `float8_e8m0fnu` of host memory, read and written."""
+    torch.float4_e2m1fn_x2 = type(torch.float32)("float4_e2m1fn_x2")
+    codes = np.arange(8 * 32, dtype=np.uint8).reshape(8, 32)
+    powers, y, out = np.full(8, 127, np.uint8), np.zeros((8, 64), np.float32), np.zeros((8, 32), np.uint8)
+    tensors = HostTensor(codes, torch.float4_e2m1fn_x2), HostTensor(powers, torch.float8_e8m0fnu)
+    result = HostTensor(out, torch.float4_e2m1fn_x2)
+    dequantized[1](*tensors, y, result)
+    elements = np.stack([codes & 15, codes >> 4], -1).reshape(8, 64).view(FP4)
+    assert np.array_equal(y, elements.astype(np.float32))
+    back = np.stack([out & 15, out >> 4], -1).reshape(8, 64).view(FP4)
+    assert np.array_equal(back.astype(np.float32), -elements.astype(np.float32))
+
+
+class Interfaced:
+    """A CUDA array interface of bytes, which is all that has a name there."""
+
+    __cuda_array_interface__ = {"shape": (4, 96), "strides": None, "typestr": "|u1", "data": (0x2000, False), "version": 3}
+
+
+def test_bytes_of_a_cuda_array_interface(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrays, "_device_of_pointer", lambda pointer: 1)
+    assert describe(px.packed(Interfaced(), px.f4e2m1)) == ArrayInfo("cuda", 1, 0x2000, (4, 192), (192, 1), "f4e2m1")
+    assert describe(px.packed(Interfaced(), px.f8e8m0)) == ArrayInfo("cuda", 1, 0x2000, (4, 96), (96, 1), "f8e8m0")
+    dense = describe(px.packed(Interfaced(), px.f6e3m2, dense=True))
+    assert dense == ArrayInfo("cuda", 1, 0x2000, (4, 128), (128, 1), "f6e3m2", True)
+
+
+@pytest.mark.parametrize(("code", "bits", "lanes"), [(15, 6, 4), (17, 4, 3), (14, 8, 2)])
 def test_dlpack_types_that_no_kernel_takes(monkeypatch: pytest.MonkeyPatch, code: int, bits: int, lanes: int) -> None:
     tensor = arrays.dlpack.Tensor(0x1000, 2, 3, code, bits, lanes, (4, 64), None)
     monkeypatch.setattr(arrays.dlpack, "read", lambda x: tensor)

@@ -86,6 +86,15 @@ def test_elements_that_share_bytes_are_bytes(library: Any, driver: Driver, torch
         launcher.launch((1, 1, 1), (px.packed(torch.Tensor(0x20010, (100, 128), (128, 1), "uint8"), px.f4e2m1),))
 
 
+def test_scales_are_bytes_to_a_descriptor(library: Any, driver: Driver, torch: Any) -> None:
+    """A tensor of float8_e8m0fnu has the map of u8."""
+    signature = Signature((ArraySlot(2, "f8e8m0", True, True, "S"),), (TensorMapSlot(0, (32, 16)),))
+    launcher = Launcher(b"cubin", "k", signature, device=0, threads=128, driver=driver)
+    launcher.launch((1, 1, 1), (torch.Tensor(0x10000, (64, 16), (16, 1), "float8_e8m0fnu"),))
+    (made,) = library.encoded
+    assert (made["dtype"], made["dims"], made["byte_strides"], made["box"]) == (0, [16, 64], [16], [16, 32])
+
+
 def test_dense_arrays_are_told_in_elements(library: Any, driver: Driver, torch: Any) -> None:
     """The struct and the descriptor count elements of 6 bits; only the descriptor's strides are bytes."""
     maps = (TensorMapSlot(0, (16, 128), swizzle=128, expands=True),)

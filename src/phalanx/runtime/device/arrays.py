@@ -243,7 +243,7 @@ def _describe_numpy(x: Any) -> ArrayInfo:
 def _describe_packed(x: Any) -> ArrayInfo:
     info = describe(x.data)
     if x.dense and info is not None and info.dtype_name == x.dtype.name and info.kind == "host":
-        return _dense_on_host(info)
+        return _dense_of(info)
     if info is None or info.dtype_name != "u8":
         what = f"an array of {info.dtype_name}" if info is not None else f"a value of type {type(x.data).__name__}"
         raise Error(f"px.packed of {what}", remedy="it takes the bytes: an array of u8, e.g. x.view(np.uint8)")
@@ -282,8 +282,8 @@ def _dense_elements(info: ArrayInfo, name: str) -> ArrayInfo:
     return ArrayInfo(info.kind, info.device, info.pointer, shape, strides, name, True)
 
 
-def _dense_on_host(info: ArrayInfo) -> ArrayInfo:
-    """Elements with a byte each that stand for a dense array in the simulator, where they could lie in one."""
+def _dense_of(info: ArrayInfo) -> ArrayInfo:
+    """The dense array that was described by its elements: another library's, or one of the host that stands for it."""
     wrong = [size for size in (info.shape[-1:] or (1,)) + info.strides[:-1] if size % DENSE_ELEMENTS]
     if wrong or not info.contiguous_inner:
         raise Error(
@@ -332,12 +332,15 @@ def _describe_device_array(x: Any) -> ArrayInfo:
 def _describe_dlpack(x: Any) -> ArrayInfo:
     tensor = dlpack.read(x)
     name = dlpack.DTYPE_NAMES.get((tensor.code, tensor.bits))
-    share = PER_BYTE.get(name or "", 1)
-    if name is None or tensor.lanes not in (1, share) or (share > 1 and tensor.device_type in dlpack.HOST_DEVICES):
+    share, dense = PER_BYTE.get(name or "", 1), tensor.bits == dlpack.DENSE_BITS
+    on_host = tensor.device_type in dlpack.HOST_DEVICES
+    if name is None or tensor.lanes not in (1, share) or ((share > 1 or dense) and on_host):
         raise _unsupported_dtype(f"DLPack code {tensor.code}, {tensor.bits} bits, {tensor.lanes} lanes")
     strides = dense_strides(tensor.shape) if tensor.strides is None else tensor.strides
     if tensor.device_type in dlpack.CUDA_DEVICES:
         info = ArrayInfo("cuda", tensor.device_id, tensor.pointer, tensor.shape, strides, name)
+        if dense:
+            return _dense_of(info)
         if share == 1:
             return info
         return _whole_bytes(info) if tensor.lanes == 1 else _from_bytes(info, name)
@@ -585,6 +588,10 @@ def _copy_from_device(info: ArrayInfo) -> np.ndarray:
 
     if info.dtype_name in PER_BYTE:
         return _unpacked(_copy_from_device(info.in_bytes), info.dtype_name)
+    if info.dense:
+        sizes = (*info.shape[:-1], info.bytes_of(info.shape[-1])), (*map(info.bytes_of, info.strides[:-1]), 1)
+        data = _copy_from_device(ArrayInfo("cuda", info.device, info.pointer, *sizes, "u8"))
+        return _unpacked(data, info.dtype_name, dense=True)
     dtype = numpy_dtype(info.dtype_name)
     if any(stride < 0 for stride in info.strides):
         raise Error(

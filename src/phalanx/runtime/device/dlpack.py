@@ -15,8 +15,10 @@ DTYPE_NAMES = {
     (1, 8): "u8", (1, 16): "u16", (1, 32): "u32", (1, 64): "u64",
     (2, 16): "f16", (2, 32): "f32", (2, 64): "f64", (4, 16): "bf16",
     (6, 8): "bool", (10, 8): "f8e4m3", (12, 8): "f8e5m2", (14, 8): "f8e8m0",
-    (17, 4): "f4e2m1",  # those of 6 bits (15, 16) are packed without gaps there, which no kernel takes
+    (15, 6): "f6e2m3", (16, 6): "f6e3m2", (17, 4): "f4e2m1",
 }  # fmt: skip
+"""By code and bits; elements of 6 and 4 bits lie there with no bit between them."""
+DENSE_BITS = 6
 
 
 class _DLTensor(ctypes.Structure):
