@@ -27,6 +27,13 @@ def kernels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return names
 
 
+def test_attention(kernels: dict[str, Any]) -> None:
+    from attention_cases import assert_close, exact
+
+    q, k, v = (kernels[name] for name in "qkv")
+    assert_close(kernels["y"], None, *exact(q, k, v, causal=True))
+
+
 def in_blocks(scales: np.ndarray) -> np.ndarray:
     """Plain scales in the order of blocks."""
     rows, count = scales.shape

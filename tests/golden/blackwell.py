@@ -8,6 +8,7 @@ from typing import Any
 import phalanx as px
 from examples.blackwell import RUNGS, case
 from golden.dots import dot_ring
+from phalanx.kernels.attention.forward_blackwell import attention_blackwell
 from phalanx.kernels.products.grouped_blackwell import grouped_blackwell
 from phalanx.kernels.products.matmul_blackwell import matmul_blackwell
 
@@ -33,6 +34,11 @@ NOTHING = [None] * 6
 """No bias, no scales of rows and columns, no blocks."""
 BLOCKS = px.spec((32, 64, 32, 16), px.f8e4m3)
 LIBRARY: dict[str, Launch] = {
+    "attention_blackwell": (
+        attention_blackwell[148],
+        [px.spec((2, 8, 4096, 16), px.bf16)] * 4 + [px.spec((2, 8, 4096), px.f32), 0.1, None, None, None, 0, 4],
+        {"DIM": 16, "KEYS": 16, "STAGES": 4, "PART": 16},
+    ),
     "matmul_blackwell": (matmul_blackwell[148], [square(px.bf16)] * 3 + NOTHING, TWO_TILES),
     "matmul_blackwell_nvfp4": (
         matmul_blackwell[148],

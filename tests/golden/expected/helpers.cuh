@@ -247,6 +247,20 @@ __device__ __forceinline__ void cp_async_bulk_tensor_3d_shared_global(
                :: "r"(dst), "l"(map), "r"(c0), "r"(c1), "r"(c2), "r"(bar) : "memory");
 }
 
+// == cp_async_bulk_tensor_4d_global_shared
+__device__ __forceinline__ void cp_async_bulk_tensor_4d_global_shared(
+    const void* map, int c0, int c1, int c2, int c3, unsigned src) {
+  asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3, %4}], [%5];"
+               :: "l"(map), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(src) : "memory");
+}
+
+// == cp_async_bulk_tensor_4d_shared_global
+__device__ __forceinline__ void cp_async_bulk_tensor_4d_shared_global(
+    unsigned dst, const void* map, int c0, int c1, int c2, int c3, unsigned bar) {
+  asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], [%6];"
+               :: "r"(dst), "l"(map), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(bar) : "memory");
+}
+
 // == cp_async_bulk_tensor_4d_shared_global_multicast_pair
 __device__ __forceinline__ void cp_async_bulk_tensor_4d_shared_global_multicast_pair(
     unsigned dst, const void* map, int c0, int c1, int c2, int c3, unsigned bar, unsigned short ctas) {
@@ -383,6 +397,10 @@ __device__ __forceinline__ void keep_float(float* x) {
   #pragma unroll
   for (int i = 0; i < N; ++i) asm volatile("" : "+f"(x[i]));
 }
+
+// == keep_scalar
+template <class T>
+__device__ __forceinline__ T keep_scalar(T x) { return bits<T>::from(bits<T>::of(x) + unknown_zero()); }
 
 // == load_vector
 // N consecutive elements, aligned to their size, by one access.
@@ -551,6 +569,13 @@ __device__ __noinline__ void px_stop(unsigned long long* debug, int site, unsign
     for (int i = 0; i < 1000; ++i) __nanosleep(1000000);
   }
   asm volatile("trap;");
+}
+
+// == reciprocal_approx
+__device__ __forceinline__ float reciprocal_approx(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
 }
 
 // == reduce_add_f32_remote
@@ -783,6 +808,13 @@ __device__ __forceinline__ void tcgen05_fence_before_thread_sync() {
   asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
 }
 
+// == tcgen05_ld_16x256b_x2_float
+__device__ __forceinline__ void tcgen05_ld_16x256b_x2_float(float* x, unsigned address) {
+  asm volatile("tcgen05.ld.sync.aligned.16x256b.x2.b32 {%0, %1, %2, %3, %4, %5, %6, %7}, [%8];"
+    : "=f"(x[0]), "=f"(x[1]), "=f"(x[2]), "=f"(x[3]), "=f"(x[4]), "=f"(x[5]), "=f"(x[6]), "=f"(x[7])
+    : "r"(address));
+}
+
 // == tcgen05_ld_16x256b_x8_float
 __device__ __forceinline__ void tcgen05_ld_16x256b_x8_float(float* x, unsigned address) {
   asm volatile("tcgen05.ld.sync.aligned.16x256b.x8.b32 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, [%32];"
@@ -794,6 +826,20 @@ __device__ __forceinline__ void tcgen05_ld_16x256b_x8_float(float* x, unsigned a
 __device__ __forceinline__ void tcgen05_ld_32x32b_x128_float(float* x, unsigned address) {
   asm volatile("tcgen05.ld.sync.aligned.32x32b.x128.b32 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127}, [%128];"
     : "=f"(x[0]), "=f"(x[1]), "=f"(x[2]), "=f"(x[3]), "=f"(x[4]), "=f"(x[5]), "=f"(x[6]), "=f"(x[7]), "=f"(x[8]), "=f"(x[9]), "=f"(x[10]), "=f"(x[11]), "=f"(x[12]), "=f"(x[13]), "=f"(x[14]), "=f"(x[15]), "=f"(x[16]), "=f"(x[17]), "=f"(x[18]), "=f"(x[19]), "=f"(x[20]), "=f"(x[21]), "=f"(x[22]), "=f"(x[23]), "=f"(x[24]), "=f"(x[25]), "=f"(x[26]), "=f"(x[27]), "=f"(x[28]), "=f"(x[29]), "=f"(x[30]), "=f"(x[31]), "=f"(x[32]), "=f"(x[33]), "=f"(x[34]), "=f"(x[35]), "=f"(x[36]), "=f"(x[37]), "=f"(x[38]), "=f"(x[39]), "=f"(x[40]), "=f"(x[41]), "=f"(x[42]), "=f"(x[43]), "=f"(x[44]), "=f"(x[45]), "=f"(x[46]), "=f"(x[47]), "=f"(x[48]), "=f"(x[49]), "=f"(x[50]), "=f"(x[51]), "=f"(x[52]), "=f"(x[53]), "=f"(x[54]), "=f"(x[55]), "=f"(x[56]), "=f"(x[57]), "=f"(x[58]), "=f"(x[59]), "=f"(x[60]), "=f"(x[61]), "=f"(x[62]), "=f"(x[63]), "=f"(x[64]), "=f"(x[65]), "=f"(x[66]), "=f"(x[67]), "=f"(x[68]), "=f"(x[69]), "=f"(x[70]), "=f"(x[71]), "=f"(x[72]), "=f"(x[73]), "=f"(x[74]), "=f"(x[75]), "=f"(x[76]), "=f"(x[77]), "=f"(x[78]), "=f"(x[79]), "=f"(x[80]), "=f"(x[81]), "=f"(x[82]), "=f"(x[83]), "=f"(x[84]), "=f"(x[85]), "=f"(x[86]), "=f"(x[87]), "=f"(x[88]), "=f"(x[89]), "=f"(x[90]), "=f"(x[91]), "=f"(x[92]), "=f"(x[93]), "=f"(x[94]), "=f"(x[95]), "=f"(x[96]), "=f"(x[97]), "=f"(x[98]), "=f"(x[99]), "=f"(x[100]), "=f"(x[101]), "=f"(x[102]), "=f"(x[103]), "=f"(x[104]), "=f"(x[105]), "=f"(x[106]), "=f"(x[107]), "=f"(x[108]), "=f"(x[109]), "=f"(x[110]), "=f"(x[111]), "=f"(x[112]), "=f"(x[113]), "=f"(x[114]), "=f"(x[115]), "=f"(x[116]), "=f"(x[117]), "=f"(x[118]), "=f"(x[119]), "=f"(x[120]), "=f"(x[121]), "=f"(x[122]), "=f"(x[123]), "=f"(x[124]), "=f"(x[125]), "=f"(x[126]), "=f"(x[127])
+    : "r"(address));
+}
+
+// == tcgen05_ld_32x32b_x16_float
+__device__ __forceinline__ void tcgen05_ld_32x32b_x16_float(float* x, unsigned address) {
+  asm volatile("tcgen05.ld.sync.aligned.32x32b.x16.b32 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, [%16];"
+    : "=f"(x[0]), "=f"(x[1]), "=f"(x[2]), "=f"(x[3]), "=f"(x[4]), "=f"(x[5]), "=f"(x[6]), "=f"(x[7]), "=f"(x[8]), "=f"(x[9]), "=f"(x[10]), "=f"(x[11]), "=f"(x[12]), "=f"(x[13]), "=f"(x[14]), "=f"(x[15])
+    : "r"(address));
+}
+
+// == tcgen05_ld_32x32b_x32_float
+__device__ __forceinline__ void tcgen05_ld_32x32b_x32_float(float* x, unsigned address) {
+  asm volatile("tcgen05.ld.sync.aligned.32x32b.x32.b32 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, [%32];"
+    : "=f"(x[0]), "=f"(x[1]), "=f"(x[2]), "=f"(x[3]), "=f"(x[4]), "=f"(x[5]), "=f"(x[6]), "=f"(x[7]), "=f"(x[8]), "=f"(x[9]), "=f"(x[10]), "=f"(x[11]), "=f"(x[12]), "=f"(x[13]), "=f"(x[14]), "=f"(x[15]), "=f"(x[16]), "=f"(x[17]), "=f"(x[18]), "=f"(x[19]), "=f"(x[20]), "=f"(x[21]), "=f"(x[22]), "=f"(x[23]), "=f"(x[24]), "=f"(x[25]), "=f"(x[26]), "=f"(x[27]), "=f"(x[28]), "=f"(x[29]), "=f"(x[30]), "=f"(x[31])
     : "r"(address));
 }
 
@@ -810,6 +856,14 @@ __device__ __forceinline__ void tcgen05_mma_cta_group_1_f16(
   asm volatile("{ .reg .pred p; setp.ne.b32 p, %4, 0;\n"
     "tcgen05.mma.cta_group::1.kind::f16 [%0], %1, %2, %3, p; }"
     :: "r"(d), "l"(a), "l"(b), "r"(word), "r"((unsigned)accumulate) : "memory");
+}
+
+// == tcgen05_mma_cta_group_1_f16_tmem
+__device__ __forceinline__ void tcgen05_mma_cta_group_1_f16_tmem(
+    unsigned d, unsigned a, unsigned long long b, unsigned word, bool accumulate) {
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %4, 0;\n"
+    "tcgen05.mma.cta_group::1.kind::f16 [%0], [%1], %2, %3, p; }"
+    :: "r"(d), "r"(a), "l"(b), "r"(word), "r"((unsigned)accumulate) : "memory");
 }
 
 // == tcgen05_mma_cta_group_2_f16
@@ -846,9 +900,41 @@ __device__ __forceinline__ void tcgen05_relinquish_alloc_permit_cta_group_2_sync
   asm volatile("tcgen05.relinquish_alloc_permit.cta_group::2.sync.aligned;" ::: "memory");
 }
 
+// == tcgen05_st_32x32b_x16_float
+__device__ __forceinline__ void tcgen05_st_32x32b_x16_float(unsigned address, const float* x) {
+  asm volatile("tcgen05.st.sync.aligned.32x32b.x16.b32 [%0], {%1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16};"
+    :: "r"(address), "f"(x[0]), "f"(x[1]), "f"(x[2]), "f"(x[3]), "f"(x[4]), "f"(x[5]), "f"(x[6]), "f"(x[7]), "f"(x[8]), "f"(x[9]), "f"(x[10]), "f"(x[11]), "f"(x[12]), "f"(x[13]), "f"(x[14]), "f"(x[15]) : "memory");
+}
+
+// == tcgen05_st_32x32b_x16_unsigned
+__device__ __forceinline__ void tcgen05_st_32x32b_x16_unsigned(unsigned address, const unsigned* x) {
+  asm volatile("tcgen05.st.sync.aligned.32x32b.x16.b32 [%0], {%1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16};"
+    :: "r"(address), "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(x[4]), "r"(x[5]), "r"(x[6]), "r"(x[7]), "r"(x[8]), "r"(x[9]), "r"(x[10]), "r"(x[11]), "r"(x[12]), "r"(x[13]), "r"(x[14]), "r"(x[15]) : "memory");
+}
+
+// == tcgen05_st_32x32b_x8_unsigned
+__device__ __forceinline__ void tcgen05_st_32x32b_x8_unsigned(unsigned address, const unsigned* x) {
+  asm volatile("tcgen05.st.sync.aligned.32x32b.x8.b32 [%0], {%1, %2, %3, %4, %5, %6, %7, %8};"
+    :: "r"(address), "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(x[4]), "r"(x[5]), "r"(x[6]), "r"(x[7]) : "memory");
+}
+
 // == tcgen05_wait_ld_sync_aligned
 __device__ __forceinline__ void tcgen05_wait_ld_sync_aligned() {
   asm volatile("tcgen05.wait::ld.sync.aligned;" ::: "memory");
+}
+
+// == tcgen05_wait_st_sync_aligned
+__device__ __forceinline__ void tcgen05_wait_st_sync_aligned() {
+  asm volatile("tcgen05.wait::st.sync.aligned;" ::: "memory");
+}
+
+// == unknown_zero
+// A zero that only the running machine knows: no compiler can share what was computed before it was added with
+// what is computed after.
+__device__ __forceinline__ unsigned unknown_zero() {
+  unsigned size;
+  asm volatile("mov.u32 %0, %%dynamic_smem_size;" : "=r"(size));
+  return size >> 31;
 }
 
 // == unpack

@@ -7,6 +7,7 @@ from typing import Any
 
 import phalanx as px
 from phalanx.kernels.attention.arguments import (
+    OPERANDS,
     Heads,
     bias_of,
     cap_of,
@@ -21,11 +22,13 @@ from phalanx.kernels.attention.arguments import (
 )
 from phalanx.kernels.attention.bands import choose_band
 from phalanx.kernels.attention.config import AttentionConfig, choose, require_fits
+from phalanx.kernels.attention.forward_blackwell import attend_blackwell, require_blackwell
 from phalanx.kernels.attention.forward_tiles import attention_tiles
 from phalanx.kernels.attention.narrow import turned_values
 from phalanx.kernels.attention.shares import is_shared, join_parts
 from phalanx.kernels.logarithms import LOG2E
 from phalanx.kernels.matrices import HALVES, empty, info_of, number_of, refused, require_config
+from phalanx.kernels.products.targets import target_of
 from phalanx.runtime.device.arrays import describe
 from phalanx.runtime.launch.replay import remembered
 
@@ -37,6 +40,7 @@ def attention(
     q: Any, k: Any, v: Any, *, causal: bool = False, scale: float | None = None, window: tuple[int, int] | None = None,
     softcap: float | None = None, bias: Any = None, lse: bool = False, cu_seqlens_q: Any = None, cu_seqlens_k: Any = None,
     q_scale: Any = None, k_scale: Any = None, v_scale: Any = None, config: AttentionConfig | None = None,
+    arch: str | None = None,
 ) -> Any:
     """``softmax(scale * q @ k.T) @ v`` of each head, without the scores in memory.
 
@@ -64,7 +68,9 @@ def attention(
     - `config` overrides the choice of warpgroups, blocks and stages, which `attention.config` explains.
 
     A query with no key to attend to has the result 0 and the logarithm -inf. sm_90a by `wgmma`, on the current stream,
-    or the simulator for NumPy. Example: ``y = px.kernels.attention(q, k, v, causal=True)``.
+    or the simulator for NumPy, where `arch` names the target. sm_100a and its kin by `tcgen05`: bf16 and f16, dim 64 and
+    128, without bias and packed sequences; compiled and simulated, never run on Blackwell.
+    Example: ``y = px.kernels.attention(q, k, v, causal=True)``.
     """
     sequences = require_lengths(cu_seqlens_q, cu_seqlens_k)
     heads = require_heads(q, k, v, varlen=sequences > 0)
@@ -75,6 +81,11 @@ def attention(
     left, right = reach_of(causal, window)
     factor, slope, cap = _factors(scale_of(scale, heads.dim) * numbers[0] * numbers[1], cap_of(softcap), bias is not None)
     bias_kind, added = bias_of(bias, heads, sequences)
+    target = target_of(info_of("q", q, OPERANDS), arch)
+    if target.blackwell:
+        scaled = any(given is not None for given in (q_scale, k_scale, v_scale))
+        require_blackwell(heads, sequences, bias_kind, scaled, config)
+        return attend_blackwell(q, k, v, heads, (factor, slope, cap), (left, right), lse, target)
     chosen = require_config(config, AttentionConfig) or choose(
         heads, bounded=right is not None, biased=cap is not None or bias_kind is not None
     )
@@ -101,7 +112,7 @@ def attention(
         attention_tiles[grid](
             *operands, views[3], logs[None] if sequences and logs is not None else logs, parts, sums, added, cu_seqlens_q,
             cu_seqlens_k, *arrays, factor, slope, cap, None if numbers[2] == 1.0 else numbers[2], left, right, heads.group,
-            band, DIM=heads.dim, WIDE=heads.value_dim, BIAS_KIND=bias_kind, **chosen.constants(heads),
+            band, DIM=heads.dim, WIDE=heads.value_dim, BIAS_KIND=bias_kind, **chosen.constants(heads), **target.named,
         )  # fmt: skip
         if shared and grid > 1:
             join_parts[grid - 1, chosen.groups](
