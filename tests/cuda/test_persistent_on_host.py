@@ -13,11 +13,17 @@ from sim.test_persistent import deal, told, twice
 
 pytestmark = pytest.mark.skipif(host_cuda.COMPILER is None, reason=host_cuda.MISSING)
 SEEDS = range(1, 5)
+LONG = pytest.mark.long  # each text takes a second of a C++ compiler
 
 
-@pytest.mark.parametrize("schedule", ["static", "counter"])
-@pytest.mark.parametrize("n, clusters, ctas", [(7, 3, 1), (8, 2, 2)])
-def test_every_tile_is_somebodys(n: int, clusters: int, ctas: int, schedule: str) -> None:
+@pytest.mark.parametrize(
+    "schedule, n, clusters, ctas",
+    [
+        pytest.param("static", 7, 3, 1, marks=LONG), pytest.param("static", 8, 2, 2, marks=LONG),
+        pytest.param("counter", 7, 3, 1, marks=LONG), ("counter", 8, 2, 2),
+    ],
+)  # fmt: skip
+def test_every_tile_is_somebodys(schedule: str, n: int, clusters: int, ctas: int) -> None:
     args = (np.full((ctas, n), -1, np.int32), np.full((ctas, n), -1, np.int32), n)
     module = module_for(deal, args, CTAS=ctas, SCHEDULE=schedule)
     for seed in SEEDS:
@@ -30,7 +36,10 @@ def test_every_tile_is_somebodys(n: int, clusters: int, ctas: int, schedule: str
             assert owner[0].tolist() == [t % clusters for t in range(n)]
 
 
-@pytest.mark.parametrize("n, clusters, ctas", [(9, 3, 1), (5, 2, 2), (0, 2, 1)])
+@pytest.mark.parametrize(
+    "n, clusters, ctas",
+    [(9, 3, 1), pytest.param(5, 2, 2, marks=LONG), pytest.param(0, 2, 1, marks=LONG)],
+)
 def test_every_role_is_told_the_same(n: int, clusters: int, ctas: int) -> None:
     empty = np.full((clusters, ctas, 3, n + 1), -1, np.int32)
     module = module_for(told, (empty, n), CTAS=ctas)
@@ -42,6 +51,7 @@ def test_every_role_is_told_the_same(n: int, clusters: int, ctas: int) -> None:
         assert sorted(mine[mine >= 0].tolist()) == list(range(n)), seed
 
 
+@LONG
 def test_several_loops() -> None:
     module = module_for(twice, (np.zeros((3, 8), np.int32), 6))
     for seed in SEEDS:

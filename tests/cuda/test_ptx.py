@@ -36,7 +36,12 @@ def test_constraints(dtype: DType, constraint: str, text: str) -> None:
     source = module_of(moved, (array(1, dtype), array(1, dtype)), TEXT=f"{text} $0, $1;").source
     assert f'asm("{text} %0, %1;" : "={constraint}"(r0) : "{constraint}"(' in source
     assert "asm volatile" not in source.split("inline_", 1)[1].split("}")[0]
-    px.compile(moved[1], px.spec((64,), dtype), px.spec((64,), dtype), TEXT=f"{text} $0, $1;")  # the assembler takes it
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("dtype, constraint, text", CONSTRAINTS, ids=lambda item: getattr(item, "name", item))
+def test_the_assembler_takes_them(dtype: DType, constraint: str, text: str) -> None:
+    px.compile(moved[1], px.spec((64,), dtype), px.spec((64,), dtype), TEXT=f"{text} $0, $1;")
 
 
 @pytest.mark.parametrize(
@@ -76,11 +81,11 @@ def test_results_on_the_cpu() -> None:
 
 
 @on_host
-@pytest.mark.parametrize("n, warps", [(24, 1), (32, 1), (96, 1), (64, 1)])
-def test_packed_results_on_the_cpu(n: int, warps: int) -> None:
+@pytest.mark.parametrize("n", [96, *(pytest.param(n, marks=pytest.mark.long) for n in (24, 32, 64))])
+def test_packed_results_on_the_cpu(n: int) -> None:
     """Of 24 and 32 elements a thread has one, of 96 three: the last is computed twice, and kept once."""
     x, y = (np.arange(n) % 13).astype(BF16), np.zeros(n + 1, BF16)
-    run_on_host(pairs, 1, x, y, 2.0, N=n, WARPS=warps)
+    run_on_host(pairs, 1, x, y, 2.0, N=n)
     want: Any = (np.arange(n) % 13) ** 2 + 2.0
     assert np.array_equal(y[:n], want.astype(BF16)) and y[n] == 6
 

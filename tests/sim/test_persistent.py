@@ -136,7 +136,7 @@ def run(kernel: Any, grid: int, args: list[Any], schedule: Schedule, **constants
     assert not counters.any()
 
 
-SCHEDULES = [Schedule("late"), Schedule("early"), *(Schedule("random", seed) for seed in range(6))]
+SCHEDULES = [Schedule("late"), Schedule("early"), *(Schedule("random", seed) for seed in range(3))]
 
 
 @pytest.mark.parametrize("n, clusters, ctas", [(7, 3, 1), (2, 4, 1), (1, 1, 1), (8, 2, 2), (0, 2, 2), (5, 1, 4)])
@@ -157,7 +157,7 @@ def test_every_tile_is_drawn_once_and_all_are_told(n: int, clusters: int, ctas: 
 @pytest.mark.parametrize("alone", [True, False])
 @pytest.mark.parametrize("ctas", [1, 2])
 def test_copies_of_a_role_are_told_too(ctas: int, alone: bool) -> None:
-    for schedule in SCHEDULES[:5]:
+    for schedule in SCHEDULES[:3]:
         seen = np.full((2, ctas, 2 if alone else 3, 8), -1, np.int32)
         run(told_copies, 2 * ctas, [seen, 7], schedule, CTAS=ctas, ALONE=alone)
         assert (seen == seen[:, :1, :1]).all()
