@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 import phalanx as px
@@ -118,3 +119,32 @@ def turns_arguments(copies: int, steps: int = 3) -> tuple[np.ndarray, np.ndarray
     x = np.random.default_rng(copies).integers(-8, 8, (steps * copies * 32, 32)).astype(np.float32)
     rows = x.reshape(steps, copies, 32, 32).sum(axis=(0, 3))
     return x, np.zeros(copies * 32, np.float32), (rows + rows.sum(axis=1, keepdims=True)).reshape(-1)
+
+
+@px.kernel(warps=12)
+def products(A, B, C, *, STEPS=3):
+    """Each copy multiplies rows of its own, fed by one warp."""
+    a, b = px.shared((2, 64, 64), px.bf16), px.shared((2, 64, 64), px.bf16)
+    full, free = px.barrier(2), px.barrier(2)
+    with px.warps(0, 1, regs=24):
+        for t in range(STEPS):
+            for c in px.static_range(2):
+                free[c].wait((t & 1) ^ 1)
+                with full[c].transaction():
+                    px.tma.load(A[c * 64 : c * 64 + 64, t * 64 : t * 64 + 64], a[c], full[c])
+                    px.tma.load(B[t * 64 : t * 64 + 64, 0:64], b[c], full[c])
+    with px.warps(4, 4, copies=2, regs=240) as c:
+        acc = px.zeros((64, 64), px.f32)
+        for t in range(STEPS):
+            full[c].wait(t & 1)
+            acc = px.dot(a[c], b[c], acc)
+            free[c].arrive()
+        px.store(C[c * 64 : c * 64 + 64, 0:64], acc)
+
+
+def products_arguments() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Both factors, room for the product, and what belongs there."""
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-3, 4, shape).astype(ml_dtypes.bfloat16) for shape in ((128, 192), (192, 64)))
+    want = a.astype(np.float32) @ b.astype(np.float32)
+    return a, b, np.zeros_like(want), want

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-import ml_dtypes
 import numpy as np
 import pytest
 
@@ -15,7 +14,7 @@ from host_cuda import run_on_host
 from phalanx.cuda.nvrtc import compile_cuda
 from phalanx.cuda.text.sites import Site
 from phalanx.location import NOWHERE
-from role_copies import turns, turns_arguments
+from role_copies import products, products_arguments, turns, turns_arguments
 
 
 def test_one_body_with_the_number_of_the_copy():
@@ -92,34 +91,10 @@ def test_a_report_from_the_gpu_names_the_copy():
     assert Site("wait", "full", "", NOWHERE).who(0) == "all warps"
 
 
-@px.kernel(warps=12)
-def products(A, B, C, *, STEPS=3):
-    """Each copy multiplies rows of its own, fed by one warp."""
-    a, b = px.shared((2, 64, 64), px.bf16), px.shared((2, 64, 64), px.bf16)
-    full, free = px.barrier(2), px.barrier(2)
-    with px.warps(0, 1, regs=24):
-        for t in range(STEPS):
-            for c in px.static_range(2):
-                free[c].wait((t & 1) ^ 1)
-                with full[c].transaction():
-                    px.tma.load(A[c * 64 : c * 64 + 64, t * 64 : t * 64 + 64], a[c], full[c])
-                    px.tma.load(B[t * 64 : t * 64 + 64, 0:64], b[c], full[c])
-    with px.warps(4, 4, copies=2, regs=240) as c:
-        acc = px.zeros((64, 64), px.f32)
-        for t in range(STEPS):
-            full[c].wait(t & 1)
-            acc = px.dot(a[c], b[c], acc)
-            free[c].arrive()
-        px.store(C[c * 64 : c * 64 + 64, 0:64], acc)
-
-
 @pytest.mark.parametrize("arch", ["sm_90a", pytest.param("sm_100a", marks=LONG)])
 def test_products_of_copies(arch):
     """On sm_100a each copy has an accumulator in tensor memory, and a barrier, of its own."""
-    rng = np.random.default_rng(0)
-    a, b = (rng.integers(-3, 4, shape).astype(ml_dtypes.bfloat16) for shape in ((128, 192), (192, 64)))
-    want = a.astype(np.float32) @ b.astype(np.float32)
-    c = np.zeros_like(want)
+    a, b, c, want = products_arguments()
     assert px.check(products[1], a, b, c, arch=arch).ok
     c = np.zeros_like(want)
     module = run_on_host(products, 1, a, b, c, arch=arch)
