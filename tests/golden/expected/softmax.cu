@@ -37,11 +37,16 @@ extern "C" __global__ void __launch_bounds__(128, 1) softmax_kernel(
   // softmax.py:13: e = px.exp(x - px.max(x, axis=1, keepdims=True))
   float x_max[1];
   {
-    x_max[0] = __int_as_float(0xff800000);
+    float x_max_parts[4];
     #pragma unroll
-    for (int i = 0; i < 32; ++i) {
-      x_max[0] = ptx::max_NaN_f32(x_max[0], x[i]);
+    for (int i = 0; i < 4; ++i) {
+      x_max_parts[i & 3] = x[i];
     }
+    #pragma unroll
+    for (int i = 4; i < 32; ++i) {
+      x_max_parts[i & 3] = ptx::max_NaN_f32(x_max_parts[i & 3], x[i]);
+    }
+    x_max[0] = ptx::max_NaN_f32(ptx::max_NaN_f32(ptx::max_NaN_f32(x_max_parts[0], x_max_parts[1]), x_max_parts[2]), x_max_parts[3]);
     x_max[0] = ptx::warp_max(x_max[0]);
   }
   float t[1];
@@ -56,11 +61,16 @@ extern "C" __global__ void __launch_bounds__(128, 1) softmax_kernel(
   // softmax.py:14: px.store(Y[m : m + BM, 0:BN], (e / px.sum(e, axis=1, keepdims=True)).to(Y.dtype))
   float e_sum[1];
   {
-    e_sum[0] = 0.0f;
+    float e_sum_parts[4];
     #pragma unroll
-    for (int i = 0; i < 32; ++i) {
-      e_sum[0] = e_sum[0] + e[i];
+    for (int i = 0; i < 4; ++i) {
+      e_sum_parts[i & 3] = e[i];
     }
+    #pragma unroll
+    for (int i = 4; i < 32; ++i) {
+      e_sum_parts[i & 3] = e_sum_parts[i & 3] + e[i];
+    }
+    e_sum[0] = ((e_sum_parts[0] + e_sum_parts[1]) + e_sum_parts[2]) + e_sum_parts[3];
     #pragma unroll
     for (int mask = 1; mask <= 16; mask *= 2) {
       e_sum[0] = e_sum[0] + ptx::shuffle_xor(e_sum[0], mask);

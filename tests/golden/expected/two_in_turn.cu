@@ -155,11 +155,16 @@ extern "C" __global__ void __launch_bounds__(384, 1) two_in_turn_kernel(
     for (int i = 0; i < 32; ++i) t[i] = acc_1[i];
     float t_sum[1];
     {
-      t_sum[0] = 0.0f;
+      float t_sum_parts[4];
       #pragma unroll
-      for (int i = 0; i < 32; ++i) {
-        t_sum[0] = t_sum[0] + t[i];
+      for (int i = 0; i < 4; ++i) {
+        t_sum_parts[i & 3] = t[i];
       }
+      #pragma unroll
+      for (int i = 4; i < 32; ++i) {
+        t_sum_parts[i & 3] = t_sum_parts[i & 3] + t[i];
+      }
+      t_sum[0] = ((t_sum_parts[0] + t_sum_parts[1]) + t_sum_parts[2]) + t_sum_parts[3];
       #pragma unroll
       for (int mask = 1; mask <= 16; mask *= 2) {
         t_sum[0] = t_sum[0] + ptx::shuffle_xor(t_sum[0], mask);
