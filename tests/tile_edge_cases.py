@@ -17,6 +17,7 @@ QUICK = (
     "narrow_constants-f16-1.0004882821813226", "narrow_constants-f16-65519.99999", "narrow_constants-f8e4m3-1.06250001",
     "truths_as_floats-f32", "truths_as_floats-f16",
     "carried-bfloat16-16x64", "carried-int8-16x64", "carried-uint16-16x64", "carried-float8_e5m2-3x48", "carried-bool-16x64",
+    "limited-4x256-3-100", "limited-4x256--2147483648-2147483647", "limited-4x80--1-0",
     "anywhere-int32-32", "anywhere-int64-30", "anywhere-uint32-30", "rows_anywhere-int64",
 )
 """Those that run with every test; the others take long."""
@@ -349,4 +350,31 @@ for kind in (np.int32, np.int64):
             aligned(zeros((32, 16))),
         ],
         M=len(np.unique(starts_of(kind))),
+    )  # fmt: skip
+
+
+# ---------------------------------------------------------------------- coordinates and their limits
+
+
+@px.kernel(warps=2)
+def limited(L, Y, low, high, *, M, N):
+    """Places of a tile against limits, one for all or one for each row: also limits far outside."""
+    columns, rows = px.arange(N).reshape(1, N), px.arange(M).reshape(M, 1)
+    limit = px.load(L[0:M]).reshape(M, 1)
+    px.store(Y[0, 0:M, 0:N], px.where(columns < high, 1, 0) + px.zeros((M, N), px.i32))
+    px.store(Y[1, 0:M, 0:N], px.where((columns >= low) & (columns <= high), 1, 0) + px.zeros((M, N), px.i32))
+    px.store(Y[2, 0:M, 0:N], px.where(columns <= limit, 1, 0))
+    px.store(Y[3, 0:M, 0:N], px.where(limit > columns, 1, 0) + px.where(columns > limit, 2, 0))
+    px.store(Y[4, 0:M, 0:N], px.where(columns >= limit, columns, -rows))
+    px.store(Y[5, 0:M, 0:N], px.where(columns < low + rows, 1, 0) + px.where(rows < high, 2, 0))
+
+
+for m, n, low, high in ((4, 256, 3, 100), (4, 256, -(2**31), 2**31 - 1), (4, 80, -1, 0), (3, 200, 250, 255)):
+    case(
+        f"limited-{m}x{n}-{low}-{high}", limited, 1,
+        lambda rng, m=m, n=n, low=low, high=high: [
+            rng.choice([-(2**31), -2, -1, 0, 1, 17, n - 1, n, 2**31 - 1], m).astype(np.int32),
+            zeros((6, m, n), np.int32), low, high,
+        ],
+        M=m, N=n,
     )  # fmt: skip

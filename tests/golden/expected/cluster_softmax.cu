@@ -71,11 +71,8 @@ extern "C" __global__ void __launch_bounds__(128, 1) softmax_kernel(
     // cluster_cases.py:235: top = px.cluster.reduce(px.max(x), "max")
     float x_max[1];
     {
-      x_max[0] = __int_as_float(0xff800000);
-      #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        x_max[0] = ptx::max_NaN_f32(x_max[0], x[i]);
-      }
+      x_max[0] = x[0];
+      x_max[0] = ptx::max_NaN_f32(x_max[0], x[1]);
       x_max[0] = ptx::warp_max(x_max[0]);
     }
     const float t = x_max[0];
@@ -115,11 +112,8 @@ extern "C" __global__ void __launch_bounds__(128, 1) softmax_kernel(
     // cluster_cases.py:237: px.store(Y[me, row, 0:N], e / px.cluster.reduce(px.sum(e), "sum"))
     float e_sum[1];
     {
-      e_sum[0] = 0.0f;
-      #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        e_sum[0] = e_sum[0] + e[i];
-      }
+      e_sum[0] = e[0];
+      e_sum[0] = e_sum[0] + e[1];
       #pragma unroll
       for (int mask = 1; mask <= 16; mask *= 2) {
         e_sum[0] = e_sum[0] + ptx::shuffle_xor(e_sum[0], mask);

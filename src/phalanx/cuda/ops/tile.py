@@ -21,6 +21,7 @@ from phalanx.cuda.tiles.elementwise import computed_operand, emit_elementwise, e
 from phalanx.cuda.tiles.fold import emit_reduce_by, emit_scan_by
 from phalanx.cuda.tiles.index import SlotTexts, element, local, local_slots, slot_line, slot_loop
 from phalanx.cuda.tiles.inline_ptx import emit_ptx
+from phalanx.cuda.tiles.limits import emit_limit, is_coordinates, only_in_limits
 from phalanx.cuda.tiles.reduce import emit_reduce
 from phalanx.cuda.tiles.scratch import scratch_needed
 from phalanx.errors import Error
@@ -121,8 +122,9 @@ def emit_skipping_product(w: Writer, op: SkippingProduct) -> None:
 
 @emits(Compare)
 def emit_compare(w: Writer, op: Compare) -> None:
-    """Writes a comparison of each pair of elements."""
-    emit_elementwise(w, op.result, (op.a, op.b), lambda a, b: arithmetic.compare_text(op.fn, a, b))
+    """Writes a comparison of each pair of elements; coordinates are compared with what is left of their limits."""
+    if not emit_limit(w, op):
+        emit_elementwise(w, op.result, (op.a, op.b), lambda a, b: arithmetic.compare_text(op.fn, a, b))
 
 
 @emits(Select)
@@ -190,7 +192,7 @@ def emit_part(w: Writer, op: Part) -> None:
 @emits(Arange)
 def emit_arange(w: Writer, op: Arange) -> None:
     """Writes a tile whose every element is its own coordinate."""
-    if w.uses(op.result) == 0:
+    if w.uses(op.result) == 0 or only_in_limits(w, op.result):
         return
     name = w.declare_tile(op.result)
     layout = w.plan.layouts[op.result]
@@ -231,7 +233,8 @@ def emit_running(w: Writer, op: ScanBy) -> None:
 def emit_transpose(w: Writer, op: Transpose) -> None:
     """The same registers: only what they stand for changes."""
     assert w.plan.layouts[op.x].transpose(op.perm) == w.plan.layouts[op.result]
-    _rename(w, op.x, op.result)
+    if not (is_coordinates(w, op.result) and only_in_limits(w, op.result)):
+        _rename(w, op.x, op.result)
 
 
 def _rename(w: Writer, x: Value, result: Value) -> None:
@@ -247,7 +250,7 @@ def emit_reshape(w: Writer, op: Reshape) -> None:
         emit_elementwise(w, op.result, (op.x,), lambda x: x, computed=False)
     elif not isinstance(op.result.type, TileType):
         w.define(op.result, f"{w.name(op.x)}[0]")  # one element: every thread holds it
-    elif w.uses(op.result):
+    elif w.uses(op.result) and not (is_coordinates(w, op.result) and only_in_limits(w, op.result)):
         emit_conversion(w, op, op.x, op.result)
 
 

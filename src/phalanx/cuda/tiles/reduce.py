@@ -178,7 +178,7 @@ def _fold_registers(r: _Reduction) -> None:
                 w.line(f"{element(r.indices, i)} = {coordinates.at(r.op.axis, i)};")
         return
     chains = _Chains.of(r)
-    if chains.count > 1 and not masked:
+    if chains.begins and not masked:
         _fold_in_chains(r, chains, value_at)
         return
     with slot_loop(w, r.kept.num_registers) as i:
@@ -217,14 +217,17 @@ class _Chains:
                 seen[slot] += 1
             if sorted(dealt[: kept * count]) == list(range(kept * count)):
                 return _Chains(count, tuple(dealt), kept * count)
-        return _Chains(1, r.slot_map, 0)
+        in_order = sorted(r.slot_map[:kept]) == list(range(kept)) and not r.finds_place
+        return _Chains(1, r.slot_map, kept if in_order else 0)
 
 
 def _fold_in_chains(r: _Reduction, chains: _Chains, value_at: Callable[[str], str]) -> None:
-    """Several partial results of each element, one behind the other in an array, then one of them."""
-    w, kept = r.w, r.kept.num_registers
-    parts = w.unique(f"{r.values}_parts")
-    w.line(f"{w.ctype(r.dtype)} {parts}[{kept * chains.count}];")
+    """Several partial results of each element, one behind the other in an array, then one of them. Each begins with its
+    first register: nothing is computed with a neutral element."""
+    w, kept, parts = r.w, r.kept.num_registers, r.values
+    if chains.count > 1:
+        parts = w.unique(f"{r.values}_parts")
+        w.line(f"{w.ctype(r.dtype)} {parts}[{kept * chains.count}];")
 
     def folded(i: str) -> str:
         return element(parts, SlotTexts(w).at(chains.slot_map, i, hint="slot"))
@@ -234,6 +237,8 @@ def _fold_in_chains(r: _Reduction, chains: _Chains, value_at: Callable[[str], st
     with slot_loop(w, r.layout.num_registers, first=chains.begins) as i:
         target = folded(i)
         w.line(f"{target} = {r.combine(target, value_at(i))};")
+    if chains.count == 1:
+        return
     with slot_loop(w, kept) as i:
         joined = element(parts, i)
         for chain in range(1, chains.count):
