@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -166,7 +167,40 @@ def test_a_loss_of_performance_is_an_error_with_the_whole_text(monkeypatch: pyte
     first, second = (line.split(") ", 1)[1] for line in (SERIALISED, HINT))
     assert f"kernel 'copy' compiles with a loss of performance: C7510 {first}" in shown
     assert f"C7519 {second}" in shown and "test_compiled.py" in shown
-    assert caught.value.remedy and "px.wgmma_wait" in caught.value.remedy
+    assert "most registers of a thread hold tiles after test_compiled.py" in shown
+    assert caught.value.remedy == "use fewer registers: smaller tiles, more warps, regs= for the roles that need them"
     monkeypatch.setattr(nvrtc, "_text", read)
     made = px.compile(copy[1], x, x, N=32)
     assert made.registers > 0 and not made.from_cache, "nothing of it was kept"
+
+
+@pytest.mark.parametrize("said, help_", [
+    ("C7508 Potential Performance Loss: 'setmaxnreg' ignored", "give the role more registers"),
+    ("C7514 ... due to non wgmma instructions defining accumulator registers of a wgmma", "leave accumulators alone"),
+    ("C7510 ... due to the presence of Extern calls in the function", "nothing that becomes a call"),
+    ("C7511 ... something new", "keep what stands between px.wgmma and its px.wgmma_wait simple"),
+])  # fmt: skip
+def test_every_loss_of_performance_has_a_remedy(said: str, help_: str) -> None:
+    assert help_ in compiled.remedy_for(said)
+
+
+@px.kernel(warps=16)
+def crowded(X, Y, n):
+    """More tiles than 128 registers hold, all alive around a loop."""
+    a = px.load(X[0:256, 0:128])
+    b = px.load(Y[0:256, 0:128])
+    for _ in range(n):
+        a, b = px.exp2(a * b.T.reshape(256, 128)), px.exp2(b + a)
+    px.store(X[0:256, 0:128], a)
+    px.store(Y[0:256, 0:128], b)
+
+
+def test_spills_are_noted_with_the_place_where_registers_are_few() -> None:
+    x = px.spec((256, 128), px.f32)
+    made = px.compile(crowded[1], x, x, 3)
+    assert made.spills > 0
+    found = re.fullmatch(
+        r"(\d+) bytes of registers are spilled; most registers of a thread hold tiles after test_compiled.py:\d+: "
+        r"(.*), (\d+) of 128, beside addresses and scalars", made.notes[-1],
+    )
+    assert found and int(found[1]) == made.spills and "a 64" in found[2] and "b 64" in found[2] and int(found[3]) >= 128

@@ -18,6 +18,7 @@ from phalanx.location import NOWHERE, Location
 from phalanx.runtime.cache import DiskCache, Entry, compiler_fingerprint, digest
 
 if TYPE_CHECKING:
+    from phalanx.cuda.plan import Plan
     from phalanx.runtime.launch.launcher import Launcher
 
 
@@ -146,8 +147,8 @@ def build(function: Function, arch: Arch, watchdog: bool) -> Compiled:
             raise Error(
                 f"kernel '{function.name}' compiles with a loss of performance: {failure.warnings[0]}",
                 location=function.loc,
-                details="\n".join(failure.warnings),
-                remedy="use fewer registers (smaller tiles, more warps); leave accumulators alone until px.wgmma_wait",
+                details="\n".join(filter(None, (*failure.warnings, _fullest(plan)))),
+                remedy=remedy_for(failure.warnings[0]),
             ) from None
         written = _blamed(function, failure.log)
         if written is not None:
@@ -164,6 +165,7 @@ def build(function: Function, arch: Arch, watchdog: bool) -> Compiled:
             remedy="this is a bug of the compiler: please report it with the kernel",
         ) from None
     resources = image.resources_of(module.entry)
+    spilled = resources.spill_store_bytes + resources.spill_load_bytes
     return Compiled(
         name=module.entry,
         arch=arch.name,
@@ -171,10 +173,10 @@ def build(function: Function, arch: Arch, watchdog: bool) -> Compiled:
         source=module.source,
         ptx=image.ptx,
         cubin=image.cubin,
-        notes=tuple(str(note) for note in plan.notes),
+        notes=(*(str(note) for note in plan.notes), *_spill_notes(plan, spilled)),
         shared_bytes=plan.shared_bytes,
         registers=resources.registers,
-        spills=resources.spill_store_bytes + resources.spill_load_bytes,
+        spills=spilled,
         warps=function.warps,
         cluster=function.cluster,
         signature=module.signature,
@@ -182,6 +184,41 @@ def build(function: Function, arch: Arch, watchdog: bool) -> Compiled:
         pdl=function.pdl,
         addresses_cluster=module.addresses_cluster,
     )
+
+
+_REMEDIES = (
+    ("setmaxnreg", "give the role more registers with regs=, and others fewer; or use smaller tiles"),
+    ("register resources", "use fewer registers: smaller tiles, more warps, regs= for the roles that need them"),
+    ("accumulator", "leave accumulators alone between px.wgmma and the px.wgmma_wait for it"),
+    ("call", "between px.wgmma and its wait use nothing that becomes a call: divisions of run-time integers, px.print"),
+    ("branch", "put no if between px.wgmma and its wait: px.where chooses without one"),
+    ("control flow", "let all warps of a role run the same px.wgmma: under no condition that differs between threads"),
+)
+
+
+def remedy_for(warning: str) -> str:
+    """What helps against a loss of performance, by what the assembler says of it."""
+    for word, remedy in _REMEDIES:
+        if word in warning:
+            return remedy
+    return "keep what stands between px.wgmma and its px.wgmma_wait simple: no branches, no use of the accumulators"
+
+
+def _spill_notes(plan: Plan, spilled: int) -> tuple[str, ...]:
+    """How many bytes did not fit, and where most registers hold tiles."""
+    if not spilled:
+        return ()
+    where = _fullest(plan)
+    return (f"{spilled} bytes of registers are spilled" + (f"; {where}" if where else ""),)
+
+
+def _fullest(plan: Plan) -> str:
+    """Where most registers hold tiles: an estimate, since the assembler says nothing of places. Empty without tiles."""
+    from phalanx.cuda.text.cells import find_cells
+    from phalanx.cuda.text.pressure import Pressure
+
+    body = plan.function.body
+    return Pressure(body, find_cells(body, plan.layouts), plan.layouts).fullest(plan.function)
 
 
 def _blamed(function: Function, log: str) -> Op | None:
