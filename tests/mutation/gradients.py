@@ -28,7 +28,7 @@ def operands(keys: int) -> tuple[list[Any], np.ndarray]:
 def by_keys() -> Case:
     """One CTA with 128 keys: three blocks of queries through rings of 2."""
     given, _ = operands(128)
-    sums, results = np.zeros((3, 64 * 64), np.float32), [np.zeros((1, 1, 128, 64), BF16) for _ in range(2)]
+    sums, results = np.zeros((3, 2, 32 * 64), np.float32), [np.zeros((1, 1, 128, 64), BF16) for _ in range(2)]
     args = [*given, sums, *results, 0.18, 0.125, None, None, None, 1, 1, 1]
     return Case("backward_keys", backward_keys[1], args, {"BM": 64, "D": 64})
 

@@ -22,7 +22,7 @@ from phalanx.kernels.attention.arguments import (
 from phalanx.kernels.attention.backward_config import DIMS, KEYS, BackwardConfig, choose_backward, require_config_fits
 from phalanx.kernels.attention.backward_keys import backward_keys
 from phalanx.kernels.attention.backward_queries import backward_queries
-from phalanx.kernels.attention.backward_rows import finish_queries, prepare_rows
+from phalanx.kernels.attention.backward_rows import finish_queries, part_size, prepare_rows
 from phalanx.kernels.logarithms import LOG2E
 from phalanx.kernels.matrices import FLOATS, HALVES, empty, info_of, refused, require_config
 from phalanx.runtime.device.arrays import ArgumentKind, kind_of
@@ -102,7 +102,8 @@ class _Call:
         room = heads.queries // config.queries + self.sequences + 1 if heads.varlen else blocks
         stats = empty(q, (heads.batch, heads.heads, room, 2, config.queries), "f32")
         apart = deterministic or gradients is not None or config.apart
-        sums = None if apart else empty(q, (heads.batch * heads.heads * room, config.queries * heads.dim), "f32")
+        rows_of_sums = heads.batch * heads.heads * room, 2, part_size(config.queries, heads.dim)
+        sums = None if apart else empty(q, rows_of_sums, "f32")
         rows = blocks, heads.heads, self.sequences
         prepare_rows[rows](o, do, lse, self.cu_q, stats, sums, **sizes)
         given = *operands, stats, self.bias, self.cu_q, self.cu_k

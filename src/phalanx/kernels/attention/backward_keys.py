@@ -116,137 +116,174 @@ def distances_of(m, top, ahead, BM):
     return px.abs((m + ahead - top + px.arange(BM).reshape(1, BM) - px.arange(64).reshape(64, 1)).to(px.f32))
 
 
+@px.struct
+class Shared:
+    """What the roles of a CTA have in common: keys and values; rings of queries, of the result's gradients, of what is known of
+    rows; gradients of scores; who has done what."""
+
+    k: Any
+    v: Any
+    q: Any
+    g: Any
+    st: Any
+    ds: Any
+    kv: Any
+    done: Any
+    qp: Any
+    gp: Any
+
+
 @px.kernel(warps=12, pdl=True)
 def backward_keys(
-    Q, K, V, DO, STATS, BIAS, CUQ, CUK, SUMS, DK, DV, factor, scale, cap, left, right, group, band, sequences, *, BM,
-    BN=128, D, STAGES=2, BOUND=False, BIAS_KIND=None, EARLY=True, LOADER=24, REGISTERS=240,
+    Q, K, V, DO, STATS, BIAS, CUQ, CUK, SUMS, DK, DV, factor, scale, cap, left, right, group, band, sequences, *, BM, BN=128,
+    D, STAGES=2, BOUND=False, BIAS_KIND=None, EARLY=True, LOADER=24, REGISTERS=240,
 ):  # fmt: skip
     """A CTA has BN keys of one head, half of them in each of two warpgroups; a third loads. `group` query heads pass by.
 
     BIAS, CUQ and CUK, SUMS (no gradients of queries then), `cap`, `left` and `right` may be None.
     """
-    H = BN // 2
-    k, v = px.shared((1, BN, D), K.dtype), px.shared((1, BN, D), V.dtype)
-    q, g = px.shared((STAGES, BM, D), Q.dtype), px.shared((STAGES, BM, D), DO.dtype)
-    st = px.shared((STAGES, 2, BM), px.f32)
-    ds: Any = px.shared((2, BN, BM), Q.dtype) if SUMS is not None else None
-    kv, done = px.barrier(), px.barrier(2)
-    qp, gp = px.pipe(STAGES), px.pipe(STAGES)
+    use = Shared(
+        px.shared((1, BN, D), K.dtype), px.shared((1, BN, D), V.dtype), px.shared((STAGES, BM, D), Q.dtype),
+        px.shared((STAGES, BM, D), DO.dtype), px.shared((STAGES, 2, BM), px.f32),
+        px.shared((2, BN, BM), Q.dtype) if SUMS is not None else None, px.barrier(), px.barrier(2), px.pipe(STAGES),
+        px.pipe(STAGES),
+    )
     wait_for_prior_launch()
     here = key_block(K, CUK, px.block_id(0), band, sequences, BN)
     at = sequence_of(Q, CUQ, here.sequence, BM)
     if SUMS is not None:
-        px.assume(SUMS.shape[1] == BM * D)
-    n, b, hk = here.start, at.batch, here.head
-    first, last = query_blocks(n, here.keys, at.queries, left, right, BM, BN)
-    count = px.where(n < here.keys, last - first, 0)
-    total = count * group
+        _, M, _, N = parts(BM, D, 0)
+        px.assume(SUMS.shape[2] == M * N)
+    first, last = query_blocks(here.start, here.keys, at.queries, left, right, BM, BN)
+    count = px.where(here.start < here.keys, last - first, 0)
+    blocks, scores = (first, last, count), (factor, scale, cap, left, right)
 
     with px.warps(0, 4, regs=LOADER):
-        row = here.first_key + n
-        with kv.transaction():
-            px.tma.load(K[b, hk, row : row + BN, 0:D], k[0], kv)
-            px.tma.load(V[b, hk, row : row + BN, 0:D], v[0], kv)
-        t, h = first, hk * group
-        for _i in range(total):
+        row = here.first_key + here.start
+        with use.kv.transaction():
+            px.tma.load(K[at.batch, here.head, row : row + BN, 0:D], use.k[0], use.kv)
+            px.tma.load(V[at.batch, here.head, row : row + BN, 0:D], use.v[0], use.kv)
+        t, h = first, here.head * group
+        for _i in range(count * group):
             m = at.first_query + t * BM
-            with qp.produce() as s:
-                px.tma.load(Q[b, h, m : m + BM, 0:D], q[s], qp.full[s])
-                px.tma.load(STATS[b, h, at.first_block + t, 0:2, 0:BM], st[s], qp.full[s])
-            with gp.produce() as s:
-                px.tma.load(DO[b, h, m : m + BM, 0:D], g[s], gp.full[s])
+            with use.qp.produce() as s:
+                px.tma.load(Q[at.batch, h, m : m + BM, 0:D], use.q[s], use.qp.full[s])
+                px.tma.load(STATS[at.batch, h, at.first_block + t, 0:2, 0:BM], use.st[s], use.qp.full[s])
+            with use.gp.produce() as s:
+                px.tma.load(DO[at.batch, h, m : m + BM, 0:D], use.g[s], use.gp.full[s])
             t += 1
             if t == last:
                 t = first
                 h += 1
 
-    for c in px.static_range(2):
-        with px.warps(4 + 4 * c, 4, regs=REGISTERS):
-            top = n + c * H
-            ahead = here.keys - at.queries
-            dk, dv = px.zeros((H, D), px.f32), px.zeros((H, D), px.f32)
-            seen = seen_from(top + px.arange(H).reshape(H, 1), here, at.queries, left, right, BOUND)
-            row0, M, left0, N = parts(BM, D, c)
-            start = row0 * D + 64 * left0  # of this warpgroup's part of a block of SUMS
-            h = hk * group
-            place = (b * Q.shape[1] + h) * STATS.shape[2] + at.first_block + first
-            former = place
+    if D == 96:  # whose columns have no equal halves
+        for c in px.static_range(2):
+            with px.warps(4 + 4 * c, 4, regs=REGISTERS):
+                pass_queries(use, c, Q, STATS, BIAS, CUK, SUMS, DK, DV, here, at, blocks, scores, group, BM, D, BOUND, BIAS_KIND, EARLY)
+    else:
+        with px.warps(4, 4, regs=REGISTERS, copies=2) as c:
+            pass_queries(use, c, Q, STATS, BIAS, CUK, SUMS, DK, DV, here, at, blocks, scores, group, BM, D, BOUND, BIAS_KIND, EARLY)
+
+
+@px.func
+def pass_queries(use, c, Q, STATS, BIAS, CUK, SUMS, DK, DV, here, at, blocks, scores, group, BM, D, BOUND, BIAS_KIND, EARLY):
+    """What warpgroup `c` does: all queries pass by its 64 keys."""
+    H = 64
+    b, hk = at.batch, here.head
+    first, last, count = blocks
+    factor, scale, cap, left, right = scores
+    total = count * group
+    top = here.start + c * H
+    ahead = here.keys - at.queries
+    dk, dv = px.zeros((H, D), px.f32), px.zeros((H, D), px.f32)
+    seen = seen_from(top + px.arange(H).reshape(H, 1), here, at.queries, left, right, BOUND)
+    row0, M, left0, N = parts(BM, D, c)
+    h = hk * group
+    place = (b * Q.shape[1] + h) * STATS.shape[2] + at.first_block + first
+    former = place
+    m = first * BM
+    if SUMS is not None:
+        px.assume(c >= 0)
+        px.assume(c < SUMS.shape[1])
+        # there is no block before the first: its gradients are 0
+        px.store(use.ds[1, c * H : c * H + H], px.zeros((H, BM), Q.dtype))
+        px.fence.async_proxy()
+        use.done[1].arrive()
+    use.kv.wait(0)
+    slot, parity, zero = 0, 0, 0
+    for _i in range(total):
+        o = px.keep(zero)  # places of K and V are made here, not held in registers over the loop
+        sq = use.qp.wait()
+        s = px.empty((H, BM), px.f32)
+        px.wgmma(use.k[o, c * H : c * H + H], use.q[sq].T, s, accumulate=False)
+        px.wgmma_commit()
+        if SUMS is not None:
+            use.done[slot ^ 1].wait(parity)
+            z = px.empty((M, N), px.f32)
+            px.wgmma(use.ds[slot ^ 1, :, row0 : row0 + M].T, use.k[o, :, left0 : left0 + N], z, accumulate=False)
+            px.wgmma_commit()
+            px.wgmma_wait(1)
+        else:
+            px.wgmma_wait(0)
+        bias = bias_of(BIAS, b, h, here.sequence, m, top, ahead, BM, BIAS_KIND)
+        p, damped = powers(s, bias, px.load(use.st[sq][0:1]), factor, cap)
+        p = seen.masked(p, m, BM)
+        if SUMS is not None:
+            px.wgmma_wait(0)
+            add_part(SUMS, former, c, z, M, N)
+        sg = use.gp.wait()
+        x = px.empty((H, BM), px.f32)
+        px.wgmma(use.v[o, c * H : c * H + H], use.g[sg].T, x, accumulate=False)
+        px.wgmma_commit()
+        packed = p.to(use.g.dtype)
+        if damped is not None:
+            p = p * damped
+        if EARLY:
+            px.wgmma(packed, use.g[sg], dv)
+            px.wgmma_commit()
+            px.wgmma_wait(1)
+        else:
+            px.wgmma_wait(0)
+        y = (p * (x + px.load(use.st[sq][1:2]))).to(Q.dtype)
+        if not EARLY:
+            px.wgmma(packed, use.g[sg], dv)
+            px.wgmma_commit()
+        px.wgmma(y, use.q[sq], dk)
+        px.wgmma_commit()
+        if SUMS is not None:
+            px.store(use.ds[slot, c * H : c * H + H], y)
+            px.fence.async_proxy()
+            use.done[slot].arrive()
+        px.wgmma_wait(0)
+        use.gp.release()
+        use.qp.release()
+        parity ^= slot
+        slot ^= 1
+        former = place
+        place += 1
+        m += BM
+        if m >= last * BM:
             m = first * BM
-            if SUMS is not None:  # there is no block before the first: its gradients are 0
-                px.store(ds[1, c * H : c * H + H], px.zeros((H, BM), Q.dtype))
-                px.fence.async_proxy()
-                done[1].arrive()
-            kv.wait(0)
-            slot, parity, zero = 0, 0, 0
-            for _i in range(total):
-                o = px.keep(zero)  # places of K and V are made here, not held in registers over the loop
-                sq = qp.wait()
-                s = px.empty((H, BM), px.f32)
-                px.wgmma(k[o, c * H : c * H + H], q[sq].T, s, accumulate=False)
-                px.wgmma_commit()
-                if SUMS is not None:
-                    done[slot ^ 1].wait(parity)
-                    z = px.empty((M, N), px.f32)
-                    px.wgmma(ds[slot ^ 1, :, row0 : row0 + M].T, k[o, :, left0 : left0 + N], z, accumulate=False)
-                    px.wgmma_commit()
-                    px.wgmma_wait(1)
-                else:
-                    px.wgmma_wait(0)
-                bias = bias_of(BIAS, b, h, here.sequence, m, top, ahead, BM, BIAS_KIND)
-                p, damped = powers(s, bias, px.load(st[sq][0:1]), factor, cap)
-                p = seen.masked(p, m, BM)
-                if SUMS is not None:
-                    px.wgmma_wait(0)
-                    px.assume(former >= 0)
-                    px.assume(former < SUMS.shape[0])
-                    px.atomic_add(SUMS[former, start : start + M * N], block_order(z, M, N))
-                sg = gp.wait()
-                x = px.empty((H, BM), px.f32)
-                px.wgmma(v[o, c * H : c * H + H], g[sg].T, x, accumulate=False)
-                px.wgmma_commit()
-                packed = p.to(DO.dtype)
-                if damped is not None:
-                    p = p * damped
-                if EARLY:
-                    px.wgmma(packed, g[sg], dv)
-                    px.wgmma_commit()
-                    px.wgmma_wait(1)
-                else:
-                    px.wgmma_wait(0)
-                y = (p * (x + px.load(st[sq][1:2]))).to(Q.dtype)
-                if not EARLY:
-                    px.wgmma(packed, g[sg], dv)
-                    px.wgmma_commit()
-                px.wgmma(y, q[sq], dk)
-                px.wgmma_commit()
-                if SUMS is not None:
-                    px.store(ds[slot, c * H : c * H + H], y)
-                    px.fence.async_proxy()
-                    done[slot].arrive()
-                px.wgmma_wait(0)
-                gp.release()
-                qp.release()
-                parity ^= slot
-                slot ^= 1
-                former = place
-                place += 1
-                m += BM
-                if m >= last * BM:
-                    m = first * BM
-                    h += 1
-                    place += STATS.shape[2] - count
-            if SUMS is not None:
-                done[slot ^ 1].wait(parity)
-                z = px.empty((M, N), px.f32)
-                px.wgmma(ds[slot ^ 1, :, row0 : row0 + M].T, k[0, :, left0 : left0 + N], z, accumulate=False)
-                px.wgmma_commit()
-                px.wgmma_wait(0)
-                if total > 0:
-                    px.assume(former >= 0)
-                    px.assume(former < SUMS.shape[0])
-                    px.atomic_add(SUMS[former, start : start + M * N], block_order(z, M, N))
-            store_keys(v[0, c * H : c * H + H], dv, DV, b, hk, here, top, CUK)
-            store_keys(v[0, c * H : c * H + H], dk * scale, DK, b, hk, here, top, CUK)
+            h += 1
+            place += STATS.shape[2] - count
+    if SUMS is not None:
+        use.done[slot ^ 1].wait(parity)
+        z = px.empty((M, N), px.f32)
+        px.wgmma(use.ds[slot ^ 1, :, row0 : row0 + M].T, use.k[0, :, left0 : left0 + N], z, accumulate=False)
+        px.wgmma_commit()
+        px.wgmma_wait(0)
+        z = px.where(total > 0, z, 0.0)  # no block: 0 is added to any. A branch would cost the loop its uniform registers
+        add_part(SUMS, px.minimum(former, SUMS.shape[0] - 1), c, z, M, N)
+    store_keys(use.v[0, c * H : c * H + H], dv, DV, b, hk, here, top, CUK)
+    store_keys(use.v[0, c * H : c * H + H], dk * scale, DK, b, hk, here, top, CUK)
+
+
+@px.func
+def add_part(SUMS, block, c, z, M, N):
+    """Adds what warpgroup `c` has of the gradients of a block of queries. Nothing is asked: what is assumed is so."""
+    px.assume(block >= 0)
+    px.assume(block < SUMS.shape[0])
+    px.atomic_add(SUMS[block, c, 0 : M * N], block_order(z, M, N))
 
 
 @px.func

@@ -39,8 +39,13 @@ def parts(BM, D, c):
     if BM == 128:
         found = (64 * c, 64, 0, D)
     else:
-        found = (0, 64, split * c, D - split if c else split)
+        found = (0, 64, split * c, split if D == 2 * split else (D - split if c else split))
     return found
+
+
+def part_size(queries: int, dim: int) -> int:
+    """How many numbers of a block's gradient the workspace has for each warpgroup: as many as the first of its `parts`."""
+    return 64 * 64 if dim == 96 else queries * dim // 2
 
 
 @px.struct
@@ -111,7 +116,8 @@ def prepare_rows(O, DO, LSE, CUQ, STATS, SUMS, *, BM, D):
         px.store(STATS[at.batch, h, block, 1, 0:BM], px.where(some, -sums, 0.0))
         if SUMS is not None:
             place = (at.batch * STATS.shape[1] + h) * STATS.shape[2] + block
-            px.store(SUMS[place, 0 : BM * D], px.zeros((BM * D,), px.f32))
+            _, M, _, N = parts(BM, D, 0)
+            px.store(SUMS[place, 0:2, 0 : M * N], px.zeros((2, M * N), px.f32))
 
 
 @px.kernel(warps=4, pdl=True)
@@ -123,14 +129,12 @@ def finish_queries(SUMS, CUQ, DQ, scale, blocks, *, BM, D):
     m = t * BM
     if m < at.queries:
         place = (at.batch * DQ.shape[1] + h) * blocks + at.first_block + t
-        start = 0
         for c in px.static_range(2):
             top, M, left, N = parts(BM, D, c)
-            x = row_order(px.load(SUMS[place, start : start + M * N]), M, N) * scale
-            start += M * N
+            x = row_order(px.load(SUMS[place, c, 0 : M * N]), M, N) * scale
             rows = top + px.arange(M)
             to = px.where(rows < at.queries - m, at.first_query + m + rows, -1)
             px.store(DQ[at.batch, h, to, left : left + N], x.to(DQ.dtype))
 
 
-__all__ = ["Sequence", "block_order", "finish_queries", "parts", "powers", "prepare_rows", "row_order", "sequence_of"]
+__all__ = ["Sequence", "block_order", "finish_queries", "part_size", "parts", "powers", "prepare_rows", "row_order", "sequence_of"]
