@@ -153,7 +153,7 @@ WRONG = [
      "expand the bias to (batch, heads, queries, keys) and sum its gradient, or leave deterministic out"),
     ({"config": BackwardConfig(queries=80)}, "blocks of 80 queries with heads of 64 elements",
      "give 64, with heads of 64 elements also 128"),
-    ({"config": BackwardConfig(stages=7)}, "7 stages", "give 2 or 3"),
+    ({"config": BackwardConfig(stages=7)}, "7 stages of 64 queries", "give 2, or 3 of 64 queries"),
 ]  # fmt: skip
 
 
@@ -190,8 +190,7 @@ def test_random_shapes(seed):
     if rng.random() < 0.5:
         options["window"] = tuple(int(x) for x in rng.integers(-1, 200, 2))
     config = BackwardConfig(
-        queries=int(rng.choice([64, 128])) if dim == 64 else 64, stages=int(rng.choice([2, 3])),
-        early=bool(rng.random() < 0.5),
+        queries=int(rng.choice([64, 128])) if dim == 64 else 64, early=bool(rng.random() < 0.5),
     )  # fmt: skip
     amplitude = float(rng.choice([1, 3, 8]))
     both(*arrays(rng, batch, group, kv_heads, queries, keys, dim, amplitude=amplitude), config=config, **options)
@@ -259,4 +258,5 @@ def test_nothing_spills(dim, deterministic):
 def test_choice():
     assert choose_backward(64) == BackwardConfig(queries=128)
     assert choose_backward(64, varlen=True) == BackwardConfig(queries=64)
+    assert choose_backward(128) == BackwardConfig() and choose_backward(128, bounded=True) == BackwardConfig(early=False)
     assert choose_backward(128, biased=True) == BackwardConfig(early=False, apart=True)

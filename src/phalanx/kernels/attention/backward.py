@@ -63,8 +63,9 @@ def attention_backward(
     bias_kind, added = bias_of(bias, heads, sequences)
     gradients = _bias_gradients(bias, dbias, bias_kind, added, deterministic)
     chosen = require_config(config, BackwardConfig) or choose_backward(
-        heads.dim, varlen=sequences > 0, capped=cap is not None, biased=bias_kind == "tile"
-    )
+        heads.dim, bounded=left is not None or right is not None, varlen=sequences > 0, capped=cap is not None,
+        biased=bias_kind == "tile",
+    )  # fmt: skip
     require_config_fits(chosen, heads.dim)
     results = tuple(result_like(x, heads.dim, heads.dtype) for x in (q, k, v))
     if heads.batch * heads.heads * heads.queries * heads.keys == 0:

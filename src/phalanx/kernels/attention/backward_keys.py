@@ -2,9 +2,9 @@
 
 Scores are computed transposed, keys by queries, so that powers and their gradients are what the tensor cores take from
 registers as their left operand: ``dV += P^T dO`` and ``dK += dS^T Q``. The gradients of scores also go to shared memory,
-from where both warpgroups multiply them by all keys of the CTA: ``dQ = dS K``. That product is done one block later, when
-the scores of the next one are on their way: no warpgroup waits for the other's gradients. Its result is added to global
-memory straight from registers.
+from where both warpgroups multiply them by all keys of the CTA: ``dQ = dS K``. That product is done one block later, behind
+the others of that block: no warpgroup waits for the other's gradients, and the one has its exponentials while the other
+multiplies. Its result is added to global memory straight from registers.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from phalanx.kernels.logarithms import LOG2E
 
 FAR = 1 << 29
 """No query has this number."""
+SLOTS = 3
+"""Places for gradients of scores: one is written, one read, and one may still be read by a warpgroup that lags behind."""
 
 
 @px.struct
@@ -118,8 +120,8 @@ def distances_of(m, top, ahead, BM):
 
 @px.struct
 class Shared:
-    """What the roles of a CTA have in common: keys and values; rings of queries, of the result's gradients, of what is known of
-    rows; gradients of scores; who has done what."""
+    """What the roles of a CTA have in common: keys and values; rings of queries, of the result's gradients, of what is known
+    of rows; gradients of scores; who has done what."""
 
     k: Any
     v: Any
@@ -145,8 +147,8 @@ def backward_keys(
     use = Shared(
         px.shared((1, BN, D), K.dtype), px.shared((1, BN, D), V.dtype), px.shared((STAGES, BM, D), Q.dtype),
         px.shared((STAGES, BM, D), DO.dtype), px.shared((STAGES, 2, BM), px.f32),
-        px.shared((2, BN, BM), Q.dtype) if SUMS is not None else None, px.barrier(), px.barrier(2), px.pipe(STAGES),
-        px.pipe(STAGES),
+        px.shared((SLOTS, BN, BM), Q.dtype) if SUMS is not None else None, px.barrier(), px.barrier(SLOTS),
+        px.pipe(STAGES), px.pipe(STAGES),
     )
     wait_for_prior_launch()
     here = key_block(K, CUK, px.block_id(0), band, sequences, BN)
@@ -157,6 +159,7 @@ def backward_keys(
     first, last = query_blocks(here.start, here.keys, at.queries, left, right, BM, BN)
     count = px.where(here.start < here.keys, last - first, 0)
     blocks, scores = (first, last, count), (factor, scale, cap, left, right)
+    arrays = Q, STATS, BIAS, CUK, SUMS, DK, DV
 
     with px.warps(0, 4, regs=LOADER):
         row = here.first_key + here.start
@@ -179,15 +182,16 @@ def backward_keys(
     if D == 96:  # whose columns have no equal halves
         for c in px.static_range(2):
             with px.warps(4 + 4 * c, 4, regs=REGISTERS):
-                pass_queries(use, c, Q, STATS, BIAS, CUK, SUMS, DK, DV, here, at, blocks, scores, group, BM, D, BOUND, BIAS_KIND, EARLY)
+                pass_queries(use, c, arrays, here, at, blocks, scores, group, BM, D, BOUND, BIAS_KIND, EARLY)
     else:
         with px.warps(4, 4, regs=REGISTERS, copies=2) as c:
-            pass_queries(use, c, Q, STATS, BIAS, CUK, SUMS, DK, DV, here, at, blocks, scores, group, BM, D, BOUND, BIAS_KIND, EARLY)
+            pass_queries(use, c, arrays, here, at, blocks, scores, group, BM, D, BOUND, BIAS_KIND, EARLY)
 
 
 @px.func
-def pass_queries(use, c, Q, STATS, BIAS, CUK, SUMS, DK, DV, here, at, blocks, scores, group, BM, D, BOUND, BIAS_KIND, EARLY):
+def pass_queries(use, c, arrays, here, at, blocks, scores, group, BM, D, BOUND, BIAS_KIND, EARLY):
     """What warpgroup `c` does: all queries pass by its 64 keys."""
+    Q, STATS, BIAS, CUK, SUMS, DK, DV = arrays
     H = 64
     b, hk = at.batch, here.head
     first, last, count = blocks
@@ -206,35 +210,26 @@ def pass_queries(use, c, Q, STATS, BIAS, CUK, SUMS, DK, DV, here, at, blocks, sc
         px.assume(c >= 0)
         px.assume(c < SUMS.shape[1])
         # there is no block before the first: its gradients are 0
-        px.store(use.ds[1, c * H : c * H + H], px.zeros((H, BM), Q.dtype))
+        px.store(use.ds[0, c * H : c * H + H], px.zeros((H, BM), Q.dtype))
         px.fence.async_proxy()
-        use.done[1].arrive()
+        use.done[0].arrive()
     use.kv.wait(0)
-    slot, parity, zero = 0, 0, 0
+    put, take, zero = px.ring(SLOTS), px.ring(SLOTS), 0
+    put.advance()
     for _i in range(total):
         o = px.keep(zero)  # places of K and V are made here, not held in registers over the loop
         sq = use.qp.wait()
         s = px.empty((H, BM), px.f32)
         px.wgmma(use.k[o, c * H : c * H + H], use.q[sq].T, s, accumulate=False)
         px.wgmma_commit()
-        if SUMS is not None:
-            use.done[slot ^ 1].wait(parity)
-            z = px.empty((M, N), px.f32)
-            px.wgmma(use.ds[slot ^ 1, :, row0 : row0 + M].T, use.k[o, :, left0 : left0 + N], z, accumulate=False)
-            px.wgmma_commit()
-            px.wgmma_wait(1)
-        else:
-            px.wgmma_wait(0)
-        bias = bias_of(BIAS, b, h, here.sequence, m, top, ahead, BM, BIAS_KIND)
-        p, damped = powers(s, bias, px.load(use.st[sq][0:1]), factor, cap)
-        p = seen.masked(p, m, BM)
-        if SUMS is not None:
-            px.wgmma_wait(0)
-            add_part(SUMS, former, c, z, M, N)
         sg = use.gp.wait()
         x = px.empty((H, BM), px.f32)
         px.wgmma(use.v[o, c * H : c * H + H], use.g[sg].T, x, accumulate=False)
         px.wgmma_commit()
+        px.wgmma_wait(1)
+        bias = bias_of(BIAS, b, h, here.sequence, m, top, ahead, BM, BIAS_KIND)
+        p, damped = powers(s, bias, px.load(use.st[sq][0:1]), factor, cap)
+        p = seen.masked(p, m, BM)
         packed = p.to(use.g.dtype)
         if damped is not None:
             p = p * damped
@@ -250,15 +245,22 @@ def pass_queries(use, c, Q, STATS, BIAS, CUK, SUMS, DK, DV, here, at, blocks, sc
             px.wgmma_commit()
         px.wgmma(y, use.q[sq], dk)
         px.wgmma_commit()
-        if SUMS is not None:
-            px.store(use.ds[slot, c * H : c * H + H], y)
+        if SUMS is not None:  # of the block before
+            use.done[take.stage].wait(take.parity)
+            z = px.empty((M, N), px.f32)
+            px.wgmma(use.ds[take.stage, :, row0 : row0 + M].T, use.k[o, :, left0 : left0 + N], z, accumulate=False)
+            px.wgmma_commit()
+            px.store(use.ds[put.stage, c * H : c * H + H], y)
             px.fence.async_proxy()
-            use.done[slot].arrive()
-        px.wgmma_wait(0)
+            use.done[put.stage].arrive()
+            px.wgmma_wait(0)
+            add_part(SUMS, former, c, z, M, N)
+            take.advance()
+            put.advance()
+        else:
+            px.wgmma_wait(0)
         use.gp.release()
         use.qp.release()
-        parity ^= slot
-        slot ^= 1
         former = place
         place += 1
         m += BM
@@ -267,9 +269,9 @@ def pass_queries(use, c, Q, STATS, BIAS, CUK, SUMS, DK, DV, here, at, blocks, sc
             h += 1
             place += STATS.shape[2] - count
     if SUMS is not None:
-        use.done[slot ^ 1].wait(parity)
+        use.done[take.stage].wait(take.parity)
         z = px.empty((M, N), px.f32)
-        px.wgmma(use.ds[slot ^ 1, :, row0 : row0 + M].T, use.k[0, :, left0 : left0 + N], z, accumulate=False)
+        px.wgmma(use.ds[take.stage, :, row0 : row0 + M].T, use.k[0, :, left0 : left0 + N], z, accumulate=False)
         px.wgmma_commit()
         px.wgmma_wait(0)
         z = px.where(total > 0, z, 0.0)  # no block: 0 is added to any. A branch would cost the loop its uniform registers

@@ -137,4 +137,6 @@ def finish_queries(SUMS, CUQ, DQ, scale, blocks, *, BM, D):
             px.store(DQ[at.batch, h, to, left : left + N], x.to(DQ.dtype))
 
 
-__all__ = ["Sequence", "block_order", "finish_queries", "part_size", "parts", "powers", "prepare_rows", "row_order", "sequence_of"]
+__all__ = [
+    "Sequence", "block_order", "finish_queries", "part_size", "parts", "powers", "prepare_rows", "row_order", "sequence_of",
+]  # fmt: skip
