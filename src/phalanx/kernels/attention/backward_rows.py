@@ -39,7 +39,7 @@ def parts(BM, D, c):
     if BM == 128:
         found = (64 * c, 64, 0, D)
     else:
-        found = (0, 64, split * c, split if D == 2 * split else (D - split if c else split))
+        found = (0, 64, split * c, split if 2 * split == D else (D - split if c else split))
     return found
 
 
