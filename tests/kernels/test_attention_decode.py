@@ -205,7 +205,8 @@ def test_choices() -> None:
     assert choose_decode(1, 8, 4, 64, 128, 128).cluster == 1
     assert choose_decode(64, 8, 4, 8192, 128, 128, page=16).box == 16
     assert choose_decode(64, 8, 4, 8192, 256, 256).ctas == 1
-    assert choose_latent(16, 128, 16384).cluster == 3
+    assert (choose_latent(16, 128, 16384).cluster, choose_latent(16, 128, 16384).splits) == (2, 2)
+    assert choose_decode(8, 1, 128, 16384, 128, 128) == DecodeConfig(2, 6, ctas=1, rows=128, splits=8)
 
 
 def mistake(**changes: Any) -> str:

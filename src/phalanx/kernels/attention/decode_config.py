@@ -81,6 +81,23 @@ def spread(units: int, capacity: int, ctas: int) -> tuple[int, int]:
     return cluster, 1
 
 
+def fill_card(units: int, capacity: int) -> tuple[int, int]:
+    """The same where products are the limit, one CTA on an SM: as many SMs as can be have a part of some unit.
+
+    Unless clusters alone reach three quarters of these: what a second kernel joins costs a launch. Else nine tenths of
+    them do, with the fewest splits. Only sizes are tried of which is known how many fit on the card.
+    """
+    device, blocks = px.device(), px.cdiv(capacity, BLOCK)
+    found = [(units, 1, 1)]  # SMs, splits, CTAs of a cluster
+    for c in (1, 2, 4, 8, 16):
+        most = min(device.clusters(c) // max(units, 1), blocks // (c * FEWEST_BLOCKS))
+        found += [(units * c * splits, splits, c) for splits in {1, most} if 1 <= splits <= most]
+    sms = max(found)[0]
+    alone = [each for each in found if each[1] == 1 and 4 * each[0] >= 3 * sms]
+    _, splits, cluster = max(alone) if alone else min((e for e in found if 10 * e[0] >= 9 * sms), key=lambda e: e[1:])
+    return cluster, splits
+
+
 @cache
 def choose_decode(
     batch: int, kv_heads: int, rows: int, capacity: int, size: int, v_size: int, page: int = 0, item: int = 2
@@ -91,20 +108,25 @@ def choose_decode(
     Memory is the limit, and half of the SMs read as fast as all of them, as long as each has some 100 KB on its way. So
     clusters are as large as they can be with all of them at work at once (`spread`); where there are more sequences and
     heads than CTAs fit on the card, each is one CTA's, and sequences of different lengths even out. Two CTAs share an SM
-    where their rings hold at least two blocks. Anyone may call it; no hardware is involved. Example:
-    ``choose_decode(64, 8, 4, 8192, 128, 128).cluster == 1``.
+    where their rings hold at least two blocks. With more than 64 rows products are the limit: 128 rows share what is
+    loaded, in one CTA on an SM, and all SMs are given something (`fill_card`). Anyone may call it; no hardware is
+    involved. Example: ``choose_decode(64, 8, 4, 8192, 128, 128).cluster == 1``.
     """
     tile, ctas = 64, ctas_on_an_sm(64, size, v_size, item)
-    cluster, splits = spread(batch * kv_heads * px.cdiv(rows, tile), capacity, ctas)
+    if rows > tile and size <= 128 and v_size <= 128 and item == 2:
+        tile, ctas = 128, 1
+        cluster, splits = fill_card(batch * kv_heads * px.cdiv(rows, tile), capacity)
+    else:
+        cluster, splits = spread(batch * kv_heads * px.cdiv(rows, tile), capacity, ctas)
     stages = ring_stages(tile, size, v_size, ctas, item)
     return DecodeConfig(cluster, stages, min(page or BLOCK, BLOCK), ctas, tile, splits)
 
 
 @cache
 def choose_latent(batch: int, rows: int, capacity: int, page: int = 0) -> DecodeConfig:
-    """The configuration for latent caches: one CTA of 64 rows on an SM, clusters as large as all of them fit at once.
+    """The configuration for latent caches: one CTA of 64 rows on an SM, and all SMs are given something (`fill_card`).
 
     Anyone may call it; no hardware is involved. Example: ``choose_latent(128, 128, 4096).cluster == 1``.
     """
-    cluster, splits = spread(batch * px.cdiv(rows, 64), capacity, 1)
+    cluster, splits = fill_card(batch * px.cdiv(rows, 64), capacity)
     return DecodeConfig(cluster, 2, min(page or BLOCK, BLOCK), 1, splits=splits)
