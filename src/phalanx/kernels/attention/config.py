@@ -71,8 +71,8 @@ class AttentionConfig:
 
 TWO = AttentionConfig(groups=2, keys=128, query_stages=1, producer_regs=24, regs=240)
 CHOICES = {
-    (64, 64): AttentionConfig(keys=128, turns=True),
-    (96, 96): AttentionConfig(keys=96),
+    (64, 64): AttentionConfig(keys=128),
+    (96, 96): AttentionConfig(keys=80),
     (128, 128): AttentionConfig(keys=80),
     (192, 128): replace(TWO, keys=112),
     (192, 192): replace(TWO, keys=96, parts=3),
