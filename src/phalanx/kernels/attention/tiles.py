@@ -70,8 +70,8 @@ class Tiles:
         0: a whole tile, 1: the part from the middle of a tile on, 2: the one up to it. Blocks of keys are taken from
         the last one to the first.
         """
-        rows, heads = px.keep(px.cdiv(self.queries, self.ROWS)), px.keep(self.heads)
-        blocks = px.keep(px.cdiv(self.keys, self.KEYS))
+        rows, heads = px.cdiv(px.keep(self.queries), self.ROWS), px.keep(self.heads)
+        blocks = px.cdiv(px.keep(self.keys), self.KEYS)
         turns, begin, end = share_of(px.block_id(0), px.num_blocks(0), rows * heads * self.batches, blocks)
         tile = begin // blocks + (turn - turns)
         first, last = px.maximum(begin, tile * blocks), px.minimum(end, tile * blocks + blocks)
@@ -102,7 +102,7 @@ class Tiles:
 
         Divisors are kept from being prepared once for all tiles: the registers are needed in between.
         """
-        rows, heads = px.keep(px.cdiv(self.queries, self.ROWS)), px.keep(self.heads)
+        rows, heads = px.cdiv(px.keep(self.queries), self.ROWS), px.keep(self.heads)
         if self.reach.right is None:
             m, which = t % rows, t // rows
         else:
