@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 
@@ -242,17 +240,29 @@ def test_heads_of_128_compile_without_spills():
     assert made.spills == 0 and "red.relaxed.gpu.global.add.v4.f32" in made.ptx
 
 
+SLOPES, BIAS = np.zeros(4, np.float32), np.zeros((1, 4, 300, 300), np.float32)
+SHIPPED = [
+    {}, {"causal": True}, {"window": (9, 9)}, {"window": (9, 9), "softcap": 2.0}, {"window": (9, 9), "bias": SLOPES},
+    {"window": (9, 9), "bias": SLOPES, "softcap": 2.0, "packed": True}, {"causal": True, "packed": True},
+    {"window": (9, 9), "packed": True}, {"window": (9, 9), "bias": BIAS, "dbias": True},
+    {"window": (9, 9), "bias": BIAS, "dbias": True, "softcap": 2.0}, {"window": (9, 9), "deterministic": True},
+    {"causal": True, "bias": SLOPES, "dbias": True, "packed": True, "softcap": 2.0},
+]  # fmt: skip
+
+
 @pytest.mark.long
+@pytest.mark.parametrize("options", SHIPPED, ids=lambda options: ", ".join(options))
 @pytest.mark.parametrize("dim", [64, 96, 128])
-@pytest.mark.parametrize("deterministic", [False, True])
-def test_nothing_spills(dim, deterministic):
-    slopes, bias = np.zeros(4, np.float32), np.zeros((1, 4, 300, 300), np.float32)
-    masks, kinds = (None, (-1, 0), (9, 9)), (None, slopes, bias)
-    for window, softcap, kind, packed in itertools.product(masks, (None, 2.0), kinds, (False, True)):
-        if packed and kind is bias:
-            continue
-        made = compiled(dim, deterministic, packed, window=window, softcap=softcap, bias=kind, dbias=kind is bias)
-        assert [x.spills for x in made] == [0] * len(made), (window, softcap, kind is not None, packed)
+def test_nothing_spills(dim, options):
+    made = compiled(dim, **options)
+    assert [x.spills for x in made] == [0] * len(made)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("config", [BackwardConfig(64), BackwardConfig(64, 3), BackwardConfig(64, early=False)], ids=str)
+def test_configurations_that_are_not_chosen_compile(config):
+    for dim in (64, 128):
+        assert [x.spills for x in compiled(dim, causal=True, config=config)] == [0, 0, 0]
 
 
 def test_choice():

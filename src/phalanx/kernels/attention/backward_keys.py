@@ -179,7 +179,7 @@ def backward_keys(
                 t = first
                 h += 1
 
-    if D == 96:  # whose columns have no equal halves
+    if BM < 128 and D < 128:  # halves of columns that are not equal, or no whole panels: known when the text is written
         for c in px.static_range(2):
             with px.warps(4 + 4 * c, 4, regs=REGISTERS):
                 pass_queries(use, c, arrays, here, at, blocks, scores, group, BM, D, BOUND, BIAS_KIND, EARLY)
@@ -192,6 +192,7 @@ def backward_keys(
 def pass_queries(use, c, arrays, here, at, blocks, scores, group, BM, D, BOUND, BIAS_KIND, EARLY):
     """What warpgroup `c` does: all queries pass by its 64 keys."""
     Q, STATS, BIAS, CUK, SUMS, DK, DV = arrays
+    LATE = scores[2] is not None or BIAS_KIND is not None  # a cap or a bias takes the registers of the second product
     H = 64
     b, hk = at.batch, here.head
     first, last, count = blocks
@@ -224,15 +225,21 @@ def pass_queries(use, c, arrays, here, at, blocks, scores, group, BM, D, BOUND, 
         px.wgmma_commit()
         sg = use.gp.wait()
         x = px.empty((H, BM), px.f32)
-        px.wgmma(use.v[o, c * H : c * H + H], use.g[sg].T, x, accumulate=False)
-        px.wgmma_commit()
-        px.wgmma_wait(1)
+        if LATE:
+            px.wgmma_wait(0)
+        else:
+            px.wgmma(use.v[o, c * H : c * H + H], use.g[sg].T, x, accumulate=False)
+            px.wgmma_commit()
+            px.wgmma_wait(1)
         bias = bias_of(BIAS, b, h, here.sequence, m, top, ahead, BM, BIAS_KIND)
         p, damped = powers(s, bias, px.load(use.st[sq][0:1]), factor, cap)
         p = seen.masked(p, m, BM)
         packed = p.to(use.g.dtype)
         if damped is not None:
             p = p * damped
+        if LATE:
+            px.wgmma(use.v[o, c * H : c * H + H], use.g[sg].T, x, accumulate=False)
+            px.wgmma_commit()
         if EARLY:
             px.wgmma(packed, use.g[sg], dv)
             px.wgmma_commit()

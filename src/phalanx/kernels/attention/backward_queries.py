@@ -76,6 +76,7 @@ def backward_queries(
         with px.warps(4 + 4 * c, 4, regs=REGISTERS):
             top = m + c * ROWS
             dq = px.zeros((ROWS, D), px.f32)
+            LATE = cap is not None or BIAS_KIND is not None  # a cap or a bias takes the registers of the second product
             block, within = at.first_block + top // BM, top % BM
             logs = px.load(STATS[at.batch, h, block, 0, within : within + ROWS], fill=-float("inf")).reshape(ROWS, 1)
             sums = px.load(STATS[at.batch, h, block, 1, within : within + ROWS]).reshape(ROWS, 1)
@@ -92,9 +93,12 @@ def backward_queries(
                 px.wgmma_commit()
                 sv = vp.wait()
                 x = px.empty((ROWS, BN), px.f32)
-                px.wgmma(g[c], v[sv].T, x, accumulate=False)
-                px.wgmma_commit()
-                px.wgmma_wait(1)
+                if LATE:
+                    px.wgmma_wait(0)
+                else:
+                    px.wgmma(g[c], v[sv].T, x, accumulate=False)
+                    px.wgmma_commit()
+                    px.wgmma_wait(1)
                 bias = None
                 if BIAS_KIND == "slopes":
                     bias = distances(reach, top, key, ROWS, BN) * (BIAS[px.block_id(2), h] * -LOG2E)
@@ -108,6 +112,9 @@ def backward_queries(
                 if left is not None:
                     ok = ok & (columns >= reach.beside(top) - left - key + rows)
                 p = px.where(ok, p, 0.0)
+                if LATE:
+                    px.wgmma(g[c], v[sv].T, x, accumulate=False)
+                    px.wgmma_commit()
                 px.wgmma_wait(0)
                 vp.release()
                 y = p * (x + sums)
