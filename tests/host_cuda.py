@@ -23,7 +23,7 @@ import numpy as np
 import host_build
 from front import prepared
 from host_build import COMPILER, MISSING, RUNNER, HostFailure
-from host_hand import HandWritten
+from host_hand import MASKS, HandWritten
 from host_text import translation_unit, with_line
 from phalanx.cuda.abi import ArraySlot, ScalarSlot, Signature, TensorMapSlot
 from phalanx.cuda.lower.lower import lower
@@ -369,6 +369,6 @@ def descriptor(slot: TensorMapSlot, array: np.ndarray, signature: Signature) -> 
     words = struct.pack(
         "<Q5q5i9h8sh", array.ctypes.data, *five(strides[axis] for axis in order),
         *five(shape[axis] for axis in order), *five(box[axis] for axis in order), array.ndim, item,
-        SWIZZLE_MASKS[slot.swizzle], slot.fill_nan, signature.slots[slot.array].dtype.encode(), unit,
+        MASKS["128B atoms of 32B"] if slot.wide else SWIZZLE_MASKS[slot.swizzle], slot.fill_nan, signature.slots[slot.array].dtype.encode(), unit,
     )  # fmt: skip
     return words.ljust(128, b"\0")

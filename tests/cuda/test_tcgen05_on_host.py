@@ -149,6 +149,8 @@ SHAPES: list[tuple[tuple[Any, Any, Any], dict[str, Any]]] = [
     ((F16, F16, F16), {"N": 64, "TB": True}),
     ((F16, F16, F16), {"M": 64, "N": 16}),
     ((F32, F32, F32), {"K": 16}),
+    *(((F32, F32, F32), {"K": 32, "TA": ta, "TB": tb}) for ta, tb in ((False, True), (True, False), (True, True))),
+    ((F32, F32, F32), {"K": 16, "M": 64, "N": 96, "TA": True, "TB": True, "TWICE": True}),
     ((E4M3, E5M2, F32), {"NEGATE": True, "K": 128}),
     ((E4M3, E4M3, F16), {"TA": True, "TB": True, "N": 128}),
     ((I8, U8, I32), {"N": 32}),
@@ -163,6 +165,7 @@ PAIRS: list[tuple[tuple[Any, Any, Any], dict[str, Any]]] = [
     *(((BF16, BF16, F32), {"TA": ta, "TB": tb}) for ta, tb in product((False, True), repeat=2)),
     ((BF16, BF16, F32), {"M": 64, "N": 64}),
     ((F16, F16, F16), {"M": 64, "N": 128}),
+    ((F32, F32, F32), {"TA": True, "TB": True, "K": 32}),
     ((E4M3, E4M3, F32), {"N": 256, "K": 64}),
     ((I8, I8, I32), {"N": 64, "K": 64}),
 ]

@@ -303,7 +303,7 @@ def drawn(rng: random.Random, data: np.random.Generator) -> Alone | None:
     m = rng.choice((64, 128, 128, 256))
     n = (16 if types.integer else 8) * rng.choice((1, 2, 3, 4, 5, 6, 8, 8, 12, 16, 16, 24, 34, 40))
     bk, steps = types.k * rng.choice((1, 2, 2, 3, 4)), rng.randint(1, 4)
-    turns = types.bits in (8, 16)
+    turns = types.bits in (8, 16, 32)
     ta, tb = (turns and rng.random() < 0.3 for _ in "ab")
     tensor = not ta and rng.random() < 0.25
     warps, by_tma = rng.choice((4, 4, 8, 16)), rng.random() < 0.6

@@ -179,7 +179,7 @@ def drawn(rng: random.Random) -> Plan | None:
     plan = Plan(rng, types, ctas, cm, cn, bm, bn, bk, steps, rows, columns, clusters, loop=loop)
     if plan.bn % (ctas * cm) or 32 % (ctas * cm):
         return None
-    turns = not scaled and types.bits in (8, 16)
+    turns = not scaled and types.bits in (8, 16, 32)
     plan.ta, plan.tb = (turns and rng.random() < 0.3 for _ in "ab")
     if types.padded:
         plan.ta = plan.ta and (not types.has_room(types.a) or plan.high % PADDED_COLUMNS == 0)

@@ -88,6 +88,18 @@ def test_swizzles_are_involutions_that_repeat_and_keep_chunks(swizzle: int) -> N
     assert np.array_equal(moved // swizzle, addresses // swizzle)
 
 
+def test_the_swizzle_of_wide_atoms() -> None:
+    """32 bytes stay together: the four of a row of 128 are exchanged by its number modulo 4."""
+    layout = SharedLayout((8, 32), 4, 128, wide=True)
+    assert layout.period == layout.alignment == 512
+    row, column = np.indices((8, 32))
+    assert np.array_equal(layout.offsets(), row * 128 + (column // 8 ^ row % 4) * 32 + column % 8 * 4)
+    assert layout.offset_expression(["r", "c"]) == "(r * 128 + c * 4) ^ (((r * 128 + c * 4) >> 2) & 96)"
+    assert np.array_equal(layout.as_linear().apply(dim0=row, dim1=column)[0] * 4, layout.offsets())
+    with pytest.raises(ValueError, match="the swizzle of 128 bytes alone has atoms of 32, not that of 64"):
+        SharedLayout((8, 16), 4, 64, wide=True)
+
+
 @pytest.mark.parametrize(
     ("swizzle", "chunk"),
     [

@@ -299,7 +299,8 @@ def test_a_view_that_begins_inside_its_buffer() -> None:
         (SharedLayout((128, 20), 2), False, "f16", "rows of 40 bytes can't have one"),
         (SharedLayout((128, 64), 2, 64, 64), False, "f16", "as wide as the swizzle of 64 bytes"),
         (SharedLayout((12, 64), 2, 128, 64), False, "f16", "come in eights, not 12"),
-        (SharedLayout((32, 32), 4, 128, 32), True, "tf32", "under a swizzle of 32-byte atoms"),
+        (SharedLayout((32, 32), 4, 128, 32), True, "tf32", "under the swizzle of 128 bytes in atoms of 32"),
+        (SharedLayout((64, 64), 2, 128, 64, wide=True), True, "f16", "tf32, and it alone, is read across K"),
         (SharedLayout((64, 64), 1, 64, 64), True, "mxf4", "4-bit operands of kind mxf4 are read along K alone"),
         (SharedLayout((64, 64), 2, 0, 8), True, "f16", "has a swizzle of 32, 64 or 128 bytes"),
     ],
@@ -307,6 +308,15 @@ def test_a_view_that_begins_inside_its_buffer() -> None:
 def test_tiles_that_no_descriptor_names(layout: SharedLayout, transposed: bool, kind: str, text: str) -> None:
     with pytest.raises(ValueError, match=text):
         tcgen05_operand(layout, transposed, KINDS[kind])
+
+
+def test_words_that_are_read_across_k() -> None:
+    """tf32, 64 rows of M: two panels of 32 columns, four rows of K to a pattern; a step of 8 is two of them."""
+    operand = tcgen05_operand(SharedLayout((16, 64), 4, 128, 32, wide=True), True, KINDS["tf32"])
+    assert (operand.leading, operand.stride, operand.step_offset(1), operand.row_offset(32)) == (2048, 512, 1024, 2048)
+    assert descriptor_of(operand).encode() >> 61 == 1
+    assert operand.reach_problem(8, 8) is None
+    assert operand.reach_problem(4, 8) == ("from byte 16 of its rows on, no multiple of 32", 8)
 
 
 def test_layouts_that_products_do_not_use() -> None:

@@ -86,6 +86,15 @@ def test_elements_that_share_bytes_are_bytes(library: Any, driver: Driver, torch
         launcher.launch((1, 1, 1), (px.packed(torch.Tensor(0x20010, (100, 128), (128, 1), "uint8"), px.f4e2m1),))
 
 
+def test_a_swizzle_of_wide_atoms(library: Any, driver: Driver, torch: Any) -> None:
+    signature = Signature((ArraySlot(2, "f32", True, True, "X"),), (TensorMapSlot(0, (8, 32), swizzle=128, wide=True),))
+    launcher = Launcher(b"cubin", "k", signature, device=0, threads=128, driver=driver)
+    launcher.launch((1, 1, 1), (torch.Tensor(0x10000, (64, 64), (64, 1)),))
+    (made,) = library.encoded
+    assert made["enums"] == (0, 4, 3, 0)
+    assert Signature.from_json(signature.to_json()) == signature
+
+
 def test_scales_are_bytes_to_a_descriptor(library: Any, driver: Driver, torch: Any) -> None:
     """A tensor of float8_e8m0fnu has the map of u8."""
     signature = Signature((ArraySlot(2, "f8e8m0", True, True, "S"),), (TensorMapSlot(0, (32, 16)),))

@@ -95,8 +95,10 @@ class TensorMapSlot:
     at encoding); an axis that a view drops has extent 1. `axes` is the order of the array's axes in the
     descriptor, outermost first; () means as they are. `swizzle` is 0, 32, 64 or 128 bytes, `l2_promotion` 0,
     64, 128 or 256 bytes; `fill_nan` fills elements outside the array with NaN instead of 0. `expands`: elements of 4
-    bits, two to a byte in the array, get 16 bytes for each 16 in shared memory; box and coordinates count elements then.
+    or 6 bits, with no bit between them in the array, get 16 bytes for each 16 in shared memory; box and coordinates count
+    elements then.
     `merged`: so many of the array's last axes are one axis of the descriptor and of `box`.
+    `wide`: the swizzle, of 128 bytes, moves 32 bytes together.
     """
 
     array: int
@@ -106,6 +108,7 @@ class TensorMapSlot:
     l2_promotion: int = 256
     fill_nan: bool = False
     expands: bool = False
+    wide: bool = False
     merged: int = 1
 
 

@@ -63,6 +63,8 @@ class Operand:
     transposed: bool
     layout: SharedLayout
     step: int
+    wide: bool = False
+    """The swizzle moves 32 bytes together: Blackwell's, for 32-bit types that are read across K."""
 
     @property
     def high_word(self) -> int:
@@ -99,9 +101,10 @@ class Operand:
         start = f"from byte {column * layout.itemsize} of its rows on"
         if not self.transposed:
             return (f"{start}, no multiple of {STEP_BYTES}", self.step) if column % self.step else None
-        chunk, inside = CHUNK // layout.itemsize, column % layout.panel_columns
+        atom = 2 * CHUNK if self.wide else CHUNK
+        chunk, inside = atom // layout.itemsize, column % layout.panel_columns
         if column % chunk:
-            return f"{start}, no multiple of {CHUNK}", chunk
+            return f"{start}, no multiple of {atom}", chunk
         if inside and inside + rows > layout.panel_columns:
             return f"{start}, across the edge of a panel of {layout.panel_columns} columns", layout.panel_columns
         return None

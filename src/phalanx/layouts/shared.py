@@ -25,6 +25,8 @@ from phalanx.layouts.linear import LinearLayout
 SWIZZLE_MASKS = {0: 0, 32: 0x10, 64: 0x30, 128: 0x70}
 # After this many bytes the pattern repeats: tiles start on a multiple of it.
 SWIZZLE_PERIODS = {0: 1, 32: 256, 64: 512, 128: 1024}
+WIDE_MASK, WIDE_PERIOD = 0x60, 512
+"""Of the swizzle of 128 bytes in atoms of 32: [6:5] ^= [8:7], the bits two places above."""
 CHUNK = 16  # bytes that a swizzle never separates
 TMA_ALIGNMENT = 128  # a TMA box lands on a multiple of this many bytes
 
@@ -36,7 +38,7 @@ class SharedLayout:
     `itemsize` in bytes; `swizzle` 0, 32, 64 or 128; `panel` the columns per panel (None: one panel); `pitch`
     the bytes from row to row within a panel (None: as many as the panel needs); `align` a multiple of bytes
     on which every leading sub-buffer starts (swizzled ones always start on the swizzle's period); `start` one on which the
-    tile itself does, with no gaps inside.
+    tile itself does, with no gaps inside. `wide`: the swizzle, of 128 bytes, moves 32 bytes together instead of 16.
 
     Example: `SharedLayout((4, 128, 64), itemsize=2, swizzle=128)`: four stages of a 128 x 64 bf16 tile.
     """
@@ -48,6 +50,7 @@ class SharedLayout:
     pitch: int | None = None
     align: int = 1
     start: int = 1
+    wide: bool = False
 
     def __post_init__(self) -> None:
         if not self.shape or any(extent < 1 for extent in self.shape):
@@ -58,6 +61,8 @@ class SharedLayout:
             raise ValueError(f"an element has 1, 2, 4, 8 or 16 bytes, not {self.itemsize}")
         if self.swizzle not in SWIZZLE_MASKS:
             raise ValueError(f"the swizzles are 0, 32, 64 and 128, not {self.swizzle}")
+        if self.wide and self.swizzle != 128:
+            raise ValueError(f"the swizzle of 128 bytes alone has atoms of 32, not that of {self.swizzle}")
         if self.panel is not None and self.panel < 1:
             raise ValueError(f"a panel has at least one column, not {self.panel}")
         if self.pitch is not None and (
@@ -117,7 +122,12 @@ class SharedLayout:
     @property
     def period(self) -> int:
         """Bytes after which the swizzle repeats (1 without one)."""
-        return SWIZZLE_PERIODS[self.swizzle]
+        return WIDE_PERIOD if self.wide else SWIZZLE_PERIODS[self.swizzle]
+
+    @property
+    def swizzle_bits(self) -> tuple[int, int]:
+        """The bits of an address that the swizzle changes, and how many places above those lie that are XORed with them."""
+        return (WIDE_MASK, 2) if self.wide else (SWIZZLE_MASKS[self.swizzle], 3)
 
     @property
     def matrix_bytes(self) -> int:
@@ -176,8 +186,8 @@ class SharedLayout:
 
     def swizzled(self, address: Any) -> Any:
         """Apply the swizzle to a byte offset (or an array of them). It is its own inverse."""
-        mask = SWIZZLE_MASKS[self.swizzle]
-        return address ^ ((address >> 3) & mask) if mask else address
+        mask, shift = self.swizzle_bits
+        return address ^ ((address >> shift) & mask) if mask else address
 
     def offsets(self) -> np.ndarray:
         """The byte offset of every element, as an array of the tile's shape."""
@@ -294,11 +304,11 @@ class SharedLayout:
 
     def swizzle_expression(self, address: str) -> str:
         """The swizzle of a byte offset given as text (used twice: pass a variable)."""
-        mask = SWIZZLE_MASKS[self.swizzle]
+        mask, shift = self.swizzle_bits
         if not mask:
             return address
         text = _atom(address)
-        return f"{text} ^ (({text} >> 3) & {mask})"
+        return f"{text} ^ (({text} >> {shift}) & {mask})"
 
     def offset_expression(self, index_terms: Sequence[str], divide: str = "/") -> str:
         """The byte offset of an element as integer arithmetic over the texts of its indices.
@@ -313,6 +323,7 @@ class SharedLayout:
         options += [f"pitch={self.pitch}"] if self.pitch is not None else []
         options += [f"align={self.align}"] if self.align != 1 else []
         options += [f"start={self.start}"] if self.start != 1 else []
+        options += ["wide=True"] if self.wide else []
         return f"SharedLayout({', '.join([str(self.shape), f'itemsize={self.itemsize}', *options])})"
 
     def __str__(self) -> str:

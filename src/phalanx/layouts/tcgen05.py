@@ -16,6 +16,9 @@ from phalanx.layouts.shared import CHUNK, SharedLayout
 from phalanx.layouts.tcgen05_words import UNIT, InstructionDescriptor, SharedDescriptor
 from phalanx.layouts.tensor_memory import TensorLayout, accumulator, scales, tensor_operand
 
+WIDE_ATOM_ROWS = 4
+"""Rows of K after which the swizzle of 32-byte atoms repeats."""
+
 
 def tcgen05_operand(layout: SharedLayout, transposed: bool, kind: Kind | None = None) -> Operand:
     """The operand form of a tile whose last two axes are (rows, K), or (K, rows) if it is `transposed` (MN-major).
@@ -37,17 +40,17 @@ def tcgen05_operand(layout: SharedLayout, transposed: bool, kind: Kind | None = 
         raise ValueError(f"its rows come in eights, not {layout.rows}")
     if transposed:
         _check_transposed(layout, kind)
-    stride = ATOM_ROWS * layout.row_pitch
+    stride = (WIDE_ATOM_ROWS if transposed and layout.wide else ATOM_ROWS) * layout.row_pitch
     beside = transposed or not layout.swizzle  # whether the other offset is looked at
     leading = layout.panel_bytes if beside else NO_OFFSET * UNIT
-    return Operand(layout.swizzle, leading, stride, transposed, layout, STEP_BYTES // item)
+    return Operand(layout.swizzle, leading, stride, transposed, layout, STEP_BYTES // item, layout.wide)
 
 
 def _check_transposed(layout: SharedLayout, kind: Kind | None) -> None:
     if kind is not None and kind.bits == 4:
         raise ValueError(f"4-bit operands of kind {kind} are read along K alone (K-major)")
-    if layout.itemsize == 4:
-        raise ValueError("tf32 is read across K (MN-major) under a swizzle of 32-byte atoms, which shared tiles don't have")
+    if (layout.itemsize == 4) != layout.wide:
+        raise ValueError("tf32, and it alone, is read across K (MN-major) under the swizzle of 128 bytes in atoms of 32")
     if not layout.swizzle:
         raise ValueError("a tile that is read across K (MN-major) has a swizzle of 32, 64 or 128 bytes")
 
@@ -55,7 +58,7 @@ def _check_transposed(layout: SharedLayout, kind: Kind | None) -> None:
 def descriptor_of(operand: Operand, address: int = 0) -> SharedDescriptor:
     """The descriptor of a tile that begins at `address`, on a multiple of the swizzle's period; `.fields` is its word
     without the address. Offsets of rows and steps are added to it in units of 16 bytes."""
-    return SharedDescriptor(address, operand.leading, operand.stride, operand.swizzle)
+    return SharedDescriptor(address, operand.leading, operand.stride, operand.swizzle, operand.wide)
 
 
 @frozen

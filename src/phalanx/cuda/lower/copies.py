@@ -131,12 +131,13 @@ class _Planner(CopyPlanner):
         if copy.expands:
             self._check_expansion(copy, view, box)
         promotion = PROMOTIONS.get(copy.cache, WHOLE_LINES)
+        wide = copy.shared is not None and self.layouts[copy.shared.buffer].wide
         slot = TensorMapSlot(
-            view.array.index, box, swizzle, l2_promotion=promotion, expands=copy.expands, merged=view.merged
+            view.array.index, box, swizzle, l2_promotion=promotion, expands=copy.expands, merged=view.merged, wide=wide
         )
         index = self.tensor_maps.setdefault(slot, len(self.tensor_maps))
         count = f"{len(pieces)} boxes" if len(pieces) > 1 else "a box"
-        swizzled = f", {swizzle}-byte swizzle" if swizzle else ""
+        swizzled = f", {swizzle}-byte swizzle" + " in atoms of 32" * wide if swizzle else ""
         return CopyPlan(CopyPath.TENSOR, f"{count} of {_shape(box)}{swizzled}", index, pieces, guarded)
 
     def _check_expansion(self, copy: Transfer, view: GlobalView, box: tuple[int, ...]) -> None:

@@ -163,7 +163,7 @@ def _shape(shape: tuple[int, ...]) -> str:
 
 def _difference(op: Push, layouts: Layouts) -> str:
     a, b = layouts[op.src.buffer], layouts[op.dst.buffer]
-    if a.swizzle != b.swizzle:
+    if (a.swizzle, a.wide) != (b.swizzle, b.wide):
         return f"{op.src.buffer.name} has a swizzle of {a.swizzle} bytes, {op.dst.buffer.name} of {b.swizzle}"
     if op.src.kept != tuple(sorted(op.src.kept)) or op.dst.kept != tuple(sorted(op.dst.kept)):
         return "one of them is transposed"

@@ -11,6 +11,7 @@ from phalanx.cuda.lower.layout_rules import Touch, wishes_of
 from phalanx.cuda.lower.row_copies import copies_of, is_fast
 from phalanx.ir.core import Function, Note
 from phalanx.ir.effects import Proxy, Use
+from phalanx.ir.engines import MMA_ENGINE
 from phalanx.ir.types import chunk_axes
 from phalanx.ir.values import Const, Value
 from phalanx.ir.views import SharedBuffer, SharedView, in_shared
@@ -21,6 +22,7 @@ from phalanx.layouts.shared import SharedLayout
 from phalanx.layouts.tma import EXPANDED_BOX, boxes, choose_panel, merge_axes
 
 SWIZZLES = (0, 32, 64, 128)
+WORD_BYTES = 4
 _SAMPLE = 8
 
 
@@ -38,6 +40,7 @@ def choose_shared_layouts(
     touched: dict[SharedBuffer, list[tuple[SharedView, RegisterLayout]]] = {buffer: [] for buffer in function.shared_buffers}
     multiplied: dict[SharedBuffer, list[SharedView]] = {buffer: [] for buffer in function.shared_buffers}
     gathered: dict[SharedBuffer, list[SharedView]] = {buffer: [] for buffer in function.shared_buffers}
+    across: set[SharedBuffer] = set()
     pushed: list[tuple[SharedBuffer, SharedBuffer]] = []
     for op in function.walk():
         accesses = op.effects().accesses
@@ -51,6 +54,8 @@ def choose_shared_layouts(
                 continue
             if access.use is Use.OPERAND and access.proxy is Proxy.ASYNC:
                 multiplied.setdefault(view.buffer, []).append(view)
+                if access.across and access.engine is MMA_ENGINE and view.dtype.itemsize == WORD_BYTES:
+                    across.add(view.buffer)
             elif access.use is Use.ROWS:
                 gathered.setdefault(view.buffer, []).append(view)
             elif access.proxy is Proxy.ASYNC:
@@ -62,7 +67,7 @@ def choose_shared_layouts(
     found: dict[SharedBuffer, tuple[SharedLayout, int]] = {}
     for buffer in copied:
         found[buffer] = _choose(
-            buffer, copied[buffer], touched[buffer], multiplied[buffer], gathered[buffer], facts
+            buffer, copied[buffer], touched[buffer], multiplied[buffer], gathered[buffer], facts, buffer in across
         )
 
     def conflicts_in(buffer: SharedBuffer, layout: SharedLayout) -> int | None:
@@ -94,6 +99,8 @@ def _make_alike(
 ) -> None:
     """Gives one end of a push the layout of the other, where the matrices are equal and its other uses allow it."""
     layouts = found[source][0], found[target][0]
+    if layouts[0].wide or layouts[1].wide:
+        return
     if source is target or source.shape[-2:] != target.shape[-2:] or source.dtype.itemsize != target.dtype.itemsize:
         return
     if (layouts[0].swizzle, layouts[0].panel) == (layouts[1].swizzle, layouts[1].panel):
@@ -117,9 +124,10 @@ def _choose(
     multiplied: list[SharedView],
     gathered: list[SharedView],
     facts: Divisibility,
+    wide: bool,
 ) -> tuple[SharedLayout, int]:
     best: tuple[tuple[int, ...], int, SharedLayout] | None = None
-    for layout in _candidates(buffer, [*copied, *gathered]):
+    for layout in _candidates(buffer, [*copied, *gathered], wide):
         pieces = _total([_copies(layout, copied, facts), *(copies_of(layout, view) for view in gathered)])
         slow = sum(not is_fast(layout, view) for view in gathered)
         if pieces is None or not _is_operand(layout, multiplied):
@@ -135,8 +143,12 @@ def _choose(
     return best[2], best[1]
 
 
-def _candidates(buffer: SharedBuffer, copied: list[SharedView]) -> Iterator[SharedLayout]:
+def _candidates(buffer: SharedBuffer, copied: list[SharedView], wide: bool = False) -> Iterator[SharedLayout]:
+    """Layouts to choose from; with `wide`, where tensor cores read words across K, the one in which they can."""
     itemsize = buffer.dtype.itemsize
+    if wide and buffer.shape[-1] * itemsize % SWIZZLES[-1] == 0:
+        yield SharedLayout(buffer.shape, itemsize, SWIZZLES[-1], SWIZZLES[-1] // itemsize, wide=True)
+        return
     if copied and _chunk(buffer):
         yield SharedLayout(buffer.shape, itemsize, start=128)  # axes are merged in copies: no gaps between them
         return

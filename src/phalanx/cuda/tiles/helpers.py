@@ -335,6 +335,12 @@ SWIZZLE = Helper(
     "template <int mask>\n"
     "__device__ __forceinline__ int swizzle(int offset) { return offset ^ (offset >> 3 & mask); }",
 )
+WIDE_SWIZZLE = Helper(
+    "wide_swizzle",
+    "// The swizzle of 128 bytes in atoms of 32 on an element offset: bits two places up are XORed into those of the mask.\n"
+    "template <int mask>\n"
+    "__device__ __forceinline__ int wide_swizzle(int offset) { return offset ^ (offset >> 2 & mask); }",
+)
 BITS = Helper(
     "bits",
     "// An element from its bits, and back.\n"

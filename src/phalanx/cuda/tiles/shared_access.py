@@ -24,7 +24,7 @@ from phalanx.ir.views import SharedView
 from phalanx.layouts.banks import best_vector
 from phalanx.layouts.expressions import linear_expression
 from phalanx.layouts.registers import LANES, RegisterLayout
-from phalanx.layouts.shared import SWIZZLE_MASKS, SharedLayout
+from phalanx.layouts.shared import SharedLayout
 
 
 def axis_steps(shared: SharedLayout) -> list[int]:
@@ -278,8 +278,8 @@ def element_offset(w: Writer, shared: SharedLayout, index: list[str]) -> str:
         terms.append(f"{atom(column)} / {shared.panel_columns} * {shared.panel_bytes // shared.itemsize}")
         terms.append(f"{atom(column)} % {shared.panel_columns}")
     total = plus(*terms)
-    mask = SWIZZLE_MASKS[shared.swizzle] // shared.itemsize
-    return f"{w.use(h.SWIZZLE)}<{mask}>({total})" if mask else total
+    mask = shared.swizzle_bits[0] // shared.itemsize
+    return f"{w.use(h.WIDE_SWIZZLE if shared.wide else h.SWIZZLE)}<{mask}>({total})" if mask else total
 
 
 def scalar_place(w: Writer, view: SharedView, shared: SharedLayout) -> str:

@@ -33,7 +33,7 @@ from phalanx.ir.tensor_kinds import Kind, kind_of
 from phalanx.ir.tensor_memory import is_folded
 from phalanx.ir.types import DType
 from phalanx.ir.values import Const, Value, constant_of
-from phalanx.ir.views import BarrierArray, BarrierRef, SharedView, TensorBuffer, TensorView
+from phalanx.ir.views import BarrierArray, BarrierRef, SharedView, TensorBuffer, TensorView, in_shared
 from phalanx.markers import attribute, defined, operand, storage
 
 BLACKWELL = Target(
@@ -143,12 +143,19 @@ class Tcgen05Mma(Op):
         operands: list[tuple[Use, SharedView | TensorView]] = [(Use.OPERAND, self.a), (Use.OPERAND, self.b)]
         operands += [(Use.SCALE, view) for view in (self.scale_a, self.scale_b) if view is not None]
         accesses = [_in_flight(Mode.READ, view, use) for use, view in operands]
+        for n, view in enumerate((self.a, self.b)):
+            accesses[n] = dataclasses.replace(accesses[n], across=_runs_across(view, n))
         if constant_of(self.accumulate) != 0:
             condition = None if constant_of(self.accumulate) is not None else self.accumulate
             old = _in_flight(Mode.READ, self.acc, Use.ACCUMULATOR)
             accesses.append(dataclasses.replace(old, only_if=condition))
         accesses.append(_in_flight(Mode.WRITE, self.acc, Use.ACCUMULATOR))
         return Effects(accesses=_in_both(accesses, self.peer), executor=Executor.ONE, target=target_of(self.kind))
+
+
+def _runs_across(view: SharedView | TensorView, rows_axis: int) -> bool:
+    """Whether rows of memory run along M or N, axis `rows_axis` of the view, instead of along K."""
+    return in_shared(view) and view.kept[rows_axis] == len(view.buffer.shape) - 1
 
 
 def target_of(kind: Kind) -> Target:

@@ -29,6 +29,7 @@ _PACKED_SHARES = {"f4e2m1": (2, 1), "f6e2m3": (4, 3), "f6e3m2": (4, 3)}
 EXPANDED_BOX, EXPANDED_ALIGNMENT = 128, 32
 """Elements along the last axis, and bytes of addresses and strides, that such a copy asks for."""
 _SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
+_WIDE_SWIZZLE = 4  # CU_TENSOR_MAP_SWIZZLE_128B_ATOM_32B
 _L2_PROMOTIONS = {0: 0, 64: 1, 128: 2, 256: 3}
 _ADDRESSES = 512  # descriptors kept per geometry
 _GEOMETRIES = 64  # geometries kept per kernel
@@ -49,6 +50,7 @@ class Geometry:
     l2_promotion: int
     fill_nan: bool
     expands: bool = False
+    wide: bool = False
 
 
 def geometry(
@@ -90,7 +92,8 @@ def geometry(
     if slot.expands:
         _check_expansion(what, dims, byte_strides, box)
     _check_box(what, box, item, slot.swizzle)  # in shared memory an element has a byte, room included
-    return Geometry(dtype, dims, byte_strides, box, slot.swizzle, slot.l2_promotion, slot.fill_nan, slot.expands)
+    ways = slot.swizzle, slot.l2_promotion, slot.fill_nan, slot.expands, slot.wide
+    return Geometry(dtype, dims, byte_strides, box, *ways)
 
 
 def _merged(what: str, count: int, shape: Sequence[int], strides: Sequence[int]) -> tuple[list[int], list[int]]:
@@ -175,7 +178,7 @@ class Encoder:
             (ctypes.c_uint32 * rank)(*shape.box),
             (ctypes.c_uint32 * rank)(*(1,) * rank),
             0,  # no interleave
-            _SWIZZLES[shape.swizzle],
+            _WIDE_SWIZZLE if shape.wide else _SWIZZLES[shape.swizzle],
             _L2_PROMOTIONS[shape.l2_promotion],
             int(shape.fill_nan),
         )
