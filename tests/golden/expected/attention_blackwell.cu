@@ -1,4 +1,4 @@
-// attention_blackwell(DIM=16, KEYS=16, STAGES=4, PART=16, OUT_PART=16, SOFTMAX_REGS=176, CORRECTING_REGS=80, ISSUING_REGS=24) for sm_100a, from forward_blackwell.py:291
+// attention_blackwell(DIM=16, KEYS=16, STAGES=4, PART=16, OUT_PART=16, SOFTMAX_REGS=176, CORRECTING_REGS=80, ISSUING_REGS=24) for sm_100a, from forward_blackwell.py:294
 // 640 threads, 19776 bytes of shared memory
 
 typedef unsigned short px_bf16;
@@ -35,7 +35,7 @@ struct alignas(128) px_tensor_map { unsigned long long opaque[16]; };
 //   max_NaN_f32
 //   exp2_approx
 //   tcgen05_fence_before_thread_sync
-//   bar_sync
+//   bar_sync_of
 //   mbarrier_arrive_shared_cta
 //   bf16_pair_from_float
 //   bits
@@ -49,6 +49,7 @@ struct alignas(128) px_tensor_map { unsigned long long opaque[16]; };
 //   inside
 //   elect_sync
 //   setmaxnreg_dec
+//   bar_sync
 //   shuffle_xor
 //   tcgen05_st_32x32b_x16_float
 //   cp_async_bulk_wait_group_read_1
@@ -88,10 +89,8 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
   const unsigned scored = px_base + 19592;
   const unsigned ready = px_base + 19608;
   const unsigned summed = px_base + 19624;
-  const unsigned factors_0_full = px_base + 19640;
-  const unsigned factors_0_empty = px_base + 19648;
-  const unsigned factors_1_full = px_base + 19656;
-  const unsigned factors_1_empty = px_base + 19664;
+  const unsigned handed = px_base + 19640;
+  const unsigned taken = px_base + 19656;
   const unsigned queries_full = px_base + 19672;
   const unsigned queries_empty = px_base + 19688;
   const unsigned blocks_full = px_base + 19704;
@@ -108,70 +107,68 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
     ptx::prefetch_tensormap(&Q_map);
     ptx::prefetch_tensormap(&V_map);
   }
-  // forward_blackwell.py:304: scores = (px.tmem((ROWS, KEYS), px.f32), px.tmem((ROWS, KEYS), px.f32))
+  // forward_blackwell.py:307: scores, results = px.tmem((TILES, ROWS, KEYS), px.f32), px.tmem((TILES, ROWS, DIM), px.f32)
   if (px_warp_id == 0) {
-    // scores: accumulator, columns 0 to 15
-    // scores_1: accumulator, columns 16 to 31
-    // powers: operand, columns 0 to 7
-    // powers_1: operand, columns 16 to 23
-    // results: accumulator, columns 32 to 47
-    // results_1: accumulator, columns 48 to 63
+    // scores: accumulator, columns 0 to 31
+    // results: accumulator, columns 32 to 63
+    // powers: operand, columns 0 to 31
     ptx::tcgen05_alloc_cta_group_1_64(tmem_address_addr);
     ptx::tcgen05_relinquish_alloc_permit_cta_group_1_sync_aligned();
   }
-  // forward_blackwell.py:307: scored, ready, summed = px.barrier(TILES), px.barrier(TILES), px.barrier(TILES)
+  // forward_blackwell.py:309: scored, ready, summed = px.barrier(TILES), px.barrier(TILES), px.barrier(TILES)
   if (px_one) {
     for (int px_i = 0; px_i < 2; ++px_i) ptx::mbarrier_init_shared_cta(scored + 8 * px_i, 1);
     for (int px_i = 0; px_i < 2; ++px_i) ptx::mbarrier_init_shared_cta(ready + 8 * px_i, 2);
     for (int px_i = 0; px_i < 2; ++px_i) ptx::mbarrier_init_shared_cta(summed + 8 * px_i, 1);
-    // forward_blackwell.py:308: factors_0, factors_1 = px.pipe(1), px.pipe(1)
-    ptx::mbarrier_init_shared_cta(factors_0_full, 1);
-    ptx::mbarrier_init_shared_cta(factors_0_empty, 1);
-    ptx::mbarrier_init_shared_cta(factors_1_full, 1);
-    ptx::mbarrier_init_shared_cta(factors_1_empty, 1);
-    // forward_blackwell.py:309: queries, blocks = px.pipe(TILES), px.pipe(STAGES)
+    // forward_blackwell.py:310: handed, taken = px.barrier(TILES), px.barrier(TILES)
+    for (int px_i = 0; px_i < 2; ++px_i) ptx::mbarrier_init_shared_cta(handed + 8 * px_i, 1);
+    for (int px_i = 0; px_i < 2; ++px_i) ptx::mbarrier_init_shared_cta(taken + 8 * px_i, 1);
+    // forward_blackwell.py:311: queries, blocks = px.pipe(TILES), px.pipe(STAGES)
     for (int px_i = 0; px_i < 2; ++px_i) ptx::mbarrier_init_shared_cta(queries_full + 8 * px_i, 1);
     for (int px_i = 0; px_i < 2; ++px_i) ptx::mbarrier_init_shared_cta(queries_empty + 8 * px_i, 1);
     for (int px_i = 0; px_i < 4; ++px_i) ptx::mbarrier_init_shared_cta(blocks_full + 8 * px_i, 1);
     for (int px_i = 0; px_i < 4; ++px_i) ptx::mbarrier_init_shared_cta(blocks_empty + 8 * px_i, 1);
-    // forward_blackwell.py:291: def attention_blackwell(
+    // forward_blackwell.py:294: def attention_blackwell(
     ptx::fence_mbarrier_init_release_cluster();
   }
   __syncthreads();  // barriers are initialised before their first use
-  // forward_blackwell.py:304: scores = (px.tmem((ROWS, KEYS), px.f32), px.tmem((ROWS, KEYS), px.f32))
+  // forward_blackwell.py:307: scores, results = px.tmem((TILES, ROWS, KEYS), px.f32), px.tmem((TILES, ROWS, DIM), px.f32)
   const unsigned px_tmem = *(volatile unsigned*)tmem_address;
-  // forward_blackwell.py:79: rows = px.cdiv(Q.shape[2], ROWS * TILES)  (called at forward_blackwell.py:315)
+  // forward_blackwell.py:79: rows = px.cdiv(Q.shape[2], ROWS * TILES)  (called at forward_blackwell.py:316)
   const int Q_size0 = Q.shape[0];
   const int Q_size1 = Q.shape[1];
   const int Q_size2 = Q.shape[2];
-  // forward_blackwell.py:81: px.block_id(0), rows * Q.shape[1] * Q.shape[0], px.num_blocks(0), rows, Q.shape[1], Q.shape[0],  (called at forward_blackwell.py:315)
+  // forward_blackwell.py:81: px.block_id(0), rows * Q.shape[1] * Q.shape[0], px.num_blocks(0), rows, Q.shape[1], Q.shape[0],  (called at forward_blackwell.py:316)
   const int block_x = (int)blockIdx.x;
   const int blocks_x = (int)gridDim.x;
-  // forward_blackwell.py:82: Reach(Q.shape[2], K.shape[2], left, right), KEYS,  (called at forward_blackwell.py:315)
+  // forward_blackwell.py:82: Reach(Q.shape[2], K.shape[2], left, right), KEYS,  (called at forward_blackwell.py:316)
   const int K_size2 = K.shape[2];
-  // launches.py:16: px.wait_prior()  (called at forward_blackwell.py:311)
+  // launches.py:16: px.wait_prior()  (called at forward_blackwell.py:313)
   ptx::griddepcontrol_wait();
-  // launches.py:17: px.launch_dependents()  (called at forward_blackwell.py:311)
+  // launches.py:17: px.launch_dependents()  (called at forward_blackwell.py:313)
   ptx::griddepcontrol_launch_dependents();
-  // forward_blackwell.py:314: with px.warps(GROUP_WARPS * c, GROUP_WARPS, regs=SOFTMAX_REGS):
-  __syncthreads();  // all threads are done with tmem_address at line 304 before the elected thread arrives
-  if (px_warp_id < 4) {  // warps 0 to 3
-    const bool px_one = px_warp_id == 0 && ptx::elect_sync();
+  // forward_blackwell.py:315: with px.warps(0, GROUP_WARPS, regs=SOFTMAX_REGS, copies=TILES) as c:
+  __syncthreads();  // all threads are done with tmem_address at line 307 before the elected thread arrives
+  if (px_warp_id < 8) {  // warps 0 to 7, 2 copies
+    const int px_copy = px_warp_id / 4;
+    const int px_warp = px_warp_id % 4;
+    const bool px_one = px_warp_id % 4 == 0 && ptx::elect_sync();
     ptx::setmaxnreg_inc<176>();
-    // forward_blackwell.py:79: rows = px.cdiv(Q.shape[2], ROWS * TILES)  (called at forward_blackwell.py:315)
+    const int c = px_copy;
+    // forward_blackwell.py:79: rows = px.cdiv(Q.shape[2], ROWS * TILES)  (called at forward_blackwell.py:316)
     const int rows = ptx::wrap_add((Q_size2 >> 8), ((int)((Q_size2 & 255) != 0)));
-    // forward_blackwell.py:81: px.block_id(0), rows * Q.shape[1] * Q.shape[0], px.num_blocks(0), rows, Q.shape[1], Q.shape[0],  (called at forward_blackwell.py:315)
+    // forward_blackwell.py:81: px.block_id(0), rows * Q.shape[1] * Q.shape[0], px.num_blocks(0), rows, Q.shape[1], Q.shape[0],  (called at forward_blackwell.py:316)
     const int t = ptx::wrap_mul(ptx::wrap_mul(rows, Q_size1), Q_size0);
-    // forward_blackwell.py:231: for t in range(work.first, work.count, work.step):  (called at forward_blackwell.py:317)
-    int filling_parity = 0;
+    // forward_blackwell.py:234: for t in range(work.first, work.count, work.step):  (called at forward_blackwell.py:318)
+    int sent = 0;
     int turn = 0;
     #pragma unroll 1
     for (int t_1 = block_x; t_1 < t; t_1 += blocks_x) {
-      // forward_blackwell.py:65: wide = self.heads * self.batches  (called at forward_blackwell.py:232)
+      // forward_blackwell.py:65: wide = self.heads * self.batches  (called at forward_blackwell.py:235)
       const int wide = ptx::wrap_mul(Q_size1, Q_size0);
-      // forward_blackwell.py:66: m, which = self.rows - 1 - t // wide, t % wide  (called at forward_blackwell.py:232)
+      // forward_blackwell.py:66: m, which = self.rows - 1 - t // wide, t % wide  (called at forward_blackwell.py:235)
       const int m = ptx::wrap_sub(ptx::wrap_sub(rows, 1), (ptx::floor_div<int>(t_1, wide)));
-      // forward_blackwell.py:67: return which // self.heads, which % self.heads, px.maximum(m, 0) * (ROWS * TILES)  (called at forward_blackwell.py:232)
+      // forward_blackwell.py:67: return which // self.heads, which % self.heads, px.maximum(m, 0) * (ROWS * TILES)  (called at forward_blackwell.py:235)
       const int row = ptx::wrap_mul((ptx::maximum<int>(m, 0)), 256);
       // scores.py:58: high = px.cdiv(px.maximum(self.end(first + (count - 1)), 0), KEYS)  (called at forward_blackwell.py:71)
       // scores.py:38: return row + (self.keys - self.queries)  (called at scores.py:45)
@@ -183,566 +180,61 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
       const int high = ptx::wrap_add((t_3 >> 4), ((int)((t_3 & 15) != 0)));
       // scores.py:59: low = px.minimum(self.begin(first) // KEYS, high)  (called at forward_blackwell.py:71)
       const int low = ptx::minimum<int>(0, high);
-      // forward_blackwell.py:72: low = px.maximum(px.minimum(low, high - 1), 0)  (called at forward_blackwell.py:233)
+      // forward_blackwell.py:72: low = px.maximum(px.minimum(low, high - 1), 0)  (called at forward_blackwell.py:236)
       const int low_1 = ptx::maximum<int>((ptx::minimum<int>(low, ptx::wrap_sub(high, 1))), 0);
-      // forward_blackwell.py:73: return low, px.maximum(high, low + 1)  (called at forward_blackwell.py:233)
+      // forward_blackwell.py:73: return low, px.maximum(high, low + 1)  (called at forward_blackwell.py:236)
       const int high_1 = ptx::maximum<int>(high, ptx::wrap_add(low_1, 1));
-      // scores.py:38: return row + (self.keys - self.queries)  (called at scores.py:45)
-      const int t_4 = ptx::wrap_add(row, ptx::wrap_sub(K_size2, Q_size2));
-      // scores.py:45: end = px.minimum(self.keys, self.beside(row) + self.right + 1)  (called at scores.py:64)
-      const int end_1 = ptx::minimum<int>(K_size2, (ptx::wrap_add(ptx::wrap_add(t_4, right), 1)));
-      // scores.py:64: high = px.maximum(self.end(first), 0) // KEYS  (called at forward_blackwell.py:235)
-      const int high_2 = (ptx::maximum<int>(end_1, 0)) >> 4;
-      // scores.py:66: return low, px.maximum(low, high)  (called at forward_blackwell.py:235)
-      const int whole_high = ptx::maximum<int>(0, high_2);
-      // forward_blackwell.py:237: for j in range(low, high):  (called at forward_blackwell.py:317)
-      int filling_parity_1 = filling_parity;
-      int turn_1 = turn;
-      // forward_blackwell.py:236: top, total = px.full((ROWS,), NOTHING, px.f32), px.zeros((ROWS,), px.f32)  (called at forward_blackwell.py:317)
-      float top[1];
-      #pragma unroll
-      for (int i = 0; i < 1; ++i) top[i] = __int_as_float(0xff800000);
-      // forward_blackwell.py:237: for j in range(low, high):  (called at forward_blackwell.py:317)
-      float top_1[1];
-      #pragma unroll
-      for (int px_r = 0; px_r < 1; ++px_r) top_1[px_r] = top[px_r];
-      // forward_blackwell.py:236: top, total = px.full((ROWS,), NOTHING, px.f32), px.zeros((ROWS,), px.f32)  (called at forward_blackwell.py:317)
-      float total[1];
-      #pragma unroll
-      for (int i = 0; i < 1; ++i) total[i] = 0.0f;
-      // forward_blackwell.py:237: for j in range(low, high):  (called at forward_blackwell.py:317)
-      float total_1[1];
-      #pragma unroll
-      for (int px_r = 0; px_r < 1; ++px_r) total_1[px_r] = total[px_r];
-      #pragma unroll 1
-      for (int j = low_1; j < high_1; ++j) {
-        int filling_parity_2;
-        float top_2[1];
-        float total_2[1];
-        // forward_blackwell.py:238: signals.scores[self.c].wait(turn)  (called at forward_blackwell.py:317)
-        ptx::mbarrier_wait_parity(scored, turn_1);
-        // forward_blackwell.py:239: if j >= whole_low and j < whole_high:  (called at forward_blackwell.py:317)
-        if ((bool)((j >= 0) & (j < whole_high))) {
-          int filling_parity_3;
-          // forward_blackwell.py:240: top, total = self.step(top, total, row, j * work.KEYS, j == low, False)  (called at forward_blackwell.py:317)
-          // forward_blackwell.py:185: x = px.tcgen05.load(self.scores[:, first : first + self.PART])  (called at forward_blackwell.py:197)
-          ptx::tcgen05_fence_after_thread_sync();
-          float t_5[16];
-          // 32x32b: 1 of each warp
-          {
-            const unsigned px_at = px_tmem + (px_warp_id << 21);
-            ptx::tcgen05_ld_32x32b_x16_float(t_5, px_at);
-          }
-          ptx::tcgen05_wait_ld_sync_aligned();
-          ptx::keep_float<16>(t_5);
-          // forward_blackwell.py:198: highest = px.maximum(highest, px.max(part, axis=1))  (called at forward_blackwell.py:220)
-          float x_max[1];
-          {
-            float x_max_parts[4];
-            #pragma unroll
-            for (int i = 0; i < 4; ++i) {
-              x_max_parts[i & 3] = t_5[i];
-            }
-            #pragma unroll
-            for (int i = 4; i < 16; ++i) {
-              x_max_parts[i & 3] = ptx::max_NaN_f32(x_max_parts[i & 3], t_5[i]);
-            }
-            x_max[0] = ptx::max_NaN_f32(ptx::max_NaN_f32(ptx::max_NaN_f32(x_max_parts[0], x_max_parts[1]), x_max_parts[2]), x_max_parts[3]);
-          }
-          float t_6[1];
-          #pragma unroll
-          for (int i = 0; i < 1; ++i) t_6[i] = x_max[i];
-          // forward_blackwell.py:195: highest = px.full((ROWS,), NOTHING, px.f32)  (called at forward_blackwell.py:220)
-          float highest[1];
-          #pragma unroll
-          for (int i = 0; i < 1; ++i) highest[i] = __int_as_float(0xff800000);
-          // forward_blackwell.py:198: highest = px.maximum(highest, px.max(part, axis=1))  (called at forward_blackwell.py:220)
-          float highest_1[1];
-          #pragma unroll
-          for (int i = 0; i < 1; ++i) highest_1[i] = ptx::max_NaN_f32(highest[0], t_6[0]);
-          // forward_blackwell.py:200: return parts, highest * self.factor  (called at forward_blackwell.py:220)
-          float highest_2[1];
-          #pragma unroll
-          for (int i = 0; i < 1; ++i) highest_2[i] = highest_1[0] * factor;
-          // forward_blackwell.py:221: new = px.where(highest <= top + LAZY, top, highest)  (called at forward_blackwell.py:240)
-          float t_7[1];
-          #pragma unroll
-          for (int i = 0; i < 1; ++i) t_7[i] = top_1[0] + 8.0f;
-          bool t_8[1];
-          #pragma unroll
-          for (int i = 0; i < 1; ++i) t_8[i] = highest_2[0] <= t_7[0];
-          float v_new[1];
-          #pragma unroll
-          for (int i = 0; i < 1; ++i) v_new[i] = t_8[0] ? top_1[0] : highest_2[0];
-          // forward_blackwell.py:222: alpha = px.exp2(top - (px.where(new == NOTHING, 0.0, new) if MASKED else new))  (called at forward_blackwell.py:240)
-          float t_9[1];
-          #pragma unroll
-          for (int i = 0; i < 1; ++i) t_9[i] = top_1[0] - v_new[0];
-          float alpha[1];
-          #pragma unroll
-          for (int i = 0; i < 1; ++i) alpha[i] = ptx::exp2_approx(t_9[0]);
-          // forward_blackwell.py:223: if not first:  (called at forward_blackwell.py:240)
-          if (!(j == low_1)) {
-            // forward_blackwell.py:214: self.signals.factors[self.c].acquire()  (called at forward_blackwell.py:224)
-            ptx::mbarrier_wait_parity(factors_0_empty, filling_parity_1 ^ 1);
-            // forward_blackwell.py:215: px.store(self.factors, factors.reshape(ROWS, 1))  (called at forward_blackwell.py:224)
-            float t_10[1];
-            #pragma unroll
-            for (int i = 0; i < 1; ++i) t_10[i] = alpha[i];
-            {
-              float* const p = factors + px_lane + px_warp_id * 32;
-              *(p) = t_10[0];
-            }
-            // forward_blackwell.py:216: self.signals.factors[self.c].commit()  (called at forward_blackwell.py:224)
-            ptx::tcgen05_fence_before_thread_sync();
-            ptx::bar_sync<1, 128>();  // all threads are done with scores at line 185 before the elected thread arrives
-            if (px_one) {
-              ptx::mbarrier_arrive_shared_cta(factors_0_full);
-            }
-            // forward_blackwell.py:223: if not first:  (called at forward_blackwell.py:240)
-            filling_parity_3 = filling_parity_1 ^ 1;
-          } else {
-            filling_parity_3 = filling_parity_1;
-          }
-          // forward_blackwell.py:225: return new, total * alpha + self.write_powers(parts, new, MASKED)  (called at forward_blackwell.py:240)
-          float t_10[1];
-          #pragma unroll
-          for (int i = 0; i < 1; ++i) t_10[i] = total_1[0] * alpha[0];
-          // forward_blackwell.py:204: base = (px.where(top == NOTHING, 0.0, top) if MASKED else top).reshape(ROWS, 1)  (called at forward_blackwell.py:225)
-          float base[1];
-          #pragma unroll
-          for (int i = 0; i < 1; ++i) base[i] = v_new[i];
-          // forward_blackwell.py:207: p = px.exp2(px.fma(parts[n], self.factor, -base))  (called at forward_blackwell.py:225)
-          float t_11[1];
-          #pragma unroll
-          for (int i = 0; i < 1; ++i) t_11[i] = -base[0];
-          float t_12[16];
-          #pragma unroll
-          for (int i = 0; i < 16; ++i) t_12[i] = fmaf(t_5[i], factor, t_11[0]);
-          float p_1[16];
-          #pragma unroll
-          for (int i = 0; i < 16; ++i) p_1[i] = ptx::exp2_approx(t_12[i]);
-          // forward_blackwell.py:208: total = total + px.sum(p, axis=1)  (called at forward_blackwell.py:225)
-          float p_sum[1];
-          {
-            float p_sum_parts[4];
-            #pragma unroll
-            for (int i = 0; i < 4; ++i) {
-              p_sum_parts[i & 3] = p_1[i];
-            }
-            #pragma unroll
-            for (int i = 4; i < 16; ++i) {
-              p_sum_parts[i & 3] = p_sum_parts[i & 3] + p_1[i];
-            }
-            p_sum[0] = ((p_sum_parts[0] + p_sum_parts[1]) + p_sum_parts[2]) + p_sum_parts[3];
-          }
-          float t_13[1];
-          #pragma unroll
-          for (int i = 0; i < 1; ++i) t_13[i] = p_sum[i];
-          // forward_blackwell.py:205: total = px.zeros((ROWS,), px.f32)  (called at forward_blackwell.py:225)
-          float total_3[1];
-          #pragma unroll
-          for (int i = 0; i < 1; ++i) total_3[i] = 0.0f;
-          // forward_blackwell.py:208: total = total + px.sum(p, axis=1)  (called at forward_blackwell.py:225)
-          float total_4[1];
-          #pragma unroll
-          for (int i = 0; i < 1; ++i) total_4[i] = total_3[0] + t_13[0];
-          // forward_blackwell.py:209: px.tcgen05.store(self.powers[:, n * self.PART : (n + 1) * self.PART], p.to(self.TYPE))  (called at forward_blackwell.py:225)
-          px_bf16 p_2[16];
-          #pragma unroll
-          for (int i = 0; i < 16; i += 2) ptx::bf16_pair_from_float(p_2 + i, p_1[i], p_1[i + 1]);
-          ptx::tcgen05_fence_before_thread_sync();
-          ptx::bar_sync<1, 128>();  // scores was read at line 185 before powers, in its memory, is written
-          ptx::tcgen05_fence_after_thread_sync();
-          // 32x32b: 1 of each warp
-          {
-            const unsigned px_at = px_tmem + (px_warp_id << 21);
-            unsigned px_w[8];
-            ptx::pack_words<16>(px_w, p_2);
-            ptx::tcgen05_st_32x32b_x8_unsigned(px_at, px_w);
-          }
-          // forward_blackwell.py:225: return new, total * alpha + self.write_powers(parts, new, MASKED)  (called at forward_blackwell.py:240)
-          float total_5[1];
-          #pragma unroll
-          for (int i = 0; i < 1; ++i) total_5[i] = t_10[0] + total_4[0];
-          // forward_blackwell.py:239: if j >= whole_low and j < whole_high:  (called at forward_blackwell.py:317)
-          filling_parity_2 = filling_parity_3;
-          #pragma unroll
-          for (int px_r = 0; px_r < 1; ++px_r) top_2[px_r] = v_new[px_r];
-          #pragma unroll
-          for (int px_r = 0; px_r < 1; ++px_r) total_2[px_r] = total_5[px_r];
-          // forward_blackwell.py:209: px.tcgen05.store(self.powers[:, n * self.PART : (n + 1) * self.PART], p.to(self.TYPE))  (called at forward_blackwell.py:225)
-          ptx::tcgen05_wait_st_sync_aligned();
-        } else {
-          int filling_parity_3;
-          // forward_blackwell.py:242: top, total = self.step(top, total, row, j * work.KEYS, j == low, True)  (called at forward_blackwell.py:317)
-          // forward_blackwell.py:185: x = px.tcgen05.load(self.scores[:, first : first + self.PART])  (called at forward_blackwell.py:197)
-          ptx::tcgen05_fence_after_thread_sync();
-          float t_5[16];
-          // 32x32b: 1 of each warp
-          {
-            const unsigned px_at = px_tmem + (px_warp_id << 21);
-            ptx::tcgen05_ld_32x32b_x16_float(t_5, px_at);
-          }
-          // forward_blackwell.py:189: x = self.work.reach.masked(x, row, px.keep(key + first), ROWS, self.PART)  (called at forward_blackwell.py:197)
-          const int t_6 = ptx::keep_scalar(ptx::wrap_mul(j, 16));
-          // scores.py:75: ok = columns < px.minimum(self.keys - key, self.beside(first) + self.right + 1 - key + rows)  (called at forward_blackwell.py:189)
-          // scores.py:38: return row + (self.keys - self.queries)  (called at scores.py:75)
-          const int t_7 = ptx::wrap_add(row, ptx::wrap_sub(K_size2, Q_size2));
-          // scores.py:75: ok = columns < px.minimum(self.keys - key, self.beside(first) + self.right + 1 - key + rows)  (called at forward_blackwell.py:189)
-          const int t_8 = ptx::wrap_sub((ptx::wrap_add(ptx::wrap_add(t_7, right), 1)), t_6);
-          // forward_blackwell.py:185: x = px.tcgen05.load(self.scores[:, first : first + self.PART])  (called at forward_blackwell.py:197)
-          ptx::tcgen05_wait_ld_sync_aligned();
-          ptx::keep_float<16>(t_5);
-          // scores.py:71: columns = px.arange(KEYS).reshape(1, KEYS)  (called at forward_blackwell.py:189)
-          int t_9[16];
-          {
-            #pragma unroll
-            for (int i = 0; i < 16; ++i) {
-              t_9[i] = i;
-            }
-          }
-          int columns[16];
-          #pragma unroll
-          for (int i = 0; i < 16; ++i) columns[i] = t_9[i];
-          // scores.py:70: rows = px.arange(ROWS).reshape(ROWS, 1)  (called at forward_blackwell.py:189)
-          int t_10[1];
-          {
-            const int c0 = px_lane + px_warp_id * 32;
-            t_10[0] = c0;
-          }
-          int rows_1[1];
-          #pragma unroll
-          for (int i = 0; i < 1; ++i) rows_1[i] = t_10[i];
-          // scores.py:75: ok = columns < px.minimum(self.keys - key, self.beside(first) + self.right + 1 - key + rows)  (called at forward_blackwell.py:189)
-          int t_11[1];
-          #pragma unroll
-          for (int i = 0; i < 1; ++i) t_11[i] = ptx::wrap_add(t_8, rows_1[0]);
-          int t_12[1];
-          #pragma unroll
-          for (int i = 0; i < 1; ++i) t_12[i] = ptx::minimum<int>(ptx::wrap_sub(K_size2, t_6), t_11[0]);
-          bool ok[16];
-          #pragma unroll
-          for (int i = 0; i < 16; ++i) ok[i] = columns[i] < t_12[0];
-          // scores.py:78: return px.where(ok, s, NOTHING)  (called at forward_blackwell.py:189)
-          float x[16];
-          #pragma unroll
-          for (int i = 0; i < 16; ++i) x[i] = ok[i] ? t_5[i] : __int_as_float(0xff800000);
-          // forward_blackwell.py:198: highest = px.maximum(highest, px.max(part, axis=1))  (called at forward_blackwell.py:220)
-          float x_max[1];
-          {
-            float x_max_parts[4];
-            #pragma unroll
-            for (int i = 0; i < 4; ++i) {
-              x_max_parts[i & 3] = x[i];
-            }
-            #pragma unroll
-            for (int i = 4; i < 16; ++i) {
-              x_max_parts[i & 3] = ptx::max_NaN_f32(x_max_parts[i & 3], x[i]);
-            }
-            x_max[0] = ptx::max_NaN_f32(ptx::max_NaN_f32(ptx::max_NaN_f32(x_max_parts[0], x_max_parts[1]), x_max_parts[2]), x_max_parts[3]);
-          }
-          float t_13[1];
-          #pragma unroll
-          for (int i = 0; i < 1; ++i) t_13[i] = x_max[i];
-          // forward_blackwell.py:195: highest = px.full((ROWS,), NOTHING, px.f32)  (called at forward_blackwell.py:220)
-          float highest[1];
-          #pragma unroll
-          for (int i = 0; i < 1; ++i) highest[i] = __int_as_float(0xff800000);
-          // forward_blackwell.py:198: highest = px.maximum(highest, px.max(part, axis=1))  (called at forward_blackwell.py:220)
-          float highest_1[1];
-          #pragma unroll
-          for (int i = 0; i < 1; ++i) highest_1[i] = ptx::max_NaN_f32(highest[0], t_13[0]);
-          // forward_blackwell.py:200: return parts, highest * self.factor  (called at forward_blackwell.py:220)
-          float highest_2[1];
-          #pragma unroll
-          for (int i = 0; i < 1; ++i) highest_2[i] = highest_1[0] * factor;
-          // forward_blackwell.py:221: new = px.where(highest <= top + LAZY, top, highest)  (called at forward_blackwell.py:242)
-          float t_14[1];
-          #pragma unroll
-          for (int i = 0; i < 1; ++i) t_14[i] = top_1[0] + 8.0f;
-          bool t_15[1];
-          #pragma unroll
-          for (int i = 0; i < 1; ++i) t_15[i] = highest_2[0] <= t_14[0];
-          float v_new[1];
-          #pragma unroll
-          for (int i = 0; i < 1; ++i) v_new[i] = t_15[0] ? top_1[0] : highest_2[0];
-          // forward_blackwell.py:222: alpha = px.exp2(top - (px.where(new == NOTHING, 0.0, new) if MASKED else new))  (called at forward_blackwell.py:242)
-          bool t_16[1];
-          #pragma unroll
-          for (int i = 0; i < 1; ++i) t_16[i] = v_new[0] == __int_as_float(0xff800000);
-          float t_17[1];
-          #pragma unroll
-          for (int i = 0; i < 1; ++i) t_17[i] = t_16[0] ? 0.0f : v_new[0];
-          float t_18[1];
-          #pragma unroll
-          for (int i = 0; i < 1; ++i) t_18[i] = top_1[0] - t_17[0];
-          float alpha[1];
-          #pragma unroll
-          for (int i = 0; i < 1; ++i) alpha[i] = ptx::exp2_approx(t_18[0]);
-          // forward_blackwell.py:223: if not first:  (called at forward_blackwell.py:242)
-          if (!(j == low_1)) {
-            // forward_blackwell.py:214: self.signals.factors[self.c].acquire()  (called at forward_blackwell.py:224)
-            ptx::mbarrier_wait_parity(factors_0_empty, filling_parity_1 ^ 1);
-            // forward_blackwell.py:215: px.store(self.factors, factors.reshape(ROWS, 1))  (called at forward_blackwell.py:224)
-            float t_19[1];
-            #pragma unroll
-            for (int i = 0; i < 1; ++i) t_19[i] = alpha[i];
-            {
-              float* const p = factors + px_lane + px_warp_id * 32;
-              *(p) = t_19[0];
-            }
-            // forward_blackwell.py:216: self.signals.factors[self.c].commit()  (called at forward_blackwell.py:224)
-            ptx::tcgen05_fence_before_thread_sync();
-            ptx::bar_sync<1, 128>();  // all threads are done with scores at line 185 before the elected thread arrives
-            if (px_one) {
-              ptx::mbarrier_arrive_shared_cta(factors_0_full);
-            }
-            // forward_blackwell.py:223: if not first:  (called at forward_blackwell.py:242)
-            filling_parity_3 = filling_parity_1 ^ 1;
-          } else {
-            filling_parity_3 = filling_parity_1;
-          }
-          // forward_blackwell.py:225: return new, total * alpha + self.write_powers(parts, new, MASKED)  (called at forward_blackwell.py:242)
-          float t_19[1];
-          #pragma unroll
-          for (int i = 0; i < 1; ++i) t_19[i] = total_1[0] * alpha[0];
-          // forward_blackwell.py:204: base = (px.where(top == NOTHING, 0.0, top) if MASKED else top).reshape(ROWS, 1)  (called at forward_blackwell.py:225)
-          bool t_20[1];
-          #pragma unroll
-          for (int i = 0; i < 1; ++i) t_20[i] = v_new[0] == __int_as_float(0xff800000);
-          float t_21[1];
-          #pragma unroll
-          for (int i = 0; i < 1; ++i) t_21[i] = t_20[0] ? 0.0f : v_new[0];
-          float base[1];
-          #pragma unroll
-          for (int i = 0; i < 1; ++i) base[i] = t_21[i];
-          // forward_blackwell.py:207: p = px.exp2(px.fma(parts[n], self.factor, -base))  (called at forward_blackwell.py:225)
-          float t_22[1];
-          #pragma unroll
-          for (int i = 0; i < 1; ++i) t_22[i] = -base[0];
-          float t_23[16];
-          #pragma unroll
-          for (int i = 0; i < 16; ++i) t_23[i] = fmaf(x[i], factor, t_22[0]);
-          float p_1[16];
-          #pragma unroll
-          for (int i = 0; i < 16; ++i) p_1[i] = ptx::exp2_approx(t_23[i]);
-          // forward_blackwell.py:208: total = total + px.sum(p, axis=1)  (called at forward_blackwell.py:225)
-          float p_sum[1];
-          {
-            float p_sum_parts[4];
-            #pragma unroll
-            for (int i = 0; i < 4; ++i) {
-              p_sum_parts[i & 3] = p_1[i];
-            }
-            #pragma unroll
-            for (int i = 4; i < 16; ++i) {
-              p_sum_parts[i & 3] = p_sum_parts[i & 3] + p_1[i];
-            }
-            p_sum[0] = ((p_sum_parts[0] + p_sum_parts[1]) + p_sum_parts[2]) + p_sum_parts[3];
-          }
-          float t_24[1];
-          #pragma unroll
-          for (int i = 0; i < 1; ++i) t_24[i] = p_sum[i];
-          // forward_blackwell.py:205: total = px.zeros((ROWS,), px.f32)  (called at forward_blackwell.py:225)
-          float total_3[1];
-          #pragma unroll
-          for (int i = 0; i < 1; ++i) total_3[i] = 0.0f;
-          // forward_blackwell.py:208: total = total + px.sum(p, axis=1)  (called at forward_blackwell.py:225)
-          float total_4[1];
-          #pragma unroll
-          for (int i = 0; i < 1; ++i) total_4[i] = total_3[0] + t_24[0];
-          // forward_blackwell.py:209: px.tcgen05.store(self.powers[:, n * self.PART : (n + 1) * self.PART], p.to(self.TYPE))  (called at forward_blackwell.py:225)
-          px_bf16 p_2[16];
-          #pragma unroll
-          for (int i = 0; i < 16; i += 2) ptx::bf16_pair_from_float(p_2 + i, p_1[i], p_1[i + 1]);
-          ptx::tcgen05_fence_before_thread_sync();
-          ptx::bar_sync<1, 128>();  // scores was read at line 185 before powers, in its memory, is written
-          ptx::tcgen05_fence_after_thread_sync();
-          // 32x32b: 1 of each warp
-          {
-            const unsigned px_at = px_tmem + (px_warp_id << 21);
-            unsigned px_w[8];
-            ptx::pack_words<16>(px_w, p_2);
-            ptx::tcgen05_st_32x32b_x8_unsigned(px_at, px_w);
-          }
-          // forward_blackwell.py:225: return new, total * alpha + self.write_powers(parts, new, MASKED)  (called at forward_blackwell.py:242)
-          float total_5[1];
-          #pragma unroll
-          for (int i = 0; i < 1; ++i) total_5[i] = t_19[0] + total_4[0];
-          // forward_blackwell.py:239: if j >= whole_low and j < whole_high:  (called at forward_blackwell.py:317)
-          filling_parity_2 = filling_parity_3;
-          #pragma unroll
-          for (int px_r = 0; px_r < 1; ++px_r) top_2[px_r] = v_new[px_r];
-          #pragma unroll
-          for (int px_r = 0; px_r < 1; ++px_r) total_2[px_r] = total_5[px_r];
-          // forward_blackwell.py:209: px.tcgen05.store(self.powers[:, n * self.PART : (n + 1) * self.PART], p.to(self.TYPE))  (called at forward_blackwell.py:225)
-          ptx::tcgen05_wait_st_sync_aligned();
-        }
-        // forward_blackwell.py:239: if j >= whole_low and j < whole_high:  (called at forward_blackwell.py:317)
-        // forward_blackwell.py:243: signals.ready[self.c].arrive()  (called at forward_blackwell.py:317)
-        ptx::tcgen05_fence_before_thread_sync();
-        ptx::bar_sync<1, 128>();  // all threads are done with powers at line 209 before the elected thread arrives
-        if (px_one) {
-          ptx::mbarrier_arrive_shared_cta(ready);
-        }
-        // forward_blackwell.py:244: turn = turn ^ 1  (called at forward_blackwell.py:317)
-        filling_parity_1 = filling_parity_2;
-        turn_1 = turn_1 ^ 1;
-        #pragma unroll
-        for (int px_r = 0; px_r < 1; ++px_r) top_1[px_r] = top_2[px_r];
-        #pragma unroll
-        for (int px_r = 0; px_r < 1; ++px_r) total_1[px_r] = total_2[px_r];
-      }
-      // forward_blackwell.py:237: for j in range(low, high):  (called at forward_blackwell.py:317)
-      // forward_blackwell.py:245: self.hand_on(px.where(total == 0.0, 0.0, px.reciprocal(total)))  (called at forward_blackwell.py:317)
-      bool t_5[1];
-      #pragma unroll
-      for (int i = 0; i < 1; ++i) t_5[i] = total_1[0] == 0.0f;
-      float t_6[1];
-      #pragma unroll
-      for (int i = 0; i < 1; ++i) t_6[i] = ptx::reciprocal_approx(total_1[0]);
-      float t_7[1];
-      #pragma unroll
-      for (int i = 0; i < 1; ++i) t_7[i] = t_5[0] ? 0.0f : t_6[0];
-      // forward_blackwell.py:214: self.signals.factors[self.c].acquire()  (called at forward_blackwell.py:245)
-      ptx::mbarrier_wait_parity(factors_0_empty, filling_parity_1 ^ 1);
-      // forward_blackwell.py:215: px.store(self.factors, factors.reshape(ROWS, 1))  (called at forward_blackwell.py:245)
-      float t_8[1];
-      #pragma unroll
-      for (int i = 0; i < 1; ++i) t_8[i] = t_7[i];
-      {
-        float* const p = factors + px_lane + px_warp_id * 32;
-        *(p) = t_8[0];
-      }
-      // forward_blackwell.py:216: self.signals.factors[self.c].commit()  (called at forward_blackwell.py:245)
-      ptx::tcgen05_fence_before_thread_sync();
-      ptx::bar_sync<1, 128>();  // all threads have passed the wait at line 214 before the elected thread goes on
-      if (px_one) {
-        ptx::mbarrier_arrive_shared_cta(factors_0_full);
-      }
-      // forward_blackwell.py:247: logs = px.where(total == 0.0, NOTHING, (top + px.log2(total)) * LN2)  (called at forward_blackwell.py:317)
-      bool t_9[1];
-      #pragma unroll
-      for (int i = 0; i < 1; ++i) t_9[i] = total_1[0] == 0.0f;
-      float t_10[1];
-      #pragma unroll
-      for (int i = 0; i < 1; ++i) t_10[i] = log2f(total_1[0]);
-      float t_11[1];
-      #pragma unroll
-      for (int i = 0; i < 1; ++i) t_11[i] = top_1[0] + t_10[0];
-      float t_12[1];
-      #pragma unroll
-      for (int i = 0; i < 1; ++i) t_12[i] = t_11[0] * 0.6931472f;
-      float logs[1];
-      #pragma unroll
-      for (int i = 0; i < 1; ++i) logs[i] = t_9[0] ? __int_as_float(0xff800000) : t_12[0];
-      // forward_blackwell.py:248: batch, head, _ = work.place(px.keep(t))  # once more: registers are needed in between  (called at forward_blackwell.py:317)
-      const int t_13 = ptx::keep_scalar(t_1);
-      // forward_blackwell.py:65: wide = self.heads * self.batches  (called at forward_blackwell.py:248)
-      const int wide_1 = ptx::wrap_mul(Q_size1, Q_size0);
-      // forward_blackwell.py:66: m, which = self.rows - 1 - t // wide, t % wide  (called at forward_blackwell.py:248)
-      const int which = ptx::floor_mod<int>(t_13, wide_1);
-      // forward_blackwell.py:67: return which // self.heads, which % self.heads, px.maximum(m, 0) * (ROWS * TILES)  (called at forward_blackwell.py:248)
-      const int batch = ptx::floor_div<int>(which, Q_size1);
-      const int head = ptx::floor_mod<int>(which, Q_size1);
-      // forward_blackwell.py:249: px.store(self.LSE[batch, head, row : row + ROWS], logs)  (called at forward_blackwell.py:317)
-      {
-        const unsigned x2 = (unsigned)row + px_lane + px_warp_id * 32;
-        float* const p = LSE.data + (batch * LSE.stride[0] + head * LSE.stride[1] + (int)x2);
-        if (ptx::inside(batch, LSE.shape[0]) && ptx::inside(head, LSE.shape[1]) && ptx::inside(x2, LSE.shape[2])) *(p) = logs[0];
-      }
-      filling_parity = filling_parity_1 ^ 1;
-      turn = turn_1;
-    }
-    // forward_blackwell.py:314: with px.warps(GROUP_WARPS * c, GROUP_WARPS, regs=SOFTMAX_REGS):
-    ptx::tcgen05_fence_before_thread_sync();
-  } else if (px_warp_id >= 4 && px_warp_id < 8) {  // warps 4 to 7
-    const int px_warp = px_warp_id - 4;
-    const bool px_one = px_warp_id == 4 && ptx::elect_sync();
-    ptx::setmaxnreg_inc<176>();
-    // forward_blackwell.py:79: rows = px.cdiv(Q.shape[2], ROWS * TILES)  (called at forward_blackwell.py:315)
-    const int rows = ptx::wrap_add((Q_size2 >> 8), ((int)((Q_size2 & 255) != 0)));
-    // forward_blackwell.py:81: px.block_id(0), rows * Q.shape[1] * Q.shape[0], px.num_blocks(0), rows, Q.shape[1], Q.shape[0],  (called at forward_blackwell.py:315)
-    const int t = ptx::wrap_mul(ptx::wrap_mul(rows, Q_size1), Q_size0);
-    // forward_blackwell.py:231: for t in range(work.first, work.count, work.step):  (called at forward_blackwell.py:317)
-    int filling_parity = 0;
-    int filling_parity_1 = 0;
-    int turn = 0;
-    #pragma unroll 1
-    for (int t_1 = block_x; t_1 < t; t_1 += blocks_x) {
-      // forward_blackwell.py:65: wide = self.heads * self.batches  (called at forward_blackwell.py:232)
-      const int wide = ptx::wrap_mul(Q_size1, Q_size0);
-      // forward_blackwell.py:66: m, which = self.rows - 1 - t // wide, t % wide  (called at forward_blackwell.py:232)
-      const int m = ptx::wrap_sub(ptx::wrap_sub(rows, 1), (ptx::floor_div<int>(t_1, wide)));
-      // forward_blackwell.py:67: return which // self.heads, which % self.heads, px.maximum(m, 0) * (ROWS * TILES)  (called at forward_blackwell.py:232)
-      const int row = ptx::wrap_mul((ptx::maximum<int>(m, 0)), 256);
-      // scores.py:58: high = px.cdiv(px.maximum(self.end(first + (count - 1)), 0), KEYS)  (called at forward_blackwell.py:71)
-      // scores.py:38: return row + (self.keys - self.queries)  (called at scores.py:45)
-      const int t_2 = ptx::wrap_add(ptx::wrap_add(row, 255), ptx::wrap_sub(K_size2, Q_size2));
-      // scores.py:45: end = px.minimum(self.keys, self.beside(row) + self.right + 1)  (called at scores.py:58)
-      const int end = ptx::minimum<int>(K_size2, (ptx::wrap_add(ptx::wrap_add(t_2, right), 1)));
-      // scores.py:58: high = px.cdiv(px.maximum(self.end(first + (count - 1)), 0), KEYS)  (called at forward_blackwell.py:71)
-      const int t_3 = ptx::maximum<int>(end, 0);
-      const int high = ptx::wrap_add((t_3 >> 4), ((int)((t_3 & 15) != 0)));
-      // scores.py:59: low = px.minimum(self.begin(first) // KEYS, high)  (called at forward_blackwell.py:71)
-      const int low = ptx::minimum<int>(0, high);
-      // forward_blackwell.py:72: low = px.maximum(px.minimum(low, high - 1), 0)  (called at forward_blackwell.py:233)
-      const int low_1 = ptx::maximum<int>((ptx::minimum<int>(low, ptx::wrap_sub(high, 1))), 0);
-      // forward_blackwell.py:73: return low, px.maximum(high, low + 1)  (called at forward_blackwell.py:233)
-      const int high_1 = ptx::maximum<int>(high, ptx::wrap_add(low_1, 1));
-      // forward_blackwell.py:234: row = row + self.c * ROWS  (called at forward_blackwell.py:317)
-      const int row_1 = ptx::wrap_add(row, 128);
+      // forward_blackwell.py:237: row = row + self.c * ROWS  (called at forward_blackwell.py:318)
+      const int row_1 = ptx::wrap_add(row, ptx::wrap_mul(c, 128));
       // scores.py:38: return row + (self.keys - self.queries)  (called at scores.py:45)
       const int t_4 = ptx::wrap_add(row_1, ptx::wrap_sub(K_size2, Q_size2));
       // scores.py:45: end = px.minimum(self.keys, self.beside(row) + self.right + 1)  (called at scores.py:64)
       const int end_1 = ptx::minimum<int>(K_size2, (ptx::wrap_add(ptx::wrap_add(t_4, right), 1)));
-      // scores.py:64: high = px.maximum(self.end(first), 0) // KEYS  (called at forward_blackwell.py:235)
+      // scores.py:64: high = px.maximum(self.end(first), 0) // KEYS  (called at forward_blackwell.py:238)
       const int high_2 = (ptx::maximum<int>(end_1, 0)) >> 4;
-      // scores.py:66: return low, px.maximum(low, high)  (called at forward_blackwell.py:235)
+      // scores.py:66: return low, px.maximum(low, high)  (called at forward_blackwell.py:238)
       const int whole_high = ptx::maximum<int>(0, high_2);
-      // forward_blackwell.py:237: for j in range(low, high):  (called at forward_blackwell.py:317)
-      int filling_parity_2 = filling_parity;
-      int filling_parity_3 = filling_parity_1;
+      // forward_blackwell.py:240: for j in range(low, high):  (called at forward_blackwell.py:318)
+      int sent_1 = sent;
       int turn_1 = turn;
-      // forward_blackwell.py:236: top, total = px.full((ROWS,), NOTHING, px.f32), px.zeros((ROWS,), px.f32)  (called at forward_blackwell.py:317)
+      // forward_blackwell.py:239: top, total = px.full((ROWS,), NOTHING, px.f32), px.zeros((ROWS,), px.f32)  (called at forward_blackwell.py:318)
       float top[1];
       #pragma unroll
       for (int i = 0; i < 1; ++i) top[i] = __int_as_float(0xff800000);
-      // forward_blackwell.py:237: for j in range(low, high):  (called at forward_blackwell.py:317)
+      // forward_blackwell.py:240: for j in range(low, high):  (called at forward_blackwell.py:318)
       float top_1[1];
       #pragma unroll
       for (int px_r = 0; px_r < 1; ++px_r) top_1[px_r] = top[px_r];
-      // forward_blackwell.py:236: top, total = px.full((ROWS,), NOTHING, px.f32), px.zeros((ROWS,), px.f32)  (called at forward_blackwell.py:317)
+      // forward_blackwell.py:239: top, total = px.full((ROWS,), NOTHING, px.f32), px.zeros((ROWS,), px.f32)  (called at forward_blackwell.py:318)
       float total[1];
       #pragma unroll
       for (int i = 0; i < 1; ++i) total[i] = 0.0f;
-      // forward_blackwell.py:237: for j in range(low, high):  (called at forward_blackwell.py:317)
+      // forward_blackwell.py:240: for j in range(low, high):  (called at forward_blackwell.py:318)
       float total_1[1];
       #pragma unroll
       for (int px_r = 0; px_r < 1; ++px_r) total_1[px_r] = total[px_r];
       #pragma unroll 1
       for (int j = low_1; j < high_1; ++j) {
-        int filling_parity_4;
+        int sent_2;
         float top_2[1];
         float total_2[1];
-        // forward_blackwell.py:238: signals.scores[self.c].wait(turn)  (called at forward_blackwell.py:317)
-        ptx::mbarrier_wait_parity(scored + 8, turn_1);
-        // forward_blackwell.py:239: if j >= whole_low and j < whole_high:  (called at forward_blackwell.py:317)
+        // forward_blackwell.py:241: signals.scores[self.c].wait(turn)  (called at forward_blackwell.py:318)
+        ptx::mbarrier_wait_parity(scored + 8 * c, turn_1);
+        // forward_blackwell.py:242: if j >= whole_low and j < whole_high:  (called at forward_blackwell.py:318)
         if ((bool)((j >= 0) & (j < whole_high))) {
-          int filling_parity_5;
-          // forward_blackwell.py:240: top, total = self.step(top, total, row, j * work.KEYS, j == low, False)  (called at forward_blackwell.py:317)
-          // forward_blackwell.py:185: x = px.tcgen05.load(self.scores[:, first : first + self.PART])  (called at forward_blackwell.py:197)
+          int sent_3;
+          // forward_blackwell.py:243: top, total = self.step(top, total, row, j * work.KEYS, j == low, False)  (called at forward_blackwell.py:318)
+          // forward_blackwell.py:187: x = px.tcgen05.load(self.scores[:, first : first + self.PART])  (called at forward_blackwell.py:199)
           ptx::tcgen05_fence_after_thread_sync();
           float t_5[16];
           // 32x32b: 1 of each warp
           {
-            const unsigned px_at = px_tmem + 16 + (px_warp << 21);
+            const unsigned px_at = px_tmem + c * 16 + (px_warp << 21);
             ptx::tcgen05_ld_32x32b_x16_float(t_5, px_at);
           }
           ptx::tcgen05_wait_ld_sync_aligned();
           ptx::keep_float<16>(t_5);
-          // forward_blackwell.py:198: highest = px.maximum(highest, px.max(part, axis=1))  (called at forward_blackwell.py:220)
+          // forward_blackwell.py:200: highest = px.maximum(highest, px.max(part, axis=1))  (called at forward_blackwell.py:223)
           float x_max[1];
           {
             float x_max_parts[4];
@@ -759,19 +251,19 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
           float t_6[1];
           #pragma unroll
           for (int i = 0; i < 1; ++i) t_6[i] = x_max[i];
-          // forward_blackwell.py:195: highest = px.full((ROWS,), NOTHING, px.f32)  (called at forward_blackwell.py:220)
+          // forward_blackwell.py:197: highest = px.full((ROWS,), NOTHING, px.f32)  (called at forward_blackwell.py:223)
           float highest[1];
           #pragma unroll
           for (int i = 0; i < 1; ++i) highest[i] = __int_as_float(0xff800000);
-          // forward_blackwell.py:198: highest = px.maximum(highest, px.max(part, axis=1))  (called at forward_blackwell.py:220)
+          // forward_blackwell.py:200: highest = px.maximum(highest, px.max(part, axis=1))  (called at forward_blackwell.py:223)
           float highest_1[1];
           #pragma unroll
           for (int i = 0; i < 1; ++i) highest_1[i] = ptx::max_NaN_f32(highest[0], t_6[0]);
-          // forward_blackwell.py:200: return parts, highest * self.factor  (called at forward_blackwell.py:220)
+          // forward_blackwell.py:202: return parts, highest * self.factor  (called at forward_blackwell.py:223)
           float highest_2[1];
           #pragma unroll
           for (int i = 0; i < 1; ++i) highest_2[i] = highest_1[0] * factor;
-          // forward_blackwell.py:221: new = px.where(highest <= top + LAZY, top, highest)  (called at forward_blackwell.py:240)
+          // forward_blackwell.py:224: new = px.where(highest <= top + LAZY, top, highest)  (called at forward_blackwell.py:243)
           float t_7[1];
           #pragma unroll
           for (int i = 0; i < 1; ++i) t_7[i] = top_1[0] + 8.0f;
@@ -781,45 +273,46 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
           float v_new[1];
           #pragma unroll
           for (int i = 0; i < 1; ++i) v_new[i] = t_8[0] ? top_1[0] : highest_2[0];
-          // forward_blackwell.py:222: alpha = px.exp2(top - (px.where(new == NOTHING, 0.0, new) if MASKED else new))  (called at forward_blackwell.py:240)
+          // forward_blackwell.py:225: alpha = px.exp2(top - (px.where(new == NOTHING, 0.0, new) if MASKED else new))  (called at forward_blackwell.py:243)
           float t_9[1];
           #pragma unroll
           for (int i = 0; i < 1; ++i) t_9[i] = top_1[0] - v_new[0];
           float alpha[1];
           #pragma unroll
           for (int i = 0; i < 1; ++i) alpha[i] = ptx::exp2_approx(t_9[0]);
-          // forward_blackwell.py:223: if not first:  (called at forward_blackwell.py:240)
+          // forward_blackwell.py:226: if not first:  (called at forward_blackwell.py:243)
           if (!(j == low_1)) {
-            // forward_blackwell.py:214: self.signals.factors[self.c].acquire()  (called at forward_blackwell.py:224)
-            ptx::mbarrier_wait_parity(factors_1_empty, filling_parity_3 ^ 1);
-            // forward_blackwell.py:215: px.store(self.factors, factors.reshape(ROWS, 1))  (called at forward_blackwell.py:224)
+            // forward_blackwell.py:216: self.signals.taken[self.c].wait(self.sent ^ 1)  (called at forward_blackwell.py:227)
+            ptx::mbarrier_wait_parity(taken + 8 * c, sent_1 ^ 1);
+            // forward_blackwell.py:217: px.store(self.factors, factors.reshape(ROWS, 1))  (called at forward_blackwell.py:227)
             float t_10[1];
             #pragma unroll
             for (int i = 0; i < 1; ++i) t_10[i] = alpha[i];
             {
-              float* const p = factors + px_lane + px_warp * 32;
-              *(p + 128) = t_10[0];
+              float* const p = factors + c * 128 + px_lane + px_warp * 32;
+              *(p) = t_10[0];
             }
-            // forward_blackwell.py:216: self.signals.factors[self.c].commit()  (called at forward_blackwell.py:224)
+            // forward_blackwell.py:218: self.signals.handed[self.c].arrive()  (called at forward_blackwell.py:227)
             ptx::tcgen05_fence_before_thread_sync();
-            ptx::bar_sync<2, 128>();  // all threads are done with scores_1 at line 185 before the elected thread arrives
+            ptx::bar_sync_of<128>(1 + px_copy);  // all threads are done with scores at line 187 before the elected thread arrives
             if (px_one) {
-              ptx::mbarrier_arrive_shared_cta(factors_1_full);
+              ptx::mbarrier_arrive_shared_cta(handed + 8 * c);
             }
-            // forward_blackwell.py:223: if not first:  (called at forward_blackwell.py:240)
-            filling_parity_5 = filling_parity_3 ^ 1;
+            // forward_blackwell.py:219: self.sent = self.sent ^ 1  (called at forward_blackwell.py:227)
+            // forward_blackwell.py:226: if not first:  (called at forward_blackwell.py:243)
+            sent_3 = sent_1 ^ 1;
           } else {
-            filling_parity_5 = filling_parity_3;
+            sent_3 = sent_1;
           }
-          // forward_blackwell.py:225: return new, total * alpha + self.write_powers(parts, new, MASKED)  (called at forward_blackwell.py:240)
+          // forward_blackwell.py:228: return new, total * alpha + self.write_powers(parts, new, MASKED)  (called at forward_blackwell.py:243)
           float t_10[1];
           #pragma unroll
           for (int i = 0; i < 1; ++i) t_10[i] = total_1[0] * alpha[0];
-          // forward_blackwell.py:204: base = (px.where(top == NOTHING, 0.0, top) if MASKED else top).reshape(ROWS, 1)  (called at forward_blackwell.py:225)
+          // forward_blackwell.py:206: base = (px.where(top == NOTHING, 0.0, top) if MASKED else top).reshape(ROWS, 1)  (called at forward_blackwell.py:228)
           float base[1];
           #pragma unroll
           for (int i = 0; i < 1; ++i) base[i] = v_new[i];
-          // forward_blackwell.py:207: p = px.exp2(px.fma(parts[n], self.factor, -base))  (called at forward_blackwell.py:225)
+          // forward_blackwell.py:209: p = px.exp2(px.fma(parts[n], self.factor, -base))  (called at forward_blackwell.py:228)
           float t_11[1];
           #pragma unroll
           for (int i = 0; i < 1; ++i) t_11[i] = -base[0];
@@ -829,7 +322,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
           float p_1[16];
           #pragma unroll
           for (int i = 0; i < 16; ++i) p_1[i] = ptx::exp2_approx(t_12[i]);
-          // forward_blackwell.py:208: total = total + px.sum(p, axis=1)  (called at forward_blackwell.py:225)
+          // forward_blackwell.py:210: total = total + px.sum(p, axis=1)  (called at forward_blackwell.py:228)
           float p_sum[1];
           {
             float p_sum_parts[4];
@@ -846,62 +339,62 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
           float t_13[1];
           #pragma unroll
           for (int i = 0; i < 1; ++i) t_13[i] = p_sum[i];
-          // forward_blackwell.py:205: total = px.zeros((ROWS,), px.f32)  (called at forward_blackwell.py:225)
+          // forward_blackwell.py:207: total = px.zeros((ROWS,), px.f32)  (called at forward_blackwell.py:228)
           float total_3[1];
           #pragma unroll
           for (int i = 0; i < 1; ++i) total_3[i] = 0.0f;
-          // forward_blackwell.py:208: total = total + px.sum(p, axis=1)  (called at forward_blackwell.py:225)
+          // forward_blackwell.py:210: total = total + px.sum(p, axis=1)  (called at forward_blackwell.py:228)
           float total_4[1];
           #pragma unroll
           for (int i = 0; i < 1; ++i) total_4[i] = total_3[0] + t_13[0];
-          // forward_blackwell.py:209: px.tcgen05.store(self.powers[:, n * self.PART : (n + 1) * self.PART], p.to(self.TYPE))  (called at forward_blackwell.py:225)
+          // forward_blackwell.py:211: px.tcgen05.store(self.powers[:, n * self.PART : (n + 1) * self.PART], p.to(self.TYPE))  (called at forward_blackwell.py:228)
           px_bf16 p_2[16];
           #pragma unroll
           for (int i = 0; i < 16; i += 2) ptx::bf16_pair_from_float(p_2 + i, p_1[i], p_1[i + 1]);
           ptx::tcgen05_fence_before_thread_sync();
-          ptx::bar_sync<2, 128>();  // scores_1 was read at line 185 before powers_1, in its memory, is written
+          ptx::bar_sync_of<128>(1 + px_copy);  // scores was read at line 187 before powers, in its memory, is written
           ptx::tcgen05_fence_after_thread_sync();
           // 32x32b: 1 of each warp
           {
-            const unsigned px_at = px_tmem + 16 + (px_warp << 21);
+            const unsigned px_at = px_tmem + c * 16 + (px_warp << 21);
             unsigned px_w[8];
             ptx::pack_words<16>(px_w, p_2);
             ptx::tcgen05_st_32x32b_x8_unsigned(px_at, px_w);
           }
-          // forward_blackwell.py:225: return new, total * alpha + self.write_powers(parts, new, MASKED)  (called at forward_blackwell.py:240)
+          // forward_blackwell.py:228: return new, total * alpha + self.write_powers(parts, new, MASKED)  (called at forward_blackwell.py:243)
           float total_5[1];
           #pragma unroll
           for (int i = 0; i < 1; ++i) total_5[i] = t_10[0] + total_4[0];
-          // forward_blackwell.py:239: if j >= whole_low and j < whole_high:  (called at forward_blackwell.py:317)
-          filling_parity_4 = filling_parity_5;
+          // forward_blackwell.py:242: if j >= whole_low and j < whole_high:  (called at forward_blackwell.py:318)
+          sent_2 = sent_3;
           #pragma unroll
           for (int px_r = 0; px_r < 1; ++px_r) top_2[px_r] = v_new[px_r];
           #pragma unroll
           for (int px_r = 0; px_r < 1; ++px_r) total_2[px_r] = total_5[px_r];
-          // forward_blackwell.py:209: px.tcgen05.store(self.powers[:, n * self.PART : (n + 1) * self.PART], p.to(self.TYPE))  (called at forward_blackwell.py:225)
+          // forward_blackwell.py:211: px.tcgen05.store(self.powers[:, n * self.PART : (n + 1) * self.PART], p.to(self.TYPE))  (called at forward_blackwell.py:228)
           ptx::tcgen05_wait_st_sync_aligned();
         } else {
-          int filling_parity_5;
-          // forward_blackwell.py:242: top, total = self.step(top, total, row, j * work.KEYS, j == low, True)  (called at forward_blackwell.py:317)
-          // forward_blackwell.py:185: x = px.tcgen05.load(self.scores[:, first : first + self.PART])  (called at forward_blackwell.py:197)
+          int sent_3;
+          // forward_blackwell.py:245: top, total = self.step(top, total, row, j * work.KEYS, j == low, True)  (called at forward_blackwell.py:318)
+          // forward_blackwell.py:187: x = px.tcgen05.load(self.scores[:, first : first + self.PART])  (called at forward_blackwell.py:199)
           ptx::tcgen05_fence_after_thread_sync();
           float t_5[16];
           // 32x32b: 1 of each warp
           {
-            const unsigned px_at = px_tmem + 16 + (px_warp << 21);
+            const unsigned px_at = px_tmem + c * 16 + (px_warp << 21);
             ptx::tcgen05_ld_32x32b_x16_float(t_5, px_at);
           }
-          // forward_blackwell.py:189: x = self.work.reach.masked(x, row, px.keep(key + first), ROWS, self.PART)  (called at forward_blackwell.py:197)
+          // forward_blackwell.py:191: x = self.work.reach.masked(x, row, px.keep(key + first), ROWS, self.PART)  (called at forward_blackwell.py:199)
           const int t_6 = ptx::keep_scalar(ptx::wrap_mul(j, 16));
-          // scores.py:75: ok = columns < px.minimum(self.keys - key, self.beside(first) + self.right + 1 - key + rows)  (called at forward_blackwell.py:189)
+          // scores.py:75: ok = columns < px.minimum(self.keys - key, self.beside(first) + self.right + 1 - key + rows)  (called at forward_blackwell.py:191)
           // scores.py:38: return row + (self.keys - self.queries)  (called at scores.py:75)
           const int t_7 = ptx::wrap_add(row_1, ptx::wrap_sub(K_size2, Q_size2));
-          // scores.py:75: ok = columns < px.minimum(self.keys - key, self.beside(first) + self.right + 1 - key + rows)  (called at forward_blackwell.py:189)
+          // scores.py:75: ok = columns < px.minimum(self.keys - key, self.beside(first) + self.right + 1 - key + rows)  (called at forward_blackwell.py:191)
           const int t_8 = ptx::wrap_sub((ptx::wrap_add(ptx::wrap_add(t_7, right), 1)), t_6);
-          // forward_blackwell.py:185: x = px.tcgen05.load(self.scores[:, first : first + self.PART])  (called at forward_blackwell.py:197)
+          // forward_blackwell.py:187: x = px.tcgen05.load(self.scores[:, first : first + self.PART])  (called at forward_blackwell.py:199)
           ptx::tcgen05_wait_ld_sync_aligned();
           ptx::keep_float<16>(t_5);
-          // scores.py:71: columns = px.arange(KEYS).reshape(1, KEYS)  (called at forward_blackwell.py:189)
+          // scores.py:71: columns = px.arange(KEYS).reshape(1, KEYS)  (called at forward_blackwell.py:191)
           int t_9[16];
           {
             #pragma unroll
@@ -912,7 +405,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
           int columns[16];
           #pragma unroll
           for (int i = 0; i < 16; ++i) columns[i] = t_9[i];
-          // scores.py:70: rows = px.arange(ROWS).reshape(ROWS, 1)  (called at forward_blackwell.py:189)
+          // scores.py:70: rows = px.arange(ROWS).reshape(ROWS, 1)  (called at forward_blackwell.py:191)
           int t_10[1];
           {
             const int c0 = px_lane + px_warp * 32;
@@ -921,7 +414,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
           int rows_1[1];
           #pragma unroll
           for (int i = 0; i < 1; ++i) rows_1[i] = t_10[i];
-          // scores.py:75: ok = columns < px.minimum(self.keys - key, self.beside(first) + self.right + 1 - key + rows)  (called at forward_blackwell.py:189)
+          // scores.py:75: ok = columns < px.minimum(self.keys - key, self.beside(first) + self.right + 1 - key + rows)  (called at forward_blackwell.py:191)
           int t_11[1];
           #pragma unroll
           for (int i = 0; i < 1; ++i) t_11[i] = ptx::wrap_add(t_8, rows_1[0]);
@@ -931,11 +424,11 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
           bool ok[16];
           #pragma unroll
           for (int i = 0; i < 16; ++i) ok[i] = columns[i] < t_12[0];
-          // scores.py:78: return px.where(ok, s, NOTHING)  (called at forward_blackwell.py:189)
+          // scores.py:78: return px.where(ok, s, NOTHING)  (called at forward_blackwell.py:191)
           float x[16];
           #pragma unroll
           for (int i = 0; i < 16; ++i) x[i] = ok[i] ? t_5[i] : __int_as_float(0xff800000);
-          // forward_blackwell.py:198: highest = px.maximum(highest, px.max(part, axis=1))  (called at forward_blackwell.py:220)
+          // forward_blackwell.py:200: highest = px.maximum(highest, px.max(part, axis=1))  (called at forward_blackwell.py:223)
           float x_max[1];
           {
             float x_max_parts[4];
@@ -952,19 +445,19 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
           float t_13[1];
           #pragma unroll
           for (int i = 0; i < 1; ++i) t_13[i] = x_max[i];
-          // forward_blackwell.py:195: highest = px.full((ROWS,), NOTHING, px.f32)  (called at forward_blackwell.py:220)
+          // forward_blackwell.py:197: highest = px.full((ROWS,), NOTHING, px.f32)  (called at forward_blackwell.py:223)
           float highest[1];
           #pragma unroll
           for (int i = 0; i < 1; ++i) highest[i] = __int_as_float(0xff800000);
-          // forward_blackwell.py:198: highest = px.maximum(highest, px.max(part, axis=1))  (called at forward_blackwell.py:220)
+          // forward_blackwell.py:200: highest = px.maximum(highest, px.max(part, axis=1))  (called at forward_blackwell.py:223)
           float highest_1[1];
           #pragma unroll
           for (int i = 0; i < 1; ++i) highest_1[i] = ptx::max_NaN_f32(highest[0], t_13[0]);
-          // forward_blackwell.py:200: return parts, highest * self.factor  (called at forward_blackwell.py:220)
+          // forward_blackwell.py:202: return parts, highest * self.factor  (called at forward_blackwell.py:223)
           float highest_2[1];
           #pragma unroll
           for (int i = 0; i < 1; ++i) highest_2[i] = highest_1[0] * factor;
-          // forward_blackwell.py:221: new = px.where(highest <= top + LAZY, top, highest)  (called at forward_blackwell.py:242)
+          // forward_blackwell.py:224: new = px.where(highest <= top + LAZY, top, highest)  (called at forward_blackwell.py:245)
           float t_14[1];
           #pragma unroll
           for (int i = 0; i < 1; ++i) t_14[i] = top_1[0] + 8.0f;
@@ -974,7 +467,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
           float v_new[1];
           #pragma unroll
           for (int i = 0; i < 1; ++i) v_new[i] = t_15[0] ? top_1[0] : highest_2[0];
-          // forward_blackwell.py:222: alpha = px.exp2(top - (px.where(new == NOTHING, 0.0, new) if MASKED else new))  (called at forward_blackwell.py:242)
+          // forward_blackwell.py:225: alpha = px.exp2(top - (px.where(new == NOTHING, 0.0, new) if MASKED else new))  (called at forward_blackwell.py:245)
           bool t_16[1];
           #pragma unroll
           for (int i = 0; i < 1; ++i) t_16[i] = v_new[0] == __int_as_float(0xff800000);
@@ -987,34 +480,35 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
           float alpha[1];
           #pragma unroll
           for (int i = 0; i < 1; ++i) alpha[i] = ptx::exp2_approx(t_18[0]);
-          // forward_blackwell.py:223: if not first:  (called at forward_blackwell.py:242)
+          // forward_blackwell.py:226: if not first:  (called at forward_blackwell.py:245)
           if (!(j == low_1)) {
-            // forward_blackwell.py:214: self.signals.factors[self.c].acquire()  (called at forward_blackwell.py:224)
-            ptx::mbarrier_wait_parity(factors_1_empty, filling_parity_3 ^ 1);
-            // forward_blackwell.py:215: px.store(self.factors, factors.reshape(ROWS, 1))  (called at forward_blackwell.py:224)
+            // forward_blackwell.py:216: self.signals.taken[self.c].wait(self.sent ^ 1)  (called at forward_blackwell.py:227)
+            ptx::mbarrier_wait_parity(taken + 8 * c, sent_1 ^ 1);
+            // forward_blackwell.py:217: px.store(self.factors, factors.reshape(ROWS, 1))  (called at forward_blackwell.py:227)
             float t_19[1];
             #pragma unroll
             for (int i = 0; i < 1; ++i) t_19[i] = alpha[i];
             {
-              float* const p = factors + px_lane + px_warp * 32;
-              *(p + 128) = t_19[0];
+              float* const p = factors + c * 128 + px_lane + px_warp * 32;
+              *(p) = t_19[0];
             }
-            // forward_blackwell.py:216: self.signals.factors[self.c].commit()  (called at forward_blackwell.py:224)
+            // forward_blackwell.py:218: self.signals.handed[self.c].arrive()  (called at forward_blackwell.py:227)
             ptx::tcgen05_fence_before_thread_sync();
-            ptx::bar_sync<2, 128>();  // all threads are done with scores_1 at line 185 before the elected thread arrives
+            ptx::bar_sync_of<128>(1 + px_copy);  // all threads are done with scores at line 187 before the elected thread arrives
             if (px_one) {
-              ptx::mbarrier_arrive_shared_cta(factors_1_full);
+              ptx::mbarrier_arrive_shared_cta(handed + 8 * c);
             }
-            // forward_blackwell.py:223: if not first:  (called at forward_blackwell.py:242)
-            filling_parity_5 = filling_parity_3 ^ 1;
+            // forward_blackwell.py:219: self.sent = self.sent ^ 1  (called at forward_blackwell.py:227)
+            // forward_blackwell.py:226: if not first:  (called at forward_blackwell.py:245)
+            sent_3 = sent_1 ^ 1;
           } else {
-            filling_parity_5 = filling_parity_3;
+            sent_3 = sent_1;
           }
-          // forward_blackwell.py:225: return new, total * alpha + self.write_powers(parts, new, MASKED)  (called at forward_blackwell.py:242)
+          // forward_blackwell.py:228: return new, total * alpha + self.write_powers(parts, new, MASKED)  (called at forward_blackwell.py:245)
           float t_19[1];
           #pragma unroll
           for (int i = 0; i < 1; ++i) t_19[i] = total_1[0] * alpha[0];
-          // forward_blackwell.py:204: base = (px.where(top == NOTHING, 0.0, top) if MASKED else top).reshape(ROWS, 1)  (called at forward_blackwell.py:225)
+          // forward_blackwell.py:206: base = (px.where(top == NOTHING, 0.0, top) if MASKED else top).reshape(ROWS, 1)  (called at forward_blackwell.py:228)
           bool t_20[1];
           #pragma unroll
           for (int i = 0; i < 1; ++i) t_20[i] = v_new[0] == __int_as_float(0xff800000);
@@ -1024,7 +518,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
           float base[1];
           #pragma unroll
           for (int i = 0; i < 1; ++i) base[i] = t_21[i];
-          // forward_blackwell.py:207: p = px.exp2(px.fma(parts[n], self.factor, -base))  (called at forward_blackwell.py:225)
+          // forward_blackwell.py:209: p = px.exp2(px.fma(parts[n], self.factor, -base))  (called at forward_blackwell.py:228)
           float t_22[1];
           #pragma unroll
           for (int i = 0; i < 1; ++i) t_22[i] = -base[0];
@@ -1034,7 +528,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
           float p_1[16];
           #pragma unroll
           for (int i = 0; i < 16; ++i) p_1[i] = ptx::exp2_approx(t_23[i]);
-          // forward_blackwell.py:208: total = total + px.sum(p, axis=1)  (called at forward_blackwell.py:225)
+          // forward_blackwell.py:210: total = total + px.sum(p, axis=1)  (called at forward_blackwell.py:228)
           float p_sum[1];
           {
             float p_sum_parts[4];
@@ -1051,58 +545,58 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
           float t_24[1];
           #pragma unroll
           for (int i = 0; i < 1; ++i) t_24[i] = p_sum[i];
-          // forward_blackwell.py:205: total = px.zeros((ROWS,), px.f32)  (called at forward_blackwell.py:225)
+          // forward_blackwell.py:207: total = px.zeros((ROWS,), px.f32)  (called at forward_blackwell.py:228)
           float total_3[1];
           #pragma unroll
           for (int i = 0; i < 1; ++i) total_3[i] = 0.0f;
-          // forward_blackwell.py:208: total = total + px.sum(p, axis=1)  (called at forward_blackwell.py:225)
+          // forward_blackwell.py:210: total = total + px.sum(p, axis=1)  (called at forward_blackwell.py:228)
           float total_4[1];
           #pragma unroll
           for (int i = 0; i < 1; ++i) total_4[i] = total_3[0] + t_24[0];
-          // forward_blackwell.py:209: px.tcgen05.store(self.powers[:, n * self.PART : (n + 1) * self.PART], p.to(self.TYPE))  (called at forward_blackwell.py:225)
+          // forward_blackwell.py:211: px.tcgen05.store(self.powers[:, n * self.PART : (n + 1) * self.PART], p.to(self.TYPE))  (called at forward_blackwell.py:228)
           px_bf16 p_2[16];
           #pragma unroll
           for (int i = 0; i < 16; i += 2) ptx::bf16_pair_from_float(p_2 + i, p_1[i], p_1[i + 1]);
           ptx::tcgen05_fence_before_thread_sync();
-          ptx::bar_sync<2, 128>();  // scores_1 was read at line 185 before powers_1, in its memory, is written
+          ptx::bar_sync_of<128>(1 + px_copy);  // scores was read at line 187 before powers, in its memory, is written
           ptx::tcgen05_fence_after_thread_sync();
           // 32x32b: 1 of each warp
           {
-            const unsigned px_at = px_tmem + 16 + (px_warp << 21);
+            const unsigned px_at = px_tmem + c * 16 + (px_warp << 21);
             unsigned px_w[8];
             ptx::pack_words<16>(px_w, p_2);
             ptx::tcgen05_st_32x32b_x8_unsigned(px_at, px_w);
           }
-          // forward_blackwell.py:225: return new, total * alpha + self.write_powers(parts, new, MASKED)  (called at forward_blackwell.py:242)
+          // forward_blackwell.py:228: return new, total * alpha + self.write_powers(parts, new, MASKED)  (called at forward_blackwell.py:245)
           float total_5[1];
           #pragma unroll
           for (int i = 0; i < 1; ++i) total_5[i] = t_19[0] + total_4[0];
-          // forward_blackwell.py:239: if j >= whole_low and j < whole_high:  (called at forward_blackwell.py:317)
-          filling_parity_4 = filling_parity_5;
+          // forward_blackwell.py:242: if j >= whole_low and j < whole_high:  (called at forward_blackwell.py:318)
+          sent_2 = sent_3;
           #pragma unroll
           for (int px_r = 0; px_r < 1; ++px_r) top_2[px_r] = v_new[px_r];
           #pragma unroll
           for (int px_r = 0; px_r < 1; ++px_r) total_2[px_r] = total_5[px_r];
-          // forward_blackwell.py:209: px.tcgen05.store(self.powers[:, n * self.PART : (n + 1) * self.PART], p.to(self.TYPE))  (called at forward_blackwell.py:225)
+          // forward_blackwell.py:211: px.tcgen05.store(self.powers[:, n * self.PART : (n + 1) * self.PART], p.to(self.TYPE))  (called at forward_blackwell.py:228)
           ptx::tcgen05_wait_st_sync_aligned();
         }
-        // forward_blackwell.py:239: if j >= whole_low and j < whole_high:  (called at forward_blackwell.py:317)
-        // forward_blackwell.py:243: signals.ready[self.c].arrive()  (called at forward_blackwell.py:317)
+        // forward_blackwell.py:242: if j >= whole_low and j < whole_high:  (called at forward_blackwell.py:318)
+        // forward_blackwell.py:246: signals.ready[self.c].arrive()  (called at forward_blackwell.py:318)
         ptx::tcgen05_fence_before_thread_sync();
-        ptx::bar_sync<2, 128>();  // all threads are done with powers_1 at line 209 before the elected thread arrives
+        ptx::bar_sync_of<128>(1 + px_copy);  // all threads are done with powers at line 211 before the elected thread arrives
         if (px_one) {
-          ptx::mbarrier_arrive_shared_cta(ready + 8);
+          ptx::mbarrier_arrive_shared_cta(ready + 8 * c);
         }
-        // forward_blackwell.py:244: turn = turn ^ 1  (called at forward_blackwell.py:317)
-        filling_parity_3 = filling_parity_4;
+        // forward_blackwell.py:247: turn = turn ^ 1  (called at forward_blackwell.py:318)
+        sent_1 = sent_2;
         turn_1 = turn_1 ^ 1;
         #pragma unroll
         for (int px_r = 0; px_r < 1; ++px_r) top_1[px_r] = top_2[px_r];
         #pragma unroll
         for (int px_r = 0; px_r < 1; ++px_r) total_1[px_r] = total_2[px_r];
       }
-      // forward_blackwell.py:237: for j in range(low, high):  (called at forward_blackwell.py:317)
-      // forward_blackwell.py:245: self.hand_on(px.where(total == 0.0, 0.0, px.reciprocal(total)))  (called at forward_blackwell.py:317)
+      // forward_blackwell.py:240: for j in range(low, high):  (called at forward_blackwell.py:318)
+      // forward_blackwell.py:248: self.hand_on(px.where(total == 0.0, 0.0, px.reciprocal(total)))  (called at forward_blackwell.py:318)
       bool t_5[1];
       #pragma unroll
       for (int i = 0; i < 1; ++i) t_5[i] = total_1[0] == 0.0f;
@@ -1112,23 +606,24 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
       float t_7[1];
       #pragma unroll
       for (int i = 0; i < 1; ++i) t_7[i] = t_5[0] ? 0.0f : t_6[0];
-      // forward_blackwell.py:214: self.signals.factors[self.c].acquire()  (called at forward_blackwell.py:245)
-      ptx::mbarrier_wait_parity(factors_1_empty, filling_parity_3 ^ 1);
-      // forward_blackwell.py:215: px.store(self.factors, factors.reshape(ROWS, 1))  (called at forward_blackwell.py:245)
+      // forward_blackwell.py:216: self.signals.taken[self.c].wait(self.sent ^ 1)  (called at forward_blackwell.py:248)
+      ptx::mbarrier_wait_parity(taken + 8 * c, sent_1 ^ 1);
+      // forward_blackwell.py:217: px.store(self.factors, factors.reshape(ROWS, 1))  (called at forward_blackwell.py:248)
       float t_8[1];
       #pragma unroll
       for (int i = 0; i < 1; ++i) t_8[i] = t_7[i];
       {
-        float* const p = factors + px_lane + px_warp * 32;
-        *(p + 128) = t_8[0];
+        float* const p = factors + c * 128 + px_lane + px_warp * 32;
+        *(p) = t_8[0];
       }
-      // forward_blackwell.py:216: self.signals.factors[self.c].commit()  (called at forward_blackwell.py:245)
+      // forward_blackwell.py:218: self.signals.handed[self.c].arrive()  (called at forward_blackwell.py:248)
       ptx::tcgen05_fence_before_thread_sync();
-      ptx::bar_sync<2, 128>();  // all threads have passed the wait at line 214 before the elected thread goes on
+      ptx::bar_sync_of<128>(1 + px_copy);  // all threads have passed the wait at line 216 before the elected thread goes on
       if (px_one) {
-        ptx::mbarrier_arrive_shared_cta(factors_1_full);
+        ptx::mbarrier_arrive_shared_cta(handed + 8 * c);
       }
-      // forward_blackwell.py:247: logs = px.where(total == 0.0, NOTHING, (top + px.log2(total)) * LN2)  (called at forward_blackwell.py:317)
+      // forward_blackwell.py:219: self.sent = self.sent ^ 1  (called at forward_blackwell.py:248)
+      // forward_blackwell.py:250: logs = px.where(total == 0.0, NOTHING, (top + px.log2(total)) * LN2)  (called at forward_blackwell.py:318)
       bool t_9[1];
       #pragma unroll
       for (int i = 0; i < 1; ++i) t_9[i] = total_1[0] == 0.0f;
@@ -1144,47 +639,44 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
       float logs[1];
       #pragma unroll
       for (int i = 0; i < 1; ++i) logs[i] = t_9[0] ? __int_as_float(0xff800000) : t_12[0];
-      // forward_blackwell.py:248: batch, head, _ = work.place(px.keep(t))  # once more: registers are needed in between  (called at forward_blackwell.py:317)
+      // forward_blackwell.py:251: batch, head, _ = work.place(px.keep(t))  # once more: registers are needed in between  (called at forward_blackwell.py:318)
       const int t_13 = ptx::keep_scalar(t_1);
-      // forward_blackwell.py:65: wide = self.heads * self.batches  (called at forward_blackwell.py:248)
+      // forward_blackwell.py:65: wide = self.heads * self.batches  (called at forward_blackwell.py:251)
       const int wide_1 = ptx::wrap_mul(Q_size1, Q_size0);
-      // forward_blackwell.py:66: m, which = self.rows - 1 - t // wide, t % wide  (called at forward_blackwell.py:248)
+      // forward_blackwell.py:66: m, which = self.rows - 1 - t // wide, t % wide  (called at forward_blackwell.py:251)
       const int which = ptx::floor_mod<int>(t_13, wide_1);
-      // forward_blackwell.py:67: return which // self.heads, which % self.heads, px.maximum(m, 0) * (ROWS * TILES)  (called at forward_blackwell.py:248)
+      // forward_blackwell.py:67: return which // self.heads, which % self.heads, px.maximum(m, 0) * (ROWS * TILES)  (called at forward_blackwell.py:251)
       const int batch = ptx::floor_div<int>(which, Q_size1);
       const int head = ptx::floor_mod<int>(which, Q_size1);
-      // forward_blackwell.py:249: px.store(self.LSE[batch, head, row : row + ROWS], logs)  (called at forward_blackwell.py:317)
+      // forward_blackwell.py:252: px.store(self.LSE[batch, head, row : row + ROWS], logs)  (called at forward_blackwell.py:318)
       {
-        const unsigned x2 = (unsigned)row + px_lane + px_warp * 32;
-        float* const p = (LSE.data + (batch * LSE.stride[0] + head * LSE.stride[1] + (int)x2)) + (128);
-        if (ptx::inside(batch, LSE.shape[0]) && ptx::inside(head, LSE.shape[1]) && ptx::inside(x2 + 128, LSE.shape[2])) *(p) = logs[0];
+        const unsigned x2 = (unsigned)row_1 + px_lane + px_warp * 32;
+        float* const p = LSE.data + (batch * LSE.stride[0] + head * LSE.stride[1] + (int)x2);
+        if (ptx::inside(batch, LSE.shape[0]) && ptx::inside(head, LSE.shape[1]) && ptx::inside(x2, LSE.shape[2])) *(p) = logs[0];
       }
-      filling_parity = filling_parity_2;
-      filling_parity_1 = filling_parity_3 ^ 1;
+      sent = sent_1 ^ 1;
       turn = turn_1;
     }
-    // forward_blackwell.py:314: with px.warps(GROUP_WARPS * c, GROUP_WARPS, regs=SOFTMAX_REGS):
+    // forward_blackwell.py:315: with px.warps(0, GROUP_WARPS, regs=SOFTMAX_REGS, copies=TILES) as c:
     ptx::tcgen05_fence_before_thread_sync();
   } else if (px_warp_id >= 8 && px_warp_id < 12) {  // warps 8 to 11
     const int px_warp = px_warp_id - 8;
     const bool px_one = px_warp_id == 8 && ptx::elect_sync();
     ptx::setmaxnreg_dec<80>();
-    // forward_blackwell.py:79: rows = px.cdiv(Q.shape[2], ROWS * TILES)  (called at forward_blackwell.py:320)
+    // forward_blackwell.py:79: rows = px.cdiv(Q.shape[2], ROWS * TILES)  (called at forward_blackwell.py:321)
     const int rows = ptx::wrap_add((Q_size2 >> 8), ((int)((Q_size2 & 255) != 0)));
-    // forward_blackwell.py:81: px.block_id(0), rows * Q.shape[1] * Q.shape[0], px.num_blocks(0), rows, Q.shape[1], Q.shape[0],  (called at forward_blackwell.py:320)
+    // forward_blackwell.py:81: px.block_id(0), rows * Q.shape[1] * Q.shape[0], px.num_blocks(0), rows, Q.shape[1], Q.shape[0],  (called at forward_blackwell.py:321)
     const int t = ptx::wrap_mul(ptx::wrap_mul(rows, Q_size1), Q_size0);
-    // forward_blackwell.py:256: for t in range(work.first, work.count, work.step):  (called at forward_blackwell.py:321)
-    int taking_parity = 0;
-    int taking_parity_1 = 0;
+    // forward_blackwell.py:259: for t in range(work.first, work.count, work.step):  (called at forward_blackwell.py:322)
     int turn = 0;
     #pragma unroll 1
     for (int t_1 = block_x; t_1 < t; t_1 += blocks_x) {
-      // forward_blackwell.py:65: wide = self.heads * self.batches  (called at forward_blackwell.py:257)
+      // forward_blackwell.py:65: wide = self.heads * self.batches  (called at forward_blackwell.py:260)
       const int wide = ptx::wrap_mul(Q_size1, Q_size0);
-      // forward_blackwell.py:66: m, which = self.rows - 1 - t // wide, t % wide  (called at forward_blackwell.py:257)
+      // forward_blackwell.py:66: m, which = self.rows - 1 - t // wide, t % wide  (called at forward_blackwell.py:260)
       const int m = ptx::wrap_sub(ptx::wrap_sub(rows, 1), (ptx::floor_div<int>(t_1, wide)));
       const int which = ptx::floor_mod<int>(t_1, wide);
-      // forward_blackwell.py:67: return which // self.heads, which % self.heads, px.maximum(m, 0) * (ROWS * TILES)  (called at forward_blackwell.py:257)
+      // forward_blackwell.py:67: return which // self.heads, which % self.heads, px.maximum(m, 0) * (ROWS * TILES)  (called at forward_blackwell.py:260)
       const int batch = ptx::floor_div<int>(which, Q_size1);
       const int head = ptx::floor_mod<int>(which, Q_size1);
       const int row = ptx::wrap_mul((ptx::maximum<int>(m, 0)), 256);
@@ -1198,39 +690,37 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
       const int high = ptx::wrap_add((t_3 >> 4), ((int)((t_3 & 15) != 0)));
       // scores.py:59: low = px.minimum(self.begin(first) // KEYS, high)  (called at forward_blackwell.py:71)
       const int low = ptx::minimum<int>(0, high);
-      // forward_blackwell.py:72: low = px.maximum(px.minimum(low, high - 1), 0)  (called at forward_blackwell.py:258)
+      // forward_blackwell.py:72: low = px.maximum(px.minimum(low, high - 1), 0)  (called at forward_blackwell.py:261)
       const int low_1 = ptx::maximum<int>((ptx::minimum<int>(low, ptx::wrap_sub(high, 1))), 0);
-      // forward_blackwell.py:73: return low, px.maximum(high, low + 1)  (called at forward_blackwell.py:258)
+      // forward_blackwell.py:73: return low, px.maximum(high, low + 1)  (called at forward_blackwell.py:261)
       const int high_1 = ptx::maximum<int>(high, ptx::wrap_add(low_1, 1));
-      // forward_blackwell.py:260: signals.ready[c].arrive()  # what was summed before is out  (called at forward_blackwell.py:321)
+      // forward_blackwell.py:263: signals.ready[c].arrive()  # what was summed before is out  (called at forward_blackwell.py:322)
       ptx::tcgen05_fence_before_thread_sync();
       if (px_one) {
         ptx::mbarrier_arrive_shared_cta(ready);
         ptx::mbarrier_arrive_shared_cta(ready + 8);
       }
-      // forward_blackwell.py:261: for _ in range(low + 1, high):  (called at forward_blackwell.py:321)
-      int taking_parity_2 = taking_parity;
-      int taking_parity_3 = taking_parity_1;
+      // forward_blackwell.py:264: for _ in range(low + 1, high):  (called at forward_blackwell.py:322)
       int turn_1 = turn;
       #pragma unroll 1
       for (int t_4 = ptx::wrap_add(low_1, 1); t_4 < high_1; ++t_4) {
-        // forward_blackwell.py:263: signals.factors[c].wait()  (called at forward_blackwell.py:321)
-        ptx::mbarrier_wait_parity(factors_0_full, taking_parity_2);
-        // forward_blackwell.py:264: alpha = px.load(factors[c])  (called at forward_blackwell.py:321)
+        // forward_blackwell.py:266: signals.handed[c].wait(turn)  (called at forward_blackwell.py:322)
+        ptx::mbarrier_wait_parity(handed, turn_1);
+        // forward_blackwell.py:267: alpha = px.load(factors[c])  (called at forward_blackwell.py:322)
         float alpha[1];
         {
           float* const p = factors + px_lane + px_warp * 32;
           alpha[0] = *(p);
         }
-        // forward_blackwell.py:265: signals.factors[c].release()  (called at forward_blackwell.py:321)
+        // forward_blackwell.py:268: signals.taken[c].arrive()  (called at forward_blackwell.py:322)
         ptx::tcgen05_fence_before_thread_sync();
-        ptx::bar_sync<3, 128>();  // all threads have passed the wait at line 263 before the elected thread goes on
+        ptx::bar_sync<3, 128>();  // all threads have passed the wait at line 266 before the elected thread goes on
         if (px_one) {
-          ptx::mbarrier_arrive_shared_cta(factors_0_empty);
+          ptx::mbarrier_arrive_shared_cta(taken);
         }
-        // forward_blackwell.py:266: signals.summed[c].wait(turn)  (called at forward_blackwell.py:321)
+        // forward_blackwell.py:269: signals.summed[c].wait(turn)  (called at forward_blackwell.py:322)
         ptx::mbarrier_wait_parity(summed, turn_1);
-        // forward_blackwell.py:267: if px.any(alpha != 1.0):  (called at forward_blackwell.py:321)
+        // forward_blackwell.py:270: if px.any(alpha != 1.0):  (called at forward_blackwell.py:322)
         bool t_5[1];
         #pragma unroll
         for (int i = 0; i < 1; ++i) t_5[i] = alpha[0] != 1.0f;
@@ -1259,7 +749,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
         }
         const bool t_7 = t_max[0];
         if (t_7) {
-          // forward_blackwell.py:269: part = px.tcgen05.load(results[c][:, first : first + PART])  (called at forward_blackwell.py:321)
+          // forward_blackwell.py:272: part = px.tcgen05.load(results[c][:, first : first + PART])  (called at forward_blackwell.py:322)
           ptx::tcgen05_fence_after_thread_sync();
           float t_8[16];
           // 32x32b: 1 of each warp
@@ -1269,12 +759,12 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
           }
           ptx::tcgen05_wait_ld_sync_aligned();
           ptx::keep_float<16>(t_8);
-          // forward_blackwell.py:270: px.tcgen05.store(results[c][:, first : first + PART], part * alpha)  (called at forward_blackwell.py:321)
+          // forward_blackwell.py:273: px.tcgen05.store(results[c][:, first : first + PART], part * alpha)  (called at forward_blackwell.py:322)
           float t_9[16];
           #pragma unroll
           for (int i = 0; i < 16; ++i) t_9[i] = t_8[i] * alpha[0];
           ptx::tcgen05_fence_before_thread_sync();
-          ptx::bar_sync<3, 128>();  // results was read at line 269 before results is written
+          ptx::bar_sync<3, 128>();  // results was read at line 272 before results is written
           ptx::tcgen05_fence_after_thread_sync();
           // 32x32b: 1 of each warp
           {
@@ -1283,28 +773,28 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
           }
           ptx::tcgen05_wait_st_sync_aligned();
         }
-        // forward_blackwell.py:271: signals.ready[c].arrive()  (called at forward_blackwell.py:321)
+        // forward_blackwell.py:274: signals.ready[c].arrive()  (called at forward_blackwell.py:322)
         ptx::tcgen05_fence_before_thread_sync();
-        ptx::bar_sync<3, 128>();  // all threads have passed the wait at line 266 before the elected thread goes on
+        ptx::bar_sync<3, 128>();  // all threads have passed the wait at line 269 before the elected thread goes on
         if (px_one) {
           ptx::mbarrier_arrive_shared_cta(ready);
         }
-        // forward_blackwell.py:263: signals.factors[c].wait()  (called at forward_blackwell.py:321)
-        ptx::mbarrier_wait_parity(factors_1_full, taking_parity_3);
-        // forward_blackwell.py:264: alpha = px.load(factors[c])  (called at forward_blackwell.py:321)
+        // forward_blackwell.py:266: signals.handed[c].wait(turn)  (called at forward_blackwell.py:322)
+        ptx::mbarrier_wait_parity(handed + 8, turn_1);
+        // forward_blackwell.py:267: alpha = px.load(factors[c])  (called at forward_blackwell.py:322)
         float alpha_1[1];
         {
           float* const p = factors + px_lane + px_warp * 32;
           alpha_1[0] = *(p + 128);
         }
-        // forward_blackwell.py:265: signals.factors[c].release()  (called at forward_blackwell.py:321)
-        ptx::bar_sync<3, 128>();  // all threads have passed the wait at line 263 before the elected thread goes on
+        // forward_blackwell.py:268: signals.taken[c].arrive()  (called at forward_blackwell.py:322)
+        ptx::bar_sync<3, 128>();  // all threads have passed the wait at line 266 before the elected thread goes on
         if (px_one) {
-          ptx::mbarrier_arrive_shared_cta(factors_1_empty);
+          ptx::mbarrier_arrive_shared_cta(taken + 8);
         }
-        // forward_blackwell.py:266: signals.summed[c].wait(turn)  (called at forward_blackwell.py:321)
+        // forward_blackwell.py:269: signals.summed[c].wait(turn)  (called at forward_blackwell.py:322)
         ptx::mbarrier_wait_parity(summed + 8, turn_1);
-        // forward_blackwell.py:267: if px.any(alpha != 1.0):  (called at forward_blackwell.py:321)
+        // forward_blackwell.py:270: if px.any(alpha != 1.0):  (called at forward_blackwell.py:322)
         bool t_8[1];
         #pragma unroll
         for (int i = 0; i < 1; ++i) t_8[i] = alpha_1[0] != 1.0f;
@@ -1333,7 +823,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
         }
         const bool t_10 = t_max_1[0];
         if (t_10) {
-          // forward_blackwell.py:269: part = px.tcgen05.load(results[c][:, first : first + PART])  (called at forward_blackwell.py:321)
+          // forward_blackwell.py:272: part = px.tcgen05.load(results[c][:, first : first + PART])  (called at forward_blackwell.py:322)
           ptx::tcgen05_fence_after_thread_sync();
           float t_11[16];
           // 32x32b: 1 of each warp
@@ -1343,12 +833,12 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
           }
           ptx::tcgen05_wait_ld_sync_aligned();
           ptx::keep_float<16>(t_11);
-          // forward_blackwell.py:270: px.tcgen05.store(results[c][:, first : first + PART], part * alpha)  (called at forward_blackwell.py:321)
+          // forward_blackwell.py:273: px.tcgen05.store(results[c][:, first : first + PART], part * alpha)  (called at forward_blackwell.py:322)
           float t_12[16];
           #pragma unroll
           for (int i = 0; i < 16; ++i) t_12[i] = t_11[i] * alpha_1[0];
           ptx::tcgen05_fence_before_thread_sync();
-          ptx::bar_sync<3, 128>();  // results_1 was read at line 269 before results_1 is written
+          ptx::bar_sync<3, 128>();  // results was read at line 272 before results is written
           ptx::tcgen05_fence_after_thread_sync();
           // 32x32b: 1 of each warp
           {
@@ -1357,21 +847,19 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
           }
           ptx::tcgen05_wait_st_sync_aligned();
         }
-        // forward_blackwell.py:271: signals.ready[c].arrive()  (called at forward_blackwell.py:321)
+        // forward_blackwell.py:274: signals.ready[c].arrive()  (called at forward_blackwell.py:322)
         ptx::tcgen05_fence_before_thread_sync();
-        ptx::bar_sync<3, 128>();  // all threads have passed the wait at line 266 before the elected thread goes on
+        ptx::bar_sync<3, 128>();  // all threads have passed the wait at line 269 before the elected thread goes on
         if (px_one) {
           ptx::mbarrier_arrive_shared_cta(ready + 8);
         }
-        // forward_blackwell.py:272: turn = turn ^ 1  (called at forward_blackwell.py:321)
-        taking_parity_2 = taking_parity_2 ^ 1;
-        taking_parity_3 = taking_parity_3 ^ 1;
+        // forward_blackwell.py:275: turn = turn ^ 1  (called at forward_blackwell.py:322)
         turn_1 = turn_1 ^ 1;
       }
-      // forward_blackwell.py:261: for _ in range(low + 1, high):  (called at forward_blackwell.py:321)
-      // forward_blackwell.py:274: signals.factors[c].wait()  (called at forward_blackwell.py:321)
-      ptx::mbarrier_wait_parity(factors_0_full, taking_parity_2);
-      // forward_blackwell.py:275: inverse = px.load(factors[c])  (called at forward_blackwell.py:321)
+      // forward_blackwell.py:264: for _ in range(low + 1, high):  (called at forward_blackwell.py:322)
+      // forward_blackwell.py:277: signals.handed[c].wait(turn)  (called at forward_blackwell.py:322)
+      ptx::mbarrier_wait_parity(handed, turn_1);
+      // forward_blackwell.py:278: inverse = px.load(factors[c])  (called at forward_blackwell.py:322)
       float inverse[4];
       {
         float* const p = factors + (px_lane >> 2) + px_warp * 32;
@@ -1380,19 +868,19 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
           inverse[i] = *(p + i * 8);
         }
       }
-      // forward_blackwell.py:276: signals.factors[c].release()  (called at forward_blackwell.py:321)
+      // forward_blackwell.py:279: signals.taken[c].arrive()  (called at forward_blackwell.py:322)
       ptx::tcgen05_fence_before_thread_sync();
-      ptx::bar_sync<3, 128>();  // all threads have passed the wait at line 274 before the elected thread goes on
+      ptx::bar_sync<3, 128>();  // all threads have passed the wait at line 277 before the elected thread goes on
       if (px_one) {
-        ptx::mbarrier_arrive_shared_cta(factors_0_empty);
+        ptx::mbarrier_arrive_shared_cta(taken);
       }
-      // forward_blackwell.py:277: signals.summed[c].wait(turn)  (called at forward_blackwell.py:321)
+      // forward_blackwell.py:280: signals.summed[c].wait(turn)  (called at forward_blackwell.py:322)
       ptx::mbarrier_wait_parity(summed, turn_1);
-      // forward_blackwell.py:278: px.tma.wait(1, read=True)  # the result before the last has left its buffer  (called at forward_blackwell.py:321)
+      // forward_blackwell.py:281: px.tma.wait(1, read=True)  # the result before the last has left its buffer  (called at forward_blackwell.py:322)
       if (px_one) {
         ptx::cp_async_bulk_wait_group_read_1();
       }
-      // forward_blackwell.py:280: part = px.tcgen05.load(results[c][:, first : first + PART])  (called at forward_blackwell.py:321)
+      // forward_blackwell.py:283: part = px.tcgen05.load(results[c][:, first : first + PART])  (called at forward_blackwell.py:322)
       ptx::tcgen05_fence_after_thread_sync();
       float t_4[16];
       // 16x256b: 2 of each warp
@@ -1401,14 +889,14 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
         ptx::tcgen05_ld_16x256b_x2_float(t_4, px_at);
         ptx::tcgen05_ld_16x256b_x2_float(t_4 + 8, px_at + 1048576);
       }
-      // forward_blackwell.py:281: px.store(out[c][:, first : first + PART], px.where(inverse == 0.0, 0.0, part * inverse).to(O.dtype))  (called at forward_blackwell.py:321)
+      // forward_blackwell.py:284: px.store(out[c][:, first : first + PART], px.where(inverse == 0.0, 0.0, part * inverse).to(O.dtype))  (called at forward_blackwell.py:322)
       bool t_5[4];
       #pragma unroll
       for (int i = 0; i < 4; ++i) t_5[i] = inverse[i] == 0.0f;
-      // forward_blackwell.py:280: part = px.tcgen05.load(results[c][:, first : first + PART])  (called at forward_blackwell.py:321)
+      // forward_blackwell.py:283: part = px.tcgen05.load(results[c][:, first : first + PART])  (called at forward_blackwell.py:322)
       ptx::tcgen05_wait_ld_sync_aligned();
       ptx::keep_float<16>(t_4);
-      // forward_blackwell.py:281: px.store(out[c][:, first : first + PART], px.where(inverse == 0.0, 0.0, part * inverse).to(O.dtype))  (called at forward_blackwell.py:321)
+      // forward_blackwell.py:284: px.store(out[c][:, first : first + PART], px.where(inverse == 0.0, 0.0, part * inverse).to(O.dtype))  (called at forward_blackwell.py:322)
       float t_6[16];
       #pragma unroll
       for (int i = 0; i < 16; ++i) t_6[i] = t_4[i] * inverse[((i >> 1) & 1) + (i >> 3) * 2];
@@ -1419,7 +907,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
       #pragma unroll
       for (int i = 0; i < 16; i += 2) ptx::bf16_pair_from_float(t_8 + i, t_7[i], t_7[i + 1]);
       ptx::tcgen05_fence_before_thread_sync();
-      ptx::bar_sync<3, 128>();  // the elected thread is done with out at line 278 before out is written
+      ptx::bar_sync<3, 128>();  // the elected thread is done with out at line 281 before out is written
       {
         const unsigned a = out_addr + 16 * (((px_lane & 3) * 2) ^ (((px_lane >> 2) & 1) * 9) ^ (((px_lane >> 3) & 1) * 16) ^ ((px_lane >> 4)) ^ (px_warp * 64));
         #pragma unroll
@@ -1429,19 +917,19 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
           ptx::stmatrix_x4(a + 16 * i * 32, words);
         }
       }
-      // forward_blackwell.py:282: px.fence.async_proxy()  (called at forward_blackwell.py:321)
+      // forward_blackwell.py:285: px.fence.async_proxy()  (called at forward_blackwell.py:322)
       ptx::fence_proxy_async_shared_cta();
-      // forward_blackwell.py:284: px.tma.store(out[c], O[batch, head, at : at + ROWS, 0:DIM])  (called at forward_blackwell.py:321)
-      ptx::bar_sync<3, 128>();  // out was written at line 281 before out is read by a copy
+      // forward_blackwell.py:287: px.tma.store(out[c], O[batch, head, at : at + ROWS, 0:DIM])  (called at forward_blackwell.py:322)
+      ptx::bar_sync<3, 128>();  // out was written at line 284 before out is read by a copy
       if (px_one) {
         // tensor copy: a box of 1 x 1 x 128 x 16, 32-byte swizzle
         ptx::cp_async_bulk_tensor_4d_global_shared(&O_map, 0, row, head, batch, out_addr);
-        // forward_blackwell.py:285: px.tma.commit()  (called at forward_blackwell.py:321)
+        // forward_blackwell.py:288: px.tma.commit()  (called at forward_blackwell.py:322)
         ptx::cp_async_bulk_commit_group();
       }
-      // forward_blackwell.py:274: signals.factors[c].wait()  (called at forward_blackwell.py:321)
-      ptx::mbarrier_wait_parity(factors_1_full, taking_parity_3);
-      // forward_blackwell.py:275: inverse = px.load(factors[c])  (called at forward_blackwell.py:321)
+      // forward_blackwell.py:277: signals.handed[c].wait(turn)  (called at forward_blackwell.py:322)
+      ptx::mbarrier_wait_parity(handed + 8, turn_1);
+      // forward_blackwell.py:278: inverse = px.load(factors[c])  (called at forward_blackwell.py:322)
       float inverse_1[4];
       {
         float* const p = factors + (px_lane >> 2) + px_warp * 32;
@@ -1450,18 +938,18 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
           inverse_1[i] = *(p + i * 8 + 128);
         }
       }
-      // forward_blackwell.py:276: signals.factors[c].release()  (called at forward_blackwell.py:321)
-      ptx::bar_sync<3, 128>();  // all threads have passed the wait at line 274 before the elected thread goes on
+      // forward_blackwell.py:279: signals.taken[c].arrive()  (called at forward_blackwell.py:322)
+      ptx::bar_sync<3, 128>();  // all threads have passed the wait at line 277 before the elected thread goes on
       if (px_one) {
-        ptx::mbarrier_arrive_shared_cta(factors_1_empty);
+        ptx::mbarrier_arrive_shared_cta(taken + 8);
       }
-      // forward_blackwell.py:277: signals.summed[c].wait(turn)  (called at forward_blackwell.py:321)
+      // forward_blackwell.py:280: signals.summed[c].wait(turn)  (called at forward_blackwell.py:322)
       ptx::mbarrier_wait_parity(summed + 8, turn_1);
-      // forward_blackwell.py:278: px.tma.wait(1, read=True)  # the result before the last has left its buffer  (called at forward_blackwell.py:321)
+      // forward_blackwell.py:281: px.tma.wait(1, read=True)  # the result before the last has left its buffer  (called at forward_blackwell.py:322)
       if (px_one) {
         ptx::cp_async_bulk_wait_group_read_1();
       }
-      // forward_blackwell.py:280: part = px.tcgen05.load(results[c][:, first : first + PART])  (called at forward_blackwell.py:321)
+      // forward_blackwell.py:283: part = px.tcgen05.load(results[c][:, first : first + PART])  (called at forward_blackwell.py:322)
       ptx::tcgen05_fence_after_thread_sync();
       float t_9[16];
       // 16x256b: 2 of each warp
@@ -1470,14 +958,14 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
         ptx::tcgen05_ld_16x256b_x2_float(t_9, px_at);
         ptx::tcgen05_ld_16x256b_x2_float(t_9 + 8, px_at + 1048576);
       }
-      // forward_blackwell.py:281: px.store(out[c][:, first : first + PART], px.where(inverse == 0.0, 0.0, part * inverse).to(O.dtype))  (called at forward_blackwell.py:321)
+      // forward_blackwell.py:284: px.store(out[c][:, first : first + PART], px.where(inverse == 0.0, 0.0, part * inverse).to(O.dtype))  (called at forward_blackwell.py:322)
       bool t_10[4];
       #pragma unroll
       for (int i = 0; i < 4; ++i) t_10[i] = inverse_1[i] == 0.0f;
-      // forward_blackwell.py:280: part = px.tcgen05.load(results[c][:, first : first + PART])  (called at forward_blackwell.py:321)
+      // forward_blackwell.py:283: part = px.tcgen05.load(results[c][:, first : first + PART])  (called at forward_blackwell.py:322)
       ptx::tcgen05_wait_ld_sync_aligned();
       ptx::keep_float<16>(t_9);
-      // forward_blackwell.py:281: px.store(out[c][:, first : first + PART], px.where(inverse == 0.0, 0.0, part * inverse).to(O.dtype))  (called at forward_blackwell.py:321)
+      // forward_blackwell.py:284: px.store(out[c][:, first : first + PART], px.where(inverse == 0.0, 0.0, part * inverse).to(O.dtype))  (called at forward_blackwell.py:322)
       float t_11[16];
       #pragma unroll
       for (int i = 0; i < 16; ++i) t_11[i] = t_9[i] * inverse_1[((i >> 1) & 1) + (i >> 3) * 2];
@@ -1488,7 +976,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
       #pragma unroll
       for (int i = 0; i < 16; i += 2) ptx::bf16_pair_from_float(t_13 + i, t_12[i], t_12[i + 1]);
       ptx::tcgen05_fence_before_thread_sync();
-      ptx::bar_sync<3, 128>();  // the elected thread is done with out at line 278 before out is written
+      ptx::bar_sync<3, 128>();  // the elected thread is done with out at line 281 before out is written
       {
         const unsigned a = out_addr + 16 * (((px_lane & 3) * 2) ^ (((px_lane >> 2) & 1) * 9) ^ (((px_lane >> 3) & 1) * 16) ^ ((px_lane >> 4)) ^ (px_warp * 64));
         #pragma unroll
@@ -1498,49 +986,47 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
           ptx::stmatrix_x4(a + 16 * (i * 32 + 256), words);
         }
       }
-      // forward_blackwell.py:282: px.fence.async_proxy()  (called at forward_blackwell.py:321)
+      // forward_blackwell.py:285: px.fence.async_proxy()  (called at forward_blackwell.py:322)
       ptx::fence_proxy_async_shared_cta();
-      // forward_blackwell.py:283: at = row + c * ROWS  (called at forward_blackwell.py:321)
+      // forward_blackwell.py:286: at = row + c * ROWS  (called at forward_blackwell.py:322)
       const int at = ptx::wrap_add(row, 128);
-      // forward_blackwell.py:284: px.tma.store(out[c], O[batch, head, at : at + ROWS, 0:DIM])  (called at forward_blackwell.py:321)
-      ptx::bar_sync<3, 128>();  // out was written at line 281 before out is read by a copy
+      // forward_blackwell.py:287: px.tma.store(out[c], O[batch, head, at : at + ROWS, 0:DIM])  (called at forward_blackwell.py:322)
+      ptx::bar_sync<3, 128>();  // out was written at line 284 before out is read by a copy
       if (px_one) {
         // tensor copy: a box of 1 x 1 x 128 x 16, 32-byte swizzle
         ptx::cp_async_bulk_tensor_4d_global_shared(&O_map, 0, at, head, batch, out_addr + 4096);
-        // forward_blackwell.py:285: px.tma.commit()  (called at forward_blackwell.py:321)
+        // forward_blackwell.py:288: px.tma.commit()  (called at forward_blackwell.py:322)
         ptx::cp_async_bulk_commit_group();
       }
-      // forward_blackwell.py:286: turn = turn ^ 1  (called at forward_blackwell.py:321)
-      taking_parity = taking_parity_2 ^ 1;
-      taking_parity_1 = taking_parity_3 ^ 1;
+      // forward_blackwell.py:289: turn = turn ^ 1  (called at forward_blackwell.py:322)
       turn = turn_1 ^ 1;
     }
-    // forward_blackwell.py:287: px.tma.wait(0)  (called at forward_blackwell.py:321)
+    // forward_blackwell.py:290: px.tma.wait(0)  (called at forward_blackwell.py:322)
     if (px_one) {
       ptx::cp_async_bulk_wait_group_0();
     }
-    // forward_blackwell.py:319: with px.warps(CORRECTING_WARP, GROUP_WARPS, regs=CORRECTING_REGS):
+    // forward_blackwell.py:320: with px.warps(CORRECTING_WARP, GROUP_WARPS, regs=CORRECTING_REGS):
     ptx::tcgen05_fence_before_thread_sync();
-  } else if (px_warp_id >= 12 && px_warp_id < 16) {  // warps 12 to 15
+  } else if (px_warp_id >= 12 && px_warp_id < 16) {  // warp 12
     const bool px_one = ptx::elect_sync();
     ptx::setmaxnreg_dec<24>();
     if (px_warp_id == 12) {
-      // forward_blackwell.py:79: rows = px.cdiv(Q.shape[2], ROWS * TILES)  (called at forward_blackwell.py:324)
+      // forward_blackwell.py:79: rows = px.cdiv(Q.shape[2], ROWS * TILES)  (called at forward_blackwell.py:325)
       const int rows = ptx::wrap_add((Q_size2 >> 8), ((int)((Q_size2 & 255) != 0)));
-      // forward_blackwell.py:81: px.block_id(0), rows * Q.shape[1] * Q.shape[0], px.num_blocks(0), rows, Q.shape[1], Q.shape[0],  (called at forward_blackwell.py:324)
+      // forward_blackwell.py:81: px.block_id(0), rows * Q.shape[1] * Q.shape[0], px.num_blocks(0), rows, Q.shape[1], Q.shape[0],  (called at forward_blackwell.py:325)
       const int t = ptx::wrap_mul(ptx::wrap_mul(rows, Q_size1), Q_size0);
-      // forward_blackwell.py:131: for t in range(work.first, work.count, work.step):  (called at forward_blackwell.py:325)
+      // forward_blackwell.py:132: for t in range(work.first, work.count, work.step):  (called at forward_blackwell.py:326)
       int taking_parity = 0;
       int taking = 0;
       int taking_parity_1 = 0;
       int turn = 0;
       #pragma unroll 1
       for (int t_1 = block_x; t_1 < t; t_1 += blocks_x) {
-        // forward_blackwell.py:65: wide = self.heads * self.batches  (called at forward_blackwell.py:132)
+        // forward_blackwell.py:65: wide = self.heads * self.batches  (called at forward_blackwell.py:133)
         const int wide = ptx::wrap_mul(Q_size1, Q_size0);
-        // forward_blackwell.py:66: m, which = self.rows - 1 - t // wide, t % wide  (called at forward_blackwell.py:132)
+        // forward_blackwell.py:66: m, which = self.rows - 1 - t // wide, t % wide  (called at forward_blackwell.py:133)
         const int m = ptx::wrap_sub(ptx::wrap_sub(rows, 1), (ptx::floor_div<int>(t_1, wide)));
-        // forward_blackwell.py:67: return which // self.heads, which % self.heads, px.maximum(m, 0) * (ROWS * TILES)  (called at forward_blackwell.py:132)
+        // forward_blackwell.py:67: return which // self.heads, which % self.heads, px.maximum(m, 0) * (ROWS * TILES)  (called at forward_blackwell.py:133)
         const int row = ptx::wrap_mul((ptx::maximum<int>(m, 0)), 256);
         // scores.py:58: high = px.cdiv(px.maximum(self.end(first + (count - 1)), 0), KEYS)  (called at forward_blackwell.py:71)
         // scores.py:38: return row + (self.keys - self.queries)  (called at scores.py:45)
@@ -1552,17 +1038,17 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
         const int high = ptx::wrap_add((t_3 >> 4), ((int)((t_3 & 15) != 0)));
         // scores.py:59: low = px.minimum(self.begin(first) // KEYS, high)  (called at forward_blackwell.py:71)
         const int low = ptx::minimum<int>(0, high);
-        // forward_blackwell.py:72: low = px.maximum(px.minimum(low, high - 1), 0)  (called at forward_blackwell.py:133)
+        // forward_blackwell.py:72: low = px.maximum(px.minimum(low, high - 1), 0)  (called at forward_blackwell.py:134)
         const int low_1 = ptx::maximum<int>((ptx::minimum<int>(low, ptx::wrap_sub(high, 1))), 0);
-        // forward_blackwell.py:73: return low, px.maximum(high, low + 1)  (called at forward_blackwell.py:133)
+        // forward_blackwell.py:73: return low, px.maximum(high, low + 1)  (called at forward_blackwell.py:134)
         const int high_1 = ptx::maximum<int>(high, ptx::wrap_add(low_1, 1));
-        // forward_blackwell.py:134: k = signals.blocks.wait()  (called at forward_blackwell.py:325)
+        // forward_blackwell.py:135: k = signals.blocks.wait()  (called at forward_blackwell.py:326)
         ptx::mbarrier_wait_parity(blocks_full + 8 * taking, taking_parity_1);
-        // forward_blackwell.py:136: slot = signals.queries.wait()  (called at forward_blackwell.py:325)
+        // forward_blackwell.py:137: slot = signals.queries.wait()  (called at forward_blackwell.py:326)
         ptx::mbarrier_wait_parity(queries_full, taking_parity);
-        // forward_blackwell.py:137: signals.summed[c].wait(turn ^ 1)  # the powers of the tile before, in the place of scores, have been read  (called at forward_blackwell.py:325)
+        // forward_blackwell.py:138: signals.summed[c].wait(turn ^ 1)  # the powers of the tile before, in the place of scores, have been read  (called at forward_blackwell.py:326)
         ptx::mbarrier_wait_parity(summed, turn ^ 1);
-        // forward_blackwell.py:138: px.tcgen05.mma(q[slot], kv[k].T, scores[c], accumulate=False)  (called at forward_blackwell.py:325)
+        // forward_blackwell.py:139: px.tcgen05.mma(q[slot], kv[k].T, scores[c], accumulate=False)  (called at forward_blackwell.py:326)
         ptx::tcgen05_fence_after_thread_sync();
         if (px_one) {
           {
@@ -1572,16 +1058,16 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
             ptx::tcgen05_mma_cta_group_1_f16(px_d, px_a, px_b, 0x8040490u, false);
           }
         }
-        // forward_blackwell.py:139: px.tcgen05.commit(signals.scores[c])  (called at forward_blackwell.py:325)
-        __syncwarp();  // all threads have passed the wait at line 134 before the elected thread goes on
+        // forward_blackwell.py:140: px.tcgen05.commit(signals.scores[c])  (called at forward_blackwell.py:326)
+        __syncwarp();  // all threads have passed the wait at line 135 before the elected thread goes on
         if (px_one) {
           ptx::tcgen05_commit_cta_group_1(scored);
         }
-        // forward_blackwell.py:136: slot = signals.queries.wait()  (called at forward_blackwell.py:325)
+        // forward_blackwell.py:137: slot = signals.queries.wait()  (called at forward_blackwell.py:326)
         ptx::mbarrier_wait_parity(queries_full + 8, taking_parity);
-        // forward_blackwell.py:137: signals.summed[c].wait(turn ^ 1)  # the powers of the tile before, in the place of scores, have been read  (called at forward_blackwell.py:325)
+        // forward_blackwell.py:138: signals.summed[c].wait(turn ^ 1)  # the powers of the tile before, in the place of scores, have been read  (called at forward_blackwell.py:326)
         ptx::mbarrier_wait_parity(summed + 8, turn ^ 1);
-        // forward_blackwell.py:138: px.tcgen05.mma(q[slot], kv[k].T, scores[c], accumulate=False)  (called at forward_blackwell.py:325)
+        // forward_blackwell.py:139: px.tcgen05.mma(q[slot], kv[k].T, scores[c], accumulate=False)  (called at forward_blackwell.py:326)
         ptx::tcgen05_fence_after_thread_sync();
         if (px_one) {
           {
@@ -1591,30 +1077,30 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
             ptx::tcgen05_mma_cta_group_1_f16(px_d, px_a, px_b, 0x8040490u, false);
           }
         }
-        // forward_blackwell.py:139: px.tcgen05.commit(signals.scores[c])  (called at forward_blackwell.py:325)
-        __syncwarp();  // all threads have passed the wait at line 136 before the elected thread goes on
+        // forward_blackwell.py:140: px.tcgen05.commit(signals.scores[c])  (called at forward_blackwell.py:326)
+        __syncwarp();  // all threads have passed the wait at line 137 before the elected thread goes on
         if (px_one) {
           ptx::tcgen05_commit_cta_group_1(scored + 8);
-          // forward_blackwell.py:140: px.tcgen05.commit(signals.blocks)  (called at forward_blackwell.py:325)
+          // forward_blackwell.py:141: px.tcgen05.commit(signals.blocks)  (called at forward_blackwell.py:326)
           ptx::tcgen05_commit_cta_group_1(blocks_empty + 8 * taking);
         }
         const int t_4 = ptx::wrap_add(taking, 1);
         const bool t_5 = t_4 == 4;
-        // forward_blackwell.py:141: for j in range(low, high - 1):  (called at forward_blackwell.py:325)
+        // forward_blackwell.py:142: for j in range(low, high - 1):  (called at forward_blackwell.py:326)
         int taking_1 = t_5 ? 0 : t_4;
         int taking_parity_2 = taking_parity_1 ^ ((int)t_5);
         int turn_1 = turn;
         #pragma unroll 1
         for (int j_1 = low_1; j_1 < ptx::wrap_sub(high_1, 1); ++j_1) {
-          // forward_blackwell.py:142: v, k = signals.blocks.wait(), signals.blocks.wait()  (called at forward_blackwell.py:325)
+          // forward_blackwell.py:143: v, k = signals.blocks.wait(), signals.blocks.wait()  (called at forward_blackwell.py:326)
           ptx::mbarrier_wait_parity(blocks_full + 8 * taking_1, taking_parity_2);
           const int t_6 = ptx::wrap_add(taking_1, 1);
           const bool t_7 = t_6 >= 4;
           const int k = t_7 ? ptx::wrap_sub(t_6, 4) : t_6;
           ptx::mbarrier_wait_parity(blocks_full + 8 * k, taking_parity_2 ^ ((int)t_7));
-          // forward_blackwell.py:144: signals.ready[c].wait(turn)  (called at forward_blackwell.py:325)
+          // forward_blackwell.py:145: signals.ready[c].wait(turn)  (called at forward_blackwell.py:326)
           ptx::mbarrier_wait_parity(ready, turn_1);
-          // forward_blackwell.py:145: px.tcgen05.mma(powers[c], kv[v], results[c], accumulate=j > low)  (called at forward_blackwell.py:325)
+          // forward_blackwell.py:146: px.tcgen05.mma(powers[c][:, 0 : work.KEYS], kv[v], results[c], accumulate=j > low)  (called at forward_blackwell.py:326)
           ptx::tcgen05_fence_after_thread_sync();
           if (px_one) {
             {
@@ -1624,14 +1110,14 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
               ptx::tcgen05_mma_cta_group_1_f16_tmem(px_d, px_a, px_b, 0x8050490u, j_1 > low_1);
             }
           }
-          // forward_blackwell.py:146: px.tcgen05.commit(signals.summed[c])  (called at forward_blackwell.py:325)
-          __syncwarp();  // all threads have passed the wait at line 142 before the elected thread goes on
+          // forward_blackwell.py:147: px.tcgen05.commit(signals.summed[c])  (called at forward_blackwell.py:326)
+          __syncwarp();  // all threads have passed the wait at line 143 before the elected thread goes on
           if (px_one) {
             ptx::tcgen05_commit_cta_group_1(summed);
           }
-          // forward_blackwell.py:149: signals.summed[c].wait(turn)  (called at forward_blackwell.py:325)
+          // forward_blackwell.py:150: signals.summed[c].wait(turn)  (called at forward_blackwell.py:326)
           ptx::mbarrier_wait_parity(summed, turn_1);
-          // forward_blackwell.py:150: px.tcgen05.mma(q[c], kv[k].T, scores[c], accumulate=False)  (called at forward_blackwell.py:325)
+          // forward_blackwell.py:151: px.tcgen05.mma(q[c], kv[k].T, scores[c], accumulate=False)  (called at forward_blackwell.py:326)
           ptx::tcgen05_fence_after_thread_sync();
           if (px_one) {
             {
@@ -1641,14 +1127,14 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
               ptx::tcgen05_mma_cta_group_1_f16(px_d, px_a, px_b, 0x8040490u, false);
             }
           }
-          // forward_blackwell.py:151: px.tcgen05.commit(signals.scores[c])  (called at forward_blackwell.py:325)
-          __syncwarp();  // all threads have passed the wait at line 149 before the elected thread goes on
+          // forward_blackwell.py:152: px.tcgen05.commit(signals.scores[c])  (called at forward_blackwell.py:326)
+          __syncwarp();  // all threads have passed the wait at line 150 before the elected thread goes on
           if (px_one) {
             ptx::tcgen05_commit_cta_group_1(scored);
           }
-          // forward_blackwell.py:144: signals.ready[c].wait(turn)  (called at forward_blackwell.py:325)
+          // forward_blackwell.py:145: signals.ready[c].wait(turn)  (called at forward_blackwell.py:326)
           ptx::mbarrier_wait_parity(ready + 8, turn_1);
-          // forward_blackwell.py:145: px.tcgen05.mma(powers[c], kv[v], results[c], accumulate=j > low)  (called at forward_blackwell.py:325)
+          // forward_blackwell.py:146: px.tcgen05.mma(powers[c][:, 0 : work.KEYS], kv[v], results[c], accumulate=j > low)  (called at forward_blackwell.py:326)
           ptx::tcgen05_fence_after_thread_sync();
           if (px_one) {
             {
@@ -1658,19 +1144,19 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
               ptx::tcgen05_mma_cta_group_1_f16_tmem(px_d, px_a, px_b, 0x8050490u, j_1 > low_1);
             }
           }
-          // forward_blackwell.py:146: px.tcgen05.commit(signals.summed[c])  (called at forward_blackwell.py:325)
-          __syncwarp();  // all threads have passed the wait at line 144 before the elected thread goes on
+          // forward_blackwell.py:147: px.tcgen05.commit(signals.summed[c])  (called at forward_blackwell.py:326)
+          __syncwarp();  // all threads have passed the wait at line 145 before the elected thread goes on
           if (px_one) {
             ptx::tcgen05_commit_cta_group_1(summed + 8);
-            // forward_blackwell.py:148: px.tcgen05.commit(signals.blocks)  (called at forward_blackwell.py:325)
+            // forward_blackwell.py:149: px.tcgen05.commit(signals.blocks)  (called at forward_blackwell.py:326)
             ptx::tcgen05_commit_cta_group_1(blocks_empty + 8 * taking_1);
           }
           const int t_8 = ptx::wrap_add(taking_1, 1);
           const bool t_9 = t_8 == 4;
           const int t_10 = t_9 ? 0 : t_8;
-          // forward_blackwell.py:149: signals.summed[c].wait(turn)  (called at forward_blackwell.py:325)
+          // forward_blackwell.py:150: signals.summed[c].wait(turn)  (called at forward_blackwell.py:326)
           ptx::mbarrier_wait_parity(summed + 8, turn_1);
-          // forward_blackwell.py:150: px.tcgen05.mma(q[c], kv[k].T, scores[c], accumulate=False)  (called at forward_blackwell.py:325)
+          // forward_blackwell.py:151: px.tcgen05.mma(q[c], kv[k].T, scores[c], accumulate=False)  (called at forward_blackwell.py:326)
           ptx::tcgen05_fence_after_thread_sync();
           if (px_one) {
             {
@@ -1680,31 +1166,31 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
               ptx::tcgen05_mma_cta_group_1_f16(px_d, px_a, px_b, 0x8040490u, false);
             }
           }
-          // forward_blackwell.py:151: px.tcgen05.commit(signals.scores[c])  (called at forward_blackwell.py:325)
-          __syncwarp();  // all threads have passed the wait at line 149 before the elected thread goes on
+          // forward_blackwell.py:152: px.tcgen05.commit(signals.scores[c])  (called at forward_blackwell.py:326)
+          __syncwarp();  // all threads have passed the wait at line 150 before the elected thread goes on
           if (px_one) {
             ptx::tcgen05_commit_cta_group_1(scored + 8);
-            // forward_blackwell.py:152: px.tcgen05.commit(signals.blocks)  (called at forward_blackwell.py:325)
+            // forward_blackwell.py:153: px.tcgen05.commit(signals.blocks)  (called at forward_blackwell.py:326)
             ptx::tcgen05_commit_cta_group_1(blocks_empty + 8 * t_10);
           }
           const int t_11 = ptx::wrap_add(t_10, 1);
           const bool t_12 = t_11 == 4;
-          // forward_blackwell.py:153: turn = turn ^ 1  (called at forward_blackwell.py:325)
+          // forward_blackwell.py:154: turn = turn ^ 1  (called at forward_blackwell.py:326)
           taking_1 = t_12 ? 0 : t_11;
           taking_parity_2 = (taking_parity_2 ^ ((int)t_9)) ^ ((int)t_12);
           turn_1 = turn_1 ^ 1;
         }
-        // forward_blackwell.py:141: for j in range(low, high - 1):  (called at forward_blackwell.py:325)
-        // forward_blackwell.py:155: px.tcgen05.commit(signals.queries)  (called at forward_blackwell.py:325)
+        // forward_blackwell.py:142: for j in range(low, high - 1):  (called at forward_blackwell.py:326)
+        // forward_blackwell.py:156: px.tcgen05.commit(signals.queries)  (called at forward_blackwell.py:326)
         if (px_one) {
           ptx::tcgen05_commit_cta_group_1(queries_empty);
           ptx::tcgen05_commit_cta_group_1(queries_empty + 8);
         }
-        // forward_blackwell.py:156: v = signals.blocks.wait()  (called at forward_blackwell.py:325)
+        // forward_blackwell.py:157: v = signals.blocks.wait()  (called at forward_blackwell.py:326)
         ptx::mbarrier_wait_parity(blocks_full + 8 * taking_1, taking_parity_2);
-        // forward_blackwell.py:158: signals.ready[c].wait(turn)  (called at forward_blackwell.py:325)
+        // forward_blackwell.py:159: signals.ready[c].wait(turn)  (called at forward_blackwell.py:326)
         ptx::mbarrier_wait_parity(ready, turn_1);
-        // forward_blackwell.py:159: px.tcgen05.mma(powers[c], kv[v], results[c], accumulate=high - 1 > low)  (called at forward_blackwell.py:325)
+        // forward_blackwell.py:160: px.tcgen05.mma(powers[c][:, 0 : work.KEYS], kv[v], results[c], accumulate=high - 1 > low)  (called at forward_blackwell.py:326)
         ptx::tcgen05_fence_after_thread_sync();
         if (px_one) {
           {
@@ -1714,14 +1200,14 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
             ptx::tcgen05_mma_cta_group_1_f16_tmem(px_d, px_a, px_b, 0x8050490u, ptx::wrap_sub(high_1, 1) > low_1);
           }
         }
-        // forward_blackwell.py:162: px.tcgen05.commit(signals.summed[c])  (called at forward_blackwell.py:325)
-        __syncwarp();  // all threads have passed the wait at line 156 before the elected thread goes on
+        // forward_blackwell.py:163: px.tcgen05.commit(signals.summed[c])  (called at forward_blackwell.py:326)
+        __syncwarp();  // all threads have passed the wait at line 157 before the elected thread goes on
         if (px_one) {
           ptx::tcgen05_commit_cta_group_1(summed);
         }
-        // forward_blackwell.py:158: signals.ready[c].wait(turn)  (called at forward_blackwell.py:325)
+        // forward_blackwell.py:159: signals.ready[c].wait(turn)  (called at forward_blackwell.py:326)
         ptx::mbarrier_wait_parity(ready + 8, turn_1);
-        // forward_blackwell.py:159: px.tcgen05.mma(powers[c], kv[v], results[c], accumulate=high - 1 > low)  (called at forward_blackwell.py:325)
+        // forward_blackwell.py:160: px.tcgen05.mma(powers[c][:, 0 : work.KEYS], kv[v], results[c], accumulate=high - 1 > low)  (called at forward_blackwell.py:326)
         ptx::tcgen05_fence_after_thread_sync();
         if (px_one) {
           {
@@ -1731,44 +1217,44 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
             ptx::tcgen05_mma_cta_group_1_f16_tmem(px_d, px_a, px_b, 0x8050490u, ptx::wrap_sub(high_1, 1) > low_1);
           }
         }
-        // forward_blackwell.py:161: px.tcgen05.commit(signals.blocks)  # before the signal that is waited for to the end  (called at forward_blackwell.py:325)
-        __syncwarp();  // all threads have passed the wait at line 158 before the elected thread goes on
+        // forward_blackwell.py:162: px.tcgen05.commit(signals.blocks)  # before the signal that is waited for to the end  (called at forward_blackwell.py:326)
+        __syncwarp();  // all threads have passed the wait at line 159 before the elected thread goes on
         if (px_one) {
           ptx::tcgen05_commit_cta_group_1(blocks_empty + 8 * taking_1);
         }
         const int t_6 = ptx::wrap_add(taking_1, 1);
         const bool t_7 = t_6 == 4;
-        // forward_blackwell.py:162: px.tcgen05.commit(signals.summed[c])  (called at forward_blackwell.py:325)
+        // forward_blackwell.py:163: px.tcgen05.commit(signals.summed[c])  (called at forward_blackwell.py:326)
         if (px_one) {
           ptx::tcgen05_commit_cta_group_1(summed + 8);
         }
-        // forward_blackwell.py:163: turn = turn ^ 1  (called at forward_blackwell.py:325)
+        // forward_blackwell.py:164: turn = turn ^ 1  (called at forward_blackwell.py:326)
         taking_parity = taking_parity ^ 1;
         taking = t_7 ? 0 : t_6;
         taking_parity_1 = taking_parity_2 ^ ((int)t_7);
         turn = turn_1 ^ 1;
       }
     }
-  } else if (px_warp_id >= 16) {  // warps 16 to 19
+  } else if (px_warp_id >= 16) {  // warp 16
     const bool px_one = ptx::elect_sync();
     ptx::setmaxnreg_dec<24>();
     if (px_warp_id == 16) {
-      // forward_blackwell.py:79: rows = px.cdiv(Q.shape[2], ROWS * TILES)  (called at forward_blackwell.py:328)
+      // forward_blackwell.py:79: rows = px.cdiv(Q.shape[2], ROWS * TILES)  (called at forward_blackwell.py:329)
       const int rows = ptx::wrap_add((Q_size2 >> 8), ((int)((Q_size2 & 255) != 0)));
-      // forward_blackwell.py:81: px.block_id(0), rows * Q.shape[1] * Q.shape[0], px.num_blocks(0), rows, Q.shape[1], Q.shape[0],  (called at forward_blackwell.py:328)
+      // forward_blackwell.py:81: px.block_id(0), rows * Q.shape[1] * Q.shape[0], px.num_blocks(0), rows, Q.shape[1], Q.shape[0],  (called at forward_blackwell.py:329)
       const int t = ptx::wrap_mul(ptx::wrap_mul(rows, Q_size1), Q_size0);
-      // forward_blackwell.py:106: for t in range(work.first, work.count, work.step):  (called at forward_blackwell.py:329)
+      // forward_blackwell.py:107: for t in range(work.first, work.count, work.step):  (called at forward_blackwell.py:330)
       int filling_parity = 0;
       int filling = 0;
       int filling_parity_1 = 0;
       #pragma unroll 1
       for (int t_1 = block_x; t_1 < t; t_1 += blocks_x) {
-        // forward_blackwell.py:65: wide = self.heads * self.batches  (called at forward_blackwell.py:107)
+        // forward_blackwell.py:65: wide = self.heads * self.batches  (called at forward_blackwell.py:108)
         const int wide = ptx::wrap_mul(Q_size1, Q_size0);
-        // forward_blackwell.py:66: m, which = self.rows - 1 - t // wide, t % wide  (called at forward_blackwell.py:107)
+        // forward_blackwell.py:66: m, which = self.rows - 1 - t // wide, t % wide  (called at forward_blackwell.py:108)
         const int m = ptx::wrap_sub(ptx::wrap_sub(rows, 1), (ptx::floor_div<int>(t_1, wide)));
         const int which = ptx::floor_mod<int>(t_1, wide);
-        // forward_blackwell.py:67: return which // self.heads, which % self.heads, px.maximum(m, 0) * (ROWS * TILES)  (called at forward_blackwell.py:107)
+        // forward_blackwell.py:67: return which // self.heads, which % self.heads, px.maximum(m, 0) * (ROWS * TILES)  (called at forward_blackwell.py:108)
         const int batch = ptx::floor_div<int>(which, Q_size1);
         const int head = ptx::floor_mod<int>(which, Q_size1);
         const int row = ptx::wrap_mul((ptx::maximum<int>(m, 0)), 256);
@@ -1782,100 +1268,100 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
         const int high = ptx::wrap_add((t_3 >> 4), ((int)((t_3 & 15) != 0)));
         // scores.py:59: low = px.minimum(self.begin(first) // KEYS, high)  (called at forward_blackwell.py:71)
         const int low = ptx::minimum<int>(0, high);
-        // forward_blackwell.py:72: low = px.maximum(px.minimum(low, high - 1), 0)  (called at forward_blackwell.py:108)
+        // forward_blackwell.py:72: low = px.maximum(px.minimum(low, high - 1), 0)  (called at forward_blackwell.py:109)
         const int low_1 = ptx::maximum<int>((ptx::minimum<int>(low, ptx::wrap_sub(high, 1))), 0);
-        // forward_blackwell.py:73: return low, px.maximum(high, low + 1)  (called at forward_blackwell.py:108)
+        // forward_blackwell.py:73: return low, px.maximum(high, low + 1)  (called at forward_blackwell.py:109)
         const int high_1 = ptx::maximum<int>(high, ptx::wrap_add(low_1, 1));
-        // forward_blackwell.py:109: source = head // group  (called at forward_blackwell.py:329)
+        // forward_blackwell.py:110: source = head // group  (called at forward_blackwell.py:330)
         const int source = ptx::floor_div<int>(head, group);
-        // forward_blackwell.py:110: with signals.blocks.produce() as s:  (called at forward_blackwell.py:329)
+        // forward_blackwell.py:111: with signals.blocks.produce() as s:  (called at forward_blackwell.py:330)
         ptx::mbarrier_wait_parity(blocks_empty + 8 * filling, filling_parity_1 ^ 1);
-        __syncwarp();  // all threads have passed the wait at line 110 before the elected thread goes on
+        __syncwarp();  // all threads have passed the wait at line 111 before the elected thread goes on
         if (px_one) {
           ptx::mbarrier_arrive_expect_tx_shared_cta(blocks_full + 8 * filling, 512);
-          // forward_blackwell.py:111: px.tma.load(K[batch, source, low * KEYS : low * KEYS + KEYS, 0:DIM], kv[s], signals.blocks.full[s])  (called at forward_blackwell.py:329)
+          // forward_blackwell.py:112: px.tma.load(K[batch, source, low * KEYS : low * KEYS + KEYS, 0:DIM], kv[s], signals.blocks.full[s])  (called at forward_blackwell.py:330)
           // tensor copy: a box of 1 x 1 x 16 x 16, 32-byte swizzle
           ptx::cp_async_bulk_tensor_4d_shared_global(kv_addr + filling * 512, &K_map, 0, ptx::wrap_mul(low_1, 16), source, batch, blocks_full + 8 * filling);
         }
-        // forward_blackwell.py:110: with signals.blocks.produce() as s:  (called at forward_blackwell.py:329)
+        // forward_blackwell.py:111: with signals.blocks.produce() as s:  (called at forward_blackwell.py:330)
         const int t_4 = ptx::wrap_add(filling, 1);
         const bool t_5 = t_4 == 4;
-        // forward_blackwell.py:113: with signals.queries.produce() as slot:  (called at forward_blackwell.py:329)
+        // forward_blackwell.py:114: with signals.queries.produce() as slot:  (called at forward_blackwell.py:330)
         ptx::mbarrier_wait_parity(queries_empty, filling_parity ^ 1);
-        __syncwarp();  // all threads have passed the wait at line 113 before the elected thread goes on
+        __syncwarp();  // all threads have passed the wait at line 114 before the elected thread goes on
         if (px_one) {
           ptx::mbarrier_arrive_expect_tx_shared_cta(queries_full, 4096);
-          // forward_blackwell.py:115: px.tma.load(Q[batch, head, at : at + ROWS, 0:DIM], q[slot], signals.queries.full[slot])  (called at forward_blackwell.py:329)
+          // forward_blackwell.py:116: px.tma.load(Q[batch, head, at : at + ROWS, 0:DIM], q[slot], signals.queries.full[slot])  (called at forward_blackwell.py:330)
           // tensor copy: a box of 1 x 1 x 128 x 16, 32-byte swizzle
           ptx::cp_async_bulk_tensor_4d_shared_global(q_addr, &Q_map, 0, row, head, batch, queries_full);
         }
-        // forward_blackwell.py:113: with signals.queries.produce() as slot:  (called at forward_blackwell.py:329)
+        // forward_blackwell.py:114: with signals.queries.produce() as slot:  (called at forward_blackwell.py:330)
         ptx::mbarrier_wait_parity(queries_empty + 8, filling_parity ^ 1);
-        __syncwarp();  // all threads have passed the wait at line 113 before the elected thread goes on
+        __syncwarp();  // all threads have passed the wait at line 114 before the elected thread goes on
         if (px_one) {
           ptx::mbarrier_arrive_expect_tx_shared_cta(queries_full + 8, 4096);
         }
-        // forward_blackwell.py:114: at = row + c * ROWS  (called at forward_blackwell.py:329)
+        // forward_blackwell.py:115: at = row + c * ROWS  (called at forward_blackwell.py:330)
         const int at = ptx::wrap_add(row, 128);
-        // forward_blackwell.py:115: px.tma.load(Q[batch, head, at : at + ROWS, 0:DIM], q[slot], signals.queries.full[slot])  (called at forward_blackwell.py:329)
+        // forward_blackwell.py:116: px.tma.load(Q[batch, head, at : at + ROWS, 0:DIM], q[slot], signals.queries.full[slot])  (called at forward_blackwell.py:330)
         if (px_one) {
           // tensor copy: a box of 1 x 1 x 128 x 16, 32-byte swizzle
           ptx::cp_async_bulk_tensor_4d_shared_global(q_addr + 4096, &Q_map, 0, at, head, batch, queries_full + 8);
         }
-        // forward_blackwell.py:113: with signals.queries.produce() as slot:  (called at forward_blackwell.py:329)
-        // forward_blackwell.py:116: for j in range(low, high - 1):  (called at forward_blackwell.py:329)
+        // forward_blackwell.py:114: with signals.queries.produce() as slot:  (called at forward_blackwell.py:330)
+        // forward_blackwell.py:117: for j in range(low, high - 1):  (called at forward_blackwell.py:330)
         int filling_1 = t_5 ? 0 : t_4;
         int filling_parity_2 = filling_parity_1 ^ ((int)t_5);
         #pragma unroll 1
         for (int j_1 = low_1; j_1 < ptx::wrap_sub(high_1, 1); ++j_1) {
-          // forward_blackwell.py:117: with signals.blocks.produce() as s:  (called at forward_blackwell.py:329)
+          // forward_blackwell.py:118: with signals.blocks.produce() as s:  (called at forward_blackwell.py:330)
           ptx::mbarrier_wait_parity(blocks_empty + 8 * filling_1, filling_parity_2 ^ 1);
-          __syncwarp();  // all threads have passed the wait at line 117 before the elected thread goes on
+          __syncwarp();  // all threads have passed the wait at line 118 before the elected thread goes on
           if (px_one) {
             ptx::mbarrier_arrive_expect_tx_shared_cta(blocks_full + 8 * filling_1, 512);
-            // forward_blackwell.py:118: px.tma.load(V[batch, source, j * KEYS : j * KEYS + KEYS, 0:DIM], kv[s], signals.blocks.full[s])  (called at forward_blackwell.py:329)
+            // forward_blackwell.py:119: px.tma.load(V[batch, source, j * KEYS : j * KEYS + KEYS, 0:DIM], kv[s], signals.blocks.full[s])  (called at forward_blackwell.py:330)
             // tensor copy: a box of 1 x 1 x 16 x 16, 32-byte swizzle
             ptx::cp_async_bulk_tensor_4d_shared_global(kv_addr + filling_1 * 512, &V_map, 0, ptx::wrap_mul(j_1, 16), source, batch, blocks_full + 8 * filling_1);
           }
-          // forward_blackwell.py:117: with signals.blocks.produce() as s:  (called at forward_blackwell.py:329)
+          // forward_blackwell.py:118: with signals.blocks.produce() as s:  (called at forward_blackwell.py:330)
           const int t_6 = ptx::wrap_add(filling_1, 1);
           const bool t_7 = t_6 == 4;
           const int s = t_7 ? 0 : t_6;
           const int t_8 = filling_parity_2 ^ ((int)t_7);
-          // forward_blackwell.py:119: with signals.blocks.produce() as s:  (called at forward_blackwell.py:329)
+          // forward_blackwell.py:120: with signals.blocks.produce() as s:  (called at forward_blackwell.py:330)
           ptx::mbarrier_wait_parity(blocks_empty + 8 * s, t_8 ^ 1);
-          __syncwarp();  // all threads have passed the wait at line 119 before the elected thread goes on
+          __syncwarp();  // all threads have passed the wait at line 120 before the elected thread goes on
           if (px_one) {
             ptx::mbarrier_arrive_expect_tx_shared_cta(blocks_full + 8 * s, 512);
           }
-          // forward_blackwell.py:120: key = (j + 1) * KEYS  (called at forward_blackwell.py:329)
+          // forward_blackwell.py:121: key = (j + 1) * KEYS  (called at forward_blackwell.py:330)
           const int key = ptx::wrap_mul(ptx::wrap_add(j_1, 1), 16);
-          // forward_blackwell.py:121: px.tma.load(K[batch, source, key : key + KEYS, 0:DIM], kv[s], signals.blocks.full[s])  (called at forward_blackwell.py:329)
+          // forward_blackwell.py:122: px.tma.load(K[batch, source, key : key + KEYS, 0:DIM], kv[s], signals.blocks.full[s])  (called at forward_blackwell.py:330)
           if (px_one) {
             // tensor copy: a box of 1 x 1 x 16 x 16, 32-byte swizzle
             ptx::cp_async_bulk_tensor_4d_shared_global(kv_addr + s * 512, &K_map, 0, key, source, batch, blocks_full + 8 * s);
           }
-          // forward_blackwell.py:119: with signals.blocks.produce() as s:  (called at forward_blackwell.py:329)
+          // forward_blackwell.py:120: with signals.blocks.produce() as s:  (called at forward_blackwell.py:330)
           const int t_9 = ptx::wrap_add(s, 1);
           const bool t_10 = t_9 == 4;
           filling_1 = t_10 ? 0 : t_9;
           filling_parity_2 = t_8 ^ ((int)t_10);
         }
-        // forward_blackwell.py:116: for j in range(low, high - 1):  (called at forward_blackwell.py:329)
-        // forward_blackwell.py:122: with signals.blocks.produce() as s:  (called at forward_blackwell.py:329)
+        // forward_blackwell.py:117: for j in range(low, high - 1):  (called at forward_blackwell.py:330)
+        // forward_blackwell.py:123: with signals.blocks.produce() as s:  (called at forward_blackwell.py:330)
         ptx::mbarrier_wait_parity(blocks_empty + 8 * filling_1, filling_parity_2 ^ 1);
-        __syncwarp();  // all threads have passed the wait at line 122 before the elected thread goes on
+        __syncwarp();  // all threads have passed the wait at line 123 before the elected thread goes on
         if (px_one) {
           ptx::mbarrier_arrive_expect_tx_shared_cta(blocks_full + 8 * filling_1, 512);
         }
-        // forward_blackwell.py:123: key = (high - 1) * KEYS  (called at forward_blackwell.py:329)
+        // forward_blackwell.py:124: key = (high - 1) * KEYS  (called at forward_blackwell.py:330)
         const int key = ptx::wrap_mul(ptx::wrap_sub(high_1, 1), 16);
-        // forward_blackwell.py:124: px.tma.load(V[batch, source, key : key + KEYS, 0:DIM], kv[s], signals.blocks.full[s])  (called at forward_blackwell.py:329)
+        // forward_blackwell.py:125: px.tma.load(V[batch, source, key : key + KEYS, 0:DIM], kv[s], signals.blocks.full[s])  (called at forward_blackwell.py:330)
         if (px_one) {
           // tensor copy: a box of 1 x 1 x 16 x 16, 32-byte swizzle
           ptx::cp_async_bulk_tensor_4d_shared_global(kv_addr + filling_1 * 512, &V_map, 0, key, source, batch, blocks_full + 8 * filling_1);
         }
-        // forward_blackwell.py:122: with signals.blocks.produce() as s:  (called at forward_blackwell.py:329)
+        // forward_blackwell.py:123: with signals.blocks.produce() as s:  (called at forward_blackwell.py:330)
         const int t_6 = ptx::wrap_add(filling_1, 1);
         const bool t_7 = t_6 == 4;
         filling_parity = filling_parity ^ 1;
@@ -1884,7 +1370,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
       }
     }
   }
-  // forward_blackwell.py:304: scores = (px.tmem((ROWS, KEYS), px.f32), px.tmem((ROWS, KEYS), px.f32))
+  // forward_blackwell.py:307: scores, results = px.tmem((TILES, ROWS, KEYS), px.f32), px.tmem((TILES, ROWS, DIM), px.f32)
   __syncthreads();  // nobody uses the tensor memory any more
   ptx::tcgen05_fence_after_thread_sync();
   if (px_warp_id == 0) {

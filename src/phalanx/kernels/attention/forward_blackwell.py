@@ -36,8 +36,8 @@ RING = 3 * 128 * 128
 SIMULATED_SMS = 4
 GROUP_WARPS = 4
 CORRECTING_WARP, MULTIPLYING_WARP, FETCHING_WARP, WARPS = 8, 12, 16, 20
-"""Softmax roles begin at warps 0 and 4. Those two and the correction reach all lanes with four warps; the others are as many
-because registers are moved between fours."""
+"""Softmax roles begin at warps 0 and 4. Those two and the correction reach all lanes with four warps; of the other fours one
+warp works, since registers are moved between fours."""
 
 
 @px.struct
@@ -88,13 +88,14 @@ class Signals:
     """Who tells whom, for each tile: `scores` and `summed` are the tensor cores', `ready` the two other roles'.
 
     `scores[c]`: a block of scores is there. `ready[c]`: its powers are, and the results may be added to. `summed[c]`: they
-    have been. `factors[c]` hands factors of rows from the softmax to the correction.
+    have been. `handed[c]` and `taken[c]` hand factors of rows from the softmax to the correction.
     """
 
     scores: Any
     ready: Any
     summed: Any
-    factors: Any
+    handed: Any
+    taken: Any
     queries: Any
     blocks: Any
 
@@ -142,7 +143,7 @@ def multiply(work, signals, q, kv, scores, powers, results):
             v, k = signals.blocks.wait(), signals.blocks.wait()
             for c in px.static_range(TILES):
                 signals.ready[c].wait(turn)
-                px.tcgen05.mma(powers[c], kv[v], results[c], accumulate=j > low)
+                px.tcgen05.mma(powers[c][:, 0 : work.KEYS], kv[v], results[c], accumulate=j > low)
                 px.tcgen05.commit(signals.summed[c])
                 if c == TILES - 1:
                     px.tcgen05.commit(signals.blocks)
@@ -156,7 +157,7 @@ def multiply(work, signals, q, kv, scores, powers, results):
         v = signals.blocks.wait()
         for c in px.static_range(TILES):
             signals.ready[c].wait(turn)
-            px.tcgen05.mma(powers[c], kv[v], results[c], accumulate=high - 1 > low)
+            px.tcgen05.mma(powers[c][:, 0 : work.KEYS], kv[v], results[c], accumulate=high - 1 > low)
             if c == TILES - 1:
                 px.tcgen05.commit(signals.blocks)  # before the signal that is waited for to the end
             px.tcgen05.commit(signals.summed[c])
@@ -176,7 +177,8 @@ class Softmax:
     cap: Any
     slope: Any
     LSE: Any
-    c: int
+    c: Any
+    sent: Any
     PART: int
     TYPE: Any
 
@@ -211,9 +213,10 @@ class Softmax:
 
     def hand_on(self, factors):
         """Tells the correction what to multiply rows of the results by."""
-        self.signals.factors[self.c].acquire()
+        self.signals.taken[self.c].wait(self.sent ^ 1)
         px.store(self.factors, factors.reshape(ROWS, 1))
-        self.signals.factors[self.c].commit()
+        self.signals.handed[self.c].arrive()
+        self.sent = self.sent ^ 1
 
     def step(self, top, total, row, key, first, MASKED):
         """Powers of a block, with rows that have grown much referred to their new maximum. Before the first is nothing."""
@@ -260,9 +263,9 @@ def correct(work, signals, factors, results, out, O, DIM, PART):
             signals.ready[c].arrive()  # what was summed before is out
         for _ in range(low + 1, high):
             for c in px.static_range(TILES):
-                signals.factors[c].wait()
+                signals.handed[c].wait(turn)
                 alpha = px.load(factors[c])
-                signals.factors[c].release()
+                signals.taken[c].arrive()
                 signals.summed[c].wait(turn)
                 if px.any(alpha != 1.0):
                     for first in px.static_range(0, DIM, PART):
@@ -271,9 +274,9 @@ def correct(work, signals, factors, results, out, O, DIM, PART):
                 signals.ready[c].arrive()
             turn = turn ^ 1
         for c in px.static_range(TILES):
-            signals.factors[c].wait()
+            signals.handed[c].wait(turn)
             inverse = px.load(factors[c])
-            signals.factors[c].release()
+            signals.taken[c].arrive()
             signals.summed[c].wait(turn)
             px.tma.wait(1, read=True)  # the result before the last has left its buffer
             for first in px.static_range(0, DIM, PART):
@@ -301,30 +304,28 @@ def attention_blackwell(
     kv = px.shared((STAGES, KEYS, DIM), K.dtype)
     out = px.shared((TILES, ROWS, DIM), O.dtype)
     factors = px.shared((TILES, ROWS, 1), px.f32)
-    scores = (px.tmem((ROWS, KEYS), px.f32), px.tmem((ROWS, KEYS), px.f32))
-    powers = (px.tmem((ROWS, KEYS), V.dtype, reuse=scores[0]), px.tmem((ROWS, KEYS), V.dtype, reuse=scores[1]))
-    results = (px.tmem((ROWS, DIM), px.f32), px.tmem((ROWS, DIM), px.f32))
+    scores, results = px.tmem((TILES, ROWS, KEYS), px.f32), px.tmem((TILES, ROWS, DIM), px.f32)
+    powers = px.tmem((TILES, ROWS, 2 * KEYS), V.dtype, reuse=scores)  # half of them, where their tile's scores begin
     scored, ready, summed = px.barrier(TILES), px.barrier(TILES), px.barrier(TILES)
-    factors_0, factors_1 = px.pipe(1), px.pipe(1)
+    handed, taken = px.barrier(TILES), px.barrier(TILES)
     queries, blocks = px.pipe(TILES), px.pipe(STAGES)
-    signals = Signals(scored, ready, summed, (factors_0, factors_1), queries, blocks)
+    signals = Signals(scored, ready, summed, handed, taken, queries, blocks)
     wait_for_prior_launch()
 
-    for c in px.static_range(TILES):
-        with px.warps(GROUP_WARPS * c, GROUP_WARPS, regs=SOFTMAX_REGS):
-            work = work_of(Q, K, left, right, KEYS)
-            role = Softmax(work, signals, scores[c], powers[c], factors[c], factor, cap, slope, LSE, c, PART, V.dtype)
-            role.attend()
+    with px.warps(0, GROUP_WARPS, regs=SOFTMAX_REGS, copies=TILES) as c:
+        work = work_of(Q, K, left, right, KEYS)
+        role = Softmax(work, signals, scores[c], powers[c], factors[c], factor, cap, slope, LSE, c, 0, PART, V.dtype)
+        role.attend()
 
     with px.warps(CORRECTING_WARP, GROUP_WARPS, regs=CORRECTING_REGS):
         work = work_of(Q, K, left, right, KEYS)
         correct(work, signals, factors, results, out, O, DIM, OUT_PART)
 
-    with px.warps(MULTIPLYING_WARP, GROUP_WARPS, regs=ISSUING_REGS):
+    with px.warps(MULTIPLYING_WARP, 1, regs=ISSUING_REGS):
         work = work_of(Q, K, left, right, KEYS)
         multiply(work, signals, q, kv, scores, powers, results)
 
-    with px.warps(FETCHING_WARP, GROUP_WARPS, regs=ISSUING_REGS):
+    with px.warps(FETCHING_WARP, 1, regs=ISSUING_REGS):
         work = work_of(Q, K, left, right, KEYS)
         fetch(Q, K, V, work, signals, q, kv, group, DIM)
 
