@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ import host_cuda
 from host_cuda import HostFailure, launch, module_for
 from passes.test_tile_draws import product_like
 from phalanx.cuda.module import Module
-from sim.test_persistent import deal, told, twice
+from sim.test_persistent import TAKEN, assert_taken, deal, taken, taken_case, told, twice
 
 pytestmark = pytest.mark.skipif(host_cuda.COMPILER is None, reason=host_cuda.MISSING)
 SEEDS = range(1, 5)
@@ -58,6 +60,18 @@ def test_several_loops() -> None:
         x = np.zeros((3, 8), np.int32)
         launch(module, 2, [x, 6], seed)
         assert x.tolist() == [[1] * 6 + [0] * 2, [1] * 7 + [0], [1] * 7 + [0]]
+
+
+@pytest.mark.parametrize(
+    "n, clusters, cluster", [pytest.param(*case, marks=() if case == TAKEN[4] else LONG) for case in TAKEN]
+)
+def test_clusters_that_have_not_started_are_taken_over(n: int, clusters: int, cluster: Any) -> None:
+    grid, args = taken_case(n, clusters, cluster)
+    module = module_for(taken, tuple(args), arch="sm_100a", CTAS=cluster)
+    for seed in SEEDS:
+        owner, times = (arg.copy() for arg in args[:2])
+        launch(module, grid, [owner, times, n], seed)
+        assert_taken(owner, times, n)
 
 
 def test_beside_a_pipe_with_multicasts() -> None:

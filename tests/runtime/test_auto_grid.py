@@ -134,3 +134,12 @@ def test_the_grid_of_a_run_is_found_where_the_kernel_is_loaded() -> None:
     fitting = auto_grid.FittingGrid(None, (2, 1, 2))
     assert fitting.on_device(Loaded()) == (20, 1, 2)  # type: ignore[arg-type]
     assert auto_grid.FittingGrid(0, (1, 1, 1)).on_device(Loaded()) == (1, 1, 1)  # type: ignore[arg-type]
+
+
+def test_where_clusters_are_taken_over_there_is_one_for_each_tile() -> None:
+    class Loaded:
+        clusters_at_once = 10
+
+    grid = auto_grid.FittingGrid(1000, (2, 1, 1), one_each=True)
+    assert grid.on_device(Loaded()) == (2000, 1, 1)  # type: ignore[arg-type]
+    assert auto_grid.FittingGrid(None, (2, 1, 1), one_each=True).on_device(Loaded()) == (20, 1, 1)  # type: ignore[arg-type]

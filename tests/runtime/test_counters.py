@@ -9,7 +9,7 @@ import pytest
 
 import phalanx as px
 from fake_driver import FakeLibrary, OnGpu, fake_gpu
-from phalanx.passes.tile_draws import MAX_COUNTERS
+from phalanx.passes.tile_loops import MAX_COUNTERS
 from phalanx.runtime.device import driver as cuda
 from phalanx.runtime.device.counters import PAGE, RING, SLOT_BYTES, counters_of
 

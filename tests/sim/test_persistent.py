@@ -67,6 +67,12 @@ def test_roles_see_the_same_sequence_and_may_go_on_early() -> None:
     assert b.tolist() == [[0, 2, -1, 6], [-1, 3, 5, -1]]
 
 
+def test_what_hopper_has_not_is_prepared_for_blackwell() -> None:
+    array = px.spec((2, 2, 9), px.i32)
+    made = px.compile(taken[px.auto], array, array, 9, CTAS=2, arch="sm_100a")
+    assert "clusterlaunchcontrol.try_cancel" in made.ptx and made.signature.counters == 0
+
+
 def test_the_choice_is_in_the_notes() -> None:
     array = px.spec((2, 16), px.i32)
     notes = px.compile(two_roles[px.auto], array, array, 7).notes
@@ -100,6 +106,16 @@ def told(SEEN, n, *, CTAS=1):
                 place = place + 1
 
 
+@px.kernel(warps=4, cluster=lambda CTAS: CTAS)
+def taken(OWNER, TIMES, n, *, CTAS=1):
+    """Clusters that have not started are taken over, tile by tile; who runs a tile in each role of each CTA."""
+    for role in px.static_range(2):
+        with px.warps(role, 1 + 2 * role):
+            for t in px.persistent(n, schedule="clc"):
+                px.store(OWNER[px.cluster.rank(), role, t], px.cluster.id())
+                px.atomic_add(TIMES[px.cluster.rank(), role, t], 1)
+
+
 @px.kernel(warps=6, cluster=lambda CTAS: CTAS)
 def told_copies(SEEN, n, *, CTAS=1, ALONE=False):
     """Roles with copies: each copy is an agent of its own. Where all roles have some, the first one of a copy draws."""
@@ -128,11 +144,11 @@ def twice(X, n):
             px.atomic_add(X[2, t], 1)
 
 
-def run(kernel: Any, grid: int, args: list[Any], schedule: Schedule, **constants: Any) -> None:
+def run(kernel: Any, grid: Any, args: list[Any], schedule: Schedule, **constants: Any) -> None:
     """A run under a schedule, which leaves the counters as it found them."""
     function = prepared(kernel, tuple(type_of(value) for value in args), **constants)
     counters = np.zeros(function.counters, np.int32)
-    simulate(function, grid, [*args, counters], schedule=schedule)
+    simulate(function, grid, [*args, counters] if counters.size else args, schedule=schedule)
     assert not counters.any()
 
 
@@ -223,3 +239,38 @@ def test_counters_are_no_concern_of_other_launches() -> None:
 
     report = px.check(early[1], np.zeros(3, np.float32), np.zeros(3, np.float32))
     assert report.ok and len(report.notes) == 1 and "X" in report.notes[0], report.notes
+
+
+# The schedule in which clusters are taken over.
+
+TAKEN = [(7, 7, 1), (7, 3, 1), (3, 7, 1), (0, 2, 1), (9, 9, 2), (9, 4, 2), (6, 3, (2, 1, 2))]
+"""Tiles, clusters of the grid, and the cluster: as many clusters as tiles, fewer, and more."""
+
+
+def taken_case(n: int, clusters: int, cluster: Any) -> tuple[tuple[int, ...], list[Any]]:
+    """A grid of so many clusters, and arrays to note in who ran which tile."""
+    x, y, z = (cluster, 1, 1) if isinstance(cluster, int) else cluster
+    shape = (x * y * z, 2, max(n, 1))
+    return (x * clusters, y, z), [np.full(shape, -1, np.int32), np.zeros(shape, np.int32), n]
+
+
+def assert_taken(owner: np.ndarray, times: np.ndarray, n: int) -> None:
+    assert (times[:, :, :n] == 1).all() and not times[:, :, n:].any(), "every tile once"
+    assert (owner == owner[:1, :1]).all(), "by one cluster in all its CTAs and roles"
+
+
+@pytest.mark.parametrize("n, clusters, cluster", TAKEN)
+def test_clusters_that_have_not_started_are_taken_over(n: int, clusters: int, cluster: Any) -> None:
+    grid, args = taken_case(n, clusters, cluster)
+    assert px.check(taken[grid], *args, CTAS=cluster, schedules=4).ok
+    for schedule in SCHEDULES:
+        owner, times = (arg.copy() for arg in args[:2])
+        run(taken, grid, [owner, times, n], schedule, CTAS=cluster)
+        assert_taken(owner, times, n)
+
+
+def test_a_grid_for_the_compiler_has_a_cluster_for_each_tile() -> None:
+    owner, times, n = taken_case(9, 9, 1)[1]
+    taken[px.auto](owner, times, n)
+    assert_taken(owner, times, n)
+    assert len(set(owner.flatten().tolist())) == 2, "of which those start that fit"

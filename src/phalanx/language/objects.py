@@ -61,9 +61,10 @@ class RunTimeRange:
 
 @frozen
 class DrawnTiles:
-    """Tiles that a counter deals, one by one; `n` is how many there are."""
+    """Tiles that are dealt one by one, as clusters ask; `n` is how many there are, `schedule` says who deals them."""
 
     n: int | Value
+    schedule: str
 
 
 class RegionReader(Protocol):

@@ -21,7 +21,7 @@ from phalanx.passes.roles import merge_roles
 from phalanx.passes.scopes import choose_scopes
 from phalanx.passes.sharing import Fits, needs_sharing, share_memory
 from phalanx.passes.tensor_memory import allocate_tensor_memory
-from phalanx.passes.tile_draws import write_draws
+from phalanx.passes.tile_loops import write_draws
 from phalanx.passes.transactions import lower_transactions
 
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from phalanx.analysis.by_rank import ByRank
-from phalanx.ir.core import Function, Op
+from phalanx.ir.core import Block, Function, Op
 from phalanx.ir.ops.cluster import ClusterRank, coordinates
-from phalanx.ir.ops.control import Role, RoleCopy
+from phalanx.ir.ops.control import Assign, If, ReadVar, Role, RoleCopy
 from phalanx.ir.ops.tile import Binary, Cast, Compare, Select
 from phalanx.ir.types import BOOL, I32, I64
-from phalanx.ir.values import Const, Value
+from phalanx.ir.values import Const, Value, Var
 from phalanx.location import Location
 
 
@@ -93,3 +93,54 @@ class RankCode:
         result = Value(I32)
         self.ops.append(Cast(entry, result, loc=self.loc))
         return result
+
+
+@dataclass
+class LoopCode(RankCode):
+    """The same with cells and branches: what loops are made of."""
+
+    def compare(self, fn: str, a: Value, b: Value, name: str) -> Value:
+        """The truth of a comparison."""
+        result = Value(BOOL, name)
+        self.ops.append(Compare(fn, a, b, result, loc=self.loc))
+        return result
+
+    def read(self, cell: Var) -> Value:
+        """The value of a cell."""
+        result = Value(cell.type, cell.name)
+        self.ops.append(ReadVar(cell, result, loc=self.loc))
+        return result
+
+    def assign(self, cell: Var, value: Value) -> None:
+        """Gives a cell another value."""
+        self.ops.append(Assign(cell, value, loc=self.loc))
+
+    def branch(self, cond: Value, then: LoopCode, orelse: LoopCode | None = None) -> None:
+        """One of two pieces of code."""
+        other = Block(()) if orelse is None else Block(tuple(orelse.ops))
+        self.ops.append(If(cond, Block(tuple(then.ops)), other, loc=self.loc))
+
+    def fork(self) -> LoopCode:
+        """Another piece of code at the same place."""
+        return LoopCode(self.loc)
+
+    def is_first(self, cluster_size: int, copies: int) -> Value | None:
+        """Whether this is the first CTA of the cluster, and the first copy of its role; None where there is no other."""
+        numbers = [self.rank()] if cluster_size > 1 else []
+        if copies > 1:
+            numbers.append(Value(I32, "copy"))
+            self.ops.append(RoleCopy(copies, numbers[-1], loc=self.loc))
+        if not numbers:
+            return None
+        number = numbers[0] if len(numbers) == 1 else self.binary("or", *numbers)
+        return self.compare("eq", number, Const(0, I32), "draws")
+
+
+def fresh_name(name: str, taken: set[str]) -> str:
+    """A name that nothing has yet, the given one or one like it; it is taken from here on."""
+    fresh, number = name, 0
+    while fresh in taken:
+        number += 1
+        fresh = f"{name}_{number}"
+    taken.add(fresh)
+    return fresh

@@ -29,13 +29,13 @@ def an_unknown_schedule():
 
 
 @case
-def cluster_launch_control():
+def cluster_launch_control_on_hopper():
     @px.kernel
     def bad(X):
         for t in px.persistent(8, schedule="clc"):
             px.store(X[t], 1.0)
 
-    bad[1](X)
+    bad[1](X, arch="sm_90a")
 
 
 @px.kernel
@@ -168,3 +168,29 @@ def tiles_and_clusters_that_others_take_over():
             px.store(X[t], 1.0)
 
     bad[1](X)
+
+
+@case
+def tiles_beside_those_of_clusters_that_are_taken_over():
+    @px.kernel
+    def bad(X):
+        for t in px.persistent(8, schedule="clc"):
+            px.store(X[t], 1.0)
+        for t in px.persistent(8):
+            px.store(X[t], 2.0)
+
+    bad[8](X)
+
+
+@case
+def roles_with_different_schedules():
+    @px.kernel(warps=2)
+    def bad(X, Y):
+        with px.warps(0, 1):
+            for t in px.persistent(8, schedule="clc"):
+                px.store(X[t], 1.0)
+        with px.warps(1, 1):
+            for t in px.persistent(8, schedule="counter"):
+                px.store(Y[t], 1.0)
+
+    bad[8](X, X.copy())

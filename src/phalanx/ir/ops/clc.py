@@ -25,8 +25,8 @@ LAUNCHER = Engine(
 """What hands out the clusters of the grid: over when the barrier of each CTA has the response's bytes."""
 
 ALTERNATIVE = (
-    "launch as many CTAs as the GPU holds and let each walk over its tiles: "
-    "for tile in range(px.block_id(0), tiles, px.num_blocks(0))"
+    "launch as many CTAs as the GPU holds, kernel[px.auto], and let each take the next tile: "
+    'for t in px.persistent(tiles, schedule="counter")'
 )
 HERE = Target((Feature.CLC,), ALTERNATIVE, "cluster launch control")
 EVERYWHERE = Target((Feature.CLC, Feature.CLC_MULTICAST), ALTERNATIVE, "cluster launch control in clusters")

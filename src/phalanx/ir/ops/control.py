@@ -7,7 +7,8 @@ from typing import ClassVar
 from phalanx.frozen import frozen
 from phalanx.ir.archs import WARPGROUP
 from phalanx.ir.core import Block, Op
-from phalanx.ir.effects import Effects, Neighbour, Rendezvous, Span
+from phalanx.ir.effects import ANYWHERE, Effects, Neighbour, Rendezvous, Span
+from phalanx.ir.ops.clc import HERE
 from phalanx.ir.values import Label, Value, Var
 from phalanx.markers import attribute, block, cell, defined, operand
 
@@ -77,19 +78,26 @@ class For(Op):
 
 @frozen(eq=False, repr=False)
 class NextTile(Op):
-    """The next of `n` tiles that a counter in global memory deals to the clusters of the grid; `n` or more at the end.
+    """The next of `n` tiles that are dealt to the clusters of the grid as they ask; `n` or more at the end.
 
-    It stands in the test of a loop. All CTAs of a cluster get the same, and so do the loops of concurrent roles: a pass
-    writes out who draws and how the others are told.
+    `schedule` is "counter", a word of global memory, or "clc": clusters that have not started are taken over. It stands
+    in the test of a loop. All CTAs of a cluster get the same, and so do the loops of concurrent roles: a pass writes out
+    who asks and how the others are told.
     """
 
     mnemonic: ClassVar[str] = "next_tile"
     n: Value = operand()
+    schedule: str = attribute()
     result: Value = defined()
 
     def effects(self) -> Effects:
         """Brings the threads of the agent together, since they get the same tile."""
-        return Effects(rendezvous=(Rendezvous(Span.AGENT),))
+        return Effects(rendezvous=(Rendezvous(Span.AGENT),), target=HERE if self.takes_over else ANYWHERE)
+
+    @property
+    def takes_over(self) -> bool:
+        """Whether a cluster takes over others that have not started."""
+        return self.schedule == "clc"
 
     @property
     def dealt_tiles(self) -> Value:

@@ -11,7 +11,7 @@ from phalanx.language.objects import DrawnTiles, KernelObject, RunTimeRange, des
 from phalanx.language.ranges import RangeObject
 from phalanx.language.values import require_index
 
-SCHEDULES = ("static", "counter")
+SCHEDULES = ("static", "counter", "clc")
 _BY_DEFAULT = (
     'px.persistent: schedule="static", cluster c of C takes the tiles c, c + C, c + 2 C ... (the default: it needs no '
     "memory, and no role waits to be told a tile)"
@@ -20,10 +20,10 @@ _BY_DEFAULT = (
 
 @frozen
 class TilesObject(KernelObject):
-    """`px.persistent(n, schedule="counter")`: a loop over it draws its tiles one by one."""
+    """`px.persistent(n, schedule="counter")`, or "clc": a loop over it draws its tiles one by one."""
 
     tiles: DrawnTiles
-    kind_name = "tiles that a counter deals"
+    kind_name = "tiles that are dealt one by one"
 
     def iterations(self) -> DrawnTiles:
         """A loop that draws."""
@@ -38,28 +38,25 @@ class TilesObject(KernelObject):
 def persistent(ctx: Builder, n: object, schedule: object = None) -> RangeObject | TilesObject:
     """The tiles 0 to `n` - 1, dealt to the clusters of the grid: all CTAs and roles of a cluster see the same sequence.
 
-    Any agent; any GPU (without clusters, CTAs take their place). `n` may be known at run time only. However many clusters
-    there are, every tile is somebody's; ``kernel[px.auto]`` launches as many as fit. ``schedule="static"``: cluster c of C
-    takes the tiles c, c + C, c + 2 C ..., as ``range(px.cluster.id(), n, px.cluster.count())``. ``"counter"``: a cluster
-    that is done takes the next tile that nobody has, by PTX ``atom.global.add`` on a word that the runtime owns; for tiles
-    that take unequal time. The first of the concurrent roles that run the loop draws, ahead of its own work, and tells the
-    others and the other CTAs through shared memory and mbarriers; nothing leaves such a loop before its end. None leaves
-    the choice to the compiler, which takes "static" and says so in the notes.
+    Any agent; any GPU (without clusters, CTAs take their place), "clc" sm_100 and up. `n` may be known at run time only.
+    However many clusters there are, every tile is somebody's; ``kernel[px.auto]`` launches as many as fit.
+    ``schedule="static"``: cluster c of C takes the tiles c, c + C, c + 2 C ..., as
+    ``range(px.cluster.id(), n, px.cluster.count())``. ``"counter"``: a cluster that is done takes the next tile that nobody
+    has, by PTX ``atom.global.add`` on a word that the runtime owns; for tiles that take unequal time. ``"clc"``: the grid
+    has a cluster for each tile, and a cluster that is done takes over one that has not started, by PTX
+    ``clusterlaunchcontrol.try_cancel``. The first of the concurrent roles that run the loop draws or asks, ahead of its own
+    work, and the others and the other CTAs are told through shared memory and mbarriers; nothing leaves such a loop before
+    its end. None leaves the choice to the compiler, which takes "static" and says so in the notes.
     Example: ``for t in px.persistent(rows * columns): ...``.
     """
     tiles = require_index(ctx, "the number of tiles of px.persistent", n, "e.g. px.cdiv(M, BM) * px.cdiv(N, BN)")
-    if isinstance(schedule, str) and schedule == "clc":
-        ctx.fail(
-            'schedule="clc" of px.persistent, cluster launch control, is sm_100a\'s and not written yet',
-            "leave it out; or ask by hand, with px.clc.try_cancel and px.clc.query",
-        )
     if schedule is not None and schedule not in SCHEDULES:
         ctx.fail(
             f"schedule= of px.persistent is {describe(schedule)}",
             f"it is None or {' or '.join(repr(name) for name in SCHEDULES)}",
         )
-    if schedule == "counter":
-        return TilesObject(DrawnTiles(tiles))
+    if isinstance(schedule, str) and schedule != "static":
+        return TilesObject(DrawnTiles(tiles, schedule))
     if schedule is None:
         ctx.notes.append(Note(_BY_DEFAULT, ctx.loc))
     return RangeObject(RunTimeRange(ctx.cluster_id(None), tiles, ctx.cluster_count(), dealt=True))

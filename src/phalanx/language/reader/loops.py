@@ -204,7 +204,7 @@ class Loops(Expressions):
         self.state[key] = gone
 
     def drawn(self, node: ast.For, items: DrawnTiles) -> None:
-        """A loop over tiles that a counter deals: each test draws one, or is told which was drawn."""
+        """A loop over tiles that are dealt one by one: each test draws one, or is told which was drawn."""
         n = operand(cast(self.ctx, items.n, i32))
         name, key = self.index_of(node)
         loc = self.ctx.loc
@@ -213,7 +213,7 @@ class Loops(Expressions):
 
         def head() -> None:
             tile, there = Value(I32, name), Value(BOOL)
-            form.test = [NextTile(n, tile, loc=loc), Compare("lt", tile, n, there, loc=loc)]
+            form.test = [NextTile(n, items.schedule, tile, loc=loc), Compare("lt", tile, n, there, loc=loc)]
             cond[:] = [there]
             self.state[key] = tile
 

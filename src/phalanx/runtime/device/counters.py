@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary, proxy
 from phalanx.runtime.device.driver import Driver
 
 SLOT_BYTES = 64
-"""What a launch gets: as many words as a kernel may have counters (`passes/tile_draws.MAX_COUNTERS`)."""
+"""What a launch gets: as many words as a kernel may have counters (`passes/tile_loops.MAX_COUNTERS`)."""
 RING = 256
 """Launches of a stream until a place comes again."""
 PAGE = 512

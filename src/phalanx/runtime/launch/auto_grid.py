@@ -24,10 +24,14 @@ if TYPE_CHECKING:
 
 @frozen
 class FittingGrid:
-    """As many clusters as fit at once, and no more than there are tiles; `tiles` is None where only a run knows them."""
+    """As many clusters as fit at once, and no more than there are tiles; `tiles` is None where only a run knows them.
+
+    `one_each`: a cluster for every tile, of which the hardware starts what fits.
+    """
 
     tiles: int | None
     cluster: tuple[int, int, int]
+    one_each: bool = False
 
     def on_device(self, launcher: Launcher) -> tuple[int, int, int]:
         """The grid for a kernel that is loaded on a device, which the driver is asked about once."""
@@ -40,7 +44,8 @@ class FittingGrid:
         return self._of(clusters_held())
 
     def _of(self, fitting: int) -> tuple[int, int, int]:
-        clusters = max(1, fitting if self.tiles is None else min(fitting, self.tiles))
+        clusters = fitting if self.tiles is None else self.tiles if self.one_each else min(fitting, self.tiles)
+        clusters = max(1, clusters)
         x, y, z = self.cluster
         return clusters * x, y, z
 
@@ -71,7 +76,8 @@ def fitting_grid(
             remedy=f"give the number of CTAs, {kernel.name}[grid](...); or deal the tiles to however many there are: "
             "for t in px.persistent(n)",
         )
-    return FittingGrid(tile_count(function, _known(function, arguments, numbers)), function.cluster)
+    one_each = any(op.draw is not None and op.draw.takes_over for op in function.walk())
+    return FittingGrid(tile_count(function, _known(function, arguments, numbers)), function.cluster, one_each)
 
 
 def _known(function: Function, arguments: list[Argument], numbers: bool) -> dict[Value, int]:
