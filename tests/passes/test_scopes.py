@@ -205,3 +205,19 @@ def synced_in_every_iteration(X, n):
 
 def test_a_sync_at_the_end_of_an_iteration_orders_its_stores_before_the_next() -> None:
     assert paying(synced_in_every_iteration, array(2), I32) == set()
+
+
+@px.kernel(cluster=2)
+def atomics_in_turn(X):
+    """The second CTA's update comes after the first one's, and gives what that left: the barrier says so."""
+    turn = px.barrier(count=1)
+    if px.cluster.rank() == 0:
+        px.atomic_add(X[0], 1.0)
+        turn.arrive(ctas=2)
+    else:
+        turn.wait(0)
+        px.store(X[1], px.atomic_add(X[0], 1.0))
+
+
+def test_atomic_updates_that_a_barrier_orders_pay() -> None:
+    assert paying(atomics_in_turn, array(1)) == {"turn"}

@@ -64,7 +64,7 @@ def test_a_producer_that_draws_still_runs_in_one_warp() -> None:
 
 
 def test_what_is_drawn_makes_no_signal_one_of_the_cluster() -> None:
-    """The counter is shared by all clusters, but nobody reads it in another way: relaxed updates need no order."""
+    """The counter is shared by all clusters, but who draws which tile follows from no order between CTAs."""
     effects = [op.effects() for op in function_of(2).walk()]
     signals = [signal for e in effects for signal in (*e.arrivals, *e.waits)]
     assert signals and all(signal.scope is Span.CTA for signal in signals)

@@ -50,7 +50,7 @@ class _Reach(OpWalk[bool]):
 
     def __init__(self, function: Function) -> None:
         self.effects = {op: op.effects() for op in function.walk()}
-        self.sharing = _sharing_stores(self.effects)
+        self.sharing = _sharing_stores(function, self.effects)
         self.found: set[BarrierArray] = set()
 
     def join(self, states: Sequence[bool]) -> bool:
@@ -81,22 +81,20 @@ def _releases_to_peers(arrival: Arrival) -> bool:
     return arrival.mask is not None and arrival.after is None
 
 
-def _sharing_stores(effects: Mapping[Op, Effects]) -> set[Op]:
+def _sharing_stores(function: Function, effects: Mapping[Op, Effects]) -> set[Op]:
     """Ordinary stores that another CTA may read: into a peer's shared memory, what peers load, or global memory.
 
-    Atomic updates of what nobody but atomic updates reads need no order: each sees the ones before it by itself.
+    Not so the counters that the runtime owns: who draws which tile follows from no order between CTAs.
     """
-    visited: dict[Mode, set[object]] = {Mode.READ: set(), Mode.ATOMIC: set(), Mode.WRITE: set()}
-    for e in effects.values():
-        for access in e.accesses:
-            if access.region.space.is_common or access.region.peer is not None:
-                visited[access.mode].add(unit_of_region(access.region))
+    visited = {
+        unit_of_region(access.region)
+        for e in effects.values() for access in e.accesses
+        if access.mode is not Mode.WRITE and (access.region.space.is_common or access.region.peer is not None)
+    } - {param for param in function.params if param not in function.given}
 
     def shares(access: Access) -> bool:
         if access.mode is Mode.READ or access.proxy is not Proxy.GENERIC or access.when is When.BARRIER:
             return False
-        unit = unit_of_region(access.region)
-        read = unit in visited[Mode.READ] or (access.mode is Mode.WRITE and unit in visited[Mode.ATOMIC])
-        return access.region.peer is not None or read
+        return access.region.peer is not None or unit_of_region(access.region) in visited
 
     return {op for op, e in effects.items() if any(map(shares, e.accesses))}
