@@ -116,6 +116,7 @@ def test_a_from_registers(dtype: DType, steps: int) -> None:
     module, ptx = compiled(from_registers, types(dtype, dtype))
     assert len(instructions(ptx)) == steps
     assert f"unsigned px_a[{4 * steps}];" in body(module)
+    assert ptx.count("wgmma.fence") == 1, "behind the operand's registers, and nowhere else"
 
 
 @px.kernel(warps=8)

@@ -118,8 +118,21 @@ def hold_new_accumulator(w: Writer, op: Op) -> None:
 
 @emits(WgmmaFence)
 def emit_fence(w: Writer, op: WgmmaFence) -> None:
-    """Writes `wgmma.fence`, by every warp."""
-    w.line(f"{w.use(FENCE)}();")
+    """Writes `wgmma.fence`, by every warp; a product right behind it that has its own, after its operands, needs no other."""
+    follower = w.next_op(op)
+    if not (isinstance(follower, Wgmma) and _has_own_fence(w, follower)):
+        w.line(f"{w.use(FENCE)}();")
+
+
+def _has_own_fence(w: Writer, op: Wgmma) -> bool:
+    """Whether registers are written where the product stands: its left operand's, or those that it adds to."""
+    copied = w.cells.aliases.get(op.result) is not op.acc
+    return copied or isinstance(op.a, Value) or _is_made_here(w, op)
+
+
+def _is_made_here(w: Writer, op: Wgmma) -> bool:
+    """Whether it begins with a tile that comes neither from another product nor from a cell."""
+    return not isinstance(w.definitions.get(op.acc), Wgmma | WgmmaWait | ReadVar)
 
 
 @emits(WgmmaCommit)
@@ -198,10 +211,9 @@ def emit_wgmma(w: Writer, op: Wgmma) -> None:
             left = None
             _pack_registers(w, op.a)
         w.line(f"const unsigned long long px_b = {_descriptor(w, op.b, right, width if by_columns > 1 else 0)};")
-        made_here = not isinstance(w.definitions.get(op.acc), Wgmma | WgmmaWait | ReadVar)
-        if copied or made_here:
+        if copied or _is_made_here(w, op):
             keep_tile(w, op.result)  # else the compiler may put off what makes it until after the first instruction
-        if copied or made_here or left is None:
+        if _has_own_fence(w, op):
             w.line(f"{w.use(FENCE)}();")
         helper = w.use(
             product(

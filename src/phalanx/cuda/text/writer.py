@@ -131,6 +131,7 @@ class Writer:
         self._wanted: set[str] = set()
         self._slot: list[str] = []
         self._elected_end = (-1, 0)
+        self._next: dict[Op, Op] = {}
         self._lane: list[str] | None = None
         self._lane_name = ""
         self._lane_depth = 0
@@ -284,6 +285,13 @@ class Writer:
         for op in ops:
             self._uses.update(op.operands())
         self._uses.update(results)
+
+    def next_op(self, op: Op) -> Op | None:
+        """The instruction behind another in its block, None at the end of it."""
+        if not self._next:
+            blocks = [self.plan.function.body, *(block for outer in self.plan.function.walk() for block in outer.blocks())]
+            self._next = {first: second for block in blocks for first, second in zip(block.ops, block.ops[1:])}
+        return self._next.get(op)
 
     def readers(self, value: Value) -> list[Op]:
         """The instructions that read a value."""
