@@ -118,7 +118,7 @@ def hold_new_accumulator(w: Writer, op: Op) -> None:
 
 @emits(WgmmaFence)
 def emit_fence(w: Writer, op: WgmmaFence) -> None:
-    """Writes `wgmma.fence`, by every warp; a product right behind it that has its own, after its operands, needs no other."""
+    """Writes `wgmma.fence`, by every warp; a product right behind it that has its own, after its operands, needs no more."""
     follower = w.next_op(op)
     if not (isinstance(follower, Wgmma) and _has_own_fence(w, follower)):
         w.line(f"{w.use(FENCE)}();")
