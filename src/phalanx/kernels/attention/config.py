@@ -88,16 +88,22 @@ NARROW = {dim: replace(TWO, keys=128, slack=0.0, stages=3 if dim <= 128 else 2) 
 """Of 8-bit floats."""
 
 
-def choose(heads: Heads, *, bounded: bool = False, biased: bool = False) -> AttentionConfig:
+FEWER = {("window", 128): 64, ("packed", 128): 64, ("shared", 64): 112, ("window", 64): 112}
+"""Keys a block, by the kind of a call and its heads: where tiles take more numbers to find, registers are left for fewer."""
+
+
+def choose(heads: Heads, *, kind: str = "full", biased: bool = False) -> AttentionConfig:
     """The configuration of a call, as the module's docstring explains it.
 
-    `bounded`: queries attend to no key beyond their own (causal, or a window); `biased`: scores have a cap or a bias.
-    Anyone may call it; no hardware is involved. Example: ``choose(heads).keys``.
+    `kind`: "full", "shared" (`shares.py`), "causal", "window" (a bound to the left), or "packed"; `biased`: scores have a
+    cap or a bias. Anyone may call it; no hardware is involved. Example: ``choose(heads, kind="causal").keys``.
     """
     if heads.dtype not in HALVES:
         return NARROW[heads.dim]
-    table = BIASED if biased else CHOICES
-    return table[heads.dim, heads.value_dim]
+    if biased:
+        return BIASED[heads.dim, heads.value_dim]
+    chosen = CHOICES[heads.dim, heads.value_dim]
+    return replace(chosen, keys=FEWER.get((kind, heads.dim), chosen.keys))
 
 
 def require_fits(config: AttentionConfig, heads: Heads) -> None:

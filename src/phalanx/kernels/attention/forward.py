@@ -86,9 +86,9 @@ def attention(
         scaled = any(given is not None for given in (q_scale, k_scale, v_scale))
         require_blackwell(heads, sequences, bias_kind, scaled, config)
         return attend_blackwell(q, k, v, heads, (factor, slope, cap), (left, right), lse, target)
-    chosen = require_config(config, AttentionConfig) or choose(
-        heads, bounded=right is not None, biased=cap is not None or bias_kind is not None
-    )
+    kind = "packed" if sequences else "window" if left is not None else "full" if right is None else "causal"
+    biased = cap is not None or bias_kind is not None
+    chosen = require_config(config, AttentionConfig) or choose(heads, kind=kind, biased=biased)
     require_fits(chosen, heads)
     result = result_like(q, heads.value_dim, heads.out_dtype)
     rows = (heads.heads, heads.queries) if sequences else (heads.batch, heads.heads, heads.queries)
@@ -104,7 +104,9 @@ def attention(
             operands[2] = turned_values(operands[2])
         grid = _grid(q, heads, sequences, chosen)
         band = 1 if right is None or sequences else choose_band(heads, chosen, grid)
-        shared = left is None and right is None and not sequences and _is_shared(heads, chosen, grid)
+        shared = kind == "full" and _is_shared(heads, chosen, grid)
+        if shared and config is None:
+            chosen = choose(heads, kind="shared", biased=biased)
         parts, sums = None, None
         if shared:
             parts = empty(q, (grid + 1, 2, chosen.rows, heads.value_dim), "f32")

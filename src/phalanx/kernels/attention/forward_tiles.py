@@ -297,10 +297,15 @@ class Group:
             if self.OWN_OUT and not self.VARLEN:
                 px.tma.wait(0, read=True)
             px.store(out, result[:, left : left + width] if self.PARTS > 1 else result)
+            step = width & -width  # threads share a power of two of columns best
             if self.VARLEN:
-                px.store(O[batch, head, rows, left : left + width], px.load(out))
+                for column in px.static_range(0, width, step):
+                    piece, to = px.load(out[:, column : column + step]), left + column
+                    px.store(O[batch, head, rows, to : to + step], piece)
             elif self.ENDS and at < 0:  # the copy engine can't store from before row 0 on
-                px.store(O[batch, head, at : at + b.ROWS, left : left + width], px.load(out))
+                for column in px.static_range(0, width, step):
+                    piece, to = px.load(out[:, column : column + step]), left + column
+                    px.store(O[batch, head, at : at + b.ROWS, to : to + step], piece)
             else:
                 px.assume(at >= 0)
                 px.fence.async_proxy()
