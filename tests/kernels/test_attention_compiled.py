@@ -19,7 +19,7 @@ def compiled(
     heads = Heads(4, 16, 16, 4096, 4096, dim, wide, dtype)
     biased = cap or bias is not None
     kind = "window" if left is not None else "full" if right is None else "causal"
-    config = config or choose(heads, kind="packed" if packed else "shared" if shared else kind, biased=biased)
+    config = config or choose(heads, kind="packed" if packed else kind, biased=biased)
     element, short = getattr(px, dtype), (4, 16, 4096)
     q, o = px.spec((*short, dim), element), px.spec((*short, wide), px.bf16 if narrow else element)
     v = px.spec((4, 16, wide, 4096) if narrow else (*short, wide), element)
@@ -35,7 +35,7 @@ def compiled(
 
 
 KINDS = {
-    "full": {}, "full, shared out": {"shared": True}, "causal": {"right": 0}, "window": {"left": 100, "right": 100},
+    "full": {}, "causal": {"right": 0}, "window": {"left": 100, "right": 100},
     "packed": {"packed": True}, "packed causal": {"packed": True, "right": 0}, "f16": {"dtype": "f16", "right": 0},
 }  # fmt: skip
 FEATURES = {

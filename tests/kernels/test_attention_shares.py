@@ -8,10 +8,8 @@ import pytest
 import phalanx as px
 from attention_cases import heads
 from library_launches import launches
-from phalanx.kernels.attention.arguments import Heads
 from phalanx.kernels.attention.config import AttentionConfig
 from phalanx.kernels.attention.scores import Reach
-from phalanx.kernels.attention.shares import is_shared
 from phalanx.kernels.attention.tiles import Tiles
 
 forward = importlib.import_module("phalanx.kernels.attention.forward")
@@ -58,13 +56,3 @@ def test_what_is_cut_is_checked_clean():
     for launch in found:
         report = launch.check()
         assert report.ok, report
-
-
-def test_when_it_pays():
-    config = AttentionConfig()
-
-    def pays(batch, count, length, ctas=132):
-        return is_shared(Heads(batch, count, count, length, length, 128, 128, "bf16"), config, ctas)
-
-    assert pays(1, 16, 16384) and pays(2, 16, 8192)
-    assert not pays(1, 16, 1000) and not pays(1, 132, 192 * 20) and not pays(1, 2, 8192)

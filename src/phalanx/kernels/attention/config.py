@@ -39,8 +39,8 @@ class AttentionConfig:
     """How attention is cut: `groups` warpgroups of 64 queries each, blocks of `keys` keys, and the constants of the ring.
 
     `slack`: by how much, as an exponent of 2, a row's scores may exceed the maximum that its results refer to; 0
-    rescales a row wherever its maximum grows, which is slower and a little more exact on peaked scores. `share`: whether
-    the last tiles of full attention are cut so that all SMs end together (`shares.py`); None leaves it to the function.
+    rescales a row wherever its maximum grows, which is slower and a little more exact on peaked scores. `share`:
+    whether the last tiles of full attention are cut so that all SMs end together (`shares.py`).
     """
 
     groups: int = 3
@@ -49,7 +49,7 @@ class AttentionConfig:
     query_stages: int = 2
     parts: int = 1
     turns: bool = False
-    share: bool | None = None
+    share: bool = False
     slack: float = LAZY
     producer_regs: int = 32
     regs: int = 160
@@ -88,14 +88,14 @@ NARROW = {dim: replace(TWO, keys=128, slack=0.0, stages=3 if dim <= 128 else 2) 
 """Of 8-bit floats."""
 
 
-FEWER = {("window", 128): 64, ("packed", 128): 64, ("shared", 64): 112, ("window", 64): 112}
+FEWER = {("window", 128): 64, ("packed", 128): 64, ("window", 64): 112}
 """Keys a block, by the kind of a call and its heads: where tiles take more numbers to find, registers are left for fewer."""
 
 
 def choose(heads: Heads, *, kind: str = "full", biased: bool = False) -> AttentionConfig:
     """The configuration of a call, as the module's docstring explains it.
 
-    `kind`: "full", "shared" (`shares.py`), "causal", "window" (a bound to the left), or "packed"; `biased`: scores have a
+    `kind`: "full", "causal", "window" (a bound to the left), or "packed"; `biased`: scores have a
     cap or a bias. Anyone may call it; no hardware is involved. Example: ``choose(heads, kind="causal").keys``.
     """
     if heads.dtype not in HALVES:

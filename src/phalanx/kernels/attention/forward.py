@@ -25,7 +25,7 @@ from phalanx.kernels.attention.config import AttentionConfig, choose, require_fi
 from phalanx.kernels.attention.forward_blackwell import attend_blackwell, require_blackwell
 from phalanx.kernels.attention.forward_tiles import attention_tiles
 from phalanx.kernels.attention.narrow import turned_values
-from phalanx.kernels.attention.shares import is_shared, join_parts
+from phalanx.kernels.attention.shares import join_parts
 from phalanx.kernels.logarithms import LOG2E
 from phalanx.kernels.matrices import HALVES, empty, info_of, number_of, refused, require_config
 from phalanx.kernels.products.targets import target_of
@@ -105,8 +105,6 @@ def attention(
         grid = _grid(q, heads, sequences, chosen)
         band = 1 if right is None or sequences else choose_band(heads, chosen, grid)
         shared = kind == "full" and _is_shared(heads, chosen, grid)
-        if shared and config is None:
-            chosen = choose(heads, kind="shared", biased=biased)
         parts, sums = None, None
         if shared:
             parts = empty(q, (grid + 1, 2, chosen.rows, heads.value_dim), "f32")
@@ -126,7 +124,7 @@ def attention(
 def _is_shared(heads: Heads, config: AttentionConfig, ctas: int) -> bool:
     """Whether the last tiles of full attention are cut: as the configuration says, where there are enough of them."""
     enough = px.cdiv(heads.queries, config.rows) * heads.batch * heads.heads >= ctas
-    return enough and (is_shared(heads, config, ctas) if config.share is None else config.share)
+    return enough and config.share
 
 
 def _scales(*scales: Any) -> tuple[list[float], list[Any]]:

@@ -4,21 +4,15 @@ All tiles of full attention are equally long. Where the last turn has tiles for 
 for it: with 1,376 tiles on 132 SMs, 11 turns do the work of 10.4. So the tiles of the last one to two turns are laid
 end to end, block of keys after block, and every CTA gets the same number of blocks. A share is at least a tile long, so
 that a tile is cut at most once, between neighbours: each leaves the result of its blocks alone, in f32, and the
-logarithms of its sums, and `join_parts` weighs the two against each other.
+logarithms of its sums, and `join_parts` weighs the two against each other. On an H200 it costs more than it saves so
+far: `AttentionConfig.share` asks for it.
 """
 
 from __future__ import annotations
 
 import phalanx as px
-from phalanx.kernels.attention.arguments import Heads
-from phalanx.kernels.attention.config import AttentionConfig
 from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.logarithms import LN2, LOG2E
-
-SUSTAINED = 650e12
-"""Operations a second, to see how long a call takes."""
-JOINING_S = 25e-6
-"""What the parts and the second launch cost."""
 
 
 @px.func
@@ -51,14 +45,3 @@ def join_parts(O, LSE, PARTS, LOGS, keys, *, ROWS, KEYS, WIDE, HEIGHT=64):
         px.store(O[batch, head, row : row + HEIGHT, 0:WIDE], result.to(O.dtype))
         if LSE is not None:
             px.store(LSE[batch, head, row : row + HEIGHT], largest + px.log2(total) * LN2)
-
-
-def is_shared(heads: Heads, config: AttentionConfig, ctas: int) -> bool:
-    """Whether sharing the last turns out saves more than joining costs.
-
-    For full attention. Anyone may call it; no hardware is involved. Example: ``is_shared(heads, config, 132)``.
-    """
-    tiles = px.cdiv(heads.queries, config.rows) * heads.batch * heads.heads
-    idle = 1 - tiles / (px.cdiv(tiles, ctas) * ctas)
-    operations = 2 * heads.batch * heads.heads * heads.queries * heads.keys * (heads.dim + heads.value_dim)
-    return tiles > ctas and heads.keys >= 8 * config.keys and idle * operations / SUSTAINED > JOINING_S
