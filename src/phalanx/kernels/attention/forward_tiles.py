@@ -122,7 +122,6 @@ class Group:
     TYPE: Any
     BIAS_KIND: Any
     VARLEN: bool
-    ENDS: bool
     SKIP: bool
     SLACK: float
     SHIFT: float
@@ -260,8 +259,6 @@ class Group:
             px.wgmma_wait(0)
             b.values.release()
             self.store(o, before_top, before_sums, tile.marked(before[0]), before[1])
-            if not self.VARLEN:
-                px.tma.wait(0)
 
     def store(self, o, top, sums, place, slot):
         """Divides by the sums, and lets the result go; logarithms of the sums, where they are asked for."""
@@ -282,35 +279,27 @@ class Group:
         else:
             self.send(px.where(empty, 0.0, result).to(O.dtype), top, total, out, batch, head, first_query, row, queries)
         if not self.OWN_OUT:
-            if not self.VARLEN:
-                px.tma.wait(0, read=True)
             b.queries.release()
 
     def send(self, result, top, total, out, batch, head, first_query, row, queries):
-        """Stores the rows of a whole tile."""
+        """Stores the rows of a whole tile: through shared memory, so that threads have 16 bytes of a row each.
+
+        Not by TMA: the place would be free only when the copy engine has read it, and a tile may begin before row 0.
+        """
         b, O, LSE = self.buffers, self.O, self.LSE
         at = first_query + row
         rows = row + px.arange(b.ROWS)  # the rows around a packed sequence are another's
         rows = px.where((rows >= 0) & (rows < queries), rows + first_query, -1)
         width = b.WIDE // self.PARTS
+        step = width & -width  # threads share a power of two of columns best
         for left in px.static_range(0, b.WIDE, width):
-            if self.OWN_OUT and not self.VARLEN:
-                px.tma.wait(0, read=True)
             px.store(out, result[:, left : left + width] if self.PARTS > 1 else result)
-            step = width & -width  # threads share a power of two of columns best
-            if self.VARLEN:
-                for column in px.static_range(0, width, step):
-                    piece, to = px.load(out[:, column : column + step]), left + column
+            for column in px.static_range(0, width, step):
+                piece, to = px.load(out[:, column : column + step]), left + column
+                if self.VARLEN:
                     px.store(O[batch, head, rows, to : to + step], piece)
-            elif self.ENDS and at < 0:  # the copy engine can't store from before row 0 on
-                for column in px.static_range(0, width, step):
-                    piece, to = px.load(out[:, column : column + step]), left + column
+                else:
                     px.store(O[batch, head, at : at + b.ROWS, to : to + step], piece)
-            else:
-                px.assume(at >= 0)
-                px.fence.async_proxy()
-                px.tma.store(out, O[batch, head, at : at + b.ROWS, left : left + width])
-                px.tma.commit()
         if LSE is not None and self.VARLEN:
             px.store(LSE[batch, head, rows], log_sums(top, total))
         elif LSE is not None:
@@ -365,7 +354,7 @@ def attention_tiles(
         turn = px.where(c == 0, 1, 0) if TURNS else 0
         mine = Group(
             buffers, c, O, LSE, PARTIAL, LOGS, BIAS, scale, cap, before, scaled(v_scale, VS, None), turn, V.dtype,
-            BIAS_KIND, CUQ is not None, CUQ is not None or right is not None, right is not None and not TURNS, SLACK,
+            BIAS_KIND, CUQ is not None, right is not None and not TURNS, SLACK,
             SHIFT if NARROW else 0.0, OWN_OUT, PARTS,
         )  # fmt: skip
         mine.attend(tiles)
