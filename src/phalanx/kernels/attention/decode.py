@@ -90,7 +90,7 @@ def _decode(
     sizes = {"D": call.size, "DV": call.v_size, "T": call.tokens, "G": call.group, "PAGE": call.page}
     if v is None:
         constants = config.constants()
-        del constants["CTAS"]
+        del constants["CTAS"], constants["ROOM"]
         latent_ring[grid](rows, k, lengths, pages, *target, *softmax, *where, **constants, **sizes, HERE=call.v_size // 2)
     else:
         decode_ring[grid](

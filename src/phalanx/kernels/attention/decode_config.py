@@ -22,7 +22,8 @@ class DecodeConfig:
     """How keys travel: `cluster` CTAs share those of a sequence, each through rings of `stages` blocks of 64 keys.
 
     A CTA has `rows` rows of queries, 64 or 128, a copy brings `box` tokens, `ctas` CTAs share an SM. With `splits` as many
-    clusters share a sequence, and a second kernel joins them through global memory.
+    clusters share a sequence, and a second kernel joins them through global memory. The rings have memory for `room`
+    stages where that is more than they use: then no other CTA comes to their SM.
     """
 
     cluster: int
@@ -31,12 +32,13 @@ class DecodeConfig:
     ctas: int = 2
     rows: int = 64
     splits: int = 1
+    room: int = 0
 
     def constants(self) -> dict[str, int]:
         """The kernel's constants."""
         return {
             "C": self.cluster, "STAGES": self.stages, "BN": BLOCK, "BOX": self.box, "CTAS": self.ctas, "BM": self.rows,
-            "SPLITS": self.splits,
+            "SPLITS": self.splits, "ROOM": self.room,
         }  # fmt: skip
 
 

@@ -27,12 +27,14 @@ from phalanx.kernels.launches import wait_for_prior_launch
 @px.kernel(warps=lambda BM: BM // 16 + 1, cluster=lambda C: C, ctas_per_sm=lambda CTAS: CTAS, pdl=True)
 def decode_ring(
     Q, K, V, LENGTHS, TABLE, K_SCALE, V_SCALE, O, LSE, factor, slope, cap, v_factor, left, right, capacity, heads,
-    *, C=1, SPLITS=1, CTAS=2, STAGES=3, BM=64, BN=64, BOX=64, D=128, DV=128, T=1, G=4, PAGE=0,
+    *, C=1, SPLITS=1, CTAS=2, STAGES=3, ROOM=0, BM=64, BN=64, BOX=64, D=128, DV=128, T=1, G=4, PAGE=0,
     NARROW=False
 ):
     """BM rows of queries of one sequence and KV head, over the keys that this CTA of C x SPLITS has.
 
-    With SPLITS the results of each cluster go to rows of their own, for `join_splits`.
+    With SPLITS the results of each cluster go to rows of their own, for `join_splits`. The rings have memory for ROOM
+    stages, and use STAGES of them: memory that keeps a second CTA off the SM, since more bytes on their way at once than
+    some 64 KB an SM make the memory slower.
     """
     assert PAGE == 0 or PAGE % BOX == 0
     wait_for_prior_launch()
@@ -42,7 +44,8 @@ def decode_ring(
     softmax = softmax_of(factor, slope, cap, K_SCALE, rows.h)
     results = Results(O, LSE, rows, v_factor * scale_of(V_SCALE, rows.h))
     q = px.shared((BM, D), Q.dtype)
-    k, v = px.shared((STAGES, BN, D), K.dtype), px.shared((STAGES, BN, DV), V.dtype)
+    room = max(STAGES, ROOM)
+    k, v = px.shared((room, BN, D), K.dtype), px.shared((room, BN, DV), V.dtype)
     keys, values = px.pipe(STAGES), px.pipe(STAGES)
     part, tops, masses = None, None, None
     if C > 1:
