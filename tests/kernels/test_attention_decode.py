@@ -12,7 +12,7 @@ import phalanx as px
 from decode_cases import BF16, F8, caches, decoded, error, paged
 from host_cuda import COMPILER, MISSING, run_on_host
 from phalanx.kernels.attention.decode import attention_decode
-from phalanx.kernels.attention.decode_config import DecodeConfig, choose_decode, choose_latent, ring_stages
+from phalanx.kernels.attention.decode_config import DecodeConfig, choose_decode, choose_latent, lone_ring, ring_stages
 from phalanx.kernels.attention.decode_ring import decode_ring, join_splits
 from phalanx.kernels.attention.latent_ring import latent_ring
 
@@ -201,12 +201,13 @@ def test_choices() -> None:
     assert ring_stages(64, 128, 128, 2) == 3
     assert ring_stages(64, 128, 128, 2, item=1) == 4
     assert choose_decode(64, 8, 4, 8192, 128, 128).cluster == 1
-    assert choose_decode(1, 8, 4, 65536, 128, 128).cluster > 4
+    assert choose_decode(1, 8, 4, 65536, 128, 128).cluster == 8
+    assert lone_ring(64, 128, 128) == (2, 4)
     assert choose_decode(1, 8, 4, 64, 128, 128).cluster == 1
     assert choose_decode(64, 8, 4, 8192, 128, 128, page=16).box == 16
     assert choose_decode(64, 8, 4, 8192, 256, 256).ctas == 1
     assert (choose_latent(16, 128, 16384).cluster, choose_latent(16, 128, 16384).splits) == (2, 2)
-    assert choose_decode(8, 1, 128, 16384, 128, 128) == DecodeConfig(2, 6, ctas=1, rows=128, splits=8)
+    assert choose_decode(8, 1, 128, 16384, 128, 128) == DecodeConfig(2, 3, ctas=1, rows=128, splits=8, room=3)
 
 
 def mistake(**changes: Any) -> str:
