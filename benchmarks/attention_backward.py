@@ -114,7 +114,7 @@ def regimes_of(options: argparse.Namespace) -> tuple[str, ...]:
 def read_config(text: str) -> BackwardConfig:
     """``queries=64,stages=3,early=0``: what is not named has the class's default."""
     given = dict(part.split("=") for part in text.split(","))
-    kinds: dict[str, Callable[[str], Any]] = {name: lambda x: bool(int(x)) for name in ("early", "apart")}
+    kinds: dict[str, Callable[[str], Any]] = {name: lambda x: bool(int(x)) for name in ("early", "ahead", "apart")}
     return BackwardConfig(**{key: kinds.get(key, int)(value) for key, value in given.items()})
 
 

@@ -58,7 +58,7 @@ def test_heads_that_share_keys_and_rows_that_see_none():
 def test_a_window_in_both_orders():
     rng = np.random.default_rng(2)
     given = arrays(rng, 1, 1, 1, 70, 135, 96, amplitude=3)
-    both(*given, window=(40, 3))
+    both(*given, window=(40, 3), config=BackwardConfig(ahead=True))
     both(*given, window=(40, 3), deterministic=True)
 
 
@@ -189,6 +189,7 @@ def test_random_shapes(seed):
         options["window"] = tuple(int(x) for x in rng.integers(-1, 200, 2))
     config = BackwardConfig(
         queries=int(rng.choice([64, 128])) if dim == 64 else 64, early=bool(rng.random() < 0.5),
+        ahead=bool(rng.random() < 0.5),
     )  # fmt: skip
     amplitude = float(rng.choice([1, 3, 8]))
     both(*arrays(rng, batch, group, kv_heads, queries, keys, dim, amplitude=amplitude), config=config, **options)

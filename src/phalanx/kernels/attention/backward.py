@@ -111,6 +111,7 @@ class _Call:
         backward_keys[self._key_blocks()](
             *given, sums, dk, dv, *self.scores, heads.group, self._band(), self.sequences, **sizes,
             STAGES=config.stages, BOUND=heads.varlen or heads.keys % KEYS != 0, BIAS_KIND=self.bias_kind, EARLY=config.early,
+            AHEAD=config.ahead,
         )  # fmt: skip
         if apart:
             tiles = px.cdiv(heads.queries, 128), heads.heads, self.sequences

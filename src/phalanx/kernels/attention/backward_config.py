@@ -20,12 +20,14 @@ DIMS = (64, 96, 128)
 class BackwardConfig:
     """`queries` of a block, `stages` of queries in shared memory; `early`: values' gradients begin before those of scores.
 
-    `apart`: gradients of queries by a pass of their own, as with ``deterministic=True``.
+    `ahead`: those of queries before those of keys, so that they are added to global memory under the latter. `apart`:
+    gradients of queries by a pass of their own, as with ``deterministic=True``.
     """
 
     queries: int = 64
     stages: int = 2
     early: bool = True
+    ahead: bool = False
     apart: bool = False
 
 

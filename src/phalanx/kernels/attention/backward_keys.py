@@ -138,7 +138,7 @@ class Shared:
 @px.kernel(warps=12, pdl=True)
 def backward_keys(
     Q, K, V, DO, STATS, BIAS, CUQ, CUK, SUMS, DK, DV, factor, scale, cap, left, right, group, band, sequences, *, BM, BN=128,
-    D, STAGES=2, BOUND=False, BIAS_KIND=None, EARLY=True, LOADER=24, REGISTERS=240,
+    D, STAGES=2, BOUND=False, BIAS_KIND=None, EARLY=True, AHEAD=False, LOADER=24, REGISTERS=240,
 ):  # fmt: skip
     """A CTA has BN keys of one head, half of them in each of two warpgroups; a third loads. `group` query heads pass by.
 
@@ -182,14 +182,14 @@ def backward_keys(
     if BM < 128 and D < 128:  # halves of columns that are not equal, or no whole panels: known when the text is written
         for c in px.static_range(2):
             with px.warps(4 + 4 * c, 4, regs=REGISTERS):
-                pass_queries(use, c, arrays, here, at, blocks, scores, group, BM, D, BOUND, BIAS_KIND, EARLY)
+                pass_queries(use, c, arrays, here, at, blocks, scores, group, BM, D, BOUND, BIAS_KIND, EARLY, AHEAD)
     else:
         with px.warps(4, 4, regs=REGISTERS, copies=2) as c:
-            pass_queries(use, c, arrays, here, at, blocks, scores, group, BM, D, BOUND, BIAS_KIND, EARLY)
+            pass_queries(use, c, arrays, here, at, blocks, scores, group, BM, D, BOUND, BIAS_KIND, EARLY, AHEAD)
 
 
 @px.func
-def pass_queries(use, c, arrays, here, at, blocks, scores, group, BM, D, BOUND, BIAS_KIND, EARLY):
+def pass_queries(use, c, arrays, here, at, blocks, scores, group, BM, D, BOUND, BIAS_KIND, EARLY, AHEAD):
     """What warpgroup `c` does: all queries pass by its 64 keys."""
     Q, STATS, BIAS, CUK, SUMS, DK, DV = arrays
     LATE = scores[2] is not None or BIAS_KIND is not None  # a cap or a bias takes the registers of the second product
@@ -250,22 +250,29 @@ def pass_queries(use, c, arrays, here, at, blocks, scores, group, BM, D, BOUND, 
         if not EARLY:
             px.wgmma(packed, use.g[sg], dv)
             px.wgmma_commit()
-        px.wgmma(y, use.q[sq], dk)
-        px.wgmma_commit()
+        if not AHEAD:
+            px.wgmma(y, use.q[sq], dk)
+            px.wgmma_commit()
         if SUMS is not None:  # of the block before
             use.done[take.stage].wait(take.parity)
             z = px.empty((M, N), px.f32)
             px.wgmma(use.ds[take.stage, :, row0 : row0 + M].T, use.k[o, :, left0 : left0 + N], z, accumulate=False)
             px.wgmma_commit()
+        if AHEAD:
+            px.wgmma(y, use.q[sq], dk)
+            px.wgmma_commit()
+        if SUMS is not None:
             px.store(use.ds[put.stage, c * H : c * H + H], y)
             px.fence.async_proxy()
             use.done[put.stage].arrive()
-            px.wgmma_wait(0)
+            if AHEAD:
+                px.wgmma_wait(1)
+            else:
+                px.wgmma_wait(0)
             add_part(SUMS, former, c, z, M, N)
             take.advance()
             put.advance()
-        else:
-            px.wgmma_wait(0)
+        px.wgmma_wait(0)
         use.gp.release()
         use.qp.release()
         former = place
