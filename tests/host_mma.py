@@ -182,6 +182,8 @@ def _wgmma(name: str) -> str | None:
             return f"static void {name}() {{ px_wgmma_wait({wait[1]}); }}"
         if keep := re.fullmatch(r"keep_(float|int|unsigned)", name):
             return f"template <int N> static void {name}({keep[1]}*) {{}}"
+        if name == "hold_descriptors":
+            return f"template <int N> static void {name}(unsigned long long*) {{}}"
         return None
     n, kind, a, b, registers, *flags = match.groups()
     negate, ta, tb = (str(bool(flag)).lower() for flag in flags)

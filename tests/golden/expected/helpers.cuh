@@ -387,6 +387,13 @@ __device__ __forceinline__ void griddepcontrol_wait() {
   asm volatile("griddepcontrol.wait;" ::: "memory");
 }
 
+// == hold_descriptors
+template <int N>
+__device__ __forceinline__ void hold_descriptors(unsigned long long* x) {
+  #pragma unroll
+  for (int i = 0; i < N; ++i) asm("" : "+l"(x[i]));
+}
+
 // == inside
 // Sums of indices wrap around: one below 0 or beyond 2^31 is no smaller than any extent.
 __device__ __forceinline__ bool inside(unsigned i, int n) { return i < (unsigned)n; }

@@ -24,8 +24,9 @@ struct alignas(128) px_tensor_map { unsigned long long opaque[16]; };
 //   wrap_add
 //   elect_sync
 //   setmaxnreg_inc
-//   wgmma_fence_sync_aligned
 //   wgmma_descriptor
+//   hold_descriptors
+//   wgmma_fence_sync_aligned
 //   wgmma_m64n64k16_f32_bf16_bf16_tb
 //   wgmma_commit_group_sync_aligned
 //   wgmma_wait_group_0
@@ -122,6 +123,12 @@ extern "C" __global__ void __launch_bounds__(384, 1) two_in_turn_kernel(
     float acc_1[32];
     #pragma unroll
     for (int px_r = 0; px_r < 32; ++px_r) acc_1[px_r] = acc[px_r];
+    const unsigned long long b_first = ptx::wgmma_descriptor(b_addr + c * 8192, 0x4000004002000000ull);  // the same in every turn
+    unsigned long long b_steps[4] = {b_first, b_first + 128, b_first + 256, b_first + 384};
+    ptx::hold_descriptors<4>(b_steps);
+    const unsigned long long a_first = ptx::wgmma_descriptor(a_addr + c * 8192, 0x4000004000010000ull);  // the same in every turn
+    unsigned long long a_steps[4] = {a_first, a_first + 2, a_first + 4, a_first + 6};
+    ptx::hold_descriptors<4>(a_steps);
     #pragma unroll 1
     for (int t = 0; t < 4; ++t) {
       // kernels.py:124: full[c].wait(t & 1)
@@ -131,12 +138,10 @@ extern "C" __global__ void __launch_bounds__(384, 1) two_in_turn_kernel(
       // kernels.py:126: acc = px.dot(a[c], b[c], acc)
       ptx::wgmma_fence_sync_aligned();
       {
-        const unsigned long long px_a = ptx::wgmma_descriptor(a_addr + c * 8192, 0x4000004000010000ull);
-        const unsigned long long px_b = ptx::wgmma_descriptor(b_addr + c * 8192, 0x4000004002000000ull);
-        ptx::wgmma_m64n64k16_f32_bf16_bf16_tb(acc_1, px_a, px_b, true);
-        ptx::wgmma_m64n64k16_f32_bf16_bf16_tb(acc_1, px_a + 2, px_b + 128, true);
-        ptx::wgmma_m64n64k16_f32_bf16_bf16_tb(acc_1, px_a + 4, px_b + 256, true);
-        ptx::wgmma_m64n64k16_f32_bf16_bf16_tb(acc_1, px_a + 6, px_b + 384, true);
+        ptx::wgmma_m64n64k16_f32_bf16_bf16_tb(acc_1, a_steps[0], b_steps[0], true);
+        ptx::wgmma_m64n64k16_f32_bf16_bf16_tb(acc_1, a_steps[1], b_steps[1], true);
+        ptx::wgmma_m64n64k16_f32_bf16_bf16_tb(acc_1, a_steps[2], b_steps[2], true);
+        ptx::wgmma_m64n64k16_f32_bf16_bf16_tb(acc_1, a_steps[3], b_steps[3], true);
       }
       ptx::wgmma_commit_group_sync_aligned();
       ptx::wgmma_wait_group_0();

@@ -2,17 +2,21 @@
 
 Accumulators are updated in place: a product's result has the registers of the tile it adds to. Operands in shared
 memory are found by descriptors whose address is computed once per instruction of the IR; steps along K and M are
-constants added to it.
+constants added to it. Where a loop multiplies by the same run-time place in every turn (the queries of an attention), its
+descriptors are made before the loop, and kept in uniform registers: the compiler would add up each of them in every turn.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from phalanx.cuda.text.helper import Helper
 from phalanx.cuda.text.literals import bare
 from phalanx.cuda.text.prelude import device_function, instruction
-from phalanx.cuda.text.registry import emits, follows
+from phalanx.cuda.text.registry import emits, follows, precedes
 from phalanx.cuda.text.writer import Writer
 from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.facts import facts_of
@@ -22,7 +26,7 @@ from phalanx.errors import Error
 from phalanx.ir.archs import WARPGROUP
 from phalanx.ir.core import Op
 from phalanx.ir.engines import TENSOR_CORES
-from phalanx.ir.ops.control import Assign, ReadVar
+from phalanx.ir.ops.control import Assign, For, ReadVar, While
 from phalanx.ir.ops.wgmma import ROWS, STEP_BYTES, Wgmma, WgmmaCommit, WgmmaFence, WgmmaWait
 from phalanx.ir.values import Value, constant_of
 from phalanx.ir.views import SharedView
@@ -41,6 +45,19 @@ DESCRIPTOR = device_function(
     "// bits 0-13: address / 16; 16-29 and 32-45: byte offsets / 16; 62-63: swizzle\n"
     "return fields | (address & 0x3ffff) >> 4;",
 )
+
+
+HOLD = Helper(
+    "hold_descriptors",
+    "template <int N>\n"
+    "__device__ __forceinline__ void hold_descriptors(unsigned long long* x) {\n"
+    "  #pragma unroll\n"
+    '  for (int i = 0; i < N; ++i) asm("" : "+l"(x[i]));\n'
+    "}",
+)
+"""Nothing at run time: the compiler can't make them again in a loop, out of an address and constants."""
+MOST_HELD = 8
+"""Descriptors that are held over a loop, two uniform registers each; of these there are 63."""
 
 
 def wait_group(n: int) -> Helper:
@@ -194,23 +211,18 @@ def continue_in_place(w: Writer, old: Value, new: Value) -> bool:
 @emits(Wgmma)
 def emit_wgmma(w: Writer, op: Wgmma) -> None:
     """Writes `wgmma.mma_async` for each block of 64 rows and each step along K, on descriptors of shared memory."""
-    m, n, k = op.shape
+    m, n, _ = op.shape
     assert w.plan.layouts[op.result] == wgmma_accumulator(m, n, op.warps, op.along)
     copied = continue_in_place(w, op.acc, op.result)
-    groups = op.warps // WARPGROUP
-    by_rows, by_columns = (groups, 1) if op.along == "m" else (1, groups)
-    width = n // by_columns
-    tiles, steps = m // (ROWS * by_rows), k * op.b.dtype.itemsize // STEP_BYTES
+    width = _width(op)
     acc = w.name(op.result)
-    right = _operand(w, op, op.b, 0)
+    right, left = _right(w, op), None if isinstance(op.a, Value) else _left(w, op)
     with w.block():
-        if not isinstance(op.a, Value):
-            left = _operand(w, op, op.a, 1)
-            w.line(f"const unsigned long long px_a = {_descriptor(w, op.a, left, ROWS if by_rows > 1 else 0)};")
+        if left is not None:
+            a_at = _places(w, left, "px_a")
         else:
-            left = None
-            _pack_registers(w, op.a)
-        w.line(f"const unsigned long long px_b = {_descriptor(w, op.b, right, width if by_columns > 1 else 0)};")
+            _pack_registers(w, op.a)  # type: ignore[arg-type]
+        b_at = _places(w, right, "px_b")
         if copied or _is_made_here(w, op):
             keep_tile(w, op.result)  # else the compiler may put off what makes it until after the first instruction
         if _has_own_fence(w, op):
@@ -218,27 +230,138 @@ def emit_wgmma(w: Writer, op: Wgmma) -> None:
         helper = w.use(
             product(
                 width, op.a_dtype.name, op.b.dtype.name, op.result.type.dtype.name, left is None, op.negate,
-                left is not None and left.transposed, right.transposed,
+                left is not None and left.operand.transposed, right.operand.transposed,
             )
         )
-        a_column = 0 if isinstance(op.a, Value) else first_column(op.a)
-        b_column = first_column(op.b)
+        tiles, steps = _tiles(op), _steps(op)
         for step in range(steps):
             for tile in range(tiles):
                 d = f"{acc} + {tile * width // 2}" if tile else acc
-                if left is None:
-                    at = 4 * (tile * steps + step)
-                    a = f"px_a + {at}" if at else "px_a"
-                else:
-                    row = left.row_offset(ROWS * by_rows * tile, a_column)
-                    a = _plus("px_a", row + left.step_offset(step, a_column))
-                b = _plus("px_b", right.step_offset(step, b_column))
-                w.line(f"{helper}({d}, {a}, {b}, {_accumulate(w, op) if step == 0 else 'true'});")
+                at = 4 * (tile * steps + step)
+                a = a_at[step * tiles + tile] if left is not None else f"px_a + {at}" if at else "px_a"
+                w.line(f"{helper}({d}, {a}, {b_at[step]}, {_accumulate(w, op) if step == 0 else 'true'});")
 
 
 def _accumulate(w: Writer, op: Wgmma) -> str:
     constant = constant_of(op.accumulate)
     return bare(w.name(op.accumulate)) if constant is None else str(bool(constant)).lower()
+
+
+def _groups_along(op: Wgmma, axis: str) -> int:
+    """The warpgroups that share the rows ("m") or the columns ("n") of a product."""
+    return op.warps // WARPGROUP if op.along == axis else 1
+
+
+def _width(op: Wgmma) -> int:
+    """The columns of one instruction."""
+    return op.shape[1] // _groups_along(op, "n")
+
+
+def _tiles(op: Wgmma) -> int:
+    """The blocks of 64 rows that a warpgroup multiplies."""
+    return op.shape[0] // (ROWS * _groups_along(op, "m"))
+
+
+def _steps(op: Wgmma) -> int:
+    """The steps along K."""
+    return op.shape[2] * op.b.dtype.itemsize // STEP_BYTES
+
+
+# --- operands in shared memory ----------------------------------------------------------------------------------------
+
+
+class Shared(NamedTuple):
+    """An operand in shared memory: what begins where, and the bytes from there to what each instruction reads.
+
+    `share`: the rows of M or N that each warpgroup has of it, 0 where all read the same.
+    """
+
+    view: SharedView
+    operand: Operand
+    share: int
+    offsets: tuple[int, ...]
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Equal for operands whose descriptors are the same."""
+        starts = [offset if (number := constant_of(offset)) is None else number for offset in self.view.offsets]
+        return (self.view.buffer, *starts, self.operand.transposed, self.share, self.offsets)
+
+
+def _left(w: Writer, op: Wgmma) -> Shared:
+    """The left operand: by steps, and in each by blocks of rows."""
+    assert isinstance(op.a, SharedView)
+    operand, column, groups = _operand(w, op, op.a, 1), first_column(op.a), _groups_along(op, "m")
+    offsets = tuple(
+        operand.row_offset(ROWS * groups * tile, column) + operand.step_offset(step, column)
+        for step in range(_steps(op)) for tile in range(_tiles(op))
+    )
+    return Shared(op.a, operand, ROWS if groups > 1 else 0, offsets)
+
+
+def _right(w: Writer, op: Wgmma) -> Shared:
+    """The right operand, by steps."""
+    operand, column = _operand(w, op, op.b, 0), first_column(op.b)
+    offsets = tuple(operand.step_offset(step, column) for step in range(_steps(op)))
+    return Shared(op.b, operand, _width(op) if _groups_along(op, "n") > 1 else 0, offsets)
+
+
+_HELD: WeakKeyDictionary[Writer, dict[Op, dict[tuple[object, ...], str]]] = WeakKeyDictionary()
+"""Of the loops being written, the arrays of descriptors that are held over each."""
+
+
+def _held(w: Writer, shared: Shared) -> str | None:
+    """The array that holds the descriptors of an operand, where one does."""
+    return next((held[shared.key] for held in _HELD.get(w, {}).values() if shared.key in held), None)
+
+
+def _places(w: Writer, shared: Shared, name: str) -> list[str]:
+    """The descriptors of an operand, as text: those that are held, or steps from one that is made here."""
+    held = _held(w, shared)
+    if held is not None:
+        return [f"{held}[{number}]" for number in range(len(shared.offsets))]
+    w.line(f"const unsigned long long {name} = {_descriptor(w, shared)};")
+    return [_plus(name, offset) for offset in shared.offsets]
+
+
+@precedes
+def hold_operands(w: Writer, op: Op) -> None:
+    """Before a loop: the descriptors of what its products read at the same run-time place in every turn."""
+    if not isinstance(op, For | While):
+        return
+    held = _HELD.setdefault(w, {}).setdefault(op, {})
+    changing = {value for block in op.blocks() for inner in block.walk() for value in inner.defined_values()}
+    changing.update(op.defined_values())
+    room = MOST_HELD
+    for product in _own_products(op):
+        for shared in (_right(w, product), *(() if isinstance(product.a, Value) else (_left(w, product),))):
+            starts = [offset for offset in shared.view.offsets if constant_of(offset) is None]
+            size = len(shared.offsets)
+            if not starts or size > room or any(start in changing for start in starts) or _held(w, shared) is not None:
+                continue
+            room -= size
+            first, name = (w.unique(f"{shared.view.buffer.name}_{what}") for what in ("first", "steps"))
+            w.line(f"const unsigned long long {first} = {_descriptor(w, shared)};  // the same in every turn")
+            steps = ", ".join(_plus(first, offset) for offset in shared.offsets)
+            w.line(f"unsigned long long {name}[{size}] = {{{steps}}};")
+            w.line(f"{w.use(HOLD)}<{size}>({name});")
+            held[shared.key] = name
+
+
+@follows
+def let_operands_go(w: Writer, op: Op) -> None:
+    """Behind a loop nobody needs its descriptors."""
+    _HELD.get(w, {}).pop(op, None)
+
+
+def _own_products(loop: Op) -> Iterator[Wgmma]:
+    """The products of a loop that are in no loop inside it."""
+    for block in loop.blocks():
+        for op in block.ops:
+            if isinstance(op, Wgmma):
+                yield op
+            elif not isinstance(op, For | While):
+                yield from _own_products(op)
 
 
 def _plus(descriptor: str, offset: int) -> str:
@@ -260,14 +383,15 @@ def _pack_registers(w: Writer, tile: Value) -> None:
     w.line(f"{w.use(h.PACK_WORDS)}<{w.registers(tile)}>(px_a, {w.name(tile)});")
 
 
-def _descriptor(w: Writer, view: SharedView, operand: Operand, share: int) -> str:
-    """The descriptor of a view's first rows and first step along K, as text; if the warpgroups share its rows (of M or
-    N), `share` of them each, that of the warpgroup's own."""
+def _descriptor(w: Writer, shared: Shared) -> str:
+    """The descriptor of an operand's first rows and first step along K, as text; if the warpgroups share its rows, that of
+    the warpgroup's own."""
+    view, operand = shared.view, shared.operand
     layout = operand.layout
     extra = layout.linear_offset_expression([w.name(offset) for offset in view.offsets])
     terms = [w.address(view.buffer)] + ([extra] if extra != "0" else [])
-    if share:
-        terms.append(_share_offset(f"{w.warp} / {WARPGROUP}", operand, share))
+    if shared.share:
+        terms.append(_share_offset(f"{w.warp} / {WARPGROUP}", operand, shared.share))
     return f"{w.use(DESCRIPTOR)}({' + '.join(terms)}, {operand.high_word:#x}ull)"
 
 

@@ -66,6 +66,16 @@ def check_emitters(function: Function) -> None:
             emitter_of(op)
 
 
+PRECEDERS: list[Emitter] = []
+"""What families write before instructions of others, as `FOLLOWERS` after them."""
+
+
+def precedes(function: F) -> F:
+    """Registers a function that is called before every instruction is written."""
+    PRECEDERS.append(function)
+    return function
+
+
 FOLLOWERS: list[Emitter] = []
 """What families write after instructions of others; each decides by itself whether it has something to add."""
 
@@ -83,6 +93,8 @@ def emit_block(w: Writer, block: Block) -> None:
         emitter = emitter_of(op)
         w.comment_source(op.loc)
         try:
+            for preceder in PRECEDERS:
+                preceder(w, op)
             with w.reading_lane(op in w.read_again):
                 emitter(w, op)
             for follower in FOLLOWERS:
