@@ -103,7 +103,7 @@ def test_shapes(m: int, n: int, k: int) -> None:
 
 
 @pytest.mark.parametrize(("ta", "tb"), list(product((False, True), repeat=2)))
-@pytest.mark.parametrize(("left", "wide"), [(BF16, F32), (E4M3, F32), (I8, I32), (F32, F32)], ids=["bf16", "f8", "i8", "f32"])
+@pytest.mark.parametrize(("left", "wide"), [(BF16, F32), (E4M3, F32), (I8, I32), (F32, F32)], ids=["bf", "f8", "i8", "f32"])
 def test_majors(left: Any, wide: Any, ta: bool, tb: bool) -> None:
     one(left, left, wide, TA=ta, TB=tb)
 

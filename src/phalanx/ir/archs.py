@@ -115,6 +115,8 @@ def archs_with(features: Iterable[Feature]) -> tuple[Arch, ...]:
 COPY_CHUNK = 16
 """Bytes: where the copy engine begins, what it steps by and how much it moves are multiples of it (`ArrayType.aligned`,
 `.whole`); the widest access of a thread moves as many."""
+EXPANDED_BOX, EXPANDED_ALIGNMENT = 128, 32
+"""Elements along the last axis, and bytes of addresses and strides, that a copy which puts room between elements wants."""
 MAX_STRIDE = 1 << 40
 """Bytes between neighbours along an axis of an array from which on TMA has no descriptor."""
 MAX_DIM = 1 << 32

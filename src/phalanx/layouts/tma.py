@@ -15,8 +15,6 @@ from phalanx.ir.archs import COPY_CHUNK, MAX_BOX, MAX_DIM, MAX_STRIDE
 from phalanx.layouts.shared import TMA_ALIGNMENT, SharedLayout
 
 MAX_RANK = 5
-EXPANDED_BOX = 128
-"""Elements along the inner axis of a box that puts room between packed elements."""
 
 
 class Misplaced(ValueError):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 import numpy as np
 
 from phalanx.errors import Error
-from phalanx.ir.archs import COPY_CHUNK, MAX_STRIDE
+from phalanx.ir.archs import COPY_CHUNK, EXPANDED_ALIGNMENT, EXPANDED_BOX, MAX_STRIDE
 from phalanx.ir.values import Param
 from phalanx.ir.views import BarrierArray, Buffer, GlobalView, View
 from phalanx.location import Location
@@ -423,6 +423,18 @@ def misaligned(view: GlobalView, array: np.ndarray) -> str | None:
     inner = view.dtype.nbytes(prod(view.extents[-view.merged :]))
     if inner % COPY_CHUNK and prod(view.extents) != view.extents[-1]:  # a single row may have any length
         return f"the region of {view.array.name} is {inner} bytes wide, no multiple of {COPY_CHUNK}"
+    return None
+
+
+def misspread(view: GlobalView, array: np.ndarray) -> str | None:
+    """Why the TMA engine can't put room between the elements of this array, None if it can: its further rules for them."""
+    size = array.shape[-1]
+    if size % EXPANDED_BOX:
+        return f"{view.array.name} has {size} elements along its last axis, no multiple of {EXPANDED_BOX}"
+    for axis in range(array.ndim - 1):
+        stride = view.dtype.dense_bytes(array.strides[axis])  # elements have a byte each here
+        if array.shape[axis] > 1 and stride % EXPANDED_ALIGNMENT:
+            return f"axis {axis} of {view.array.name} has a stride of {stride} bytes, no multiple of {EXPANDED_ALIGNMENT}"
     return None
 
 

@@ -286,3 +286,16 @@ def a_padded_copy_on_hopper():
         px.store(X[0, 0], 1.0)
 
     px.compile(bring[1], px.spec((64, 128), px.f4e2m1), px.spec((64, 64), px.f32), arch="sm_90a")
+
+
+@case
+def rows_that_no_copy_puts_room_between():
+    @px.kernel
+    def bring(P, X):
+        s, full = px.shared((8, 128), px.f4e2m1, padded=True), px.barrier()
+        with full.transaction():
+            px.tma.load(P[0:8, 0:128], s, full)
+        full.wait(0)
+        px.store(X[0, 0], 1.0)
+
+    bring[1](np.zeros((8, 192), ml_dtypes.float4_e2m1fn), X)

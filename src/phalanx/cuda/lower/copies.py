@@ -21,15 +21,15 @@ from phalanx.cuda.lower.row_copies import plan_row_copy
 from phalanx.cuda.plan import Box, CopyPath, CopyPlan
 from phalanx.errors import Error
 from phalanx.frozen import frozen
-from phalanx.ir.archs import COPY_CHUNK, MAX_BOX, Arch
+from phalanx.ir.archs import COPY_CHUNK, EXPANDED_BOX, MAX_BOX, Arch
 from phalanx.ir.core import Function, Note, Op
 from phalanx.ir.engines import COPY_ENGINE
 from phalanx.ir.values import constant_of
 from phalanx.ir.views import GlobalView, SharedBuffer, SharedView, in_global
 from phalanx.layouts import SharedLayout, boxes, choose_panel
 from phalanx.layouts.shared import TMA_ALIGNMENT
-from phalanx.layouts.tma import EXPANDED_BOX, merge_axes
 from phalanx.layouts.tma import Misplaced as MisplacedBox
+from phalanx.layouts.tma import merge_axes
 
 WHOLE_LINES = 256  # bytes that a miss brings into L2: a neighbour is asked for soon
 PROMOTIONS: dict[str | None, int] = {"evict_first": 128}

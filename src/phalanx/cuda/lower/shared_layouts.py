@@ -9,6 +9,7 @@ import phalanx.cuda.lower.ops  # noqa: F401  # what the families registered
 from phalanx.analysis.divisibility import Divisibility, find_divisibility
 from phalanx.cuda.lower.layout_rules import Touch, wishes_of
 from phalanx.cuda.lower.row_copies import copies_of, is_fast
+from phalanx.ir.archs import EXPANDED_BOX
 from phalanx.ir.core import Function, Note
 from phalanx.ir.effects import Proxy, Use
 from phalanx.ir.engines import MMA_ENGINE
@@ -19,7 +20,7 @@ from phalanx.layouts.banks import best_vector, warp_wavefronts
 from phalanx.layouts.mma import shared_operand
 from phalanx.layouts.registers import RegisterLayout
 from phalanx.layouts.shared import SharedLayout
-from phalanx.layouts.tma import EXPANDED_BOX, boxes, choose_panel, merge_axes
+from phalanx.layouts.tma import boxes, choose_panel, merge_axes
 
 SWIZZLES = (0, 32, 64, 128)
 WORD_BYTES = 4

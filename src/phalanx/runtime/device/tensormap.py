@@ -14,7 +14,7 @@ from typing import Any
 from phalanx.cuda.abi import TENSOR_MAP_BYTES, TensorMapSlot
 from phalanx.errors import Error
 from phalanx.frozen import frozen
-from phalanx.ir.archs import COPY_CHUNK, MAX_BOX, MAX_DIM, MAX_STRIDE
+from phalanx.ir.archs import COPY_CHUNK, EXPANDED_ALIGNMENT, EXPANDED_BOX, MAX_BOX, MAX_DIM, MAX_STRIDE
 from phalanx.runtime.device.arrays import ITEM_BYTES
 
 # Enumerators of cuda.h. Types of the same width that need no arithmetic share a code. Packed elements are copied as bytes,
@@ -26,8 +26,6 @@ _DATA_TYPES = {
 _EXPANDED_TYPES = {"f4e2m1": 14, "f6e2m3": 15, "f6e3m2": 15}
 _PACKED_SHARES = {"f4e2m1": (2, 1), "f6e2m3": (4, 3), "f6e3m2": (4, 3)}
 """How many elements share how many bytes of an array that such a copy reads."""
-EXPANDED_BOX, EXPANDED_ALIGNMENT = 128, 32
-"""Elements along the last axis, and bytes of addresses and strides, that such a copy asks for."""
 _SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
 _WIDE_SWIZZLE = 4  # CU_TENSOR_MAP_SWIZZLE_128B_ATOM_32B
 _L2_PROMOTIONS = {0: 0, 64: 1, 128: 2, 256: 3}

@@ -15,20 +15,29 @@ from phalanx.sim import numerics
 from phalanx.sim.agents import Agent
 from phalanx.sim.barriers import MBarrier
 from phalanx.sim.engines import GroupWait, LoadCopy, StoreCopy, commit_group, groups_done, issue, join_open_group
-from phalanx.sim.places import BufferPlace, GlobalPlace, misaligned, ranks_of
+from phalanx.sim.places import BufferPlace, GlobalPlace, misaligned, misspread, ranks_of
 from phalanx.sim.registry import meaning
 
 
-def require_aligned(run: Callable[..., None], op: Op, view: GlobalView, agent: Agent) -> Callable[..., None]:
-    """`run`, or where the array breaks the engine's alignment rules, an error when it is reached."""
-    problem = misaligned(view, agent.cta.cluster.machine.args[view.array.index])
+def require_aligned(
+    run: Callable[..., None], op: Op, view: GlobalView, agent: Agent, spread: bool = False
+) -> Callable[..., None]:
+    """`run`, or where the array breaks the engine's alignment rules, an error when it is reached.
+
+    `spread`: the copy puts room between elements, for which there are further rules.
+    """
+    array = agent.cta.cluster.machine.args[view.array.index]
+    problem = misaligned(view, array)
+    remedy = "pass an array whose rows begin at multiples of 16 bytes, or copy with px.load and px.store"
+    if problem is None and spread:
+        problem = misspread(view, array)
+        remedy = "pad its rows to a multiple of 128 elements: only such arrays are copied with room between elements"
     if problem is None:
         return run
 
     def fail(*operands: Any) -> None:
         raise Error(
-            f"TMA can't copy this: {problem}", location=op.loc, kind="misaligned",
-            remedy="pass an array whose rows begin at multiples of 16 bytes, or copy with px.load and px.store",
+            f"TMA can't copy this: {problem}", location=op.loc, kind="misaligned", remedy=remedy,
         )
 
     return fail
@@ -50,7 +59,7 @@ def tma_load(op: TmaLoad, agent: Agent) -> Callable[..., None]:
         destinations = tuple(dst.peer(rank) for rank in ranks)
         issue(LoadCopy(agent, op, src, destinations, tuple(bar.peer(credited(rank)) for rank in ranks), nbytes))
 
-    return require_aligned(here if op.multicast is None else everywhere, op, op.src, agent)
+    return require_aligned(here if op.multicast is None else everywhere, op, op.src, agent, op.dst.buffer.padded)
 
 
 @meaning(TmaStore)
