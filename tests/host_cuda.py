@@ -369,6 +369,7 @@ def descriptor(slot: TensorMapSlot, array: np.ndarray, signature: Signature) -> 
     words = struct.pack(
         "<Q5q5i9h8sh", array.ctypes.data, *five(strides[axis] for axis in order),
         *five(shape[axis] for axis in order), *five(box[axis] for axis in order), array.ndim, item,
-        MASKS["128B atoms of 32B"] if slot.wide else SWIZZLE_MASKS[slot.swizzle], slot.fill_nan, signature.slots[slot.array].dtype.encode(), unit,
+        MASKS["128B atoms of 32B"] if slot.wide else SWIZZLE_MASKS[slot.swizzle], slot.fill_nan,
+        signature.slots[slot.array].dtype.encode(), unit,
     )  # fmt: skip
     return words.ljust(128, b"\0")

@@ -65,7 +65,8 @@ def a_copy_of_sixty_four_rows(X):
 
 @px.kernel(warps=4)
 def scales_as_a_matrix(X):
-    a, b, s, done = px.shared((128, 64), px.f8e4m3), px.shared((128, 64), px.f8e4m3), px.shared((128, 32), px.f8e8m0), px.barrier()
+    a, b = px.shared((128, 64), px.f8e4m3), px.shared((128, 64), px.f8e4m3)
+    s, done = px.shared((128, 32), px.f8e8m0), px.barrier()
     acc, scale = px.tmem((128, 128), px.f32), px.tmem((128, 32), px.f8e8m0)
     px.tcgen05.copy(s, scale)
     px.tcgen05.mma(a, b.T, acc, scale_a=scale[:, 0:2], scale_b=scale[:, 0:2])
@@ -74,8 +75,8 @@ def scales_as_a_matrix(X):
 
 
 FOLDED = (
-    "with 64 rows in each CTA of a pair columns 64 to 127 lie in the upper lanes: take all columns with four warps, or parts "
-    "of the first half in px.warps(0, 2) and of the second in px.warps(2, 2)"
+    "with 64 rows in each CTA of a pair columns 64 to 127 lie in the upper lanes: take all columns with four warps, or "
+    "parts of the first half in px.warps(0, 2) and of the second in px.warps(2, 2)"
 )
 ROWS = "copy 128 rows or a multiple, 64 in each CTA of a pair, from a buffer with rows of a multiple of 32 bytes"
 WHOLE = "give each product a whole accumulator, stages of one buffer say: acc = px.tmem((2, rows, columns), px.f32)"
@@ -93,17 +94,18 @@ REFUSED: list[tuple[Any, int, str, str]] = [
         "[64, 64]: 64 columns) does not lie as products of 64 x 64 write it", WHOLE,
     ),
     (
-        two_warps_at_sixty_four_rows, 1, "px.tcgen05.load can't reach this region of acc: the tile lies in lanes 0 to 127, a "
-        "warp reaches 32 of them: 4, 8 or 16 warps are needed, not 2",
+        two_warps_at_sixty_four_rows, 1, "px.tcgen05.load can't reach this region of acc: the tile lies in lanes 0 to 127, "
+        "a warp reaches 32 of them: 4, 8 or 16 warps are needed, not 2",
         "take whole accumulators, or columns and rows in powers of two",
     ),
     (
-        a_copy_of_sixty_four_rows, 1, "px.tcgen05.copy can't bring a to t: tcgen05.cp writes no lanes as operand F [64, 64]: "
-        "32 columns lies: store it from registers", ROWS,
+        a_copy_of_sixty_four_rows, 1, "px.tcgen05.copy can't bring a to t: tcgen05.cp writes no lanes as operand F [64, "
+        "64]: 32 columns lies: store it from registers", ROWS,
     ),
     (
-        scales_as_a_matrix, 1, "px.tcgen05.copy can't bring s to scale: scales of 128 rows x 32 lie in shared memory in block "
-        "order, in bytes of the shape (1, 8, 32, 4, 4), not (128, 32)", "scales lie in blocks of 512 bytes, one per 128 rows and 4 scales: px.kernels.pack_scales",
+        scales_as_a_matrix, 1, "px.tcgen05.copy can't bring s to scale: scales of 128 rows x 32 lie in shared memory in "
+        "block order, in bytes of the shape (1, 8, 32, 4, 4), not (128, 32)",
+        "scales lie in blocks of 512 bytes, one per 128 rows and 4 scales: px.kernels.pack_scales",
     ),
 ]  # fmt: skip
 
