@@ -76,7 +76,8 @@ def wgmma_wait(ctx: Builder, n: object) -> None:
     """Waits until at most `n` groups of this agent are unfinished; they finish in order.
 
     Whole warpgroups, as a `px.wgmma` agent; sm_90a; PTX ``wgmma.wait_group``. What the finished groups read may be
-    overwritten, and their accumulators may be read. Example: ``px.wgmma_wait(1)`` releases all but the newest group.
+    overwritten, and their accumulators may be read. Arithmetic on tiles that stands between the products and the wait is
+    over before it: it runs while the tensor cores work. Example: ``px.wgmma_wait(1)`` releases all but the newest group.
     """
     check_warpgroups(ctx, "px.wgmma_wait")
     if not isinstance(n, int) or isinstance(n, bool) or not 0 <= n <= MAX_GROUPS:
