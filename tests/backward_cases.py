@@ -8,7 +8,11 @@ from attention_cases import allowed, exact, exact_packed
 
 
 def gradients(do, q, k, v, causal=False, window=None, scale=None, softcap=None, bias=None):
-    """(dq, dk, dv, dbias) of (batch, heads, length, dim) in float64; dbias is None without a bias."""
+    """(dq, dk, dv, dbias, spread) of (batch, heads, length, dim) in float64.
+
+    The last two are None without a bias; `spread` is the sum of the absolute values of what dbias is the sum of: where
+    terms cancel (all of them, if the bias is the same for all keys), that is what errors are small beside.
+    """
     do, q, k, v = (x.astype(np.float64) for x in (do, q, k, v))
     group, keys = q.shape[1] // k.shape[1], k.shape[2]
     wide_k, wide_v = np.repeat(k, group, 1), np.repeat(v, group, 1)
@@ -27,11 +31,10 @@ def gradients(do, q, k, v, causal=False, window=None, scale=None, softcap=None, 
     p = p / np.where(total == 0, 1, total)
     dp = do @ wide_v.swapaxes(-1, -2)
     ds = p * (dp - (p @ wide_v * do).sum(-1, keepdims=True))
-    dbias = None
-    if bias is not None and bias.ndim == 4:
-        dbias = ds.sum(tuple(axis for axis in range(4) if bias.shape[axis] == 1), keepdims=True)
-    elif bias is not None:
-        dbias = (ds * slope).sum((2, 3)).sum(0) if bias.ndim == 1 else (ds * slope).sum((2, 3))
+    dbias = spread = None
+    if bias is not None:
+        terms = ds if bias.ndim == 4 else ds * slope
+        dbias, spread = summed(terms, bias.shape), summed(np.abs(terms), bias.shape)
     if softcap:
         ds = ds * (1 - np.tanh(raw / softcap) ** 2)
 
@@ -40,7 +43,14 @@ def gradients(do, q, k, v, causal=False, window=None, scale=None, softcap=None, 
         return x.reshape(x.shape[0], k.shape[1], group, *x.shape[2:]).sum(2)
 
     back = ds.swapaxes(-1, -2)
-    return ds @ wide_k * scale, shared(back @ q * scale), shared(p.swapaxes(-1, -2) @ do), dbias
+    return ds @ wide_k * scale, shared(back @ q * scale), shared(p.swapaxes(-1, -2) @ do), dbias, spread
+
+
+def summed(terms, shape):
+    """(batch, heads, queries, keys) summed to the shape of a bias."""
+    if len(shape) == 4:
+        return terms.sum(tuple(axis for axis in range(4) if shape[axis] == 1), keepdims=True)
+    return terms.sum((2, 3)).sum(0) if len(shape) == 1 else terms.sum((2, 3))
 
 
 def packed_gradients(do, q, k, v, starts_q, starts_k, **options):
@@ -64,10 +74,11 @@ def forward(q, k, v, starts=None, **options):
 def assert_gradients(got, want, rounding=2**-8):
     """As exact as the operands that are rounded: probabilities, gradients of scores, the result behind `o`."""
     for found, exactly in zip(got, want, strict=False):
-        assert found.shape == exactly.shape
-        found = np.asarray(found, np.float64)
-        assert np.isfinite(found).all()
-        size = np.sqrt(np.mean(exactly**2)) if exactly.size else 0.0
-        error = np.sqrt(np.mean((found - exactly) ** 2)) if exactly.size else 0.0
+        assert found.shape == exactly.shape and np.isfinite(np.asarray(found, np.float64)).all()
+    for found, exactly in zip(got[:3], want, strict=False):
+        size, error = (np.sqrt(np.mean(x**2)) if x.size else 0.0 for x in (exactly, np.asarray(found, np.float64) - exactly))
         assert error <= 1.5 * rounding * size + 1e-7, (error, size)
-        assert np.abs(found - exactly).max(initial=0) <= 3 * rounding * max(np.abs(exactly).max(initial=0), 1e-6)
+        most = np.abs(np.asarray(found, np.float64) - exactly).max(initial=0)
+        assert most <= 3 * rounding * max(np.abs(exactly).max(initial=0), 1e-6)
+    if len(got) == 4:
+        assert np.abs(got[3] - want[3]).max() <= 2 * rounding * want[4].max() + 1e-6
