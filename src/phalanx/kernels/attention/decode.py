@@ -25,8 +25,8 @@ PAGES = (16, 32)
 """Tokens of a page that are no multiple of 64."""
 LATENT = 64
 """Sizes of latent caches are multiples of it."""
-JOINED_ROWS = 4
-"""Rows that a CTA of `join_splits` has."""
+JOINED = 512
+"""Elements of a result that a CTA of `join_splits` has: it holds as many of each split at once."""
 
 
 def attention_decode(
@@ -98,8 +98,9 @@ def _decode(
             **config.constants(), **sizes, NARROW=call.item == 1,
         )  # fmt: skip
     if parts is not None:
-        join_splits[px.cdiv(call.rows, JOINED_ROWS)](
-            parts, part_logs, results, result_logs, call.rows, SPLITS=config.splits, DV=call.v_size, R=JOINED_ROWS
+        each = max(1, JOINED // call.v_size)
+        join_splits[px.cdiv(call.rows, each)](
+            parts, part_logs, results, result_logs, call.rows, SPLITS=config.splits, DV=call.v_size, R=each
         )
     return out
 

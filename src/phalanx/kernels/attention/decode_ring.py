@@ -9,6 +9,8 @@ of them to join.
 
 from __future__ import annotations
 
+from typing import Any
+
 import phalanx as px
 from phalanx.kernels.attention.decode_terms import (
     Results,
@@ -76,20 +78,27 @@ def decode_ring(
 
 @px.kernel(warps=4, pdl=True)
 def join_splits(PARTS, LOGS, O, LSE, count, *, SPLITS, DV=128, R=4):
-    """Joins the results of SPLITS clusters, `count` rows of each: results weighed by their sums of exponentials."""
+    """Joins the results of SPLITS clusters, `count` rows of each: results weighed by their sums of exponentials.
+
+    All of them are asked for before the first is looked at.
+    """
     wait_for_prior_launch()
     row = px.block_id(0) * R
     rows = row + px.arange(R)
+    logs: tuple[Any, ...] = ()
+    parts: tuple[Any, ...] = ()
+    for split in px.static_range(SPLITS):
+        there = px.where(rows < count, rows + split * count, -1)
+        logs, parts = logs + (px.load(LOGS[there], fill=NOTHING),), parts + (px.load(PARTS[there, 0:DV]),)  # noqa: RUF005
     top = px.full((R,), NOTHING, px.f32)
     for split in px.static_range(SPLITS):
-        top = px.maximum(top, px.load(LOGS[px.where(rows < count, rows + split * count, -1)], fill=NOTHING))
+        top = px.maximum(top, logs[split])
     base = px.where(top == NOTHING, 0.0, top)
     total, sums = px.zeros((R,), px.f32), px.zeros((R, DV), px.f32)
     for split in px.static_range(SPLITS):
-        there = px.where(rows < count, rows + split * count, -1)
-        weight = px.exp(px.load(LOGS[there], fill=NOTHING) - base)
+        weight = px.exp(logs[split] - base)
         total = total + weight
-        sums = sums + weight.reshape(R, 1) * px.load(PARTS[there, 0:DV])
+        sums = sums + weight.reshape(R, 1) * parts[split]
     inverse = px.where(total == 0.0, 0.0, px.reciprocal(total))
     px.store(O[row : row + R, 0:DV], (sums * inverse.reshape(R, 1)).to(O.dtype))
     if LSE is not None:
