@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 import phalanx as px
@@ -37,6 +39,7 @@ def busiest(blocks: np.ndarray, ctas: int) -> float:
     return float(table.sum(0).max() / (blocks.sum() / ctas))
 
 
+@lru_cache(1024)
 def choose_band(heads: Heads, config: AttentionConfig, ctas: int) -> int:
     """How many query heads go side by side where the longest tiles go first.
 

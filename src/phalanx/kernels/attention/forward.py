@@ -6,6 +6,7 @@ from math import prod
 from typing import Any
 
 import phalanx as px
+from phalanx.frozen import frozen
 from phalanx.kernels.attention.arguments import (
     OPERANDS,
     Heads,
@@ -90,6 +91,8 @@ def attention(
     biased = cap is not None or bias_kind is not None
     chosen = require_config(config, AttentionConfig) or choose(heads, kind=kind, biased=biased)
     require_fits(chosen, heads)
+    of_values = None if numbers[2] == 1.0 else numbers[2]
+    given = Given(heads, sequences, kind, left, right, factor, slope, cap, of_values, bias_kind)
     result = result_like(q, heads.value_dim, heads.out_dtype)
     rows = (heads.heads, heads.queries) if sequences else (heads.batch, heads.heads, heads.queries)
     logs = empty(q, rows, "f32") if lse else None
@@ -98,27 +101,52 @@ def attention(
         if logs is not None:
             logs[...] = -float("inf")
     elif heads.batch * heads.heads * heads.queries:
-        views = [packed_view(x) if sequences else x for x in (q, k, v, result)]
-        operands = [readable(what, x, "attention") for what, x in zip("qkv", views)]
-        if heads.dtype not in HALVES:
-            operands[2] = turned_values(operands[2])
-        grid = _grid(q, heads, sequences, chosen)
-        band = 1 if right is None or sequences else choose_band(heads, chosen, grid)
-        shared = kind == "full" and _is_shared(heads, chosen, grid)
-        parts, sums = None, None
-        if shared:
-            parts = empty(q, (grid + 1, 2, chosen.rows, heads.value_dim), "f32")
-            sums = empty(q, (grid + 1, 2, chosen.rows), "f32")
-        attention_tiles[grid](
-            *operands, views[3], logs[None] if sequences and logs is not None else logs, parts, sums, added, cu_seqlens_q,
-            cu_seqlens_k, *arrays, factor, slope, cap, None if numbers[2] == 1.0 else numbers[2], left, right, heads.group,
-            band, DIM=heads.dim, WIDE=heads.value_dim, BIAS_KIND=bias_kind, **chosen.constants(heads), **target.named,
-        )  # fmt: skip
-        if shared and grid > 1:
-            join_parts[grid - 1, chosen.groups](
-                result, logs, parts, sums, heads.keys, ROWS=chosen.rows, KEYS=chosen.keys, WIDE=heads.value_dim
-            )
+        _launch(given, chosen, (q, k, v), result, logs, (added, cu_seqlens_q, cu_seqlens_k, *arrays), target.named)
     return (result, logs) if lse else result
+
+
+@frozen
+class Given:
+    """What a call asks for, but for its arrays: sizes, bounds, and what scores are multiplied by."""
+
+    heads: Heads
+    sequences: int
+    kind: str
+    left: int | None
+    right: int | None
+    factor: float | None
+    slope: float | None
+    cap: float | None
+    v_scale: float | None
+    bias_kind: str | None
+
+
+def _launch(
+    given: Given, config: AttentionConfig, arrays: tuple[Any, Any, Any], result: Any, logs: Any, others: tuple[Any, ...],
+    named: dict[str, Any],
+) -> None:
+    """The launches of a call on Hopper; `others` are the arrays behind LSE and the parts of tiles that are cut."""
+    heads, q = given.heads, arrays[0]
+    views = [packed_view(x) if given.sequences else x for x in (*arrays, result)]
+    operands = [readable(what, x, "attention") for what, x in zip("qkv", views)]
+    if heads.dtype not in HALVES:
+        operands[2] = turned_values(operands[2])
+    grid = _grid(q, heads, given.sequences, config)
+    band = choose_band(heads, config, grid) if given.right is not None and not given.sequences else 1
+    shared = given.kind == "full" and _is_shared(heads, config, grid)
+    parts, sums = None, None
+    if shared:
+        parts = empty(q, (grid + 1, 2, config.rows, heads.value_dim), "f32")
+        sums = empty(q, (grid + 1, 2, config.rows), "f32")
+    attention_tiles[grid](
+        *operands, views[3], logs[None] if given.sequences and logs is not None else logs, parts, sums, *others,
+        given.factor, given.slope, given.cap, given.v_scale, given.left, given.right, heads.group, band, DIM=heads.dim,
+        WIDE=heads.value_dim, BIAS_KIND=given.bias_kind, **config.constants(heads), **named,
+    )  # fmt: skip
+    if shared and grid > 1:
+        join_parts[grid - 1, config.groups](
+            result, logs, parts, sums, heads.keys, ROWS=config.rows, KEYS=config.keys, WIDE=heads.value_dim, **named
+        )
 
 
 def _is_shared(heads: Heads, config: AttentionConfig, ctas: int) -> bool:
