@@ -94,6 +94,8 @@ def array(*shape: int, dtype: Any = ml_dtypes.bfloat16) -> np.ndarray:
 
 
 INDICES = np.zeros(64, np.int32)
+HEADS = array(1, 2, 2, 64)
+LSE = np.zeros((1, 2, 2), np.float32)
 ROWS: dict[str, Any] = {
     "softmax": lambda: px.kernels.softmax(array(64, 1000)),
     "log_softmax": lambda: px.kernels.log_softmax(array(64, 1000)),
@@ -117,6 +119,10 @@ PRODUCTS: dict[str, Any] = {
     "moe_matmul_scatter": lambda: px.kernels.moe_matmul_scatter(
         array(64, 64), array(1, 64, 64), [64], INDICES, array(64, dtype=np.float32), array(64, 64)
     ),
+    "attention": lambda: px.kernels.attention(HEADS, HEADS, HEADS),
+    "attention_backward": lambda: px.kernels.attention_backward(HEADS, HEADS, HEADS, HEADS, HEADS, LSE),
+    "attention_decode": lambda: px.kernels.attention_decode(HEADS[:, :1], HEADS, HEADS, INDICES[:1]),
+    "sparse_attention": lambda: px.kernels.sparse_attention(HEADS, HEADS, HEADS, INDICES[:4].reshape(1, 2, 1, 2)),
 }
 
 

@@ -1,9 +1,9 @@
 """Checks of what attention functions are called with: shapes, types and strides of queries, keys and values, masks, lengths.
 
 Queries are (batch, heads, queries, dim), keys (batch, kv_heads, keys, dim), values (batch, kv_heads, keys, value_dim),
-of any strides with the elements of a row side by side: (batch, length, heads, dim) in memory comes as ``.transpose(1,
-2)``. Packed sequences (`cu_seqlens_q`, `cu_seqlens_k`) are (total, heads, dim), as FlashAttention's; `packed_view`
-makes (1, heads, total, dim) of them.
+of any strides with the elements of a row side by side: (batch, length, heads, dim) in memory comes as
+``.transpose(1, 2)``. Packed sequences (`cu_seqlens_q`, `cu_seqlens_k`) are (total, heads, dim), as FlashAttention's;
+`packed_view` makes (1, heads, total, dim) of them.
 """
 
 from __future__ import annotations
