@@ -5,6 +5,7 @@ from __future__ import annotations
 import cluster_cases
 import collective_cases
 import phalanx as px
+from phalanx.kernels.attention.forward_tiles import attention_tiles
 
 
 @px.struct
@@ -159,6 +160,11 @@ def spec(shape, dtype):
 
 
 CASES = {
+    "attention_tiles": (
+        attention_tiles[2],
+        [spec((1, 2, 150, 16), px.bf16)] * 4 + [spec((1, 2, 150), px.f32), *[None] * 8, 0.36, *[None] * 4, 0, 1, 2],
+        {"DIM": 16, "WIDE": 16, "GROUPS": 2, "KEYS": 32, "PRODUCER_REGS": None, "REGS": None},
+    ),
     "histogram": (histogram[4], [spec((1024,), px.i32), spec((64,), px.i32)], {}),
     "find_first": (find_first[1], [spec((1000,), px.f32), spec((1,), px.i32), 1000], {}),
     "gather_rows": (gather_rows[4], [spec((1000, 256), px.f16), spec((128,), px.i32), spec((128, 256), px.f16)], {}),

@@ -352,6 +352,13 @@ __device__ __forceinline__ void fill_words(unsigned* words, T value) {
   for (int j = 0; j < N * (int)sizeof(T) / 4; ++j) words[j] = word;
 }
 
+// == finish
+// Nothing at run time, for `never` is 0, which no compiler knows: what x follows from is computed before this point.
+__device__ __forceinline__ void finish(unsigned x, unsigned never, unsigned address) {
+  asm volatile("{ .reg .pred p; setp.ne.u32 p, %1, 0; @p st.shared.u32 [%2], %0; }"
+               :: "r"(x), "r"(never), "r"(address) : "memory");
+}
+
 // == floor_div
 // Rounds down. By 0: 0. By -1: the negative number, which wraps around.
 template <class T>
@@ -375,6 +382,30 @@ __device__ __forceinline__ T floor_mod(T a, T b) {
   } else {
     return b == 0 ? 0 : (T)(a % b);
   }
+}
+
+// == fold_bits
+// One word that needs all of N elements.
+template <int N, class T>
+__device__ __forceinline__ unsigned fold_bits(const T* x) {
+  unsigned all = 0;
+  if constexpr (sizeof(T) < 4 && N * sizeof(T) % 4 == 0) {
+    unsigned words[N * sizeof(T) / 4];
+    pack_words<N>(words, x);
+    #pragma unroll
+    for (int j = 0; j < N * (int)sizeof(T) / 4; ++j) all ^= words[j];
+  } else {
+    #pragma unroll
+    for (int j = 0; j < N; ++j) all ^= fold_scalar(x[j]);
+  }
+  return all;
+}
+
+// == fold_scalar
+template <class T>
+__device__ __forceinline__ unsigned fold_scalar(T x) {
+  const unsigned long long b = bits<T>::of(x);
+  return (unsigned)b ^ (unsigned)(b >> 32);
 }
 
 // == griddepcontrol_launch_dependents
@@ -989,6 +1020,22 @@ __device__ __forceinline__ void wgmma_fence_sync_aligned() {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
 
+// == wgmma_m64n16k16_f32_bf16_bf16_registers_tb
+__device__ __forceinline__ void wgmma_m64n16k16_f32_bf16_bf16_registers_tb(float* d, const unsigned* a, unsigned long long b, bool accumulate) {
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %13, 0;\n"
+    "wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7}, {%8, %9, %10, %11}, %12, p, 1, 1, 1; }"
+    : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7])
+    : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)accumulate));
+}
+
+// == wgmma_m64n32k16_f32_bf16_bf16
+__device__ __forceinline__ void wgmma_m64n32k16_f32_bf16_bf16(float* d, unsigned long long a, unsigned long long b, bool accumulate) {
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %18, 0;\n"
+    "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, %16, %17, p, 1, 1, 0, 0; }"
+    : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15])
+    : "l"(a), "l"(b), "r"((int)accumulate));
+}
+
 // == wgmma_m64n64k16_f32_bf16_bf16
 __device__ __forceinline__ void wgmma_m64n64k16_f32_bf16_bf16(float* d, unsigned long long a, unsigned long long b, bool accumulate) {
   asm volatile("{ .reg .pred p; setp.ne.b32 p, %34, 0;\n"
@@ -1008,6 +1055,11 @@ __device__ __forceinline__ void wgmma_m64n64k16_f32_bf16_bf16_tb(float* d, unsig
 // == wgmma_wait_group_0
 __device__ __forceinline__ void wgmma_wait_group_0() {
   asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+}
+
+// == wgmma_wait_group_1
+__device__ __forceinline__ void wgmma_wait_group_1() {
+  asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
 }
 
 // == wrap_add

@@ -15,9 +15,8 @@ What there is to share out, on an SM of sm_90: 65,536 registers and 227 KB of sh
   results are not as wide as queries, or shared memory is short, one place, and another for the result, or for parts
   of it.
 - *8-bit floats*: powers take half the registers, and rows of transposed values, as long as a block, are best 128 bytes.
-- *Turns*: with heads of 64 the softmax is as long as the products, and groups that take turns at the tensor cores keep
-  out of step. Larger heads need none. In turns no group can pass over blocks of its own, so that causal tiles do a
-  little more.
+- *Turns*: groups may take turns at the tensor cores, so that they keep out of step. Three groups do that by themselves,
+  and in turns none can pass over blocks that its queries do not see: nothing that is chosen here takes them.
 """
 
 from __future__ import annotations
