@@ -83,11 +83,14 @@ BIASED = {
     (192, 128): replace(TWO, keys=80), (192, 192): replace(TWO, keys=64), (256, 256): replace(TWO, keys=32, parts=2),
 }  # fmt: skip
 """The same where every score has a bias of its own, or a cap."""
-NARROW = {dim: replace(TWO, keys=128, slack=0.0, stages=3 if dim <= 128 else 2) for dim in (64, 96, 128, 192, 256)}
+NARROW = {
+    dim: replace(TWO, keys=128 if dim < 256 else 64, slack=0.0, stages=3 if dim <= 128 else 2)
+    for dim in (64, 96, 128, 192, 256)
+}
 """Of 8-bit floats."""
 
 
-FEWER = {("window", 128): 64, ("packed", 128): 64, ("window", 64): 112}
+FEWER = {("window", 128): 64, ("packed", 128): 64, ("packed", 256): 48, ("window", 64): 112}
 """Keys a block, by the kind of a call and its heads: where tiles take more numbers to find, registers are left for fewer."""
 
 
