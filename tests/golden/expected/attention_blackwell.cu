@@ -395,35 +395,30 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
           ptx::tcgen05_wait_ld_sync_aligned();
           ptx::keep_float<16>(t_5);
           // scores.py:71: columns = px.arange(KEYS).reshape(1, KEYS)  (called at forward_blackwell.py:191)
-          int t_9[16];
-          {
-            #pragma unroll
-            for (int i = 0; i < 16; ++i) {
-              t_9[i] = i;
-            }
-          }
-          int columns[16];
-          #pragma unroll
-          for (int i = 0; i < 16; ++i) columns[i] = t_9[i];
           // scores.py:70: rows = px.arange(ROWS).reshape(ROWS, 1)  (called at forward_blackwell.py:191)
-          int t_10[1];
+          int t_9[1];
           {
             const int c0 = px_lane + px_warp * 32;
-            t_10[0] = c0;
+            t_9[0] = c0;
           }
           int rows_1[1];
           #pragma unroll
-          for (int i = 0; i < 1; ++i) rows_1[i] = t_10[i];
+          for (int i = 0; i < 1; ++i) rows_1[i] = t_9[i];
           // scores.py:75: ok = columns < px.minimum(self.keys - key, self.beside(first) + self.right + 1 - key + rows)  (called at forward_blackwell.py:191)
+          int t_10[1];
+          #pragma unroll
+          for (int i = 0; i < 1; ++i) t_10[i] = ptx::wrap_add(t_8, rows_1[0]);
           int t_11[1];
           #pragma unroll
-          for (int i = 0; i < 1; ++i) t_11[i] = ptx::wrap_add(t_8, rows_1[0]);
-          int t_12[1];
-          #pragma unroll
-          for (int i = 0; i < 1; ++i) t_12[i] = ptx::minimum<int>(ptx::wrap_sub(K_size2, t_6), t_11[0]);
+          for (int i = 0; i < 1; ++i) t_11[i] = ptx::minimum<int>(ptx::wrap_sub(K_size2, t_6), t_10[0]);
           bool ok[16];
-          #pragma unroll
-          for (int i = 0; i < 16; ++i) ok[i] = columns[i] < t_12[0];
+          {
+            int limit[1];
+            #pragma unroll
+            for (int i = 0; i < 1; ++i) limit[i] = ptx::maximum<int>(t_11[i], -1) - 0;
+            #pragma unroll
+            for (int i = 0; i < 16; ++i) ok[i] = i < limit[0];
+          }
           // scores.py:78: return px.where(ok, s, NOTHING)  (called at forward_blackwell.py:191)
           float x[16];
           #pragma unroll
@@ -442,9 +437,9 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
             }
             x_max[0] = ptx::max_NaN_f32(ptx::max_NaN_f32(ptx::max_NaN_f32(x_max_parts[0], x_max_parts[1]), x_max_parts[2]), x_max_parts[3]);
           }
-          float t_13[1];
+          float t_12[1];
           #pragma unroll
-          for (int i = 0; i < 1; ++i) t_13[i] = x_max[i];
+          for (int i = 0; i < 1; ++i) t_12[i] = x_max[i];
           // forward_blackwell.py:197: highest = px.full((ROWS,), NOTHING, px.f32)  (called at forward_blackwell.py:223)
           float highest[1];
           #pragma unroll
@@ -452,45 +447,45 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
           // forward_blackwell.py:200: highest = px.maximum(highest, px.max(part, axis=1))  (called at forward_blackwell.py:223)
           float highest_1[1];
           #pragma unroll
-          for (int i = 0; i < 1; ++i) highest_1[i] = ptx::max_NaN_f32(highest[0], t_13[0]);
+          for (int i = 0; i < 1; ++i) highest_1[i] = ptx::max_NaN_f32(highest[0], t_12[0]);
           // forward_blackwell.py:202: return parts, highest * self.factor  (called at forward_blackwell.py:223)
           float highest_2[1];
           #pragma unroll
           for (int i = 0; i < 1; ++i) highest_2[i] = highest_1[0] * factor;
           // forward_blackwell.py:224: new = px.where(highest <= top + LAZY, top, highest)  (called at forward_blackwell.py:245)
-          float t_14[1];
+          float t_13[1];
           #pragma unroll
-          for (int i = 0; i < 1; ++i) t_14[i] = top_1[0] + 8.0f;
-          bool t_15[1];
+          for (int i = 0; i < 1; ++i) t_13[i] = top_1[0] + 8.0f;
+          bool t_14[1];
           #pragma unroll
-          for (int i = 0; i < 1; ++i) t_15[i] = highest_2[0] <= t_14[0];
+          for (int i = 0; i < 1; ++i) t_14[i] = highest_2[0] <= t_13[0];
           float v_new[1];
           #pragma unroll
-          for (int i = 0; i < 1; ++i) v_new[i] = t_15[0] ? top_1[0] : highest_2[0];
+          for (int i = 0; i < 1; ++i) v_new[i] = t_14[0] ? top_1[0] : highest_2[0];
           // forward_blackwell.py:225: alpha = px.exp2(top - (px.where(new == NOTHING, 0.0, new) if MASKED else new))  (called at forward_blackwell.py:245)
-          bool t_16[1];
+          bool t_15[1];
           #pragma unroll
-          for (int i = 0; i < 1; ++i) t_16[i] = v_new[0] == __int_as_float(0xff800000);
+          for (int i = 0; i < 1; ++i) t_15[i] = v_new[0] == __int_as_float(0xff800000);
+          float t_16[1];
+          #pragma unroll
+          for (int i = 0; i < 1; ++i) t_16[i] = t_15[0] ? 0.0f : v_new[0];
           float t_17[1];
           #pragma unroll
-          for (int i = 0; i < 1; ++i) t_17[i] = t_16[0] ? 0.0f : v_new[0];
-          float t_18[1];
-          #pragma unroll
-          for (int i = 0; i < 1; ++i) t_18[i] = top_1[0] - t_17[0];
+          for (int i = 0; i < 1; ++i) t_17[i] = top_1[0] - t_16[0];
           float alpha[1];
           #pragma unroll
-          for (int i = 0; i < 1; ++i) alpha[i] = ptx::exp2_approx(t_18[0]);
+          for (int i = 0; i < 1; ++i) alpha[i] = ptx::exp2_approx(t_17[0]);
           // forward_blackwell.py:226: if not first:  (called at forward_blackwell.py:245)
           if (!(j == low_1)) {
             // forward_blackwell.py:216: self.signals.taken[self.c].wait(self.sent ^ 1)  (called at forward_blackwell.py:227)
             ptx::mbarrier_wait_parity(taken + 8 * c, sent_1 ^ 1);
             // forward_blackwell.py:217: px.store(self.factors, factors.reshape(ROWS, 1))  (called at forward_blackwell.py:227)
-            float t_19[1];
+            float t_18[1];
             #pragma unroll
-            for (int i = 0; i < 1; ++i) t_19[i] = alpha[i];
+            for (int i = 0; i < 1; ++i) t_18[i] = alpha[i];
             {
               float* const p = factors + c * 128 + px_lane + px_warp * 32;
-              *(p) = t_19[0];
+              *(p) = t_18[0];
             }
             // forward_blackwell.py:218: self.signals.handed[self.c].arrive()  (called at forward_blackwell.py:227)
             ptx::tcgen05_fence_before_thread_sync();
@@ -505,29 +500,29 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
             sent_3 = sent_1;
           }
           // forward_blackwell.py:228: return new, total * alpha + self.write_powers(parts, new, MASKED)  (called at forward_blackwell.py:245)
-          float t_19[1];
+          float t_18[1];
           #pragma unroll
-          for (int i = 0; i < 1; ++i) t_19[i] = total_1[0] * alpha[0];
+          for (int i = 0; i < 1; ++i) t_18[i] = total_1[0] * alpha[0];
           // forward_blackwell.py:206: base = (px.where(top == NOTHING, 0.0, top) if MASKED else top).reshape(ROWS, 1)  (called at forward_blackwell.py:228)
-          bool t_20[1];
+          bool t_19[1];
           #pragma unroll
-          for (int i = 0; i < 1; ++i) t_20[i] = v_new[0] == __int_as_float(0xff800000);
-          float t_21[1];
+          for (int i = 0; i < 1; ++i) t_19[i] = v_new[0] == __int_as_float(0xff800000);
+          float t_20[1];
           #pragma unroll
-          for (int i = 0; i < 1; ++i) t_21[i] = t_20[0] ? 0.0f : v_new[0];
+          for (int i = 0; i < 1; ++i) t_20[i] = t_19[0] ? 0.0f : v_new[0];
           float base[1];
           #pragma unroll
-          for (int i = 0; i < 1; ++i) base[i] = t_21[i];
+          for (int i = 0; i < 1; ++i) base[i] = t_20[i];
           // forward_blackwell.py:209: p = px.exp2(px.fma(parts[n], self.factor, -base))  (called at forward_blackwell.py:228)
-          float t_22[1];
+          float t_21[1];
           #pragma unroll
-          for (int i = 0; i < 1; ++i) t_22[i] = -base[0];
-          float t_23[16];
+          for (int i = 0; i < 1; ++i) t_21[i] = -base[0];
+          float t_22[16];
           #pragma unroll
-          for (int i = 0; i < 16; ++i) t_23[i] = fmaf(x[i], factor, t_22[0]);
+          for (int i = 0; i < 16; ++i) t_22[i] = fmaf(x[i], factor, t_21[0]);
           float p_1[16];
           #pragma unroll
-          for (int i = 0; i < 16; ++i) p_1[i] = ptx::exp2_approx(t_23[i]);
+          for (int i = 0; i < 16; ++i) p_1[i] = ptx::exp2_approx(t_22[i]);
           // forward_blackwell.py:210: total = total + px.sum(p, axis=1)  (called at forward_blackwell.py:228)
           float p_sum[1];
           {
@@ -542,9 +537,9 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
             }
             p_sum[0] = ((p_sum_parts[0] + p_sum_parts[1]) + p_sum_parts[2]) + p_sum_parts[3];
           }
-          float t_24[1];
+          float t_23[1];
           #pragma unroll
-          for (int i = 0; i < 1; ++i) t_24[i] = p_sum[i];
+          for (int i = 0; i < 1; ++i) t_23[i] = p_sum[i];
           // forward_blackwell.py:207: total = px.zeros((ROWS,), px.f32)  (called at forward_blackwell.py:228)
           float total_3[1];
           #pragma unroll
@@ -552,7 +547,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
           // forward_blackwell.py:210: total = total + px.sum(p, axis=1)  (called at forward_blackwell.py:228)
           float total_4[1];
           #pragma unroll
-          for (int i = 0; i < 1; ++i) total_4[i] = total_3[0] + t_24[0];
+          for (int i = 0; i < 1; ++i) total_4[i] = total_3[0] + t_23[0];
           // forward_blackwell.py:211: px.tcgen05.store(self.powers[:, n * self.PART : (n + 1) * self.PART], p.to(self.TYPE))  (called at forward_blackwell.py:228)
           px_bf16 p_2[16];
           #pragma unroll
@@ -570,7 +565,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
           // forward_blackwell.py:228: return new, total * alpha + self.write_powers(parts, new, MASKED)  (called at forward_blackwell.py:245)
           float total_5[1];
           #pragma unroll
-          for (int i = 0; i < 1; ++i) total_5[i] = t_19[0] + total_4[0];
+          for (int i = 0; i < 1; ++i) total_5[i] = t_18[0] + total_4[0];
           // forward_blackwell.py:242: if j >= whole_low and j < whole_high:  (called at forward_blackwell.py:318)
           sent_2 = sent_3;
           #pragma unroll
