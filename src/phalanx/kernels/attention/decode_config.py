@@ -13,6 +13,10 @@ FEWEST_BLOCKS = 4
 """Blocks of keys that a CTA of a cluster has at least: with fewer, beginning and joining takes longer than reading."""
 BLOCK = 64
 """Keys of a block."""
+BOX = 16
+"""Tokens of a copy where memory is the limit: the 128-byte halves of a row are asked for in close succession."""
+MOST_SPLITS = 16
+"""Splits that the second kernel joins as fast as a cluster would have joined some of them before."""
 IN_FLIGHT = 64 << 10
 """Bytes of keys and values that are on their way to an SM at once."""
 SPLIT_CLUSTER = 8
@@ -134,6 +138,10 @@ def choose_decode(
     tile = 128 if rows > 64 and size <= 128 and v_size <= 128 else 64
     units = batch * kv_heads * px.cdiv(rows, tile)
     cluster, splits = fill_card(units, capacity) if tile > 64 else spread(units, capacity, 1)
+    if cluster * splits <= MOST_SPLITS and splits > 1:
+        cluster, splits = 1, cluster * splits  # joined once, not first in the cluster
+    if tile == 64:
+        box = min(box, BOX)
     stages, room = lone_ring(tile, size, v_size)
     stages = min(stages + (tile > 64), ring_stages(tile, size, v_size, 1))
     return DecodeConfig(cluster, stages, box, 1, tile, splits, max(room, stages))
