@@ -5,7 +5,7 @@ import pytest
 
 import phalanx as px
 from attention_cases import BF16, F8, allowed, assert_close, exact, exact_packed, heads
-from phalanx.kernels.attention.config import AttentionConfig
+from phalanx.kernels.attention.config import NARROW, AttentionConfig
 from phalanx.kernels.attention.forward import attention
 
 SMALL = AttentionConfig(groups=2, keys=64)
@@ -184,7 +184,7 @@ def test_8_bit_floats_of_every_size(dim, wide):
     rng = np.random.default_rng(8)
     q, k, v = (heads(rng, 1, 1, n, d, dtype=F8) for n, d in ((70, dim), (300, dim), (300, wide)))
     got = attention(q, k, v).astype(np.float64)
-    want = narrow_powers(q, k, v, 128, False)
+    want = narrow_powers(q, k, v, NARROW[dim].keys, False)
     assert np.linalg.norm(got - want) / np.linalg.norm(want) < 0.004
 
 
