@@ -41,7 +41,7 @@ CONFIGS = (
 
 
 CASES = [
-    *((8, 2, 1, page, config) for config in CONFIGS for page in (0, 16)),
+    *((8, 2, 1, page, config) for config in CONFIGS for page in (0, 16 if config is None else config.box)),
     *((*heads, page, None) for heads in ((12, 1, 11), (6, 6, 3)) for page in (0, 64, 256)),
 ]
 

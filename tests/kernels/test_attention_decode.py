@@ -221,7 +221,7 @@ def mistake(**changes: Any) -> str:
 
 
 def test_mistakes() -> None:
-    wide, odd = np.zeros((2, 64, 1, 576), BF16), np.zeros((9, 48, 2, 64), BF16)
+    wide, odd, paged = (np.zeros(shape, BF16) for shape in ((2, 64, 1, 576), (9, 48, 2, 64), (9, 16, 2, 64)))
     said = {
         "q has shape (2, 17, 4, 64)": {"q": np.zeros((2, 17, 4, 64), BF16)},
         "q and k_cache have the same last axis": {"q": np.zeros((2, 1, 4, 128), BF16)},
@@ -233,6 +233,9 @@ def test_mistakes() -> None:
         "scale is -1.0": {"scale": -1.0},
         "v_dim is None without v_cache": {"v_cache": None, "k_cache": wide, "q": np.zeros((2, 1, 4, 576), BF16)},
         "config is": {"config": 3},
+        "a box lies in one page: DecodeConfig(..., box=16)": {
+            "pages": np.zeros((2, 3), np.int32), "k_cache": paged, "v_cache": paged, "config": DecodeConfig(1, 2),
+        },
         "window is": {"window": 7},
     }
     for text, changes in said.items():

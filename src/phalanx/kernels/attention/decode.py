@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from math import gcd
 from typing import Any
 
 import phalanx as px
@@ -57,6 +58,11 @@ def attention_decode(
     k_scale, k_factor = _scale("k_scale", k_scale, call)
     v_scale, v_factor = _scale("v_scale", v_scale, call)
     chosen = require_config(config, DecodeConfig) or call.config()
+    if call.page % chosen.box:
+        raise refused(
+            f"config brings boxes of {chosen.box} tokens, and pages have {call.page}",
+            f"a box lies in one page: DecodeConfig(..., box={gcd(call.page, chosen.box)})",
+        )
     shape = (call.batch, call.tokens, call.heads)
     out = new(q, (*shape, call.v_size))
     logs = empty(q, shape, "f32") if lse else None
