@@ -137,7 +137,8 @@ def test_bulk_rows_and_boxes_know_the_swizzle(swizzle: int, monkeypatch: pytest.
     from phalanx.cuda.lower import shared_layouts
     from phalanx.layouts.shared import SharedLayout
 
-    def forced(buffer: Any, copied: Any) -> Any:
+    def forced(buffer: Any, copied: Any, wide: bool) -> Any:
+        assert not wide  # nothing here is read across K
         yield SharedLayout(buffer.shape, buffer.dtype.itemsize, swizzle, swizzle // buffer.dtype.itemsize)
 
     monkeypatch.setattr(shared_layouts, "_candidates", forced)
