@@ -216,7 +216,7 @@ def emit_wgmma(w: Writer, op: Wgmma) -> None:
     copied = continue_in_place(w, op.acc, op.result)
     width = _width(op)
     acc = w.name(op.result)
-    right, left = _right(w, op), None if isinstance(op.a, Value) else _left(w, op)
+    right, left = _right(w, op), _left(w, op)
     with w.block():
         if left is not None:
             a_at = _places(w, left, "px_a")
@@ -288,15 +288,17 @@ class Shared(NamedTuple):
         return (self.view.buffer, *starts, self.operand.transposed, self.share, self.offsets)
 
 
-def _left(w: Writer, op: Wgmma) -> Shared:
-    """The left operand: by steps, and in each by blocks of rows."""
-    assert isinstance(op.a, SharedView)
-    operand, column, groups = _operand(w, op, op.a, 1), first_column(op.a), _groups_along(op, "m")
+def _left(w: Writer, op: Wgmma) -> Shared | None:
+    """The left operand: by steps, and in each by blocks of rows; None where it is a register tile."""
+    view = op.a_view
+    if view is None:
+        return None
+    operand, column, groups = _operand(w, op, view, 1), first_column(view), _groups_along(op, "m")
     offsets = tuple(
         operand.row_offset(ROWS * groups * tile, column) + operand.step_offset(step, column)
         for step in range(_steps(op)) for tile in range(_tiles(op))
     )
-    return Shared(op.a, operand, ROWS if groups > 1 else 0, offsets)
+    return Shared(view, operand, ROWS if groups > 1 else 0, offsets)
 
 
 def _right(w: Writer, op: Wgmma) -> Shared:
@@ -334,7 +336,9 @@ def hold_operands(w: Writer, op: Op) -> None:
     changing.update(op.defined_values())
     room = MOST_HELD
     for product in _own_products(op):
-        for shared in (_right(w, product), *(() if isinstance(product.a, Value) else (_left(w, product),))):
+        for shared in (_right(w, product), _left(w, product)):
+            if shared is None:
+                continue
             starts = [offset for offset in shared.view.offsets if constant_of(offset) is None]
             size = len(shared.offsets)
             if not starts or size > room or any(start in changing for start in starts) or _held(w, shared) is not None:

@@ -77,7 +77,7 @@ class Wgmma(Op):
 
     def effects(self) -> Effects:
         """Reads its operands in shared memory and adds to the accumulator, until its group has been waited for."""
-        operands = [item for item in (self.a, self.b) if isinstance(item, SharedView)]
+        operands = (self.b,) if self.a_view is None else (self.a_view, self.b)
         return Effects(
             accesses=tuple(
                 Access(Mode.READ, view, Proxy.ASYNC, When.GROUP, use=Use.OPERAND, engine=TENSOR_CORES)
@@ -86,6 +86,11 @@ class Wgmma(Op):
             accumulations=(Accumulation(self.acc, self.result, TENSOR_CORES),),
             target=HOPPER,
         )
+
+    @property
+    def a_view(self) -> SharedView | None:
+        """`a` where it lies in shared memory; None where it is a register tile."""
+        return self.a if isinstance(self.a, SharedView) else None
 
     @property
     def shape(self) -> tuple[int, int, int]:
