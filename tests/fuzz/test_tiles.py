@@ -74,6 +74,8 @@ ELSEWHERE = {
     "launch_dependents": "between launches", "wait_prior": "between launches", "pipe": "choreographies",
     "ring": "choreographies", "wgmma": "choreographies", "wgmma_commit": "choreographies", "wgmma_wait": "choreographies",
     "tmem": "products of Blackwell have tests of their own",
+    "persistent": "deals tiles to CTAs in any order: sim/test_persistent.py asks what all orders have in common",
+    "ptx": "computes what a NumPy function beside it says: sim/test_ptx.py and cuda/test_ptx.py have such pairs",
 }  # fmt: skip
 """Functions of kernels that random tile kernels leave to other tests."""
 
