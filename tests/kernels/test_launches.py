@@ -12,6 +12,10 @@ import pytest
 import phalanx as px
 from mutation.launches import Case
 from mutation.library import LIBRARY
+from phalanx.kernels.attention.backward_rows import finish_queries, prepare_rows
+from phalanx.kernels.attention.decode_ring import join_splits
+from phalanx.kernels.attention.narrow import turn_values
+from phalanx.kernels.attention.shares import join_parts
 from phalanx.kernels.gather import gather_tiles, scatter_tiles
 from phalanx.kernels.products.group_tiles import plan_groups
 from phalanx.kernels.quantize import pack_scale_tiles, quantize_tiles
@@ -20,6 +24,37 @@ from phalanx.language.kernel import Kernel
 X, Y, INDICES = np.ones((16, 128), np.float32), np.zeros((16, 128), np.float32), np.arange(16, dtype=np.int32)
 E8M0 = ml_dtypes.float8_e8m0fnu
 SCALES = np.zeros((1, 1, 32, 4, 4), E8M0)
+HEADS, LOGS = np.ones((1, 2, 100, 64), ml_dtypes.bfloat16), np.zeros((1, 2, 100), np.float32)
+SUMS, STATS = np.ones((4, 2, 32 * 64), np.float32), np.zeros((1, 2, 2, 2, 64), np.float32)
+STARTS = np.array([0, 30, 100], np.int32)
+BEFORE_AND_AFTER_ATTENTION = {
+    "prepare_rows": lambda: Case(
+        "prepare_rows", prepare_rows[2, 2, 1], [HEADS, HEADS, LOGS, None, STATS, SUMS.copy()], {"BM": 64, "D": 64}
+    ),
+    "prepare_rows of packed sequences": lambda: Case(
+        "prepare_rows", prepare_rows[2, 2, 2], [HEADS, HEADS, LOGS, STARTS, np.zeros((1, 2, 4, 2, 64), np.float32), None],
+        {"BM": 64, "D": 64},
+    ),
+    "finish_queries": lambda: Case(
+        "finish_queries", finish_queries[2, 2, 1], [SUMS, None, HEADS.copy(), 0.125, 2], {"BM": 64, "D": 64}
+    ),
+    "join_parts": lambda: Case(  # three CTAs shared the 20 blocks of four tiles: the second and the third are cut
+        "join_parts", join_parts[2, 1],
+        [np.ones((1, 2, 128, 64), ml_dtypes.bfloat16), np.zeros((1, 2, 128), np.float32),
+         np.ones((4, 2, 64, 64), np.float32), np.zeros((4, 2, 64), np.float32), 150],
+        {"ROWS": 64, "KEYS": 32, "WIDE": 64},
+    ),
+    "turn_values": lambda: Case(
+        "turn_values", turn_values[2, 2, 1],
+        [HEADS.astype(ml_dtypes.float8_e4m3fn), np.zeros((1, 2, 64, 112), ml_dtypes.float8_e4m3fn)], {"WIDE": 64},
+    ),
+    "join_splits": lambda: Case(
+        "join_splits", join_splits[2],
+        [np.ones((21, 32), np.float32), np.zeros(21, np.float32), np.zeros((7, 32), ml_dtypes.bfloat16),
+         np.zeros(7, np.float32), 7],
+        {"SPLITS": 3, "DV": 32},
+    ),
+}  # fmt: skip
 WITHOUT_A_RING = {
     "gather_tiles": lambda: Case("gather_tiles", gather_tiles[1, 1], [X, INDICES, Y], {}),
     "scatter_tiles": lambda: Case("scatter_tiles", scatter_tiles[1, 1], [X, INDICES, Y], {"ADD": True}),
@@ -32,7 +67,7 @@ WITHOUT_A_RING = {
         "plan_groups", plan_groups[1], [np.array([3, 5], np.int32), np.zeros((4, 32), np.int32)], {"GROUPS": 2, "BM": 128}
     ),
 }
-CASES = LIBRARY | WITHOUT_A_RING
+CASES = LIBRARY | WITHOUT_A_RING | BEFORE_AND_AFTER_ATTENTION
 
 
 def kernels_of_the_library() -> dict[str, Kernel]:
