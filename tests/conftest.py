@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections import Counter
 
 import pytest
 from hypothesis import settings
@@ -27,7 +28,27 @@ def _gpu_missing() -> str | None:
     return None
 
 
+def _keep_shares(items: list[pytest.Item]) -> None:
+    """Marks `long` what the mark `share` leaves out; crossed lists are shared along diagonals, so that all values stay."""
+    seen: Counter[str] = Counter()
+    for item in items:
+        share = item.get_closest_marker("share")
+        if share is None:
+            continue
+        name = item.nodeid.split("[")[0]
+        place, total = seen[name], 0
+        seen[name] += 1
+        _, *inner = item.iter_markers("parametrize")  # the last list turns fastest
+        for mark in reversed(inner):
+            place, position = divmod(place, len(mark.args[1]))
+            total += position
+        if (place + total) % share.args[0]:
+            item.add_marker(pytest.mark.long)
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest leaves out what is long
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    _keep_shares(items)
     gpu_items = [item for item in items if item.get_closest_marker("gpu")]
     reason = _gpu_missing() if gpu_items else None
     if reason:

@@ -62,6 +62,7 @@ def right(case: Launch, seed: int) -> bool:
     return np.array_equal(case.result, case.want)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("text, entry", [(PLAIN, "product"), (PAIRS, "product")], ids=["bf16", "mxf8"])
 @pytest.mark.parametrize("arch", ["sm_100a", "sm_103a"])
 def test_they_compile(text: str, entry: str, arch: str) -> None:
@@ -80,6 +81,7 @@ def test_bf16(seed: int) -> None:
 
 
 @needs_compiler
+@pytest.mark.share(3)
 @pytest.mark.parametrize("seed", range(6))
 def test_scaled_pairs(seed: int) -> None:
     """Small integers and powers of two: every order of sums gives the same."""
@@ -148,6 +150,7 @@ BROKEN = {
 
 
 @pytest.mark.skipif(host_build.why_not_sanitized() is not None, reason=str(host_build.why_not_sanitized()))
+@pytest.mark.long
 def test_under_the_sanitizers() -> None:
     """The machine itself, too: it is compiled with them."""
     for run, text in ((plain, PLAIN), (pairs, PAIRS)):

@@ -45,6 +45,7 @@ def instructions(ptx: str) -> list[str]:
     return re.findall(r"mma\.sync\.aligned\.(\S+)", ptx)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     "a, b, c, name, count",
     [
@@ -72,6 +73,7 @@ def test_the_rest_of_k_takes_a_shorter_instruction(k: int, names: list[str]) -> 
     assert [name.split(".")[0] for name in instructions(ptx)] == names
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("ta", [False, True])
 @pytest.mark.parametrize("tb", [False, True])
 def test_majors_of_16_bit_types_are_flags_of_ldmatrix(ta: bool, tb: bool) -> None:

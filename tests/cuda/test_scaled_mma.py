@@ -81,6 +81,7 @@ def test_the_simulator_multiplies_blocks_by_their_scales(name: str) -> None:
 
 
 @pytest.mark.skipif(COMPILER is None, reason=MISSING)
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     "name, constants",
     [
@@ -96,6 +97,7 @@ def test_the_text_gives_the_same(name: str, constants: dict[str, Any]) -> None:
     close(args[-1], want)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("arch", ["sm_120a", "sm_121a"])
 @pytest.mark.parametrize(
     "name, instruction",

@@ -144,8 +144,9 @@ def test_control_flow_around_products(made: Callable[[np.random.Generator], list
 
 
 @needs_compiler
-def test_random_loops() -> None:
-    every_way([random_loop(seed) for seed in range(14)])
+@pytest.mark.parametrize("seeds", [range(4), pytest.param(range(4, 14), marks=pytest.mark.long)], ids=str)
+def test_random_loops(seeds: range) -> None:
+    every_way([random_loop(seed) for seed in seeds])
 
 
 @needs_compiler
@@ -185,7 +186,8 @@ def test_the_example_with_a_product(seed: int) -> None:
 
 
 @pytest.mark.parametrize("arch", ["sm_100a", *(pytest.param(other, marks=pytest.mark.long) for other in OTHERS)])
-def test_compiles(arch: str) -> None:
-    for case in flows(np.random.default_rng(0)):
+@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.long) for part in (1, 2, 3))])
+def test_compiles(arch: str, part: int) -> None:
+    for case in flows(np.random.default_rng(0))[part::4]:
         made = px.compile(case.kernel[case.grid], *case.args, arch=arch, **case.constants)
         assert made.spills == 0 and "tcgen05.mma" in made.ptx

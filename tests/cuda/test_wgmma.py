@@ -50,6 +50,7 @@ def instructions(ptx: str) -> list[str]:
     return re.findall(r"wgmma\.mma_async\.sync\.aligned\.(\S+)", ptx)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     "a, b, c, name, count",
     [
@@ -74,6 +75,7 @@ def test_majors_are_flags_of_the_instruction(ta: bool, tb: bool) -> None:
     assert f"p, -1, 1, {int(ta)}, {int(tb)};" in module.source
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("n", [8, 24, 96, 192, 256])
 def test_widths(n: int) -> None:
     _, ptx = compiled(product, types(bf16, bf16), N=n)
@@ -111,6 +113,7 @@ def from_registers(A, B, C, *, M=64, N=64, K=64):
     px.store(C[0:M, 0:N], px.dot(px.load(A[0:M, 0:K]), b.T))
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("dtype, steps", [(bf16, 4), (f8e4m3, 2), (f32, 8)])
 def test_a_from_registers(dtype: DType, steps: int) -> None:
     module, ptx = compiled(from_registers, types(dtype, dtype))

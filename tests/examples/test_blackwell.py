@@ -29,6 +29,7 @@ def also(first: list[Any], long: list[Any]) -> list[Any]:
     return [*first, *(pytest.param(case, marks=pytest.mark.long) for case in long)]
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("shape", also([SHAPES[1], SHAPES[4]], [SHAPES[0], *SHAPES[2:4]]))
 @pytest.mark.parametrize("rung", RUNGS[:7])
 def test_is_right(rung: str, shape: tuple[int, ...]) -> None:
@@ -52,6 +53,7 @@ def is_clean(made: Any) -> None:
     assert report.ok, report
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("rung", RUNGS[:6])
 def test_is_clean(rung: str) -> None:
     is_clean(case(rung, *SMALL, BN=64 if rung < "v2" else 128))
@@ -132,6 +134,7 @@ PRODUCTS = {
 }  # fmt: skip
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("arch", ["sm_100a", "sm_103a"])
 @pytest.mark.parametrize("rung", PRODUCTS)
 def test_compiles_to_the_instructions_it_should(rung: str, arch: str) -> None:

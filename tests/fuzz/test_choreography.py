@@ -41,6 +41,7 @@ def digest(case: Case) -> str:
     return state.hexdigest()
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("seed", range(1001, 1005))
 def test_is_right_and_clean(seed: int, tmp_path: Path) -> None:
     outcome = judged(seed, tmp_path)
@@ -125,6 +126,7 @@ child(answered)
 """
 
 
+@pytest.mark.long
 def test_a_lost_process_loses_one_case() -> None:
     """A child that is told to end after seed 1, dies in seed 2, compiles seed 3 for too long and hangs in seed 4."""
     command = [sys.executable, "-c", CHILD.replace("PATH", repr(sys.path))]

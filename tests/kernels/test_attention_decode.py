@@ -35,6 +35,7 @@ def run(
     return error(got, decoded(q, k, v, counts, **options))
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     "case",
     [

@@ -49,6 +49,7 @@ def close(got: np.ndarray, want: np.ndarray) -> None:
         assert worst <= TOLERANCE[got.dtype.name]
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("dtype", [BF16, np.float16])
 @pytest.mark.parametrize("a_form", [as_is, by_columns])
 @pytest.mark.parametrize("b_form", [as_is, by_columns])
@@ -61,6 +62,7 @@ def test_transposes_are_read_as_they_lie(dtype: Any, a_form: Callable, b_form: C
     close(got, product(a, b))
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("m, n, k", [(1, 1, 1), (3, 5, 7), (77, 33, 17), (64, 1000, 8), (129, 257, 65)])
 @pytest.mark.parametrize("form", [as_is, by_columns])
 @pytest.mark.filterwarnings("ignore::phalanx.kernels.products.matmul.CopyWarning")
@@ -129,6 +131,7 @@ def test_activations(activation: str) -> None:
     np.testing.assert_allclose(got, want, rtol=2e-6, atol=4e-6)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("shape", [(136,), (200, 136)])
 @pytest.mark.parametrize("dtype", [np.float32, BF16])
 def test_bias(shape: tuple[int, ...], dtype: Any) -> None:
@@ -184,6 +187,7 @@ def test_out(form: str) -> None:
 # Batches.
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     "left, right",
     [
@@ -212,6 +216,7 @@ def test_batches_broadcast(left: tuple[int, ...], right: tuple[int, ...]) -> Non
     close(out, want)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("form", [as_is, by_columns])
 @pytest.mark.parametrize("shape", [(72,), (40, 72), (3, 40, 72)])
 def test_batches_with_bias(form: Callable, shape: tuple[int, ...]) -> None:
@@ -261,6 +266,7 @@ SCALES = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("left", SCALES)
 @pytest.mark.parametrize("right", ["number", "vector"])
 def test_scales(left: str, right: str) -> None:
@@ -289,6 +295,7 @@ CLUSTERS = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("a_form, b_form", [(as_is, by_columns), (by_columns, as_is)])
 @pytest.mark.parametrize("config", CLUSTERS.values(), ids=CLUSTERS)
 def test_clusters(config: MatmulConfig, a_form: Callable, b_form: Callable) -> None:
@@ -296,6 +303,7 @@ def test_clusters(config: MatmulConfig, a_form: Callable, b_form: Callable) -> N
     close(matmul(a, b, config=config), product(a, b))
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("by_k", [True, False])
 @pytest.mark.parametrize("config", CLUSTERS.values(), ids=CLUSTERS)
 def test_rings_are_clean(config: MatmulConfig, by_k: bool) -> None:
@@ -394,6 +402,7 @@ def test_all_candidates_fit() -> None:
                 assert min(config.stages for config in candidates(problem)) >= 3
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     "constants, dtypes, bias",
     [

@@ -70,6 +70,7 @@ def test_rings_are_clean(gather: bool, scatter: bool) -> None:
     assert report.ok, report
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("gather, scatter", [(True, False), (False, True)])
 def test_compiles(gather: bool, scatter: bool) -> None:
     s = px.spec

@@ -134,9 +134,7 @@ def test_identity_is_neutral(layout: LinearLayout) -> None:
     assert layout.compose(LinearLayout.identity(layout.shape)) == layout
 
 
-@QUICK
-@given(layouts(shape=(2, 4)), layouts(names=("lane", "warp"), shape=(4, 2)))
-def test_product_gives_the_low_bits_to_the_first(low: LinearLayout, high: LinearLayout) -> None:
+def gives_the_low_bits_to_the_first(low: LinearLayout, high: LinearLayout) -> None:
     product = LinearLayout.product(low, high)
     assert product.shape == (8, 8)
     for a in all_indices(low):
@@ -144,6 +142,22 @@ def test_product_gives_the_low_bits_to_the_first(low: LinearLayout, high: Linear
             lane = a["lane"] + b["lane"] * low.in_size("lane")
             expected = tuple(x + y * size for x, y, size in zip(low(**a), high(**b), low.shape))
             assert product(register=a["register"], lane=lane, warp=b["warp"]) == expected
+
+
+FACTORS = layouts(shape=(2, 4)), layouts(names=("lane", "warp"), shape=(4, 2))
+
+
+@settings(QUICK, max_examples=12)
+@given(*FACTORS)
+def test_product_gives_the_low_bits_to_the_first(low: LinearLayout, high: LinearLayout) -> None:
+    gives_the_low_bits_to_the_first(low, high)
+
+
+@pytest.mark.long
+@QUICK
+@given(*FACTORS)
+def test_more_products_give_the_low_bits_to_the_first(low: LinearLayout, high: LinearLayout) -> None:
+    gives_the_low_bits_to_the_first(low, high)
 
 
 @QUICK

@@ -123,6 +123,7 @@ def test_functions_that_hang_die_raise_or_are_wrong(tmp_path: Path) -> None:
         os.kill(int(mark.read_text()), 0)
 
 
+@pytest.mark.long
 def test_a_hang_while_it_is_timed_leaves_the_others() -> None:
     tuned = px.tune(
         fakes.candidate, kinds("good", "better"), (SQUARE, SQUARE), measure=fakes.hangs_when_timed, timeout=3
@@ -409,6 +410,7 @@ def test_a_reference_by_name() -> None:
     assert [row.status for row in tuned.table] == ["ok", "is wrong"]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("known", [dict(BM=64), dict(BM=64, COUNT=1), dict(BM=128)], ids=["listed", "in full", "another"])
 def test_a_reference_configuration(known: dict[str, int]) -> None:
     """Of a kernel: one of the list, one of it with its defaults written out, or one that is not measured."""
@@ -420,6 +422,7 @@ def test_a_reference_configuration(known: dict[str, int]) -> None:
     assert tuned.table[2].note == "argument Y is off by 0.5 of the largest element, 0.00098 is allowed"
 
 
+@pytest.mark.long
 def test_every_array_of_a_reference_configuration_counts() -> None:
     @px.kernel(warps=1)
     def two(X, Y, Z, *, FIRST=2, SECOND=3):
@@ -434,6 +437,7 @@ def test_every_array_of_a_reference_configuration_counts() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.long
 def test_a_kernel_is_compiled_once_for_a_reference_of_the_list(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "_host", lambda value: np.zeros(4, np.float32))  # this GPU's memory holds nothing
     args = (spec((256,), px.f32), spec((256,), px.f32))
@@ -475,6 +479,7 @@ def test_each_part_of_a_result_is_compared() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
@@ -573,6 +578,7 @@ def test_functions_of_a_script(tmp_path: Path) -> None:
     assert done.stdout == "{'kind': 2}\n", done.stderr
 
 
+@pytest.mark.long
 def test_a_script_that_searches_when_it_is_imported(tmp_path: Path) -> None:
     done = run_script(tmp_path, "main()")
     assert done.returncode and "px.tune is called while its own process loads the script" in done.stderr
@@ -595,6 +601,7 @@ def test_in_this_process() -> None:
     assert {"good", "better", "raises"} == set(calls)
 
 
+@pytest.mark.long
 def test_a_worker_answers_again_after_it_was_killed() -> None:
     mine = Worker()
     try:

@@ -55,6 +55,7 @@ def run(cluster: Any, grid: tuple[int, ...], schedule: Schedule, clusters: int |
     return runs, starts, who
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda s: f"{s.kind}{s.seed}")
 @pytest.mark.parametrize(
     ("cluster", "grid"),
@@ -195,6 +196,7 @@ def ring_of_results(RUNS, *, CLUSTER):
         works(1, RUNS, results, full, empty)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("seed", range(8))
 def test_roles_of_random_clusters_see_the_same_blocks(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -140,14 +140,25 @@ def build(program):
     return b.done()
 
 
-@settings(max_examples=300, deadline=None)
-@given(statements(3))
-def test_exits_go_where_python_would_go(program):
+def goes_where_python_would_go(program):
     expected = reference(program)
     trace = np.full(TRACE, -1, np.int32)
     simulate(build(program), 1, [trace])
     assert trace[: len(expected)].tolist() == expected
     assert (trace[len(expected) :] == -1).all()
+
+
+@settings(max_examples=80, deadline=None)
+@given(statements(3))
+def test_exits_go_where_python_would_go(program):
+    goes_where_python_would_go(program)
+
+
+@pytest.mark.long
+@settings(max_examples=300, deadline=None)
+@given(statements(3))
+def test_exits_of_many_programs_go_where_python_would_go(program):
+    goes_where_python_would_go(program)
 
 
 def test_continue_through_a_scope_and_an_inner_loop():

@@ -240,6 +240,7 @@ def pairs(A, B, C, *, M, N, K, D, STEPS=1, TENSOR=False):
         px.store(C[m : m + M, 0:N], px.tcgen05.load(acc))
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     ("m", "n", "dtype", "wide", "steps", "tensor"),
     [
