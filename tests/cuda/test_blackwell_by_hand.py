@@ -71,6 +71,7 @@ def test_they_compile(text: str, entry: str, arch: str) -> None:
 
 
 @needs_compiler
+@pytest.mark.share(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_bf16(seed: int) -> None:
     assert right(plain(PLAIN, seed), seed)

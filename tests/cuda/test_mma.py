@@ -90,6 +90,7 @@ def test_other_types_across_k_take_plain_loads(dtype: DType, acc: DType) -> None
     assert "ldmatrix" not in ptx and instructions(ptx)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("warps, m, n, per_warp", [(1, 16, 8, 1), (4, 64, 64, 8), (8, 32, 32, 1), (3, 48, 16, 3)])
 def test_warps_share_the_tile(warps: int, m: int, n: int, per_warp: int) -> None:
     _, ptx = compiled(product, types(bf16, bf16), M=m, N=n, K=16, WARPS=warps)

@@ -84,6 +84,7 @@ def through_shared(X, Y, Z, *, BM=32, BN=128):
 
 
 @on_host
+@pytest.mark.share(2)
 @pytest.mark.parametrize("arch", TARGETS)
 @pytest.mark.parametrize("shape", [(64, 256), (40, 288)])
 def test_copies_and_shared_memory(shape, arch):

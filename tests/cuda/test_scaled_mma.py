@@ -71,6 +71,7 @@ def close(found: np.ndarray, want: np.ndarray) -> None:
     np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-5 * np.abs(want).max())
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", KINDS)
 def test_the_simulator_multiplies_blocks_by_their_scales(name: str) -> None:
     a, b, scale, block = KINDS[name]

@@ -40,6 +40,7 @@ def test_aligned_rows_are_moved_in_vectors_of_16_bytes() -> None:
     assert "load_vector" not in strided and "X.stride[1]" in strided
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     "dtype, rows, columns, stored",
     [
@@ -222,6 +223,7 @@ def peers(X, Y, *, DTYPE, M=16, N=32):
     px.store(Y[0, 0], s.at(other)[1, 2, 3])
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("dtype", [px.f32, px.f64, px.f16, px.i8], ids=str)
 def test_a_peers_memory_is_reached_by_its_mapped_address(dtype: px.DType) -> None:
     source = module_of(peers, (array(2, dtype), array(2, dtype)), DTYPE=dtype).source

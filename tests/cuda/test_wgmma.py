@@ -68,6 +68,7 @@ def test_types(a: DType, b: DType, c: DType, name: str, count: int) -> None:
     assert instructions(ptx) == [name] * count
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("ta", [False, True])
 @pytest.mark.parametrize("tb", [False, True])
 def test_majors_are_flags_of_the_instruction(ta: bool, tb: bool) -> None:

@@ -94,6 +94,7 @@ def simulated(made: Any, **options: Any) -> None:
         compare(args[position], want, made.tolerance)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     "schedule", also([Schedule("starve")], [Schedule("early"), Schedule("random", 1)]), ids=lambda s: s.kind
 )
@@ -102,6 +103,7 @@ def test_is_right_under_other_schedules(rung: str, schedule: Schedule) -> None:
     simulated(case(rung, 300, 392, 256), schedule=schedule)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("clusters", also([1, 3], [2, 50]))
 @pytest.mark.parametrize("rung", PERSISTENT)
 def test_however_many_clusters_the_device_holds(rung: str, clusters: int) -> None:

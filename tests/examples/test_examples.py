@@ -14,6 +14,7 @@ from examples.cases import EXAMPLES, random_case
 FOLDER = Path(__file__).resolve().parents[2] / "examples"
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", EXAMPLES)
 @pytest.mark.parametrize("seed", range(4))
 def test_is_right_in_the_simulator(name: str, seed: int) -> None:
@@ -37,6 +38,7 @@ def test_compiles_without_spills(name: str, arch: str) -> None:
     assert made.spills == 0
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", [*EXAMPLES, "demo"])
 def test_main_runs(name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys, "argv", [f"{name}.py"])

@@ -38,6 +38,7 @@ def test_result_is_the_same_whoever_takes_the_tiles():
     assert turned.swapaxes(1, 2).flags.c_contiguous
 
 
+@pytest.mark.long
 def test_tiles_that_are_cut_give_what_whole_ones_give():
     rng = np.random.default_rng(4)
     q, k, v = heads(rng, 1, 3, 100, 64), heads(rng, 1, 3, 150, 64, amplitude=3), heads(rng, 1, 3, 150, 64)

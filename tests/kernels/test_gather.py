@@ -55,6 +55,7 @@ def test_gather_from_nothing_is_zeros() -> None:
     assert not gather_rows(np.zeros((0, 16), np.float32), np.array([0, 3])).any()
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     "dtype, columns",
     [(np.float32, 64), (np.float32, 1000), (np.int32, 300), (ml_dtypes.bfloat16, 2304), (np.float32, 37)],
@@ -100,7 +101,7 @@ def test_registers_variants_are_clean() -> None:
     assert px.check(gather.scatter_tiles[3, 1], y, idx, x, ADD=True).ok
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("arch", ["sm_90a", "sm_100a"])
 @pytest.mark.parametrize("columns", [64, 4096, 30000])
 def test_compiles(arch: str, columns: int) -> None:

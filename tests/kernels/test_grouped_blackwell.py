@@ -34,6 +34,7 @@ def captured(call: Any, *args: Any, run: bool = True, **options: Any) -> tuple[A
     return got, launch
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 def test_rows_that_are_gathered_or_lie_there(sizes: list[int]) -> None:
     x, w, idx, counts = make(sizes)
@@ -84,6 +85,7 @@ CALLS = {
 }
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.long] * (n == "rows, two pairs")) for n in CALLS])
 def test_everywhere(name: str) -> None:
     x, w, idx, counts = make([130, 0, 10], k=72)

@@ -122,6 +122,7 @@ ACTIVATIONS = {
 }
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_activations(activation: str) -> None:
     a, b = numbers(64, 16), numbers(16, 72)
@@ -139,6 +140,7 @@ def test_bias(shape: tuple[int, ...], dtype: Any) -> None:
     close(matmul(a, b, bias, "silu"), ACTIVATIONS["silu"](product(a, b) + bias.astype(np.float32)))
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("a_shape, b_shape", [((40, 24), (24,)), ((3, 40, 24), (24,)), ((24,), (3, 24, 72)), ((24,), (24,))])
 def test_a_bias_of_the_results_shape_where_there_are_vectors(a_shape: tuple[int, ...], b_shape: tuple[int, ...]) -> None:
     a, b = numbers(*a_shape), numbers(*b_shape)
@@ -161,6 +163,7 @@ def test_an_operand_is_refused_as_out_whatever_was_planned_before() -> None:
     close(matmul(a, b, out=out), product(a, b))
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("dtype", [px.f32, np.float16, "bf16", "float32"])
 def test_types_of_results(dtype: Any) -> None:
     a, b = numbers(80, 40), numbers(40, 264)
@@ -168,6 +171,7 @@ def test_types_of_results(dtype: Any) -> None:
     close(got, product(a, b))
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("form", ["columns", "every other", "unaligned", "f32"])
 def test_out(form: str) -> None:
     a, b = numbers(80, 40), numbers(40, 136)
@@ -402,7 +406,7 @@ def test_all_candidates_fit() -> None:
                 assert min(config.stages for config in candidates(problem)) >= 3
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     "constants, dtypes, bias",
     [
@@ -470,6 +474,7 @@ def always_split(monkeypatch: pytest.MonkeyPatch) -> Any:
     matmul_module._PLANS.clear()
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("dtype", [BF16, np.float16])
 @pytest.mark.parametrize("b_form", [as_is, by_columns])
 def test_split_products(always_split: Any, dtype: Any, b_form: Callable) -> None:

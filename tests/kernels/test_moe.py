@@ -27,6 +27,7 @@ def products(rows: np.ndarray, w: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     return np.stack([w[e].astype(np.float32) @ row.astype(np.float32) for e, row in zip(expert, rows)])
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("sizes", [[150, 0, 70], [128], [1, 1, 1], [0, 129]], ids=str)
 def test_gather_matmul(sizes: list[int]) -> None:
     x, w, idx, counts = make(sizes)

@@ -77,6 +77,7 @@ def test_rows_that_do_not_fill_the_cluster(missing: int) -> None:
     verify(*sample(5, config.columns - missing, ml_dtypes.bfloat16), config)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("missing", (0, 8, 696, 2048 - 8))
 @pytest.mark.parametrize("variant", ("producer", "no producer, a stage a row", "in the ring"))
 def test_a_large_mean_costs_no_digits(variant: str, missing: int) -> None:
@@ -97,7 +98,7 @@ def test_weights_of_another_type_and_none(weights: str) -> None:
     near(px.kernels.layer_norm(x, None, None, EPS, config=config), exact_layer_norm(x, ones, zeros))
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("kind", ("rms_norm", "layer_norm", "softmax"))
 @pytest.mark.parametrize("variant, cluster", EVERY)
 def test_checked_clean(variant: str, cluster: int, kind: str) -> None:

@@ -79,6 +79,7 @@ def handed_on(A, B, C, *, STAGES, LATE):
             px.store(C[0:64, 0:16], px.tcgen05.load(acc))
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("stages", [1, 2, 3])
 def test_the_oldest_stage_is_handed_on(stages: int, late: bool) -> None:

@@ -114,12 +114,23 @@ def scrambled(
     return RegisterLayout(LinearLayout.from_flat(flat, padded(shape)), shape, warps)
 
 
-@QUICK
-@given(st.data())
-def test_conversions_between_arbitrary_linear_layouts(data: st.DataObject) -> None:
+def converts_between_arbitrary_linear_layouts(data: st.DataObject) -> None:
     shape = data.draw(st.sampled_from([(8, 16), (16, 8, 2), (7, 12), (4, 4), (64, 3)]))
     warps = data.draw(st.sampled_from([1, 2, 4]))
     prove(data.draw(scrambled(shape, warps)), data.draw(scrambled(shape, warps)))
+
+
+@settings(QUICK, max_examples=15)
+@given(st.data())
+def test_conversions_between_arbitrary_linear_layouts(data: st.DataObject) -> None:
+    converts_between_arbitrary_linear_layouts(data)
+
+
+@pytest.mark.long
+@QUICK
+@given(st.data())
+def test_more_conversions_between_arbitrary_linear_layouts(data: st.DataObject) -> None:
+    converts_between_arbitrary_linear_layouts(data)
 
 
 @settings(deadline=None, max_examples=100)

@@ -103,6 +103,7 @@ def test_kernels_that_do_not_compile_hang_or_are_wrong() -> None:
     assert wrong == "argument Y is off by 0.5 of the largest element, 0.00098 is allowed"
 
 
+@pytest.mark.long
 def test_functions_that_hang_die_raise_or_are_wrong(tmp_path: Path) -> None:
     mark = tmp_path / "process"
     configs = [*kinds("good", "better"), *kinds("hangs", mark=str(mark)), *kinds("dies", "raises", "wrong", "fails late")]
@@ -455,6 +456,7 @@ def test_a_kernel_is_compiled_once_for_a_reference_of_the_list(gpu: Any, monkeyp
     assert [launch.grid[0] for launch in gpu.launches[:2]] == [4, 4], "the reference first, with bounded waits and without"
 
 
+@pytest.mark.long
 def test_a_reference_configuration_of_a_function() -> None:
     """Another process takes over after one that dies, and makes what is expected again."""
     configs = kinds("dies", "good", "wrong")

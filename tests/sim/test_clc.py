@@ -238,6 +238,7 @@ def doubled(X, *, CLUSTER):
         turn.advance()
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(("cluster", "grid"), [(1, 1), (1, 2), (1, 5), (2, 2), (2, 4), (2, 8)])
 def test_exploration_knows_grants(cluster: int, grid: int) -> None:
     found = px.explore(doubled[grid], np.ones(grid, np.int32), CLUSTER=cluster)
