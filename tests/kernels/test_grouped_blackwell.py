@@ -103,7 +103,7 @@ def test_everywhere(name: str) -> None:
     assert np.array_equal(got, want.astype(got.dtype))
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("arch", ["sm_100a", pytest.param("sm_103a", marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", ["rows", "gathered", "sums"])
 def test_the_chosen_kernels_compile_without_spills(name: str, arch: str) -> None:

@@ -152,7 +152,7 @@ def test_activations(activation: str) -> None:
     np.testing.assert_allclose(got, exact, rtol=2e-3, atol=2e-3)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(5)
 @pytest.mark.parametrize("name", CONFIGS)
 def test_is_clean(name: str) -> None:
     config = CONFIGS[name]
