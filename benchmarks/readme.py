@@ -91,7 +91,10 @@ def summary() -> list[str]:
             "`benchmarks/moe.py` |"
         )
     lines += product_lines()
-    named = ("copy", "launch", "gemm", "matmul", "small_m", "grouped", "rowwise", "gather", "moe")
+    lines += attention_lines()
+    named = (
+        "copy", "launch", "gemm", "matmul", "small_m", "grouped", "rowwise", "gather", "moe", "attention", "attention_backward",
+    )  # fmt: skip
     sources = [data for data in map(result, named) if data]
     places = dict.fromkeys(where(data) for data in sources)
     return [*lines, "", *(f"{place}." for place in places)]
@@ -119,6 +122,20 @@ def product_lines() -> list[str]:
                     f"| `grouped_matmul`, {grouped['groups']} uneven groups | {title} | {mean(values):.2f} "
                     f"(lowest {min(values):.2f}) | `benchmarks/grouped.py` |"
                 )
+    return lines
+
+
+def attention_lines() -> list[str]:
+    """Attention forward and backward."""
+    lines = []
+    for name, title in (("attention", "`px.kernels.attention`"), ("attention_backward", "`px.kernels.attention_backward`")):
+        data = result(name)
+        for mode in ("steady", "burst") if data else ():
+            ratios = [row["ms"]["cuDNN"][mode] / row["ms"]["phalanx"][mode] for row in data["rows"]]
+            lines.append(
+                f"| {title}, bf16, {mode} | cuDNN | {mean(ratios):.3f} (geometric mean of {len(ratios)} rows, lowest "
+                f"{min(ratios):.3f}) | `benchmarks/{name}.py` |"
+            )
     return lines
 
 
