@@ -93,7 +93,8 @@ def summary() -> list[str]:
     lines += product_lines()
     lines += attention_lines()
     named = (
-        "copy", "launch", "gemm", "matmul", "small_m", "grouped", "rowwise", "gather", "moe", "attention", "attention_backward",
+        "copy", "launch", "gemm", "matmul", "small_m", "grouped", "rowwise", "gather", "moe", "attention",
+        "attention_backward",
     )  # fmt: skip
     sources = [data for data in map(result, named) if data]
     places = dict.fromkeys(where(data) for data in sources)
