@@ -175,21 +175,6 @@ def distance(contest: Contest) -> float:
     return max(parts) / max(largest, 1e-30)
 
 
-def graphed(run: Run) -> Run:
-    """`GRAPHED` calls as one graph."""
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        run()
-        run()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for _ in range(GRAPHED):
-            run()
-    return graph.replay
-
-
 def measure(case: Case, modes: list[str], rounds: int | None) -> list[dict[str, Any]]:
     """A row for each mode, or one that says what went wrong."""
     contest = CONTESTS[case.op](case)
@@ -202,7 +187,7 @@ def measure(case: Case, modes: list[str], rounds: int | None) -> list[dict[str, 
     for mode in modes:
         cold, per, timed = MODES[mode].flushes, 1, runs
         if not cold and device.milliseconds(contest.ours, 5) < SHORT:
-            timed, per = {name: graphed(run) for name, run in runs.items()}, GRAPHED
+            timed, per = {name: machine.graphed(run, GRAPHED) for name, run in runs.items()}, GRAPHED
         clock = device.cold_milliseconds if cold else device.milliseconds
         times = take_turns(timed, clock, MODES[mode], rounds=rounds)
         middle = {name: statistics.median(took) / per for name, took in times.items()}

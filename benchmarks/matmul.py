@@ -86,24 +86,9 @@ class Row:
         self.others = others or {}
 
 
-def graphed(run: Callable[[], Any]) -> Callable[[], None]:
-    """`GRAPHED` calls as one graph, on a card that has seen the call before."""
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        run()
-        run()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for _ in range(GRAPHED):
-            run()
-    return graph.replay
-
-
 def kernel_times(runs: dict[str, Callable[[], Any]], rounds: int) -> dict[str, list[float]]:
     """Milliseconds of one launch without the host, the runs taking turns."""
-    times = measure({name: graphed(run) for name, run in runs.items()}, BLOCK_MS / 2, rounds)
+    times = measure({name: machine.graphed(run, GRAPHED) for name, run in runs.items()}, BLOCK_MS / 2, rounds)
     return {name: [took / GRAPHED for took in found] for name, found in times.items()}
 
 
