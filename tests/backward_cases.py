@@ -71,7 +71,7 @@ def forward(q, k, v, starts=None, **options):
     return o.astype(q.dtype), logs.astype(np.float32)
 
 
-SUMMED = 1e-6
+SUMMED = 2e-5
 """What is left where gradients cancel (one key for a query: all of its weight is its own): roundings of sums in f32."""
 
 
