@@ -269,10 +269,14 @@ def compiled(case: Case, config: AttentionConfig | None) -> None:
 def compile_all(cases: list[Case], configs: dict[str, AttentionConfig | None]) -> None:
     """All kernels side by side, so that the card does not wait for one after another."""
     kinds = {(c.dim, c.causal, bool(c.window), bool(c.lengths), c.window and c.window[1] < 0): c for c in cases}
-    wanted = [(case, config) for case in kinds.values() for config in configs.values()]
+    side_by_side(compiled, [(case, config) for case in kinds.values() for config in configs.values()])
+
+
+def side_by_side(work: Callable[..., Any], wanted: list[tuple[Any, ...]]) -> None:
+    """Calls `work` with each of these arguments, in as many processes as there are cores."""
     workers = min(len(wanted), os.cpu_count() or 1)
     with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        list(pool.map(compiled, *zip(*wanted)))
+        list(pool.map(work, *zip(*wanted)))
 
 
 def main() -> None:

@@ -14,16 +14,14 @@ products, 14 bytes for each element of the queries, over 4.2 TB/s: 5% of the tim
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import os
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import machine
 import torch
-from attention import TABLE, Case, drawn, inputs, measure, settle
+from attention import TABLE, Case, drawn, inputs, measure, settle, side_by_side
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
@@ -131,10 +129,7 @@ def compiled(case: Case, config: BackwardConfig | None, deterministic: bool) -> 
 def compile_all(cases: list[Case], configs: dict[str, BackwardConfig | None], deterministic: bool) -> None:
     """All kernels side by side, so that the card does not wait for one after another."""
     kinds = {(case.dim, case.causal, case.keys % 128 != 0): case for case in cases}
-    wanted = [(case, config, deterministic) for case in kinds.values() for config in configs.values()]
-    workers = min(len(wanted), os.cpu_count() or 1)
-    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        list(pool.map(compiled, *zip(*wanted)))
+    side_by_side(compiled, [(case, config, deterministic) for case in kinds.values() for config in configs.values()])
 
 
 def main() -> None:

@@ -28,8 +28,8 @@ OPERAND_REGISTERS = 64
 """What the operands of one step may take of a thread's registers; the accumulator and addresses need the others."""
 
 
-@asks(Mma)
-def _block_product(op: Mma) -> list[Wish]:
+def _product(op: Mma | MmaScaled, itemsize: int) -> list[Wish]:
+    """Layouts of the accumulator, and of operands in registers, whose elements take so many bytes there."""
     m, n, _ = op.shape
     layout = mma_accumulator(m, n, op.warps)
     wishes: list[Wish] = [Fixed(op.result, layout)]
@@ -37,8 +37,13 @@ def _block_product(op: Mma) -> list[Wish]:
         wishes += [Fixed(op.acc, layout), Same((op.result, op.acc))]
     for tile, operand, axis in ((op.a, mma_left, 1), (op.b, mma_right, 0)):
         if isinstance(tile, Value):
-            wishes.append(Fixed(tile, operand(m, n, shape_of(tile)[axis], op.warps, op.dtypes[0].itemsize)))
+            wishes.append(Fixed(tile, operand(m, n, shape_of(tile)[axis], op.warps, itemsize)))
     return wishes
+
+
+@asks(Mma)
+def _block_product(op: Mma) -> list[Wish]:
+    return _product(op, op.dtypes[0].itemsize)
 
 
 def depth_of_step(m: int, n: int, k: int, warps: int, itemsize: int) -> int:
@@ -75,13 +80,7 @@ def _split(op: Mma) -> list[Op] | None:
 @asks(MmaScaled)
 def _scaled_product(op: MmaScaled) -> list[Wish]:
     m, n, _ = op.shape
-    layout = mma_accumulator(m, n, op.warps)
-    wishes: list[Wish] = [Fixed(op.result, layout)]
-    if op.acc is not None:
-        wishes += [Fixed(op.acc, layout), Same((op.result, op.acc))]
-    for tile, operand, axis in ((op.a, mma_left, 1), (op.b, mma_right, 0)):
-        if isinstance(tile, Value):
-            wishes.append(Fixed(tile, operand(m, n, shape_of(tile)[axis], op.warps, 1)))
+    wishes = _product(op, 1)
     for tile, scales in ((op.scale_a, mma_left_scales), (op.scale_b, mma_right_scales)):
         if isinstance(tile, Value):
             wishes.append(Fixed(tile, scales(m, n, shape_of(tile)[1], op.warps)))
