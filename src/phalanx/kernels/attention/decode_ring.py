@@ -62,13 +62,7 @@ def decode_ring(
             sums, top, total = attend_narrow(q, k, v, keys, values, mine, softmax)
         else:
             sums, top, total = attend(q, k, v, keys, values, mine, softmax)
-        if C == 1:
-            results.store(0, sums, total, px.shared((BM, DV), O.dtype, reuse=k))
-            results.store_logs(0, top, total)
-        else:
-            px.store(part, sums)
-            px.store(tops, top)
-            px.store(masses, total)
+        results.leave(sums, top, total, k, part, tops, masses)
 
     if C > 1:
         px.cluster.sync()

@@ -220,6 +220,16 @@ class Results:
         if self.LSE is not None:
             px.store(self.LSE[self.rows.targets(first, top.shape[0])], log_sums(top, total))
 
+    def leave(self, sums, top, total, ring, part, tops, masses):
+        """Lets go what this CTA has summed up: as results, through memory of the `ring`; in a cluster, for `join`."""
+        if part is None:
+            self.store(0, sums, total, px.shared(sums.shape, self.O.dtype, reuse=ring))
+            self.store_logs(0, top, total)
+        else:
+            px.store(part, sums)
+            px.store(tops, top)
+            px.store(masses, total)
+
     def join(self, part, left, right, tops, masses, C):
         """Columns `left` to `right` of the rows that this CTA joins: sums, maxima and masses lie in each of the C CTAs."""
         count = min(self.rows.BM, self.rows.T * self.rows.G)

@@ -161,13 +161,7 @@ def sparse_ring(
     with px.warps(0, 4):
         rows.load(Q, q)
         sums, top, total = attend(q, k, v, keys, values, mine, softmax)
-        if C == 1:
-            results.store(0, sums, total, px.shared((BM, DV), O.dtype, reuse=k))
-            results.store_logs(0, top, total)
-        else:
-            px.store(part, sums)
-            px.store(tops, top)
-            px.store(masses, total)
+        results.leave(sums, top, total, k, part, tops, masses)
 
     if C > 1:
         px.cluster.sync()
