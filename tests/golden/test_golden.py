@@ -10,18 +10,21 @@ import pytest
 import phalanx as px
 from examples.cases import EXAMPLES, random_case
 from golden.blackwell import CASES as BLACKWELL
+from golden.blackwell import WARP_CASES
 from golden.kernels import CASES
 from golden.prelude import apart, listed_in, read_helpers, written
 
 HERE = Path(__file__).resolve().parent / "expected"
-NAMES = [*EXAMPLES, *CASES, *BLACKWELL]
+PINNED = {"sm_100a": BLACKWELL, "sm_120a": WARP_CASES}
+NAMES = [*EXAMPLES, *CASES, *BLACKWELL, *WARP_CASES]
 HELPERS = HERE / "helpers.cuh"
 
 
 def compiled(name: str, arch: str = "sm_90a") -> Any:
-    if name in BLACKWELL:
-        launch, args, constants = BLACKWELL[name]
-        return px.compile(launch, *args, arch="sm_100a", **constants)
+    for pinned, cases in PINNED.items():
+        if name in cases:
+            launch, args, constants = cases[name]
+            return px.compile(launch, *args, arch=pinned, **constants)
     if name in CASES:
         launch, args, constants = CASES[name]
         return px.compile(launch, *args, arch=arch, **constants)

@@ -440,6 +440,12 @@ __device__ __forceinline__ void keep_float(float* x) {
 template <class T>
 __device__ __forceinline__ T keep_scalar(T x) { return bits<T>::from(bits<T>::of(x) + unknown_zero()); }
 
+// == ldmatrix_x4
+__device__ __forceinline__ void ldmatrix_x4(unsigned* words, unsigned address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3]) : "r"(address) : "memory");
+}
+
 // == load_vector
 // N consecutive elements, aligned to their size, by one access.
 template <int N, class T>
@@ -557,6 +563,20 @@ __device__ __forceinline__ void mbarrier_wait_parity_acquire_cluster(unsigned ba
 template <class T>
 __device__ __forceinline__ T minimum(T a, T b) { return a < b ? a : b; }
 
+// == mma_m16n8k32_mxf8f6f4_1x_e4m3_e4m3_ue8m0
+__device__ __forceinline__ void mma_m16n8k32_mxf8f6f4_1x_e4m3_e4m3_ue8m0(float* d, const unsigned* a, const unsigned* b, unsigned sa, unsigned sb) {
+  asm volatile("mma.sync.aligned.m16n8k32.row.col.kind::mxf8f6f4.block_scale.scale_vec::1X.f32.e4m3.e4m3.f32.ue8m0 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3}, %10, {0, 0}, %11, {0, 0};"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(sa), "r"(sb));
+}
+
+// == mma_m16n8k64_mxf4nvf4_4x_e2m1_e2m1_ue4m3
+__device__ __forceinline__ void mma_m16n8k64_mxf4nvf4_4x_e2m1_e2m1_ue4m3(float* d, const unsigned* a, const unsigned* b, unsigned sa, unsigned sb) {
+  asm volatile("mma.sync.aligned.m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X.f32.e2m1.e2m1.f32.ue4m3 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3}, %10, {0, 0}, %11, {0, 0};"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(sa), "r"(sb));
+}
+
 // == pack_words
 template <int N, class T>
 __device__ __forceinline__ void pack_words(unsigned* words, const T* x) {
@@ -624,6 +644,16 @@ __device__ __forceinline__ void reduce_add_f32_remote(unsigned address, float x)
 // == reduce_add_i32_global
 __device__ __forceinline__ void reduce_add_i32_global(int* p, int x) {
   asm volatile("red.relaxed.gpu.global.add.s32 [%0], %1;" :: "l"(__cvta_generic_to_global(p)), "r"(x) : "memory");
+}
+
+// == scale_word_1
+__device__ __forceinline__ unsigned scale_word_1(const unsigned char* s) {
+  return (unsigned)s[0];
+}
+
+// == scale_word_4
+__device__ __forceinline__ unsigned scale_word_4(const unsigned char* s) {
+  return (unsigned)s[0] | (unsigned)s[1] << 8 | (unsigned)s[2] << 16 | (unsigned)s[3] << 24;
 }
 
 // == setmaxnreg_dec
