@@ -1,4 +1,4 @@
-"""Kernels of Blackwell's own instructions, whose IR and CUDA text are kept for sm_100a, block-scaled `mma.sync` for sm_120a."""
+"""Kernels of Blackwell, whose IR and CUDA text are kept: for sm_100a, block-scaled `mma.sync` for sm_120a."""
 
 from __future__ import annotations
 
