@@ -311,12 +311,29 @@ __device__ __forceinline__ float exp2_approx(float x) {
   return y;
 }
 
+// == f4e2m1_pair_from_float
+__device__ __forceinline__ void f4e2m1_pair_from_float(px_f4e2m1* y, float low, float high) {
+  unsigned short pair;
+  asm("{ .reg .b8 both; cvt.rn.satfinite.e2m1x2.f32 both, %1, %2; mov.b16 %0, {both, both}; }" : "=h"(pair) : "f"(high), "f"(low));
+  y[0] = (px_f4e2m1)(pair & 15);
+  y[1] = (px_f4e2m1)(pair >> 4 & 15);
+}
+
 // == f8e4m3_pair_from_float
 __device__ __forceinline__ void f8e4m3_pair_from_float(px_f8e4m3* y, float low, float high) {
   unsigned short pair;
   asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(high), "f"(low));
   y[0] = (px_f8e4m3)pair;
   y[1] = (px_f8e4m3)(pair >> 8);
+}
+
+// == f8e4m3_to_float
+__device__ __forceinline__ float f8e4m3_to_float(px_f8e4m3 x) {
+  unsigned pair;
+  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(pair) : "h"((unsigned short)x));
+  float y;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"((unsigned short)pair));
+  return y;
 }
 
 // == fence_acq_rel_cluster
@@ -480,6 +497,20 @@ __device__ __forceinline__ void load_words(unsigned* words, const T* p) {
   } else {
     words[0] = *reinterpret_cast<const unsigned*>(p);
   }
+}
+
+// == load_words_once
+// 16 bytes that nobody reads again soon, where `inside`: predicated, so that no branch separates loads.
+template <int N, class T>
+__device__ __forceinline__ void load_words_once(unsigned* words, const T* p, bool inside) {
+  asm volatile(
+      "{\n"
+      ".reg .pred p;\n"
+      "setp.ne.u32 p, %5, 0;\n"
+      "@p ld.global.L1::no_allocate.L2::256B.v4.u32 {%0, %1, %2, %3}, [%4];\n"
+      "}"
+      : "+r"(words[0]), "+r"(words[1]), "+r"(words[2]), "+r"(words[3])
+      : "l"(p), "r"((unsigned)inside) : "memory");
 }
 
 // == mapa_shared_cluster
