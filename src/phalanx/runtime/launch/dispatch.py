@@ -23,7 +23,7 @@ from phalanx.runtime.launch.specialise import (
     resolved_constants,
     specialise,
 )
-from phalanx.runtime.launch.targets import require_target, split_target
+from phalanx.runtime.launch.targets import require_pipelined, require_target, split_target
 from phalanx.runtime.launch.watchdog import run_watched
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class BoundLaunch:
         """The whole way: types, specialisation, simulator or GPU."""
         kernel = self.kernel
         with debugging(kernel):
-            named, arch = split_target(kernel, given)
+            named, arch, pipelined = split_target(kernel, given)
             constants = kernel.bind_constants(named)
             arguments = read_arguments(kernel, args)
             by_fit = leaves_grid(self.grid)
@@ -119,6 +119,7 @@ class BoundLaunch:
                 grid = normalise_grid(kernel, self.grid, resolved_constants(kernel, arguments, constants))
             ordinal = device_of(kernel, arguments)
             specialisation = specialise(kernel, arguments, constants)
+            specialisation = specialisation if pipelined else specialisation.plain
             present = [a for a in arguments if a.type is not None]
             values, infos = [a.value for a in present], [a.info for a in present]
             fitting = specialisation.fitting(self.grid, arguments, numbers=ordinal is None) if by_fit else None
@@ -300,12 +301,13 @@ def compiled_for(specialisation: Specialisation, arch: str, watchdog: bool) -> C
 
 
 def compile(
-    bound: BoundLaunch, *args: Any, arch: str = "sm_90a", watchdog: bool | None = None, **constants: Any
+    bound: BoundLaunch, *args: Any, arch: str = "sm_90a", watchdog: bool | None = None, pipelined: bool = True,
+    **constants: Any,
 ) -> Compiled:
     """Compiles a kernel without running it; arguments may be `px.spec(shape, dtype)` instead of data.
 
     Anyone may call it, outside kernels; needs no GPU. Targets: sm_90a; sm_100a, sm_103a, sm_107a, sm_110a and their `f`
-    forms; sm_120a, sm_121a. Example::
+    forms; sm_120a, sm_121a. `pipelined=False` leaves loops over `px.pipelined` as they are written. Example::
 
         made = px.compile(copy[64], px.spec((4096, 4096), px.f32), px.spec((4096, 4096), px.f32), arch="sm_90a")
         print(made.source)
@@ -323,6 +325,7 @@ def compile(
         if not leaves_grid(bound.grid):
             normalise_grid(kernel, bound.grid, resolved_constants(kernel, arguments, bound_constants))
         specialisation = specialise(kernel, arguments, bound_constants)
+        specialisation = specialisation if require_pipelined(pipelined) else specialisation.plain
         if leaves_grid(bound.grid):
             specialisation.fitting(bound.grid, arguments, numbers=False)
         return compiled_for(specialisation, arch, wants_watchdog(kernel) if watchdog is None else watchdog)

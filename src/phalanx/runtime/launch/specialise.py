@@ -16,6 +16,7 @@ from phalanx.ir.types import DTYPES, ArrayType, DType, ScalarType, chunk_axes
 from phalanx.language.kernel import Kernel, call_with_constants, resolve_cluster
 from phalanx.language.reader.capture import CAPTURES, exact, kind_of, still_holds
 from phalanx.language.reader.reading import Reading, read_kernel
+from phalanx.passes.pipelining.plain import without_pipelining
 from phalanx.runtime.device.arrays import ArrayInfo, describe, not_an_argument, scalar_dtype
 from phalanx.runtime.device.packed import is_dense
 from phalanx.runtime.launch.auto_constants import has_auto, resolve_auto
@@ -140,6 +141,14 @@ class Specialisation:
     launchers: dict[Any, Any] = field(default_factory=dict)
     _common: dict[int, Function] = field(default_factory=dict)
     _prepared: dict[Arch, Function] = field(default_factory=dict)
+
+    @functools.cached_property
+    def plain(self) -> Specialisation:
+        """The same with its loops as they are written, what `px.pipelined` says of them left out; itself without any."""
+        function = without_pipelining(self.reading.function)
+        if function is self.reading.function:
+            return self
+        return Specialisation(self.kernel, self.constants, replace(self.reading, function=function))
 
     @property
     def prepared(self) -> Function:

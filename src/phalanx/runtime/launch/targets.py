@@ -101,12 +101,29 @@ def named_arch(arch: Any) -> Arch | None:
     return arch_of(arch)
 
 
-def split_target(kernel: Kernel, given: dict[str, Any]) -> tuple[dict[str, Any], Arch | None]:
-    """The constants of a launch, and the target that its `arch=` names, unless the kernel has a constant of that name."""
-    if "arch" not in given or "arch" in kernel.constants or "arch" in kernel.required:
-        return given, None
+def split_target(kernel: Kernel, given: dict[str, Any]) -> tuple[dict[str, Any], Arch | None, bool]:
+    """The constants of a launch; the target that its `arch=` names; whether loops pipeline themselves (`pipelined=`).
+
+    A constant of the kernel that has such a name goes before.
+    """
+    named = {name for name in ("arch", "pipelined") if name in given and not _has_constant(kernel, name)}
+    if not named:
+        return given, None, True
     constants = dict(given)
-    return constants, named_arch(constants.pop("arch"))
+    arch = named_arch(constants.pop("arch")) if "arch" in named else None
+    pipelined = require_pipelined(constants.pop("pipelined")) if "pipelined" in named else True
+    return constants, arch, pipelined
+
+
+def _has_constant(kernel: Kernel, name: str) -> bool:
+    return name in kernel.constants or name in kernel.required
+
+
+def require_pipelined(pipelined: Any) -> bool:
+    """What users give as `pipelined=`: whether loops over px.pipelined are more than plain ones."""
+    if not isinstance(pipelined, bool):
+        raise Error(f"pipelined={pipelined!r}", remedy="it is True or False: whether loops over px.pipelined run ahead")
+    return pipelined
 
 
 def _fits(function: Function, limit: int) -> bool:
