@@ -73,8 +73,9 @@ def test_every_way_is_drawn() -> None:
 
 def test_a_loop_that_loses_a_step_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The plain text begins a step late, as NumPy runs it: the story has the kernel, the launch and the elements."""
-    cases = (case for case in map(draw, range(0, 999, 12)) if case.sizes["S1"] > 1)
-    case = next(case for case in cases if ".shape[1], 32)" in case.program.text and "product" in case.program.features)
+    wanted = {"loop array", "product", "left straight", "right straight"}
+    cases = (case for case in map(draw, range(0, 9999, 12)) if case.sizes["S1"] > 1 and case.program.blocks["K1"] == 32)
+    case = next(c for c in cases if wanted <= set(c.program.features) and " if " not in c.program.text)
     run = pipeline_numpy.run
 
     def late(text: str, grid: tuple[int, int], cluster: tuple[int, int], arguments: list[Any]) -> None:
