@@ -18,7 +18,10 @@ from phalanx.language.examples import launch_of
 from phalanx.tools.cli import app
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples"
-FILES = sorted(path for path in (*FOLDER.glob("*.py"), *FOLDER.glob("gemm/v*.py")) if path.stem != "common")
+FILES = sorted(
+    path for path in (*FOLDER.glob("*.py"), *FOLDER.glob("gemm/v*.py"), *FOLDER.glob("simple/*.py"))
+    if path.stem not in ("common", "arrays")
+)  # fmt: skip
 
 KERNELS = '''
 import numpy as np
