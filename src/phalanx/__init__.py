@@ -159,7 +159,7 @@ __all__ = [
     "f8e8m0", "fence", "floor", "fma", "full", "func", "i16", "i32", "i64", "i8", "isnan", "keep", "kernel", "kernels",
     "launch_dependents", "load", "log", "log2", "max", "maximum", "min", "minimum", "multiply", "num_blocks", "packed",
     "persistent", "pipe", "pipelined", "print", "ptx", "reciprocal", "reduce", "ring", "round", "rsqrt", "scan", "shared",
-    "sigmoid", "sin", "spec", "sqrt", "static_range", "store", "struct", "sum", "sync", "tanh", "tcgen05", "tma", "tmem", "topk",
-    "trunc", "tune", "u16", "u32", "u64", "u8", "unroll", "wait_prior", "warps", "wgmma", "wgmma_commit", "wgmma_wait",
-    "where", "zeros",
+    "sigmoid", "sin", "spec", "sqrt", "static_range", "store", "struct", "sum", "sync", "tanh", "tcgen05", "tma", "tmem",
+    "topk", "trunc", "tune", "u16", "u32", "u64", "u8", "unroll", "wait_prior", "warps", "wgmma", "wgmma_commit",
+    "wgmma_wait", "where", "zeros",
 ]

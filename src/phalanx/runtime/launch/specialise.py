@@ -22,7 +22,7 @@ from phalanx.runtime.device.packed import is_dense
 from phalanx.runtime.launch.auto_constants import has_auto, resolve_auto
 from phalanx.runtime.launch.auto_grid import FittingGrid, fitting_grid
 from phalanx.runtime.launch.replay import memory_of
-from phalanx.runtime.launch.targets import choose_products, default_arch, has_own_products, prepare_common, prepare_for
+from phalanx.runtime.launch.targets import choose_products, default_arch, has_own_form, prepare_common, prepare_for
 
 MAX_AXIS = 2**31 - 1
 
@@ -169,7 +169,7 @@ class Specialisation:
         found = self._prepared.get(arch)
         if found is None:
             function = self.reading.function
-            if has_own_products(function, arch):
+            if has_own_form(function, arch):
                 found = self._prepared[arch] = prepare_for(function, arch)
                 return found
             common = self._common.get(arch.shared_limit)

@@ -1,0 +1,190 @@
+"""The role that computes: the kernel's body with its staged loads taken from their rings.
+
+Registers load a tile right behind the wait, and the stage is given back at once. Products read it from the ring: it is given
+back when they are over, which is known a step later where they stay in flight.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from phalanx.ir.core import Block, Op, map_blocks
+from phalanx.ir.ops.control import For, If
+from phalanx.ir.ops.memory import Load
+from phalanx.ir.ops.mma import Mma
+from phalanx.ir.ops.tile import Empty, Select
+from phalanx.ir.ops.wgmma import Wgmma, WgmmaCommit, WgmmaWait
+from phalanx.ir.types import BOOL
+from phalanx.ir.values import Const, Value
+from phalanx.ir.views import SharedView
+from phalanx.passes.pipelining.operands import Operands
+from phalanx.passes.pipelining.places import Places
+from phalanx.passes.pipelining.products import Flight, Products, Side, StagedProduct
+from phalanx.passes.pipelining.rings import ZERO, Ring
+from phalanx.passes.pipelining.staging import Staged
+from phalanx.passes.rank_code import LoopCode
+from phalanx.passes.role_rules import trip_count
+
+
+class Consumer:
+    """Writes the role."""
+
+    def __init__(
+        self, places: Places, rings: list[Ring], operands: Operands, products: Products, flights: dict[For, Flight]
+    ) -> None:
+        self.places = places
+        self.operands = operands
+        self.products = products
+        self.flights = flights
+        self.ring_of: dict[Staged, Ring] = {item: ring for ring in rings for item in ring.loads}
+        self.waits: dict[tuple[Block, int], list[Ring]] = {}
+        self.released_after: dict[Op, list[Ring]] = {}
+        self.flying = {op: flight for flight in flights.values() for op in flight.products}
+        self.stages: dict[Ring, Value] = {}
+        self.raw: dict[Value, Value] = {}
+        """Accumulators in flight, by what they will be after the wait."""
+        for ring in rings:
+            at = min(item.waits_at for item in ring.loads)
+            self.waits.setdefault((ring.loads[0].home, at), []).append(ring)
+            readers = {op for item in ring.loads for op in item.products}
+            if readers and not readers & self.flying.keys():
+                self.released_after.setdefault(max(readers, key=places.order.__getitem__), []).append(ring)
+
+    def block(self, block: Block) -> Block:
+        """What the role runs in the place of a block."""
+        out: list[Op] = []
+        for index, op in enumerate((*block.ops, None)):
+            for ring in self.waits.get((block, index), ()):
+                out += self.take(ring)
+            if op is None:
+                break
+            if op in self.operands.views or (op.tile_load is not None and op.tile_load in self.operands.by_load):
+                continue
+            if op in self.products.found:
+                out += self.product(self.products.found[op])
+            elif isinstance(op, For) and op.pipelined is not None:
+                out += self.loop(op)
+            else:
+                out.append(map_blocks(op, self.block))
+        return Block(tuple(out))
+
+    def take(self, ring: Ring) -> list[Op]:
+        """Waits for a stage; what registers need of it is loaded, and then nobody else reads it but products."""
+        code = LoopCode(ring.loads[0].load.loc)
+        stage = self.stages[ring] = ring.take(code)
+        for item in ring.loads:
+            if item.in_registers:
+                zero = Const(0, item.load.fill.type) if not isinstance(item.load.fill, Const) else item.load.fill
+                code.ops.append(Load(ring.tile(item, stage), zero, item.load.result, loc=item.load.loc))
+        if not any(item.products for item in ring.loads):
+            ring.release(code, stage)
+        return code.ops
+
+    # Products.
+
+    def side(self, side: Side) -> SharedView | Value:
+        """An operand, where it lies."""
+        if not isinstance(side, tuple):
+            return side
+        item, perm = side
+        ring = self.ring_of[item]
+        tile = ring.tile(item, self.stages[ring])
+        return tile.replaced(kept=tuple(tile.kept[axis] for axis in perm))
+
+    def product(self, made: StagedProduct) -> list[Op]:
+        """A product that reads rings: in flight, or over when the next instruction begins."""
+        op, what = made.op, made.what
+        code = LoopCode(op.loc)
+        a, b = self.side(made.a), self.side(made.b)
+        warps = self.places.function.warps
+        if made.along is None:
+            code.ops.append(Mma(a, b, what.acc, warps, what.result, loc=op.loc))
+            self._release(code, op)
+            return code.ops
+        assert isinstance(b, SharedView)
+        acc = what.acc
+        if acc is None:
+            acc = Value(what.result.type, what.result.name)
+            code.ops.append(Empty(acc, loc=op.loc))
+        raw = Value(what.result.type, what.result.name)
+        adds = Const(what.acc is not None, BOOL)
+        flight = self.flying.get(op)
+        acc = self.raw.get(acc, acc)
+        code.ops.append(Wgmma(a, b, acc, adds, warps, raw, along=made.along, fused=flight is None, loc=op.loc))
+        if flight is None:
+            code.ops += [WgmmaCommit(loc=op.loc), WgmmaWait(0, (raw,), (what.result,), loc=op.loc)]
+            self._release(code, op)
+            return code.ops
+        self.raw[what.result] = raw
+        if op is flight.products[-1]:
+            self._end_of_step(code, flight)
+        return code.ops
+
+    def _release(self, code: LoopCode, op: Op) -> None:
+        for ring in self.released_after.get(op, ()):
+            ring.release(code, self.stages[ring])
+
+    # Loops whose products stay in flight.
+
+    def loop(self, loop: For) -> list[Op]:
+        """A loop that runs ahead, as a plain one."""
+        flight = self.flights.get(loop)
+        body = self.block(loop.body)
+        plain = dataclasses.replace(loop, pipelined=None, body=body)
+        if flight is None:
+            return [plain]
+        before, after = LoopCode(loop.loc), LoopCode(loop.loc)
+        for ring in self.rings_of(flight):
+            before.assign(ring.last, ZERO)
+        old = [after.read(cell) for cell in flight.cells]
+        new = [Value(cell.type, cell.name) for cell in flight.cells]
+        after.ops.append(WgmmaWait(0, tuple(old), tuple(new), loc=loop.loc))
+        for cell, value in zip(flight.cells, new, strict=True):
+            after.assign(cell, value)
+        give_back = LoopCode(loop.loc)
+        for ring in self.rings_of(flight):
+            ring.release(give_back, give_back.read(ring.last))
+        ran = _runs(loop, after)
+        after.ops += give_back.ops if ran is None else [If(ran, Block(tuple(give_back.ops)), Block(), loc=loop.loc)]
+        return [*before.ops, plain, *after.ops]
+
+    def rings_of(self, flight: Flight) -> list[Ring]:
+        """The rings that products in flight read."""
+        loads = (item for item in self.ring_of if any(op in flight.products for op in item.products))
+        return list(dict.fromkeys(self.ring_of[item] for item in loads))
+
+    def _end_of_step(self, code: LoopCode, flight: Flight) -> None:
+        """The products of the step before are over: what they read is given back."""
+        code.ops.append(WgmmaCommit(loc=code.loc))
+        ends = self._ends(flight)
+        code.ops.append(WgmmaWait(1, tuple(self.raw[end] for end in ends), tuple(ends), loc=code.loc))
+        give_back = LoopCode(code.loc)
+        for ring in self.rings_of(flight):
+            ring.release(give_back, give_back.read(ring.last))
+        later = code.compare("ne", flight.loop.index, flight.loop.start, "later")
+        code.branch(later, give_back)
+        for ring in self.rings_of(flight):
+            code.assign(ring.last, self.stages[ring])
+        for end in ends:
+            del self.raw[end]
+
+    def _ends(self, flight: Flight) -> list[Value]:
+        """Results that no other product of the step goes on with."""
+        whats = [self.products.found[op].what for op in flight.products]
+        taken = {what.acc for what in whats}
+        return [what.result for what in whats if what.result not in taken]
+
+
+def _runs(loop: For, code: LoopCode) -> Value | None:
+    """Whether a loop has any iterations; None where it surely has."""
+    trips = trip_count(loop)
+    if trips:
+        return None
+    if isinstance(loop.step, Const):
+        return code.compare("lt" if int(loop.step.value) > 0 else "gt", loop.start, loop.stop, "ran")
+    up = code.compare("gt", loop.step, Const(0, loop.step.type), "up")  # type: ignore[arg-type]
+    forward, backward = code.compare("lt", loop.start, loop.stop, "ran"), code.compare("gt", loop.start, loop.stop, "ran")
+    ran = Value(BOOL, "ran")
+    code.ops.append(Select(up, forward, backward, ran, loc=loop.loc))
+    return ran
+
