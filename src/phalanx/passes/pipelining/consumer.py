@@ -40,6 +40,7 @@ class Consumer:
         self.waits: dict[tuple[Block, int], list[Ring]] = {}
         self.released_after: dict[Op, list[Ring]] = {}
         self.flying = {op: flight for flight in flights.values() for op in flight.products}
+        self.staged: set[Op] = {item.load for item in self.ring_of}
         self.stages: dict[Ring, Value] = {}
         self.raw: dict[Value, Value] = {}
         """Accumulators in flight, by what they will be after the wait."""
@@ -58,7 +59,7 @@ class Consumer:
                 out += self.take(ring)
             if op is None:
                 break
-            if op in self.operands.views or (op.tile_load is not None and op.tile_load in self.operands.by_load):
+            if op in self.operands.views or op in self.staged or self._is_for_places(op):
                 continue
             if op in self.products.found:
                 out += self.product(self.products.found[op])
@@ -67,6 +68,11 @@ class Consumer:
             else:
                 out.append(map_blocks(op, self.block))
         return Block(tuple(out))
+
+    def _is_for_places(self, op: Op) -> bool:
+        """Whether a load only says where staged ones read: the producer has it."""
+        readers = self.places.readers.get(op.tile_load.result, []) if op.tile_load is not None else []
+        return bool(readers) and self.staged.issuperset(readers)
 
     def take(self, ring: Ring) -> list[Op]:
         """Waits for a stage; what registers need of it is loaded, and then nobody else reads it but products."""

@@ -19,6 +19,7 @@ from phalanx.ir.ops.control import Assign, For, ReadVar, Role, Roles, Scope
 from phalanx.ir.types import ScalarType
 from phalanx.ir.views import BarrierArray, SharedBuffer
 from phalanx.passes.pipelining.consumer import Consumer
+from phalanx.passes.pipelining.multicast import Ranks, Shared
 from phalanx.passes.pipelining.operands import Operands
 from phalanx.passes.pipelining.places import Places
 from phalanx.passes.pipelining.plain import without_pipelining
@@ -85,6 +86,7 @@ class _Writer:
         except NotSliced as problem:
             return self._plain(f"a producer can't follow the kernel: {problem}")
         staged = [item for loop in self.loops for item in self.stager.loads_of(loop, slice_)]
+        staged = self._without_indices(staged, slice_)
         self.notes += self.stager.notes
         if not staged:
             return self._plain("")
@@ -94,14 +96,19 @@ class _Writer:
         groups = self._groups(staged, flights)
         stages = self._stages(groups)
         rings = [self._ring(group, stages[loop]) for loop, group in groups]
-        producer, consumer = (
-            Producer(rings, slice_.ops), Consumer(self.places, rings, operands, products, flights),
-        )
+        shared = self._shared(staged)
+        producer = Producer(rings, slice_.ops, shared)
+        consumer = Consumer(self.places, rings, operands, products, flights)
         loc = self.loops[0].loc
-        fetching = Block((*begin(rings, LoopCode(loc), fills=True), *producer.block(rest).ops))
+        start, end = LoopCode(loc), LoopCode(loc)
+        producer.name_masks(start)
+        begin(rings, start, fills=True)
+        if not self.whole.exit_sync:
+            producer.drain(end, rings)
+        fetching = Block((*start.ops, *producer.block(rest).ops, *end.ops))
         computing = Block((*begin(rings, LoopCode(loc), fills=False), *consumer.block(rest).ops))
         roles, warps = self._roles(fetching, computing, rings)
-        self._say(rings, products, flights)
+        self._say(rings, products, flights, shared)
         told = set(products.found)
         notes = [note for note in self.whole.notes if note.about != TOPIC or note.loc not in {op.loc for op in told}]
         made = dataclasses.replace(
@@ -114,6 +121,15 @@ class _Writer:
         )
         chosen = [stages[loop] for loop in stages if loop.pipelined is not None and loop.pipelined.stages is None]
         return Written(made, max(chosen, default=0))
+
+    def _without_indices(self, staged: list[Staged], slice_: Slice) -> list[Staged]:
+        """The loads that go through rings: not those that say where others read, which the producer loads itself."""
+        for item in staged:
+            if item.load in slice_.ops:
+                self.notes.append(
+                    Note(f"px.load of {item.view.array.name}: read by the producer, which needs it for a place", item.load.loc)
+                )
+        return [item for item in staged if item.load not in slice_.ops]
 
     def _plain(self, why: str) -> Written:
         """The kernel as it is written, with a word on why."""
@@ -201,6 +217,24 @@ class _Writer:
         )
         return Ring(tuple(group), stages, full, empty, buffers)
 
+    def _shared(self, staged: list[Staged]) -> dict[Staged, Shared]:
+        """The loads that CTAs of the cluster fetch together."""
+        found: dict[Staged, Shared] = {}
+        if self.whole.cluster_size == 1:
+            return found
+        ranks = Ranks(self.places)
+        for item in staged:
+            if item.loop.pipelined is None or not item.loop.pipelined.multicast:
+                continue
+            answer = ranks.sharing(item)
+            if isinstance(answer, Shared):
+                found[item] = answer
+            elif answer:
+                self.notes.append(
+                    Note(f"px.load of {item.view.array.name}: each CTA fetches its own: {answer}", item.load.loc)
+                )
+        return found
+
     # Roles.
 
     def _roles(self, fetching: Block, computing: Block, rings: list[Ring]) -> tuple[list[Op], int]:
@@ -230,10 +264,14 @@ class _Writer:
 
     # Notes.
 
-    def _say(self, rings: list[Ring], products: Products, flights: dict[For, Flight]) -> None:
+    def _say(
+        self, rings: list[Ring], products: Products, flights: dict[For, Flight], shared: dict[Staged, Shared]
+    ) -> None:
         for ring in rings:
             for item in ring.loads:
                 why = f" ({item.why})" if item.why else ""
+                if item in shared:
+                    why += f", each of {shared[item].count} CTAs a share, sent to all of them"
                 stay = "products read it there" if item.products else "registers load it from there"
                 self.notes.append(
                     Note(
