@@ -17,6 +17,7 @@ from phalanx.ir.ops.wgmma import Wgmma, WgmmaCommit, WgmmaWait
 from phalanx.ir.types import BOOL
 from phalanx.ir.values import Const, Value
 from phalanx.ir.views import SharedView
+from phalanx.passes.pipelining.epilogue import Leaving, all_gone, leave
 from phalanx.passes.pipelining.operands import Operands
 from phalanx.passes.pipelining.places import Places
 from phalanx.passes.pipelining.products import Flight, Products, Side, StagedProduct
@@ -30,12 +31,14 @@ class Consumer:
     """Writes the role."""
 
     def __init__(
-        self, places: Places, rings: list[Ring], operands: Operands, products: Products, flights: dict[For, Flight]
+        self, places: Places, rings: list[Ring], operands: Operands, products: Products, flights: dict[For, Flight],
+        leaving: list[Leaving],
     ) -> None:
         self.places = places
         self.operands = operands
         self.products = products
         self.flights = flights
+        self.leaving = {item.op: item for item in leaving}
         self.ring_of: dict[Staged, Ring] = {item: ring for ring in rings for item in ring.loads}
         self.waits: dict[tuple[Block, int], list[Ring]] = {}
         self.released_after: dict[Op, list[Ring]] = {}
@@ -65,8 +68,12 @@ class Consumer:
                 out += self.product(self.products.found[op])
             elif isinstance(op, For) and op.pipelined is not None:
                 out += self.loop(op)
+            elif op in self.leaving:
+                out += leave(self.leaving[op])
             else:
                 out.append(map_blocks(op, self.block))
+                if any(item.loop is op for item in self.leaving.values()):
+                    out.append(all_gone(op))
         return Block(tuple(out))
 
     def _is_for_places(self, op: Op) -> bool:

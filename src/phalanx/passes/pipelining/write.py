@@ -11,6 +11,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from phalanx.analysis.divisibility import find_divisibility
+from phalanx.analysis.signs import find_signs
 from phalanx.errors import Error
 from phalanx.ir.archs import WARPGROUP, Arch, entry_registers
 from phalanx.ir.core import Block, Function, Note, Op
@@ -19,6 +20,7 @@ from phalanx.ir.ops.control import Assign, For, ReadVar, Role, Roles, Scope
 from phalanx.ir.types import ScalarType
 from phalanx.ir.views import BarrierArray, SharedBuffer
 from phalanx.passes.pipelining.consumer import Consumer
+from phalanx.passes.pipelining.epilogue import Leaving, find_leaving
 from phalanx.passes.pipelining.multicast import Ranks, Shared
 from phalanx.passes.pipelining.operands import Operands
 from phalanx.passes.pipelining.places import Places
@@ -93,12 +95,16 @@ class _Writer:
         operands = Operands(self.places, staged)
         products = Products(self.places, operands, self.arch)
         flights = {loop: flight for loop in self.loops if (flight := products.flight(loop)) is not None}
+        leaving = find_leaving(self.places, self.stager.divisibility, find_signs(self.whole), self.loops)
+        for item in leaving:
+            name = fresh_name(f"{item.view.array.name}_out", self.taken)
+            item.buffer = SharedBuffer(name, item.shape, item.view.dtype, item.op.loc)
         groups = self._groups(staged, flights)
-        stages = self._stages(groups)
+        stages = self._stages(groups, sum(item.nbytes for item in leaving))
         rings = [self._ring(group, stages[loop]) for loop, group in groups]
         shared = self._shared(staged)
         producer = Producer(rings, slice_.ops, shared)
-        consumer = Consumer(self.places, rings, operands, products, flights)
+        consumer = Consumer(self.places, rings, operands, products, flights, leaving)
         loc = self.loops[0].loc
         start, end = LoopCode(loc), LoopCode(loc)
         producer.name_masks(start)
@@ -109,13 +115,17 @@ class _Writer:
         computing = Block((*begin(rings, LoopCode(loc), fills=False), *consumer.block(rest).ops))
         roles, warps = self._roles(fetching, computing, rings)
         self._say(rings, products, flights, shared)
+        self._say_leaving(leaving)
         told = set(products.found)
         notes = [note for note in self.whole.notes if note.about != TOPIC or note.loc not in {op.loc for op in told}]
         made = dataclasses.replace(
             self.whole,
             warps=warps,
             body=rebuild(Block((*before, *roles))),
-            buffers=(*self.whole.buffers, *(buffer for ring in rings for buffer in ring.buffers.values())),
+            buffers=(
+                *self.whole.buffers, *(buffer for ring in rings for buffer in ring.buffers.values()),
+                *(item.buffer for item in leaving if item.buffer is not None),
+            ),
             barriers=(*self.whole.barriers, *(array for ring in rings for array in (ring.full, ring.empty))),
             notes=(*notes, *self.notes),
         )
@@ -176,12 +186,12 @@ class _Writer:
             if op.product is not None or any(True for _ in op.blocks()) or op.tile_store is not None
         )
 
-    def _stages(self, groups: list[tuple[For, list[Staged]]]) -> dict[For, int]:
+    def _stages(self, groups: list[tuple[For, list[Staged]]], others: int) -> dict[For, int]:
         """How many stages the rings of each loop have."""
         each: dict[For, int] = {}
         for loop, group in groups:
             each[loop] = each.get(loop, 0) + BARRIER_BYTES + sum(_rounded(item.nbytes) for item in group)
-        room = budget(self.whole, self.arch)
+        room = budget(self.whole, self.arch) - others
         room -= sum(_rounded(buffer.nbytes) for buffer in self.whole.shared_buffers if buffer.reuse is None)
         given = {loop: loop.pipelined.stages for loop in each if loop.pipelined is not None}
         room -= sum(each[loop] * count for loop, count in given.items() if count is not None)
@@ -286,6 +296,18 @@ class _Writer:
             else:
                 how = "one group stays in flight" if op in flying else "waited for at once"
                 self.notes.append(Note(f"px.dot runs as wgmma on the ring, {how}", op.loc, TOPIC))
+
+
+    def _say_leaving(self, leaving: list[Leaving]) -> None:
+        for item in leaving:
+            parts = item.view.shape[1] // item.columns
+            how = f"in {parts} parts " if parts > 1 else ""
+            self.notes.append(
+                Note(
+                    f"px.store of {item.view.array.name}: leaves {how}through {item.nbytes} bytes of shared memory, while the "
+                    "next tile is computed", item.op.loc,
+                )
+            )
 
 
 def _is_for_all(op: Op) -> bool:
