@@ -298,6 +298,11 @@ class BlockId(Op):
     dim: int = attribute()
     result: Value = defined()
 
+    @property
+    def block_dimension(self) -> int:
+        """Its dimension."""
+        return self.dim
+
 
 @frozen(eq=False, repr=False)
 class NumBlocks(Op):

@@ -17,6 +17,7 @@ from phalanx.ir.ops.wgmma import Wgmma, WgmmaCommit, WgmmaWait
 from phalanx.ir.types import BOOL
 from phalanx.ir.values import Const, Value
 from phalanx.ir.views import SharedView
+from phalanx.passes.pipelining.epilogue import Leaving, all_gone, leave
 from phalanx.passes.pipelining.operands import Operands
 from phalanx.passes.pipelining.places import Places
 from phalanx.passes.pipelining.products import Flight, Products, Side, StagedProduct
@@ -30,16 +31,19 @@ class Consumer:
     """Writes the role."""
 
     def __init__(
-        self, places: Places, rings: list[Ring], operands: Operands, products: Products, flights: dict[For, Flight]
+        self, places: Places, rings: list[Ring], operands: Operands, products: Products, flights: dict[For, Flight],
+        leaving: list[Leaving],
     ) -> None:
         self.places = places
         self.operands = operands
         self.products = products
         self.flights = flights
+        self.leaving = {item.op: item for item in leaving}
         self.ring_of: dict[Staged, Ring] = {item: ring for ring in rings for item in ring.loads}
         self.waits: dict[tuple[Block, int], list[Ring]] = {}
         self.released_after: dict[Op, list[Ring]] = {}
         self.flying = {op: flight for flight in flights.values() for op in flight.products}
+        self.staged: set[Op] = {item.load for item in self.ring_of}
         self.stages: dict[Ring, Value] = {}
         self.raw: dict[Value, Value] = {}
         """Accumulators in flight, by what they will be after the wait."""
@@ -58,15 +62,24 @@ class Consumer:
                 out += self.take(ring)
             if op is None:
                 break
-            if op in self.operands.views or (op.tile_load is not None and op.tile_load in self.operands.by_load):
+            if op in self.operands.views or op in self.staged or self._is_for_places(op):
                 continue
             if op in self.products.found:
                 out += self.product(self.products.found[op])
             elif isinstance(op, For) and op.pipelined is not None:
                 out += self.loop(op)
+            elif op in self.leaving:
+                out += leave(self.leaving[op])
             else:
                 out.append(map_blocks(op, self.block))
+                if any(item.loop is op for item in self.leaving.values()):
+                    out.append(all_gone(op))
         return Block(tuple(out))
+
+    def _is_for_places(self, op: Op) -> bool:
+        """Whether a load only says where staged ones read: the producer has it."""
+        readers = self.places.readers.get(op.tile_load.result, []) if op.tile_load is not None else []
+        return bool(readers) and self.staged.issuperset(readers)
 
     def take(self, ring: Ring) -> list[Op]:
         """Waits for a stage; what registers need of it is loaded, and then nobody else reads it but products."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from phalanx.ir.core import Block, Op
+from phalanx.ir.ops.cluster import ClusterLoad
 from phalanx.ir.ops.control import For
 from phalanx.ir.ops.mbarrier import Arrive, Transaction
 from phalanx.ir.ops.memory import FenceAsyncProxy, Load, Store
@@ -14,6 +15,7 @@ from phalanx.ir.types import I32, ScalarType, TileType
 from phalanx.ir.values import Const, Label, Value
 from phalanx.ir.views import BarrierRef, GlobalView, SharedView, View
 from phalanx.passes.pipelining.cloning import Clones
+from phalanx.passes.pipelining.multicast import Shared
 from phalanx.passes.pipelining.rings import ONE, ZERO, Ring
 from phalanx.passes.pipelining.staging import Path, Staged
 from phalanx.passes.rank_code import LoopCode
@@ -26,8 +28,11 @@ FENCE = "what threads wrote is seen by the tensor cores"
 class Producer:
     """Writes the role; `kept` is what it runs of the kernel, `rings` what it fills."""
 
-    def __init__(self, rings: list[Ring], kept: set[Op]) -> None:
+    def __init__(self, rings: list[Ring], kept: set[Op], shared: dict[Staged, Shared]) -> None:
         self.kept = kept
+        self.shared = shared
+        self.masks: dict[Shared, Value] = {}
+        """The CTAs of a mask, computed where the role begins."""
         self.clones = Clones()
         self.fills: dict[Op, Ring] = {}
         """Rings by the last of their loads: there all places are known."""
@@ -73,8 +78,28 @@ class Producer:
     def copy(self, code: LoopCode, ring: Ring, item: Staged, stage: Value, full: BarrierRef) -> None:
         """One copy of the engine."""
         cache = "evict_first" if item.load.once else None
-        view = item.view.map(self.clones.of)
-        code.ops.append(TmaLoad(view, ring.tile(item, stage), full, cache=cache, loc=item.load.loc))
+        view, tile = item.view.map(self.clones.of), ring.tile(item, stage)
+        together = self.shared.get(item)
+        if together is None:
+            code.ops.append(TmaLoad(view, tile, full, cache=cache, loc=item.load.loc))
+        else:
+            code.ops.append(ClusterLoad(view, tile, full, self.masks[together], cache, loc=item.load.loc))
+
+    def name_masks(self, code: LoopCode) -> None:
+        """Which CTAs fetch together, before anything is fetched."""
+        for together in self.shared.values():
+            if together not in self.masks:
+                self.masks[together] = code.chosen(dict(enumerate(together.masks)), "ctas", masks=True)
+
+    def drain(self, code: LoopCode, rings: list[Ring]) -> None:
+        """All stages have come back: no CTA leaves while a peer's release is on its way to it."""
+        for ring in rings:
+            if any(item in self.shared for item in ring.loads):
+                inner = LoopCode(code.loc)
+                ring.advance(inner, ring.filling, ring.acquire(inner))
+                code.ops.append(
+                    For(Value(I32), ZERO, Const(ring.stages, I32), ONE, Block(tuple(inner.ops)), Label("drain"), loc=code.loc)
+                )
 
     def by_threads(self, code: LoopCode, item: Staged, tile: SharedView) -> None:
         """A load and a store of the producer's threads, part by part where the tile is large."""

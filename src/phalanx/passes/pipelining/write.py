@@ -11,6 +11,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from phalanx.analysis.divisibility import find_divisibility
+from phalanx.analysis.signs import find_signs
 from phalanx.errors import Error
 from phalanx.ir.archs import WARPGROUP, Arch, entry_registers
 from phalanx.ir.core import Block, Function, Note, Op
@@ -19,6 +20,8 @@ from phalanx.ir.ops.control import Assign, For, ReadVar, Role, Roles, Scope
 from phalanx.ir.types import ScalarType
 from phalanx.ir.views import BarrierArray, SharedBuffer
 from phalanx.passes.pipelining.consumer import Consumer
+from phalanx.passes.pipelining.epilogue import Leaving, find_leaving
+from phalanx.passes.pipelining.multicast import Ranks, Shared
 from phalanx.passes.pipelining.operands import Operands
 from phalanx.passes.pipelining.places import Places
 from phalanx.passes.pipelining.plain import without_pipelining
@@ -85,35 +88,58 @@ class _Writer:
         except NotSliced as problem:
             return self._plain(f"a producer can't follow the kernel: {problem}")
         staged = [item for loop in self.loops for item in self.stager.loads_of(loop, slice_)]
+        staged = self._without_indices(staged, slice_)
         self.notes += self.stager.notes
         if not staged:
             return self._plain("")
         operands = Operands(self.places, staged)
         products = Products(self.places, operands, self.arch)
         flights = {loop: flight for loop in self.loops if (flight := products.flight(loop)) is not None}
+        leaving = find_leaving(self.places, self.stager.divisibility, find_signs(self.whole), self.loops)
+        for item in leaving:
+            name = fresh_name(f"{item.view.array.name}_out", self.taken)
+            item.buffer = SharedBuffer(name, item.shape, item.view.dtype, item.op.loc)
         groups = self._groups(staged, flights)
-        stages = self._stages(groups)
+        stages = self._stages(groups, sum(item.nbytes for item in leaving))
         rings = [self._ring(group, stages[loop]) for loop, group in groups]
-        producer, consumer = (
-            Producer(rings, slice_.ops), Consumer(self.places, rings, operands, products, flights),
-        )
+        shared = self._shared(staged)
+        producer = Producer(rings, slice_.ops, shared)
+        consumer = Consumer(self.places, rings, operands, products, flights, leaving)
         loc = self.loops[0].loc
-        fetching = Block((*begin(rings, LoopCode(loc), fills=True), *producer.block(rest).ops))
+        start, end = LoopCode(loc), LoopCode(loc)
+        producer.name_masks(start)
+        begin(rings, start, fills=True)
+        if not self.whole.exit_sync:
+            producer.drain(end, rings)
+        fetching = Block((*start.ops, *producer.block(rest).ops, *end.ops))
         computing = Block((*begin(rings, LoopCode(loc), fills=False), *consumer.block(rest).ops))
         roles, warps = self._roles(fetching, computing, rings)
-        self._say(rings, products, flights)
+        self._say(rings, products, flights, shared)
+        self._say_leaving(leaving)
         told = set(products.found)
         notes = [note for note in self.whole.notes if note.about != TOPIC or note.loc not in {op.loc for op in told}]
         made = dataclasses.replace(
             self.whole,
             warps=warps,
             body=rebuild(Block((*before, *roles))),
-            buffers=(*self.whole.buffers, *(buffer for ring in rings for buffer in ring.buffers.values())),
+            buffers=(
+                *self.whole.buffers, *(buffer for ring in rings for buffer in ring.buffers.values()),
+                *(item.buffer for item in leaving if item.buffer is not None),
+            ),
             barriers=(*self.whole.barriers, *(array for ring in rings for array in (ring.full, ring.empty))),
             notes=(*notes, *self.notes),
         )
         chosen = [stages[loop] for loop in stages if loop.pipelined is not None and loop.pipelined.stages is None]
         return Written(made, max(chosen, default=0))
+
+    def _without_indices(self, staged: list[Staged], slice_: Slice) -> list[Staged]:
+        """The loads that go through rings: not those that say where others read, which the producer loads itself."""
+        for item in staged:
+            if item.load in slice_.ops:
+                self.notes.append(
+                    Note(f"px.load of {item.view.array.name}: read by the producer, which needs it for a place", item.load.loc)
+                )
+        return [item for item in staged if item.load not in slice_.ops]
 
     def _plain(self, why: str) -> Written:
         """The kernel as it is written, with a word on why."""
@@ -160,12 +186,12 @@ class _Writer:
             if op.product is not None or any(True for _ in op.blocks()) or op.tile_store is not None
         )
 
-    def _stages(self, groups: list[tuple[For, list[Staged]]]) -> dict[For, int]:
+    def _stages(self, groups: list[tuple[For, list[Staged]]], others: int) -> dict[For, int]:
         """How many stages the rings of each loop have."""
         each: dict[For, int] = {}
         for loop, group in groups:
             each[loop] = each.get(loop, 0) + BARRIER_BYTES + sum(_rounded(item.nbytes) for item in group)
-        room = budget(self.whole, self.arch)
+        room = budget(self.whole, self.arch) - others
         room -= sum(_rounded(buffer.nbytes) for buffer in self.whole.shared_buffers if buffer.reuse is None)
         given = {loop: loop.pipelined.stages for loop in each if loop.pipelined is not None}
         room -= sum(each[loop] * count for loop, count in given.items() if count is not None)
@@ -201,6 +227,24 @@ class _Writer:
         )
         return Ring(tuple(group), stages, full, empty, buffers)
 
+    def _shared(self, staged: list[Staged]) -> dict[Staged, Shared]:
+        """The loads that CTAs of the cluster fetch together."""
+        found: dict[Staged, Shared] = {}
+        if self.whole.cluster_size == 1:
+            return found
+        ranks = Ranks(self.places)
+        for item in staged:
+            if item.loop.pipelined is None or not item.loop.pipelined.multicast:
+                continue
+            answer = ranks.sharing(item)
+            if isinstance(answer, Shared):
+                found[item] = answer
+            elif answer:
+                self.notes.append(
+                    Note(f"px.load of {item.view.array.name}: each CTA fetches its own: {answer}", item.load.loc)
+                )
+        return found
+
     # Roles.
 
     def _roles(self, fetching: Block, computing: Block, rings: list[Ring]) -> tuple[list[Op], int]:
@@ -230,10 +274,14 @@ class _Writer:
 
     # Notes.
 
-    def _say(self, rings: list[Ring], products: Products, flights: dict[For, Flight]) -> None:
+    def _say(
+        self, rings: list[Ring], products: Products, flights: dict[For, Flight], shared: dict[Staged, Shared]
+    ) -> None:
         for ring in rings:
             for item in ring.loads:
                 why = f" ({item.why})" if item.why else ""
+                if item in shared:
+                    why += f", each of {shared[item].count} CTAs a share, sent to all of them"
                 stay = "products read it there" if item.products else "registers load it from there"
                 self.notes.append(
                     Note(
@@ -248,6 +296,18 @@ class _Writer:
             else:
                 how = "one group stays in flight" if op in flying else "waited for at once"
                 self.notes.append(Note(f"px.dot runs as wgmma on the ring, {how}", op.loc, TOPIC))
+
+
+    def _say_leaving(self, leaving: list[Leaving]) -> None:
+        for item in leaving:
+            parts = item.view.shape[1] // item.columns
+            how = f"in {parts} parts " if parts > 1 else ""
+            self.notes.append(
+                Note(
+                    f"px.store of {item.view.array.name}: leaves {how}through {item.nbytes} bytes of shared memory, while the "
+                    "next tile is computed", item.op.loc,
+                )
+            )
 
 
 def _is_for_all(op: Op) -> bool:
