@@ -16,7 +16,7 @@ SIZES: dict[str, tuple[dict[str, Any], ...]] = {
     "matmul": ({}, {"m": 1, "n": 8, "k": 64}, {"m": 256, "n": 256, "k": 0}, {"m": 513, "n": 264, "k": 448}, {"k": 250}),
     "attention": ({}, {"length": 1}, {"length": 128, "dim": 128}, {"heads": 1, "length": 513}, {"length": 300, "dim": 32}),
     "grouped_matmul": ({}, {"sizes": (0, 0)}, {"sizes": (300, 128), "k": 64}, {"sizes": (1, 2, 3), "k": 0}, {"k": 130}),
-    "convolution": ({}, {"images": 1, "height": 1, "width": 1, "channels": 8}, {"width": 64, "channels": 64}, {"channels": 9}),
+    "convolution": ({}, {"images": 1, "height": 1, "width": 1, "channels": 8}, {"width": 64}, {"channels": 9}),
     "norm_matmul": ({}, {"m": 64, "k": 64}, {"m": 1, "n": 8, "k": 8}, {"k": 250}, {"m": 130, "n": 256, "k": 512}),
 }
 """Zero, one and more steps, whole and ragged, and rows that TMA can't describe."""

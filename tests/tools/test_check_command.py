@@ -263,7 +263,7 @@ def test_a_reader_that_has_gone(file) -> None:
 
 
 def test_every_command_says_its_exit_codes() -> None:
-    for arguments in ([], ["check"], ["bench"]):
+    for arguments in ([], ["check"], ["explain"], ["bench"]):
         text = " ".join(CliRunner().invoke(app, [*arguments, "--help"]).output.split())
         assert "Exit codes: 0 done, nothing found; 1 findings; 2 it could not be done;" in text
 
