@@ -14,7 +14,7 @@ from phalanx.ir.ops.memory import Load
 from phalanx.ir.ops.mma import Mma
 from phalanx.ir.ops.tile import Empty, Select
 from phalanx.ir.ops.wgmma import Wgmma, WgmmaCommit, WgmmaWait
-from phalanx.ir.types import BOOL
+from phalanx.ir.types import BOOL, ScalarType
 from phalanx.ir.values import Const, Value
 from phalanx.ir.views import SharedView
 from phalanx.passes.pipelining.epilogue import Leaving, all_gone, leave
@@ -87,8 +87,8 @@ class Consumer:
         stage = self.stages[ring] = ring.take(code)
         for item in ring.loads:
             if item.in_registers:
-                zero = Const(0, item.load.fill.type) if not isinstance(item.load.fill, Const) else item.load.fill
-                code.ops.append(Load(ring.tile(item, stage), zero, item.load.result, loc=item.load.loc))
+                fill = Const(0, ScalarType(item.view.dtype))  # nothing is outside the stage
+                code.ops.append(Load(ring.tile(item, stage), fill, item.load.result, loc=item.load.loc))
         if not any(item.products for item in ring.loads):
             ring.release(code, stage)
         return code.ops

@@ -118,7 +118,7 @@ def leave(item: Leaving) -> list[Op]:
     rows, width = item.shape
     zero = Const(0, I32)
     out = SharedView(buffer, (zero, zero), item.shape, (0, 1))
-    row, column = view.kept
+    column = view.kept[1]
     for start in range(0, view.shape[1], width):
         code.ops.append(TmaWait(0, True, loc=loc))
         part = value

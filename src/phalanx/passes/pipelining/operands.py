@@ -58,7 +58,8 @@ class Operands:
         places, own = self.places, self.places.index[item.load]
         products: list[Op] = []
         others: list[Op] = []
-        self._readers(item, item.load.result, products, others)
+        views: set[Op] = set()
+        self._readers(item, item.load.result, products, others, views)
         uses = [place for op in (*products, *others) if (place := places.place_in(item.home, op)) is not None]
         exits = [
             index for index in range(own + 1, len(item.home.ops))
@@ -66,17 +67,21 @@ class Operands:
         ]
         if exits and any(places.index[op] > exits[0] for op in products):
             products = []  # whoever leaves the block before them has taken the stage, too
+        else:
+            self.views |= views
         item.products, item.in_registers = products, bool(others) or not products
         item.waits_at = min([*uses, *exits], default=own + 1)
 
-    def _readers(self, item: Staged, value: Value, products: list[Op], others: list[Op]) -> bool:
+    def _readers(
+        self, item: Staged, value: Value, products: list[Op], others: list[Op], views: set[Op]
+    ) -> bool:
         """Sorts what reads a tile; whether all of it is products that can read the ring."""
         alone = True
         for op in self.places.readers.get(value, ()):
             product, view = op.product, op.permutation
             if view is not None and self.places.home[op] is item.home and op.defines is not None:
-                if self._readers(item, op.defines, products, []):
-                    self.views.add(op)
+                if self._readers(item, op.defines, products, [], views):
+                    views.add(op)
                     continue
             elif product is not None and value is not product.acc and self._reads_here(op, item):
                 if op not in products:

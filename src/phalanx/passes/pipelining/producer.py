@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from phalanx.ir.clones import Clones
 from phalanx.ir.core import Block, Op
 from phalanx.ir.ops.cluster import ClusterLoad
 from phalanx.ir.ops.control import For
@@ -13,8 +14,7 @@ from phalanx.ir.ops.tile import Cast, Part
 from phalanx.ir.ops.tma import TmaLoad
 from phalanx.ir.types import I32, ScalarType, TileType
 from phalanx.ir.values import Const, Label, Value
-from phalanx.ir.views import BarrierRef, GlobalView, SharedView, View
-from phalanx.passes.pipelining.cloning import Clones
+from phalanx.ir.views import AnyView, BarrierRef, GlobalView, SharedView
 from phalanx.passes.pipelining.multicast import Shared
 from phalanx.passes.pipelining.rings import ONE, ZERO, Ring
 from phalanx.passes.pipelining.staging import Path, Staged
@@ -97,8 +97,9 @@ class Producer:
             if any(item in self.shared for item in ring.loads):
                 inner = LoopCode(code.loc)
                 ring.advance(inner, ring.filling, ring.acquire(inner))
+                stages = Const(ring.stages, I32)
                 code.ops.append(
-                    For(Value(I32), ZERO, Const(ring.stages, I32), ONE, Block(tuple(inner.ops)), Label("drain"), loc=code.loc)
+                    For(Value(I32), ZERO, stages, ONE, Block(tuple(inner.ops)), Label("drain"), loc=code.loc)
                 )
 
     def by_threads(self, code: LoopCode, item: Staged, tile: SharedView) -> None:
@@ -106,15 +107,13 @@ class Producer:
         view = item.view.map(self.clones.of)
         fill = self.clones.of(item.load.fill)
         rows = item.shape[0]
-        part = next(
-            n for n in range(rows, 0, -1) if rows % n == 0 and (item.nbytes // rows * n <= CHUNK or n == 1)
-        )  # fmt: skip
+        part = next(n for n in range(rows, 0, -1) if rows % n == 0 and (item.nbytes // rows * n <= CHUNK or n == 1))
         if part == rows:
             self._move(code, item, view, tile, fill)
         elif view.index_axis is not None and view.kept[0] == view.index_axis:
-            for start in range(0, rows, part):
-                chosen = _part_of_indices(code, view, start, part)
-                self._move(code, item, chosen, _moved(code, tile, Const(start, I32), part), fill)
+            for first in range(0, rows, part):
+                chosen = _part_of_indices(code, view, first, part)
+                self._move(code, item, chosen, _moved(code, tile, Const(first, I32), part), fill)
         else:
             start = Value(I32, "part")
             inner = LoopCode(code.loc)
@@ -141,7 +140,7 @@ def _part_of_indices(code: LoopCode, view: GlobalView, start: int, part: int) ->
     )
 
 
-def _moved(code: LoopCode, view: View, start: Value, part: int) -> View:
+def _moved(code: LoopCode, view: AnyView, start: Value, part: int) -> AnyView:
     """The part of a view that begins at `start` along its first axis."""
     axis = view.kept[0]
     offset = view.offsets[axis]

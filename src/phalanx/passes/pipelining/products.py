@@ -78,9 +78,8 @@ class Products:
         (m, k), (_, n) = _shape(a), _shape(b)
         reasons = {}
         for along in ("m", "n"):
-            objection = (
-                shape_objection("px.dot", m, n, k, _dtype(b), along, warps) or _lies_wrong("a", a, 1) or _lies_wrong("b", b, 0)
-            )
+            shaped = shape_objection("px.dot", m, n, k, _dtype(b), along, warps)
+            objection = shaped or _lies_wrong("a", a, 1) or _lies_wrong("b", b, 0)
             if objection is None:
                 return StagedProduct(op, what, a, b, along, "")
             reasons[along] = objection[0]

@@ -18,7 +18,7 @@ from phalanx.ir.ops.memory import Load
 from phalanx.ir.spaces import GLOBAL
 from phalanx.ir.types import TileType
 from phalanx.ir.values import Param, constant_of
-from phalanx.ir.views import GlobalView, SharedView
+from phalanx.ir.views import GlobalView
 from phalanx.location import Location
 from phalanx.passes.pipelining.places import Places
 from phalanx.passes.pipelining.slices import NotSliced, Slice

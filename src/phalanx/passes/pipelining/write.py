@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Hashable
 from dataclasses import dataclass
 
+from phalanx.analysis.across_ranks import AcrossRanks
 from phalanx.analysis.divisibility import find_divisibility
 from phalanx.analysis.signs import find_signs
 from phalanx.errors import Error
@@ -21,7 +22,7 @@ from phalanx.ir.types import ScalarType
 from phalanx.ir.views import BarrierArray, SharedBuffer
 from phalanx.passes.pipelining.consumer import Consumer
 from phalanx.passes.pipelining.epilogue import Leaving, find_leaving
-from phalanx.passes.pipelining.multicast import Ranks, Shared
+from phalanx.passes.pipelining.multicast import Shared, sharing
 from phalanx.passes.pipelining.operands import Operands
 from phalanx.passes.pipelining.places import Places
 from phalanx.passes.pipelining.plain import without_pipelining
@@ -72,7 +73,7 @@ class _Writer:
         self.places = Places(function)
         self.notes: list[Note] = []
         self.stager = Stager(self.places, find_divisibility(function), refusals)
-        self.taken = {item.name for item in (*function.buffers, *function.barriers)}
+        self.taken = {buffer.name for buffer in function.buffers} | {barrier.name for barrier in function.barriers}
         self.loops = [op for op in function.walk() if isinstance(op, For) and op.pipelined is not None]
 
     def written(self) -> Written:
@@ -136,9 +137,8 @@ class _Writer:
         """The loads that go through rings: not those that say where others read, which the producer loads itself."""
         for item in staged:
             if item.load in slice_.ops:
-                self.notes.append(
-                    Note(f"px.load of {item.view.array.name}: read by the producer, which needs it for a place", item.load.loc)
-                )
+                said = f"px.load of {item.view.array.name}: read by the producer, which needs it for a place"
+                self.notes.append(Note(said, item.load.loc))
         return [item for item in staged if item.load not in slice_.ops]
 
     def _plain(self, why: str) -> Written:
@@ -232,11 +232,11 @@ class _Writer:
         found: dict[Staged, Shared] = {}
         if self.whole.cluster_size == 1:
             return found
-        ranks = Ranks(self.places)
+        values = AcrossRanks(self.whole, self.places.around)
         for item in staged:
             if item.loop.pipelined is None or not item.loop.pipelined.multicast:
                 continue
-            answer = ranks.sharing(item)
+            answer = sharing(self.places, values, item)
             if isinstance(answer, Shared):
                 found[item] = answer
             elif answer:
@@ -283,12 +283,8 @@ class _Writer:
                 if item in shared:
                     why += f", each of {shared[item].count} CTAs a share, sent to all of them"
                 stay = "products read it there" if item.products else "registers load it from there"
-                self.notes.append(
-                    Note(
-                        f"px.load of {item.view.array.name}: staged {item.path.value}{why}, in a ring of {ring.stages} stages; "
-                        f"{stay}", item.load.loc,
-                    )
-                )
+                staged = f"staged {item.path.value}{why}, in a ring of {ring.stages} stages; {stay}"
+                self.notes.append(Note(f"px.load of {item.view.array.name}: {staged}", item.load.loc))
         flying = {op for flight in flights.values() for op in flight.products}
         for op, made in products.found.items():
             if made.along is None:
@@ -302,12 +298,8 @@ class _Writer:
         for item in leaving:
             parts = item.view.shape[1] // item.columns
             how = f"in {parts} parts " if parts > 1 else ""
-            self.notes.append(
-                Note(
-                    f"px.store of {item.view.array.name}: leaves {how}through {item.nbytes} bytes of shared memory, while the "
-                    "next tile is computed", item.op.loc,
-                )
-            )
+            way = f"leaves {how}through {item.nbytes} bytes of shared memory, while the next tile is computed"
+            self.notes.append(Note(f"px.store of {item.view.array.name}: {way}", item.op.loc))
 
 
 def _is_for_all(op: Op) -> bool:

@@ -12,6 +12,7 @@ from phalanx.ir.core import Function
 from phalanx.language.kernel import Kernel
 from phalanx.runtime.device.arrays import call_key, put_back, to_host
 from phalanx.runtime.launch.auto_grid import leaves_grid
+from phalanx.runtime.launch.overlaps import watched_by
 from phalanx.runtime.launch.replay import RECORDINGS, Replay, memory_of, record_launch, refuse_recording
 from phalanx.runtime.launch.specialise import (
     Argument,
@@ -99,6 +100,8 @@ class BoundLaunch:
             return False
         if 0 in grid:
             return False
+        if replay.watched is not None and (len(args) <= replay.watched.last or replay.watched.overlap(args)):
+            return False
         if not replay.none_at:
             return replay.launcher.try_launch(grid, args)
         for n in replay.none_at:
@@ -119,7 +122,10 @@ class BoundLaunch:
                 grid = normalise_grid(kernel, self.grid, resolved_constants(kernel, arguments, constants))
             ordinal = device_of(kernel, arguments)
             specialisation = specialise(kernel, arguments, constants)
-            specialisation = specialisation if pipelined else specialisation.plain
+            watched = watched_by(specialisation, arguments) if pipelined else None
+            overlap = watched is not None and watched.overlap(args)
+            if not pipelined or overlap:
+                specialisation, watched = specialisation.plain, None
             present = [a for a in arguments if a.type is not None]
             values, infos = [a.value for a in present], [a.info for a in present]
             fitting = specialisation.fitting(self.grid, arguments, numbers=ordinal is None) if by_fit else None
@@ -139,6 +145,10 @@ class BoundLaunch:
                 refuse_recording()
                 run_watched(launcher, compiled, grid, values, ordinal)
                 return
+            if overlap:  # another call may have the same geometry, and no overlap
+                refuse_recording()
+                launcher.launch(grid, values, infos=infos)
+                return
             items = tuple(given.items())
             key = (call_key(args, [a.info for a in arguments])[0], items)
             again = key in self.memory.kept
@@ -149,10 +159,14 @@ class BoundLaunch:
             kinds = tuple(map(type, given.values()))
             replay = Replay(
                 specialisation, launcher, none_at, kinds, constants_key(given) if {float, tuple} & set(kinds) else None,
-                grid if by_fit else None,
+                grid if by_fit else None, watched,
             )
-            record_launch(replay, grid, values, infos)
-            if not (given or none_at or specialisation.reading.captured) and (by_fit or self.plain_grid is not None):
+            if watched is None:
+                record_launch(replay, grid, values, infos)
+            else:
+                refuse_recording()  # a repeated call looks at nothing but pointers, which may overlap then
+            plain = not (given or none_at or specialisation.reading.captured or watched is not None)
+            if plain and (by_fit or self.plain_grid is not None):
                 self.last = partial(launcher.try_launch, grid)  # this grid was launched, so it is a good one
             self.memory.keep(key, replay if again else None)
             self.memory.latest[items] = replay

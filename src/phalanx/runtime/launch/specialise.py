@@ -16,6 +16,7 @@ from phalanx.ir.types import DTYPES, ArrayType, DType, ScalarType, chunk_axes
 from phalanx.language.kernel import Kernel, call_with_constants, resolve_cluster
 from phalanx.language.reader.capture import CAPTURES, exact, kind_of, still_holds
 from phalanx.language.reader.reading import Reading, read_kernel
+from phalanx.passes.pipelining.aliasing import Pairs, watched_pairs
 from phalanx.passes.pipelining.plain import without_pipelining
 from phalanx.runtime.device.arrays import ArrayInfo, describe, not_an_argument, scalar_dtype
 from phalanx.runtime.device.packed import is_dense
@@ -149,6 +150,11 @@ class Specialisation:
         if function is self.reading.function:
             return self
         return Specialisation(self.kernel, self.constants, replace(self.reading, function=function))
+
+    @functools.cached_property
+    def watched(self) -> Pairs:
+        """Which arguments must not share memory, if loops are to run ahead."""
+        return watched_pairs(self.reading.function)
 
     @property
     def prepared(self) -> Function:

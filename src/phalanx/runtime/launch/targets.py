@@ -45,8 +45,8 @@ def has_own_form(function: Function, arch: Arch) -> bool:
 def _with_loops_written(function: Function, arch: Arch) -> Function:
     """The prepared kernel with its loops over `px.pipelined` written out, and rings that fit.
 
-    Layouts, and scratch for changes between them, are known only when the kernel is prepared: where they leave less room than
-    was thought there is a stage less, and a region that the copy engine refuses then is brought by threads.
+    Layouts, and scratch for changes between them, are known only when the kernel is prepared: where they leave less room
+    than was thought there is a stage less, and a region that the copy engine refuses then is brought by threads.
     """
     from phalanx.cuda.lower.lower import ring_problem
 
