@@ -83,7 +83,7 @@ def test_notes_stand_below_their_lines(file: str) -> None:
     assert head.startswith("px.pipelined: 4 warps more fetch")
     staged = "px.load of X: staged by the copy engine, in a ring of 2 stages; registers load it from there"
     assert staged in below(result.output, "sums(px.load(X[0:BM, k:k+BK]))")
-    by_threads = "px.load of ODD: staged by the producer's threads ('ODD' is not aligned to 16 bytes, or its last axis has gaps)"
+    by_threads = "px.load of ODD: staged by the producer's threads ('ODD' is not aligned to 16 bytes"
     assert below(result.output, "sums(px.load(ODD[0:BM, k:k+BK]))")[0].startswith(by_threads)
     stays = "px.load of Y is not staged: 'Y' is written at kernels.py:19: what is read ahead might be old"
     assert below(result.output, "total + px.load(Y[0:BM])") == [stays]
@@ -124,8 +124,8 @@ def test_what_can_not_be_explained_exits_with_2(file: str, tmp_path: Path) -> No
     empty = tmp_path / "empty.py"
     empty.write_text("x = 1\n")
     for target, text in (
-        ("missing.py", "no file"), (str(empty), "declares no example"), (f"{file}:triple", "its examples launch double, rows"),
-        (str(refused), "px.sync in a loop over px.pipelined"),
+        ("missing.py", "no file"), (str(empty), "declares no example"),
+        (f"{file}:triple", "its examples launch double, rows"), (str(refused), "px.sync in a loop over px.pipelined"),
     ):  # fmt: skip
         result = run(target)
         assert result.exit_code == 2 and text in result.stderr and result.stdout == "", result.output

@@ -13,6 +13,7 @@ from phalanx.errors import Error
 from phalanx.ir.core import Note
 from phalanx.language.examples import Launch
 from phalanx.location import NOWHERE
+from phalanx.runtime.compiled import planned
 from phalanx.runtime.launch.dispatch import debugging, function_for
 from phalanx.runtime.launch.specialise import read_arguments, specialise
 from phalanx.runtime.launch.targets import named_arch
@@ -103,14 +104,12 @@ class Explanation:
 
 def explanation_of(launch: Launch, arch: str | None) -> Explanation:
     """What the compiler chose for a launch."""
-    from phalanx.cuda.lower.lower import lower
-
     kernel = launch.bound.kernel
     with debugging(kernel):
         specialisation = specialise(kernel, read_arguments(kernel, launch.args), kernel.bind_constants(launch.constants))
         target = named_arch(arch) or specialisation.default_arch
         function = function_for(specialisation, target)
-        plan = lower(function, target)
+        plan = planned(function, target)
     source = kernel.source
     notes = tuple(dict.fromkeys(note for note in plan.notes if note.message))
     notes = tuple(sorted(notes, key=lambda note: (note.loc is NOWHERE, note.loc.file != source.file, note.loc.line)))
