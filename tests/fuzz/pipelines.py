@@ -24,7 +24,7 @@ from fuzz.pipeline_programs import LAUNCHES, Case, draw, load
 BATCH = 10 * LAUNCHES
 WITH_NUMPY = 3
 """Every so many seeds are run by NumPy too."""
-CHECKED = 5
+CHECKED = 8
 """Every so many seeds are checked."""
 TOLERANCE = 2e-2
 """Of what is not exact: factors of bf16 that were rounded the other way."""
