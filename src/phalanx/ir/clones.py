@@ -1,4 +1,4 @@
-"""Copies of instructions for another role: with values, cells and labels of their own."""
+"""Copies of instructions, for another role or another place: with values, cells and labels of their own."""
 
 from __future__ import annotations
 
@@ -13,10 +13,14 @@ from phalanx.markers import Kind, fields_of
 
 
 class Clones:
-    """What stands for the values, cells and labels of copied instructions; what was not copied stands for itself."""
+    """What stands for the values, cells and labels of copied instructions; what was not copied stands for itself.
 
-    def __init__(self) -> None:
+    With `same_cells` the copies read and write the cells of the originals: they run in the same role.
+    """
+
+    def __init__(self, same_cells: bool = False) -> None:
         self.known: dict[Any, Any] = {}
+        self.same_cells = same_cells
 
     def of(self, item: Any) -> Any:
         """What stands for a value, a cell, a label or storage in the copy."""
@@ -27,7 +31,7 @@ class Clones:
         changes: dict[str, Any] = {name: self._fresh(getattr(op, name)) for name in fields_of(type(op), Kind.RESULT)}
         for name in (*fields_of(type(op), Kind.CELL), *fields_of(type(op), Kind.ATTRIBUTE)):
             item = getattr(op, name)
-            if isinstance(item, Var | Label):
+            if isinstance(item, Label) or (isinstance(item, Var) and not self.same_cells):
                 changes[name] = self._fresh(item) if item not in self.known else self.known[item]
         for name in block_fields(type(op)):
             changes[name] = block(getattr(op, name))

@@ -12,7 +12,7 @@ from phalanx.ir.core import Block, Op, map_blocks
 from phalanx.ir.ops.control import For, If
 from phalanx.ir.ops.memory import Load
 from phalanx.ir.ops.mma import Mma
-from phalanx.ir.ops.tile import Empty, Select
+from phalanx.ir.ops.tile import Empty
 from phalanx.ir.ops.wgmma import Wgmma, WgmmaCommit, WgmmaWait
 from phalanx.ir.types import BOOL, ScalarType
 from phalanx.ir.values import Const, Value
@@ -20,11 +20,12 @@ from phalanx.ir.views import SharedView
 from phalanx.passes.pipelining.epilogue import Leaving, all_gone, leave
 from phalanx.passes.pipelining.operands import Operands
 from phalanx.passes.pipelining.places import Places
-from phalanx.passes.pipelining.products import Flight, Products, Side, StagedProduct
+from phalanx.passes.pipelining.products import Flight, Products, Side, StagedProduct, runs
 from phalanx.passes.pipelining.rings import ZERO, Ring
+from phalanx.passes.pipelining.rotated import Rotated
+from phalanx.passes.pipelining.rotation import Rotation
 from phalanx.passes.pipelining.staging import Staged
 from phalanx.passes.rank_code import LoopCode
-from phalanx.passes.role_rules import trip_count
 
 
 class Consumer:
@@ -32,12 +33,14 @@ class Consumer:
 
     def __init__(
         self, places: Places, rings: list[Ring], operands: Operands, products: Products, flights: dict[For, Flight],
-        leaving: list[Leaving],
+        leaving: list[Leaving], rotations: dict[For, Rotation],
     ) -> None:
         self.places = places
         self.operands = operands
         self.products = products
+        self.kept = products.kept
         self.flights = flights
+        self.rotations = rotations
         self.leaving = {item.op: item for item in leaving}
         self.ring_of: dict[Staged, Ring] = {item: ring for ring in rings for item in ring.loads}
         self.waits: dict[tuple[Block, int], list[Ring]] = {}
@@ -62,7 +65,10 @@ class Consumer:
                 out += self.take(ring)
             if op is None:
                 break
-            if op in self.operands.views or op in self.staged or self._is_for_places(op):
+            if op in self.operands.views or op in self.kept.views or op in self.staged or self._is_for_places(op):
+                continue
+            if op in self.kept.buffers:
+                out += self.kept.store(op)
                 continue
             if op in self.products.found:
                 out += self.product(self.products.found[op])
@@ -141,6 +147,8 @@ class Consumer:
 
     def loop(self, loop: For) -> list[Op]:
         """A loop that runs ahead, as a plain one."""
+        if loop in self.rotations:
+            return Rotated(self, self.rotations[loop]).ops()
         flight = self.flights.get(loop)
         body = self.block(loop.body)
         plain = dataclasses.replace(loop, pipelined=None, body=body)
@@ -157,7 +165,7 @@ class Consumer:
         give_back = LoopCode(loop.loc)
         for ring in self.rings_of(flight):
             ring.release(give_back, give_back.read(ring.last))
-        ran = _runs(loop, after)
+        ran = runs(loop, after)
         after.ops += give_back.ops if ran is None else [If(ran, Block(tuple(give_back.ops)), Block(), loc=loop.loc)]
         return [*before.ops, plain, *after.ops]
 
@@ -186,18 +194,3 @@ class Consumer:
         whats = [self.products.found[op].what for op in flight.products]
         taken = {what.acc for what in whats}
         return [what.result for what in whats if what.result not in taken]
-
-
-def _runs(loop: For, code: LoopCode) -> Value | None:
-    """Whether a loop has any iterations; None where it surely has."""
-    trips = trip_count(loop)
-    if trips:
-        return None
-    if isinstance(loop.step, Const):
-        return code.compare("lt" if int(loop.step.value) > 0 else "gt", loop.start, loop.stop, "ran")
-    up = code.compare("gt", loop.step, Const(0, loop.step.type), "up")  # type: ignore[arg-type]
-    forward, backward = code.compare("lt", loop.start, loop.stop, "ran"), code.compare("gt", loop.start, loop.stop, "ran")
-    ran = Value(BOOL, "ran")
-    code.ops.append(Select(up, forward, backward, ran, loc=loop.loc))
-    return ran
-

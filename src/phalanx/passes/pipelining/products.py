@@ -8,17 +8,21 @@ from phalanx.frozen import frozen
 from phalanx.ir.archs import WARPGROUP, Arch, Feature
 from phalanx.ir.core import Block, Op
 from phalanx.ir.ops.control import Continue, For
+from phalanx.ir.ops.tile import Select
 from phalanx.ir.ops.wgmma import ACCUMULATORS
 from phalanx.ir.traits import Product
-from phalanx.ir.types import DType
-from phalanx.ir.values import Value, Var
+from phalanx.ir.types import BOOL, DType
+from phalanx.ir.values import Const, Value, Var
 from phalanx.ir.views import SharedView, in_shared
 from phalanx.ir.wgmma_rules import major_objection, place_objection, shape_objection
+from phalanx.passes.pipelining.kept import Kept
 from phalanx.passes.pipelining.operands import Operands
 from phalanx.passes.pipelining.places import Places
 from phalanx.passes.pipelining.rings import whole_tile
 from phalanx.passes.pipelining.staging import Staged
+from phalanx.passes.rank_code import LoopCode
 from phalanx.passes.resident_accumulators import Residence, find_residences
+from phalanx.passes.role_rules import trip_count
 
 Side = SharedView | Value | tuple[Staged, tuple[int, ...]]
 """An operand: in shared memory, in registers, or the tile of a load in its ring with its axes in an order."""
@@ -49,8 +53,9 @@ class Flight:
 class Products:
     """The products of a kernel's loops that read rings."""
 
-    def __init__(self, places: Places, operands: Operands, arch: Arch) -> None:
+    def __init__(self, places: Places, operands: Operands, kept: Kept, arch: Arch) -> None:
         self.places = places
+        self.kept = kept
         self.operands = operands
         self.arch = arch
         self.found: dict[Op, StagedProduct] = {}
@@ -58,6 +63,10 @@ class Products:
             for op in staged.products:
                 if op not in self.found:
                     self.found[op] = self._describe(op)
+        for op in places.order:
+            product = op.product
+            if product is not None and op not in self.found and (kept.view_of(product.a) or kept.view_of(product.b)):
+                self.found[op] = self._describe(op)
 
     def _describe(self, op: Op) -> StagedProduct:
         what = op.product
@@ -87,7 +96,9 @@ class Products:
 
     def _side(self, op: Op, given: SharedView | Value) -> Side:
         found = self.operands.staged_of(given)
-        return given if found is None or op not in found[0].products else found
+        if found is None or op not in found[0].products:
+            return self.kept.view_of(given) or given
+        return found
 
     def flight(self, loop: For) -> Flight | None:
         """How the products of a loop overlap with its next step, if they can."""
@@ -129,3 +140,18 @@ def _lies_wrong(name: str, side: Side, k_axis: int) -> tuple[str, str] | None:
     if isinstance(side, tuple):
         side = whole_tile(*side)
     return major_objection("px.dot", name, side, k_axis) or place_objection(name, side)
+
+
+def runs(loop: For, code: LoopCode) -> Value | None:
+    """Whether a loop has any iterations; None where it surely has."""
+    trips = trip_count(loop)
+    if trips:
+        return None
+    if isinstance(loop.step, Const):
+        return code.compare("lt" if int(loop.step.value) > 0 else "gt", loop.start, loop.stop, "ran")
+    up = code.compare("gt", loop.step, Const(0, loop.step.type), "up")  # type: ignore[arg-type]
+    forward, backward = code.compare("lt", loop.start, loop.stop, "ran"), code.compare("gt", loop.start, loop.stop, "ran")
+    ran = Value(BOOL, "ran")
+    code.ops.append(Select(up, forward, backward, ran, loc=loop.loc))
+    return ran
+

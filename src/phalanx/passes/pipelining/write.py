@@ -22,6 +22,7 @@ from phalanx.ir.types import ScalarType
 from phalanx.ir.views import BarrierArray, SharedBuffer
 from phalanx.passes.pipelining.consumer import Consumer
 from phalanx.passes.pipelining.epilogue import Leaving, find_leaving
+from phalanx.passes.pipelining.kept import Kept
 from phalanx.passes.pipelining.multicast import Shared, sharing
 from phalanx.passes.pipelining.operands import Operands
 from phalanx.passes.pipelining.places import Places
@@ -29,6 +30,7 @@ from phalanx.passes.pipelining.plain import without_pipelining
 from phalanx.passes.pipelining.producer import Producer
 from phalanx.passes.pipelining.products import Flight, Products
 from phalanx.passes.pipelining.rings import Ring, begin
+from phalanx.passes.pipelining.rotation import Rotation, find_rotation
 from phalanx.passes.pipelining.slices import NotSliced, Slice, loads_wait_for_launches
 from phalanx.passes.pipelining.staging import Path, Refusals, Staged, Stager
 from phalanx.passes.rank_code import LoopCode, fresh_name
@@ -94,18 +96,23 @@ class _Writer:
         if not staged:
             return self._plain("")
         operands = Operands(self.places, staged)
-        products = Products(self.places, operands, self.arch)
+        kept = Kept(self.places, self.loops, self.taken)
+        products = Products(self.places, operands, kept, self.arch)
         flights = {loop: flight for loop in self.loops if (flight := products.flight(loop)) is not None}
+        rotations = {
+            loop: form for loop in self.loops
+            if loop not in flights and (form := find_rotation(self.places, operands, products, loop)) is not None
+        }
         leaving = find_leaving(self.places, self.stager.divisibility, find_signs(self.whole), self.loops)
         for item in leaving:
             name = fresh_name(f"{item.view.array.name}_out", self.taken)
             item.buffer = SharedBuffer(name, item.shape, item.view.dtype, item.op.loc)
         groups = self._groups(staged, flights)
-        stages = self._stages(groups, sum(item.nbytes for item in leaving))
+        stages = self._stages(groups, sum(item.nbytes for item in (*leaving, *kept.buffers.values())))
         rings = [self._ring(group, stages[loop]) for loop, group in groups]
         shared = self._shared(staged)
         producer = Producer(rings, slice_.ops, shared)
-        consumer = Consumer(self.places, rings, operands, products, flights, leaving)
+        consumer = Consumer(self.places, rings, operands, products, flights, leaving, rotations)
         loc = self.loops[0].loc
         start, end = LoopCode(loc), LoopCode(loc)
         producer.name_masks(start)
@@ -115,7 +122,7 @@ class _Writer:
         fetching = Block((*start.ops, *producer.block(rest).ops, *end.ops))
         computing = Block((*begin(rings, LoopCode(loc), fills=False), *consumer.block(rest).ops))
         roles, warps = self._roles(fetching, computing, rings)
-        self._say(rings, products, flights, shared)
+        self._say(rings, products, flights, rotations, shared)
         self._say_leaving(leaving)
         told = set(products.found)
         notes = [note for note in self.whole.notes if note.about != TOPIC or note.loc not in {op.loc for op in told}]
@@ -125,7 +132,7 @@ class _Writer:
             body=rebuild(Block((*before, *roles))),
             buffers=(
                 *self.whole.buffers, *(buffer for ring in rings for buffer in ring.buffers.values()),
-                *(item.buffer for item in leaving if item.buffer is not None),
+                *kept.buffers.values(), *(item.buffer for item in leaving if item.buffer is not None),
             ),
             barriers=(*self.whole.barriers, *(array for ring in rings for array in (ring.full, ring.empty))),
             notes=(*notes, *self.notes),
@@ -275,7 +282,8 @@ class _Writer:
     # Notes.
 
     def _say(
-        self, rings: list[Ring], products: Products, flights: dict[For, Flight], shared: dict[Staged, Shared]
+        self, rings: list[Ring], products: Products, flights: dict[For, Flight], rotations: dict[For, Rotation],
+        shared: dict[Staged, Shared],
     ) -> None:
         for ring in rings:
             for item in ring.loads:
@@ -285,12 +293,17 @@ class _Writer:
                 stay = "products read it there" if item.products else "registers load it from there"
                 staged = f"staged {item.path.value}{why}, in a ring of {ring.stages} stages; {stay}"
                 self.notes.append(Note(f"px.load of {item.view.array.name}: {staged}", item.load.loc))
+        put_off = {form.second: form.first for form in rotations.values()}
         flying = {op for flight in flights.values() for op in flight.products}
         for op, made in products.found.items():
             if made.along is None:
                 self.notes.append(Note(f"px.dot runs as mma.sync: {made.why}", op.loc, TOPIC))
             else:
                 how = "one group stays in flight" if op in flying else "waited for at once"
+                if op in put_off:
+                    how = f"beside the next step's product at line {put_off[op].loc.line}"
+                elif op in put_off.values():
+                    how = "begun before the last product of the step before is over"
                 self.notes.append(Note(f"px.dot runs as wgmma on the ring, {how}", op.loc, TOPIC))
 
 
