@@ -48,7 +48,7 @@ def find_rotation(places: Places, operands: Operands, products: Products, loop: 
     a, b = products.found[first], products.found[second]
     if a.along is None or b.along is None or not isinstance(b.a, Value) or b.what.acc is None:
         return None
-    if not all(_has_own_ring(item, op) for op in found for item in operands.reads(op)):
+    if not all(_has_own_ring(item) for item in operands.by_load.values() if item.loop is loop):
         return None
     readers = places.readers.get(b.what.result, [])
     write = readers[0] if len(readers) == 1 else None
@@ -79,8 +79,9 @@ def find_rotation(places: Places, operands: Operands, products: Products, loop: 
     )
 
 
-def _has_own_ring(item: Staged, op: Op) -> bool:
-    return item.products == [op] and not item.in_registers
+def _has_own_ring(item: Staged) -> bool:
+    """Whether a tile is read by one product, and by nothing else."""
+    return len(item.products) == 1 and not item.in_registers
 
 
 def _is_arithmetic(op: Op) -> bool:
