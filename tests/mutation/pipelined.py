@@ -25,16 +25,17 @@ def matmul(A, B, C, *, BM=64, BN=32, BK=32, CTAS=2, PRODUCER=True):
 
 @px.kernel(warps=4)
 def attention(Q, K, V, O, *, D=32, ROWS=64, KEYS=32):
-    q, o = px.load(Q[0:ROWS, 0:D]), px.zeros((ROWS, D), px.f32)
-    top, total = px.full((ROWS,), -float("inf"), px.f32), px.zeros((ROWS,), px.f32)
-    for j in px.pipelined(range(0, K.shape[0], KEYS), stages=2):
-        k, v = px.load(K[j : j + KEYS, 0:D]), px.load(V[j : j + KEYS, 0:D])
-        s = px.dot(q, k.T)
-        new = px.maximum(top, px.max(s, axis=1))
-        p, faded = px.exp2(s - new[:, None]), px.exp2(top - new)
-        total, top = total * faded + px.sum(p, axis=1), new
-        o = px.dot(p.to(V.dtype), v, o * faded[:, None])
-    px.store(O[0:ROWS, 0:D], o / total[:, None])
+    for h in px.persistent(K.shape[0]):
+        q, o = px.load(Q[h, 0:ROWS, 0:D]), px.zeros((ROWS, D), px.f32)
+        top, total = px.full((ROWS,), -float("inf"), px.f32), px.zeros((ROWS,), px.f32)
+        for j in px.pipelined(range(0, K.shape[1], KEYS), stages=2):
+            k, v = px.load(K[h, j : j + KEYS, 0:D]), px.load(V[h, j : j + KEYS, 0:D])
+            s = px.dot(q, k.T)
+            new = px.maximum(top, px.max(s, axis=1))
+            p, faded = px.exp2(s - new[:, None]), px.exp2(top - new)
+            total, top = total * faded + px.sum(p, axis=1), new
+            o = px.dot(p.to(V.dtype), v, o * faded[:, None])
+        px.store(O[h, 0:ROWS, 0:D], o / total[:, None])
 
 
 @px.kernel(warps=4)
@@ -75,7 +76,9 @@ def multiplying(ctas: int, **constants: Any) -> Callable[[], Case]:
 
 
 def attending() -> Case:
-    return Case("attention", attention[1], [whole(64, 32), whole(128, 32), whole(128, 32), np.zeros((64, 32), np.float32)], {})
+    """Two heads on one CTA, 3 steps each."""
+    q, k, v, o = whole(2, 64, 32), whole(2, 96, 32), whole(2, 96, 32), np.zeros((2, 64, 32), np.float32)
+    return Case("attention", attention[1], [q, k, v, o], {})
 
 
 def in_two_loops() -> Case:
