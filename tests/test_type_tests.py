@@ -56,6 +56,7 @@ CALCULATES: dict[str, str] = {
     "analysis/offsets.py": "a start as a sum of products",
     "analysis/ranks.py": "what a number is in the CTA of one rank",
     "analysis/signs.py": "whether a number may be negative",
+    "analysis/tile_grids.py": "the row and the column of a tile",
 }
 """Files in which questions about arithmetic are allowed, each with what it calculates."""
 

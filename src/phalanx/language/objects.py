@@ -50,8 +50,8 @@ class Unavailable:
 class RunTimeRange:
     """`range(...)`, possibly over run-time values; `unroll`: how many iterations the loop writes out at a time.
 
-    `dealt`: its numbers are tiles that are dealt to the clusters of the grid, to each its share. `pipelined`: its loads
-    run ahead.
+    `dealt`: its numbers are tiles that are dealt to the clusters of the grid, to each its share; `unordered`: in
+    an order that is the compiler's. `pipelined`: its loads run ahead.
     """
 
     start: int | Value
@@ -60,6 +60,7 @@ class RunTimeRange:
     unroll: int = 0
     dealt: bool = False
     pipelined: Pipelining | None = None
+    unordered: bool = False
 
 
 @frozen

@@ -72,8 +72,8 @@ class For(Op):
     """A counted loop; `index` is defined anew in every iteration, `step` is never 0.
 
     `unroll` iterations are written one after the other; 0 leaves it to the compiler. `dealt`: the iterations are tiles,
-    dealt to the clusters of the grid, so that any number of them does the work. `pipelined`: a pass lets its loads run
-    ahead; what the loop means is the same without it.
+    dealt to the clusters of the grid, so that any number of them does the work; `unordered`: in an order that is the
+    compiler's. `pipelined`: a pass lets its loads run ahead; what the loop means is the same without it.
     """
 
     mnemonic: ClassVar[str] = "for"
@@ -86,6 +86,7 @@ class For(Op):
     unroll: int = attribute(default=0)
     dealt: bool = attribute(default=False)
     pipelined: Pipelining | None = attribute(default=None)
+    unordered: bool = attribute(default=False)
 
     @property
     def index(self) -> Value:

@@ -199,7 +199,10 @@ class Loops(Expressions):
             self.state[key] = index
 
         def build(body: list[Op], label: Label) -> Op:
-            made = For(index, start, stop, step, freeze(body), label, items.unroll, items.dealt, items.pipelined, loc=loc)
+            made = For(
+                index, start, stop, step, freeze(body), label, items.unroll, items.dealt, items.pipelined, items.unordered,
+                loc=loc,
+            )
             if items.pipelined is not None:
                 check_body(self.ctx, made)
             return made

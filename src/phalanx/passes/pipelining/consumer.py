@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 
 from phalanx.ir.core import Block, Op, map_blocks
-from phalanx.ir.ops.control import For, If
+from phalanx.ir.ops.control import For
 from phalanx.ir.ops.memory import Load
 from phalanx.ir.ops.mma import Mma
 from phalanx.ir.ops.tile import Empty
@@ -26,6 +26,7 @@ from phalanx.passes.pipelining.rotated import Rotated
 from phalanx.passes.pipelining.rotation import Rotation
 from phalanx.passes.pipelining.staging import Staged
 from phalanx.passes.rank_code import LoopCode
+from phalanx.passes.resident_accumulators import Residence
 
 
 class Consumer:
@@ -46,6 +47,15 @@ class Consumer:
         self.waits: dict[tuple[Block, int], list[Ring]] = {}
         self.released_after: dict[Op, list[Ring]] = {}
         self.flying = {op: flight for flight in flights.values() for op in flight.products}
+        self.hollow: dict[Op, Value] = {}
+        """What made zeros that the first product of a loop need not add to."""
+        self.begins: set[Op] = set()
+        for flight in flights.values():
+            for home in flight.residences:
+                if self._needs_no_zeros(home):
+                    assert home.zeros is not None and home.zeros.defines is not None
+                    self.hollow[home.zeros] = home.zeros.defines
+                    self.begins.add(min(home.products, key=places.order.__getitem__))
         self.staged: set[Op] = {item.load for item in self.ring_of}
         self.stages: dict[Ring, Value] = {}
         self.raw: dict[Value, Value] = {}
@@ -67,6 +77,9 @@ class Consumer:
                 break
             if op in self.operands.views or op in self.kept.views or op in self.staged or self._is_for_places(op):
                 continue
+            if op in self.hollow:
+                out.append(Empty(self.hollow[op], loc=op.loc))
+                continue
             if op in self.kept.buffers:
                 out += self.kept.store(op)
                 continue
@@ -81,6 +94,13 @@ class Consumer:
                 if any(item.loop is op for item in self.leaving.values()):
                     out.append(all_gone(op))
         return Block(tuple(out))
+
+    def _needs_no_zeros(self, home: Residence) -> bool:
+        """Whether the zeros that an accumulator begins with are its loop's alone."""
+        zeros = home.zeros
+        if zeros is None or home.start is None or zeros.defines is None or zeros not in self.places.home:
+            return False
+        return self.places.readers.get(zeros.defines) == [home.start]
 
     def _is_for_places(self, op: Op) -> bool:
         """Whether a load only says where staged ones read: the producer has it."""
@@ -126,7 +146,9 @@ class Consumer:
             acc = Value(what.result.type, what.result.name)
             code.ops.append(Empty(acc, loc=op.loc))
         raw = Value(what.result.type, what.result.name)
-        adds = Const(what.acc is not None, BOOL)
+        adds: Value = Const(what.acc is not None, BOOL)
+        if op in self.begins:
+            adds = code.compare("ne", self.flying[op].loop.index, self.flying[op].loop.start, "later")
         flight = self.flying.get(op)
         acc = self.raw.get(acc, acc)
         code.ops.append(Wgmma(a, b, acc, adds, warps, raw, along=made.along, fused=flight is None, loc=op.loc))
@@ -162,12 +184,26 @@ class Consumer:
         after.ops.append(WgmmaWait(0, tuple(old), tuple(new), loc=loop.loc))
         for cell, value in zip(flight.cells, new, strict=True):
             after.assign(cell, value)
-        give_back = LoopCode(loop.loc)
+        give_back, ran = LoopCode(loop.loc), runs(loop, before)
         for ring in self.rings_of(flight):
             ring.release(give_back, give_back.read(ring.last))
-        ran = runs(loop, after)
-        after.ops += give_back.ops if ran is None else [If(ran, Block(tuple(give_back.ops)), Block(), loc=loop.loc)]
+        if ran is None:
+            after.ops += give_back.ops
+        else:
+            self._zeros_unless(ran, flight, before)
+            after.branch(ran, give_back)
         return [*before.ops, plain, *after.ops]
+
+    def _zeros_unless(self, ran: Value, flight: Flight, code: LoopCode) -> None:
+        """Accumulators that a first product would begin are zeros where there is none."""
+        untouched = LoopCode(code.loc)
+        for home in flight.residences:
+            if home.zeros in self.hollow:
+                zeros = Value(home.var.type, home.var.name)
+                untouched.ops.append(dataclasses.replace(home.zeros, result=zeros))  # type: ignore[call-arg]
+                untouched.assign(home.var, zeros)
+        if untouched.ops:
+            code.branch(ran, code.fork(), untouched)
 
     def rings_of(self, flight: Flight) -> list[Ring]:
         """The rings that products in flight read."""

@@ -25,8 +25,9 @@ from phalanx.ir.views import GlobalView, SharedBuffer, SharedView
 from phalanx.passes.pipelining.places import Places
 from phalanx.passes.rank_code import LoopCode
 
-MOST_BYTES = 32768
-"""Of the buffer that a tile leaves through: what is larger goes in parts."""
+MOST_BYTES = 16384
+"""Of a part of a tile: there are two buffers, one that is being filled and one that the copy engine reads."""
+BUFFERS = 2
 NARROWEST = 128
 """Bytes of a row of a part: what the copy engine stores at a time."""
 FENCE = "what threads wrote is seen by the copy engine"
@@ -49,9 +50,19 @@ class Leaving:
         return self.view.shape[0], self.columns
 
     @property
+    def parts(self) -> int:
+        """How many parts a tile has."""
+        return self.view.shape[1] // self.columns
+
+    @property
+    def buffers(self) -> int:
+        """How many buffers the parts take in turn."""
+        return BUFFERS if self.parts % BUFFERS == 0 else 1
+
+    @property
     def nbytes(self) -> int:
-        """The bytes of a part."""
-        return self.shape[0] * self.columns * self.view.dtype.itemsize
+        """The bytes of all buffers."""
+        return self.buffers * self.shape[0] * self.columns * self.view.dtype.itemsize
 
 
 def find_leaving(places: Places, divisibility: Divisibility, signs: Signs, loops: list[For]) -> list[Leaving]:
@@ -117,22 +128,26 @@ def leave(item: Leaving) -> list[Op]:
     code = LoopCode(loc)
     rows, width = item.shape
     zero = Const(0, I32)
-    out = SharedView(buffer, (zero, zero), item.shape, (0, 1))
     column = view.kept[1]
-    for start in range(0, view.shape[1], width):
-        code.ops.append(TmaWait(0, True, loc=loc))
+    for number, start in enumerate(range(0, view.shape[1], width)):
+        own = Const(number % item.buffers, I32)
+        out = SharedView(buffer, (own, zero, zero), (1, *item.shape), (1, 2))
+        if item.buffers == 1:
+            code.ops.append(TmaWait(0, True, loc=loc))
         part = value
         if width != view.shape[1]:
             part = Value(TileType((rows, width), value.type.dtype), value.name)
             code.ops.append(Part(value, (0, start), part, loc=loc))
-        code.ops += [Store(out, part, loc=loc), FenceAsyncProxy("cta", FENCE, loc=loc)]
         offset = view.offsets[column]
         if start:
             offset = code.binary("add", offset, Const(start, offset.type))  # type: ignore[arg-type]
+        code.ops += [Store(out, part, loc=loc), FenceAsyncProxy("cta", FENCE, loc=loc)]
         region = view.replaced(
             offsets=tuple(offset if axis == column else o for axis, o in enumerate(view.offsets)),
             extents=tuple(width if axis == column else e for axis, e in enumerate(view.extents)),
         )
+        if item.buffers > 1:  # before the threads meet: then the other buffer is free, and they need not meet again
+            code.ops.append(TmaWait(0, True, loc=loc))
         code.ops += [TmaStore(out, region, loc=loc), TmaCommit(loc=loc)]
     return code.ops
 

@@ -111,12 +111,10 @@ class Products:
                 return None
             if isinstance(made.a, Value):
                 return None  # its registers would be another's before it is over
-        known = {op: op.product for op in inside}
-        homes = [
-            home
-            for home in find_residences(Block((loop,)), self.places.function.body, known, self.places.makers)  # type: ignore[arg-type]
-            if home.loop is loop
-        ]
+        known = {op: product for op in inside if (product := op.product) is not None}
+        around = Block(self.places.home[loop].ops[: self.places.index[loop] + 1])
+        found = find_residences(around, self.places.function.body, known, self.places.makers)
+        homes = [home for home in found if home.loop is loop]
         if {op for home in homes for op in home.products} != set(inside):
             return None
         return Flight(loop, inside, homes, [home.var for home in homes])

@@ -25,6 +25,7 @@ from phalanx.passes.pipelining.epilogue import Leaving, find_leaving
 from phalanx.passes.pipelining.kept import Kept
 from phalanx.passes.pipelining.multicast import Shared, sharing
 from phalanx.passes.pipelining.operands import Operands
+from phalanx.passes.pipelining.order import group_tiles
 from phalanx.passes.pipelining.places import Places
 from phalanx.passes.pipelining.plain import without_pipelining
 from phalanx.passes.pipelining.producer import Producer
@@ -63,7 +64,7 @@ def write_loops(function: Function, arch: Arch, most: int = MOST_STAGES, refusal
     For `runtime.launch.targets`, before all other passes. Whoever measures shared memory asks again with fewer stages
     where they do not fit. A loop whose loads all stay where they are is a plain one, and the notes say why.
     """
-    writer = _Writer(function, arch, most, refusals or Refusals())
+    writer = _Writer(group_tiles(function), arch, most, refusals or Refusals())
     return writer.written()
 
 
@@ -106,9 +107,10 @@ class _Writer:
         leaving = find_leaving(self.places, self.stager.divisibility, find_signs(self.whole), self.loops)
         for item in leaving:
             name = fresh_name(f"{item.view.array.name}_out", self.taken)
-            item.buffer = SharedBuffer(name, item.shape, item.view.dtype, item.op.loc)
+            item.buffer = SharedBuffer(name, (item.buffers, *item.shape), item.view.dtype, item.op.loc)
         groups = self._groups(staged, flights)
-        stages = self._stages(groups, sum(item.nbytes for item in (*leaving, *kept.buffers.values())))
+        others = sum(item.nbytes for item in leaving) + sum(buffer.nbytes for buffer in kept.buffers.values())
+        stages = self._stages(groups, others)
         rings = [self._ring(group, stages[loop]) for loop, group in groups]
         shared = self._shared(staged)
         producer = Producer(rings, slice_.ops, shared)
@@ -309,8 +311,7 @@ class _Writer:
 
     def _say_leaving(self, leaving: list[Leaving]) -> None:
         for item in leaving:
-            parts = item.view.shape[1] // item.columns
-            how = f"in {parts} parts " if parts > 1 else ""
+            how = f"in {item.parts} parts " if item.parts > 1 else ""
             way = f"leaves {how}through {item.nbytes} bytes of shared memory, while the next tile is computed"
             self.notes.append(Note(f"px.store of {item.view.array.name}: {way}", item.op.loc))
 
