@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from phalanx.ir.ops.cluster import Collective, Exchange
     from phalanx.ir.ops.control import NextTile
     from phalanx.ir.ops.mbarrier import Form
+    from phalanx.ir.ops.memory import Load, Store
     from phalanx.ir.views import SharedView
 
 
@@ -36,6 +37,14 @@ class Product:
     b: SharedView | Value
     acc: Value | None
     result: Value
+
+
+@frozen
+class Permutation:
+    """What an instruction defines is the tile `x` with its axes in the order `perm`."""
+
+    x: Value
+    perm: tuple[int, ...]
 
 
 class Traits:
@@ -60,6 +69,11 @@ class Traits:
         """The number that it defines in the CTA of that rank, where the cluster's shape alone decides it."""
         return None
 
+    @property
+    def block_dimension(self) -> int | None:
+        """The dimension of the grid along which it gives the CTA's own index; None for what gives another number."""
+        return None
+
     def in_copy(self, copy: int) -> int | None:
         """The number that it defines in that copy of the role around it, where the copy alone decides it."""
         return None
@@ -77,6 +91,21 @@ class Traits:
     @property
     def product(self) -> Product | None:
         """What it multiplies, if it is a product of matrices that is over when the next instruction begins."""
+        return None
+
+    @property
+    def tile_load(self) -> Load | None:
+        """Itself, if it brings a region of memory into registers and does nothing else."""
+        return None
+
+    @property
+    def tile_store(self) -> Store | None:
+        """Itself, if it brings registers into a region of memory and does nothing else."""
+        return None
+
+    @property
+    def permutation(self) -> Permutation | None:
+        """Of which tile its result is another view, if it only changes the order of the axes."""
         return None
 
     @property

@@ -16,12 +16,14 @@ from phalanx.ir.types import DTYPES, ArrayType, DType, ScalarType, chunk_axes
 from phalanx.language.kernel import Kernel, call_with_constants, resolve_cluster
 from phalanx.language.reader.capture import CAPTURES, exact, kind_of, still_holds
 from phalanx.language.reader.reading import Reading, read_kernel
+from phalanx.passes.pipelining.aliasing import Pairs, watched_pairs
+from phalanx.passes.pipelining.plain import without_pipelining
 from phalanx.runtime.device.arrays import ArrayInfo, describe, not_an_argument, scalar_dtype
 from phalanx.runtime.device.packed import is_dense
 from phalanx.runtime.launch.auto_constants import has_auto, resolve_auto
 from phalanx.runtime.launch.auto_grid import FittingGrid, fitting_grid
 from phalanx.runtime.launch.replay import memory_of
-from phalanx.runtime.launch.targets import choose_products, default_arch, has_own_products, prepare_common, prepare_for
+from phalanx.runtime.launch.targets import choose_products, default_arch, has_own_form, prepare_common, prepare_for
 
 MAX_AXIS = 2**31 - 1
 SOME_SIZE = 4096
@@ -165,6 +167,19 @@ class Specialisation:
     _common: dict[int, Function] = field(default_factory=dict)
     _prepared: dict[Arch, Function] = field(default_factory=dict)
 
+    @functools.cached_property
+    def plain(self) -> Specialisation:
+        """The same with its loops as they are written, what `px.pipelined` says of them left out; itself without any."""
+        function = without_pipelining(self.reading.function)
+        if function is self.reading.function:
+            return self
+        return Specialisation(self.kernel, self.constants, replace(self.reading, function=function))
+
+    @functools.cached_property
+    def watched(self) -> Pairs:
+        """Which arguments must not share memory, if loops are to run ahead."""
+        return watched_pairs(self.reading.function)
+
     @property
     def prepared(self) -> Function:
         """The IR after all passes, for the first target that has all of the kernel's instructions."""
@@ -184,7 +199,7 @@ class Specialisation:
         found = self._prepared.get(arch)
         if found is None:
             function = self.reading.function
-            if has_own_products(function, arch):
+            if has_own_form(function, arch):
                 found = self._prepared[arch] = prepare_for(function, arch)
                 return found
             common = self._common.get(arch.shared_limit)
