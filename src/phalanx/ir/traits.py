@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from phalanx.ir.ops.cluster import Collective, Exchange
     from phalanx.ir.ops.control import NextTile
     from phalanx.ir.ops.mbarrier import Form
-    from phalanx.ir.views import SharedView
+    from phalanx.ir.views import SharedView, View
 
 
 @frozen
@@ -30,12 +30,16 @@ class Fold:
 
 @frozen
 class Product:
-    """`result` is `acc + a @ b`, or `a @ b` without `acc`; each operand in shared memory or a register tile."""
+    """`result` is `acc + a @ b`, or `a @ b` without `acc`; each operand in shared memory or a register tile.
+
+    `along`: the axis of the tile that the user wants the agent's warpgroups to share, "m" or "n".
+    """
 
     a: SharedView | Value
     b: SharedView | Value
     acc: Value | None
     result: Value
+    along: str = "m"
 
 
 class Traits:
@@ -80,6 +84,16 @@ class Traits:
         return None
 
     @property
+    def copied_from(self) -> View | None:
+        """The region whose elements the tile that it defines has, if it reads them and does nothing else."""
+        return None
+
+    @property
+    def transpose_of(self) -> Value | None:
+        """The matrix that the tile it defines is the transpose of, if that is all it does."""
+        return None
+
+    @property
     def filled_with(self) -> int | float | bool | None:
         """The number that every element of the tile it defines has, where one is known; 0 where anything may be there."""
         return None
@@ -116,6 +130,10 @@ class Traits:
 
     def without_update(self, old: Value) -> Op:
         """The same instruction, which makes no new version of the tile `old`. Only asked of one that makes some."""
+        raise NotImplementedError
+
+    def with_operands(self, a: SharedView | Value, b: SharedView | Value) -> Op:
+        """The same product of other operands, which have the same elements. Only asked of one that has a `product`."""
         raise NotImplementedError
 
     def with_updates(self, pairs: list[tuple[Value, Value]]) -> Op:

@@ -41,6 +41,11 @@ class Load(Op):
         """Reads the region."""
         return Effects(accesses=(Access(Mode.READ, self.view),))
 
+    @property
+    def copied_from(self) -> View | None:
+        """The region."""
+        return self.view
+
 
 @frozen(eq=False, repr=False)
 class Store(Op):

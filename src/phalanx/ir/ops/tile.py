@@ -253,6 +253,11 @@ class Transpose(Op):
     perm: tuple[int, ...] = attribute()
     result: Value = defined()
 
+    @property
+    def transpose_of(self) -> Value | None:
+        """Its operand, where that is a matrix whose two axes change places."""
+        return self.x if self.perm == (1, 0) else None
+
 
 @frozen(eq=False, repr=False)
 class Part(Op):
