@@ -5,7 +5,7 @@ from __future__ import annotations
 from phalanx.ir.ops.cp_async import CpAsyncCommit, CpAsyncLoad
 from phalanx.ir.types import TileType
 from phalanx.ir.values import Value
-from phalanx.ir.views import GlobalView, SharedView, in_global, in_shared
+from phalanx.ir.views import BarrierArray, BarrierRef, GlobalView, SharedView, in_global, in_shared
 from phalanx.language.builder import Builder
 from phalanx.language.builtin import builtin
 from phalanx.language.ops.collectives import barrier_operand
@@ -45,7 +45,13 @@ def commit(ctx: Builder, bar: object) -> None:
     if not is_pipe(bar):
         ctx.emit(CpAsyncCommit(barrier_operand(ctx, what, bar), loc=ctx.loc))
         return
-    hand_on(ctx, what, bar, lambda: None, lambda ref, ctas, releases: ctx.emit(CpAsyncCommit(ref, loc=ctx.loc)))
+
+    def full(ref: BarrierRef, ctas: Value | None, releases: BarrierArray | None) -> None:
+        if releases is not None:
+            ctx.fail(f"{what}: the role takes stages of this pipe", "give a stage back with pipe.release()")
+        ctx.emit(CpAsyncCommit(ref, loc=ctx.loc))
+
+    hand_on(ctx, what, bar, lambda: None, full)
 
 
 def _source(ctx: Builder, view: object) -> GlobalView:
