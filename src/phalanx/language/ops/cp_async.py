@@ -47,7 +47,7 @@ def commit(ctx: Builder, bar: object) -> None:
         return
 
     def full(ref: BarrierRef, ctas: Value | None, releases: BarrierArray | None) -> None:
-        if releases is not None:
+        if releases is not None or ctas is not None:
             ctx.fail(f"{what}: the role takes stages of this pipe", "give a stage back with pipe.release()")
         ctx.emit(CpAsyncCommit(ref, loc=ctx.loc))
 
