@@ -137,25 +137,29 @@ class _Stager:
 
     def _product(self, agent: AgentCode, op: Op, what: Product, alone: bool) -> None:
         a, b = self._candidate(agent, op, what.a, 1), self._candidate(agent, op, what.b, 0)
-        if b is None and a is None:
-            return
-        left: SharedView | Value = what.a
-        if a is not None and (a.room is None or self._is_loaded(what.a) or self._wanted_in_shared(agent, what, a, b)):
-            left = a.view
-        right = what.b if b is None else b.view
-        if left is what.a and right is what.b:
-            return
-        chosen = dataclasses.replace(what, a=left, b=right)
-        moved = [
-            (name, staged) for name, staged, now, old in (("a", a, left, what.a), ("b", b, right, what.b))
-            if staged is not None and now is not old
-        ]
+        if not self._reads_shared_alone(agent, what, a, b):
+            a = a if a is not None and (a.room is None or self._is_loaded(what.a)) else None
+        chosen = _with(what, a, b)
         objection = self._objection(agent, chosen, alone)
+        if objection is not None and not self._reads_shared_alone(agent, what, a, b):
+            a, b = (item if item is not None and self._is_of_this_turn(op, item) else None for item in (a, b))
+            chosen = _with(what, a, b)
+        moved = [(name, staged) for name, staged in (("a", a), ("b", b)) if staged is not None]
+        if not moved:
+            return
         for _, staged in moved:
             self._take(op, staged, objection is None)
         how = "wgmma" if objection is None else f"mma.sync: {objection}"
         self.notes[op.loc] = Note(f"px.dot runs as {how}{'; ' if objection else ': '}{_where(moved)}", op.loc, TOPIC)
-        self.instead[op] = [op.with_operands(left, right)] if objection else self._by_warpgroups(agent, op, chosen)
+        plain = [op.with_operands(chosen.a, chosen.b)]
+        self.instead[op] = self._by_warpgroups(agent, op, chosen) if objection is None else plain
+
+    def _is_of_this_turn(self, op: Op, item: _Staged) -> bool:
+        """Whether an operand is made as often as it is read: products of warps keep what is older in registers."""
+        if item.room is None:
+            return True
+        path = self._path(self.home[self.makers[item.room.tile]], op)
+        return not any(isinstance(around, For | While) for around in path)
 
     def _candidate(self, agent: AgentCode, op: Op, item: SharedView | Value, k_axis: int) -> _Staged | None:
         """A register tile as an operand in shared memory, were it to become one; None for what is no register tile."""
@@ -255,12 +259,11 @@ class _Stager:
             item = alike[0]
         return 0 if turned else 1
 
-    def _wanted_in_shared(self, agent: AgentCode, what: Product, a: _Staged, b: _Staged | None) -> bool:
-        """Whether the target reads a computed left operand from shared memory alone, and gains by that."""
+    def _reads_shared_alone(self, agent: AgentCode, what: Product, a: _Staged | None, b: _Staged | None) -> bool:
+        """Whether tensor cores of the target do the product that read both operands from shared memory, and no others."""
         if not self.arch.has((Feature.TCGEN05,)):
             return False
-        product = dataclasses.replace(what, a=a.view, b=what.b if b is None else b.view)
-        return tensor_objection(self.whole, self.arch, agent, product) is None
+        return tensor_objection(self.whole, self.arch, agent, _with(what, a, b)) is None
 
     def _objection(self, agent: AgentCode, what: Product, alone: bool) -> str | None:
         """Why the product is not one of warpgroups, if it is not."""
@@ -339,6 +342,11 @@ class _Stager:
             Wgmma(what.a, what.b, acc, condition, agent.warps, running, along=what.along, fused=True, loc=op.loc),
             WgmmaCommit(loc=op.loc), WgmmaWait(0, (running,), (what.result,), loc=op.loc),
         ]
+
+
+def _with(what: Product, a: _Staged | None, b: _Staged | None) -> Product:
+    """The product with these operands in the place of its own."""
+    return dataclasses.replace(what, a=what.a if a is None else a.view, b=what.b if b is None else b.view)
 
 
 def _where(moved: list[tuple[str, _Staged]]) -> str:
