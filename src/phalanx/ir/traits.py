@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from phalanx.ir.ops.cluster import Collective, Exchange
     from phalanx.ir.ops.control import NextTile
     from phalanx.ir.ops.mbarrier import Form
-    from phalanx.ir.views import SharedView, View
+    from phalanx.ir.ops.memory import Load, Store
+    from phalanx.ir.views import SharedView
 
 
 @frozen
@@ -40,6 +41,14 @@ class Product:
     acc: Value | None
     result: Value
     along: str = "m"
+
+
+@frozen
+class Permutation:
+    """What an instruction defines is the tile `x` with its axes in the order `perm`."""
+
+    x: Value
+    perm: tuple[int, ...]
 
 
 class Traits:
@@ -84,13 +93,18 @@ class Traits:
         return None
 
     @property
-    def copied_from(self) -> View | None:
-        """The region whose elements the tile that it defines has, if it reads them and does nothing else."""
+    def tile_load(self) -> Load | None:
+        """Itself, if it brings a region of memory into registers and does nothing else."""
         return None
 
     @property
-    def transpose_of(self) -> Value | None:
-        """The matrix that the tile it defines is the transpose of, if that is all it does."""
+    def tile_store(self) -> Store | None:
+        """Itself, if it brings registers into a region of memory and does nothing else."""
+        return None
+
+    @property
+    def permutation(self) -> Permutation | None:
+        """Of which tile its result is another view, if it only changes the order of the axes."""
         return None
 
     @property

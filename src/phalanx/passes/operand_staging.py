@@ -15,7 +15,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator
 
 from phalanx.frozen import frozen
-from phalanx.ir.archs import Arch, Feature
+from phalanx.ir.archs import WARPGROUP, Arch, Feature
 from phalanx.ir.core import Block, Function, Note, Op, map_blocks, rewrite
 from phalanx.ir.effects import Effects, Mode, Proxy
 from phalanx.ir.memory import memory_owner
@@ -26,8 +26,8 @@ from phalanx.ir.ops.wgmma import Wgmma, WgmmaCommit, WgmmaWait
 from phalanx.ir.traits import Product
 from phalanx.ir.types import BOOL, I32, DType, TileType
 from phalanx.ir.values import Const, Value
-from phalanx.ir.views import SharedBuffer, SharedView, in_shared
-from phalanx.ir.warpgroup_products import are_warpgroups, major_objection, place_objection, shape_objection
+from phalanx.ir.views import SharedBuffer, SharedView, View, in_shared
+from phalanx.ir.wgmma_rules import major_objection, place_objection, shape_objection
 from phalanx.location import Location
 from phalanx.passes.agents import AgentCode, agents_of, own_code
 from phalanx.passes.tensor_products import tensor_objection
@@ -177,8 +177,8 @@ class _Stager:
     def _without_transposes(self, item: Value) -> tuple[Value, bool]:
         """What a tile is, or is the transpose of, and whether it is that."""
         flipped, maker = False, self.makers.get(item)
-        while maker is not None and maker.transpose_of is not None:
-            item, flipped = maker.transpose_of, not flipped
+        while maker is not None and (before := _transposed(maker)) is not None:
+            item, flipped = before, not flipped
             maker = self.makers.get(item)
         return item, flipped
 
@@ -213,7 +213,7 @@ class _Stager:
     def _loaded_view(self, op: Op, tile: Value) -> SharedView | None:
         """The region of this CTA's shared memory that a tile was loaded from, if it still has the same elements."""
         maker = self.makers.get(tile)
-        view = None if maker is None else maker.copied_from
+        view = None if maker is None else _loaded_from(maker)
         if view is None or not in_shared(view) or view.cta is not None or view.index_axis is not None:
             return None
         assert maker is not None
@@ -230,7 +230,7 @@ class _Stager:
         maker = self.makers.get(item) if isinstance(item, Value) else None
         if maker is None or depth > MOST_STEPS:
             return False
-        view = maker.copied_from
+        view = _loaded_from(maker)
         if view is not None:
             return view.space.is_common
         if not maker.computes or maker.product is not None or not maker.effects().is_pure:
@@ -244,12 +244,12 @@ class _Stager:
             maker = self.makers.get(item)
             if maker is None:
                 break
-            view = maker.copied_from
+            view = _loaded_from(maker)
             if view is not None:
                 last = len(view.offsets) - 1
                 axis = view.kept.index(last) if last in view.kept else 1
                 return 1 - axis if turned else axis
-            before = maker.transpose_of
+            before = _transposed(maker)
             if before is not None:
                 turned, item = not turned, before
                 continue
@@ -269,7 +269,7 @@ class _Stager:
         """Why the product is not one of warpgroups, if it is not."""
         if not self.arch.has((Feature.WGMMA,)):
             return f"{self.arch} has no wgmma"
-        if not are_warpgroups(agent.first, agent.warps):
+        if agent.warps % WARPGROUP or agent.first % WARPGROUP:
             return f"wgmma runs on whole warpgroups, and these are {agent.warps} warps from warp {agent.first}"
         if not alone:
             return "products of px.wgmma may be in flight"
@@ -278,7 +278,7 @@ class _Stager:
         shapes = [item.shape if in_shared(item) else item.type.shape for item in (what.a, what.b)]  # type: ignore[union-attr]
         (m, k), (_, n) = shapes
         found = (
-            shape_objection("wgmma", m, n, k, _dtype(what.b), agent.warps, what.along)
+            shape_objection("wgmma", m, n, k, _dtype(what.b), what.along, agent.warps)
             or major_objection("wgmma", "a", what.a, 1) or major_objection("wgmma", "b", what.b, 0)
             or place_objection("a", what.a) or place_objection("b", what.b)
         )
@@ -364,6 +364,17 @@ def _turned(view: SharedView) -> SharedView:
     return view.replaced(kept=tuple(reversed(view.kept)))
 
 
+def _loaded_from(op: Op) -> View | None:
+    """The region that an instruction brings into registers, if it does nothing else."""
+    return None if op.tile_load is None else op.tile_load.view
+
+
+def _transposed(op: Op) -> Value | None:
+    """The matrix that an instruction transposes, if it does nothing else."""
+    order = op.permutation
+    return order.x if order is not None and order.perm == (1, 0) else None
+
+
 def _only_reads(effects: Effects) -> bool:
     """Whether nothing that was read before can have changed behind an instruction, nor been told that it may."""
     bare = dataclasses.replace(effects, accesses=(), accumulations=(), groups=(), fences=(), target=Effects().target)
@@ -384,7 +395,7 @@ def _without_unused(body: Block) -> Block:
         used = {value for op in body.walk() for value in op.operands()}
         gone = {
             op for op in body.walk()
-            if (op.copied_from is not None or op.transpose_of is not None) and not used.intersection(op.defined_values())
+            if (op.tile_load is not None or op.permutation is not None) and not used.intersection(op.defined_values())
         }
         if not gone:
             return body

@@ -42,9 +42,9 @@ class Load(Op):
         return Effects(accesses=(Access(Mode.READ, self.view),))
 
     @property
-    def copied_from(self) -> View | None:
-        """The region."""
-        return self.view
+    def tile_load(self) -> Load:
+        """Itself."""
+        return self
 
 
 @frozen(eq=False, repr=False)
@@ -62,6 +62,11 @@ class Store(Op):
     def effects(self) -> Effects:
         """Writes the region."""
         return Effects(accesses=(Access(Mode.WRITE, self.view),))
+
+    @property
+    def tile_store(self) -> Store:
+        """Itself."""
+        return self
 
 
 @frozen(eq=False, repr=False)

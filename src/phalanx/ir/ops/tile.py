@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from phalanx.frozen import frozen
 from phalanx.ir.core import Op
-from phalanx.ir.traits import Fold
+from phalanx.ir.traits import Fold, Permutation
 from phalanx.ir.values import Value, constant_of
 from phalanx.markers import attribute, defined, model, operand
 
@@ -254,9 +254,9 @@ class Transpose(Op):
     result: Value = defined()
 
     @property
-    def transpose_of(self) -> Value | None:
-        """Its operand, where that is a matrix whose two axes change places."""
-        return self.x if self.perm == (1, 0) else None
+    def permutation(self) -> Permutation:
+        """Of its operand."""
+        return Permutation(self.x, self.perm)
 
 
 @frozen(eq=False, repr=False)

@@ -10,7 +10,7 @@ from phalanx.ir.tensor_kinds import kind_of
 from phalanx.ir.types import TileType, f32
 from phalanx.ir.values import Value
 from phalanx.ir.views import SharedView
-from phalanx.ir.warpgroup_products import Objection, place_objection
+from phalanx.ir.wgmma_rules import Objection, place_objection
 from phalanx.language.builder import Builder
 from phalanx.language.builtin import builtin
 from phalanx.language.objects import describe

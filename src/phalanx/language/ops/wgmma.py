@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from phalanx.frozen import frozen
+from phalanx.ir.archs import WARPGROUP
 from phalanx.ir.ops.tile import Empty
 from phalanx.ir.ops.wgmma import ACCUMULATORS, Wgmma, WgmmaCommit, WgmmaWait
 from phalanx.ir.types import BOOL, DType, TileType
 from phalanx.ir.values import Const, Value
 from phalanx.ir.views import SharedView, in_shared
-from phalanx.ir.warpgroup_products import Objection, are_warpgroups, major_objection, shape_objection
+from phalanx.ir.wgmma_rules import Objection, major_objection, shape_objection
 from phalanx.language.builder import Builder
 from phalanx.language.builtin import builtin
 from phalanx.language.objects import describe, require_condition
@@ -114,7 +115,7 @@ class Product:
             )
         return (
             found
-            or shape_objection(self.what, *self.shape, self.dtype, ctx.agent.warps, along)
+            or shape_objection(self.what, *self.shape, self.dtype, along, ctx.agent.warps)
             or major_objection(self.what, "a", self.a, 1)
             or major_objection(self.what, "b", self.b, 0)
         )
@@ -205,7 +206,7 @@ def empty_tile(ctx: Builder, shape: tuple[int, ...], dtype: DType) -> Value:
 def warpgroup_objection(ctx: Builder, what: str) -> Objection | None:
     """Why the agent can't run `wgmma`, if it can't: it runs on whole warpgroups."""
     agent = ctx.agent
-    if are_warpgroups(agent.first, agent.warps):
+    if not (agent.warps % WARPGROUP or agent.first % WARPGROUP):
         return None
     where = "this role" if agent.is_role else "this kernel"
     return (

@@ -26,15 +26,19 @@ def prepare_for(function: Function, arch: Arch | None = None) -> Function:
     of `px.dot`, which take another instruction; `require_target` and the compiler refuse it.
     Example: ``prepare_for(reading.function, arch_of("sm_100a"))``.
     """
-    chosen = default_arch(function) if arch is None else arch
-    staged = stage_operands(function, chosen)
+    return _prepare(function, default_arch(function) if arch is None else arch)
+
+
+def _prepare(function: Function, arch: Arch) -> Function:
+    """The prepared kernel, with operands of `px.dot` in shared memory where that is faster and there is room for them."""
+    staged = stage_operands(function, arch)
     if staged is not function:
-        prepared = _prepared_if_it_fits(staged, chosen)
+        prepared = _prepared_if_it_fits(staged, arch)
         if prepared is not None:
             return prepared
         why = "operands of px.dot stay in registers: shared memory has no room for them"
         function = dataclasses.replace(function, notes=(*function.notes, Note(why, function.loc, "px.dot")))
-    return _prepare_products(function, chosen)
+    return _prepare_products(function, arch)
 
 
 def _prepare_products(function: Function, arch: Arch) -> Function:

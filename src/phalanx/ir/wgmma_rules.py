@@ -1,8 +1,4 @@
-"""What Hopper's tensor cores ask of a product: who runs it, its shape, and where its operands lie.
-
-Each question is answered by what stands against `wgmma`, with the remedy, or None. The language asks when a kernel is read,
-and the passes ask again about products whose operands they have put elsewhere.
-"""
+"""What `wgmma` asks of a product: its shape, and how its operands lie in shared memory."""
 
 from __future__ import annotations
 
@@ -24,13 +20,8 @@ Objection = tuple[str, str]
 """What stands against an instruction, and the remedy."""
 
 
-def are_warpgroups(first: int, warps: int) -> bool:
-    """Whether so many warps from that one on are whole warpgroups."""
-    return not (warps % WARPGROUP or first % WARPGROUP)
-
-
 def shape_objection(
-    what: str, m: int, n: int, k: int, dtype: DType, warps: int, along: str
+    what: str, m: int, n: int, k: int, dtype: DType, along: str, warps: int
 ) -> Objection | None:
     """What of the product's shape `wgmma` does not have, if anything."""
     groups = warps // WARPGROUP
