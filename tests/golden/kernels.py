@@ -167,7 +167,7 @@ CASES = {
         {"DIM": 16, "WIDE": 16, "GROUPS": 2, "KEYS": 32, "PRODUCER_REGS": None, "REGS": None},
     ),
     "plain_product": (
-        plain_matmul[4, 5], [spec((500, 512), px.bf16), spec((300, 512), px.bf16), spec((500, 300), px.f32)],
+        plain_matmul[1, 2], [spec((100, 80), px.bf16), spec((100, 80), px.bf16), spec((100, 100), px.f32)],
         {"BM": 128, "WARPS": 8},
     ),
     "histogram": (histogram[4], [spec((1024,), px.i32), spec((64,), px.i32)], {}),
