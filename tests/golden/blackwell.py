@@ -1,4 +1,4 @@
-"""Kernels of Blackwell, whose IR and CUDA text are kept: for sm_100a, block-scaled `mma.sync` for sm_120a."""
+"""Kernels of Blackwell's own instructions, whose IR and CUDA text are kept for sm_100a."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import phalanx as px
 from examples.blackwell import RUNGS, case
-from golden.dots import dot_ring, scaled_dot
+from golden.dots import dot_ring
 from phalanx.kernels.attention.forward_blackwell import attention_blackwell
 from phalanx.kernels.products.grouped_blackwell import grouped_blackwell
 from phalanx.kernels.products.matmul_blackwell import matmul_blackwell
@@ -69,15 +69,3 @@ CASES: dict[str, Launch] = {
     "blackwell_v7_nvfp4": rung("v7", make="nvfp4"),
     **LIBRARY,
 }
-
-
-def scaled(operand: Any, scale: Any, block: int) -> Launch:
-    operands, scales = [px.spec((200, 512), operand)] * 2, [px.spec((200, 512 // block), scale)] * 2
-    return scaled_dot[3], [*operands, *scales, px.spec((200, 200), px.bf16)], {"BLOCK": block}
-
-
-WARP_CASES: dict[str, Launch] = {
-    "scaled_dot_mxfp8": scaled(px.f8e4m3, px.f8e8m0, 32),
-    "scaled_dot_nvfp4": scaled(px.f4e2m1, px.f8e4m3, 16),
-}
-"""Of sm_120a, which has tensor cores of warps alone."""

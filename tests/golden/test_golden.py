@@ -10,21 +10,20 @@ import pytest
 import phalanx as px
 from examples.cases import EXAMPLES, random_case
 from golden.blackwell import CASES as BLACKWELL
-from golden.blackwell import WARP_CASES
 from golden.kernels import CASES
 from golden.prelude import apart, listed_in, read_helpers, written
+from golden.workstation import CASES as WORKSTATION
 
 HERE = Path(__file__).resolve().parent / "expected"
-PINNED = {"sm_100a": BLACKWELL, "sm_120a": WARP_CASES}
-NAMES = [*EXAMPLES, *CASES, *BLACKWELL, *WARP_CASES]
+NAMES = [*EXAMPLES, *CASES, *BLACKWELL, *WORKSTATION]
 HELPERS = HERE / "helpers.cuh"
 
 
 def compiled(name: str, arch: str = "sm_90a") -> Any:
-    for pinned, cases in PINNED.items():
+    for cases, target in ((BLACKWELL, "sm_100a"), (WORKSTATION, "sm_120a")):
         if name in cases:
             launch, args, constants = cases[name]
-            return px.compile(launch, *args, arch=pinned, **constants)
+            return px.compile(launch, *args, arch=target, **constants)
     if name in CASES:
         launch, args, constants = CASES[name]
         return px.compile(launch, *args, arch=arch, **constants)

@@ -100,6 +100,12 @@ __device__ __forceinline__ void bulk_store(T* dst, int start, int size, int n, c
   for (int i = in.whole; i < in.last; ++i) dst[i] = src[i];
 }
 
+// == bytes_inside_2x2
+__device__ __forceinline__ unsigned bytes_inside_2x2(unsigned x, int n) {
+  const unsigned left = x < (unsigned)n ? (unsigned)n - x : 0;
+  return (left < 2 ? left : 2) * 2;
+}
+
 // == cluster_ctaid_x
 __device__ __forceinline__ int cluster_ctaid_x() {
   unsigned value;
@@ -143,6 +149,11 @@ __device__ __forceinline__ void clusterlaunchcontrol_try_cancel(unsigned respons
 __device__ __forceinline__ void clusterlaunchcontrol_try_cancel_multicast(unsigned response, unsigned bar) {
   asm volatile("clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.multicast::cluster::all.b128 [%0], [%1];"
                :: "r"(response), "r"(bar) : "memory");
+}
+
+// == cp_async_4
+__device__ __forceinline__ void cp_async_4(unsigned to, const void* from, unsigned found) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" :: "r"(to), "l"(from), "r"(found) : "memory");
 }
 
 // == cp_async_bulk_commit_group
@@ -288,6 +299,11 @@ __device__ __forceinline__ void cp_async_bulk_wait_group_read_0() {
 // == cp_async_bulk_wait_group_read_1
 __device__ __forceinline__ void cp_async_bulk_wait_group_read_1() {
   asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory");
+}
+
+// == cp_async_mbarrier_arrive
+__device__ __forceinline__ void cp_async_mbarrier_arrive(unsigned bar) {
+  asm volatile("cp.async.mbarrier.arrive.shared::cta.b64 [%0];" :: "r"(bar) : "memory");
 }
 
 // == cp_reduce_async_bulk_tensor_2d_global_shared_add
@@ -463,6 +479,12 @@ __device__ __forceinline__ void ldmatrix_x4(unsigned* words, unsigned address) {
                : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3]) : "r"(address) : "memory");
 }
 
+// == ldmatrix_x4_trans
+__device__ __forceinline__ void ldmatrix_x4_trans(unsigned* words, unsigned address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3]) : "r"(address) : "memory");
+}
+
 // == load_vector
 // N consecutive elements, aligned to their size, by one access.
 template <int N, class T>
@@ -593,6 +615,12 @@ __device__ __forceinline__ void mbarrier_wait_parity_acquire_cluster(unsigned ba
 // == minimum
 template <class T>
 __device__ __forceinline__ T minimum(T a, T b) { return a < b ? a : b; }
+
+// == mma_m16n8k16_f32_bf16_bf16
+__device__ __forceinline__ void mma_m16n8k16_f32_bf16_bf16(float* d, const unsigned* a, const unsigned* b) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
 
 // == mma_m16n8k32_mxf8f6f4_1x_e4m3_e4m3_ue8m0
 __device__ __forceinline__ void mma_m16n8k32_mxf8f6f4_1x_e4m3_e4m3_ue8m0(float* d, const unsigned* a, const unsigned* b, unsigned sa, unsigned sb) {
