@@ -38,8 +38,7 @@ class AttentionConfig:
     """How attention is cut: `groups` warpgroups of 64 queries each, blocks of `keys` keys, and the constants of the ring.
 
     `slack`: by how much, as an exponent of 2, a row's scores may exceed the maximum that its results refer to; 0
-    rescales a row wherever its maximum grows, which is slower and a little more exact on peaked scores. `share`:
-    whether the last tiles of full attention are cut so that all SMs end together (`shares.py`).
+    rescales a row wherever its maximum grows, which is slower and a little more exact on peaked scores.
     """
 
     groups: int = 3
@@ -48,7 +47,6 @@ class AttentionConfig:
     query_stages: int = 2
     parts: int = 1
     turns: bool = False
-    share: bool = False
     slack: float = LAZY
     producer_regs: int = 32
     regs: int = 160

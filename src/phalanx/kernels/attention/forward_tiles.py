@@ -53,13 +53,9 @@ class Buffers:
 @px.func
 def blocks_of(tile, buffers):
     """The key blocks (first, behind the last) of a whole tile: at least one, even if nobody attends to any key."""
-    if tile.SHARED:
-        found = tile.low, tile.high
-    else:
-        low, high = tile.reach.blocks(tile.row, buffers.ROWS * buffers.GROUPS, buffers.KEYS)
-        low = px.maximum(px.minimum(low, high - 1), 0)
-        found = low, px.maximum(high, low + 1)
-    return found
+    low, high = tile.reach.blocks(tile.row, buffers.ROWS * buffers.GROUPS, buffers.KEYS)
+    low = px.maximum(px.minimum(low, high - 1), 0)
+    return low, px.maximum(high, low + 1)
 
 
 @px.func
@@ -111,8 +107,6 @@ class Group:
     c: Any
     O: Any
     LSE: Any
-    PARTIAL: Any
-    LOGS: Any
     BIAS: Any
     factor: Any
     cap: Any
@@ -204,66 +198,100 @@ class Group:
         whole_high = px.maximum(px.minimum(whole_high, mine - 1), low)
         return low, mine, high - mine, px.minimum(px.maximum(whole_low, low), whole_high), whole_high
 
+    def attends(self, tile):
+        """Whether there is a tile, and this group attends to it."""
+        if tile.plan is None:
+            attends = tile.live
+        else:
+            attends = tile.live & (self.c < tile.groups)
+        return attends
+
     def attend(self, tiles):
         """All tiles of this CTA."""
-        b = self.buffers
         turn = 0
         tile = tiles
         tile.seek(turn)
-        if tile.live:
+        if tile.plan is None:
+            if tile.live:
+                tile, turn = self.attend_on(tile, turn)
+        else:
+            while tile.live:
+                if self.attends(tile):
+                    tile, turn = self.attend_on(tile, turn)
+                else:
+                    self.pass_by(tile)
+                    turn += 1
+                    tile.seek(turn)
+
+    def pass_by(self, tile):
+        """Gives back all blocks of a tile that others attend to, unread."""
+        b = self.buffers
+        low, high = blocks_of(tile, b)
+        b.queries.wait()
+        b.queries.release()
+        for _ in range(high - low):
+            b.keys.wait()
+            b.keys.release()
+            b.values.wait()
+            b.values.release()
+
+    def attend_on(self, tile, turn):
+        """This tile and all that follow, until there is one that this group does not attend to: that one, and its turn."""
+        b = self.buffers
+        slot = b.queries.wait()
+        low, high, skipped, whole_low, whole_high = self.extent(tile)
+        self.pass_on(b.keys, skipped)
+        s = self.scores(slot)
+        px.wgmma_wait(0)
+        b.keys.release()
+        if b.turns is not None:
+            b.turns[(self.c + 1) % b.GROUPS].arrive()
+        self.pass_on(b.values, skipped)
+        s = self.finished(s, tile, (high - 1) * b.KEYS, True)
+        powers, top, sums = first_step(s, self.factor, b.ROWS, b.KEYS, True, self.SHIFT)
+        state = px.zeros((b.ROWS, b.WIDE), px.f32), self.operand(powers), top, sums
+        while True:
+            if tile.reach.right is not None:
+                for j in range(high - 2, whole_high - 1, -1):
+                    state = self.step(state, tile, slot, j, True)
+            for j in range(whole_high - 1, whole_low - 1, -1):
+                state = self.step(state, tile, slot, j, False)
+            if tile.reach.left is not None:
+                for j in range(whole_low - 1, low - 1, -1):
+                    state = self.step(state, tile, slot, j, True)
+            if self.OWN_OUT:
+                b.queries.release()
+            o, p, before_top, before_sums = state
+            before = tile.mark(turn), slot
+            turn += 1
+            tile.seek(turn)
+            if not self.attends(tile):
+                break
             slot = b.queries.wait()
             low, high, skipped, whole_low, whole_high = self.extent(tile)
             self.pass_on(b.keys, skipped)
             s = self.scores(slot)
-            px.wgmma_wait(0)
+            o = self.multiply(p, o)
+            px.wgmma_wait(1)
             b.keys.release()
-            if b.turns is not None:
-                b.turns[(self.c + 1) % b.GROUPS].arrive()
-            self.pass_on(b.values, skipped)
             s = self.finished(s, tile, (high - 1) * b.KEYS, True)
             powers, top, sums = first_step(s, self.factor, b.ROWS, b.KEYS, True, self.SHIFT)
-            state = px.zeros((b.ROWS, b.WIDE), px.f32), self.operand(powers), top, sums
-            while True:
-                if tile.reach.right is not None:
-                    for j in range(high - 2, whole_high - 1, -1):
-                        state = self.step(state, tile, slot, j, True)
-                for j in range(whole_high - 1, whole_low - 1, -1):
-                    state = self.step(state, tile, slot, j, False)
-                if tile.reach.left is not None:
-                    for j in range(whole_low - 1, low - 1, -1):
-                        state = self.step(state, tile, slot, j, True)
-                if self.OWN_OUT:
-                    b.queries.release()
-                o, p, before_top, before_sums = state
-                before = tile.mark(turn), slot
-                turn += 1
-                tile.seek(turn)
-                if not tile.live:
-                    break
-                slot = b.queries.wait()
-                low, high, skipped, whole_low, whole_high = self.extent(tile)
-                self.pass_on(b.keys, skipped)
-                s = self.scores(slot)
-                o = self.multiply(p, o)
-                px.wgmma_wait(1)
-                b.keys.release()
-                s = self.finished(s, tile, (high - 1) * b.KEYS, True)
-                powers, top, sums = first_step(s, self.factor, b.ROWS, b.KEYS, True, self.SHIFT)
-                px.wgmma_wait(0)
-                b.values.release()
-                self.pass_on(b.values, skipped)
-                p = self.operand(powers)
-                self.store(o, before_top, before_sums, tile.marked(before[0]), before[1])
-                state = px.zeros((b.ROWS, b.WIDE), px.f32), p, top, sums
-            o = self.multiply(p, o)
             px.wgmma_wait(0)
             b.values.release()
+            self.pass_on(b.values, skipped)
+            p = self.operand(powers)
             self.store(o, before_top, before_sums, tile.marked(before[0]), before[1])
+            state = px.zeros((b.ROWS, b.WIDE), px.f32), p, top, sums
+        o = self.multiply(p, o)
+        px.wgmma_wait(0)
+        b.values.release()
+        self.store(o, before_top, before_sums, tile.marked(before[0]), before[1])
+        return tile, turn
 
     def store(self, o, top, sums, place, slot):
         """Divides by the sums, and lets the result go; logarithms of the sums, where they are asked for."""
         b, O = self.buffers, self.O
-        batch, head, first_query, row, queries, part = place
+        batch, head, first_query, row, queries = place
         row += self.c * b.ROWS
         out = b.out[self.c] if self.OWN_OUT else b.q[slot, self.c]
         inverse, total = row_sums(sums)
@@ -271,14 +299,9 @@ class Group:
         if self.v_scale is not None:
             inverse = inverse * self.v_scale
         result = o * inverse.reshape(b.ROWS, 1)
-        if self.PARTIAL is not None and part > 0:
-            cut, of_tile = px.block_id(0) + px.where(part == 2, 1, 0), px.where(part == 2, 0, 1)
-            top_row = self.c * b.ROWS
-            px.store(self.PARTIAL[cut, of_tile, top_row : top_row + b.ROWS, 0 : b.WIDE], result)
-            px.store(self.LOGS[cut, of_tile, top_row : top_row + b.ROWS], log_sums(top, total))
-        else:
-            self.send(px.where(empty, 0.0, result).to(O.dtype), top, total, out, batch, head, first_query, row, queries)
+        self.send(px.where(empty, 0.0, result).to(O.dtype), top, total, out, batch, head, first_query, row, queries)
         if not self.OWN_OUT:
+            px.fence.async_proxy()  # the next Q comes to where the result was stored
             b.queries.release()
 
     def send(self, result, top, total, out, batch, head, first_query, row, queries):
@@ -318,16 +341,15 @@ def scaled(factor, FIRST, SECOND):
 
 @px.kernel(warps=lambda GROUPS: 4 + 4 * GROUPS, pdl=True)
 def attention_tiles(
-    Q, K, V, O, LSE, PARTIAL, LOGS, BIAS, CUQ, CUK, QS, KS, VS, factor, slope, cap, v_scale, left, right, group, band, *,
-    DIM=128, WIDE=128, GROUPS=3, KEYS=80, STAGES=2, QUERY_STAGES=2, OWN_OUT=False, PARTS=1, TURNS=False, SLACK=8.0,
+    Q, K, V, O, LSE, BIAS, CUQ, CUK, QS, KS, VS, factor, slope, cap, v_scale, left, right, group, band, whole, more, low,
+    first, second, *, DIM=128, WIDE=128, GROUPS=3, KEYS=80, STAGES=2, QUERY_STAGES=2, OWN_OUT=False, PARTS=1, TURNS=False, SLACK=8.0,
     BIAS_KIND=None, PRODUCER_REGS=32, REGS=160,
 ):  # fmt: skip
     """O = softmax(scores) V. Q (batch, heads, queries, DIM), K and V (batch, heads // group, keys, DIM and WIDE).
 
     Scores, in units of log2, are ``factor * Q K^T``, or with `factor` None ``cap * tanh(slope * Q K^T)``, without a cap
-    ``slope * Q K^T``; plus the bias. QS, KS and VS are further factors of queries, keys and values. With PARTIAL and
-    LOGS the last tiles are shared out (`shares.py`). LSE, BIAS, CUQ and
-    CUK, `left` and `right` are None where there are none.
+    ``slope * Q K^T``; plus the bias. QS, KS and VS are further factors of queries, keys and values. `whole` to `second` are the numbers of
+    `heights.Heights`, for full attention, or None. LSE, BIAS, CUQ and CUK, `left` and `right` are None where there are none.
     """
     ROWS = 64
     NARROW = V.dtype == px.f8e4m3
@@ -340,9 +362,10 @@ def attention_tiles(
     values = px.pipe(STAGES)
     turns = px.barrier(GROUPS) if TURNS else None
     buffers = Buffers(q, k, v, out, queries, keys, values, turns, ROWS, KEYS, DIM, WIDE, GROUPS, NARROW)
-    batches, shared = Q.shape[0] if CUQ is None else CUQ.shape[0] - 1, PARTIAL is not None
+    batches = Q.shape[0] if CUQ is None else CUQ.shape[0] - 1
+    plan = None if whole is None else (whole, more, low, first, second)
     reach = Reach(Q.shape[2], K.shape[2], left, right)
-    tiles = Tiles(CUQ, CUK, Q.shape[2], K.shape[2], Q.shape[1], batches, band, reach, ROWS * GROUPS, KEYS, shared)
+    tiles = Tiles(CUQ, CUK, Q.shape[2], K.shape[2], Q.shape[1], batches, band, reach, plan, GROUPS, ROWS * GROUPS)
     wait_for_prior_launch()
 
     with px.warps(0, 1, regs=PRODUCER_REGS):
@@ -353,7 +376,7 @@ def attention_tiles(
         before = None if slope is None else scaled(slope, QS, KS)
         turn = px.where(c == 0, 1, 0) if TURNS else 0
         mine = Group(
-            buffers, c, O, LSE, PARTIAL, LOGS, BIAS, scale, cap, before, scaled(v_scale, VS, None), turn, V.dtype,
+            buffers, c, O, LSE, BIAS, scale, cap, before, scaled(v_scale, VS, None), turn, V.dtype,
             BIAS_KIND, CUQ is not None, right is not None and not TURNS, SLACK,
             SHIFT if NARROW else 0.0, OWN_OUT, PARTS,
         )  # fmt: skip

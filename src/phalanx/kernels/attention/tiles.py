@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import phalanx as px
-from phalanx.kernels.attention.shares import share_of
 
 
 @px.struct
@@ -13,7 +12,7 @@ class Tiles:
     """The tiles of all sequences and heads, `ROWS` queries each, numbered in the order in which they are taken.
 
     Without a bound to the right all tiles of a head are equally long, and its K and V stay in L2 while they are worked
-    on: head after head. With one (causal), later rows have more keys: the longest go first, so that none of them begins
+    on: head after head; with `plan` (`heights.py`) low tiles follow, which fewer warpgroups attend to. With a bound (causal), later rows have more keys: the longest go first, so that none of them begins
     when the others are done; in bands of heads (`bands.choose_band`). CTAs then take them in turns that go there and
     back: who had the longest of one turn has the shortest of the next. The tiles of a sequence then end where it ends:
     the one that is not full is its first, the shortest, and begins before row 0.
@@ -22,8 +21,8 @@ class Tiles:
     asks for tiles asks in ascending order, so that `sequence` and `before`, the rows of tiles before it, only go ahead.
 
     `seek` goes to a tile: `live` says whether there is one of that number, `batch` and `head` where it is in Q, `row`
-    which query of its sequence is its first, `first_query` and `first_key` where the sequence begins in Q and K,
-    `reach` who attends to whom in it.
+    which query of its sequence is its first, `groups` how many warpgroups of 64 queries attend, `first_query` and
+    `first_key` where the sequence begins in Q and K, `reach` who attends to whom in it.
     """
 
     CUQ: Any
@@ -34,11 +33,10 @@ class Tiles:
     batches: Any
     band: Any
     reach: Any
+    plan: Any
+    GROUPS: int
     ROWS: int
-    KEYS: int
-    SHARED: bool
-    low: Any = 0
-    high: Any = 0
+    groups: Any = 0
     sequence: Any = 0
     before: Any = 0
     live: Any = False
@@ -57,37 +55,50 @@ class Tiles:
 
     def seek(self, turn):
         """Goes to the tile of this CTA's turn 0, 1, 2 ...; of packed sequences turns come in ascending order."""
-        if self.SHARED:
-            self.seek_shared(turn)
+        if self.plan is not None:
+            self.seek_by_plan(self.dealt(turn))
         elif self.CUQ is None:
             self.seek_by_head(self.dealt(turn))
         else:
             self.seek_packed(self.dealt(turn))
 
-    def shared(self, turn):
-        """Turn `turn` of shares: the tile's number, its first block and the one behind its last, and the part it is.
+    def low_first(self, t):
+        """Of tile `t` of a plan: is it low, is its head one of the first, how many like it has a head, its place among them."""
+        whole, more, _, first, second = self.plan
+        heads = self.heads * self.batches
+        full = heads * whole + more
+        low = t >= full
+        k = t - px.where(low, full, 0)
+        before = px.where(low, (heads - more) * first, more * (whole + 1))
+        behind = k >= before
+        k = k - px.where(behind, before, 0)
+        early = behind == low
+        each = px.where(low, px.where(early, second, first), px.where(early, whole + 1, whole))
+        return low, early, px.maximum(each, 1), k
 
-        0: a whole tile, 1: the part from the middle of a tile on, 2: the one up to it. Blocks of keys are taken from
-        the last one to the first.
-        """
-        rows, heads = px.cdiv(px.keep(self.queries), self.ROWS), px.keep(self.heads)
-        blocks = px.cdiv(px.keep(self.keys), self.KEYS)
-        turns, begin, end = share_of(px.block_id(0), px.num_blocks(0), rows * heads * self.batches, blocks)
-        tile = begin // blocks + (turn - turns)
-        first, last = px.maximum(begin, tile * blocks), px.minimum(end, tile * blocks + blocks)
-        first, last = first - tile * blocks, last - tile * blocks
-        part = px.where(first > 0, 1, px.where(last < blocks, 2, 0))
-        if turn < turns:
-            found = self.dealt(turn), 0, blocks, 0
-        else:
-            found = turns * px.num_blocks(0) + tile, blocks - last, blocks - first, part
-        return found
+    def by_plan(self, t):
+        """Batch, head and first row of tile `t` of a plan."""
+        whole, more, height, _, _ = self.plan
+        low, early, each, k = self.low_first(t)
+        which, m = px.where(early, 0, more) + k // each, k % each
+        above = px.where(low, whole + px.where(early, 1, 0), 0) * self.GROUPS
+        row = above + m * px.where(low, height, self.GROUPS)
+        return which // self.heads, which % self.heads, row * (self.ROWS // self.GROUPS)
 
-    def seek_shared(self, turn):
-        """The tile, or the part of one, of a turn of shares."""
-        t, self.low, self.high, _ = self.shared(turn)
-        self.live = self.low < self.high
-        self.batch, self.head, self.row = self.by_head(t)
+    def groups_of(self, t):
+        """How many warpgroups attend to tile `t` of a plan: of a low one as many as there are, the last of a head has the rest."""
+        whole, _, height, _, _ = self.plan
+        low, early, each, k = self.low_first(t)
+        rest = px.cdiv(self.queries, self.ROWS // self.GROUPS) - (whole + px.where(early, 1, 0)) * self.GROUPS
+        return px.where(low, px.minimum(height, rest - k % each * height), self.GROUPS)
+
+    def seek_by_plan(self, t):
+        """Tile `t` of a plan."""
+        whole, more, _, first, second = self.plan
+        heads = self.heads * self.batches
+        self.live = t < heads * whole + more + (heads - more) * first + more * second
+        self.batch, self.head, self.row = self.by_plan(t)
+        self.groups = self.groups_of(t)
         self.sequence = self.batch
 
     def first_row(self, m, rows, queries):
@@ -123,18 +134,17 @@ class Tiles:
         if self.CUQ is None:
             mark: Any = (turn,)
         else:
-            mark = 0, self.head, self.first_query, self.row, self.reach.queries, 0
+            mark = 0, self.head, self.first_query, self.row, self.reach.queries
         return mark
 
     def marked(self, mark):
-        """Of a marked tile: batch, head, where its sequence begins, its first row, the sequence's queries, its part."""
-        if self.SHARED:
-            t, _, _, part = self.shared(px.keep(mark[0]))
-            batch, head, row = self.by_head(t)
-            found: Any = batch, head, 0, row, self.queries, part
+        """Of a marked tile: batch, head, where its sequence begins, its first row, the sequence's queries."""
+        if self.plan is not None:
+            batch, head, row = self.by_plan(self.dealt(px.keep(mark[0])))
+            found: Any = batch, head, 0, row, self.queries
         elif self.CUQ is None:
             batch, head, row = self.by_head(self.dealt(px.keep(mark[0])))
-            found = batch, head, 0, row, self.queries, 0
+            found = batch, head, 0, row, self.queries
         else:
             found = mark
         return found
