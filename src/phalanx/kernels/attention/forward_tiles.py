@@ -342,14 +342,15 @@ def scaled(factor, FIRST, SECOND):
 @px.kernel(warps=lambda GROUPS: 4 + 4 * GROUPS, pdl=True)
 def attention_tiles(
     Q, K, V, O, LSE, BIAS, CUQ, CUK, QS, KS, VS, factor, slope, cap, v_scale, left, right, group, band, whole, more, low,
-    first, second, *, DIM=128, WIDE=128, GROUPS=3, KEYS=80, STAGES=2, QUERY_STAGES=2, OWN_OUT=False, PARTS=1, TURNS=False, SLACK=8.0,
-    BIAS_KIND=None, PRODUCER_REGS=32, REGS=160,
+    first, second, *, DIM=128, WIDE=128, GROUPS=3, KEYS=80, STAGES=2, QUERY_STAGES=2, OWN_OUT=False, PARTS=1, TURNS=False,
+    SLACK=8.0, BIAS_KIND=None, PRODUCER_REGS=32, REGS=160,
 ):  # fmt: skip
     """O = softmax(scores) V. Q (batch, heads, queries, DIM), K and V (batch, heads // group, keys, DIM and WIDE).
 
     Scores, in units of log2, are ``factor * Q K^T``, or with `factor` None ``cap * tanh(slope * Q K^T)``, without a cap
-    ``slope * Q K^T``; plus the bias. QS, KS and VS are further factors of queries, keys and values. `whole` to `second` are the numbers of
-    `heights.Heights`, for full attention, or None. LSE, BIAS, CUQ and CUK, `left` and `right` are None where there are none.
+    ``slope * Q K^T``; plus the bias. QS, KS and VS are further factors of queries, keys and values. `whole` to
+    `second` are the numbers of `heights.Heights`, for full attention, or None. LSE, BIAS, CUQ and CUK, `left` and
+    `right` are None where there are none.
     """
     ROWS = 64
     NARROW = V.dtype == px.f8e4m3

@@ -1,10 +1,10 @@
 """Full attention in tiles that are not all as high: lower ones at the end, so that all SMs end together.
 
-All tiles of full attention are equally long, and the last turn of a launch has tiles for a few CTAs only: with 1,408 tiles
-of three warpgroups on 132 SMs, 11 turns do the work of 10.7; and a head of 4,096 queries is 21 such tiles and a third, so that
-the work is in truth that of 10.3. So a head has some tiles of all warpgroups, and behind them *low* ones, which fewer
-warpgroups attend to; the others pass their blocks on unread. A tile of one warpgroup takes a little less than half as long as
-one of three, which share the tensor cores. Low tiles of all heads come last.
+All tiles of full attention are equally long, and the last turn of a launch has tiles for a few CTAs only: with 1,408
+tiles of three warpgroups on 132 SMs, 11 turns do the work of 10.7; and a head of 4,096 queries is 21 such tiles and a
+third, so that the work is in truth that of 10.3. So a head has some tiles of all warpgroups, and behind them *low* ones,
+which fewer warpgroups attend to; the others pass their blocks on unread. A tile of one warpgroup takes about half as
+long as one of three, which share the tensor cores. Low tiles of all heads come last.
 
 Nothing is cut along the keys: no sums in memory, no second kernel to join them, and results are the same bit for bit.
 """
@@ -28,7 +28,7 @@ TURNS = 1
 
 @frozen
 class Heights:
-    """Heads have `whole` tiles of all warpgroups, the first `more` heads one more of them; then come those of `low` warpgroups.
+    """Heads have `whole` tiles of all warpgroups, the first `more` heads one more; then come those of `low` warpgroups.
 
     `first` is how many of these a head has from head `more` on, `second` how many one before it.
     """

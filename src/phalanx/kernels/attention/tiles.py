@@ -12,7 +12,8 @@ class Tiles:
     """The tiles of all sequences and heads, `ROWS` queries each, numbered in the order in which they are taken.
 
     Without a bound to the right all tiles of a head are equally long, and its K and V stay in L2 while they are worked
-    on: head after head; with `plan` (`heights.py`) low tiles follow, which fewer warpgroups attend to. With a bound (causal), later rows have more keys: the longest go first, so that none of them begins
+    on: head after head; with `plan` (`heights.py`) low tiles follow, which fewer warpgroups attend to. With a bound
+    (causal), later rows have more keys: the longest go first, so that none of them begins
     when the others are done; in bands of heads (`bands.choose_band`). CTAs then take them in turns that go there and
     back: who had the longest of one turn has the shortest of the next. The tiles of a sequence then end where it ends:
     the one that is not full is its first, the shortest, and begins before row 0.
@@ -63,7 +64,7 @@ class Tiles:
             self.seek_packed(self.dealt(turn))
 
     def low_first(self, t):
-        """Of tile `t` of a plan: is it low, is its head one of the first, how many like it has a head, its place among them."""
+        """Of tile `t` of a plan: is it low, is its head an early one, how many like it has a head, its place among those."""
         whole, more, _, first, second = self.plan
         heads = self.heads * self.batches
         full = heads * whole + more
@@ -86,7 +87,7 @@ class Tiles:
         return which // self.heads, which % self.heads, row * (self.ROWS // self.GROUPS)
 
     def groups_of(self, t):
-        """How many warpgroups attend to tile `t` of a plan: of a low one as many as there are, the last of a head has the rest."""
+        """How many warpgroups attend to tile `t` of a plan; the last low one of a head has what is left."""
         whole, _, height, _, _ = self.plan
         low, early, each, k = self.low_first(t)
         rest = px.cdiv(self.queries, self.ROWS // self.GROUPS) - (whole + px.where(early, 1, 0)) * self.GROUPS
