@@ -267,7 +267,9 @@ def test_configurations_that_are_not_chosen_compile(config):
 
 
 def test_choice():
-    assert choose_backward(64) == BackwardConfig(queries=128)
+    assert choose_backward(64) == BackwardConfig(queries=128, early=False)
+    assert choose_backward(64, bounded=True) == BackwardConfig(queries=128, ahead=True)
     assert choose_backward(64, varlen=True) == BackwardConfig(queries=64)
-    assert choose_backward(128) == choose_backward(128, bounded=True) == BackwardConfig(early=False)
+    assert choose_backward(128) == BackwardConfig(early=False, ahead=True)
+    assert choose_backward(128, bounded=True) == choose_backward(128, varlen=True) == BackwardConfig(early=False)
     assert choose_backward(128, biased=True) == BackwardConfig(early=False, apart=True)

@@ -23,15 +23,15 @@ def full(batch, count, length, dim=128):
 
 
 @px.kernel(warps=1)
-def all_turns(OUT, queries, heads, whole, more, low, first, second, *, TURNS, GROUPS):
+def all_tiles(OUT, queries, heads, whole, more, low, first, second, *, GROUPS):
     reach, plan = Reach(queries, queries, None, None), (whole, more, low, first, second)
     tiles = Tiles(None, None, queries, queries, heads, 2, 1, reach, plan, GROUPS, 64 * GROUPS)
-    for turn in px.static_range(TURNS):
-        tiles.seek(turn)
-        px.store(OUT[px.block_id(0), turn, 0], px.where(tiles.live, tiles.batch, -1))
-        px.store(OUT[px.block_id(0), turn, 1], tiles.head)
-        px.store(OUT[px.block_id(0), turn, 2], tiles.row)
-        px.store(OUT[px.block_id(0), turn, 3], tiles.groups)
+    for t in px.persistent(tiles.count(), schedule="static"):
+        tiles.seek(t)
+        px.store(OUT[t, 0], tiles.batch)
+        px.store(OUT[t, 1], tiles.head)
+        px.store(OUT[t, 2], tiles.row)
+        px.store(OUT[t, 3], tiles.groups)
 
 
 @pytest.mark.parametrize("queries, count, ctas, groups", [(1000, 3, 7, 3), (300, 2, 5, 2), (64, 3, 4, 3)])
@@ -42,16 +42,14 @@ def test_all_queries_are_done_once(queries, count, ctas, groups):
     for tiles in range(0, 2 * count * (rows // groups) + 1, 5):
         plans.add(heights_for(2 * count, rows, groups, tiles, 1 + tiles % groups))
     for plan in plans:
-        turns = -(-plan.count(2 * count) // ctas) + 1
-        out = np.zeros((ctas, turns, 4), np.int32)
-        numbers = plan.whole, plan.more, plan.low, plan.first, plan.second
-        all_turns[ctas](out, queries, count, *numbers, TURNS=turns, GROUPS=groups)
+        out = np.full((plan.count(2 * count) + 3, 4), -1, np.int32)
+        all_tiles[ctas](out, queries, count, plan.whole, plan.more, plan.low, plan.first, plan.second, GROUPS=groups)
         done = np.zeros((2, count, rows), int)
-        for batch, head, row, high in out.swapaxes(0, 1).reshape(-1, 4):
-            if batch >= 0:
-                assert 1 <= high <= groups and row % 64 == 0
-                done[batch, head, row // 64 : row // 64 + high] += 1
-                assert row // 64 + high <= rows
+        for batch, head, row, high in out[:-3]:
+            assert 1 <= high <= groups and row % 64 == 0
+            done[batch, head, row // 64 : row // 64 + high] += 1
+            assert row // 64 + high <= rows
+        assert (out[-3:] == -1).all()
         assert (done == 1).all(), plan
 
 

@@ -39,6 +39,7 @@ class AttentionConfig:
 
     `slack`: by how much, as an exponent of 2, a row's scores may exceed the maximum that its results refer to; 0
     rescales a row wherever its maximum grows, which is slower and a little more exact on peaked scores.
+    `schedule`: how CTAs get their tiles, as in `px.persistent`.
     """
 
     groups: int = 3
@@ -47,6 +48,7 @@ class AttentionConfig:
     query_stages: int = 2
     parts: int = 1
     turns: bool = False
+    schedule: str = "counter"
     slack: float = LAZY
     producer_regs: int = 32
     regs: int = 160
@@ -62,7 +64,8 @@ class AttentionConfig:
         return {
             "GROUPS": self.groups, "KEYS": self.keys, "STAGES": self.stages, "QUERY_STAGES": self.query_stages,
             "OWN_OUT": self.query_stages == 1 or not as_wide, "PARTS": self.parts,
-            "TURNS": self.turns, "SLACK": self.slack, "PRODUCER_REGS": self.producer_regs, "REGS": self.regs,
+            "TURNS": self.turns, "SCHEDULE": self.schedule, "SLACK": self.slack,
+            "PRODUCER_REGS": self.producer_regs, "REGS": self.regs,
         }  # fmt: skip
 
 

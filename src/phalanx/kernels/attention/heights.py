@@ -65,7 +65,7 @@ def times(plan: Heights, heads: int, rows: int, groups: int) -> np.ndarray:
 
 
 def longest(given: np.ndarray, ctas: int) -> float:
-    """When the last CTA ends, if all take tiles in turns."""
+    """When the last CTA ends: in turns, since whole tiles take equally long."""
     turns = max(1, px.cdiv(len(given), ctas))
     places = np.zeros(turns * ctas)
     places[: len(given)] = given

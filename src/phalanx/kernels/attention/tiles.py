@@ -13,10 +13,9 @@ class Tiles:
 
     Without a bound to the right all tiles of a head are equally long, and its K and V stay in L2 while they are worked
     on: head after head; with `plan` (`heights.py`) low tiles follow, which fewer warpgroups attend to. With a bound
-    (causal), later rows have more keys: the longest go first, so that none of them begins
-    when the others are done; in bands of heads (`bands.choose_band`). CTAs then take them in turns that go there and
-    back: who had the longest of one turn has the shortest of the next. The tiles of a sequence then end where it ends:
-    the one that is not full is its first, the shortest, and begins before row 0.
+    (causal), later rows have more keys: the longest go first, so that none of them begins when the others are done; in
+    bands of heads (`bands.choose_band`). The tiles of a sequence then end where it ends: the one that is not full is its
+    first, the shortest, and begins before row 0.
 
     Of packed sequences (CUQ and CUK, where each begins) nobody but the device knows how many tiles they have. Whoever
     asks for tiles asks in ascending order, so that `sequence` and `before`, the rows of tiles before it, only go ahead.
@@ -37,31 +36,39 @@ class Tiles:
     plan: Any
     GROUPS: int
     ROWS: int
-    groups: Any = 0
     sequence: Any = 0
     before: Any = 0
-    live: Any = False
+    live: Any = True
+    groups: Any = None
     batch: Any = 0
     head: Any = 0
     row: Any = 0
     first_query: Any = 0
     first_key: Any = 0
 
-    def dealt(self, turn):
-        """The number of the tile that this CTA takes in its turn 0, 1, 2 ..."""
-        place, count = px.block_id(0), px.num_blocks(0)
-        if self.reach.right is not None:
-            place = px.where(turn % 2 == 0, place, count - 1 - place)
-        return turn * count + place
-
-    def seek(self, turn):
-        """Goes to the tile of this CTA's turn 0, 1, 2 ...; of packed sequences turns come in ascending order."""
+    def count(self):
+        """How many tiles there are; of packed sequences not less than that."""
+        heads = self.heads * self.batches
         if self.plan is not None:
-            self.seek_by_plan(self.dealt(turn))
+            whole, more, _, first, second = self.plan
+            count = heads * whole + more + (heads - more) * first + more * second
         elif self.CUQ is None:
-            self.seek_by_head(self.dealt(turn))
+            count = px.cdiv(self.queries, self.ROWS) * heads
         else:
-            self.seek_packed(self.dealt(turn))
+            count = (self.queries // self.ROWS + self.batches) * self.heads
+        return count
+
+    def seek(self, t):
+        """Goes to tile `t`; of packed sequences they come in ascending order."""
+        if self.plan is not None:
+            self.batch, self.head, self.row = self.by_plan(t)
+            self.groups = self.groups_of(t)
+            self.sequence = self.batch
+        elif self.CUQ is None:
+            self.batch, self.head, self.row = self.by_head(t)
+            self.sequence = self.batch
+        else:
+            self.seek_packed(t)
 
     def low_first(self, t):
         """Of tile `t` of a plan: is it low, is its head an early one, how many like it has a head, its place among those."""
@@ -93,15 +100,6 @@ class Tiles:
         rest = px.cdiv(self.queries, self.ROWS // self.GROUPS) - (whole + px.where(early, 1, 0)) * self.GROUPS
         return px.where(low, px.minimum(height, rest - k % each * height), self.GROUPS)
 
-    def seek_by_plan(self, t):
-        """Tile `t` of a plan."""
-        whole, more, _, first, second = self.plan
-        heads = self.heads * self.batches
-        self.live = t < heads * whole + more + (heads - more) * first + more * second
-        self.batch, self.head, self.row = self.by_plan(t)
-        self.groups = self.groups_of(t)
-        self.sequence = self.batch
-
     def first_row(self, m, rows, queries):
         """The first query of row `m` of tiles of a sequence."""
         row = m * self.ROWS
@@ -110,11 +108,8 @@ class Tiles:
         return row
 
     def by_head(self, t):
-        """Batch, head and first row of tile `t` where all sequences have the same lengths.
-
-        Divisors are kept from being prepared once for all tiles: the registers are needed in between.
-        """
-        rows, heads = px.cdiv(px.keep(self.queries), self.ROWS), px.keep(self.heads)
+        """Batch, head and first row of tile `t` where all sequences have the same lengths."""
+        rows, heads = px.cdiv(self.queries, self.ROWS), self.heads
         if self.reach.right is None:
             m, which = t % rows, t // rows
         else:
@@ -123,32 +118,6 @@ class Tiles:
             place = t - first * rows
             m, which = rows - 1 - place // wide, first + place % wide
         return px.maximum(which // heads, 0), which % heads, self.first_row(m, rows, self.queries)
-
-    def seek_by_head(self, t):
-        """Tile `t` where all sequences have the same lengths."""
-        self.live = t < px.cdiv(self.queries, self.ROWS) * self.heads * self.batches
-        self.batch, self.head, self.row = self.by_head(t)
-        self.sequence = self.batch
-
-    def mark(self, turn):
-        """What `marked` finds this tile by when `seek` has gone on: its number if that says all, as registers are few."""
-        if self.CUQ is None:
-            mark: Any = (turn,)
-        else:
-            mark = 0, self.head, self.first_query, self.row, self.reach.queries
-        return mark
-
-    def marked(self, mark):
-        """Of a marked tile: batch, head, where its sequence begins, its first row, the sequence's queries."""
-        if self.plan is not None:
-            batch, head, row = self.by_plan(self.dealt(px.keep(mark[0])))
-            found: Any = batch, head, 0, row, self.queries
-        elif self.CUQ is None:
-            batch, head, row = self.by_head(self.dealt(px.keep(mark[0])))
-            found = batch, head, 0, row, self.queries
-        else:
-            found = mark
-        return found
 
     def seek_packed(self, t):
         """Tile `t` of packed sequences: row after row of tiles, all heads of each."""
