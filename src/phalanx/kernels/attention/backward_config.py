@@ -2,7 +2,9 @@
 
 A CTA has 128 keys, 64 for each of two warpgroups: the sums of their gradients take 2 x 64 x dim numbers, dim registers of a
 thread. Scores and their gradients take 64 x queries each. With heads of 128, blocks of 64 queries fit into 240 registers;
-heads of 64 take 128, which reads keys and values, the left operands in shared memory, half as often.
+heads of 64 take 128, which reads keys and values, the left operands in shared memory, half as often. Of heads of 192 and
+256 the sums of one gradient fit: each of the three has a pass of its own, eight products instead of five. Of heads of 256
+shared memory has one block of queries at a time.
 """
 
 from __future__ import annotations
@@ -12,8 +14,10 @@ from phalanx.kernels.matrices import refused
 
 KEYS = 128
 """Keys of a CTA."""
-DIMS = (64, 96, 128)
-"""Sizes of a head: of larger ones the sums of 64 keys do not fit beside the scores in the registers of a warpgroup."""
+DIMS = (64, 96, 128, 192, 256)
+"""Sizes of a head."""
+TOGETHER = 128
+"""Up to this size of a head one pass has the sums of both gradients, of keys and of values."""
 
 
 @frozen
@@ -46,6 +50,8 @@ def choose_backward(
         return BackwardConfig(queries=64)
     if dim == 64:
         return BackwardConfig(queries=128, early=bounded, ahead=bounded)
+    if dim > TOGETHER:
+        return BackwardConfig(stages=2 if dim < 256 else 1, early=False, apart=True)
     return BackwardConfig(early=False, ahead=not bounded and not more, apart=dim == 128 and (capped or biased))
 
 
@@ -56,8 +62,12 @@ def require_config_fits(config: BackwardConfig, dim: int) -> None:
             f"blocks of {config.queries} queries with heads of {dim} elements",
             "give 64, with heads of 64 elements also 128",
         )
-    if config.stages not in (2, 3) or (config.stages == 3 and config.queries == 128):
+    if dim > TOGETHER and not config.apart:
+        raise refused(f"heads of {dim} elements without apart=True", "give it: gradients of queries have a pass of their own")
+    if dim == 256 and config.stages != 1:
+        raise refused(f"{config.stages} stages with heads of 256 elements", "give 1: shared memory has no room for more")
+    if dim < 256 and config.stages not in (2, 3) or (config.stages == 3 and config.queries == 128):
         raise refused(f"{config.stages} stages of {config.queries} queries", "give 2, or 3 of 64 queries")
 
 
-__all__ = ["DIMS", "KEYS", "BackwardConfig", "choose_backward", "require_config_fits"]
+__all__ = ["DIMS", "KEYS", "TOGETHER", "BackwardConfig", "choose_backward", "require_config_fits"]
