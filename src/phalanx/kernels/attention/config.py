@@ -39,7 +39,8 @@ class AttentionConfig:
 
     `slack`: by how much, as an exponent of 2, a row's scores may exceed the maximum that its results refer to; 0
     rescales a row wherever its maximum grows, which is slower and a little more exact on peaked scores.
-    `schedule`: how CTAs get their tiles, as in `px.persistent`.
+    `schedule`: how CTAs get their tiles, as in `px.persistent`; None: "static" where all take equally long, else "counter".
+    `own_out`: results leave through a place of their own, even where that of Q would do.
     """
 
     groups: int = 3
@@ -48,7 +49,8 @@ class AttentionConfig:
     query_stages: int = 2
     parts: int = 1
     turns: bool = False
-    schedule: str = "counter"
+    schedule: str | None = None
+    own_out: bool = False
     slack: float = LAZY
     producer_regs: int = 32
     regs: int = 160
@@ -63,8 +65,8 @@ class AttentionConfig:
         as_wide = heads.value_dim == heads.dim and heads.out_dtype == heads.dtype
         return {
             "GROUPS": self.groups, "KEYS": self.keys, "STAGES": self.stages, "QUERY_STAGES": self.query_stages,
-            "OWN_OUT": self.query_stages == 1 or not as_wide, "PARTS": self.parts,
-            "TURNS": self.turns, "SCHEDULE": self.schedule, "SLACK": self.slack,
+            "OWN_OUT": self.own_out or self.query_stages == 1 or not as_wide, "PARTS": self.parts,
+            "TURNS": self.turns, "SLACK": self.slack,
             "PRODUCER_REGS": self.producer_regs, "REGS": self.regs,
         }  # fmt: skip
 

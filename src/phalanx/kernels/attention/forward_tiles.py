@@ -365,6 +365,11 @@ class Group:
         """
         b, O, LSE = self.buffers, self.O, self.LSE
         batch, head, at = tile.batch, tile.head, tile.first_query + row
+        px.assume(batch >= 0)
+        px.assume(batch < O.shape[0])
+        px.assume(head >= 0)
+        px.assume(head < O.shape[1])
+        px.assume(O.shape[3] == b.WIDE)
         rows = row + px.arange(b.ROWS)  # the rows around a packed sequence are another's
         rows = px.where((rows >= 0) & (rows < tile.reach.queries), rows + tile.first_query, -1)
         width = b.WIDE // self.PARTS
