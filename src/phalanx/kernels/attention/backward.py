@@ -47,15 +47,15 @@ def attention_backward(
 
     `do` is the gradient of the result, `o` and `lse` are what ``attention(..., lse=True)`` gave for `q`, `k` and `v` with
     the same `causal`, `scale`, `window`, `softcap`, `bias`, `cu_seqlens_q` and `cu_seqlens_k`, which mean the same here.
-    bf16 or f16, heads of 64, 96, 128, 192 or 256 elements, values as wide as keys; the gradients have the types and shapes of what
-    they are gradients of, those of keys and values are summed over the query heads that share them. Queries with no key
-    to attend to (`lse` -inf) have gradients 0, and add nothing to others.
+    bf16 or f16, heads of 64, 96, 128, 192 or 256 elements, values as wide as keys; the gradients have the types and shapes
+    of what they are gradients of, those of keys and values are summed over the query heads that share them. Queries with
+    no key to attend to (`lse` -inf) have gradients 0, and add nothing to others.
 
     Gradients of queries are summed in f32 by as many CTAs as there are blocks of keys, in any order: repeats differ in the
     last bits. With `deterministic` a second kernel computes them by a pass of its own, in one order: repeats are equal bit
-    for bit, for about 1.4 times the work. It also runs for `dbias`, with heads of 128 for a cap or a bias of four axes, for which the
-    other has no registers, and with larger heads always. `dbias` needs a bias; where that was broadcast, gradients are summed along its axes
-    of size 1 by atomic additions, which is refused with `deterministic`.
+    for bit, for about 1.4 times the work. It also runs for `dbias`, with heads of 128 for a cap or a bias of four axes, for
+    which the other has no registers, and with larger heads always. `dbias` needs a bias; where that was broadcast,
+    gradients are summed along its axes of size 1 by atomic additions, which is refused with `deterministic`.
 
     `config` overrides the choice of blocks and stages, which `attention.backward_config` explains. sm_90a by `wgmma`, on
     the current stream, or the simulator for NumPy.

@@ -63,10 +63,10 @@ def require_config_fits(config: BackwardConfig, dim: int) -> None:
             "give 64, with heads of 64 elements also 128",
         )
     if dim > TOGETHER and not config.apart:
-        raise refused(f"heads of {dim} elements without apart=True", "give it: gradients of queries have a pass of their own")
+        raise refused(f"heads of {dim} elements without apart", "give apart=True: each gradient has a pass of its own")
     if dim == 256 and config.stages != 1:
         raise refused(f"{config.stages} stages with heads of 256 elements", "give 1: shared memory has no room for more")
-    if dim < 256 and config.stages not in (2, 3) or (config.stages == 3 and config.queries == 128):
+    if dim < 256 and (config.stages not in (2, 3) or (config.stages == 3 and config.queries == 128)):
         raise refused(f"{config.stages} stages of {config.queries} queries", "give 2, or 3 of 64 queries")
 
 

@@ -40,8 +40,8 @@ def backward_queries(
 ):  # fmt: skip
     """A CTA has 128 queries of one head, half of them in each of two warpgroups; a third loads keys and values.
 
-    It computes COLUMNS columns of their gradients from column FIRST on. BM is what a block of STATS has. BIAS, CUQ and CUK, DB (gradients of the bias are added to it), `cap`, `left` and
-    `right` may be None.
+    It computes COLUMNS columns of their gradients from column FIRST on. BM is what a block of STATS has. BIAS, CUQ and CUK,
+    DB (gradients of the bias are added to it), `cap`, `left` and `right` may be None.
     """
     q, g = px.shared((2, ROWS, D), Q.dtype), px.shared((2, ROWS, D), DO.dtype)
     k, v = px.shared((STAGES, BN, D), K.dtype), px.shared((STAGES, BN, D), V.dtype)
