@@ -1,4 +1,4 @@
-// attention_tiles(DIM=16, WIDE=16, GROUPS=2, KEYS=32, STAGES=2, QUERY_STAGES=2, OWN_OUT=False, PARTS=1, TURNS=False, SLACK=8.0, BIAS_KIND=None, SCHEDULE=counter, PRODUCER_REGS=None, REGS=None) for sm_90a, from forward_tiles.py:397
+// attention_tiles(DIM=16, WIDE=16, GROUPS=2, KEYS=32, STAGES=2, QUERY_STAGES=2, OWN_OUT=False, PARTS=1, TURNS=False, SLACK=8.0, BIAS_KIND=None, SCHEDULE=counter, SURE=False, PRODUCER_REGS=None, REGS=None) for sm_90a, from forward_tiles.py:402
 // 384 threads, 12528 bytes of shared memory
 
 typedef unsigned short px_bf16;
@@ -25,6 +25,8 @@ struct alignas(128) px_tensor_map { unsigned long long opaque[16]; };
 //   shuffle
 //   wrap_sub
 //   atomic_exch_i32_global
+//   unknown_zero
+//   keep_scalar
 //   floor_div
 //   minimum
 //   maximum
@@ -54,8 +56,6 @@ struct alignas(128) px_tensor_map { unsigned long long opaque[16]; };
 //   fold_scalar
 //   fold_bits
 //   finish
-//   unknown_zero
-//   keep_scalar
 //   reciprocal_approx
 //   stmatrix_x4
 //   unpack
@@ -100,31 +100,35 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
     ptx::prefetch_tensormap(&Q_map);
     ptx::prefetch_tensormap(&V_map);
   }
-  // forward_tiles.py:415: queries = px.pipe(QUERY_STAGES)
+  // forward_tiles.py:420: queries = px.pipe(QUERY_STAGES)
   if (px_one) {
     for (int px_i = 0; px_i < 2; ++px_i) ptx::mbarrier_init_shared_cta(queries_full + 8 * px_i, 1);
     for (int px_i = 0; px_i < 2; ++px_i) ptx::mbarrier_init_shared_cta(queries_empty + 8 * px_i, 2);
-    // forward_tiles.py:416: keys = px.pipe(STAGES)
+    // forward_tiles.py:421: keys = px.pipe(STAGES)
     for (int px_i = 0; px_i < 2; ++px_i) ptx::mbarrier_init_shared_cta(keys_full + 8 * px_i, 1);
     for (int px_i = 0; px_i < 2; ++px_i) ptx::mbarrier_init_shared_cta(keys_empty + 8 * px_i, 2);
-    // forward_tiles.py:417: values = px.pipe(STAGES)
+    // forward_tiles.py:422: values = px.pipe(STAGES)
     for (int px_i = 0; px_i < 2; ++px_i) ptx::mbarrier_init_shared_cta(values_full + 8 * px_i, 1);
     for (int px_i = 0; px_i < 2; ++px_i) ptx::mbarrier_init_shared_cta(values_empty + 8 * px_i, 2);
-    // forward_tiles.py:397: def attention_tiles(
+    // forward_tiles.py:402: def attention_tiles(
     ptx::fence_mbarrier_init_release_cluster();
   }
   __syncthreads();  // barriers are initialised before their first use
-  // forward_tiles.py:421: batches = Q.shape[0] if CUQ is None else CUQ.shape[0] - 1
+  // forward_tiles.py:426: batches = Q.shape[0] if CUQ is None else CUQ.shape[0] - 1
   const int Q_size0 = Q.shape[0];
   const int Q_size1 = Q.shape[1];
   const int Q_size2 = Q.shape[2];
-  // forward_tiles.py:423: reach = Reach(Q.shape[2], K.shape[2], left, right)
+  // forward_tiles.py:428: reach = Reach(Q.shape[2], K.shape[2], left, right)
   const int K_size2 = K.shape[2];
-  // launches.py:16: px.wait_prior()  (called at forward_tiles.py:426)
+  // forward_tiles.py:369: px.assume(batch < O.shape[0])  (called at forward_tiles.py:356)
+  const int O_size0 = O.shape[0];
+  const int O_size1 = O.shape[1];
+  const int O_size3 = O.shape[3];
+  // launches.py:16: px.wait_prior()  (called at forward_tiles.py:430)
   ptx::griddepcontrol_wait();
-  // launches.py:17: px.launch_dependents()  (called at forward_tiles.py:426)
+  // launches.py:17: px.launch_dependents()  (called at forward_tiles.py:430)
   ptx::griddepcontrol_launch_dependents();
-  // forward_tiles.py:428: with px.warps(0, 1, regs=PRODUCER_REGS):
+  // forward_tiles.py:432: with px.warps(0, 1, regs=PRODUCER_REGS):
   if (px_warp_id == 0) {  // warp 0
     const int px_thread = (int)threadIdx.x;
     const bool px_one = ptx::elect_sync();
@@ -133,7 +137,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
     // tiles.py:56: count = px.cdiv(self.queries, self.ROWS) * heads  (called at forward_tiles.py:120)
     const int t = ptx::wrap_add((Q_size2 >> 7), ((int)((Q_size2 & 127) != 0)));
     const int count = ptx::wrap_mul(t, heads);
-    // forward_tiles.py:120: for t in px.persistent(tiles.count(), schedule=b.SCHEDULE):  (called at forward_tiles.py:429)
+    // forward_tiles.py:120: for t in px.persistent(tiles.count(), schedule=b.SCHEDULE):  (called at forward_tiles.py:433)
     int filling = 0;
     int filling_parity = 0;
     int filling_1 = 0;
@@ -156,153 +160,158 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
       }
       const int clusters = (int)gridDim.x * (int)gridDim.y * (int)gridDim.z;
       next_tile = ptx::wrap_add(drawn, clusters);
-      // tiles.py:112: rows, heads = px.cdiv(self.queries, self.ROWS), self.heads  (called at tiles.py:68)
-      const int rows = ptx::wrap_add((Q_size2 >> 7), ((int)((Q_size2 & 127) != 0)));
-      // tiles.py:116: first = t // (rows * self.band) * self.band  (called at tiles.py:68)
-      const int t_2 = ptx::floor_div<int>(t_1, ptx::wrap_mul(rows, band));
-      const int first = ptx::wrap_mul(t_2, band);
-      // tiles.py:117: wide = px.maximum(px.minimum(self.band, heads * self.batches - first), 1)  (called at tiles.py:68)
-      const int t_3 = ptx::wrap_sub(ptx::wrap_mul(Q_size1, Q_size0), first);
-      const int wide = ptx::maximum<int>((ptx::minimum<int>(band, t_3)), 1);
-      // tiles.py:118: place = t - first * rows  (called at tiles.py:68)
+      // tiles.py:115: rows, heads = px.cdiv(px.keep(self.queries), self.ROWS), px.keep(self.heads)  (called at tiles.py:68)
+      const int t_2 = ptx::keep_scalar(Q_size2);
+      const int rows = ptx::wrap_add((t_2 >> 7), ((int)((t_2 & 127) != 0)));
+      const int heads_1 = ptx::keep_scalar(Q_size1);
+      // tiles.py:119: band = px.keep(self.band)  (called at tiles.py:68)
+      const int band_1 = ptx::keep_scalar(band);
+      // tiles.py:120: first = t // (rows * band) * band  (called at tiles.py:68)
+      const int t_3 = ptx::floor_div<int>(t_1, ptx::wrap_mul(rows, band_1));
+      const int first = ptx::wrap_mul(t_3, band_1);
+      // tiles.py:121: wide = px.maximum(px.minimum(band, heads * self.batches - first), 1)  (called at tiles.py:68)
+      const int t_4 = ptx::wrap_sub(ptx::wrap_mul(heads_1, Q_size0), first);
+      const int wide = ptx::maximum<int>((ptx::minimum<int>(band_1, t_4)), 1);
+      // tiles.py:122: place = t - first * rows  (called at tiles.py:68)
       const int place_1 = ptx::wrap_sub(t_1, ptx::wrap_mul(first, rows));
-      // tiles.py:119: m, which = rows - 1 - place // wide, first + place % wide  (called at tiles.py:68)
+      // tiles.py:123: m, which = rows - 1 - place // wide, first + place % wide  (called at tiles.py:68)
       const int m = ptx::wrap_sub(ptx::wrap_sub(rows, 1), (ptx::floor_div<int>(place_1, wide)));
       const int which = ptx::wrap_add(first, (ptx::floor_mod<int>(place_1, wide)));
-      // tiles.py:120: return px.maximum(which // heads, 0), which % heads, self.first_row(m, rows, self.queries)  (called at tiles.py:68)
-      const int batch = ptx::maximum<int>((ptx::floor_div<int>(which, Q_size1)), 0);
-      const int t_4 = ptx::floor_mod<int>(which, Q_size1);
-      // tiles.py:105: row = m * self.ROWS  (called at tiles.py:120)
+      // tiles.py:124: return px.maximum(which // heads, 0), which % heads, self.first_row(m, rows, self.queries)  (called at tiles.py:68)
+      const int batch = ptx::maximum<int>((ptx::floor_div<int>(which, heads_1)), 0);
+      const int t_5 = ptx::floor_mod<int>(which, heads_1);
+      // tiles.py:105: row = m * self.ROWS  (called at tiles.py:124)
       const int row = ptx::wrap_mul(m, 128);
-      // tiles.py:107: row = row + queries - rows * self.ROWS  (called at tiles.py:120)
+      // tiles.py:107: row = row + queries - rows * self.ROWS  (called at tiles.py:124)
       const int row_1 = ptx::wrap_sub(ptx::wrap_add(row, Q_size2), ptx::wrap_mul(rows, 128));
       // scores.py:58: high = px.cdiv(px.maximum(self.end(first + (count - 1)), 0), KEYS)  (called at forward_tiles.py:99)
       // scores.py:38: return row + (self.keys - self.queries)  (called at scores.py:45)
-      const int t_5 = ptx::wrap_add(ptx::wrap_add(row_1, 127), ptx::wrap_sub(K_size2, Q_size2));
+      const int t_6 = ptx::wrap_add(ptx::wrap_add(row_1, 127), ptx::wrap_sub(K_size2, Q_size2));
       // scores.py:45: end = px.minimum(self.keys, self.beside(row) + self.right + 1)  (called at scores.py:58)
-      const int end = ptx::minimum<int>(K_size2, (ptx::wrap_add(ptx::wrap_add(t_5, right), 1)));
+      const int end = ptx::minimum<int>(K_size2, (ptx::wrap_add(ptx::wrap_add(t_6, right), 1)));
       // scores.py:58: high = px.cdiv(px.maximum(self.end(first + (count - 1)), 0), KEYS)  (called at forward_tiles.py:99)
-      const int t_6 = ptx::maximum<int>(end, 0);
-      const int high = ptx::wrap_add((t_6 >> 5), ((int)((t_6 & 31) != 0)));
+      const int t_7 = ptx::maximum<int>(end, 0);
+      const int high = ptx::wrap_add((t_7 >> 5), ((int)((t_7 & 31) != 0)));
       // scores.py:59: low = px.minimum(self.begin(first) // KEYS, high)  (called at forward_tiles.py:99)
       const int low = ptx::minimum<int>(0, high);
       // forward_tiles.py:100: low = px.maximum(px.minimum(low, high - 1), 0)  (called at forward_tiles.py:123)
       const int low_1 = ptx::maximum<int>((ptx::minimum<int>(low, ptx::wrap_sub(high, 1))), 0);
       // forward_tiles.py:101: return low, px.maximum(high, low + 1)  (called at forward_tiles.py:123)
       const int high_1 = ptx::maximum<int>(high, ptx::wrap_add(low_1, 1));
-      // forward_tiles.py:124: batch, head = tile.batch, tile.head // group  (called at forward_tiles.py:429)
-      const int head = ptx::floor_div<int>(t_4, group);
-      // forward_tiles.py:125: key = tile.first_key + (high - 1) * b.KEYS  (called at forward_tiles.py:429)
+      // forward_tiles.py:124: batch, head = tile.batch, tile.head // px.keep(group)  (called at forward_tiles.py:433)
+      const int t_8 = ptx::keep_scalar(group);
+      const int head = ptx::floor_div<int>(t_5, t_8);
+      // forward_tiles.py:125: key = tile.first_key + (high - 1) * b.KEYS  (called at forward_tiles.py:433)
       const int key = ptx::wrap_mul(ptx::wrap_sub(high_1, 1), 32);
-      // forward_tiles.py:126: with b.keys.produce() as stage:  (called at forward_tiles.py:429)
+      // forward_tiles.py:126: with b.keys.produce() as stage:  (called at forward_tiles.py:433)
       ptx::mbarrier_wait_parity(keys_empty + 8 * filling_1, filling_parity_1 ^ 1);
       __syncwarp();  // all threads are done with tile_counters at line 120 before the elected thread arrives
       if (px_one) {
         ptx::mbarrier_arrive_expect_tx_shared_cta(keys_full + 8 * filling_1, 1024);
-        // forward_tiles.py:127: px.tma.load(K[batch, head, key : key + b.KEYS, 0 : b.DIM], b.k[stage], b.keys.full[stage])  (called at forward_tiles.py:429)
+        // forward_tiles.py:127: px.tma.load(K[batch, head, key : key + b.KEYS, 0 : b.DIM], b.k[stage], b.keys.full[stage])  (called at forward_tiles.py:433)
         // tensor copy: a box of 1 x 1 x 32 x 16, 32-byte swizzle
         ptx::cp_async_bulk_tensor_4d_shared_global(k_addr + filling_1 * 1024, &K_map, 0, key, head, batch, keys_full + 8 * filling_1);
       }
-      // forward_tiles.py:126: with b.keys.produce() as stage:  (called at forward_tiles.py:429)
-      const int t_7 = ptx::wrap_add(filling_1, 1);
-      const bool t_8 = t_7 == 2;
-      // forward_tiles.py:128: stage = b.queries.acquire()  (called at forward_tiles.py:429)
+      // forward_tiles.py:126: with b.keys.produce() as stage:  (called at forward_tiles.py:433)
+      const int t_9 = ptx::wrap_add(filling_1, 1);
+      const bool t_10 = t_9 == 2;
+      // forward_tiles.py:128: stage = b.queries.acquire()  (called at forward_tiles.py:433)
       ptx::mbarrier_wait_parity(queries_empty + 8 * filling, filling_parity ^ 1);
       // forward_tiles.py:60: px.store(self.places[place, 0], self.GROUPS if tile.groups is None else tile.groups)  (called at forward_tiles.py:129)
       if (px_thread == 0) *(places + filling * 8) = 2;
       // forward_tiles.py:61: px.store(self.places[place, 1], tile.batch)  (called at forward_tiles.py:129)
       if (px_thread == 0) *(places + filling * 8 + 1) = batch;
       // forward_tiles.py:62: px.store(self.places[place, 2], tile.head)  (called at forward_tiles.py:129)
-      if (px_thread == 0) *(places + filling * 8 + 2) = t_4;
+      if (px_thread == 0) *(places + filling * 8 + 2) = t_5;
       // forward_tiles.py:63: px.store(self.places[place, 3], tile.row)  (called at forward_tiles.py:129)
       if (px_thread == 0) *(places + filling * 8 + 3) = row_1;
-      // forward_tiles.py:132: px.tma.load(Q[batch, tile.head, row : row + b.ROWS, 0 : b.DIM], b.q[stage, c], b.queries.full[stage])  (called at forward_tiles.py:429)
+      // forward_tiles.py:132: px.tma.load(Q[batch, tile.head, row : row + b.ROWS, 0 : b.DIM], b.q[stage, c], b.queries.full[stage])  (called at forward_tiles.py:433)
       __syncwarp();  // all threads have passed the wait at line 128 before the elected thread goes on
       if (px_one) {
         // tensor copy: a box of 1 x 1 x 64 x 16, 32-byte swizzle
-        ptx::cp_async_bulk_tensor_4d_shared_global(q_addr + filling * 4096, &Q_map, 0, row_1, t_4, batch, queries_full + 8 * filling);
+        ptx::cp_async_bulk_tensor_4d_shared_global(q_addr + filling * 4096, &Q_map, 0, row_1, t_5, batch, queries_full + 8 * filling);
       }
-      // forward_tiles.py:131: row = tile.first_query + tile.row + c * b.ROWS  (called at forward_tiles.py:429)
+      // forward_tiles.py:131: row = tile.first_query + tile.row + c * b.ROWS  (called at forward_tiles.py:433)
       const int row_2 = ptx::wrap_add(row_1, 64);
-      // forward_tiles.py:132: px.tma.load(Q[batch, tile.head, row : row + b.ROWS, 0 : b.DIM], b.q[stage, c], b.queries.full[stage])  (called at forward_tiles.py:429)
+      // forward_tiles.py:132: px.tma.load(Q[batch, tile.head, row : row + b.ROWS, 0 : b.DIM], b.q[stage, c], b.queries.full[stage])  (called at forward_tiles.py:433)
       if (px_one) {
         // tensor copy: a box of 1 x 1 x 64 x 16, 32-byte swizzle
-        ptx::cp_async_bulk_tensor_4d_shared_global(q_addr + filling * 4096 + 2048, &Q_map, 0, row_2, t_4, batch, queries_full + 8 * filling);
-        // forward_tiles.py:133: b.queries.commit(b.q[0].nbytes)  (called at forward_tiles.py:429)
+        ptx::cp_async_bulk_tensor_4d_shared_global(q_addr + filling * 4096 + 2048, &Q_map, 0, row_2, t_5, batch, queries_full + 8 * filling);
+        // forward_tiles.py:133: b.queries.commit(b.q[0].nbytes)  (called at forward_tiles.py:433)
         ptx::mbarrier_arrive_expect_tx_shared_cta(queries_full + 8 * filling, 4096);
       }
-      const int t_9 = ptx::wrap_add(filling, 1);
-      const bool t_10 = t_9 == 2;
+      const int t_11 = ptx::wrap_add(filling, 1);
+      const bool t_12 = t_11 == 2;
       // forward_tiles.py:56: return px.where(place == self.places.shape[0] - 1, 0, place + 1)  (called at forward_tiles.py:134)
-      // forward_tiles.py:135: for j in range(1, high - low):  # K is one block ahead of V  (called at forward_tiles.py:429)
-      int filling_3 = t_8 ? 0 : t_7;
-      int filling_parity_3 = filling_parity_1 ^ ((int)t_8);
+      // forward_tiles.py:135: for j in range(1, high - low):  # K is one block ahead of V  (called at forward_tiles.py:433)
+      int filling_3 = t_10 ? 0 : t_9;
+      int filling_parity_3 = filling_parity_1 ^ ((int)t_10);
       int filling_4 = filling_2;
       int filling_parity_4 = filling_parity_2;
       #pragma unroll 1
       for (int j = 1; j < ptx::wrap_sub(high_1, low_1); ++j) {
-        // forward_tiles.py:136: key = tile.first_key + (high - 1 - j) * b.KEYS  (called at forward_tiles.py:429)
+        // forward_tiles.py:136: key = tile.first_key + (high - 1 - j) * b.KEYS  (called at forward_tiles.py:433)
         const int key_1 = ptx::wrap_mul((ptx::wrap_sub(ptx::wrap_sub(high_1, 1), j)), 32);
-        // forward_tiles.py:137: with b.keys.produce() as stage:  (called at forward_tiles.py:429)
+        // forward_tiles.py:137: with b.keys.produce() as stage:  (called at forward_tiles.py:433)
         ptx::mbarrier_wait_parity(keys_empty + 8 * filling_3, filling_parity_3 ^ 1);
         __syncwarp();  // all threads have passed the wait at line 137 before the elected thread goes on
         if (px_one) {
           ptx::mbarrier_arrive_expect_tx_shared_cta(keys_full + 8 * filling_3, 1024);
-          // forward_tiles.py:138: px.tma.load(K[batch, head, key : key + b.KEYS, 0 : b.DIM], b.k[stage], b.keys.full[stage])  (called at forward_tiles.py:429)
+          // forward_tiles.py:138: px.tma.load(K[batch, head, key : key + b.KEYS, 0 : b.DIM], b.k[stage], b.keys.full[stage])  (called at forward_tiles.py:433)
           // tensor copy: a box of 1 x 1 x 32 x 16, 32-byte swizzle
           ptx::cp_async_bulk_tensor_4d_shared_global(k_addr + filling_3 * 1024, &K_map, 0, key_1, head, batch, keys_full + 8 * filling_3);
         }
-        // forward_tiles.py:137: with b.keys.produce() as stage:  (called at forward_tiles.py:429)
-        const int t_11 = ptx::wrap_add(filling_3, 1);
-        const bool t_12 = t_11 == 2;
-        // forward_tiles.py:139: with b.values.produce() as stage:  (called at forward_tiles.py:429)
+        // forward_tiles.py:137: with b.keys.produce() as stage:  (called at forward_tiles.py:433)
+        const int t_13 = ptx::wrap_add(filling_3, 1);
+        const bool t_14 = t_13 == 2;
+        // forward_tiles.py:139: with b.values.produce() as stage:  (called at forward_tiles.py:433)
         ptx::mbarrier_wait_parity(values_empty + 8 * filling_4, filling_parity_4 ^ 1);
         __syncwarp();  // all threads have passed the wait at line 139 before the elected thread goes on
         if (px_one) {
           ptx::mbarrier_arrive_expect_tx_shared_cta(values_full + 8 * filling_4, 1024);
         }
-        // forward_tiles.py:140: behind = key + b.KEYS  (called at forward_tiles.py:429)
+        // forward_tiles.py:140: behind = key + b.KEYS  (called at forward_tiles.py:433)
         const int behind = ptx::wrap_add(key_1, 32);
-        // forward_tiles.py:141: px.tma.load(values_of(V, batch, head, behind, b), b.v[stage], b.values.full[stage])  (called at forward_tiles.py:429)
+        // forward_tiles.py:141: px.tma.load(values_of(V, batch, head, behind, b), b.v[stage], b.values.full[stage])  (called at forward_tiles.py:433)
         if (px_one) {
           // tensor copy: a box of 1 x 1 x 32 x 16, 32-byte swizzle
           ptx::cp_async_bulk_tensor_4d_shared_global(v_addr + filling_4 * 1024, &V_map, 0, behind, head, batch, values_full + 8 * filling_4);
         }
-        // forward_tiles.py:139: with b.values.produce() as stage:  (called at forward_tiles.py:429)
-        const int t_13 = ptx::wrap_add(filling_4, 1);
-        const bool t_14 = t_13 == 2;
-        filling_3 = t_12 ? 0 : t_11;
-        filling_parity_3 = filling_parity_3 ^ ((int)t_12);
-        filling_4 = t_14 ? 0 : t_13;
-        filling_parity_4 = filling_parity_4 ^ ((int)t_14);
+        // forward_tiles.py:139: with b.values.produce() as stage:  (called at forward_tiles.py:433)
+        const int t_15 = ptx::wrap_add(filling_4, 1);
+        const bool t_16 = t_15 == 2;
+        filling_3 = t_14 ? 0 : t_13;
+        filling_parity_3 = filling_parity_3 ^ ((int)t_14);
+        filling_4 = t_16 ? 0 : t_15;
+        filling_parity_4 = filling_parity_4 ^ ((int)t_16);
       }
-      // forward_tiles.py:135: for j in range(1, high - low):  # K is one block ahead of V  (called at forward_tiles.py:429)
-      // forward_tiles.py:142: key = tile.first_key + low * b.KEYS  (called at forward_tiles.py:429)
+      // forward_tiles.py:135: for j in range(1, high - low):  # K is one block ahead of V  (called at forward_tiles.py:433)
+      // forward_tiles.py:142: key = tile.first_key + low * b.KEYS  (called at forward_tiles.py:433)
       const int key_1 = ptx::wrap_mul(low_1, 32);
-      // forward_tiles.py:143: with b.values.produce() as stage:  (called at forward_tiles.py:429)
+      // forward_tiles.py:143: with b.values.produce() as stage:  (called at forward_tiles.py:433)
       ptx::mbarrier_wait_parity(values_empty + 8 * filling_4, filling_parity_4 ^ 1);
       __syncwarp();  // all threads have passed the wait at line 143 before the elected thread goes on
       if (px_one) {
         ptx::mbarrier_arrive_expect_tx_shared_cta(values_full + 8 * filling_4, 1024);
-        // forward_tiles.py:144: px.tma.load(values_of(V, batch, head, key, b), b.v[stage], b.values.full[stage])  (called at forward_tiles.py:429)
+        // forward_tiles.py:144: px.tma.load(values_of(V, batch, head, key, b), b.v[stage], b.values.full[stage])  (called at forward_tiles.py:433)
         // tensor copy: a box of 1 x 1 x 32 x 16, 32-byte swizzle
         ptx::cp_async_bulk_tensor_4d_shared_global(v_addr + filling_4 * 1024, &V_map, 0, key_1, head, batch, values_full + 8 * filling_4);
       }
-      // forward_tiles.py:143: with b.values.produce() as stage:  (called at forward_tiles.py:429)
-      const int t_11 = ptx::wrap_add(filling_4, 1);
-      const bool t_12 = t_11 == 2;
-      filling = t_10 ? 0 : t_9;
-      filling_parity = filling_parity ^ ((int)t_10);
+      // forward_tiles.py:143: with b.values.produce() as stage:  (called at forward_tiles.py:433)
+      const int t_13 = ptx::wrap_add(filling_4, 1);
+      const bool t_14 = t_13 == 2;
+      filling = t_12 ? 0 : t_11;
+      filling_parity = filling_parity ^ ((int)t_12);
       filling_1 = filling_3;
       filling_parity_1 = filling_parity_3;
-      filling_2 = t_12 ? 0 : t_11;
-      filling_parity_2 = filling_parity_4 ^ ((int)t_12);
+      filling_2 = t_14 ? 0 : t_13;
+      filling_parity_2 = filling_parity_4 ^ ((int)t_14);
       place = (place == 1) ? 0 : ptx::wrap_add(place, 1);
     }
-    // forward_tiles.py:120: for t in px.persistent(tiles.count(), schedule=b.SCHEDULE):  (called at forward_tiles.py:429)
-    // forward_tiles.py:145: stage = b.queries.acquire()  (called at forward_tiles.py:429)
+    // forward_tiles.py:120: for t in px.persistent(tiles.count(), schedule=b.SCHEDULE):  (called at forward_tiles.py:433)
+    // forward_tiles.py:145: stage = b.queries.acquire()  (called at forward_tiles.py:433)
     ptx::mbarrier_wait_parity(queries_empty + 8 * filling, filling_parity ^ 1);
-    // forward_tiles.py:146: px.store(b.places[stage if b.places.shape[0] == b.q.shape[0] else place], px.zeros((8,), px.i32))  (called at forward_tiles.py:429)
+    // forward_tiles.py:146: px.store(b.places[stage if b.places.shape[0] == b.q.shape[0] else place], px.zeros((8,), px.i32))  (called at forward_tiles.py:433)
     int t_1[1];
     #pragma unroll
     for (int i = 0; i < 1; ++i) t_1[i] = 0;
@@ -310,7 +319,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
       int* const p = places + filling * 8 + (px_lane & 7);
       *(p) = t_1[0];
     }
-    // forward_tiles.py:147: b.queries.commit()  (called at forward_tiles.py:429)
+    // forward_tiles.py:147: b.queries.commit()  (called at forward_tiles.py:433)
     __syncwarp();  // all threads have passed the wait at line 145 before the elected thread goes on
     if (px_one) {
       ptx::mbarrier_arrive_shared_cta(queries_full + 8 * filling);
@@ -320,7 +329,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
     const int px_warp = (px_warp_id - 4) % 4;
     const bool px_one = (px_warp_id - 4) % 4 == 0 && ptx::elect_sync();
     int taking;
-    // forward_tiles.py:431: with px.warps(4, 4, regs=REGS, copies=GROUPS) as c:
+    // forward_tiles.py:435: with px.warps(4, 4, regs=REGS, copies=GROUPS) as c:
     const int c = px_copy;
     // forward_tiles.py:256: slot = b.queries.wait()  (called at forward_tiles.py:270)
     ptx::mbarrier_wait_parity(queries_full, 0);
@@ -330,7 +339,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
     // forward_tiles.py:89: self.head, self.row = px.load(places[place, 2]), px.load(places[place, 3])  (called at forward_tiles.py:259)
     const int t_2 = *(places + 2);
     const int t_3 = *(places + 3);
-    // forward_tiles.py:278: elif tile.groups > 0:  (called at forward_tiles.py:440)
+    // forward_tiles.py:278: elif tile.groups > 0:  (called at forward_tiles.py:444)
     if (t > 0) {
       float o[8];
       unsigned p_1[8];
@@ -1450,28 +1459,17 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         px_bf16 result_2[8];
         #pragma unroll
         for (int i = 0; i < 8; i += 2) ptx::bf16_pair_from_float(result_2 + i, result_1[i], result_1[i + 1]);
-        // forward_tiles.py:373: px.store(out, result[:, left : left + width] if self.PARTS > 1 else result)  (called at forward_tiles.py:356)
-        {
-          const unsigned a = q_addr + 16 * (slot_1 * 256 + c * 128 + (((px_lane & 3) * 2) ^ (((px_lane >> 2) & 1) * 9) ^ (((px_lane >> 3) & 1) * 16) ^ ((px_lane >> 4)) ^ (px_warp * 32)));
-          unsigned words[4];
-          ptx::pack_words<8>(words, result_2);
-          ptx::stmatrix_x4(a, words);
-        }
-        // forward_tiles.py:375: piece, to = px.load(out[:, column : column + step]), left + column  (called at forward_tiles.py:356)
-        ptx::bar_sync_of<128>(1 + px_copy);  // q was written at line 373 before q is read
-        px_bf16 piece[8];
-        {
-          px_bf16* const p = q + slot_1 * 2048 + c * 1024 + (((px_lane & 7) * 8) ^ (((px_lane >> 3) & 1) * 72) ^ ((px_lane >> 4) * 128) ^ (px_warp * 256));
-          ptx::load_vector<8>(piece, p);
-        }
-        // forward_tiles.py:379: px.store(O[batch, head, at : at + b.ROWS, to : to + step], piece)  (called at forward_tiles.py:356)
-        {
-          const unsigned x2 = (unsigned)row_5 + (px_lane >> 1) + px_warp * 16;
-          const int x3 = (px_lane & 1) * 8;
-          px_bf16* const p = O.data + (batch * O.stride[0] + head * O.stride[1] + (int)x2 * O.stride[2] + x3);
-          if (ptx::inside(batch, O.shape[0]) && ptx::inside(head, O.shape[1]) && ptx::inside(x2, O.shape[2]) && ptx::inside(x3, O.shape[3])) ptx::store_vector<8>(p, piece);
-        }
-        // scores.py:147: return px.where(total == 0.0, NOTHING, (top + px.log2(total)) * LN2)  (called at forward_tiles.py:383)
+        // forward_tiles.py:368: px.assume(batch >= 0)  (called at forward_tiles.py:356)
+        __builtin_assume(batch >= 0);
+        // forward_tiles.py:369: px.assume(batch < O.shape[0])  (called at forward_tiles.py:356)
+        __builtin_assume(batch < O_size0);
+        // forward_tiles.py:370: px.assume(head >= 0)  (called at forward_tiles.py:356)
+        __builtin_assume(head >= 0);
+        // forward_tiles.py:371: px.assume(head < O.shape[1])  (called at forward_tiles.py:356)
+        __builtin_assume(head < O_size1);
+        // forward_tiles.py:372: px.assume(O.shape[3] == b.WIDE)  (called at forward_tiles.py:356)
+        __builtin_assume(O_size3 == 16);
+        // scores.py:147: return px.where(total == 0.0, NOTHING, (top + px.log2(total)) * LN2)  (called at forward_tiles.py:378)
         bool t_64[2];
         #pragma unroll
         for (int i = 0; i < 2; ++i) t_64[i] = total[i] == 0.0f;
@@ -1487,7 +1485,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         float t_68[2];
         #pragma unroll
         for (int i = 0; i < 2; ++i) t_68[i] = t_64[i] ? __int_as_float(0xff800000) : t_67[i];
-        // forward_tiles.py:383: px.store(LSE[batch, head, at : at + b.ROWS], log_sums(top, total))  (called at forward_tiles.py:356)
+        // forward_tiles.py:378: px.store(LSE[batch, head, at : at + b.ROWS], log_sums(top, total))  (called at forward_tiles.py:356)
         if ((px_lane & 3) == 0) {
           const unsigned x2 = (unsigned)row_5 + (px_lane >> 2) + px_warp * 16;
           float* const p = LSE.data + (batch * LSE.stride[0] + head * LSE.stride[1] + (int)x2);
@@ -1496,10 +1494,31 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
             if (ptx::inside(batch, LSE.shape[0]) && ptx::inside(head, LSE.shape[1]) && ptx::inside(x2 + i * 8, LSE.shape[2])) *(p + i * 8) = t_68[i];
           }
         }
+        // forward_tiles.py:382: px.store(out, result[:, left : left + width] if self.PARTS > 1 else result)  (called at forward_tiles.py:356)
+        {
+          const unsigned a = q_addr + 16 * (slot_1 * 256 + c * 128 + (((px_lane & 3) * 2) ^ (((px_lane >> 2) & 1) * 9) ^ (((px_lane >> 3) & 1) * 16) ^ ((px_lane >> 4)) ^ (px_warp * 32)));
+          unsigned words[4];
+          ptx::pack_words<8>(words, result_2);
+          ptx::stmatrix_x4(a, words);
+        }
+        // forward_tiles.py:384: piece, to = px.load(out[:, column : column + step]), left + column  (called at forward_tiles.py:356)
+        ptx::bar_sync_of<128>(1 + px_copy);  // q was written at line 382 before q is read
+        px_bf16 piece[8];
+        {
+          px_bf16* const p = q + slot_1 * 2048 + c * 1024 + (((px_lane & 7) * 8) ^ (((px_lane >> 3) & 1) * 72) ^ ((px_lane >> 4) * 128) ^ (px_warp * 256));
+          ptx::load_vector<8>(piece, p);
+        }
+        // forward_tiles.py:388: px.store(O[batch, head, at : at + b.ROWS, to : to + step], piece)  (called at forward_tiles.py:356)
+        {
+          const unsigned x2 = (unsigned)row_5 + (px_lane >> 1) + px_warp * 16;
+          const int x3 = (px_lane & 1) * 8;
+          px_bf16* const p = O.data + (batch * O.stride[0] + head * O.stride[1] + (int)x2 * O.stride[2] + x3);
+          if (ptx::inside(batch, O.shape[0]) && ptx::inside(head, O.shape[1]) && ptx::inside(x2, O.shape[2]) && ptx::inside(x3, O.shape[3])) ptx::store_vector<8>(p, piece);
+        }
         // forward_tiles.py:358: px.fence.async_proxy()  # the next Q comes to where the result was stored  (called at forward_tiles.py:335)
         ptx::fence_proxy_async_shared_cta();
         // forward_tiles.py:359: b.queries.release()  (called at forward_tiles.py:335)
-        ptx::bar_sync_of<128>(1 + px_copy);  // all threads are done with q at line 375 before the elected thread arrives
+        ptx::bar_sync_of<128>(1 + px_copy);  // all threads are done with q at line 384 before the elected thread arrives
         if (px_one) {
           ptx::mbarrier_arrive_shared_cta(queries_empty + 8 * taking_3);
         }
@@ -1615,28 +1634,17 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
       px_bf16 result_2[8];
       #pragma unroll
       for (int i = 0; i < 8; i += 2) ptx::bf16_pair_from_float(result_2 + i, result_1[i], result_1[i + 1]);
-      // forward_tiles.py:373: px.store(out, result[:, left : left + width] if self.PARTS > 1 else result)  (called at forward_tiles.py:356)
-      {
-        const unsigned a = q_addr + 16 * (before_1 * 256 + c * 128 + (((px_lane & 3) * 2) ^ (((px_lane >> 2) & 1) * 9) ^ (((px_lane >> 3) & 1) * 16) ^ ((px_lane >> 4)) ^ (px_warp * 32)));
-        unsigned words[4];
-        ptx::pack_words<8>(words, result_2);
-        ptx::stmatrix_x4(a, words);
-      }
-      // forward_tiles.py:375: piece, to = px.load(out[:, column : column + step]), left + column  (called at forward_tiles.py:356)
-      ptx::bar_sync_of<128>(1 + px_copy);  // q was written at line 373 before q is read
-      px_bf16 piece[8];
-      {
-        px_bf16* const p = q + before_1 * 2048 + c * 1024 + (((px_lane & 7) * 8) ^ (((px_lane >> 3) & 1) * 72) ^ ((px_lane >> 4) * 128) ^ (px_warp * 256));
-        ptx::load_vector<8>(piece, p);
-      }
-      // forward_tiles.py:379: px.store(O[batch, head, at : at + b.ROWS, to : to + step], piece)  (called at forward_tiles.py:356)
-      {
-        const unsigned x2 = (unsigned)row_3 + (px_lane >> 1) + px_warp * 16;
-        const int x3 = (px_lane & 1) * 8;
-        px_bf16* const p = O.data + (batch * O.stride[0] + head * O.stride[1] + (int)x2 * O.stride[2] + x3);
-        if (ptx::inside(batch, O.shape[0]) && ptx::inside(head, O.shape[1]) && ptx::inside(x2, O.shape[2]) && ptx::inside(x3, O.shape[3])) ptx::store_vector<8>(p, piece);
-      }
-      // scores.py:147: return px.where(total == 0.0, NOTHING, (top + px.log2(total)) * LN2)  (called at forward_tiles.py:383)
+      // forward_tiles.py:368: px.assume(batch >= 0)  (called at forward_tiles.py:356)
+      __builtin_assume(batch >= 0);
+      // forward_tiles.py:369: px.assume(batch < O.shape[0])  (called at forward_tiles.py:356)
+      __builtin_assume(batch < O_size0);
+      // forward_tiles.py:370: px.assume(head >= 0)  (called at forward_tiles.py:356)
+      __builtin_assume(head >= 0);
+      // forward_tiles.py:371: px.assume(head < O.shape[1])  (called at forward_tiles.py:356)
+      __builtin_assume(head < O_size1);
+      // forward_tiles.py:372: px.assume(O.shape[3] == b.WIDE)  (called at forward_tiles.py:356)
+      __builtin_assume(O_size3 == 16);
+      // scores.py:147: return px.where(total == 0.0, NOTHING, (top + px.log2(total)) * LN2)  (called at forward_tiles.py:378)
       bool t_33[2];
       #pragma unroll
       for (int i = 0; i < 2; ++i) t_33[i] = total[i] == 0.0f;
@@ -1652,7 +1660,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
       float t_37[2];
       #pragma unroll
       for (int i = 0; i < 2; ++i) t_37[i] = t_33[i] ? __int_as_float(0xff800000) : t_36[i];
-      // forward_tiles.py:383: px.store(LSE[batch, head, at : at + b.ROWS], log_sums(top, total))  (called at forward_tiles.py:356)
+      // forward_tiles.py:378: px.store(LSE[batch, head, at : at + b.ROWS], log_sums(top, total))  (called at forward_tiles.py:356)
       if ((px_lane & 3) == 0) {
         const unsigned x2 = (unsigned)row_3 + (px_lane >> 2) + px_warp * 16;
         float* const p = LSE.data + (batch * LSE.stride[0] + head * LSE.stride[1] + (int)x2);
@@ -1661,20 +1669,41 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           if (ptx::inside(batch, LSE.shape[0]) && ptx::inside(head, LSE.shape[1]) && ptx::inside(x2 + i * 8, LSE.shape[2])) *(p + i * 8) = t_37[i];
         }
       }
+      // forward_tiles.py:382: px.store(out, result[:, left : left + width] if self.PARTS > 1 else result)  (called at forward_tiles.py:356)
+      {
+        const unsigned a = q_addr + 16 * (before_1 * 256 + c * 128 + (((px_lane & 3) * 2) ^ (((px_lane >> 2) & 1) * 9) ^ (((px_lane >> 3) & 1) * 16) ^ ((px_lane >> 4)) ^ (px_warp * 32)));
+        unsigned words[4];
+        ptx::pack_words<8>(words, result_2);
+        ptx::stmatrix_x4(a, words);
+      }
+      // forward_tiles.py:384: piece, to = px.load(out[:, column : column + step]), left + column  (called at forward_tiles.py:356)
+      ptx::bar_sync_of<128>(1 + px_copy);  // q was written at line 382 before q is read
+      px_bf16 piece[8];
+      {
+        px_bf16* const p = q + before_1 * 2048 + c * 1024 + (((px_lane & 7) * 8) ^ (((px_lane >> 3) & 1) * 72) ^ ((px_lane >> 4) * 128) ^ (px_warp * 256));
+        ptx::load_vector<8>(piece, p);
+      }
+      // forward_tiles.py:388: px.store(O[batch, head, at : at + b.ROWS, to : to + step], piece)  (called at forward_tiles.py:356)
+      {
+        const unsigned x2 = (unsigned)row_3 + (px_lane >> 1) + px_warp * 16;
+        const int x3 = (px_lane & 1) * 8;
+        px_bf16* const p = O.data + (batch * O.stride[0] + head * O.stride[1] + (int)x2 * O.stride[2] + x3);
+        if (ptx::inside(batch, O.shape[0]) && ptx::inside(head, O.shape[1]) && ptx::inside(x2, O.shape[2]) && ptx::inside(x3, O.shape[3])) ptx::store_vector<8>(p, piece);
+      }
       // forward_tiles.py:358: px.fence.async_proxy()  # the next Q comes to where the result was stored  (called at forward_tiles.py:340)
       ptx::fence_proxy_async_shared_cta();
       // forward_tiles.py:359: b.queries.release()  (called at forward_tiles.py:340)
-      ptx::bar_sync_of<128>(1 + px_copy);  // all threads are done with q at line 375 before the elected thread arrives
+      ptx::bar_sync_of<128>(1 + px_copy);  // all threads are done with q at line 384 before the elected thread arrives
       if (px_one) {
         ptx::mbarrier_arrive_shared_cta(queries_empty + 8 * taking_3);
       }
       const int t_38 = ptx::wrap_add(taking_3, 1);
-      // forward_tiles.py:278: elif tile.groups > 0:  (called at forward_tiles.py:440)
+      // forward_tiles.py:278: elif tile.groups > 0:  (called at forward_tiles.py:444)
       taking = (t_38 == 2) ? 0 : t_38;
     } else {
       taking = 0;
     }
-    // forward_tiles.py:280: b.queries.release()  (called at forward_tiles.py:440)
+    // forward_tiles.py:280: b.queries.release()  (called at forward_tiles.py:444)
     ptx::bar_sync_of<128>(1 + px_copy);  // all threads are done with places at line 88 before the elected thread arrives
     if (px_one) {
       ptx::mbarrier_arrive_shared_cta(queries_empty + 8 * taking);

@@ -40,7 +40,6 @@ class AttentionConfig:
     `slack`: by how much, as an exponent of 2, a row's scores may exceed the maximum that its results refer to; 0
     rescales a row wherever its maximum grows, which is slower and a little more exact on peaked scores.
     `schedule`: how CTAs get their tiles, as in `px.persistent`; None: "static" where all take equally long, else "counter".
-    `own_out`: results leave through a place of their own, even where that of Q would do.
     """
 
     groups: int = 3
@@ -50,7 +49,6 @@ class AttentionConfig:
     parts: int = 1
     turns: bool = False
     schedule: str | None = None
-    own_out: bool = False
     slack: float = LAZY
     producer_regs: int = 32
     regs: int = 160
@@ -65,7 +63,7 @@ class AttentionConfig:
         as_wide = heads.value_dim == heads.dim and heads.out_dtype == heads.dtype
         return {
             "GROUPS": self.groups, "KEYS": self.keys, "STAGES": self.stages, "QUERY_STAGES": self.query_stages,
-            "OWN_OUT": self.own_out or self.query_stages == 1 or not as_wide, "PARTS": self.parts,
+            "OWN_OUT": self.query_stages == 1 or not as_wide, "PARTS": self.parts,
             "TURNS": self.turns, "SLACK": self.slack,
             "PRODUCER_REGS": self.producer_regs, "REGS": self.regs,
         }  # fmt: skip
@@ -93,7 +91,7 @@ NARROW = {
 """Of 8-bit floats."""
 
 
-FEWER = {("window", 128): 64, ("packed", 128): 64, ("packed", 256): 48, ("window", 64): 112}
+FEWER = {("window", 64): 112, ("window", 96): 64, ("window", 128): 64, ("packed", 128): 64, ("packed", 256): 48}
 """Keys a block, by the kind of a call and its heads: where tiles take more numbers to find, registers are left for fewer."""
 
 

@@ -140,8 +140,16 @@ def _launch(
         *operands, views[3], logs[None] if given.sequences and logs is not None else logs, *others, given.factor,
         given.slope, given.cap, given.v_scale, given.left, given.right, heads.group, band, *numbers, DIM=heads.dim,
         WIDE=heads.value_dim, BIAS_KIND=given.bias_kind,
-        SCHEDULE=config.schedule or ("static" if given.kind == "full" else "counter"), **config.constants(heads), **named,
+        SURE=_all_have_keys(given), SCHEDULE=config.schedule or ("static" if given.kind == "full" else "counter"),
+        **config.constants(heads), **named,
     )  # fmt: skip
+
+
+def _all_have_keys(given: Given) -> bool:
+    """Whether it is known that each query attends to a key: the first one does, and bounds move with the queries."""
+    heads = given.heads
+    bounded = given.right is not None and heads.keys - heads.queries + given.right < 0
+    return not bounded and not given.sequences and given.bias_kind != "tile"
 
 
 def _scales(*scales: Any) -> tuple[list[float], list[Any]]:

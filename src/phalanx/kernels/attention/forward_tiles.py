@@ -121,7 +121,7 @@ def fetch(Q, K, V, tiles, buffers, group):
         tile.seek(t)
         if tile.live:
             low, high = blocks_of(tile, b)
-            batch, head = tile.batch, tile.head // group
+            batch, head = tile.batch, tile.head // px.keep(group)
             key = tile.first_key + (high - 1) * b.KEYS
             with b.keys.produce() as stage:
                 px.tma.load(K[batch, head, key : key + b.KEYS, 0 : b.DIM], b.k[stage], b.keys.full[stage])
@@ -167,7 +167,7 @@ class Group:
     BIAS_KIND: Any
     VARLEN: bool
     LEVEL: bool
-    FULL: bool
+    SURE: bool
     SKIP: bool
     SLACK: float
     SHIFT: float
@@ -351,7 +351,7 @@ class Group:
         if self.v_scale is not None:
             inverse = inverse * self.v_scale
         result = o * inverse.reshape(b.ROWS, 1)
-        if not self.FULL:  # rows without keys: 0, whatever their values are
+        if not self.SURE:  # rows without keys: 0, whatever their values are
             result = px.where(total.reshape(b.ROWS, 1) == 0.0, 0.0, result)
         self.send(result.to(O.dtype), top, total, out, tile, row)
         if not self.OWN_OUT:
@@ -372,6 +372,10 @@ class Group:
         px.assume(O.shape[3] == b.WIDE)
         rows = row + px.arange(b.ROWS)  # the rows around a packed sequence are another's
         rows = px.where((rows >= 0) & (rows < tile.reach.queries), rows + tile.first_query, -1)
+        if LSE is not None and self.VARLEN:
+            px.store(LSE[batch, head, rows], log_sums(top, total))
+        elif LSE is not None:
+            px.store(LSE[batch, head, at : at + b.ROWS], log_sums(top, total))
         width = b.WIDE // self.PARTS
         step = width & -width  # threads share a power of two of columns best
         for left in px.static_range(0, b.WIDE, width):
@@ -382,10 +386,6 @@ class Group:
                     px.store(O[batch, head, rows, to : to + step], piece)
                 else:
                     px.store(O[batch, head, at : at + b.ROWS, to : to + step], piece)
-        if LSE is not None and self.VARLEN:
-            px.store(LSE[batch, head, rows], log_sums(top, total))
-        elif LSE is not None:
-            px.store(LSE[batch, head, at : at + b.ROWS], log_sums(top, total))
 
 
 @px.func
@@ -402,14 +402,14 @@ def scaled(factor, FIRST, SECOND):
 def attention_tiles(
     Q, K, V, O, LSE, BIAS, CUQ, CUK, QS, KS, VS, factor, slope, cap, v_scale, left, right, group, band, whole, more, low,
     first, second, *, DIM=128, WIDE=128, GROUPS=3, KEYS=80, STAGES=2, QUERY_STAGES=2, OWN_OUT=False, PARTS=1, TURNS=False,
-    SLACK=8.0, BIAS_KIND=None, SCHEDULE="counter", PRODUCER_REGS=32, REGS=160,
+    SLACK=8.0, BIAS_KIND=None, SCHEDULE="counter", SURE=False, PRODUCER_REGS=32, REGS=160,
 ):  # fmt: skip
     """O = softmax(scores) V. Q (batch, heads, queries, DIM), K and V (batch, heads // group, keys, DIM and WIDE).
 
     Scores, in units of log2, are ``factor * Q K^T``, or with `factor` None ``cap * tanh(slope * Q K^T)``, without a cap
     ``slope * Q K^T``; plus the bias. QS, KS and VS are further factors of queries, keys and values. `whole` to
-    `second` are the numbers of `heights.Heights`, for full attention, or None. LSE, BIAS, CUQ and CUK, `left` and
-    `right` are None where there are none.
+    `second` are the numbers of `heights.Heights`, for full attention, or None. LSE, BIAS, CUQ and CUK, `left` and `right`
+    are None where there are none. SURE: each query has a key to attend to.
     """
     ROWS = 64
     NARROW = V.dtype == px.f8e4m3
@@ -427,7 +427,6 @@ def attention_tiles(
     plan = None if whole is None else (whole, more, low, first, second)
     reach = Reach(Q.shape[2], K.shape[2], left, right)
     tiles = Tiles(CUQ, CUK, Q.shape[2], K.shape[2], Q.shape[1], batches, band, reach, plan, GROUPS, ROWS * GROUPS)
-    full = left is None and right is None and CUQ is None and BIAS_KIND != "tile"  # no row is without keys
     wait_for_prior_launch()
 
     with px.warps(0, 1, regs=PRODUCER_REGS):
@@ -439,7 +438,7 @@ def attention_tiles(
         turn = px.where(c == 0, 1, 0) if TURNS else 0
         mine = Group(
             buffers, reach, c, O, LSE, BIAS, scale, cap, before, scaled(v_scale, VS, None), turn, 0,
-            V.dtype, BIAS_KIND, CUQ is not None, plan is not None, full, right is not None and not TURNS, SLACK,
+            V.dtype, BIAS_KIND, CUQ is not None, plan is not None, SURE, right is not None and not TURNS, SLACK,
             SHIFT if NARROW else 0.0, OWN_OUT, PARTS,
         )  # fmt: skip
         mine.attend()

@@ -108,13 +108,17 @@ class Tiles:
         return row
 
     def by_head(self, t):
-        """Batch, head and first row of tile `t` where all sequences have the same lengths."""
-        rows, heads = px.cdiv(self.queries, self.ROWS), self.heads
+        """Batch, head and first row of tile `t` where all sequences have the same lengths.
+
+        Divisors are kept from being prepared once for all tiles: the producer has few registers.
+        """
+        rows, heads = px.cdiv(px.keep(self.queries), self.ROWS), px.keep(self.heads)
         if self.reach.right is None:
             m, which = t % rows, t // rows
         else:
-            first = t // (rows * self.band) * self.band
-            wide = px.maximum(px.minimum(self.band, heads * self.batches - first), 1)
+            band = px.keep(self.band)
+            first = t // (rows * band) * band
+            wide = px.maximum(px.minimum(band, heads * self.batches - first), 1)
             place = t - first * rows
             m, which = rows - 1 - place // wide, first + place % wide
         return px.maximum(which // heads, 0), which % heads, self.first_row(m, rows, self.queries)
