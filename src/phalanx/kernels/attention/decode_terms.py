@@ -61,29 +61,37 @@ def queries_of(b, heads, shift, T, G, BM):
 
 @px.struct
 class Sequence:
-    """Which keys of one sequence its tokens see, and the blocks of BN keys, `first` to `end`, that this CTA has."""
+    """Which keys of one sequence its tokens see, and the blocks of BN keys, `first` to `end`, that this CTA has.
+
+    Where keys of several KV heads lie in turn, HEADS of them, a block has BN // HEADS tokens.
+    """
 
     reach: Any
     rows: Any
     first: Any
     end: Any
     BN: int
+    HEADS: int = 1
 
     def is_whole(self, block):
         """Whether every row sees every key of a block."""
-        last = self.rows.T - 1
-        return (block * self.BN >= self.reach.begin(last)) & ((block + 1) * self.BN <= self.reach.end(0))
+        last, tokens = self.rows.T - 1, self.BN // self.HEADS
+        return (block * tokens >= self.reach.begin(last)) & ((block + 1) * tokens <= self.reach.end(0))
+
+    def tokens(self, block):
+        """The token of each key of a block."""
+        return block * (self.BN // self.HEADS) + px.arange(self.BN) // self.HEADS
 
     def seen(self, x, block):
         """The scores `x` of a block of keys, with those that a row does not see at -inf."""
         BM = self.rows.BM
-        keys = block * self.BN + px.arange(self.BN).reshape(1, self.BN)
+        keys = self.tokens(block).reshape(1, self.BN)
         token = ((self.rows.row + px.arange(BM)) // self.rows.G).reshape(BM, 1)
         return px.where((keys >= self.reach.begin(token)) & (keys < self.reach.end(token)), x, NOTHING)
 
     def clear(self, v, block):
         """Zeros in the place of values that no row may see: they may be anything, and 0 times NaN is NaN."""
-        keys = block * self.BN + px.arange(self.BN).reshape(self.BN, 1)
+        keys = self.tokens(block).reshape(self.BN, 1)
         there = (keys >= self.reach.begin(0)) & (keys < self.reach.end(self.rows.T - 1))
         size = v.shape[1]
         for column in px.static_range(0, size, PANEL):
