@@ -120,7 +120,11 @@ def decode_runs(
     Q, K, V, LENGTHS, TABLE, O, LSE, PARTS, LOGS, factor, slope, cap, left, right, capacity, heads,
     *, BATCH=64, STAGES=2, ROOM=0, CTAS=1, BM=64, BN=64, BOX=16, D=128, DV=128, T=1, G=4, HEADS=8, UNITS=1, PAGE=0
 ):
-    """The run of blocks of one CTA. PAGE counts rows of the cache, as BN and BOX do; BATCH is a power of two."""
+    """The run of blocks of one CTA. PAGE counts rows of the cache, as BN and BOX do; BATCH is a power of two.
+
+    Values of other heads are multiplied by 0, which leaves NaN of those that are infinite or NaN. Where a run has found
+    one, it is done again for each head alone, with zeros in the place of the other heads' values.
+    """
     wait_for_prior_launch()
     part = px.block_id(0)
     tiles = px.cdiv(T * G * HEADS, BM)
@@ -129,49 +133,70 @@ def decode_runs(
     room = max(STAGES, ROOM)
     k, v = px.shared((room, BN, D), K.dtype), px.shared((room, BN, DV), V.dtype)
     keys, values = px.pipe(STAGES), px.pipe(STAGES)
+    spoilt, known = px.shared((1,), px.i32), px.barrier()
 
     with px.warps(BM // 16, 1):
-        b, place, count = work.run(part, px.num_blocks(0), BATCH)
-        while count > 0:
-            reach = work.reach(LENGTHS[b])
-            low, each = work.blocks(reach)
-            unit, first = place // each, place % each
-            end = px.minimum(each, first + count)
-            rows = Queries(b, unit // tiles, 0, heads, 0, T, G * HEADS, BM)
-            mine = Sequence(reach, rows, low + first, low + end, BN, HEADS)
-            fetch_all(TABLE, rows, mine, ((K, k, 0, keys), (V, v, 0, values)), BN, PAGE, BOX)
-            count, place = count - (end - first), place + (end - first)
-            if place == each * UNITS:
-                b, place = b + 1, 0
+        only, turns = -1, 0
+        while only < turns:
+            b, place, count = work.run(part, px.num_blocks(0), BATCH)
+            while count > 0:
+                reach = work.reach(LENGTHS[b])
+                low, each = work.blocks(reach)
+                unit, first = place // each, place % each
+                end = px.minimum(each, first + count)
+                rows = Queries(b, unit // tiles, 0, heads, 0, T, G * HEADS, BM)
+                mine = Sequence(reach, rows, low + first, low + end, BN, HEADS)
+                fetch_all(TABLE, rows, mine, ((K, k, 0, keys), (V, v, 0, values)), BN, PAGE, BOX)
+                count, place = count - (end - first), place + (end - first)
+                if place == each * UNITS:
+                    b, place = b + 1, 0
+            if HEADS > 1:
+                if only < 0:
+                    known.wait(0)
+                    turns = spoilt[0]
+            only = only + 1
 
     with px.warps(0, BM // 16):
         softmax: Any = Softmax(factor, slope, cap)
         if HEADS > 1:
             softmax = heads_in_turn(factor, slope, cap, BM, G * HEADS, G, HEADS)
-        b, place, count = work.run(part, px.num_blocks(0), BATCH)
-        slot = 2 * part
-        while count > 0:
-            reach = work.reach(LENGTHS[b])
-            low, each = work.blocks(reach)
-            unit, first = place // each, place % each
-            end = px.minimum(each, first + count)
-            rows = Queries(b, unit // tiles, unit % tiles * BM, heads, 0, T, G * HEADS, BM)
-            rows.load(Q, q)
-            mine = Sequence(reach, rows, low + first, low + end, BN, HEADS)
-            sums, top, total = attend(q, k, v, keys, values, mine, softmax)
-            inverse = px.where(total == 0.0, 0.0, px.reciprocal(total))
-            found, logs = sums * inverse.reshape(BM, 1), log_sums(top, total)
-            if (first > 0) | (end < each):
-                px.store(PARTS[slot * BM : slot * BM + BM, 0:DV], found)
-                px.store(LOGS[slot * BM : slot * BM + BM], logs)
-            else:
-                px.store(O[rows.numbers(0, BM), 0:DV], found.to(O.dtype))
-                if LSE is not None:
-                    px.store(LSE[rows.numbers(0, BM)], logs)
-            slot = 2 * part + 1
-            count, place = count - (end - first), place + (end - first)
-            if place == each * UNITS:
-                b, place = b + 1, 0
+        only, turns = -1, 0
+        while only < turns:
+            b, place, count = work.run(part, px.num_blocks(0), BATCH)
+            slot = 2 * part
+            while count > 0:
+                reach = work.reach(LENGTHS[b])
+                low, each = work.blocks(reach)
+                unit, first = place // each, place % each
+                end = px.minimum(each, first + count)
+                rows = Queries(b, unit // tiles, unit % tiles * BM, heads, 0, T, G * HEADS, BM)
+                rows.load(Q, q)
+                mine = Sequence(reach, rows, low + first, low + end, BN, HEADS, only if HEADS > 1 else None)
+                sums, top, total = attend(q, k, v, keys, values, mine, softmax)
+                inverse = px.where(total == 0.0, 0.0, px.reciprocal(total))
+                found, logs = sums * inverse.reshape(BM, 1), log_sums(top, total)
+                targets, places = rows.numbers(0, BM), slot * BM + px.arange(BM)
+                if HEADS > 1:
+                    if only < 0:
+                        turns = px.where(px.any(px.isnan(sums)), HEADS, turns)
+                    counts = (only < 0) | (px.arange(BM) % (G * HEADS) // G == only)
+                    targets, places = px.where(counts, targets, -1), px.where(counts, places, -1)
+                if (first > 0) | (end < each):
+                    px.store(PARTS[places, 0:DV], found)
+                    px.store(LOGS[places], logs)
+                else:
+                    px.store(O[targets, 0:DV], found.to(O.dtype))
+                    if LSE is not None:
+                        px.store(LSE[targets], logs)
+                slot = 2 * part + 1
+                count, place = count - (end - first), place + (end - first)
+                if place == each * UNITS:
+                    b, place = b + 1, 0
+            if HEADS > 1:
+                if only < 0:
+                    px.store(spoilt[0], turns)
+                    known.arrive()
+            only = only + 1
 
 
 @px.kernel(warps=4, pdl=True)

@@ -63,7 +63,8 @@ def queries_of(b, heads, shift, T, G, BM):
 class Sequence:
     """Which keys of one sequence its tokens see, and the blocks of BN keys, `first` to `end`, that this CTA has.
 
-    Where keys of several KV heads lie in turn, HEADS of them, a block has BN // HEADS tokens.
+    Where keys of several KV heads lie in turn, HEADS of them, a block has BN // HEADS tokens; `only` is then the head
+    whose values count, -1 for all.
     """
 
     reach: Any
@@ -72,11 +73,15 @@ class Sequence:
     end: Any
     BN: int
     HEADS: int = 1
+    only: Any = None
 
     def is_whole(self, block):
-        """Whether every row sees every key of a block."""
+        """Whether every row sees every key of a block, and all values count."""
         last, tokens = self.rows.T - 1, self.BN // self.HEADS
-        return (block * tokens >= self.reach.begin(last)) & ((block + 1) * tokens <= self.reach.end(0))
+        whole = (block * tokens >= self.reach.begin(last)) & ((block + 1) * tokens <= self.reach.end(0))
+        if self.only is not None:
+            whole = whole & (self.only < 0)
+        return whole
 
     def tokens(self, block):
         """The token of each key of a block."""
@@ -93,6 +98,8 @@ class Sequence:
         """Zeros in the place of values that no row may see: they may be anything, and 0 times NaN is NaN."""
         keys = self.tokens(block).reshape(self.BN, 1)
         there = (keys >= self.reach.begin(0)) & (keys < self.reach.end(self.rows.T - 1))
+        if self.only is not None:
+            there = there & ((self.only < 0) | (px.arange(self.BN).reshape(self.BN, 1) % self.HEADS == self.only))
         size = v.shape[1]
         for column in px.static_range(0, size, PANEL):
             values = v[:, column : column + min(PANEL, size - column)]
