@@ -21,6 +21,10 @@ IN_FLIGHT = 64 << 10
 """Bytes of keys and values that are on their way to an SM at once."""
 SPLIT_CLUSTER = 8
 """CTAs of a cluster where several share a sequence."""
+MOST_SEQUENCES = 1024
+"""Sequences over whose lengths one warp sums up to find where its run begins."""
+MOST_PIECES = 10
+"""CTAs that share a sequence in runs: with more a cluster joins them faster than the second kernel."""
 
 
 @frozen
@@ -30,6 +34,10 @@ class DecodeConfig:
     A CTA has `rows` rows of queries, 64 or 128, a copy brings `box` tokens, `ctas` CTAs share an SM. With `splits` as many
     clusters share a sequence, and a second kernel joins them through global memory. The rings have memory for `room`
     stages where that is more than they use: then no other CTA comes to their SM.
+
+    With `runs` as many CTAs share the keys of all sequences in equal parts, whatever the lengths (`cluster` and `splits`
+    are 1), and the second kernel joins what was cut. A block then has keys of `heads` KV heads, 1 or all of them, 64
+    together, and a copy brings `box` of these.
     """
 
     cluster: int
@@ -39,6 +47,8 @@ class DecodeConfig:
     rows: int = 64
     splits: int = 1
     room: int = 0
+    runs: int = 0
+    heads: int = 1
 
     def constants(self) -> dict[str, int]:
         """The kernel's constants."""
@@ -118,7 +128,7 @@ def fill_card(units: int, capacity: int) -> tuple[int, int]:
 
 @cache
 def choose_decode(
-    batch: int, kv_heads: int, rows: int, capacity: int, size: int, v_size: int, page: int = 0, item: int = 2
+    batch: int, kv_heads: int, rows: int, capacity: int, size: int, v_size: int, page: int = 0, item: int = 2, heads: int = 1
 ) -> DecodeConfig:
     """The configuration for `batch` sequences of up to `capacity` tokens, with `rows` rows of queries for each KV head
     and elements of `item` bytes.
@@ -135,6 +145,12 @@ def choose_decode(
         ctas = ctas_on_an_sm(64, size, v_size, item)
         cluster, splits = spread(batch * kv_heads * px.cdiv(rows, 64), capacity, ctas)
         return DecodeConfig(cluster, ring_stages(64, size, v_size, ctas, item), box, ctas, 64, splits)
+    stages, room = lone_ring(64, size, v_size)
+    units = batch * (kv_heads // heads)
+    if rows <= 64 and units * MOST_PIECES >= px.device().sms and batch <= MOST_SEQUENCES:
+        blocks = units * px.cdiv(capacity * heads, BLOCK)
+        runs = max(1, min(px.device().sms, blocks // FEWEST_BLOCKS))
+        return DecodeConfig(1, stages, min(page * heads or BOX, BOX), 1, room=room, runs=runs, heads=heads)
     tile = 128 if rows > 64 and size <= 128 and v_size <= 128 else 64
     units = batch * kv_heads * px.cdiv(rows, tile)
     cluster, splits = fill_card(units, capacity) if tile > 64 else spread(units, capacity, 1)
