@@ -30,7 +30,7 @@ from phalanx.kernels.launches import wait_for_prior_launch
 def decode_ring(
     Q, K, V, LENGTHS, TABLE, K_SCALE, V_SCALE, O, LSE, factor, slope, cap, v_factor, left, right, capacity, heads,
     *, C=1, SPLITS=1, CTAS=2, STAGES=3, ROOM=0, BM=64, BN=64, BOX=64, D=128, DV=128, T=1, G=4, PAGE=0,
-    NARROW=False
+    NARROW=False, HINT=None
 ):
     """BM rows of queries of one sequence and KV head, over the keys that this CTA of C x SPLITS has.
 
@@ -54,7 +54,7 @@ def decode_ring(
         part, tops, masses = px.shared((BM, DV), px.f32, reuse=k), px.shared((BM,), px.f32), px.shared((BM,), px.f32)
 
     with px.warps(BM // 16, 1):
-        fetch_all(TABLE, rows, mine, ((K, k, 0, keys), (V, v, 0, values)), BN, PAGE, BOX)
+        fetch_all(TABLE, rows, mine, ((K, k, 0, keys), (V, v, 0, values)), BN, PAGE, BOX, HINT)
 
     with px.warps(0, BM // 16):
         rows.load(Q, q)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 import phalanx as px
-from phalanx.kernels.attention.decode_terms import Queries, Sequence, Softmax, attend, fetch_all
+from phalanx.kernels.attention.decode_terms import PANEL, Queries, Sequence, Softmax, attend, fetch_all
 from phalanx.kernels.attention.scores import NOTHING, Reach, capped, log_sums, partial_sums
 from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.logarithms import LOG2E
@@ -118,7 +118,8 @@ def heads_in_turn(factor, slope, cap, BM, ROWS, G, HEADS):
 @px.kernel(warps=lambda BM: BM // 16 + 1, ctas_per_sm=lambda CTAS: CTAS, pdl=True)
 def decode_runs(
     Q, K, V, LENGTHS, TABLE, O, LSE, PARTS, LOGS, factor, slope, cap, left, right, capacity, heads,
-    *, BATCH=64, STAGES=2, ROOM=0, CTAS=1, BM=64, BN=64, BOX=16, D=128, DV=128, T=1, G=4, HEADS=8, UNITS=1, PAGE=0
+    *, BATCH=64, STAGES=2, ROOM=0, CTAS=1, BM=64, BN=64, BOX=16, D=128, DV=128, T=1, G=4, HEADS=8, UNITS=1, PAGE=0,
+    HINT=None
 ):
     """The run of blocks of one CTA. PAGE counts rows of the cache, as BN and BOX do; BATCH is a power of two.
 
@@ -146,7 +147,7 @@ def decode_runs(
                 end = px.minimum(each, first + count)
                 rows = Queries(b, unit // tiles, 0, heads, 0, T, G * HEADS, BM)
                 mine = Sequence(reach, rows, low + first, low + end, BN, HEADS)
-                fetch_all(TABLE, rows, mine, ((K, k, 0, keys), (V, v, 0, values)), BN, PAGE, BOX)
+                fetch_all(TABLE, rows, mine, ((K, k, 0, keys), (V, v, 0, values)), BN, PAGE, BOX, HINT)
                 count, place = count - (end - first), place + (end - first)
                 if place == each * UNITS:
                     b, place = b + 1, 0
@@ -178,14 +179,16 @@ def decode_runs(
                 targets, places = rows.numbers(0, BM), slot * BM + px.arange(BM)
                 if HEADS > 1:
                     if only < 0:
-                        turns = px.where(px.any(px.isnan(sums)), HEADS, turns)
+                        turns = px.where(px.any(px.isnan(found)), HEADS, turns)
                     counts = (only < 0) | (px.arange(BM) % (G * HEADS) // G == only)
                     targets, places = px.where(counts, targets, -1), px.where(counts, places, -1)
                 if (first > 0) | (end < each):
                     px.store(PARTS[places, 0:DV], found)
                     px.store(LOGS[places], logs)
                 else:
-                    px.store(O[targets, 0:DV], found.to(O.dtype))
+                    for column in px.static_range(0, DV, PANEL):
+                        panel = found[:, column : column + min(PANEL, DV - column)]
+                        px.store(O[targets, column : column + panel.shape[1]], panel.to(O.dtype))
                     if LSE is not None:
                         px.store(LSE[targets], logs)
                 slot = 2 * part + 1

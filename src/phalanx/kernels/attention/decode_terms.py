@@ -135,7 +135,7 @@ def pages_of(TABLE, b, block, BN, PAGE):
 
 
 @px.func
-def fetch(CACHE, pages, rows, block, ring, left, pipe, BN, PAGE, BOX):
+def fetch(CACHE, pages, rows, block, ring, left, pipe, BN, PAGE, BOX, HINT):
     """Fills the next stage of a ring with the keys, or values, of one block, columns from `left` on, BOX tokens a copy."""
     size = ring.shape[2]
     with pipe.produce() as stage:
@@ -147,11 +147,12 @@ def fetch(CACHE, pages, rows, block, ring, left, pipe, BN, PAGE, BOX):
             else:
                 page, start = pages[token // PAGE], token % PAGE
             there = ring[stage][token : token + BOX]
-            px.tma.load(CACHE[page, start : start + BOX, rows.h, left : left + size], there, pipe.full[stage])
+            source = CACHE[page, start : start + BOX, rows.h, left : left + size]
+            px.tma.load(source, there, pipe.full[stage], cache=HINT)
 
 
 @px.func
-def fetch_all(TABLE, rows, mine, parts, BN, PAGE, BOX):
+def fetch_all(TABLE, rows, mine, parts, BN, PAGE, BOX, HINT=None):
     """The role that fills rings with the blocks of a sequence: (cache, ring, first column, pipe) of each part of a block.
 
     Pages are looked up two blocks ahead: what the table says is there when the block before has been asked for.
@@ -166,7 +167,7 @@ def fetch_all(TABLE, rows, mine, parts, BN, PAGE, BOX):
             pages, following, after = following, after, pages_of(TABLE, rows.b, block + 2, BN, PAGE)
         for part in px.static_range(len(parts)):
             cache, ring, left, pipe = parts[part]
-            fetch(cache, pages, rows, block, ring, left, pipe, BN, PAGE, BOX)
+            fetch(cache, pages, rows, block, ring, left, pipe, BN, PAGE, BOX, HINT)
 
 
 @px.struct
