@@ -76,9 +76,10 @@ def test_random_cases(seed: int) -> None:
 def shares(SHARES, OWNERS, total, parts):
     part = px.block_id(0)
     first, count = share(total, part, parts)
-    SHARES[part, 0], SHARES[part, 1] = first, count
+    px.store(SHARES[part, 0], first)
+    px.store(SHARES[part, 1], count)
     for place in range(first, first + count):
-        OWNERS[place] = owner(total, place, parts)
+        px.store(OWNERS[place], owner(total, place, parts))
 
 
 @pytest.mark.parametrize("total, parts", [(100, 7), (3, 5), (7, 7)])

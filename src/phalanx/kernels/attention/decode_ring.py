@@ -22,7 +22,7 @@ from phalanx.kernels.attention.decode_terms import (
     sequence_of,
     softmax_of,
 )
-from phalanx.kernels.attention.scores import NOTHING
+from phalanx.kernels.attention.scores import LAZY, NOTHING
 from phalanx.kernels.launches import wait_for_prior_launch
 
 
@@ -30,7 +30,7 @@ from phalanx.kernels.launches import wait_for_prior_launch
 def decode_ring(
     Q, K, V, LENGTHS, TABLE, K_SCALE, V_SCALE, O, LSE, factor, slope, cap, v_factor, left, right, capacity, heads,
     *, C=1, SPLITS=1, CTAS=2, STAGES=3, ROOM=0, BM=64, BN=64, BOX=64, D=128, DV=128, T=1, G=4, PAGE=0,
-    NARROW=False, HINT=None
+    NARROW=False, HINT=None, SLACK=LAZY
 ):
     """BM rows of queries of one sequence and KV head, over the keys that this CTA of C x SPLITS has.
 
@@ -43,7 +43,7 @@ def decode_ring(
     split = px.block_id(0) // C
     rows = queries_of(px.block_id(2), heads, split * px.num_blocks(2) * T * heads, T, G, BM)
     mine = sequence_of(LENGTHS, rows, left, right, capacity, px.block_id(0), C * SPLITS, BN)
-    softmax = softmax_of(factor, slope, cap, K_SCALE, rows.h)
+    softmax = softmax_of(factor, slope, cap, K_SCALE, rows.h, SLACK)
     results = Results(O, LSE, rows, v_factor * scale_of(V_SCALE, rows.h))
     q = px.shared((BM, D), Q.dtype)
     room = max(STAGES, ROOM)

@@ -15,7 +15,7 @@ from typing import Any
 
 import phalanx as px
 from phalanx.kernels.attention.decode_terms import PANEL, Queries, Sequence, Softmax, attend, fetch_all
-from phalanx.kernels.attention.scores import NOTHING, Reach, capped, log_sums, partial_sums
+from phalanx.kernels.attention.scores import LAZY, NOTHING, Reach, capped, log_sums, partial_sums
 from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.logarithms import LOG2E
 
@@ -84,6 +84,7 @@ class HeadsInTurn:
     factor: Any
     slope: Any
     cap: Any
+    SLACK: float
     same: Any
 
     def capped(self, x):
@@ -98,7 +99,11 @@ class HeadsInTurn:
         highest = x[:, 0:period]
         for column in px.static_range(period, columns, period):
             highest = px.maximum(highest, x[:, column : column + period])
-        new = px.maximum(top, px.max(px.where(self.same, highest, NOTHING), axis=1) * self.factor)
+        new = px.max(px.where(self.same, highest, NOTHING), axis=1) * self.factor
+        if self.SLACK > 0:
+            new = px.where(new <= top + self.SLACK, top, new)
+        else:
+            new = px.maximum(top, new)
         base = px.where(new == NOTHING, 0.0, new)
         alpha = px.exp2(top - base)
         p = px.exp2(px.fma(x, self.factor, -base.reshape(rows, 1))).reshape(rows, columns // period, period)
@@ -107,19 +112,19 @@ class HeadsInTurn:
 
 
 @px.func
-def heads_in_turn(factor, slope, cap, BM, ROWS, G, HEADS):
+def heads_in_turn(factor, slope, cap, SLACK, BM, ROWS, G, HEADS):
     """The `HeadsInTurn` of BM rows: ROWS of them for each token, G for each of HEADS KV heads. A period has 8 columns at
     least: as many as a thread's neighbours hold."""
     period = max(8, HEADS)
     heads = (px.arange(BM) % ROWS // G).reshape(BM, 1)
-    return HeadsInTurn(factor, slope, cap, heads == (px.arange(period) % HEADS).reshape(1, period))
+    return HeadsInTurn(factor, slope, cap, SLACK, heads == (px.arange(period) % HEADS).reshape(1, period))
 
 
 @px.kernel(warps=lambda BM: BM // 16 + 1, ctas_per_sm=lambda CTAS: CTAS, pdl=True)
 def decode_runs(
     Q, K, V, LENGTHS, TABLE, O, LSE, PARTS, LOGS, factor, slope, cap, left, right, capacity, heads,
     *, BATCH=64, STAGES=2, ROOM=0, CTAS=1, BM=64, BN=64, BOX=16, D=128, DV=128, T=1, G=4, HEADS=8, UNITS=1, PAGE=0,
-    HINT=None
+    HINT=None, SLACK=LAZY
 ):
     """The run of blocks of one CTA. PAGE counts rows of the cache, as BN and BOX do; BATCH is a power of two.
 
@@ -158,9 +163,9 @@ def decode_runs(
             only = only + 1
 
     with px.warps(0, BM // 16):
-        softmax: Any = Softmax(factor, slope, cap)
+        softmax: Any = Softmax(factor, slope, cap, SLACK)
         if HEADS > 1:
-            softmax = heads_in_turn(factor, slope, cap, BM, G * HEADS, G, HEADS)
+            softmax = heads_in_turn(factor, slope, cap, SLACK, BM, G * HEADS, G, HEADS)
         only, turns = -1, 0
         while only < turns:
             b, place, count = work.run(part, px.num_blocks(0), BATCH)

@@ -172,11 +172,15 @@ def fetch_all(TABLE, rows, mine, parts, BN, PAGE, BOX, HINT=None):
 
 @px.struct
 class Softmax:
-    """What makes scores of products: ``cap * tanh(slope * x)``, if there is a cap; then a `factor`, to units of log2."""
+    """What makes scores of products: ``cap * tanh(slope * x)``, if there is a cap; then a `factor`, to units of log2.
+
+    With SLACK sums are multiplied by a factor only where a row's maximum has grown by more.
+    """
 
     factor: Any
     slope: Any
     cap: Any
+    SLACK: float = 0.0
 
     def capped(self, x):
         """The scores under the cap."""
@@ -186,7 +190,7 @@ class Softmax:
 
     def step(self, x, top, sums):
         """Powers of 2 of a block's scores, the new maxima and sums, and the factor of what was summed before."""
-        return softmax_step(x, top, sums, self.factor, x.shape[0], x.shape[1], True, 0)
+        return softmax_step(x, top, sums, self.factor, x.shape[0], x.shape[1], True, self.SLACK)
 
 
 @px.func
@@ -199,13 +203,13 @@ def scale_of(SCALES, h):
 
 
 @px.func
-def softmax_of(factor, slope, cap, SCALES, h):
+def softmax_of(factor, slope, cap, SCALES, h, SLACK):
     """The `Softmax` for keys of a head that are multiplied by a scale."""
     scale = scale_of(SCALES, h)
     if cap is None:
-        made = Softmax(factor * scale, slope, cap)
+        made = Softmax(factor * scale, slope, cap, SLACK)
     else:
-        made = Softmax(factor, slope * scale, cap)
+        made = Softmax(factor, slope * scale, cap, SLACK)
     return made
 
 
@@ -290,7 +294,7 @@ def attend(q, k, v, keys, values, mine, softmax):
         at = values.wait()
         x = mine.masked(softmax.capped(x), v, block, at)
         p, top, mass, factor = softmax.step(x, top, mass)
-        sums = sums * factor.reshape(BM, 1)
+        sums = px.multiply(sums, factor.reshape(BM, 1), skip_ones=softmax.SLACK > 0)
         px.wgmma(p.to(v.dtype), v[at], sums)
         px.wgmma_commit()
         if block + 1 < mine.end:
@@ -339,7 +343,7 @@ def attend_narrow(q, k, v, keys, values, mine, softmax):
     for block in range(mine.first, mine.end):
         x = mine.masked(softmax.capped(x), wide_v, block, 0)
         p, top, mass, factor = softmax.step(x, top, mass)
-        sums = sums * factor.reshape(BM, 1)
+        sums = px.multiply(sums, factor.reshape(BM, 1), skip_ones=softmax.SLACK > 0)
         px.wgmma(p.to(q.dtype), wide_v[0], sums)
         px.wgmma_commit()
         if block + 1 < mine.end:
