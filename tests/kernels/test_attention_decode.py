@@ -208,7 +208,7 @@ def test_choices() -> None:
     assert choose_decode(64, 8, 4, 8192, 128, 128, page=16).box == 16
     assert choose_decode(64, 8, 4, 8192, 256, 256).ctas == 1
     assert (choose_latent(16, 128, 16384).cluster, choose_latent(16, 128, 16384).splits) == (2, 2)
-    assert choose_decode(8, 1, 128, 16384, 128, 128) == DecodeConfig(1, 3, ctas=1, rows=128, splits=16, room=3)
+    assert choose_decode(8, 1, 128, 16384, 128, 128) == DecodeConfig(1, 3, 16, ctas=1, rows=128, splits=16, room=3)
 
 
 def mistake(**changes: Any) -> str:

@@ -27,6 +27,9 @@ PAGES = (16, 32)
 """Tokens of a page that are no multiple of 64."""
 LATENT = 64
 """Sizes of latent caches are multiples of it."""
+ONCE = "evict_first"
+"""What L2 is told of keys that one CTA reads, once. It also brings no more than is asked for: whole lines of 256 bytes
+would cost 5% of the bandwidth."""
 JOINED = 512
 """Elements of a result that a CTA of `join_splits` has: it holds as many of each split at once."""
 
@@ -87,6 +90,7 @@ def _decode(
     rows = as_rows(q, info_of("q", q, HALVES))
     results, result_logs = out.reshape(-1, call.v_size), None if logs is None else logs.reshape(-1)
     factor, slope = (scale * LOG2E, None) if cap is None else (LOG2E, scale / cap)
+    hint = ONCE if call.tokens * call.group <= config.rows else None
     if config.runs:
         _launch_runs(
             (rows, k, v, lengths, pages, results, result_logs, parts, part_logs), (factor, slope, cap), reach, call, config
@@ -103,7 +107,8 @@ def _decode(
     else:
         decode_ring[grid](
             rows, k, v, lengths, pages, k_scale, v_scale, *target, *softmax, v_factor, *where,
-            **config.constants(), **sizes, NARROW=call.item == 1,
+            **config.constants(), **sizes, NARROW=call.item == 1, HINT=hint,
+            IN_TURNS=config.rows > 64 and config.cluster == 1 and call.item > 1,
         )  # fmt: skip
     if parts is not None:
         each = max(1, JOINED // call.v_size)
@@ -129,7 +134,7 @@ def _launch_runs(
     where = (*reach, call.capacity, call.heads)
     decode_runs[config.runs](
         rows, k, v, lengths, table, out, logs, parts, part_logs, *softmax, *where, D=call.size, STAGES=config.stages,
-        ROOM=config.room, CTAS=config.ctas, BOX=config.box, PAGE=call.page * config.heads, **constants,
+        ROOM=config.room, CTAS=config.ctas, BOX=config.box, PAGE=call.page * config.heads, HINT=ONCE, **constants,
     )  # fmt: skip
     if config.runs > 1:
         each = max(1, JOINED // call.v_size)
@@ -199,10 +204,7 @@ class Call:
         rows = self.tokens * self.group
         if self.latent:
             return choose_latent(self.batch, rows, self.capacity, self.page)
-        return choose_decode(
-            self.batch, self.kv_heads, rows, self.capacity, self.size, self.v_size, self.page, self.item,
-            self.heads_of_a_block,
-        )  # fmt: skip
+        return choose_decode(self.batch, self.kv_heads, rows, self.capacity, self.size, self.v_size, self.page, self.item)
 
 
 def _known(q: Any, k: Any, v: Any, pages: Any, v_dim: Any) -> Call | None:

@@ -23,8 +23,6 @@ SPLIT_CLUSTER = 8
 """CTAs of a cluster where several share a sequence."""
 MOST_SEQUENCES = 1024
 """Sequences over whose lengths one warp sums up to find where its run begins."""
-MOST_PIECES = 10
-"""CTAs that share a sequence in runs: with more a cluster joins them faster than the second kernel."""
 
 
 @frozen
@@ -128,7 +126,7 @@ def fill_card(units: int, capacity: int) -> tuple[int, int]:
 
 @cache
 def choose_decode(
-    batch: int, kv_heads: int, rows: int, capacity: int, size: int, v_size: int, page: int = 0, item: int = 2, heads: int = 1
+    batch: int, kv_heads: int, rows: int, capacity: int, size: int, v_size: int, page: int = 0, item: int = 2
 ) -> DecodeConfig:
     """The configuration for `batch` sequences of up to `capacity` tokens, with `rows` rows of queries for each KV head
     and elements of `item` bytes.
@@ -145,22 +143,35 @@ def choose_decode(
         ctas = ctas_on_an_sm(64, size, v_size, item)
         cluster, splits = spread(batch * kv_heads * px.cdiv(rows, 64), capacity, ctas)
         return DecodeConfig(cluster, ring_stages(64, size, v_size, ctas, item), box, ctas, 64, splits)
-    stages, room = lone_ring(64, size, v_size)
-    units = batch * (kv_heads // heads)
-    if rows <= 64 and units * MOST_PIECES >= px.device().sms and batch <= MOST_SEQUENCES:
-        blocks = units * px.cdiv(capacity * heads, BLOCK)
-        runs = max(1, min(px.device().sms, blocks // FEWEST_BLOCKS))
-        return DecodeConfig(1, stages, min(page * heads or BOX, BOX), 1, room=room, runs=runs, heads=heads)
     tile = 128 if rows > 64 and size <= 128 and v_size <= 128 else 64
     units = batch * kv_heads * px.cdiv(rows, tile)
     cluster, splits = fill_card(units, capacity) if tile > 64 else spread(units, capacity, 1)
     if cluster * splits <= MOST_SPLITS and splits > 1:
         cluster, splits = 1, cluster * splits  # joined once, not first in the cluster
-    if tile == 64:
-        box = min(box, BOX)
+    box = min(box, BOX)
     stages, room = lone_ring(tile, size, v_size)
     stages = min(stages + (tile > 64), ring_stages(tile, size, v_size, 1))
     return DecodeConfig(cluster, stages, box, 1, tile, splits, max(room, stages))
+
+
+@cache
+def choose_runs(
+    batch: int, kv_heads: int, rows: int, capacity: int, size: int, v_size: int, page: int = 0, dense: bool = True
+) -> DecodeConfig:
+    """A configuration for lengths that differ much, with arguments as for `choose_decode`: equal runs over all sequences.
+
+    `choose_decode` does not know the lengths, which are on the device, and gives a sequence and KV head to one CTA where
+    there are enough of them: the longest sequence then takes as long as one SM needs for it. Runs end together, whatever
+    the lengths, and cost 3 to 5% where all are equal: SMs that are nearer to the memory get no more than others, and what
+    was cut is joined. In `dense` caches the heads of a token lie side by side, and a block has keys of all heads where
+    their `rows` are at most 64 together. Anyone may call it; no hardware is involved.
+    Example: ``attention_decode(q, k, v, lengths, config=choose_runs(64, 8, 4, 32768, 128, 128))``.
+    """
+    heads = kv_heads if dense and BLOCK % kv_heads == 0 and kv_heads * rows <= BLOCK else 1
+    stages, room = lone_ring(64, size, v_size)
+    blocks = batch * kv_heads * px.cdiv(capacity, BLOCK)
+    runs = max(1, min(px.device().sms, blocks // FEWEST_BLOCKS))
+    return DecodeConfig(1, stages, min(page * heads or BOX, BOX), 1, room=room, runs=runs, heads=heads)
 
 
 @cache

@@ -13,7 +13,11 @@ from typing import Any
 
 import phalanx as px
 from phalanx.kernels.attention.decode_terms import (
+    AHEAD,
+    Queries,
     Results,
+    Sequence,
+    Turns,
     attend,
     attend_narrow,
     fetch_all,
@@ -30,7 +34,7 @@ from phalanx.kernels.launches import wait_for_prior_launch
 def decode_ring(
     Q, K, V, LENGTHS, TABLE, K_SCALE, V_SCALE, O, LSE, factor, slope, cap, v_factor, left, right, capacity, heads,
     *, C=1, SPLITS=1, CTAS=2, STAGES=3, ROOM=0, BM=64, BN=64, BOX=64, D=128, DV=128, T=1, G=4, PAGE=0,
-    NARROW=False, HINT=None, SLACK=LAZY
+    NARROW=False, HINT=None, SLACK=LAZY, AHEAD=AHEAD, IN_TURNS=False
 ):
     """BM rows of queries of one sequence and KV head, over the keys that this CTA of C x SPLITS has.
 
@@ -54,15 +58,25 @@ def decode_ring(
         part, tops, masses = px.shared((BM, DV), px.f32, reuse=k), px.shared((BM,), px.f32), px.shared((BM,), px.f32)
 
     with px.warps(BM // 16, 1):
-        fetch_all(TABLE, rows, mine, ((K, k, 0, keys), (V, v, 0, values)), BN, PAGE, BOX, HINT)
+        fetch_all(TABLE, rows, mine, ((K, k, 0, keys), (V, v, 0, values)), BN, PAGE, BOX, HINT, AHEAD)
 
-    with px.warps(0, BM // 16):
-        rows.load(Q, q)
-        if NARROW:
-            sums, top, total = attend_narrow(q, k, v, keys, values, mine, softmax)
-        else:
-            sums, top, total = attend(q, k, v, keys, values, mine, softmax)
-        results.leave(sums, top, total, k, part, tops, masses)
+    if IN_TURNS:
+        order = px.barrier(2, count=1, checked=False)
+        with px.warps(0, 4, copies=2) as c:
+            half = Queries(rows.b, rows.h, rows.row + 64 * c, heads, rows.shift, T, G, 64)
+            queries = q[64 * c : 64 * c + 64]
+            half.load(Q, queries)
+            sequence = Sequence(mine.reach, half, mine.first, mine.end, BN)
+            sums, top, total = attend(queries, k, v, keys, values, sequence, softmax, Turns(order, c))
+            Results(O, LSE, half, results.v_scale).store_at_once(sums, top, total)
+    else:
+        with px.warps(0, BM // 16):
+            rows.load(Q, q)
+            if NARROW:
+                sums, top, total = attend_narrow(q, k, v, keys, values, mine, softmax)
+            else:
+                sums, top, total = attend(q, k, v, keys, values, mine, softmax)
+            results.leave(sums, top, total, k, part, tops, masses)
 
     if C > 1:
         px.cluster.sync()

@@ -15,6 +15,8 @@ PANEL = 64
 """Columns that pass through registers at once."""
 JOINED = 128
 """Columns that are joined at once."""
+AHEAD = 6
+"""Blocks whose pages are looked up before they are asked for."""
 
 
 @px.struct
@@ -107,11 +109,15 @@ class Sequence:
         px.fence.async_proxy()
         px.sync()  # here, and not before the product of every block
 
-    def masked(self, x, v, block, stage):
-        """The scores of a block as softmax takes them; and the values of the block become such as may be multiplied by 0."""
+    def masked(self, x, v, block, stage, clears):
+        """The scores of a block as softmax takes them; and the values of the block become such as may be multiplied by 0.
+
+        Where several roles multiply by them, one `clears` them, for the others, too.
+        """
         if not self.is_whole(block):
             x = self.seen(x, block)
-            self.clear(v[stage], block)
+            if clears:
+                self.clear(v[stage], block)
         return x
 
 
@@ -152,19 +158,21 @@ def fetch(CACHE, pages, rows, block, ring, left, pipe, BN, PAGE, BOX, HINT):
 
 
 @px.func
-def fetch_all(TABLE, rows, mine, parts, BN, PAGE, BOX, HINT=None):
+def fetch_all(TABLE, rows, mine, parts, BN, PAGE, BOX, HINT=None, AHEAD=AHEAD):
     """The role that fills rings with the blocks of a sequence: (cache, ring, first column, pipe) of each part of a block.
 
-    Pages are looked up two blocks ahead: what the table says is there when the block before has been asked for.
+    Pages are looked up AHEAD blocks ahead: behind so many bytes on their way, an entry that is not in L2 takes as long as
+    two blocks.
     """
     pages: tuple[Any, ...] = ()
     following: tuple[Any, ...] = ()
-    after: tuple[Any, ...] = ()
     if PAGE > 0:
-        following, after = pages_of(TABLE, rows.b, mine.first, BN, PAGE), pages_of(TABLE, rows.b, mine.first + 1, BN, PAGE)
+        for block in px.static_range(AHEAD):
+            following = following + (pages_of(TABLE, rows.b, mine.first + block, BN, PAGE),)  # noqa: RUF005
     for block in range(mine.first, mine.end):
         if PAGE > 0:
-            pages, following, after = following, after, pages_of(TABLE, rows.b, block + 2, BN, PAGE)
+            pages = following[0]
+            following = following[1:] + (pages_of(TABLE, rows.b, block + AHEAD, BN, PAGE),)  # noqa: RUF005
         for part in px.static_range(len(parts)):
             cache, ring, left, pipe = parts[part]
             fetch(cache, pages, rows, block, ring, left, pipe, BN, PAGE, BOX, HINT)
@@ -240,6 +248,15 @@ class Results:
         if self.LSE is not None:
             px.store(self.LSE[self.rows.targets(first, top.shape[0])], log_sums(top, total))
 
+    def store_at_once(self, sums, top, total):
+        """Stores all columns of all rows as the tensor cores left them in registers, and the logarithms."""
+        width = sums.shape[1]
+        found, targets = self.scaled(sums, total), self.rows.targets(0, self.rows.BM)
+        for column in px.static_range(0, width, PANEL):
+            wide = min(PANEL, width - column)
+            px.store(self.O[targets, column : column + wide], found[:, column : column + wide])
+        self.store_logs(0, top, total)
+
     def leave(self, sums, top, total, ring, part, tops, masses):
         """Lets go what this CTA has summed up: as results, through memory of the `ring`; in a cluster, for `join`."""
         if part is None:
@@ -278,11 +295,31 @@ class Results:
                 self.store_logs(first, top, total)
 
 
+@px.struct
+class Turns:
+    """Whose turn it is to give the tensor cores work, of two roles: `which` is this one. Role 0 begins.
+
+    While the products of one are made the other is at its exponentials. What role 0 has done before its products, role 1
+    sees before its own.
+    """
+
+    barriers: Any
+    which: Any
+
+    def wait(self, round):
+        """Waits for this role's turn, in round 0, 1, 2 ..."""
+        self.barriers[self.which].wait((round + 1 + self.which) % 2)
+
+    def pass_on(self):
+        """Lets the other role have its turn."""
+        self.barriers[1 - self.which].arrive()
+
+
 @px.func
-def attend(q, k, v, keys, values, mine, softmax):
+def attend(q, k, v, keys, values, mine, softmax, turns=None):
     """The role that multiplies: sums of values, maxima and masses of the rows over the blocks that this CTA has.
 
-    The scores of the next block follow the sums of this one without a gap.
+    The scores of the next block follow the sums of this one without a gap. With `turns` two roles take turns.
     """
     BM, BN, DV = q.shape[0], k.shape[1], v.shape[2]
     sums, x = px.zeros((BM, DV), px.f32), px.empty((BM, BN), px.f32)
@@ -292,9 +329,11 @@ def attend(q, k, v, keys, values, mine, softmax):
             x = px.dot(q, k[s].T)
     for block in range(mine.first, mine.end):
         at = values.wait()
-        x = mine.masked(softmax.capped(x), v, block, at)
+        x = mine.masked(softmax.capped(x), v, block, at, True if turns is None else turns.which == 0)
         p, top, mass, factor = softmax.step(x, top, mass)
         sums = px.multiply(sums, factor.reshape(BM, 1), skip_ones=softmax.SLACK > 0)
+        if turns is not None:
+            turns.wait(block - mine.first)
         px.wgmma(p.to(v.dtype), v[at], sums)
         px.wgmma_commit()
         if block + 1 < mine.end:
@@ -302,11 +341,15 @@ def attend(q, k, v, keys, values, mine, softmax):
             x = px.empty((BM, BN), px.f32)
             px.wgmma(q, k[s].T, x, accumulate=False)
             px.wgmma_commit()
+            if turns is not None:
+                turns.pass_on()
             px.wgmma_wait(1)
             values.release()
             px.wgmma_wait(0)
             keys.release()
         else:
+            if turns is not None:
+                turns.pass_on()
             px.wgmma_wait(0)
             values.release()
     return sums, top, px.sum(mass, axis=1)
@@ -341,7 +384,7 @@ def attend_narrow(q, k, v, keys, values, mine, softmax):
             widen(v[s], wide_v[0])
         px.wgmma_wait(0)
     for block in range(mine.first, mine.end):
-        x = mine.masked(softmax.capped(x), wide_v, block, 0)
+        x = mine.masked(softmax.capped(x), wide_v, block, 0, True)
         p, top, mass, factor = softmax.step(x, top, mass)
         sums = px.multiply(sums, factor.reshape(BM, 1), skip_ones=softmax.SLACK > 0)
         px.wgmma(p.to(q.dtype), wide_v[0], sums)
