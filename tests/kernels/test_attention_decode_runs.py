@@ -10,7 +10,7 @@ import pytest
 import phalanx as px
 from decode_cases import BF16, attended, caches, decoded, error, paged
 from phalanx.kernels.attention.decode import attention_decode
-from phalanx.kernels.attention.decode_config import DecodeConfig, choose_decode
+from phalanx.kernels.attention.decode_config import DecodeConfig, choose_runs
 from phalanx.kernels.attention.decode_runs import decode_runs, join_runs, owner, share
 
 TOLERANCE = 0.012
@@ -43,7 +43,7 @@ def run(
         {"lengths": (70, 33), "config": runs(3, 8), "heads": 16, "kv_heads": 8, "window": (20, 0)},
         {"lengths": (70, 33, 9), "config": runs(4), "heads": 16, "tokens": 4, "softcap": 2.0},
         {"lengths": (20, 31), "config": runs(7, 32), "heads": 32, "kv_heads": 32, "causal": False, "window": (5, 2)},
-        {"lengths": (40, 50, 0, 3) * 5, "config": None, "heads": 8, "kv_heads": 4, "v_size": 64},
+        {"lengths": (40, 50, 0, 3) * 5, "config": choose_runs(20, 4, 2, 55, 32, 32), "heads": 8, "kv_heads": 4},
     ],
     ids=["heads", "paged tokens", "by head", "8 heads, window", "cap", "32 heads", "chosen"],
 )
@@ -130,7 +130,9 @@ def test_checked_clean(heads: int, count: int) -> None:
     assert px.check(join_runs[1, 2 // heads, 3], *joined, **constants).ok
 
 
-SHIPPED = [(128, 4, 8, 1, 0), (128, 8, 8, 1, 16), (64, 1, 32, 2, 0), (256, 4, 4, 1, 64), (192, 2, 3, 1, 0), (128, 16, 2, 4, 16)]
+SHIPPED = [
+    (128, 4, 8, 1, 0), (128, 8, 8, 1, 16), (64, 1, 32, 2, 0), (96, 4, 4, 1, 64), (128, 2, 3, 1, 0), (128, 16, 2, 4, 16)
+]  # fmt: skip
 """Size, heads of a group, KV heads, tokens, tokens of a page."""
 
 
@@ -138,9 +140,9 @@ SHIPPED = [(128, 4, 8, 1, 0), (128, 8, 8, 1, 16), (64, 1, 32, 2, 0), (256, 4, 4,
 @pytest.mark.parametrize("size, group, kv_heads, tokens, page", SHIPPED)
 def test_no_spills(size: int, group: int, kv_heads: int, tokens: int, page: int) -> None:
     batch, heads = 100, group * kv_heads
-    shared = kv_heads if 64 % kv_heads == 0 and tokens * heads <= 64 else 1
-    config = choose_decode(batch, kv_heads, group * tokens, 4096, size, size, page, heads=shared)
-    assert config.runs == 132 and config.heads == shared
+    config = choose_runs(batch, kv_heads, group * tokens, 4096, size, size, page)
+    shared = config.heads
+    assert config.runs == 132 and shared == (kv_heads if 64 % kv_heads == 0 and tokens * heads <= 64 else 1)
     cache = px.spec((900 if page else batch, (page or 4096) * shared, kv_heads // shared, size), px.bf16)
     rows, parts = batch * tokens * heads, 2 * config.runs * 64
     constants = {"BATCH": 128, "DV": size, "T": tokens, "G": group, "HEADS": shared, "UNITS": kv_heads // shared}
@@ -149,7 +151,8 @@ def test_no_spills(size: int, group: int, kv_heads: int, tokens: int, page: int)
             decode_runs[config.runs], px.spec((rows, size), px.bf16), cache, cache, px.spec((batch,), px.i32),
             px.spec((batch, 9), px.i32) if page else None, px.spec((rows, size), px.bf16), px.spec((rows,), px.f32),
             px.spec((parts, size), px.f32), px.spec((parts,), px.f32), 1.0, slope, cap, left, 0, 4096, heads, D=size,
-            STAGES=config.stages, ROOM=config.room, CTAS=config.ctas, BOX=config.box, PAGE=page * shared, **constants,
+            STAGES=config.stages, ROOM=config.room, CTAS=config.ctas, BOX=config.box, PAGE=page * shared, HINT="evict_first",
+            **constants,
         )  # fmt: skip
         assert made.spills == 0 and 115712 < made.shared_bytes <= 232448
     joined = px.compile(
@@ -176,5 +179,6 @@ def test_mistakes() -> None:
         "config has keys of 4 heads in a block, the cache has 2 heads": {"config": runs(3, 4)},
         "config has keys of 2 heads in a block": {"config": runs(3, 2), "k_cache": apart, "v_cache": apart},
         "config has 3 runs": {"config": DecodeConfig(1, 2, rows=128, runs=3)},
+        "values of up to 128 elements": {"config": runs(3), "v_cache": np.zeros((2, 64, 2, 256), BF16)},
     }.items():
         assert text in mistake(**changes)

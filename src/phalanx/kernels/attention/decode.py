@@ -10,7 +10,14 @@ import phalanx as px
 from phalanx.frozen import frozen
 from phalanx.ir.archs import COPY_CHUNK
 from phalanx.kernels.attention.arguments import cap_of, reach_of, scale_of
-from phalanx.kernels.attention.decode_config import BLOCK, MOST_SEQUENCES, DecodeConfig, choose_decode, choose_latent
+from phalanx.kernels.attention.decode_config import (
+    BLOCK,
+    MOST_SEQUENCES,
+    WIDEST_RUNS,
+    DecodeConfig,
+    choose_decode,
+    choose_latent,
+)
 from phalanx.kernels.attention.decode_ring import decode_ring, join_splits
 from phalanx.kernels.attention.decode_runs import decode_runs, join_runs
 from phalanx.kernels.attention.latent_ring import latent_ring
@@ -156,11 +163,13 @@ def _require_fits(config: DecodeConfig, call: Call) -> None:
             "leave `heads` out: a block has keys of one head, or with `runs` of all, where these lie side by side, divide "
             "64, and have at most 64 rows of queries",
         )
-    if config.runs and (call.item == 1 or call.latent or call.batch > MOST_SEQUENCES or config.rows > 64):
+    many = call.batch > MOST_SEQUENCES or call.v_size > WIDEST_RUNS or config.rows > 64
+    if config.runs and (call.item == 1 or call.latent or many):
         raise refused(
-            f"config has {config.runs} runs",
-            f"leave `runs` out for caches of 8 bits, for latent ones, for more than {MOST_SEQUENCES} sequences, and with "
-            "rows=128",
+            f"config has {config.runs} runs, for {call.batch} sequences, values of {call.v_size} elements of "
+            f"{8 * call.item} bits, and {config.rows} rows",
+            f"runs are for up to {MOST_SEQUENCES} sequences, caches of keys and of values of 16 bits, values of up to "
+            f"{WIDEST_RUNS} elements, and 64 rows: else leave `runs` out",
         )
 
 

@@ -23,6 +23,8 @@ SPLIT_CLUSTER = 8
 """CTAs of a cluster where several share a sequence."""
 MOST_SEQUENCES = 1024
 """Sequences over whose lengths one warp sums up to find where its run begins."""
+WIDEST_RUNS = 128
+"""Elements of a value, in runs: more sums and what a run has to remember do not fit into the registers together."""
 
 
 @frozen
