@@ -136,6 +136,7 @@ class Plan:
     activation: str | None = None
     blocks: BlockScaled | None = None
     blackwell: bool = False
+    swapped: bool = False
 
     def run(self, a: Any, b: Any, bias: Any, out: Any, scale_a: Any, scale_b: Any, tensor_scale: Any) -> None:
         """Launches the kernel. Scales that are numbers travel as one argument, the others as vectors or in blocks."""
@@ -153,7 +154,10 @@ class Plan:
                 alpha = float(scale) * (1.0 if alpha is None else alpha)
             vectors.append(None if scale is None or is_number else scale.reshape(-1))
         added = None if bias is None else self.bias.make(bias)
-        self.bound(self.a.make(a), self.b.make(b), self.c.make(out), added, *vectors, alpha, *blocks, **self.constants)
+        operands = self.a.make(a), self.b.make(b)
+        if self.swapped:
+            operands, vectors = operands[::-1], vectors[::-1]
+        self.bound(*operands, self.c.make(out), added, *vectors, alpha, *blocks, **self.constants)
 
     def run_split(self, a: Any, b: Any, bias: Any, out: Any) -> None:
         """Launches the kernel that splits K; with few columns of B on the transposed product, which has few rows."""
@@ -228,16 +232,21 @@ def _plan(
         if side == "rows" or (side == "columns" and added is None):
             return Plan(shape, dtype, *plain, split=side, activation=activation)
     bound, settings = _kernel(problem, target, config)
+    swapped = settings.get("SWAPPED", False)
+    left_one, right_one = (1, 0) if swapped else (0, 1)
+    by_k, batched = (a_by_k, b_by_k), (step_a != 0, step_b != 0)
     constants = {
-        "A_BY_K": a_by_k, "B_BY_K": b_by_k, "A_BATCH": step_a != 0, "B_BATCH": step_b != 0, "BATCH": count > 1,
-        "TMA_STORE": staged, "BIAS_KIND": _bias_kind(added, per_matrix and count > 1),
-        "SCALE_ROWS": scales[0] == "vector", "SCALE_COLUMNS": scales[1] == "vector", "ACTIVATION": activation,
+        "A_BY_K": by_k[left_one], "B_BY_K": by_k[right_one], "A_BATCH": batched[left_one], "B_BATCH": batched[right_one],
+        "BATCH": count > 1, "TMA_STORE": staged, "BIAS_KIND": _bias_kind(added, per_matrix and count > 1),
+        "SCALE_ROWS": scales[left_one] == "vector", "SCALE_COLUMNS": scales[right_one] == "vector",
+        "ACTIVATION": activation,
     }  # fmt: skip
     return Plan(
         shape, dtype, a_recipe, b_recipe, plain[2],
         AS_IT_IS if added is None or is_row_bias else _matrices(added, axes[0][4] if per_matrix and axes else 0, (m, n)),
         (scales[0] == "number", scales[1] == "number"), bound, {**settings, **constants, **target.named},
         notes=tuple(note for note in (a_note, b_note) if note), blocks=blocks, blackwell=target.blackwell,
+        swapped=swapped,
     )
 
 

@@ -8,6 +8,7 @@ model knows of a card is in `phalanx.machines`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
 from math import ceil
 
@@ -26,6 +27,8 @@ RESERVED_BYTES = 1024
 STAGE_ROW_BYTES = 128
 """Bytes of K that a stage holds of each row: a row of the widest swizzle."""
 MAX_STAGES = 8
+ENOUGH_STAGES = 4
+"""So many are left where a tile is stored in one part."""
 PART_BYTES = 36 * 1024
 """Shared memory that the epilogue may use."""
 WIDTHS = (128, 64, 32)
@@ -37,11 +40,14 @@ MOST_GROUPS = 2
 ROW_PADDING = 16
 """Bytes that are added to a row where a tile changes its layout through shared memory."""
 
-TILES = (
-    (128, 256, 2), (256, 128, 2), (128, 192, 2), (128, 128, 2), (128, 64, 2), (64, 256, 1), (64, 128, 1), (64, 64, 1),
-    (128, 160, 2),
-)  # fmt: skip
-"""Rows, columns and multiplying warpgroups of the tiles that are compared; the first one is the default."""
+HEIGHTS = ((128, 2), (256, 2), (192, 3), (64, 1))
+"""Rows of a tile, and the warpgroups that multiply them; the default first."""
+MOST_RESULTS = {1: 64 * 256, 2: 128 * 192, 3: 64 * 192}
+"""Results of one warpgroup that its registers hold, by the warpgroups that multiply."""
+PLAIN_WIDTHS = (256, *range(32, 256, 32))
+"""Columns of a tile, the default first: what cuts into parts of 32."""
+SWAPPED_WIDTHS = tuple(range(16, 257, 8))
+"""Rows of a swapped tile, which are the columns of the tensor cores."""
 CLUSTERS = ((2, 1), (1, 2), (1, 1), (2, 2))
 CLUSTERS_OF_FIRST = ((1, 2), (2, 1), (1, 1), (2, 2))
 """The clusters of the first tile. CTAs that share rows of A fetch more than those that share columns of B, 320 lines a step
@@ -56,7 +62,9 @@ class MatmulConfig:
     """How a product is cut. A CTA computes `bm` x `bn` at a time with `groups` warpgroups, `bk` along K in a stage.
 
     `cluster` CTAs along M and N share operands; `group` rows of clusters are worked on at a time, which decides what L2
-    holds; a tile is stored in `parts`. Example: ``matmul(a, b, config=MatmulConfig(128, 128, stages=6, parts=1))``.
+    holds; a tile is stored in `parts`. `swapped`: all this is said of the transposed product, so that `bm` counts columns
+    of the result and `bn` its rows, of which there may be any multiple of 8.
+    Example: ``matmul(a, b, config=MatmulConfig(128, 128, stages=6, parts=1))``.
     """
 
     bm: int = 128
@@ -67,19 +75,20 @@ class MatmulConfig:
     group: int = 16
     parts: int = 2
     groups: int = 2
+    swapped: bool = False
 
     def constants(self) -> dict[str, int]:
         """The constants of the kernel `matmul_tiles`."""
         cm, cn = self.cluster
         return {
             "BM": self.bm, "BN": self.bn, "BK": self.bk, "STAGES": self.stages, "CM": cm, "CN": cn, "GROUP": self.group,
-            "PARTS": self.parts, "GROUPS": self.groups,
+            "PARTS": self.parts, "GROUPS": self.groups, "SWAPPED": self.swapped,
         }
 
     def tiles(self, problem: Problem) -> int:
         """How many tiles, each of a whole cluster, the product has."""
-        rows = ceil(problem.m / (self.bm * self.cluster[0]))
-        return rows * ceil(problem.n / (self.bn * self.cluster[1])) * problem.batch
+        m, n = (problem.n, problem.m) if self.swapped else (problem.m, problem.n)
+        return ceil(m / (self.bm * self.cluster[0])) * ceil(n / (self.bn * self.cluster[1])) * problem.batch
 
     def clusters(self, device: Device) -> int:
         """How many clusters of this size run at once on a device."""
@@ -109,6 +118,10 @@ class Problem:
     per_byte: int = 1
     block: int = 0
 
+    def turned(self) -> Problem:
+        """The transposed product."""
+        return replace(self, m=self.n, n=self.m, by_k=self.by_k[::-1])
+
 
 def epilogue_bytes(problem: Problem, bm: int, width: int) -> int:
     """Shared memory of an epilogue that works on `width` columns at a time."""
@@ -117,15 +130,27 @@ def epilogue_bytes(problem: Problem, bm: int, width: int) -> int:
     return total + (bm * (width * problem.matrix + ROW_PADDING) if problem.matrix else 0)
 
 
-def complete(problem: Problem, bm: int, bn: int, groups: int, cluster: tuple[int, int]) -> MatmulConfig:
+def complete(
+    problem: Problem, bm: int, bn: int, groups: int, cluster: tuple[int, int], swapped: bool = False
+) -> MatmulConfig:
     """The configuration with these tiles: as few parts as the epilogue's room allows, as many stages as fit."""
-    widths = (width for width in WIDTHS if bn % width == 0 and epilogue_bytes(problem, bm, width) <= PART_BYTES)
-    parts = bn // next(widths, WIDTHS[-1])
-    bk = STAGE_ROW_BYTES // problem.itemsize
-    left = SHARED_LIMIT - RESERVED_BYTES - epilogue_bytes(problem, bm, bn // parts)
-    stages = min(MAX_STAGES, left // ((bm + bn) * STAGE_ROW_BYTES))
+    bk, stage = STAGE_ROW_BYTES // problem.itemsize, (bm + bn) * STAGE_ROW_BYTES
+    room = SHARED_LIMIT - RESERVED_BYTES
+    width = bn
+    if room - epilogue_bytes(problem, bm, bn) < ENOUGH_STAGES * stage or (not swapped and bn > max(WIDTHS)):
+        fitting = (
+            width for width in WIDTHS
+            if (swapped or bn % width == 0) and epilogue_bytes(problem, bm, width) <= PART_BYTES
+        )
+        width = min(bn, next(fitting, WIDTHS[-1]))
+    stages = min(MAX_STAGES, (room - epilogue_bytes(problem, bm, width)) // stage)
     group = max(1, 2048 // (bm * cluster[0]))
-    return MatmulConfig(bm, bn, bk, stages, cluster, group, parts, groups)
+    return MatmulConfig(bm, bn, bk, stages, cluster, group, ceil(bn / width), groups, swapped)
+
+
+def part_width(bn: int, parts: int) -> int:
+    """Columns of a part, as `matmul_tiles.part_width` says."""
+    return bn if parts == 1 else 1 << (ceil(bn / parts) - 1).bit_length()
 
 
 def cuts_panels(problem: Problem, rows: int, columns: int) -> bool:
@@ -133,15 +158,28 @@ def cuts_panels(problem: Problem, rows: int, columns: int) -> bool:
     return any(share % PANEL and not by_k for share, by_k in zip((rows, columns), problem.by_k))
 
 
+def tile_sizes(problem: Problem) -> Iterator[tuple[int, int, int, bool]]:
+    """Rows, columns and warpgroups of the tiles that are compared, and whether they are those of the transposed product."""
+    for swapped in (False, True) if problem.staged and not problem.matrix else (False,):
+        for width in SWAPPED_WIDTHS if swapped else PLAIN_WIDTHS:
+            for bm, groups in HEIGHTS:
+                if bm // groups * width <= MOST_RESULTS[groups]:
+                    yield bm, width, groups, swapped
+
+
 def candidates(problem: Problem) -> Iterator[MatmulConfig]:
     """The configurations that the product allows, the default first."""
-    for number, (bm, bn, groups) in enumerate(TILES):
+    for number, (bm, bn, groups, swapped) in enumerate(tile_sizes(problem)):
+        seen = problem.turned() if swapped else problem
         for cm, cn in CLUSTERS if number else CLUSTERS_OF_FIRST:
-            wasted = (cm > 1 and problem.m <= bm) or (cn > 1 and problem.n <= bn)
-            if wasted or cuts_panels(problem, bm // cn, bn // cm):
+            wasted = (cm > 1 and seen.m <= bm) or (cn > 1 and seen.n <= bn)
+            if wasted or cuts_panels(seen, bm // cn, bn // cm) or bn % (8 * cm):
                 continue
-            config = complete(problem, bm, bn, groups, (cm, cn))
-            if config.stages >= 2:
+            narrower = bn - (8 * cm if seen.by_k[1] else PANEL * cm)
+            if swapped and narrower >= 16 and ceil(seen.n / (narrower * cn)) == ceil(seen.n / (bn * cn)):
+                continue  # as many tiles, each with less to do
+            config = complete(problem, bm, bn, groups, (cm, cn), swapped)
+            if config.stages >= 3:
                 yield config
 
 
@@ -151,6 +189,9 @@ def cycles(problem: Problem, config: MatmulConfig, device: Device, costs: TileCo
     They are compared with each other as they are: in microseconds, rounding would decide between tiles that take equally
     long in another way.
     """
+    if config.swapped:
+        problem = problem.turned()
+        config = replace(config, swapped=False)
     (cm, cn), bm, bn = config.cluster, config.bm, config.bn
     tiles, slots = config.tiles(problem), config.clusters(device)
     busy = min(tiles, slots) * cm * cn
@@ -238,16 +279,21 @@ def require_fits(config: MatmulConfig, problem: Problem) -> None:
         )
     bm, bn, groups, (cm, cn) = config.bm, config.bn, config.groups, config.cluster
     step = STAGE_ROW_BYTES // problem.itemsize
+    multiple = 8 if config.swapped else 16
+    seen = problem.turned() if config.swapped else problem
+    width = part_width(bn, config.parts) if config.parts > 0 else 0
     broken = ""
-    if groups not in (1, 2) or bm % (64 * groups):
-        broken = f"bm={bm} is not a multiple of 64 rows for each of {groups} warpgroups (1 or 2)"
-    elif not 16 <= bn <= 256 or bn % 16:
-        broken = f"bn={bn} is not a multiple of 16 from 16 to 256"
-    elif bm // groups * bn > 64 * 256:
-        broken = f"{bm // groups} x {bn} results a warpgroup do not fit its registers, which hold 64 x 256"
+    if groups not in (1, 2, 3) or bm % (64 * groups):
+        broken = f"bm={bm} is not a multiple of 64 rows for each of {groups} warpgroups (1 to 3)"
+    elif not multiple <= bn <= 256 or bn % multiple:
+        broken = f"bn={bn} is not a multiple of {multiple} from {multiple} to 256"
+    elif bm // groups * bn > MOST_RESULTS[groups]:
+        broken = f"{bm // groups} x {bn} results a warpgroup do not fit its registers, which hold {MOST_RESULTS[groups]:,}"
+    elif config.swapped and (problem.matrix or not problem.staged):
+        broken = "swapped tiles take no bias with rows, and a result whose rows begin at multiples of 16 bytes"
     elif config.bk <= 0 or config.bk % step:
         broken = f"bk={config.bk} is not a multiple of {step}, which are {STAGE_ROW_BYTES} bytes"
-    elif bn % config.parts or bn // config.parts % 8:
+    elif width == 0 or (bn % width and not config.swapped) or width % 8:
         broken = f"bn={bn} is not {config.parts} parts of a multiple of 8 columns"
     elif config.stages < 2 or config.group < 1:
         broken = f"stages={config.stages} and group={config.group}: there are at least 2 stages and 1 row of clusters"
@@ -255,11 +301,11 @@ def require_fits(config: MatmulConfig, problem: Problem) -> None:
         broken = f"a cluster of {cm} x {cn}, which has 1 to 16 CTAs"
     elif bm % (8 * cn) or bn % (8 * cm):
         broken = f"{cn} CTAs do not share {bm} rows, or {cm} do not share {bn} columns, in multiples of 8"
-    elif cuts_panels(problem, bm // cn, bn // cm):
+    elif cuts_panels(seen, bm // cn, bn // cm):
         broken = f"a share of an operand that is not contiguous along K is not a multiple of {PANEL}"
     else:
         stage = (bm + bn) * config.bk * problem.itemsize
-        room = SHARED_LIMIT - epilogue_bytes(problem, bm, bn // config.parts)
+        room = SHARED_LIMIT - epilogue_bytes(problem, bm, width)
         if config.stages * stage > room:
             broken = f"{config.stages} stages of {stage:,} bytes do not fit the {max(room, 0):,} that the epilogue leaves"
     if broken:
