@@ -37,7 +37,7 @@ def split_k_matmul(
         raise refused(
             f"split_k_matmul on {target.device.arch}, which has no wgmma", "use px.kernels.matmul, which takes few rows too"
         )
-    if m > MOST_ROWS:
+    if m > MOST_ROWS and config is None:
         raise refused(f"a has {m} rows", f"this kernel is for at most {MOST_ROWS}")
     if not is_among(activation, ACTIVATIONS):
         raise refused(
