@@ -101,6 +101,8 @@ def _constants(config: SplitConfig) -> dict[str, Any]:
 HEIGHTS = (8, 16, 24, *range(32, 257, 16))
 """Rows of a tile: the copy engine fills in those that are not there, at a seventh of the speed at which it loads others; but
 every height is a kernel to compile."""
+PANEL = 64
+"""Elements of 16 bits in a row of the widest swizzle: rows of A that do not lie along K are shared in such panels."""
 SHARED_BY_CTAS = {ctas: H200.shared_bytes(ctas) for ctas in (1, 2)}
 """Shared memory of a CTA that has an SM to itself, and of one that shares it with another."""
 
@@ -136,18 +138,19 @@ def predicted(config: SplitConfig, m: int, n: int, k: int, costs: SplitCosts = H
     return costs.fixed + waves * max(streams) + (waves - 1) * costs.restart + sums + shared
 
 
-def candidates(m: int, k: int) -> Iterator[SplitConfig]:
-    """Configurations worth comparing for a product with `m` rows.
+def candidates(m: int, k: int, a_rows: bool = True) -> Iterator[SplitConfig]:
+    """Configurations worth comparing for a product with `m` rows, which lie along K or (not `a_rows`) across it.
 
     Steps of 128 along K halve the signals where HBM is the limit; steps of 64 keep the tensor cores busy where they
     are. A product is always in flight when a stage is released.
     """
-    heights = dict.fromkeys(_height(px.cdiv(m, tiles)) for tiles in range(px.cdiv(m, 256), px.cdiv(m, 128) + 1))
+    tiles = range(px.cdiv(m, 256), px.cdiv(m, 128) + 1)
+    heights = dict.fromkeys(_height(px.cdiv(m, count), 1 if a_rows else PANEL) for count in tiles)
     for bm, bn, split, cn, cm in product(heights, (64, 128, 256), (1, 2, 3, 4, 6, 8), (1, 2), (1, 2)):
         bk, lag = 128 if m <= 128 else 64, 1
         if bn * bm > 128 * 256 or split > px.cdiv(k, bk) or split * cn * cm > 8:
             continue
-        if bm % (8 * cn) or (cm > 1 and m <= bm):
+        if bm % (8 * cn) or (cm > 1 and m <= bm) or (not a_rows and bm % (PANEL * cn)):
             continue
         made = SplitConfig(
             bm, bn, split, 2, bk=bk, cn=cn, cm=cm, groups=1 if bn == 64 else 2, pieces=_pieces(bm, split), lag=lag
@@ -158,8 +161,8 @@ def candidates(m: int, k: int) -> Iterator[SplitConfig]:
                 yield found
 
 
-def _height(m: int) -> int:
-    return next(height for height in HEIGHTS if height >= m)
+def _height(m: int, multiple: int) -> int:
+    return next(height for height in HEIGHTS if height >= m and height % multiple == 0)
 
 
 def _pieces(bm: int, split: int) -> int:
@@ -189,11 +192,11 @@ def _with_rings(config: SplitConfig, ctas: int) -> SplitConfig | None:
 
 
 @cache
-def choose_split(m: int, n: int, k: int) -> SplitConfig:
+def choose_split(m: int, n: int, k: int, a_rows: bool = True) -> SplitConfig:
     """The configuration for a product of (m, k) by (k, n), of `candidates` the one with the least `predicted` time.
 
     In words: K split so far that the CTAs cover the SMs, and no further, since partial sums travel at a tenth of the
     speed of the operands; row tiles share the weights they read.
     Anyone may call it; no hardware is involved. Example: ``choose_split(64, 8192, 8192).split == 1``.
     """
-    return min(candidates(m, k), key=lambda c: (predicted(c, m, n, k), c.cluster, c.reuse, -c.weight_bytes))
+    return min(candidates(m, k, a_rows), key=lambda c: (predicted(c, m, n, k), c.cluster, c.reuse, -c.weight_bytes))
