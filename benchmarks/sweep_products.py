@@ -71,10 +71,13 @@ def tile_configs(problem: Problem, most: int) -> list[MatmulConfig]:
     """The chosen one, the best half by the model, then the best of every kind."""
     took = {config: cycles(problem, config, CARD) for config in candidates(problem)}
     order = sorted(took, key=lambda config: took[config])
-    near = [config for config in order if took[config] <= WITHIN * took[order[0]]]
+    alike: dict[Any, MatmulConfig] = {}  # as many tiles of the same height: the narrowest do the least
+    for config in order:
+        alike.setdefault((config.bm, config.swapped, config.cluster, config.ctas, config.tiles(problem)), config)
+    near = [config for config in alike.values() if took[config] <= WITHIN * took[order[0]]]
     kinds: dict[Any, MatmulConfig] = {}
     for config in near:
-        kinds.setdefault((config.bm, config.swapped, config.cluster), config)
+        kinds.setdefault((config.bm, config.swapped, config.cluster if config.ctas == 1 else (), config.ctas), config)
     found = dict.fromkeys([choose(problem, CARD), *near[: most // 2], *kinds.values()])
     return list(found)[:most]
 
@@ -86,9 +89,9 @@ def split_configs(problem: Problem) -> Iterator[tuple[str, SplitConfig]]:
     for side, few, many, by_k in (
         ("rows", problem.m, problem.n, problem.by_k[0]), ("columns", problem.n, problem.m, problem.by_k[1]),
     ):
-        if few > MOST_SPLIT_ROWS or few > many or not by_k:
+        if few > MOST_SPLIT_ROWS or few > many:
             continue
-        took = {config: predicted(config, few, many, problem.k) for config in split_candidates(few, problem.k)}
+        took = {config: predicted(config, few, many, problem.k) for config in split_candidates(few, problem.k, by_k)}
         order = sorted(took, key=lambda config: took[config])
         kinds: dict[Any, SplitConfig] = {}
         for config in order:
@@ -109,7 +112,7 @@ def compile_key(product: Product, kind: str, config: Config) -> Any:
 
 def kind_of(kind: str, config: Config) -> Any:
     """The first configuration of each such kind runs with its waits bounded first."""
-    return kind, config.bm, getattr(config, "swapped", None)
+    return kind, config.bm, getattr(config, "swapped", None), getattr(config, "ctas", 1)
 
 
 def compile_one(product: Product, kind: str, config: Config, watchdog: bool = False) -> str:
@@ -135,8 +138,9 @@ def compile_one(product: Product, kind: str, config: Config, watchdog: bool = Fa
                 a, b, by_k = b, a, by_k[::-1]
             c = px.spec((m, n), px.bf16)
             made = px.compile(
-                split_ring[config.grid(m, n)], a, b, c, c, arch="sm_90a", ROWS=by_k[1], FLIPPED=kind == "columns",
-                WHOLE=True, BIASED=False, ACTIVATION=None, **config.constants(),
+                split_ring[config.grid(m, n)], a, b, c, c, arch="sm_90a", ROWS=by_k[1], A_ROWS=by_k[0],
+                FLIPPED=kind == "columns", BIAS_OF_ROWS=False, WHOLE=True, BIASED=False, ACTIVATION=None,
+                **config.constants(),
             )
         return f"{made.spills} bytes spilled" if made.spills else ""
     except Exception as problem_found:
@@ -273,6 +277,13 @@ def measure(product: Product, most: int, repeats: int, watched: set[Any], until:
     }
 
 
+def shown(row: dict[str, Any]) -> str:
+    """A configuration in a few characters."""
+    config = row["config"]
+    marks = ("s" if config.get("swapped") else "") + ("d" if config.get("ctas") == 2 else "")
+    return f"{row['kind'][0]} {config['bm']}x{config['bn']}{marks} {config.get('cluster', config.get('split'))}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--op", nargs="+", default=["matmul"], choices=["matmul", "batched", "few_rows", "fp8"])
@@ -322,11 +333,7 @@ def main() -> None:
             continue
         torch.cuda.empty_cache()
         mine = sorted((row for row in found[-1]["rows"] if "us" in row), key=lambda row: row["us"])
-        told = [
-            f"{row['kind'][0]} {row['config']['bm']}x{row['config']['bn']}"
-            f"{'s' if row['config'].get('swapped') else ''} {row['config'].get('cluster', row['config'].get('split'))} "
-            f"{found[-1]['torch_us'] / row['us']:.3f}" for row in mine[:3]
-        ]
+        told = [f"{shown(row)} {found[-1]['torch_us'] / row['us']:.3f}" for row in mine[:3]]
         chosen = next((row for row in found[-1]["rows"] if "us" in row), None)
         first = found[-1]["torch_us"] / chosen["us"] if chosen else float("nan")
         print(f"{product.name} | torch {found[-1]['torch_us']:.1f} us, first {first:.3f} | {'; '.join(told)}", flush=True)
