@@ -23,23 +23,27 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from anywhere_draws import Case, drawn, seed_of
 
 import phalanx as px
-from phalanx.kernels.products.matmul_config import MatmulConfig, Problem, candidates, choose, cycles
+from phalanx.kernels.products.matmul_config import MatmulConfig, Problem, candidates, choose
 from phalanx.kernels.products.matmul_tiles import matmul_tiles
 from phalanx.kernels.products.split_config import SplitConfig, predicted
 from phalanx.kernels.products.split_config import candidates as split_candidates
 from phalanx.kernels.products.split_ring import split_ring
+from phalanx.kernels.products.tile_model import cycles_of, tabled
 from phalanx.machines.h200 import H200
 from phalanx.runtime.device.devices import Device
 
 CARD = Device(H200.name, "sm_90a", H200.sms, H200.l2_bytes, H200.shared_bytes(), None)
 WITHIN = 1.7
 """Configurations that the model thinks are slower than the best by more than that are left out."""
+NEW = 1.1
+"""A configuration that no shape before has had counts as so much slower: every one is a kernel to compile."""
 MOST_SPLIT_ROWS = 1024
 TYPES = {"bf16": px.bf16, "f16": px.f16, "f8e4m3": px.f8e4m3}
 Config = MatmulConfig | SplitConfig
@@ -59,7 +63,8 @@ class Product:
     def of(cls, case: Case) -> Product:
         sizes = case.sizes
         form = case.traits.get("form", "a @ b.T" if case.op in ("fp8", "few_rows") else "a @ b")
-        by_k = not form.startswith("a.T"), form.endswith("b.T")
+        form = form.removeprefix("a.T @ ").removeprefix("a @ ")  # A as it is: fewer kernels to compile
+        by_k = True, form == "b.T"
         narrow = case.dtype == "f8e4m3"
         problem = Problem(
             sizes["m"], sizes["n"], sizes["k"], sizes.get("batch", 1), 1 if narrow else 2, by_k=by_k,
@@ -67,10 +72,12 @@ class Product:
         return cls(f"{case.op}: {case}", problem, "bf16" if case.dtype == "f16" else case.dtype, form, case.op == "few_rows")
 
 
-def tile_configs(problem: Problem, most: int) -> list[MatmulConfig]:
-    """The chosen one, the best half by the model, then the best of every kind."""
-    took = {config: cycles(problem, config, CARD) for config in candidates(problem)}
-    order = sorted(took, key=lambda config: took[config])
+def tile_configs(problem: Problem, most: int, compiled: set[Any], key: Callable[[MatmulConfig], Any]) -> list[MatmulConfig]:
+    """The chosen one, the best half by the model, then the best of every kind; rather what others have compiled."""
+    configs = list(candidates(problem))
+    took = dict(zip(configs, map(float, cycles_of(tabled(configs, CARD, H200.tiles), problem, CARD))))
+    asked = {config: took[config] * (1.0 if key(config) in compiled else NEW) for config in configs}
+    order = sorted(asked, key=lambda config: asked[config])
     alike: dict[Any, MatmulConfig] = {}  # as many tiles of the same height: the narrowest do the least
     for config in order:
         alike.setdefault((config.bm, config.swapped, config.cluster, config.ctas, config.tiles(problem)), config)
@@ -96,13 +103,20 @@ def split_configs(problem: Problem) -> Iterator[tuple[str, SplitConfig]]:
         kinds: dict[Any, SplitConfig] = {}
         for config in order:
             kinds.setdefault((config.split, config.bn), config)
-        for config in list(kinds.values())[:4]:
+        for config in list(kinds.values())[:2]:
             yield side, config
         yield side, SplitConfig(**{**vars(order[0]), "hints": False})
 
 
-def jobs_of(product: Product, most: int) -> list[tuple[str, Config]]:
-    return [*(("tiles", config) for config in tile_configs(product.problem, most)), *split_configs(product.problem)]
+def jobs_of(products: list[Product], most: int) -> list[list[tuple[str, Config]]]:
+    """The configurations of each product, and which kernel they are of."""
+    compiled: set[Any] = set()
+    found: list[list[tuple[str, Config]]] = []
+    for product in products:
+        tiles = tile_configs(product.problem, most, compiled, partial(compile_key, product, "tiles"))
+        found.append([*(("tiles", config) for config in tiles), *split_configs(product.problem)])
+        compiled |= {compile_key(product, kind, config) for kind, config in found[-1]}
+    return found
 
 
 def compile_key(product: Product, kind: str, config: Config) -> Any:
@@ -150,8 +164,8 @@ def compile_one(product: Product, kind: str, config: Config, watchdog: bool = Fa
 def compile_share(products: list[Product], most: int, share: int, shares: int) -> None:
     """Compiles every `shares`th kernel, and prints what went wrong."""
     keys: dict[Any, tuple[Product, str, Config, bool]] = {}
-    for product in products:
-        for kind, config in jobs_of(product, most):
+    for product, jobs in zip(products, jobs_of(products, most)):
+        for kind, config in jobs:
             if kind == "tiles":
                 keys.setdefault(kind_of(kind, config), (product, kind, config, True))
             keys.setdefault(compile_key(product, kind, config), (product, kind, config, False))
@@ -249,11 +263,13 @@ class Clock:
         return statistics.median(self.block(run, calls) for _ in range(self.repeats)) / per
 
 
-def measure(product: Product, most: int, repeats: int, watched: set[Any], until: float) -> dict[str, Any]:
+def measure(
+    product: Product, jobs: list[tuple[str, Config]], repeats: int, watched: set[Any], until: float
+) -> dict[str, Any]:
     clock = Clock(product, repeats)
     before = clock.milliseconds(clock.theirs)
     rows = []
-    for kind, config in jobs_of(product, most):
+    for kind, config in jobs:
         if time.perf_counter() > until:
             break
         row: dict[str, Any] = {"kind": kind, "config": vars(config)}
@@ -289,7 +305,7 @@ def main() -> None:
     parser.add_argument("--op", nargs="+", default=["matmul"], choices=["matmul", "batched", "few_rows", "fp8"])
     parser.add_argument("--seed", nargs="+", default=["100"])
     parser.add_argument("--count", type=int, nargs="+", default=[20], help="of each seed; one number for each operation")
-    parser.add_argument("--at", nargs="*", default=[], help="further products: M,N,K")
+    parser.add_argument("--at", nargs="*", default=[], help="further products: M,N,K or, of a B as it is, M,N,K,b")
     parser.add_argument("--per", type=int, default=14)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=60.0, help="for the measurements")
@@ -297,13 +313,16 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     counts = itertools.chain(given.count, itertools.repeat(given.count[-1]))
-    products = [
+    products: list[Product] = []
+    for at in given.at:
+        m, n, k, *form = at.split(",")
+        by_k = ("a.T" not in form, "b" not in form)
+        problem = Problem(int(m), int(n), int(k), by_k=by_k)
+        products.append(Product(f"at: m {m}, n {n}, k {k}, bf16, {form}", problem, "bf16", ""))
+    products += [
         Product.of(case) for op, count in zip(given.op, counts) for seed in given.seed
         for case in drawn(op, seed_of(seed), count)
     ]
-    for at in given.at:
-        m, n, k = map(int, at.split(","))
-        products.append(Product(f"at: m {m}, n {n}, k {k}, bf16, a @ b.T", Problem(m, n, k), "bf16", "a @ b.T"))
     if given.compile:
         compile_share(products, given.per, *given.compile)
         return
@@ -322,12 +341,12 @@ def main() -> None:
     until = time.perf_counter() + given.seconds
     found: list[dict[str, Any]] = []
     watched: set[Any] = set()
-    for product in products:
+    for product, jobs in zip(products, jobs_of(products, given.per)):
         if time.perf_counter() > until:
             print("the rest is left out, no time")
             break
         try:
-            found.append(measure(product, given.per, given.repeats, watched, until))
+            found.append(measure(product, jobs, given.repeats, watched, until))
         except Exception:
             traceback.print_exc(limit=2)
             continue

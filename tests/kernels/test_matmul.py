@@ -319,6 +319,54 @@ def test_rings_are_clean(config: MatmulConfig, by_k: bool) -> None:
     assert report.ok, report
 
 
+NARROW_TILES = {
+    "swapped": MatmulConfig(64, 40, stages=2, cluster=(1, 2), group=1, parts=2, groups=1, swapped=True),
+    "swapped, one part": MatmulConfig(128, 56, stages=2, cluster=(1, 1), group=2, parts=1, swapped=True),
+    "swapped, columns of B": MatmulConfig(128, 48, stages=2, cluster=(2, 1), group=1, parts=2, swapped=True),
+    "swapped, three warpgroups": MatmulConfig(192, 88, stages=2, cluster=(1, 1), group=1, parts=3, groups=3, swapped=True),
+    "three warpgroups": MatmulConfig(192, 64, stages=2, cluster=(1, 2), group=1, parts=2, groups=3),
+    "two on an SM": MatmulConfig(128, 64, stages=2, cluster=(2, 1), group=1, parts=2, groups=1, ctas=2),
+    "two on an SM, swapped": MatmulConfig(64, 24, stages=2, cluster=(1, 1), group=1, parts=1, groups=1, ctas=2, swapped=True),
+    "256 rows": MatmulConfig(256, 32, stages=2, cluster=(1, 1), group=1, parts=1),
+}
+
+
+@pytest.mark.share(2)
+@pytest.mark.parametrize("config", NARROW_TILES.values(), ids=NARROW_TILES)
+def test_tiles_of_any_height(config: MatmulConfig) -> None:
+    a, b, bias = numbers(149, 136), by_columns(numbers(136, 208)), numbers(208)
+    want = product(a, b) + bias.astype(np.float32)
+    close(matmul(a, b, bias, "relu", config=config), np.maximum(want, 0))
+    close(matmul(a, b, bias, out=np.empty((149, 208), np.float32), config=config), want)
+
+
+@pytest.mark.share(2)
+@pytest.mark.parametrize("config", NARROW_TILES.values(), ids=NARROW_TILES)
+def test_tiles_of_any_height_are_clean(config: MatmulConfig) -> None:
+    rows, columns, k = 2 * config.bm * config.cluster[0], config.bn * config.cluster[1], 192
+    a, b = numbers(rows, k), numbers(columns, k)
+    c = np.zeros((columns, rows) if config.swapped else (rows, columns), BF16)
+    bias = numbers(rows if config.swapped else columns)
+    constants = {**config.constants(), "BIAS_KIND": "row", "ACTIVATION": "relu"}
+    report = px.check(matmul_tiles[config.cluster], a, b, c, bias, None, None, None, schedules=2, **constants)
+    assert report.ok, report
+
+
+def test_swapped_tiles_of_a_batch_with_scales() -> None:
+    config = MatmulConfig(64, 24, 128, stages=2, cluster=(1, 2), group=1, parts=1, groups=1, swapped=True)
+    a, b = (numbers(2, size, 144).astype(ml_dtypes.float8_e4m3fn) for size in (40, 80))
+    rows, columns = numbers(40, 1, dtype=np.float32), numbers(1, 80, dtype=np.float32)
+    got = matmul(a, b.swapaxes(-1, -2), scale_a=rows, scale_b=columns, config=config)
+    close(got, product(a, b.swapaxes(-1, -2)) * rows * columns)
+
+
+@pytest.mark.parametrize("a_form, b_form", [(as_is, as_is), (by_columns, by_columns), (by_columns, as_is)])
+def test_swapped_tiles_read_operands_as_they_lie(a_form: Callable, b_form: Callable) -> None:
+    config = MatmulConfig(64, 64, stages=2, cluster=(1, 1), group=1, parts=2, groups=1, swapped=True)
+    a, b = a_form(numbers(104, 136)), b_form(numbers(136, 72))
+    close(matmul(a, b, config=config), product(a, b))
+
+
 @pytest.mark.parametrize("groups", [1, 2])
 def test_vectors_of_the_epilogue_are_clean(groups: int) -> None:
     config = MatmulConfig(64 * groups, 64, stages=2, cluster=(2, 1), group=1, parts=2, groups=groups)
