@@ -17,7 +17,7 @@ import phalanx as px
 from phalanx.kernels.products.matmul import CopyWarning, MatmulConfig, matmul
 from phalanx.kernels.products.matmul_config import Problem, candidates, choose, split_side
 from phalanx.kernels.products.matmul_tiles import matmul_tiles
-from phalanx.kernels.products.split_k import split_k_matmul
+from phalanx.kernels.products.split_k import choose_split, launch_split
 
 matmul_module = sys.modules["phalanx.kernels.products.matmul"]  # the name is the function's
 BF16, E4M3, E5M2 = ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
@@ -326,7 +326,7 @@ NARROW_TILES = {
     "swapped, three warpgroups": MatmulConfig(192, 88, stages=2, cluster=(1, 1), group=1, parts=3, groups=3, swapped=True),
     "three warpgroups": MatmulConfig(192, 64, stages=2, cluster=(1, 2), group=1, parts=2, groups=3),
     "two on an SM": MatmulConfig(128, 64, stages=2, cluster=(2, 1), group=1, parts=2, groups=1, ctas=2),
-    "two on an SM, swapped": MatmulConfig(64, 24, stages=2, cluster=(1, 1), group=1, parts=1, groups=1, ctas=2, swapped=True),
+    "two on an SM, swapped": MatmulConfig(64, 24, 64, 2, (1, 1), group=1, parts=1, groups=1, ctas=2, swapped=True),
     "256 rows": MatmulConfig(256, 32, stages=2, cluster=(1, 1), group=1, parts=1),
 }
 
@@ -494,9 +494,9 @@ def test_few_rows_and_large_weights_split_k() -> None:
     "problem",
     [
         Problem(4096, 4096, 4096), Problem(513, 4096, 14336), Problem(128, 512, 512), Problem(128, 4096, 14336, batch=2),
-        Problem(128, 4096, 14336, itemsize=1), Problem(128, 4096, 14336, by_k=(False, True)),
+        Problem(128, 4096, 14336, itemsize=1),
     ],
-    ids=["large", "too many rows", "small weights", "a batch", "8 bit", "rows along M"],
+    ids=["large", "too many rows", "small weights", "a batch", "8 bit"],
 )  # fmt: skip
 def test_others_take_tiles(problem: Problem) -> None:
     assert split_side(problem) is None
@@ -507,16 +507,19 @@ def always_split(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Every product that may goes to the kernel that splits K; gives what it was called with."""
     calls = []
 
-    def split(a: Any, b: Any, *rest: Any) -> Any:
+    def split(a: Any, b: Any, *rest: Any, **options: Any) -> None:
         calls.append((a.shape, b.shape))
-        return split_k_matmul(a, b, *rest)
+        launch_split(a, b, *rest, **options)
 
-    def side(problem: Problem, device: Any) -> str | None:
-        few = [which for which, by_k in zip(("rows", "columns"), problem.by_k) if by_k and problem.itemsize == 2]
-        return few[0] if few and problem.batch == 1 else None
+    def choice(problem: Problem, device: Any) -> Any:
+        if problem.itemsize != 2 or problem.batch != 1:
+            return None
+        if problem.m <= problem.n:
+            return "rows", choose_split(problem.m, problem.n, problem.k, problem.by_k[0])
+        return "columns", choose_split(problem.n, problem.m, problem.k, problem.by_k[1])
 
-    monkeypatch.setattr(matmul_module, "split_k_matmul", split)
-    monkeypatch.setattr(matmul_module, "split_side", side)
+    monkeypatch.setattr(matmul_module, "launch_split", split)
+    monkeypatch.setattr(matmul_module, "split_choice", choice)
     matmul_module._PLANS.clear()
     yield calls
     matmul_module._PLANS.clear()
@@ -546,8 +549,10 @@ def test_few_columns_are_split_as_rows_of_the_transposed_product(always_split: A
     assert matmul(a, b, out=out) is out
     close(out, product(a, b))
     assert always_split == [((24, 136), (136, 72))]
-    close(matmul(a, b, numbers(24)), product(a, b) + numbers(24).astype(np.float32))  # a bias along the other axis: tiles
-    assert len(always_split) == 1
+    bias = numbers(24)
+    close(matmul(a, b, bias, "relu"), np.maximum(product(a, b) + bias.astype(np.float32), 0))
+    close(matmul(by_columns(a), numbers(136, 24)), product(a, numbers(136, 24)))
+    assert len(always_split) == 3
 
 
 @pytest.mark.filterwarnings("ignore::phalanx.kernels.products.matmul.CopyWarning")

@@ -16,7 +16,7 @@ from phalanx.kernels.products.activations import ACTIVATIONS
 from phalanx.kernels.products.block_scales import BLOCKS, BlockScaled, block_scaled, is_block_scale
 from phalanx.kernels.products.matmul_blackwell import matmul_blackwell
 from phalanx.kernels.products.matmul_blackwell_config import BlackwellConfig, choose_blackwell, require_fits_blackwell
-from phalanx.kernels.products.matmul_config import MatmulConfig, Problem, choose, require_fits, split_side
+from phalanx.kernels.products.matmul_config import MatmulConfig, Problem, choose, require_fits, split_choice
 from phalanx.kernels.products.matmul_tiles import matmul_tiles
 from phalanx.kernels.products.operand_recipes import (
     AS_IT_IS,
@@ -31,7 +31,8 @@ from phalanx.kernels.products.operand_recipes import (
     operand_recipe,
     warn,
 )
-from phalanx.kernels.products.split_k import split_k_matmul
+from phalanx.kernels.products.split_config import SplitConfig
+from phalanx.kernels.products.split_k import launch_split
 from phalanx.kernels.products.targets import Target, target_of
 from phalanx.runtime.device.arrays import (
     DTYPE_NAMES,
@@ -76,7 +77,7 @@ def matmul(
     - `config` overrides the choice of tiles, clusters and stages, which `matmul_config.choose` documents, and
       `matmul_blackwell_config.choose_blackwell` for Blackwell. Without it, on Hopper,
       16-bit products with few rows or columns and a large other operand may go to `split_k_matmul`
-      (`matmul_config.split_side` has the rule).
+      (`matmul_config.split_choice` has the rule).
 
     - `arch` names the target that the simulator runs, for NumPy: "sm_90a" without it, "sm_100a" for block scales.
 
@@ -132,7 +133,7 @@ class Plan:
     constants: dict[str, Any] = field(default_factory=dict)
     loop: bool = False
     notes: tuple[str, ...] = ()
-    split: str | None = None
+    split: tuple[str, SplitConfig] | None = None
     activation: str | None = None
     blocks: BlockScaled | None = None
     blackwell: bool = False
@@ -161,10 +162,12 @@ class Plan:
 
     def run_split(self, a: Any, b: Any, bias: Any, out: Any) -> None:
         """Launches the kernel that splits K; with few columns of B on the transposed product, which has few rows."""
+        assert self.split is not None
+        side, config = self.split
         left, right, result = self.a.make(a), self.b.make(b), self.c.make(out)
-        if self.split == "columns":
+        if side == "columns":
             left, right, result = (x.swapaxes(-1, -2) for x in (right, left, result))
-        split_k_matmul(left, right, bias, self.activation, result)
+        launch_split(left, right, bias, self.activation, result, config, bias_of_rows=side == "columns")
 
 
 _PLANS = Memory()
@@ -228,9 +231,9 @@ def _plan(
     target = target_of(left, arch, blackwell=blocks is not None or isinstance(config, BlackwellConfig))
     splittable = is_row_bias and scales == ["none", "none"] and dtype in (left.dtype_name, "f32")
     if config is None and not target.blackwell and splittable and not a_note and not b_note:
-        side = split_side(problem, target.device)
-        if side == "rows" or (side == "columns" and added is None):
-            return Plan(shape, dtype, *plain, split=side, activation=activation)
+        split = split_choice(problem, target.device)
+        if split is not None:
+            return Plan(shape, dtype, *plain, split=split, activation=activation)
     bound, settings = _kernel(problem, target, config)
     swapped = settings.get("SWAPPED", False)
     left_one, right_one = (1, 0) if swapped else (0, 1)

@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 from phalanx.kernels.products.matmul_cuts import PAIRS, MatmulConfig, Problem, candidates, complete, require_fits
-from phalanx.kernels.products.split_config import MOST_ROWS, choose_split, predicted
+from phalanx.kernels.products.split_config import MOST_ROWS, SplitConfig, best_split
 from phalanx.kernels.products.tile_model import cycles_of, table_for, tabled
 from phalanx.machines.h200 import H200
 from phalanx.machines.model import TileCosts
@@ -52,36 +52,41 @@ def microseconds(problem: Problem, config: MatmulConfig, device: Device) -> floa
 
 
 @lru_cache(maxsize=1024)
-def split_side(problem: Problem, device: Device | None = None) -> str | None:
-    """Which side of a product has so few rows or columns that the kernel that splits K is the quicker one.
+def split_choice(problem: Problem, device: Device | None = None) -> tuple[str, SplitConfig] | None:
+    """Which side of a product has so few rows or columns that the kernel that splits K is the quicker one, and how.
 
     "rows": C = A @ B by `split_k_matmul(a, b)`; "columns": the transposed product, by `split_k_matmul(b.T, a.T)`; None:
     tiles. `H200.split_rows` and `H200.split_columns` are the rules of the two sides. A side qualifies if it has at most
-    `most` rows or columns, 16-bit operands contiguous along K on that side, and the other operand has at least
-    `H200.streamed_bytes`. Up to `few` rows or columns are split; else the models decide: split if its predicted time is
-    at most `allowed` times that of the best tiles. Anyone may call it; no hardware is involved. Example:
-    ``split_side(Problem(64, 8192, 8192)) == "rows"``.
+    `most` rows or columns of 16 bits, and the other operand has at least `H200.streamed_bytes`. Up to `few` rows or columns
+    are split; else the models decide: split if its predicted time is at most `allowed` times that of the best tiles.
+    Anyone may call it; no hardware is involved. Example: ``split_choice(Problem(64, 8192, 8192))[0] == "rows"``.
     """
     if problem.batch != 1 or problem.itemsize != 2:
         return None
     on = device or default_device()
-    tiles = microseconds(problem, choose(problem, on), on)
+    tiles = None
     for side, rule, few, many, by_k in (
         ("rows", H200.split_rows, problem.m, problem.n, problem.by_k[0]),
         ("columns", H200.split_columns, problem.n, problem.m, problem.by_k[1]),
     ):
-        short = few <= min(rule.most, MOST_ROWS, many)
-        if not short or not by_k or many * problem.k * problem.itemsize < H200.streamed_bytes:
+        if few > min(rule.most, MOST_ROWS, many) or many * problem.k * problem.itemsize < H200.streamed_bytes:
             continue
+        config, took = best_split(few, many, problem.k, by_k)
         if few <= rule.few:
-            return side
-        split = predicted(choose_split(few, many, problem.k), few, many, problem.k) + rule.stored * few * many
-        if split <= rule.allowed * tiles:
-            return side
+            return side, config
+        tiles = microseconds(problem, choose(problem, on), on) if tiles is None else tiles
+        if took + rule.stored * few * many <= rule.allowed * tiles:
+            return side, config
     return None
 
 
+def split_side(problem: Problem, device: Device | None = None) -> str | None:
+    """Which side of a product `split_choice` splits: "rows", "columns" or None."""
+    found = split_choice(problem, device)
+    return None if found is None else found[0]
+
 
 __all__ = [
-    "MatmulConfig", "Problem", "candidates", "choose", "complete", "cycles", "microseconds", "require_fits", "split_side",
+    "MatmulConfig", "Problem", "candidates", "choose", "complete", "cycles", "microseconds", "require_fits", "split_choice",
+    "split_side",
 ]
