@@ -34,6 +34,7 @@ from phalanx.kernels.products.operand_recipes import (
 from phalanx.kernels.products.split_config import SplitConfig
 from phalanx.kernels.products.split_k import launch_split
 from phalanx.kernels.products.targets import Target, target_of
+from phalanx.kernels.products.tuned import measured
 from phalanx.runtime.device.arrays import (
     DTYPE_NAMES,
     ITEM_BYTES,
@@ -56,7 +57,7 @@ SIMULATED_SMS = 4
 def matmul(
     a: Any, b: Any, bias: Any = None, activation: str | None = None, out: Any = None, *, scale_a: Any = None,
     scale_b: Any = None, tensor_scale: Any = None, out_dtype: Any = None,
-    config: MatmulConfig | BlackwellConfig | None = None, arch: str | None = None,
+    config: MatmulConfig | SplitConfig | BlackwellConfig | str | None = None, arch: str | None = None,
 ) -> Any:
     """``activation(scale_a * scale_b * (a @ b) + bias)``, with torch.matmul's shapes.
 
@@ -75,7 +76,8 @@ def matmul(
     - `out` receives the result, whatever its strides; it may be the bias, and overlaps neither `a` nor `b`. Else the
       result has `out_dtype` (px.f32, px.bf16, px.f16), by default the operands' type, bf16 for 8-bit ones.
     - `config` overrides the choice of tiles, clusters and stages, which `matmul_config.choose` documents, and
-      `matmul_blackwell_config.choose_blackwell` for Blackwell. Without it, on Hopper,
+      `matmul_blackwell_config.choose_blackwell` for Blackwell; "tune" measures the most promising configurations once, on
+      arrays like these, and keeps the answer on disk. Without it, on Hopper,
       16-bit products with few rows or columns and a large other operand may go to `split_k_matmul`
       (`matmul_config.split_choice` has the rule).
 
@@ -187,7 +189,8 @@ def _known(arrays: tuple[Any, ...], rest: tuple[Any, ...]) -> tuple[Any, Plan | 
 
 def _plan(
     a: Any, b: Any, bias: Any, out: Any, infos: tuple[ArrayInfo, ArrayInfo], activation: str | None, *, scale_a: Any,
-    scale_b: Any, tensor_scale: Any, out_dtype: Any, config: MatmulConfig | BlackwellConfig | None, arch: str | None,
+    scale_b: Any, tensor_scale: Any, out_dtype: Any, config: MatmulConfig | SplitConfig | BlackwellConfig | str | None,
+    arch: str | None,
 ) -> Plan:
     """What is to be done for a product of matrices; `px.Error` if its arguments do not go together."""
     left, right = infos
@@ -230,10 +233,24 @@ def _plan(
     )
     target = target_of(left, arch, blackwell=blocks is not None or isinstance(config, BlackwellConfig))
     splittable = is_row_bias and scales == ["none", "none"] and dtype in (left.dtype_name, "f32")
-    if config is None and not target.blackwell and splittable and not a_note and not b_note:
+    splittable = splittable and not target.blackwell and count == 1 and problem.itemsize == 2 and not a_note and not b_note
+    if isinstance(config, str):
+        if config != "tune" or target.blackwell:
+            raise refused(f"config={config!r}", 'pass "tune" on Hopper, a configuration, or leave config= out')
+        arguments = (a, b, bias, out, scale_a, scale_b)
+        config = measured(problem, target.device, splittable, arguments, activation, dtype)
+    split = None
+    if isinstance(config, SplitConfig):
+        if not splittable:
+            raise refused(
+                "a SplitConfig for a product that can't be split",
+                "split products of 16 bits without batches, scales and a bias that has rows, on Hopper",
+            )
+        split = "rows" if m <= n else "columns", config
+    elif config is None and splittable:
         split = split_choice(problem, target.device)
-        if split is not None:
-            return Plan(shape, dtype, *plain, split=split, activation=activation)
+    if split is not None:
+        return Plan(shape, dtype, *plain, split=split, activation=activation)
     bound, settings = _kernel(problem, target, config)
     swapped = settings.get("SWAPPED", False)
     left_one, right_one = (1, 0) if swapped else (0, 1)
