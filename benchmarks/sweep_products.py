@@ -35,7 +35,7 @@ from phalanx.kernels.products.matmul_tiles import matmul_tiles
 from phalanx.kernels.products.split_config import SplitConfig, predicted
 from phalanx.kernels.products.split_config import candidates as split_candidates
 from phalanx.kernels.products.split_ring import split_ring
-from phalanx.kernels.products.tile_model import cycles_of, tabled
+from phalanx.kernels.products.tile_model import predicted_tiles, tabled
 from phalanx.machines.h200 import H200
 from phalanx.runtime.device.devices import Device
 
@@ -75,16 +75,16 @@ class Product:
 def tile_configs(problem: Problem, most: int, compiled: set[Any], key: Callable[[MatmulConfig], Any]) -> list[MatmulConfig]:
     """The chosen one, the best half by the model, then the best of every kind; rather what others have compiled."""
     configs = list(candidates(problem))
-    took = dict(zip(configs, map(float, cycles_of(tabled(configs, CARD, H200.tiles), problem, CARD))))
+    took = dict(zip(configs, map(float, predicted_tiles(tabled(configs, CARD, H200.tiles), problem, CARD))))
     asked = {config: took[config] * (1.0 if key(config) in compiled else NEW) for config in configs}
     order = sorted(asked, key=lambda config: asked[config])
     alike: dict[Any, MatmulConfig] = {}  # as many tiles of the same height: the narrowest do the least
     for config in order:
-        alike.setdefault((config.bm, config.swapped, config.cluster, config.ctas, config.tiles(problem)), config)
+        alike.setdefault((config.bm, config.swapped, config.cluster, config.tiles(problem)), config)
     near = [config for config in alike.values() if took[config] <= WITHIN * took[order[0]]]
     kinds: dict[Any, MatmulConfig] = {}
     for config in near:
-        kinds.setdefault((config.bm, config.swapped, config.cluster if config.ctas == 1 else (), config.ctas), config)
+        kinds.setdefault((config.bm, config.swapped, config.cluster), config)
     found = dict.fromkeys([choose(problem, CARD), *near[: most // 2], *kinds.values()])
     return list(found)[:most]
 
@@ -126,7 +126,7 @@ def compile_key(product: Product, kind: str, config: Config) -> Any:
 
 def kind_of(kind: str, config: Config) -> Any:
     """The first configuration of each such kind runs with its waits bounded first."""
-    return kind, config.bm, getattr(config, "swapped", None), getattr(config, "ctas", 1)
+    return kind, config.bm, getattr(config, "swapped", None)
 
 
 def compile_one(product: Product, kind: str, config: Config, watchdog: bool = False) -> str:
@@ -296,7 +296,7 @@ def measure(
 def shown(row: dict[str, Any]) -> str:
     """A configuration in a few characters."""
     config = row["config"]
-    marks = ("s" if config.get("swapped") else "") + ("d" if config.get("ctas") == 2 else "")
+    marks = "s" if config.get("swapped") else ""
     return f"{row['kind'][0]} {config['bm']}x{config['bn']}{marks} {config.get('cluster', config.get('split'))}"
 
 

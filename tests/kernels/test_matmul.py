@@ -325,8 +325,6 @@ NARROW_TILES = {
     "swapped, columns of B": MatmulConfig(128, 48, stages=2, cluster=(2, 1), group=1, parts=2, swapped=True),
     "swapped, three warpgroups": MatmulConfig(192, 88, stages=2, cluster=(1, 1), group=1, parts=3, groups=3, swapped=True),
     "three warpgroups": MatmulConfig(192, 64, stages=2, cluster=(1, 2), group=1, parts=2, groups=3),
-    "two on an SM": MatmulConfig(128, 64, stages=2, cluster=(2, 1), group=1, parts=2, groups=1, ctas=2),
-    "two on an SM, swapped": MatmulConfig(64, 24, 64, 2, (1, 1), group=1, parts=1, groups=1, ctas=2, swapped=True),
     "256 rows": MatmulConfig(256, 32, stages=2, cluster=(1, 1), group=1, parts=1),
 }
 

@@ -6,49 +6,38 @@ from functools import lru_cache
 
 import numpy as np
 
-from phalanx.kernels.products.matmul_cuts import PAIRS, MatmulConfig, Problem, candidates, complete, require_fits
+from phalanx.kernels.products.matmul_cuts import MatmulConfig, Problem, candidates, complete, require_fits
 from phalanx.kernels.products.split_config import MOST_ROWS, SplitConfig, best_split
-from phalanx.kernels.products.tile_model import cycles_of, table_for, tabled
+from phalanx.kernels.products.tile_model import predicted_tiles, table_for, tabled
 from phalanx.machines.h200 import H200
 from phalanx.machines.model import TileCosts
 from phalanx.runtime.device.devices import Device
 from phalanx.runtime.device.devices import device as default_device
 
 
-def cycles(problem: Problem, config: MatmulConfig, device: Device, costs: TileCosts = H200.tiles) -> float:
-    """Cycles that the model thinks the product takes with one configuration, on a card with these costs."""
-    return float(cycles_of(tabled([config], device, costs), problem, device, costs)[0])
+def microseconds(problem: Problem, config: MatmulConfig, device: Device, costs: TileCosts = H200.tiles) -> float:
+    """What the model thinks the product takes with one configuration, on a card with these costs."""
+    return float(predicted_tiles(tabled([config], device, costs), problem, device, costs)[0])
 
 
 @lru_cache(maxsize=1024)
 def choose(problem: Problem, device: Device | None = None) -> MatmulConfig:
     """The configuration for a product: the default, unless the model thinks another is quicker by a margin.
 
-    The default is a pair of CTAs with the first tile, the pair that fills fewer waves: 8192 x 11008 are 22 waves of
-    (1, 2), since 43 columns of tiles do not come in pairs, and 21 of (2, 1). Both are well measured, so no margin is asked.
+    The default is a pair of CTAs with the first tile, the pair that the model prefers: both are well measured.
     Anyone may call it; no hardware is involved. Example: ``choose(Problem(4096, 4096, 4096)).bn == 256``.
     """
-    on = device or default_device()
-    table = table_for(problem.kind(), on)
-    taken = cycles_of(table, problem, on)
-    best = int(np.argmin(taken))
-    default = int(np.argmin(taken[: len(PAIRS)]))  # the pairs of the first tile come first
-    return table.configs[best if taken[best] < H200.tiles.margin * taken[default] else default]
+    return best_tiles(problem, device or default_device())[0]
 
 
-def microseconds(problem: Problem, config: MatmulConfig, device: Device) -> float:
-    """What a product takes that finds nothing in L2, as `split_config.predicted` says it of its own kernel.
-
-    The cycles of its tiles, or its bytes from and to HBM. Where there are fewer tiles than SMs, each SM's share of the
-    larger operand is the limit.
-    """
-    card = H200.split
-    operands = problem.batch * problem.k * (problem.m + problem.n) * problem.itemsize
-    moved = operands + problem.batch * problem.m * problem.n * problem.out_itemsize
-    ctas = min(device.sms, config.tiles(problem) * config.cluster[0] * config.cluster[1])
-    streamed = problem.batch * problem.k * max(problem.m, problem.n) * problem.itemsize / ctas
-    waves = (cycles(problem, config, device) - H200.tiles.launch) / H200.clock
-    return card.fixed + max(waves, moved / card.hbm, streamed / card.hbm_sm)
+def best_tiles(problem: Problem, device: Device) -> tuple[MatmulConfig, float]:
+    """The configuration that `choose` gives, and the microseconds that the model gives it."""
+    table = table_for(problem.kind(), device)
+    took = predicted_tiles(table, problem, device)
+    best = int(np.argmin(took))
+    default = int(took[1] < H200.tiles.margin * took[0])  # the pairs of the first tile come first, (1, 2) before (2, 1)
+    chosen = best if took[best] < H200.tiles.margin * took[default] else default
+    return table.configs[chosen], float(took[chosen])
 
 
 @lru_cache(maxsize=1024)
@@ -66,15 +55,15 @@ def split_choice(problem: Problem, device: Device | None = None) -> tuple[str, S
     on = device or default_device()
     tiles = None
     for side, rule, few, many, by_k in (
-        ("rows", H200.split_rows, problem.m, problem.n, problem.by_k[0]),
-        ("columns", H200.split_columns, problem.n, problem.m, problem.by_k[1]),
+        ("rows", H200.split_rows, problem.m, problem.n, problem.by_k),
+        ("columns", H200.split_columns, problem.n, problem.m, problem.by_k[::-1]),
     ):
         if few > min(rule.most, MOST_ROWS, many) or many * problem.k * problem.itemsize < H200.streamed_bytes:
             continue
-        config, took = best_split(few, many, problem.k, by_k)
+        config, took = best_split(few, many, problem.k, *by_k)
         if few <= rule.few:
             return side, config
-        tiles = microseconds(problem, choose(problem, on), on) if tiles is None else tiles
+        tiles = best_tiles(problem, on)[1] + H200.tiles.cold if tiles is None else tiles
         if took + rule.stored * few * many <= rule.allowed * tiles:
             return side, config
     return None
@@ -87,6 +76,6 @@ def split_side(problem: Problem, device: Device | None = None) -> str | None:
 
 
 __all__ = [
-    "MatmulConfig", "Problem", "candidates", "choose", "complete", "cycles", "microseconds", "require_fits", "split_choice",
+    "MatmulConfig", "Problem", "candidates", "choose", "complete", "microseconds", "require_fits", "split_choice",
     "split_side",
 ]

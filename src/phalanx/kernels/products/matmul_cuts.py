@@ -8,7 +8,7 @@ from math import ceil
 
 from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
-from phalanx.machines.h200 import H200
+from phalanx.ir.archs import SHARED_LIMIT
 from phalanx.runtime.device.devices import Device
 
 RESERVED_BYTES = 1024
@@ -31,19 +31,16 @@ ROW_PADDING = 16
 
 HEIGHTS = ((128, 2), (256, 2), (192, 3), (64, 1))
 """Rows of a tile, and the warpgroups that multiply them; the default first."""
-SHARING_HEIGHTS = (128, 64)
-"""Rows of tiles that have one warpgroup each, of two CTAs that share an SM."""
 MOST_RESULTS = {1: 64 * 256, 2: 128 * 192, 3: 64 * 192}
 """Results of one warpgroup that its registers hold, by the warpgroups that multiply."""
-PLAIN_WIDTHS = (256, *range(32, 256, 32))
-"""Columns of a tile, the default first: what cuts into parts of 32."""
+PLAIN_WIDTHS = (256, 224, 192, 160, *range(128, 15, -8))
+"""Columns of a tile, the default first: what cuts into parts of 32, or is stored in one."""
 SWAPPED_WIDTHS = tuple(range(16, 257, 8))
 """Rows of a swapped tile, which are the columns of the tensor cores."""
 CLUSTERS = ((2, 1), (1, 2), (1, 1), (2, 2))
 CLUSTERS_OF_FIRST = ((1, 2), (2, 1), (1, 1), (2, 2))
 """The clusters of the first tile. CTAs that share rows of A fetch more than those that share columns of B, 320 lines a step
 instead of 256, and yet are 0.3% faster over six large products, 2% in bursts at 2048 x 2048 x 16384."""
-PAIRS = CLUSTERS_OF_FIRST[:2]
 PANEL = 64
 """Elements of 16 bits in a row of the widest swizzle: what is not contiguous along K is shared in panels."""
 
@@ -54,7 +51,7 @@ class MatmulConfig:
 
     `cluster` CTAs along M and N share operands; `group` rows of clusters are worked on at a time, which decides what L2
     holds; a tile is stored in `parts`. `swapped`: all this is said of the transposed product, so that `bm` counts columns
-    of the result and `bn` its rows, of which there may be any multiple of 8. `ctas`: so many CTAs share an SM.
+    of the result and `bn` its rows, of which there may be any multiple of 8.
     Example: ``matmul(a, b, config=MatmulConfig(128, 128, stages=6, parts=1))``.
     """
 
@@ -67,7 +64,6 @@ class MatmulConfig:
     parts: int = 2
     groups: int = 2
     swapped: bool = False
-    ctas: int = 1
 
     def constants(self) -> dict[str, int]:
         """The constants of the kernel `matmul_tiles`."""
@@ -75,7 +71,6 @@ class MatmulConfig:
         return {
             "BM": self.bm, "BN": self.bn, "BK": self.bk, "STAGES": self.stages, "CM": cm, "CN": cn, "GROUP": self.group,
             "PARTS": self.parts, "GROUPS": self.groups, "SWAPPED": self.swapped,
-            "CTAS": self.ctas,
         }
 
     def tiles(self, problem: Problem) -> int:
@@ -85,7 +80,7 @@ class MatmulConfig:
 
     def clusters(self, device: Device) -> int:
         """How many clusters of this size run at once on a device."""
-        return max(1, self.ctas * device.clusters(self.cluster[0] * self.cluster[1]))
+        return max(1, device.clusters(self.cluster[0] * self.cluster[1]))
 
 
 @frozen
@@ -131,21 +126,21 @@ def epilogue_bytes(problem: Problem, bm: int, width: int) -> int:
 
 
 def complete(
-    problem: Problem, bm: int, bn: int, groups: int, cluster: tuple[int, int], swapped: bool = False, ctas: int = 1
+    problem: Problem, bm: int, bn: int, groups: int, cluster: tuple[int, int], swapped: bool = False
 ) -> MatmulConfig:
     """The configuration with these tiles: as few parts as the epilogue's room allows, as many stages as fit."""
     bk, stage = STAGE_ROW_BYTES // problem.itemsize, (bm + bn) * STAGE_ROW_BYTES
-    room = H200.shared_bytes(ctas) - RESERVED_BYTES
-    width, enough = bn, ENOUGH_STAGES if ctas == 1 else 3
-    if room - epilogue_bytes(problem, bm, bn) < enough * stage or (not swapped and bn > max(WIDTHS)):
+    room = SHARED_LIMIT - RESERVED_BYTES
+    width = bn
+    if room - epilogue_bytes(problem, bm, bn) < ENOUGH_STAGES * stage or (not swapped and bn > max(WIDTHS)):
         fitting = (
             width for width in WIDTHS
-            if (swapped or bn % width == 0) and epilogue_bytes(problem, bm, width) <= PART_BYTES // ctas
+            if (swapped or bn % width == 0) and epilogue_bytes(problem, bm, width) <= PART_BYTES
         )
-        width = min(bn, next(fitting, WIDTHS[-1]))
+        width = min(bn, next(fitting, WIDTHS[-1] if swapped else bn))
     stages = min(MAX_STAGES, (room - epilogue_bytes(problem, bm, width)) // stage)
     group = max(1, 2048 // (bm * cluster[0]))
-    return MatmulConfig(bm, bn, bk, stages, cluster, group, ceil(bn / width), groups, swapped, ctas)
+    return MatmulConfig(bm, bn, bk, stages, cluster, group, ceil(bn / width), groups, swapped)
 
 
 def part_width(bn: int, parts: int) -> int:
@@ -158,26 +153,23 @@ def cuts_panels(problem: Problem, rows: int, columns: int) -> bool:
     return any(share % PANEL and not by_k for share, by_k in zip((rows, columns), problem.by_k))
 
 
-def tile_sizes(problem: Problem) -> Iterator[tuple[int, int, int, bool, int]]:
-    """Rows, columns, warpgroups of the tiles that are compared, whether they are the transposed product's, CTAs of an SM."""
+def tile_sizes(problem: Problem) -> Iterator[tuple[int, int, int, bool]]:
+    """Rows, columns and warpgroups of the tiles that are compared, and whether they are those of the transposed product."""
     for swapped in (False, True) if problem.staged and not problem.matrix else (False,):
         for width in SWAPPED_WIDTHS if swapped else PLAIN_WIDTHS:
             for bm, groups in HEIGHTS:
                 if bm // groups * width <= MOST_RESULTS[groups]:
-                    yield bm, width, groups, swapped, 1
-            for bm in SHARING_HEIGHTS:
-                if bm * width <= MOST_RESULTS[1] and bm + width <= 256:
-                    yield bm, width, 1, swapped, 2
+                    yield bm, width, groups, swapped
 
 
 def possible(problem: Problem) -> Iterator[MatmulConfig]:
     """The configurations that a product of this kind allows, whatever its sizes, the default first."""
-    for number, (bm, bn, groups, swapped, ctas) in enumerate(tile_sizes(problem)):
+    for number, (bm, bn, groups, swapped) in enumerate(tile_sizes(problem)):
         seen = problem.turned() if swapped else problem
         for cm, cn in CLUSTERS if number else CLUSTERS_OF_FIRST:
             if cuts_panels(seen, bm // cn, bn // cm) or bn % (8 * cm):
                 continue
-            config = complete(problem, bm, bn, groups, (cm, cn), swapped, ctas)
+            config = complete(problem, bm, bn, groups, (cm, cn), swapped)
             if config.stages >= 3:
                 yield config
 
@@ -199,7 +191,7 @@ def require_fits(config: MatmulConfig, problem: Problem) -> None:
         )
     bm, bn, groups, (cm, cn) = config.bm, config.bn, config.groups, config.cluster
     step = STAGE_ROW_BYTES // problem.itemsize
-    multiple = 8 if config.swapped else 16
+    multiple = 8
     seen = problem.turned() if config.swapped else problem
     width = part_width(bn, config.parts) if config.parts > 0 else 0
     broken = ""
@@ -215,8 +207,6 @@ def require_fits(config: MatmulConfig, problem: Problem) -> None:
         broken = f"bk={config.bk} is not a multiple of {step}, which are {STAGE_ROW_BYTES} bytes"
     elif width == 0 or ceil(bn / width) != config.parts or (bn % width and not config.swapped) or width % 8:
         broken = f"bn={bn} is not {config.parts} parts of a multiple of 8 columns"
-    elif config.ctas not in (1, 2) or (config.ctas == 2 and groups != 1):
-        broken = f"{config.ctas} CTAs of {groups} warpgroups on an SM: there are 1, or 2 of one warpgroup each"
     elif config.stages < 2 or config.group < 1:
         broken = f"stages={config.stages} and group={config.group}: there are at least 2 stages and 1 row of clusters"
     elif cm < 1 or cn < 1 or cm * cn > 16:
@@ -227,7 +217,7 @@ def require_fits(config: MatmulConfig, problem: Problem) -> None:
         broken = f"a share of an operand that is not contiguous along K is not a multiple of {PANEL}"
     else:
         stage = (bm + bn) * config.bk * problem.itemsize
-        room = H200.shared_bytes(config.ctas) - epilogue_bytes(problem, bm, width)
+        room = SHARED_LIMIT - epilogue_bytes(problem, bm, width)
         if config.stages * stage > room:
             broken = f"{config.stages} stages of {stage:,} bytes do not fit the {max(room, 0):,} that the epilogue leaves"
     if broken:

@@ -5,8 +5,6 @@ rows of A, those of a column their columns of B: each fetches its share and mult
 shared memory by TMA stores, which run while the next tile is being multiplied. Everything that a call does not ask for
 (a batch, scales, a bias, an activation) is left out when the kernel is read.
 
-With CTAS = 2 an SM has two small CTAs, of which one multiplies while the other stores: for short sums.
-
 Swapped, the kernel multiplies B.T by A.T and stores the transpose of what it has: rows of the result are then columns of
 the tensor cores, of which there may be any multiple of 8, so that tiles fit heights that no multiple of 64 fits.
 """
@@ -20,8 +18,8 @@ from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.products.activations import activate
 from phalanx.kernels.products.orders import grouped
 
-FETCHING_REGS, MULTIPLYING_REGS = (None, 40, 40, 32), (None, 216, 232, 160)
-"""Registers of a thread, by the warpgroups that multiply; one of them that has an SM to itself has enough as it is."""
+FETCHING_REGS, MULTIPLYING_REGS = (None, None, 40, 32), (None, None, 232, 160)
+"""Registers of a thread, by the warpgroups that multiply; with one of them all have enough as they are."""
 
 
 @px.func
@@ -308,12 +306,11 @@ class Epilogue:
 
 
 @px.kernel(
-    warps=lambda GROUPS: 4 + 4 * GROUPS, cluster=lambda CM, CN: (CM, CN), ctas_per_sm=lambda CTAS: CTAS, exit_sync=False,
-    pdl=True,
+    warps=lambda GROUPS: 4 + 4 * GROUPS, cluster=lambda CM, CN: (CM, CN), exit_sync=False, pdl=True
 )
 def matmul_tiles(
     A, B, C, BIAS, SCALE_A, SCALE_B, alpha, *, BM=128, BN=256, BK=64, STAGES=4, CM=1, CN=2, GROUP=16, PARTS=2, GROUPS=2,
-    CTAS=1, A_BY_K=True, B_BY_K=True, A_BATCH=False, B_BATCH=False, BATCH=False, TMA_STORE=True,
+    A_BY_K=True, B_BY_K=True, A_BATCH=False, B_BATCH=False, BATCH=False, TMA_STORE=True,
     BIAS_KIND=None, SCALE_ROWS=False, SCALE_COLUMNS=False, ACTIVATION=None, SWAPPED=False,
 ):  # fmt: skip
     """C = activation(scales * A @ B + BIAS). A is (M, K) with A_BY_K, else (K, M); B is (N, K) with B_BY_K, else (K, N).
@@ -348,12 +345,11 @@ def matmul_tiles(
     )  # fmt: skip
     wait_for_prior_launch()
 
-    dealt = GROUPS * CTAS > 1
-    with px.warps(0, 4, regs=FETCHING_REGS[GROUPS] if dealt else None):
+    with px.warps(0, 4, regs=FETCHING_REGS[GROUPS]):
         work.fetch_all(A, B)
 
     for c in px.static_range(GROUPS):
-        with px.warps(4 + 4 * c, 4, regs=MULTIPLYING_REGS[GROUPS] if dealt else None):
+        with px.warps(4 + 4 * c, 4, regs=MULTIPLYING_REGS[GROUPS]):
             top = c * height
             factor = factor_of(alpha, SCALE_A, SCALE_B, SCALE_ROWS, SCALE_COLUMNS)
             epilogue = Epilogue(

@@ -74,7 +74,7 @@ def launch_split(
     if flipped:
         stored = out.swapaxes(-1, -2)
         lies = info_of("out", stored, (result.dtype_name,))
-    settings = config or choose_split(m, n, k, a_rows)
+    settings = config or choose_split(m, n, k, a_rows, b_rows)
     split_ring[settings.grid(m, n)](
         a_recipe.make(a), b_recipe.make(b), stored, stored if bias is None else bias, ROWS=b_rows, A_ROWS=a_rows,
         FLIPPED=flipped, WHOLE=lies.contiguous_inner and lies.aligned16, BIASED=bias is not None,

@@ -186,13 +186,11 @@ class Rings:
                             cache="evict_first" if self.HINTS else None,
                         )
                 else:
-                    for row in px.static_range(0, BK, BOX_ROWS):
-                        px.tma.load(
-                            B[k + row : k + row + BOX_ROWS, first_row : first_row + share],
-                            self.w[stage][row : row + BOX_ROWS, z * share : z * share + share],
-                            self.w_full[stage], multicast=self.same_columns if self.CM > 1 else None,
-                            cache="evict_first" if self.HINTS else None,
-                        )
+                    px.tma.load(
+                        B[k : k + BK, first_row : first_row + share], self.w[stage][:, z * share : z * share + share],
+                        self.w_full[stage], multicast=self.same_columns if self.CM > 1 else None,
+                        cache="evict_first" if self.HINTS else None,
+                    )
             self.w_ring.advance()
         if self.CM > 1:  # the peers' last releases have arrived: no CTA leaves while a signal is on its way to it
             for _ in range(self.STAGES):

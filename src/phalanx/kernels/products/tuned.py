@@ -9,7 +9,7 @@ import numpy as np
 
 from phalanx.kernels.products.matmul_cuts import MatmulConfig, Problem
 from phalanx.kernels.products.split_config import MOST_ROWS, SplitConfig, predicted_all, table_for
-from phalanx.kernels.products.tile_model import cycles_of
+from phalanx.kernels.products.tile_model import predicted_tiles
 from phalanx.kernels.products.tile_model import table_for as tiles_for
 from phalanx.runtime.device.devices import Device
 from phalanx.runtime.launch.replay import unrecorded
@@ -26,9 +26,9 @@ def promising(problem: Problem, device: Device, splittable: bool) -> list[Config
     """The configurations that the models think are the quickest, each number of tiles of one height once."""
     table = tiles_for(problem.kind(), device)
     found: dict[Any, Config] = {}
-    for index in np.argsort(cycles_of(table, problem, device), kind="stable"):
+    for index in np.argsort(predicted_tiles(table, problem, device), kind="stable"):
         config = table.configs[index]
-        found.setdefault((config.bm, config.swapped, config.cluster, config.ctas, config.tiles(problem)), config)
+        found.setdefault((config.bm, config.swapped, config.cluster, config.tiles(problem)), config)
         if len(found) == TILES:
             break
     configs = list(found.values())
