@@ -1,4 +1,4 @@
-"""Times many configurations of drawn products on a GPU: what `fit_products.py` fits the model of `machines/h200.py` to.
+"""Times many configurations of drawn products on a GPU: what `fit_h200.py` fits the model of `machines/h200.py` to.
 
     python benchmarks/sweep_products.py --op matmul batched --seed 100 101 --count 20 --per 14 --json sweep.json
 

@@ -2,8 +2,8 @@
 
 A comment beside a number says where it comes from, and which file under `benchmarks/results` still shows it; where nothing
 was kept, it says that. `benchmarks/sweep_products.py`, `small_m.py --sweep`, `grouped.py --sweep` and `rowwise_sweep.py`
-measure configurations on a card; `benchmarks/fit_products.py` fits `TILES`, and `fit_h200.py` `SPLIT`, to what such runs
-recorded, and show how near these numbers and fitted ones come.
+measure configurations on a card; `benchmarks/fit_h200.py` fits `TILES` and `SPLIT` to what such runs recorded, and shows how
+near these numbers and fitted ones come.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from phalanx.machines.model import (
     TileCosts,
 )
 
-# Fitted by `benchmarks/fit_products.py` to `sweep_products.json`: 254 times of 41 drawn products (seed 101) and large ones.
+# Fitted by `benchmarks/fit_h200.py` to `sweep_products.json`: 254 times of 41 products, most of them drawn (seed 101).
 TILES = TileCosts(
     # Of the hardware: an instruction of N columns takes N / 2 cycles.
     wgmma_columns=2,
@@ -110,7 +110,7 @@ H200 = Machine(
     line_bytes=128,
     shared_bytes_per_sm=228 * 1024,
     reserved_shared_bytes=1024,
-    # What the driver answered for CTAs of 384 threads and 200 KB of shared memory; of 3 and 6, that 40 and 20 take two waves.
+    # What the driver answered for CTAs of 384 threads and 200 KB of shared memory; of 3 and 6: 40 and 20 take two waves.
     clusters_at_once={1: 132, 2: 66, 3: 39, 4: 30, 6: 19, 8: 15, 16: 7},
     clustered_sms=120,
     streamed_bytes=2 << 20,
