@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 
 HALF = torch.bfloat16
+_PLACE = ["cpu"]
+
+
+@contextmanager
+def on(device: str) -> Iterator[None]:
+    """Within it tensors are made on this device."""
+    _PLACE.append(device)
+    try:
+        yield
+    finally:
+        _PLACE.pop()
+
+
+def here(x: torch.Tensor) -> torch.Tensor:
+    """A tensor on the device where tensors are made."""
+    return x.to(_PLACE[-1])
 
 
 def numbers(*shape: int, dtype: torch.dtype = HALF, seed: int = 0) -> torch.Tensor:
     """Normal numbers of a seed."""
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed + sum(shape))).to(dtype)
+    return here(torch.randn(shape, generator=torch.Generator().manual_seed(seed + sum(shape))).to(dtype))
 
 
 def indices(*values: int, dtype: torch.dtype = torch.int64) -> torch.Tensor:
     """A vector of indices."""
-    return torch.tensor(values, dtype=dtype)
+    return here(torch.tensor(values, dtype=dtype))
 
 
 def heads(length: int, count: int = 2, dim: int = 64, seed: int = 0) -> torch.Tensor:
@@ -64,12 +81,12 @@ CALLS: dict[str, Callable[[], tuple[Any, ...]]] = {
     "scatter_add_rows": lambda: (numbers(3, 40), indices(4, 0, 9), numbers(6, 40)),
     "scattered_rows": lambda: (numbers(3, 40), indices(4, 0, 9), numbers(6, 40)),
     "scattered_add_rows": lambda: (numbers(3, 40), indices(4, 4, 9), numbers(6, 40)),
-    "kv_compact": lambda: (numbers(2, 6, 2, 16), torch.tensor([[0, 3, 5], [1, 2, 4]])),
-    "kv_compact_": lambda: (numbers(2, 6, 2, 16), torch.tensor([[0, 3, 5], [1, 2, 4]])),
+    "kv_compact": lambda: (numbers(2, 6, 2, 16), indices(0, 3, 5, 1, 2, 4).reshape(2, 3)),
+    "kv_compact_": lambda: (numbers(2, 6, 2, 16), indices(0, 3, 5, 1, 2, 4).reshape(2, 3)),
     "quantize": lambda: (numbers(5, 64), "mxfp8", 1.0),
     "pack_scales": lambda: (numbers(5, 4).abs().to(torch.float8_e4m3fn),),
     "pack_scales_out": lambda: (
-        numbers(5, 4).abs().to(torch.float8_e4m3fn), torch.zeros(1, 1, 32, 4, 4).to(torch.float8_e4m3fn)
+        numbers(5, 4).abs().to(torch.float8_e4m3fn), here(torch.zeros(1, 1, 32, 4, 4).to(torch.float8_e4m3fn))
     ),
     "activated": lambda: (numbers(3, 40), "gelu"),
     "activation_backward": lambda: (numbers(3, 40), numbers(3, 40, seed=1), "silu"),
@@ -88,20 +105,20 @@ CALLS: dict[str, Callable[[], tuple[Any, ...]]] = {
     "moe_gather_matmul": lambda: (numbers(5, 24), order(), experts(), sizes()),
     "moe_matmul": lambda: (numbers(12, 24), experts(), sizes()),
     "moe_matmul_scatter": lambda: (
-        numbers(12, 24), experts(), sizes(), order(), numbers(12, dtype=torch.float32), torch.zeros(5, 16)
+        numbers(12, 24), experts(), sizes(), order(), numbers(12, dtype=torch.float32), here(torch.zeros(5, 16))
     ),
     "moe_matmul_scattered": lambda: (
-        numbers(12, 24), experts(), sizes(), order(), numbers(12, dtype=torch.float32), torch.zeros(5, 16)
+        numbers(12, 24), experts(), sizes(), order(), numbers(12, dtype=torch.float32), here(torch.zeros(5, 16))
     ),
     "attention": lambda: (heads(24), heads(24, 1, seed=1), heads(24, 1, seed=2), True),
     "attention_backward": lambda: (*forward_of_attention(), True),
     "attention_decode": lambda: (
         numbers(2, 1, 2, 64), numbers(4, 16, 1, 64), numbers(4, 16, 1, 64, seed=1), indices(17, 9, dtype=torch.int32),
-        torch.tensor([[0, 2], [3, 1]], dtype=torch.int32),
+        indices(0, 2, 3, 1, dtype=torch.int32).reshape(2, 2),
     ),
     "sparse_attention": lambda: (
         numbers(1, 4, 2, 64), numbers(1, 40, 1, 64), numbers(1, 40, 1, 64, seed=1),
-        torch.tensor([3, 5, 39, -1]).expand(1, 4, 1, 4).contiguous(),
+        indices(3, 5, 39, -1).expand(1, 4, 1, 4).contiguous(),
     ),
 }  # fmt: skip
 """Rows behind the last group are nobody's to write: here the groups have all rows."""
