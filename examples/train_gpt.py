@@ -5,7 +5,8 @@
     python examples/train_gpt.py --size tiny --steps 2    # anywhere: our side in the simulator
 
 Both sides have the same weights, text and optimiser (torch's fused AdamW) and are compiled by `torch.compile`; torch's
-attention is cuDNN's. With `--table` it says where the time of a step goes. SwiGLU's product, residual sums, rotations and casts are Inductor's on both sides.
+attention is cuDNN's. With `--table` it says where the time of a step goes. SwiGLU's product, residual sums,
+rotations and casts are Inductor's on both sides.
 """
 
 from __future__ import annotations
