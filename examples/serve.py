@@ -16,7 +16,7 @@ from typing import Any
 
 import gpt
 import torch
-from gpt import rotated, rotations
+from gpt import rotations
 
 import phalanx as px
 

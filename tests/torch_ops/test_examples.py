@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -34,5 +35,5 @@ def test_text() -> None:
     gpt = importlib.import_module("gpt")
     text = gpt.Text(64, seed=1)
     tokens = text.batch(3, 40)
-    assert tokens.shape == (3, 40) and all(b in text.next[a] for row in tokens for a, b in zip(row, row[1:]))
+    assert tokens.shape == (3, 40) and all(b in text.next[a] for row in tokens for a, b in pairwise(row))
     assert len(text.words(tokens[0]).split()) == 40 and (gpt.Text(64, seed=1).batch(3, 40) == tokens).all()
