@@ -34,9 +34,6 @@ PAGES = (16, 32)
 """Tokens of a page that are no multiple of 64."""
 LATENT = 64
 """Sizes of latent caches are multiples of it."""
-ONCE = "evict_first"
-"""What L2 is told of keys that one CTA reads, once. It also brings no more than is asked for: whole lines of 256 bytes
-would cost 5% of the bandwidth."""
 JOINED = 512
 """Elements of a result that a CTA of `join_splits` has: it holds as many of each split at once."""
 
@@ -69,7 +66,8 @@ def attention_decode(
     k_scale, k_factor = _scale("k_scale", k_scale, call)
     v_scale, v_factor = _scale("v_scale", v_scale, call)
     chosen = require_config(config, DecodeConfig) or call.config()
-    _require_fits(chosen, call)
+    if config is not None:
+        _require_fits(chosen, call)
     shape = (call.batch, call.tokens, call.heads)
     out = new(q, (*shape, call.v_size))
     logs = empty(q, shape, "f32") if lse else None
@@ -97,7 +95,6 @@ def _decode(
     rows = as_rows(q, info_of("q", q, HALVES))
     results, result_logs = out.reshape(-1, call.v_size), None if logs is None else logs.reshape(-1)
     factor, slope = (scale * LOG2E, None) if cap is None else (LOG2E, scale / cap)
-    hint = ONCE if call.tokens * call.group <= config.rows else None
     if config.runs:
         _launch_runs(
             (rows, k, v, lengths, pages, results, result_logs, parts, part_logs), (factor, slope, cap), reach, call, config
@@ -114,8 +111,7 @@ def _decode(
     else:
         decode_ring[grid](
             rows, k, v, lengths, pages, k_scale, v_scale, *target, *softmax, v_factor, *where,
-            **config.constants(), **sizes, NARROW=call.item == 1, HINT=hint,
-            IN_TURNS=config.rows > 64 and config.cluster == 1 and call.item > 1,
+            **config.constants(), **sizes, NARROW=call.item == 1,
         )  # fmt: skip
     if parts is not None:
         each = max(1, JOINED // call.v_size)
@@ -141,7 +137,7 @@ def _launch_runs(
     where = (*reach, call.capacity, call.heads)
     decode_runs[config.runs](
         rows, k, v, lengths, table, out, logs, parts, part_logs, *softmax, *where, D=call.size, STAGES=config.stages,
-        ROOM=config.room, CTAS=config.ctas, BOX=config.box, PAGE=call.page * config.heads, HINT=ONCE, **constants,
+        ROOM=config.room, CTAS=config.ctas, BOX=config.box, PAGE=call.page * config.heads, **constants,
     )  # fmt: skip
     if config.runs > 1:
         each = max(1, JOINED // call.v_size)

@@ -13,8 +13,8 @@ FEWEST_BLOCKS = 4
 """Blocks of keys that a CTA of a cluster has at least: with fewer, beginning and joining takes longer than reading."""
 BLOCK = 64
 """Keys of a block."""
-BOX = 16
-"""Tokens of a copy where memory is the limit: the 128-byte halves of a row are asked for in close succession."""
+BOXES = {64: 32, 128: 8}
+"""Tokens of a copy, by rows of queries: the 128-byte halves of a row are asked for in close succession."""
 MOST_SPLITS = 16
 """Splits that the second kernel joins as fast as a cluster would have joined some of them before."""
 IN_FLIGHT = 64 << 10
@@ -133,11 +133,13 @@ def choose_decode(
     """The configuration for `batch` sequences of up to `capacity` tokens, with `rows` rows of queries for each KV head
     and elements of `item` bytes.
 
-    Memory is the limit, and fastest with one CTA on an SM that has 64 KB on their way (`lone_ring`). Clusters are as
-    large as they can be with all of them at work at once (`spread`); where there are more sequences and heads than SMs,
-    each is one CTA's, and sequences of different lengths even out. 8-bit elements are limited by their conversion: two
-    CTAs share an SM. With more than 64 rows products are near the limit, too: 128 rows share what is loaded, with one more
-    stage on its way, and all SMs are given something (`fill_card`). Anyone may call it; no hardware is involved.
+    Memory is the limit, and fastest with one CTA on an SM that has 64 KB on their way (`lone_ring`), and a stage more of
+    pages, which lie anywhere and take longer to come. Clusters are as large as they can be with all of them at work at
+    once (`spread`); where there are more sequences and heads than SMs, each is one CTA's: a CTA that is done makes room
+    for the next, so that sequences of somewhat different lengths even out (`choose_runs` is for others), and so do SMs,
+    which reach the memory at speeds that differ by 10%. 8-bit elements are limited by their conversion: two CTAs share an
+    SM. With more than 64 rows products are near the limit, too: 128 rows share what is loaded, with one more stage on its
+    way, and all SMs are given something (`fill_card`). Anyone may call it; no hardware is involved.
     Example: ``choose_decode(64, 8, 4, 8192, 128, 128).cluster == 1``.
     """
     box = min(page or BLOCK, BLOCK)
@@ -150,10 +152,9 @@ def choose_decode(
     cluster, splits = fill_card(units, capacity) if tile > 64 else spread(units, capacity, 1)
     if cluster * splits <= MOST_SPLITS and splits > 1:
         cluster, splits = 1, cluster * splits  # joined once, not first in the cluster
-    box = min(box, BOX)
     stages, room = lone_ring(tile, size, v_size)
-    stages = min(stages + (tile > 64), ring_stages(tile, size, v_size, 1))
-    return DecodeConfig(cluster, stages, box, 1, tile, splits, max(room, stages))
+    stages = min(stages + (tile > 64 or page > 0), ring_stages(tile, size, v_size, 1))
+    return DecodeConfig(cluster, stages, min(box, BOXES[tile]), 1, tile, splits, max(room, stages))
 
 
 @cache
@@ -173,7 +174,7 @@ def choose_runs(
     stages, room = lone_ring(64, size, v_size)
     blocks = batch * kv_heads * px.cdiv(capacity, BLOCK)
     runs = max(1, min(px.device().sms, blocks // FEWEST_BLOCKS))
-    return DecodeConfig(1, stages, min(page * heads or BOX, BOX), 1, room=room, runs=runs, heads=heads)
+    return DecodeConfig(1, stages, min(page * heads or BOXES[64], BOXES[64]), 1, room=room, runs=runs, heads=heads)
 
 
 @cache
