@@ -59,8 +59,8 @@ def attention_decode(
     before and behind its own place. `scale` is 1 / sqrt(D) by default; `softcap` c makes c * tanh(x / c) of the scaled
     scores. A token that sees nothing gives 0. With `lse` the result is ``(o, lse)``, lse (B, T, H) f32 the natural
     logarithm of the sums of exponentials, -inf where there is nothing. `config` overrides the choice of `choose_decode`
-    and `choose_latent`. sm_90a, or the simulator for NumPy. Example:
-    ``o = attention_decode(q, k_cache, v_cache, lengths, pages=table)``.
+    and `choose_latent`, which do not know the lengths; where these differ much, `choose_runs` gives another one. sm_90a,
+    or the simulator for NumPy. Example: ``o = attention_decode(q, k_cache, v_cache, lengths, pages=table)``.
     """
     call = _known(q, k_cache, v_cache, pages, v_dim) or _call(q, k_cache, v_cache, lengths, pages, v_dim)
     k_scale, k_factor = _scale("k_scale", k_scale, call)

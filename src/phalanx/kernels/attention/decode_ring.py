@@ -2,9 +2,9 @@
 
 A CTA has up to 64 or 128 rows of queries (the heads of a group times the tokens) of one sequence and one KV head, and a
 part of that sequence's keys. Keys and values stream through two rings, block by block; a warpgroup multiplies for each
-64 rows. CTAs of 64 rows share an SM by two, so that one loads and multiplies while the other begins or ends. The CTAs
-of a cluster have the parts of one sequence: each leaves its sums in its own shared memory, and takes some rows of all
-of them to join.
+64 rows, and two of them take turns at the tensor cores: while the products of one are made the other is at its
+exponentials. The CTAs of a cluster have the parts of one sequence: each leaves its sums in its own shared memory, and
+takes some rows of all of them to join.
 """
 
 from __future__ import annotations
