@@ -168,7 +168,7 @@ def specs(config: DecodeConfig, tokens: int, group: int, size: int, page: int, d
 
 SHIPPED = [
     (128, 4, 1, 0, 2), (128, 128, 1, 0, 2), (64, 8, 1, 0, 2), (96, 8, 1, 0, 2), (192, 4, 1, 0, 2), (256, 8, 1, 0, 2),
-    (128, 4, 16, 16, 2), (128, 4, 4, 64, 2), (128, 4, 1, 0, 1), (256, 4, 1, 16, 1), (64, 4, 2, 256, 1),
+    (128, 4, 16, 16, 2), (128, 4, 4, 64, 2), (128, 4, 1, 0, 1), (256, 4, 1, 16, 1), (64, 4, 2, 256, 1), (128, 128, 1, 16, 1),
 ]  # fmt: skip
 """Size, heads of a group, tokens, tokens of a page, bytes of an element."""
 
@@ -213,6 +213,9 @@ def test_choices() -> None:
     assert choose_decode(64, 8, 4, 8192, 256, 256).ctas == 1
     assert (choose_latent(16, 128, 16384).cluster, choose_latent(16, 128, 16384).splits) == (2, 2)
     assert choose_decode(8, 1, 128, 16384, 128, 128) == DecodeConfig(1, 3, 8, ctas=1, rows=128, splits=16, room=3)
+    narrow = choose_decode(8, 1, 128, 16384, 128, 128, item=1)
+    assert (narrow.rows, narrow.stages, narrow.splits) == (128, 5, 16)
+    assert choose_decode(64, 8, 4, 8192, 128, 128, page=16).stages == 3
 
 
 def mistake(**changes: Any) -> str:

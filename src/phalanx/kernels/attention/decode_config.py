@@ -69,12 +69,12 @@ def ring_stages(rows: int, size: int, v_size: int, ctas: int, item: int = 2) -> 
     return min(8, room // (item * BLOCK * (size + v_size)))
 
 
-def lone_ring(rows: int, size: int, v_size: int) -> tuple[int, int]:
+def lone_ring(rows: int, size: int, v_size: int, item: int = 2) -> tuple[int, int]:
     """Stages of a ring with about 64 KB on their way, and for how many it has memory, so that no second CTA comes to its SM.
 
     The memory is fastest with as much: with 192 KB an SM it gives 7% less.
     """
-    stage = 2 * BLOCK * (size + v_size)
+    stage = item * BLOCK * (size + v_size)
     stages = max(2, IN_FLIGHT // stage)
     return stages, max(stages, (H200.shared_bytes(2) - 2 * rows * size) // stage + 1)
 
@@ -138,22 +138,23 @@ def choose_decode(
     once (`spread`); where there are more sequences and heads than SMs, each is one CTA's: a CTA that is done makes room
     for the next, so that sequences of somewhat different lengths even out (`choose_runs` is for others), and so do SMs,
     which reach the memory at speeds that differ by 10%. 8-bit elements are limited by their conversion: two CTAs share an
-    SM. With more than 64 rows products are near the limit, too: 128 rows share what is loaded, with one more stage on its
-    way, and all SMs are given something (`fill_card`). Anyone may call it; no hardware is involved.
+    SM. With more than 64 rows products are near the limit, too: 128 rows share what is loaded and converted, with one
+    more stage on its way, and all SMs are given something (`fill_card`). Anyone may call it; no hardware is involved.
     Example: ``choose_decode(64, 8, 4, 8192, 128, 128).cluster == 1``.
     """
     box = min(page or BLOCK, BLOCK)
-    if item == 1:
+    wide = rows > 64 and size <= 128 and v_size <= 128
+    if item == 1 and not wide:
         ctas = ctas_on_an_sm(64, size, v_size, item)
         cluster, splits = spread(batch * kv_heads * px.cdiv(rows, 64), capacity, ctas)
         return DecodeConfig(cluster, ring_stages(64, size, v_size, ctas, item), box, ctas, 64, splits)
-    tile = 128 if rows > 64 and size <= 128 and v_size <= 128 else 64
+    tile = 128 if wide else 64
     units = batch * kv_heads * px.cdiv(rows, tile)
     cluster, splits = fill_card(units, capacity) if tile > 64 else spread(units, capacity, 1)
     if cluster * splits <= MOST_SPLITS and splits > 1:
         cluster, splits = 1, cluster * splits  # joined once, not first in the cluster
-    stages, room = lone_ring(tile, size, v_size)
-    stages = min(stages + (tile > 64 or page > 0), ring_stages(tile, size, v_size, 1))
+    stages, room = lone_ring(tile, size, v_size, item)
+    stages = min(stages + (wide or page > 0), ring_stages(tile, size, v_size, 1, item))
     return DecodeConfig(cluster, stages, min(box, BOXES[tile]), 1, tile, splits, max(room, stages))
 
 
