@@ -3,8 +3,8 @@
 All tiles of full attention are equally long, and the last turn of a launch has tiles for a few CTAs only: with 1,408
 tiles of three warpgroups on 132 SMs, 11 turns do the work of 10.7; and a head of 4,096 queries is 21 such tiles and a
 third, so that the work is in truth that of 10.3. So a head has some tiles of all warpgroups, and behind them *low* ones,
-which fewer warpgroups attend to; the others pass their blocks on unread. A tile of two of three warpgroups takes about 0.8 as
-long as one of all, which share the tensor cores. Low tiles of all heads come last.
+which fewer warpgroups attend to; the others pass their blocks on unread. A tile of two of three warpgroups takes about
+0.8 as long as one of all, which share the tensor cores. Low tiles of all heads come last.
 
 Nothing is cut along the keys: no sums in memory, no second kernel to join them, and results are the same bit for bit.
 """
