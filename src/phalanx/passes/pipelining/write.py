@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Hashable
 from dataclasses import dataclass
+from functools import partial
 
 from phalanx.analysis.across_ranks import AcrossRanks
 from phalanx.analysis.divisibility import find_divisibility
@@ -19,7 +20,9 @@ from phalanx.ir.core import Block, Function, Note, Op
 from phalanx.ir.effects import Span
 from phalanx.ir.ops.control import Assign, For, ReadVar, Role, Roles, Scope
 from phalanx.ir.types import ScalarType
+from phalanx.ir.values import Value
 from phalanx.ir.views import BarrierArray, SharedBuffer
+from phalanx.passes.pipelining.ahead import Fetch
 from phalanx.passes.pipelining.consumer import Consumer
 from phalanx.passes.pipelining.epilogue import Leaving, find_leaving
 from phalanx.passes.pipelining.kept import Kept
@@ -100,9 +103,11 @@ class _Writer:
         kept = Kept(self.places, self.loops, self.taken)
         products = Products(self.places, operands, kept, self.arch)
         flights = {loop: flight for loop in self.loops if (flight := products.flight(loop)) is not None}
+        alone = {loop for loop in self.loops if loop.pipelined is not None and not loop.pipelined.producer}
         rotations = {
             loop: form for loop in self.loops
-            if loop not in flights and (form := find_rotation(self.places, operands, products, loop)) is not None
+            if loop not in flights and loop not in alone
+            and (form := find_rotation(self.places, operands, products, loop)) is not None
         }
         leaving = find_leaving(self.places, self.stager.divisibility, find_signs(self.whole), self.loops)
         for item in leaving:
@@ -113,17 +118,18 @@ class _Writer:
         stages = self._stages(groups, others)
         rings = [self._ring(group, stages[loop]) for loop, group in groups]
         shared = self._shared(staged)
-        producer = Producer(rings, slice_.ops, shared)
-        consumer = Consumer(self.places, rings, operands, products, flights, leaving, rotations)
-        loc = self.loops[0].loc
-        start, end = LoopCode(loc), LoopCode(loc)
-        producer.name_masks(start)
-        begin(rings, start, fills=True)
-        if not self.whole.exit_sync:
-            producer.drain(end, rings)
-        fetching = Block((*start.ops, *producer.block(rest).ops, *end.ops))
-        computing = Block((*begin(rings, LoopCode(loc), fills=False), *consumer.block(rest).ops))
-        roles, warps = self._roles(fetching, computing, rings)
+        own = [ring for ring in rings if ring.loads[0].loop in alone]
+        fetched = [ring for ring in rings if ring not in own]
+        start, end = LoopCode(self.loops[0].loc), LoopCode(self.loops[0].loc)
+        begin(own, start, fills=True)
+        begin(rings, start, fills=False)
+        fetchers = self._fetchers(alone, own, slice_, shared, start, end)
+        consumer = Consumer(self.places, rings, operands, products, flights, leaving, rotations, fetchers)
+        computing = Block((*start.ops, *consumer.block(rest).ops, *end.ops))
+        if fetched:
+            roles, warps = self._roles(self._fetching(fetched, slice_, shared, rest), computing, fetched)
+        else:
+            roles, warps = list(computing.ops), self.whole.warps
         self._say(rings, products, flights, rotations, shared)
         self._say_leaving(leaving)
         told = set(products.found)
@@ -141,6 +147,33 @@ class _Writer:
         )
         chosen = [stages[loop] for loop in stages if loop.pipelined is not None and loop.pipelined.stages is None]
         return Written(made, max(chosen, default=0))
+
+    def _fetching(self, rings: list[Ring], slice_: Slice, shared: dict[Staged, Shared], rest: Block) -> Block:
+        """What the producer runs."""
+        producer = Producer(rings, slice_.ops, shared)
+        start, end = LoopCode(self.loops[0].loc), LoopCode(self.loops[0].loc)
+        producer.name_masks(start)
+        begin(rings, start, fills=True)
+        if not self.whole.exit_sync:
+            producer.drain(end, rings)
+        return Block((*start.ops, *producer.block(rest).ops, *end.ops))
+
+    def _fetchers(
+        self, loops: set[For], rings: list[Ring], slice_: Slice, shared: dict[Staged, Shared], start: LoopCode, end: LoopCode
+    ) -> dict[For, Fetch]:
+        """How each of the loops without a producer fetches a step; `start` and `end` are those of the role."""
+        named = Producer(rings, slice_.ops, {item: shared[item] for ring in rings for item in ring.loads if item in shared})
+        named.name_masks(start)
+        if not self.whole.exit_sync:
+            named.drain(end, rings)
+
+        def fetch(loop: For, index: Value) -> list[Op]:
+            mine = Producer([ring for ring in rings if ring.loads[0].loop is loop], slice_.ops, shared)
+            mine.masks = named.masks
+            mine.clones.known[loop.index] = index
+            return list(mine.block(loop.body).ops)
+
+        return {loop: partial(fetch, loop) for loop in loops if any(ring.loads[0].loop is loop for ring in rings)}
 
     def _without_indices(self, staged: list[Staged], slice_: Slice) -> list[Staged]:
         """The loads that go through rings: not those that say where others read, which the producer loads itself."""
