@@ -104,5 +104,5 @@ def test_only_a_break_may_be_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(pipelines, "compared", refuse)
     with_break = next(case for case in map(draw, range(0, 999, LAUNCHES)) if "break" in case.program.features)
-    assert judged(with_break, tmp_path, {}).verdict == "break is refused"
+    assert judged(with_break, tmp_path, {}).verdict == "refused as it should be"
     assert judged(draw(0), tmp_path, {}).verdict == "refused"

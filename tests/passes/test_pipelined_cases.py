@@ -71,10 +71,10 @@ def skipped_by_rank(A, B, C, *, BM=64, BN=32, BK=32):
 
 
 @px.kernel(warps=4)
-def with_continue(A, B, C, flag, *, BM=64, BN=32, BK=32):
+def with_continue(A, B, C, flag, *, BM=64, BN=32, BK=32, PRODUCER=True):
     m, n = px.block_id(0) * BM, px.block_id(1) * BN
     acc = px.zeros((BM, BN), px.f32)
-    for k in px.pipelined(range(0, A.shape[1], BK), stages=2):
+    for k in px.pipelined(range(0, A.shape[1], BK), stages=2, producer=PRODUCER):
         a, b = px.load(A[m : m + BM, k : k + BK]), px.load(B[n : n + BN, k : k + BK]).T
         if (k // BK) % 2 == flag:
             continue
@@ -200,11 +200,12 @@ def test_a_cta_of_a_cluster_leaves_a_load_out(k: int) -> None:
     agree(skipped_by_rank, (2, 1), [a, b, c], {2: chosen @ wide(b).T})
 
 
+@pytest.mark.parametrize("producer", [True, False])
 @pytest.mark.parametrize("flag", [0, 1, 2])
-def test_continue_between_a_load_and_its_product(flag: int) -> None:
+def test_continue_between_a_load_and_its_product(flag: int, producer: bool) -> None:
     a, b, c = factors(100, 40, 7 * 32)
     chosen = np.where(np.arange(7 * 32) // 32 % 2 == flag, 0, wide(a))
-    agree(with_continue, (2, 2), [a, b, c, flag], {2: chosen @ wide(b).T})
+    agree(with_continue, (2, 2), [a, b, c, flag], {2: chosen @ wide(b).T}, PRODUCER=producer)
 
 
 @pytest.mark.parametrize("k", [32, 104])
