@@ -104,10 +104,11 @@ class _Writer:
         operands = Operands(self.places, staged)
         kept = Kept(self.places, self.loops, self.taken)
         products = Products(self.places, operands, kept, self.arch, self.refusals.products)
-        flights = {loop: flight for loop in self.loops if (flight := products.flight(loop)) is not None}
+        overlapping = self.loops if self.refusals.overlap else []
+        flights = {loop: flight for loop in overlapping if (flight := products.flight(loop)) is not None}
         alone = {loop for loop in self.loops if loop.pipelined is not None and not loop.pipelined.producer}
         rotations = {
-            loop: form for loop in self.loops
+            loop: form for loop in overlapping
             if loop not in flights and loop not in alone
             and (form := find_rotation(self.places, operands, products, loop)) is not None
         }

@@ -18,16 +18,17 @@ from phalanx.passes.pipelining.write import LEAST_STAGES, MOST_STAGES, has_pipel
 from phalanx.passes.tensor_products import multiply_in_tensor_memory
 
 
-def prepare_for(function: Function, arch: Arch | None = None) -> Function:
+def prepare_for(function: Function, arch: Arch | None = None, *, overlap: bool = True) -> Function:
     """The kernel after all passes, for a target (None: the one that `default_arch` names).
 
     For whoever runs, checks or compiles a kernel. An instruction that the target lacks stays where it is, but for products
-    of `px.dot`, which take another instruction; `require_target` and the compiler refuse it.
+    of `px.dot`, which take another instruction; `require_target` and the compiler refuse it. Without `overlap`, products of
+    loops over `px.pipelined` wait for each other.
     Example: ``prepare_for(reading.function, arch_of("sm_100a"))``.
     """
     chosen = default_arch(function) if arch is None else arch
     if has_pipelined(function):
-        return _with_loops_written(function, chosen)
+        return _with_loops_written(function, chosen, overlap)
     return _prepare(function, chosen)
 
 
@@ -42,7 +43,7 @@ def has_own_form(function: Function, arch: Arch) -> bool:
     return has_pipelined(function) or has_own_products(function, arch)
 
 
-def _with_loops_written(function: Function, arch: Arch) -> Function:
+def _with_loops_written(function: Function, arch: Arch, overlap: bool) -> Function:
     """The prepared kernel with its loops over `px.pipelined` written out, and rings that fit.
 
     Layouts, and scratch for changes between them, are known only when the kernel is prepared: where they leave less room
@@ -50,7 +51,7 @@ def _with_loops_written(function: Function, arch: Arch) -> Function:
     """
     from phalanx.cuda.lower.lower import ring_problem
 
-    most, refusals = MOST_STAGES, Refusals()
+    most, refusals = MOST_STAGES, Refusals(overlap=overlap)
     while True:
         made = write_loops(function, arch, most, refusals)
         prepared = _prepare(made.function, arch)
