@@ -29,6 +29,8 @@ SIMPLE = ROOT / "examples" / "simple"
 NAME = "simple"
 ATTENTIONS = ((64, 4096, 128), (16, 16384, 128), (128, 2048, 128), (32, 8192, 128), (128, 4096, 64))
 """Heads (of all sequences), length, dim: the rows without a mask of `benchmarks/attention.py`."""
+TILES = ((192, 80), (128, 128), (128, 96))
+"""Queries and keys of the short attention's tiles: the fastest is taken, as of the peers' settings."""
 LAYOUT = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 Run = Callable[[], Any]
 
@@ -209,20 +211,26 @@ def one_attention(shape: tuple[int, int, int], made: Any, options: argparse.Name
 
     import phalanx as px
     from phalanx.runtime.launch.watchdog import bounded_waits
+    from phalanx.tools.bench.device import TorchDevice
+    from phalanx.tools.bench.peers.settings import fastest
 
     heads, length, dim = shape
     torch.manual_seed(0)
     q, k, v = (torch.randn(shape, device="cuda", dtype=torch.bfloat16) for _ in range(3))
-    o, bound = torch.empty_like(q), example("attention").attention[px.cdiv(length, 128), heads]
+    o, kernel = torch.empty_like(q), example("attention").attention
 
-    def short() -> Any:
-        bound(q, k, v, o, D=dim)
-        return o
+    def bind(tile: tuple[int, int]) -> Run:
+        bound, constants = kernel[px.cdiv(length, tile[0]), heads], {"D": dim, "ROWS": tile[0], "KEYS": tile[1]}
+        with bounded_waits():
+            bound(q, k, v, o, **constants)
+        torch.cuda.synchronize()
+        return lambda: bound(q, k, v, o, **constants)
 
-    contenders: dict[str, Run] = {NAME: short, "library": lambda: px.kernels.attention(q[None], k[None], v[None])[0]}
-    with bounded_waits():
-        short()
-    torch.cuda.synchronize()
+    tile, short = fastest(TILES, bind, TorchDevice().milliseconds)
+    print(f"attention {heads} x {length} x {dim}: {NAME} with tiles of {tile[0]} queries and {tile[1]} keys", flush=True)
+    contenders: dict[str, Run] = {
+        NAME: lambda: (short(), o)[1], "library": lambda: px.kernels.attention(q[None], k[None], v[None])[0],
+    }  # fmt: skip
     with_peer("triton", options.peers, lambda: contenders.update(triton=triton_attention(q, k, v, options.settings)))
     if made is not None:
         with_peer("tilelang", options.peers, lambda: contenders.update(tilelang=fastest_of(made, shape, q, k, v)))
