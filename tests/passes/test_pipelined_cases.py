@@ -93,6 +93,19 @@ def rows_by_index(A, X, I, C, *, BM=64, BN=32, BK=32):
 
 
 @px.kernel(warps=4)
+def gathered_behind_a_loop(A, X, I, C, D, *, BM=64, BN=32, BK=32):
+    """A loop with a producer; then indices are loaded, and a loop without one gathers by them."""
+    acc, total = px.zeros((BM, BN), px.f32), px.zeros((BM,), px.f32)
+    for k in px.pipelined(range(0, A.shape[1], BK), stages=2):
+        acc = px.dot(px.load(A[0:BM, k : k + BK]), px.load(A[0:BN, k : k + BK]).T, acc)
+    rows = px.load(I[0:BM])
+    for k in px.pipelined(range(0, X.shape[1], BK), stages=2, producer=False):
+        total = total + px.sum(px.load(X[rows, k : k + BK]).to(px.f32), 1)
+    px.store(C[0:BM, 0:BN], acc)
+    px.store(D[0:BM], total)
+
+
+@px.kernel(warps=4)
 def stored(X, O, *, BM=64, BK=32):
     m = px.block_id(0) * BM
     for k in px.pipelined(range(0, X.shape[1], BK), stages=3):
@@ -216,6 +229,15 @@ def test_rows_whose_indices_are_loaded_in_the_loop(k: int) -> None:
     inside = (index >= 0) & (index < 50)
     picked = np.where(inside[:, None], wide(x)[np.where(inside, index, 0)], 0)
     agree(rows_by_index, (1, 1), [a, x, index, c], {3: wide(a) @ picked})
+
+
+def test_rows_by_indices_that_are_loaded_between_two_loops() -> None:
+    a, x, _ = factors(64, 50, 104)
+    index = np.random.default_rng(1).integers(-3, 53, 64).astype(np.int32)
+    inside = (index >= 0) & (index < 50)
+    total = np.where(inside, wide(x).sum(1)[np.where(inside, index, 0)], 0)
+    outputs = [np.zeros((64, 32), np.float32), np.zeros(64, np.float32)]
+    agree(gathered_behind_a_loop, 1, [a, x, index, *outputs], {3: wide(a) @ wide(a)[:32].T, 4: total})
 
 
 @pytest.mark.parametrize("shift", [0, 8, 32, 40])
