@@ -69,6 +69,8 @@ def _with_loops_written(function: Function, arch: Arch, overlap: bool) -> Functi
     most, refusals = MOST_STAGES, Refusals(overlap=overlap)
     while True:
         made = write_loops(function, arch, most, refusals)
+        if not made.staged:
+            return _prepare(made.function, arch)
         prepared = _prepare_products(made.function, arch)  # rings take the room that operands could have
         problem = ring_problem(prepared, arch)
         if isinstance(problem, Error):
