@@ -31,12 +31,16 @@ class Fold:
 
 @frozen
 class Product:
-    """`result` is `acc + a @ b`, or `a @ b` without `acc`; each operand in shared memory or a register tile."""
+    """`result` is `acc + a @ b`, or `a @ b` without `acc`; each operand in shared memory or a register tile.
+
+    `along`: the axis of the tile that the user wants the agent's warpgroups to share, "m" or "n".
+    """
 
     a: SharedView | Value
     b: SharedView | Value
     acc: Value | None
     result: Value
+    along: str = "m"
 
 
 @frozen
@@ -155,6 +159,10 @@ class Traits:
 
     def without_update(self, old: Value) -> Op:
         """The same instruction, which makes no new version of the tile `old`. Only asked of one that makes some."""
+        raise NotImplementedError
+
+    def with_operands(self, a: SharedView | Value, b: SharedView | Value) -> Op:
+        """The same product of other operands, which have the same elements. Only asked of one that has a `product`."""
         raise NotImplementedError
 
     def with_updates(self, pairs: list[tuple[Value, Value]]) -> Op:

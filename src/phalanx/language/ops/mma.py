@@ -61,9 +61,8 @@ def dot(
     remedy = f" (for wgmma: {objection[1]})" if objection[1] else ""
     ctx.notes.append(Note(f"px.dot runs as mma.sync: {reason}{remedy}", ctx.loc, "px.dot"))
     result = Value(product.acc.type, product.acc.name)
-    ctx.emit(
-        Mma(product.a, product.b, None if acc is None else product.acc, ctx.agent.warps, result, loc=ctx.loc)
-    )
+    old = None if acc is None else product.acc
+    ctx.emit(Mma(product.a, product.b, old, ctx.agent.warps, result, along=shared_axis, loc=ctx.loc))
     return result
 
 

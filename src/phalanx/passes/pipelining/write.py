@@ -60,6 +60,8 @@ class Written:
     stages: int
     """0 where users gave all of them."""
     choices: Choices
+    staged: bool = True
+    """Whether anything runs ahead."""
 
 
 def write_loops(function: Function, arch: Arch, most: int = MOST_STAGES, refusals: Refusals | None = None) -> Written:
@@ -205,7 +207,8 @@ class _Writer:
         """The kernel as it is written, with a word on why."""
         function = without_pipelining(self.whole)
         notes = [Note(f"px.pipelined: this loop stays as it is written: {why}", loop.loc) for loop in self.loops if why]
-        return Written(dataclasses.replace(function, notes=(*function.notes, *self.notes, *notes)), 0, Choices())
+        plain = dataclasses.replace(function, notes=(*function.notes, *self.notes, *notes))
+        return Written(plain, 0, Choices(), staged=False)
 
     def _objection(self) -> str | None:
         """What of a kernel keeps a producer out, if anything does."""

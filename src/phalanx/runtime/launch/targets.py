@@ -5,16 +5,19 @@ What depends on the target is decided here, before the simulator or the compiler
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from phalanx.errors import Error
 from phalanx.ir.archs import ARCHS, USUAL, Arch, Feature, arch_of
-from phalanx.ir.core import Function
+from phalanx.ir.core import Function, Note
 from phalanx.language.kernel import Kernel
 from phalanx.location import Location
+from phalanx.passes.operand_staging import stage_operands
 from phalanx.passes.pipeline import prepare
 from phalanx.passes.pipelining.staging import Refusals
 from phalanx.passes.pipelining.write import LEAST_STAGES, MOST_STAGES, has_pipelined, write_loops
+from phalanx.passes.sharing import needs_sharing
 from phalanx.passes.tensor_products import multiply_in_tensor_memory
 
 
@@ -33,7 +36,19 @@ def prepare_for(function: Function, arch: Arch | None = None, *, overlap: bool =
 
 
 def _prepare(function: Function, arch: Arch) -> Function:
-    if has_own_products(function, arch):
+    """The prepared kernel, with operands of `px.dot` in shared memory where that is faster and there is room for them."""
+    staged = stage_operands(function, arch)
+    if staged is not function:
+        prepared = _prepared_if_it_fits(staged, arch)
+        if prepared is not None:
+            return prepared
+        why = "operands of px.dot stay in registers: shared memory has no room for them"
+        function = dataclasses.replace(function, notes=(*function.notes, Note(why, function.loc, "px.dot")))
+    return _prepare_products(function, arch)
+
+
+def _prepare_products(function: Function, arch: Arch) -> Function:
+    if arch.has((Feature.TCGEN05,)) and has_own_products(function, arch):
         return _with_tensor_memory(function, arch)
     return choose_products(prepare_common(function, arch), arch)
 
@@ -54,7 +69,9 @@ def _with_loops_written(function: Function, arch: Arch, overlap: bool) -> Functi
     most, refusals = MOST_STAGES, Refusals(overlap=overlap)
     while True:
         made = write_loops(function, arch, most, refusals)
-        prepared = _prepare(made.function, arch)
+        if not made.staged:
+            return _prepare(made.function, arch)
+        prepared = _prepare_products(made.function, arch)  # rings take the room that operands could have
         problem = ring_problem(prepared, arch)
         if isinstance(problem, Error):
             again = refusals.with_problem(problem.location, made.choices)
@@ -67,11 +84,20 @@ def _with_loops_written(function: Function, arch: Arch, overlap: bool) -> Functi
             return prepared
 
 
+def _prepared_if_it_fits(function: Function, arch: Arch) -> Function | None:
+    """The prepared kernel; None where it needs more shared memory than the target has, or can't be prepared so."""
+    try:
+        prepared = _prepare_products(function, arch)
+    except Error:
+        return None
+    return None if needs_sharing(prepared, arch, _fits) else prepared
+
+
 def has_own_products(function: Function, arch: Arch) -> bool:
-    """Whether a kernel has a `px.dot` that may work in tensor memory, so that the passes see another kernel."""
-    if not arch.has((Feature.TCGEN05,)):
-        return False
-    return any(op.replaceable or op.product is not None for op in function.walk())
+    """Whether a kernel has a `px.dot` that the target may do in a way of its own, so that the passes see another kernel."""
+    if any(op.product is not None for op in function.walk()):
+        return True
+    return arch.has((Feature.TCGEN05,)) and any(op.replaceable for op in function.walk())
 
 
 def _with_tensor_memory(function: Function, arch: Arch) -> Function:
