@@ -17,7 +17,7 @@ def attention(Q, K, V, O, *, D=128, ROWS=128, KEYS=128):
         p, faded = px.exp2(s * scale - (new * scale)[:, None]), px.exp2((top - new) * scale)
         total, top = total * faded + px.sum(p, axis=1), new
         o = px.dot(p.to(V.dtype), v, o * faded[:, None])
-    px.store(O[head, row : row + ROWS, 0:D], (o / total[:, None]).to(O.dtype))
+    px.store(O[head, row : row + ROWS, 0:D], (o * (1.0 / total)[:, None]).to(O.dtype))
 
 
 def example(rng, heads: int = 2, length: int = 250, dim: int = 64):
