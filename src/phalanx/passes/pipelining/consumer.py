@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 
 from phalanx.ir.core import Block, Op, map_blocks
-from phalanx.ir.ops.control import For
+from phalanx.ir.ops.control import For, Sync
 from phalanx.ir.ops.memory import Load
 from phalanx.ir.ops.mma import Mma
 from phalanx.ir.ops.tile import Empty
@@ -28,6 +28,8 @@ from phalanx.passes.pipelining.rotation import Rotation
 from phalanx.passes.pipelining.staging import Staged
 from phalanx.passes.rank_code import LoopCode
 from phalanx.passes.resident_accumulators import Residence
+
+APART = "zeros for a loop without steps are made apart, not chosen element by element"
 
 
 class Consumer:
@@ -197,20 +199,20 @@ class Consumer:
         if ran is None:
             after.ops += give_back.ops
         else:
-            self._zeros_unless(ran, flight, before)
-            after.branch(ran, give_back)
+            after.branch(ran, give_back, self._zeros(flight, loop))
         return [*before.ops, plain, *after.ops]
 
-    def _zeros_unless(self, ran: Value, flight: Flight, code: LoopCode) -> None:
+    def _zeros(self, flight: Flight, loop: For) -> LoopCode:
         """Accumulators that a first product would begin are zeros where there is none."""
-        untouched = LoopCode(code.loc)
+        code = LoopCode(loop.loc)
         for home in flight.residences:
             if home.zeros in self.hollow:
                 zeros = Value(home.var.type, home.var.name)
-                untouched.ops.append(dataclasses.replace(home.zeros, result=zeros))  # type: ignore[call-arg]
-                untouched.assign(home.var, zeros)
-        if untouched.ops:
-            code.branch(ran, code.fork(), untouched)
+                code.ops.append(dataclasses.replace(home.zeros, result=zeros))  # type: ignore[call-arg]
+                code.assign(home.var, zeros)
+        if code.ops:
+            code.ops.insert(0, Sync(APART, loc=loop.loc))
+        return code
 
     def rings_of(self, flight: Flight) -> list[Ring]:
         """The rings that products in flight read."""
