@@ -109,7 +109,8 @@ class Consumer:
     def _is_for_places(self, op: Op) -> bool:
         """Whether a load only says where staged ones read: the producer has it."""
         readers = self.places.readers.get(op.tile_load.result, []) if op.tile_load is not None else []
-        return bool(readers) and self.staged.issuperset(readers)
+        alone = any(outer in self.fetchers for reader in readers for outer in self.places.around[reader])
+        return bool(readers) and self.staged.issuperset(readers) and not alone
 
     def take(self, ring: Ring) -> list[Op]:
         """Waits for a stage; what registers need of it is loaded, and then nobody else reads it but products."""
