@@ -74,6 +74,14 @@ def write_loops(function: Function, arch: Arch, most: int = MOST_STAGES, refusal
     return writer.written()
 
 
+def leave_plain(function: Function, why: str) -> Function:
+    """The kernel with its loops as they are written, and a note at each that says why."""
+    loops = [op for op in function.walk() if isinstance(op, For) and op.pipelined is not None]
+    notes = [Note(f"px.pipelined: this loop stays as it is written: {why}", loop.loc) for loop in loops]
+    plain = without_pipelining(function)
+    return dataclasses.replace(plain, notes=(*plain.notes, *notes))
+
+
 class _Writer:
     def __init__(self, function: Function, arch: Arch, most: int, refusals: Refusals) -> None:
         self.whole = function
@@ -119,8 +127,12 @@ class _Writer:
             name = fresh_name(f"{item.view.array.name}_out", self.taken)
             item.buffer = SharedBuffer(name, (item.buffers, *item.shape), item.view.dtype, item.op.loc)
         groups = self._groups(staged, flights)
-        others = sum(item.nbytes for item in leaving) + sum(buffer.nbytes for buffer in kept.buffers.values())
-        stages = self._stages(groups, others)
+        others = sum(buffer.nbytes for buffer in kept.buffers.values())
+        try:
+            stages = self._stages(groups, others + sum(item.nbytes for item in leaving))
+        except Error:
+            leaving = []  # results leave as they are written: the rings come first
+            stages = self._stages(groups, others)
         rings = [self._ring(group, stages[loop]) for loop, group in groups]
         shared = self._shared(staged)
         own = [ring for ring in rings if ring.loads[0].loop in alone]
@@ -191,7 +203,7 @@ class _Writer:
             mine = Producer([ring for ring in rings if ring.loads[0].loop is loop], slice_.ops, shared)
             mine.masks = named.masks
             mine.clones.known[loop.index] = index
-            return list(mine.block(loop.body).ops)
+            return mine.one_step(loop)
 
         return {loop: partial(fetch, loop) for loop in loops if any(ring.loads[0].loop is loop for ring in rings)}
 
@@ -205,9 +217,8 @@ class _Writer:
 
     def _plain(self, why: str) -> Written:
         """The kernel as it is written, with a word on why."""
-        function = without_pipelining(self.whole)
-        notes = [Note(f"px.pipelined: this loop stays as it is written: {why}", loop.loc) for loop in self.loops if why]
-        plain = dataclasses.replace(function, notes=(*function.notes, *self.notes, *notes))
+        plain = leave_plain(self.whole, why) if why else without_pipelining(self.whole)
+        plain = dataclasses.replace(plain, notes=(*plain.notes, *self.notes))
         return Written(plain, 0, Choices(), staged=False)
 
     def _objection(self) -> str | None:

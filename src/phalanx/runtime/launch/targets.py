@@ -16,7 +16,7 @@ from phalanx.location import Location
 from phalanx.passes.operand_staging import stage_operands
 from phalanx.passes.pipeline import prepare
 from phalanx.passes.pipelining.staging import Refusals
-from phalanx.passes.pipelining.write import LEAST_STAGES, MOST_STAGES, has_pipelined, write_loops
+from phalanx.passes.pipelining.write import LEAST_STAGES, MOST_STAGES, has_pipelined, leave_plain, write_loops
 from phalanx.passes.sharing import needs_sharing
 from phalanx.passes.tensor_products import multiply_in_tensor_memory
 
@@ -80,6 +80,11 @@ def _with_loops_written(function: Function, arch: Arch, overlap: bool) -> Functi
             refusals = again
         elif problem is not None and made.stages > LEAST_STAGES:
             most = made.stages - 1
+        elif problem is not None and made.choices.stores - refusals.stores:
+            refusals = dataclasses.replace(refusals, stores=made.choices.stores | refusals.stores)
+        elif problem is not None and made.stages:
+            why = f"its rings fit, but with all else the kernel lacks {problem:,} bytes of shared memory"
+            return _prepare(leave_plain(function, why), arch)
         else:
             return prepared
 
