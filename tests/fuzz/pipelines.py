@@ -3,7 +3,8 @@
 `pipeline_parts`, `pipeline_pieces` and `pipeline_programs` write them, `pipeline_numpy` runs their plain text. Of each
 seed the launch with `pipelined=False` and the one without are compared, memory by memory: bit by bit where all numbers
 are small integers, else within a tolerance (a product may be another instruction then, which adds up in another order).
-Some are compared with NumPy, and some are checked, which must find nothing; `pipeline_gpu` runs them on a GPU.
+Some are compared with NumPy, some are checked, which must find nothing, and some run as CUDA text on the host;
+`pipeline_gpu` runs them on a GPU.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ WITH_NUMPY = 3
 """Every so many seeds are run by NumPy too."""
 CHECKED = 8
 """Every so many seeds are checked."""
+ON_HOST = 11
+"""Every so many seeds have their text run on the host."""
 ARCHS = ("sm_90a", "sm_100a", "sm_90a", "sm_120a")
 """Kernel after kernel, the target for which it is pipelined."""
 TOLERANCE = 2e-2
@@ -43,8 +46,8 @@ def judge(seeds: Iterable[int], options: Options) -> Iterator[Outcome]:
         return
     with tempfile.TemporaryDirectory() as folder:
         kernels: dict[int, Any] = {}
-        for seed in seeds:
-            yield judged(draw(seed), Path(folder), kernels)
+        found = [judged(draw(seed), Path(folder), kernels) for seed in seeds]
+        yield from on_host(found, Path(folder), sanitize=options.sanitize) if options.host else found
 
 
 def kernel_of(case: Case, folder: Path, kernels: dict[int, Any]) -> Any:
@@ -70,6 +73,34 @@ def judged(case: Case, folder: Path, kernels: dict[int, Any]) -> Outcome:
         return Outcome(case.seed, "right")
     verdict, story = problem
     return Outcome(case.seed, verdict, f"{verdict}: {story}\n\n{case.describe()}\n\n{case.program.text}")
+
+
+def on_host(found: list[Outcome], folder: Path, *, sanitize: bool) -> list[Outcome]:
+    """The text of some cases that were right so far, as the CPU runs it, against the plain loop in the simulator."""
+    from fuzz.host import HostCase, run_batch  # needs a C++ compiler
+    from host_build import COMPILER
+    from host_cuda import module_for
+
+    chosen = [outcome.seed for outcome in found if outcome.verdict == "right" and outcome.seed % ON_HOST == 0]
+    cases = [case for case in map(draw, chosen) if not case.over]  # a launch of these takes the plain version
+    if COMPILER is None or not cases:
+        return found
+    wanted, launches, told = {}, [], {}
+    for case in cases:
+        kernel = load(case.program.text, folder, f"on_host_{case.program.number}")
+        wanted[case.seed] = case.arguments()
+        kernel[case.grid](*wanted[case.seed], pipelined=False)
+        given = case.arguments()
+        launches.append(HostCase(module_for(kernel, tuple(given), arch=arch_of(case)), case.grid, given, case.seed))
+    for case, result in zip(cases, run_batch(launches, sanitize=sanitize), strict=True):
+        if result.unsupported:
+            told[case.seed] = Outcome(case.seed, "right, without the host")
+            continue
+        wrong = result.failure or differences(case, result.args, wanted[case.seed])
+        if wrong:
+            story = f"host differs: for {arch_of(case)}: {wrong}\n\n{case.describe()}\n\n{case.program.text}"
+            told[case.seed] = Outcome(case.seed, "host differs", story)
+    return [told.get(outcome.seed, outcome) for outcome in found]
 
 
 def is_refused(case: Case, error: px.Error) -> bool:

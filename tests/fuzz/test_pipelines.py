@@ -16,7 +16,8 @@ import phalanx as px
 from fuzz import pipeline_numpy, pipelines
 from fuzz.outcomes import Options
 from fuzz.pipeline_programs import LAUNCHES, Case, draw, program
-from fuzz.pipelines import differences, judge, judged, kernel_of
+from fuzz.pipelines import ON_HOST, differences, judge, judged, kernel_of
+from host_build import COMPILER, MISSING
 from phalanx.ir.archs import arch_of
 from phalanx.runtime.launch.specialise import read_arguments, specialise
 
@@ -42,17 +43,24 @@ def digest(case: Case) -> str:
     return state.hexdigest()[:16]
 
 
+def stories(seeds: range, options: Options) -> str:
+    return "\n\n".join(outcome.problem for outcome in judge(seeds, options) if outcome.problem is not None)
+
+
 @pytest.mark.parametrize("first", range(0, 500, 50))
 def test_pipelined_and_plain_agree(first: int) -> None:
-    wrong = [outcome.problem for outcome in judge(range(first, first + 50), Options()) if outcome.problem is not None]
-    assert not wrong, "\n\n".join(wrong)
+    assert stories(range(first, first + 50), Options(host=False)) == ""
+
+
+@pytest.mark.skipif(COMPILER is None, reason=MISSING)
+def test_text_and_plain_agree() -> None:
+    assert stories(range(0, 8 * ON_HOST, ON_HOST), Options()) == ""
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(500, 10_000, 100))
 def test_many_agree(first: int) -> None:
-    wrong = [outcome.problem for outcome in judge(range(first, first + 100), Options()) if outcome.problem is not None]
-    assert not wrong, "\n\n".join(wrong)
+    assert stories(range(first, first + 100), Options()) == ""
 
 
 def test_a_seed_is_the_same_case_in_every_process() -> None:
