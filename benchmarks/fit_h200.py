@@ -45,7 +45,8 @@ FIXED = (
 )
 TILE_FIXED = ("wgmma_columns", "margin")
 TILE_LIMITS = {
-    "shared_rate": (105.0, 128.0), "l2_rate_alone": (50.0, 130.0), "unaligned_factor": (1.2, 3.0), "across_factor": (1.0, 1.6),
+    "shared_rate": (105.0, 128.0), "l2_rate_alone": (50.0, 130.0), "unaligned_factor": (1.2, 3.0),
+    "across_factor": (1.0, 1.6),
     "zero_fill": (16.0, 40.0), "ragged_factor": (0.6, 1.0), "step": (10.0, 80.0), "launch": (1.0, 4.0),
     "hbm": (3.6e6, 3.9e6), "hbm_sm": (36e3, 39e3), "kept_bytes": (40e6, 60e6),
 }

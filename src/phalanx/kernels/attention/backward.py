@@ -31,7 +31,7 @@ from phalanx.kernels.attention.backward_keys import backward_keys
 from phalanx.kernels.attention.backward_queries import backward_queries
 from phalanx.kernels.attention.backward_rows import finish_queries, part_size, prepare_rows
 from phalanx.kernels.logarithms import LOG2E
-from phalanx.kernels.matrices import FLOATS, HALVES, empty, info_of, refused, require_config
+from phalanx.kernels.matrices import FLOATS, HALVES, empty, has_work, info_of, refused, require_config
 from phalanx.runtime.device.arrays import ArgumentKind, kind_of
 
 L2_BYTES = 32 << 20
@@ -69,21 +69,21 @@ def attention_backward(
     cap, factor = cap_of(softcap), scale_of(scale, heads.dim)
     bias_kind, added = bias_of(bias, heads, sequences)
     gradients = _bias_gradients(bias, dbias, bias_kind, added, deterministic)
-    chosen = require_config(config, BackwardConfig) or choose_backward(
-        heads.dim, bounded=left is not None or right is not None, varlen=sequences > 0, capped=cap is not None,
-        biased=bias_kind == "tile",
-    )  # fmt: skip
-    require_config_fits(chosen, heads.dim)
     results = tuple(result_like(x, heads.dim, heads.dtype) for x in (q, k, v))
-    if heads.batch * heads.heads * heads.queries * heads.keys == 0:
-        for result in results:
-            result[...] = 0
-    else:
+    if has_work(heads.batch, heads.heads, heads.queries, heads.keys):
+        chosen = require_config(config, BackwardConfig) or choose_backward(
+            heads.dim, bounded=left is not None or right is not None, varlen=sequences > 0, capped=cap is not None,
+            biased=bias_kind == "tile",
+        )  # fmt: skip
+        require_config_fits(chosen, heads.dim)
         views = [packed_view(x) if sequences else x for x in (q, k, v, do, o, *results)]
         operands = [readable(what, x, "attention_backward") for what, x in zip(("q", "k", "v", "do"), views)]
         scores = factor * LOG2E if cap is None else factor / cap, factor, cap, left, right
         call = _Call(heads, sequences or heads.batch, chosen, scores, added, bias_kind, cu_seqlens_q, cu_seqlens_k)
         call.launch(operands, views[4], lse[None] if sequences else lse, views[5:], gradients, deterministic)
+    else:
+        for result in results:
+            result[...] = 0
     if gradients is None:
         return results
     return (*results, _converted(gradients.reshape(bias.shape), bias))

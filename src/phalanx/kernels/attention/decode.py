@@ -23,7 +23,7 @@ from phalanx.kernels.attention.decode_runs import decode_runs, join_runs
 from phalanx.kernels.attention.latent_ring import latent_ring
 from phalanx.kernels.gather import INDICES, new
 from phalanx.kernels.logarithms import LOG2E
-from phalanx.kernels.matrices import HALVES, as_rows, empty, info_of, number_of, refused, require_config
+from phalanx.kernels.matrices import HALVES, as_rows, empty, has_work, info_of, number_of, refused, require_config
 from phalanx.runtime.device.arrays import ITEM_BYTES, ArrayInfo
 from phalanx.runtime.launch.replay import remembered
 
@@ -68,22 +68,24 @@ def attention_decode(
     call = _known(q, k_cache, v_cache, pages, v_dim) or _call(q, k_cache, v_cache, lengths, pages, v_dim)
     k_scale, k_factor = _scale("k_scale", k_scale, call)
     v_scale, v_factor = _scale("v_scale", v_scale, call)
-    chosen = require_config(config, DecodeConfig) or call.config()
-    _require_fits(chosen, call)
     shape = (call.batch, call.tokens, call.heads)
     out = new(q, (*shape, call.v_size))
     logs = empty(q, shape, "f32") if lse else None
+    made = (out, logs) if lse else out
+    if not has_work(*shape):
+        return made
+    chosen = require_config(config, DecodeConfig) or call.config()
+    _require_fits(chosen, call)
     parts, part_logs = None, None
     count = 2 * chosen.runs * chosen.rows if chosen.runs else chosen.splits * call.rows if chosen.splits > 1 else 0
     if count:
         parts, part_logs = empty(q, (count, call.v_size), "f32"), empty(q, (count,), "f32")
-    if call.rows:
-        reach = reach_of(causal, window)
-        _decode(
-            q, k_cache, v_cache, lengths, pages, k_scale, v_scale, out, logs, parts, part_logs, call=call, reach=reach,
-            scale=positive_scale(scale, call.size) * k_factor, v_factor=v_factor, cap=cap_of(softcap), config=chosen,
-        )  # fmt: skip
-    return (out, logs) if lse else out
+    _decode(
+        q, k_cache, v_cache, lengths, pages, k_scale, v_scale, out, logs, parts, part_logs, call=call,
+        reach=reach_of(causal, window), scale=positive_scale(scale, call.size) * k_factor, v_factor=v_factor,
+        cap=cap_of(softcap), config=chosen,
+    )  # fmt: skip
+    return made
 
 
 @remembered("q", "k", "v", "lengths", "pages", "k_scale", "v_scale", "out", "logs", "parts", "part_logs")

@@ -31,6 +31,7 @@ from phalanx.kernels.logarithms import LOG2E
 from phalanx.kernels.matrices import HALVES, empty, info_of, number_of, refused, require_config
 from phalanx.kernels.products.targets import target_of
 from phalanx.runtime.device.arrays import describe
+from phalanx.runtime.device.outlines import is_outlined
 from phalanx.runtime.launch.replay import remembered
 
 SIMULATED_SMS = 4
@@ -82,6 +83,8 @@ def attention(
     left, right = reach_of(causal, window)
     factor, slope, cap = _factors(scale_of(scale, heads.dim) * numbers[0] * numbers[1], cap_of(softcap), bias is not None)
     bias_kind, added = bias_of(bias, heads, sequences)
+    if is_outlined():
+        return _results(q, heads, lse)
     target = target_of(info_of("q", q, OPERANDS), arch)
     if target.blackwell:
         scaled = any(given is not None for given in (q_scale, k_scale, v_scale))
@@ -93,16 +96,24 @@ def attention(
     require_fits(chosen, heads)
     of_values = None if numbers[2] == 1.0 else numbers[2]
     given = Given(heads, sequences, kind, left, right, factor, slope, cap, of_values, bias_kind)
-    result = result_like(q, heads.value_dim, heads.out_dtype)
-    rows = (heads.heads, heads.queries) if sequences else (heads.batch, heads.heads, heads.queries)
-    logs = empty(q, rows, "f32") if lse else None
+    made = _results(q, heads, lse)
+    result, logs = made if lse else (made, None)
     if heads.batch * heads.heads * heads.queries and heads.keys == 0:
         result[...] = 0
         if logs is not None:
             logs[...] = -float("inf")
     elif heads.batch * heads.heads * heads.queries:
         _launch(given, chosen, (q, k, v), result, logs, (added, cu_seqlens_q, cu_seqlens_k, *arrays), target.named)
-    return (result, logs) if lse else result
+    return made
+
+
+def _results(q: Any, heads: Heads, lse: bool) -> Any:
+    """New arrays for the result, and with `lse` for the logarithms of the sums."""
+    result = result_like(q, heads.value_dim, heads.out_dtype)
+    if not lse:
+        return result
+    rows = (heads.heads, heads.queries) if heads.varlen else (heads.batch, heads.heads, heads.queries)
+    return result, empty(q, rows, "f32")
 
 
 @frozen

@@ -11,7 +11,7 @@ import numpy as np
 from phalanx.errors import Error
 from phalanx.frozen import frozen
 from phalanx.ir.types import DType
-from phalanx.kernels.matrices import FLOATS, HALVES, empty, info_of, is_among, refused, result_info
+from phalanx.kernels.matrices import FLOATS, HALVES, empty, has_work, info_of, is_among, refused, result_info
 from phalanx.kernels.products.activations import ACTIVATIONS
 from phalanx.kernels.products.block_scales import BLOCKS, BlockScaled, block_scaled, is_block_scale
 from phalanx.kernels.products.matmul_blackwell import matmul_blackwell
@@ -46,6 +46,7 @@ from phalanx.runtime.device.arrays import (
     refuse_gradients,
     scalar_dtype,
 )
+from phalanx.runtime.device.outlines import is_outlined
 from phalanx.runtime.launch.replay import Memory, remembered
 
 NARROW = ("f8e4m3", "f8e5m2")
@@ -110,7 +111,7 @@ def matmul(
         for i in range(plan.shape[0]):
             left, right, added = (_of_batch(x, i, len(plan.shape)) for x in (a, b, bias))
             matmul(left, right, added, activation, result[i], scale_a=scale_a, scale_b=scale_b, config=config, arch=arch)
-    elif 0 not in plan.shape:  # a sum of nothing
+    elif has_work(*plan.shape):  # a sum of nothing
         rows, columns = (like(x, (*shape, 16), zero=True) for x, shape in ((a, plan.shape[:-1]), (b, (plan.shape[-1],))))
         matmul(rows, columns.swapaxes(-1, -2), bias, activation, result, arch=arch)
     return result
@@ -178,6 +179,8 @@ _PLANS = Memory()
 
 def _known(arrays: tuple[Any, ...], rest: tuple[Any, ...]) -> tuple[Any, Plan | None]:
     """What a plan depends on (None where that can't be looked up), and the plan if there is one already."""
+    if is_outlined():
+        return None, None
     try:
         geometry, pointers = call_key(arrays)
         overlaps = pointers[3] is not None and pointers[3] in pointers[:2]  # out and an operand: refused
@@ -206,7 +209,7 @@ def _plan(
         _require_target(result, shape, left, right)
     blocks, scales = _scales_of(left, right, scale_a, scale_b, tensor_scale)
     added = None if bias is None else _bias_info(bias, shape)
-    if 0 in shape or k == 0:
+    if not has_work(*shape, k):
         return Plan(shape, dtype)
 
     if result is None:
@@ -323,7 +326,7 @@ def _require_target(result: ArrayInfo, shape: tuple[int, ...], left: ArrayInfo, 
     """Refuses an `out` that has not the result's shape, or is where an operand is."""
     if result.shape != shape:
         raise refused(f"out has shape {result.shape}, the result {shape}", "pass an out= of the result's shape")
-    if 0 not in shape and result.pointer in (left.pointer, right.pointer):
+    if has_work(*shape) and result.pointer in (left.pointer, right.pointer):
         taken = "a" if result.pointer == left.pointer else "b"
         raise refused(f"out is where {taken} is, which is read while the result is written", "pass another array as out=")
 
@@ -389,11 +392,10 @@ def _scale_kind(what: str, scale: Any, size: int, shape: tuple[int, int]) -> str
 
 def _bias_info(bias: Any, shape: tuple[int, ...]) -> ArrayInfo:
     info = info_of("bias", bias)
-    known = dict.fromkeys((shape[-1:], shape[-2:], shape))
+    known = shape[-1:], shape[-2:], shape
     if info.shape not in known:
-        raise refused(
-            f"bias has shape {info.shape}, the result {shape}", f"pass a bias of shape {' or '.join(map(str, known))}"
-        )
+        names = dict.fromkeys(map(str, known))
+        raise refused(f"bias has shape {info.shape}, the result {shape}", f"pass a bias of shape {' or '.join(names)}")
     return info
 
 

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from phalanx.kernels.matrices import FLOATS, HALVES, empty, info_of, is_among, refused, require_config, require_vector
+from phalanx.kernels.matrices import (
+    FLOATS,
+    HALVES,
+    empty,
+    has_work,
+    info_of,
+    is_among,
+    refused,
+    require_config,
+    require_vector,
+)
 from phalanx.kernels.products.activations import ACTIVATIONS
 from phalanx.kernels.products.operand_recipes import AS_IT_IS, operand_recipe, warn
 from phalanx.kernels.products.split_config import MOST_ROWS, SplitConfig, choose_split
@@ -50,7 +60,7 @@ def split_k_matmul(
     result = info_of("out", out, (left.dtype_name, "f32"))
     if result.shape != (m, n):
         raise refused(f"out has shape {result.shape}", f"pass one of shape {(m, n)}")
-    if 0 in (m, n):
+    if not has_work(m, n):
         return out
     if k == 0:
         raise refused("a has no columns", "the sum over none of them is the bias alone: write that")
