@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from phalanx.frozen import frozen
 from phalanx.ir.archs import WARPGROUP, Arch, Feature
 from phalanx.ir.core import Block, Function, Note, Op, map_blocks, rewrite
-from phalanx.ir.effects import Effects, Mode, Proxy
+from phalanx.ir.effects import Mode, Proxy
 from phalanx.ir.memory import memory_owner
 from phalanx.ir.ops.control import For, RoleCopy, While
 from phalanx.ir.ops.memory import FenceAsyncProxy, Store
@@ -30,6 +30,8 @@ from phalanx.ir.views import SharedBuffer, SharedView, View, in_shared
 from phalanx.ir.wgmma_rules import major_objection, place_objection, shape_objection
 from phalanx.location import Location
 from phalanx.passes.agents import AgentCode, agents_of, own_code
+from phalanx.passes.operand_copies import OperandCopies, is_copyable, is_read_by, reads_alone
+from phalanx.passes.products_in_flight import TURNS, Flight, find_flights
 from phalanx.passes.tensor_products import tensor_objection
 
 TOPIC = "px.dot"
@@ -40,20 +42,22 @@ MOST_STEPS = 32
 """Instructions in a row that are looked back at, from a tile to where it came from."""
 
 
-def stage_operands(function: Function, arch: Arch) -> Function:
+def stage_operands(function: Function, arch: Arch, *, in_flight: bool = True) -> Function:
     """The kernel in which products of register tiles read shared memory where that is faster; notes say which do.
 
-    For `runtime.launch.targets`, before all other passes. It is `function` itself where nothing changes.
+    With `in_flight`, loops wait for their products late, which takes twice the memory. For `runtime.launch.targets`,
+    before all other passes. It is `function` itself where nothing changes.
     """
     if not any(op.product is not None for op in function.walk()):
         return function
-    return _Stager(function, arch).function()
+    return _Stager(function, arch, in_flight).function()
 
 
 @frozen(eq=False)
 class _Room:
-    """Shared memory for a register tile, which is stored at `view`, as its transpose where `turned`."""
+    """Shared memory of an agent for a register tile, which is stored at `view`, as its transpose where `turned`."""
 
+    agent: AgentCode
     tile: Value
     view: SharedView
     turned: bool
@@ -71,12 +75,27 @@ class _Staged:
     fenced: bool = False
 
 
+@frozen(eq=False)
+class _Decision:
+    """What becomes of a product: what it multiplies then, what was moved for it, and why `wgmma` does not do it."""
+
+    agent: AgentCode
+    what: Product
+    moved: tuple[tuple[str, _Staged], ...]
+    objection: str | None
+
+
 class _Stager:
     """Decides product by product, and writes all at once."""
 
-    def __init__(self, function: Function, arch: Arch) -> None:
+    def __init__(self, function: Function, arch: Arch, in_flight: bool) -> None:
         self.whole = function
         self.arch = arch
+        self.in_flight = in_flight
+        self.decided: dict[Op, _Decision] = {}
+        self.rings: dict[_Room, tuple[Flight, SharedBuffer]] = {}
+        self.flights: dict[Op, Flight] = {}
+        self.after: dict[Op, list[Op]] = {}
         self.makers = {value: op for op in function.walk() for value in op.defined_values()}
         self.home: dict[Op, Block] = {}
         self.around: dict[Block, Op] = {}
@@ -97,6 +116,13 @@ class _Stager:
         self.fenced: list[Op] = []
         """Where a fence goes behind what is put before an instruction."""
         self.seen_by_engine: set[_Room] = set()
+        self.thread_copies = OperandCopies(self._fresh, self._copy)
+        self.waiting: dict[Op, AgentCode] = {}
+        """Before which instructions an agent waits for its copies."""
+        self.users: dict[Value, list[Op]] = {}
+        for op in function.walk():
+            for value in op.operands():
+                self.users.setdefault(value, []).append(op)
         self.notes: dict[Location, Note] = {}
 
     def _find_homes(self, block: Block) -> None:
@@ -113,17 +139,26 @@ class _Stager:
             alone = all(op.replaceable for op in code if op.effects().accumulations)
             for op in code:
                 if op.product is not None:
-                    self._product(agent, op, op.product, alone)
-        if not self.notes:
+                    self._decide(agent, op, op.product, alone)
+            if self.in_flight and alone:
+                self._let_fly(agent)
+        if not self.decided:
             return self.whole
-        for room, readers in self.readers.items():
-            self._store(room, readers)
+        for op, decision in self.decided.items():
+            self._product(op, decision)
+        for room, readers in self.readers.items():  # in the order of the products
+            if not self._copy_in(room, readers):
+                self._store(room, readers)
+        for place, agent in self.waiting.items():
+            self.before.setdefault(place, []).extend(self.thread_copies.wait(agent, place.loc))
+        for agent in self.thread_copies.barriers:
+            self.start.setdefault(agent.block, []).extend(self.thread_copies.start(agent))
         for place in dict.fromkeys(self.fenced):
             self.before.setdefault(place, []).append(FenceAsyncProxy("cta", FENCE, loc=place.loc))
         kept = [note for note in self.whole.notes if note.about != TOPIC or note.loc not in self.notes]
         return dataclasses.replace(
             self.whole, body=_without_unused(self._block(self.whole.body)), buffers=(*self.whole.buffers, *self.buffers),
-            notes=(*kept, *self.notes.values()),
+            barriers=(*self.whole.barriers, *self.thread_copies.barriers.values()), notes=(*kept, *self.notes.values()),
         )
 
     def _block(self, block: Block) -> Block:
@@ -131,28 +166,72 @@ class _Stager:
         for op in block.ops:
             out += self.before.get(op, ())
             out += self.instead[op] if op in self.instead else [map_blocks(op, self._block)]
+            out += self.after.get(op, ())
         return Block(tuple(out))
 
     # Which operands, and by which instruction.
 
-    def _product(self, agent: AgentCode, op: Op, what: Product, alone: bool) -> None:
+    def _decide(self, agent: AgentCode, op: Op, what: Product, alone: bool) -> None:
         a, b = self._candidate(agent, op, what.a, 1), self._candidate(agent, op, what.b, 0)
         if not self._reads_shared_alone(agent, what, a, b):
             a = a if a is not None and (a.room is None or self._is_loaded(what.a)) else None
-        chosen = _with(what, a, b)
-        objection = self._objection(agent, chosen, alone)
+        objection = self._objection(agent, _with(what, a, b), alone)
         if objection is not None and not self._reads_shared_alone(agent, what, a, b):
             a, b = (item if item is not None and self._is_of_this_turn(op, item) else None for item in (a, b))
-            chosen = _with(what, a, b)
-        moved = [(name, staged) for name, staged in (("a", a), ("b", b)) if staged is not None]
-        if not moved:
-            return
-        for _, staged in moved:
+        moved = tuple((name, staged) for name, staged in (("a", a), ("b", b)) if staged is not None)
+        if moved:
+            self.decided[op] = _Decision(agent, _with(what, a, b), moved, objection)
+            for room in (staged.room for _, staged in moved if staged.room is not None):
+                self.readers.setdefault(room, []).append(op)
+
+    def _let_fly(self, agent: AgentCode) -> None:
+        """Finds loops that need not wait for their product in its turn: all it reads is the compiler's, and stays."""
+        found = {op: item for op, item in self.decided.items() if item.agent is agent and item.objection is None}
+        products = {op: op.product for op in found if op.product is not None}
+        for flight in find_flights(agent, products, self.makers, self.home):
+            rooms = [staged.room for _, staged in found[flight.product].moved]
+            if len(rooms) < 2 or any(room is None or not self._may_stay(room, flight) for room in rooms):
+                continue
+            self.flights[flight.product] = flight
+            for room in rooms:
+                assert room is not None
+                if self.home[self.makers[room.tile]] is flight.loop.body:
+                    old = room.view.buffer
+                    self.rings[room] = flight, dataclasses.replace(old, shape=(TURNS, *old.shape))
+
+    def _may_stay(self, room: _Room, flight: Flight) -> bool:
+        """Whether nothing but the product reads a tile, which is made in the turn, or before the loop."""
+        block = self.home[self.makers[room.tile]]
+        outside = flight.loop.body is not block and self.makers[room.tile] not in set(flight.loop.body.walk())
+        return self.readers[room] == [flight.product] and (block is flight.loop.body or outside)
+
+    def _product(self, op: Op, decision: _Decision) -> None:
+        """Writes a product, with all that it needs around it."""
+        what, objection = decision.what, decision.objection
+        for name, staged in decision.moved:
             self._take(op, staged, objection is None)
+            if staged.room in self.rings:
+                flight, buffer = self.rings[staged.room]
+                view = flight.in_ring(buffer, staged.view)
+                what = dataclasses.replace(what, a=view) if name == "a" else dataclasses.replace(what, b=view)
+        flying = self.flights.get(op)
         how = "wgmma" if objection is None else f"mma.sync: {objection}"
-        self.notes[op.loc] = Note(f"px.dot runs as {how}{'; ' if objection else ': '}{_where(moved)}", op.loc, TOPIC)
-        plain = [op.with_operands(chosen.a, chosen.b)]
-        self.instead[op] = self._by_warpgroups(agent, op, chosen) if objection is None else plain
+        said = f"px.dot runs as {how}{'; ' if objection else ': '}{self._where(decision.moved)}"
+        if flying is not None:
+            said += "; it is waited for in the loop's next turn"
+            self.before.setdefault(flying.loop, []).extend(flying.before())
+            self.start.setdefault(flying.loop.body, []).extend(flying.at_start())
+            self.after[flying.loop] = flying.behind()
+        self.notes[op.loc] = Note(said, op.loc, TOPIC)
+        plain = [op.with_operands(what.a, what.b)]
+        self.instead[op] = self._by_warpgroups(decision.agent, op, what) if objection is None else plain
+
+    def _at(self, room: _Room) -> SharedView:
+        """Where a tile is stored."""
+        if room not in self.rings:
+            return room.view
+        flight, buffer = self.rings[room]
+        return flight.in_ring(buffer, room.view)
 
     def _is_of_this_turn(self, op: Op, item: _Staged) -> bool:
         """Whether an operand is made as often as it is read: products of warps keep what is older in registers."""
@@ -191,14 +270,14 @@ class _Stager:
             buffer = SharedBuffer(self._fresh(f"{tile.name or name}_tile"), (*own, rows, columns), tile.type.dtype, loc)
             offsets = (*((self._copy(agent, loc),) if own else ()), Const(0, I32), Const(0, I32))
             view = SharedView(buffer, offsets, (*(1 for _ in own), rows, columns), (len(own), len(own) + 1))
-            self.rooms[key] = _Room(tile, view, turned)
+            self.rooms[key] = _Room(agent, tile, view, turned)
         return self.rooms[key]
 
     def _copy(self, agent: AgentCode, loc: Location) -> Value:
         """Which copy of its role an agent is."""
         if agent not in self.copies:
             self.copies[agent] = Value(I32, "copy")
-            self.start[agent.block] = [RoleCopy(agent.copies, self.copies[agent], loc=loc)]
+            self.start.setdefault(agent.block, []).insert(0, RoleCopy(agent.copies, self.copies[agent], loc=loc))
         return self.copies[agent]
 
     def _fresh(self, name: str) -> str:
@@ -219,11 +298,7 @@ class _Stager:
         assert maker is not None
         if len(view.kept) != 2 or self.home[maker] is not self.home[op]:
             return None
-        ops = self.home[op].ops
-        between = ops[ops.index(maker) + 1 : ops.index(op)]
-        if all(_only_reads(other.effects()) and not any(True for _ in other.blocks()) for other in between):
-            return view
-        return None
+        return view if reads_alone(self.home[op], maker, op) else None
 
     def _is_loaded(self, item: SharedView | Value, depth: int = 0) -> bool:
         """Whether a tile follows from global memory and constants alone: its layout is nobody's wish yet."""
@@ -293,11 +368,32 @@ class _Stager:
             if by_engine and staged.fenced:
                 self.fenced.append(op)
             return
-        if room not in self.readers:
-            self.buffers.append(room.view.buffer)
-        self.readers.setdefault(room, []).append(op)
+        buffer = self._at(room).buffer
+        if buffer not in self.buffers:
+            self.buffers.append(buffer)
         if by_engine:
             self.seen_by_engine.add(room)
+
+    def _copy_in(self, room: _Room, readers: list[Op]) -> bool:
+        """Lets threads copy a tile, if they can: products alone read it, and nothing changes meanwhile."""
+        maker = self.makers[room.tile]
+        load, block = maker.tile_load, self.home[maker]
+        if load is None or room.turned or room.agent.anew or not is_copyable(load):
+            return False
+        if any(self.home[op] is not block for op in readers) or not is_read_by(room.tile, readers, self.users):
+            return False
+        first = min(readers, key=block.ops.index)
+        if not reads_alone(block, maker, first):
+            return False
+        self.instead[maker] = [self.thread_copies.load(room.agent, load, self._at(room))]
+        ops = block.ops
+        since = ops[ops.index(maker) : ops.index(first)]
+        earlier = [place for place in self.waiting if place in since]
+        waited = earlier[0] if earlier else first  # a wait is for all copies that have begun
+        self.waiting[waited] = room.agent
+        if room in self.seen_by_engine:
+            self.fenced.append(waited)
+        return True
 
     def _store(self, room: _Room, readers: list[Op]) -> None:
         """Stores a tile once, as late as its readers allow, so that loads before it are all on their way by then."""
@@ -308,7 +404,7 @@ class _Stager:
             assert isinstance(tile.type, TileType)
             tile = Value(dataclasses.replace(tile.type, shape=tuple(reversed(tile.type.shape))), tile.name)
             ops.append(Transpose(room.tile, (1, 0), tile, loc=place.loc))
-        ops.append(Store(room.view, tile, loc=place.loc))
+        ops.append(Store(self._at(room), tile, loc=place.loc))
         if room in self.seen_by_engine:
             self.fenced.append(place)
 
@@ -337,27 +433,29 @@ class _Stager:
         running = Value(what.result.type, what.result.name)
         assert in_shared(what.b)
         condition = Const(what.acc is not None, BOOL)
+        flying = self.flights.get(op)
+        pending, then = (0, []) if flying is None else (1, flying.behind_product())
+        fused = flying is None
         return [
             *ops,
-            Wgmma(what.a, what.b, acc, condition, agent.warps, running, along=what.along, fused=True, loc=op.loc),
-            WgmmaCommit(loc=op.loc), WgmmaWait(0, (running,), (what.result,), loc=op.loc),
+            Wgmma(what.a, what.b, acc, condition, agent.warps, running, along=what.along, fused=fused, loc=op.loc),
+            WgmmaCommit(loc=op.loc), WgmmaWait(pending, (running,), (what.result,), loc=op.loc), *then,
         ]
+
+    def _where(self, moved: tuple[tuple[str, _Staged], ...]) -> str:
+        """Where operands are, for a note."""
+        told = [f"{name} is read from '{staged.view.buffer.name}'" for name, staged in moved if staged.room is None]
+        through = {name: self._at(staged.room).buffer for name, staged in moved if staged.room is not None}
+        if through:
+            nbytes = sum(buffer.nbytes for buffer in dict.fromkeys(through.values()))
+            ending = "es" * (len(through) == 1)
+            told.append(f"{' and '.join(through)} go{ending} through {nbytes} bytes of shared memory")
+        return ", ".join(told)
 
 
 def _with(what: Product, a: _Staged | None, b: _Staged | None) -> Product:
     """The product with these operands in the place of its own."""
     return dataclasses.replace(what, a=what.a if a is None else a.view, b=what.b if b is None else b.view)
-
-
-def _where(moved: list[tuple[str, _Staged]]) -> str:
-    """Where operands are, for a note."""
-    told = [f"{name} is read from '{staged.view.buffer.name}'" for name, staged in moved if staged.room is None]
-    through = [(name, staged) for name, staged in moved if staged.room is not None]
-    if through:
-        nbytes = sum({staged.view.buffer: staged.view.nbytes for _, staged in through}.values())
-        names = " and ".join(name for name, _ in through)
-        told.append(f"{names} go{'es' * (len(through) == 1)} through {nbytes} bytes of shared memory")
-    return ", ".join(told)
 
 
 def _turned(view: SharedView) -> SharedView:
@@ -373,12 +471,6 @@ def _transposed(op: Op) -> Value | None:
     """The matrix that an instruction transposes, if it does nothing else."""
     order = op.permutation
     return order.x if order is not None and order.perm == (1, 0) else None
-
-
-def _only_reads(effects: Effects) -> bool:
-    """Whether nothing that was read before can have changed behind an instruction, nor been told that it may."""
-    bare = dataclasses.replace(effects, accesses=(), accumulations=(), groups=(), fences=(), target=Effects().target)
-    return bare.is_pure and all(access.mode is Mode.READ for access in effects.accesses)
 
 
 def _tiles(values: Iterable[Value]) -> list[Value]:
