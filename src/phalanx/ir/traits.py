@@ -73,6 +73,11 @@ class Traits:
         """The number that it defines in the CTA of that rank, where the cluster's shape alone decides it."""
         return None
 
+    @property
+    def block_dimension(self) -> int | None:
+        """The dimension of the grid along which it gives the CTA's own index; None for what gives another number."""
+        return None
+
     def in_copy(self, copy: int) -> int | None:
         """The number that it defines in that copy of the role around it, where the copy alone decides it."""
         return None

@@ -327,12 +327,29 @@ __device__ __forceinline__ float exp2_approx(float x) {
   return y;
 }
 
+// == f4e2m1_pair_from_float
+__device__ __forceinline__ void f4e2m1_pair_from_float(px_f4e2m1* y, float low, float high) {
+  unsigned short pair;
+  asm("{ .reg .b8 both; cvt.rn.satfinite.e2m1x2.f32 both, %1, %2; mov.b16 %0, {both, both}; }" : "=h"(pair) : "f"(high), "f"(low));
+  y[0] = (px_f4e2m1)(pair & 15);
+  y[1] = (px_f4e2m1)(pair >> 4 & 15);
+}
+
 // == f8e4m3_pair_from_float
 __device__ __forceinline__ void f8e4m3_pair_from_float(px_f8e4m3* y, float low, float high) {
   unsigned short pair;
   asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(high), "f"(low));
   y[0] = (px_f8e4m3)pair;
   y[1] = (px_f8e4m3)(pair >> 8);
+}
+
+// == f8e4m3_to_float
+__device__ __forceinline__ float f8e4m3_to_float(px_f8e4m3 x) {
+  unsigned pair;
+  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(pair) : "h"((unsigned short)x));
+  float y;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"((unsigned short)pair));
+  return y;
 }
 
 // == fence_acq_rel_cluster
@@ -504,6 +521,20 @@ __device__ __forceinline__ void load_words(unsigned* words, const T* p) {
   }
 }
 
+// == load_words_once
+// 16 bytes that nobody reads again soon, where `inside`: predicated, so that no branch separates loads.
+template <int N, class T>
+__device__ __forceinline__ void load_words_once(unsigned* words, const T* p, bool inside) {
+  asm volatile(
+      "{\n"
+      ".reg .pred p;\n"
+      "setp.ne.u32 p, %5, 0;\n"
+      "@p ld.global.L1::no_allocate.L2::256B.v4.u32 {%0, %1, %2, %3}, [%4];\n"
+      "}"
+      : "+r"(words[0]), "+r"(words[1]), "+r"(words[2]), "+r"(words[3])
+      : "l"(p), "r"((unsigned)inside) : "memory");
+}
+
 // == mapa_shared_cluster
 __device__ __forceinline__ unsigned mapa_shared_cluster(unsigned address, unsigned cta) {
   unsigned remote;
@@ -591,6 +622,20 @@ __device__ __forceinline__ void mma_m16n8k16_f32_bf16_bf16(float* d, const unsig
                : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
+// == mma_m16n8k32_mxf8f6f4_1x_e4m3_e4m3_ue8m0
+__device__ __forceinline__ void mma_m16n8k32_mxf8f6f4_1x_e4m3_e4m3_ue8m0(float* d, const unsigned* a, const unsigned* b, unsigned sa, unsigned sb) {
+  asm volatile("mma.sync.aligned.m16n8k32.row.col.kind::mxf8f6f4.block_scale.scale_vec::1X.f32.e4m3.e4m3.f32.ue8m0 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3}, %10, {0, 0}, %11, {0, 0};"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(sa), "r"(sb));
+}
+
+// == mma_m16n8k64_mxf4nvf4_4x_e2m1_e2m1_ue4m3
+__device__ __forceinline__ void mma_m16n8k64_mxf4nvf4_4x_e2m1_e2m1_ue4m3(float* d, const unsigned* a, const unsigned* b, unsigned sa, unsigned sb) {
+  asm volatile("mma.sync.aligned.m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X.f32.e2m1.e2m1.f32.ue4m3 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3}, %10, {0, 0}, %11, {0, 0};"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(sa), "r"(sb));
+}
+
 // == pack_words
 template <int N, class T>
 __device__ __forceinline__ void pack_words(unsigned* words, const T* x) {
@@ -658,6 +703,16 @@ __device__ __forceinline__ void reduce_add_f32_remote(unsigned address, float x)
 // == reduce_add_i32_global
 __device__ __forceinline__ void reduce_add_i32_global(int* p, int x) {
   asm volatile("red.relaxed.gpu.global.add.s32 [%0], %1;" :: "l"(__cvta_generic_to_global(p)), "r"(x) : "memory");
+}
+
+// == scale_word_1
+__device__ __forceinline__ unsigned scale_word_1(const unsigned char* s) {
+  return (unsigned)s[0];
+}
+
+// == scale_word_4
+__device__ __forceinline__ unsigned scale_word_4(const unsigned char* s) {
+  return (unsigned)s[0] | (unsigned)s[1] << 8 | (unsigned)s[2] << 16 | (unsigned)s[3] << 24;
 }
 
 // == setmaxnreg_dec
