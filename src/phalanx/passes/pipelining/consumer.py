@@ -17,6 +17,7 @@ from phalanx.ir.ops.wgmma import Wgmma, WgmmaCommit, WgmmaWait
 from phalanx.ir.types import BOOL, ScalarType
 from phalanx.ir.values import Const, Value
 from phalanx.ir.views import SharedView
+from phalanx.passes.pipelining.ahead import Fetch, fetch_ahead
 from phalanx.passes.pipelining.epilogue import Leaving, all_gone, leave
 from phalanx.passes.pipelining.operands import Operands
 from phalanx.passes.pipelining.places import Places
@@ -34,7 +35,7 @@ class Consumer:
 
     def __init__(
         self, places: Places, rings: list[Ring], operands: Operands, products: Products, flights: dict[For, Flight],
-        leaving: list[Leaving], rotations: dict[For, Rotation],
+        leaving: list[Leaving], rotations: dict[For, Rotation], fetchers: dict[For, Fetch],
     ) -> None:
         self.places = places
         self.operands = operands
@@ -42,6 +43,7 @@ class Consumer:
         self.kept = products.kept
         self.flights = flights
         self.rotations = rotations
+        self.fetchers = fetchers
         self.leaving = {item.op: item for item in leaving}
         self.ring_of: dict[Staged, Ring] = {item: ring for ring in rings for item in ring.loads}
         self.waits: dict[tuple[Block, int], list[Ring]] = {}
@@ -174,9 +176,14 @@ class Consumer:
         flight = self.flights.get(loop)
         body = self.block(loop.body)
         plain = dataclasses.replace(loop, pipelined=None, body=body)
+        first: list[Op] = []
+        if loop in self.fetchers:
+            stages = next(ring.stages for item, ring in self.ring_of.items() if item.loop is loop)
+            first, plain = fetch_ahead(plain, stages - 1, self.fetchers[loop], late=flight is not None)
         if flight is None:
-            return [plain]
+            return [*first, plain]
         before, after = LoopCode(loop.loc), LoopCode(loop.loc)
+        before.ops += first
         for ring in self.rings_of(flight):
             before.assign(ring.last, ZERO)
         old = [after.read(cell) for cell in flight.cells]

@@ -73,14 +73,12 @@ def _with_loops_written(function: Function, arch: Arch) -> Function:
         made = write_loops(function, arch, most, refusals)
         prepared = _prepare_products(made.function, arch)  # rings take the room that operands could have
         problem = ring_problem(prepared, arch)
-        if problem is None:
-            return prepared
         if isinstance(problem, Error):
-            new = Refusals(refusals.copies | {problem.location})
-            if new == refusals:
-                return prepared  # not the rings' doing: an error of `lower`
-            refusals = new
-        elif made.stages > LEAST_STAGES:
+            again = refusals.with_problem(problem.location, made.choices)
+            if again is None:
+                return prepared  # not the loops' doing: an error of `lower`
+            refusals = again
+        elif problem is not None and made.stages > LEAST_STAGES:
             most = made.stages - 1
         else:
             return prepared
