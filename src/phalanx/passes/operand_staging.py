@@ -31,7 +31,6 @@ from phalanx.ir.wgmma_rules import major_objection, place_objection, shape_objec
 from phalanx.location import Location
 from phalanx.passes.agents import AgentCode, agents_of, own_code
 from phalanx.passes.operand_copies import OperandCopies, is_copyable, is_read_by, reads_alone
-from phalanx.passes.products_in_flight import TURNS, Flight, find_flights
 from phalanx.passes.tensor_products import tensor_objection
 
 TOPIC = "px.dot"
@@ -42,15 +41,14 @@ MOST_STEPS = 32
 """Instructions in a row that are looked back at, from a tile to where it came from."""
 
 
-def stage_operands(function: Function, arch: Arch, *, in_flight: bool = True) -> Function:
+def stage_operands(function: Function, arch: Arch) -> Function:
     """The kernel in which products of register tiles read shared memory where that is faster; notes say which do.
 
-    With `in_flight`, loops wait for their products late, which takes twice the memory. For `runtime.launch.targets`,
-    before all other passes. It is `function` itself where nothing changes.
+    For `runtime.launch.targets`, before all other passes. It is `function` itself where nothing changes.
     """
     if not any(op.product is not None for op in function.walk()):
         return function
-    return _Stager(function, arch, in_flight).function()
+    return _Stager(function, arch).function()
 
 
 @frozen(eq=False)
@@ -88,14 +86,10 @@ class _Decision:
 class _Stager:
     """Decides product by product, and writes all at once."""
 
-    def __init__(self, function: Function, arch: Arch, in_flight: bool) -> None:
+    def __init__(self, function: Function, arch: Arch) -> None:
         self.whole = function
         self.arch = arch
-        self.in_flight = in_flight
         self.decided: dict[Op, _Decision] = {}
-        self.rings: dict[_Room, tuple[Flight, SharedBuffer]] = {}
-        self.flights: dict[Op, Flight] = {}
-        self.after: dict[Op, list[Op]] = {}
         self.makers = {value: op for op in function.walk() for value in op.defined_values()}
         self.home: dict[Op, Block] = {}
         self.around: dict[Block, Op] = {}
@@ -140,8 +134,6 @@ class _Stager:
             for op in code:
                 if op.product is not None:
                     self._decide(agent, op, op.product, alone)
-            if self.in_flight and alone:
-                self._let_fly(agent)
         if not self.decided:
             return self.whole
         for op, decision in self.decided.items():
@@ -166,7 +158,6 @@ class _Stager:
         for op in block.ops:
             out += self.before.get(op, ())
             out += self.instead[op] if op in self.instead else [map_blocks(op, self._block)]
-            out += self.after.get(op, ())
         return Block(tuple(out))
 
     # Which operands, and by which instruction.
@@ -184,54 +175,16 @@ class _Stager:
             for room in (staged.room for _, staged in moved if staged.room is not None):
                 self.readers.setdefault(room, []).append(op)
 
-    def _let_fly(self, agent: AgentCode) -> None:
-        """Finds loops that need not wait for their product in its turn: all it reads is the compiler's, and stays."""
-        found = {op: item for op, item in self.decided.items() if item.agent is agent and item.objection is None}
-        products = {op: op.product for op in found if op.product is not None}
-        for flight in find_flights(agent, products, self.makers, self.home):
-            rooms = [staged.room for _, staged in found[flight.product].moved]
-            if len(rooms) < 2 or any(room is None or not self._may_stay(room, flight) for room in rooms):
-                continue
-            self.flights[flight.product] = flight
-            for room in rooms:
-                assert room is not None
-                if self.home[self.makers[room.tile]] is flight.loop.body:
-                    old = room.view.buffer
-                    self.rings[room] = flight, dataclasses.replace(old, shape=(TURNS, *old.shape))
-
-    def _may_stay(self, room: _Room, flight: Flight) -> bool:
-        """Whether nothing but the product reads a tile, which is made in the turn, or before the loop."""
-        block = self.home[self.makers[room.tile]]
-        outside = flight.loop.body is not block and self.makers[room.tile] not in set(flight.loop.body.walk())
-        return self.readers[room] == [flight.product] and (block is flight.loop.body or outside)
-
     def _product(self, op: Op, decision: _Decision) -> None:
-        """Writes a product, with all that it needs around it."""
+        """Writes a product, with its operands where they were moved to."""
         what, objection = decision.what, decision.objection
-        for name, staged in decision.moved:
+        for _, staged in decision.moved:
             self._take(op, staged, objection is None)
-            if staged.room in self.rings:
-                flight, buffer = self.rings[staged.room]
-                view = flight.in_ring(buffer, staged.view)
-                what = dataclasses.replace(what, a=view) if name == "a" else dataclasses.replace(what, b=view)
-        flying = self.flights.get(op)
         how = "wgmma" if objection is None else f"mma.sync: {objection}"
-        said = f"px.dot runs as {how}{'; ' if objection else ': '}{self._where(decision.moved)}"
-        if flying is not None:
-            said += "; it is waited for in the loop's next turn"
-            self.before.setdefault(flying.loop, []).extend(flying.before())
-            self.start.setdefault(flying.loop.body, []).extend(flying.at_start())
-            self.after[flying.loop] = flying.behind()
+        said = f"px.dot runs as {how}{'; ' if objection else ': '}{_where(decision.moved)}"
         self.notes[op.loc] = Note(said, op.loc, TOPIC)
         plain = [op.with_operands(what.a, what.b)]
-        self.instead[op] = self._by_warpgroups(decision.agent, op, what) if objection is None else plain
-
-    def _at(self, room: _Room) -> SharedView:
-        """Where a tile is stored."""
-        if room not in self.rings:
-            return room.view
-        flight, buffer = self.rings[room]
-        return flight.in_ring(buffer, room.view)
+        self.instead[op] = _by_warpgroups(decision.agent, op, what) if objection is None else plain
 
     def _is_of_this_turn(self, op: Op, item: _Staged) -> bool:
         """Whether an operand is made as often as it is read: products of warps keep what is older in registers."""
@@ -368,7 +321,7 @@ class _Stager:
             if by_engine and staged.fenced:
                 self.fenced.append(op)
             return
-        buffer = self._at(room).buffer
+        buffer = room.view.buffer
         if buffer not in self.buffers:
             self.buffers.append(buffer)
         if by_engine:
@@ -385,7 +338,7 @@ class _Stager:
         first = min(readers, key=block.ops.index)
         if not reads_alone(block, maker, first):
             return False
-        self.instead[maker] = [self.thread_copies.load(room.agent, load, self._at(room))]
+        self.instead[maker] = [self.thread_copies.load(room.agent, load, room.view)]
         ops = block.ops
         since = ops[ops.index(maker) : ops.index(first)]
         earlier = [place for place in self.waiting if place in since]
@@ -404,7 +357,7 @@ class _Stager:
             assert isinstance(tile.type, TileType)
             tile = Value(dataclasses.replace(tile.type, shape=tuple(reversed(tile.type.shape))), tile.name)
             ops.append(Transpose(room.tile, (1, 0), tile, loc=place.loc))
-        ops.append(Store(self._at(room), tile, loc=place.loc))
+        ops.append(Store(room.view, tile, loc=place.loc))
         if room in self.seen_by_engine:
             self.fenced.append(place)
 
@@ -423,34 +376,32 @@ class _Stager:
             yield from self._path(block, self.around[self.home[op]])
         yield op
 
-    def _by_warpgroups(self, agent: AgentCode, op: Op, what: Product) -> list[Op]:
-        """The product, its commit and its wait."""
-        ops: list[Op] = []
-        acc = what.acc
-        if acc is None:
-            acc = Value(what.result.type, what.result.name)
-            ops.append(Empty(acc, loc=op.loc))
-        running = Value(what.result.type, what.result.name)
-        assert in_shared(what.b)
-        condition = Const(what.acc is not None, BOOL)
-        flying = self.flights.get(op)
-        pending, then = (0, []) if flying is None else (1, flying.behind_product())
-        fused = flying is None
-        return [
-            *ops,
-            Wgmma(what.a, what.b, acc, condition, agent.warps, running, along=what.along, fused=fused, loc=op.loc),
-            WgmmaCommit(loc=op.loc), WgmmaWait(pending, (running,), (what.result,), loc=op.loc), *then,
-        ]
 
-    def _where(self, moved: tuple[tuple[str, _Staged], ...]) -> str:
-        """Where operands are, for a note."""
-        told = [f"{name} is read from '{staged.view.buffer.name}'" for name, staged in moved if staged.room is None]
-        through = {name: self._at(staged.room).buffer for name, staged in moved if staged.room is not None}
-        if through:
-            nbytes = sum(buffer.nbytes for buffer in dict.fromkeys(through.values()))
-            ending = "es" * (len(through) == 1)
-            told.append(f"{' and '.join(through)} go{ending} through {nbytes} bytes of shared memory")
-        return ", ".join(told)
+def _by_warpgroups(agent: AgentCode, op: Op, what: Product) -> list[Op]:
+    """The product, its commit and its wait."""
+    ops: list[Op] = []
+    acc = what.acc
+    if acc is None:
+        acc = Value(what.result.type, what.result.name)
+        ops.append(Empty(acc, loc=op.loc))
+    running = Value(what.result.type, what.result.name)
+    assert in_shared(what.b)
+    adds = Const(what.acc is not None, BOOL)
+    return [
+        *ops, Wgmma(what.a, what.b, acc, adds, agent.warps, running, along=what.along, fused=True, loc=op.loc),
+        WgmmaCommit(loc=op.loc), WgmmaWait(0, (running,), (what.result,), loc=op.loc),
+    ]
+
+
+def _where(moved: tuple[tuple[str, _Staged], ...]) -> str:
+    """Where operands are, for a note."""
+    told = [f"{name} is read from '{staged.view.buffer.name}'" for name, staged in moved if staged.room is None]
+    through = {name: staged.view.buffer for name, staged in moved if staged.room is not None}
+    if through:
+        nbytes = sum(buffer.nbytes for buffer in dict.fromkeys(through.values()))
+        ending = "es" * (len(through) == 1)
+        told.append(f"{' and '.join(through)} go{ending} through {nbytes} bytes of shared memory")
+    return ", ".join(told)
 
 
 def _with(what: Product, a: _Staged | None, b: _Staged | None) -> Product:

@@ -36,14 +36,11 @@ def prepare_for(function: Function, arch: Arch | None = None) -> Function:
 
 def _prepare(function: Function, arch: Arch) -> Function:
     """The prepared kernel, with operands of `px.dot` in shared memory where that is faster and there is room for them."""
-    for in_flight in (True, False):
-        staged = stage_operands(function, arch, in_flight=in_flight)
-        if staged is function:
-            break
+    staged = stage_operands(function, arch)
+    if staged is not function:
         prepared = _prepared_if_it_fits(staged, arch)
         if prepared is not None:
             return prepared
-    else:
         why = "operands of px.dot stay in registers: shared memory has no room for them"
         function = dataclasses.replace(function, notes=(*function.notes, Note(why, function.loc, "px.dot")))
     return _prepare_products(function, arch)
