@@ -23,6 +23,7 @@ WRONG_WAY: list[tuple[str, str]] = []
 """(who, whom) of imports that the picture does not have."""
 TYPES_UPWARDS: list[tuple[str, str]] = [
     ("phalanx", "phalanx.kernels"),
+    ("phalanx", "phalanx.torch"),
 ]
 """(who, whom) of imports for types alone that go to a higher floor."""
 

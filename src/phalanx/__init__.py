@@ -99,7 +99,7 @@ from phalanx.language.ops.wgmma import wgmma, wgmma_commit, wgmma_wait
 from phalanx.language.reader.structs import struct
 
 if TYPE_CHECKING:
-    from phalanx import kernels
+    from phalanx import kernels, torch  # noqa: F401
     from phalanx.runtime.checking import check
     from phalanx.runtime.compiled import Compiled
     from phalanx.runtime.device.devices import device
@@ -120,6 +120,7 @@ _LAZY = {
     "kernels": "phalanx.kernels",
     "packed": "phalanx.runtime.device.packed",
     "spec": "phalanx.runtime.launch.specialise",
+    "torch": "phalanx.torch",
     "tune": "phalanx.runtime.tuning",
 }
 
@@ -142,7 +143,7 @@ def __getattr__(name: str) -> object:
     import importlib
 
     module = importlib.import_module(_LAZY[name])
-    found = module if name == "kernels" else getattr(module, name)
+    found = module if name in ("kernels", "torch") else getattr(module, name)
     globals()[name] = found
     return found
 

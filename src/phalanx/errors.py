@@ -81,10 +81,16 @@ def wants_traceback() -> bool:
 
 
 def caller_location() -> Location:
-    """The line of the user's code that called into the package: the place of mistakes made outside kernels."""
-    home = os.path.dirname(os.path.abspath(__file__)) + os.sep
+    """The line of the user's code that called into the package: the place of mistakes made outside kernels.
+
+    torch's own frames are passed over: its dispatcher stands between a caller and an operator.
+    """
+    homes = [os.path.dirname(os.path.abspath(__file__)) + os.sep]
+    torch = sys.modules.get("torch")
+    if getattr(torch, "__file__", None):
+        homes.append(os.path.dirname(os.path.abspath(torch.__file__)) + os.sep)  # type: ignore[union-attr,type-var,arg-type]
     frame = sys._getframe(1)
-    while frame is not None and os.path.abspath(frame.f_code.co_filename).startswith(home):
+    while frame is not None and os.path.abspath(frame.f_code.co_filename).startswith(tuple(homes)):
         frame = frame.f_back  # type: ignore[assignment]
     if frame is None:
         return NOWHERE

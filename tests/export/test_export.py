@@ -58,6 +58,12 @@ def codes(X, Y, *, BM=16):
     px.store(Y[px.block_id(0) * BM : px.block_id(0) * BM + BM, 0:64], px.load(s).to(px.f32))
 
 
+@px.kernel(warps=4)
+def doubled(X, Y, *, BM=16):
+    for m in px.pipelined(range(0, X.shape[0], BM)):
+        px.store(Y[m : m + BM, 0:64], px.load(X[m : m + BM, 0:64]) * 2.0)
+
+
 def main_of(made: Exported, calls: list[str], before: str = "") -> str:
     """A program that makes these calls; statuses are printed as lines of their own."""
     sizes = [struct.calcsize(slot.format) for slot in made.compiled[0].signature.slots]
@@ -185,6 +191,15 @@ def test_elements_that_share_bytes(tmp_path: Path) -> None:
     assert launch["parameters"][:2] == [packed(x, 0x1000, (40, 32)), packed(y, 0x2000, (40, 64))]
     (found,) = asked(calls, "map")
     assert (found["type"], found["dims"], found["strides"]) == (0, [32, 40], [32])
+
+
+def test_arrays_that_share_memory_with_one_that_is_read_ahead(tmp_path: Path) -> None:
+    matrix = px.spec(("m", 64), px.f32)
+    made = px.export(doubled[1], matrix, matrix, to=tmp_path)
+    places = [(0x10000, 0x20000), (0x10000, 0x12800), (0x10000, 0x127F0), (0x10000, 0x10000)]
+    calls = run(tmp_path, "doubled", main_of(made, [f"doubled(stream, 40, {x:#x}, NULL, {y:#x}, NULL)" for x, y in places]))
+    assert [call["value"] for call in asked(calls, "status")] == [0, 0, -7, -7]
+    assert "X and Y share no memory" in (tmp_path / "doubled.h").read_text()
 
 
 def test_other_devices_and_no_context(tmp_path: Path) -> None:

@@ -163,7 +163,8 @@ def spec(shape, dtype):
 CASES = {
     "attention_tiles": (
         attention_tiles[2],
-        [spec((1, 2, 150, 16), px.bf16)] * 4 + [spec((1, 2, 150), px.f32), *[None] * 8, 0.36, *[None] * 4, 0, 1, 2],
+        [spec((1, 2, 150, 16), px.bf16)] * 4
+        + [spec((1, 2, 150), px.f32), *[None] * 6, 0.36, *[None] * 4, 0, 1, 2, *[None] * 5],
         {"DIM": 16, "WIDE": 16, "GROUPS": 2, "KEYS": 32, "PRODUCER_REGS": None, "REGS": None},
     ),
     "plain_product": (

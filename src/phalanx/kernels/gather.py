@@ -15,7 +15,7 @@ import phalanx as px
 from phalanx.frozen import frozen
 from phalanx.ir.archs import COPY_CHUNK
 from phalanx.kernels.launches import wait_for_prior_launch
-from phalanx.kernels.matrices import empty, info_of, refused, require_config, result_info
+from phalanx.kernels.matrices import empty, has_work, info_of, refused, require_config, result_info
 from phalanx.machines.h200 import H200
 from phalanx.runtime.device.arrays import ITEM_BYTES, PER_BYTE, ArgumentKind, ArrayInfo, describe, kind_of
 from phalanx.runtime.launch.replay import remembered
@@ -193,7 +193,7 @@ def gather_rows(x: Any, idx: Any, *, out: Any = None, config: MoveConfig | None 
     target = _matrix("out", out, like=source)
     if target.shape != shape:
         raise refused(f"out has shape {target.shape}, the result {shape}", "pass an array of the result's shape")
-    if 0 in shape:
+    if not has_work(*shape):
         return out
     if not source.shape[0]:
         out[...] = 0
@@ -247,7 +247,7 @@ def _scatter(x: Any, idx: Any, out: Any, config: MoveConfig | None, *, adds: boo
             f"a row of x is {source.shape[1]} {source.dtype_name}, a row of out {target.shape[1]} {target.dtype_name}",
             "both have the same columns and element type",
         )
-    if 0 in source.shape or 0 in target.shape:
+    if not has_work(*source.shape, *target.shape):
         return out
     count, columns = source.shape
     if _moves(source, target):

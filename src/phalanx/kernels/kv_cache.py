@@ -12,7 +12,7 @@ import phalanx as px
 from phalanx.ir.archs import COPY_CHUNK
 from phalanx.kernels.gather import ELEMENTS, INDICES, MoveConfig, choose, gather_rows, sms_of
 from phalanx.kernels.launches import wait_for_prior_launch
-from phalanx.kernels.matrices import info_of, refused, result_info
+from phalanx.kernels.matrices import has_work, info_of, refused, result_info
 from phalanx.machines.h200 import H200
 from phalanx.runtime.device.arrays import ITEM_BYTES, ArgumentKind, ArrayInfo, kind_of
 
@@ -113,7 +113,7 @@ def kv_compact(cache: Any, keep: Any, *, pages: Any = None, inplace: bool = Fals
     _require_in_place(info, columns, kept, tokens)
     if kind_of(keep) is ArgumentKind.NUMPY:
         _require_ascending(keep, tokens)
-    if 0 not in (sequences, kept, columns):
+    if has_work(sequences, kept, columns):
         slices, config = choose_slices(columns, ITEM_BYTES[info.dtype_name], sequences, sms_of(cache))
         constants = config.constants(columns)
         del constants["PARTS"]

@@ -17,6 +17,7 @@ from phalanx.runtime.device.arrays import (
     numpy_dtype,
     refuse_gradients,
 )
+from phalanx.runtime.device.outlines import is_outlined
 
 FLOATS = ("bf16", "f16", "f32")
 HALVES = ("bf16", "f16")
@@ -26,6 +27,11 @@ HALVES = ("bf16", "f16")
 def refused(message: str, remedy: str) -> Error:
     """A mistake in a call of the library, at the line of the user's code that made it."""
     return Error(message, location=caller_location(), remedy=remedy)
+
+
+def has_work(*sizes: int) -> bool:
+    """Whether there is something to launch: none of these sizes is 0, and the call is not for its result's shape alone."""
+    return not is_outlined() and 0 not in sizes
 
 
 def info_of(what: str, x: Any, dtypes: tuple[str, ...] = FLOATS) -> ArrayInfo:

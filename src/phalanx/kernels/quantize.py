@@ -13,7 +13,7 @@ import phalanx as px
 from phalanx.frozen import frozen
 from phalanx.ir.types import LARGEST
 from phalanx.kernels.launches import wait_for_prior_launch
-from phalanx.kernels.matrices import FLOATS, empty, info_of, number_of, refused, result_info
+from phalanx.kernels.matrices import FLOATS, empty, has_work, info_of, number_of, refused, result_info
 from phalanx.runtime.device.arrays import ArgumentKind, ArrayInfo, kind_of
 
 ROWS = 128
@@ -89,7 +89,7 @@ def pack_scales(scales: Any, *, out: Any = None) -> Any:
     target = result_info("out", out, (info.dtype_name,))
     if target.shape != shape:
         raise refused(f"out has shape {target.shape}, the result {shape}", "pass an array of the result's shape")
-    if 0 not in shape:
+    if has_work(*shape):
         pack_scale_tiles[shape[0], px.cdiv(shape[1], 16)](scales, out)
     return out
 
@@ -120,7 +120,7 @@ def quantize(x: Any, format: str, *, tensor_scale: float = 1.0) -> tuple[Any, An
     rows, columns = info.shape
     codes = empty(x, (rows, columns), made.codes)
     scales = empty(x, blocked_shape(rows, columns // made.block), made.scales)
-    if rows and columns:
+    if has_work(rows, columns):
         grid = px.cdiv(rows, ROWS), px.cdiv(columns, 128)
         quantize_tiles[grid](x, codes, scales, scale, BLOCK=made.block, LARGEST=LARGEST[made.codes])
     return codes, scales

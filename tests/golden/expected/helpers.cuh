@@ -7,6 +7,22 @@ __device__ __forceinline__ bool argmax_takes(T x, int i, T y, int j) {
   return i < j ? x >= y || x != x : !(x <= y) && y == y;
 }
 
+// == atomic_add_i32_global
+__device__ __forceinline__ int atomic_add_i32_global(int* p, int x) {
+  int old;
+  asm volatile("atom.relaxed.gpu.global.add.s32 %0, [%1], %2;"
+               : "=r"(old) : "l"(__cvta_generic_to_global(p)), "r"(x) : "memory");
+  return old;
+}
+
+// == atomic_exch_i32_global
+__device__ __forceinline__ int atomic_exch_i32_global(int* p, int x) {
+  int old;
+  asm volatile("atom.relaxed.gpu.global.exch.b32 %0, [%1], %2;"
+               : "=r"(old) : "l"(__cvta_generic_to_global(p)), "r"(x) : "memory");
+  return old;
+}
+
 // == bar_sync
 template <int id, int threads>
 __device__ __forceinline__ void bar_sync() {
@@ -761,6 +777,17 @@ template <class T>
 __device__ __forceinline__ T shift_right(T a, T by) {
   constexpr int width = 8 * sizeof(T);
   return (T)((unsigned long long)by < width ? a >> by : a >> (width - 1) >> 1);
+}
+
+// == shuffle
+// An element of any size from another lane.
+template <class T>
+__device__ __forceinline__ T shuffle(T x, int lane) {
+  const unsigned long long b = bits<T>::of(x);
+  unsigned long long got = (unsigned)__shfl_sync(0xffffffffu, (unsigned)b, lane);
+  if constexpr (sizeof(T) == 8)
+    got |= (unsigned long long)__shfl_sync(0xffffffffu, (unsigned)(b >> 32), lane) << 32;
+  return bits<T>::from(got);
 }
 
 // == shuffle_xor

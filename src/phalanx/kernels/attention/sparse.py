@@ -12,7 +12,7 @@ from phalanx.kernels.attention.decode_config import BLOCK, ctas_on_an_sm, larges
 from phalanx.kernels.attention.sparse_ring import SMALLEST_BOX, sparse_latent, sparse_ring
 from phalanx.kernels.gather import INDICES
 from phalanx.kernels.logarithms import LOG2E
-from phalanx.kernels.matrices import HALVES, as_rows, empty, info_of, refused
+from phalanx.kernels.matrices import HALVES, as_rows, empty, has_work, info_of, refused
 from phalanx.runtime.device.arrays import ITEM_BYTES, ArrayInfo
 from phalanx.runtime.launch.replay import remembered
 
@@ -39,7 +39,7 @@ def sparse_attention(
     call = _call(q, k, v, indices, block, v_dim)
     out = empty(q, (call.batch, call.queries, call.heads, call.v_size), call.dtype)
     logs = empty(q, (call.batch, call.queries, call.heads), "f32") if lse else None
-    if 0 not in (call.batch, call.queries, call.heads):
+    if has_work(call.batch, call.queries, call.heads):
         _sparse(q, k, v, indices, out, logs, call=call, scale=positive_scale(scale, call.size))
     return (out, logs) if lse else out
 

@@ -14,7 +14,7 @@ import numpy as np
 import phalanx as px
 from phalanx.kernels.gather import INDICES, sms_of
 from phalanx.kernels.launches import wait_for_prior_launch
-from phalanx.kernels.matrices import HALVES, empty, info_of, refused, result_info
+from phalanx.kernels.matrices import HALVES, empty, has_work, info_of, refused, result_info
 from phalanx.kernels.products.operand_recipes import is_copyable
 from phalanx.runtime.device.arrays import ArgumentKind, ArrayInfo, describe, kind_of
 
@@ -74,7 +74,7 @@ def stored_result(x: Any, out: Any, shape: tuple[int, int], dtype: str) -> Any:
 
 
 def _require_copyable(what: str, info: ArrayInfo) -> None:
-    if 0 not in info.shape and not is_copyable(info):
+    if has_work(*info.shape) and not is_copyable(info):
         raise refused(
             f"the rows of {what}, of shape {info.shape} and strides {info.strides}, do not begin at multiples of 16 bytes",
             "pass a contiguous array whose last axis is padded to a multiple of 8",

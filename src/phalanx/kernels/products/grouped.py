@@ -13,7 +13,7 @@ from typing import Any
 import phalanx as px
 from phalanx.frozen import frozen
 from phalanx.kernels.launches import wait_for_prior_launch
-from phalanx.kernels.matrices import FLOATS, info_of, is_among, refused, require_config
+from phalanx.kernels.matrices import FLOATS, has_work, info_of, is_among, refused, require_config
 from phalanx.kernels.products.activations import ACTIVATIONS, activate
 from phalanx.kernels.products.group_tiles import clusters_at_once, most_tiles, operands_of, planned, sizes_of, stored_result
 from phalanx.kernels.products.grouped_blackwell import choose_grouped_blackwell, launch_groups
@@ -176,7 +176,7 @@ def grouped_matmul(
         raise refused(f"bias has shape {tuple(bias.shape)}", f"pass one number per group and column: {(groups, n)}")
     sizes = sizes_of(group_sizes, groups, height, x)
     out = stored_result(x, out, (height, n), rows.dtype_name)
-    if 0 in (height, groups, n):
+    if not has_work(height, groups, n):
         return out
     require_config(config, GroupedConfig, BlackwellConfig)
     target = target_of(rows, arch, blackwell=isinstance(config, BlackwellConfig))

@@ -11,12 +11,12 @@ import numpy as np
 from phalanx.errors import Error
 from phalanx.frozen import frozen
 from phalanx.ir.types import DType
-from phalanx.kernels.matrices import FLOATS, HALVES, empty, info_of, is_among, refused, result_info
+from phalanx.kernels.matrices import FLOATS, HALVES, empty, has_work, info_of, is_among, refused, result_info
 from phalanx.kernels.products.activations import ACTIVATIONS
 from phalanx.kernels.products.block_scales import BLOCKS, BlockScaled, block_scaled, is_block_scale
 from phalanx.kernels.products.matmul_blackwell import matmul_blackwell
 from phalanx.kernels.products.matmul_blackwell_config import BlackwellConfig, choose_blackwell, require_fits_blackwell
-from phalanx.kernels.products.matmul_config import MatmulConfig, Problem, choose, require_fits, split_side
+from phalanx.kernels.products.matmul_config import MatmulConfig, Problem, choose, require_fits, split_choice
 from phalanx.kernels.products.matmul_tiles import matmul_tiles
 from phalanx.kernels.products.operand_recipes import (
     AS_IT_IS,
@@ -31,8 +31,10 @@ from phalanx.kernels.products.operand_recipes import (
     operand_recipe,
     warn,
 )
-from phalanx.kernels.products.split_k import split_k_matmul
+from phalanx.kernels.products.split_config import SplitConfig
+from phalanx.kernels.products.split_k import launch_split
 from phalanx.kernels.products.targets import Target, target_of
+from phalanx.kernels.products.tuned import measured
 from phalanx.runtime.device.arrays import (
     DTYPE_NAMES,
     ITEM_BYTES,
@@ -44,6 +46,7 @@ from phalanx.runtime.device.arrays import (
     refuse_gradients,
     scalar_dtype,
 )
+from phalanx.runtime.device.outlines import is_outlined
 from phalanx.runtime.launch.replay import Memory, remembered
 
 NARROW = ("f8e4m3", "f8e5m2")
@@ -55,7 +58,7 @@ SIMULATED_SMS = 4
 def matmul(
     a: Any, b: Any, bias: Any = None, activation: str | None = None, out: Any = None, *, scale_a: Any = None,
     scale_b: Any = None, tensor_scale: Any = None, out_dtype: Any = None,
-    config: MatmulConfig | BlackwellConfig | None = None, arch: str | None = None,
+    config: MatmulConfig | SplitConfig | BlackwellConfig | str | None = None, arch: str | None = None,
 ) -> Any:
     """``activation(scale_a * scale_b * (a @ b) + bias)``, with torch.matmul's shapes.
 
@@ -74,9 +77,10 @@ def matmul(
     - `out` receives the result, whatever its strides; it may be the bias, and overlaps neither `a` nor `b`. Else the
       result has `out_dtype` (px.f32, px.bf16, px.f16), by default the operands' type, bf16 for 8-bit ones.
     - `config` overrides the choice of tiles, clusters and stages, which `matmul_config.choose` documents, and
-      `matmul_blackwell_config.choose_blackwell` for Blackwell. Without it, on Hopper,
+      `matmul_blackwell_config.choose_blackwell` for Blackwell; "tune" measures the most promising configurations once, on
+      arrays like these, and keeps the answer on disk. Without it, on Hopper,
       16-bit products with few rows or columns and a large other operand may go to `split_k_matmul`
-      (`matmul_config.split_side` has the rule).
+      (`matmul_config.split_choice` has the rule).
 
     - `arch` names the target that the simulator runs, for NumPy: "sm_90a" without it, "sm_100a" for block scales.
 
@@ -107,7 +111,7 @@ def matmul(
         for i in range(plan.shape[0]):
             left, right, added = (_of_batch(x, i, len(plan.shape)) for x in (a, b, bias))
             matmul(left, right, added, activation, result[i], scale_a=scale_a, scale_b=scale_b, config=config, arch=arch)
-    elif 0 not in plan.shape:  # a sum of nothing
+    elif has_work(*plan.shape):  # a sum of nothing
         rows, columns = (like(x, (*shape, 16), zero=True) for x, shape in ((a, plan.shape[:-1]), (b, (plan.shape[-1],))))
         matmul(rows, columns.swapaxes(-1, -2), bias, activation, result, arch=arch)
     return result
@@ -132,10 +136,11 @@ class Plan:
     constants: dict[str, Any] = field(default_factory=dict)
     loop: bool = False
     notes: tuple[str, ...] = ()
-    split: str | None = None
+    split: tuple[str, SplitConfig] | None = None
     activation: str | None = None
     blocks: BlockScaled | None = None
     blackwell: bool = False
+    swapped: bool = False
 
     def run(self, a: Any, b: Any, bias: Any, out: Any, scale_a: Any, scale_b: Any, tensor_scale: Any) -> None:
         """Launches the kernel. Scales that are numbers travel as one argument, the others as vectors or in blocks."""
@@ -153,14 +158,19 @@ class Plan:
                 alpha = float(scale) * (1.0 if alpha is None else alpha)
             vectors.append(None if scale is None or is_number else scale.reshape(-1))
         added = None if bias is None else self.bias.make(bias)
-        self.bound(self.a.make(a), self.b.make(b), self.c.make(out), added, *vectors, alpha, *blocks, **self.constants)
+        operands = self.a.make(a), self.b.make(b)
+        if self.swapped:
+            operands, vectors = operands[::-1], vectors[::-1]
+        self.bound(*operands, self.c.make(out), added, *vectors, alpha, *blocks, **self.constants)
 
     def run_split(self, a: Any, b: Any, bias: Any, out: Any) -> None:
         """Launches the kernel that splits K; with few columns of B on the transposed product, which has few rows."""
+        assert self.split is not None
+        side, config = self.split
         left, right, result = self.a.make(a), self.b.make(b), self.c.make(out)
-        if self.split == "columns":
+        if side == "columns":
             left, right, result = (x.swapaxes(-1, -2) for x in (right, left, result))
-        split_k_matmul(left, right, bias, self.activation, result)
+        launch_split(left, right, bias, self.activation, result, config, bias_of_rows=side == "columns")
 
 
 _PLANS = Memory()
@@ -169,6 +179,8 @@ _PLANS = Memory()
 
 def _known(arrays: tuple[Any, ...], rest: tuple[Any, ...]) -> tuple[Any, Plan | None]:
     """What a plan depends on (None where that can't be looked up), and the plan if there is one already."""
+    if is_outlined():
+        return None, None
     try:
         geometry, pointers = call_key(arrays)
         overlaps = pointers[3] is not None and pointers[3] in pointers[:2]  # out and an operand: refused
@@ -180,7 +192,8 @@ def _known(arrays: tuple[Any, ...], rest: tuple[Any, ...]) -> tuple[Any, Plan | 
 
 def _plan(
     a: Any, b: Any, bias: Any, out: Any, infos: tuple[ArrayInfo, ArrayInfo], activation: str | None, *, scale_a: Any,
-    scale_b: Any, tensor_scale: Any, out_dtype: Any, config: MatmulConfig | BlackwellConfig | None, arch: str | None,
+    scale_b: Any, tensor_scale: Any, out_dtype: Any, config: MatmulConfig | SplitConfig | BlackwellConfig | str | None,
+    arch: str | None,
 ) -> Plan:
     """What is to be done for a product of matrices; `px.Error` if its arguments do not go together."""
     left, right = infos
@@ -196,7 +209,7 @@ def _plan(
         _require_target(result, shape, left, right)
     blocks, scales = _scales_of(left, right, scale_a, scale_b, tensor_scale)
     added = None if bias is None else _bias_info(bias, shape)
-    if 0 in shape or k == 0:
+    if not has_work(*shape, k):
         return Plan(shape, dtype)
 
     if result is None:
@@ -223,21 +236,40 @@ def _plan(
     )
     target = target_of(left, arch, blackwell=blocks is not None or isinstance(config, BlackwellConfig))
     splittable = is_row_bias and scales == ["none", "none"] and dtype in (left.dtype_name, "f32")
-    if config is None and not target.blackwell and splittable and not a_note and not b_note:
-        side = split_side(problem, target.device)
-        if side == "rows" or (side == "columns" and added is None):
-            return Plan(shape, dtype, *plain, split=side, activation=activation)
+    splittable = splittable and not target.blackwell and count == 1 and problem.itemsize == 2 and not a_note and not b_note
+    if isinstance(config, str):
+        if config != "tune" or target.blackwell:
+            raise refused(f"config={config!r}", 'pass "tune" on Hopper, a configuration, or leave config= out')
+        arguments = (a, b, bias, out, scale_a, scale_b)
+        config = measured(problem, target.device, splittable, arguments, activation, dtype)
+    split = None
+    if isinstance(config, SplitConfig):
+        if not splittable:
+            raise refused(
+                "a SplitConfig for a product that can't be split",
+                "split products of 16 bits without batches, scales and a bias that has rows, on Hopper",
+            )
+        split = "rows" if m <= n else "columns", config
+    elif config is None and splittable:
+        split = split_choice(problem, target.device)
+    if split is not None:
+        return Plan(shape, dtype, *plain, split=split, activation=activation)
     bound, settings = _kernel(problem, target, config)
+    swapped = settings.get("SWAPPED", False)
+    left_one, right_one = (1, 0) if swapped else (0, 1)
+    by_k, batched = (a_by_k, b_by_k), (step_a != 0, step_b != 0)
     constants = {
-        "A_BY_K": a_by_k, "B_BY_K": b_by_k, "A_BATCH": step_a != 0, "B_BATCH": step_b != 0, "BATCH": count > 1,
-        "TMA_STORE": staged, "BIAS_KIND": _bias_kind(added, per_matrix and count > 1),
-        "SCALE_ROWS": scales[0] == "vector", "SCALE_COLUMNS": scales[1] == "vector", "ACTIVATION": activation,
+        "A_BY_K": by_k[left_one], "B_BY_K": by_k[right_one], "A_BATCH": batched[left_one], "B_BATCH": batched[right_one],
+        "BATCH": count > 1, "TMA_STORE": staged, "BIAS_KIND": _bias_kind(added, per_matrix and count > 1),
+        "SCALE_ROWS": scales[left_one] == "vector", "SCALE_COLUMNS": scales[right_one] == "vector",
+        "ACTIVATION": activation,
     }  # fmt: skip
     return Plan(
         shape, dtype, a_recipe, b_recipe, plain[2],
         AS_IT_IS if added is None or is_row_bias else _matrices(added, axes[0][4] if per_matrix and axes else 0, (m, n)),
         (scales[0] == "number", scales[1] == "number"), bound, {**settings, **constants, **target.named},
         notes=tuple(note for note in (a_note, b_note) if note), blocks=blocks, blackwell=target.blackwell,
+        swapped=swapped,
     )
 
 
@@ -294,7 +326,7 @@ def _require_target(result: ArrayInfo, shape: tuple[int, ...], left: ArrayInfo, 
     """Refuses an `out` that has not the result's shape, or is where an operand is."""
     if result.shape != shape:
         raise refused(f"out has shape {result.shape}, the result {shape}", "pass an out= of the result's shape")
-    if 0 not in shape and result.pointer in (left.pointer, right.pointer):
+    if has_work(*shape) and result.pointer in (left.pointer, right.pointer):
         taken = "a" if result.pointer == left.pointer else "b"
         raise refused(f"out is where {taken} is, which is read while the result is written", "pass another array as out=")
 
@@ -360,11 +392,10 @@ def _scale_kind(what: str, scale: Any, size: int, shape: tuple[int, int]) -> str
 
 def _bias_info(bias: Any, shape: tuple[int, ...]) -> ArrayInfo:
     info = info_of("bias", bias)
-    known = dict.fromkeys((shape[-1:], shape[-2:], shape))
+    known = shape[-1:], shape[-2:], shape
     if info.shape not in known:
-        raise refused(
-            f"bias has shape {info.shape}, the result {shape}", f"pass a bias of shape {' or '.join(map(str, known))}"
-        )
+        names = dict.fromkeys(map(str, known))
+        raise refused(f"bias has shape {info.shape}, the result {shape}", f"pass a bias of shape {' or '.join(names)}")
     return info
 
 

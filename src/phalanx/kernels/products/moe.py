@@ -12,7 +12,7 @@ from typing import Any
 import phalanx as px
 from phalanx.kernels.gather import INDICES
 from phalanx.kernels.launches import wait_for_prior_launch
-from phalanx.kernels.matrices import info_of, refused, result_info
+from phalanx.kernels.matrices import has_work, info_of, refused, result_info
 from phalanx.kernels.products.group_tiles import clusters_at_once, most_tiles, operands_of, planned, sizes_of, stored_result
 from phalanx.kernels.products.grouped_blackwell import choose_grouped_blackwell, launch_groups
 from phalanx.kernels.products.targets import Target, target_of
@@ -177,7 +177,7 @@ def _launch(
         raise refused(f"unknown option {unknown[0]}", f"there are {', '.join(sorted(OPTIONS))}")
     experts, columns = w.shape[0], w.shape[1]
     sizes = sizes_of(group_sizes, experts, rows, a)
-    if 0 in (rows, columns, experts):
+    if not has_work(rows, columns, experts):
         return
     if target.blackwell:
         _launch_blackwell(a, idx, w, out, sizes, weight, rows, options, target)

@@ -172,10 +172,11 @@ def like(x: Any, shape: tuple[int, ...], *, zero: bool = False) -> Any:
 
 def broadcast_batch(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
     """The batch of a product of two batches."""
-    try:
-        return np.broadcast_shapes(a, b)
-    except ValueError:
+    axes = max(len(a), len(b))
+    pairs = list(zip((1,) * (axes - len(a)) + a, (1,) * (axes - len(b)) + b))
+    if any(left != right and 1 not in (left, right) for left, right in pairs):
         raise Error(
             f"batches of shape {a} and {b} do not broadcast", location=caller_location(),
             remedy="the axes before the last two are equal, or 1, or missing",
-        ) from None
+        )
+    return tuple(right if left == 1 else left for left, right in pairs)

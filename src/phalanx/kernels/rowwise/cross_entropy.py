@@ -7,7 +7,7 @@ from typing import Any
 import phalanx as px
 from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.logarithms import LN2
-from phalanx.kernels.matrices import as_rows, empty, info_of, is_among, refused, require_config
+from phalanx.kernels.matrices import as_rows, empty, has_work, info_of, is_among, refused, require_config
 from phalanx.kernels.rowwise.rows import RowConfig, choose_for, row_kernel, row_of, zeros
 from phalanx.kernels.rowwise.softmax import row_statistics
 from phalanx.runtime.device.arrays import scalar_dtype
@@ -96,7 +96,7 @@ def losses_of(logits: Any, targets: Any, ignore_index: int, config: RowConfig | 
     rows = as_rows(logits, info)
     count, _ = rows.shape
     losses = empty(logits, (count,), "f32")
-    if count:
+    if has_work(count):
         config = require_config(config, RowConfig) or choose_for(rows, reads=True)
         flat = targets.reshape(-1)
         cross_entropy_rows[config.grid(count)](rows, flat, losses, ignore_index, **config.constants())

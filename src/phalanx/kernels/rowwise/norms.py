@@ -7,7 +7,7 @@ from typing import Any
 
 import phalanx as px
 from phalanx.kernels.launches import wait_for_prior_launch
-from phalanx.kernels.matrices import as_rows, empty, info_of, number_of, require_config, require_vector
+from phalanx.kernels.matrices import as_rows, empty, has_work, info_of, number_of, require_config, require_vector
 from phalanx.kernels.rowwise.moments import gather_moments, means_of_warps, squared_distance, total_of_warp
 from phalanx.kernels.rowwise.norms_ring import norm_ring
 from phalanx.kernels.rowwise.rows import (
@@ -185,7 +185,7 @@ def rms_norm(x: Any, weight: Any = None, eps: float = 1e-6, *, config: RowConfig
         require_vector("weight", weight, columns)
     eps, config = number_of("eps", eps), require_config(config, RowConfig, RingConfig)
     y = empty(x, (count, columns), info.dtype_name)
-    if count and columns:
+    if has_work(count, columns):
         config = config or ring_for(rows, weight) or choose_for(rows, weighted=weight is not None)
         if isinstance(config, RingConfig):
             launch_ring(norm_ring, config, (rows, weight, None, y, eps), {"CENTERED": False})
@@ -213,7 +213,7 @@ def layer_norm(
             require_vector(name, vector, columns)
     eps, config = number_of("eps", eps), require_config(config, RowConfig, RingConfig)
     y = empty(x, (count, columns), info.dtype_name)
-    if count and columns:
+    if has_work(count, columns):
         config = config or ring_for(rows, weight, bias) or choose_centered(rows)
         if isinstance(config, RingConfig):
             launch_ring(norm_ring, config, (rows, weight, bias, y, eps), {"CENTERED": True})

@@ -7,7 +7,7 @@ from typing import Any
 import phalanx as px
 from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.logarithms import LOG2E
-from phalanx.kernels.matrices import as_rows, empty, info_of, require_config
+from phalanx.kernels.matrices import as_rows, empty, has_work, info_of, require_config
 from phalanx.kernels.rowwise.rows import (
     LIMITS,
     RowConfig,
@@ -105,7 +105,7 @@ def _launch(x: Any, config: RowConfig | RingConfig | None, *, log: bool) -> Any:
     rows = as_rows(x, info)
     y = empty(x, tuple(rows.shape), info.dtype_name)
     count, columns = rows.shape
-    if count and columns:
+    if has_work(count, columns):
         config = require_config(config, RowConfig, RingConfig) or choose_for(rows, LIMITS.fewer_held if log else LIMITS.held)
         if isinstance(config, RingConfig):
             launch_softmax_ring(rows, y, config, log=log)

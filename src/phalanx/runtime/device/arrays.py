@@ -21,6 +21,7 @@ from phalanx.errors import Error, caller_location
 from phalanx.ir.archs import COPY_CHUNK, MAX_STRIDE
 from phalanx.ir.types import chunk_axes
 from phalanx.runtime.device import dlpack
+from phalanx.runtime.device.outlines import is_outlined
 
 HOST = -1  # the device number of host memory
 
@@ -229,7 +230,8 @@ def _describe_torch(x: Any) -> ArrayInfo:
     if name is None:
         raise _unsupported_dtype(str(x.dtype))
     device = x.get_device()
-    info = ArrayInfo("host" if device < 0 else "cuda", device, x.data_ptr(), tuple(x.shape), x.stride(), name)
+    pointer = 0 if is_outlined() else x.data_ptr()
+    info = ArrayInfo("host" if device < 0 else "cuda", device, pointer, tuple(x.shape), x.stride(), name)
     return _from_bytes(info, name) if name in PER_BYTE else info
 
 

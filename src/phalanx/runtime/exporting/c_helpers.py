@@ -8,6 +8,7 @@ STATUSES = {
     "BAD_STRIDE": (-3, "the strides of an array are not as exported: contiguous, or rows at multiples of 16 bytes"),
     "BAD_ALIGNMENT": (-4, "an array does not begin at a multiple of 16 bytes (32 for padded operands)"),
     "NO_CODE": (-5, "there is no machine code for this device among what was exported"),
+    "SHARES_MEMORY": (-7, "two arrays share memory that one of them is written to and the other is read from ahead of time"),
     "BAD_GRID": (-6, "the grid is no whole number of clusters, or larger than the hardware takes"),
 }
 """What a call returns besides a CUresult, which is 0 or positive."""
@@ -75,6 +76,27 @@ static int px_describe(px_view *view, const px_kind *kind, CUdeviceptr data, con
   if (kind->aligned && data % 16) return PX_BAD_ALIGNMENT;
   if (kind->whole && shape[kind->rank - 1] / kind->share * kind->nbytes % 16) return PX_BAD_SIZE;
   return 0;
+}
+"""
+
+APART = r"""/* Whether two arrays, before elements that share bytes become bytes, have no byte in common. */
+static int px_apart(const px_view *a, const px_kind *a_kind, const px_view *b, const px_kind *b_kind) {
+  const px_view *views[2] = {a, b};
+  const px_kind *kinds[2] = {a_kind, b_kind};
+  int64_t first[2], last[2];
+  int n, axis;
+  for (n = 0; n < 2; ++n) {
+    int64_t low = 0, high = 0;
+    for (axis = 0; axis < views[n]->rank; ++axis) {
+      const int64_t reach = (views[n]->shape[axis] - 1) * views[n]->stride[axis];
+      if (views[n]->shape[axis] == 0) return 1;
+      if (reach < 0) low += reach;
+      else high += reach;
+    }
+    first[n] = (int64_t)views[n]->data + px_floor_div(low, kinds[n]->share) * kinds[n]->nbytes;
+    last[n] = (int64_t)views[n]->data + (px_floor_div(high, kinds[n]->share) + 1) * kinds[n]->nbytes;
+  }
+  return last[0] <= first[1] || last[1] <= first[0];
 }
 """
 

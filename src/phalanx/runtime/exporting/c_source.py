@@ -6,6 +6,7 @@ from phalanx.frozen import frozen
 from phalanx.ir.archs import arch_of
 from phalanx.runtime.compiled import Compiled
 from phalanx.runtime.exporting.c_helpers import (
+    APART,
     DESCRIBE,
     ENCODE,
     FITTING,
@@ -157,6 +158,8 @@ def _contract(launch: Launch) -> str:
             axes = ", ".join(map(str, item.shape))
             facts = ["aligned to 16 bytes"] * item.aligned + ["last axis contiguous"] * item.unit_inner
             lines.append(f"  {item.name}: {item.dtype} ({axes})" + (", " + ", ".join(facts) if facts else ""))
+    for pair in launch.parameters.apart:
+        lines.append("  {} and {} share no memory".format(*(launch.parameters.items[number].name for number in pair)))
     if launch.parameters.counters:
         lines.append(
             f"  counters: {launch.parameters.counters} int32, 0 before the first launch and 0 again after each; one array "
@@ -209,6 +212,9 @@ def _body(launch: Launch) -> str:
         name = array.name
         call = f"px_describe(&{name}_view, &px_kind_of_{name}, {name}, {name}_shape, {name}_strides)"
         lines += [f"  status = {call};", CHECKED]
+    for pair in parameters.apart:
+        a, b = (parameters.items[number].name for number in pair)
+        lines.append(f"  if (!px_apart(&{a}_view, &px_kind_of_{a}, &{b}_view, &px_kind_of_{b})) return PX_SHARES_MEMORY;")
     if parameters.counters:
         lines.append("  if (!counters) return PX_NULL_POINTER;")
     lines += ["  status = px_load(&kernel, &device);", CHECKED, *_grid(launch)]
@@ -271,7 +277,8 @@ def _helpers(launch: Launch) -> list[str]:
     arrays = [item for item in launch.parameters.items if isinstance(item, ArrayParameter)]
     grid = "" if launch.grid is None else " ".join(size.text for size in launch.grid)
     chosen = (
-        (FLOOR_DIV, "px_floor" in grid), (FLOOR_MOD, "px_floor_mod" in grid), (DESCRIBE, bool(arrays)),
+        (FLOOR_DIV, "px_floor" in grid or bool(launch.parameters.apart)), (FLOOR_MOD, "px_floor_mod" in grid),
+        (DESCRIBE, bool(arrays)), (APART, bool(launch.parameters.apart)),
         (IN_BYTES, any(item.in_bytes for item in arrays)), (ENCODE, bool(launch.parameters.maps)),
         (LOAD_AND_LAUNCH, True), (FITTING, launch.grid is None),
     )  # fmt: skip

@@ -99,7 +99,7 @@ def _launch(
                 location=kernel.location,
                 remedy=f"give the grid as a function of the sizes: {kernel.name}[lambda m: ...]",
             )
-    parameters = parameters_of(kernel, arguments, programs[0].signature)
+    parameters = parameters_of(kernel, arguments, programs[0].signature, specialisation.watched)
     targets = ", ".join(archs)
     return Launch(name, parameters, grid, programs, f"{kernel.name} of {kernel.location.short}, for {targets}")
 

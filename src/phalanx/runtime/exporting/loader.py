@@ -92,6 +92,10 @@ class Exported:
             view = _describe(item, _address(value), sizes, strides.get(item["name"]))
             views.append(view)
             kept.append(_packed(_in_bytes(view, item["share"]) if item["in_bytes"] else view))
+        for a, b in made["apart"]:
+            first, second = (_span(views[n] or {}, made["parameters"][n]) for n in (a, b))
+            if first[0] < second[1] and second[0] < first[1]:
+                raise ValueError(f"{made['parameters'][a]['name']} and {made['parameters'][b]['name']} share memory")
         if made["counters"]:
             if counters is None:
                 raise ValueError(f"{self.name} takes counters: {made['counters']} int32 that are 0")
@@ -185,6 +189,17 @@ def _describe(item: dict[str, Any], data: int, sizes: dict[str, int], strides: A
     if not data and 0 not in shape:
         refuse("is NULL")
     return {"data": data, "shape": shape, "strides": steps}
+
+
+def _span(view: dict[str, Any], item: dict[str, Any]) -> tuple[int, int]:
+    """The first byte of an array and the one behind its last."""
+    if 0 in view["shape"]:
+        return view["data"], view["data"]
+    reach = [(size - 1) * step for size, step in zip(view["shape"], view["strides"], strict=True)]
+    low, high = sum(n for n in reach if n < 0), sum(n for n in reach if n > 0)
+    return (
+        view["data"] + low // item["share"] * item["nbytes"], view["data"] + (high // item["share"] + 1) * item["nbytes"]
+    )
 
 
 def _in_bytes(view: dict[str, Any], share: int) -> dict[str, Any]:

@@ -79,12 +79,16 @@ class MapParameter:
 
 @frozen
 class Parameters:
-    """All of them, in the kernel's order; `sizes` are the names of sizes in the order of their first use."""
+    """All of them, in the kernel's order; `sizes` are the names of sizes in the order of their first use.
+
+    `apart` are pairs of arrays that must not share memory, since loops read one of them ahead and write the other.
+    """
 
     items: tuple[ArrayParameter | ScalarParameter, ...]
     maps: tuple[MapParameter, ...]
     sizes: tuple[str, ...]
     counters: int
+    apart: tuple[tuple[int, int], ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """What the manifest says of them."""
@@ -94,6 +98,7 @@ class Parameters:
             "parameters": [{"kind": kinds[type(item)], **asdict(item)} for item in self.items],
             "tensor_maps": [asdict(item) for item in self.maps],
             "counters": self.counters,
+            "apart": [list(pair) for pair in self.apart],
         }
 
 
@@ -112,7 +117,9 @@ def named_sizes(arguments: list[Argument]) -> dict[str, Size]:
     return {name: Size.named(name) for name in names}
 
 
-def parameters_of(kernel: Kernel, arguments: list[Argument], signature: Signature) -> Parameters:
+def parameters_of(
+    kernel: Kernel, arguments: list[Argument], signature: Signature, apart: tuple[tuple[int, int], ...] = ()
+) -> Parameters:
     """The parameters of an exported kernel. `arguments` are all of a call's; those that are None have no parameter."""
     sizes = tuple(named_sizes(arguments))
     items: list[ArrayParameter | ScalarParameter] = []
@@ -130,7 +137,7 @@ def parameters_of(kernel: Kernel, arguments: list[Argument], signature: Signatur
         else:
             items.append(_array(name, argument, slot))
     maps = tuple(_map(item, items) for item in signature.tensor_maps)
-    return Parameters(tuple(items), maps, sizes, signature.counters)
+    return Parameters(tuple(items), maps, sizes, signature.counters, apart)
 
 
 def _array(name: str, argument: Argument, slot: ArraySlot) -> ArrayParameter:

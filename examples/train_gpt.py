@@ -1,0 +1,148 @@
+"""Trains a small GPT whose heavy operations are ours, and the same one by torch alone, and compares losses and speeds.
+
+    python examples/train_gpt.py                          # on a GPU: 300 steps of the model that fills a card, both sides
+    python examples/train_gpt.py --size small --experts 8 --steps 100
+    python examples/train_gpt.py --size tiny --steps 2    # anywhere: our side in the simulator
+
+Both sides have the same weights, text and optimiser (torch's fused AdamW) and are compiled by `torch.compile`; torch's
+attention is cuDNN's. With `--table` it says where the time of a step goes. SwiGLU's product, residual sums,
+rotations and casts are Inductor's on both sides.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any
+
+import gpt
+import numpy as np
+import torch
+
+SIZES = {"tiny": gpt.TINY, "small": gpt.SMALL, "card": gpt.CARD}
+SIDES = {"ours": gpt.Ours, "torch": gpt.Plain}
+ON_GPU = torch.cuda.is_available()
+
+
+def attention_of(side: str) -> Any:
+    """cuDNN's attention for torch's side, on a GPU."""
+    if side == "ours" or not ON_GPU:
+        return nullcontext()
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    return sdpa_kernel(SDPBackend.CUDNN_ATTENTION)
+
+
+class Side:
+    """A model with its optimiser and text, ready for a step."""
+
+    def __init__(self, side: str, sizes: gpt.Sizes, rows: int, rate: float, compiled: bool) -> None:
+        torch.manual_seed(0)
+        self.side, self.rows, self.rate = side, rows, rate
+        self.device = torch.device("cuda" if ON_GPU else "cpu")
+        self.model = gpt.GPT(sizes, SIDES[side]).to(self.device)
+        self.optimiser = torch.optim.AdamW(self.model.parameters(), lr=rate, betas=(0.9, 0.95), fused=ON_GPU or None)
+        graph = side == "ours" or not sizes.experts  # torch's own loop over experts reads their sizes on the host
+        self.run = torch.compile(self.model, fullgraph=graph) if compiled else self.model
+        self.text = gpt.Text(sizes.vocab)
+        self.length = sizes.length
+
+    def batch(self) -> torch.Tensor:
+        """The next tokens: the same ones on either side."""
+        return torch.from_numpy(self.text.batch(self.rows, self.length + 1)).to(self.device)
+
+    def step(self, tokens: torch.Tensor, number: int) -> torch.Tensor:
+        """One step of training; the loss stays on the device."""
+        for group in self.optimiser.param_groups:
+            group["lr"] = self.rate * min(1.0, (number + 1) / 20)
+        with attention_of(self.side):
+            loss = self.run(tokens)
+            loss.backward()
+        self.optimiser.step()
+        self.optimiser.zero_grad(set_to_none=True)
+        return loss.detach()
+
+    def train(self, steps: int) -> list[float]:
+        """The losses of so many steps."""
+        losses = [self.step(self.batch(), number) for number in range(steps)]
+        return [float(loss) for loss in losses]
+
+    def speed(self, steps: int) -> float:
+        """Tokens a second, over steps behind the first ones."""
+        batches = [self.batch() for _ in range(2)]
+        for number in range(3):
+            self.step(batches[number % 2], 20)
+        wait()
+        start = time.perf_counter()
+        for number in range(steps):
+            self.step(batches[number % 2], 20)
+        wait()
+        return steps * self.rows * self.length / (time.perf_counter() - start)
+
+    def table(self, lines: int = 12) -> str:
+        """Where the time of a step goes, by operation on the device."""
+        from torch.profiler import ProfilerActivity, profile
+
+        tokens = self.batch()
+        kinds = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if ON_GPU else [])]
+        with profile(activities=kinds) as seen:
+            self.step(tokens, 20)
+            wait()
+        key = "self_device_time_total" if ON_GPU else "self_cpu_time_total"
+        rows = sorted(seen.key_averages(), key=lambda row: -getattr(row, key))[:lines]
+        return "\n".join(f"{getattr(row, key) / 1e3:9.3f} ms {row.count:5d} x {row.key[:90]}" for row in rows)
+
+
+def wait() -> None:
+    if ON_GPU:
+        torch.cuda.synchronize()
+
+
+def main(arguments: list[str] | None = None) -> dict[str, Any]:
+    """Trains the sides that were asked for, and says what came out."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--size", choices=SIZES, default="card" if ON_GPU else "tiny")
+    parser.add_argument("--sides", nargs="+", choices=SIDES, default=list(SIDES))
+    parser.add_argument("--steps", type=int, default=300 if ON_GPU else 2)
+    parser.add_argument("--rows", type=int, default=8 if ON_GPU else 2, help="sequences of a step")
+    parser.add_argument("--experts", type=int, default=0)
+    parser.add_argument("--rate", type=float, default=6e-4)
+    parser.add_argument("--timed", type=int, default=20 if ON_GPU else 0, help="steps for the tokens a second")
+    parser.add_argument("--eager", action="store_true", help="without torch.compile")
+    parser.add_argument("--table", action="store_true", help="time per operation")
+    given = parser.parse_args(arguments)
+    sizes = replace(SIZES[given.size], experts=given.experts)
+    found: dict[str, Any] = {"sizes": str(sizes)}
+    for side in given.sides:
+        trained = Side(side, sizes, given.rows, given.rate, compiled=ON_GPU and not given.eager)
+        losses = trained.train(given.steps)
+        found[side] = {"losses": losses}
+        print(f"{side:>6}: loss {losses[0]:.4f} after 1 step, {np.mean(losses[-10:]):.4f} at step {len(losses)}", flush=True)
+        if given.timed:
+            found[side]["tokens_per_second"] = trained.speed(given.timed)
+            print(f"{side:>6}: {found[side]['tokens_per_second']:,.0f} tokens a second", flush=True)
+        if given.table:
+            found[side]["table"] = trained.table()
+            print(found[side]["table"], flush=True)
+        del trained
+        if ON_GPU:
+            torch.cuda.empty_cache()
+    if len(given.sides) == 2:
+        last = [np.mean(found[side]["losses"][-10:]) for side in SIDES]
+        print(f"losses {100 * (last[0] / last[1] - 1):+.2f}%", end="")
+        if given.timed:
+            speeds = [found[side]["tokens_per_second"] for side in SIDES]
+            print(f", {speeds[0] / speeds[1]:.3f} times the tokens a second", end="")
+        print("  (ours beside torch's)")
+    if os.environ.get("OUT"):
+        with open(os.path.join(os.environ["OUT"], f"train_gpt_{given.size}.json"), "w") as file:
+            json.dump(found, file)
+    return found
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""Gradients of grouped products: of the weights, a product along each group's rows, and of the biases, their sums.
+
+The gradient of the rows is a grouped product itself. That of the weights of group g is ``d[rows of g].T @ x[rows of g]``:
+every CTA takes a tile of one group's weights and walks along the group's rows. The last step of a group would reach into
+the next one: its rows are fetched by index, with none behind the group's end, which are zeros.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import phalanx as px
+from phalanx.kernels.launches import wait_for_prior_launch
+from phalanx.kernels.matrices import FLOATS, HALVES, empty, has_work, info_of, refused
+from phalanx.kernels.products.group_tiles import sizes_of
+from phalanx.kernels.products.operand_recipes import is_copyable
+
+TILE = 128
+"""Rows and columns of a tile of a weight's gradient."""
+STEP = 64
+"""Rows of a group at a time."""
+BIAS_COLUMNS = 128
+
+
+@px.func
+def range_of(SIZES, group, GROUPS):
+    """The first row of a group, and the one behind its last."""
+    sizes = px.load(SIZES[0:GROUPS]).to(px.i32)
+    begin = px.sum(px.where(px.arange(GROUPS) < group, sizes, 0))
+    return begin, begin + px.load(SIZES[group]).to(px.i32)
+
+
+@px.kernel(warps=12, pdl=True)
+def group_gradients(D, X, SIZES, W, *, GROUPS, BM=TILE, BN=TILE, BK=STEP, STAGES=4):
+    """W[g] = D[rows of g].T @ X[rows of g], a tile of BM x BN by each CTA."""
+    half = BM // 2
+    a, b = px.shared((STAGES, BK, BM), D.dtype), px.shared((STAGES, BK, BN), X.dtype)
+    full, empty = px.barrier(STAGES), px.barrier(STAGES)
+    ring = px.ring(STAGES)
+    wait_for_prior_launch()
+    m, n, group = px.block_id(0) * BM, px.block_id(1) * BN, px.block_id(2)
+    begin, end = range_of(SIZES, group, GROUPS)
+
+    with px.warps(0, 4, regs=40):
+        for row in range(begin, end, BK):
+            s = ring.stage
+            empty[s].wait(ring.parity ^ 1)
+            if row + BK <= end:
+                with full[s].transaction():
+                    px.tma.load(D[row : row + BK, m : m + BM], a[s], full[s])
+                    px.tma.load(X[row : row + BK, n : n + BN], b[s], full[s])
+            else:
+                place = row + px.arange(BK)
+                names = px.where(place < end, place, -1)
+                with full[s].transaction():
+                    px.tma.gather(D, names, m, a[s], full[s])
+                    px.tma.gather(X, names, n, b[s], full[s])
+            ring.advance()
+
+    for c in px.static_range(2):
+        with px.warps(4 + 4 * c, 4, regs=232):
+            acc = px.zeros((half, BN), px.f32)
+            for _ in range(begin, end, BK):
+                s = ring.stage
+                full[s].wait(ring.parity)
+                px.wgmma(a[s][:, c * half : c * half + half].T, b[s], acc)
+                px.wgmma_commit()
+                px.wgmma_wait(0)
+                empty[s].arrive()
+                ring.advance()
+            px.store(W[group, m + c * half : m + c * half + half, n : n + BN], acc.to(W.dtype))
+
+
+@px.kernel(warps=4, pdl=True)
+def group_sums(D, SIZES, B, *, GROUPS, BM=32, BN=BIAS_COLUMNS):
+    """B[g] = the sum of the rows of group g of D."""
+    wait_for_prior_launch()
+    n, group = px.block_id(0) * BN, px.block_id(1)
+    begin, end = range_of(SIZES, group, GROUPS)
+    sums = px.zeros((BM, BN), px.f32)
+    for row in range(begin, end, BM):
+        inside = (row + px.arange(BM) < end).reshape(BM, 1)
+        sums = sums + px.where(inside, px.load(D[row : row + BM, n : n + BN]).to(px.f32), 0.0)
+    px.store(B[group, n : n + BN], px.sum(sums, axis=0).to(B.dtype))
+
+
+def grouped_weight_gradients(d: Any, x: Any, group_sizes: Any, groups: int) -> Any:
+    """The gradients of the weights of a grouped product, (groups, N, K).
+
+    From that of its result, `d` (rows, N), and `x` (rows, K), both bf16 or f16, of one type, rows that begin at multiples
+    of 16 bytes; sizes as in `grouped_matmul`. A group without rows has zeros. Sums are f32. sm_90a, or the simulator.
+    Example: ``dw = grouped_weight_gradients(d, x_sorted, counts, 8)``.
+    """
+    left, right = info_of("d", d, HALVES), info_of("x", x, HALVES)
+    if len(left.shape) != 2 or len(right.shape) != 2 or left.shape[0] != right.shape[0]:
+        raise refused(f"d has shape {left.shape}, x {right.shape}", "pass matrices with the same number of rows")
+    if left.dtype_name != right.dtype_name:
+        raise refused(f"d is {left.dtype_name}, x is {right.dtype_name}", "pass operands of one element type")
+    rows, n, k = left.shape[0], left.shape[1], right.shape[1]
+    result = empty(x, (groups, n, k), left.dtype_name)
+    if not has_work(groups, n, k):
+        return result
+    if rows == 0:
+        result[...] = 0
+        return result
+    for what, info in (("d", left), ("x", right)):
+        if not is_copyable(info):
+            raise refused(
+                f"the rows of {what}, of strides {info.strides}, do not begin at multiples of 16 bytes",
+                "pass a contiguous array whose last axis is padded to a multiple of 8",
+            )
+    sizes = sizes_of(group_sizes, groups, rows, x)
+    group_gradients[px.cdiv(n, TILE), px.cdiv(k, TILE), groups](d, x, sizes, result, GROUPS=groups)
+    return result
+
+
+def grouped_bias_gradients(d: Any, group_sizes: Any, groups: int, dtype: str | None = None) -> Any:
+    """The gradients of the biases of a grouped product, (groups, N): the sums of each group's rows of `d`, (rows, N).
+
+    Of d's type, or `dtype`; sums are f32. Any GPU from sm_90, or the simulator.
+    Example: ``db = grouped_bias_gradients(d, counts, 8)``.
+    """
+    info = info_of("d", d, FLOATS)
+    rows, n = info.shape
+    result = empty(d, (groups, n), dtype or info.dtype_name)
+    if has_work(groups, n):
+        sizes = sizes_of(group_sizes, groups, rows, d)
+        group_sums[px.cdiv(n, BIAS_COLUMNS), groups](d, sizes, result, GROUPS=groups)
+    return result
+
+
+__all__ = ["group_gradients", "group_sums", "grouped_bias_gradients", "grouped_weight_gradients"]

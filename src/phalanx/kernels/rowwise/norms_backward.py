@@ -1,0 +1,203 @@
+"""Gradients of RMSNorm and LayerNorm: two reads and one write, and the weights' gradients along the way.
+
+Clusters are persistent: each goes through its share of the rows, holds a row of the argument and one of the gradient in
+registers, and adds up what its rows give to the weights' gradients there, too. The sums of all clusters are a matrix with
+a row for each, whose columns `column_sums` adds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import phalanx as px
+from phalanx.kernels.gather import sms_of
+from phalanx.kernels.launches import wait_for_prior_launch
+from phalanx.kernels.matrices import as_rows, empty, has_work, info_of, number_of, refused, require_config, require_vector
+from phalanx.kernels.rowwise.column_sums import column_sums
+from phalanx.kernels.rowwise.moments import total_of_warp
+from phalanx.kernels.rowwise.pairs import choose_pair, gradient_of
+from phalanx.kernels.rowwise.rows import RowConfig, by_warp, fold, piece, row_gather, row_sum, zeros
+
+HELD, HELD_CENTERED = 4, 3
+"""Vectors of each row that a thread holds, beside f32 sums for the weights, or for weights and biases."""
+
+
+@px.func
+def weighted(d, W, at, WIDTH):
+    """The gradient behind the weights: in f32, times the weights of `WIDTH` columns from `at` on, where there are any."""
+    d = d.to(px.f32)
+    return d if W is None else d * px.load(W[at : at + WIDTH]).to(px.f32)
+
+
+@px.func
+def centered(x, mean, at, columns, WIDTH):
+    """A tile less the mean, where there is one: 0 past the row's end."""
+    x = x.to(px.f32)
+    return x if mean is None else px.where(px.arange(WIDTH) < columns - at, x - mean, 0.0)
+
+
+@px.func
+def gathered_sums(X, squares, products, plain, ROWS, WARPS):
+    """The sums of each row over the whole cluster, of two tiles or three, by one exchange."""
+    first, second = total_of_warp(by_warp(X, squares, ROWS, WARPS)), total_of_warp(by_warp(X, products, ROWS, WARPS))
+    third = None
+    if plain is None:
+        first, second = row_gather((first, second), ROWS)
+    else:
+        third = total_of_warp(by_warp(X, plain, ROWS, WARPS))
+        first, second, third = row_gather((first, second, third), ROWS)
+        third = fold(px.sum, third, ROWS)
+    return fold(px.sum, first, ROWS), fold(px.sum, second, ROWS), third
+
+
+@px.func
+def store_sums(SUMS, sums, first, ROWS, WIDTH, PARTS):
+    """What a cluster's rows gave to the gradient of a vector, as its row of SUMS."""
+    for part in px.static_range(PARTS):
+        at = first + part * WIDTH
+        if at < SUMS.shape[1]:
+            tile = sums[part]
+            px.store(SUMS[px.cluster.id(), at : at + WIDTH], tile if ROWS == 1 else px.sum(tile, axis=0))
+
+
+@px.kernel(
+    warps=lambda WARPS: WARPS, cluster=lambda CLUSTER: CLUSTER, ctas_per_sm=lambda PER_SM: PER_SM, pdl=True
+)
+def norm_backward_rows(
+    X, W, D, Y, SUMS, BIASES, eps, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, SHARED=0, ONCE=False, CENTERED=False
+):
+    """Y, the gradient of X, from that of the result, D; what each cluster's rows give to weights and biases, or None."""
+    columns = X.shape[1]
+    first = px.cluster.rank() * (PARTS * WIDTH)
+    wait_for_prior_launch()
+    of_weights: tuple[Any, ...] = ()
+    of_biases: tuple[Any, ...] = ()
+    for _ in px.static_range(PARTS):
+        if SUMS is not None:
+            of_weights = (*of_weights, zeros(ROWS, WIDTH))
+        if BIASES is not None:
+            of_biases = (*of_biases, zeros(ROWS, WIDTH))
+    for unit in range(px.cluster.id(), px.cdiv(X.shape[0], ROWS), px.num_blocks(0) // CLUSTER):
+        row = unit * ROWS
+        x: tuple[Any, ...] = ()
+        d: tuple[Any, ...] = ()
+        for part in px.static_range(PARTS):
+            at = first + part * WIDTH
+            x = (*x, px.load(piece(X, row, at, ROWS, WIDTH), once=ONCE))
+            d = (*d, px.load(piece(D, row, at, ROWS, WIDTH), once=ONCE))
+        mean = None
+        if CENTERED:
+            sums = zeros(ROWS, WIDTH)
+            for part in px.static_range(PARTS):
+                sums = sums + x[part].to(px.f32)
+            mean = row_sum(sums, ROWS) / columns
+        squares, products, plain = zeros(ROWS, WIDTH), zeros(ROWS, WIDTH), None
+        if CENTERED:
+            plain = zeros(ROWS, WIDTH)
+        for part in px.static_range(PARTS):
+            at = first + part * WIDTH
+            apart, g = centered(x[part], mean, at, columns, WIDTH), weighted(d[part], W, at, WIDTH)
+            squares, products = squares + apart * apart, products + g * apart
+            if CENTERED:
+                plain = plain + g
+        square, product, total = gathered_sums(X, squares, products, plain, ROWS, WARPS)
+        scale = px.rsqrt(square / columns + eps)
+        slope = scale * scale * product / columns
+        sums_of_weights: tuple[Any, ...] = ()
+        sums_of_biases: tuple[Any, ...] = ()
+        for part in px.static_range(PARTS):
+            at = first + part * WIDTH
+            apart = centered(x[part], mean, at, columns, WIDTH)
+            y = weighted(d[part], W, at, WIDTH) - apart * slope
+            if CENTERED:
+                y = y - total / columns
+            px.store(piece(Y, row, at, ROWS, WIDTH), (y * scale).to(Y.dtype), once=ONCE)
+            if SUMS is not None:
+                sums_of_weights = (*sums_of_weights, of_weights[part] + d[part].to(px.f32) * (apart * scale))
+            if BIASES is not None:
+                sums_of_biases = (*sums_of_biases, of_biases[part] + d[part].to(px.f32))
+        of_weights, of_biases = sums_of_weights, sums_of_biases
+    if SUMS is not None:
+        store_sums(SUMS, of_weights, first, ROWS, WIDTH, PARTS)
+    if BIASES is not None:
+        store_sums(BIASES, of_biases, first, ROWS, WIDTH, PARTS)
+
+
+def rms_norm_backward(
+    d: Any, x: Any, weight: Any = None, eps: float = 1e-6, *, of_weight: bool = True, config: RowConfig | None = None
+) -> tuple[Any, Any]:
+    """The gradients ``(dx, dweight)`` of `rms_norm`, from that of its result; None for a weight that is None.
+
+    Arrays as in `rms_norm`, `d` of x's type and shape. Sums are f32, in one order: repeats are equal. Without `of_weight`
+    the second gradient is not computed, and is None. Any GPU from sm_90, on the current stream, or the simulator for NumPy.
+    Example: ``dx, dw = rms_norm_backward(d, x, w)``.
+    """
+    dx, dweight, _ = _backward(d, x, weight, None, eps, of_weight, False, config, centered=False)
+    return dx, dweight
+
+
+def layer_norm_backward(
+    d: Any, x: Any, weight: Any = None, eps: float = 1e-5, *, of_weight: bool = True, bias: Any = None,
+    config: RowConfig | None = None,
+) -> tuple[Any, Any, Any]:
+    """The gradients ``(dx, dweight, dbias)`` of `layer_norm`; as `rms_norm_backward`, and None for a `bias` that is None.
+
+    Example: ``dx, dw, db = layer_norm_backward(d, x, w, bias=b)``.
+    """
+    return _backward(d, x, weight, bias, eps, of_weight, bias is not None, config, centered=True)
+
+
+def _backward(
+    d: Any, x: Any, weight: Any, bias: Any, eps: float, of_weight: bool, of_bias: bool, config: RowConfig | None, *,
+    centered: bool,
+) -> tuple[Any, Any, Any]:
+    info = info_of("x", x)
+    gradient_of("d", d, info)
+    rows, others = as_rows(x, info), as_rows(d, info_of("d", d))
+    count, columns = rows.shape
+    for name, vector in (("weight", weight), ("bias", bias)):
+        if vector is not None:
+            require_vector(name, vector, columns)
+    eps, config = number_of("eps", eps), require_config(config, RowConfig)
+    y = empty(x, (count, columns), info.dtype_name)
+    wanted = [vector if asked else None for vector, asked in ((weight, of_weight), (bias, of_bias))]
+    if not has_work(count, columns):
+        made = [None if vector is None else _zeros(vector, columns) for vector in wanted]
+        return y.reshape(info.shape), made[0], made[1]
+    chosen = config or choose_backward(rows, others, centered=centered)
+    units = px.cdiv(count, chosen.rows)
+    clusters = max(1, min(sms_of(x) * chosen.per_sm // chosen.cluster, units))
+    sums = [None if vector is None else empty(x, (clusters, columns), "f32") for vector in wanted]
+    norm_backward_rows[clusters * chosen.cluster](
+        rows, weight, others, y, *sums, eps, **chosen.constants(), CENTERED=centered
+    )
+    made = [
+        None if part is None else column_sums(part, info_of("weight", vector).dtype_name)
+        for part, vector in zip(sums, wanted)
+    ]
+    return y.reshape(info.shape), made[0], made[1]
+
+
+def choose_backward(rows: Any, others: Any, *, centered: bool) -> RowConfig:
+    """The clusters of a backward pass: `choose_pair`, with registers left for the sums of the weights' gradients.
+
+    Anyone may call it; no hardware is involved. Example:
+    ``choose_backward(np.zeros((8, 8192), np.float16), np.zeros((8, 8192), np.float16), centered=False).cluster == 1``.
+    """
+    held = HELD_CENTERED if centered else HELD
+    chosen = choose_pair(rows, others, held)
+    if chosen.shared:
+        most = chosen.cluster * held * chosen.width
+        raise refused(f"gradients of rows of {rows.shape[1]} columns do not fit a cluster", f"at most {most} columns do")
+    return replace(chosen, once=False)
+
+
+def _zeros(like: Any, columns: int) -> Any:
+    """The gradient of a vector that no row has touched."""
+    made = empty(like, (columns,), info_of("weight", like).dtype_name)
+    made[...] = 0
+    return made
+
+
+__all__ = ["choose_backward", "layer_norm_backward", "norm_backward_rows", "rms_norm_backward"]

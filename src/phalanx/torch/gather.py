@@ -1,0 +1,175 @@
+"""Rows by index as operators: gather, scatter, embedding, and the tokens of a cache that are kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from phalanx import kernels
+from phalanx.kernels.gather_backward import gather_backward
+from phalanx.torch.calls import refuse_config
+from phalanx.torch.library import Rule, operator
+from phalanx.torch.plain import is_plain, is_recorded
+
+
+@operator("gather_backward(Tensor d, Tensor idx, SymInt rows) -> Tensor", second=True)
+def _gather_backward(d: Any, idx: Any, rows: int) -> Any:
+    return gather_backward(d, idx, rows)
+
+
+def _save_rows(table: int, index: int) -> Any:
+    def save(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.rows = inputs[table].shape[0]
+        ctx.save_for_backward(inputs[index])
+
+    return save
+
+
+def _of_table(ctx: Any, d: Any) -> Any:
+    return torch.ops.phalanx.gather_backward(d, ctx.saved_tensors[0], ctx.rows), None
+
+
+@operator("gather_rows(Tensor x, Tensor idx) -> Tensor", rule=Rule(_save_rows(0, 1), _of_table))
+def _gather_rows(x: Any, idx: Any) -> Any:
+    return kernels.gather_rows(x, idx)
+
+
+@operator("gather_rows_out(Tensor x, Tensor idx, Tensor(a!) out) -> ()")
+def _gather_rows_out(x: Any, idx: Any, out: Any) -> None:
+    kernels.gather_rows(x, idx, out=out)
+
+
+def _batched_lookup(info: Any, axes: Any, weight: Any, ids: Any) -> Any:
+    if axes[0] is not None:  # a table for each call: one tall table, whose parts the ids find by their call's number
+        weight = weight.movedim(axes[0], 0)
+        ids = ids.unsqueeze(0).expand(info.batch_size, *ids.shape) if axes[1] is None else ids.movedim(axes[1], 0)
+        rows = weight.shape[1]
+        start = torch.arange(info.batch_size, device=ids.device).reshape(-1, *(1,) * (ids.ndim - 1)) * rows
+        inside = (ids >= 0) & (ids < rows)
+        return torch.ops.phalanx.embedding(weight.reshape(-1, weight.shape[2]), torch.where(inside, ids + start, -1)), 0
+    return torch.ops.phalanx.embedding(weight, ids.movedim(axes[1], 0)), 0
+
+
+@operator("embedding(Tensor weight, Tensor ids) -> Tensor", rule=Rule(_save_rows(0, 1), _of_table), batch=_batched_lookup)
+def _embedding(weight: Any, ids: Any) -> Any:
+    return kernels.embedding(weight, ids)
+
+
+def gather_rows(x: Any, idx: Any, *, out: Any = None, config: Any = None) -> Any:
+    """`px.kernels.gather_rows` with a gradient, for eager and compiled code.
+
+    Gradients of rows that were taken more than once are summed in f32. Example: ``y = px.torch.gather_rows(x, idx)``.
+    """
+    if is_plain(x, idx, out):
+        return kernels.gather_rows(x, idx, out=out, config=config)
+    refuse_config(config)
+    if out is None:
+        return torch.ops.phalanx.gather_rows(x, idx)
+    if is_recorded(x, out):
+        return out.copy_(torch.ops.phalanx.gather_rows(x, idx))
+    torch.ops.phalanx.gather_rows_out(x, idx, out)
+    return out
+
+
+def embedding(weight: Any, ids: Any) -> Any:
+    """`px.kernels.embedding` with a gradient, summed in f32. Example: ``h = px.torch.embedding(table, tokens)``."""
+    if is_plain(weight, ids):
+        return kernels.embedding(weight, ids)
+    return torch.ops.phalanx.embedding(weight, ids)
+
+
+# --- scatter ------------------------------------------------------------------------------------------------------------
+
+
+@operator("scatter_rows(Tensor x, Tensor idx, Tensor(a!) out) -> ()")
+def _scatter_rows(x: Any, idx: Any, out: Any) -> None:
+    kernels.scatter_rows(x, idx, out)
+
+
+@operator("scatter_add_rows(Tensor x, Tensor idx, Tensor(a!) out) -> ()")
+def _scatter_add_rows(x: Any, idx: Any, out: Any) -> None:
+    kernels.scatter_add_rows(x, idx, out)
+
+
+def _save_index(ctx: Any, inputs: Any, output: Any) -> None:
+    ctx.save_for_backward(inputs[1])
+
+
+def _of_stored(ctx: Any, d: Any) -> Any:
+    (idx,) = ctx.saved_tensors
+    below = None
+    if ctx.needs_input_grad[2]:  # rows that were overwritten have no gradient
+        below = torch.ops.phalanx.scattered_rows(d.new_zeros((idx.shape[0], d.shape[1])), idx, d)
+    return torch.ops.phalanx.gather_rows(d.contiguous(), idx), None, below
+
+
+def _of_added(ctx: Any, d: Any) -> Any:
+    return torch.ops.phalanx.gather_rows(d.contiguous(), ctx.saved_tensors[0]), None, d
+
+
+@operator("scattered_rows(Tensor x, Tensor idx, Tensor out) -> Tensor", rule=Rule(_save_index, _of_stored))
+def _scattered_rows(x: Any, idx: Any, out: Any) -> Any:
+    return kernels.scatter_rows(x, idx, out.clone(memory_format=torch.contiguous_format))
+
+
+@operator("scattered_add_rows(Tensor x, Tensor idx, Tensor out) -> Tensor", rule=Rule(_save_index, _of_added))
+def _scattered_add_rows(x: Any, idx: Any, out: Any) -> Any:
+    return kernels.scatter_add_rows(x, idx, out.clone(memory_format=torch.contiguous_format))
+
+
+def scatter_rows(x: Any, idx: Any, out: Any, *, config: Any = None) -> Any:
+    """`px.kernels.scatter_rows` with gradients, of `x` and of what `out` was.
+
+    Example: ``px.torch.scatter_rows(x, idx, out)``.
+    """
+    if is_plain(x, idx, out):
+        return kernels.scatter_rows(x, idx, out, config=config)
+    refuse_config(config)
+    if is_recorded(x, out):
+        return out.copy_(torch.ops.phalanx.scattered_rows(x, idx, out))
+    torch.ops.phalanx.scatter_rows(x, idx, out)
+    return out
+
+
+def scatter_add_rows(x: Any, idx: Any, out: Any, *, config: Any = None) -> Any:
+    """`px.kernels.scatter_add_rows` with gradients, of `x` and of what `out` was.
+
+    Example: ``px.torch.scatter_add_rows(x, idx, out)``.
+    """
+    if is_plain(x, idx, out):
+        return kernels.scatter_add_rows(x, idx, out, config=config)
+    refuse_config(config)
+    if is_recorded(x, out):
+        return out.copy_(torch.ops.phalanx.scattered_add_rows(x, idx, out))
+    torch.ops.phalanx.scatter_add_rows(x, idx, out)
+    return out
+
+
+# --- caches -------------------------------------------------------------------------------------------------------------
+
+
+@operator("kv_compact(Tensor cache, Tensor keep, Tensor? pages=None) -> Tensor")
+def _kv_compact(cache: Any, keep: Any, pages: Any = None) -> Any:
+    return kernels.kv_compact(cache, keep, pages=pages)
+
+
+@operator("kv_compact_(Tensor(a!) cache, Tensor keep, Tensor? pages=None) -> ()")
+def _kv_compact_in_place(cache: Any, keep: Any, pages: Any = None) -> None:
+    kernels.kv_compact(cache, keep, pages=pages, inplace=True)
+
+
+def kv_compact(cache: Any, keep: Any, *, pages: Any = None, inplace: bool = False) -> Any:
+    """`px.kernels.kv_compact`, for eager and compiled code; it has no gradient.
+
+    Example: ``cache = px.torch.kv_compact(cache, keep)``.
+    """
+    if is_plain(cache, keep, pages):
+        return kernels.kv_compact(cache, keep, pages=pages, inplace=inplace)
+    if not inplace:
+        return torch.ops.phalanx.kv_compact(cache, keep, pages)
+    torch.ops.phalanx.kv_compact_(cache, keep, pages)
+    return cache
+
+
+__all__ = ["embedding", "gather_rows", "kv_compact", "scatter_add_rows", "scatter_rows"]

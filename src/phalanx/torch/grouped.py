@@ -1,0 +1,251 @@
+"""Grouped products and those of a mixture of experts as operators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from phalanx import kernels
+from phalanx.kernels.gather_backward import scaled_rows
+from phalanx.kernels.products.grouped_backward import grouped_bias_gradients, grouped_weight_gradients
+from phalanx.torch.calls import as_sizes, nothing, refuse_config
+from phalanx.torch.library import Rule, operator
+from phalanx.torch.plain import is_plain, is_recorded
+from phalanx.torch.products import NAMES
+
+# --- what their gradients are made of -----------------------------------------------------------------------------------
+
+
+@operator("grouped_rows_backward(Tensor d, Tensor w, Tensor group_sizes) -> Tensor", second=True)
+def _rows_backward(d: Any, w: Any, group_sizes: Any) -> Any:
+    """d[i] @ w[g], g the group of row i; 0 in rows of no group."""
+    return kernels.grouped_matmul(
+        d, w.transpose(1, 2).contiguous(), group_sizes, out=d.new_zeros((d.shape[0], w.shape[2]))
+    )
+
+
+@operator(
+    "grouped_weights_backward(Tensor d, Tensor x, Tensor group_sizes, Tensor? idx) -> Tensor", second=True
+)
+def _weights_backward(d: Any, x: Any, group_sizes: Any, idx: Any) -> Any:
+    rows = x if idx is None else kernels.gather_rows(x, idx)
+    return grouped_weight_gradients(d, rows, group_sizes, group_sizes.shape[0])
+
+
+@operator("grouped_biases_backward(Tensor d, Tensor group_sizes, ScalarType dtype) -> Tensor", second=True)
+def _biases_backward(d: Any, group_sizes: Any, dtype: Any) -> Any:
+    return grouped_bias_gradients(d, group_sizes, group_sizes.shape[0], NAMES[dtype])
+
+
+@operator(
+    "moe_rows_backward(Tensor d, Tensor w, Tensor group_sizes, Tensor idx, SymInt rows) -> Tensor", second=True
+)
+def _moe_rows_backward(d: Any, w: Any, group_sizes: Any, idx: Any, rows: int) -> Any:
+    """The sum of d[i] @ w[e] over the rows i that were taken from each row, in f32."""
+    out = d.new_zeros((rows, w.shape[2]), dtype=torch.float32)
+    ones = d.new_ones((idx.shape[0],), dtype=torch.float32)
+    kernels.moe_matmul_scatter(d, w.transpose(1, 2).contiguous(), group_sizes, idx, ones, out)
+    return out.to(d.dtype)
+
+
+@operator("scaled_rows(Tensor x, Tensor weight, Tensor? dot_with) -> (Tensor, Tensor)", second=True)
+def _scaled_rows(x: Any, weight: Any, dot_with: Any) -> Any:
+    scaled, dots = scaled_rows(x, weight, dot_with)
+    return scaled, nothing(x) if dots is None else dots
+
+
+# --- grouped_matmul -----------------------------------------------------------------------------------------------------
+
+
+def _save_grouped(ctx: Any, inputs: Any, output: Any) -> None:
+    x, w, sizes, bias, ctx.activation, _ = inputs
+    ctx.save_for_backward(x, w, sizes, bias)
+
+
+def _grouped_gradients(ctx: Any, d: Any) -> Any:
+    x, w, sizes, bias = ctx.saved_tensors
+    d = d.contiguous()
+    if ctx.activation is not None:
+        before = torch.ops.phalanx.grouped_matmul(x, w, sizes, bias, None)
+        d = torch.ops.phalanx.activation_backward(d, before, ctx.activation)
+    ops, needs = torch.ops.phalanx, ctx.needs_input_grad
+    dx = ops.grouped_rows_backward(d, w, sizes) if needs[0] else None
+    dw = ops.grouped_weights_backward(d, x, sizes, None) if needs[1] else None
+    dbias = ops.grouped_biases_backward(d, sizes, bias.dtype) if bias is not None and needs[3] else None
+    return dx, dw, None, dbias, None, None
+
+
+@operator(
+    "grouped_matmul(Tensor x, Tensor w, Tensor group_sizes, Tensor? bias=None, str? activation=None, str? arch=None) "
+    "-> Tensor",
+    rule=Rule(_save_grouped, _grouped_gradients), casts=("x", "w"),
+)
+def _grouped_matmul(
+    x: Any, w: Any, group_sizes: Any, bias: Any = None, activation: Any = None, arch: Any = None
+) -> Any:
+    return kernels.grouped_matmul(x, w, group_sizes, bias=bias, activation=activation, arch=arch)
+
+
+@operator(
+    "grouped_matmul_out(Tensor x, Tensor w, Tensor group_sizes, Tensor(a!) out, Tensor? bias=None, str? activation=None, "
+    "str? arch=None) -> ()"
+)
+def _grouped_matmul_out(
+    x: Any, w: Any, group_sizes: Any, out: Any, bias: Any = None, activation: Any = None, arch: Any = None
+) -> None:
+    kernels.grouped_matmul(x, w, group_sizes, bias=bias, activation=activation, out=out, arch=arch)
+
+
+def grouped_matmul(
+    x: Any, w: Any, group_sizes: Any, *, bias: Any = None, activation: str | None = None, out: Any = None,
+    config: Any = None, arch: str | None = None,
+) -> Any:
+    """`px.kernels.grouped_matmul` with gradients, for eager and compiled code; takes autocast's type.
+
+    Rows behind the last group have the gradient 0. With an activation, what it was given is multiplied again for the
+    gradient. Example: ``y = px.torch.grouped_matmul(x_sorted, w, counts)``.
+    """
+    if is_plain(x, w, group_sizes, bias, out):
+        return kernels.grouped_matmul(
+            x, w, group_sizes, bias=bias, activation=activation, out=out, config=config, arch=arch
+        )
+    refuse_config(config)
+    sizes = as_sizes(group_sizes, x)
+    if out is None or is_recorded(x, w, bias, out):
+        y = torch.ops.phalanx.grouped_matmul(x, w, sizes, bias, activation, arch)
+        return y if out is None else out.copy_(y)
+    torch.ops.phalanx.grouped_matmul_out(x, w, sizes, out, bias, activation, arch)
+    return out
+
+
+# --- mixtures of experts ------------------------------------------------------------------------------------------------
+
+
+def _save_gathered(ctx: Any, inputs: Any, output: Any) -> None:
+    x, idx, w, sizes, _ = inputs
+    ctx.save_for_backward(x, idx, w, sizes)
+
+
+def _gathered_gradients(ctx: Any, d: Any) -> Any:
+    x, idx, w, sizes = ctx.saved_tensors
+    ops, needs, d = torch.ops.phalanx, ctx.needs_input_grad, d.contiguous()
+    dx = ops.moe_rows_backward(d, w, sizes, idx, x.shape[0]) if needs[0] else None
+    dw = ops.grouped_weights_backward(d, x, sizes, idx) if needs[2] else None
+    return dx, None, dw, None, None
+
+
+@operator(
+    "moe_gather_matmul(Tensor x, Tensor idx, Tensor w, Tensor group_sizes, str? arch=None) -> Tensor",
+    rule=Rule(_save_gathered, _gathered_gradients), casts=("x", "w"),
+)
+def _moe_gather_matmul(x: Any, idx: Any, w: Any, group_sizes: Any, arch: Any = None) -> Any:
+    return kernels.moe_gather_matmul(x, idx, w, group_sizes, arch=arch)
+
+
+def moe_gather_matmul(
+    x: Any, idx: Any, w: Any, group_sizes: Any, *, out: Any = None, arch: str | None = None, **options: int
+) -> Any:
+    """`px.kernels.moe_gather_matmul` with gradients, for eager and compiled code; takes autocast's type.
+
+    Example: ``h = px.torch.moe_gather_matmul(x, order, w1, counts)``.
+    """
+    if is_plain(x, idx, w, group_sizes, out):
+        return kernels.moe_gather_matmul(x, idx, w, group_sizes, out=out, arch=arch, **options)
+    refuse_config(options or None)
+    y = torch.ops.phalanx.moe_gather_matmul(x, idx, w, as_sizes(group_sizes, x), arch)
+    return y if out is None else out.copy_(y)
+
+
+def _save_sorted(ctx: Any, inputs: Any, output: Any) -> None:
+    x, w, sizes, _ = inputs
+    ctx.save_for_backward(x, w, sizes)
+
+
+def _sorted_gradients(ctx: Any, d: Any) -> Any:
+    x, w, sizes = ctx.saved_tensors
+    ops, needs, d = torch.ops.phalanx, ctx.needs_input_grad, d.contiguous()
+    dx = ops.grouped_rows_backward(d, w, sizes) if needs[0] else None
+    dw = ops.grouped_weights_backward(d, x, sizes, None) if needs[1] else None
+    return dx, dw, None, None
+
+
+@operator(
+    "moe_matmul(Tensor x, Tensor w, Tensor group_sizes, str? arch=None) -> Tensor",
+    rule=Rule(_save_sorted, _sorted_gradients), casts=("x", "w"),
+)
+def _moe_matmul(x: Any, w: Any, group_sizes: Any, arch: Any = None) -> Any:
+    return kernels.moe_matmul(x, w, group_sizes, arch=arch)
+
+
+def moe_matmul(x: Any, w: Any, group_sizes: Any, *, out: Any = None, arch: str | None = None, **options: int) -> Any:
+    """`px.kernels.moe_matmul` with gradients, for eager and compiled code; takes autocast's type.
+
+    Example: ``y = px.torch.moe_matmul(x_sorted, w, counts)``.
+    """
+    if is_plain(x, w, group_sizes, out):
+        return kernels.moe_matmul(x, w, group_sizes, out=out, arch=arch, **options)
+    refuse_config(options or None)
+    y = torch.ops.phalanx.moe_matmul(x, w, as_sizes(group_sizes, x), arch)
+    return y if out is None else out.copy_(y)
+
+
+def _save_scattered(ctx: Any, inputs: Any, output: Any) -> None:
+    ctx.save_for_backward(*inputs[:5])
+
+
+def _scattered_gradients(ctx: Any, d: Any) -> Any:
+    """Of row i the result has weight[i] * (h[i] @ w[e].T): its gradient comes by index, and is weighed twice."""
+    h, w, sizes, idx, weight = ctx.saved_tensors
+    ops, needs = torch.ops.phalanx, ctx.needs_input_grad
+    rows = ops.gather_rows(d.to(h.dtype).contiguous(), idx)
+    dh = dw = dweight = None
+    if needs[0] or needs[4]:
+        unweighted = ops.grouped_rows_backward(rows, w, sizes)
+        dh, dweight = ops.scaled_rows(unweighted, weight, h)
+    if needs[1]:
+        dw = ops.grouped_weights_backward(ops.scaled_rows(rows, weight, None)[0], h, sizes, None)
+    return dh, dw, None, None, dweight if needs[4] else None, d if needs[5] else None, None
+
+
+@operator(
+    "moe_matmul_scattered(Tensor h, Tensor w, Tensor group_sizes, Tensor idx, Tensor weight, Tensor out, str? arch=None) "
+    "-> Tensor",
+    rule=Rule(_save_scattered, _scattered_gradients), casts=("h", "w"),
+)
+def _moe_matmul_scattered(
+    h: Any, w: Any, group_sizes: Any, idx: Any, weight: Any, out: Any, arch: Any = None
+) -> Any:
+    made = out.clone(memory_format=torch.contiguous_format)
+    return kernels.moe_matmul_scatter(h, w, group_sizes, idx, weight, made, arch=arch)
+
+
+@operator(
+    "moe_matmul_scatter(Tensor h, Tensor w, Tensor group_sizes, Tensor idx, Tensor weight, Tensor(a!) out, str? arch=None) "
+    "-> ()",
+    casts=("h", "w"),
+)
+def _moe_matmul_scatter(
+    h: Any, w: Any, group_sizes: Any, idx: Any, weight: Any, out: Any, arch: Any = None
+) -> None:
+    kernels.moe_matmul_scatter(h, w, group_sizes, idx, weight, out, arch=arch)
+
+
+def moe_matmul_scatter(
+    h: Any, w: Any, group_sizes: Any, idx: Any, weight: Any, out: Any, *, arch: str | None = None, **options: int
+) -> Any:
+    """`px.kernels.moe_matmul_scatter` with gradients, for eager and compiled code; takes autocast's type.
+
+    Example: ``px.torch.moe_matmul_scatter(h, w2, counts, order, gates, y)``.
+    """
+    if is_plain(h, w, group_sizes, idx, weight, out):
+        return kernels.moe_matmul_scatter(h, w, group_sizes, idx, weight, out, arch=arch, **options)
+    refuse_config(options or None)
+    sizes = as_sizes(group_sizes, h)
+    if is_recorded(h, w, weight, out):
+        return out.copy_(torch.ops.phalanx.moe_matmul_scattered(h, w, sizes, idx, weight, out, arch))
+    torch.ops.phalanx.moe_matmul_scatter(h, w, sizes, idx, weight, out, arch)
+    return out
+
+
+__all__ = ["grouped_matmul", "moe_gather_matmul", "moe_matmul", "moe_matmul_scatter"]

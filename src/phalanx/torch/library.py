@@ -1,0 +1,151 @@
+"""How a function of the library becomes an operator of torch.
+
+An operator has a schema and one Python function that calls the library. That function runs for tensors on a GPU and, in
+the simulator, for those on the CPU; for tensors that only have an outline it runs, too, and launches nothing (see
+`runtime.device.outlines`), so that shapes, strides and types of results are those of the library by construction. A
+gradient is a `Rule`; an operator without one refuses tensors that require grad. Under autocast the named arguments take its
+type, and under `vmap` a `batch` rule makes one call of many.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from phalanx.errors import Error, caller_location
+from phalanx.runtime.launch.outlining import outlines_only
+
+LIBRARY = torch.library.Library("phalanx", "DEF")
+DEVICES = ("CPU", "CUDA")
+OPERATORS: dict[str, Any] = {}
+"""The operators of this namespace by name."""
+
+
+class Rule:
+    """The gradient of an operator: what is kept of a call, and what the arguments' gradients are.
+
+    `save(ctx, inputs, output)` keeps tensors with ``ctx.save_for_backward``; `backward(ctx, *gradients)` gives one gradient
+    or None for each argument.
+    """
+
+    def __init__(self, save: Callable[..., None], backward: Callable[..., Any]) -> None:
+        self.save, self.backward = save, backward
+
+
+def operator(
+    schema: str, *, rule: Rule | None = None, second: bool = False, casts: Sequence[str] = (), batch: Any = None
+) -> Callable[[Callable[..., Any]], Any]:
+    """Makes an operator ``phalanx::name`` of a function that calls the library, and gives it back as ``torch.ops`` has it.
+
+    `schema` is torch's, ``name(arguments) -> results``; all arguments are positional. `second`: the operator computes a
+    gradient itself, and has none. `casts` names arguments that take autocast's type. `batch` is the function that
+    `torch.library.register_vmap` takes.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        name = schema.partition("(")[0]
+        LIBRARY.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
+        full = f"phalanx::{name}"
+        for device in DEVICES:
+            LIBRARY.impl(name, function, device)
+        torch.library.register_fake(full, outline_of(function), lib=LIBRARY)
+        made = getattr(torch.ops.phalanx, name).default
+        if rule is not None or second:
+            given = rule or no_second_derivative(name)
+            torch.library.register_autograd(full, given.backward, setup_context=given.save, lib=LIBRARY)
+        else:
+            LIBRARY.impl(name, refusing(made), "Autograd", with_keyset=True)
+        for device in DEVICES if casts else ():
+            LIBRARY.impl(name, casting(made, casts, device.lower()), f"Autocast{device}")
+        if batch is not None:
+            torch.library.register_vmap(full, with_defaults(made, batch), lib=LIBRARY)
+        OPERATORS[name] = made
+        return made
+
+    return decorate
+
+
+def outline_of(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function for tensors without memory: it makes its results, and launches nothing."""
+
+    @functools.wraps(function)
+    def outline(*args: Any) -> Any:
+        with outlines_only():
+            return function(*args)
+
+    return outline
+
+
+def refusing(op: Any) -> Callable[..., Any]:
+    """What torch calls where gradients may be recorded: an operator without a rule takes no tensor that requires grad."""
+    mutated = [n for n, a in enumerate(op._schema.arguments) if a.alias_info is not None and a.alias_info.is_write]
+    names = [a.name for a in op._schema.arguments]
+
+    def call(keyset: Any, *args: Any) -> Any:
+        if torch.is_grad_enabled():
+            for name, x in zip(names, args):
+                if isinstance(x, torch.Tensor) and x.requires_grad:
+                    raise without_gradient(op._schema.name, name)
+        with torch._C._AutoDispatchBelowAutograd():
+            result = op.redispatch(keyset & torch._C._after_autograd_keyset, *args)
+        for number in mutated:
+            if number < len(args) and args[number] is not None:
+                torch.autograd.graph.increment_version(args[number])
+        return result
+
+    return call
+
+
+def without_gradient(op: str, name: str) -> Error:
+    """The error for a tensor that requires grad where an operator has no rule."""
+    return Error(
+        f"{name} requires grad, and {op} has no gradient: this one would be lost", location=caller_location(),
+        remedy=f"call it under torch.no_grad(), or pass {name}.detach()",
+    )
+
+
+def no_second_derivative(name: str) -> Rule:
+    """The rule of an operator that computes a gradient: to differentiate it again is an error."""
+    first = name.removesuffix("_backward")
+
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        raise Error(
+            f"phalanx::{first} has no second derivative: its gradient is computed by phalanx::{name}, which has none",
+            remedy="leave create_graph=True out, or compute this part with torch's own functions",
+        )
+
+    return Rule(lambda ctx, inputs, output: None, backward)
+
+
+def with_defaults(op: Any, batch: Callable[..., Any]) -> Callable[..., Any]:
+    """A batch rule that gets all arguments: torch leaves out those at the end that are as the schema has them."""
+    defaults = [argument.default_value if argument.has_default_value() else None for argument in op._schema.arguments]
+
+    def call(info: Any, axes: tuple[int | None, ...], *args: Any) -> Any:
+        missing = len(defaults) - len(args)
+        return batch(info, (*axes, *(None,) * missing), *args, *defaults[len(args) :])
+
+    return call
+
+
+def casting(op: Any, casts: Sequence[str], device: str) -> Callable[..., Any]:
+    """What torch calls under autocast: f32 arguments of these names become its type, as those of torch's products do."""
+    places = [n for n, a in enumerate(op._schema.arguments) if a.name in casts]
+
+    def call(*args: Any) -> Any:
+        given = list(args)
+        kind = torch.get_autocast_dtype(device)
+        for place in places:
+            x = given[place] if place < len(given) else None
+            if isinstance(x, torch.Tensor) and x.dtype in (torch.float32, torch.float16, torch.bfloat16):
+                given[place] = x.to(kind)
+        with torch.amp.autocast(device, enabled=False):
+            return op(*given)
+
+    return call
+
+
+__all__ = ["LIBRARY", "OPERATORS", "Rule", "operator", "outline_of", "refusing", "without_gradient"]

@@ -1,0 +1,38 @@
+"""Whether a call can go straight to the launch, past torch's dispatcher."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+_PLAIN = frozenset((torch.Tensor, torch.nn.Parameter))
+_modes = torch._C._len_torch_dispatch_stack
+_functions = torch._C._len_torch_function_stack
+_transform = torch._C._functorch.peek_interpreter_stack
+_records = torch.is_grad_enabled
+_autocasts = torch._C._is_any_autocast_enabled
+_Tensor = torch.Tensor
+
+
+def is_plain(*arrays: Any) -> bool:
+    """Whether nobody but the launch cares about a call with these arrays: no gradient, tracing, subclass, mode or autocast.
+
+    NumPy and CuPy arrays are always plain. All of torch's state that a dispatcher would ask for is asked for here, in
+    about half a microsecond.
+    """
+    if torch.compiler.is_compiling():
+        return False
+    for x in arrays:
+        if isinstance(x, _Tensor):
+            if type(x) not in _PLAIN or (x.requires_grad and _records()):
+                return False
+    return not (_modes() or _functions() or _autocasts() or _transform() is not None)
+
+
+def is_recorded(*arrays: Any) -> bool:
+    """Whether torch records what is computed from one of these arrays."""
+    return torch.is_grad_enabled() and any(isinstance(x, torch.Tensor) and x.requires_grad for x in arrays)
+
+
+__all__ = ["is_plain", "is_recorded"]

@@ -1,0 +1,47 @@
+"""Block-scaled formats as operators: `quantize` and `pack_scales`. They have no gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from phalanx import kernels
+from phalanx.torch.library import operator
+from phalanx.torch.plain import is_plain
+
+
+@operator("quantize(Tensor x, str format, float tensor_scale=1.0) -> (Tensor, Tensor)")
+def _quantize(x: Any, format: str, tensor_scale: float = 1.0) -> Any:
+    return kernels.quantize(x, format, tensor_scale=tensor_scale)
+
+
+@operator("pack_scales(Tensor scales) -> Tensor")
+def _pack_scales(scales: Any) -> Any:
+    return kernels.pack_scales(scales)
+
+
+@operator("pack_scales_out(Tensor scales, Tensor(a!) out) -> ()")
+def _pack_scales_out(scales: Any, out: Any) -> None:
+    kernels.pack_scales(scales, out=out)
+
+
+def quantize(x: Any, format: str, *, tensor_scale: float = 1.0) -> tuple[Any, Any]:
+    """`px.kernels.quantize`, for eager and compiled code. Example: ``codes, scales = px.torch.quantize(x, "mxfp8")``."""
+    if is_plain(x):
+        return kernels.quantize(x, format, tensor_scale=tensor_scale)
+    codes, scales = torch.ops.phalanx.quantize(x, format, tensor_scale)
+    return codes, scales
+
+
+def pack_scales(scales: Any, *, out: Any = None) -> Any:
+    """`px.kernels.pack_scales`, for eager and compiled code. Example: ``blocks = px.torch.pack_scales(scales)``."""
+    if is_plain(scales, out):
+        return kernels.pack_scales(scales, out=out)
+    if out is None:
+        return torch.ops.phalanx.pack_scales(scales)
+    torch.ops.phalanx.pack_scales_out(scales, out)
+    return out
+
+
+__all__ = ["pack_scales", "quantize"]

@@ -1,0 +1,198 @@
+"""Which way a call goes, and what happens to gradients, autocast and vmap on it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", minversion="2.6", reason="px.torch needs torch 2.6 or newer")
+from torch.nn import functional as F  # noqa: E402
+
+import phalanx as px  # noqa: E402
+from phalanx.torch.library import OPERATORS  # noqa: E402
+from phalanx.torch.plain import is_plain  # noqa: E402
+from torch_operators import CALLS, heads, indices, numbers  # noqa: E402
+
+
+class Seen(torch.utils._python_dispatch.TorchDispatchMode):
+    """The operators of this namespace that torch's dispatcher sees."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func.namespace == "phalanx":
+            self.names.append(func._opname)
+        return func(*args, **kwargs or {})
+
+
+# --- which way ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_plain_call_is_the_library_s() -> None:
+    x = numbers(3, 40)
+    assert is_plain(x, None, 3.0) and is_plain(x.float().numpy())
+    assert torch.equal(px.torch.softmax(x), px.kernels.softmax(x))
+
+
+def test_calls_that_are_not_plain() -> None:
+    x = numbers(3, 40)
+    tracked = x.clone().requires_grad_()
+    assert not is_plain(tracked) and not is_plain(x, tracked)
+    with torch.no_grad():
+        assert is_plain(tracked)
+    with Seen() as seen:
+        assert not is_plain(x)
+        px.torch.softmax(x)
+    assert seen.names == ["softmax"]
+    with torch.autocast("cpu", torch.bfloat16):
+        assert not is_plain(x)
+    assert not torch.vmap(lambda y: torch.tensor(is_plain(y)).expand(1))(x).any()
+    with torch._subclasses.FakeTensorMode() as mode:
+        assert not is_plain(mode.from_tensor(x))
+
+
+def test_numpy_arrays_are_taken_as_ever() -> None:
+    x = numbers(3, 40, dtype=torch.float32)
+    ours = px.torch.softmax(x.numpy())
+    assert type(ours).__module__ == "numpy" and torch.equal(torch.from_numpy(ours), px.torch.softmax(x))
+
+
+def test_kernels_write_tensors_of_the_host_in_place() -> None:
+    """Zero copy: what a launch in the simulator stores is in the tensor's own memory."""
+
+    @px.kernel(warps=1)
+    def add_one(X):
+        px.store(X[0:4, 0:8], px.load(X[0:4, 0:8]) + 1)
+
+    for dtype in (torch.float32, torch.bfloat16, torch.int32):
+        x = torch.zeros(4, 8, dtype=dtype)
+        view = x.view(2, 16)
+        add_one[1](x)
+        assert (view == 1).all()
+
+
+def test_a_configuration_is_refused_where_torch_records() -> None:
+    with pytest.raises(px.Error) as caught:
+        px.torch.softmax(numbers(3, 40).requires_grad_(), config=object())
+    assert "config= for a call that torch records or traces" in str(caught.value)
+
+
+# --- gradients that there are not ---------------------------------------------------------------------------------------
+
+WITHOUT = ("attention_decode", "gather_rows_out", "kv_compact", "pack_scales_out", "quantize", "scatter_rows")
+
+
+@pytest.mark.parametrize("name", WITHOUT)
+def test_a_gradient_is_never_dropped(name: str) -> None:
+    args = [x.clone() if isinstance(x, torch.Tensor) else x for x in CALLS[name]()]
+    place = next(n for n, x in enumerate(args) if isinstance(x, torch.Tensor) and x.is_floating_point())
+    args[place].requires_grad_()
+    with pytest.raises(px.Error) as caught:
+        OPERATORS[name](*args)
+    what = OPERATORS[name]._schema.arguments[place].name
+    assert f"{what} requires grad, and phalanx::{name} has no gradient: this one would be lost" in str(caught.value)
+    assert f"= help: call it under torch.no_grad(), or pass {what}.detach()" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", sorted(set(px.kernels.__all__) - {"attention_backward"}))
+def test_nor_by_the_library_itself(name: str) -> None:
+    """`px.kernels` knows no gradients: it refuses what asks for one, whatever the function."""
+    args = [x.clone() if isinstance(x, torch.Tensor) else x for x in CALLS[name]()]
+    function, options = getattr(px.kernels, name), {}
+    if name in ("cross_entropy", "kv_compact", "grouped_matmul", "attention_decode", "sparse_attention", "attention"):
+        args = args[:4] if name in ("attention_decode", "sparse_attention") else args[: 3 if name != "cross_entropy" else 2]
+    if name == "attention_decode":
+        args[1], args[2] = (x[:2] for x in args[1:3])
+    if name in ("kv_compact", "quantize"):
+        args = args[:2]
+    place = next(n for n, x in enumerate(args) if isinstance(x, torch.Tensor) and x.is_floating_point())
+    args[place].requires_grad_()
+    with pytest.raises(px.Error) as caught:
+        function(*args, **options)
+    assert "requires grad, and px.kernels computes no gradients: this one would be lost" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ("softmax", "rms_norm", "cross_entropy", "attention", "embedding"))
+def test_a_second_derivative_is_an_error(name: str) -> None:
+    args = CALLS[name]()
+    x = args[0].clone().requires_grad_()
+    y = OPERATORS[name](x, *args[1:])
+    y = y[0] if isinstance(y, tuple) else y
+    d = torch.ones_like(y).requires_grad_()
+    (gradient,) = torch.autograd.grad(y, x, d, create_graph=True)
+    with pytest.raises(px.Error) as caught:
+        gradient.float().square().sum().backward()
+    assert "has no second derivative" in str(caught.value)
+
+
+def test_products_can_be_differentiated_again() -> None:
+    """Their gradients are products."""
+    a, b = (x.requires_grad_() for x in (numbers(8, 24), numbers(24, 16)))
+    (da,) = torch.autograd.grad(px.torch.matmul(a, b).float().square().sum(), a, create_graph=True)
+    (db,) = torch.autograd.grad(da.float().sum(), b)
+    wide = [x.detach().double().requires_grad_() for x in (a, b)]
+    (exact,) = torch.autograd.grad((wide[0] @ wide[1]).square().sum(), wide[0], create_graph=True)
+    (exact,) = torch.autograd.grad(exact.sum(), wide[1])
+    assert (db.double() - exact).abs().max() < 0.03 * exact.abs().max()
+
+
+def test_sums_of_attention_have_no_gradient() -> None:
+    q = heads(20).requires_grad_()
+    _, lse = px.torch.attention(q, heads(20), heads(20), lse=True)
+    with pytest.raises(px.Error, match="the logarithms of attention's sums"):
+        lse.sum().backward()
+
+
+# --- autocast and vmap --------------------------------------------------------------------------------------------------
+
+
+def test_autocast() -> None:
+    a, b = numbers(8, 24, dtype=torch.float32).requires_grad_(), numbers(24, 16, dtype=torch.float32)
+    with torch.autocast("cpu", torch.bfloat16):
+        y = px.torch.matmul(a, b)
+        kept = px.torch.rms_norm(a)
+    assert y.dtype == torch.bfloat16 and kept.dtype == torch.float32
+    y.float().sum().backward()
+    assert a.grad is not None and a.grad.dtype == torch.float32
+    assert torch.equal(y, px.kernels.matmul(a.detach().bfloat16(), b.bfloat16()))
+    q = heads(20).float()
+    with torch.autocast("cpu", torch.float16):
+        assert px.torch.attention(q, q, q).dtype == torch.float16
+
+
+def test_f32_products_are_refused_with_a_remedy() -> None:
+    a, b = numbers(8, 24, dtype=torch.float32).requires_grad_(), numbers(24, 16, dtype=torch.float32)
+    with pytest.raises(px.Error) as caught:
+        px.torch.matmul(a, b)
+    assert "a has the element type f32" in str(caught.value) and "bf16" in str(caught.value)
+    assert "px.torch.matmul(a, b)" in str(caught.value), "the user's line"
+
+
+@pytest.mark.parametrize(
+    "call, reference, tensors, axes",
+    [
+        (px.torch.softmax, lambda x: x.softmax(-1), lambda: (numbers(3, 5, 40, dtype=torch.float32),), (1,)),
+        (px.torch.rms_norm, lambda x, w: F.rms_norm(x, (40,), w, 1e-6),
+         lambda: (numbers(3, 5, 40, dtype=torch.float32), numbers(40, dtype=torch.float32)), (0, None)),
+        (px.torch.cross_entropy, F.cross_entropy,
+         lambda: (numbers(3, 5, 40, dtype=torch.float32), (torch.arange(15) % 40).reshape(3, 5)), (0, 0)),
+        (px.torch.embedding, lambda w, i: w[i], lambda: (numbers(6, 40), indices(0, 1, 2, 5).reshape(2, 2)), (None, 0)),
+        (px.torch.embedding, lambda w, i: w[i], lambda: (numbers(2, 6, 40), indices(0, 1, 2, 5).reshape(2, 2)), (0, 0)),
+        (px.torch.matmul, torch.matmul, lambda: (numbers(3, 8, 24), numbers(24, 16)), (0, None)),
+        (px.torch.matmul, torch.matmul, lambda: (numbers(8, 3, 24), numbers(3, 24, 16)), (1, 0)),
+        (px.torch.attention, F.scaled_dot_product_attention,
+         lambda: tuple(numbers(2, 1, 2, 20, 64, seed=n) for n in range(3)), (0, 0, 0)),
+    ],
+)  # fmt: skip
+def test_vmap(call: Any, reference: Any, tensors: Any, axes: Any) -> None:
+    args = tensors()
+    ours, wanted = (torch.vmap(f, in_dims=axes)(*args) for f in (call, reference))
+    torch.testing.assert_close(ours, wanted, rtol=2e-2, atol=2e-2)
+
+
+def test_vmap_over_what_rows_share_is_refused() -> None:
+    with pytest.raises(px.Error, match="vmap over an argument that all rows share"):
+        torch.vmap(px.torch.rms_norm)(numbers(3, 5, 40), numbers(3, 40))

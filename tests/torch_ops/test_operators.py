@@ -1,0 +1,47 @@
+"""Every function of the library is an operator: torch's own checks of one, and outlines that are what a run gives."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch", minversion="2.6", reason="px.torch needs torch 2.6 or newer")
+
+import phalanx as px  # noqa: E402
+from phalanx.torch.library import OPERATORS  # noqa: E402
+from torch_operators import CALLS  # noqa: E402
+
+TOGETHER = 3
+
+
+def test_every_operator_is_called_here() -> None:
+    assert set(CALLS) == set(OPERATORS)
+
+
+def test_every_function_of_the_library_is_here() -> None:
+    assert set(px.kernels.__all__) <= set(px.torch.__all__)
+    assert set(px.kernels.__all__) <= set(OPERATORS)
+
+
+@pytest.mark.share(TOGETHER)
+@pytest.mark.parametrize("name", CALLS)
+def test_opcheck(name: str) -> None:
+    args = CALLS[name]()
+    checks = ["test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic"]
+    if any(isinstance(x, torch.Tensor) and x.dtype == torch.float8_e4m3fn for x in args):
+        checks.remove("test_schema")  # torch can't compare 8-bit floats on the CPU before and after
+    torch.library.opcheck(OPERATORS[name], args, test_utils=checks)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_the_outline_is_what_a_run_gives(name: str) -> None:
+    """Shapes, strides and types; opcheck compares no strides of results."""
+    args = CALLS[name]()
+    real = OPERATORS[name](*args)
+    mode = torch._subclasses.FakeTensorMode()
+    with mode:
+        fake = OPERATORS[name](*(mode.from_tensor(x) if isinstance(x, torch.Tensor) else x for x in args))
+    real, fake = (x if isinstance(x, tuple | list) else (x,) for x in (real, fake))
+    assert len(real) == len(fake)
+    for one, other in zip(real, fake):
+        if one is not None:
+            assert (one.shape, one.stride(), one.dtype) == (other.shape, other.stride(), other.dtype)
