@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 
 from phalanx.ir.core import Block, Op, map_blocks
-from phalanx.ir.ops.control import For
+from phalanx.ir.ops.control import For, Sync
 from phalanx.ir.ops.memory import Load
 from phalanx.ir.ops.mma import Mma
 from phalanx.ir.ops.tile import Empty
@@ -28,6 +28,8 @@ from phalanx.passes.pipelining.rotation import Rotation
 from phalanx.passes.pipelining.staging import Staged
 from phalanx.passes.rank_code import LoopCode
 from phalanx.passes.resident_accumulators import Residence
+
+APART = "zeros for a loop without steps are made apart, not chosen element by element"
 
 
 class Consumer:
@@ -107,7 +109,8 @@ class Consumer:
     def _is_for_places(self, op: Op) -> bool:
         """Whether a load only says where staged ones read: the producer has it."""
         readers = self.places.readers.get(op.tile_load.result, []) if op.tile_load is not None else []
-        return bool(readers) and self.staged.issuperset(readers)
+        alone = any(outer in self.fetchers for reader in readers for outer in self.places.around[reader])
+        return bool(readers) and self.staged.issuperset(readers) and not alone
 
     def take(self, ring: Ring) -> list[Op]:
         """Waits for a stage; what registers need of it is loaded, and then nobody else reads it but products."""
@@ -197,20 +200,20 @@ class Consumer:
         if ran is None:
             after.ops += give_back.ops
         else:
-            self._zeros_unless(ran, flight, before)
-            after.branch(ran, give_back)
+            after.branch(ran, give_back, self._zeros(flight, loop))
         return [*before.ops, plain, *after.ops]
 
-    def _zeros_unless(self, ran: Value, flight: Flight, code: LoopCode) -> None:
+    def _zeros(self, flight: Flight, loop: For) -> LoopCode:
         """Accumulators that a first product would begin are zeros where there is none."""
-        untouched = LoopCode(code.loc)
+        code = LoopCode(loop.loc)
         for home in flight.residences:
             if home.zeros in self.hollow:
                 zeros = Value(home.var.type, home.var.name)
-                untouched.ops.append(dataclasses.replace(home.zeros, result=zeros))  # type: ignore[call-arg]
-                untouched.assign(home.var, zeros)
-        if untouched.ops:
-            code.branch(ran, code.fork(), untouched)
+                code.ops.append(dataclasses.replace(home.zeros, result=zeros))  # type: ignore[call-arg]
+                code.assign(home.var, zeros)
+        if code.ops:
+            code.ops.insert(0, Sync(APART, loc=loop.loc))
+        return code
 
     def rings_of(self, flight: Flight) -> list[Ring]:
         """The rings that products in flight read."""

@@ -59,7 +59,8 @@ class Leaving:
     @property
     def buffers(self) -> int:
         """How many buffers the parts take in turn."""
-        return BUFFERS if self.parts % BUFFERS == 0 else 1
+        small = self.shape[0] * self.columns * self.view.dtype.itemsize <= MOST_BYTES
+        return BUFFERS if small and self.parts % BUFFERS == 0 else 1
 
     @property
     def nbytes(self) -> int:
@@ -118,11 +119,9 @@ def _columns(view: GlobalView, most: int) -> int | None:
     """The columns of a part."""
     rows, columns = view.shape
     item = view.dtype.itemsize
-    while rows * columns * item > most:
+    while rows * columns * item > most and columns * item % (2 * NARROWEST) == 0:
         columns //= 2
-        if columns * item < NARROWEST or view.shape[1] % columns:
-            return None
-    return columns
+    return columns if rows * columns * item <= max(most, BUFFERS * MOST_BYTES) else None
 
 
 def leave(item: Leaving) -> list[Op]:

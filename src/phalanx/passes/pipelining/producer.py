@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 
 from phalanx.ir.clones import Clones
-from phalanx.ir.core import Block, Op
+from phalanx.ir.core import Block, Op, rewrite
 from phalanx.ir.ops.cluster import ClusterLoad
-from phalanx.ir.ops.control import For
+from phalanx.ir.ops.control import Continue, For, Leave, Scope
 from phalanx.ir.ops.mbarrier import Arrive, Transaction
 from phalanx.ir.ops.memory import FenceAsyncProxy, Load, Store
 from phalanx.ir.ops.tile import Cast, Part
@@ -55,6 +55,18 @@ class Producer:
                     copy = dataclasses.replace(copy, pipelined=None)
                 out.append(copy)
         return Block(tuple(out))
+
+    def one_step(self, loop: For) -> list[Op]:
+        """What one step of a loop fetches, outside the loop: what goes on to the next step leaves a scope here."""
+        label = self.clones.known[loop.label] = Label("fetch")
+        body = self.block(loop.body)
+        if not any(isinstance(op, Continue) and op.label is label for op in body.walk()):
+            return list(body.ops)
+
+        def visit(op: Op) -> list[Op] | None:
+            return [Leave(label, loc=op.loc)] if isinstance(op, Continue) and op.label is label else None
+
+        return [Scope(label, rewrite(body, visit), loc=loop.loc)]
 
     def fill(self, ring: Ring) -> list[Op]:
         """Waits for a free stage and lets its tiles come."""

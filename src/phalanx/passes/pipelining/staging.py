@@ -75,13 +75,18 @@ class Refusals:
     copies: frozenset[Location] = frozenset()
     stores: frozenset[Location] = frozenset()
     products: frozenset[Location] = frozenset()
+    overlap: bool = True
+    """Whether any product may overlap with others: the assembler finds no registers for that, or lets them wait."""
 
     def with_problem(self, place: Location, choices: Choices) -> Refusals | None:
         """One more refusal, of whatever was chosen at a place; None where nothing was that is not refused already."""
-        for name in ("stores", "products", "copies"):
-            known: frozenset[Location] = getattr(self, name)
-            if place in getattr(choices, name) and place not in known:
-                return dataclasses.replace(self, **{name: known | {place}})
+        one = frozenset({place})
+        if one <= choices.stores - self.stores:
+            return dataclasses.replace(self, stores=self.stores | one)
+        if one <= choices.products - self.products:
+            return dataclasses.replace(self, products=self.products | one)
+        if one <= choices.copies - self.copies:
+            return dataclasses.replace(self, copies=self.copies | one)
         return None
 
 

@@ -60,6 +60,8 @@ class Written:
     stages: int
     """0 where users gave all of them."""
     choices: Choices
+    staged: bool = True
+    """Whether anything runs ahead."""
 
 
 def write_loops(function: Function, arch: Arch, most: int = MOST_STAGES, refusals: Refusals | None = None) -> Written:
@@ -70,6 +72,14 @@ def write_loops(function: Function, arch: Arch, most: int = MOST_STAGES, refusal
     """
     writer = _Writer(group_tiles(function), arch, most, refusals or Refusals())
     return writer.written()
+
+
+def leave_plain(function: Function, why: str) -> Function:
+    """The kernel with its loops as they are written, and a note at each that says why."""
+    loops = [op for op in function.walk() if isinstance(op, For) and op.pipelined is not None]
+    notes = [Note(f"px.pipelined: this loop stays as it is written: {why}", loop.loc) for loop in loops]
+    plain = without_pipelining(function)
+    return dataclasses.replace(plain, notes=(*plain.notes, *notes))
 
 
 class _Writer:
@@ -104,10 +114,11 @@ class _Writer:
         operands = Operands(self.places, staged)
         kept = Kept(self.places, self.loops, self.taken)
         products = Products(self.places, operands, kept, self.arch, self.refusals.products)
-        flights = {loop: flight for loop in self.loops if (flight := products.flight(loop)) is not None}
+        overlapping = self.loops if self.refusals.overlap else []
+        flights = {loop: flight for loop in overlapping if (flight := products.flight(loop)) is not None}
         alone = {loop for loop in self.loops if loop.pipelined is not None and not loop.pipelined.producer}
         rotations = {
-            loop: form for loop in self.loops
+            loop: form for loop in overlapping
             if loop not in flights and loop not in alone
             and (form := find_rotation(self.places, operands, products, loop)) is not None
         }
@@ -116,8 +127,12 @@ class _Writer:
             name = fresh_name(f"{item.view.array.name}_out", self.taken)
             item.buffer = SharedBuffer(name, (item.buffers, *item.shape), item.view.dtype, item.op.loc)
         groups = self._groups(staged, flights)
-        others = sum(item.nbytes for item in leaving) + sum(buffer.nbytes for buffer in kept.buffers.values())
-        stages = self._stages(groups, others)
+        others = sum(buffer.nbytes for buffer in kept.buffers.values())
+        try:
+            stages = self._stages(groups, others + sum(item.nbytes for item in leaving))
+        except Error:
+            leaving = []  # results leave as they are written: the rings come first
+            stages = self._stages(groups, others)
         rings = [self._ring(group, stages[loop]) for loop, group in groups]
         shared = self._shared(staged)
         own = [ring for ring in rings if ring.loads[0].loop in alone]
@@ -188,7 +203,7 @@ class _Writer:
             mine = Producer([ring for ring in rings if ring.loads[0].loop is loop], slice_.ops, shared)
             mine.masks = named.masks
             mine.clones.known[loop.index] = index
-            return list(mine.block(loop.body).ops)
+            return mine.one_step(loop)
 
         return {loop: partial(fetch, loop) for loop in loops if any(ring.loads[0].loop is loop for ring in rings)}
 
@@ -202,9 +217,9 @@ class _Writer:
 
     def _plain(self, why: str) -> Written:
         """The kernel as it is written, with a word on why."""
-        function = without_pipelining(self.whole)
-        notes = [Note(f"px.pipelined: this loop stays as it is written: {why}", loop.loc) for loop in self.loops if why]
-        return Written(dataclasses.replace(function, notes=(*function.notes, *self.notes, *notes)), 0, Choices())
+        plain = leave_plain(self.whole, why) if why else without_pipelining(self.whole)
+        plain = dataclasses.replace(plain, notes=(*plain.notes, *self.notes))
+        return Written(plain, 0, Choices(), staged=False)
 
     def _objection(self) -> str | None:
         """What of a kernel keeps a producer out, if anything does."""
