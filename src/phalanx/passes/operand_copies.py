@@ -62,14 +62,18 @@ class OperandCopies:
 
 
 def is_copyable(load: Load) -> bool:
-    """Whether threads can bring what is loaded into shared memory as it is: zeros beyond the array, rows as they lie."""
+    """Whether threads can bring what is loaded into shared memory as it is, and all of it without registers."""
     view = load.view
-    if not in_global(view) or constant_of(load.fill) != 0 or not _has_rows(view):
-        return False
-    item = view.dtype.itemsize
-    return view.dtype.bits >= 8 and view.shape[-1] * item % LEAST_BYTES == 0 and (
-        view.array_type.aligned or item >= LEAST_BYTES
+    return in_global(view) and can_be_copied(view, load.fill) and (
+        view.array_type.aligned or view.dtype.itemsize >= LEAST_BYTES
     )
+
+
+def can_be_copied(view: GlobalView, fill: Value) -> bool:
+    """Whether threads can copy a region as it is: zeros beyond the array, rows as they lie. (Narrow elements of rows that
+    begin anywhere pass through registers, if they do when the kernel runs.)"""
+    rows = _has_rows(view) and view.shape[-1] * view.dtype.itemsize % LEAST_BYTES == 0
+    return rows and view.dtype.bits >= 8 and constant_of(fill) == 0
 
 
 def _has_rows(view: GlobalView) -> bool:
