@@ -22,9 +22,16 @@ def test_every_function_of_the_library_is_here() -> None:
     assert set(px.kernels.__all__) <= set(OPERATORS)
 
 
+def need_types(name: str) -> None:
+    """Skips what makes elements of a type that this torch does not have."""
+    if name == "quantize" and not hasattr(torch, "float8_e8m0fnu"):
+        pytest.skip(f"torch {torch.__version__} has no float8_e8m0fnu")
+
+
 @pytest.mark.share(TOGETHER)
 @pytest.mark.parametrize("name", CALLS)
 def test_opcheck(name: str) -> None:
+    need_types(name)
     args = CALLS[name]()
     checks = ["test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic"]
     if any(isinstance(x, torch.Tensor) and x.dtype == torch.float8_e4m3fn for x in args):
@@ -35,6 +42,7 @@ def test_opcheck(name: str) -> None:
 @pytest.mark.parametrize("name", CALLS)
 def test_the_outline_is_what_a_run_gives(name: str) -> None:
     """Shapes, strides and types; opcheck compares no strides of results."""
+    need_types(name)
     args = CALLS[name]()
     real = OPERATORS[name](*args)
     mode = torch._subclasses.FakeTensorMode()
